@@ -1,0 +1,90 @@
+/** What went wrong, as a value: one catalogue and one error. Spec §2.4, §7. Knows nothing of keys; no text here ever holds a secret (ruling G4). */
+
+/** One fault of a request. Spec §2.4. */
+export interface ValidationProblem {
+  /** JSON path, such as `body.ratelimits[1].name`. */
+  readonly location: string;
+  /** The rule that was violated. Never repeats the value. */
+  readonly message: string;
+  /** What would be right, where that is plain. */
+  readonly fix?: string;
+}
+
+interface Kind {
+  readonly status: number;
+  readonly title: string;
+  /** Path of the problem type below `{docs_base}/errors/`. */
+  readonly type: string;
+}
+
+const kind = (status: number, title: string, type: string): Kind => ({ status, title, type });
+
+/** Every fault that keystile reports, by its stable code. */
+const CATALOGUE = {
+  BAD_REQUEST: kind(400, "Bad Request", "user/bad_request/invalid_input"),
+  PERMISSIONS_QUERY_SYNTAX: kind(400, "Bad Request", "user/bad_request/permissions_query_syntax_error"),
+  NOT_FOUND: kind(404, "Not Found", "application/not_found"),
+  CONFLICT: kind(409, "Conflict", "application/conflict"),
+  VERIFIER_CLOSED: kind(500, "Internal Server Error", "application/verifier_closed"),
+  LIMITER_UNAVAILABLE: kind(503, "Service Unavailable", "application/limiter_unavailable"),
+  STORE_BUSY: kind(503, "Service Unavailable", "application/store_busy"),
+  STORE_CLOSED: kind(500, "Internal Server Error", "application/store_closed"),
+  STORE_READ_ONLY: kind(500, "Internal Server Error", "application/store_read_only"),
+  STORE_FULL: kind(500, "Internal Server Error", "application/store_full"),
+  STORE_INVALID: kind(500, "Internal Server Error", "application/store_invalid"),
+  STORE_SCHEMA_NEWER: kind(500, "Internal Server Error", "application/store_schema_newer"),
+  STORE_FAILED: kind(500, "Internal Server Error", "application/store_failed"),
+  DRIVER_MISSING: kind(500, "Internal Server Error", "application/driver_missing"),
+  DRIVER_UNSUPPORTED: kind(500, "Internal Server Error", "application/driver_unsupported"),
+} as const satisfies Record<string, Kind>;
+
+/** Stable codes of {@link VerifierError}. */
+export type VerifierErrorCode = keyof typeof CATALOGUE;
+
+const BRAND = Symbol.for("keystile.VerifierError");
+
+/**
+ * The one error of keystile: a caller's fault (status 400–409) or a store or limiter that failed (status 500, 503).
+ * Outcomes of a verification are never errors. Recognise it with {@link isVerifierError}, which also works when two copies
+ * of the package are loaded.
+ * @see spec §2.4, §7
+ */
+export class VerifierError extends Error {
+  /** Stable, for programs. */
+  readonly code: VerifierErrorCode;
+  /** HTTP status that fits. */
+  readonly status: number;
+  /** Short summary, constant per code. */
+  readonly title: string;
+  /** This occurrence in words; the same as `message`. */
+  readonly detail: string;
+  /** Problem type, relative to `{docs_base}/errors/` (ruling G3). */
+  readonly type: string;
+  /** Every fault of the request; empty unless the status is 400. */
+  readonly errors: readonly ValidationProblem[];
+
+  constructor(code: VerifierErrorCode, detail: string, options: { errors?: readonly ValidationProblem[]; cause?: unknown } = {}) {
+    super(detail, "cause" in options ? { cause: options.cause } : undefined);
+    const { status, title, type } = CATALOGUE[code];
+    this.name = "VerifierError";
+    this.code = code;
+    this.status = status;
+    this.title = title;
+    this.detail = detail;
+    this.type = type;
+    this.errors = options.errors ?? [];
+    Object.defineProperty(this, BRAND, { value: true });
+  }
+}
+
+/** Whether `value` is a {@link VerifierError} of this or of another copy of the package. */
+export function isVerifierError(value: unknown): value is VerifierError {
+  return typeof value === "object" && value !== null && (value as Record<symbol, unknown>)[BRAND] === true;
+}
+
+/** A 400 that lists every fault found. `problems` must not be empty. */
+export function badRequest(problems: readonly ValidationProblem[], code: VerifierErrorCode = "BAD_REQUEST"): VerifierError {
+  const [first] = problems;
+  const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : "";
+  return new VerifierError(code, `${first?.location ?? "body"}: ${first?.message ?? "is not valid"}${more}`, { errors: problems });
+}

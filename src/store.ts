@@ -1,0 +1,278 @@
+/**
+ * The Store port: what keystile needs of a place that keeps keys. Types only. Spec §2, rulings D, E.
+ *
+ * Why two halves: *finding* a key returns what rarely changes and may be cached; *spending* owns what always changes. Every
+ * rule of administration lives in `keyring/`, so a store keeps rows, names and balances and knows no rule but the clauses.
+ *
+ * The contract (`test/stores/suite.ts` tries each clause on every store):
+ *  1. What is unknown is `undefined`, or absent from a list; never an error.
+ *  2. Digests, ids and names match exactly and case-sensitively, without Unicode normalisation.
+ *  3. Any row survives a round trip: Unicode, empty lists, 0, absent properties, `__proto__` inside meta, credits to 2^53 − 1.
+ *  4. `insertKeys` reports each duplicate by itself; the others go in.
+ *  5. Concurrent spends never grant more than was there; a cost above the balance takes nothing.
+ *  6. A cost of 0 changes nothing and answers the balance with refills counted.
+ *  7. Counted periods only move forward; an earlier period refills nothing. Balances stop at 2^53 − 1.
+ *  8. A change is seen by the next find: in this process at once, in others after their next `catchUp`.
+ *  9. A fill that began before a change never brings the old record back (for decorators that remember).
+ * 10. A returned object cannot change the store.
+ * 11. After `close()` every call fails with STORE_CLOSED; `close()` again does nothing.
+ * 12. Two stores opened are two stores.
+ * 13. `write` is all or nothing, and answers false, changing nothing, if any row changed since it was read or its name is taken.
+ * 14. Draws never hand out more than was there; an expired reserve comes back; a set balance voids older leases.
+ * 15. Every change that a find could see is told to `changes` listeners after it is durable.
+ * 16. Lists are ordered by id, start after `after`, and never exceed `limit`.
+ * 17. Names of one workspace are unknown in another.
+ * 18. Deleted keys, and keys of deleted APIs, are not found.
+ */
+import type { Identity, JsonObject, MaybePromise, RatelimitResponse, Refill } from "./types.js";
+
+/** The store's own short handle of a key: opaque to the core, never used again for another key. */
+export type KeyRef = string | number;
+
+/** What a verification needs of a key, ready-made: roles flattened, no counters. Immutable. */
+export interface KeyRecord {
+  readonly ref: KeyRef;
+  readonly keyId: string;
+  readonly workspaceId: string;
+  readonly apiId: string;
+  readonly name?: string;
+  readonly meta?: JsonObject;
+  /** Unix time, milliseconds. */
+  readonly expires?: number;
+  readonly enabled: boolean;
+  /** Direct and through roles; sorted, without duplicates. */
+  readonly permissions: readonly string[];
+  /** Sorted, without duplicates. */
+  readonly roles: readonly string[];
+  readonly identity?: Identity;
+  readonly ratelimits: readonly RatelimitResponse[];
+  /** False: unlimited, `spendCredits` need not be asked. */
+  readonly limited: boolean;
+  readonly refill?: Refill;
+  /** Grows whenever an administrator sets the balance: leases of an older generation are void. */
+  readonly generation: number;
+  /** Its API or workspace is disabled (ruling A4). */
+  readonly suspended: boolean;
+  /** A migrated key without its native digest yet (ruling E4). */
+  readonly pending: boolean;
+  /** The non-empty allow-lists of the key and its API; an address must be in each (ruling A4). */
+  readonly ipAllowlists: readonly (readonly string[])[];
+}
+
+/** Counts changes of a row: 0 in a row that is not stored yet, then as read. `write` compares it and stores the next. */
+export interface Versioned {
+  readonly id: string;
+  readonly version: number;
+}
+
+export interface WorkspaceRow extends Versioned {
+  readonly enabled: boolean;
+}
+
+/** All other rows belong to one workspace. */
+export interface OwnedRow extends Versioned {
+  readonly workspaceId: string;
+}
+
+export interface ApiRow extends OwnedRow {
+  readonly name: string;
+  readonly enabled: boolean;
+  /** Empty: any address. */
+  readonly ipAllowlist: readonly string[];
+  readonly deleted: boolean;
+  /** Unix time, milliseconds. */
+  readonly createdAt: number;
+}
+
+/** Its name within the workspace is `externalId`. */
+export interface IdentityRow extends OwnedRow {
+  readonly externalId: string;
+  readonly meta?: JsonObject;
+  readonly ratelimits: readonly RatelimitResponse[];
+}
+
+/** Its name within the workspace is `name`. */
+export interface RoleRow extends OwnedRow {
+  readonly name: string;
+  readonly description?: string;
+  /** Ids of permissions; those deleted since count as absent. */
+  readonly permissions: readonly string[];
+}
+
+/** Its name within the workspace is `slug`: the text that queries and grants compare. */
+export interface PermissionRow extends OwnedRow {
+  readonly name: string;
+  readonly slug: string;
+  readonly description?: string;
+}
+
+/** Its name within the workspace is its id. Ruling E3. */
+export interface MigrationRow extends OwnedRow {
+  readonly algorithm: string;
+}
+
+export interface KeyRow extends OwnedRow {
+  readonly apiId: string;
+  /** Native digest (ruling E5); absent while a migrated key is pending. Unique in the store. */
+  readonly digest?: string;
+  /** Set on migrated keys only. */
+  readonly migrationId?: string;
+  /** The imported hash as given. */
+  readonly hash?: string;
+  /** The imported hash in the one form that is compared. Unique in the store. */
+  readonly foreignDigest?: string;
+  /** First characters of the key, for people; never enough to guess it. */
+  readonly start: string;
+  readonly name?: string;
+  readonly meta?: JsonObject;
+  readonly expires?: number;
+  readonly enabled: boolean;
+  readonly identityId?: string;
+  /** Ids of permissions granted directly; those deleted since count as absent. */
+  readonly permissions: readonly string[];
+  /** Ids of roles; those deleted since count as absent. */
+  readonly roles: readonly string[];
+  readonly ratelimits: readonly RatelimitResponse[];
+  readonly ipAllowlist: readonly string[];
+  readonly limited: boolean;
+  readonly refill?: Refill;
+  readonly generation: number;
+  readonly deleted: boolean;
+  /** Unix time, milliseconds. */
+  readonly createdAt: number;
+  readonly updatedAt?: number;
+}
+
+/** The kinds of row, by table. */
+export interface Rows {
+  workspaces: WorkspaceRow;
+  apis: ApiRow;
+  identities: IdentityRow;
+  roles: RoleRow;
+  permissions: PermissionRow;
+  migrations: MigrationRow;
+  keys: KeyRow;
+}
+export type Table = keyof Rows;
+/** Tables whose rows have a name that is unique in their workspace. */
+export type NamedTable = "identities" | "roles" | "permissions" | "migrations";
+
+/** A new key with its first balance; no `balance`: unlimited. */
+export interface NewKey {
+  readonly row: KeyRow;
+  readonly balance?: NewBalance;
+}
+export interface NewBalance {
+  /** 0…2^53 − 1. */
+  readonly remaining: number;
+  /** Credits added per period; 0 without refill. */
+  readonly amount: number;
+  /** Periods counted so far (`periodOf`). */
+  readonly period: number;
+}
+
+/**
+ * A change of a balance, in this order: refills due at `period` are counted, then `remaining` replaces or `add` is added
+ * (stopping at 0 and at 2^53 − 1), then `refill` replaces the calendar.
+ */
+export interface CreditChange {
+  readonly period: number;
+  /** null: unlimited. */
+  readonly remaining?: number | null;
+  /** May be negative; without effect on an unlimited key. */
+  readonly add?: number;
+  readonly refill?: { readonly amount: number; readonly period: number };
+}
+
+/** One row to store (`version` 0: it must be new) or to remove (it must be as it was read). */
+export type Write = {
+  [T in Table]:
+    | { readonly table: T; readonly row: Rows[T]; /** Keys only. */ readonly credits?: T extends "keys" ? CreditChange : never }
+    | { readonly table: T; readonly remove: string; readonly version: number };
+}[Table];
+
+export interface ListQuery {
+  readonly workspaceId: string;
+  /** Keys only. */
+  readonly apiId?: string;
+  /** Keys only. */
+  readonly identityId?: string;
+  /** Part of the name (`externalId`, role name, permission slug), case-sensitive. Named tables only. */
+  readonly search?: string;
+  /** Only ids above this one. */
+  readonly after?: string;
+  readonly limit: number;
+}
+
+/** Outcome of a spend. */
+export interface Spend {
+  readonly ok: boolean;
+  /** Balance after it; untouched when refused; null: unlimited. */
+  readonly remaining: number | null;
+}
+
+/** A node's wish for credits to spend from its own memory. */
+export interface DrawRequest {
+  /** The drawing verifier's own random id. */
+  readonly holder: string;
+  /** At least this much, or nothing. */
+  readonly cost: number;
+  /** At most this much to spend from memory: a crash forfeits what is left of it. */
+  readonly step: number;
+  /** At most this much in hand and in reserve together. The reserve of a crashed node comes back once it expires. */
+  readonly size: number;
+  readonly period: number;
+  readonly now: number;
+  /** When the reserve expires, Unix milliseconds. */
+  readonly until: number;
+}
+
+/** What a draw gave. */
+export interface Draw {
+  /** 0: not enough was there. */
+  readonly drawn: number;
+  /** Generation of the balance that it came from. */
+  readonly generation: number;
+  /** Left for this holder in the store after the draw, its own reserve included; null: unlimited. */
+  readonly remaining: number | null;
+}
+
+/** What may have become stale: one digest, every digest not found so far, or everything. */
+export type Change = { readonly digest: string } | "created" | "all";
+
+/** A place that keeps keys. The clauses above are its contract. */
+export interface Store {
+  /** The key whose native digest this is. */
+  findKey(digest: string): MaybePromise<KeyRecord | undefined>;
+  /** The key imported under `migrationId` with this hash, in compared form. */
+  findForeignKey(migrationId: string, foreignDigest: string): MaybePromise<KeyRecord | undefined>;
+  /** Gives a pending key its native digest; false if it has one or another key holds it (ruling E4). */
+  adoptDigest(ref: KeyRef, digest: string): MaybePromise<boolean>;
+
+  /**
+   * Takes `cost` ≥ 0 credits in one atomic, durable step (rulings D1–D3). `undefined`: no such key, or it never had a balance.
+   * @param period `periodOf` the key's refill now; 0 without refill
+   */
+  spendCredits(ref: KeyRef, cost: number, period: number): MaybePromise<Spend | undefined>;
+  /** Moves credits from the balance into a node's memory (clause 14). */
+  drawCredits(ref: KeyRef, request: DrawRequest): MaybePromise<Draw | undefined>;
+  /** Gives back a holder's reserve and what it did not spend; without effect when `generation` is not the balance's. */
+  returnCredits(ref: KeyRef, holder: string, generation: number, unspent: number): MaybePromise<void>;
+
+  /** Balance of a key by id, refills due at `period` counted but not stored; null: unlimited; `undefined`: no such key. */
+  readBalance(keyId: string, period: number): MaybePromise<number | null | undefined>;
+
+  read<T extends Table>(table: T, id: string): MaybePromise<Rows[T] | undefined>;
+  /** The rows that have these names; unknown names are absent. */
+  readNames<T extends NamedTable>(table: T, workspaceId: string, names: readonly string[]): MaybePromise<Rows[T][]>;
+  list<T extends Table>(table: T, query: ListQuery): MaybePromise<Rows[T][]>;
+  /** One answer a key, in order: whether it went in. False: its digest or hash is there already. */
+  insertKeys(keys: readonly NewKey[]): MaybePromise<boolean[]>;
+  write(writes: readonly Write[]): MaybePromise<boolean>;
+
+  /** Tells `listener` of every change from now on; the result ends that. */
+  changes(listener: (change: Change) => void): () => void;
+  /** Passes on what other processes changed. Decorators that remember call it before they trust their memory. */
+  catchUp(): MaybePromise<void>;
+  close(): MaybePromise<void>;
+}
