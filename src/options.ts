@@ -1,0 +1,81 @@
+/** Judges what a program configures: mistakes are TypeErrors and RangeErrors that name the option. Knows nothing of requests. */
+import type { Store } from "./store.js";
+
+type Check = (value: unknown, path: string) => void;
+
+/** What each option must be; an option that is absent or `undefined` is not judged. */
+export type OptionChecks = Readonly<Record<string, Check>>;
+
+/** An integer from `min` to `max`. */
+export const integer =
+  (min: number, max: number): Check =>
+  (value, path) => {
+    if (!Number.isSafeInteger(value)) throw new TypeError(`${path} must be an integer`);
+    if ((value as number) < min || (value as number) > max) throw new RangeError(`${path} must be from ${min} to ${max}`);
+  };
+
+/** A function. */
+export const callable: Check = (value, path) => {
+  if (typeof value !== "function") throw new TypeError(`${path} must be a function`);
+};
+
+/** A text that is not empty. */
+export const text: Check = (value, path) => {
+  if (typeof value !== "string" || value === "") throw new TypeError(`${path} must be a string that is not empty`);
+};
+
+/** One of a few texts. */
+export const oneOf =
+  (...allowed: readonly string[]): Check =>
+  (value, path) => {
+    if (!allowed.includes(value as string)) throw new TypeError(`${path} must be one of: ${allowed.join(", ")}`);
+  };
+
+/** An object with these methods. */
+export const methods =
+  (...names: readonly string[]): Check =>
+  (value, path) => {
+    const object = value as Record<string, unknown> | null;
+    if (typeof object !== "object" || object === null) throw new TypeError(`${path} must be an object with ${names.join(", ")}`);
+    for (const name of names) if (typeof object[name] !== "function") throw new TypeError(`${path} lacks the method ${name}()`);
+  };
+
+/** An object of options. */
+export const group =
+  (checks: OptionChecks): Check =>
+  (value, path) =>
+    checkOptions(value, checks, path);
+
+/**
+ * Judges an options object.
+ * @throws TypeError or RangeError that names the option: not an object, a name that does not exist, a value that does not fit
+ */
+export function checkOptions(options: unknown, checks: OptionChecks, path = "options"): void {
+  if (typeof options !== "object" || options === null) throw new TypeError(`${path} must be an object`);
+  for (const [name, value] of Object.entries(options)) {
+    const check = Object.hasOwn(checks, name) ? checks[name] : undefined;
+    if (check === undefined) throw new TypeError(`${path}.${name} is not an option; there are: ${Object.keys(checks).join(", ")}`);
+    if (value !== undefined) check(value, `${path}.${name}`);
+  }
+}
+
+const STORE_METHODS = Object.keys({
+  findKey: true,
+  findForeignKey: true,
+  adoptDigest: true,
+  spendCredits: true,
+  drawCredits: true,
+  returnCredits: true,
+  readBalance: true,
+  read: true,
+  readNames: true,
+  list: true,
+  insertKeys: true,
+  write: true,
+  changes: true,
+  catchUp: true,
+  close: true,
+} satisfies Record<keyof Store, true>);
+
+/** @throws TypeError when a value cannot be a store, naming the method that it lacks */
+export const checkStore = (store: unknown): void => methods(...STORE_METHODS)(store, "store");
