@@ -1,0 +1,106 @@
+/**
+ * Remembers what a store found, and what it did not find. Port clauses 8 and 9, ruling A7. Knows only the port.
+ *
+ * Why two partitions: a flood of unknown keys fills the small one and pushes no real key out; a miss is believed for a second at
+ * most, since a key may be created elsewhere.
+ */
+import { LRUCache } from "lru-cache";
+import type { KeyRecord, Store } from "../store.js";
+import type { MaybePromise } from "../types.js";
+import { deepFreeze } from "./freeze.js";
+
+export interface CacheOptions {
+  /** Records kept, 1…10_000_000; default 100_000. */
+  readonly size?: number;
+  /** Milliseconds for which a record is believed when the store tells of no change; default: without end. */
+  readonly ttl?: number;
+  /** Digests kept that were not found, 0…1_000_000; default 10_000; 0: none. */
+  readonly missSize?: number;
+  /** Milliseconds for which a miss is believed, at most 60_000; default 1_000. */
+  readonly missTtl?: number;
+}
+
+/** Finds keys by native digest, in the form that `prepare` made of their records. */
+export interface KeyCache<T> {
+  find(digest: string): MaybePromise<T | undefined>;
+  /** Stops listening to the store. */
+  close(): void;
+}
+
+const MONOTONIC = { now: () => performance.now() };
+
+/**
+ * @param prepare makes, once a fill, what `find` answers; it must not depend on anything that changes without the record
+ * @see src/store.ts, clause 9: a fill that began before a change is answered but not kept
+ * · a hit costs one map look-up and the store's `catchUp`
+ */
+export function createKeyCache<T extends object>(store: Store, prepare: (record: KeyRecord) => T, options: CacheOptions = {}): KeyCache<T> {
+  const { size = 100_000, ttl = Infinity, missSize = 10_000, missTtl = 1_000 } = options;
+  // A resolution of 0 keeps lru-cache from setting a timer.
+  const found = new LRUCache<string, T>({ max: size, ttlResolution: 0, perf: MONOTONIC, ...(ttl !== Infinity && { ttl }) });
+  const missed = missSize === 0 ? undefined : new LRUCache<string, true>({ max: missSize, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
+  let generation = 0;
+  const unsubscribe = store.changes((change) => {
+    generation++;
+    if (typeof change === "object") {
+      found.delete(change.digest);
+      missed?.delete(change.digest);
+      return;
+    }
+    missed?.clear();
+    if (change === "all") found.clear();
+  });
+
+  const keep = (digest: string, record: KeyRecord | undefined, begun: number): T | undefined => {
+    const prepared = record === undefined ? undefined : prepare(record);
+    if (begun !== generation) return prepared;
+    if (prepared !== undefined) found.set(digest, prepared);
+    else missed?.set(digest, true);
+    return prepared;
+  };
+  const fill = (digest: string): MaybePromise<T | undefined> => {
+    const begun = generation;
+    const record = store.findKey(digest);
+    return record instanceof Promise ? record.then((late) => keep(digest, late, begun)) : keep(digest, record, begun);
+  };
+  const look = (digest: string): MaybePromise<T | undefined> => {
+    const hit = found.get(digest);
+    if (hit !== undefined) return hit;
+    return missed?.get(digest) === true ? undefined : fill(digest);
+  };
+  return {
+    find(digest) {
+      const caughtUp = store.catchUp();
+      return caughtUp instanceof Promise ? caughtUp.then(() => look(digest)) : look(digest);
+    },
+    close: unsubscribe,
+  };
+}
+
+/**
+ * A store whose finds are remembered; every other call goes straight through. Closing it closes the store behind it.
+ * @see {@link CacheOptions} for bounds
+ */
+export function cachedStore(store: Store, options: CacheOptions = {}): Store {
+  const cache = createKeyCache(store, deepFreeze, options);
+  return {
+    findKey: (digest) => cache.find(digest),
+    findForeignKey: (migrationId, foreignDigest) => store.findForeignKey(migrationId, foreignDigest),
+    adoptDigest: (ref, digest) => store.adoptDigest(ref, digest),
+    spendCredits: (ref, cost, period) => store.spendCredits(ref, cost, period),
+    drawCredits: (ref, request) => store.drawCredits(ref, request),
+    returnCredits: (ref, holder, generation, unspent) => store.returnCredits(ref, holder, generation, unspent),
+    readBalance: (keyId, period) => store.readBalance(keyId, period),
+    read: (table, id) => store.read(table, id),
+    readNames: (table, workspaceId, names) => store.readNames(table, workspaceId, names),
+    list: (table, query) => store.list(table, query),
+    insertKeys: (keys) => store.insertKeys(keys),
+    write: (writes) => store.write(writes),
+    changes: (listener) => store.changes(listener),
+    catchUp: () => store.catchUp(),
+    close() {
+      cache.close();
+      return store.close();
+    },
+  };
+}

@@ -1,0 +1,245 @@
+/** The store that is obviously right: plain maps, nothing survives the process. The oracle that every other store is compared with. */
+import { VerifierError } from "../errors.js";
+import type { Change, KeyRecord, KeyRow, ListQuery, NamedTable, NewKey, Rows, Store, Table, Write } from "../store.js";
+import { type Balance, change, draw, giveBack, type Reserve, settle, spend } from "./balance.js";
+import { deepFreeze } from "./freeze.js";
+import { toRecord } from "./record.js";
+
+type AnyRow = Rows[Table];
+
+/** All that one store holds. */
+interface State {
+  readonly rows: { readonly [T in Table]: Map<string, Rows[T]> };
+  /** Unique text (a name in its workspace, a digest, a hash) → id of the row that holds it. */
+  readonly unique: Map<string, string>;
+  readonly balances: Map<string, Balance>;
+  /** Key id → holder → reserve. */
+  readonly reserves: Map<string, Map<string, Reserve>>;
+  readonly listeners: Set<(change: Change) => void>;
+}
+
+/**
+ * Keeps keys in the process's memory: exact within the process, gone with it. For tests and for programs that load their keys at start.
+ * @returns a new, empty store; its `KeyRef` is the key's id
+ * @see src/store.ts for the contract · a find costs a few microseconds: it builds the record anew
+ */
+export function memoryStore(): Store {
+  const state: State = {
+    rows: {
+      workspaces: new Map(),
+      apis: new Map(),
+      identities: new Map(),
+      roles: new Map(),
+      permissions: new Map(),
+      migrations: new Map(),
+      keys: new Map(),
+    },
+    unique: new Map(),
+    balances: new Map(),
+    reserves: new Map(),
+    listeners: new Set(),
+  };
+  const { rows, unique, balances, reserves, listeners } = state;
+  const keyBy = (text: string) => rows.keys.get(unique.get(text) ?? "");
+  const tell = (changes: Iterable<Change>) => {
+    for (const told of changes) for (const listener of listeners) listener(told);
+  };
+
+  return closable({
+    findKey: (digest) => recordOf(state, keyBy(`digest ${digest}`)),
+    findForeignKey(migrationId, foreignDigest) {
+      const row = keyBy(`foreign ${foreignDigest}`);
+      return row?.migrationId === migrationId ? recordOf(state, row) : undefined;
+    },
+    adoptDigest(ref, digest) {
+      const row = rows.keys.get(String(ref));
+      if (row === undefined || row.digest !== undefined || unique.has(`digest ${digest}`)) return false;
+      put(state, "keys", { ...row, digest });
+      tell([{ digest }]);
+      return true;
+    },
+
+    spendCredits(ref, cost, period) {
+      const balance = balances.get(String(ref));
+      if (balance === undefined) return undefined;
+      const spent = spend(balance, cost, period);
+      balances.set(String(ref), spent.balance);
+      return spent.result;
+    },
+    drawCredits(ref, request) {
+      const keyId = String(ref);
+      const before = balances.get(keyId);
+      if (before === undefined) return undefined;
+      if (before.unlimited) return { drawn: request.cost, generation: before.generation, remaining: null };
+      const holders = reserves.get(keyId) ?? new Map<string, Reserve>();
+      const swept = sweep(before, holders, request.holder, request.now);
+      const { balance, reserve, drawn } = draw(swept, holders.get(request.holder), request);
+      balances.set(keyId, balance);
+      reserves.set(keyId, holders.set(request.holder, reserve));
+      return { drawn, generation: balance.generation, remaining: balance.remaining + reserve.reserved };
+    },
+    returnCredits(ref, holder, generation, unspent) {
+      const keyId = String(ref);
+      const balance = balances.get(keyId);
+      const reserve = reserves.get(keyId)?.get(holder);
+      if (balance === undefined) return;
+      const reserved = reserve?.generation === generation ? reserve.reserved : 0;
+      balances.set(keyId, giveBack(balance, generation, unspent + reserved));
+      if (reserve?.generation === generation) reserves.get(keyId)?.delete(holder);
+    },
+    readBalance(keyId, period) {
+      const balance = balances.get(keyId);
+      if (balance === undefined) return rows.keys.has(keyId) ? null : undefined;
+      return balance.unlimited ? null : settle(balance, period).remaining;
+    },
+
+    read: (table, id) => rows[table].get(id),
+    readNames: (table, workspaceId, names) =>
+      [...new Set(names)].flatMap((name) => rows[table].get(unique.get(nameOf(table, workspaceId, name)) ?? "") ?? []),
+    list: (table, query) =>
+      [...(rows[table] as Map<string, Rows[typeof table]>).values()]
+        .filter((row) => matches(table, row, query))
+        .sort((a, b) => (a.id < b.id ? -1 : 1))
+        .slice(0, query.limit),
+    insertKeys(keys) {
+      const inserted = keys.map((key) => insertKey(state, key));
+      const digests = keys.flatMap(({ row }, i) => (inserted[i] && row.digest !== undefined ? [{ digest: row.digest }] : []));
+      tell(digests);
+      return inserted;
+    },
+    write(writes) {
+      if (!writable(state, writes)) return false;
+      const changes = writes.flatMap((write) => changesOf(state, write));
+      for (const write of writes) apply(state, write);
+      tell(changes);
+      return true;
+    },
+
+    changes(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+    catchUp: () => undefined,
+    close: () => undefined,
+  });
+}
+
+/** Makes every call after `close()` fail (clause 11). */
+function closable(store: Store): Store {
+  let closed = false;
+  const guarded = Object.entries(store).map(([name, method]: [string, (...args: never[]) => unknown]) => [
+    name,
+    (...args: never[]) => {
+      if (closed && name !== "close") throw new VerifierError("STORE_CLOSED", "the store was closed; open it again to use it");
+      if (name === "close") closed = true;
+      return method(...args);
+    },
+  ]);
+  return Object.fromEntries(guarded) as Store;
+}
+
+function recordOf({ rows }: State, row: KeyRow | undefined): KeyRecord | undefined {
+  if (row === undefined) return undefined;
+  return toRecord(row.id, row, {
+    api: rows.apis.get(row.apiId),
+    workspaceEnabled: rows.workspaces.get(row.workspaceId)?.enabled ?? true,
+    identity: rows.identities.get(row.identityId ?? ""),
+    role: (id) => rows.roles.get(id),
+    permission: (id) => rows.permissions.get(id)?.slug,
+  });
+}
+
+/** Reserves of other holders that have expired go back into the balance (clause 14). */
+function sweep(balance: Balance, holders: Map<string, Reserve>, own: string, now: number): Balance {
+  let swept = balance;
+  for (const [holder, { expires, generation, reserved }] of holders) {
+    if (holder === own || expires > now) continue;
+    swept = giveBack(swept, generation, reserved);
+    holders.delete(holder);
+  }
+  return swept;
+}
+
+function insertKey(state: State, { row, balance }: NewKey): boolean {
+  if (state.rows.keys.has(row.id) || uniqueOf("keys", row).some((text) => state.unique.has(text))) return false;
+  put(state, "keys", row);
+  if (balance !== undefined) state.balances.set(row.id, { ...balance, unlimited: false, generation: row.generation });
+  return true;
+}
+
+/** Whether every row is as it was read and every name is free (clause 13). */
+function writable({ rows, unique }: State, writes: readonly Write[]): boolean {
+  const claimed = new Set<string>();
+  return writes.every((write) => {
+    if ("remove" in write) return rows[write.table].get(write.remove)?.version === write.version;
+    const { table, row } = write;
+    const texts = uniqueOf(table, row);
+    const free = texts.every((text) => !claimed.has(text) && (unique.get(text) ?? row.id) === row.id);
+    for (const text of texts) claimed.add(text);
+    return free && (rows[table].get(row.id)?.version ?? 0) === row.version;
+  });
+}
+
+function apply(state: State, write: Write): void {
+  if ("remove" in write) return remove(state, write.table, write.remove);
+  put(state, write.table, write.row);
+  if (write.credits === undefined) return;
+  const { id } = write.row;
+  const after = change(state.balances.get(id), write.credits);
+  state.balances.set(id, after);
+  if (write.credits.remaining !== undefined) state.reserves.delete(id);
+}
+
+function put<T extends Table>(state: State, table: T, row: Rows[T]): void {
+  remove(state, table, row.id, true);
+  const stored = deepFreeze(structuredClone({ ...row, version: row.version + 1 }));
+  (state.rows[table] as Map<string, Rows[T]>).set(row.id, stored);
+  for (const text of uniqueOf(table, stored)) state.unique.set(text, row.id);
+}
+
+function remove(state: State, table: Table, id: string, replaced = false): void {
+  const old = state.rows[table].get(id);
+  if (old === undefined) return;
+  for (const text of uniqueOf(table, old)) state.unique.delete(text);
+  state.rows[table].delete(id);
+  if (table === "keys" && !replaced) {
+    state.balances.delete(id);
+    state.reserves.delete(id);
+  }
+}
+
+/** What a find could see of a write (clause 15). A new row of a small table changes no key that exists. */
+function changesOf({ rows }: State, write: Write): Change[] {
+  const id = "remove" in write ? write.remove : write.row.id;
+  const old = rows[write.table].get(id);
+  if (write.table === "keys") {
+    const digests = [(old as KeyRow | undefined)?.digest, "row" in write ? write.row.digest : undefined];
+    return digests.flatMap((digest) => (digest === undefined ? [] : [{ digest }]));
+  }
+  return old === undefined && write.table !== "workspaces" ? [] : ["all"];
+}
+
+function matches(table: Table, row: AnyRow, query: ListQuery): boolean {
+  if (row.id <= (query.after ?? "")) return false;
+  if ((row as Rows["apis"]).workspaceId !== query.workspaceId) return false;
+  const { apiId, identityId } = row as Partial<KeyRow>;
+  if (query.apiId !== undefined && apiId !== query.apiId) return false;
+  if (query.identityId !== undefined && identityId !== query.identityId) return false;
+  return query.search === undefined || plainName(table, row).includes(query.search);
+}
+
+function plainName(table: Table, row: AnyRow): string {
+  if (table === "identities") return (row as Rows["identities"]).externalId;
+  if (table === "permissions") return (row as Rows["permissions"]).slug;
+  if (table === "roles") return (row as Rows["roles"]).name;
+  return row.id;
+}
+
+const nameOf = (table: NamedTable, workspaceId: string, name: string) => `${table} ${workspaceId} ${name}`;
+
+function uniqueOf(table: Table, row: AnyRow): string[] {
+  if (table === "workspaces" || table === "apis") return [];
+  if (table !== "keys") return [nameOf(table, (row as Rows[NamedTable]).workspaceId, plainName(table, row))];
+  const { digest, foreignDigest } = row as KeyRow;
+  return [...(digest === undefined ? [] : [`digest ${digest}`]), ...(foreignDigest === undefined ? [] : [`foreign ${foreignDigest}`])];
+}

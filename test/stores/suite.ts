@@ -1,0 +1,560 @@
+/** The judge of every store: each clause of src/store.ts, under its number. A new store passes this before anything else. */
+import fc from "fast-check";
+import { afterEach, describe, expect, it } from "vitest";
+import type { ApiRow, Change, IdentityRow, KeyRow, NewBalance, PermissionRow, RoleRow, Store } from "../../src/store.js";
+import { isVerifierError } from "../../src/errors.js";
+import type { JsonObject } from "../../src/types.js";
+
+const WS = "ws_1";
+const NOW = 1_700_000_000_000;
+
+const api = (over: Partial<ApiRow> = {}): ApiRow => ({
+  id: "api_1",
+  workspaceId: WS,
+  version: 0,
+  name: "docs",
+  enabled: true,
+  ipAllowlist: [],
+  deleted: false,
+  createdAt: NOW,
+  ...over,
+});
+export const keyRow = (n: number, over: Partial<KeyRow> = {}): KeyRow => ({
+  id: `key_${String(n).padStart(6, "0")}`,
+  workspaceId: WS,
+  version: 0,
+  apiId: "api_1",
+  digest: `digest-${n}`,
+  start: "abcd",
+  enabled: true,
+  permissions: [],
+  roles: [],
+  ratelimits: [],
+  ipAllowlist: [],
+  limited: false,
+  generation: 0,
+  deleted: false,
+  createdAt: NOW,
+  ...over,
+});
+const permission = (slug: string, over: Partial<PermissionRow> = {}): PermissionRow => ({
+  id: `perm_${slug.replace(/\W/g, "_")}`,
+  workspaceId: WS,
+  version: 0,
+  name: slug,
+  slug,
+  ...over,
+});
+const role = (name: string, permissions: string[], over: Partial<RoleRow> = {}): RoleRow => ({
+  id: `role_${name}`,
+  workspaceId: WS,
+  version: 0,
+  name,
+  permissions,
+  ...over,
+});
+const identity = (externalId: string, over: Partial<IdentityRow> = {}): IdentityRow => ({
+  id: `id_${externalId}`,
+  workspaceId: WS,
+  version: 0,
+  externalId,
+  ratelimits: [],
+  ...over,
+});
+const balance = (remaining: number, over: Partial<NewBalance> = {}): NewBalance => ({ remaining, amount: 0, period: 0, ...over });
+
+const meta: fc.Arbitrary<JsonObject> = fc
+  .array(
+    fc.tuple(
+      fc.oneof(fc.string({ unit: "grapheme" }), fc.constantFrom("__proto__", "constructor", "toString", "")),
+      fc.jsonValue({ depthSize: "small" }),
+    ),
+    { maxLength: 6 },
+  )
+  .map((entries) => JSON.parse(`{${entries.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join(",")}}`) as JsonObject);
+
+/** @param open makes a new, empty store; called once a test and again for clause 12 */
+export function storeSuite(title: string, open: () => Store | Promise<Store>): void {
+  const opened: Store[] = [];
+  const fresh = async (): Promise<Store> => {
+    const store = await open();
+    opened.push(store);
+    return store;
+  };
+  const withApi = async (): Promise<Store> => {
+    const store = await fresh();
+    expect(await store.write([{ table: "apis", row: api() }])).toBe(true);
+    return store;
+  };
+  const insert = async (store: Store, row: KeyRow, credits?: NewBalance): Promise<boolean | undefined> =>
+    (await store.insertKeys([{ row, ...(credits && { balance: credits }) }]))[0];
+  const refOf = async (store: Store, digest: string) => {
+    const record = await store.findKey(digest);
+    if (record === undefined) throw new Error("the key was not found");
+    return record.ref;
+  };
+
+  describe(`store: ${title}`, () => {
+    afterEach(async () => {
+      for (const store of opened.splice(0)) await store.close();
+    });
+
+    it("clause 1: what is unknown is undefined, or absent from a list", async () => {
+      const store = await withApi();
+      expect(await store.findKey("nothing")).toBeUndefined();
+      expect(await store.findForeignKey("mig", "nothing")).toBeUndefined();
+      expect(await store.read("roles", "role_x")).toBeUndefined();
+      expect(await store.readNames("roles", WS, ["x", "y"])).toEqual([]);
+      expect(await store.list("keys", { workspaceId: WS, limit: 10 })).toEqual([]);
+      expect(await store.readBalance("key_x", 0)).toBeUndefined();
+      await insert(store, keyRow(1));
+      const ref = await refOf(store, "digest-1");
+      expect(await store.spendCredits(ref, 1, 0)).toBeUndefined();
+      expect(await store.readBalance("key_000001", 0)).toBeNull();
+      expect(await store.returnCredits(ref, "nobody", 0, 5)).toBeUndefined();
+    });
+
+    it("clause 2: digests, ids and names match exactly", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { digest: "AbC", foreignDigest: "FoR", migrationId: "mig_1" }));
+      await store.write([{ table: "roles", row: role("Admin", []) }]);
+      await store.write([{ table: "identities", row: identity("é") }]);
+      for (const digest of ["abc", "ABC", "AbC ", " AbC", "Ab", "AbC\0"]) expect(await store.findKey(digest)).toBeUndefined();
+      expect((await store.findKey("AbC"))?.keyId).toBe("key_000001");
+      expect(await store.findForeignKey("mig_1", "for")).toBeUndefined();
+      expect(await store.findForeignKey("MIG_1", "FoR")).toBeUndefined();
+      expect((await store.findForeignKey("mig_1", "FoR"))?.keyId).toBe("key_000001");
+      expect(await store.readNames("roles", WS, ["admin", "ADMIN"])).toEqual([]);
+      expect(await store.readNames("identities", WS, ["e\u0301"])).toEqual([]);
+      expect(await store.readNames("identities", WS, ["é"])).toHaveLength(1);
+      expect(await store.read("keys", "KEY_000001")).toBeUndefined();
+    });
+
+    it("clause 3: any row survives a round trip", async () => {
+      const store = await withApi();
+      let n = 0;
+      await fc.assert(
+        fc.asyncProperty(
+          meta,
+          fc.string({ unit: "grapheme" }).filter((name) => !name.includes("\0")),
+          fc.option(fc.integer({ min: 0, max: 8.64e15 }), { nil: undefined }),
+          fc.constantFrom(0, 1, 10 ** 12, Number.MAX_SAFE_INTEGER),
+          async (data, name, expires, remaining) => {
+            const row = keyRow(++n, { meta: data, name, ...(expires !== undefined && { expires }), limited: true });
+            expect(await insert(store, row, balance(remaining))).toBe(true);
+            expect(await store.read("keys", row.id)).toEqual({ ...row, version: 1 });
+            const found = await store.findKey(row.digest!);
+            expect(JSON.stringify(found?.meta)).toBe(JSON.stringify(data));
+            expect(found).toMatchObject({ keyId: row.id, name, enabled: true, permissions: [], roles: [], limited: true, pending: false });
+            expect("expires" in found!).toBe(expires !== undefined);
+            expect("identity" in found!).toBe(false);
+            expect(await store.readBalance(row.id, 0)).toBe(remaining);
+          },
+        ),
+        { numRuns: 60 },
+      );
+      const others = [
+        { table: "identities", row: identity("日本", { meta: { a: [] }, ratelimits: [] }) },
+        { table: "roles", row: role("r", ["perm_x"], { description: "" }) },
+        { table: "permissions", row: permission("a.*", { description: "ü" }) },
+        { table: "migrations", row: { id: "mig_1", workspaceId: WS, version: 0, algorithm: "sha256" } },
+        { table: "workspaces", row: { id: WS, version: 0, enabled: true } },
+      ] as const;
+      expect(await store.write(others)).toBe(true);
+      for (const { table, row } of others) expect(await store.read(table, row.id)).toEqual({ ...row, version: 1 });
+    });
+
+    it("clause 3: a record has roles and permissions flattened, identity and limits beside them", async () => {
+      const store = await withApi();
+      const limit = { id: "rl_00000001", name: "requests", limit: 5, duration: 1000, autoApply: true };
+      await store.write([
+        { table: "permissions", row: permission("b.read") },
+        { table: "permissions", row: permission("a.read") },
+        { table: "roles", row: role("z", ["perm_a_read", "perm_b_read", "perm_gone"]) },
+        { table: "roles", row: role("y", []) },
+        { table: "identities", row: identity("user", { meta: { plan: "pro" }, ratelimits: [limit] }) },
+      ]);
+      await insert(store, keyRow(1, { permissions: ["perm_b_read"], roles: ["role_z", "role_y", "role_gone"], identityId: "id_user", ratelimits: [limit] }));
+      expect(await store.findKey("digest-1")).toMatchObject({
+        permissions: ["a.read", "b.read"],
+        roles: ["y", "z"],
+        identity: { id: "id_user", externalId: "user", meta: { plan: "pro" }, ratelimits: [limit] },
+        ratelimits: [limit],
+        suspended: false,
+        ipAllowlists: [],
+      });
+      expect((await store.read("keys", "key_000001"))?.identityId).toBe("id_user");
+    });
+
+    it("clause 4: duplicates are reported singly", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { foreignDigest: "f1", migrationId: "m" }));
+      const batch = [
+        keyRow(2),
+        keyRow(3, { digest: "digest-1" }),
+        keyRow(4, { digest: "digest-2" }),
+        keyRow(5, { foreignDigest: "f1" }),
+        keyRow(6, { foreignDigest: "f6", migrationId: "m" }),
+        keyRow(7, { foreignDigest: "f6", migrationId: "m" }),
+        keyRow(8),
+      ];
+      const inserted = await store.insertKeys(batch.map((row) => ({ row, balance: balance(1) })));
+      expect(inserted).toEqual([true, false, false, false, true, false, true]);
+      expect(await store.read("keys", "key_000003")).toBeUndefined();
+      expect(await store.readBalance("key_000003", 0)).toBeUndefined();
+      expect((await store.findKey("digest-1"))?.keyId).toBe("key_000001");
+      expect((await store.findKey("digest-8"))?.keyId).toBe("key_000008");
+    });
+
+    it("clause 5: concurrent spends never grant more than was there (A141)", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { limited: true }), balance(500));
+      const ref = await refOf(store, "digest-1");
+      const answers = await Promise.all(Array.from({ length: 2_000 }, () => store.spendCredits(ref, 1, 0)));
+      expect(answers.filter((answer) => answer?.ok)).toHaveLength(500);
+      expect(await store.readBalance("key_000001", 0)).toBe(0);
+      expect(new Set(answers.filter((answer) => answer?.ok).map((answer) => answer?.remaining)).size).toBe(500);
+    });
+
+    it("clause 5: a cost above the balance takes nothing", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { limited: true }), balance(5));
+      const ref = await refOf(store, "digest-1");
+      expect(await store.spendCredits(ref, 6, 0)).toEqual({ ok: false, remaining: 5 });
+      expect(await store.spendCredits(ref, 5, 0)).toEqual({ ok: true, remaining: 0 });
+      expect(await store.spendCredits(ref, 1, 0)).toEqual({ ok: false, remaining: 0 });
+    });
+
+    it("clause 5: a cost that is no integer from 0 to 2^53 - 1 is refused and changes nothing", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { limited: true }), balance(5));
+      const ref = await refOf(store, "digest-1");
+      for (const cost of [-1, NaN, Infinity, -Infinity, 1.5, 2 ** 53, undefined, null, "1"]) {
+        await expect((async () => store.spendCredits(ref, cost as number, 0))()).rejects.toThrow(RangeError);
+      }
+      expect(await store.spendCredits(ref, 1, 0)).toEqual({ ok: true, remaining: 4 });
+    });
+
+    it("clause 6: a cost of 0 changes nothing and counts due refills", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { limited: true }), balance(0, { amount: 10, period: 100 }));
+      const ref = await refOf(store, "digest-1");
+      expect(await store.spendCredits(ref, 0, 100)).toEqual({ ok: true, remaining: 0 });
+      expect(await store.spendCredits(ref, 0, 103)).toEqual({ ok: true, remaining: 30 });
+      expect(await store.spendCredits(ref, 0, 100)).toEqual({ ok: true, remaining: 0 });
+      expect(await store.readBalance("key_000001", 102)).toBe(20);
+    });
+
+    it("clause 7: periods only move forward, balances stop at 2^53 - 1", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { limited: true }), balance(0, { amount: 10, period: 100 }));
+      await insert(store, keyRow(2, { limited: true }), balance(Number.MAX_SAFE_INTEGER - 5, { amount: Number.MAX_SAFE_INTEGER, period: 0 }));
+      const ref = await refOf(store, "digest-1");
+      expect(await store.spendCredits(ref, 1, 102)).toEqual({ ok: true, remaining: 19 });
+      expect(await store.spendCredits(ref, 1, 90)).toEqual({ ok: true, remaining: 18 });
+      expect(await store.spendCredits(ref, 1, 102)).toEqual({ ok: true, remaining: 17 });
+      expect(await store.spendCredits(ref, 1, 103)).toEqual({ ok: true, remaining: 26 });
+      const huge = await refOf(store, "digest-2");
+      expect(await store.spendCredits(huge, 1, 20_000)).toEqual({ ok: true, remaining: Number.MAX_SAFE_INTEGER - 1 });
+    });
+
+    it("clause 8: a change is seen by the next find", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1));
+      expect((await store.findKey("digest-1"))?.enabled).toBe(true);
+      const row = (await store.read("keys", "key_000001"))!;
+      await store.write([{ table: "keys", row: { ...row, enabled: false } }]);
+      expect((await store.findKey("digest-1"))?.enabled).toBe(false);
+      const docs = (await store.read("apis", "api_1"))!;
+      await store.write([{ table: "apis", row: { ...docs, enabled: false, ipAllowlist: ["10.0.0.0/8"] } }]);
+      expect(await store.findKey("digest-1")).toMatchObject({ suspended: true, ipAllowlists: [["10.0.0.0/8"]] });
+      await store.write([{ table: "apis", row: { ...docs, version: docs.version + 1 } }, { table: "workspaces", row: { id: WS, version: 0, enabled: false } }]);
+      expect(await store.findKey("digest-1")).toMatchObject({ suspended: true, ipAllowlists: [] });
+    });
+
+    it("clause 8: roles, permissions and identities reach the keys that refer to them", async () => {
+      const store = await withApi();
+      await store.write([
+        { table: "permissions", row: permission("a.read") },
+        { table: "roles", row: role("r", ["perm_a_read"]) },
+        { table: "identities", row: identity("user") },
+      ]);
+      await insert(store, keyRow(1, { roles: ["role_r"], identityId: "id_user" }));
+      expect(await store.findKey("digest-1")).toMatchObject({ roles: ["r"], permissions: ["a.read"], identity: { externalId: "user" } });
+      await store.write([{ table: "identities", row: identity("user", { version: 1, meta: { now: "new" } }) }]);
+      expect((await store.findKey("digest-1"))?.identity?.meta).toEqual({ now: "new" });
+      await store.write([{ table: "permissions", remove: "perm_a_read", version: 1 }]);
+      expect((await store.findKey("digest-1"))?.permissions).toEqual([]);
+      await store.write([{ table: "permissions", row: permission("a.read", { id: "perm_2" }) }]);
+      expect((await store.findKey("digest-1"))?.permissions).toEqual([]);
+      await store.write([{ table: "roles", remove: "role_r", version: 1 }]);
+      await store.write([{ table: "identities", remove: "id_user", version: 2 }]);
+      const after = await store.findKey("digest-1");
+      expect(after?.roles).toEqual([]);
+      expect(after && "identity" in after).toBe(false);
+    });
+
+    it("clause 10: a returned object cannot change the store, nor can one that was given", async () => {
+      const store = await withApi();
+      const given = keyRow(1, { meta: { deep: { list: [1] } }, permissions: [], limited: true });
+      await insert(store, given, balance(3));
+      (given.meta as { deep: { list: number[] } }).deep.list.push(2);
+      const spoil = (value: unknown): void => {
+        if (typeof value !== "object" || value === null) return;
+        for (const inner of Object.values(value)) spoil(inner);
+        try {
+          Object.assign(value, { enabled: "spoiled", 0: "spoiled" });
+        } catch {
+          // frozen is as good
+        }
+      };
+      spoil(await store.findKey("digest-1"));
+      spoil(await store.read("keys", given.id));
+      spoil(await store.list("keys", { workspaceId: WS, limit: 5 }));
+      expect(await store.findKey("digest-1")).toMatchObject({ enabled: true, meta: { deep: { list: [1] } }, permissions: [] });
+      expect(await store.read("keys", given.id)).toMatchObject({ enabled: true, meta: { deep: { list: [1] } } });
+    });
+
+    it("clause 11: after close every call fails with STORE_CLOSED, and close again does nothing", async () => {
+      const store = await withApi();
+      await store.close();
+      await store.close();
+      const calls: (() => unknown)[] = [
+        () => store.findKey("d"),
+        () => store.findForeignKey("m", "d"),
+        () => store.adoptDigest("k", "d"),
+        () => store.spendCredits("k", 1, 0),
+        () => store.spendCredits("k", 0, 0),
+        () => store.drawCredits("k", { holder: "h", cost: 1, step: 1, size: 1, period: 0, now: 0, until: 1 }),
+        () => store.returnCredits("k", "h", 0, 1),
+        () => store.readBalance("k", 0),
+        () => store.read("apis", "a"),
+        () => store.readNames("roles", WS, ["r"]),
+        () => store.list("keys", { workspaceId: WS, limit: 1 }),
+        () => store.insertKeys([]),
+        () => store.write([]),
+        () => store.changes(() => undefined),
+        () => store.catchUp(),
+      ];
+      for (const call of calls) {
+        const error = await (async () => call())().then(
+          () => undefined,
+          (thrown: unknown) => thrown,
+        );
+        expect(isVerifierError(error) && error.code, String(call)).toBe("STORE_CLOSED");
+      }
+    });
+
+    it("clause 12: two stores opened are two stores", async () => {
+      const [one, two] = [await withApi(), await withApi()];
+      await insert(one, keyRow(1));
+      expect(await two.findKey("digest-1")).toBeUndefined();
+      expect(await insert(two, keyRow(1))).toBe(true);
+    });
+
+    it("clause 13: a write is all or nothing", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1));
+      await store.write([{ table: "roles", row: role("taken", []) }]);
+      const fresh = role("new", []);
+      const refused = [
+        { table: "roles", row: role("taken", [], { id: "role_other" }) },
+        { table: "apis", row: api({ version: 7 }) },
+        { table: "apis", row: api({ version: 0 }) },
+        { table: "keys", row: keyRow(9, { version: 3 }) },
+        { table: "roles", remove: "role_taken", version: 9 },
+        { table: "roles", remove: "role_unknown", version: 1 },
+      ] as const;
+      for (const write of refused) {
+        expect(await store.write([{ table: "roles", row: fresh }, write]), JSON.stringify(write)).toBe(false);
+        expect(await store.read("roles", fresh.id)).toBeUndefined();
+      }
+      expect(await store.write([{ table: "roles", row: fresh }])).toBe(true);
+      expect(await store.write([{ table: "roles", row: role("a", [], { id: "role_x" }) }, { table: "roles", row: role("a", [], { id: "role_y" }) }])).toBe(false);
+      const row = (await store.read("keys", "key_000001"))!;
+      expect(await store.write([{ table: "keys", row: { ...row, name: "first" } }])).toBe(true);
+      expect(await store.write([{ table: "keys", row: { ...row, name: "second" } }])).toBe(false);
+      expect((await store.read("keys", row.id))?.name).toBe("first");
+      expect(await store.write([])).toBe(true);
+    });
+
+    it("clause 13: removal removes, credits included", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { limited: true }), balance(5));
+      const ref = await refOf(store, "digest-1");
+      expect(await store.write([{ table: "keys", remove: "key_000001", version: 1 }])).toBe(true);
+      expect(await store.findKey("digest-1")).toBeUndefined();
+      expect(await store.spendCredits(ref, 1, 0)).toBeUndefined();
+      expect(await insert(store, keyRow(2, { digest: "digest-1" }))).toBe(true);
+      expect(await refOf(store, "digest-1")).not.toBe(ref);
+    });
+
+    it("a credit change counts refills, then sets or adds, then changes the calendar", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { limited: true }), balance(1, { amount: 10, period: 100 }));
+      const change = async (credits: object, generation = 0) => {
+        const row = (await store.read("keys", "key_000001"))!;
+        expect(await store.write([{ table: "keys", row: { ...row, generation }, credits: credits as never }])).toBe(true);
+      };
+      await change({ period: 102, add: 4 });
+      expect(await store.readBalance("key_000001", 102)).toBe(25);
+      await change({ period: 102, add: -100 });
+      expect(await store.readBalance("key_000001", 102)).toBe(0);
+      await change({ period: 103, refill: { amount: 1, period: 0 } });
+      expect(await store.readBalance("key_000001", 2)).toBe(12);
+      await change({ period: 2, remaining: null }, 1);
+      expect(await store.readBalance("key_000001", 50)).toBeNull();
+      const ref = await refOf(store, "digest-1");
+      expect(await store.spendCredits(ref, 10 ** 12, 2)).toEqual({ ok: true, remaining: null });
+      await change({ period: 2, remaining: 7 }, 2);
+      expect(await store.spendCredits(ref, 1, 2)).toEqual({ ok: true, remaining: 6 });
+      await insert(store, keyRow(2));
+      const unlimited = (await store.read("keys", "key_000002"))!;
+      await store.write([{ table: "keys", row: { ...unlimited, limited: true }, credits: { period: 0, remaining: 9 } }]);
+      expect(await store.spendCredits(await refOf(store, "digest-2"), 1, 0)).toEqual({ ok: true, remaining: 8 });
+    });
+
+    it("clause 14: draws never hand out more than was there, and what is given back returns", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { limited: true }), balance(100));
+      const ref = await refOf(store, "digest-1");
+      const ask = (holder: string, cost: number, now = 0) => store.drawCredits(ref, { holder, cost, step: 10, size: 40, period: 0, now, until: now + 1000 });
+      let held = 0;
+      for (let i = 0; i < 50; i++) held += (await ask(i % 2 ? "a" : "b", 1))?.drawn ?? 0;
+      expect(held).toBeLessThanOrEqual(100);
+      expect((await store.readBalance("key_000001", 0))! + held).toBeLessThanOrEqual(100);
+      await store.returnCredits(ref, "a", 0, held);
+      await store.returnCredits(ref, "b", 0, 0);
+      expect(await store.readBalance("key_000001", 0)).toBe(100);
+      expect((await ask("c", 101))?.drawn).toBe(0);
+    });
+
+    it("clause 14: the reserve of a holder that vanished comes back once it expires", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { limited: true }), balance(100));
+      const ref = await refOf(store, "digest-1");
+      const ask = (holder: string, cost: number, now: number) => store.drawCredits(ref, { holder, cost, step: 5, size: 25, period: 0, now, until: now + 1000 });
+      const lost = (await ask("crashed", 1, 0))!.drawn;
+      const before = (await store.readBalance("key_000001", 0))!;
+      expect(before + lost).toBeLessThan(100);
+      expect((await ask("other", before + 1, 999))!.drawn).toBe(0);
+      expect((await ask("other", before + 1, 1000))!.drawn).toBe(before + 1);
+      expect((await ask("other", 100 - lost - before - 1, 1001))!.drawn).toBe(100 - lost - before - 1);
+      expect((await ask("other", 1, 5000))!.drawn).toBe(0);
+    });
+
+    it("clause 14: a set balance voids older leases (A153)", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { limited: true }), balance(100));
+      const ref = await refOf(store, "digest-1");
+      const request = { holder: "a", cost: 1, step: 10, size: 40, period: 0, now: 0, until: 1000 };
+      const drawn = (await store.drawCredits(ref, request))!;
+      const row = (await store.read("keys", "key_000001"))!;
+      await store.write([{ table: "keys", row: { ...row, generation: 1 }, credits: { period: 0, remaining: 50 } }]);
+      expect(await store.readBalance("key_000001", 0)).toBe(50);
+      await store.returnCredits(ref, "a", drawn.generation, drawn.drawn);
+      expect(await store.readBalance("key_000001", 0)).toBe(50);
+      expect((await store.drawCredits(ref, request))!.generation).toBe(1);
+      expect((await store.findKey("digest-1"))?.generation).toBe(1);
+    });
+
+    it("clause 15: every change that a find could see is told", async () => {
+      const store = await withApi();
+      const told: Change[] = [];
+      const stop = store.changes((change) => told.push(change));
+      const since = () => told.splice(0);
+      await insert(store, keyRow(1, { limited: true }), balance(5));
+      expect(since()).toEqual([{ digest: "digest-1" }]);
+      await store.spendCredits(await refOf(store, "digest-1"), 1, 0);
+      expect(since()).toEqual([]);
+      const row = (await store.read("keys", "key_000001"))!;
+      await store.write([{ table: "keys", row: { ...row, enabled: false } }]);
+      expect(since()).toContainEqual({ digest: "digest-1" });
+      const docs = (await store.read("apis", "api_1"))!;
+      await store.write([{ table: "apis", row: { ...docs, enabled: false } }]);
+      expect(since()).toEqual(["all"]);
+      expect(await store.write([{ table: "apis", row: docs }])).toBe(false);
+      expect(since()).toEqual([]);
+      await insert(store, keyRow(2, { digest: undefined as never, foreignDigest: "f", migrationId: "m" }));
+      since();
+      const pending = (await store.findForeignKey("m", "f"))!;
+      await store.adoptDigest(pending.ref, "adopted");
+      expect(since()).toEqual([{ digest: "adopted" }]);
+      stop();
+      await insert(store, keyRow(3));
+      expect(since()).toEqual([]);
+    });
+
+    it("ruling E4: a pending key gains its native digest once", async () => {
+      const store = await withApi();
+      const { digest: _, ...rest } = keyRow(1, { foreignDigest: "f", migrationId: "m" });
+      await insert(store, rest);
+      const found = (await store.findForeignKey("m", "f"))!;
+      expect(found.pending).toBe(true);
+      const adopted = await Promise.all(["one", "two", "three"].map((digest) => store.adoptDigest(found.ref, digest)));
+      expect(adopted).toEqual([true, false, false]);
+      expect((await store.findKey("one"))?.pending).toBe(false);
+      expect(await store.findKey("two")).toBeUndefined();
+      expect((await store.findForeignKey("m", "f"))?.pending).toBe(false);
+      const { digest: __, ...other } = keyRow(2, { foreignDigest: "g", migrationId: "m" });
+      await insert(store, other);
+      expect(await store.adoptDigest((await store.findForeignKey("m", "g"))!.ref, "one")).toBe(false);
+    });
+
+    it("clause 16: lists are ordered by id, start after the cursor and are bounded", async () => {
+      const store = await withApi();
+      await store.write([{ table: "apis", row: api({ id: "api_2" }) }]);
+      await store.write([{ table: "identities", row: identity("user") }]);
+      const rows = [5, 3, 1, 4, 2].map((n) => keyRow(n, n === 3 ? { identityId: "id_user" } : {}));
+      await store.insertKeys([...rows, keyRow(6, { apiId: "api_2" })].map((row) => ({ row })));
+      const ids = async (query: object) => (await store.list("keys", { workspaceId: WS, limit: 100, ...query })).map(({ id }) => Number(id.slice(4)));
+      expect(await ids({})).toEqual([1, 2, 3, 4, 5, 6]);
+      expect(await ids({ apiId: "api_1", limit: 2 })).toEqual([1, 2]);
+      expect(await ids({ apiId: "api_1", limit: 2, after: "key_000002" })).toEqual([3, 4]);
+      expect(await ids({ apiId: "api_1", after: "key_000005" })).toEqual([]);
+      expect(await ids({ apiId: "api_2" })).toEqual([6]);
+      expect(await ids({ identityId: "id_user" })).toEqual([3]);
+      expect(await ids({ apiId: "api_2", identityId: "id_user" })).toEqual([]);
+      for (const slug of ["b.read", "a.read", "a.write", "%", "_x"]) await store.write([{ table: "permissions", row: permission(slug, { id: `perm_${slug.length}${slug}` }) }]);
+      const found = async (search: string) => (await store.list("permissions", { workspaceId: WS, limit: 10, search })).map(({ slug }) => slug).sort();
+      expect(await found("a.")).toEqual(["a.read", "a.write"]);
+      expect(await found("%")).toEqual(["%"]);
+      expect(await found("_")).toEqual(["_x"]);
+      expect(await found("A.")).toEqual([]);
+    });
+
+    it("clause 17: names of one workspace are unknown in another", async () => {
+      const store = await withApi();
+      await store.write([{ table: "roles", row: role("admin", []) }]);
+      expect(await store.readNames("roles", "ws_2", ["admin"])).toEqual([]);
+      expect(await store.write([{ table: "roles", row: role("admin", [], { id: "role_2", workspaceId: "ws_2" }) }])).toBe(true);
+      expect(await store.readNames("roles", "ws_2", ["admin"])).toMatchObject([{ id: "role_2" }]);
+      expect(await store.list("roles", { workspaceId: "ws_2", limit: 10 })).toHaveLength(1);
+      expect(await store.list("keys", { workspaceId: "ws_2", limit: 10 })).toEqual([]);
+    });
+
+    it("clause 18: deleted keys, and keys of deleted APIs, are not found", async () => {
+      const store = await withApi();
+      await store.insertKeys([1, 2].map((n) => ({ row: keyRow(n, { foreignDigest: `f${n}`, migrationId: "m" }) })));
+      const row = (await store.read("keys", "key_000001"))!;
+      await store.write([{ table: "keys", row: { ...row, deleted: true } }]);
+      expect(await store.findKey("digest-1")).toBeUndefined();
+      expect(await store.findForeignKey("m", "f1")).toBeUndefined();
+      expect((await store.findKey("digest-2"))?.keyId).toBe("key_000002");
+      await store.write([{ table: "apis", row: api({ version: 1, deleted: true }) }]);
+      expect(await store.findKey("digest-2")).toBeUndefined();
+      expect(await store.findForeignKey("m", "f2")).toBeUndefined();
+    });
+
+    it("hostile A181: text that looks like SQL is only text", async () => {
+      const store = await withApi();
+      const nasty = ["'; DROP TABLE keystile_keys;--", '"', "\\\\", "$1", "?", "%s", "@x", ":x"];
+      for (const [i, text] of nasty.entries()) {
+        expect(await store.write([{ table: "identities", row: identity(text, { id: `id_${i}` }) }])).toBe(true);
+        expect(await insert(store, keyRow(i, { name: text, digest: text, meta: { [text]: text } }))).toBe(true);
+        expect(await store.findKey(text)).toMatchObject({ name: text, meta: { [text]: text } });
+        expect(await store.readNames("identities", WS, [text])).toMatchObject([{ externalId: text }]);
+      }
+    });
+  });
+}
