@@ -106,7 +106,10 @@ function toBase64(text: string, size: number): string | undefined {
   if (text.length === size * 2 && /^[0-9a-f]+$/i.test(text)) {
     return btoa(text.replace(/../g, (pair) => String.fromCharCode(parseInt(pair, 16))));
   }
-  const standard = text.replace(/-/g, "+").replace(/_/g, "/").replace(/={1,2}$/, "");
+  const standard = text
+    .replace(/-/g, "+")
+    .replace(/_/g, "/")
+    .replace(/={1,2}$/, "");
   if (standard.length !== Math.ceil((size * 4) / 3) || !/^[0-9A-Za-z+/]+$/.test(standard)) return undefined;
   // Decoded and encoded again: stray low bits in the last character would make two spellings of one digest.
   const canonical = btoa(atob(standard));

@@ -72,7 +72,7 @@ function readTags(value: unknown, problems: ValidationProblem[]): readonly strin
 }
 
 function readCredits(value: unknown, problems: ValidationProblem[]): number {
-  if (!isObject(value)) return fault(problems, "body.credits", "must be an object", "send { cost }, or leave it out for a cost of 1"), 0;
+  if (!isObject(value)) return (fault(problems, "body.credits", "must be an object", "send { cost }, or leave it out for a cost of 1"), 0);
   let cost: unknown;
   for (const name of Object.keys(value)) {
     if (name === "cost") cost = value[name];
@@ -113,9 +113,9 @@ function readList<T>(
   problems: ValidationProblem[],
   readItem: (item: unknown, location: string) => T,
 ): readonly T[] {
-  if (!Array.isArray(value)) return fault(problems, location, "must be an array"), NONE;
+  if (!Array.isArray(value)) return (fault(problems, location, "must be an array"), NONE);
   const { length } = value;
-  if (length > max) return fault(problems, location, `must have at most ${max} items`), NONE;
+  if (length > max) return (fault(problems, location, `must have at most ${max} items`), NONE);
   const items: T[] = [];
   for (let i = 0; i < length; i++) items.push(readItem(value[i], `${location}[${i}]`));
   return items;

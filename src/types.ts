@@ -44,14 +44,7 @@ export interface V2KeysVerifyKeyRequestBody {
 
 /** The outcomes of a verification in the order in which they are decided (ruling A1). Spec §2.2. */
 export type VerificationCode =
-  | "NOT_FOUND"
-  | "DISABLED"
-  | "EXPIRED"
-  | "FORBIDDEN"
-  | "INSUFFICIENT_PERMISSIONS"
-  | "RATE_LIMITED"
-  | "USAGE_EXCEEDED"
-  | "VALID";
+  "NOT_FOUND" | "DISABLED" | "EXPIRED" | "FORBIDDEN" | "INSUFFICIENT_PERMISSIONS" | "RATE_LIMITED" | "USAGE_EXCEEDED" | "VALID";
 
 /** `code` as clients should read it: the known outcomes, and room for future ones. Spec §2.2. */
 export type V2KeysVerifyKeyCode = VerificationCode | (string & Record<never, never>);
@@ -124,7 +117,11 @@ export interface V2KeysVerifyKeyResponseData {
 /** Automatic refill of credits. Spec §2.3, ruling D3. */
 export type Refill =
   | { readonly interval: "daily"; readonly amount: number; /** Accepted, without effect (ruling D4). */ readonly refillDay?: number }
-  | { readonly interval: "monthly"; readonly amount: number; /** 1–31; the month's last day where it is shorter. */ readonly refillDay: number };
+  | {
+      readonly interval: "monthly";
+      readonly amount: number;
+      /** 1–31; the month's last day where it is shorter. */ readonly refillDay: number;
+    };
 
 /** Credits of a key as administration gives and shows them. Spec §2.3. */
 export interface KeyCreditsData {

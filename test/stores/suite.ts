@@ -71,7 +71,10 @@ const meta: fc.Arbitrary<JsonObject> = fc
     ),
     { maxLength: 6 },
   )
-  .map((entries) => JSON.parse(`{${entries.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join(",")}}`) as JsonObject);
+  .map(
+    (entries) =>
+      JSON.parse(`{${entries.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join(",")}}`) as JsonObject,
+  );
 
 /** @param open makes a new, empty store; called once a test and again for clause 12 */
 export function storeSuite(title: string, open: () => Store | Promise<Store>): void {
@@ -174,7 +177,10 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
         { table: "roles", row: role("y", []) },
         { table: "identities", row: identity("user", { meta: { plan: "pro" }, ratelimits: [limit] }) },
       ]);
-      await insert(store, keyRow(1, { permissions: ["perm_b_read"], roles: ["role_z", "role_y", "role_gone"], identityId: "id_user", ratelimits: [limit] }));
+      await insert(
+        store,
+        keyRow(1, { permissions: ["perm_b_read"], roles: ["role_z", "role_y", "role_gone"], identityId: "id_user", ratelimits: [limit] }),
+      );
       expect(await store.findKey("digest-1")).toMatchObject({
         permissions: ["a.read", "b.read"],
         roles: ["y", "z"],
@@ -248,7 +254,11 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
     it("clause 7: periods only move forward, balances stop at 2^53 - 1", async () => {
       const store = await withApi();
       await insert(store, keyRow(1, { limited: true }), balance(0, { amount: 10, period: 100 }));
-      await insert(store, keyRow(2, { limited: true }), balance(Number.MAX_SAFE_INTEGER - 5, { amount: Number.MAX_SAFE_INTEGER, period: 0 }));
+      await insert(
+        store,
+        keyRow(2, { limited: true }),
+        balance(Number.MAX_SAFE_INTEGER - 5, { amount: Number.MAX_SAFE_INTEGER, period: 0 }),
+      );
       const ref = await refOf(store, "digest-1");
       expect(await store.spendCredits(ref, 1, 102)).toEqual({ ok: true, remaining: 19 });
       expect(await store.spendCredits(ref, 1, 90)).toEqual({ ok: true, remaining: 18 });
@@ -268,7 +278,10 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const docs = (await store.read("apis", "api_1"))!;
       await store.write([{ table: "apis", row: { ...docs, enabled: false, ipAllowlist: ["10.0.0.0/8"] } }]);
       expect(await store.findKey("digest-1")).toMatchObject({ suspended: true, ipAllowlists: [["10.0.0.0/8"]] });
-      await store.write([{ table: "apis", row: { ...docs, version: docs.version + 1 } }, { table: "workspaces", row: { id: WS, version: 0, enabled: false } }]);
+      await store.write([
+        { table: "apis", row: { ...docs, version: docs.version + 1 } },
+        { table: "workspaces", row: { id: WS, version: 0, enabled: false } },
+      ]);
       expect(await store.findKey("digest-1")).toMatchObject({ suspended: true, ipAllowlists: [] });
     });
 
@@ -370,7 +383,12 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
         expect(await store.read("roles", fresh.id)).toBeUndefined();
       }
       expect(await store.write([{ table: "roles", row: fresh }])).toBe(true);
-      expect(await store.write([{ table: "roles", row: role("a", [], { id: "role_x" }) }, { table: "roles", row: role("a", [], { id: "role_y" }) }])).toBe(false);
+      expect(
+        await store.write([
+          { table: "roles", row: role("a", [], { id: "role_x" }) },
+          { table: "roles", row: role("a", [], { id: "role_y" }) },
+        ]),
+      ).toBe(false);
       const row = (await store.read("keys", "key_000001"))!;
       expect(await store.write([{ table: "keys", row: { ...row, name: "first" } }])).toBe(true);
       expect(await store.write([{ table: "keys", row: { ...row, name: "second" } }])).toBe(false);
@@ -418,7 +436,8 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const store = await withApi();
       await insert(store, keyRow(1, { limited: true }), balance(100));
       const ref = await refOf(store, "digest-1");
-      const ask = (holder: string, cost: number, now = 0) => store.drawCredits(ref, { holder, cost, step: 10, size: 40, period: 0, now, until: now + 1000 });
+      const ask = (holder: string, cost: number, now = 0) =>
+        store.drawCredits(ref, { holder, cost, step: 10, size: 40, period: 0, now, until: now + 1000 });
       let held = 0;
       for (let i = 0; i < 50; i++) held += (await ask(i % 2 ? "a" : "b", 1))?.drawn ?? 0;
       expect(held).toBeLessThanOrEqual(100);
@@ -433,7 +452,8 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const store = await withApi();
       await insert(store, keyRow(1, { limited: true }), balance(100));
       const ref = await refOf(store, "digest-1");
-      const ask = (holder: string, cost: number, now: number) => store.drawCredits(ref, { holder, cost, step: 5, size: 25, period: 0, now, until: now + 1000 });
+      const ask = (holder: string, cost: number, now: number) =>
+        store.drawCredits(ref, { holder, cost, step: 5, size: 25, period: 0, now, until: now + 1000 });
       const lost = (await ask("crashed", 1, 0))!.drawn;
       const before = (await store.readBalance("key_000001", 0))!;
       expect(before + lost).toBeLessThan(100);
@@ -507,7 +527,8 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       await store.write([{ table: "identities", row: identity("user") }]);
       const rows = [5, 3, 1, 4, 2].map((n) => keyRow(n, n === 3 ? { identityId: "id_user" } : {}));
       await store.insertKeys([...rows, keyRow(6, { apiId: "api_2" })].map((row) => ({ row })));
-      const ids = async (query: object) => (await store.list("keys", { workspaceId: WS, limit: 100, ...query })).map(({ id }) => Number(id.slice(4)));
+      const ids = async (query: object) =>
+        (await store.list("keys", { workspaceId: WS, limit: 100, ...query })).map(({ id }) => Number(id.slice(4)));
       expect(await ids({})).toEqual([1, 2, 3, 4, 5, 6]);
       expect(await ids({ apiId: "api_1", limit: 2 })).toEqual([1, 2]);
       expect(await ids({ apiId: "api_1", limit: 2, after: "key_000002" })).toEqual([3, 4]);
@@ -515,8 +536,10 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       expect(await ids({ apiId: "api_2" })).toEqual([6]);
       expect(await ids({ identityId: "id_user" })).toEqual([3]);
       expect(await ids({ apiId: "api_2", identityId: "id_user" })).toEqual([]);
-      for (const slug of ["b.read", "a.read", "a.write", "%", "_x"]) await store.write([{ table: "permissions", row: permission(slug, { id: `perm_${slug.length}${slug}` }) }]);
-      const found = async (search: string) => (await store.list("permissions", { workspaceId: WS, limit: 10, search })).map(({ slug }) => slug).sort();
+      for (const slug of ["b.read", "a.read", "a.write", "%", "_x"])
+        await store.write([{ table: "permissions", row: permission(slug, { id: `perm_${slug.length}${slug}` }) }]);
+      const found = async (search: string) =>
+        (await store.list("permissions", { workspaceId: WS, limit: 10, search })).map(({ slug }) => slug).sort();
       expect(await found("a.")).toEqual(["a.read", "a.write"]);
       expect(await found("%")).toEqual(["%"]);
       expect(await found("_")).toEqual(["_x"]);

@@ -1,0 +1,53 @@
+/** The presented key → its record, native or migrated, if it may be seen here. Rulings E4, E5, F1. Judges nothing about the key. */
+import type { Algorithms } from "./algorithms.js";
+import { digestKey } from "./hash.js";
+import { type PreparedKey, prepareKey } from "./prepared-key.js";
+import type { VerificationRequest } from "./request.js";
+import type { Store } from "./store.js";
+import type { KeyCache } from "./stores/cached.js";
+import type { MaybePromise } from "./types.js";
+
+/** Where keys are looked for. */
+export interface Places {
+  readonly store: Store;
+  readonly cache: KeyCache<PreparedKey>;
+  readonly algorithms: Algorithms;
+  /** Only keys of this workspace may be seen; `undefined`: those of every one. */
+  readonly workspaceId: string | undefined;
+}
+
+/** @returns undefined for a key that does not exist or may not be seen: the two look the same (spec §4.1-3) */
+export function findKey(places: Places, request: VerificationRequest): MaybePromise<PreparedKey | undefined> {
+  const digest = digestKey(request.key);
+  const found = typeof digest === "string" ? places.cache.find(digest) : digest.then((late) => places.cache.find(late));
+  if (request.migrationId === undefined && places.workspaceId === undefined) return found;
+  return found instanceof Promise ? found.then((late) => orMigrated(places, request, late)) : orMigrated(places, request, found);
+}
+
+function orMigrated(places: Places, request: VerificationRequest, native: PreparedKey | undefined): MaybePromise<PreparedKey | undefined> {
+  if (native !== undefined) return isVisible(places, native.record.workspaceId) ? native : undefined;
+  return request.migrationId === undefined ? undefined : findMigrated(places, request.key, request.migrationId);
+}
+
+/**
+ * Tries the migration's algorithm. A pending key gains its native digest in the same call, once: the store refuses a second.
+ * The imported hash stays valid for its migration, since an old scheme may hash only a part of the key (ruling E4).
+ */
+async function findMigrated(places: Places, key: string, migrationId: string): Promise<PreparedKey | undefined> {
+  const { store, algorithms } = places;
+  const migration = await store.read("migrations", migrationId);
+  if (migration === undefined || !isVisible(places, migration.workspaceId)) return undefined;
+  if (!algorithms.knows(migration.algorithm)) {
+    throw new TypeError(`options.migrationAlgorithms lacks "${migration.algorithm}", which a migration of this store uses`);
+  }
+  const foreignDigest = await algorithms.foreignDigest(migration.algorithm, key);
+  if (foreignDigest === undefined) return undefined;
+  const record = await store.findForeignKey(migrationId, foreignDigest);
+  if (record === undefined || !isVisible(places, record.workspaceId)) return undefined;
+  if (record.pending) await store.adoptDigest(record.ref, await digestKey(key));
+  return prepareKey(record);
+}
+
+function isVisible({ workspaceId }: Places, owner: string): boolean {
+  return workspaceId === undefined || workspaceId === owner;
+}

@@ -1,0 +1,159 @@
+/**
+ * Credits spent from this process's memory: the `leased` credit mode. Ruling D1, port clause 14. Knows the port, no engine.
+ *
+ * Why it never over-spends: credits leave the balance, durably, before they are spent here. What a crash finds in hand is
+ * forfeited (whether it was spent is unknown then); the reserve in the store comes back once it expires.
+ */
+import { LRUCache } from "lru-cache";
+import { periodOf } from "./credits.js";
+import { newId } from "./hash.js";
+import type { KeyRecord, KeyRef, Spend, Store } from "./store.js";
+import type { MaybePromise } from "./types.js";
+
+export interface LeaseOptions {
+  /** Credits in hand and in reserve together, per key and node, 1…1_000_000_000; default 1_000. */
+  readonly size?: number;
+  /** Credits drawn into memory at once, 1…size; default a quarter of `size`: what a crash forfeits at most. */
+  readonly step?: number;
+  /** Milliseconds after which an unused reserve returns to the balance, 100…3_600_000; default 10_000. */
+  readonly ttl?: number;
+}
+
+/** Takes credits of a key. `undefined`: the store knows no such key any more. */
+export interface Spender {
+  spend(record: KeyRecord, cost: number, now: number): MaybePromise<Spend | undefined>;
+  /** Gives back what was leased; spends that come later go straight to the store. */
+  close(): MaybePromise<void>;
+}
+
+/** The `exact` mode: every spend is one durable step of the store. */
+export function exactSpender(store: Store): Spender {
+  return {
+    spend: (record, cost, now) => store.spendCredits(record.ref, cost, periodOf(record.refill, now)),
+    close: () => undefined,
+  };
+}
+
+interface Lease {
+  /** Credits to spend here. */
+  inHand: number;
+  /** Free in the store when last asked; null: unlimited. */
+  beyond: number | null;
+  generation: number;
+  usedAt: number;
+  /** One draw at a time; it never rejects. */
+  drawing: Promise<void> | undefined;
+}
+
+/** Keys that one process holds leases of; the one used longest ago is given back for the next. */
+const MAX_LEASES = 100_000;
+
+/** The `leased` mode. */
+export function leasedSpender(store: Store, clock: () => number, options: LeaseOptions = {}): Spender {
+  const { size = 1_000, ttl = 10_000 } = options;
+  const step = options.step ?? Math.max(1, Math.floor(size / 4));
+  const holder = newId("node");
+  const exact = exactSpender(store);
+  const pending = new Set<Promise<unknown>>();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let closed = false;
+  let active = 0;
+  let idle: (() => void) | undefined;
+
+  const giveBack = (ref: KeyRef, lease: Lease): void => {
+    const unspent = lease.inHand;
+    lease.inHand = 0;
+    // A store that fails here keeps the credits: they count as spent, never twice.
+    const returned = new Promise((resolve) => resolve(store.returnCredits(ref, holder, lease.generation, unspent))).catch(() => undefined);
+    pending.add(returned);
+    void returned.then(() => pending.delete(returned));
+  };
+  const leases = new LRUCache<KeyRef, Lease>({
+    max: MAX_LEASES,
+    dispose: (lease, ref) => giveBack(ref, lease),
+  });
+
+  /** Gives back what was not used for a while. One timer for all leases, and none without leases. */
+  const tidy = (): void => {
+    const idle = clock() - ttl;
+    for (const [ref, lease] of leases.entries()) if (lease.usedAt <= idle && lease.drawing === undefined) leases.delete(ref);
+    timer = undefined;
+    watch();
+  };
+  const watch = (): void => {
+    if (timer !== undefined || closed || leases.size === 0) return;
+    timer = setTimeout(tidy, ttl);
+    (timer as { unref?: () => void }).unref?.();
+  };
+
+  const draw = async (record: KeyRecord, lease: Lease, cost: number, now: number): Promise<"drawn" | "refused" | "gone"> => {
+    const wanted = { holder, cost: cost - lease.inHand, step, size, now, until: now + ttl, period: periodOf(record.refill, now) };
+    const drawn = await store.drawCredits(record.ref, wanted);
+    if (drawn === undefined) return "gone";
+    if (drawn.generation !== lease.generation) lease.inHand = 0;
+    lease.generation = drawn.generation;
+    lease.beyond = drawn.remaining;
+    lease.inHand += drawn.drawn;
+    return drawn.drawn === 0 ? "refused" : "drawn";
+  };
+
+  const drawThenTake = async (record: KeyRecord, lease: Lease, cost: number, now: number): Promise<Spend | undefined> => {
+    for (;;) {
+      while (lease.drawing !== undefined) await lease.drawing;
+      if (lease.inHand >= cost) return take(lease, cost, now);
+      const drawing = draw(record, lease, cost, now);
+      const done = () => void (lease.drawing = undefined);
+      lease.drawing = drawing.then(done, done);
+      const outcome = await drawing;
+      if (outcome === "gone") return undefined;
+      if (lease.beyond === null) return { ok: true, remaining: null };
+      if (outcome === "refused") return { ok: false, remaining: lease.inHand + lease.beyond };
+    }
+  };
+  const spendByDraw = async (record: KeyRecord, lease: Lease, cost: number, now: number): Promise<Spend | undefined> => {
+    active++;
+    let known = false;
+    try {
+      const spent = await drawThenTake(record, lease, cost, now);
+      known = spent !== undefined;
+      return spent;
+    } finally {
+      // A lease of which nothing is known is forgotten; one that lost its place meanwhile gives back what is left.
+      if (!known && leases.peek(record.ref) === lease) leases.delete(record.ref);
+      else if (leases.peek(record.ref) !== lease) giveBack(record.ref, lease);
+      if (--active === 0) idle?.();
+    }
+  };
+
+  return {
+    spend(record, cost, now) {
+      let lease = leases.get(record.ref);
+      if (lease !== undefined && lease.generation < record.generation && lease.drawing === undefined) {
+        // The balance was set since: what is in hand belongs to the old one and is void.
+        leases.delete(record.ref);
+        lease = undefined;
+      }
+      if (cost === 0 && (lease === undefined || lease.drawing !== undefined)) return exact.spend(record, 0, now);
+      if (lease === undefined) {
+        if (closed) return exact.spend(record, cost, now);
+        lease = { inHand: 0, beyond: 0, generation: record.generation, usedAt: now, drawing: undefined };
+        leases.set(record.ref, lease);
+        watch();
+      }
+      return lease.inHand >= cost ? take(lease, cost, now) : spendByDraw(record, lease, cost, now);
+    },
+    async close() {
+      closed = true;
+      if (timer !== undefined) clearTimeout(timer);
+      if (active > 0) await new Promise<void>((resolve) => (idle = resolve));
+      leases.clear();
+      await Promise.all(pending);
+    },
+  };
+}
+
+function take(lease: Lease, cost: number, now: number): Spend {
+  lease.inHand -= cost;
+  lease.usedAt = now;
+  return { ok: true, remaining: lease.inHand + (lease.beyond ?? 0) };
+}

@@ -1,0 +1,63 @@
+/** Hands outcomes to a listener after the answer. Rulings A8, C7, G4: dropped and counted when too many, never in an answer's way. */
+
+/** One verification, for analytics. Holds no key, no hash, no address. */
+export interface OutcomeEvent {
+  /** The call's instant, Unix milliseconds. */
+  readonly time: number;
+  readonly code: string;
+  /** The request's labels; where one held the presented key, that part reads `[key]`. */
+  readonly tags: readonly string[];
+  /** Absent with NOT_FOUND, like the next three. */
+  readonly keyId?: string;
+  readonly apiId?: string;
+  readonly workspaceId?: string;
+  readonly identityId?: string;
+  /** Credits taken; 0 unless VALID on a limited key. */
+  readonly spent: number;
+  /** The limiter could not answer and the configured fallback did (ruling C7). */
+  readonly degraded: boolean;
+}
+
+/** Events that wait at most; further ones are dropped and counted. */
+const WAITING = 10_000;
+
+export interface Outcomes {
+  emit(event: OutcomeEvent): void;
+  /** Events dropped: too many waited, or the listener threw. */
+  dropped(): number;
+  /** Delivers what waits. */
+  close(): void;
+}
+
+/** Queues events and delivers them in a later turn of the event loop, in order. */
+export function createOutcomes(listener: (event: OutcomeEvent) => void): Outcomes {
+  let waiting: OutcomeEvent[] = [];
+  let dropped = 0;
+  const deliver = (): void => {
+    const events = waiting;
+    waiting = [];
+    for (const event of events) {
+      try {
+        listener(event);
+      } catch {
+        dropped++;
+      }
+    }
+  };
+  return {
+    emit(event) {
+      if (waiting.length >= WAITING) {
+        dropped++;
+        return;
+      }
+      if (waiting.push(event) === 1) setTimeout(deliver, 0);
+    },
+    dropped: () => dropped,
+    close: deliver,
+  };
+}
+
+/** Labels with the presented key blotted out (ruling G4). */
+export function redact(tags: readonly string[], key: string): readonly string[] {
+  return tags.some((tag) => tag.includes(key)) ? tags.map((tag) => tag.replaceAll(key, "[key]")) : tags;
+}

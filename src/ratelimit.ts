@@ -1,0 +1,113 @@
+/** Which rate limits apply to a call, and how their results read. Spec §2.1, §2.2, rulings C1, C4, C5. Knows nothing of buckets. */
+import { badRequest, type ValidationProblem } from "./errors.js";
+import { shortDigest } from "./hash.js";
+import type { LimitCheck, LimitVerdict } from "./limiter.js";
+import type { RatelimitCheck } from "./request.js";
+import type { KeyRecord } from "./store.js";
+import type { RatelimitResponse, VerifyKeyRatelimitData } from "./types.js";
+
+/** Bounds of results (spec §8); decisions use the values as given. */
+const LIMIT = { min: 1, max: 1_000_000 };
+const DURATION = { min: 1_000, max: 2_592_000_000 };
+const NAME_LENGTH = 128;
+
+/** A limit that applies to a call: what to ask of the limiter, and how to show the answer. */
+export interface AppliedLimit {
+  readonly id: string;
+  readonly name: string;
+  readonly autoApply: boolean;
+  readonly check: LimitCheck;
+}
+
+/** The limits of one key, its identity's included, ready to be applied to any call. */
+export interface KeyLimits {
+  /** Those checked without being asked for, at cost 1. */
+  readonly automatic: readonly AppliedLimit[];
+  readonly byName: ReadonlyMap<string, AppliedLimit>;
+}
+
+/** Gathers the limits of a key: one per name, key over identity (ruling C1). Done once a record. */
+export function limitsOf(record: KeyRecord): KeyLimits {
+  const byName = new Map<string, AppliedLimit>();
+  const gather = (owner: string, limits: readonly RatelimitResponse[]) => {
+    for (const { id, name, limit, duration, autoApply } of limits) {
+      if (!byName.has(name)) byName.set(name, { id, name, autoApply, check: { bucket: bucketOf(owner, name), limit, duration, cost: 1 } });
+    }
+  };
+  gather(record.keyId, record.ratelimits);
+  if (record.identity?.ratelimits !== undefined) gather(record.identity.id, record.identity.ratelimits);
+  return { byName, automatic: [...byName.values()].filter(({ autoApply }) => autoApply) };
+}
+
+/**
+ * The limits that apply to one call: the automatic ones that the request does not name, then the request's in its order.
+ * @throws VerifierError BAD_REQUEST at `body.ratelimits[i].name` for a name that no limit has, unless both `limit` and `duration`
+ * are given (ruling C5); the message lists no names
+ */
+export function applyLimits(limits: KeyLimits, keyId: string, requested: readonly RatelimitCheck[]): readonly AppliedLimit[] {
+  if (requested.length === 0) return limits.automatic;
+  const named = new Set<string>();
+  for (const { name } of requested) named.add(name);
+  const applied = limits.automatic.filter(({ name }) => !named.has(name));
+  const problems: ValidationProblem[] = [];
+  requested.forEach((check, i) => {
+    const limit = limits.byName.get(check.name) ?? adHoc(keyId, check);
+    if (limit !== undefined) applied.push(override(limit, check));
+    else
+      problems.push({
+        location: `body.ratelimits[${i}].name`,
+        message: "names no rate limit of this key",
+        fix: "name an existing limit, or give both limit and duration",
+      });
+  });
+  if (problems.length > 0) throw badRequest(problems);
+  return applied;
+}
+
+/** The result of one check as answers show it: numbers brought into the schema's bounds (ruling C4). */
+export function toRatelimitData({ id, name, autoApply, check }: AppliedLimit, verdict: LimitVerdict): VerifyKeyRatelimitData {
+  return {
+    exceeded: verdict.exceeded,
+    id,
+    name,
+    limit: bring(check.limit, LIMIT.min, LIMIT.max),
+    duration: bring(check.duration, DURATION.min, DURATION.max),
+    reset: bring(verdict.reset, DURATION.min, DURATION.max),
+    remaining: bring(verdict.remaining, 0, LIMIT.max),
+    autoApply,
+  };
+}
+
+/** A limit as answers show it where nothing is checked. */
+export function toRatelimitResponse({ id, name, limit, duration, autoApply }: RatelimitResponse): RatelimitResponse {
+  return {
+    id,
+    name,
+    limit: bring(limit, LIMIT.min, LIMIT.max),
+    duration: bring(duration, DURATION.min, DURATION.max),
+    autoApply,
+  };
+}
+
+function override({ id, name, autoApply, check }: AppliedLimit, { cost, limit, duration }: RatelimitCheck): AppliedLimit {
+  return {
+    id,
+    name,
+    autoApply,
+    check: { bucket: check.bucket, limit: limit ?? check.limit, duration: duration ?? check.duration, cost },
+  };
+}
+
+/** A limit that exists by this request alone. Its name is cut for answers: requests allow 255, results 128 (spec §8). */
+function adHoc(keyId: string, { name, limit, duration, cost }: RatelimitCheck): AppliedLimit | undefined {
+  if (limit === undefined || duration === undefined) return undefined;
+  const bucket = bucketOf(keyId, name);
+  const shown = name.length <= NAME_LENGTH ? name : [...name].slice(0, NAME_LENGTH).join("");
+  return { id: `rl_${shortDigest(bucket)}`, name: shown, autoApply: false, check: { bucket, limit, duration, cost } };
+}
+
+const bucketOf = (owner: string, name: string) => `${owner} ${name}`;
+
+function bring(value: number, min: number, max: number): number {
+  return value < min ? min : value > max ? max : value;
+}

@@ -1,0 +1,142 @@
+/** createVerifier: wires cache, limiter, spender and clock around the ordered checks. Decides nothing about keys. */
+import { createAlgorithms, type MigrationAlgorithms } from "./algorithms.js";
+import { VerifierError } from "./errors.js";
+import { findKey } from "./find-key.js";
+import { exactSpender, type LeaseOptions, leasedSpender } from "./leases.js";
+import type { Limiter } from "./limiter.js";
+import { degrading } from "./limiters/degrading.js";
+import { memoryLimiter } from "./limiters/memory.js";
+import { callable, checkOptions, checkStore, group, integer, methods, oneOf, text } from "./options.js";
+import { createOutcomes, type OutcomeEvent } from "./outcomes.js";
+import { createQueryCompiler } from "./permissions.js";
+import { prepareKey } from "./prepared-key.js";
+import type { Store } from "./store.js";
+import { type CacheOptions, createKeyCache } from "./stores/cached.js";
+import type { V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData } from "./types.js";
+import { type Engine, type VerifyContext, verifyKey } from "./verify-key.js";
+
+/** How credits are taken: one durable step a call, or from leases in memory. */
+export type CreditsOptions = { readonly mode: "exact" } | ({ readonly mode: "leased" } & LeaseOptions);
+
+export interface VerifierOptions {
+  /** Judge only keys of this workspace; others are NOT_FOUND. Default: every workspace of the store. */
+  readonly workspaceId?: string;
+  /** How many records are remembered, and for how long. */
+  readonly cache?: CacheOptions;
+  /** Default: `memoryLimiter()`. A limiter given here is closed by the program, not by the verifier. */
+  readonly limiter?: Limiter;
+  /** What a limiter that cannot answer means (ruling C7): `local`: this node enforces its share (default); `deny`; `allow`. */
+  readonly onLimiterFailure?: "local" | "deny" | "allow";
+  /** Nodes that share the limiter, 1…100_000, default 1: the share of `local` is `limit / nodes`. */
+  readonly nodes?: number;
+  /** Unix milliseconds; read once a call (ruling A7). Default `Date.now`. */
+  readonly clock?: () => number;
+  /** Default `{ mode: "exact" }`. */
+  readonly credits?: CreditsOptions;
+  /** Hashes of your own for migrated keys, by the name given to `createMigration` (ruling E3). */
+  readonly migrationAlgorithms?: MigrationAlgorithms;
+  /** Told of every outcome after it was answered (ruling A8). What it throws is dropped and counted. */
+  readonly onOutcome?: (event: OutcomeEvent) => void;
+}
+
+/** Counts since the verifier was made. */
+export interface VerifierCounters {
+  /** Calls answered by the fallback of a limiter that could not answer (ruling C7). */
+  readonly degraded: number;
+  /** Outcome events that were dropped. */
+  readonly outcomesDropped: number;
+}
+
+export interface Verifier {
+  /**
+   * Verifies a key: spec §2.1 in, spec §2.2 out. Every outcome, good or bad, is a resolved answer.
+   * @throws (rejects) VerifierError: 400 BAD_REQUEST or PERMISSIONS_QUERY_SYNTAX with `errors`, before any store call; a store
+   * that failed (STORE_…); VERIFIER_CLOSED. A failure is never a VALID.
+   */
+  verify(request: V2KeysVerifyKeyRequestBody, context?: VerifyContext): Promise<V2KeysVerifyKeyResponseData>;
+  counters(): VerifierCounters;
+  /** Later calls are refused, those in flight settle; returns leases. The store stays open. A second call does nothing. */
+  close(): Promise<void>;
+}
+
+const MAX_NODES = 100_000;
+const OPTIONS = {
+  workspaceId: text,
+  cache: group({
+    size: integer(1, 10_000_000),
+    ttl: (value, path) => (value === Infinity ? undefined : integer(1, Number.MAX_SAFE_INTEGER)(value, path)),
+    missSize: integer(0, 1_000_000),
+    missTtl: integer(1, 60_000),
+  }),
+  limiter: methods("take", "close"),
+  onLimiterFailure: oneOf("local", "deny", "allow"),
+  nodes: integer(1, MAX_NODES),
+  clock: callable,
+  credits: (value: unknown, path: string) => {
+    const leased = (value as { mode?: unknown } | null)?.mode === "leased";
+    const sizes = { size: integer(1, 1_000_000_000), step: integer(1, 1_000_000_000), ttl: integer(100, 3_600_000) };
+    checkOptions(value, { mode: oneOf("exact", "leased"), ...(leased && sizes) }, path);
+    const { mode, size = 1_000, step = 1 } = value as { mode?: string; size?: number; step?: number };
+    if (mode === undefined) throw new TypeError(`${path}.mode must be one of: exact, leased`);
+    if (step > size) throw new RangeError(`${path}.step must be at most ${path}.size`);
+  },
+  migrationAlgorithms: (value: unknown) => void createAlgorithms(value as MigrationAlgorithms),
+  onOutcome: callable,
+} as const satisfies Record<keyof VerifierOptions, (value: unknown, path: string) => void>;
+
+/**
+ * Makes a verifier on a store.
+ * @param store where the keys are: `sqliteStore(…)`, `memoryStore()` or your own; several verifiers may share one
+ * @throws TypeError or RangeError naming the option or the store's missing method
+ * @example
+ * const verifier = createVerifier(store);
+ * const { valid, code } = await verifier.verify({ key, permissions: "documents.read" });
+ */
+export function createVerifier(store: Store, options: VerifierOptions = {}): Verifier {
+  checkStore(store);
+  checkOptions(options, OPTIONS);
+  const { workspaceId, credits, nodes = 1, onLimiterFailure = "local" } = options;
+  const clock = guarded(options.clock ?? Date.now);
+  const cache = createKeyCache(store, prepareKey, options.cache);
+  const local = memoryLimiter();
+  const limiter = degrading(options.limiter ?? local, { onFailure: onLimiterFailure, nodes, local });
+  const spender = credits?.mode === "leased" ? leasedSpender(store, clock, credits) : exactSpender(store);
+  const outcomes = options.onOutcome && createOutcomes(options.onOutcome);
+  const places = { store, cache, algorithms: createAlgorithms(options.migrationAlgorithms), workspaceId };
+  const engine: Engine = {
+    clock,
+    compileQuery: createQueryCompiler(),
+    findKey: (request) => findKey(places, request),
+    limiter,
+    spender,
+    onOutcome: outcomes?.emit,
+  };
+
+  let closing: Promise<void> | undefined;
+  const close = async (): Promise<void> => {
+    await spender.close();
+    outcomes?.close();
+    cache.close();
+  };
+  return Object.freeze({
+    verify(request: V2KeysVerifyKeyRequestBody, context: VerifyContext = NO_CONTEXT) {
+      // Not async itself: a promise around a promise costs a third of a hot call.
+      return closing === undefined ? verifyKey(engine, request, context) : Promise.reject(closedError());
+    },
+    counters: () => ({ degraded: limiter.degradedCalls(), outcomesDropped: outcomes?.dropped() ?? 0 }),
+    close: () => (closing ??= close()),
+  });
+}
+
+const NO_CONTEXT: VerifyContext = Object.freeze({});
+
+const closedError = () => new VerifierError("VERIFIER_CLOSED", "the verifier was closed; make another to go on");
+
+/** A clock that answers nonsense must not make expired keys valid. */
+function guarded(clock: () => number): () => number {
+  return () => {
+    const now = clock();
+    if (!Number.isFinite(now)) throw new TypeError("options.clock must return Unix milliseconds");
+    return Math.floor(now);
+  };
+}

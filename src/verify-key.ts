@@ -1,0 +1,133 @@
+/** The ordered checks, top to bottom. Spec §2.2, §3, ruling A1. The one room with the branching; what each check means is said elsewhere. */
+import { isAllowed } from "./addresses.js";
+import type { Spender } from "./leases.js";
+import type { DegradingLimiter } from "./limiters/degrading.js";
+import type { OutcomeEvent } from "./outcomes.js";
+import { redact } from "./outcomes.js";
+import type { Query } from "./permissions.js";
+import type { PreparedKey } from "./prepared-key.js";
+import { type AppliedLimit, applyLimits, toRatelimitData } from "./ratelimit.js";
+import { readRequest, type VerificationRequest } from "./request.js";
+import type { MaybePromise, V2KeysVerifyKeyResponseData, VerificationCode, VerifyKeyRatelimitData } from "./types.js";
+
+/** What the caller knows of a request besides its body. */
+export interface VerifyContext {
+  /** The client's address, IPv4 or IPv6; a key or API with an allow-list is FORBIDDEN without it (ruling A4). */
+  readonly clientAddress?: string;
+}
+
+/** What a verification consults; wired by `createVerifier`. */
+export interface Engine {
+  readonly clock: () => number;
+  readonly compileQuery: (text: string) => Query;
+  /** The key that was presented, if it may be seen here (rulings E4, F1). */
+  readonly findKey: (request: VerificationRequest) => MaybePromise<PreparedKey | undefined>;
+  readonly limiter: DegradingLimiter;
+  readonly spender: Spender;
+  readonly onOutcome: ((event: OutcomeEvent) => void) | undefined;
+}
+
+/** A verification on its way to an answer: what was found out so far. */
+interface Verification {
+  readonly engine: Engine;
+  readonly request: VerificationRequest;
+  readonly now: number;
+  readonly key: PreparedKey;
+  queried: boolean;
+  ratelimits: VerifyKeyRatelimitData[] | undefined;
+  degraded: boolean;
+}
+
+/**
+ * Judges one request. The first check that fails gives the code; later ones do not run (ruling A1).
+ * @throws VerifierError 400 for a request or query that is not well formed, and for a limit that does not exist (ruling C5)
+ * @see spec §4.1-1, §4.1-2, ruling A2 for what each outcome consumes · waits only for what is not in memory
+ */
+export async function verifyKey(engine: Engine, body: unknown, context: VerifyContext): Promise<V2KeysVerifyKeyResponseData> {
+  const request = readRequest(body);
+  const query = request.permissions === undefined ? undefined : engine.compileQuery(request.permissions);
+  const now = engine.clock();
+  const found = engine.findKey(request);
+  const key = found instanceof Promise ? await found : found;
+  if (key === undefined) return notFound(engine, request, now);
+
+  const { record } = key;
+  const verification: Verification = { engine, request, now, key, queried: false, ratelimits: undefined, degraded: false };
+  if (!record.enabled) return refuse(verification, "DISABLED");
+  if (record.expires !== undefined && now > record.expires) return refuse(verification, "EXPIRED");
+  if (record.suspended || !isAllowed(context.clientAddress, record.ipAllowlists)) return refuse(verification, "FORBIDDEN");
+  verification.queried = query !== undefined;
+  if (query !== undefined && !query.satisfiedBy(key.grants)) return refuse(verification, "INSUFFICIENT_PERMISSIONS");
+
+  const limits = applyLimits(key.limits, record.keyId, request.ratelimits);
+  if (limits.length > 0) {
+    const taking = takeTokens(verification, limits);
+    if (taking instanceof Promise ? await taking : taking) return refuse(verification, "RATE_LIMITED");
+  }
+  if (!record.limited) return conclude(verification, "VALID", undefined);
+  const spending = engine.spender.spend(record, request.cost, now);
+  const spend = spending instanceof Promise ? await spending : spending;
+  if (spend === undefined) return notFound(engine, request, now);
+  return conclude(verification, spend.ok ? "VALID" : "USAGE_EXCEEDED", spend.remaining ?? undefined);
+}
+
+/** Takes the tokens of a call, all or nothing (ruling C3), and notes the results. True: a limit was exceeded. */
+function takeTokens(verification: Verification, limits: readonly AppliedLimit[]): MaybePromise<boolean> {
+  const { engine, now } = verification;
+  const taken = engine.limiter.take(
+    limits.map(({ check }) => check),
+    now,
+  );
+  const note = ({ verdicts, degraded }: Awaited<typeof taken>): boolean => {
+    verification.degraded = degraded;
+    verification.ratelimits = limits.map((limit, i) => toRatelimitData(limit, verdicts[i]!));
+    return verdicts.some(({ exceeded }) => exceeded);
+  };
+  return taken instanceof Promise ? taken.then(note) : note(taken);
+}
+
+/** An early refusal takes nothing and shows the balance as it stands (rulings A2, A6). */
+async function refuse(verification: Verification, code: VerificationCode): Promise<V2KeysVerifyKeyResponseData> {
+  const { engine, key, now, request } = verification;
+  if (!key.record.limited) return conclude(verification, code, undefined);
+  const balance = await engine.spender.spend(key.record, 0, now);
+  if (balance === undefined) return notFound(engine, request, now);
+  return conclude(verification, code, balance.remaining ?? undefined);
+}
+
+/** Nothing but `valid` and `code`: what is hidden looks like what does not exist (ruling A5, spec §4.1-3). */
+function notFound({ onOutcome }: Engine, { tags, key }: VerificationRequest, now: number): V2KeysVerifyKeyResponseData {
+  onOutcome?.({ time: now, code: "NOT_FOUND", tags: redact(tags, key), spent: 0, degraded: false });
+  return { valid: false, code: "NOT_FOUND" };
+}
+
+/** The one builder of answers about a key that was found: a property that does not apply is not there (ruling A5). */
+function conclude(verification: Verification, code: VerificationCode, credits: number | undefined): V2KeysVerifyKeyResponseData {
+  const { key, queried, ratelimits } = verification;
+  const { record, identity } = key;
+  const answer: V2KeysVerifyKeyResponseData = { valid: code === "VALID", code, keyId: record.keyId, enabled: record.enabled };
+  if (record.name !== undefined) answer.name = record.name;
+  if (record.meta !== undefined) answer.meta = record.meta;
+  if (record.expires !== undefined) answer.expires = record.expires;
+  if (credits !== undefined) answer.credits = credits;
+  if (queried || code === "FORBIDDEN") answer.permissions = record.permissions.slice();
+  if (queried) answer.roles = record.roles.slice();
+  if (identity !== undefined) answer.identity = identity;
+  if (ratelimits !== undefined) answer.ratelimits = ratelimits;
+  if (verification.engine.onOutcome !== undefined) report(verification, code);
+  return answer;
+}
+
+function report({ engine, key: { record, identity }, request, now, degraded }: Verification, code: VerificationCode): void {
+  engine.onOutcome?.({
+    time: now,
+    code,
+    tags: redact(request.tags, request.key),
+    keyId: record.keyId,
+    apiId: record.apiId,
+    workspaceId: record.workspaceId,
+    ...(identity !== undefined && { identityId: identity.id }),
+    spent: code === "VALID" && record.limited ? request.cost : 0,
+    degraded,
+  });
+}

@@ -1,0 +1,61 @@
+import { describe, expect, it } from "vitest";
+import { checkOptions, group, integer, methods, oneOf } from "../src/options.js";
+import { memoryStore } from "../src/stores/memory.js";
+import { createVerifier } from "../src/verifier.js";
+
+describe("createVerifier options", () => {
+  it("A199: a store that is none is a TypeError that names what it lacks", () => {
+    expect(() => createVerifier(undefined as never)).toThrow(/store must be an object/);
+    expect(() => createVerifier(null as never)).toThrow(TypeError);
+    expect(() => createVerifier({ ...memoryStore(), spendCredits: undefined } as never)).toThrow(/store lacks the method spendCredits\(\)/);
+  });
+
+  it.each([
+    [{ cacheSize: 5 }, /options\.cacheSize is not an option/],
+    [{ toString: 5 }, /options\.toString is not an option/],
+    [{ cache: { size: 0 } }, /options\.cache\.size must be from 1/],
+    [{ cache: { size: "5" } }, /options\.cache\.size must be an integer/],
+    [{ cache: { sizes: 5 } }, /options\.cache\.sizes is not an option/],
+    [{ cache: { ttl: 0 } }, /options\.cache\.ttl/],
+    [{ cache: { missTtl: 60_001 } }, /options\.cache\.missTtl/],
+    [{ cache: null }, /options\.cache must be an object/],
+    [{ clock: 5 }, /options\.clock must be a function/],
+    [{ onOutcome: {} }, /options\.onOutcome must be a function/],
+    [{ limiter: { take() {} } }, /options\.limiter lacks the method close\(\)/],
+    [{ onLimiterFailure: "open" }, /options\.onLimiterFailure must be one of: local, deny, allow/],
+    [{ nodes: 0 }, /options\.nodes/],
+    [{ nodes: NaN }, /options\.nodes must be an integer/],
+    [{ workspaceId: "" }, /options\.workspaceId must be a string/],
+    [{ credits: { mode: "fast" } }, /options\.credits\.mode must be one of/],
+    [{ credits: {} }, /options\.credits\.mode must be one of/],
+    [{ credits: null }, /options\.credits must be an object/],
+    [{ credits: { mode: "exact", size: 5 } }, /options\.credits\.size is not an option/],
+    [{ credits: { mode: "leased", size: 0 } }, /options\.credits\.size/],
+    [{ credits: { mode: "leased", size: 5, step: 6 } }, /options\.credits\.step must be at most options\.credits\.size/],
+    [{ credits: { mode: "leased", ttl: 1 } }, /options\.credits\.ttl/],
+    [{ migrationAlgorithms: { x: 1 } }, /options\.migrationAlgorithms\.x must be a function/],
+  ])("%j is refused and the option named", (options, expected) => {
+    expect(() => createVerifier(memoryStore(), options as never)).toThrow(expected);
+  });
+
+  it("undefined counts as not given", () => {
+    const options = { clock: undefined, cache: { size: undefined, ttl: Infinity }, limiter: undefined, credits: undefined };
+    expect(() => createVerifier(memoryStore(), options as never)).not.toThrow();
+  });
+
+  it("a clock that answers nonsense fails the call instead of validating it", async () => {
+    const verifier = createVerifier(memoryStore(), { clock: () => NaN });
+    await expect(verifier.verify({ key: "k" })).rejects.toThrow(/options\.clock must return/);
+  });
+});
+
+describe("checkOptions", () => {
+  it("names the path of the fault", () => {
+    const checks = { a: group({ b: integer(1, 2), c: oneOf("x"), d: methods("run") }) };
+    expect(() => checkOptions({ a: { b: 3 } }, checks)).toThrow(new RangeError("options.a.b must be from 1 to 2"));
+    expect(() => checkOptions({ a: { c: "y" } }, checks)).toThrow("options.a.c must be one of: x");
+    expect(() => checkOptions({ a: { d: {} } }, checks)).toThrow("options.a.d lacks the method run()");
+    expect(() => checkOptions({ a: { d: 5 } }, checks)).toThrow("options.a.d must be an object with run");
+    expect(() => checkOptions(null, checks)).toThrow("options must be an object");
+  });
+});

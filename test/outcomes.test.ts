@@ -1,0 +1,44 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { createOutcomes, type OutcomeEvent, redact } from "../src/outcomes.js";
+
+const event = (n: number): OutcomeEvent => ({ time: n, code: "VALID", tags: [], spent: 0, degraded: false });
+
+describe("createOutcomes", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  it("ruling A8: delivers in order, in a later turn", () => {
+    const seen: number[] = [];
+    const outcomes = createOutcomes(({ time }) => seen.push(time));
+    for (const n of [1, 2, 3]) outcomes.emit(event(n));
+    expect(seen).toEqual([]);
+    vi.runAllTimers();
+    expect(seen).toEqual([1, 2, 3]);
+    outcomes.emit(event(4));
+    outcomes.close();
+    expect(seen).toEqual([1, 2, 3, 4]);
+    vi.runAllTimers();
+    expect(seen).toHaveLength(4);
+  });
+
+  it("what cannot wait, and what the listener throws on, is dropped and counted", () => {
+    let seen = 0;
+    const outcomes = createOutcomes(({ time }) => {
+      if (time === 5) throw new Error("listener");
+      seen++;
+    });
+    for (let n = 0; n < 10_010; n++) outcomes.emit(event(n));
+    expect(outcomes.dropped()).toBe(10);
+    vi.runAllTimers();
+    expect(seen).toBe(9_999);
+    expect(outcomes.dropped()).toBe(11);
+  });
+});
+
+describe("redact", () => {
+  it("A043, ruling G4: the presented key is blotted out of labels", () => {
+    expect(redact(["a=b", "key=sk_1", "sk_1sk_1"], "sk_1")).toEqual(["a=b", "key=[key]", "[key][key]"]);
+    const tags = ["a", "b"];
+    expect(redact(tags, "sk_1")).toBe(tags);
+  });
+});

@@ -1,0 +1,188 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { KeyRecord, Store } from "../../src/store.js";
+import { cachedStore, createKeyCache } from "../../src/stores/cached.js";
+import { memoryStore } from "../../src/stores/memory.js";
+import { keyRow } from "./suite.js";
+
+const API = { id: "api_1", workspaceId: "ws_1", version: 0, name: "docs", enabled: true, ipAllowlist: [], deleted: false, createdAt: 0 };
+
+/** A memory store that counts its finds, and can hold one back or answer late. */
+async function counted() {
+  const inner = memoryStore();
+  await inner.write([{ table: "apis", row: API }]);
+  const state = { finds: 0, gate: undefined as Promise<void> | undefined, late: false };
+  const store: Store = {
+    ...inner,
+    findKey(digest) {
+      state.finds++;
+      const found = inner.findKey(digest) as KeyRecord | undefined;
+      if (state.gate !== undefined) return state.gate.then(() => found);
+      return state.late ? Promise.resolve(found) : found;
+    },
+    catchUp: () => (state.late ? Promise.resolve() : undefined),
+  };
+  return { store, state, inner };
+}
+
+async function disable(store: Store, id: string): Promise<void> {
+  const row = (await store.read("keys", id))!;
+  await store.write([{ table: "keys", row: { ...row, enabled: false } }]);
+}
+
+describe("createKeyCache", () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ["performance"] });
+    // lru-cache reads a start of 0 as none.
+    vi.advanceTimersByTime(10);
+  });
+  afterEach(() => void vi.useRealTimers());
+
+  it("a hit asks the store nothing; the answer was prepared once", async () => {
+    const { store, state } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    const cache = createKeyCache(store, (record) => ({ id: record.keyId }));
+    const first = cache.find("digest-1");
+    expect(first).toEqual({ id: "key_000001" });
+    expect(cache.find("digest-1")).toBe(first);
+    expect(state.finds).toBe(1);
+  });
+
+  it("clause 9: a fill that began before a change never brings the old record back", async () => {
+    const { store, state } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    const cache = createKeyCache(store, (record) => record);
+    let open = () => undefined as void;
+    state.gate = new Promise<void>((resolve) => (open = resolve));
+    const slow = cache.find("digest-1");
+    state.gate = undefined;
+    await disable(store, "key_000001");
+    open();
+    expect((await slow)?.enabled).toBe(true);
+    expect((await cache.find("digest-1"))?.enabled).toBe(false);
+  });
+
+  it("clause 9: a miss that began before a create is not believed after it", async () => {
+    const { store, state } = await counted();
+    const cache = createKeyCache(store, (record) => record);
+    let open = () => undefined as void;
+    state.gate = new Promise<void>((resolve) => (open = resolve));
+    const slow = cache.find("digest-1");
+    state.gate = undefined;
+    await store.insertKeys([{ row: keyRow(1) }]);
+    open();
+    expect(await slow).toBeUndefined();
+    expect(await cache.find("digest-1")).toBeDefined();
+  });
+
+  it("A107: a miss is believed for missTtl at most, and dropped by the create", async () => {
+    const { store, state, inner } = await counted();
+    const cache = createKeyCache(store, (record) => record);
+    for (let i = 0; i < 3; i++) expect(cache.find("digest-1")).toBeUndefined();
+    expect(state.finds).toBe(1);
+    await store.insertKeys([{ row: keyRow(1) }]);
+    expect(cache.find("digest-1")).toBeDefined();
+    // Created where no change is told of: seen once the miss is too old.
+    const silent = createKeyCache({ ...inner, changes: () => () => undefined }, (record) => record);
+    expect(silent.find("digest-2")).toBeUndefined();
+    await inner.insertKeys([{ row: keyRow(2) }]);
+    expect(silent.find("digest-2")).toBeUndefined();
+    vi.advanceTimersByTime(1_001);
+    expect(silent.find("digest-2")).toBeDefined();
+  });
+
+  it("trap 11: a flood of unknown keys pushes no real key out", async () => {
+    const { store, state } = await counted();
+    await store.insertKeys([1, 2, 3].map((n) => ({ row: keyRow(n) })));
+    const cache = createKeyCache(store, (record) => record, { size: 3, missSize: 10 });
+    for (const n of [1, 2, 3]) await cache.find(`digest-${n}`);
+    for (let i = 0; i < 1_000; i++) await cache.find(`garbage-${i}`);
+    state.finds = 0;
+    for (const n of [1, 2, 3]) await cache.find(`digest-${n}`);
+    expect(state.finds).toBe(0);
+  });
+
+  it("bounds: the record used longest ago goes first, and ttl ends belief in a record", async () => {
+    const { store, state } = await counted();
+    await store.insertKeys([1, 2, 3].map((n) => ({ row: keyRow(n) })));
+    const cache = createKeyCache(store, (record) => record, { size: 2, ttl: 50 });
+    for (const n of [1, 2, 1, 3]) await cache.find(`digest-${n}`);
+    state.finds = 0;
+    await cache.find("digest-1");
+    expect(state.finds).toBe(0);
+    await cache.find("digest-2");
+    expect(state.finds).toBe(1);
+    vi.advanceTimersByTime(51);
+    await cache.find("digest-2");
+    expect(state.finds).toBe(2);
+  });
+
+  it("A113: a find that fails is not remembered as a miss", async () => {
+    const { store, inner } = await counted();
+    await inner.insertKeys([{ row: keyRow(1) }]);
+    let broken = true;
+    const failing: Store = {
+      ...store,
+      findKey: (digest) => {
+        if (broken) throw new Error("disk");
+        return inner.findKey(digest);
+      },
+    };
+    const cache = createKeyCache(failing, (record) => record);
+    expect(() => cache.find("digest-1")).toThrow("disk");
+    broken = false;
+    expect(cache.find("digest-1")).toBeDefined();
+  });
+
+  it("an asynchronous store serves the same, and missSize 0 remembers no miss", async () => {
+    const { store, state } = await counted();
+    state.late = true;
+    const cache = createKeyCache(store, (record) => record, { missSize: 0 });
+    expect(await cache.find("digest-1")).toBeUndefined();
+    expect(await cache.find("digest-1")).toBeUndefined();
+    expect(state.finds).toBe(2);
+    await store.insertKeys([{ row: keyRow(1) }]);
+    expect(await cache.find("digest-1")).toBeDefined();
+    expect(await cache.find("digest-1")).toBeDefined();
+    expect(state.finds).toBe(3);
+  });
+
+  it("a bulk import drops every miss and no record", async () => {
+    const { store, state, inner } = await counted();
+    await inner.insertKeys([{ row: keyRow(1) }]);
+    const listeners: ((change: "created" | "all") => void)[] = [];
+    const cache = createKeyCache({ ...store, changes: (listener) => (listeners.push(listener), () => undefined) }, (record) => record);
+    cache.find("digest-1");
+    cache.find("digest-2");
+    for (const listener of listeners) listener("created");
+    state.finds = 0;
+    cache.find("digest-1");
+    expect(state.finds).toBe(0);
+    cache.find("digest-2");
+    expect(state.finds).toBe(1);
+    for (const listener of listeners) listener("all");
+    cache.find("digest-1");
+    expect(state.finds).toBe(2);
+  });
+
+  it("close stops listening", async () => {
+    const { store } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    const cache = createKeyCache(store, (record) => record);
+    cache.find("digest-1");
+    cache.close();
+    await disable(store, "key_000001");
+    expect((await cache.find("digest-1"))?.enabled).toBe(true);
+  });
+});
+
+describe("cachedStore", () => {
+  it("clause 10: a remembered record is frozen all the way down", async () => {
+    const { store } = await counted();
+    const cached = cachedStore(store);
+    await cached.insertKeys([{ row: keyRow(1, { meta: { a: { b: [1] } } }) }]);
+    const record = (await cached.findKey("digest-1"))!;
+    expect(Object.isFrozen(record)).toBe(true);
+    expect(Object.isFrozen((record.meta as { a: { b: unknown } }).a.b)).toBe(true);
+    expect(Object.isFrozen(record.permissions)).toBe(true);
+  });
+});
