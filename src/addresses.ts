@@ -1,0 +1,129 @@
+/** Client addresses and the lists that allow them: IPv4, IPv6, CIDR ranges. Ruling A4. Knows no keys; looks no name up. */
+
+/**
+ * An address as eight groups of 16 bits. An IPv4 address stands at `::ffff:a.b.c.d`, so that both ways to write it are one
+ * value, and an IPv4 range is an IPv6 range that is 96 bits longer.
+ */
+type Groups = readonly number[];
+
+const GROUPS = 8;
+const BITS = 128;
+const MAPPED = [0, 0, 0, 0, 0, 0xffff] as const;
+const MAPPED_BITS = 96;
+/** Longest text of an address: eight groups, the last two as IPv4. */
+const MAX_TEXT = 45;
+
+/** An octet or a prefix length: no sign, no leading zero, which some programs read as octal. */
+const DECIMAL = /^(0|[1-9][0-9]{0,2})$/;
+const HEX_GROUP = /^[0-9a-f]{1,4}$/i;
+
+/**
+ * Whether every list holds the address. Ranges are judged by their prefix alone: `10.9.9.9/8` is `10.0.0.0/8`. `::/0` holds
+ * every IPv4 address as well.
+ * @param address the client's, as the connection tells it; a zone (`fe80::1%eth0`) is ignored. Absent or malformed: in no list
+ * @param lists entries as {@link isAddressOrRange} accepts them; another entry holds nothing, nor does an empty list. No lists:
+ *   every address is allowed, and so is none
+ * @see ruling A4 · nothing without lists, else about 0.7 µs an entry: who asks often prepares the lists
+ */
+export function isAllowed(address: string | undefined, lists: readonly (readonly string[])[]): boolean {
+  return lists.length === 0 || createAllowlist(lists)(address);
+}
+
+/**
+ * {@link isAllowed} with the lists read once.
+ * @returns the question itself, about 0.7 µs for the address and 20 ns an entry; safe to keep as long as the lists stand
+ * @see ruling A4
+ */
+export function createAllowlist(lists: readonly (readonly string[])[]): (address: string | undefined) => boolean {
+  const ranges = lists.map((list) => list.map(readRange).filter((range) => range !== undefined));
+  return (address) => {
+    if (ranges.length === 0) return true;
+    // Not a string at all, where a caller without types sent something else: in no list either.
+    if (typeof address !== "string") return false;
+    const groups = readAddress(withoutZone(address));
+    return groups !== undefined && ranges.every((list) => list.some((range) => sharesPrefix(range, groups)));
+  };
+}
+
+/**
+ * Whether `text` may stand in an allow-list: an IPv4 or IPv6 address, or a range `address/length` with a length of 0–32 or
+ * 0–128. No leading zeros in decimal numbers, no port, brackets, zone or blanks; hexadecimal digits in either case.
+ * @see ruling A4
+ */
+export function isAddressOrRange(text: string): boolean {
+  return readRange(text) !== undefined;
+}
+
+/** An address and how many of its first bits count. */
+interface Range {
+  readonly groups: Groups;
+  readonly bits: number;
+}
+
+function sharesPrefix({ groups, bits }: Range, address: Groups): boolean {
+  return groups.every((group, i) => {
+    const counted = Math.min(Math.max(bits - i * 16, 0), 16);
+    // The bits that differ, without those that do not count.
+    return (group ^ (address[i] as number)) >> (16 - counted) === 0;
+  });
+}
+
+function readRange(text: string): Range | undefined {
+  const slash = text.indexOf("/");
+  if (slash < 0) {
+    const groups = readAddress(text);
+    return groups && { groups, bits: BITS };
+  }
+  const groups = readAddress(text.slice(0, slash));
+  const length = text.slice(slash + 1);
+  if (groups === undefined || !DECIMAL.test(length)) return undefined;
+  const bits = Number(length) + (text.includes(":") ? 0 : MAPPED_BITS);
+  return bits <= BITS ? { groups, bits } : undefined;
+}
+
+/** IPv6 without its zone, which names a network card and not an address. Any other text stays as it is. */
+function withoutZone(address: string): string {
+  const percent = address.indexOf("%");
+  const zoned = percent >= 0 && percent < address.length - 1 && address.includes(":");
+  return zoned ? address.slice(0, percent) : address;
+}
+
+function readAddress(text: string): Groups | undefined {
+  if (text.length > MAX_TEXT) return undefined;
+  if (text.includes(":")) return readIpv6(text);
+  const low = readIpv4(text);
+  return low && [...MAPPED, ...low];
+}
+
+/** The two groups that four octets fill. */
+function readIpv4(text: string): readonly [number, number] | undefined {
+  const octets = text.split(".");
+  if (octets.length !== 4 || !octets.every((octet) => DECIMAL.test(octet) && Number(octet) <= 255)) return undefined;
+  const [a, b, c, d] = octets.map(Number) as [number, number, number, number];
+  return [a * 256 + b, c * 256 + d];
+}
+
+function readIpv6(text: string): Groups | undefined {
+  const [left, right, ...more] = hexadecimal(text)?.split("::").map(splitGroups) ?? [];
+  if (left === undefined || more.length > 0) return undefined;
+  const words = right === undefined ? left : fill(left, right);
+  return words.length === GROUPS && words.every((word) => HEX_GROUP.test(word)) ? words.map((word) => parseInt(word, 16)) : undefined;
+}
+
+/** The text with a last part in IPv4 form, if it has one, written as two groups. */
+function hexadecimal(text: string): string | undefined {
+  if (!text.includes(".")) return text;
+  const tail = text.lastIndexOf(":") + 1;
+  const low = readIpv4(text.slice(tail));
+  return low && text.slice(0, tail) + low.map((group) => group.toString(16)).join(":");
+}
+
+function splitGroups(half: string): readonly string[] {
+  return half === "" ? [] : half.split(":");
+}
+
+/** Puts the zeros back for which `::` stands: one group or more. */
+function fill(left: readonly string[], right: readonly string[]): readonly string[] {
+  const zeros = Math.max(GROUPS - left.length - right.length, 1);
+  return [...left, ...Array<string>(zeros).fill("0"), ...right];
+}
