@@ -1,9 +1,9 @@
 /** The presented key → its record, native or migrated, if it may be seen here. Rulings E4, E5, F1. Judges nothing about the key. */
 import type { Algorithms } from "./algorithms.js";
 import { digestKey } from "./hash.js";
-import { type PreparedKey, prepareKey } from "./prepared-key.js";
+import type { PreparedKey } from "./prepared-key.js";
 import type { VerificationRequest } from "./request.js";
-import type { Store } from "./store.js";
+import type { KeyRecord, Store } from "./store.js";
 import type { KeyCache } from "./stores/cached.js";
 import type { MaybePromise } from "./types.js";
 
@@ -11,6 +11,7 @@ import type { MaybePromise } from "./types.js";
 export interface Places {
   readonly store: Store;
   readonly cache: KeyCache<PreparedKey>;
+  readonly prepare: (record: KeyRecord) => PreparedKey;
   readonly algorithms: Algorithms;
   /** Only keys of this workspace may be seen; `undefined`: those of every one. */
   readonly workspaceId: string | undefined;
@@ -45,7 +46,7 @@ async function findMigrated(places: Places, key: string, migrationId: string): P
   const record = await store.findForeignKey(migrationId, foreignDigest);
   if (record === undefined || !isVisible(places, record.workspaceId)) return undefined;
   if (record.pending) await store.adoptDigest(record.ref, await digestKey(key));
-  return prepareKey(record);
+  return places.prepare(record);
 }
 
 function isVisible({ workspaceId }: Places, owner: string): boolean {

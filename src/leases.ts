@@ -4,7 +4,6 @@
  * Why it never over-spends: credits leave the balance, durably, before they are spent here. What a crash finds in hand is
  * forfeited (whether it was spent is unknown then); the reserve in the store comes back once it expires.
  */
-import { LRUCache } from "lru-cache";
 import { periodOf } from "./credits.js";
 import { newId } from "./hash.js";
 import type { KeyRecord, KeyRef, Spend, Store } from "./store.js";
@@ -19,9 +18,16 @@ export interface LeaseOptions {
   readonly ttl?: number;
 }
 
+/** A key whose credits are spent, with room for the lease that the spender holds of it. */
+export interface Account {
+  readonly record: KeyRecord;
+  /** The spender's own: saves a hot spend the look-up. It may be of a lease that has ended. */
+  lease: Lease | undefined;
+}
+
 /** Takes credits of a key. `undefined`: the store knows no such key any more. */
 export interface Spender {
-  spend(record: KeyRecord, cost: number, now: number): MaybePromise<Spend | undefined>;
+  spend(account: Account, cost: number, now: number): MaybePromise<Spend | undefined>;
   /** Gives back what was leased; spends that come later go straight to the store. */
   close(): MaybePromise<void>;
 }
@@ -29,12 +35,15 @@ export interface Spender {
 /** The `exact` mode: every spend is one durable step of the store. */
 export function exactSpender(store: Store): Spender {
   return {
-    spend: (record, cost, now) => store.spendCredits(record.ref, cost, periodOf(record.refill, now)),
+    spend: ({ record }, cost, now) => store.spendCredits(record.ref, cost, periodOf(record.refill, now)),
     close: () => undefined,
   };
 }
 
-interface Lease {
+/** Credits that this process holds of a key. */
+export interface Lease {
+  /** False: given back; another may have begun since. */
+  live: boolean;
   /** Credits to spend here. */
   inHand: number;
   /** Free in the store when last asked; null: unlimited. */
@@ -45,7 +54,7 @@ interface Lease {
   drawing: Promise<void> | undefined;
 }
 
-/** Keys that one process holds leases of; the one used longest ago is given back for the next. */
+/** Keys that one process holds leases of; for one more, the one held longest is given back. */
 const MAX_LEASES = 100_000;
 
 /** The `leased` mode. */
@@ -68,15 +77,25 @@ export function leasedSpender(store: Store, clock: () => number, options: LeaseO
     pending.add(returned);
     void returned.then(() => pending.delete(returned));
   };
-  const leases = new LRUCache<KeyRef, Lease>({
-    max: MAX_LEASES,
-    dispose: (lease, ref) => giveBack(ref, lease),
-  });
+  // A plain map: its order is that of the first draw, and a look-up is all that a hot spend pays.
+  const leases = new Map<KeyRef, Lease>();
+  const end = (ref: KeyRef, lease: Lease): void => {
+    leases.delete(ref);
+    lease.live = false;
+    giveBack(ref, lease);
+  };
+  const begin = (record: KeyRecord, now: number): Lease => {
+    if (leases.size >= MAX_LEASES) for (const [ref, oldest] of leases) if (leases.size >= MAX_LEASES) end(ref, oldest);
+    const lease: Lease = { live: true, inHand: 0, beyond: 0, generation: record.generation, usedAt: now, drawing: undefined };
+    leases.set(record.ref, lease);
+    watch();
+    return lease;
+  };
 
   /** Gives back what was not used for a while. One timer for all leases, and none without leases. */
   const tidy = (): void => {
     const idle = clock() - ttl;
-    for (const [ref, lease] of leases.entries()) if (lease.usedAt <= idle && lease.drawing === undefined) leases.delete(ref);
+    for (const [ref, lease] of leases.entries()) if (lease.usedAt <= idle && lease.drawing === undefined) end(ref, lease);
     timer = undefined;
     watch();
   };
@@ -119,34 +138,34 @@ export function leasedSpender(store: Store, clock: () => number, options: LeaseO
       return spent;
     } finally {
       // A lease of which nothing is known is forgotten; one that lost its place meanwhile gives back what is left.
-      if (!known && leases.peek(record.ref) === lease) leases.delete(record.ref);
-      else if (leases.peek(record.ref) !== lease) giveBack(record.ref, lease);
+      if (!known && lease.live) end(record.ref, lease);
+      else if (!lease.live) giveBack(record.ref, lease);
       if (--active === 0) idle?.();
     }
   };
 
   return {
-    spend(record, cost, now) {
-      let lease = leases.get(record.ref);
+    spend(account, cost, now) {
+      const { record } = account;
+      let lease = account.lease?.live === true ? account.lease : leases.get(record.ref);
       if (lease !== undefined && lease.generation < record.generation && lease.drawing === undefined) {
         // The balance was set since: what is in hand belongs to the old one and is void.
-        leases.delete(record.ref);
+        end(record.ref, lease);
         lease = undefined;
       }
-      if (cost === 0 && (lease === undefined || lease.drawing !== undefined)) return exact.spend(record, 0, now);
+      if (cost === 0 && (lease === undefined || lease.drawing !== undefined)) return exact.spend(account, 0, now);
       if (lease === undefined) {
-        if (closed) return exact.spend(record, cost, now);
-        lease = { inHand: 0, beyond: 0, generation: record.generation, usedAt: now, drawing: undefined };
-        leases.set(record.ref, lease);
-        watch();
+        if (closed) return exact.spend(account, cost, now);
+        lease = begin(record, now);
       }
+      account.lease = lease;
       return lease.inHand >= cost ? take(lease, cost, now) : spendByDraw(record, lease, cost, now);
     },
     async close() {
       closed = true;
       if (timer !== undefined) clearTimeout(timer);
       if (active > 0) await new Promise<void>((resolve) => (idle = resolve));
-      leases.clear();
+      for (const [ref, lease] of leases) end(ref, lease);
       await Promise.all(pending);
     },
   };

@@ -19,10 +19,16 @@ export interface AppliedLimit {
   readonly check: LimitCheck;
 }
 
+/** The limits that apply to one call, and what they ask of the limiter, in the same order. */
+export interface AppliedLimits {
+  readonly limits: readonly AppliedLimit[];
+  readonly checks: readonly LimitCheck[];
+}
+
 /** The limits of one key, its identity's included, ready to be applied to any call. */
 export interface KeyLimits {
   /** Those checked without being asked for, at cost 1. */
-  readonly automatic: readonly AppliedLimit[];
+  readonly automatic: AppliedLimits;
   readonly byName: ReadonlyMap<string, AppliedLimit>;
 }
 
@@ -36,7 +42,7 @@ export function limitsOf(record: KeyRecord): KeyLimits {
   };
   gather(record.keyId, record.ratelimits);
   if (record.identity?.ratelimits !== undefined) gather(record.identity.id, record.identity.ratelimits);
-  return { byName, automatic: [...byName.values()].filter(({ autoApply }) => autoApply) };
+  return { byName, automatic: asking([...byName.values()].filter(({ autoApply }) => autoApply)) };
 }
 
 /**
@@ -44,11 +50,11 @@ export function limitsOf(record: KeyRecord): KeyLimits {
  * @throws VerifierError BAD_REQUEST at `body.ratelimits[i].name` for a name that no limit has, unless both `limit` and `duration`
  * are given (ruling C5); the message lists no names
  */
-export function applyLimits(limits: KeyLimits, keyId: string, requested: readonly RatelimitCheck[]): readonly AppliedLimit[] {
+export function applyLimits(limits: KeyLimits, keyId: string, requested: readonly RatelimitCheck[]): AppliedLimits {
   if (requested.length === 0) return limits.automatic;
   const named = new Set<string>();
   for (const { name } of requested) named.add(name);
-  const applied = limits.automatic.filter(({ name }) => !named.has(name));
+  const applied = limits.automatic.limits.filter(({ name }) => !named.has(name));
   const problems: ValidationProblem[] = [];
   requested.forEach((check, i) => {
     const limit = limits.byName.get(check.name) ?? adHoc(keyId, check);
@@ -61,7 +67,11 @@ export function applyLimits(limits: KeyLimits, keyId: string, requested: readonl
       });
   });
   if (problems.length > 0) throw badRequest(problems);
-  return applied;
+  return asking(applied);
+}
+
+function asking(limits: readonly AppliedLimit[]): AppliedLimits {
+  return { limits, checks: limits.map(({ check }) => check) };
 }
 
 /** The result of one check as answers show it: numbers brought into the schema's bounds (ruling C4). */

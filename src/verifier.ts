@@ -9,7 +9,7 @@ import { memoryLimiter } from "./limiters/memory.js";
 import { callable, checkOptions, checkStore, group, integer, methods, oneOf, text } from "./options.js";
 import { createOutcomes, type OutcomeEvent } from "./outcomes.js";
 import { createQueryCompiler } from "./permissions.js";
-import { prepareKey } from "./prepared-key.js";
+import { createPreparer } from "./prepared-key.js";
 import type { Store } from "./store.js";
 import { type CacheOptions, createKeyCache } from "./stores/cached.js";
 import type { V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData } from "./types.js";
@@ -97,12 +97,13 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
   checkOptions(options, OPTIONS);
   const { workspaceId, credits, nodes = 1, onLimiterFailure = "local" } = options;
   const clock = guarded(options.clock ?? Date.now);
-  const cache = createKeyCache(store, prepareKey, options.cache);
+  const prepare = createPreparer();
+  const cache = createKeyCache(store, prepare, options.cache);
   const local = memoryLimiter();
   const limiter = degrading(options.limiter ?? local, { onFailure: onLimiterFailure, nodes, local });
   const spender = credits?.mode === "leased" ? leasedSpender(store, clock, credits) : exactSpender(store);
   const outcomes = options.onOutcome && createOutcomes(options.onOutcome);
-  const places = { store, cache, algorithms: createAlgorithms(options.migrationAlgorithms), workspaceId };
+  const places = { store, cache, prepare, algorithms: createAlgorithms(options.migrationAlgorithms), workspaceId };
   const engine: Engine = {
     clock,
     compileQuery: createQueryCompiler(),

@@ -1,12 +1,11 @@
 /** The ordered checks, top to bottom. Spec §2.2, §3, ruling A1. The one room with the branching; what each check means is said elsewhere. */
-import { isAllowed } from "./addresses.js";
 import type { Spender } from "./leases.js";
-import type { DegradingLimiter } from "./limiters/degrading.js";
+import type { DegradingLimiter, LimitAnswer } from "./limiters/degrading.js";
 import type { OutcomeEvent } from "./outcomes.js";
 import { redact } from "./outcomes.js";
 import type { Query } from "./permissions.js";
 import type { PreparedKey } from "./prepared-key.js";
-import { type AppliedLimit, applyLimits, toRatelimitData } from "./ratelimit.js";
+import { type AppliedLimits, applyLimits, toRatelimitData } from "./ratelimit.js";
 import { readRequest, type VerificationRequest } from "./request.js";
 import type { MaybePromise, V2KeysVerifyKeyResponseData, VerificationCode, VerifyKeyRatelimitData } from "./types.js";
 
@@ -55,42 +54,41 @@ export async function verifyKey(engine: Engine, body: unknown, context: VerifyCo
   const verification: Verification = { engine, request, now, key, queried: false, ratelimits: undefined, degraded: false };
   if (!record.enabled) return refuse(verification, "DISABLED");
   if (record.expires !== undefined && now > record.expires) return refuse(verification, "EXPIRED");
-  if (record.suspended || !isAllowed(context.clientAddress, record.ipAllowlists)) return refuse(verification, "FORBIDDEN");
+  if (record.suspended || !key.allows(context.clientAddress)) return refuse(verification, "FORBIDDEN");
   verification.queried = query !== undefined;
   if (query !== undefined && !query.satisfiedBy(key.grants)) return refuse(verification, "INSUFFICIENT_PERMISSIONS");
 
   const limits = applyLimits(key.limits, record.keyId, request.ratelimits);
-  if (limits.length > 0) {
-    const taking = takeTokens(verification, limits);
-    if (taking instanceof Promise ? await taking : taking) return refuse(verification, "RATE_LIMITED");
+  if (limits.checks.length > 0) {
+    const taking = engine.limiter.take(limits.checks, now);
+    if (noteLimits(verification, limits, taking instanceof Promise ? await taking : taking)) return refuse(verification, "RATE_LIMITED");
   }
   if (!record.limited) return conclude(verification, "VALID", undefined);
-  const spending = engine.spender.spend(record, request.cost, now);
+  const spending = engine.spender.spend(key, request.cost, now);
   const spend = spending instanceof Promise ? await spending : spending;
   if (spend === undefined) return notFound(engine, request, now);
   return conclude(verification, spend.ok ? "VALID" : "USAGE_EXCEEDED", spend.remaining ?? undefined);
 }
 
-/** Takes the tokens of a call, all or nothing (ruling C3), and notes the results. True: a limit was exceeded. */
-function takeTokens(verification: Verification, limits: readonly AppliedLimit[]): MaybePromise<boolean> {
-  const { engine, now } = verification;
-  const taken = engine.limiter.take(
-    limits.map(({ check }) => check),
-    now,
-  );
-  const note = ({ verdicts, degraded }: Awaited<typeof taken>): boolean => {
-    verification.degraded = degraded;
-    verification.ratelimits = limits.map((limit, i) => toRatelimitData(limit, verdicts[i]!));
-    return verdicts.some(({ exceeded }) => exceeded);
-  };
-  return taken instanceof Promise ? taken.then(note) : note(taken);
+/** Notes the results of the limits of a call. True: one was exceeded, and nothing was taken (ruling C3). */
+function noteLimits(verification: Verification, { limits }: AppliedLimits, { verdicts, degraded }: LimitAnswer): boolean {
+  const results: VerifyKeyRatelimitData[] = [];
+  let exceeded = false;
+  for (let i = 0; i < limits.length; i++) {
+    const verdict = verdicts[i]!;
+    if (verdict.exceeded) exceeded = true;
+    results.push(toRatelimitData(limits[i]!, verdict));
+  }
+  verification.degraded = degraded;
+  verification.ratelimits = results;
+  return exceeded;
 }
 
 /** An early refusal takes nothing and shows the balance as it stands (rulings A2, A6). */
 async function refuse(verification: Verification, code: VerificationCode): Promise<V2KeysVerifyKeyResponseData> {
   const { engine, key, now, request } = verification;
   if (!key.record.limited) return conclude(verification, code, undefined);
-  const balance = await engine.spender.spend(key.record, 0, now);
+  const balance = await engine.spender.spend(key, 0, now);
   if (balance === undefined) return notFound(engine, request, now);
   return conclude(verification, code, balance.remaining ?? undefined);
 }
@@ -110,8 +108,8 @@ function conclude(verification: Verification, code: VerificationCode, credits: n
   if (record.meta !== undefined) answer.meta = record.meta;
   if (record.expires !== undefined) answer.expires = record.expires;
   if (credits !== undefined) answer.credits = credits;
-  if (queried || code === "FORBIDDEN") answer.permissions = record.permissions.slice();
-  if (queried) answer.roles = record.roles.slice();
+  if (queried || code === "FORBIDDEN") answer.permissions = key.copyPermissions();
+  if (queried) answer.roles = key.copyRoles();
   if (identity !== undefined) answer.identity = identity;
   if (ratelimits !== undefined) answer.ratelimits = ratelimits;
   if (verification.engine.onOutcome !== undefined) report(verification, code);

@@ -36,14 +36,15 @@ async function setBalance(store: Store, remaining: number | null): Promise<KeyRe
   return (await store.findKey("digest-1"))!;
 }
 
+const account = (record: KeyRecord) => ({ record, lease: undefined });
 const leased = (store: Store, options: LeaseOptions = {}, clock = () => 0) => leasedSpender(store, clock, options);
 
 describe("exactSpender", () => {
   it("ruling D1: every spend is a step of the store", async () => {
     const { store, record, balance } = await opened(1);
     const spender = exactSpender(store);
-    expect(await spender.spend(record, 1, 0)).toEqual({ ok: true, remaining: 0 });
-    expect(await spender.spend(record, 1, 0)).toEqual({ ok: false, remaining: 0 });
+    expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: true, remaining: 0 });
+    expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: false, remaining: 0 });
     expect(await balance()).toBe(0);
     await spender.close();
   });
@@ -54,7 +55,7 @@ describe("leasedSpender", () => {
     const { store, record, balance } = await opened(100);
     const watched = slow(store);
     const spender = leased(watched.store, { size: 40, step: 10 });
-    const answers = await Promise.all(Array.from({ length: 300 }, () => spender.spend(record, 1, 0)));
+    const answers = await Promise.all(Array.from({ length: 300 }, () => spender.spend(account(record), 1, 0)));
     expect(answers.filter((answer) => answer?.ok)).toHaveLength(100);
     expect(watched.draws()).toBeLessThan(300);
     expect(await balance()).toBe(0);
@@ -65,7 +66,7 @@ describe("leasedSpender", () => {
   it("several nodes together never grant more than was there, and a clean close returns the rest", async () => {
     const { store, record, balance } = await opened(1_000);
     const nodes = Array.from({ length: 4 }, () => leased(slow(store).store, { size: 100 }));
-    const answers = await Promise.all(Array.from({ length: 600 }, (_, i) => nodes[i % 4]!.spend(record, 1, 0)));
+    const answers = await Promise.all(Array.from({ length: 600 }, (_, i) => nodes[i % 4]!.spend(account(record), 1, 0)));
     const granted = answers.filter((answer) => answer?.ok).length;
     expect(granted).toBe(600);
     expect(await balance()).toBeLessThan(400);
@@ -76,19 +77,19 @@ describe("leasedSpender", () => {
   it("answers the balance after each spend (ruling A6)", async () => {
     const { store, record } = await opened(10);
     const spender = leased(store, { size: 8, step: 4 });
-    for (let left = 9; left >= 0; left--) expect(await spender.spend(record, 1, 0)).toEqual({ ok: true, remaining: left });
-    expect(await spender.spend(record, 1, 0)).toEqual({ ok: false, remaining: 0 });
-    expect(await spender.spend(record, 0, 0)).toEqual({ ok: true, remaining: 0 });
+    for (let left = 9; left >= 0; left--) expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: true, remaining: left });
+    expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: false, remaining: 0 });
+    expect(await spender.spend(account(record), 0, 0)).toEqual({ ok: true, remaining: 0 });
   });
 
   it("a cost of 0 draws nothing, also while a draw is under way", async () => {
     const { store, record, balance } = await opened(10);
     const watched = slow(store);
     const spender = leased(watched.store);
-    expect(await spender.spend(record, 0, 0)).toEqual({ ok: true, remaining: 10 });
+    expect(await spender.spend(account(record), 0, 0)).toEqual({ ok: true, remaining: 10 });
     expect(watched.draws()).toBe(0);
-    const spending = spender.spend(record, 3, 0);
-    expect(await spender.spend(record, 0, 0)).toEqual({ ok: true, remaining: 10 });
+    const spending = spender.spend(account(record), 3, 0);
+    expect(await spender.spend(account(record), 0, 0)).toEqual({ ok: true, remaining: 10 });
     expect(await spending).toEqual({ ok: true, remaining: 7 });
     await spender.close();
     expect(await balance()).toBe(7);
@@ -97,9 +98,9 @@ describe("leasedSpender", () => {
   it("a cost above all that is there takes nothing", async () => {
     const { store, record, balance } = await opened(10);
     const spender = leased(store);
-    await spender.spend(record, 1, 0);
-    expect(await spender.spend(record, 10, 0)).toEqual({ ok: false, remaining: 9 });
-    expect(await spender.spend(record, 9, 0)).toEqual({ ok: true, remaining: 0 });
+    await spender.spend(account(record), 1, 0);
+    expect(await spender.spend(account(record), 10, 0)).toEqual({ ok: false, remaining: 9 });
+    expect(await spender.spend(account(record), 9, 0)).toEqual({ ok: true, remaining: 0 });
     await spender.close();
     expect(await balance()).toBe(0);
   });
@@ -107,9 +108,9 @@ describe("leasedSpender", () => {
   it("A153: after the balance is set, what was in hand is void", async () => {
     const { store, record, balance } = await opened(100);
     const spender = leased(store, { size: 40, step: 20 });
-    await spender.spend(record, 1, 0);
+    await spender.spend(account(record), 1, 0);
     const renewed = await setBalance(store, 50);
-    expect(await spender.spend(renewed, 1, 0)).toEqual({ ok: true, remaining: 49 });
+    expect(await spender.spend(account(renewed), 1, 0)).toEqual({ ok: true, remaining: 49 });
     await spender.close();
     expect(await balance()).toBe(49);
   });
@@ -117,11 +118,11 @@ describe("leasedSpender", () => {
   it("A153: also when it is set while a draw is under way", async () => {
     const { store, record, balance } = await opened(100);
     const spender = leased(slow(store).store, { size: 40, step: 20 });
-    await spender.spend(record, 1, 0);
-    const draining = Promise.all(Array.from({ length: 30 }, () => spender.spend(record, 1, 0)));
+    await spender.spend(account(record), 1, 0);
+    const draining = Promise.all(Array.from({ length: 30 }, () => spender.spend(account(record), 1, 0)));
     const renewed = await setBalance(store, 5);
     await draining;
-    const answers = await Promise.all(Array.from({ length: 10 }, () => spender.spend(renewed, 1, 0)));
+    const answers = await Promise.all(Array.from({ length: 10 }, () => spender.spend(account(renewed), 1, 0)));
     expect(answers.filter((answer) => answer?.ok).length).toBeLessThanOrEqual(5);
     await spender.close();
     expect(await balance()).toBeLessThanOrEqual(5);
@@ -131,10 +132,10 @@ describe("leasedSpender", () => {
     const { store, record } = await opened(5);
     const spender = leased(store);
     await setBalance(store, null);
-    expect(await spender.spend(record, 50, 0)).toEqual({ ok: true, remaining: null });
+    expect(await spender.spend(account(record), 50, 0)).toEqual({ ok: true, remaining: null });
     const row = (await store.read("keys", "key_000001"))!;
     await store.write([{ table: "keys", remove: row.id, version: row.version }]);
-    expect(await leased(store).spend(record, 1, 0)).toBeUndefined();
+    expect(await leased(store).spend(account(record), 1, 0)).toBeUndefined();
   });
 
   it("a draw that fails rejects the spend and is not remembered; no credit is granted for it", async () => {
@@ -144,10 +145,10 @@ describe("leasedSpender", () => {
       ...store,
       drawCredits: (ref, request) => (broken ? Promise.reject(new Error("disk")) : store.drawCredits(ref, request)),
     });
-    const spends = [spender.spend(record, 1, 0), spender.spend(record, 1, 0)].map((spend) => Promise.resolve(spend).catch(() => "failed"));
+    const spends = [spender.spend(account(record), 1, 0), spender.spend(account(record), 1, 0)].map((spend) => Promise.resolve(spend).catch(() => "failed"));
     expect(await Promise.all(spends)).toEqual(["failed", "failed"]);
     broken = false;
-    expect(await spender.spend(record, 1, 0)).toEqual({ ok: true, remaining: 9 });
+    expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: true, remaining: 9 });
     await spender.close();
     expect(await balance()).toBe(9);
   });
@@ -160,18 +161,18 @@ describe("leasedSpender", () => {
         throw new Error("disk");
       },
     });
-    await spender.spend(record, 1, 0);
+    await spender.spend(account(record), 1, 0);
     await expect(spender.close()).resolves.toBeUndefined();
   });
 
   it("after close, spends go straight to the store, and those under way settle", async () => {
     const { store, record, balance } = await opened(10);
     const spender = leased(slow(store).store);
-    const spending = spender.spend(record, 4, 0);
+    const spending = spender.spend(account(record), 4, 0);
     await spender.close();
     expect(await spending).toEqual({ ok: true, remaining: 6 });
     expect(await balance()).toBe(6);
-    expect(await spender.spend(record, 1, 0)).toEqual({ ok: true, remaining: 5 });
+    expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: true, remaining: 5 });
     expect(await balance()).toBe(5);
   });
 });
@@ -184,9 +185,9 @@ describe("leasedSpender: idle leases", () => {
     const { store, record, balance } = await opened(100);
     let now = 0;
     const spender = leased(store, { size: 40, step: 10, ttl: 1_000 }, () => now);
-    await spender.spend(record, 1, now);
+    await spender.spend(account(record), 1, now);
     now = 500;
-    await spender.spend(record, 1, now);
+    await spender.spend(account(record), 1, now);
     now = 1_000;
     vi.advanceTimersByTime(1_000);
     expect(await balance()).toBeLessThan(98);
@@ -194,7 +195,7 @@ describe("leasedSpender: idle leases", () => {
     vi.advanceTimersByTime(1_000);
     expect(await balance()).toBe(98);
     expect(vi.getTimerCount()).toBe(0);
-    expect(await spender.spend(record, 1, now)).toMatchObject({ ok: true, remaining: 97 });
+    expect(await spender.spend(account(record), 1, now)).toMatchObject({ ok: true, remaining: 97 });
     await spender.close();
     expect(vi.getTimerCount()).toBe(0);
     expect(await balance()).toBe(97);

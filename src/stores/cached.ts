@@ -8,6 +8,7 @@ import { LRUCache } from "lru-cache";
 import type { KeyRecord, Store } from "../store.js";
 import type { MaybePromise } from "../types.js";
 import { deepFreeze } from "./freeze.js";
+import { frontRow } from "./front-row.js";
 
 export interface CacheOptions {
   /** Records kept, 1…10_000_000; default 100_000. */
@@ -27,6 +28,8 @@ export interface KeyCache<T> {
   close(): void;
 }
 
+/** Caches at least this large have a front row of 16,384. */
+const FRONT_ROW_FROM = 16_384;
 const MONOTONIC = { now: () => performance.now() };
 
 /**
@@ -39,16 +42,21 @@ export function createKeyCache<T extends object>(store: Store, prepare: (record:
   // A resolution of 0 keeps lru-cache from setting a timer.
   const found = new LRUCache<string, T>({ max: size, ttlResolution: 0, perf: MONOTONIC, ...(ttl !== Infinity && { ttl }) });
   const missed = missSize === 0 ? undefined : new LRUCache<string, true>({ max: missSize, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
+  // With a time to live, belief must be judged at every find: the front row does not know ages. Nor may it outgrow `size`.
+  const front = ttl === Infinity && size >= FRONT_ROW_FROM ? frontRow<T>() : undefined;
   let generation = 0;
   const unsubscribe = store.changes((change) => {
     generation++;
     if (typeof change === "object") {
+      front?.delete(change.digest);
       found.delete(change.digest);
       missed?.delete(change.digest);
       return;
     }
     missed?.clear();
-    if (change === "all") found.clear();
+    if (change === "created") return;
+    front?.clear();
+    found.clear();
   });
 
   const keep = (digest: string, record: KeyRecord | undefined, begun: number): T | undefined => {
@@ -64,8 +72,13 @@ export function createKeyCache<T extends object>(store: Store, prepare: (record:
     return record instanceof Promise ? record.then((late) => keep(digest, late, begun)) : keep(digest, record, begun);
   };
   const look = (digest: string): MaybePromise<T | undefined> => {
+    const near = front?.get(digest);
+    if (near !== undefined) return near;
     const hit = found.get(digest);
-    if (hit !== undefined) return hit;
+    if (hit !== undefined) {
+      front?.set(digest, hit);
+      return hit;
+    }
     return missed?.get(digest) === true ? undefined : fill(digest);
   };
   return {
