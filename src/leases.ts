@@ -14,7 +14,7 @@ export interface LeaseOptions {
   readonly size?: number;
   /** Credits drawn into memory at once, 1…size; default a quarter of `size`: what a crash forfeits at most. */
   readonly step?: number;
-  /** Milliseconds after which an unused reserve returns to the balance, 100…3_600_000; default 10_000. */
+  /** Milliseconds after which an unused reserve returns to the balance, 100…3_600_000; default 10_000. Credits in hand return within two. */
   readonly ttl?: number;
 }
 
@@ -49,7 +49,8 @@ export interface Lease {
   /** Free in the store when last asked; null: unlimited. */
   beyond: number | null;
   generation: number;
-  usedAt: number;
+  /** Since the last tidying. A flag, not a time: a time would be written to memory of its own at every spend. */
+  used: boolean;
   /** One draw at a time; it never rejects. */
   drawing: Promise<void> | undefined;
 }
@@ -58,7 +59,7 @@ export interface Lease {
 const MAX_LEASES = 100_000;
 
 /** The `leased` mode. */
-export function leasedSpender(store: Store, clock: () => number, options: LeaseOptions = {}): Spender {
+export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender {
   const { size = 1_000, ttl = 10_000 } = options;
   const step = options.step ?? Math.max(1, Math.floor(size / 4));
   const holder = newId("node");
@@ -84,9 +85,9 @@ export function leasedSpender(store: Store, clock: () => number, options: LeaseO
     lease.live = false;
     giveBack(ref, lease);
   };
-  const begin = (record: KeyRecord, now: number): Lease => {
+  const begin = (record: KeyRecord): Lease => {
     if (leases.size >= MAX_LEASES) for (const [ref, oldest] of leases) if (leases.size >= MAX_LEASES) end(ref, oldest);
-    const lease: Lease = { live: true, inHand: 0, beyond: 0, generation: record.generation, usedAt: now, drawing: undefined };
+    const lease: Lease = { live: true, inHand: 0, beyond: 0, generation: record.generation, used: true, drawing: undefined };
     leases.set(record.ref, lease);
     watch();
     return lease;
@@ -94,8 +95,10 @@ export function leasedSpender(store: Store, clock: () => number, options: LeaseO
 
   /** Gives back what was not used for a while. One timer for all leases, and none without leases. */
   const tidy = (): void => {
-    const idle = clock() - ttl;
-    for (const [ref, lease] of leases.entries()) if (lease.usedAt <= idle && lease.drawing === undefined) end(ref, lease);
+    for (const [ref, lease] of leases) {
+      if (!lease.used && lease.drawing === undefined) end(ref, lease);
+      lease.used = false;
+    }
     timer = undefined;
     watch();
   };
@@ -119,7 +122,7 @@ export function leasedSpender(store: Store, clock: () => number, options: LeaseO
   const drawThenTake = async (record: KeyRecord, lease: Lease, cost: number, now: number): Promise<Spend | undefined> => {
     for (;;) {
       while (lease.drawing !== undefined) await lease.drawing;
-      if (lease.inHand >= cost) return take(lease, cost, now);
+      if (lease.inHand >= cost) return take(lease, cost);
       const drawing = draw(record, lease, cost, now);
       const done = () => void (lease.drawing = undefined);
       lease.drawing = drawing.then(done, done);
@@ -156,10 +159,10 @@ export function leasedSpender(store: Store, clock: () => number, options: LeaseO
       if (cost === 0 && (lease === undefined || lease.drawing !== undefined)) return exact.spend(account, 0, now);
       if (lease === undefined) {
         if (closed) return exact.spend(account, cost, now);
-        lease = begin(record, now);
+        lease = begin(record);
       }
       account.lease = lease;
-      return lease.inHand >= cost ? take(lease, cost, now) : spendByDraw(record, lease, cost, now);
+      return lease.inHand >= cost ? take(lease, cost) : spendByDraw(record, lease, cost, now);
     },
     async close() {
       closed = true;
@@ -171,8 +174,8 @@ export function leasedSpender(store: Store, clock: () => number, options: LeaseO
   };
 }
 
-function take(lease: Lease, cost: number, now: number): Spend {
+function take(lease: Lease, cost: number): Spend {
   lease.inHand -= cost;
-  lease.usedAt = now;
+  lease.used = true;
   return { ok: true, remaining: lease.inHand + (lease.beyond ?? 0) };
 }

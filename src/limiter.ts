@@ -11,6 +11,8 @@ export interface LimitCheck {
   readonly duration: number;
   /** Tokens to take, ≥ 0. */
   readonly cost: number;
+  /** The limiter's own: what spares it the look-up when the same check comes again. It must judge it before it trusts it. */
+  memo?: unknown;
 }
 
 /** The answer to one check. */

@@ -12,23 +12,16 @@ const DURATION = { min: 1_000, max: 2_592_000_000 };
 const NAME_LENGTH = 128;
 
 /** A limit that applies to a call: what to ask of the limiter, and how to show the answer. */
-export interface AppliedLimit {
+export interface AppliedLimit extends LimitCheck {
   readonly id: string;
   readonly name: string;
   readonly autoApply: boolean;
-  readonly check: LimitCheck;
-}
-
-/** The limits that apply to one call, and what they ask of the limiter, in the same order. */
-export interface AppliedLimits {
-  readonly limits: readonly AppliedLimit[];
-  readonly checks: readonly LimitCheck[];
 }
 
 /** The limits of one key, its identity's included, ready to be applied to any call. */
 export interface KeyLimits {
   /** Those checked without being asked for, at cost 1. */
-  readonly automatic: AppliedLimits;
+  readonly automatic: readonly AppliedLimit[];
   readonly byName: ReadonlyMap<string, AppliedLimit>;
 }
 
@@ -37,12 +30,13 @@ export function limitsOf(record: KeyRecord): KeyLimits {
   const byName = new Map<string, AppliedLimit>();
   const gather = (owner: string, limits: readonly RatelimitResponse[]) => {
     for (const { id, name, limit, duration, autoApply } of limits) {
-      if (!byName.has(name)) byName.set(name, { id, name, autoApply, check: { bucket: bucketOf(owner, name), limit, duration, cost: 1 } });
+      if (!byName.has(name))
+        byName.set(name, { bucket: bucketOf(owner, name), limit, duration, cost: 1, id, name, autoApply, memo: undefined });
     }
   };
   gather(record.keyId, record.ratelimits);
   if (record.identity?.ratelimits !== undefined) gather(record.identity.id, record.identity.ratelimits);
-  return { byName, automatic: asking([...byName.values()].filter(({ autoApply }) => autoApply)) };
+  return { byName, automatic: [...byName.values()].filter(({ autoApply }) => autoApply) };
 }
 
 /**
@@ -50,11 +44,11 @@ export function limitsOf(record: KeyRecord): KeyLimits {
  * @throws VerifierError BAD_REQUEST at `body.ratelimits[i].name` for a name that no limit has, unless both `limit` and `duration`
  * are given (ruling C5); the message lists no names
  */
-export function applyLimits(limits: KeyLimits, keyId: string, requested: readonly RatelimitCheck[]): AppliedLimits {
+export function applyLimits(limits: KeyLimits, keyId: string, requested: readonly RatelimitCheck[]): readonly AppliedLimit[] {
   if (requested.length === 0) return limits.automatic;
   const named = new Set<string>();
   for (const { name } of requested) named.add(name);
-  const applied = limits.automatic.limits.filter(({ name }) => !named.has(name));
+  const applied = limits.automatic.filter(({ name }) => !named.has(name));
   const problems: ValidationProblem[] = [];
   requested.forEach((check, i) => {
     const limit = limits.byName.get(check.name) ?? adHoc(keyId, check);
@@ -67,21 +61,17 @@ export function applyLimits(limits: KeyLimits, keyId: string, requested: readonl
       });
   });
   if (problems.length > 0) throw badRequest(problems);
-  return asking(applied);
-}
-
-function asking(limits: readonly AppliedLimit[]): AppliedLimits {
-  return { limits, checks: limits.map(({ check }) => check) };
+  return applied;
 }
 
 /** The result of one check as answers show it: numbers brought into the schema's bounds (ruling C4). */
-export function toRatelimitData({ id, name, autoApply, check }: AppliedLimit, verdict: LimitVerdict): VerifyKeyRatelimitData {
+export function toRatelimitData({ id, name, autoApply, limit, duration }: AppliedLimit, verdict: LimitVerdict): VerifyKeyRatelimitData {
   return {
     exceeded: verdict.exceeded,
     id,
     name,
-    limit: bring(check.limit, LIMIT.min, LIMIT.max),
-    duration: bring(check.duration, DURATION.min, DURATION.max),
+    limit: bring(limit, LIMIT.min, LIMIT.max),
+    duration: bring(duration, DURATION.min, DURATION.max),
     reset: bring(verdict.reset, DURATION.min, DURATION.max),
     remaining: bring(verdict.remaining, 0, LIMIT.max),
     autoApply,
@@ -99,13 +89,9 @@ export function toRatelimitResponse({ id, name, limit, duration, autoApply }: Ra
   };
 }
 
-function override({ id, name, autoApply, check }: AppliedLimit, { cost, limit, duration }: RatelimitCheck): AppliedLimit {
-  return {
-    id,
-    name,
-    autoApply,
-    check: { bucket: check.bucket, limit: limit ?? check.limit, duration: duration ?? check.duration, cost },
-  };
+function override(known: AppliedLimit, { cost, limit, duration }: RatelimitCheck): AppliedLimit {
+  const { bucket, id, name, autoApply, memo } = known;
+  return { bucket, limit: limit ?? known.limit, duration: duration ?? known.duration, cost, id, name, autoApply, memo };
 }
 
 /** A limit that exists by this request alone. Its name is cut for answers: requests allow 255, results 128 (spec §8). */
@@ -113,7 +99,7 @@ function adHoc(keyId: string, { name, limit, duration, cost }: RatelimitCheck): 
   if (limit === undefined || duration === undefined) return undefined;
   const bucket = bucketOf(keyId, name);
   const shown = name.length <= NAME_LENGTH ? name : [...name].slice(0, NAME_LENGTH).join("");
-  return { id: `rl_${shortDigest(bucket)}`, name: shown, autoApply: false, check: { bucket, limit, duration, cost } };
+  return { bucket, limit, duration, cost, id: `rl_${shortDigest(bucket)}`, name: shown, autoApply: false, memo: undefined };
 }
 
 const bucketOf = (owner: string, name: string) => `${owner} ${name}`;

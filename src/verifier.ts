@@ -4,8 +4,8 @@ import { VerifierError } from "./errors.js";
 import { findKey } from "./find-key.js";
 import { exactSpender, type LeaseOptions, leasedSpender } from "./leases.js";
 import type { Limiter } from "./limiter.js";
-import { degrading } from "./limiters/degrading.js";
-import { memoryLimiter } from "./limiters/memory.js";
+import { degrading, type DegradingLimiter } from "./limiters/degrading.js";
+import { memoryLimiter, type MemoryLimiter } from "./limiters/memory.js";
 import { callable, checkOptions, checkStore, group, integer, methods, oneOf, text } from "./options.js";
 import { createOutcomes, type OutcomeEvent } from "./outcomes.js";
 import { createQueryCompiler } from "./permissions.js";
@@ -100,8 +100,9 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
   const prepare = createPreparer();
   const cache = createKeyCache(store, prepare, options.cache);
   const local = memoryLimiter();
-  const limiter = degrading(options.limiter ?? local, { onFailure: onLimiterFailure, nodes, local });
-  const spender = credits?.mode === "leased" ? leasedSpender(store, clock, credits) : exactSpender(store);
+  const limiter =
+    options.limiter === undefined ? trusted(local) : degrading(options.limiter, { onFailure: onLimiterFailure, nodes, local });
+  const spender = credits?.mode === "leased" ? leasedSpender(store, credits) : exactSpender(store);
   const outcomes = options.onOutcome && createOutcomes(options.onOutcome);
   const places = { store, cache, prepare, algorithms: createAlgorithms(options.migrationAlgorithms), workspaceId };
   const engine: Engine = {
@@ -132,6 +133,11 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
 const NO_CONTEXT: VerifyContext = Object.freeze({});
 
 const closedError = () => new VerifierError("VERIFIER_CLOSED", "the verifier was closed; make another to go on");
+
+/** The limiter of this process cannot fail, and its answers need no judging. */
+function trusted(limiter: MemoryLimiter): DegradingLimiter {
+  return { take: (checks, now) => ({ verdicts: limiter.take(checks, now), degraded: false }), degradedCalls: () => 0 };
+}
 
 /** A clock that answers nonsense must not make expired keys valid. */
 function guarded(clock: () => number): () => number {

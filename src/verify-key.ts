@@ -5,7 +5,7 @@ import type { OutcomeEvent } from "./outcomes.js";
 import { redact } from "./outcomes.js";
 import type { Query } from "./permissions.js";
 import type { PreparedKey } from "./prepared-key.js";
-import { type AppliedLimits, applyLimits, toRatelimitData } from "./ratelimit.js";
+import { type AppliedLimit, applyLimits, toRatelimitData } from "./ratelimit.js";
 import { readRequest, type VerificationRequest } from "./request.js";
 import type { MaybePromise, V2KeysVerifyKeyResponseData, VerificationCode, VerifyKeyRatelimitData } from "./types.js";
 
@@ -50,20 +50,19 @@ export async function verifyKey(engine: Engine, body: unknown, context: VerifyCo
   const key = found instanceof Promise ? await found : found;
   if (key === undefined) return notFound(engine, request, now);
 
-  const { record } = key;
   const verification: Verification = { engine, request, now, key, queried: false, ratelimits: undefined, degraded: false };
-  if (!record.enabled) return refuse(verification, "DISABLED");
-  if (record.expires !== undefined && now > record.expires) return refuse(verification, "EXPIRED");
-  if (record.suspended || !key.allows(context.clientAddress)) return refuse(verification, "FORBIDDEN");
+  if (!key.enabled) return refuse(verification, "DISABLED");
+  if (key.expires !== undefined && now > key.expires) return refuse(verification, "EXPIRED");
+  if (key.suspended || !key.allows(context.clientAddress)) return refuse(verification, "FORBIDDEN");
   verification.queried = query !== undefined;
-  if (query !== undefined && !query.satisfiedBy(key.grants)) return refuse(verification, "INSUFFICIENT_PERMISSIONS");
+  if (query !== undefined && !query.satisfiedBy(key.holdings.grants)) return refuse(verification, "INSUFFICIENT_PERMISSIONS");
 
-  const limits = applyLimits(key.limits, record.keyId, request.ratelimits);
-  if (limits.checks.length > 0) {
-    const taking = engine.limiter.take(limits.checks, now);
+  const limits = applyLimits(key.limits, key.keyId, request.ratelimits);
+  if (limits.length > 0) {
+    const taking = engine.limiter.take(limits, now);
     if (noteLimits(verification, limits, taking instanceof Promise ? await taking : taking)) return refuse(verification, "RATE_LIMITED");
   }
-  if (!record.limited) return conclude(verification, "VALID", undefined);
+  if (!key.limited) return conclude(verification, "VALID", undefined);
   const spending = engine.spender.spend(key, request.cost, now);
   const spend = spending instanceof Promise ? await spending : spending;
   if (spend === undefined) return notFound(engine, request, now);
@@ -71,7 +70,7 @@ export async function verifyKey(engine: Engine, body: unknown, context: VerifyCo
 }
 
 /** Notes the results of the limits of a call. True: one was exceeded, and nothing was taken (ruling C3). */
-function noteLimits(verification: Verification, { limits }: AppliedLimits, { verdicts, degraded }: LimitAnswer): boolean {
+function noteLimits(verification: Verification, limits: readonly AppliedLimit[], { verdicts, degraded }: LimitAnswer): boolean {
   const results: VerifyKeyRatelimitData[] = [];
   let exceeded = false;
   for (let i = 0; i < limits.length; i++) {
@@ -87,7 +86,7 @@ function noteLimits(verification: Verification, { limits }: AppliedLimits, { ver
 /** An early refusal takes nothing and shows the balance as it stands (rulings A2, A6). */
 async function refuse(verification: Verification, code: VerificationCode): Promise<V2KeysVerifyKeyResponseData> {
   const { engine, key, now, request } = verification;
-  if (!key.record.limited) return conclude(verification, code, undefined);
+  if (!key.limited) return conclude(verification, code, undefined);
   const balance = await engine.spender.spend(key, 0, now);
   if (balance === undefined) return notFound(engine, request, now);
   return conclude(verification, code, balance.remaining ?? undefined);
@@ -102,15 +101,14 @@ function notFound({ onOutcome }: Engine, { tags, key }: VerificationRequest, now
 /** The one builder of answers about a key that was found: a property that does not apply is not there (ruling A5). */
 function conclude(verification: Verification, code: VerificationCode, credits: number | undefined): V2KeysVerifyKeyResponseData {
   const { key, queried, ratelimits } = verification;
-  const { record, identity } = key;
-  const answer: V2KeysVerifyKeyResponseData = { valid: code === "VALID", code, keyId: record.keyId, enabled: record.enabled };
-  if (record.name !== undefined) answer.name = record.name;
-  if (record.meta !== undefined) answer.meta = record.meta;
-  if (record.expires !== undefined) answer.expires = record.expires;
+  const answer: V2KeysVerifyKeyResponseData = { valid: code === "VALID", code, keyId: key.keyId, enabled: key.enabled };
+  if (key.name !== undefined) answer.name = key.name;
+  if (key.meta !== undefined) answer.meta = key.meta;
+  if (key.expires !== undefined) answer.expires = key.expires;
   if (credits !== undefined) answer.credits = credits;
-  if (queried || code === "FORBIDDEN") answer.permissions = key.copyPermissions();
-  if (queried) answer.roles = key.copyRoles();
-  if (identity !== undefined) answer.identity = identity;
+  if (queried || code === "FORBIDDEN") answer.permissions = key.holdings.copyPermissions();
+  if (queried) answer.roles = key.holdings.copyRoles();
+  if (key.identity !== undefined) answer.identity = key.identity;
   if (ratelimits !== undefined) answer.ratelimits = ratelimits;
   if (verification.engine.onOutcome !== undefined) report(verification, code);
   return answer;

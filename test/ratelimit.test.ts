@@ -35,16 +35,16 @@ const ask = (name: string, over: { cost?: number; limit?: number; duration?: num
   duration: undefined,
   ...over,
 });
-const apply = (key: KeyRecord, asked: ReturnType<typeof ask>[]) => applyLimits(limitsOf(key), key.keyId, asked).limits;
+const apply = (key: KeyRecord, asked: ReturnType<typeof ask>[]) => applyLimits(limitsOf(key), key.keyId, asked);
 
 describe("applyLimits", () => {
   it("ruling C1: automatic limits of key and identity apply at cost 1, others when named", () => {
     const key = record([limit("auto"), limit("named", { autoApply: false })], [limit("shared")]);
-    expect(apply(key, []).map(({ name, check }) => [name, check.bucket, check.cost])).toEqual([
+    expect(apply(key, []).map(({ name, bucket, cost }) => [name, bucket, cost])).toEqual([
       ["auto", "key_1 auto", 1],
       ["shared", "id_1 shared", 1],
     ]);
-    expect(apply(key, [ask("named", { cost: 3 })]).map(({ name, check }) => [name, check.cost])).toEqual([
+    expect(apply(key, [ask("named", { cost: 3 })]).map(({ name, cost }) => [name, cost])).toEqual([
       ["auto", 1],
       ["shared", 1],
       ["named", 3],
@@ -53,13 +53,13 @@ describe("applyLimits", () => {
 
   it("ruling C1, A131: one limit per name, key over identity", () => {
     const key = record([limit("requests", { limit: 1, id: "rl_key00000" })], [limit("requests", { limit: 99 })]);
-    expect(apply(key, [])).toMatchObject([{ id: "rl_key00000", check: { limit: 1, bucket: "key_1 requests" } }]);
+    expect(apply(key, [])).toMatchObject([{ id: "rl_key00000", limit: 1, bucket: "key_1 requests" }]);
   });
 
   it("ruling C1: a request entry takes the place of the automatic one, twice if named twice", () => {
     const key = record([limit("auto")]);
     const applied = apply(key, [ask("auto", { cost: 5, limit: 50 }), ask("auto", { duration: 9 })]);
-    expect(applied.map(({ check }) => check)).toEqual([
+    expect(applied.map(({ bucket, cost, limit, duration }) => ({ bucket, cost, limit, duration }))).toEqual([
       { bucket: "key_1 auto", cost: 5, limit: 50, duration: 1_000 },
       { bucket: "key_1 auto", cost: 1, limit: 10, duration: 9 },
     ]);
@@ -69,7 +69,7 @@ describe("applyLimits", () => {
     const key = record([]);
     const asked = [ask("adhoc", { limit: 5, duration: 60_000 })];
     const [first] = apply(key, asked);
-    expect(first).toMatchObject({ name: "adhoc", autoApply: false, check: { bucket: "key_1 adhoc", limit: 5, duration: 60_000 } });
+    expect(first).toMatchObject({ name: "adhoc", autoApply: false, bucket: "key_1 adhoc", limit: 5, duration: 60_000 });
     expect(first?.id).toMatch(/^rl_[a-zA-Z0-9_]{5,}$/);
     expect(apply(key, asked)[0]?.id).toBe(first?.id);
     expect(apply({ ...key, keyId: "key_2" }, asked)[0]?.id).not.toBe(first?.id);
@@ -98,7 +98,7 @@ describe("toRatelimitData", () => {
   it("ruling C4: numbers in results are brought into the schema's bounds", () => {
     const shown = (check: object, verdict: object) =>
       toRatelimitData(
-        { id: "rl_00000001", name: "n", autoApply: false, check: { bucket: "b", limit: 5, duration: 5_000, cost: 1, ...check } },
+        { id: "rl_00000001", name: "n", autoApply: false, bucket: "b", limit: 5, duration: 5_000, cost: 1, ...check },
         { exceeded: false, remaining: 4, reset: 2_000, ...verdict },
       );
     expect(shown({}, {})).toEqual({

@@ -52,7 +52,8 @@ export interface Bucket extends Level {
  * @param duration milliseconds, 0…2^53 − 1
  */
 export function toPair(limit: number, duration: number): Pair {
-  const divisor = limit * duration <= MAX_UNITS ? 1 : greatestCommonDivisor(limit, duration);
+  // Always reduced: small units keep levels in the engine's small integers, which lie inside their object.
+  const divisor = greatestCommonDivisor(limit, duration) || 1;
   const token = duration / divisor;
   const capacity = limit * token;
   if (capacity <= MAX_UNITS) return { limit, duration, token, speed: limit / divisor, capacity };

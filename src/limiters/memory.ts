@@ -53,19 +53,45 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
   /** Buckets that the call under way takes from for the first time; empty between calls. */
   const newcomers = new Map<string, NamedBucket>();
   let latest = -Infinity;
+  /** Times are counted from the first call: small integers for 24 days, and exact ever after. */
+  let origin = NaN;
   let closed = false;
 
   const newcomer = (name: string): NamedBucket | undefined => (newcomers.size > 0 ? newcomers.get(name) : undefined);
 
   const advance = (now: number): number => {
-    const whole = Math.floor(now);
+    if (latest === -Infinity) origin = Math.floor(now);
+    const whole = Math.floor(now) - origin;
     if (whole > latest) table.sweep((latest = whole));
     return latest;
   };
 
+  /** The bucket of a check, by its memo where that still holds. */
+  const find = (check: LimitCheck): NamedBucket | undefined => {
+    const memo = check.memo as NamedBucket | undefined;
+    if (memo !== undefined && table.holds(memo, check.bucket)) return memo;
+    const bucket = table.get(check.bucket);
+    check.memo = bucket;
+    return bucket;
+  };
+
+  /**
+   * The common call: one check, of a bucket that is there. 40 ns less than two phases.
+   * @returns undefined: not the common call
+   */
+  const takeOne = (check: LimitCheck, now: number): LimitVerdict | undefined => {
+    const bucket = find(check);
+    if (bucket === undefined || !isPair(bucket.pair, check.limit, check.duration) || bucket.pair.token === 0) return undefined;
+    const { pair } = bucket;
+    const exceeded = !fits(bucket, pair, check.cost, 0, now);
+    if (!exceeded && check.cost > 0) charge(bucket, pair, check.cost, now);
+    return verdictOf(bucket, pair, exceeded, now);
+  };
+
   /** First phase: whether the check may have its tokens. They are noted as pending, and nothing is taken. */
-  const claim = ({ bucket: name, limit, duration, cost }: LimitCheck, now: number): Claim => {
-    let bucket = table.get(name) ?? newcomer(name);
+  const claim = (check: LimitCheck, now: number): Claim => {
+    const { bucket: name, limit, duration, cost } = check;
+    let bucket = find(check) ?? newcomer(name);
     const pair = bucket !== undefined && isPair(bucket.pair, limit, duration) ? bucket.pair : pairOf(limit, duration);
     if (!fits(bucket, pair, cost, bucket === undefined ? 0 : bucket.pending, now)) return { bucket, pair, cost, exceeded: true };
     if (cost > 0) {
@@ -99,6 +125,10 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
       assertNumbers(checks, now);
       const time = advance(now);
       const count = checks.length;
+      if (count === 1) {
+        const verdict = takeOne(checks[0] as LimitCheck, time);
+        if (verdict !== undefined) return [verdict];
+      }
       // Arrays of the right size: one that grows from empty makes room for 17, which costs a fifth of a hot take.
       const claims = new Array<Claim>(count);
       let fit = true;

@@ -32,6 +32,8 @@ export function newBucket(name: string, pair: Pair, now: number): NamedBucket {
 
 export interface BucketTable {
   get(name: string): NamedBucket | undefined;
+  /** Whether this table holds this very bucket, under this name. Spares a look-up to who remembers a bucket. */
+  holds(bucket: NamedBucket, name: string): boolean;
   /** Time has moved: visits a few buckets and drops the full ones. */
   sweep(now: number): void;
   /**
@@ -95,6 +97,7 @@ export function bucketTable(bound: number): BucketTable {
 
   return {
     get: (name) => names.get(name),
+    holds: (bucket, name) => slots[bucket.slot] === bucket && bucket.name === name,
     sweep: (now) => visit(STEPS_PER_MOMENT, now),
     makeRoom(count, now) {
       const chosen = new Set<NamedBucket>();

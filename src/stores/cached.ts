@@ -41,7 +41,8 @@ export function createKeyCache<T extends object>(store: Store, prepare: (record:
   const { size = 100_000, ttl = Infinity, missSize = 10_000, missTtl = 1_000 } = options;
   // A resolution of 0 keeps lru-cache from setting a timer.
   const found = new LRUCache<string, T>({ max: size, ttlResolution: 0, perf: MONOTONIC, ...(ttl !== Infinity && { ttl }) });
-  const missed = missSize === 0 ? undefined : new LRUCache<string, true>({ max: missSize, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
+  const missed =
+    missSize === 0 ? undefined : new LRUCache<string, true>({ max: missSize, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
   // With a time to live, belief must be judged at every find: the front row does not know ages. Nor may it outgrow `size`.
   const front = ttl === Infinity && size >= FRONT_ROW_FROM ? frontRow<T>() : undefined;
   let generation = 0;

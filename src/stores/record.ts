@@ -12,52 +12,96 @@ export interface Related {
   permission(id: string): string | undefined;
 }
 
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** Names of roles, and of permissions, direct and through roles; sorted, without duplicates. */
+export interface Grants {
+  readonly permissions: readonly string[];
+  readonly roles: readonly string[];
+}
+
 /** The ready-made record, or `undefined` when the key or its API is deleted. */
 export function toRecord(ref: KeyRef, row: KeyRow, related: Related): KeyRecord | undefined {
-  const { api, identity } = related;
+  return toRecordWith(ref, row, related, () => flatten(row, related));
+}
+
+/**
+ * The same for a store that knows the grants of a key otherwise; it is asked for them only if they are needed.
+ * @see properties are set one by one: building it by spreads took longer than reading the row
+ */
+export function toRecordWith(
+  ref: KeyRef,
+  row: KeyRow,
+  { api, identity, workspaceEnabled }: Pick<Related, "api" | "identity" | "workspaceEnabled">,
+  grantsOf: () => Grants,
+): KeyRecord | undefined {
   if (row.deleted || api === undefined || api.deleted) return undefined;
-  const { roles, permissions } = flatten(row, related);
-  return {
+  const { permissions, roles } = grantsOf();
+  const record: Mutable<KeyRecord> = {
     ref,
     keyId: row.id,
     workspaceId: row.workspaceId,
     apiId: row.apiId,
-    ...(row.name !== undefined && { name: row.name }),
-    ...(row.meta !== undefined && { meta: row.meta }),
-    ...(row.expires !== undefined && { expires: row.expires }),
     enabled: row.enabled,
     permissions,
     roles,
-    ...(identity !== undefined && { identity: toIdentity(identity) }),
     ratelimits: row.ratelimits,
     limited: row.limited,
-    ...(row.refill !== undefined && { refill: row.refill }),
     generation: row.generation,
-    suspended: !api.enabled || !related.workspaceEnabled,
+    suspended: !api.enabled || !workspaceEnabled,
     pending: row.digest === undefined,
-    ipAllowlists: [row.ipAllowlist, api.ipAllowlist].filter((list) => list.length > 0),
+    ipAllowlists: allowlists(row.ipAllowlist, api.ipAllowlist),
   };
+  if (row.name !== undefined) record.name = row.name;
+  if (row.meta !== undefined) record.meta = row.meta;
+  if (row.expires !== undefined) record.expires = row.expires;
+  if (identity !== undefined) record.identity = toIdentity(identity);
+  if (row.refill !== undefined) record.refill = row.refill;
+  return record;
 }
 
 /** An identity as answers show it (spec §2.2). */
 export function toIdentity({ id, externalId, meta, ratelimits }: IdentityRow): Identity {
-  return { id, externalId, ...(meta !== undefined && { meta }), ...(ratelimits.length > 0 && { ratelimits }) };
+  const identity: Mutable<Identity> = { id, externalId };
+  if (meta !== undefined) identity.meta = meta;
+  if (ratelimits.length > 0) identity.ratelimits = ratelimits;
+  return identity;
 }
 
-/** Names of roles and of permissions, direct and through roles; sorted, without duplicates. */
-function flatten(row: KeyRow, related: Related): { roles: string[]; permissions: string[] } {
-  const roles = new Set<string>();
-  const ids = new Set(row.permissions);
+/** Ids → names; ids of what was deleted are passed over. */
+export function flatten(row: Pick<KeyRow, "permissions" | "roles">, { role, permission }: Pick<Related, "role" | "permission">): Grants {
+  const roles: string[] = [];
+  const permissions: string[] = [];
+  const add = (ids: readonly string[]) => {
+    for (const id of ids) {
+      const name = permission(id);
+      if (name !== undefined) permissions.push(name);
+    }
+  };
+  add(row.permissions);
   for (const id of row.roles) {
-    const role = related.role(id);
-    if (role === undefined) continue;
-    roles.add(role.name);
-    for (const permission of role.permissions) ids.add(permission);
+    const found = role(id);
+    if (found === undefined) continue;
+    roles.push(found.name);
+    add(found.permissions);
   }
-  const names = new Set<string>();
-  for (const id of ids) {
-    const name = related.permission(id);
-    if (name !== undefined) names.add(name);
+  return { permissions: sortedOnce(permissions), roles: sortedOnce(roles) };
+}
+
+/** Sorts in place and leaves one of each. */
+function sortedOnce(names: string[]): string[] {
+  if (names.length < 2) return names;
+  names.sort();
+  let kept = 1;
+  for (let i = 1; i < names.length; i++) {
+    const name = names[i] as string;
+    if (name !== names[kept - 1]) names[kept++] = name;
   }
-  return { roles: [...roles].sort(), permissions: [...names].sort() };
+  names.length = kept;
+  return names;
+}
+
+function allowlists(ofKey: readonly string[], ofApi: readonly string[]): readonly (readonly string[])[] {
+  if (ofKey.length === 0) return ofApi.length === 0 ? [] : [ofApi];
+  return ofApi.length === 0 ? [ofKey] : [ofKey, ofApi];
 }

@@ -12,14 +12,16 @@ const [PRIME_LIMIT, PRIME_DURATION] = [67_280_421_310_721, 2_591_999_983];
 const bucketOf = (limit: number, duration: number): Bucket => ({ at: START, pair: toPair(limit, duration), used: 0, next: undefined });
 
 describe("toPair: units", () => {
-  it("spec §8: the schema's largest pair is exact as it is", () => {
+  it("spec §8: the schema's largest pairs are exact, in the largest units that fit", () => {
     expect(toPair(1_000_000, 2_592_000_000)).toEqual({
       limit: 1_000_000,
       duration: 2_592_000_000,
-      token: 2_592_000_000,
-      speed: 1_000_000,
-      capacity: 2_592_000_000_000_000,
+      token: 2_592,
+      speed: 1,
+      capacity: 2_592_000_000,
     });
+    expect(toPair(999_999, 2_592_000_000 - 1)).toMatchObject({ token: 2_591_999_999, speed: 999_999, capacity: 2_591_997_407_000_001 });
+    expect(toPair(0, 0)).toMatchObject({ token: 0, speed: 0, capacity: 0 });
   });
 
   it("ruling C4: larger pairs are exact in smaller units where these exist", () => {
@@ -211,7 +213,7 @@ describe("charge: levels", () => {
     charge(bucket, bucket.pair, 10, START);
     expect(fits(bucket, bucket.pair, 1, 0, START - DAY)).toBe(false);
     charge(bucket, bucket.pair, 1, START - DAY);
-    expect(bucket).toMatchObject({ at: START, used: 11_000 });
+    expect(bucket).toMatchObject({ at: START, used: 1_100 });
     expect(fits(bucket, bucket.pair, 1, 0, START + 199)).toBe(false);
     expect(fits(bucket, bucket.pair, 1, 0, START + 200)).toBe(true);
   });

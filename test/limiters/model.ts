@@ -18,8 +18,12 @@ export function replay(limit: number, duration: number, takes: readonly Take[], 
 }
 
 const lowered = (used: bigint, by: bigint): bigint => (used > by ? used - by : 0n);
-/** Levels stop at 2^53 − 1 units: only costs and limits far beyond the schema's bounds get there. */
-const capped = (units: bigint): bigint => (units > BigInt(Number.MAX_SAFE_INTEGER) ? BigInt(Number.MAX_SAFE_INTEGER) : units);
+const divisorOf = (a: bigint, b: bigint): bigint => (b === 0n ? a : divisorOf(b, a % b));
+/** Levels stop at 2^53 − 1 of the largest units that fit the pair: only costs and limits far beyond the schema's bounds get there. */
+const capped = (units: bigint, limit: bigint, duration: bigint): bigint => {
+  const most = BigInt(Number.MAX_SAFE_INTEGER) * divisorOf(limit, duration);
+  return units > most ? most : units;
+};
 const ceilDiv = (a: bigint, b: bigint): bigint => (a + b - 1n) / b;
 
 /** The verdict's numbers for units that are used; `limit` and `duration` above 0. */
@@ -59,7 +63,8 @@ export function modelLimiter(): { take(checks: readonly LimitCheck[], now: numbe
     const own = levels.find((level) => level.limit === BigInt(limit) && level.duration === BigInt(duration));
     if (own !== undefined) return own.used;
     const tokens = levels.map((level) => ceilDiv(level.used, level.duration));
-    return capped(tokens.reduce((most, one) => (one > most ? one : most), 0n) * BigInt(duration));
+    const most = tokens.reduce((most, one) => (one > most ? one : most), 0n);
+    return capped(most * BigInt(duration), BigInt(limit), BigInt(duration));
   };
   const charge = (bucket: ModelBucket, { limit, duration, cost }: LimitCheck): void => {
     const { levels } = bucket;
@@ -73,7 +78,7 @@ export function modelLimiter(): { take(checks: readonly LimitCheck[], now: numbe
         levels[levels.indexOf(fastest)] = level;
       }
     }
-    for (const level of levels) level.used = capped(level.used + BigInt(cost) * level.duration);
+    for (const level of levels) level.used = capped(level.used + BigInt(cost) * level.duration, level.limit, level.duration);
   };
   const tryOne = (check: LimitCheck, pending: Map<string, bigint>): boolean => {
     if (check.cost === 0) return true;
