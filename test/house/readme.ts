@@ -1,0 +1,62 @@
+/** Runs the examples of a Markdown text. Each ```ts block says what it is: `ts run`, a whole program, or `ts part`, a piece of one. */
+import { execFile } from "node:child_process";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { ROOT } from "./source.js";
+
+const run = promisify(execFile);
+
+export interface Block {
+  /** Of the fence, from 1. */
+  readonly line: number;
+  /** What follows `ts` on the fence: `run`, `part`, or nothing. */
+  readonly mark: string;
+  readonly code: string;
+}
+
+/** The TypeScript blocks of a Markdown text. */
+export function blocksOf(markdown: string): Block[] {
+  return [...markdown.matchAll(/^```(?:ts|typescript)\b[ \t]*(.*)\n([\s\S]*?)^```$/gm)].map((match) => ({
+    line: markdown.slice(0, match.index).split("\n").length,
+    mark: (match[1] ?? "").trim(),
+    code: match[2] ?? "",
+  }));
+}
+
+/** What an example says that it prints: the texts of its `// → …` comments, in order. */
+export function promisedOutput(code: string): string[] {
+  return [...code.matchAll(/\/\/ → (.*)$/gm)].map((match) => (match[1] ?? "").trim());
+}
+
+/**
+ * Lays examples out as files that import `keystile` from `src`, type-checks them all, and answers how to run one.
+ * @param name of the folder in `.cache/`, which is emptied
+ */
+export async function layOut(name: string, blocks: readonly Block[]): Promise<(block: Block) => Promise<string[]>> {
+  const folder = join(ROOT, ".cache", name);
+  const tsconfig = join(folder, "tsconfig.json");
+  const fileOf = (block: Block): string => join(folder, `line-${block.line}.ts`);
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true });
+  const paths = { keystile: ["../../src/index.ts"], "keystile/sqlite": ["../../src/sqlite.ts"] };
+  const compilerOptions = { paths, noUnusedLocals: false, noUnusedParameters: false };
+  await writeFile(tsconfig, JSON.stringify({ extends: "../../tsconfig.json", compilerOptions, include: ["*.ts"] }));
+  await Promise.all(blocks.map((block) => writeFile(fileOf(block), `${block.code}\nexport {};\n`)));
+  try {
+    await run(process.execPath, [join(ROOT, "node_modules", "typescript", "bin", "tsc"), "-p", tsconfig]);
+  } catch (error) {
+    throw new Error(`an example does not type-check:\n${(error as { stdout: string }).stdout}`, { cause: error });
+  }
+
+  /** In an empty folder of its own; answers the lines that it printed. */
+  return async (block) => {
+    const cwd = await mkdtemp(join(folder, `line-${block.line}-`));
+    const tsx = join(ROOT, "node_modules", "tsx", "dist", "cli.mjs");
+    const { stdout } = await run(process.execPath, [tsx, "--tsconfig", tsconfig, fileOf(block)], { cwd, timeout: 30_000 });
+    return stdout
+      .split("\n")
+      .map((line) => line.trim())
+      .filter((line) => line !== "");
+  };
+}

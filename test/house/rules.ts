@@ -1,0 +1,126 @@
+/** Who may import whom, as a table; finds what breaks it. The table of rooms is this file, nothing else repeats it. */
+import type { Source } from "./source.js";
+
+/** What a room may reach. */
+interface Room {
+  readonly name: string;
+  readonly files: RegExp;
+  /** Rooms it may import, besides itself. */
+  readonly uses: readonly string[];
+  /** Rooms whose types it may name. */
+  readonly names?: readonly string[];
+}
+
+const NOUNS = ["types", "ports"];
+
+/** Every file of `src` is in one room, the first that fits. */
+const ROOMS: readonly Room[] = [
+  { name: "types", files: /^src\/types\.ts$/, uses: [] },
+  { name: "ports", files: /^src\/(store|limiter)\.ts$/, uses: ["types"] },
+  { name: "errors", files: /^src\/errors\.ts$/, uses: [] },
+  { name: "basics", files: /^src\/(hash|credits|plain|options|outcomes)\.ts$/, uses: ["errors", ...NOUNS] },
+  {
+    name: "consulted",
+    files: /^src\/(request|permissions|query-problem|ratelimit|addresses|algorithms|leases|prepared-key)\.ts$/,
+    uses: ["basics", "errors", ...NOUNS, "helpers", "grammar"],
+  },
+  {
+    name: "verbs",
+    files: /^src\/(verify-key|find-key|authenticate)\.ts$/,
+    uses: ["consulted", "basics", "errors", ...NOUNS],
+    names: ["defaults"],
+  },
+  { name: "administration", files: /^src\/keyring\//, uses: ["consulted", "basics", "errors", ...NOUNS, "helpers"] },
+  // The wiring picks the decorator and the limiter that serve by default; both know only the ports.
+  { name: "verifier", files: /^src\/verifier\.ts$/, uses: ["verbs", "consulted", "basics", "errors", ...NOUNS, "defaults"] },
+  { name: "keyring", files: /^src\/keyring\.ts$/, uses: ["administration", "consulted", "basics", "errors", ...NOUNS] },
+  {
+    name: "front door",
+    files: /^src\/index\.ts$/,
+    uses: ["verifier", "keyring", "consulted", "basics", "errors", ...NOUNS, "defaults", "memory store"],
+    names: ["verbs"],
+  },
+  { name: "sqlite's door", files: /^src\/sqlite\.ts$/, uses: ["engines"] },
+  {
+    name: "defaults",
+    files: /^src\/(stores\/(cached|front-row)|limiters\/(memory|degrading|bucket|table))\.ts$/,
+    uses: ["errors", ...NOUNS, "helpers"],
+  },
+  // Pure functions over rows and balances, which every engine shares.
+  { name: "helpers", files: /^src\/stores\/(record|balance|freeze)\.ts$/, uses: NOUNS },
+  { name: "memory store", files: /^src\/stores\/memory\.ts$/, uses: ["errors", ...NOUNS, "helpers"] },
+  { name: "engines", files: /^src\/(stores|limiters)\//, uses: ["errors", ...NOUNS, "helpers"] },
+  { name: "grammar", files: /^grammar\//, uses: [] },
+];
+
+/** Packages and Node modules, each with the doors that it comes in by. */
+const DOORS: readonly (readonly [pattern: RegExp, doors: RegExp])[] = [
+  [/^node:crypto$/, /^src\/hash\.ts$/],
+  [/^node:/, /^src\/(stores\/sqlite|cli)\//],
+  [/^better-sqlite3/, /^src\/stores\/sqlite\//],
+  [/^lru-cache$/, /^src\/(permissions|leases|prepared-key|stores\/cached)\.ts$/],
+  [/^valibot$/, /^src\/keyring\//],
+];
+
+/** Names that only Node knows: the core says them nowhere, so that it loads in any runtime. */
+const NODE_NAMES = ["process", "Buffer", "require", "__dirname", "__filename", "setImmediate", "global"];
+const NODE_ROOMS = /^src\/(hash\.ts|stores\/sqlite\/|cli\/)/;
+const BARRELS = /^src\/(index|sqlite)\.ts$/;
+const GRAMMAR_DOOR = /^src\/permissions\.ts$/;
+
+const MAX_LINES = 250;
+/** The port and its contract are read as one page, and hold no code. */
+const LONGER: Readonly<Record<string, number>> = { "src/store.ts": 300 };
+
+function roomOf(path: string): Room | undefined {
+  return ROOMS.find((room) => room.files.test(path));
+}
+
+/** Everything in `sources` that breaks a rule of the house, in words. */
+export function findFaults(sources: readonly Source[]): string[] {
+  return [...sources.flatMap(faultsOf), ...findCycles(sources).map((cycle) => `cycle: ${cycle.join(" → ")}`)];
+}
+
+function faultsOf(source: Source): string[] {
+  const { path } = source;
+  const room = roomOf(path);
+  if (!room) return [`${path} is in no room of the table`];
+  const faults = source.imports.flatMap((target) => faultOfImport(source, room, target));
+  for (const name of source.packages) {
+    const door = DOORS.find(([pattern]) => pattern.test(name));
+    if (!door?.[1].test(path)) faults.push(`${path} imports ${name}, and is no door of it`);
+  }
+  for (const name of NODE_NAMES) {
+    if (source.names.has(name) && !NODE_ROOMS.test(path)) faults.push(`${path} says ${name}, which only Node knows`);
+  }
+  if (source.hasDefaultExport) faults.push(`${path} has a default export`);
+  if (source.isBarrel && !BARRELS.test(path)) faults.push(`${path} is a barrel`);
+  const most = LONGER[path] ?? MAX_LINES;
+  if (source.lines > most) faults.push(`${path} has ${source.lines} lines, more than ${most}`);
+  return faults;
+}
+
+function faultOfImport({ path, typesOnly }: Source, room: Room, target: string): string[] {
+  const takesTypesOnly = typesOnly.has(target);
+  const there = roomOf(target);
+  if (!there) return [`${path} imports ${target}, which is in no room of the table`];
+  if (there.name === "grammar" && !GRAMMAR_DOOR.test(path)) return [`${path} imports the grammar, and is no door of it`];
+  const may = there === room || room.uses.includes(there.name) || (takesTypesOnly && room.names?.includes(there.name));
+  return may ? [] : [`${path} (${room.name}) imports ${target} (${there.name})`];
+}
+
+/** Each cycle of imports once, as a path that ends where it began. */
+function findCycles(sources: readonly Source[]): string[][] {
+  const imports = new Map(sources.map((source) => [source.path, source.imports]));
+  const done = new Set<string>();
+  const cycles: string[][] = [];
+  const walk = (path: string, trail: readonly string[]): void => {
+    const at = trail.indexOf(path);
+    if (at >= 0) cycles.push([...trail.slice(at), path]);
+    if (at >= 0 || done.has(path)) return;
+    for (const target of imports.get(path) ?? []) walk(target, [...trail, path]);
+    done.add(path);
+  };
+  for (const { path } of sources) walk(path, []);
+  return cycles;
+}

@@ -1,0 +1,184 @@
+/** The packed tarball as a stranger gets it: installed into an empty folder, loaded from ESM, CommonJS and a bare runtime, type-checked. */
+import { execFile } from "node:child_process";
+import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { runInNewContext } from "node:vm";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+const exec = promisify(execFile);
+const ROOT = process.cwd();
+const tool = (...path: string[]) => join(ROOT, "node_modules", ...path);
+
+let folder: string;
+let tarball: string;
+
+const run = async (command: string, args: string[], cwd = folder): Promise<string> => {
+  try {
+    return (await exec(command, args, { cwd, maxBuffer: 64 << 20 })).stdout;
+  } catch (error) {
+    const { stdout, stderr } = error as { stdout: string; stderr: string };
+    throw new Error(`${command} ${args.join(" ")} failed:\n${stdout}${stderr}`, { cause: error });
+  }
+};
+const node = (...args: string[]) => run(process.execPath, args);
+const happenedIn = async (program: string, file: string) => JSON.parse(await node(program, join(folder, file))) as Record<string, unknown>;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "keystile-package-"));
+  await run("npm", ["run", "build"], ROOT);
+  const packed = await run("npm", ["pack", "--ignore-scripts", "--json", "--pack-destination", folder], ROOT);
+  tarball = join(folder, (JSON.parse(packed) as { filename: string }[])[0]!.filename);
+  await cp(join(ROOT, "test", "package", "programs"), folder, { recursive: true });
+  await writeFile(join(folder, "package.json"), JSON.stringify({ name: "stranger", private: true }));
+  // Without the driver at first: keystile itself must not need it.
+  await run("npm", ["install", "--omit=optional", "--prefer-offline", "--no-audit", "--no-fund", tarball]);
+});
+
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+describe("package: contents", () => {
+  it("the tarball holds the builds, their declarations and the papers, and nothing else", async () => {
+    const top = await readdir(join(folder, "node_modules", "keystile"));
+    expect(top.filter((name) => name !== "README.md").sort()).toEqual(["CHANGELOG.md", "LICENSE", "SECURITY.md", "dist", "package.json"]);
+    const dist = await readdir(join(folder, "node_modules", "keystile", "dist"));
+    for (const entry of ["index", "sqlite"]) {
+      expect(dist).toEqual(expect.arrayContaining([`${entry}.js`, `${entry}.cjs`, `${entry}.d.ts`, `${entry}.d.cts`]));
+    }
+  });
+
+  it("publint finds nothing to say", async () => {
+    expect(await run(process.execPath, [tool("publint", "src", "cli.js"), "run", tarball, "--strict"])).toContain("All good!");
+  });
+
+  it("the declarations fit the builds in every way that TypeScript resolves them", async () => {
+    const attw = tool("@arethetypeswrong", "cli", "dist", "index.js");
+    // Ends with 1 when anything is wrong, which `run` turns into an error that shows it.
+    expect(await run(process.execPath, [attw, tarball, "--no-color", "--format", "ascii"])).toContain("No problems found");
+  });
+});
+
+describe("package: without a SQLite driver", () => {
+  const expected = {
+    memory: { code: "VALID", credits: 0 },
+    badRequest: { code: "BAD_REQUEST", message: expect.stringContaining("body.key"), isVerifierError: true },
+    // The two entries share one VerifierError, so `instanceof` holds across them.
+    sqlite: { code: "DRIVER_MISSING", message: expect.stringContaining("npm install better-sqlite3@12"), isVerifierError: true },
+  };
+
+  it("an ESM program verifies in memory, and is told how to get the driver", async () => {
+    expect(await happenedIn("esm.mjs", "esm-without.db")).toEqual(expected);
+  });
+
+  it("a CommonJS program does too", async () => {
+    expect(await happenedIn("cjs.cjs", "cjs-without.db")).toEqual(expected);
+  });
+
+  it("the ESM and the CommonJS build recognise each other's errors", async () => {
+    const happened = JSON.parse(await node("both.mjs")) as unknown;
+    expect(happened).toEqual({ sameClass: false, recognised: [true, true], others: [false, false] });
+  });
+});
+
+describe("package: with the driver", () => {
+  beforeAll(async () => {
+    // The driver that this repository has, so that nothing is compiled twice.
+    for (const name of ["better-sqlite3", "bindings", "file-uri-to-path"])
+      await symlink(tool(name), join(folder, "node_modules", name), "dir");
+  });
+
+  it.each(["esm.mjs", "cjs.cjs"])("%s verifies on a SQLite file", async (program) => {
+    expect((await happenedIn(program, `${program}.db`))["sqlite"]).toEqual({ code: "VALID", credits: 0 });
+  });
+});
+
+/** What every runtime of today has, besides the language. */
+const WEB_NAMES = [
+  "atob",
+  "btoa",
+  "clearTimeout",
+  "crypto",
+  "performance",
+  "queueMicrotask",
+  "setTimeout",
+  "structuredClone",
+  "TextDecoder",
+  "TextEncoder",
+];
+
+describe("package: in any runtime", () => {
+  const bundle = async (minify: boolean) => {
+    const { outputFiles } = await build({
+      entryPoints: [join(folder, "bare.mjs")],
+      absWorkingDir: folder,
+      bundle: true,
+      write: false,
+      minify,
+      platform: "neutral",
+      mainFields: ["module", "main"],
+      // A module of Node would stop the build here.
+      format: "esm",
+    });
+    return outputFiles[0]!;
+  };
+
+  it("keystile bundles without a module of Node, and verifies where Node is absent", async () => {
+    const { text } = await bundle(false);
+    const body = text.replace(/export \{\s*code\s*\};/, "return code;");
+    const bare = Object.fromEntries(WEB_NAMES.map((name) => [name, (globalThis as Record<string, unknown>)[name]]));
+    expect(await runInNewContext(`(async () => { ${body} })()`, bare)).toBe("VALID");
+  });
+
+  it("with all that it imports it stays below 40 kB minified and gzipped", async () => {
+    const { contents } = await bundle(true);
+    expect(gzipSync(contents).length).toBeLessThan(40_000);
+  });
+});
+
+describe("package: types", () => {
+  const PROGRAM = `
+    import { createKeyring, createVerifier, memoryStore, isVerifierError, type Store, type V2KeysVerifyKeyResponseData } from "keystile";
+    import { sqliteStore } from "keystile/sqlite";
+    const stores: Store[] = [memoryStore(), sqliteStore("keys.db")];
+    export async function main(): Promise<V2KeysVerifyKeyResponseData[]> {
+      const answers: V2KeysVerifyKeyResponseData[] = [];
+      for (const store of stores) {
+        const { apiId } = await createKeyring(store).createApi({ name: "documents" });
+        const { key } = await createKeyring(store).createKey({ apiId, permissions: ["documents.*"] });
+        const answer = await createVerifier(store).verify({ key, permissions: "documents.read" }, { clientAddress: "192.0.2.1" });
+        if (answer.code === "VALID" && answer.credits !== undefined) answer.credits.toFixed();
+        answers.push(answer);
+      }
+      return answers;
+    }
+    export const statusOf = (error: unknown): number => (isVerifierError(error) ? error.status : 500);
+    // @ts-expect-error a request has no property of this name
+    export const wrong = () => createVerifier(memoryStore()).verify({ key: "k", apiId: "api_1" });
+  `;
+
+  it("a strict program type-checks in ESM and in CommonJS, without the driver's or Node's types", async () => {
+    for (const name of ["types.mts", "types.cts"]) await writeFile(join(folder, name), PROGRAM);
+    const compilerOptions = {
+      strict: true,
+      exactOptionalPropertyTypes: true,
+      module: "nodenext",
+      target: "es2022",
+      types: [],
+      noEmit: true,
+    };
+    await writeFile(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["types.mts", "types.cts"] }));
+    await run(process.execPath, [tool("typescript", "bin", "tsc"), "-p", folder]);
+  });
+
+  it("the declarations name no file of this repository that is not in the package", async () => {
+    const dist = join(folder, "node_modules", "keystile", "dist");
+    const declarations = (await readdir(dist)).filter((name) => /\.d\.c?ts$/.test(name));
+    for (const name of declarations) {
+      const text = await readFile(join(dist, name), "utf8");
+      expect(text, name).not.toMatch(/from ["'](\.\.|better-sqlite3|valibot)/);
+    }
+  });
+});

@@ -1,0 +1,20 @@
+// Both builds in one process: each recognises the other's errors by their brand.
+import { createRequire } from "node:module";
+import * as esm from "keystile";
+
+const cjs = createRequire(import.meta.url)("keystile");
+const errorOf = ({ createVerifier, memoryStore }) =>
+  createVerifier(memoryStore())
+    .verify({})
+    .then(
+      () => undefined,
+      (error) => error,
+    );
+const [fromEsm, fromCjs] = [await errorOf(esm), await errorOf(cjs)];
+console.log(
+  JSON.stringify({
+    sameClass: esm.VerifierError === cjs.VerifierError,
+    recognised: [esm.isVerifierError(fromCjs), cjs.isVerifierError(fromEsm)],
+    others: [esm.isVerifierError(new Error("x")), cjs.isVerifierError(undefined)],
+  }),
+);

@@ -1,0 +1,34 @@
+/** What a newcomer's program does, tried through whichever build it is handed. Answers what happened, as plain data. */
+module.exports = async function journey(keystile, sqlite, file) {
+  const { createKeyring, createVerifier, memoryStore, VerifierError } = keystile;
+
+  const codeOf = async (store) => {
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const { key } = await keyring.createKey({ apiId, permissions: ["documents.*"], credits: { remaining: 1 } });
+    const verifier = createVerifier(store);
+    const { code, credits } = await verifier.verify({ key, permissions: "documents.read" });
+    await verifier.close();
+    return { code, credits };
+  };
+  const failureOf = async (act) => {
+    try {
+      await act();
+      return "nothing failed";
+    } catch (error) {
+      return { code: error.code, message: error.message, isVerifierError: error instanceof VerifierError };
+    }
+  };
+
+  const onSqlite = async () => {
+    const store = sqlite.sqliteStore(file);
+    const outcome = await codeOf(store);
+    await store.close();
+    return outcome;
+  };
+  return {
+    memory: await codeOf(memoryStore()),
+    badRequest: await failureOf(() => createVerifier(memoryStore()).verify({})),
+    sqlite: await onSqlite().catch((error) => failureOf(() => Promise.reject(error))),
+  };
+};
