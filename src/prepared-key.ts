@@ -2,7 +2,7 @@
 import { LRUCache } from "lru-cache";
 import { createAllowlist } from "./addresses.js";
 import type { Account, Lease } from "./leases.js";
-import { createGrants, type Grants } from "./permissions.js";
+import { createGrants, type Grants, type Query } from "./permissions.js";
 import { type KeyLimits, limitsOf, toRatelimitResponse } from "./ratelimit.js";
 import type { KeyRecord } from "./store.js";
 import { deepFreeze } from "./stores/freeze.js";
@@ -61,15 +61,26 @@ export class PreparedKey implements Account {
 
 /** Permissions and roles. Shared by all keys that have the same: these few stay in the processor's cache. */
 export class Holdings {
-  readonly grants: Grants;
+  readonly #grants: Grants;
+  #query: Query | undefined;
+  #satisfied = false;
   /** Lists to cut each answer's own from: `slice` of a frozen array takes 310 ns, of these 9 ns. They never leave as they are. */
   readonly #permissions: string[];
   readonly #roles: string[];
 
   constructor({ permissions, roles }: KeyRecord) {
-    this.grants = createGrants(permissions);
+    this.#grants = createGrants(permissions);
     this.#permissions = [...permissions];
     this.#roles = [...roles];
+  }
+
+  /** Whether they satisfy a query. The last question is remembered: an application asks few, and these answers never change. */
+  satisfy(query: Query): boolean {
+    if (this.#query !== query) {
+      this.#satisfied = query.satisfiedBy(this.#grants);
+      this.#query = query;
+    }
+    return this.#satisfied;
   }
 
   /** All permission names, in a list of the caller's own. */

@@ -55,7 +55,7 @@ export async function verifyKey(engine: Engine, body: unknown, context: VerifyCo
   if (key.expires !== undefined && now > key.expires) return refuse(verification, "EXPIRED");
   if (key.suspended || !key.allows(context.clientAddress)) return refuse(verification, "FORBIDDEN");
   verification.queried = query !== undefined;
-  if (query !== undefined && !query.satisfiedBy(key.holdings.grants)) return refuse(verification, "INSUFFICIENT_PERMISSIONS");
+  if (query !== undefined && !key.holdings.satisfy(query)) return refuse(verification, "INSUFFICIENT_PERMISSIONS");
 
   const limits = applyLimits(key.limits, key.keyId, request.ratelimits);
   if (limits.length > 0) {

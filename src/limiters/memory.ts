@@ -159,7 +159,8 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
 /** Checks the numbers before anything changes: one NaN in a level would make it endless. */
 function assertNumbers(checks: readonly LimitCheck[], now: number): void {
   if (!Number.isFinite(now)) throw new RangeError("now must be a finite number of milliseconds");
-  for (const { limit, duration, cost } of checks) {
+  for (let i = 0; i < checks.length; i++) {
+    const { limit, duration, cost } = checks[i] as LimitCheck;
     assertCount("limit", limit);
     assertCount("duration", duration);
     assertCount("cost", cost);

@@ -1,0 +1,93 @@
+/** What the verbs of administration answer: `data` of the wider interface, without the envelope. Types only. */
+import type { Identity, JsonObject, KeyCreditsData, RatelimitResponse } from "../types.js";
+import type { MigrationResults, MigrationTotals } from "./requests.js";
+
+/** Nothing to say but that it was done. */
+export type EmptyResponse = Record<string, never>;
+
+/** One page of a list, ordered by id. */
+export interface Page<T> {
+  readonly data: readonly T[];
+  readonly pagination: Pagination;
+}
+/** Spec §1, rule 2. */
+export interface Pagination {
+  /** Opaque; present when there is more. */
+  readonly cursor?: string;
+  readonly hasMore: boolean;
+}
+
+export interface V2ApisCreateApiResponseData {
+  readonly apiId: string;
+}
+/** `enabled` and `ipAllowlist` are additions of keystile. */
+export interface V2ApisGetApiResponseData {
+  readonly id: string;
+  readonly name: string;
+  readonly enabled: boolean;
+  /** Empty: any address. */
+  readonly ipAllowlist: readonly string[];
+}
+
+/** A new key. The only time that it is shown: only its digest is kept. */
+export interface V2KeysCreateKeyResponseData {
+  readonly keyId: string;
+  readonly key: string;
+}
+/** A key as administration sees it; a property that does not apply is not there. */
+export interface KeyResponseData {
+  readonly keyId: string;
+  /** First characters of the key, for people; `...` for an imported one. */
+  readonly start: string;
+  readonly enabled: boolean;
+  readonly name?: string;
+  readonly meta?: JsonObject;
+  /** Unix time, milliseconds. */
+  readonly createdAt: number;
+  readonly updatedAt?: number;
+  readonly expires?: number;
+  /** Granted directly, sorted; those of its roles are in the roles. */
+  readonly permissions?: readonly string[];
+  /** Sorted. */
+  readonly roles?: readonly string[];
+  /** Absent: unlimited and without refill. */
+  readonly credits?: KeyCreditsData;
+  readonly identity?: Identity;
+  readonly ratelimits?: readonly RatelimitResponse[];
+  /** An addition of keystile. */
+  readonly ipAllowlist?: readonly string[];
+}
+
+export interface Permission {
+  readonly id: string;
+  readonly name: string;
+  readonly slug: string;
+  readonly description?: string;
+}
+export interface Role {
+  readonly id: string;
+  readonly name: string;
+  readonly description?: string;
+  /** Sorted by slug; absent when there are none. */
+  readonly permissions?: readonly Permission[];
+}
+export interface V2PermissionsCreatePermissionResponseData {
+  readonly permissionId: string;
+}
+export interface V2PermissionsCreateRoleResponseData {
+  readonly roleId: string;
+}
+export interface V2IdentitiesCreateIdentityResponseData {
+  readonly identityId: string;
+}
+export interface CreateMigrationResponseData {
+  readonly migrationId: string;
+}
+/** Both lists are empty when `onBatch` took the results; `totals` counts them all. */
+export interface V2KeysMigrateKeysResponseData extends MigrationResults {
+  readonly totals: MigrationTotals;
+}
+export interface WorkspaceData {
+  readonly id: string;
+  readonly enabled: boolean;
+}

@@ -1,0 +1,53 @@
+/** VERBS of APIs: create, get, update, delete. Operations `apis.*`; rulings A4 (enabled, allow-list) and port clause 18 (deleted). */
+import { newId } from "../hash.js";
+import type { ApiRow } from "../store.js";
+import type { EmptyResponse, V2ApisCreateApiResponseData, V2ApisGetApiResponseData } from "./answers.js";
+import { persist, type Context } from "./context.js";
+import { insertNamed } from "./insert-named.js";
+import { parse } from "./parse.js";
+import type * as R from "./requests.js";
+import { change, findApi, ownedRow, type Mutable } from "./rows.js";
+import * as schemas from "./schemas.js";
+
+/** @throws VerifierError BAD_REQUEST */
+export async function createApi(context: Context, body: R.V2ApisCreateApiRequestBody): Promise<V2ApisCreateApiResponseData> {
+  const { name } = parse(schemas.createApi, body);
+  const createdAt = context.clock();
+  const own = ownedRow(context, newId("api", createdAt));
+  const row: ApiRow = { ...own, name, enabled: true, ipAllowlist: [], deleted: false, createdAt };
+  await insertNamed(context, { table: "apis", row }, "An API with this id");
+  return { apiId: row.id };
+}
+
+/** @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function getApi(context: Context, body: R.V2ApisGetApiRequestBody): Promise<V2ApisGetApiResponseData> {
+  const { apiId } = parse(schemas.getApi, body);
+  const { id, name, enabled, ipAllowlist } = await findApi(context, apiId);
+  return { id, name, enabled, ipAllowlist };
+}
+
+/** An absent field keeps. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function updateApi(context: Context, body: R.V2ApisUpdateApiRequestBody): Promise<EmptyResponse> {
+  const { apiId, name, enabled, ipAllowlist } = parse(schemas.updateApi, body);
+  return writeApi(context, apiId, (row) => {
+    change(row, "name", name);
+    change(row, "enabled", enabled);
+    if (ipAllowlist !== undefined) row.ipAllowlist = ipAllowlist ?? [];
+  });
+}
+
+/** Its keys are NOT_FOUND from then on, in verification and in administration. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function deleteApi(context: Context, body: R.V2ApisDeleteApiRequestBody): Promise<EmptyResponse> {
+  const { apiId } = parse(schemas.getApi, body);
+  return writeApi(context, apiId, (row) => {
+    row.deleted = true;
+  });
+}
+
+function writeApi(context: Context, apiId: string, edit: (row: Mutable<ApiRow>) => void): Promise<EmptyResponse> {
+  return persist(context, apiId, async () => {
+    const row: Mutable<ApiRow> = { ...(await findApi(context, apiId)) };
+    edit(row);
+    return (await context.store.write([{ table: "apis", row }])) ? {} : undefined;
+  });
+}

@@ -1,0 +1,39 @@
+/** What a change of credits does to a key's row and to its balance. Rulings D1–D4. Pure: the store does the arithmetic. */
+import { periodOf } from "../credits.js";
+import type { CreditChange, KeyRow } from "../store.js";
+import type { Refill } from "../types.js";
+import { change, type Mutable } from "./rows.js";
+
+/** A wish: absent keeps, `null` clears (`remaining` null: unlimited). */
+export interface CreditWish {
+  readonly remaining?: number | null;
+  readonly refill?: Refill | null;
+}
+
+/**
+ * Sets the fields of `row` that follow from the wish.
+ * @returns the change of the balance to write with the row; `undefined`: there is none to make
+ */
+export function changeCredits(row: Mutable<KeyRow>, wish: CreditWish, now: number): CreditChange | undefined {
+  const before = { limited: row.limited, refill: row.refill };
+  const { remaining } = wish;
+  // Unlimited has nothing to refill: the refill goes unless one is given in the same breath.
+  change(row, "refill", remaining === null ? (wish.refill ?? null) : wish.refill);
+  if (remaining !== undefined) {
+    row.limited = remaining !== null;
+    // In step with the store, which counts each balance that is set: older leases are void.
+    row.generation++;
+  }
+  const starts = row.limited && !before.limited;
+  const period = periodOf(before.refill, now);
+  // A balance that starts or takes another calendar counts from now on: boundaries before were not its own.
+  const calendar = { amount: row.refill?.amount ?? 0, period: periodOf(row.refill, now) };
+  if (starts || (row.limited && !isSame(before.refill, row.refill)))
+    return { period, ...(remaining !== undefined && { remaining }), refill: calendar };
+  return remaining === undefined ? undefined : { period, remaining };
+}
+
+/** A calendar that stays keeps what it counted, also when the clock stepped back since (ruling A7). */
+function isSame(a: Refill | undefined, b: Refill | undefined): boolean {
+  return a?.interval === b?.interval && a?.amount === b?.amount && a?.refillDay === b?.refillDay;
+}

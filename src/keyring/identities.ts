@@ -1,0 +1,60 @@
+/** VERBS of identities: create, get, list, update, delete. Operations `identities.*`. An identity's name in its workspace is its externalId. */
+import { newId } from "../hash.js";
+import type { IdentityRow } from "../store.js";
+import { toIdentity } from "../stores/record.js";
+import type { Identity } from "../types.js";
+import type { EmptyResponse, Page, V2IdentitiesCreateIdentityResponseData } from "./answers.js";
+import { persist, type Context } from "./context.js";
+import { insertNamed } from "./insert-named.js";
+import { toLimits } from "./new-key.js";
+import { readPage } from "./pages.js";
+import { parse } from "./parse.js";
+import type * as R from "./requests.js";
+import { change, findNamed, ownedRow, type Mutable } from "./rows.js";
+import * as schemas from "./schemas.js";
+
+/** @throws VerifierError BAD_REQUEST · CONFLICT: the externalId exists */
+export async function createIdentity(
+  context: Context,
+  body: R.V2IdentitiesCreateIdentityRequestBody,
+): Promise<V2IdentitiesCreateIdentityResponseData> {
+  const { externalId, meta, ratelimits = [] } = parse(schemas.createIdentity, body);
+  const now = context.clock();
+  const row: Mutable<IdentityRow> = { ...ownedRow(context, newId("id", now)), externalId, ratelimits: toLimits(ratelimits, now) };
+  change(row, "meta", meta);
+  await insertNamed(context, { table: "identities", row }, "An identity with this externalId");
+  return { identityId: row.id };
+}
+
+/** @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function getIdentity(context: Context, body: R.V2IdentitiesGetIdentityRequestBody): Promise<Identity> {
+  const { identity } = parse(schemas.getIdentity, body);
+  return toIdentity(await findNamed(context, "identities", identity));
+}
+
+/** By id. @throws VerifierError BAD_REQUEST */
+export async function listIdentities(context: Context, body: R.SearchRequestBody = {}): Promise<Page<Identity>> {
+  const { search, ...page } = parse(schemas.listIdentities, body);
+  return readPage(context, page, { table: "identities", filter: search ? { search } : {}, show: toIdentity });
+}
+
+/** A limit keeps its id and its tokens while its name stays. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function updateIdentity(context: Context, body: R.V2IdentitiesUpdateIdentityRequestBody): Promise<Identity> {
+  const { identity, meta, ratelimits } = parse(schemas.updateIdentity, body);
+  const now = context.clock();
+  return persist(context, identity, async () => {
+    const row: Mutable<IdentityRow> = { ...(await findNamed(context, "identities", identity)) };
+    change(row, "meta", meta);
+    if (ratelimits !== undefined) row.ratelimits = toLimits(ratelimits, now, row.ratelimits);
+    return (await context.store.write([{ table: "identities", row }])) ? toIdentity(row) : undefined;
+  });
+}
+
+/** Its keys stay, without an identity. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function deleteIdentity(context: Context, body: R.V2IdentitiesGetIdentityRequestBody): Promise<EmptyResponse> {
+  const { identity } = parse(schemas.getIdentity, body);
+  return persist(context, identity, async () => {
+    const { id, version } = await findNamed(context, "identities", identity);
+    return (await context.store.write([{ table: "identities", remove: id, version }])) ? {} : undefined;
+  });
+}

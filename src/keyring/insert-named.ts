@@ -1,0 +1,12 @@
+/** A new row whose name must be new in its workspace: 409 otherwise. Spec §7. */
+import { VerifierError } from "../errors.js";
+import type { Write } from "../store.js";
+import type { Context } from "./context.js";
+
+/**
+ * @param what the row in words, for the message
+ * @throws VerifierError CONFLICT: its name is taken
+ */
+export async function insertNamed(context: Context, write: Write, what: string): Promise<void> {
+  if (!(await context.store.write([write]))) throw new VerifierError("CONFLICT", `${what} exists already`);
+}

@@ -1,0 +1,59 @@
+/** A key's row → what administration shows of it. Operations `KeyResponseData`; a property that does not apply is not there (ruling A5). */
+import { periodOf } from "../credits.js";
+import type { KeyRow, Rows, Table } from "../store.js";
+import { toIdentity } from "../stores/record.js";
+import type { KeyCreditsData, MaybePromise } from "../types.js";
+import type { KeyResponseData } from "./answers.js";
+import type { Context } from "./context.js";
+import type { Mutable } from "./rows.js";
+
+/** Shows keys, reading each row that they share once: make one a call. */
+export function createKeyView(context: Context, now: number): (row: KeyRow) => Promise<KeyResponseData> {
+  const permissionOf = memoised(context, "permissions");
+  const roleOf = memoised(context, "roles");
+  const identityOf = memoised(context, "identities");
+  return async (row) => {
+    const { id: keyId, start, enabled, createdAt } = row;
+    const data: Mutable<KeyResponseData> = { keyId, start, enabled, createdAt };
+    if (row.name !== undefined) data.name = row.name;
+    if (row.meta !== undefined) data.meta = row.meta;
+    if (row.updatedAt !== undefined) data.updatedAt = row.updatedAt;
+    if (row.expires !== undefined) data.expires = row.expires;
+    const permissions = await namesOf(row.permissions, permissionOf, (permission) => permission.slug);
+    if (permissions.length > 0) data.permissions = permissions;
+    const roles = await namesOf(row.roles, roleOf, (role) => role.name);
+    if (roles.length > 0) data.roles = roles;
+    if (row.limited || row.refill !== undefined) data.credits = await readCredits(context, row, now);
+    const identity = row.identityId === undefined ? undefined : await identityOf(row.identityId);
+    if (identity !== undefined) data.identity = toIdentity(identity);
+    if (row.ratelimits.length > 0) data.ratelimits = row.ratelimits;
+    if (row.ipAllowlist.length > 0) data.ipAllowlist = row.ipAllowlist;
+    return data;
+  };
+}
+
+/** Balance of a key as it stands, refills due by now counted. */
+export async function readCredits(context: Context, row: KeyRow, now: number): Promise<KeyCreditsData> {
+  const remaining = row.limited ? ((await context.store.readBalance(row.id, periodOf(row.refill, now))) ?? null) : null;
+  return row.refill === undefined ? { remaining } : { remaining, refill: row.refill };
+}
+
+type Read<Row> = (id: string) => MaybePromise<Row | undefined>;
+
+function memoised<T extends Table>(context: Context, table: T): Read<Rows[T]> {
+  const rows = new Map<string, MaybePromise<Rows[T] | undefined>>();
+  return (id) => {
+    if (!rows.has(id)) rows.set(id, context.store.read(table, id));
+    return rows.get(id);
+  };
+}
+
+/** Sorted; what was deleted since counts as absent. */
+async function namesOf<Row>(ids: readonly string[], read: Read<Row>, nameOf: (row: Row) => string): Promise<string[]> {
+  const names: string[] = [];
+  for (const id of ids) {
+    const row = await read(id);
+    if (row !== undefined) names.push(nameOf(row));
+  }
+  return names.sort();
+}

@@ -1,0 +1,65 @@
+/** VERB migrateKeys: takes in keys that were hashed elsewhere, in batches. Operations `keys.migrateKeys`; rulings E1, E2, E6. */
+import { badRequest } from "../errors.js";
+import { callable, checkOptions, integer } from "../options.js";
+import type { MigrationRow } from "../store.js";
+import type { V2KeysMigrateKeysResponseData } from "./answers.js";
+import { pause, type Context } from "./context.js";
+import { problemsWith } from "./create-migration.js";
+import { readImport } from "./read-import.js";
+import type { FailedKey, MigratedKey, MigrateKeysOptions, MigrationResults, V2KeysMigrateKeysRequestBody } from "./requests.js";
+import { findApi, findNamed } from "./rows.js";
+import { storeBatch } from "./store-batch.js";
+
+const DEFAULT_BATCH = 1_000;
+const OPTIONS = { batchSize: integer(1, 10_000), onProgress: callable, onBatch: callable };
+
+/**
+ * Each key goes in or fails by itself, and `failed` says why; permissions and identities that do not exist are made.
+ *
+ * An array is judged as a whole first: one key that breaks the schema is a 400, and nothing is stored. Anything else that can be
+ * iterated is read a batch at a time, for imports larger than memory: there a key that breaks the schema is a 400 too, at its
+ * `body.keys[i]`, after the batches before its own were stored. Run again after an interruption: keys that are there come back
+ * in `failed` as ALREADY_EXISTS. With `onBatch` the results are handed over batch by batch and memory stays bounded; without it
+ * the answer lists them all.
+ * @throws VerifierError BAD_REQUEST · NOT_FOUND: no such migration or API · TypeError, RangeError naming an option ·
+ *   whatever the iterable, `onProgress` or `onBatch` throws
+ */
+export async function migrateKeys(
+  context: Context,
+  body: V2KeysMigrateKeysRequestBody,
+  options: MigrateKeysOptions = {},
+): Promise<V2KeysMigrateKeysResponseData> {
+  checkOptions(options, OPTIONS);
+  const { batchSize = DEFAULT_BATCH, onProgress, onBatch } = options;
+  const { migrationId, apiId, batches } = readImport(body, batchSize);
+  const migration = await findUsable(context, migrationId);
+  await findApi(context, apiId);
+
+  const migrated: MigratedKey[] = [];
+  const failed: FailedKey[] = [];
+  const take = onBatch ?? ((results: MigrationResults) => append(results, migrated, failed));
+  const totals = { migrated: 0, failed: 0 };
+  for await (const batch of batches) {
+    const results = await storeBatch(context, { migration, apiId }, batch);
+    totals.migrated += results.migrated.length;
+    totals.failed += results.failed.length;
+    await take(results);
+    onProgress?.({ ...totals });
+    // A synchronous store would otherwise keep the event loop to itself until the last key.
+    if (batch.length === batchSize) await pause(0);
+  }
+  return { migrated, failed, totals };
+}
+
+/** Keys could not be told from garbage without their algorithm, so its absence is no fault of theirs. */
+async function findUsable(context: Context, migrationId: string): Promise<MigrationRow> {
+  const migration = await findNamed(context, "migrations", migrationId);
+  if (problemsWith(context, migration.algorithm).length === 0) return migration;
+  const message = "has an algorithm that this keyring does not know";
+  throw badRequest([{ location: "body.migrationId", message, fix: "register it in options.migrationAlgorithms" }]);
+}
+
+function append(results: MigrationResults, migrated: MigratedKey[], failed: FailedKey[]): void {
+  for (const one of results.migrated) migrated.push(one);
+  for (const one of results.failed) failed.push(one);
+}

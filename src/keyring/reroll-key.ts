@@ -1,0 +1,59 @@
+/** VERB rerollKey: everything of a key under a new id and a new text. Operations `keys.rerollKey`; strict expiry is ruling A3. */
+import { periodOf } from "../credits.js";
+import { digestKey, newId, newKey } from "../hash.js";
+import type { CreditChange, KeyRow, Write } from "../store.js";
+import type { V2KeysCreateKeyResponseData } from "./answers.js";
+import { persist, type Context } from "./context.js";
+import { DEFAULT_BYTES } from "./create-key.js";
+import { toLimits } from "./new-key.js";
+import { parse } from "./parse.js";
+import type { V2KeysRerollKeyRequestBody } from "./requests.js";
+import { findKey, type Mutable } from "./rows.js";
+import * as schemas from "./schemas.js";
+
+/** `<prefix>_` and the four characters that follow it in `start`. */
+const PREFIXED = /^([a-zA-Z0-9_]{1,16})_.{4}$/;
+
+/**
+ * Both happen in one write, or neither. The new key has the old one's prefix, 16 random bytes, its balance as it stands, its own
+ * buckets of the rate limits, and the old one's own `expires`. An old key that expires sooner anyway keeps its time.
+ * @throws VerifierError BAD_REQUEST · NOT_FOUND
+ */
+export async function rerollKey(context: Context, body: V2KeysRerollKeyRequestBody): Promise<V2KeysCreateKeyResponseData> {
+  const { keyId, expiration } = parse(schemas.rerollKey, body);
+  const now = context.clock();
+  return persist(context, keyId, async () => {
+    const old = await findKey(context, keyId);
+    const { key, start } = newKey(PREFIXED.exec(old.start)?.[1], DEFAULT_BYTES);
+    const row = copyOf(old, { id: newId("key", now), digest: await digestKey(key), start, createdAt: now });
+    const credits = await copyCredits(context, old, row, now);
+    const made: Write = credits === undefined ? { table: "keys", row } : { table: "keys", row, credits };
+    const retired: Write = { table: "keys", row: { ...old, expires: lastMoment(old, expiration, now), updatedAt: now } };
+    return (await context.store.write([made, retired])) ? { keyId: row.id, key } : undefined;
+  });
+}
+
+function copyOf(old: KeyRow, fresh: Pick<KeyRow, "id" | "start" | "createdAt"> & { readonly digest: string }): Mutable<KeyRow> {
+  const row: Mutable<KeyRow> = { ...old, ...fresh, version: 0, generation: 0, ratelimits: toLimits(old.ratelimits, fresh.createdAt) };
+  delete row.updatedAt;
+  // What was imported stays with the old key: these are found by hash, and a hash belongs to one key.
+  delete row.migrationId;
+  delete row.hash;
+  delete row.foreignDigest;
+  return row;
+}
+
+/** The balance that goes with the new row; setting it is the first of its generations. */
+async function copyCredits(context: Context, old: KeyRow, row: Mutable<KeyRow>, now: number): Promise<CreditChange | undefined> {
+  if (!old.limited) return undefined;
+  const period = periodOf(old.refill, now);
+  const remaining = (await context.store.readBalance(old.id, period)) ?? 0;
+  row.generation = 1;
+  return { period, remaining, refill: { amount: old.refill?.amount ?? 0, period } };
+}
+
+/** A key is still valid at exactly `expires` (ruling A3), so at once is a millisecond ago. */
+function lastMoment(old: KeyRow, expiration: number, now: number): number {
+  const moment = expiration === 0 ? Math.max(0, now - 1) : now + expiration;
+  return old.expires === undefined ? moment : Math.min(old.expires, moment);
+}

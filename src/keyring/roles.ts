@@ -1,0 +1,62 @@
+/** VERBS of roles: create, get, list, delete, setRolePermissions. Operations `permissions.*Role*`. */
+import { newId } from "../hash.js";
+import type { RoleRow } from "../store.js";
+import type { EmptyResponse, Page, Permission, Role, V2PermissionsCreateRoleResponseData } from "./answers.js";
+import { persist, type Context } from "./context.js";
+import { insertNamed } from "./insert-named.js";
+import { readPage } from "./pages.js";
+import { parse } from "./parse.js";
+import { showPermissions, showRole } from "./permission-data.js";
+import { ensurePermissions, idsOf } from "./references.js";
+import type * as R from "./requests.js";
+import { change, findNamed, ownedRow, type Mutable } from "./rows.js";
+import * as schemas from "./schemas.js";
+
+/** Permissions that do not exist are made. @throws VerifierError BAD_REQUEST · CONFLICT: the name exists */
+export async function createRole(
+  context: Context,
+  body: R.V2PermissionsCreateRoleRequestBody,
+): Promise<V2PermissionsCreateRoleResponseData> {
+  const { name, description, permissions = [] } = parse(schemas.createRole, body);
+  const now = context.clock();
+  const ids = idsOf(permissions, await ensurePermissions(context, permissions, now));
+  const row: Mutable<RoleRow> = { ...ownedRow(context, newId("role", now)), name, permissions: ids };
+  change(row, "description", description);
+  await insertNamed(context, { table: "roles", row }, "A role with this name");
+  return { roleId: row.id };
+}
+
+/** @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function getRole(context: Context, body: R.V2PermissionsGetRoleRequestBody): Promise<Role> {
+  const { role } = parse(schemas.getRole, body);
+  return showRole(context, await findNamed(context, "roles", role));
+}
+
+/** By id. @throws VerifierError BAD_REQUEST */
+export async function listRoles(context: Context, body: R.SearchRequestBody = {}): Promise<Page<Role>> {
+  const { search, ...page } = parse(schemas.listRoles, body);
+  return readPage(context, page, { table: "roles", filter: search ? { search } : {}, show: (row) => showRole(context, row) });
+}
+
+/** Keys that had it lose it at once. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function deleteRole(context: Context, body: R.V2PermissionsGetRoleRequestBody): Promise<EmptyResponse> {
+  const { role } = parse(schemas.getRole, body);
+  return persist(context, role, async () => {
+    const { id, version } = await findNamed(context, "roles", role);
+    return (await context.store.write([{ table: "roles", remove: id, version }])) ? {} : undefined;
+  });
+}
+
+/** Replaces a role's permissions; those that do not exist are made. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function setRolePermissions(
+  context: Context,
+  body: R.V2PermissionsSetRolePermissionsRequestBody,
+): Promise<readonly Permission[]> {
+  const { roleId, permissions } = parse(schemas.setRolePermissions, body);
+  await findNamed(context, "roles", roleId);
+  const ids = idsOf(permissions, await ensurePermissions(context, permissions, context.clock()));
+  return persist(context, roleId, async () => {
+    const row = { ...(await findNamed(context, "roles", roleId)), permissions: ids };
+    return (await context.store.write([{ table: "roles", row }])) ? showPermissions(context, ids) : undefined;
+  });
+}

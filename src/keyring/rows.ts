@@ -1,0 +1,65 @@
+/** Rows of this keyring's workspace by id or name, or the 404 that tells nothing of other workspaces. Spec §7. Knows no verb. */
+import { VerifierError } from "../errors.js";
+import type { ApiRow, KeyRow, NamedTable, OwnedRow, Rows } from "../store.js";
+import type { Context } from "./context.js";
+
+/** A type whose fields may be set while a new row is built. */
+export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** The one 404: the same for what never was, what was deleted and what belongs to another workspace. */
+export function notFound(what: string): VerifierError {
+  return new VerifierError("NOT_FOUND", `${what} was not found`);
+}
+
+/** @throws VerifierError NOT_FOUND */
+export async function findApi(context: Context, apiId: string): Promise<ApiRow> {
+  const api = own(context, await context.store.read("apis", apiId));
+  if (api === undefined || api.deleted) throw notFound("The API");
+  return api;
+}
+
+/** A key that is there; those of deleted APIs are not. @throws VerifierError NOT_FOUND */
+export async function findKey(context: Context, keyId: string): Promise<KeyRow> {
+  const key = await findHiddenKey(context, keyId);
+  if (key.deleted) throw notFound("The key");
+  return key;
+}
+
+/** As {@link findKey}, deleted ones included. */
+export async function findHiddenKey(context: Context, keyId: string): Promise<KeyRow> {
+  const key = own(context, await context.store.read("keys", keyId));
+  const api = key && (await context.store.read("apis", key.apiId));
+  if (key === undefined || api === undefined || api.deleted) throw notFound("The key");
+  return key;
+}
+
+const NOUNS: Readonly<Record<NamedTable, string>> = {
+  identities: "The identity",
+  roles: "The role",
+  permissions: "The permission",
+  migrations: "The migration",
+};
+
+/** The row with this id, else the one with this name. @throws VerifierError NOT_FOUND */
+export async function findNamed<T extends NamedTable>(context: Context, table: T, idOrName: string): Promise<Rows[T]> {
+  const byId = own(context, await context.store.read(table, idOrName));
+  if (byId !== undefined) return byId;
+  const [byName] = await context.store.readNames(table, context.workspaceId, [idOrName]);
+  if (byName === undefined) throw notFound(NOUNS[table]);
+  return byName;
+}
+
+/** A new row of this workspace. */
+export function ownedRow(context: Context, id: string) {
+  return { id, version: 0, workspaceId: context.workspaceId };
+}
+
+/** Sets a field, or takes it away with `null`; `undefined` keeps it. */
+export function change<T extends object, K extends keyof T>(row: T, field: K, value: T[K] | null | undefined): void {
+  if (value === null) Reflect.deleteProperty(row, field);
+  else if (value !== undefined) row[field] = value;
+}
+
+function own<T extends OwnedRow>(context: Context, row: T | undefined): T | undefined {
+  return row?.workspaceId === context.workspaceId ? row : undefined;
+}

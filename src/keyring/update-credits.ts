@@ -1,0 +1,34 @@
+/** VERB updateCredits: set, add to or take from a balance. Operations `keys.updateCredits`; ruling D3: balances stop at 0 and 2^53 − 1. */
+import { periodOf } from "../credits.js";
+import { badRequest } from "../errors.js";
+import type { KeyCreditsData } from "../types.js";
+import type { Context } from "./context.js";
+import { changeCredits } from "./credit-change.js";
+import { readCredits } from "./key-data.js";
+import { parse } from "./parse.js";
+import type { V2KeysUpdateCreditsRequestBody } from "./requests.js";
+import { findKey } from "./rows.js";
+import * as schemas from "./schemas.js";
+import { writeKey } from "./update-key.js";
+
+/**
+ * `set` with null makes a key unlimited and clears its refill. The answer is the balance after the change; spends at the same
+ * time may be in it.
+ * @throws VerifierError BAD_REQUEST, also for `increment` and `decrement` on an unlimited key · NOT_FOUND
+ */
+export async function updateCredits(context: Context, body: V2KeysUpdateCreditsRequestBody): Promise<KeyCreditsData> {
+  const { keyId, value, operation } = parse(schemas.updateCredits, body);
+  const now = context.clock();
+  await writeKey(context, keyId, now, (row) => {
+    if (value === null || operation === "set") return changeCredits(row, { remaining: value }, now);
+    if (!row.limited) throw badRequest([UNLIMITED]);
+    return { period: periodOf(row.refill, now), add: operation === "increment" ? value : -value };
+  });
+  return readCredits(context, await findKey(context, keyId), now);
+}
+
+const UNLIMITED = {
+  location: "body.operation",
+  message: "does not fit a key with unlimited credits",
+  fix: 'give the key a balance first, with "set"',
+};

@@ -1,0 +1,75 @@
+/** VERBS updateKey and deleteKey. Operations `keys.updateKey`, `keys.deleteKey`: an absent field keeps, `null` clears, a list replaces. */
+import type { CreditChange, KeyRow, Write } from "../store.js";
+import type { EmptyResponse } from "./answers.js";
+import { persist, type Context } from "./context.js";
+import { changeCredits } from "./credit-change.js";
+import { toLimits } from "./new-key.js";
+import { parse } from "./parse.js";
+import { ensureIdentities, ensurePermissions, idsOf, requireRoles } from "./references.js";
+import type { V2KeysDeleteKeyRequestBody, V2KeysUpdateKeyRequestBody } from "./requests.js";
+import { change, findHiddenKey, findKey, type Mutable } from "./rows.js";
+import * as schemas from "./schemas.js";
+
+/**
+ * Changes a key. Permissions and the identity are made when they do not exist.
+ * @throws VerifierError BAD_REQUEST · NOT_FOUND: no such key, or a role that does not exist
+ */
+export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBody): Promise<EmptyResponse> {
+  const request = parse(schemas.updateKey, body);
+  const now = context.clock();
+  const { keyId, roles, permissions, externalId } = request;
+  await findKey(context, keyId);
+  const roleIds = roles && (await requireRoles(context, roles));
+  const permissionIds = permissions && idsOf(permissions, await ensurePermissions(context, permissions, now));
+  const identityId = typeof externalId === "string" ? (await ensureIdentities(context, [externalId], now)).get(externalId) : externalId;
+  return writeKey(context, keyId, now, (row) => {
+    change(row, "name", request.name);
+    change(row, "meta", request.meta);
+    change(row, "expires", request.expires);
+    change(row, "enabled", request.enabled);
+    change(row, "identityId", identityId);
+    change(row, "roles", roleIds);
+    change(row, "permissions", permissionIds);
+    if (request.ratelimits !== undefined) row.ratelimits = toLimits(request.ratelimits, now, row.ratelimits);
+    if (request.ipAllowlist !== undefined) row.ipAllowlist = request.ipAllowlist ?? [];
+    if (request.credits === undefined) return undefined;
+    return changeCredits(row, request.credits ?? { remaining: null }, now);
+  });
+}
+
+/**
+ * Hides a key, or removes it with all that belongs to it; one that is hidden can still be removed.
+ * @throws VerifierError BAD_REQUEST · NOT_FOUND
+ */
+export async function deleteKey(context: Context, body: V2KeysDeleteKeyRequestBody): Promise<EmptyResponse> {
+  const { keyId, permanent = false } = parse(schemas.deleteKey, body);
+  const now = context.clock();
+  if (!permanent) return writeKey(context, keyId, now, hide);
+  return persist(context, keyId, async () => {
+    const { version } = await findHiddenKey(context, keyId);
+    return (await context.store.write([{ table: "keys", remove: keyId, version }])) ? {} : undefined;
+  });
+}
+
+function hide(row: Mutable<KeyRow>): undefined {
+  row.deleted = true;
+}
+
+/**
+ * Reads a key, lets `edit` change the row, and writes it.
+ * @param edit may run again on a fresh row; answers the change of the balance, if any
+ * @throws VerifierError NOT_FOUND · whatever `edit` throws
+ */
+export async function writeKey(
+  context: Context,
+  keyId: string,
+  now: number,
+  edit: (row: Mutable<KeyRow>) => CreditChange | undefined,
+): Promise<EmptyResponse> {
+  return persist(context, keyId, async () => {
+    const row: Mutable<KeyRow> = { ...(await findKey(context, keyId)), updatedAt: now };
+    const credits = edit(row);
+    const write: Write = credits ? { table: "keys", row, credits } : { table: "keys", row };
+    return (await context.store.write([write])) ? {} : undefined;
+  });
+}

@@ -1,0 +1,27 @@
+/** VERBS getWorkspace, updateWorkspace. A workspace is an option of the keyring; until something is set it is enabled. Ruling A4. */
+import type { WorkspaceRow } from "../store.js";
+import type { EmptyResponse, WorkspaceData } from "./answers.js";
+import { persist, type Context } from "./context.js";
+import { parse } from "./parse.js";
+import type { UpdateWorkspaceRequestBody } from "./requests.js";
+import * as schemas from "./schemas.js";
+
+/** @throws VerifierError BAD_REQUEST */
+export async function getWorkspace(context: Context, body: object = {}): Promise<WorkspaceData> {
+  parse(schemas.getWorkspace, body);
+  const { id, enabled } = await readWorkspace(context);
+  return { id, enabled };
+}
+
+/** While disabled, every verification of its keys is FORBIDDEN. @throws VerifierError BAD_REQUEST */
+export async function updateWorkspace(context: Context, body: UpdateWorkspaceRequestBody): Promise<EmptyResponse> {
+  const { enabled } = parse(schemas.updateWorkspace, body);
+  return persist(context, context.workspaceId, async () => {
+    const row = { ...(await readWorkspace(context)), enabled };
+    return (await context.store.write([{ table: "workspaces", row }])) ? {} : undefined;
+  });
+}
+
+async function readWorkspace({ store, workspaceId }: Context): Promise<WorkspaceRow> {
+  return (await store.read("workspaces", workspaceId)) ?? { id: workspaceId, version: 0, enabled: true };
+}

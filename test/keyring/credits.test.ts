@@ -1,0 +1,156 @@
+import { describe, expect, it } from "vitest";
+import { DAY, failure, fault, refOf, world } from "./support.js";
+
+const DAILY = { interval: "daily", amount: 5 } as const;
+
+async function limited(credits: NonNullable<Parameters<Awaited<ReturnType<typeof world>>["create"]>[0]>["credits"] = { remaining: 10 }) {
+  const one = await world();
+  const { keyId } = await one.create({ credits });
+  const credit = async () => (await one.keyring.getKey({ keyId })).credits;
+  const change = (operation: "set" | "increment" | "decrement", value: number | null) =>
+    one.keyring.updateCredits({ keyId, operation, value });
+  return { ...one, keyId, credit, change };
+}
+
+describe("updateCredits: set, increment, decrement", () => {
+  it("answers the balance after the change", async () => {
+    const { change, credit } = await limited();
+    expect(await change("set", 3)).toEqual({ remaining: 3 });
+    expect(await change("increment", 4)).toEqual({ remaining: 7 });
+    expect(await change("decrement", 2)).toEqual({ remaining: 5 });
+    expect(await credit()).toEqual({ remaining: 5 });
+  });
+
+  it("a decrement stops at 0, an increment at 2^53 − 1", async () => {
+    const { change } = await limited();
+    expect(await change("decrement", 11)).toEqual({ remaining: 0 });
+    expect(await change("increment", Number.MAX_SAFE_INTEGER)).toEqual({ remaining: Number.MAX_SAFE_INTEGER });
+    expect(await change("increment", 1)).toEqual({ remaining: Number.MAX_SAFE_INTEGER });
+  });
+
+  it("set null makes it unlimited and clears the refill", async () => {
+    const { change, credit, store, keyId } = await limited({ remaining: 1, refill: DAILY });
+    expect(await change("set", null)).toEqual({ remaining: null });
+    expect(await credit()).toBeUndefined();
+    expect(await store.spendCredits(await refOf(store, keyId), 1_000, 0)).toEqual({ ok: true, remaining: null });
+  });
+
+  it("increment and decrement of an unlimited key are a 400 that says what to do", async () => {
+    const { create, keyring } = await world();
+    const { keyId } = await create();
+    for (const operation of ["increment", "decrement"] as const) {
+      const { errors } = await failure(keyring.updateCredits({ keyId, operation, value: 1 }));
+      expect(errors).toEqual([
+        {
+          location: "body.operation",
+          message: "does not fit a key with unlimited credits",
+          fix: 'give the key a balance first, with "set"',
+        },
+      ]);
+    }
+    expect(await keyring.updateCredits({ keyId, operation: "set", value: 0 })).toEqual({ remaining: 0 });
+    expect(await keyring.updateCredits({ keyId, operation: "increment", value: 2 })).toEqual({ remaining: 2 });
+  });
+
+  it("ruling D3: refills due are counted before an increment, and come on top of it", async () => {
+    const { change, time } = await limited({ remaining: 1, refill: DAILY });
+    time.now += 3 * DAY;
+    expect(await change("increment", 100)).toEqual({ remaining: 116, refill: DAILY });
+    expect(await change("decrement", 16)).toEqual({ remaining: 100, refill: DAILY });
+  });
+
+  it("ruling D3: set replaces also the refills that were due; later ones still come", async () => {
+    const { change, credit, time } = await limited({ remaining: 1, refill: DAILY });
+    time.now += 3 * DAY;
+    expect(await change("set", 2)).toEqual({ remaining: 2, refill: DAILY });
+    time.now += DAY;
+    expect(await credit()).toEqual({ remaining: 7, refill: DAILY });
+  });
+
+  it("a balance that is set is a new generation, in the row and in the store; an addition is not", async () => {
+    const { change, store, keyId } = await limited();
+    const generation = async () => {
+      const { generation: row } = (await store.read("keys", keyId))!;
+      const drawn = await store.drawCredits(await refOf(store, keyId), {
+        holder: "h",
+        cost: 0,
+        step: 0,
+        size: 0,
+        period: 0,
+        now: 0,
+        until: 1,
+      });
+      expect(drawn?.generation).toBe(row);
+      return row;
+    };
+    const first = await generation();
+    await change("increment", 1);
+    expect(await generation()).toBe(first);
+    await change("set", 5);
+    expect(await generation()).toBe(first + 1);
+    await change("set", null);
+    await change("set", 5);
+    expect(await generation()).toBe(first + 3);
+  });
+
+  it("an unknown key is 404", async () => {
+    const { keyring } = await world();
+    expect(await fault(keyring.updateCredits({ keyId: "key_unknown", operation: "set", value: 1 }))).toBe("NOT_FOUND 404");
+  });
+});
+
+describe("updateKey: credits in parts", () => {
+  it("remaining alone keeps the refill, refill alone keeps the balance, {} keeps both", async () => {
+    const { keyring, keyId, credit } = await limited({ remaining: 10, refill: DAILY });
+    await keyring.updateKey({ keyId, credits: {} });
+    expect(await credit()).toEqual({ remaining: 10, refill: DAILY });
+    await keyring.updateKey({ keyId, credits: { remaining: 4 } });
+    expect(await credit()).toEqual({ remaining: 4, refill: DAILY });
+    const monthly = { interval: "monthly", amount: 9, refillDay: 1 } as const;
+    await keyring.updateKey({ keyId, credits: { refill: monthly } });
+    expect(await credit()).toEqual({ remaining: 4, refill: monthly });
+    await keyring.updateKey({ keyId, credits: { refill: null } });
+    expect(await credit()).toEqual({ remaining: 4 });
+    await keyring.updateKey({ keyId, credits: { remaining: 1, refill: DAILY } });
+    expect(await credit()).toEqual({ remaining: 1, refill: DAILY });
+  });
+
+  it("remaining null clears the refill unless one is given in the same breath", async () => {
+    const { keyring, keyId, credit } = await limited({ remaining: 10, refill: DAILY });
+    await keyring.updateKey({ keyId, credits: { remaining: null, refill: DAILY } });
+    expect(await credit()).toEqual({ remaining: null, refill: DAILY });
+    await keyring.updateKey({ keyId, credits: { refill: { ...DAILY, amount: 6 } } });
+    expect(await credit()).toEqual({ remaining: null, refill: { ...DAILY, amount: 6 } });
+    await keyring.updateKey({ keyId, credits: { remaining: null } });
+    expect(await credit()).toBeUndefined();
+  });
+
+  it("ruling D3: a new calendar counts from now on, after what the old one owed", async () => {
+    const { keyring, keyId, credit, time } = await limited({ remaining: 0, refill: DAILY });
+    time.now += 2 * DAY;
+    await keyring.updateKey({ keyId, credits: { refill: { interval: "monthly", amount: 100, refillDay: 31 } } });
+    expect((await credit())?.remaining).toBe(10);
+    time.now = Date.UTC(2026, 2, 31);
+    expect((await credit())?.remaining).toBe(110);
+  });
+
+  it("an unlimited key with a refill that becomes limited is refilled from then on only", async () => {
+    const { keyring, keyId, credit, time } = await limited({ remaining: null, refill: DAILY });
+    time.now += 100 * DAY;
+    await keyring.updateCredits({ keyId, operation: "set", value: 1 });
+    expect(await credit()).toEqual({ remaining: 1, refill: DAILY });
+    time.now += DAY;
+    expect(await credit()).toEqual({ remaining: 6, refill: DAILY });
+  });
+
+  it("ruling A7: sending the refill that stands, with a clock that stepped back, brings no second refill", async () => {
+    const { keyring, keyId, store, credit, time } = await limited({ remaining: 0, refill: DAILY });
+    time.now += 2 * DAY;
+    await keyring.updateCredits({ keyId, operation: "increment", value: 0 });
+    time.now -= 2 * DAY;
+    await keyring.updateKey({ keyId, credits: { refill: { ...DAILY } } });
+    time.now += 2 * DAY;
+    expect(await credit()).toEqual({ remaining: 10, refill: DAILY });
+    expect((await store.read("keys", keyId))?.limited).toBe(true);
+  });
+});

@@ -1,0 +1,79 @@
+import { describe, expect, it } from "vitest";
+import { fault, limit, world } from "./support.js";
+
+describe("identities: create, get, list, update, delete", () => {
+  it("an identity is found by externalId or by id", async () => {
+    const { keyring } = await world();
+    const { identityId } = await keyring.createIdentity({ externalId: "user_1", meta: { plan: "pro" }, ratelimits: [limit("requests")] });
+    const shown = {
+      id: identityId,
+      externalId: "user_1",
+      meta: { plan: "pro" },
+      ratelimits: [{ id: expect.stringMatching(/^rl_/), ...limit("requests"), autoApply: false }],
+    };
+    expect(await keyring.getIdentity({ identity: "user_1" })).toEqual(shown);
+    expect(await keyring.getIdentity({ identity: identityId })).toEqual(shown);
+    const bare = await keyring.createIdentity({ externalId: "user.2-x" });
+    expect(await keyring.getIdentity({ identity: "user.2-x" })).toEqual({ id: bare.identityId, externalId: "user.2-x" });
+  });
+
+  it("an externalId that exists is a 409", async () => {
+    const { keyring, create } = await world();
+    await create({ externalId: "user_1" });
+    expect(await fault(keyring.createIdentity({ externalId: "user_1" }))).toBe("CONFLICT 409");
+  });
+
+  it("an id goes before an externalId that reads the same", async () => {
+    const { keyring } = await world();
+    const { identityId } = await keyring.createIdentity({ externalId: "victim" });
+    await keyring.createIdentity({ externalId: identityId });
+    expect((await keyring.getIdentity({ identity: identityId })).externalId).toBe("victim");
+  });
+
+  it("updateIdentity: an absent field keeps, null clears, a list replaces; a limit keeps its id while its name stays", async () => {
+    const { keyring, store, create } = await world();
+    await keyring.createIdentity({ externalId: "user_1", meta: { plan: "pro" }, ratelimits: [limit("requests"), limit("tokens")] });
+    const { keyId } = await create({ externalId: "user_1" });
+    const { digest } = (await store.read("keys", keyId))!;
+    const before = await keyring.getIdentity({ identity: "user_1" });
+    expect(await keyring.updateIdentity({ identity: "user_1" })).toEqual(before);
+    expect(await keyring.updateIdentity({ identity: before.id, meta: { plan: "free" } })).toEqual({ ...before, meta: { plan: "free" } });
+    const changed = await keyring.updateIdentity({ identity: "user_1", meta: null, ratelimits: [limit("tokens", { limit: 1 })] });
+    expect(changed).toEqual({ id: before.id, externalId: "user_1", ratelimits: [{ ...before.ratelimits![1], limit: 1 }] });
+    expect((await store.findKey(digest!))?.identity).toEqual(changed);
+    expect(await keyring.updateIdentity({ identity: "user_1", ratelimits: [] })).toEqual({ id: before.id, externalId: "user_1" });
+    expect(await fault(keyring.updateIdentity({ identity: "nobody", meta: {} }))).toBe("NOT_FOUND 404");
+  });
+
+  it("deleteIdentity: its keys stay, without it; the externalId is free again", async () => {
+    const { keyring, store, apiId, create } = await world();
+    const { keyId } = await create({ externalId: "user_1" });
+    const { digest } = (await store.read("keys", keyId))!;
+    const { id } = await keyring.getIdentity({ identity: "user_1" });
+    expect(await keyring.deleteIdentity({ identity: "user_1" })).toEqual({});
+    expect(await fault(keyring.deleteIdentity({ identity: "user_1" }))).toBe("NOT_FOUND 404");
+    expect(Object.hasOwn((await store.findKey(digest!))!, "identity")).toBe(false);
+    expect(Object.hasOwn(await keyring.getKey({ keyId }), "identity")).toBe(false);
+    await keyring.updateKey({ keyId, name: "still mine" });
+    expect((await keyring.rerollKey({ keyId, expiration: 1_000 })).keyId).not.toBe(keyId);
+    const { identityId } = await keyring.createIdentity({ externalId: "user_1" });
+    expect(identityId).not.toBe(id);
+    expect((await keyring.listKeys({ apiId, externalId: "user_1" })).data).toEqual([]);
+    await keyring.updateKey({ keyId, externalId: "user_1" });
+    expect((await keyring.getKey({ keyId })).identity?.id).toBe(identityId);
+  });
+
+  it("listIdentities: pages by id, and by part of the externalId", async () => {
+    const { keyring, time } = await world();
+    for (let i = 0; i < 5; i++) {
+      time.now += 1;
+      await keyring.createIdentity({ externalId: `user_${i}` });
+    }
+    await keyring.createIdentity({ externalId: "team_1" });
+    const { data, pagination } = await keyring.listIdentities({ limit: 2, search: "user" });
+    expect(data.map(({ externalId }) => externalId)).toEqual(["user_0", "user_1"]);
+    const rest = await keyring.listIdentities({ limit: 3, search: "user", cursor: pagination.cursor! });
+    expect(rest).toMatchObject({ data: [{}, {}, {}], pagination: { hasMore: false } });
+    expect((await keyring.listIdentities()).data).toHaveLength(6);
+  });
+});
