@@ -19,10 +19,17 @@ export interface Places {
 
 /** @returns undefined for a key that does not exist or may not be seen: the two look the same (spec §4.1-3) */
 export function findKey(places: Places, request: VerificationRequest): MaybePromise<PreparedKey | undefined> {
-  const digest = digestKey(request.key);
-  const found = typeof digest === "string" ? places.cache.find(digest) : digest.then((late) => places.cache.find(late));
+  const found = places.cache.recall(request.key) ?? findNative(places.cache, request.key);
   if (request.migrationId === undefined && places.workspaceId === undefined) return found;
   return found instanceof Promise ? found.then((late) => orMigrated(places, request, late)) : orMigrated(places, request, found);
+}
+
+function findNative(cache: KeyCache<PreparedKey>, text: string): MaybePromise<PreparedKey | undefined> {
+  const digest = digestKey(text);
+  if (typeof digest !== "string") return digest.then((late) => cache.find(late));
+  const found = cache.find(digest);
+  if (found !== undefined && !(found instanceof Promise)) cache.memorise(text, digest, found);
+  return found;
 }
 
 function orMigrated(places: Places, request: VerificationRequest, native: PreparedKey | undefined): MaybePromise<PreparedKey | undefined> {

@@ -3,6 +3,8 @@ export type { MigrationAlgorithms } from "./algorithms.js";
 export { isVerifierError, type ValidationProblem, VerifierError, type VerifierErrorCode } from "./errors.js";
 export { hasKeyChecksum } from "./hash.js";
 export { createKeyring, type Keyring, type KeyringOptions } from "./keyring.js";
+export type * from "./keyring/answers.js";
+export type * from "./keyring/requests.js";
 export type { LeaseOptions } from "./leases.js";
 export type { LimitCheck, Limiter, LimitVerdict } from "./limiter.js";
 export { memoryLimiter } from "./limiters/memory.js";

@@ -181,7 +181,7 @@ export interface CreditChange {
   readonly remaining?: number | null;
   /** May be negative; without effect on an unlimited key. */
   readonly add?: number;
-  readonly refill?: { readonly amount: number; readonly period: number };
+  readonly refill?: { readonly amount: number; /** Absent: the periods counted so far stay. */ readonly period?: number };
 }
 
 /** One row to store (`version` 0: it must be new) or to remove (it must be as it was read). */

@@ -27,13 +27,15 @@ export function changeCredits(row: Mutable<KeyRow>, wish: CreditWish, now: numbe
   const starts = row.limited && !before.limited;
   const period = periodOf(before.refill, now);
   // A balance that starts or takes another calendar counts from now on: boundaries before were not its own.
-  const calendar = { amount: row.refill?.amount ?? 0, period: periodOf(row.refill, now) };
-  if (starts || (row.limited && !isSame(before.refill, row.refill)))
-    return { period, ...(remaining !== undefined && { remaining }), refill: calendar };
+  const amount = row.refill?.amount ?? 0;
+  const set = remaining !== undefined && { remaining };
+  if (starts || (row.limited && !hasSameDays(before.refill, row.refill)))
+    return { period, ...set, refill: { amount, period: periodOf(row.refill, now) } };
+  if (row.limited && before.refill?.amount !== row.refill?.amount) return { period, ...set, refill: { amount } };
   return remaining === undefined ? undefined : { period, remaining };
 }
 
-/** A calendar that stays keeps what it counted, also when the clock stepped back since (ruling A7). */
-function isSame(a: Refill | undefined, b: Refill | undefined): boolean {
-  return a?.interval === b?.interval && a?.amount === b?.amount && a?.refillDay === b?.refillDay;
+/** Boundaries that stay where they were stay counted, also when the clock stepped back since (ruling A7). */
+function hasSameDays(a: Refill | undefined, b: Refill | undefined): boolean {
+  return a?.interval === b?.interval && a?.refillDay === b?.refillDay;
 }

@@ -24,6 +24,10 @@ export interface CacheOptions {
 /** Finds keys by native digest, in the form that `prepare` made of their records. */
 export interface KeyCache<T> {
   find(digest: string): MaybePromise<T | undefined>;
+  /** What was found for a key presented lately, by its text. `undefined`: ask {@link KeyCache.find}, which knows. */
+  recall(text: string): T | undefined;
+  /** Lets {@link KeyCache.recall} answer for this text. `value` is what `find(digest)` answered just now. */
+  memorise(text: string, digest: string, value: T): void;
   /** Stops listening to the store. */
   close(): void;
 }
@@ -73,19 +77,22 @@ export function createKeyCache<T extends object>(store: Store, prepare: (record:
     return record instanceof Promise ? record.then((late) => keep(digest, late, begun)) : keep(digest, record, begun);
   };
   const look = (digest: string): MaybePromise<T | undefined> => {
-    const near = front?.get(digest);
-    if (near !== undefined) return near;
     const hit = found.get(digest);
-    if (hit !== undefined) {
-      front?.set(digest, hit);
-      return hit;
-    }
+    if (hit !== undefined) return hit;
     return missed?.get(digest) === true ? undefined : fill(digest);
   };
   return {
     find(digest) {
       const caughtUp = store.catchUp();
       return caughtUp instanceof Promise ? caughtUp.then(() => look(digest)) : look(digest);
+    },
+    recall(text) {
+      if (front === undefined || store.catchUp() instanceof Promise) return undefined;
+      return front.get(text);
+    },
+    memorise(text, digest, value) {
+      // Only what is still believed: a change may have come between the find and this.
+      if (front !== undefined && found.peek(digest) === value) front.set(text, digest, value);
     },
     close: unsubscribe,
   };

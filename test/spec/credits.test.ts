@@ -93,6 +93,19 @@ describe("ruling D3: refill", () => {
     expect((await verify({ key, credits: { cost: 0 } })).credits).toBe(huge);
   });
 
+  it("ruling A7: another amount counts no boundary twice, also after the clock stepped back", async () => {
+    const { create, verify, time, keyring } = await world();
+    const { key, keyId } = await create({ credits: { remaining: 0, refill: { interval: "daily", amount: 5 } } });
+    time.now = NOON + DAY;
+    expect((await verify({ key })).credits).toBe(4);
+    time.now = NOON;
+    await keyring.updateKey({ keyId, credits: { refill: { interval: "daily", amount: 7 } } });
+    time.now = NOON + DAY;
+    expect((await verify({ key })).credits).toBe(3);
+    time.now = NOON + 2 * DAY;
+    expect((await verify({ key })).credits).toBe(9);
+  });
+
   it("an unlimited key ignores its refill", async () => {
     const { create, verify, time } = await world();
     const { key } = await create({ credits: { remaining: null, refill: { interval: "daily", amount: 5 } } });
