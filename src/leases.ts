@@ -16,6 +16,8 @@ export interface LeaseOptions {
   readonly step?: number;
   /** Milliseconds after which an unused reserve returns to the balance, 100…3_600_000; default 10_000. Credits in hand return within two. */
   readonly ttl?: number;
+  /** Keys leased at once, 1…10_000_000, default 100_000, about 100 bytes each; for one more, the one leased longest is given back. */
+  readonly keys?: number;
 }
 
 /** A key whose credits are spent, with room for the lease that the spender holds of it. */
@@ -55,12 +57,9 @@ export interface Lease {
   drawing: Promise<void> | undefined;
 }
 
-/** Keys that one process holds leases of; for one more, the one held longest is given back. */
-const MAX_LEASES = 100_000;
-
 /** The `leased` mode. */
 export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender {
-  const { size = 1_000, ttl = 10_000 } = options;
+  const { size = 1_000, ttl = 10_000, keys = 100_000 } = options;
   const step = options.step ?? Math.max(1, Math.floor(size / 4));
   const holder = newId("node");
   const exact = exactSpender(store);
@@ -85,8 +84,16 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
     lease.live = false;
     giveBack(ref, lease);
   };
+  const endOldest = (): void => {
+    for (const [ref, lease] of leases) {
+      // One that is drawing is about to be used.
+      if (lease.drawing !== undefined) continue;
+      end(ref, lease);
+      return;
+    }
+  };
   const begin = (record: KeyRecord): Lease => {
-    if (leases.size >= MAX_LEASES) for (const [ref, oldest] of leases) if (leases.size >= MAX_LEASES) end(ref, oldest);
+    if (leases.size >= keys) endOldest();
     const lease: Lease = { live: true, inHand: 0, beyond: 0, generation: record.generation, used: true, drawing: undefined };
     leases.set(record.ref, lease);
     watch();

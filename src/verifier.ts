@@ -74,7 +74,12 @@ const OPTIONS = {
   clock: callable,
   credits: (value: unknown, path: string) => {
     const leased = (value as { mode?: unknown } | null)?.mode === "leased";
-    const sizes = { size: integer(1, 1_000_000_000), step: integer(1, 1_000_000_000), ttl: integer(100, 3_600_000) };
+    const sizes = {
+      size: integer(1, 1_000_000_000),
+      step: integer(1, 1_000_000_000),
+      ttl: integer(100, 3_600_000),
+      keys: integer(1, 10_000_000),
+    };
     checkOptions(value, { mode: oneOf("exact", "leased"), ...(leased && sizes) }, path);
     const { mode, size = 1_000, step = 1 } = value as { mode?: string; size?: number; step?: number };
     if (mode === undefined) throw new TypeError(`${path}.mode must be one of: exact, leased`);

@@ -167,6 +167,22 @@ describe("leasedSpender", () => {
     await expect(spender.close()).resolves.toBeUndefined();
   });
 
+  it("no more keys are leased than `keys`: for one more the one leased longest is given back, unless it is drawing", async () => {
+    const { store } = await opened(50);
+    await store.insertKeys([2, 3].map((n) => ({ row: keyRow(n, { limited: true }), balance: { remaining: 50, amount: 0, period: 0 } })));
+    const accounts = await Promise.all([1, 2, 3].map(async (n) => account((await store.findKey(`digest-${n}`))!)));
+    const spender = leased(slow(store).store, { keys: 2, size: 8, step: 4 });
+    const balances = () => Promise.all([1, 2, 3].map((n) => store.readBalance(`key_00000${n}`, 0)));
+    await spender.spend(accounts[0]!, 1, 0);
+    const drawing = spender.spend(accounts[1]!, 1, 0);
+    await spender.spend(accounts[2]!, 1, 0);
+    await drawing;
+    expect((await balances())[0]).toBe(49);
+    expect(await spender.spend(accounts[0]!, 1, 0)).toEqual({ ok: true, remaining: 48 });
+    await spender.close();
+    expect(await balances()).toEqual([48, 49, 49]);
+  });
+
   it("after close, spends go straight to the store, and those under way settle", async () => {
     const { store, record, balance } = await opened(10);
     const spender = leased(slow(store).store);

@@ -87,8 +87,12 @@ export function createKeyCache<T extends object>(store: Store, prepare: (record:
       return caughtUp instanceof Promise ? caughtUp.then(() => look(digest)) : look(digest);
     },
     recall(text) {
-      if (front === undefined || store.catchUp() instanceof Promise) return undefined;
-      return front.get(text);
+      if (front === undefined) return undefined;
+      const caughtUp = store.catchUp();
+      if (!(caughtUp instanceof Promise)) return front.get(text);
+      // `find` asks again, waits, and reports what went wrong.
+      caughtUp.catch(() => undefined);
+      return undefined;
     },
     memorise(text, digest, value) {
       // Only what is still believed: a change may have come between the find and this.

@@ -175,6 +175,56 @@ describe("createKeyCache", () => {
   });
 });
 
+describe("createKeyCache: recall", () => {
+  const big = { size: 16_384 };
+
+  it("knows what was memorised, until a change of that digest or of all", async () => {
+    const { store } = await counted();
+    await store.insertKeys([1, 2].map((n) => ({ row: keyRow(n) })));
+    const cache = createKeyCache(store, (record) => record, big);
+    for (const n of [1, 2]) cache.memorise(`text-${n}`, `digest-${n}`, cache.find(`digest-${n}`) as KeyRecord);
+    expect((cache.recall("text-1") as KeyRecord).keyId).toBe("key_000001");
+    await disable(store, "key_000001");
+    expect(cache.recall("text-1")).toBeUndefined();
+    expect(cache.recall("text-2")).toBeDefined();
+    await store.write([{ table: "apis", row: { ...API, version: 1, enabled: false } }]);
+    expect(cache.recall("text-2")).toBeUndefined();
+    expect((await cache.find("digest-2"))?.suspended).toBe(true);
+  });
+
+  it("memorises nothing that a change has overtaken, and nothing where records age or are few", async () => {
+    const { store } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    const cache = createKeyCache(store, (record) => record, big);
+    const stale = cache.find("digest-1") as KeyRecord;
+    await disable(store, "key_000001");
+    cache.memorise("text-1", "digest-1", stale);
+    expect(cache.recall("text-1")).toBeUndefined();
+    for (const options of [{ ...big, ttl: 1_000 }, { size: 100 }]) {
+      const other = createKeyCache(store, (record) => record, options);
+      other.memorise("text-1", "digest-1", other.find("digest-1") as KeyRecord);
+      expect(other.recall("text-1")).toBeUndefined();
+    }
+  });
+
+  it("leaves it to find where the store catches up late, also when that fails", async () => {
+    const { store, inner } = await counted();
+    await inner.insertKeys([{ row: keyRow(1) }]);
+    let late = false;
+    const cache = createKeyCache(
+      { ...store, catchUp: () => (late ? Promise.reject(new Error("locked")) : undefined) },
+      (record) => record,
+      big,
+    );
+    cache.memorise("text-1", "digest-1", cache.find("digest-1") as KeyRecord);
+    late = true;
+    expect(cache.recall("text-1")).toBeUndefined();
+    await expect(cache.find("digest-1")).rejects.toThrow("locked");
+    late = false;
+    expect(cache.recall("text-1")).toBeDefined();
+  });
+});
+
 describe("cachedStore", () => {
   it("clause 10: a remembered record is frozen all the way down", async () => {
     const { store } = await counted();
