@@ -1,0 +1,100 @@
+/** Keys by digest, by id and by list. Clauses 1, 2, 10, 16–18. A find reads one row; what it refers to comes from the directory. */
+import type { ApiRow, KeyRecord, KeyRow, ListQuery } from "../../store.js";
+import { toRecordWith } from "../record.js";
+import type { Directory } from "./directory.js";
+import { type Query, select, type Handle, type SqliteValue } from "./handle.js";
+import { decodeFullKey, decodeIdentity, decodeKey, type FullKeyRaw, KEY_COLUMNS, type KeyRaw } from "./key-rows.js";
+import { textHash } from "./text-hash.js";
+
+export interface KeyReader {
+  findKey(digest: string): KeyRecord | undefined;
+  findForeignKey(migrationId: string, foreignDigest: string): KeyRecord | undefined;
+  read(id: string): KeyRow | undefined;
+  list(query: ListQuery): KeyRow[];
+}
+
+const FROM = "FROM keystile_keys k LEFT JOIN keystile_identities i ON i.n = k.identity";
+const FULL = `SELECT ${KEY_COLUMNS}, k.version, k.digest, k.foreign_digest AS foreignDigest ${FROM}`;
+const FIND = `SELECT ${KEY_COLUMNS} ${FROM} WHERE k.digest_hash = ? AND k.digest = ?`;
+// A foreign digest that is also the native one has its place in the index of digests only.
+const FIND_FOREIGN = `SELECT ${KEY_COLUMNS}, k.version, k.digest, k.foreign_digest AS foreignDigest ${FROM}
+  WHERE (k.foreign_hash = ? OR k.digest_hash = ?) AND k.foreign_digest = ?`;
+
+export function createKeyReader(handle: Handle, directory: Directory): KeyReader {
+  const byDigest = select<KeyRaw>(handle, FIND);
+  const byForeign = select<FullKeyRaw>(handle, FIND_FOREIGN);
+  const byId = select<FullKeyRaw>(handle, `${FULL} WHERE k.id = ?`);
+  const lists = new Map<string, Query<FullKeyRaw>>();
+
+  const toRow = (raw: FullKeyRaw): KeyRow => decodeFullKey(raw, apiOf(raw));
+  const apiOf = (raw: KeyRaw): ApiRow => {
+    const api = directory.api(Number(raw.api));
+    // Foreign keys hold in the file, so only a damaged one gets here.
+    if (api === undefined) throw new Error("a key refers to an API that does not exist");
+    return api;
+  };
+  const recordOf = (raw: KeyRaw, row: KeyRow, api: ApiRow): KeyRecord | undefined =>
+    toRecordWith(
+      Number(raw.n),
+      row,
+      {
+        api,
+        workspaceEnabled: directory.workspaceEnabled(api.workspaceId),
+        identity: decodeIdentity(raw, api),
+      },
+      () => directory.grants(raw.grants),
+    );
+  return {
+    findKey(digest) {
+      const raw = byDigest.get(textHash(digest), digest);
+      if (raw === undefined) return undefined;
+      const api = apiOf(raw);
+      return recordOf(raw, decodeKey(raw, api, 0, digest), api);
+    },
+    findForeignKey(migrationId, foreignDigest) {
+      const hash = textHash(foreignDigest);
+      const raw = byForeign.get(hash, hash, foreignDigest);
+      if (raw === undefined) return undefined;
+      const api = apiOf(raw);
+      const row = decodeFullKey(raw, api);
+      return row.migrationId === migrationId ? recordOf(raw, row, api) : undefined;
+    },
+    read(id) {
+      const raw = byId.get(id);
+      return raw && toRow(raw);
+    },
+    list(query) {
+      const { sql, parameters } = listOf(query);
+      const statement = lists.get(sql) ?? select<FullKeyRaw>(handle, sql);
+      lists.set(sql, statement);
+      return statement.all(...parameters).map(toRow);
+    },
+  };
+}
+
+/**
+ * The narrowest index serves: keys of an identity are few and are sorted, keys of an API lie in the order of their ids. The unary
+ * plus keeps SQLite from another choice.
+ */
+function listOf({ workspaceId, apiId, identityId, search, after = "", limit }: ListQuery): { sql: string; parameters: SqliteValue[] } {
+  const conditions = ["k.id > ?"];
+  const parameters: SqliteValue[] = [after];
+  if (identityId !== undefined) {
+    conditions.push("k.identity = (SELECT n FROM keystile_identities WHERE id = ?)");
+    parameters.push(identityId);
+  }
+  if (apiId === undefined) {
+    conditions.push("+k.api IN (SELECT n FROM keystile_apis WHERE workspace_id = ?)");
+    parameters.push(workspaceId);
+  } else {
+    const api = identityId === undefined ? "k.api" : "+k.api";
+    conditions.push(`${api} = (SELECT n FROM keystile_apis WHERE id = ? AND workspace_id = ?)`);
+    parameters.push(apiId, workspaceId);
+  }
+  if (search !== undefined) {
+    conditions.push("instr(k.id, ?) > 0");
+    parameters.push(search);
+  }
+  parameters.push(limit);
+  return { sql: `${FULL} WHERE ${conditions.join(" AND ")} ORDER BY k.id LIMIT ?`, parameters };
+}

@@ -1,0 +1,57 @@
+/** What an SQLite driver must offer, and nothing more: better-sqlite3 and node:sqlite both have it. Knows no driver by name. */
+
+/** What a writing statement did. */
+export interface SqliteRunResult {
+  readonly changes: number | bigint;
+  readonly lastInsertRowid: number | bigint;
+}
+
+/** A prepared statement; parameters are positional. `never` here lets every driver's own types fit. */
+export interface SqliteStatement {
+  get(...parameters: never[]): unknown;
+  all(...parameters: never[]): unknown[];
+  run(...parameters: never[]): SqliteRunResult;
+}
+
+/** An open database: a better-sqlite3 `Database` or a node:sqlite `DatabaseSync`. */
+export interface SqliteHandle {
+  prepare(sql: string): SqliteStatement;
+  exec(sql: string): unknown;
+}
+
+/** A value that is bound to a parameter. */
+export type SqliteValue = string | number | null;
+
+/** A statement as it is used here. */
+export interface Statement {
+  get(...parameters: SqliteValue[]): unknown;
+  all(...parameters: SqliteValue[]): unknown[];
+  run(...parameters: SqliteValue[]): SqliteRunResult;
+}
+
+/** A handle as it is used here. */
+export interface Handle {
+  prepare(sql: string): Statement;
+  exec(sql: string): unknown;
+}
+
+/** A prepared SELECT whose rows have this shape. */
+export interface Query<Row> {
+  get(...parameters: SqliteValue[]): Row | undefined;
+  all(...parameters: SqliteValue[]): Row[];
+}
+
+/** Prepares a SELECT; the caller vouches that its columns are `Row`. */
+export function select<Row>(handle: Handle, sql: string): Query<Row> {
+  return handle.prepare(sql) as Query<Row>;
+}
+
+/** One setting of the connection as it stands. */
+export function readPragma(handle: Handle, name: string): unknown {
+  return Object.values(handle.prepare(`PRAGMA ${name}`).get() as object)[0];
+}
+
+/** Rows that a writing statement changed. */
+export function changed({ changes }: SqliteRunResult): number {
+  return Number(changes);
+}

@@ -1,0 +1,151 @@
+/** A key's row as the file has it, and as the port has it. Port clause 3. Pure: SQL is elsewhere. */
+import type { ApiRow, IdentityRow, KeyRow } from "../../store.js";
+import { textHash } from "./text-hash.js";
+
+/** A key and its identity, if any, in one row: what a find reads. */
+export interface KeyRaw {
+  readonly n: number | bigint;
+  readonly id: string;
+  readonly api: number | bigint;
+  readonly body: string;
+  /** JSON of the ids of permissions and roles, granted directly; empty: none. A column of its own: many keys share one text. */
+  readonly grants: string;
+  readonly identityId: string | null;
+  readonly externalId: string | null;
+  readonly identityBody: string | null;
+}
+
+/** The rest, for administration. */
+export interface FullKeyRaw extends KeyRaw {
+  readonly version: number | bigint;
+  readonly digest: string | null;
+  readonly foreignDigest: string | null;
+}
+
+/** Columns of {@link KeyRaw} out of `keystile_keys k` joined with `keystile_identities i`. */
+export const KEY_COLUMNS = "k.n, k.id, k.api, k.body, k.grants, i.id AS identityId, i.name AS externalId, i.body AS identityBody";
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** What has no column of its own. What is usual is left out, so that a find has less to parse. */
+interface KeyBody {
+  start: string;
+  createdAt: number;
+  name?: string;
+  meta?: KeyRow["meta"];
+  expires?: number;
+  disabled?: true;
+  ratelimits?: KeyRow["ratelimits"];
+  ipAllowlist?: readonly string[];
+  limited?: true;
+  refill?: KeyRow["refill"];
+  generation?: number;
+  deleted?: true;
+  updatedAt?: number;
+  migrationId?: string;
+  hash?: string;
+}
+
+/** The JSON of a row's body. Written out field by field: an import does this a million times. */
+export function encodeBody(row: KeyRow): string {
+  const body: KeyBody = { start: row.start, createdAt: row.createdAt };
+  if (row.name !== undefined) body.name = row.name;
+  if (row.meta !== undefined) body.meta = row.meta;
+  if (row.expires !== undefined) body.expires = row.expires;
+  if (!row.enabled) body.disabled = true;
+  if (row.ratelimits.length > 0) body.ratelimits = row.ratelimits;
+  if (row.ipAllowlist.length > 0) body.ipAllowlist = row.ipAllowlist;
+  if (row.limited) body.limited = true;
+  if (row.refill !== undefined) body.refill = row.refill;
+  if (row.generation !== 0) body.generation = row.generation;
+  if (row.deleted) body.deleted = true;
+  if (row.updatedAt !== undefined) body.updatedAt = row.updatedAt;
+  if (row.migrationId !== undefined) body.migrationId = row.migrationId;
+  if (row.hash !== undefined) body.hash = row.hash;
+  return JSON.stringify(body);
+}
+
+/** The text of a row's grants. */
+export function encodeGrants({ permissions, roles }: KeyRow): string {
+  return permissions.length === 0 && roles.length === 0 ? "" : JSON.stringify([permissions, roles]);
+}
+
+/** Ids of permissions and of roles out of {@link encodeGrants}. */
+export function decodeGrants(text: string): Pick<KeyRow, "permissions" | "roles"> {
+  if (text === "") return { permissions: [], roles: [] };
+  const [permissions, roles] = JSON.parse(text) as [string[], string[]];
+  return { permissions, roles };
+}
+
+/**
+ * A fresh row out of the file's (clause 10), without its grants.
+ * @param version 0 where it is not needed: a find does not read it
+ */
+export function decodeKey(raw: KeyRaw, api: ApiRow, version: number, digest: string | undefined): Mutable<KeyRow> {
+  const body = JSON.parse(raw.body) as KeyBody;
+  const row: Mutable<KeyRow> = {
+    id: raw.id,
+    workspaceId: api.workspaceId,
+    version,
+    apiId: api.id,
+    start: body.start,
+    enabled: body.disabled !== true,
+    permissions: [],
+    roles: [],
+    ratelimits: body.ratelimits ?? [],
+    ipAllowlist: body.ipAllowlist ?? [],
+    limited: body.limited === true,
+    generation: body.generation ?? 0,
+    deleted: body.deleted === true,
+    createdAt: body.createdAt,
+  };
+  if (digest !== undefined) row.digest = digest;
+  if (body.name !== undefined) row.name = body.name;
+  if (body.meta !== undefined) row.meta = body.meta;
+  if (body.expires !== undefined) row.expires = body.expires;
+  if (body.refill !== undefined) row.refill = body.refill;
+  if (body.updatedAt !== undefined) row.updatedAt = body.updatedAt;
+  if (body.migrationId !== undefined) row.migrationId = body.migrationId;
+  if (body.hash !== undefined) row.hash = body.hash;
+  if (raw.identityId !== null) row.identityId = raw.identityId;
+  return row;
+}
+
+/** The same with all that administration sees. */
+export function decodeFullKey(raw: FullKeyRaw, api: ApiRow): KeyRow {
+  const row = decodeKey(raw, api, Number(raw.version), raw.digest ?? undefined);
+  const { permissions, roles } = decodeGrants(raw.grants);
+  row.permissions = permissions;
+  row.roles = roles;
+  if (raw.foreignDigest !== null) row.foreignDigest = raw.foreignDigest;
+  return row;
+}
+
+/** The identity that was read with a key. */
+export function decodeIdentity({ identityId, externalId, identityBody }: KeyRaw, api: ApiRow): IdentityRow | undefined {
+  if (identityId === null || externalId === null || identityBody === null) return undefined;
+  const { meta, ratelimits } = JSON.parse(identityBody) as Pick<IdentityRow, "meta" | "ratelimits">;
+  const identity: Mutable<IdentityRow> = { id: identityId, workspaceId: api.workspaceId, version: 0, externalId, ratelimits };
+  if (meta !== undefined) identity.meta = meta;
+  return identity;
+}
+
+/** Digests with their places in the indexes; a foreign digest that is the native one needs no second place. */
+export interface Digests {
+  readonly digest: string | null;
+  readonly digestHash: number | null;
+  readonly foreignDigest: string | null;
+  readonly foreignHash: number | null;
+  /** Where `foreignDigest` is to be looked for. */
+  readonly foreignPlace: number | null;
+}
+
+export function digestsOf(row: KeyRow): Digests {
+  const digest = row.digest ?? null;
+  const foreignDigest = row.foreignDigest ?? null;
+  const digestHash = digest === null ? null : textHash(digest);
+  if (foreignDigest === null) return { digest, digestHash, foreignDigest, foreignHash: null, foreignPlace: null };
+  if (foreignDigest === digest) return { digest, digestHash, foreignDigest, foreignHash: null, foreignPlace: digestHash };
+  const foreignHash = textHash(foreignDigest);
+  return { digest, digestHash, foreignDigest, foreignHash, foreignPlace: foreignHash };
+}

@@ -1,0 +1,163 @@
+/**
+ * Balances and reserves inside one transaction: each read once, changed in memory, written once. Rulings D1–D3, goals trap 3.
+ * The numbers are `../balance.ts`'s; this brings them from the file and back, and trusts none that is not a whole number.
+ */
+import { VerifierError } from "../../errors.js";
+import type { Balance, Reserve } from "../balance.js";
+import { changed, select, type Handle } from "./handle.js";
+
+/** A key's balance as it stands in the transaction. */
+export interface Account {
+  readonly n: number;
+  balance: Balance;
+  /** Whether the file has an older balance. */
+  isDirty: boolean;
+  /** The reserves of all holders, once they were asked for. */
+  reserves?: Map<string, Reserve>;
+}
+
+export interface Ledger {
+  /** Call first in a transaction: forgets what other connections may have changed. */
+  begin(): void;
+  /** @throws VerifierError STORE_INVALID: the file has a balance that is no balance */
+  account(n: number): Account | undefined;
+  /** Reads a balance outside of a transaction, straight from the file. */
+  peek(n: number): Balance | undefined;
+  setBalance(account: Account, balance: Balance): void;
+  reserves(account: Account): ReadonlyMap<string, Reserve>;
+  /** Stores a holder's reserve; nothing reserved: removes it. */
+  setReserve(account: Account, holder: string, reserve: Reserve | undefined): void;
+  /** Writes a balance whole, new or changed by an administrator; `voidsLeases` removes all reserves. */
+  replace(n: number, balance: Balance, voidsLeases: boolean): void;
+  /** Writes the balances that changed. Call last in a transaction. */
+  save(): void;
+  /** Forgets everything: after a rollback, and after keys or balances were changed around the ledger. */
+  forget(): void;
+}
+
+/** A balance as the file has it: numbers, unless another tool wrote them. */
+export type BalanceRaw = Record<"unlimited" | "remaining" | "amount" | "period" | "generation", unknown>;
+interface LeaseRaw {
+  readonly holder: string;
+  readonly reserved: unknown;
+  readonly generation: unknown;
+  readonly expires: unknown;
+}
+
+/** Balances kept from one transaction to the next. */
+const MOST_KEPT = 4_096;
+
+/** @param isShared others may write through the same handle: then nothing is kept, since `data_version` would not show it */
+export function createLedger(handle: Handle, isShared: boolean): Ledger {
+  const read = select<BalanceRaw>(handle, "SELECT unlimited, remaining, amount, period, generation FROM keystile_credits WHERE n = ?");
+  const write = handle.prepare("UPDATE keystile_credits SET remaining = ?, period = ? WHERE n = ?");
+  const put = handle.prepare(
+    `INSERT INTO keystile_credits (n, unlimited, remaining, amount, period, generation) VALUES (?, ?, ?, ?, ?, ?)
+     ON CONFLICT (n) DO UPDATE SET unlimited = excluded.unlimited, remaining = excluded.remaining, amount = excluded.amount,
+       period = excluded.period, generation = excluded.generation`,
+  );
+  const readLeases = select<LeaseRaw>(handle, "SELECT holder, reserved, generation, expires FROM keystile_leases WHERE n = ?");
+  const putLease = handle.prepare(
+    "INSERT OR REPLACE INTO keystile_leases (n, holder, reserved, generation, expires) VALUES (?, ?, ?, ?, ?)",
+  );
+  const dropLease = handle.prepare("DELETE FROM keystile_leases WHERE n = ? AND holder = ?");
+  const dropLeases = handle.prepare("DELETE FROM keystile_leases WHERE n = ?");
+  const dataVersion = select<{ data_version: number }>(handle, "PRAGMA data_version");
+  let version: number | undefined;
+  let accounts = new Map<number, Account>();
+  let dirty: Account[] = [];
+
+  const forget = () => {
+    accounts = new Map();
+    dirty = [];
+  };
+  const peek = (n: number): Balance | undefined => {
+    const raw = read.get(n);
+    return raw && decodeBalance(raw);
+  };
+  return {
+    begin() {
+      // Inside the transaction no other connection can write: an unmoved number means that what was kept is what the file has.
+      const now = dataVersion.get()?.data_version;
+      if (isShared || now !== version || accounts.size > MOST_KEPT) forget();
+      version = now;
+    },
+    account(n) {
+      const kept = accounts.get(n);
+      if (kept !== undefined) return kept;
+      const balance = peek(n);
+      if (balance === undefined) return undefined;
+      const account: Account = { n, balance, isDirty: false };
+      accounts.set(n, account);
+      return account;
+    },
+    peek,
+    setBalance(account, balance) {
+      if (balance === account.balance) return;
+      account.balance = balance;
+      if (account.isDirty) return;
+      account.isDirty = true;
+      dirty.push(account);
+    },
+    reserves(account) {
+      account.reserves ??= new Map(readLeases.all(account.n).map((raw) => [raw.holder, decodeReserve(raw)]));
+      return account.reserves;
+    },
+    setReserve(account, holder, reserve) {
+      if (reserve === undefined || reserve.reserved === 0) {
+        if (account.reserves?.delete(holder) === true) dropLease.run(account.n, holder);
+        return;
+      }
+      account.reserves?.set(holder, reserve);
+      putLease.run(account.n, holder, reserve.reserved, reserve.generation, reserve.expires);
+    },
+    replace(n, { unlimited, remaining, amount, period, generation }, voidsLeases) {
+      put.run(n, unlimited ? 1 : 0, unlimited ? 0 : remaining, amount, period, generation);
+      if (voidsLeases) dropLeases.run(n);
+    },
+    save() {
+      for (const account of dirty) {
+        const { remaining, period } = account.balance;
+        if (changed(write.run(remaining, period, account.n)) !== 1)
+          throw new VerifierError("STORE_FAILED", "a balance vanished while it was changed");
+        account.isDirty = false;
+      }
+      dirty = [];
+    },
+    forget,
+  };
+}
+
+/**
+ * @throws VerifierError STORE_INVALID: a number that is not whole, negative or past 2^53 − 1 is never rounded (hostile input A035)
+ */
+export function decodeBalance(raw: BalanceRaw): Balance {
+  return {
+    unlimited: natural(raw.unlimited) === 1,
+    remaining: natural(raw.remaining),
+    amount: natural(raw.amount),
+    period: integer(raw.period),
+    generation: natural(raw.generation),
+  };
+}
+
+function decodeReserve(raw: LeaseRaw): Reserve {
+  return { reserved: natural(raw.reserved), generation: natural(raw.generation), expires: integer(raw.expires) };
+}
+
+function natural(value: unknown): number {
+  const number = integer(value);
+  if (number < 0) throw invalid();
+  return number;
+}
+
+function integer(value: unknown): number {
+  // A handle may be set to answer bigints.
+  const number = typeof value === "bigint" ? Number(value) : value;
+  if (!Number.isSafeInteger(number)) throw invalid();
+  return number as number;
+}
+
+function invalid(): VerifierError {
+  return new VerifierError("STORE_INVALID", "the file has a balance that is not a whole number from 0 to 2^53 - 1; set it anew");
+}

@@ -1,0 +1,108 @@
+/**
+ * The tables, and how a file comes to have them. Forward only; a newer file is refused. Goals trap 3, trap 13.
+ *
+ * Why `digest_hash`: an index over digests is written at random. With the digests themselves (44 characters) it has four times the
+ * pages, and importing a million keys in batches of 1,000 spent most of its time writing them: 1.6 times slower in all. So the
+ * index holds 47 bits of each text (`textHash`), the row is compared, and every insert looks before it writes: one writer at a time.
+ *
+ * Why `unlimited` is a column: NULL as "unlimited" turns a wrong number into free credits.
+ */
+import { VerifierError } from "../../errors.js";
+import { select, type Handle } from "./handle.js";
+import type { Transact } from "./transaction.js";
+
+const small = (table: string) => `
+  CREATE TABLE keystile_${table} (
+    n INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    workspace_id TEXT NOT NULL,
+    name TEXT,
+    version INTEGER NOT NULL CHECK (version > 0),
+    body TEXT NOT NULL,
+    UNIQUE (workspace_id, name)
+  ) STRICT;
+  CREATE INDEX keystile_${table}_list ON keystile_${table} (workspace_id, id);`;
+
+const COUNT = "INTEGER NOT NULL CHECK (%s BETWEEN 0 AND 9007199254740991)";
+const count = (name: string) => `${name} ${COUNT.replace("%s", name)}`;
+
+/** Each entry takes a file from version i to i + 1. Entries are never changed once released. */
+const STEPS: readonly string[] = [
+  `${["workspaces", "apis", "identities", "roles", "permissions", "migrations"].map(small).join("")}
+  CREATE TABLE keystile_keys (
+    n INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    api INTEGER NOT NULL REFERENCES keystile_apis (n),
+    identity INTEGER REFERENCES keystile_identities (n) ON DELETE SET NULL,
+    version INTEGER NOT NULL CHECK (version > 0),
+    digest TEXT,
+    digest_hash INTEGER,
+    foreign_digest TEXT,
+    foreign_hash INTEGER,
+    grants TEXT NOT NULL,
+    body TEXT NOT NULL,
+    CHECK ((digest IS NULL) = (digest_hash IS NULL)),
+    CHECK (foreign_digest IS NULL OR foreign_hash IS NOT NULL OR foreign_digest = digest)
+  ) STRICT;
+  CREATE INDEX keystile_keys_list ON keystile_keys (api, id);
+  CREATE INDEX keystile_keys_digest ON keystile_keys (digest_hash) WHERE digest_hash IS NOT NULL;
+  CREATE INDEX keystile_keys_foreign ON keystile_keys (foreign_hash) WHERE foreign_hash IS NOT NULL;
+  CREATE INDEX keystile_keys_identity ON keystile_keys (identity) WHERE identity IS NOT NULL;
+  CREATE TABLE keystile_credits (
+    n INTEGER PRIMARY KEY REFERENCES keystile_keys (n) ON DELETE CASCADE,
+    unlimited INTEGER NOT NULL CHECK (unlimited IN (0, 1)),
+    ${count("remaining")},
+    ${count("amount")},
+    period INTEGER NOT NULL,
+    ${count("generation")}
+  ) STRICT;
+  CREATE TABLE keystile_leases (
+    n INTEGER NOT NULL REFERENCES keystile_keys (n) ON DELETE CASCADE,
+    holder TEXT NOT NULL,
+    ${count("reserved")},
+    ${count("generation")},
+    expires INTEGER NOT NULL,
+    PRIMARY KEY (n, holder)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE keystile_changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL) STRICT;
+  INSERT INTO keystile_changes (what) VALUES ('*');`,
+];
+
+/** The version that this code reads and writes. */
+export const SCHEMA_VERSION = STEPS.length;
+
+/** The version of the tables in the file; 0: there are none. */
+export function schemaVersion(handle: Handle): number {
+  const isThere = select(handle, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'keystile_schema'").get();
+  if (isThere === undefined) return 0;
+  return Number(select<{ version: unknown }>(handle, "SELECT version FROM keystile_schema").get()?.version);
+}
+
+/**
+ * Makes or completes the tables.
+ * @throws VerifierError STORE_SCHEMA_NEWER: a later keystile wrote this file; STORE_INVALID: its version is no version
+ */
+export function prepareSchema(handle: Handle, transact: Transact): void {
+  // Asked before and inside: a file that is complete is not locked, and of two processes that find none only one makes the tables.
+  if (stepsTaken(handle) === SCHEMA_VERSION) return;
+  transact(() => {
+    const taken = stepsTaken(handle);
+    if (taken === 0) handle.exec("CREATE TABLE keystile_schema (version INTEGER NOT NULL) STRICT; INSERT INTO keystile_schema VALUES (0)");
+    for (const step of STEPS.slice(taken)) handle.exec(step);
+    handle.exec(`UPDATE keystile_schema SET version = ${SCHEMA_VERSION}`);
+    return true;
+  });
+}
+
+function stepsTaken(handle: Handle): number {
+  const version = schemaVersion(handle);
+  if (!Number.isSafeInteger(version) || version < 0)
+    throw new VerifierError("STORE_INVALID", "the version of the keystile tables is not a number");
+  if (version > SCHEMA_VERSION) {
+    throw new VerifierError(
+      "STORE_SCHEMA_NEWER",
+      `the file has keystile tables of version ${version}, this keystile knows ${SCHEMA_VERSION}; upgrade keystile`,
+    );
+  }
+  return version;
+}

@@ -1,0 +1,93 @@
+/** Credits of keys: spent, lent and given back, each through the group commit of its turn. Rulings D1–D3, clauses 5–7, 14. Knows no key but by number. */
+import type { Draw, DrawRequest, KeyRef, Spend, Store } from "../../store.js";
+import { type Balance, draw, giveBack, settle, spend, sweep } from "../balance.js";
+import type { GroupCommit } from "./group-commit.js";
+import { select, type Handle } from "./handle.js";
+import { type BalanceRaw, decodeBalance, type Ledger } from "./ledger.js";
+
+export type Spending = Pick<Store, "spendCredits" | "drawCredits" | "returnCredits" | "readBalance">;
+
+export function createSpending(handle: Handle, ledger: Ledger, group: GroupCommit): Spending {
+  const byKeyId = select<BalanceRaw>(
+    handle,
+    `SELECT unlimited, remaining, amount, period, generation
+     FROM keystile_keys k LEFT JOIN keystile_credits c ON c.n = k.n WHERE k.id = ?`,
+  );
+  return {
+    spendCredits(ref, cost, period) {
+      assertCount("cost", cost);
+      assertInteger("period", period);
+      if (!isNumber(ref)) return undefined;
+      if (cost === 0) {
+        const balance = ledger.peek(ref);
+        return balance && spend(balance, 0, period).result;
+      }
+      return group.add((accounts) => spendFrom(accounts, ref, cost, period));
+    },
+    drawCredits(ref, request) {
+      for (const name of ["cost", "step", "size"] as const) assertCount(`request.${name}`, request[name]);
+      for (const name of ["period", "now", "until"] as const) assertInteger(`request.${name}`, request[name]);
+      return isNumber(ref) ? group.add((accounts) => drawFrom(accounts, ref, request)) : undefined;
+    },
+    returnCredits(ref, holder, generation, unspent) {
+      assertCount("generation", generation);
+      assertCount("unspent", unspent);
+      return isNumber(ref) ? group.add((accounts) => returnTo(accounts, ref, holder, generation, unspent)) : undefined;
+    },
+    readBalance(keyId, period) {
+      assertInteger("period", period);
+      const raw = byKeyId.get(keyId);
+      if (raw === undefined) return undefined;
+      return raw.unlimited === null ? null : visible(decodeBalance(raw), period);
+    },
+  };
+}
+
+function spendFrom(ledger: Ledger, n: number, cost: number, period: number): Spend | undefined {
+  const account = ledger.account(n);
+  if (account === undefined) return undefined;
+  const { balance, result } = spend(account.balance, cost, period);
+  ledger.setBalance(account, balance);
+  return result;
+}
+
+function drawFrom(ledger: Ledger, n: number, request: DrawRequest): Draw | undefined {
+  const account = ledger.account(n);
+  if (account === undefined) return undefined;
+  const { generation, unlimited } = account.balance;
+  if (unlimited) return { drawn: request.cost, generation, remaining: null };
+  const holders = ledger.reserves(account);
+  const { balance: swept, expired } = sweep(account.balance, holders, request.holder, request.now);
+  for (const holder of expired) ledger.setReserve(account, holder, undefined);
+  const { balance, reserve, drawn } = draw(swept, holders.get(request.holder), request);
+  ledger.setBalance(account, balance);
+  ledger.setReserve(account, request.holder, reserve);
+  return { drawn, generation, remaining: balance.remaining + reserve.reserved };
+}
+
+function returnTo(ledger: Ledger, n: number, holder: string, generation: number, unspent: number): void {
+  const account = ledger.account(n);
+  if (account === undefined) return;
+  const reserve = ledger.reserves(account).get(holder);
+  const isCurrent = reserve?.generation === generation;
+  ledger.setBalance(account, giveBack(account.balance, generation, unspent + (isCurrent ? reserve.reserved : 0)));
+  if (isCurrent) ledger.setReserve(account, holder, undefined);
+}
+
+function visible(balance: Balance, period: number): number | null {
+  return balance.unlimited ? null : settle(balance, period).remaining;
+}
+
+/** Keys of this store are numbers; any other handle is of a key that is not here. */
+function isNumber(ref: KeyRef): ref is number {
+  return typeof ref === "number";
+}
+
+// NaN binds as NULL and a negative cost adds credits: numbers are judged here too (goals trap 3).
+function assertCount(name: string, value: number): void {
+  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${name} must be an integer from 0 to 2^53 - 1`);
+}
+
+function assertInteger(name: string, value: number): void {
+  if (!Number.isSafeInteger(value)) throw new RangeError(`${name} must be an integer of at most 2^53 - 1`);
+}

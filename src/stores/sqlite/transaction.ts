@@ -1,0 +1,88 @@
+/**
+ * Transactions that begin and end in one synchronous stretch, and waiting for other processes outside of them. Goals traps 1, 4.
+ *
+ * Why BEGIN IMMEDIATE: a transaction that reads first and writes later fails under contention however long it waits.
+ * Why `run` and never `get`: better-sqlite3's `get` on a writing statement swallows the error of its commit.
+ */
+import { isBusy } from "./errors.js";
+import type { Handle } from "./handle.js";
+
+/**
+ * Runs `work` as one transaction: committed when it answers, rolled back when it throws or answers `undefined`.
+ * Answers only after COMMIT returned.
+ */
+export type Transact = <T>(work: () => T | undefined) => T | undefined;
+
+/** Milliseconds for which the driver waits by itself; it blocks the event loop while it does. */
+export const DRIVER_BUSY_TIMEOUT = 50;
+const MIN_PAUSE = 2;
+const MAX_PAUSE = 20;
+
+export function createTransact(handle: Handle): Transact {
+  const begin = handle.prepare("BEGIN IMMEDIATE");
+  const commit = handle.prepare("COMMIT");
+  const rollback = handle.prepare("ROLLBACK");
+  const undo = () => {
+    try {
+      rollback.run();
+    } catch {
+      // SQLite rolls back by itself on a full disk or a failed write: then there is nothing left to undo.
+    }
+  };
+  return (work) => {
+    // Outside of the try: what did not begin here is not ours to roll back.
+    begin.run();
+    try {
+      const answer = work();
+      if (answer === undefined) undo();
+      else commit.run();
+      return answer;
+    } catch (cause) {
+      undo();
+      throw cause;
+    }
+  };
+}
+
+// Taken when the program loads: the fake timers of a test hold up no commit.
+const { setImmediate: runNextTurn, setTimeout: runAfter } = globalThis;
+
+/** Calls back once this turn of the event loop is over. */
+export function afterTurn(wake: () => void): void {
+  runNextTurn(wake);
+}
+
+/** Calls back after a short pause: random, so that waiting processes do not wake together. */
+export function afterPause(wake: () => void): void {
+  runAfter(wake, MIN_PAUSE + Math.random() * (MAX_PAUSE - MIN_PAUSE));
+}
+
+/**
+ * Runs `attempt` at once, and again while other connections hold the file, up to `total` milliseconds.
+ * @returns a promise; the first attempt has been made when it is returned
+ */
+export async function patiently<T>(attempt: () => T, total: number): Promise<T> {
+  const deadline = performance.now() + total;
+  for (;;) {
+    try {
+      return attempt();
+    } catch (cause) {
+      if (!isBusy(cause) || performance.now() >= deadline) throw cause;
+    }
+    await new Promise<void>(afterPause);
+  }
+}
+
+/** The same without an event loop, for opening: blocks the thread between attempts. */
+export function patientlyNow<T>(attempt: () => T, total: number): T {
+  const deadline = performance.now() + total;
+  const cell = new Int32Array(new SharedArrayBuffer(4));
+  for (;;) {
+    try {
+      return attempt();
+    } catch (cause) {
+      if (!isBusy(cause) || performance.now() >= deadline) throw cause;
+    }
+    Atomics.wait(cell, 0, 0, MIN_PAUSE);
+  }
+}

@@ -1,0 +1,41 @@
+/** All or nothing over rows of any table, and what a find could see of it. Clauses 13, 15. Runs inside a transaction of its caller. */
+import { VerifierError } from "../../errors.js";
+import type { Change, Table, Write } from "../../store.js";
+import { resultName } from "./errors.js";
+import type { SmallRows } from "./small-rows.js";
+import type { KeyWriter } from "./write-keys.js";
+
+/** @returns what changed; `undefined`: a row is not as it was read or its name is taken, and all is to be rolled back */
+export function applyWrites(writes: readonly Write[], rows: SmallRows, keys: KeyWriter): Change[] | undefined {
+  const changes: Change[] = [];
+  return writes.every((write) => apply(write, rows, keys, changes)) ? changes : undefined;
+}
+
+function apply(write: Write, rows: SmallRows, keys: KeyWriter, changes: Change[]): boolean {
+  if ("remove" in write) {
+    const { table, remove, version } = write;
+    if (table === "keys") return keys.remove(remove, version, changes);
+    // Before the row is gone: then nothing says any more whose it was.
+    tellOf(table, remove, keys, changes);
+    return removing(() => rows.remove(table, remove, version));
+  }
+  if (write.table === "keys") return keys.store(write.row, write.credits, changes);
+  const { table, row } = write;
+  // A new row changes no key that exists, but for a workspace: a key's workspace needs no row.
+  if (row.version > 0 || table === "workspaces") tellOf(table, row.id, keys, changes);
+  return rows.store(table, row);
+}
+
+function tellOf(table: Exclude<Table, "keys">, id: string, keys: KeyWriter, changes: Change[]): void {
+  if (table === "identities") keys.tellOfIdentity(id, changes);
+  else if (table !== "migrations") changes.push("all");
+}
+
+function removing(remove: () => boolean): boolean {
+  try {
+    return remove();
+  } catch (cause) {
+    if (resultName(cause) !== "CONSTRAINT") throw cause;
+    throw new VerifierError("CONFLICT", "an API that still has keys cannot be removed", { cause });
+  }
+}

@@ -1,0 +1,15 @@
+/** The SQLite store before the judge of every store; what is its own is tried in the folder beside this file. */
+import Database from "better-sqlite3";
+import { sqliteStore } from "../../src/sqlite.js";
+import { cachedStore } from "../../src/stores/cached.js";
+import { foreignHandle, temporaryPaths } from "./sqlite/support.js";
+import { storeSuite } from "./suite.js";
+
+const path = temporaryPaths();
+
+storeSuite("sqlite", () => sqliteStore(path()));
+storeSuite("sqlite, process-durable, through the cache", () => cachedStore(sqliteStore(path(), { durability: "process" })));
+storeSuite("sqlite in memory", () => sqliteStore(":memory:"));
+storeSuite("sqlite on a handle of its owner", () => sqliteStore(new Database(path())));
+storeSuite("sqlite on a handle that answers bigints", () => sqliteStore(new Database(path()).defaultSafeIntegers()));
+storeSuite("sqlite on a handle with prepare and exec alone", () => sqliteStore(foreignHandle(new Database(path()))));

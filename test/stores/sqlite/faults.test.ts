@@ -1,0 +1,459 @@
+import { writeFileSync } from "node:fs";
+import { inspect as show } from "node:util";
+import Database from "better-sqlite3";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { sqliteStore } from "../../../src/sqlite.js";
+import type { Spend } from "../../../src/store.js";
+import type { Handle } from "../../../src/stores/sqlite/handle.js";
+import { toStoreError } from "../../../src/stores/sqlite/errors.js";
+import { createTransact } from "../../../src/stores/sqlite/transaction.js";
+import { keyRow } from "../suite.js";
+import { addKeys, api, change, codeOf, foreignHandle, inspect, nextTurn, refOf, temporaryPaths, withApi } from "./support.js";
+
+const path = temporaryPaths();
+const total = (db: Database.Database) => db.prepare("SELECT sum(remaining) FROM keystile_credits").pluck().get();
+
+describe("sqliteStore: a database that cannot be written", () => {
+  it("hostile A185: opened for reading only, checks answer and spends are STORE_READ_ONLY", async () => {
+    const place = path();
+    const writer = await withApi(sqliteStore(place));
+    await addKeys(writer, 1);
+    const store = sqliteStore(place, { readonly: true });
+    const ref = await refOf(store, "digest-1");
+    expect(await store.spendCredits(ref, 0, 0)).toEqual({ ok: true, remaining: 100 });
+    expect(await store.readBalance("key_000001", 0)).toBe(100);
+    expect(await store.list("keys", { workspaceId: "ws_1", limit: 5 })).toHaveLength(1);
+    expect(await codeOf(() => store.spendCredits(ref, 1, 0))).toBe("STORE_READ_ONLY");
+    expect(await codeOf(() => store.insertKeys([{ row: keyRow(2) }]))).toBe("STORE_READ_ONLY");
+    expect(await codeOf(() => change(store, "key_000001", { enabled: false }))).toBe("STORE_READ_ONLY");
+    expect(await codeOf(() => store.adoptDigest(ref, "d"))).toBe("STORE_READ_ONLY");
+    await change(writer, "key_000001", { name: "seen" });
+    await store.catchUp();
+    expect((await store.findKey("digest-1"))?.name).toBe("seen");
+    expect(store.health().ok).toBe(true);
+    await Promise.all([store.close(), writer.close()]);
+  });
+
+  it("hostile A185: a handle with query_only set", async () => {
+    const place = path();
+    const first = await withApi(sqliteStore(place));
+    await addKeys(first, 1);
+    await first.close();
+    const db = new Database(place);
+    db.pragma("query_only = ON");
+    const store = sqliteStore(db);
+    const ref = await refOf(store, "digest-1");
+    expect(await codeOf(() => store.spendCredits(ref, 1, 0))).toBe("STORE_READ_ONLY");
+    expect(await store.spendCredits(ref, 0, 0)).toEqual({ ok: true, remaining: 100 });
+    db.close();
+  });
+
+  it("without tables there is nothing to read: STORE_READ_ONLY at once", async () => {
+    const place = path();
+    inspect(place, (db) => db.exec("CREATE TABLE mine (x)"));
+    expect(await codeOf(() => sqliteStore(place, { readonly: true }))).toBe("STORE_READ_ONLY");
+  });
+
+  it("hostile A143: on a full disk nothing acknowledged is lost, and it recovers", async () => {
+    const place = path();
+    const db = new Database(place);
+    const store = await withApi(sqliteStore(db));
+    const [ref] = await addKeys(store, 1, 1_000);
+    db.pragma(`max_page_count = ${Number(db.pragma("page_count", { simple: true })) + 4}`);
+    let stored = 1;
+    const fill = async () => {
+      for (;;) stored += (await store.insertKeys([{ row: keyRow(++n, { meta: { text: "x".repeat(2_000) } }) }])).length;
+    };
+    let n = 1;
+    expect(await codeOf(fill)).toBe("STORE_FULL");
+    // A new row of a balance that is there needs no room; a lease of another holder may.
+    expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 999 });
+    expect(db.prepare("SELECT count(*) FROM keystile_keys").pluck().get()).toBe(stored);
+    expect(db.inTransaction).toBe(false);
+    db.pragma("max_page_count = 1000000");
+    expect(await store.insertKeys([{ row: keyRow(n + 1) }])).toEqual([true]);
+    db.close();
+  });
+});
+
+describe("sqliteStore: a statement that fails", () => {
+  const IO = Object.assign(new Error("disk I/O error"), { code: "ERR_SQLITE_ERROR", errcode: 1034 });
+
+  it("goals trap 1: a commit that fails is an error, and nothing of the transaction stays", () => {
+    const db = new Database(":memory:");
+    db.exec("CREATE TABLE a (x PRIMARY KEY); CREATE TABLE b (x REFERENCES a DEFERRABLE INITIALLY DEFERRED)");
+    const transact = createTransact(db as unknown as Handle);
+    const fail = () =>
+      transact(() => {
+        db.exec("INSERT INTO b VALUES (1)");
+        return true;
+      });
+    expect(fail).toThrow(/FOREIGN KEY/);
+    expect(db.inTransaction).toBe(false);
+    expect(db.prepare("SELECT count(*) FROM b").pluck().get()).toBe(0);
+  });
+
+  it("goals trap 2: a commit that fails rejects the whole group, which is rolled back", async () => {
+    const db = new Database(path());
+    let broken = false;
+    const handle = foreignHandle(db, (sql) => {
+      if (broken && sql === "COMMIT") throw IO;
+    });
+    const store = await withApi(sqliteStore(handle));
+    const refs = await addKeys(store, 3);
+    broken = true;
+    const answers = await Promise.allSettled(Array.from({ length: 30 }, (_, i) => store.spendCredits(refs[i % 3]!, 1, 0)));
+    expect(answers.map(({ status }) => status)).toEqual(Array(30).fill("rejected"));
+    for (const answer of answers) expect(answer).toMatchObject({ reason: { code: "STORE_FAILED", cause: IO } });
+    expect(total(db)).toBe(300);
+    broken = false;
+    expect(await store.spendCredits(refs[0]!, 1, 0)).toEqual({ ok: true, remaining: 99 });
+    expect(total(db)).toBe(299);
+    db.close();
+  });
+
+  it("property: whatever statement fails, what was acknowledged was taken, and no more", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 60 }),
+        fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 5 }),
+        async (period, turns) => {
+          const db = new Database(":memory:");
+          let calls = -Infinity;
+          const handle = foreignHandle(db, () => {
+            if (++calls % period === 0) throw IO;
+          });
+          const store = await withApi(sqliteStore(handle));
+          const refs = await addKeys(store, 3, 10);
+          calls = 0;
+          let acknowledged = 0;
+          for (const inFlight of turns) {
+            const answers = await Promise.allSettled(
+              Array.from({ length: inFlight }, async (_, i) => store.spendCredits(refs[i % 3]!, 1, 0)),
+            );
+            for (const answer of answers) {
+              if (answer.status === "fulfilled" && answer.value?.ok === true) acknowledged++;
+              if (answer.status === "rejected") expect((answer.reason as { code: string }).code).toBe("STORE_FAILED");
+            }
+            if (db.inTransaction) throw new Error("a transaction was left open");
+          }
+          expect(total(db)).toBe(30 - acknowledged);
+          db.close();
+        },
+      ),
+      { numRuns: 100 },
+    );
+  });
+
+  it("clause 13: a removal that fails is an error, not a conflict", async () => {
+    const db = new Database(":memory:");
+    let broken = false;
+    const handle = foreignHandle(db, (sql) => {
+      if (broken && sql.startsWith("DELETE FROM keystile_apis")) throw IO;
+    });
+    const store = await withApi(sqliteStore(handle));
+    broken = true;
+    expect(await codeOf(() => store.write([{ table: "apis", remove: "api_1", version: 1 }]))).toBe("STORE_FAILED");
+    expect(await store.read("apis", "api_1")).toBeDefined();
+    db.close();
+  });
+
+  it("clause 13: a write whose log fails is rolled back, and what was read inside it is forgotten", async () => {
+    const db = new Database(path());
+    let broken = false;
+    const handle = foreignHandle(db, (sql) => {
+      if (broken && sql.startsWith("INSERT INTO keystile_changes")) throw IO;
+    });
+    const store = await withApi(sqliteStore(handle));
+    broken = true;
+    const both = [
+      { table: "apis", row: api({ id: "api_2", name: "lost" }) },
+      { table: "keys", row: keyRow(1, { apiId: "api_2" }) },
+    ] as const;
+    expect(await codeOf(() => store.write(both))).toBe("STORE_FAILED");
+    broken = false;
+    // Takes the number that the lost one had.
+    await store.write([{ table: "apis", row: api({ id: "api_3", name: "kept" }) }]);
+    expect(await codeOf(() => store.insertKeys([{ row: keyRow(1, { apiId: "api_2" }) }]))).toBe("NOT_FOUND");
+    expect(await store.list("keys", { workspaceId: "ws_1", limit: 5 })).toEqual([]);
+    db.close();
+  });
+
+  it("ruling G4, hostile A045: no error shows a key, a hash or a parameter", async () => {
+    const db = new Database(path());
+    let broken = false;
+    const handle = foreignHandle(db, () => {
+      if (broken) throw IO;
+    });
+    const store = await withApi(sqliteStore(handle));
+    const [ref] = await addKeys(store, 1);
+    broken = true;
+    const secret = "canary-9f3b";
+    const calls = [
+      () => store.findKey(secret),
+      () => store.findForeignKey("m", secret),
+      () => store.adoptDigest(ref!, secret),
+      () => store.insertKeys([{ row: keyRow(2, { digest: secret, hash: secret, foreignDigest: secret }) }]),
+      () => store.write([{ table: "keys", row: keyRow(2, { digest: secret }) }]),
+      () => store.read("keys", secret),
+      () => store.catchUp(),
+    ];
+    for (const call of calls) {
+      try {
+        await call();
+        throw new Error("it did not fail");
+      } catch (error) {
+        expect(show(error, { depth: 9 }), String(call)).not.toContain("canary");
+        expect((error as { code: string }).code).toBe("STORE_FAILED");
+      }
+    }
+    db.close();
+  });
+});
+
+describe("toStoreError", () => {
+  const better = (code: string) => Object.assign(new Error("text"), { code });
+  const node = (errcode: number) => Object.assign(new Error("text"), { code: "ERR_SQLITE_ERROR", errcode });
+  it.each([
+    [better("SQLITE_BUSY_SNAPSHOT"), "STORE_BUSY"],
+    [better("SQLITE_LOCKED"), "STORE_BUSY"],
+    [better("SQLITE_PROTOCOL"), "STORE_BUSY"],
+    [better("SQLITE_READONLY_DBMOVED"), "STORE_READ_ONLY"],
+    [better("SQLITE_FULL"), "STORE_FULL"],
+    [better("SQLITE_CORRUPT_INDEX"), "STORE_INVALID"],
+    [better("SQLITE_NOTADB"), "STORE_INVALID"],
+    [better("SQLITE_IOERR_FSYNC"), "STORE_FAILED"],
+    [better("SQLITE_CONSTRAINT_CHECK"), "STORE_FAILED"],
+    [better("ENOENT"), "STORE_FAILED"],
+    [node(5), "STORE_BUSY"],
+    [node(517), "STORE_BUSY"],
+    [node(1032), "STORE_READ_ONLY"],
+    [node(13), "STORE_FULL"],
+    [node(1034), "STORE_FAILED"],
+    [null, "STORE_FAILED"],
+    ["text", "STORE_FAILED"],
+  ])("%s is %s with its cause", (cause, code) => {
+    expect(toStoreError(cause)).toMatchObject({ code, cause });
+  });
+});
+
+describe("sqliteStore: a file that another connection holds", () => {
+  it("goals trap 4: a group waits for the lock without failing, and what arrives meanwhile joins it", async () => {
+    const place = path();
+    const store = await withApi(sqliteStore(place));
+    const [ref] = await addKeys(store, 1);
+    const other = new Database(place);
+    other.exec("BEGIN IMMEDIATE");
+    let settled = 0;
+    const spend = () => (store.spendCredits(ref!, 1, 0) as Promise<Spend>).finally(() => settled++);
+    const inserted = store.insertKeys([{ row: keyRow(2) }]);
+    const first = spend();
+    await nextTurn();
+    await nextTurn();
+    const second = spend();
+    await nextTurn();
+    expect(settled).toBe(0);
+    other.exec("COMMIT");
+    other.close();
+    expect(await Promise.all([first, second])).toEqual([
+      { ok: true, remaining: 99 },
+      { ok: true, remaining: 98 },
+    ]);
+    expect(await inserted).toEqual([true]);
+    await store.close();
+  });
+
+  it("held for longer than busyTimeout: STORE_BUSY, and nothing was changed", async () => {
+    const place = path();
+    const store = await withApi(sqliteStore(place, { busyTimeout: 30 }));
+    const [ref] = await addKeys(store, 1);
+    const other = new Database(place);
+    other.exec("BEGIN IMMEDIATE");
+    const codes = await Promise.all([
+      codeOf(() => store.spendCredits(ref!, 1, 0)),
+      codeOf(() => store.insertKeys([{ row: keyRow(2) }])),
+      codeOf(() => change(store, "key_000001", { enabled: false })),
+    ]);
+    expect(codes).toEqual(["STORE_BUSY", "STORE_BUSY", "STORE_BUSY"]);
+    other.exec("ROLLBACK");
+    other.close();
+    expect(await store.readBalance("key_000001", 0)).toBe(100);
+    expect(await store.findKey("digest-2")).toBeUndefined();
+    await store.close();
+  });
+
+  it("close while a group waits: it is answered first", async () => {
+    const place = path();
+    const store = await withApi(sqliteStore(place, { busyTimeout: 0 }));
+    const [ref] = await addKeys(store, 1);
+    const other = new Database(place);
+    other.exec("BEGIN IMMEDIATE");
+    const spent = codeOf(() => store.spendCredits(ref!, 1, 0));
+    await store.close();
+    expect(await spent).toBe("STORE_BUSY");
+    other.close();
+  });
+
+  it("opening waits as well, and gives up with STORE_BUSY", async () => {
+    const place = path();
+    const other = new Database(place);
+    other.exec("BEGIN IMMEDIATE; CREATE TABLE mine (x)");
+    expect(await codeOf(() => sqliteStore(place, { busyTimeout: 20 }))).toBe("STORE_BUSY");
+    other.exec("COMMIT");
+    other.close();
+    void sqliteStore(place, { busyTimeout: 0 }).close();
+  });
+
+  it("a find that meets a lock is answered later", async () => {
+    const db = new Database(":memory:");
+    let busy = 0;
+    const handle = foreignHandle(db, () => {
+      if (busy-- > 0) throw Object.assign(new Error("database is locked"), { code: "ERR_SQLITE_ERROR", errcode: 261 });
+    });
+    const store = await withApi(sqliteStore(handle));
+    await addKeys(store, 1);
+    busy = 2;
+    const found = store.findKey("digest-1");
+    expect(found).toBeInstanceOf(Promise);
+    expect((await found)?.keyId).toBe("key_000001");
+    busy = 1;
+    const late = store.findKey("digest-1");
+    await store.close();
+    expect(await codeOf(() => late)).toBe("STORE_CLOSED");
+  });
+});
+
+describe("sqliteStore: a file that another tool has changed", () => {
+  it("hostile A035: a balance past 2^53 − 1 is refused, never rounded, and harms no other key", async () => {
+    const place = path();
+    const store = await withApi(sqliteStore(place));
+    const refs = await addKeys(store, 2);
+    const set = (column: string, value: string) =>
+      inspect(place, (db) => {
+        db.pragma("ignore_check_constraints = ON");
+        db.exec(`UPDATE keystile_credits SET ${column} = ${value} WHERE n = ${refs[0]!}`);
+      });
+    for (const [column, value] of [
+      ["remaining", "9007199254740993"],
+      ["remaining", "9223372036854775807"],
+      ["remaining", "-1"],
+      ["amount", "9007199254740992"],
+      ["period", "9223372036854775807"],
+    ] as const) {
+      set(column, value);
+      const answers = await Promise.allSettled([0, 1, 0].map((i) => store.spendCredits(refs[i]!, 1, 5)));
+      expect(answers.map(({ status }) => status)).toEqual(["rejected", "fulfilled", "rejected"]);
+      expect(answers[0]).toMatchObject({ reason: { code: "STORE_INVALID" } });
+      expect(await codeOf(() => store.spendCredits(refs[0]!, 0, 5))).toBe("STORE_INVALID");
+      expect(await codeOf(() => store.readBalance("key_000001", 5))).toBe("STORE_INVALID");
+      set(column, "0");
+    }
+    expect(await store.readBalance("key_000002", 0)).toBe(95);
+    await store.close();
+  });
+
+  it("hostile A161: 2^53 − 1 and refills stay whole numbers", async () => {
+    const store = await withApi(sqliteStore(":memory:"));
+    const [ref] = await addKeys(store, 1, Number.MAX_SAFE_INTEGER - 1, { amount: Number.MAX_SAFE_INTEGER });
+    expect(await store.spendCredits(ref!, 1, 9)).toEqual({ ok: true, remaining: Number.MAX_SAFE_INTEGER - 1 });
+    expect(await store.spendCredits(ref!, Number.MAX_SAFE_INTEGER - 1, 9)).toEqual({ ok: true, remaining: 0 });
+    await store.close();
+  });
+
+  it("tables that are missing are a typed error, and the file is let go", async () => {
+    const place = path();
+    await sqliteStore(place).close();
+    inspect(place, (db) => db.exec("DROP TABLE keystile_leases"));
+    expect(await codeOf(() => sqliteStore(place))).toBe("STORE_FAILED");
+    inspect(place, (db) => expect(db.pragma("journal_mode = DELETE", { simple: true })).toBe("delete"));
+  });
+
+  it("a key whose API is gone from the file is a typed error, not a key without bounds", async () => {
+    const place = path();
+    const first = await withApi(sqliteStore(place));
+    await addKeys(first, 1);
+    await first.close();
+    inspect(place, (db) => {
+      db.pragma("foreign_keys = OFF");
+      db.exec("DELETE FROM keystile_apis");
+    });
+    const store = sqliteStore(place);
+    expect(await codeOf(() => store.findKey("digest-1"))).toBe("STORE_FAILED");
+    await store.close();
+  });
+
+  it("a balance that vanishes between reading and writing rejects the spend", async () => {
+    const db = new Database(":memory:");
+    let steal = false;
+    const handle = foreignHandle(db, (sql) => {
+      if (steal && sql.startsWith("UPDATE keystile_credits")) db.exec("DELETE FROM keystile_credits");
+    });
+    const store = await withApi(sqliteStore(handle));
+    const [ref] = await addKeys(store, 1);
+    steal = true;
+    expect(await codeOf(() => store.spendCredits(ref!, 1, 0))).toBe("STORE_FAILED");
+    expect(total(db)).toBe(100);
+    db.close();
+  });
+
+  it("hostile A187: health sees a file that was deleted, replaced, or changed in its settings", async () => {
+    const { rmSync, renameSync, copyFileSync } = await import("node:fs");
+    const place = path();
+    const db = new Database(place);
+    const store = sqliteStore(db);
+    expect(store.health({ quickCheck: true })).toEqual({
+      ok: true,
+      problems: [],
+      journalMode: "wal",
+      synchronous: "full",
+      schemaVersion: 1,
+    });
+    copyFileSync(place, `${place}.new`);
+    rmSync(place);
+    expect(store.health()).toMatchObject({ ok: false, problems: ["the database file was deleted while it is in use"] });
+    renameSync(`${place}.new`, place);
+    expect(store.health().problems).toEqual(["the database file was replaced while it is in use"]);
+    db.pragma("synchronous = OFF");
+    db.pragma("foreign_keys = OFF");
+    expect(store.health().problems).toHaveLength(3);
+    db.close();
+  });
+
+  it("health lets SQLite look for damage when asked", async () => {
+    const place = path();
+    const first = await withApi(sqliteStore(place));
+    await addKeys(first, 2_000);
+    await first.close();
+    const { readFileSync } = await import("node:fs");
+    const bytes = readFileSync(place);
+    bytes.fill(0xff, 40 * 4096 + 100, 60 * 4096);
+    writeFileSync(place, bytes);
+    const store = sqliteStore(place);
+    expect(store.health().ok).toBe(true);
+    expect(store.health({ quickCheck: true }).problems[0]).toMatch(/^damaged: /);
+    await store.close();
+  });
+
+  it("health of a file so damaged that SQLite cannot check it, of another journal, of newer tables", () => {
+    const db = new Database(path());
+    let broken = false;
+    const handle = foreignHandle(db, (sql) => {
+      if (broken && sql.startsWith("PRAGMA quick_check")) throw Object.assign(new Error("malformed"), { errcode: 11 });
+    });
+    const store = sqliteStore(handle);
+    broken = true;
+    expect(store.health({ quickCheck: true }).problems).toEqual(["damaged: the database file is damaged; restore it from a backup"]);
+    db.exec("UPDATE keystile_schema SET version = 9");
+    db.pragma("journal_mode = DELETE");
+    db.pragma("synchronous = EXTRA");
+    expect(store.health()).toEqual({
+      ok: false,
+      problems: ["the journal mode is delete, not wal", "the tables have version 9, this keystile knows 1"],
+      journalMode: "delete",
+      synchronous: "extra",
+      schemaVersion: 9,
+    });
+    db.close();
+  });
+});

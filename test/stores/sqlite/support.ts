@@ -1,0 +1,120 @@
+/** Files, rows and handles for the tests of the SQLite store. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { afterAll } from "vitest";
+import { isVerifierError, type VerifierErrorCode } from "../../../src/errors.js";
+import type { Handle, Statement } from "../../../src/stores/sqlite/handle.js";
+import type { ApiRow, KeyRow, NewBalance, Store } from "../../../src/store.js";
+import { keyRow } from "../suite.js";
+
+export const WS = "ws_1";
+
+/** Paths in a folder that goes away with the file's tests. */
+export function temporaryPaths(): () => string {
+  const folder = mkdtempSync(join(tmpdir(), "keystile-"));
+  afterAll(() => rmSync(folder, { recursive: true }));
+  let made = 0;
+  return () => join(folder, `${++made}.db`);
+}
+
+export const api = (over: Partial<ApiRow> = {}): ApiRow => ({
+  id: "api_1",
+  workspaceId: WS,
+  version: 0,
+  name: "docs",
+  enabled: true,
+  ipAllowlist: [],
+  deleted: false,
+  createdAt: 0,
+  ...over,
+});
+
+/** Gives a store the API that `keyRow` speaks of. */
+export async function withApi<S extends Store>(store: S): Promise<S> {
+  if ((await store.read("apis", "api_1")) === undefined) await store.write([{ table: "apis", row: api() }]);
+  return store;
+}
+
+/** Adds keys 1…`count`, each with `remaining` credits, and answers their handles. */
+export async function addKeys(store: Store, count: number, remaining = 100, over: Partial<NewBalance> = {}): Promise<number[]> {
+  const keys = Array.from({ length: count }, (_, i) => ({
+    row: keyRow(i + 1, { limited: true }),
+    balance: { remaining, amount: 0, period: 0, ...over },
+  }));
+  await store.insertKeys(keys);
+  return Promise.all(keys.map(({ row }) => refOf(store, row.digest!)));
+}
+
+export async function refOf(store: Store, digest: string): Promise<number> {
+  return (await store.findKey(digest))!.ref as number;
+}
+
+/** Changes fields of a key, as an administrator would. */
+export async function change(store: Store, id: string, over: Partial<KeyRow>): Promise<void> {
+  const row = (await store.read("keys", id))!;
+  if (!(await store.write([{ table: "keys", row: { ...row, ...over } }]))) throw new Error("the key changed meanwhile");
+}
+
+/** The code of the error that a call ends in; throws when it ends otherwise. */
+export async function codeOf(call: () => unknown): Promise<VerifierErrorCode> {
+  try {
+    await call();
+  } catch (error) {
+    if (isVerifierError(error)) return error.code;
+    throw error;
+  }
+  throw new Error("the call did not fail");
+}
+
+/** Opens a file beside the store, as another tool would. */
+export function inspect<T>(path: string, look: (db: Database.Database) => T): T {
+  const db = new Database(path);
+  try {
+    return look(db);
+  } finally {
+    db.close();
+  }
+}
+
+/**
+ * A handle in the manner of node:sqlite: rows without a prototype, errors with `errcode`, and nothing but `prepare` and `exec`.
+ * @param intercept called before each execution of a statement; may throw in its place
+ */
+export function foreignHandle(db: Database.Database, intercept: (sql: string) => void = () => undefined): Handle {
+  const guarded = <A extends unknown[], T>(sql: string, execute: (...given: A) => T) => {
+    return (...given: A): T => {
+      intercept(sql);
+      try {
+        return execute(...given);
+      } catch (error) {
+        const { message, code } = error as { message: string; code: string };
+        throw Object.assign(new Error(message), { code: "ERR_SQLITE_ERROR", errcode: ERRCODES[code] });
+      }
+    };
+  };
+  const bare = (row: unknown) => (row === undefined ? undefined : (Object.assign(Object.create(null), row) as unknown));
+  return {
+    exec: guarded("exec", (sql: string) => void db.exec(sql)),
+    prepare(sql): Statement {
+      const statement = guarded(`prepare ${sql}`, () => db.prepare(sql))();
+      return {
+        get: guarded(sql, (...given) => bare(statement.get(...given))),
+        all: guarded(sql, (...given) => statement.all(...given).map(bare)),
+        run: guarded(sql, (...given) => statement.run(...given)),
+      };
+    },
+  };
+}
+
+const ERRCODES: Readonly<Record<string, number>> = {
+  SQLITE_BUSY: 5,
+  SQLITE_READONLY: 8,
+  SQLITE_FULL: 13,
+  SQLITE_CONSTRAINT_FOREIGNKEY: 787,
+  SQLITE_NOTADB: 26,
+};
+
+/** Ends the turn of the event loop. */
+export const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve));
