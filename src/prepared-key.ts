@@ -33,7 +33,7 @@ export class PreparedKey implements Account {
   readonly #share: Share;
 
   constructor(record: KeyRecord, share: Share) {
-    this.record = deepFreeze(record);
+    this.record = record;
     this.enabled = record.enabled;
     this.suspended = record.suspended;
     this.limited = record.limited;
@@ -41,7 +41,8 @@ export class PreparedKey implements Account {
     this.expires = record.expires;
     this.keyId = record.keyId;
     this.name = record.name;
-    this.meta = record.meta;
+    // Frozen, since every answer shows these very objects; the rest of the record never leaves.
+    this.meta = record.meta && deepFreeze(record.meta);
     this.identity = record.identity && deepFreeze(showIdentity(record.identity));
     this.limits = limitsOf(record);
     this.#share = share;
@@ -106,7 +107,9 @@ const HOLDINGS = 10_000;
 export function createPreparer(): (record: KeyRecord) => PreparedKey {
   const shared = new LRUCache<string, Holdings>({ max: HOLDINGS });
   const share: Share = (record) => {
-    const list = JSON.stringify([record.permissions, record.roles]);
+    // No permission name holds a blank (ruling B1); a role's may hold anything.
+    const permissions = record.permissions.join(" ");
+    const list = record.roles.length === 0 ? permissions : `${permissions} ${JSON.stringify(record.roles)}`;
     let holdings = shared.get(list);
     if (holdings === undefined) shared.set(list, (holdings = new Holdings(record)));
     return holdings;

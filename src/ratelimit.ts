@@ -4,7 +4,7 @@ import { shortDigest } from "./hash.js";
 import type { LimitCheck, LimitVerdict } from "./limiter.js";
 import type { RatelimitCheck } from "./request.js";
 import type { KeyRecord } from "./store.js";
-import type { RatelimitResponse, VerifyKeyRatelimitData } from "./types.js";
+import type { Identity, RatelimitResponse, VerifyKeyRatelimitData } from "./types.js";
 
 /** Bounds of results (spec §8); decisions use the values as given. */
 const LIMIT = { min: 1, max: 1_000_000 };
@@ -22,22 +22,23 @@ export interface AppliedLimit extends LimitCheck {
 export interface KeyLimits {
   /** Those checked without being asked for, at cost 1. */
   readonly automatic: readonly AppliedLimit[];
-  readonly byName: ReadonlyMap<string, AppliedLimit>;
+  /** These and those checked only when named; one per name. Few, so they are searched one by one. */
+  readonly all: readonly AppliedLimit[];
 }
 
 /** Gathers the limits of a key: one per name, key over identity (ruling C1). Done once a record. */
-export function limitsOf(record: KeyRecord): KeyLimits {
-  const byName = new Map<string, AppliedLimit>();
-  const gather = (owner: string, limits: readonly RatelimitResponse[]) => {
-    for (const { id, name, limit, duration, autoApply } of limits) {
-      if (!byName.has(name))
-        byName.set(name, { bucket: bucketOf(owner, name), limit, duration, cost: 1, id, name, autoApply, memo: undefined });
-    }
-  };
-  gather(record.keyId, record.ratelimits);
-  if (record.identity?.ratelimits !== undefined) gather(record.identity.id, record.identity.ratelimits);
-  return { byName, automatic: [...byName.values()].filter(({ autoApply }) => autoApply) };
+export function limitsOf({ keyId, ratelimits, identity }: KeyRecord): KeyLimits {
+  const own = ratelimits.map((limit) => toApplied(keyId, limit));
+  const shared = identity?.ratelimits?.filter(({ name }) => !ratelimits.some((limit) => limit.name === name)) ?? [];
+  const all = shared.length === 0 ? own : [...own, ...shared.map((limit) => toApplied((identity as Identity).id, limit))];
+  return { all, automatic: all.every(isAutomatic) ? all : all.filter(isAutomatic) };
 }
+
+function toApplied(owner: string, { id, name, limit, duration, autoApply }: RatelimitResponse): AppliedLimit {
+  return { bucket: bucketOf(owner, name), limit, duration, cost: 1, id, name, autoApply, memo: undefined };
+}
+
+const isAutomatic = ({ autoApply }: AppliedLimit) => autoApply;
 
 /**
  * The limits that apply to one call: the automatic ones that the request does not name, then the request's in its order.
@@ -51,7 +52,7 @@ export function applyLimits(limits: KeyLimits, keyId: string, requested: readonl
   const applied = limits.automatic.filter(({ name }) => !named.has(name));
   const problems: ValidationProblem[] = [];
   requested.forEach((check, i) => {
-    const limit = limits.byName.get(check.name) ?? adHoc(keyId, check);
+    const limit = limits.all.find(({ name }) => name === check.name) ?? adHoc(keyId, check);
     if (limit !== undefined) applied.push(override(limit, check));
     else
       problems.push({

@@ -50,6 +50,8 @@ export function createKeyCache<T extends object>(store: Store, prepare: (record:
   // With a time to live, belief must be judged at every find: the front row does not know ages. Nor may it outgrow `size`.
   const front = ttl === Infinity && size >= FRONT_ROW_FROM ? frontRow<T>() : undefined;
   let generation = 0;
+  /** What was read last. */
+  let filled: T | undefined;
   const unsubscribe = store.changes((change) => {
     generation++;
     if (typeof change === "object") {
@@ -67,6 +69,7 @@ export function createKeyCache<T extends object>(store: Store, prepare: (record:
   const keep = (digest: string, record: KeyRecord | undefined, begun: number): T | undefined => {
     const prepared = record === undefined ? undefined : prepare(record);
     if (begun !== generation) return prepared;
+    filled = prepared;
     if (prepared !== undefined) found.set(digest, prepared);
     else missed?.set(digest, true);
     return prepared;
@@ -95,8 +98,10 @@ export function createKeyCache<T extends object>(store: Store, prepare: (record:
       return undefined;
     },
     memorise(text, digest, value) {
-      // Only what is still believed: a change may have come between the find and this.
-      if (front !== undefined && found.peek(digest) === value) front.set(text, digest, value);
+      // Not at first sight: most keys of a million do not come again soon. And only what is still believed.
+      const isFirst = value === filled;
+      filled = undefined;
+      if (front !== undefined && !isFirst && found.peek(digest) === value) front.set(text, digest, value);
     },
     close: unsubscribe,
   };

@@ -182,6 +182,7 @@ describe("createKeyCache: recall", () => {
     const { store } = await counted();
     await store.insertKeys([1, 2].map((n) => ({ row: keyRow(n) })));
     const cache = createKeyCache(store, (record) => record, big);
+    for (const n of [1, 2]) cache.find(`digest-${n}`);
     for (const n of [1, 2]) cache.memorise(`text-${n}`, `digest-${n}`, cache.find(`digest-${n}`) as KeyRecord);
     expect((cache.recall("text-1") as KeyRecord).keyId).toBe("key_000001");
     await disable(store, "key_000001");
@@ -192,11 +193,25 @@ describe("createKeyCache: recall", () => {
     expect((await cache.find("digest-2"))?.suspended).toBe(true);
   });
 
+  it("memorises nothing at first sight", async () => {
+    const { store } = await counted();
+    await store.insertKeys([1, 2].map((n) => ({ row: keyRow(n) })));
+    const cache = createKeyCache(store, (record) => record, big);
+    const see = (n: number) => cache.memorise(`text-${n}`, `digest-${n}`, cache.find(`digest-${n}`) as KeyRecord);
+    see(1);
+    expect(cache.recall("text-1")).toBeUndefined();
+    see(1);
+    see(2);
+    expect([cache.recall("text-1"), cache.recall("text-2")].map((record) => record === undefined)).toEqual([false, true]);
+  });
+
   it("memorises nothing that a change has overtaken, and nothing where records age or are few", async () => {
     const { store } = await counted();
     await store.insertKeys([{ row: keyRow(1) }]);
     const cache = createKeyCache(store, (record) => record, big);
+    await store.insertKeys([{ row: keyRow(2) }]);
     const stale = cache.find("digest-1") as KeyRecord;
+    cache.find("digest-2");
     await disable(store, "key_000001");
     cache.memorise("text-1", "digest-1", stale);
     expect(cache.recall("text-1")).toBeUndefined();
@@ -216,6 +231,8 @@ describe("createKeyCache: recall", () => {
       (record) => record,
       big,
     );
+    await inner.insertKeys([{ row: keyRow(2) }]);
+    for (const n of [1, 2]) cache.find(`digest-${n}`);
     cache.memorise("text-1", "digest-1", cache.find("digest-1") as KeyRecord);
     late = true;
     expect(cache.recall("text-1")).toBeUndefined();
