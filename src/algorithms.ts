@@ -53,7 +53,7 @@ export function createAlgorithms(custom: MigrationAlgorithms = {}): Algorithms {
   for (const [name, hash] of Object.entries(custom)) {
     if (typeof hash !== "function") throw new TypeError(`options.migrationAlgorithms.${name} must be a function`);
     if (known.has(name)) throw new TypeError(`options.migrationAlgorithms.${name}: this name is built in, choose another`);
-    known.set(name, { read: (text) => ({ foreignDigest: text }), hash });
+    known.set(name, { read: (text) => ({ foreignDigest: text }), hash: checked(name, hash) });
   }
   return {
     assertUsable(name) {
@@ -62,6 +62,18 @@ export function createAlgorithms(custom: MigrationAlgorithms = {}): Algorithms {
     knows: (name) => known.has(name),
     importHash: (name, hash) => known.get(name)?.read(hash),
     foreignDigest: (name, key) => known.get(name)?.hash(key),
+  };
+}
+
+/** A function of the program's own, whose answer is judged: what is no text would be looked for all the same. */
+function checked(name: string, hash: (key: string) => MaybePromise<string>): (key: string) => MaybePromise<string> {
+  const judge = (text: unknown): string => {
+    if (typeof text !== "string") throw new TypeError(`options.migrationAlgorithms.${name} must return a string`);
+    return text;
+  };
+  return (key) => {
+    const text = hash(key);
+    return text instanceof Promise ? text.then(judge) : judge(text);
   };
 }
 

@@ -16,7 +16,7 @@ import { createRole, deleteRole, getRole, listRoles, setRolePermissions } from "
 import { updateCredits } from "./keyring/update-credits.js";
 import { deleteKey, updateKey } from "./keyring/update-key.js";
 import { getWorkspace, updateWorkspace } from "./keyring/workspace.js";
-import { callable, checkOptions, checkStore } from "./options.js";
+import { callable, checkOptions, checkStore, guardClock } from "./options.js";
 import type { Store } from "./store.js";
 import type { Identity, KeyCreditsData } from "./types.js";
 
@@ -100,7 +100,8 @@ const OPTIONS = { workspaceId: isWorkspaceId, clock: callable, migrationAlgorith
 export function createKeyring(store: Store, options: KeyringOptions = {}): Keyring {
   checkStore(store);
   checkOptions(options, OPTIONS);
-  const { workspaceId = "ws_default", clock = Date.now, migrationAlgorithms } = options;
+  const { workspaceId = "ws_default", migrationAlgorithms } = options;
+  const clock = guardClock(options.clock ?? Date.now);
   const context: Context = { store, workspaceId, clock, algorithms: createAlgorithms(migrationAlgorithms), queue: createQueue() };
   const verb =
     <B, A>(act: (context: Context, body: B) => Promise<A>) =>

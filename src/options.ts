@@ -59,6 +59,18 @@ export function checkOptions(options: unknown, checks: OptionChecks, path = "opt
   }
 }
 
+/**
+ * A clock in whole milliseconds. One that answers nonsense must not make expired keys valid, nor count refills from 1970 on.
+ * @throws TypeError, when asked, for an answer that is no finite number
+ */
+export function guardClock(clock: () => number): () => number {
+  return () => {
+    const now = clock();
+    if (!Number.isFinite(now)) throw new TypeError("options.clock must return Unix milliseconds");
+    return Math.floor(now);
+  };
+}
+
 const STORE_METHODS = Object.keys({
   findKey: true,
   findForeignKey: true,

@@ -23,14 +23,14 @@ const WAITING = 10_000;
 
 export interface Outcomes {
   emit(event: OutcomeEvent): void;
-  /** Events dropped: too many waited, or the listener threw. */
+  /** Events dropped: too many waited, or the listener threw or rejected. */
   dropped(): number;
   /** Delivers what waits. */
   close(): void;
 }
 
 /** Queues events and delivers them in a later turn of the event loop, in order. */
-export function createOutcomes(listener: (event: OutcomeEvent) => void): Outcomes {
+export function createOutcomes(listener: (event: OutcomeEvent) => unknown): Outcomes {
   let waiting: OutcomeEvent[] = [];
   let dropped = 0;
   const deliver = (): void => {
@@ -38,7 +38,9 @@ export function createOutcomes(listener: (event: OutcomeEvent) => void): Outcome
     waiting = [];
     for (const event of events) {
       try {
-        listener(event);
+        const told = listener(event);
+        // An async function is a listener too; its rejection must not end the process.
+        if (told instanceof Promise) told.catch(() => void dropped++);
       } catch {
         dropped++;
       }

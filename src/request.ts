@@ -12,8 +12,8 @@ const RATELIMITS = 1_000;
 const LIMIT_NAME_LENGTH = { min: 3, max: 255 };
 /** Problems that one error lists at most. */
 const PROBLEMS = 100;
-/** Names longer or stranger than this are not repeated in a location: they might be a secret (ruling G4). */
-const PLAIN_NAME = /^[A-Za-z_$][A-Za-z0-9_$]{0,63}$/;
+/** Names longer or stranger than this are not repeated in a location: they might be a secret, and keys have 28 characters (ruling G4). */
+const PLAIN_NAME = /^[A-Za-z_$][A-Za-z0-9_$]{0,23}$/;
 
 /** One rate limit asked for, as judged. */
 export interface RatelimitCheck {

@@ -6,7 +6,7 @@ import { exactSpender, type LeaseOptions, leasedSpender } from "./leases.js";
 import type { Limiter } from "./limiter.js";
 import { degrading, type DegradingLimiter } from "./limiters/degrading.js";
 import { memoryLimiter, type MemoryLimiter } from "./limiters/memory.js";
-import { callable, checkOptions, checkStore, group, integer, methods, oneOf, text } from "./options.js";
+import { callable, checkOptions, checkStore, group, guardClock, integer, methods, oneOf, text } from "./options.js";
 import { createOutcomes, type OutcomeEvent } from "./outcomes.js";
 import { createQueryCompiler } from "./permissions.js";
 import { createPreparer } from "./prepared-key.js";
@@ -35,8 +35,8 @@ export interface VerifierOptions {
   readonly credits?: CreditsOptions;
   /** Hashes of your own for migrated keys, by the name given to `createMigration` (ruling E3). */
   readonly migrationAlgorithms?: MigrationAlgorithms;
-  /** Told of every outcome after it was answered (ruling A8). What it throws is dropped and counted. */
-  readonly onOutcome?: (event: OutcomeEvent) => void;
+  /** Told of every outcome after it was answered (ruling A8). What it throws, or rejects with, is dropped and counted. */
+  readonly onOutcome?: (event: OutcomeEvent) => unknown;
 }
 
 /** Counts since the verifier was made. */
@@ -101,7 +101,7 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
   checkStore(store);
   checkOptions(options, OPTIONS);
   const { workspaceId, credits, nodes = 1, onLimiterFailure = "local" } = options;
-  const clock = guarded(options.clock ?? Date.now);
+  const clock = guardClock(options.clock ?? Date.now);
   const prepare = createPreparer();
   const cache = createKeyCache(store, prepare, options.cache);
   const local = memoryLimiter();
@@ -127,6 +127,7 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
   };
   return Object.freeze({
     verify(request: V2KeysVerifyKeyRequestBody, context: VerifyContext = NO_CONTEXT) {
+      if (typeof context !== "object" || context === null) return Promise.reject(contextError());
       // Not async itself: a promise around a promise costs a third of a hot call.
       return closing === undefined ? verifyKey(engine, request, context) : Promise.reject(closedError());
     },
@@ -137,18 +138,10 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
 
 const NO_CONTEXT: VerifyContext = Object.freeze({});
 
+const contextError = () => new TypeError("context must be an object, such as { clientAddress }");
 const closedError = () => new VerifierError("VERIFIER_CLOSED", "the verifier was closed; make another to go on");
 
 /** The limiter of this process cannot fail, and its answers need no judging. */
 function trusted(limiter: MemoryLimiter): DegradingLimiter {
   return { take: (checks, now) => ({ verdicts: limiter.take(checks, now), degraded: false }), degradedCalls: () => 0 };
-}
-
-/** A clock that answers nonsense must not make expired keys valid. */
-function guarded(clock: () => number): () => number {
-  return () => {
-    const now = clock();
-    if (!Number.isFinite(now)) throw new TypeError("options.clock must return Unix milliseconds");
-    return Math.floor(now);
-  };
 }

@@ -62,6 +62,16 @@ describe("createAlgorithms", () => {
     expect(() => known.assertUsable("reversed")).not.toThrow();
   });
 
+  it("ruling E3: a registered function that returns no text is the programmer's mistake, and the error shows no key", async () => {
+    for (const nonsense of [undefined, null, 5, new Uint8Array(32), {}]) {
+      for (const result of [() => nonsense, () => Promise.resolve(nonsense)]) {
+        const { foreignDigest } = createAlgorithms({ own: result as () => string });
+        const asked = (async () => foreignDigest("own", "sk_secret"))();
+        await expect(asked).rejects.toThrow(new TypeError("options.migrationAlgorithms.own must return a string"));
+      }
+    }
+  });
+
   it.each(["bcrypt", "argon2id", "scrypt", "PBKDF2"])("ruling E3, A173: %s cannot be looked up by hash, and the error says so", (name) => {
     expect(() => known.assertUsable(name)).toThrow(/no key can be found by it/);
   });

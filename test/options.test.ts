@@ -49,6 +49,16 @@ describe("createVerifier options", () => {
   });
 });
 
+describe("verify: its context", () => {
+  it("one that is no object is the programmer's mistake, named before the key is looked for", async () => {
+    const { verify } = createVerifier(memoryStore());
+    for (const context of [null, "192.0.2.7", 5]) {
+      await expect(verify({ key: "k" }, context as never)).rejects.toThrow(/^context must be an object/);
+    }
+    expect((await verify({ key: "k" }, undefined)).code).toBe("NOT_FOUND");
+  });
+});
+
 describe("checkOptions", () => {
   it("names the path of the fault", () => {
     const checks = { a: group({ b: integer(1, 2), c: oneOf("x"), d: methods("run") }) };

@@ -35,6 +35,22 @@ describe("createOutcomes", () => {
   });
 });
 
+describe("createOutcomes: a listener that answers late", () => {
+  it("ruling A8: what it rejects with is dropped and counted, and never rises as an unhandled rejection", async () => {
+    const unhandled = vi.fn();
+    process.on("unhandledRejection", unhandled);
+    const outcomes = createOutcomes(async ({ time }) => {
+      if (time === 2) throw new Error("the analytics service is gone");
+    });
+    for (const n of [1, 2, 3]) outcomes.emit(event(n));
+    outcomes.close();
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    process.off("unhandledRejection", unhandled);
+    expect(unhandled).not.toHaveBeenCalled();
+    expect(outcomes.dropped()).toBe(1);
+  });
+});
+
 describe("redact", () => {
   it("A043, ruling G4: the presented key is blotted out of labels", () => {
     expect(redact(["a=b", "key=sk_1", "sk_1sk_1"], "sk_1")).toEqual(["a=b", "key=[key]", "[key][key]"]);

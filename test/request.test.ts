@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isVerifierError, type ValidationProblem, VerifierError } from "../src/errors.js";
+import { newKey } from "../src/hash.js";
 import { readRequest } from "../src/request.js";
 
 function problemsOf(body: unknown): readonly ValidationProblem[] {
@@ -141,6 +142,13 @@ describe("readRequest", () => {
     const [problem] = problemsOf({ key: "k", [secret]: secret });
     expect(problem?.location).toBe("body");
     expect(JSON.stringify(problemsOf({ key: [secret], tags: secret, permissions: { secret }, [secret]: 1 }))).not.toContain("sk_live");
+  });
+
+  it("ruling G4: a key that stands where a property's name should, as a form parser puts it, is not repeated", () => {
+    const { key } = newKey("sk", 16);
+    expect(problemsOf({ [key]: "" }).map(({ location }) => location)).toEqual(["body", "body.key"]);
+    expect(problemsOf({ [newKey(undefined, 16).key]: "" })[0]?.location).toBe("body");
+    expect(locations({ key: "k", a_name_as_people_write: 1 })).toEqual(["body.a_name_as_people_write"]);
   });
 
   it("A015, ruling G7: each property is read exactly once, own ones only", () => {

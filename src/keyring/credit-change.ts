@@ -37,5 +37,6 @@ export function changeCredits(row: Mutable<KeyRow>, wish: CreditWish, now: numbe
 
 /** Boundaries that stay where they were stay counted, also when the clock stepped back since (ruling A7). */
 function hasSameDays(a: Refill | undefined, b: Refill | undefined): boolean {
-  return a?.interval === b?.interval && a?.refillDay === b?.refillDay;
+  // The day of a daily refill has no effect (ruling D4).
+  return a?.interval === b?.interval && (a?.interval === "daily" || a?.refillDay === b?.refillDay);
 }

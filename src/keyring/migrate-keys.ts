@@ -44,7 +44,7 @@ export async function migrateKeys(
     totals.migrated += results.migrated.length;
     totals.failed += results.failed.length;
     await take(results);
-    onProgress?.({ ...totals });
+    await onProgress?.({ ...totals });
     // A synchronous store would otherwise keep the event loop to itself until the last key.
     if (batch.length === batchSize) await pause(0);
   }

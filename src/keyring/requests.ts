@@ -182,8 +182,8 @@ export interface V2KeysMigrateKeysRequestBody {
 export interface MigrateKeysOptions {
   /** Keys stored in one step, 1–10,000, default 1,000. */
   readonly batchSize?: number;
-  /** Told after each batch. */
-  readonly onProgress?: (totals: MigrationTotals) => void;
+  /** Told after each batch; waited for. */
+  readonly onProgress?: (totals: MigrationTotals) => unknown;
   /** Takes each batch's results, which the answer then leaves out; waited for. */
   readonly onBatch?: (results: MigrationResults) => MaybePromise<void>;
 }

@@ -1,7 +1,7 @@
 /** The store that is obviously right: plain maps, nothing survives the process. The oracle that every other store is compared with. */
 import { VerifierError } from "../errors.js";
 import type { Change, KeyRecord, KeyRow, ListQuery, NamedTable, NewKey, Rows, Store, Table, Write } from "../store.js";
-import { type Balance, change, draw, giveBack, type Reserve, settle, spend } from "./balance.js";
+import { type Balance, change, draw, giveBack, type Reserve, settle, spend, sweep } from "./balance.js";
 import { deepFreeze } from "./freeze.js";
 import { toRecord } from "./record.js";
 
@@ -42,7 +42,7 @@ export function memoryStore(): Store {
   const { rows, unique, balances, reserves, listeners } = state;
   const keyBy = (text: string) => rows.keys.get(unique.get(text) ?? "");
   const tell = (changes: Iterable<Change>) => {
-    for (const told of changes) for (const listener of listeners) listener(told);
+    for (const told of changes) for (const listener of listeners) pass(listener, told);
   };
 
   return closable({
@@ -72,7 +72,8 @@ export function memoryStore(): Store {
       if (before === undefined) return undefined;
       if (before.unlimited) return { drawn: request.cost, generation: before.generation, remaining: null };
       const holders = reserves.get(keyId) ?? new Map<string, Reserve>();
-      const swept = sweep(before, holders, request.holder, request.now);
+      const { balance: swept, expired } = sweep(before, holders, request.holder, request.now);
+      for (const holder of expired) holders.delete(holder);
       const { balance, reserve, drawn } = draw(swept, holders.get(request.holder), request);
       balances.set(keyId, balance);
       reserves.set(keyId, holders.set(request.holder, reserve));
@@ -124,6 +125,17 @@ export function memoryStore(): Store {
   });
 }
 
+/** The others must hear of the change, which is done: a listener's fault rises by itself. */
+function pass(listener: (change: Change) => void, told: Change): void {
+  try {
+    listener(told);
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error;
+    });
+  }
+}
+
 /** Makes every call after `close()` fail (clause 11). */
 function closable(store: Store): Store {
   let closed = false;
@@ -147,17 +159,6 @@ function recordOf({ rows }: State, row: KeyRow | undefined): KeyRecord | undefin
     role: (id) => rows.roles.get(id),
     permission: (id) => rows.permissions.get(id)?.slug,
   });
-}
-
-/** Reserves of other holders that have expired go back into the balance (clause 14). */
-function sweep(balance: Balance, holders: Map<string, Reserve>, own: string, now: number): Balance {
-  let swept = balance;
-  for (const [holder, { expires, generation, reserved }] of holders) {
-    if (holder === own || expires > now) continue;
-    swept = giveBack(swept, generation, reserved);
-    holders.delete(holder);
-  }
-  return swept;
 }
 
 function insertKey(state: State, { row, balance }: NewKey): boolean {

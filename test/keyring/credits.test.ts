@@ -143,6 +143,16 @@ describe("updateKey: credits in parts", () => {
     expect(await credit()).toEqual({ remaining: 6, refill: DAILY });
   });
 
+  it("ruling D4, A7: another refillDay of a daily refill has no effect, also when the clock stepped back", async () => {
+    const { keyring, keyId, credit, time } = await limited({ remaining: 0, refill: DAILY });
+    time.now += 2 * DAY;
+    await keyring.updateCredits({ keyId, operation: "increment", value: 0 });
+    time.now -= 2 * DAY;
+    await keyring.updateKey({ keyId, credits: { refill: { ...DAILY, refillDay: 4 } } });
+    time.now += 2 * DAY;
+    expect(await credit()).toEqual({ remaining: 10, refill: { ...DAILY, refillDay: 4 } });
+  });
+
   it("ruling A7: sending the refill that stands, with a clock that stepped back, brings no second refill", async () => {
     const { keyring, keyId, store, credit, time } = await limited({ remaining: 0, refill: DAILY });
     time.now += 2 * DAY;

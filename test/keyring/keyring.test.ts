@@ -50,6 +50,31 @@ describe("createKeyring: what it takes", () => {
   });
 });
 
+describe("createKeyring: its clock", () => {
+  it("ruling A7: one that answers nonsense fails the verb, which would otherwise count refills from 1970 on", async () => {
+    for (const nonsense of [NaN, Infinity, undefined, "1773144000000", null, 5n]) {
+      const store = memoryStore();
+      const { apiId } = await createKeyring(store).createApi({ name: "docs" });
+      const keyring = createKeyring(store, { clock: () => nonsense as number });
+      const credits = { remaining: 1, refill: { interval: "daily", amount: 1 } } as const;
+      await expect(keyring.createKey({ apiId, credits }), String(nonsense)).rejects.toThrow(/options\.clock must return/);
+      expect((await createKeyring(store).listKeys({ apiId })).data).toEqual([]);
+    }
+  });
+
+  it("ruling G5: a clock with fractions of a millisecond still makes whole times", async () => {
+    const keyring = createKeyring(memoryStore(), { clock: () => 1_773_144_000_000.75 });
+    const { apiId } = await keyring.createApi({ name: "docs" });
+    const { keyId } = await keyring.createKey({ apiId });
+    await keyring.rerollKey({ keyId, expiration: 1_000 });
+    expect(await keyring.getKey({ keyId })).toMatchObject({
+      createdAt: 1_773_144_000_000,
+      updatedAt: 1_773_144_000_000,
+      expires: 1_773_144_001_000,
+    });
+  });
+});
+
 describe("workspace: its own rows and a switch", () => {
   it("ruling A4: is enabled until it is disabled, and can be enabled again", async () => {
     const { keyring, elsewhere } = await world();

@@ -301,6 +301,19 @@ describe("migrateKeys: batches, progress, iterables", () => {
     expect(seen).toEqual([2, 4, 6]);
   });
 
+  it("onProgress is waited for too: what it rejects with ends the import", async () => {
+    const { keyring, apiId, migrate } = await migrating();
+    const told: number[] = [];
+    const onProgress = async ({ migrated }: { migrated: number }) => {
+      await Promise.resolve();
+      told.push(migrated);
+      if (migrated === 4) throw new Error("the terminal is gone");
+    };
+    await expect(migrate(keysOf(6), { batchSize: 2, onProgress })).rejects.toThrow("the terminal is gone");
+    expect(told).toEqual([2, 4]);
+    expect((await keyring.listKeys({ apiId })).data).toHaveLength(4);
+  });
+
   it("without onBatch the answer lists everything, from arrays, iterables and async iterables alike", async () => {
     for (const make of [(keys: unknown[]) => keys, (keys: unknown[]) => new Set(keys), (keys: unknown[]) => stream(keys)]) {
       const { migrate } = await migrating();

@@ -1,7 +1,32 @@
+import { describe, expect, it } from "vitest";
+import type { Change } from "../../src/store.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { cachedStore } from "../../src/stores/cached.js";
-import { storeSuite } from "./suite.js";
+import { keyRow, storeSuite } from "./suite.js";
 
 storeSuite("memory", memoryStore);
 storeSuite("memory through the cache", () => cachedStore(memoryStore()));
 storeSuite("memory through two caches", () => cachedStore(cachedStore(memoryStore(), { missSize: 0 })));
+
+describe("memoryStore: listeners", () => {
+  it("clause 15: one that throws keeps the change from nobody, and its fault rises by itself", async () => {
+    const store = memoryStore();
+    const told: Change[] = [];
+    const rises = new Promise((resolve) => {
+      const before = process.listeners("uncaughtException");
+      process.removeAllListeners("uncaughtException");
+      process.once("uncaughtException", (error) => {
+        for (const listener of before) process.on("uncaughtException", listener);
+        resolve(error);
+      });
+    });
+    const fault = new Error("listener");
+    store.changes(() => {
+      throw fault;
+    });
+    store.changes((one) => told.push(one));
+    expect(await store.insertKeys([{ row: keyRow(1) }])).toEqual([true]);
+    expect(told).toEqual([{ digest: "digest-1" }]);
+    expect(await rises).toBe(fault);
+  });
+});

@@ -14,11 +14,12 @@ export interface KeyReader {
 }
 
 const FROM = "FROM keystile_keys k LEFT JOIN keystile_identities i ON i.n = k.identity";
-const FULL = `SELECT ${KEY_COLUMNS}, k.version, k.digest, k.foreign_digest AS foreignDigest ${FROM}`;
-const FIND = `SELECT ${KEY_COLUMNS} ${FROM} WHERE k.digest_hash = ? AND k.digest = ?`;
-// A foreign digest that is also the native one has its place in the index of digests only.
-const FIND_FOREIGN = `SELECT ${KEY_COLUMNS}, k.version, k.digest, k.foreign_digest AS foreignDigest ${FROM}
-  WHERE (k.foreign_hash = ? OR k.digest_hash = ?) AND k.foreign_digest = ?`;
+const FULL_COLUMNS = `${KEY_COLUMNS}, k.version, k.digest, k.foreign_digest AS foreignDigest`;
+const FULL = `SELECT ${FULL_COLUMNS} ${FROM}`;
+// One statement, so one moment: entries move between the two tables behind the view.
+const AT = `FROM keystile_lookup p JOIN keystile_keys k ON k.n = p.n LEFT JOIN keystile_identities i ON i.n = k.identity WHERE p.place = ?`;
+const FIND = `SELECT ${KEY_COLUMNS} ${AT} AND k.digest = ?`;
+const FIND_FOREIGN = `SELECT ${FULL_COLUMNS} ${AT} AND k.foreign_digest = ?`;
 
 export function createKeyReader(handle: Handle, directory: Directory): KeyReader {
   const byDigest = select<KeyRaw>(handle, FIND);
@@ -52,8 +53,7 @@ export function createKeyReader(handle: Handle, directory: Directory): KeyReader
       return recordOf(raw, decodeKey(raw, api, 0, digest), api);
     },
     findForeignKey(migrationId, foreignDigest) {
-      const hash = textHash(foreignDigest);
-      const raw = byForeign.get(hash, hash, foreignDigest);
+      const raw = byForeign.get(textHash(foreignDigest), foreignDigest);
       if (raw === undefined) return undefined;
       const api = apiOf(raw);
       const row = decodeFullKey(raw, api);
@@ -73,15 +73,16 @@ export function createKeyReader(handle: Handle, directory: Directory): KeyReader
 }
 
 /**
- * The narrowest index serves: keys of an identity are few and are sorted, keys of an API lie in the order of their ids. The unary
- * plus keeps SQLite from another choice.
+ * Keys of an identity are found by its place and sorted, keys of an API lie in the order of their ids. The unary plus keeps SQLite
+ * from another choice.
  */
 function listOf({ workspaceId, apiId, identityId, search, after = "", limit }: ListQuery): { sql: string; parameters: SqliteValue[] } {
   const conditions = ["k.id > ?"];
   const parameters: SqliteValue[] = [after];
   if (identityId !== undefined) {
-    conditions.push("k.identity = (SELECT n FROM keystile_identities WHERE id = ?)");
-    parameters.push(identityId);
+    const identity = "(SELECT n FROM keystile_identities WHERE id = ?)";
+    conditions.push(`k.n IN (SELECT n FROM keystile_lookup WHERE place = -${identity}) AND k.identity = ${identity}`);
+    parameters.push(identityId, identityId);
   }
   if (apiId === undefined) {
     conditions.push("+k.api IN (SELECT n FROM keystile_apis WHERE workspace_id = ?)");

@@ -1,6 +1,5 @@
 /** A key's row as the file has it, and as the port has it. Port clause 3. Pure: SQL is elsewhere. */
 import type { ApiRow, IdentityRow, KeyRow } from "../../store.js";
-import { textHash } from "./text-hash.js";
 
 /** A key and its identity, if any, in one row: what a find reads. */
 export interface KeyRaw {
@@ -128,24 +127,4 @@ export function decodeIdentity({ identityId, externalId, identityBody }: KeyRaw,
   const identity: Mutable<IdentityRow> = { id: identityId, workspaceId: api.workspaceId, version: 0, externalId, ratelimits };
   if (meta !== undefined) identity.meta = meta;
   return identity;
-}
-
-/** Digests with their places in the indexes; a foreign digest that is the native one needs no second place. */
-export interface Digests {
-  readonly digest: string | null;
-  readonly digestHash: number | null;
-  readonly foreignDigest: string | null;
-  readonly foreignHash: number | null;
-  /** Where `foreignDigest` is to be looked for. */
-  readonly foreignPlace: number | null;
-}
-
-export function digestsOf(row: KeyRow): Digests {
-  const digest = row.digest ?? null;
-  const foreignDigest = row.foreignDigest ?? null;
-  const digestHash = digest === null ? null : textHash(digest);
-  if (foreignDigest === null) return { digest, digestHash, foreignDigest, foreignHash: null, foreignPlace: null };
-  if (foreignDigest === digest) return { digest, digestHash, foreignDigest, foreignHash: null, foreignPlace: digestHash };
-  const foreignHash = textHash(foreignDigest);
-  return { digest, digestHash, foreignDigest, foreignHash, foreignPlace: foreignHash };
 }

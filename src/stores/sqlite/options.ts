@@ -1,4 +1,4 @@
-/** Options of the SQLite store, judged once. Issue of the engine §4, goals.md "Promises". Knows nothing of SQLite. */
+/** Options of the SQLite store, judged once. Ruling D5, goals.md "Promises". Knows nothing of SQLite. */
 
 /** How to open and use a database. */
 export interface SqliteStoreOptions {

@@ -1,9 +1,7 @@
 /**
  * The tables, and how a file comes to have them. Forward only; a newer file is refused. Goals trap 3, trap 13.
  *
- * Why `digest_hash`: an index over digests is written at random. With the digests themselves (44 characters) it has four times the
- * pages, and importing a million keys in batches of 1,000 spent most of its time writing them: 1.6 times slower in all. So the
- * index holds 47 bits of each text (`textHash`), the row is compared, and every insert looks before it writes: one writer at a time.
+ * Why keys are found through `keystile_places` and not through indexes on their digests: `places.ts` says it.
  *
  * Why `unlimited` is a column: NULL as "unlimited" turns a wrong number into free credits.
  */
@@ -33,21 +31,18 @@ const STEPS: readonly string[] = [
     n INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
     api INTEGER NOT NULL REFERENCES keystile_apis (n),
-    identity INTEGER REFERENCES keystile_identities (n) ON DELETE SET NULL,
+    identity INTEGER,
     version INTEGER NOT NULL CHECK (version > 0),
     digest TEXT,
-    digest_hash INTEGER,
     foreign_digest TEXT,
-    foreign_hash INTEGER,
     grants TEXT NOT NULL,
-    body TEXT NOT NULL,
-    CHECK ((digest IS NULL) = (digest_hash IS NULL)),
-    CHECK (foreign_digest IS NULL OR foreign_hash IS NOT NULL OR foreign_digest = digest)
+    body TEXT NOT NULL
   ) STRICT;
   CREATE INDEX keystile_keys_list ON keystile_keys (api, id);
-  CREATE INDEX keystile_keys_digest ON keystile_keys (digest_hash) WHERE digest_hash IS NOT NULL;
-  CREATE INDEX keystile_keys_foreign ON keystile_keys (foreign_hash) WHERE foreign_hash IS NOT NULL;
-  CREATE INDEX keystile_keys_identity ON keystile_keys (identity) WHERE identity IS NOT NULL;
+  CREATE TABLE keystile_places (place INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (place, n)) STRICT, WITHOUT ROWID;
+  CREATE TABLE keystile_fresh_places (place INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (place, n)) STRICT, WITHOUT ROWID;
+  CREATE VIEW keystile_lookup AS
+    SELECT place, n FROM keystile_places UNION ALL SELECT place, n FROM keystile_fresh_places;
   CREATE TABLE keystile_credits (
     n INTEGER PRIMARY KEY REFERENCES keystile_keys (n) ON DELETE CASCADE,
     unlimited INTEGER NOT NULL CHECK (unlimited IN (0, 1)),

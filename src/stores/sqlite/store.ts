@@ -123,7 +123,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): S
   const insertBatch = async (keys: readonly NewKey[]): Promise<boolean[]> => {
     let inserted: boolean[] = [];
     await writing(() => {
-      inserted = keys.map((key) => writer.insert(key));
+      inserted = writer.insert(keys);
       return changesOf(keys.filter((_, i) => inserted[i]));
     });
     return inserted;

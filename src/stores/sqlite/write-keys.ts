@@ -3,124 +3,165 @@ import { VerifierError } from "../../errors.js";
 import type { Change, CreditChange, KeyRow, NewKey } from "../../store.js";
 import { change } from "../balance.js";
 import type { Directory } from "./directory.js";
-import { changed, select, type Handle } from "./handle.js";
-import { type Digests, digestsOf, encodeBody, encodeGrants } from "./key-rows.js";
+import { changed, type Handle, select } from "./handle.js";
+import { encodeBody, encodeGrants } from "./key-rows.js";
 import type { Ledger } from "./ledger.js";
+import { createPlaces, placeOfIdentity, placesOf } from "./places.js";
 import { textHash } from "./text-hash.js";
 
 export interface KeyWriter {
-  /** False: its id, digest or hash is there already. */
-  insert(key: NewKey): boolean;
+  /** One answer a key. False: its id, digest or hash is there already. */
+  insert(keys: readonly NewKey[]): boolean[];
   /** False: it is not as it was read, or its digest or hash is taken. `version` 0 inserts. */
   store(row: KeyRow, credits: CreditChange | undefined, changes: Change[]): boolean;
   remove(id: string, version: number, changes: Change[]): boolean;
   adopt(n: number, digest: string, changes: Change[]): boolean;
-  /** Every key of an identity was changed with it. */
+  /** Tells the keys of an identity, which changes with them. */
   tellOfIdentity(identityId: string, changes: Change[]): void;
+  /** Call before an identity is removed: its keys remain, without one. */
+  forgetIdentity(identityId: string): void;
 }
 
 /** More keys of one identity than this are told as "all". */
 const MOST_TOLD = 1_000;
+/** So many keys at once are an import. */
+const MANY = 128;
 
-// Looked for first, by statements of their own: `INSERT … SELECT … WHERE NOT EXISTS` copies through a temporary table, 7.0 µs
-// against 4.2. The write lock is held meanwhile, so what was free stays free.
-const BY_DIGEST = "SELECT n FROM keystile_keys WHERE digest_hash = ? AND digest = ?";
-const BY_FOREIGN_DIGEST = "SELECT n FROM keystile_keys WHERE (foreign_hash = ? OR digest_hash = ?) AND foreign_digest = ?";
-const INSERT = `INSERT INTO keystile_keys (id, api, identity, version, digest, digest_hash, foreign_digest, foreign_hash, grants, body)
-  VALUES (?, ?, (SELECT n FROM keystile_identities WHERE id = ?), ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`;
-const UPDATE = `UPDATE keystile_keys SET api = ?, identity = (SELECT n FROM keystile_identities WHERE id = ?), version = ?,
-  digest = ?, digest_hash = ?, foreign_digest = ?, foreign_hash = ?, grants = ?, body = ? WHERE n = ?`;
-const ADOPT = "UPDATE keystile_keys SET digest = ?, digest_hash = ?, version = version + 1 WHERE n = ? AND digest IS NULL";
+const INSERT = `INSERT INTO keystile_keys (id, api, identity, version, digest, foreign_digest, grants, body)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`;
+const UPDATE = `UPDATE keystile_keys SET api = ?, identity = ?, version = ?, digest = ?, foreign_digest = ?, grants = ?, body = ?
+  WHERE n = ?`;
 
-interface Numbered {
+/** A key as far as it can be found. */
+interface Found {
   readonly n: number | bigint;
+  readonly digest: string | null;
+  readonly foreignDigest: string | null;
+  readonly identity: number | bigint | null;
 }
 
 export function createKeyWriter(handle: Handle, directory: Directory, ledger: Ledger): KeyWriter {
-  const byDigest = select<Numbered>(handle, BY_DIGEST);
-  const byForeignDigest = select<Numbered>(handle, BY_FOREIGN_DIGEST);
+  const places = createPlaces(handle);
+  const COLUMNS = "k.n, k.digest, k.foreign_digest AS foreignDigest, k.identity";
+  const at = select<Found>(handle, `SELECT ${COLUMNS} FROM keystile_lookup p JOIN keystile_keys k ON k.n = p.n WHERE p.place = ?`);
+  const current = select<Found>(handle, `SELECT ${COLUMNS} FROM keystile_keys k WHERE id = ? AND version = ?`);
   const insertRow = handle.prepare(INSERT);
   const updateRow = handle.prepare(UPDATE);
-  const adoptRow = handle.prepare(ADOPT);
-  const removeRow = handle.prepare("DELETE FROM keystile_keys WHERE id = ? AND version = ?");
-  const current = select<Numbered & { digest: string | null }>(handle, "SELECT n, digest FROM keystile_keys WHERE id = ? AND version = ?");
-  const digestsOfIdentity = select<{ digest: string }>(
+  const adoptRow = handle.prepare("UPDATE keystile_keys SET digest = ?, version = version + 1 WHERE n = ? AND digest IS NULL");
+  const removeRow = handle.prepare("DELETE FROM keystile_keys WHERE n = ?");
+  const identityById = select<{ n: number | bigint }>(handle, "SELECT n FROM keystile_identities WHERE id = ?");
+  const ofIdentity = select<{ digest: string }>(
     handle,
-    `SELECT digest FROM keystile_keys
-     WHERE identity = (SELECT n FROM keystile_identities WHERE id = ?) AND digest IS NOT NULL LIMIT ${MOST_TOLD + 1}`,
+    `SELECT k.digest FROM keystile_lookup p JOIN keystile_keys k ON k.n = p.n
+     WHERE p.place = ? AND k.digest IS NOT NULL LIMIT ${MOST_TOLD + 1}`,
   );
 
   const tell = (digest: string | null | undefined, changes: Change[]) => {
     if (digest !== null && digest !== undefined) changes.push({ digest });
   };
-  const apiNumber = ({ apiId }: KeyRow): number => {
-    const n = directory.apiNumber(apiId);
+  const apiNumber = (id: string): number => {
+    const n = directory.apiNumber(id);
     if (n === undefined) throw new VerifierError("NOT_FOUND", "the API of a key to be stored does not exist");
     return n;
   };
-  /** Whether a key other than number `own` has one of these digests. */
-  const isTaken = ({ digest, digestHash, foreignDigest, foreignPlace }: Digests, own: number | undefined): boolean => {
-    const native = digest === null ? undefined : byDigest.get(digestHash, digest);
-    if (native !== undefined && Number(native.n) !== own) return true;
-    const foreign = foreignDigest === null ? undefined : byForeignDigest.get(foreignPlace, foreignPlace, foreignDigest);
-    return foreign !== undefined && Number(foreign.n) !== own;
+  /** An identity that was deleted meanwhile is none. */
+  const identityNumber = (id: string | undefined): number | null => {
+    const found = id === undefined ? undefined : identityById.get(id);
+    return found === undefined ? null : Number(found.n);
   };
-  const columnsOf = (row: KeyRow, { digest, digestHash, foreignDigest, foreignHash }: Digests) =>
-    [
-      apiNumber(row),
-      row.identityId ?? null,
-      row.version + 1,
-      digest,
-      digestHash,
-      foreignDigest,
-      foreignHash,
-      encodeGrants(row),
-      encodeBody(row),
-    ] as const;
+  /**
+   * Whether a key other than number `own` has its digest or hash. Looked for before writing: the write lock is held, so what is
+   * free stays free.
+   */
+  const isTaken = ({ digest, foreignDigest }: KeyRow, own: number | undefined, among: Iterable<number>): boolean => {
+    for (const place of among) {
+      for (const found of place < 0 ? [] : at.all(place)) {
+        if (Number(found.n) === own) continue;
+        if (found.digest !== null && found.digest === digest) return true;
+        if (found.foreignDigest !== null && found.foreignDigest === foreignDigest) return true;
+      }
+    }
+    return false;
+  };
   /** @returns the number of the new row */
-  const insertNew = (row: KeyRow): number | undefined => {
-    const digests = digestsOf(row);
-    if (isTaken(digests, undefined)) return undefined;
-    const result = insertRow.run(row.id, ...columnsOf(row, digests));
-    return changed(result) === 1 ? Number(result.lastInsertRowid) : undefined;
+  const insertNew = (row: KeyRow, identity: number | null, add: (place: number, n: number) => void): number | undefined => {
+    const { digest = null, foreignDigest = null } = row as { digest?: string | null; foreignDigest?: string | null };
+    const mine = placesOf({ digest, foreignDigest, identity });
+    if (isTaken(row, undefined, mine)) return undefined;
+    const [api, next] = [apiNumber(row.apiId), row.version + 1];
+    const result = insertRow.run(row.id, api, identity, next, digest, foreignDigest, encodeGrants(row), encodeBody(row));
+    if (changed(result) === 0) return undefined;
+    const n = Number(result.lastInsertRowid);
+    for (const place of mine) add(place, n);
+    return n;
   };
-  const update = (row: KeyRow, n: number): boolean => {
-    const digests = digestsOf(row);
-    return !isTaken(digests, n) && changed(updateRow.run(...columnsOf(row, digests), n)) === 1;
+  const update = (row: KeyRow, old: Found): boolean => {
+    const { digest = null, foreignDigest = null } = row as { digest?: string | null; foreignDigest?: string | null };
+    const n = Number(old.n);
+    const identity = identityNumber(row.identityId);
+    const [before, after] = [placesOfFound(old), placesOf({ digest, foreignDigest, identity })];
+    if (isTaken(row, n, after)) return false;
+    const [api, next] = [apiNumber(row.apiId), row.version + 1];
+    updateRow.run(api, identity, next, digest, foreignDigest, encodeGrants(row), encodeBody(row), n);
+    for (const place of after) if (!before.has(place)) places.add(place, n);
+    for (const place of before) if (!after.has(place)) places.remove(place, n);
+    return true;
   };
   return {
-    insert({ row, balance }) {
-      const n = insertNew(row);
-      if (n === undefined) return false;
-      if (balance === undefined) return true;
-      const { remaining, amount, period } = balance;
-      ledger.replace(n, { unlimited: false, remaining, amount, period, generation: row.generation }, false);
-      return true;
+    insert(keys) {
+      const isMany = keys.length >= MANY;
+      const known = new Map<string | undefined, number | null>();
+      const inserted = keys.map(({ row, balance }) => {
+        let identity = known.get(row.identityId);
+        if (identity === undefined) known.set(row.identityId, (identity = identityNumber(row.identityId)));
+        const n = insertNew(row, identity, isMany ? places.addFresh : places.add);
+        if (n === undefined || balance === undefined) return n !== undefined;
+        const { remaining, amount, period } = balance;
+        ledger.replace(n, { unlimited: false, remaining, amount, period, generation: row.generation }, false);
+        return true;
+      });
+      if (isMany) places.settle();
+      return inserted;
     },
     store(row, credits, changes) {
       const old = row.version === 0 ? undefined : current.get(row.id, row.version);
       if (row.version !== 0 && old === undefined) return false;
-      const n = old === undefined ? insertNew(row) : Number(old.n);
-      if (n === undefined || (old !== undefined && !update(row, n))) return false;
+      const n = old === undefined ? insertNew(row, identityNumber(row.identityId), places.add) : Number(old.n);
+      if (n === undefined || (old !== undefined && !update(row, old))) return false;
       if (credits !== undefined) ledger.replace(n, change(ledger.peek(n), credits), credits.remaining !== undefined);
       tell(old?.digest, changes);
       tell(row.digest, changes);
       return true;
     },
     remove(id, version, changes) {
-      tell(current.get(id, version)?.digest, changes);
-      return changed(removeRow.run(id, version)) === 1;
+      const old = current.get(id, version);
+      if (old === undefined) return false;
+      const n = Number(old.n);
+      removeRow.run(n);
+      for (const place of placesOfFound(old)) places.remove(place, n);
+      tell(old.digest, changes);
+      return true;
     },
     adopt(n, digest, changes) {
-      const hash = textHash(digest);
-      if (byDigest.get(hash, digest) !== undefined || changed(adoptRow.run(digest, hash, n)) !== 1) return false;
+      const place = textHash(digest);
+      if (at.all(place).some((found) => found.digest === digest) || changed(adoptRow.run(digest, n)) === 0) return false;
+      places.add(place, n);
       changes.push({ digest });
       return true;
     },
     tellOfIdentity(identityId, changes) {
-      const digests = digestsOfIdentity.all(identityId);
+      const identity = identityNumber(identityId);
+      const digests = identity === null ? [] : ofIdentity.all(placeOfIdentity(identity));
       if (digests.length > MOST_TOLD) changes.push("all");
       else for (const { digest } of digests) changes.push({ digest });
     },
+    forgetIdentity(identityId) {
+      const identity = identityNumber(identityId);
+      if (identity !== null) places.clear(placeOfIdentity(identity));
+    },
   };
+}
+
+function placesOfFound({ digest, foreignDigest, identity }: Found): Set<number> {
+  return placesOf({ digest, foreignDigest, identity: identity === null ? null : Number(identity) });
 }

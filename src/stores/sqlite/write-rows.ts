@@ -17,6 +17,7 @@ function apply(write: Write, rows: SmallRows, keys: KeyWriter, changes: Change[]
     if (table === "keys") return keys.remove(remove, version, changes);
     // Before the row is gone: then nothing says any more whose it was.
     tellOf(table, remove, keys, changes);
+    if (table === "identities") keys.forgetIdentity(remove);
     return removing(() => rows.remove(table, remove, version));
   }
   if (write.table === "keys") return keys.store(write.row, write.credits, changes);

@@ -144,13 +144,17 @@ describe("sqliteStore: changes of other processes", () => {
 
   it("what this process told already may be told again, what others did is never missed", async () => {
     const { writer, reader, heard } = await pair();
-    await addKeys(writer, 1);
-    await change(reader, "key_000001", { name: "by the reader" });
-    await change(writer, "key_000001", { name: "by the writer" });
-    expect(await heard()).toContainEqual({ digest: "digest-1" });
-    expect((await reader.findKey("digest-1"))?.name).toBe("by the writer");
-    await change(reader, "key_000001", { name: "own" });
+    await addKeys(writer, 2);
     await heard();
+    await change(writer, "key_000001", { name: "by the writer" });
+    await change(reader, "key_000002", { name: "by the reader" });
+    expect(await heard()).toContainEqual({ digest: "digest-1" });
+    await change(reader, "key_000001", { name: "by the reader" });
+    await change(writer, "key_000001", { name: "by the writer again" });
+    await heard();
+    expect((await reader.findKey("digest-1"))?.name).toBe("by the writer again");
+    await change(reader, "key_000001", { name: "own" });
+    expect(await heard()).toEqual([{ digest: "digest-1" }]);
     expect(await heard()).toEqual([]);
   });
 

@@ -56,6 +56,7 @@ describe("sqliteStore: opening", () => {
       [{ durability: "process" }, 1],
     ] as const) {
       const db = new Database(path());
+      db.pragma("foreign_keys = OFF");
       void sqliteStore(db, options).close();
       expect(db.pragma("synchronous", { simple: true })).toBe(level);
       expect(db.pragma("journal_mode", { simple: true })).toBe("wal");

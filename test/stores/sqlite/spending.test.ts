@@ -167,6 +167,33 @@ describe("sqliteStore: credits", () => {
     expect(await two.spendCredits(ref!, 4, 0)).toEqual({ ok: false, remaining: 3 });
   });
 
+  it("a group that fails leaves nothing of it in what is remembered", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const refs = await addKeys(store, 2);
+    inspect(place, (db) =>
+      db.exec("CREATE TRIGGER t BEFORE UPDATE ON keystile_credits WHEN NEW.period = 7 BEGIN SELECT RAISE(ABORT, 'no'); END"),
+    );
+    await store.spendCredits(refs[0]!, 1, 0);
+    const answers = await Promise.allSettled([store.spendCredits(refs[0]!, 5, 0), store.spendCredits(refs[1]!, 1, 7)]);
+    expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    expect(await store.spendCredits(refs[0]!, 1, 0)).toEqual({ ok: true, remaining: 98 });
+  });
+
+  it("clause 14: a set balance removes the leases of all holders", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const [ref] = await addKeys(store, 1);
+    await store.drawCredits(ref!, draw());
+    await store.drawCredits(ref!, draw({ holder: "b" }));
+    const row = (await store.read("keys", "key_000001"))!;
+    const leases = () => inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_leases").pluck().get());
+    await store.write([{ table: "keys", row, credits: { period: 0, add: 1 } }]);
+    expect(leases()).toBe(2);
+    await store.write([{ table: "keys", row: { ...row, version: 2 }, credits: { period: 0, remaining: 9 } }]);
+    expect(leases()).toBe(0);
+  });
+
   it("clause 14: leases of two connections come from one balance", async () => {
     const place = path();
     const [one, two] = [await withApi(open(place)), open(place)];
