@@ -73,14 +73,7 @@ export function newId(prefix: string, now: number = Date.now()): string {
     time = BASE58.charAt(rest % 58) + time;
     rest = Math.floor(rest / 58);
   }
-  let random = "";
-  // 58 does not divide 256: bytes from 232 on would favour the first characters, so they are passed over.
-  while (random.length < RANDOM_LENGTH) {
-    for (const byte of randomBytes(RANDOM_LENGTH + 4)) {
-      if (byte < 232 && random.length < RANDOM_LENGTH) random += BASE58.charAt(byte % 58);
-    }
-  }
-  return `${prefix}_${time}${random}`;
+  return `${prefix}_${time}${randomText(RANDOM_LENGTH)}`;
 }
 
 /** A stable 64-bit digest in 16 hex digits, for ids of ad hoc limits (ruling C5). Not for secrets. */
@@ -93,6 +86,30 @@ export function shortDigest(text: string): string {
     b = Math.imul(b ^ unit, 0x85ebca6b) ^ (b >>> 13);
   }
   return (a >>> 0).toString(16).padStart(8, "0") + (b >>> 0).toString(16).padStart(8, "0");
+}
+
+/**
+ * Random Base58 characters out of a pool: asking the system for each id took 2 µs, three times the rest of it, and a million
+ * imported keys need two million ids. The pool is seen by nobody else, and each of its bytes serves once.
+ */
+const randomText = pooled(4_096);
+
+function pooled(size: number): (length: number) => string {
+  const pool = new Uint8Array(size);
+  let unused = 0;
+  return (length) => {
+    let text = "";
+    while (text.length < length) {
+      if (unused === 0) {
+        globalThis.crypto.getRandomValues(pool);
+        unused = size;
+      }
+      const byte = pool[--unused] as number;
+      // 58 does not divide 256: bytes from 232 on would favour the first characters, so they are passed over.
+      if (byte < 232) text += BASE58.charAt(byte % 58);
+    }
+    return text;
+  };
 }
 
 function randomBytes(length: number): Uint8Array {

@@ -107,14 +107,22 @@ const HOLDINGS = 10_000;
 export function createPreparer(): (record: KeyRecord) => PreparedKey {
   const shared = new LRUCache<string, Holdings>({ max: HOLDINGS });
   const share: Share = (record) => {
-    // No permission name holds a blank (ruling B1); a role's may hold anything.
-    const permissions = record.permissions.join(" ");
-    const list = record.roles.length === 0 ? permissions : `${permissions} ${JSON.stringify(record.roles)}`;
+    const list = nameHoldings(record);
     let holdings = shared.get(list);
     if (holdings === undefined) shared.set(list, (holdings = new Holdings(record)));
     return holdings;
   };
   return (record) => new PreparedKey(record, share);
+}
+
+const NO_BLANKS = /^\S+$/;
+
+/** A text for each list of permissions and roles, another for each other one: keys whose texts are the same may do the same. */
+function nameHoldings({ permissions, roles }: KeyRecord): string {
+  // Names made by the keyring hold no blanks (ruling B1), but a store may hold others; JSON is exact, and three times slower.
+  if (!permissions.every((name) => NO_BLANKS.test(name))) return ` ${JSON.stringify([permissions, roles])}`;
+  const list = permissions.join(" ");
+  return roles.length === 0 ? list : `${list}\n${JSON.stringify(roles)}`;
 }
 
 function showIdentity(identity: Identity): Identity {

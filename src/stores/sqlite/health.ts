@@ -13,7 +13,7 @@ export interface SqliteHealth {
   readonly problems: readonly string[];
   /** `"wal"`, or `"memory"` for a database in memory. */
   readonly journalMode: string;
-  readonly synchronous: "off" | "normal" | "full" | "extra" | "unknown";
+  readonly synchronous: "off" | "normal" | "full" | "extra";
   readonly schemaVersion: number;
 }
 
@@ -22,12 +22,13 @@ export interface HealthOptions {
   readonly quickCheck?: boolean;
 }
 
+/** SQLite's numbers for `synchronous`. */
 const LEVELS = ["off", "normal", "full", "extra"] as const;
 
 /** @returns a function that examines the database as it is then */
 export function createHealth(handle: Handle, { durability }: Required<SqliteStoreOptions>): (options?: HealthOptions) => SqliteHealth {
-  const databases = select<{ name: string; file: string | null }>(handle, "PRAGMA database_list").all();
-  const path = databases.find(({ name }) => name === "main")?.file ?? "";
+  const main = select<{ file: string | null }>(handle, "SELECT file FROM pragma_database_list WHERE name = 'main'").get();
+  const path = main?.file ?? "";
   const opened = identify(path);
   const least = durability === "power" ? 2 : 1;
 
@@ -40,12 +41,13 @@ export function createHealth(handle: Handle, { durability }: Required<SqliteStor
     const journalMode = String(readPragma(handle, "journal_mode"));
     if (journalMode !== "wal" && path !== "") problems.push(`the journal mode is ${journalMode}, not wal`);
     const level = Number(readPragma(handle, "synchronous"));
-    if (level < least) problems.push(`synchronous is ${LEVELS[level] ?? level}, too low for durability "${durability}"`);
+    const synchronous = LEVELS[level] ?? "off";
+    if (level < least) problems.push(`synchronous is ${synchronous}, too low for durability "${durability}"`);
     if (Number(readPragma(handle, "foreign_keys")) !== 1) problems.push("foreign_keys is off");
     const version = schemaVersion(handle);
     if (version !== SCHEMA_VERSION) problems.push(`the tables have version ${version}, this keystile knows ${SCHEMA_VERSION}`);
     if (quickCheck) problems.push(...damages(handle));
-    return { ok: problems.length === 0, problems, journalMode, synchronous: LEVELS[level] ?? "unknown", schemaVersion: version };
+    return { ok: problems.length === 0, problems, journalMode, synchronous, schemaVersion: version };
   };
 }
 

@@ -85,7 +85,7 @@ export function createKeyWriter(handle: Handle, directory: Directory, ledger: Le
   };
   /** @returns the number of the new row */
   const insertNew = (row: KeyRow, identity: number | null, add: (place: number, n: number) => void): number | undefined => {
-    const { digest = null, foreignDigest = null } = row as { digest?: string | null; foreignDigest?: string | null };
+    const [digest, foreignDigest] = [row.digest ?? null, row.foreignDigest ?? null];
     const mine = placesOf({ digest, foreignDigest, identity });
     if (isTaken(row, undefined, mine)) return undefined;
     const [api, next] = [apiNumber(row.apiId), row.version + 1];
@@ -96,7 +96,7 @@ export function createKeyWriter(handle: Handle, directory: Directory, ledger: Le
     return n;
   };
   const update = (row: KeyRow, old: Found): boolean => {
-    const { digest = null, foreignDigest = null } = row as { digest?: string | null; foreignDigest?: string | null };
+    const [digest, foreignDigest] = [row.digest ?? null, row.foreignDigest ?? null];
     const n = Number(old.n);
     const identity = identityNumber(row.identityId);
     const [before, after] = [placesOfFound(old), placesOf({ digest, foreignDigest, identity })];

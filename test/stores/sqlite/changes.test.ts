@@ -92,6 +92,8 @@ describe("sqliteStore: changes of other processes", () => {
     ]);
     await writer.insertKeys([{ row: keyRow(1, { roles: ["role_1"], permissions: ["perm_1"] }) }]);
     expect(await heard()).toEqual([{ digest: "digest-1" }]);
+    await writer.write([{ table: "migrations", remove: "m", version: 1 }]);
+    expect(await heard()).toEqual([]);
     expect(await reader.findKey("digest-1")).toMatchObject({ roles: ["reader"], permissions: ["docs.read"], suspended: false });
     await writer.write([
       { table: "permissions", row: { ...permission, version: 1, slug: "docs.write" } },

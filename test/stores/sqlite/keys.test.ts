@@ -43,14 +43,14 @@ describe("textHash", () => {
 });
 
 describe("sqliteStore: keys", () => {
-  it("clause 2: two digests that share a place in the index are two keys", async () => {
+  it("clause 2: two digests that share a place are two keys", async () => {
     const place = path();
     const store = await withApi(open(place));
     await store.insertKeys([{ row: keyRow(1) }, { row: imported(2, "f2") }]);
     // As if the second text had the hash of the first.
     inspect(place, (db) => {
-      db.exec(`UPDATE keystile_keys SET digest_hash = ${textHash("twin")} WHERE id = 'key_000001'`);
-      db.exec(`UPDATE keystile_keys SET foreign_hash = ${textHash("twin-f")} WHERE id = 'key_000002'`);
+      db.exec(`UPDATE keystile_places SET place = ${textHash("twin")} WHERE place = ${textHash("digest-1")}`);
+      db.exec(`UPDATE keystile_places SET place = ${textHash("twin-f")} WHERE place = ${textHash("f2")}`);
     });
     expect(await store.findKey("twin")).toBeUndefined();
     expect(await store.findForeignKey("m", "twin-f")).toBeUndefined();
@@ -67,7 +67,7 @@ describe("sqliteStore: keys", () => {
     expect((await store.findKey("d1"))?.keyId).toBe("key_000001");
     expect((await store.findForeignKey("m", "d1"))?.keyId).toBe("key_000001");
     expect(await store.findForeignKey("other", "d1")).toBeUndefined();
-    expect(inspect(place, (db) => db.prepare("SELECT foreign_hash FROM keystile_keys").pluck().get())).toBeNull();
+    expect(inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_places").pluck().get())).toBe(1);
     expect(await store.insertKeys([{ row: imported(2, "d1") }, { row: keyRow(3, { digest: "d1" }) }])).toEqual([false, false]);
     expect(await store.insertKeys([{ row: imported(4, "d4") }, { row: both(5, "d4") }])).toEqual([true, false]);
     // The digest leaves, the hash stays.
@@ -91,6 +91,16 @@ describe("sqliteStore: keys", () => {
     expect(await store.write([{ table: "keys", row: keyRow(9, { digest: "digest-2" }) }])).toBe(false);
     expect(await store.write([{ table: "keys", row: keyRow(9) }])).toBe(true);
     expect(await attempt("key_unknown", {})).toBe(false);
+    expect(await store.write([{ table: "keys", remove: "unknown", version: 1 }])).toBe(false);
+    expect(await store.write([{ table: "identities", remove: "unknown", version: 1 }])).toBe(false);
+    expect(await store.insertKeys([{ row: keyRow(1, { digest: "another" }) }])).toEqual([false]);
+    expect(await store.findKey("another")).toBeUndefined();
+    const unknown = { id: "id_unknown", workspaceId: "ws_1", version: 1, externalId: "x", ratelimits: [] };
+    expect(await store.write([{ table: "identities", row: unknown }])).toBe(false);
+    // A digest and a hash of the same text are two things, though they share a place.
+    expect(await store.insertKeys([{ row: imported(20, "digest-1") }, { row: keyRow(21, { digest: "f4" }) }])).toEqual([true, true]);
+    expect((await store.findKey("digest-1"))?.keyId).toBe("key_000001");
+    expect((await store.findForeignKey("m", "digest-1"))?.keyId).toBe("key_000020");
   });
 
   it("ruling E4: adopting counts as a change: an older row is refused afterwards", async () => {
@@ -118,6 +128,54 @@ describe("sqliteStore: keys", () => {
     expect(inserted.filter(Boolean)).toHaveLength(2_400);
     expect(turns).toBeGreaterThanOrEqual(2);
     expect(await store.insertKeys([])).toEqual([]);
+  });
+
+  it("goals trap 13: keys of large batches are found wherever their places are, and listed once", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const identities = ["few", "many"].map((id) => ({ id, workspaceId: "ws_1", version: 0, externalId: id, ratelimits: [] }));
+    await store.write(identities.map((row) => ({ table: "identities" as const, row })));
+    const ofMany = (n: number) => n % 100 !== 0;
+    const row = (n: number) => ({ ...imported(n, `f-${n}`), digest: `d-${n}`, identityId: ofMany(n) ? "many" : "few" });
+    const counts = () =>
+      inspect(place, (db) =>
+        ["places", "fresh_places"].map((table) => db.prepare(`SELECT count(*) FROM keystile_${table}`).pluck().get() as number),
+      );
+    const BATCH = 1_000;
+    const BATCHES = 56;
+    for (let i = 0; i < BATCHES; i++) {
+      const keys = Array.from({ length: BATCH }, (_, k) => ({ row: row(i * BATCH + k) }));
+      expect((await store.insertKeys(keys)).every(Boolean)).toBe(true);
+      // Three places a key; the small table stops growing, but for where the carrying over begins anew.
+      const [settled = 0, fresh = 0] = counts();
+      expect(settled + fresh).toBe(3 * BATCH * (i + 1));
+      expect(fresh).toBeLessThanOrEqual(48_000 + 4_096);
+    }
+    expect(counts()[0]).toBeGreaterThan(0);
+    for (let n = 0; n < BATCH * BATCHES; n += 7) {
+      if ((await store.findKey(`d-${n}`))?.keyId !== row(n).id || (await store.findForeignKey("m", `f-${n}`))?.keyId !== row(n).id)
+        throw new Error(`key ${n} was lost`);
+    }
+    expect(await store.insertKeys([{ row: row(5) }, { row: { ...row(6), id: "key_other" } }])).toEqual([false, false]);
+    const few = await store.list("keys", { workspaceId: "ws_1", identityId: "few", limit: 1_000 });
+    expect(few.map(({ id }) => id)).toEqual(Array.from({ length: BATCHES * 10 }, (_, i) => row(i * 100).id).sort());
+    expect(await store.list("keys", { workspaceId: "ws_1", identityId: "many", limit: 100_000 })).toHaveLength(
+      BATCH * BATCHES - BATCHES * 10,
+    );
+    const told: unknown[] = [];
+    store.changes((one) => told.push(one));
+    await store.write([{ table: "identities", row: { ...identities[0]!, version: 1 } }]);
+    expect(new Set(told.splice(0).map((one) => (one as { digest: string }).digest)).size).toBe(BATCHES * 10);
+
+    // Whatever leaves, leaves no place behind.
+    for (const n of [0, 100, 101]) await store.write([{ table: "keys", remove: row(n).id, version: 1 }]);
+    await change(store, row(200).id, { digest: "d-200-new", identityId: "many" });
+    await store.write([{ table: "identities", remove: "many", version: 1 }]);
+    expect(await store.findKey("d-100")).toBeUndefined();
+    expect(await store.findKey("d-200")).toBeUndefined();
+    expect((await store.findKey("d-200-new"))?.identity).toBeUndefined();
+    const [settled = 0, fresh = 0] = counts();
+    expect(settled + fresh).toBe(2 * (BATCH * BATCHES - 3) + BATCHES * 10 - 3);
   });
 
   it("clause 10: nothing that a find answers is the store's own", async () => {

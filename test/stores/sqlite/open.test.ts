@@ -71,9 +71,9 @@ describe("sqliteStore: opening", () => {
     const place = path();
     void sqliteStore(place).close();
     inspect(place, (db) => {
-      const tables = db.pragma("table_list") as { name: string; strict: number }[];
-      const own = tables.filter(({ name }) => name.startsWith("keystile_"));
-      expect(own).toHaveLength(11);
+      const tables = db.pragma("table_list") as { name: string; type: string; strict: number }[];
+      const own = tables.filter(({ name, type }) => name.startsWith("keystile_") && type === "table");
+      expect(own).toHaveLength(13);
       for (const { name, strict } of own) expect(strict, name).toBe(1);
       db.pragma("foreign_keys = OFF");
       const insert = (values: string) => () => db.exec(`INSERT INTO keystile_credits VALUES (${values})`);
