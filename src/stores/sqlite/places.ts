@@ -1,0 +1,87 @@
+/**
+ * Where keys are found: the number of a digest, a hash or an identity → the numbers of keys that may have it. Goals trap 13.
+ *
+ * Why not an index on the text: it is written at random. A million keys imported in batches of 1,000 wrote 8.4 KB a key and fell to
+ * a third of their speed. Here a text is 47 bits of it, and a big batch goes into a small table first, of which as much is carried
+ * over, in order: 2.5 KB a key, and nearly the same speed to the end. Whoever finds a number reads the row and compares.
+ */
+import { type Handle, select } from "./handle.js";
+import { textHash } from "./text-hash.js";
+
+export interface Places {
+  add(place: number, n: number): void;
+  /** The same for one of many keys of a transaction, which {@link Places.settle} ends. */
+  addFresh(place: number, n: number): void;
+  remove(place: number, n: number): void;
+  /** Removes a place whoever has it. */
+  clear(place: number): void;
+  /** Carries over what the small table has above its size. */
+  settle(): void;
+}
+
+/** What a key is found by. */
+export interface Findable {
+  readonly digest?: string | null | undefined;
+  readonly foreignDigest?: string | null | undefined;
+  /** Number of its identity. */
+  readonly identity: number | null;
+}
+
+/** Entries of the small table: its pages, all written by each batch, are as many as those of the large one that a batch then touches. */
+const FRESH = 48_000;
+/** At most so many are carried over at a time, so that the event loop is not held up; more than the three a key of a batch of 1,000. */
+const MOST_MOVED = 4_096;
+/** Comes before any place. */
+const START = -Number.MAX_SAFE_INTEGER;
+const END = Number.MAX_SAFE_INTEGER;
+
+/** Where the keys of an identity are: texts have no negative places. */
+export function placeOfIdentity(identity: number): number {
+  return -identity;
+}
+
+/** All places of a key, each once. */
+export function placesOf({ digest, foreignDigest, identity }: Findable): Set<number> {
+  const places = new Set<number>();
+  if (typeof digest === "string") places.add(textHash(digest));
+  if (typeof foreignDigest === "string" && foreignDigest !== digest) places.add(textHash(foreignDigest));
+  if (identity !== null) places.add(placeOfIdentity(identity));
+  return places;
+}
+
+export function createPlaces(handle: Handle): Places {
+  const tables = ["keystile_places", "keystile_fresh_places"] as const;
+  const [add, addFresh] = tables.map((table) => handle.prepare(`INSERT OR IGNORE INTO ${table} (place, n) VALUES (?, ?)`));
+  const remove = tables.map((table) => handle.prepare(`DELETE FROM ${table} WHERE place = ? AND n = ?`));
+  const clear = tables.map((table) => handle.prepare(`DELETE FROM ${table} WHERE place = ?`));
+  const count = select<{ count: number }>(handle, "SELECT count(*) AS count FROM keystile_fresh_places");
+  const after = select<{ place: number | bigint; n: number | bigint }>(
+    handle,
+    "SELECT place, n FROM keystile_fresh_places WHERE (place, n) >= (?, ?) ORDER BY place, n LIMIT 1 OFFSET ?",
+  );
+  const RANGE = "keystile_fresh_places WHERE (place, n) >= (?, ?) AND (place, n) < (?, ?)";
+  const copy = handle.prepare(`INSERT OR IGNORE INTO keystile_places (place, n) SELECT place, n FROM ${RANGE} ORDER BY place, n`);
+  const drop = handle.prepare(`DELETE FROM ${RANGE}`);
+  /** Where the next entries to be carried over begin; goes round. */
+  let from: readonly [place: number, n: number] = [START, 0];
+
+  return {
+    add: (place, n) => void add?.run(place, n),
+    addFresh: (place, n) => void addFresh?.run(place, n),
+    remove(place, n) {
+      for (const statement of remove) statement.run(place, n);
+    },
+    clear(place) {
+      for (const statement of clear) statement.run(place);
+    },
+    settle() {
+      const surplus = Math.min(MOST_MOVED, Number(count.get()?.count) - FRESH);
+      if (surplus <= 0) return;
+      const next = after.get(...from, surplus);
+      const to = next === undefined ? ([END, 0] as const) : ([Number(next.place), Number(next.n)] as const);
+      copy.run(...from, ...to);
+      drop.run(...from, ...to);
+      from = next === undefined ? [START, 0] : to;
+    },
+  };
+}

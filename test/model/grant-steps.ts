@@ -1,0 +1,71 @@
+/** Steps that change what a key may do and what it has: permissions, roles, credits. */
+import { createKey } from "./key-steps.js";
+import { chosen } from "./key-rolls.js";
+import { add, set } from "./naive-credits.js";
+import { rolesOf, showCredits, slugsOf } from "./read-steps.js";
+import { ensurePermissions, existingRoles, rollRoles } from "./reference-steps.js";
+import { refused, same, type Stage } from "./stage.js";
+import { GRANTS, rollRemaining } from "./vocabulary.js";
+
+export async function updateCredits(stage: Stage): Promise<void> {
+  const { world, dice } = stage;
+  const target = chosen(stage);
+  if (target === undefined) return createKey(stage);
+  const { key, keyring, absent } = target;
+  const operation = dice.pick(["set", "increment", "decrement"] as const);
+  const value = operation === "set" ? rollRemaining(dice) : dice.pick([0, 1, 3, 100, Number.MAX_SAFE_INTEGER]);
+  const body = { keyId: key.id, operation, value };
+  stage.note("updateCredits", body);
+  if (absent) return refused("updateCredits", keyring.updateCredits(body), "NOT_FOUND");
+  if (operation !== "set" && key.credits.remaining === null) {
+    return refused("updateCredits", keyring.updateCredits(body), "BAD_REQUEST", ["body.operation"]);
+  }
+  const answer = await keyring.updateCredits(body);
+  if (operation === "set") set(key.credits, { remaining: value }, world.now);
+  else add(key.credits, operation === "increment" ? value! : -value!, world.now);
+  same("updateCredits", answer, showCredits(key.credits, world.now));
+}
+
+/** Permissions and roles of a key: add, remove, set. */
+export async function changeGrants(stage: Stage): Promise<void> {
+  const { dice } = stage;
+  const target = chosen(stage);
+  if (target === undefined) return createKey(stage);
+  const { key, keyring, absent } = target;
+  const { workspace } = key.api;
+  const how = dice.pick(["add", "remove", "set"] as const);
+  if (dice.chance(0.5)) {
+    const slugs = dice.some(GRANTS, 0.2);
+    if (slugs.length === 0 && how !== "set") slugs.push("docs.read");
+    stage.note(`${how}Permissions`, key.id, slugs);
+    const call = keyring[`${how}Permissions`]({ keyId: key.id, permissions: slugs });
+    if (absent) return refused("changeGrants", call, "NOT_FOUND");
+    const answer = await call;
+    const rows =
+      how === "remove"
+        ? workspace.permissions.filter((row) => !row.deleted && slugs.includes(row.slug))
+        : ensurePermissions(workspace, slugs);
+    if (how === "set") key.permissions = new Set(rows);
+    else for (const row of rows) key.permissions[how === "add" ? "add" : "delete"](row);
+    return same(
+      "changeGrants",
+      answer.map(({ slug }) => slug),
+      slugsOf(key),
+    );
+  }
+  const names = rollRoles(dice);
+  if (names.length === 0 && how !== "set") names.push("reader");
+  stage.note(`${how}Roles`, key.id, names);
+  const call = keyring[`${how}Roles`]({ keyId: key.id, roles: names });
+  const rows =
+    how === "remove" ? workspace.roles.filter((row) => !row.deleted && names.includes(row.name)) : existingRoles(workspace, names);
+  if (absent || rows === undefined) return refused("changeGrants", call, "NOT_FOUND");
+  const answer = await call;
+  if (how === "set") key.roles = new Set(rows);
+  else for (const row of rows) key.roles[how === "add" ? "add" : "delete"](row);
+  same(
+    "changeGrants",
+    answer.map(({ name }) => name),
+    rolesOf(key),
+  );
+}

@@ -1,0 +1,93 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { createKeyring } from "../../src/keyring.js";
+import type { Store } from "../../src/store.js";
+import { memoryStore } from "../../src/stores/memory.js";
+import { sqliteStore } from "../../src/sqlite.js";
+import { createVerifier } from "../../src/verifier.js";
+import { fileBed, memoryBed } from "./beds.js";
+import { seedsOf } from "./dice.js";
+import { playLeased } from "./leased.js";
+import type { Bed } from "./stage.js";
+
+const history = (maxLength: number) => fc.array(fc.noShrink(fc.nat({ max: 2 ** 32 - 1 })), { minLength: 1, maxLength, size: "max" });
+
+async function agree(bed: () => Bed, maxLength: number, numRuns: number): Promise<void> {
+  const totals = { granted: 0, refused: 0 };
+  const property = fc.asyncProperty(history(maxLength), async (seeds) => {
+    const { granted, refused } = await playLeased(seeds, bed());
+    totals.granted += granted;
+    totals.refused += refused;
+  });
+  await fc.assert(property, { numRuns });
+  expect(totals.granted).toBeGreaterThan(100);
+  expect(totals.refused).toBeGreaterThan(50);
+}
+
+/** Whether any of a few histories is found out. */
+async function isFound(spoil: (store: Store) => Store): Promise<boolean> {
+  for (let seed = 1; seed <= 40; seed++) {
+    const store = spoil(memoryStore());
+    const bed: Bed = { handles: "one", open: () => store, close: () => store.close() };
+    const failed = await playLeased(seedsOf(seed, 200), bed).then(
+      () => false,
+      () => true,
+    );
+    if (failed) return true;
+  }
+  return false;
+}
+
+describe("leased credits against a model that knows what was there", () => {
+  it("memory store: nodes that come, go and crash never grant more than there was, and give back the rest", async () => {
+    await agree(memoryBed, 200, 40);
+  });
+
+  it("SQLite: the same with two handles on one file", async () => {
+    await agree(() => fileBed((file) => sqliteStore(file, { durability: "process" })), 200, 10);
+  });
+
+  it("one node grants all that is there, whatever its size", async () => {
+    for (const size of [1, 7, 1_000]) {
+      const store = memoryStore();
+      const keyring = createKeyring(store);
+      const { apiId } = await keyring.createApi({ name: "leased" });
+      const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 333 } });
+      const verifier = createVerifier(store, { credits: { mode: "leased", size } });
+      const codes = await Promise.all(Array.from({ length: 400 }, async () => (await verifier.verify({ key })).code));
+      expect(codes.filter((code) => code === "VALID")).toHaveLength(333);
+      await verifier.close();
+      expect((await keyring.getKey({ keyId })).credits).toEqual({ remaining: 0 });
+    }
+  });
+
+  it("control: a draw that leaves the balance as it was is found out", async () => {
+    const draws = (store: Store): Store => ({
+      ...store,
+      async drawCredits(ref, request) {
+        const drawn = await store.drawCredits(ref, request);
+        if (drawn !== undefined && drawn.drawn > 0) await store.returnCredits(ref, "nobody", drawn.generation, drawn.drawn);
+        return drawn;
+      },
+    });
+    expect(await isFound(draws)).toBe(true);
+  });
+
+  it("control: credits of an older balance that are taken back are found out", async () => {
+    const latest = new Map<unknown, number>();
+    const takes = (store: Store): Store => ({
+      ...store,
+      async drawCredits(ref, request) {
+        const drawn = await store.drawCredits(ref, request);
+        if (drawn !== undefined) latest.set(ref, drawn.generation);
+        return drawn;
+      },
+      returnCredits: (ref, holder, _generation, unspent) => store.returnCredits(ref, holder, latest.get(ref)!, unspent),
+    });
+    expect(await isFound(takes)).toBe(true);
+  });
+
+  it("control: credits that are never given back are found out", async () => {
+    expect(await isFound((store) => ({ ...store, returnCredits: () => undefined }))).toBe(true);
+  });
+});

@@ -1,0 +1,81 @@
+/** Rulings D1–D4 once more: one balance, and a walk over the calendar. Big integers, so that nothing here can round. */
+import type { Refill } from "../../src/types.js";
+
+export interface ModelCredits {
+  /** null: unlimited. */
+  remaining: bigint | null;
+  refill: Refill | undefined;
+  /** Boundaries up to this instant have been counted. */
+  counted: number;
+}
+
+const DAY = 86_400_000;
+const MAX = BigInt(Number.MAX_SAFE_INTEGER);
+
+/** Boundaries after `from`, up to and including `to`. */
+export function boundaries(refill: Refill, from: number, to: number): number {
+  if (to <= from) return 0;
+  if (refill.interval === "daily") return Math.floor(to / DAY) - Math.floor(from / DAY);
+  const start = new Date(from);
+  let count = 0;
+  for (let month = start.getUTCMonth(), year = start.getUTCFullYear(); ; month++) {
+    // Day 0 of the next month is the last of this one.
+    const last = new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
+    const boundary = Date.UTC(year, month, Math.min(refill.refillDay, last));
+    if (boundary > to) return count;
+    if (boundary > from) count++;
+    if (month === 11) {
+      month = -1;
+      year++;
+    }
+  }
+}
+
+/** The balance with what is due; `null`: unlimited. Changes nothing. */
+export function balanceAt({ remaining, refill, counted }: ModelCredits, now: number): bigint | null {
+  if (remaining === null || refill === undefined) return remaining;
+  return least(MAX, remaining + BigInt(refill.amount) * BigInt(boundaries(refill, counted, now)));
+}
+
+/** Counts what is due, for good. */
+export function settle(credits: ModelCredits, now: number): void {
+  credits.remaining = balanceAt(credits, now);
+  credits.counted = Math.max(credits.counted, now);
+}
+
+/** Takes `cost` if it is there (ruling D1); a cost of 0 passes and changes nothing (ruling D2). */
+export function spend(credits: ModelCredits, cost: number, now: number): boolean {
+  const balance = balanceAt(credits, now);
+  if (balance === null || cost === 0) return true;
+  if (BigInt(cost) > balance) return false;
+  settle(credits, now);
+  credits.remaining = balance - BigInt(cost);
+  return true;
+}
+
+/** `updateKey` with credits and `updateCredits` with `set`: absent keeps, `null` clears. */
+export function set(credits: ModelCredits, wish: { remaining?: number | null; refill?: Refill | null }, now: number): void {
+  const wasLimited = credits.remaining !== null;
+  const refill = wish.refill !== undefined ? (wish.refill ?? undefined) : wish.remaining === null ? undefined : credits.refill;
+  const isLimited = wish.remaining === undefined ? wasLimited : wish.remaining !== null;
+  const otherDays = daysOf(refill) !== daysOf(credits.refill);
+  if (wasLimited && (otherDays || refill?.amount !== credits.refill?.amount || wish.remaining !== undefined)) settle(credits, now);
+  credits.refill = refill;
+  if (wish.remaining !== undefined) credits.remaining = wish.remaining === null ? null : BigInt(wish.remaining);
+  // A balance that begins, or takes other days, counts from now; days that stay keep what was counted.
+  if (isLimited && (otherDays || !wasLimited)) credits.counted = now;
+}
+
+/** Which boundaries a calendar has. */
+function daysOf(refill: Refill | undefined): string {
+  return refill?.interval === "monthly" ? `monthly ${refill.refillDay}` : (refill?.interval ?? "none");
+}
+
+/** `increment` and `decrement`, between 0 and 2^53 − 1. */
+export function add(credits: ModelCredits, value: number, now: number): void {
+  settle(credits, now);
+  const sum = (credits.remaining ?? 0n) + BigInt(value);
+  credits.remaining = sum < 0n ? 0n : least(MAX, sum);
+}
+
+const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);

@@ -1,0 +1,95 @@
+/** Steps that read: one key whole, all keys of an API page by page. */
+import type { KeyResponseData } from "../../src/keyring/answers.js";
+import type { KeyCreditsData } from "../../src/types.js";
+import { chosen } from "./key-rolls.js";
+import { createKey } from "./key-steps.js";
+import { balanceAt, type ModelCredits } from "./naive-credits.js";
+import { learnId, learnLimits, refused, same, show, type Stage } from "./stage.js";
+import { digestOf, type ModelKey, named } from "./world.js";
+
+/** What administration shows of a key, whole. */
+export async function readKey(stage: Stage): Promise<void> {
+  const { world, dice } = stage;
+  const target = chosen(stage);
+  if (target === undefined) return createKey(stage);
+  const { key, keyring, absent } = target;
+  const byText = key.text !== undefined && key.digest === digestOf(key.text) && dice.chance(0.4);
+  stage.note("readKey", key.id, byText);
+  const call = byText ? keyring.whoami({ key: key.text! }) : keyring.getKey({ keyId: key.id });
+  if (absent) return refused("readKey", call, "NOT_FOUND");
+  const { start, createdAt, updatedAt, ...shown } = await call;
+  if (!Number.isSafeInteger(createdAt) || (key.text !== undefined && start !== "..." && !key.text.startsWith(start))) {
+    throw new Error(`readKey: ${show({ start, createdAt, updatedAt })}`);
+  }
+  learnLimits(world, key.limits, shown.ratelimits);
+  const identity = key.identity?.deleted === false ? key.identity : undefined;
+  if (identity !== undefined) {
+    identity.id ??= shown.identity && learnId(world, shown.identity.id, /^id_\w{6,}$/);
+    learnLimits(world, identity.limits, shown.identity?.ratelimits);
+  }
+  const permissions = slugsOf(key);
+  const roles = rolesOf(key);
+  const due: Omit<KeyResponseData, "start" | "createdAt"> = {
+    keyId: key.id,
+    enabled: key.enabled,
+    ...(key.name !== undefined && { name: key.name }),
+    ...(key.meta !== undefined && { meta: key.meta }),
+    ...(key.expires !== undefined && { expires: key.expires }),
+    ...(permissions.length > 0 && { permissions }),
+    ...(roles.length > 0 && { roles }),
+    ...((key.credits.remaining !== null || key.credits.refill !== undefined) && { credits: showCredits(key.credits, world.now) }),
+    ...(identity !== undefined && {
+      identity: {
+        id: identity.id!,
+        externalId: identity.externalId,
+        ...(identity.meta !== undefined && { meta: identity.meta }),
+        ...(identity.limits.length > 0 && { ratelimits: identity.limits.map((limit) => ({ ...limit, id: limit.id! })) }),
+      },
+    }),
+    ...(key.limits.length > 0 && { ratelimits: key.limits.map((limit) => ({ ...limit, id: limit.id! })) }),
+    ...(key.allowlist.length > 0 && { ipAllowlist: key.allowlist }),
+  };
+  same("readKey", shown, due);
+}
+
+/** All keys of an API, page by page. */
+export async function listKeys(stage: Stage): Promise<void> {
+  const { world, dice, hand } = stage;
+  const workspace = dice.pick(world.workspaces);
+  const api = dice.pick(workspace.apis);
+  const keyring = hand.keyrings.get(workspace)!;
+  const user = named(workspace.identities, () => dice.chance(0.3));
+  const query = { apiId: api.id, limit: 1 + dice.below(4), ...(user !== undefined && { externalId: user.externalId }) };
+  stage.note("listKeys", query);
+  if (api.deleted) return refused("listKeys", keyring.listKeys(query), "NOT_FOUND");
+  const ids: string[] = [];
+  for (let cursor: string | undefined; ;) {
+    const page = await keyring.listKeys({ ...query, ...(cursor !== undefined && { cursor }) });
+    ids.push(...page.data.map(({ keyId }) => keyId));
+    cursor = page.pagination.cursor;
+    same("listKeys: hasMore", page.pagination.hasMore, cursor !== undefined);
+    if (cursor === undefined) break;
+  }
+  const due = world.keys.filter((key) => key.api === api && !key.deleted && (user === undefined || key.identity === user));
+  same("listKeys", ids, due.map(({ id }) => id).sort());
+}
+
+export function showCredits(credits: ModelCredits, now: number): KeyCreditsData {
+  const balance = balanceAt(credits, now);
+  const remaining = balance === null ? null : Number(balance);
+  return credits.refill === undefined ? { remaining } : { remaining, refill: credits.refill };
+}
+
+export function slugsOf(key: ModelKey): string[] {
+  return [...key.permissions]
+    .filter((row) => !row.deleted)
+    .map(({ slug }) => slug)
+    .sort();
+}
+
+export function rolesOf(key: ModelKey): string[] {
+  return [...key.roles]
+    .filter((row) => !row.deleted)
+    .map(({ name }) => name)
+    .sort();
+}

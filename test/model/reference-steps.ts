@@ -1,0 +1,190 @@
+/** Steps that administer what keys refer to: APIs, permissions, roles, identities, the workspace itself. */
+import type { RatelimitRequest } from "../../src/types.js";
+import type { Dice } from "./dice.js";
+import { showIdentity } from "./naive-verify.js";
+import { learnId, learnLimits, refused, same, type Stage } from "./stage.js";
+import { GRANTS, METAS, NAMES, rollAllowlist, rollLimits, ROLES, USERS } from "./vocabulary.js";
+import {
+  type ModelIdentity,
+  type ModelLimit,
+  type ModelPermission,
+  type ModelRole,
+  type ModelWorkspace,
+  named,
+  type World,
+} from "./world.js";
+
+/** Mostly roles that exist in most histories, now and then one that never does. */
+export const rollRoles = (dice: Dice): string[] => dice.some([...ROLES, "nobody"], 0.2);
+
+/** `undefined`: one of them does not exist. */
+export function existingRoles(workspace: ModelWorkspace, names: readonly string[]): ModelRole[] | undefined {
+  const rows = names.map((name) => named(workspace.roles, (role) => role.name === name));
+  return rows.includes(undefined) ? undefined : (rows as ModelRole[]);
+}
+
+export function ensurePermissions(workspace: ModelWorkspace, slugs: readonly string[]): ModelPermission[] {
+  return slugs.map((slug) => {
+    const found = named(workspace.permissions, (permission) => permission.slug === slug);
+    if (found !== undefined) return found;
+    const made = { slug, deleted: false };
+    workspace.permissions.push(made);
+    return made;
+  });
+}
+
+export function ensureIdentity(world: World, workspace: ModelWorkspace, externalId: string): ModelIdentity {
+  const found = named(workspace.identities, (identity) => identity.externalId === externalId);
+  if (found !== undefined) return found;
+  const owner = `${workspace.id} identity ${workspace.identities.length} of ${world.now}`;
+  const made: ModelIdentity = { id: undefined, externalId, meta: undefined, limits: [], owner, deleted: false };
+  workspace.identities.push(made);
+  return made;
+}
+
+/** A limit whose name stays keeps its id. */
+export function toLimits(given: readonly RatelimitRequest[], before: readonly ModelLimit[] = []): ModelLimit[] {
+  return given.map(({ name, limit, duration, autoApply = false }) => ({
+    id: before.find((one) => one.name === name)?.id,
+    name,
+    limit,
+    duration,
+    autoApply,
+  }));
+}
+
+function place({ world, dice, hand }: Stage) {
+  const workspace = dice.chance(0.75) ? world.workspaces[0] : world.workspaces[1];
+  return { workspace, keyring: hand.keyrings.get(workspace)! };
+}
+
+export async function createApi(stage: Stage, workspace: ModelWorkspace = place(stage).workspace): Promise<void> {
+  stage.note("createApi", workspace.id);
+  const { apiId } = await stage.hand.keyrings.get(workspace)!.createApi({ name: stage.dice.pick(["docs", "billing", "ф-3"]) });
+  workspace.apis.push({ id: learnId(stage.world, apiId, /^api_\w{8,}$/), workspace, enabled: true, allowlist: [], deleted: false });
+}
+
+export async function changeApi(stage: Stage): Promise<void> {
+  const { dice, world } = stage;
+  const { workspace, keyring } = place(stage);
+  const api = dice.pick(dice.chance(0.95) ? workspace.apis : world.workspaces.flatMap(({ apis }) => apis));
+  const absent = api.deleted || api.workspace !== workspace;
+  if (dice.chance(0.05)) {
+    stage.note("deleteApi", api.id);
+    if (absent) return refused("deleteApi", keyring.deleteApi({ apiId: api.id }), "NOT_FOUND");
+    same("deleteApi", await keyring.deleteApi({ apiId: api.id }), {});
+    api.deleted = true;
+    return createApi(stage, workspace);
+  }
+  // Off for a while only: refusals that all look alike test little.
+  const body = {
+    apiId: api.id,
+    ...(dice.chance(0.7) && { enabled: !api.enabled || dice.chance(0.8) }),
+    ...(dice.chance(0.4) && { ipAllowlist: dice.chance(0.85) ? null : rollAllowlist(dice) }),
+  };
+  stage.note("updateApi", body);
+  if (absent) return refused("updateApi", keyring.updateApi(body), "NOT_FOUND");
+  same("updateApi", await keyring.updateApi(body), {});
+  if (body.enabled !== undefined) api.enabled = body.enabled;
+  if (body.ipAllowlist !== undefined) api.allowlist = body.ipAllowlist ?? [];
+  const shown = await keyring.getApi({ apiId: api.id });
+  same("getApi", { enabled: shown.enabled, ipAllowlist: shown.ipAllowlist }, { enabled: api.enabled, ipAllowlist: api.allowlist });
+}
+
+export async function changeWorkspace(stage: Stage): Promise<void> {
+  const { workspace, keyring } = place(stage);
+  const enabled = !workspace.enabled || stage.dice.chance(0.8);
+  stage.note("updateWorkspace", workspace.id, enabled);
+  same("updateWorkspace", await keyring.updateWorkspace({ enabled }), {});
+  workspace.enabled = enabled;
+  same("getWorkspace", await keyring.getWorkspace(), { id: workspace.id, enabled });
+}
+
+export async function changePermission(stage: Stage): Promise<void> {
+  const { dice, world } = stage;
+  const { workspace, keyring } = place(stage);
+  const slug = dice.pick(GRANTS);
+  const row = named(workspace.permissions, (permission) => permission.slug === slug);
+  if (dice.chance(0.5)) {
+    stage.note("createPermission", slug);
+    const call = keyring.createPermission({ name: dice.pick(NAMES), slug });
+    if (row !== undefined) return refused("createPermission", call, "CONFLICT");
+    learnId(world, (await call).permissionId, /^perm_\w{6,}$/);
+    workspace.permissions.push({ slug, deleted: false });
+    return;
+  }
+  stage.note("deletePermission", slug);
+  const call = keyring.deletePermission({ permission: slug });
+  if (row === undefined) return refused("deletePermission", call, "NOT_FOUND");
+  same("deletePermission", await call, {});
+  row.deleted = true;
+}
+
+export async function changeRole(stage: Stage): Promise<void> {
+  const { dice, world } = stage;
+  const { workspace, keyring } = place(stage);
+  const name = dice.pick(ROLES);
+  const row = named(workspace.roles, (role) => role.name === name);
+  const slugs = dice.some(GRANTS, 0.25);
+  const kind = dice.below(10);
+  if (row === undefined || kind === 0) {
+    stage.note("createRole", name, slugs);
+    const call = keyring.createRole({ name, permissions: slugs });
+    if (row !== undefined) {
+      await refused("createRole", call, "CONFLICT");
+      return void ensurePermissions(workspace, slugs);
+    }
+    const id = learnId(world, (await call).roleId, /^role_\w{6,}$/);
+    workspace.roles.push({ id, name, permissions: new Set(ensurePermissions(workspace, slugs)), deleted: false });
+    return;
+  }
+  if (kind < 3) {
+    stage.note("deleteRole", name);
+    same("deleteRole", await keyring.deleteRole({ role: name }), {});
+    row.deleted = true;
+    return;
+  }
+  stage.note("setRolePermissions", name, slugs);
+  const answer = await keyring.setRolePermissions({ roleId: row.id, permissions: slugs });
+  row.permissions = new Set(ensurePermissions(workspace, slugs));
+  same(
+    "setRolePermissions",
+    answer.map(({ slug }) => slug),
+    [...row.permissions].map(({ slug }) => slug).sort(),
+  );
+}
+
+export async function changeIdentity(stage: Stage): Promise<void> {
+  const { dice, world } = stage;
+  const { workspace, keyring } = place(stage);
+  const externalId = dice.pick(USERS);
+  const row = named(workspace.identities, (identity) => identity.externalId === externalId);
+  const fields = { ...(dice.chance(0.5) && { meta: dice.pick(METAS) }), ...(dice.chance(0.7) && { ratelimits: rollLimits(dice) }) };
+  const kind = dice.below(10);
+  if (row === undefined || kind === 0) {
+    stage.note("createIdentity", externalId, fields);
+    const call = keyring.createIdentity({ externalId, ...fields });
+    if (row !== undefined) return refused("createIdentity", call, "CONFLICT");
+    const made = ensureIdentity(world, workspace, externalId);
+    made.id = learnId(world, (await call).identityId, /^id_\w{6,}$/);
+    made.meta = fields.meta;
+    made.limits = toLimits(fields.ratelimits ?? []);
+    return;
+  }
+  if (kind === 1) {
+    stage.note("deleteIdentity", externalId);
+    same("deleteIdentity", await keyring.deleteIdentity({ identity: row.id ?? externalId }), {});
+    row.deleted = true;
+    return;
+  }
+  const body = { identity: dice.chance(0.5) ? (row.id ?? externalId) : externalId, ...fields, ...(dice.chance(0.1) && { meta: null }) };
+  stage.note("updateIdentity", body);
+  const answer = await keyring.updateIdentity(body);
+  if (body.meta !== undefined) row.meta = body.meta ?? undefined;
+  if (body.ratelimits !== undefined) row.limits = toLimits(body.ratelimits, row.limits);
+  row.id ??= learnId(world, answer.id, /^id_\w{6,}$/);
+  learnLimits(world, row.limits, answer.ratelimits);
+  const due = showIdentity(row);
+  // Administration shows limits as they are, a verification within the bounds of the specification.
+  same("updateIdentity", answer, row.limits.length > 0 ? { ...due, ratelimits: row.limits } : due);
+}

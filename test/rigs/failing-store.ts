@@ -1,0 +1,69 @@
+/** A store that fails: one call in so many throws or rejects, before or after the real call took effect. For tests of any store's users. */
+import { VerifierError } from "../../src/errors.js";
+import type { Draw, Spend, Store } from "../../src/store.js";
+import type { Dice } from "../model/dice.js";
+
+export interface FailingStore {
+  readonly store: Store;
+  /** What the planted failures swallowed. */
+  readonly losses: Losses;
+  /** From now on nothing fails any more. */
+  calm(): void;
+}
+
+export interface Losses {
+  /** Calls that failed, whether or not they took effect. */
+  calls: number;
+  /** Credits that a spend took before its answer was lost. */
+  spent: number;
+  /** Credits that a draw handed out before its answer was lost. */
+  drawn: number;
+  /** Credits that were to be given back when the call failed before it did anything. */
+  unreturned: number;
+}
+
+type Method = (...given: unknown[]) => unknown;
+
+/** Calls that never fail here: they take no data from the store. */
+const RELIABLE = new Set(["changes", "close"]);
+
+/** @param rate how many calls fail, 0…1 */
+export function failingStore(real: Store, dice: Dice, rate = 0.2): FailingStore {
+  const losses: Losses = { calls: 0, spent: 0, drawn: 0, unreturned: 0 };
+  let isCalm = false;
+
+  const fail = (): VerifierError => {
+    losses.calls++;
+    return new VerifierError("STORE_FAILED", "planted failure");
+  };
+  const failing =
+    (name: string, method: Method): Method =>
+    (...given) => {
+      if (isCalm || !dice.chance(rate)) return method(...given);
+      const isLate = dice.chance(0.5);
+      const throws = dice.chance(0.5);
+      if (!isLate) {
+        if (name === "returnCredits") losses.unreturned += given[3] as number;
+        const error = fail();
+        if (throws) throw error;
+        return Promise.reject(error);
+      }
+      const answer = method(...given);
+      const lose = (lost: unknown): never => {
+        note(losses, name, given, lost);
+        throw fail();
+      };
+      if (answer instanceof Promise) return answer.then(lose);
+      return throws ? lose(answer) : Promise.resolve(answer).then(lose);
+    };
+  const methods = Object.entries(real).map(([name, method]: [string, Method]) => [
+    name,
+    RELIABLE.has(name) ? method : failing(name, method),
+  ]);
+  return { store: Object.fromEntries(methods) as Store, losses, calm: () => void (isCalm = true) };
+}
+
+function note(losses: Losses, name: string, [, request]: readonly unknown[], lost: unknown): void {
+  if (name === "spendCredits" && (lost as Spend | undefined)?.ok === true) losses.spent += request as number;
+  if (name === "drawCredits") losses.drawn += (lost as Draw | undefined)?.drawn ?? 0;
+}

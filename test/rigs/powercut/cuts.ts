@@ -1,0 +1,141 @@
+/** The rig of the power cut: a recorded run is cut at random points, what the disk may hold is opened, and acknowledgements are counted. */
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import Database from "better-sqlite3";
+import { isVerifierError } from "../../../src/errors.js";
+import { sqliteStore } from "../../../src/sqlite.js";
+import { dice } from "../../model/dice.js";
+import { type Acks, countAcks, countKeys, CREDITS, damagesOf, IN_FLIGHT, KEYS, noAcks, prepare } from "../kill.js";
+import { buildWorker, rigFolder } from "../workers.js";
+import type { DeductOrders } from "../workers/deduct.js";
+import { createDisk } from "./disk.js";
+import { buildRecorder, readRecord, runRecorded } from "./record.js";
+
+export interface CutReport {
+  readonly cuts: number;
+  /** Cuts after which acknowledged deductions were missing. */
+  readonly lost: number;
+  /** Cuts after which the file could not be opened, or SQLite found it damaged. */
+  readonly corrupt: number;
+  /** The most deductions without an answer that a cut left. */
+  readonly unanswered: number;
+  readonly acknowledged: number;
+  /** Syncs in the record, by file. */
+  readonly syncs: Readonly<Record<string, number>>;
+  readonly examples: readonly string[];
+  readonly seconds: number;
+}
+
+export interface CutOptions {
+  readonly seed?: number;
+  /** Acknowledgements until the recorded run ends. */
+  readonly stopAfter?: number;
+  readonly durability?: DeductOrders["durability"];
+  readonly fault?: DeductOrders["fault"];
+  /** Pages of the log at which it is carried over. Default: as the store sets it. */
+  readonly checkpointPages?: number;
+}
+
+export async function runCuts(cuts: number, options: CutOptions = {}): Promise<CutReport> {
+  const { seed = 1, stopAfter = 20_000, durability = "power", fault, checkpointPages } = options;
+  const folder = rigFolder();
+  const worker = await buildWorker("deduct");
+  const begun = performance.now();
+  try {
+    const watched = join(folder, "watched");
+    mkdirSync(watched);
+    const file = join(watched, "keys.db");
+    const { apiId, made } = await prepare(file);
+    const before = new Map([[file, readFileSync(file)]]);
+    const log = join(folder, "record");
+    const orders: DeductOrders = {
+      file,
+      apiId,
+      keys: made.map(({ key }) => key),
+      acks: join(watched, "acks"),
+      inFlight: IN_FLIGHT,
+      credits: { mode: "exact" },
+      durability,
+      stopAfter,
+      ...(fault && { fault }),
+      ...(checkpointPages && { checkpointPages }),
+    };
+    const env = { LD_PRELOAD: buildRecorder(folder), KEYSTILE_RECORD: log, KEYSTILE_RECORD_FOLDER: `${watched}/` };
+    const { code } = await runRecorded(worker, orders, env);
+    if (code !== 0) throw new Error(`the recorded worker ended with ${String(code)}`);
+    const ids = made.map(({ keyId }) => keyId);
+    return { cuts, ...replay(log, before, file, ids, cuts, seed), seconds: (performance.now() - begun) / 1_000 };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+    rmSync(worker, { force: true });
+  }
+}
+
+function replay(log: string, before: ReadonlyMap<string, Buffer>, file: string, ids: readonly string[], cuts: number, seed: number) {
+  const events = readRecord(log);
+  const rolled = dice(seed);
+  const points = Array.from({ length: cuts }, () => rolled.below(events.length + 1)).sort((a, b) => a - b);
+  const disk = createDisk(before);
+  const acks = noAcks();
+  const totals = { lost: 0, corrupt: 0, unanswered: 0 };
+  const syncs: Record<string, number> = {};
+  const examples: string[] = [];
+  const images = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "keystile-cuts-"));
+  try {
+    let at = 0;
+    for (const point of points) {
+      for (; at < point; at++) {
+        const event = events[at]!;
+        // The list of acknowledgements stands for the answers themselves: those were given.
+        if (event.file.endsWith("/acks")) {
+          if (event.kind === "write") countAcks(event.data, acks);
+          continue;
+        }
+        if (event.kind === "sync") syncs[basename(event.file)] = (syncs[basename(event.file)] ?? 0) + 1;
+        disk.apply(event);
+      }
+      const left = disk.cut(rolled);
+      for (const [name, bytes] of left) writeFileSync(join(images, basename(name)), bytes);
+      const verdict = examine(join(images, basename(file)), ids, acks);
+      if (typeof verdict === "string") {
+        totals.corrupt++;
+        if (examples.length < 5) examples.push(`cut at ${point}: ${verdict}`);
+      } else {
+        if (verdict.lost > 0) totals.lost++;
+        if (verdict.lost > 0 && examples.length < 5) examples.push(`cut at ${point}: ${verdict.lost} acknowledged deductions are missing`);
+        totals.unanswered = Math.max(totals.unanswered, verdict.unanswered);
+      }
+      for (const suffix of ["", "-wal", "-shm"]) rmSync(join(images, basename(file) + suffix), { force: true });
+    }
+  } finally {
+    rmSync(images, { recursive: true, force: true });
+  }
+  return { ...totals, acknowledged: acks.deductions.reduce((sum, count) => sum + count, acks.created), syncs, examples };
+}
+
+/** What is wrong with the file, or how its balances compare with what was acknowledged. */
+export function examine(file: string, ids: readonly string[], acks: Acks): string | { lost: number; unanswered: number } {
+  let handle: Database.Database | undefined;
+  try {
+    handle = new Database(file);
+    const store = sqliteStore(handle, { durability: "process" });
+    const [damage] = damagesOf(handle);
+    if (damage !== undefined) return damage;
+    const made = countKeys(handle) - KEYS - acks.created;
+    if (made > 1) return `${made} more keys than were acknowledged`;
+    let [lost, unanswered] = [Math.max(0, -made), 0];
+    ids.forEach((id, i) => {
+      const balance = store.readBalance(id, 0);
+      if (typeof balance !== "number") throw new TypeError("a key has lost its balance");
+      const more = CREDITS - balance - acks.deductions[i]!;
+      if (more < 0) lost -= more;
+      else unanswered += more;
+    });
+    return { lost, unanswered };
+  } catch (error) {
+    return isVerifierError(error) ? `${error.code}: ${error.message}` : String(error);
+  } finally {
+    handle?.close();
+  }
+}

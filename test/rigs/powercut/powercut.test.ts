@@ -1,0 +1,43 @@
+import { describe, expect, it } from "vitest";
+import { IN_FLIGHT } from "../kill.js";
+import { runCuts } from "./cuts.js";
+import { runIoFaults, spread } from "./io-faults.js";
+import { missing } from "./record.js";
+
+const reason = missing();
+
+describe.skipIf(reason !== undefined)(
+  `power cuts, replayed from a record of writes and syncs${reason === undefined ? "" : ` (skipped: ${reason})`}`,
+  () => {
+    it("power-durable: no acknowledged deduction is lost, and the file is whole", async () => {
+      const report = await runCuts(150, { stopAfter: 16_000, checkpointPages: 40 });
+      expect(report.examples).toEqual([]);
+      expect(report).toMatchObject({ lost: 0, corrupt: 0 });
+      expect(report.unanswered).toBeLessThanOrEqual(IN_FLIGHT);
+      // Several times the log was carried over into the file: the delicate moment is among the cuts.
+      expect(report.syncs["keys.db"]).toBeGreaterThan(2);
+      expect(report.syncs["keys.db-wal"]).toBeGreaterThan(20);
+    });
+
+    it("process-durable: recent deductions may be forgotten, and the file is whole", async () => {
+      const report = await runCuts(100, { seed: 2, stopAfter: 16_000, checkpointPages: 40, durability: "process" });
+      expect(report.corrupt).toBe(0);
+      // The rig sees the difference.
+      expect(report.lost).toBeGreaterThan(0);
+    });
+
+    it("control: synchronous=OFF is found out, by what is lost and by what is damaged", async () => {
+      const report = await runCuts(100, { seed: 3, stopAfter: 16_000, checkpointPages: 40, fault: "synchronous off" });
+      expect(report.lost).toBeGreaterThan(0);
+      expect(report.corrupt).toBeGreaterThan(0);
+    });
+
+    it("a disk that fails: at every call acknowledged is durable, the error is typed, and the store goes on (A143)", async () => {
+      const report = await runIoFaults(spread(9, 36));
+      expect(report.problems).toEqual([]);
+      expect(report.felt).toBeGreaterThan(3);
+      expect(report.codes).toHaveProperty("STORE_FAILED");
+      expect(report.codes).toHaveProperty("STORE_FULL");
+    });
+  },
+);

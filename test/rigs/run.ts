@@ -1,0 +1,103 @@
+/**
+ * The long runs of the rigs: `tsx test/rigs/run.ts [name…]`, all of them without a name. Prints what was measured beside what must be;
+ * the exit code is 1 when a promise broke or a control was not found out. `KEYSTILE_SEED` starts them elsewhere.
+ */
+import { memoryStore } from "../../src/stores/memory.js";
+import { rehearseFailures } from "./failures.js";
+import { rehearseFills } from "./fills.js";
+import { IN_FLIGHT, runKills } from "./kill.js";
+import { runCuts } from "./powercut/cuts.js";
+import { runIoFaults, spread } from "./powercut/io-faults.js";
+import { missing } from "./powercut/record.js";
+import { runProcesses } from "./processes.js";
+import { runLongTurns, runRevocations } from "./revocation.js";
+import { runWalPrefix } from "./wal-prefix.js";
+
+const SEED = Number(process.env["KEYSTILE_SEED"] ?? 1);
+
+/** Figures, and whether they are as they must be. */
+interface Verdict {
+  readonly holds: boolean;
+  readonly figures: object;
+}
+
+const verdict = (holds: boolean, figures: object): Verdict => ({ holds, figures });
+
+async function cuts(count: number, options: Parameters<typeof runCuts>[1]): Promise<Verdict> {
+  const report = await runCuts(count, { seed: SEED, stopAfter: 100_000, ...options });
+  const isOff = options?.fault !== undefined;
+  const holds = isOff
+    ? report.lost > 0 && report.corrupt > 0
+    : report.corrupt === 0 && (options?.durability === "process" || report.lost === 0);
+  return verdict(holds && report.unanswered <= IN_FLIGHT + 1, report);
+}
+
+const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
+  async failures() {
+    const reports = [];
+    for (let seed = SEED; seed < SEED + 300; seed++) {
+      for (const credits of [{ mode: "exact" }, { mode: "leased", size: 20 }] as const)
+        reports.push(await rehearseFailures(memoryStore(), credits, seed));
+    }
+    const problems = [...new Set(reports.flatMap((report) => report.problems))];
+    return verdict(problems.length === 0, {
+      runs: reports.length,
+      failures: reports.reduce((sum, { failures }) => sum + failures, 0),
+      problems,
+    });
+  },
+  async fills() {
+    const totals = { stale: 0, judged: 0 };
+    for (let seed = SEED; seed < SEED + 500; seed++) {
+      const { stale, judged } = await rehearseFills(seed);
+      totals.stale += stale;
+      totals.judged += judged;
+    }
+    return verdict(totals.stale === 0, totals);
+  },
+  async processes() {
+    const report = await runProcesses(4, 20_000);
+    return verdict(report.granted === 20_000 && report.balance === 0 && report.errors.length === 0, report);
+  },
+  async "processes-leased"() {
+    const report = await runProcesses(4, 200_000, { credits: { mode: "leased", size: 1_000 } });
+    return verdict(report.granted + report.balance === 200_000 && report.errors.length === 0, report);
+  },
+  async kill() {
+    const report = await runKills(200, { seed: SEED });
+    return verdict(report.lost === 0 && report.unanswered <= IN_FLIGHT && report.problems.length === 0, report);
+  },
+  async revocation() {
+    const report = await runRevocations(2_500);
+    const inside = await runLongTurns(500);
+    return verdict(report.stale + inside.stale === 0, { ...report, insideOneTurn: inside });
+  },
+  async "wal-prefix"() {
+    const { problems, waves, cuts: count } = await runWalPrefix(1_000, SEED);
+    return verdict(problems.length === 0, { cuts: count, states: waves.size, problems });
+  },
+  cuts: () => cuts(5_000, { checkpointPages: 40 }),
+  "cuts-default": () => cuts(1_000, { stopAfter: 250_000 }),
+  "cuts-process": () => cuts(2_000, { checkpointPages: 40, durability: "process" }),
+  "cuts-off": () => cuts(500, { checkpointPages: 40, fault: "synchronous off" }),
+  async io() {
+    const once = await runIoFaults(spread(200, 40));
+    const long = await runIoFaults(spread(40, 20).map((fault) => ({ ...fault, count: 40 })));
+    return verdict(once.problems.length + long.problems.length === 0, { once, long });
+  },
+};
+const RECORDED = /^(cuts|io)/;
+
+const reason = missing();
+const chosen = process.argv.slice(2);
+for (const name of chosen.length > 0 ? chosen : Object.keys(RIGS)) {
+  const rig = RIGS[name];
+  if (rig === undefined) throw new TypeError(`there is no rig ${name}; there are: ${Object.keys(RIGS).join(", ")}`);
+  if (RECORDED.test(name) && reason !== undefined) {
+    console.log(`${name}: skipped, ${reason}`);
+    continue;
+  }
+  const { holds, figures } = await rig();
+  console.log(`${name}: ${holds ? "holds" : "BROKEN"}`, figures);
+  if (!holds) process.exitCode = 1;
+}

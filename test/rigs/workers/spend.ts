@@ -1,0 +1,59 @@
+/** Spends one key until it is refused, as one of several processes on a file. Tells when it is ready, goes on a word, tells what it got. */
+import type { Store } from "../../../src/store.js";
+import { sqliteStore } from "../../../src/sqlite.js";
+import { createVerifier, type CreditsOptions } from "../../../src/verifier.js";
+import { isVerifierError } from "../../../src/errors.js";
+
+export interface SpendOrders {
+  readonly file: string;
+  readonly key: string;
+  readonly credits: CreditsOptions;
+  readonly inFlight: number;
+  /** The planted fault: the balance is read, and what was read decides. */
+  readonly readsThenWrites?: boolean;
+}
+
+const orders = JSON.parse(process.argv[2]!) as SpendOrders;
+const store = sqliteStore(orders.file);
+const verifier = createVerifier(orders.readsThenWrites ? readThenWrite(store) : store, { credits: orders.credits });
+const totals = { granted: 0, refused: 0 };
+const errors: string[] = [];
+
+async function spend(): Promise<void> {
+  for (;;) {
+    try {
+      const { code } = await verifier.verify({ key: orders.key });
+      if (code === "VALID") totals.granted++;
+      else {
+        totals.refused++;
+        if (code !== "USAGE_EXCEEDED") errors.push(code);
+        return;
+      }
+    } catch (error) {
+      errors.push(isVerifierError(error) ? `${error.code}: ${error.message}` : String(error));
+      return;
+    }
+  }
+}
+
+function readThenWrite(real: Store): Store {
+  return {
+    ...real,
+    async spendCredits(ref, cost, period) {
+      const seen = await real.spendCredits(ref, 0, period);
+      if (seen === undefined || cost === 0 || (seen.remaining ?? 0) < cost) return seen && { ...seen, ok: cost === 0 };
+      await real.spendCredits(ref, cost, period);
+      return { ok: true, remaining: seen.remaining! - cost };
+    },
+  };
+}
+
+process.once("message", () => {
+  void (async () => {
+    await Promise.all(Array.from({ length: orders.inFlight }, spend));
+    await verifier.close();
+    await store.close();
+    process.send!({ ...totals, errors: [...new Set(errors)] }, () => process.disconnect());
+  })();
+});
+process.send!({ ready: true });
