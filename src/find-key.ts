@@ -1,5 +1,6 @@
 /** The presented key → its record, native or migrated, if it may be seen here. Rulings E4, E5, F1. Judges nothing about the key. */
 import type { Algorithms } from "./algorithms.js";
+import { isVerifierError } from "./errors.js";
 import { digestKey } from "./hash.js";
 import type { PreparedKey } from "./prepared-key.js";
 import type { VerificationRequest } from "./request.js";
@@ -52,8 +53,17 @@ async function findMigrated(places: Places, key: string, migrationId: string): P
   if (foreignDigest === undefined) return undefined;
   const record = await store.findForeignKey(migrationId, foreignDigest);
   if (record === undefined || !isVisible(places, record.workspaceId)) return undefined;
-  if (record.pending) await store.adoptDigest(record.ref, await digestKey(key));
+  if (record.pending) await adopt(store, record, key);
   return places.prepare(record);
+}
+
+/** A store that cannot be written still answers; the key stays pending and is found by its hash again. */
+async function adopt(store: Store, record: KeyRecord, key: string): Promise<void> {
+  try {
+    await store.adoptDigest(record.ref, await digestKey(key));
+  } catch (error) {
+    if (!isVerifierError(error) || error.code !== "STORE_READ_ONLY") throw error;
+  }
 }
 
 function isVisible({ workspaceId }: Places, owner: string): boolean {

@@ -155,10 +155,11 @@ export interface V2KeysMigrateKeyData {
   readonly roles?: readonly string[];
   /** Granted directly; wildcards allowed (ruling B3). */
   readonly permissions?: readonly string[];
-  /** Unix time, milliseconds. */
+  /** Unix time, milliseconds, at most 8_640_000_000_000_000. */
   readonly expires?: number;
   /** Default true. */
   readonly enabled?: boolean;
   readonly credits?: KeyCreditsData;
-  readonly ratelimits?: readonly RatelimitRequest[];
+  /** Here `autoApply` is required. */
+  readonly ratelimits?: readonly Required<RatelimitRequest>[];
 }

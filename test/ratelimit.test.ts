@@ -73,7 +73,7 @@ describe("applyLimits", () => {
     expect(first?.id).toMatch(/^rl_[a-zA-Z0-9_]{5,}$/);
     expect(apply(key, asked)[0]?.id).toBe(first?.id);
     expect(apply({ ...key, keyId: "key_2" }, asked)[0]?.id).not.toBe(first?.id);
-    const long = `${"😀".repeat(200)}`;
+    const long = "😀".repeat(200);
     expect([...apply(key, [ask(long, { limit: 1, duration: 1 })])[0]!.name]).toHaveLength(128);
   });
 

@@ -26,20 +26,15 @@ const refill = v.pipe(
 
 const credits: Schema<KeyCreditsData> = strict({ remaining: v.nullable(integer(0)), refill: optional(refill) });
 
-/** Names are unique within a key or identity: a verification finds a limit by its name. Judged also where other parts are faulty. */
+const limit = { name: text(3, 128), limit: integer(1), duration: integer(1_000) };
 const ratelimits: Schema<RatelimitRequest[]> = v.pipe(
-  list(strict({ name: text(3, 128), limit: integer(1), duration: integer(1_000), autoApply: optional(atom.boolean) }), 0, 50),
-  v.rawCheck(({ dataset, addIssue }) => {
-    if (!Array.isArray(dataset.value)) return;
-    const names = new Set<unknown>();
-    dataset.value.forEach((item: { readonly name?: unknown } | null | undefined, key) => {
-      const name = item?.name;
-      if (name === undefined || !names.has(name)) return void names.add(name);
-      const message = withFix("is the name of an earlier limit in this list", "give each limit a name of its own");
-      const index = { type: "array", origin: "value", input: [], key, value: item } as const;
-      addIssue({ message, path: [index, { type: "object", origin: "value", input: {}, key: "name", value: name }] });
-    });
-  }),
+  list(strict({ ...limit, autoApply: optional(atom.boolean) }), 0, 50),
+  v.rawCheck(uniqueNames),
+);
+/** Imports say whether a limit applies by itself: all four are required (spec §2.3). */
+const migratedLimits: Schema<Required<RatelimitRequest>[]> = v.pipe(
+  list(strict({ ...limit, autoApply: atom.boolean }), 0, 50),
+  v.rawCheck(uniqueNames),
 );
 
 const noPlaintext = atom.never("leave it out: only the digest of a key is stored, its text cannot be given back");
@@ -166,10 +161,11 @@ export const migratedKey: Schema<V2KeysMigrateKeyData> = strict({
   meta: optional(atom.meta),
   roles: optional(atom.roleNames(0)),
   permissions: optional(atom.slugs(0)),
-  expires: time,
+  // Spec §2.3 names no latest time; a JavaScript date does.
+  expires: optional(integer(0, 8_640_000_000_000_000)),
   enabled: optional(atom.boolean),
   credits: optional(credits),
-  ratelimits: optional(ratelimits),
+  ratelimits: optional(migratedLimits),
 });
 
 export const getWorkspace: Schema<object> = strict({});
@@ -191,3 +187,18 @@ function isIterable(value: unknown): boolean {
   if (Array.isArray(value)) return value.length > 0;
   return typeof value === "object" && value !== null && (Symbol.iterator in value || Symbol.asyncIterator in value);
 }
+
+/** Names are unique within a key or identity: a verification finds a limit by its name. Judged also where other parts are faulty. */
+function uniqueNames<L extends RatelimitRequest>({ dataset, addIssue }: RawCheckOf<L[]>): void {
+  if (!Array.isArray(dataset.value)) return;
+  const names = new Set<unknown>();
+  dataset.value.forEach((item: { readonly name?: unknown } | null | undefined, key) => {
+    const name = item?.name;
+    if (name === undefined || !names.has(name)) return void names.add(name);
+    const message = withFix("is the name of an earlier limit in this list", "give each limit a name of its own");
+    const index = { type: "array", origin: "value", input: [], key, value: item } as const;
+    addIssue({ message, path: [index, { type: "object", origin: "value", input: {}, key: "name", value: name }] });
+  });
+}
+
+type RawCheckOf<T> = Parameters<Parameters<typeof v.rawCheck<T>>[0]>[0];

@@ -46,7 +46,15 @@ export async function storeBatch(context: Context, to: Destination, batch: reado
     context,
     namesIn(batch, (key) => key.roles),
   );
-  const candidates = batch.map((key) => toCandidate(context, to.migration, key, roles));
+  const seen = new Set<string>();
+  const candidates = batch.map((key) => {
+    const candidate = toCandidate(context, to.migration, key, roles);
+    const digest = candidate.hash?.foreignDigest;
+    // Also where the earlier one failed for another reason (ruling E2).
+    if (digest !== undefined && seen.has(digest)) candidate.failure = "ALREADY_EXISTS";
+    if (digest !== undefined) seen.add(digest);
+    return candidate;
+  });
   const fit = candidates.filter((candidate) => candidate.failure === undefined);
   const keys = fit.map((candidate) => candidate.key);
   const references: References = {
@@ -74,7 +82,7 @@ export async function storeBatch(context: Context, to: Destination, batch: reado
 function toCandidate(context: Context, migration: MigrationRow, key: V2KeysMigrateKeyData, roles: Ids): Candidate {
   const hash = context.algorithms.importHash(migration.algorithm, key.hash);
   if (hash === undefined) return { key, failure: "INVALID_HASH" };
-  return key.roles?.some((role) => !roles.has(role)) === true ? { key, failure: "UNKNOWN_ROLE" } : { key, hash };
+  return key.roles?.some((role) => !roles.has(role)) === true ? { key, hash, failure: "UNKNOWN_ROLE" } : { key, hash };
 }
 
 function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, references: References, now: number): NewKey {

@@ -38,7 +38,7 @@ const ROOMS: readonly Room[] = [
     name: "front door",
     files: /^src\/index\.ts$/,
     uses: ["verifier", "keyring", "consulted", "basics", "errors", ...NOUNS, "defaults", "memory store"],
-    names: ["verbs"],
+    names: ["verbs", "administration"],
   },
   { name: "sqlite's door", files: /^src\/sqlite\.ts$/, uses: ["engines"] },
   {

@@ -176,7 +176,7 @@ describe("migrateKeys: each key goes in or fails by itself", () => {
       [{ credits: {} }, ".credits.remaining"],
       [{ credits: { remaining: 1, refill: { interval: "monthly", amount: 1 } } }, ".credits.refill.refillDay"],
       [{ expires: -1 }, ".expires"],
-      [{ expires: 8.64e15 + 2 }, ".expires"],
+      [{ expires: 8.64e15 + 1 }, ".expires"],
       [{ expires: 1e16 }, ".expires"],
       [{ expires: NaN }, ".expires"],
       [{ meta: nested }, ".meta"],
@@ -184,7 +184,8 @@ describe("migrateKeys: each key goes in or fails by itself", () => {
       [{ name: "a\0" }, ".name"],
       [{ externalId: "a\0" }, ".externalId"],
       [{ permissions: ["a b"] }, ".permissions[0]"],
-      [{ ratelimits: [limit("one"), limit("one")] }, ".ratelimits[1].name"],
+      [{ ratelimits: [limit("one", { autoApply: true }), limit("one", { autoApply: true })] }, ".ratelimits[1].name"],
+      [{ ratelimits: [limit("one")] }, ".ratelimits[0].autoApply"],
       [{ plaintext: "x" }, ".plaintext"],
     ];
     for (const [part, location] of parts) {
@@ -200,10 +201,10 @@ describe("migrateKeys: each key goes in or fails by itself", () => {
     const { migrated } = await migrate([
       { hash: sha256("a"), credits: { remaining: null }, expires: 1_700_000_000 },
       { hash: sha256("b"), expires: 0, credits: { remaining: Number.MAX_SAFE_INTEGER } },
-      { hash: sha256("c"), expires: 4_102_444_800_000 },
+      { hash: sha256("c"), expires: 8.64e15 },
     ]);
     const records = await Promise.all(migrated.map(({ keyId }) => keyring.getKey({ keyId })));
-    expect(records.map(({ expires }) => expires)).toEqual([1_700_000_000, 0, 4_102_444_800_000]);
+    expect(records.map(({ expires }) => expires)).toEqual([1_700_000_000, 0, 8.64e15]);
     expect(records.map(({ credits }) => credits?.remaining)).toEqual([undefined, Number.MAX_SAFE_INTEGER, undefined]);
   });
 

@@ -1,5 +1,5 @@
 /** What steps about keys have in common: which key, with which fields, and what the model makes of them. */
-import type { KeyCreditsData, V2KeysMigrateKeyData } from "../../src/types.js";
+import type { KeyCreditsData, RatelimitRequest, V2KeysMigrateKeyData } from "../../src/types.js";
 import type { Dice } from "./dice.js";
 import type { ModelCredits } from "./naive-credits.js";
 import { ensureIdentity, ensurePermissions, existingRoles, rollRoles, toLimits } from "./reference-steps.js";
@@ -24,7 +24,7 @@ export function rollFields({ world, dice }: Stage) {
   };
 }
 
-type V2KeysMigrateKeyFields = Omit<V2KeysMigrateKeyData, "hash">;
+type V2KeysMigrateKeyFields = Omit<V2KeysMigrateKeyData, "hash" | "ratelimits"> & { ratelimits?: readonly RatelimitRequest[] };
 
 /** The model's side of {@link rollFields}; makes permissions and identities that do not exist. */
 export function fieldsOf(

@@ -24,6 +24,25 @@ export async function createMigration(stage: Stage): Promise<void> {
   world.migrations.push({ id, algorithm, workspace });
 }
 
+/** A key that breaks the schema refuses the whole import, and nothing of it goes in (ruling E2). */
+export async function migrateBadly(stage: Stage): Promise<void> {
+  const { world, dice, hand } = stage;
+  if (world.migrations.length === 0) return createMigration(stage);
+  const migration = dice.pick(world.migrations);
+  const keys: object[] = [rollImport(stage, migration), rollImport(stage, migration)].map(({ data }) => data);
+  const [wrong, location] = dice.pick<[object, string]>([
+    [{ hash: "xy" }, "hash"],
+    [{ ratelimits: [{ name: "requests", limit: 1, duration: 1_000 }] }, "ratelimits[0].autoApply"],
+    [{ credits: { remaining: 1, refill: { interval: "monthly", amount: 1 } } }, "credits.refill.refillDay"],
+    [{ credits: { remaining: -1 } }, "credits.remaining"],
+    [{ surprise: 1 }, "surprise"],
+  ]);
+  keys[1] = { ...keys[1], ...wrong };
+  stage.note("migrateBadly", keys[1]);
+  const body = { migrationId: migration.id, apiId: dice.pick(migration.workspace.apis).id, keys: keys as V2KeysMigrateKeyData[] };
+  await refused("migrateBadly", hand.keyrings.get(migration.workspace)!.migrateKeys(body), "BAD_REQUEST", [`body.keys[1].${location}`]);
+}
+
 export async function migrateKeys(stage: Stage): Promise<void> {
   const { world, dice, hand } = stage;
   if (world.migrations.length === 0) return createMigration(stage);
@@ -33,16 +52,20 @@ export async function migrateKeys(stage: Stage): Promise<void> {
   const imports = Array.from({ length: 1 + dice.below(4) }, () => rollImport(stage, migration));
   const body = { migrationId: migration.id, apiId: api.id, keys: imports.map(({ data }) => data) };
   stage.note("migrateKeys", body);
-  const call = hand.keyrings.get(workspace)!.migrateKeys(body, dice.chance(0.5) ? { batchSize: 2 } : {});
+  const forms = imports.flatMap(({ form }) => form ?? []);
+  // Imports go in bounded memory: that an earlier one failed is known within its batch only.
+  const repeats = new Set(forms).size < forms.length;
+  const call = hand.keyrings.get(workspace)!.migrateKeys(body, !repeats && dice.chance(0.5) ? { batchSize: 2 } : {});
   if (api.deleted || workspace !== migration.workspace) return refused("migrateKeys", call, "NOT_FOUND");
   const answer = await call;
   const due = { migrated: [] as string[], failed: [] as string[] };
-  for (const { data, text, form } of imports) {
-    const reason = fault(stage, migration, data, form);
+  for (const [i, { data, text, form }] of imports.entries()) {
+    const isRepeat = imports.slice(0, i).some((earlier) => form !== undefined && earlier.form === form);
+    const reason = isRepeat ? "ALREADY_EXISTS" : fault(stage, migration, data, form);
     if (reason !== undefined) {
       due.failed.push(`${data.hash} ${reason}`);
-      // Names are made for every key of an import that can go in by itself.
-      if (reason === "ALREADY_EXISTS") {
+      // Names are made for every key that could go in as far as its import tells.
+      if (reason === "ALREADY_EXISTS" && !isRepeat) {
         ensurePermissions(workspace, data.permissions ?? []);
         if (data.externalId !== undefined) ensureIdentity(world, workspace, data.externalId);
       }
@@ -93,7 +116,9 @@ function fault(
 function rollImport(stage: Stage, { algorithm }: ModelMigration): { data: V2KeysMigrateKeyData; text: string; form: string | undefined } {
   const { dice } = stage;
   const text = dice.pick(FOREIGN);
-  const fields = rollFields(stage);
+  const { ratelimits, ...rest } = rollFields(stage);
+  // An import says whether a limit applies by itself (spec §2.3).
+  const fields = { ...rest, ...(ratelimits && { ratelimits: ratelimits.map((limit) => ({ autoApply: false, ...limit })) }) };
   if (dice.chance(0.1)) return { data: { ...fields, hash: "$2b$10$not-a-hash" }, text, form: undefined };
   const hashed = algorithm === "prefixed-api-key" ? text.split("_").at(-1)! : text;
   const digest = createHash(algorithm === "sha512" ? "sha512" : "sha256").update(hashed, "utf8");

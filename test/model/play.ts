@@ -3,7 +3,7 @@ import { dice } from "./dice.js";
 import { changeGrants, updateCredits } from "./grant-steps.js";
 import { createKey, deleteKey, rerollKey, updateKey } from "./key-steps.js";
 import { listKeys, readKey } from "./read-steps.js";
-import { createMigration, migrateKeys } from "./migrate-steps.js";
+import { createMigration, migrateBadly, migrateKeys } from "./migrate-steps.js";
 import { changeApi, changeIdentity, changePermission, changeRole, changeWorkspace, createApi } from "./reference-steps.js";
 import { type Bed, closeHand, type Hand, newWorld, openHand, show, type Stage } from "./stage.js";
 import { rollTime } from "./vocabulary.js";
@@ -32,6 +32,7 @@ const STEPS: readonly (readonly [number, Step])[] = [
   [16, changeIdentity],
   [12, createMigration],
   [24, migrateKeys],
+  [4, migrateBadly],
   [2, (stage) => stage.restart()],
 ];
 const TOTAL = STEPS.reduce((sum, [weight]) => sum + weight, 0);

@@ -1,7 +1,7 @@
 /** Rulings E and spec §4.2 through keyring and verifier: imported hashes, on-demand migration, failures one by one. */
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { createKeyring, createVerifier } from "../../src/index.js";
+import { createKeyring, createVerifier, VerifierError } from "../../src/index.js";
 import { failure, NOON, world } from "./support.js";
 
 const hash = (text: string, encoding: "hex" | "base64" | "base64url" = "hex", algorithm = "sha256") =>
@@ -78,6 +78,13 @@ describe("spec §4.2: migrateKeys", () => {
     expect(new Set(failed.map(({ reason }) => reason)).size).toBeGreaterThanOrEqual(3);
     for (const key of ["old", "a", "b"]) expect((await verify({ key })).code).toBe("VALID");
     expect((await verify({ key: "c" })).code).toBe("NOT_FOUND");
+  });
+
+  it("ruling E2: a hash that repeats an earlier one fails, also when the earlier one failed for another reason", async () => {
+    const { migrate } = await migrating("sha256");
+    const { migrated, failed } = await migrate({ hash: hash("a"), roles: ["nobody"] }, { hash: hash("a", "base64") });
+    expect(migrated).toEqual([]);
+    expect(failed.map(({ reason }) => reason)).toEqual(["UNKNOWN_ROLE", "ALREADY_EXISTS"]);
   });
 
   it("ruling E2: a key object that breaks the schema is a 400 for the whole request at its path", async () => {
@@ -162,6 +169,19 @@ describe("ruling E4: on-demand migration", () => {
     expect((await verify({ key: "k" })).code).toBe("VALID");
     const unaware = createVerifier(store, { clock });
     await expect(unaware.verify({ key: "other", migrationId })).rejects.toThrow(/options\.migrationAlgorithms lacks "md5"/);
+  });
+
+  it("A185: in a store that cannot be written a pending key still verifies, and stays pending", async () => {
+    const { migrate, migrationId, store, clock, verify } = await migrating("sha512");
+    await migrate({ hash: hash("k", "hex", "sha512") });
+    const readOnly = (): never => {
+      throw new VerifierError("STORE_READ_ONLY", "read-only");
+    };
+    const reader = createVerifier({ ...store, adoptDigest: readOnly }, { clock });
+    expect((await reader.verify({ key: "k", migrationId })).code).toBe("VALID");
+    expect((await verify({ key: "k" })).code).toBe("NOT_FOUND");
+    const broken = createVerifier({ ...store, adoptDigest: () => Promise.reject(new Error("disk")) }, { clock });
+    await expect(broken.verify({ key: "k", migrationId })).rejects.toThrow("disk");
   });
 
   it("a deleted key gains nothing", async () => {

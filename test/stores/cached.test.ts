@@ -151,16 +151,16 @@ describe("createKeyCache", () => {
     await inner.insertKeys([{ row: keyRow(1) }]);
     const listeners: ((change: "created" | "all") => void)[] = [];
     const cache = createKeyCache({ ...store, changes: (listener) => (listeners.push(listener), () => undefined) }, (record) => record);
-    cache.find("digest-1");
-    cache.find("digest-2");
+    void cache.find("digest-1");
+    void cache.find("digest-2");
     for (const listener of listeners) listener("created");
     state.finds = 0;
-    cache.find("digest-1");
+    void cache.find("digest-1");
     expect(state.finds).toBe(0);
-    cache.find("digest-2");
+    void cache.find("digest-2");
     expect(state.finds).toBe(1);
     for (const listener of listeners) listener("all");
-    cache.find("digest-1");
+    void cache.find("digest-1");
     expect(state.finds).toBe(2);
   });
 
@@ -168,7 +168,7 @@ describe("createKeyCache", () => {
     const { store } = await counted();
     await store.insertKeys([{ row: keyRow(1) }]);
     const cache = createKeyCache(store, (record) => record);
-    cache.find("digest-1");
+    void cache.find("digest-1");
     cache.close();
     await disable(store, "key_000001");
     expect((await cache.find("digest-1"))?.enabled).toBe(true);
@@ -182,7 +182,7 @@ describe("createKeyCache: recall", () => {
     const { store } = await counted();
     await store.insertKeys([1, 2].map((n) => ({ row: keyRow(n) })));
     const cache = createKeyCache(store, (record) => record, big);
-    for (const n of [1, 2]) cache.find(`digest-${n}`);
+    for (const n of [1, 2]) void cache.find(`digest-${n}`);
     for (const n of [1, 2]) cache.memorise(`text-${n}`, `digest-${n}`, cache.find(`digest-${n}`) as KeyRecord);
     expect((cache.recall("text-1") as KeyRecord).keyId).toBe("key_000001");
     await disable(store, "key_000001");
@@ -211,7 +211,7 @@ describe("createKeyCache: recall", () => {
     const cache = createKeyCache(store, (record) => record, big);
     await store.insertKeys([{ row: keyRow(2) }]);
     const stale = cache.find("digest-1") as KeyRecord;
-    cache.find("digest-2");
+    void cache.find("digest-2");
     await disable(store, "key_000001");
     cache.memorise("text-1", "digest-1", stale);
     expect(cache.recall("text-1")).toBeUndefined();
@@ -232,7 +232,7 @@ describe("createKeyCache: recall", () => {
       big,
     );
     await inner.insertKeys([{ row: keyRow(2) }]);
-    for (const n of [1, 2]) cache.find(`digest-${n}`);
+    for (const n of [1, 2]) void cache.find(`digest-${n}`);
     cache.memorise("text-1", "digest-1", cache.find("digest-1") as KeyRecord);
     late = true;
     expect(cache.recall("text-1")).toBeUndefined();

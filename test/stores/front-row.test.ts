@@ -36,7 +36,7 @@ describe("frontRow", () => {
           }
         }
         // So few texts all fit: none is forgotten.
-        for (const [known, value] of twin) if (twin.size <= 2) expect(row.get(known)).toBe(value);
+        for (const [known, value] of twin) if (twin.size <= 2 && /^[\0-\x7f]*$/.test(known)) expect(row.get(known)).toBe(value);
       }),
     );
   });
@@ -80,8 +80,10 @@ describe("frontRow", () => {
       expect(row.get(other)).toBeUndefined();
   });
 
-  it("texts past the longest key are not remembered", () => {
+  it("texts past the longest key, and others than ASCII, are not remembered", () => {
     const row = frontRow<number>();
+    row.set("ключ", "x", 1);
+    expect(row.get("ключ")).toBeUndefined();
     row.set("k".repeat(1_025), "x", 1);
     expect(row.get("k".repeat(1_025))).toBeUndefined();
   });

@@ -49,6 +49,9 @@ export function isBusy(cause: unknown): boolean {
  */
 export function toStoreError(cause: unknown): Error {
   if (isVerifierError(cause) || cause instanceof RangeError) return cause;
+  // JSON.parse quotes what it cannot read, and rows hold hashes (ruling G4): its error goes no further.
+  if (cause instanceof SyntaxError)
+    return new VerifierError("STORE_INVALID", "the file has a row that cannot be read; restore it from a backup");
   const [code, detail] = MEANINGS[resultName(cause) ?? ""] ?? meaningOf(cause);
   return new VerifierError(code, detail, { cause });
 }

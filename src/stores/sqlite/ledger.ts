@@ -72,7 +72,7 @@ export function createLedger(handle: Handle, isShared: boolean): Ledger {
     dirty = [];
   };
   const peek = (n: number): Balance | undefined => {
-    const raw = read.get(n);
+    const raw = readExactly(() => read.get(n));
     return raw && decodeBalance(raw);
   };
   return {
@@ -100,7 +100,7 @@ export function createLedger(handle: Handle, isShared: boolean): Ledger {
       dirty.push(account);
     },
     reserves(account) {
-      account.reserves ??= new Map(readLeases.all(account.n).map((raw) => [raw.holder, decodeReserve(raw)]));
+      account.reserves ??= new Map(readExactly(() => readLeases.all(account.n)).map((raw) => [raw.holder, decodeReserve(raw)]));
       return account.reserves;
     },
     setReserve(account, holder, reserve) {
@@ -126,6 +126,15 @@ export function createLedger(handle: Handle, isShared: boolean): Ledger {
     },
     forget,
   };
+}
+
+/** Reads rows with balances: node:sqlite answers a number past 2^53 − 1 with a RangeError, others with one that is not exact. */
+export function readExactly<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    throw cause instanceof RangeError ? invalid() : cause;
+  }
 }
 
 /**

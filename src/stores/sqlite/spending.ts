@@ -3,7 +3,7 @@ import type { Draw, DrawRequest, KeyRef, Spend, Store } from "../../store.js";
 import { type Balance, draw, giveBack, settle, spend, sweep } from "../balance.js";
 import type { GroupCommit } from "./group-commit.js";
 import { select, type Handle } from "./handle.js";
-import { type BalanceRaw, decodeBalance, type Ledger } from "./ledger.js";
+import { type BalanceRaw, decodeBalance, type Ledger, readExactly } from "./ledger.js";
 
 export type Spending = Pick<Store, "spendCredits" | "drawCredits" | "returnCredits" | "readBalance">;
 
@@ -36,7 +36,7 @@ export function createSpending(handle: Handle, ledger: Ledger, group: GroupCommi
     },
     readBalance(keyId, period) {
       assertInteger("period", period);
-      const raw = byKeyId.get(keyId);
+      const raw = readExactly(() => byKeyId.get(keyId));
       if (raw === undefined) return undefined;
       return raw.unlimited === null ? null : visible(decodeBalance(raw), period);
     },

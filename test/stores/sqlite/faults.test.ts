@@ -12,6 +12,7 @@ import { keyRow } from "../suite.js";
 import { addKeys, api, change, codeOf, foreignHandle, inspect, nextTurn, refOf, temporaryPaths, withApi } from "./support.js";
 
 const path = temporaryPaths();
+const DRAW = { holder: "h", cost: 1, step: 5, size: 40, period: 0, now: 0, until: 1 };
 const total = (db: Database.Database) => db.prepare("SELECT sum(remaining) FROM keystile_credits").pluck().get();
 
 describe("sqliteStore: a database that cannot be written", () => {
@@ -325,9 +326,13 @@ describe("sqliteStore: a file that another connection holds", () => {
 });
 
 describe("sqliteStore: a file that another tool has changed", () => {
-  it("hostile A035: a balance past 2^53 − 1 is refused, never rounded, and harms no other key", async () => {
+  it.each([
+    ["better-sqlite3", (db: Database.Database) => db],
+    ["better-sqlite3 that answers bigints", (db: Database.Database) => db.defaultSafeIntegers()],
+    ["node:sqlite", (db: Database.Database) => foreignHandle(db)],
+  ])("hostile A035: a balance past 2^53 − 1 is refused, never rounded, and harms no other key (%s)", async (_, handleOf) => {
     const place = path();
-    const store = await withApi(sqliteStore(place));
+    const store = await withApi(sqliteStore(handleOf(new Database(place))));
     const refs = await addKeys(store, 2);
     const set = (column: string, value: string) =>
       inspect(place, (db) => {
@@ -347,9 +352,17 @@ describe("sqliteStore: a file that another tool has changed", () => {
       expect(answers[0]).toMatchObject({ reason: { code: "STORE_INVALID" } });
       expect(await codeOf(() => store.spendCredits(refs[0]!, 0, 5))).toBe("STORE_INVALID");
       expect(await codeOf(() => store.readBalance("key_000001", 5))).toBe("STORE_INVALID");
+      expect(await codeOf(() => store.drawCredits(refs[0]!, DRAW))).toBe("STORE_INVALID");
       set(column, "0");
     }
     expect(await store.readBalance("key_000002", 0)).toBe(95);
+    await store.drawCredits(refs[1]!, DRAW);
+    inspect(place, (db) => {
+      db.pragma("ignore_check_constraints = ON");
+      db.exec("UPDATE keystile_leases SET reserved = 9007199254740993");
+    });
+    expect(await codeOf(() => store.drawCredits(refs[1]!, DRAW))).toBe("STORE_INVALID");
+    expect(await codeOf(() => store.returnCredits(refs[1]!, "h", 0, 1))).toBe("STORE_INVALID");
     await store.close();
   });
 

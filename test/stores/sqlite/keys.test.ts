@@ -168,7 +168,9 @@ describe("sqliteStore: keys", () => {
     expect(new Set(told.splice(0).map((one) => (one as { digest: string }).digest)).size).toBe(BATCHES * 10);
 
     // Whatever leaves, leaves no place behind.
-    for (const n of [0, 100, 101]) await store.write([{ table: "keys", remove: row(n).id, version: 1 }]);
+    const last = BATCH * BATCHES - 1;
+    await change(store, row(last - 1).id, { name: "changed" });
+    for (const n of [0, 100, last]) await store.write([{ table: "keys", remove: row(n).id, version: 1 }]);
     await change(store, row(200).id, { digest: "d-200-new", identityId: "many" });
     await store.write([{ table: "identities", remove: "many", version: 1 }]);
     expect(await store.findKey("d-100")).toBeUndefined();

@@ -36,7 +36,8 @@ describe("sqliteStore: credits", () => {
     const refs = await addKeys(store, 3);
     ran.length = 0;
     await Promise.all(Array.from({ length: 90 }, (_, i) => store.spendCredits(refs[i % 3]!, 1, 0)));
-    expect(ran.filter((sql) => sql.startsWith("BEGIN"))).toHaveLength(1);
+    // Goals trap 4: a transaction that reads first and writes later would fail under contention.
+    expect(ran.filter((sql) => sql.startsWith("BEGIN"))).toEqual(["BEGIN IMMEDIATE"]);
     expect(ran.filter((sql) => sql === "COMMIT")).toHaveLength(1);
     expect(ran.filter((sql) => sql.startsWith("UPDATE keystile_credits"))).toHaveLength(3);
     expect(db.prepare("SELECT sum(remaining) FROM keystile_credits").pluck().get()).toBe(210);

@@ -94,14 +94,20 @@ export function foreignHandle(db: Database.Database, intercept: (sql: string) =>
       }
     };
   };
-  const bare = (row: unknown) => (row === undefined ? undefined : (Object.assign(Object.create(null), row) as unknown));
+  const bare = (row: unknown) => {
+    if (row === undefined) return undefined;
+    for (const value of Object.values(row as object)) {
+      if (typeof value === "number" && !Number.isSafeInteger(value)) throw new RangeError("The value of column 1 is too large");
+    }
+    return Object.assign(Object.create(null), row) as unknown;
+  };
   return {
     exec: guarded("exec", (sql: string) => void db.exec(sql)),
     prepare(sql): Statement {
       const statement = guarded(`prepare ${sql}`, () => db.prepare(sql))();
       return {
-        get: guarded(sql, (...given) => bare(statement.get(...given))),
-        all: guarded(sql, (...given) => statement.all(...given).map(bare)),
+        get: (...given) => bare(guarded(sql, () => statement.get(...given))()),
+        all: (...given) => guarded(sql, () => statement.all(...given))().map(bare),
         run: guarded(sql, (...given) => statement.run(...given)),
       };
     },

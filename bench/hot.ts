@@ -1,0 +1,26 @@
+/** How long does a verification take when its key is one of 4,096 in use, with 1,000,000 remembered? */
+import { createVerifier } from "../src/verifier.js";
+import { measure, report, scaled } from "./harness.js";
+import { assertSpent, openCopy } from "./stores.js";
+import { H, hashSide, LARGE_LEASES, remember, verifySide } from "./work.js";
+
+const REMEMBERED = scaled(1_000_000, 2_000);
+const IN_USE = scaled(4_096, 64);
+
+const { store } = await openCopy({ keys: REMEMBERED, limited: true }, { durability: "process" });
+const verifier = createVerifier(store, { cache: { size: REMEMBERED }, credits: LARGE_LEASES });
+await remember(verifier, REMEMBERED, { cost: 0 });
+await remember(verifier, IN_USE);
+
+const verify = verifySide(verifier, IN_USE, {
+  name: "verify: 4,096 keys of 1,000,000 remembered; query of three names, automatic limit, a credit from memory",
+  floor: H,
+  goal: "≤ 1.5",
+  async check(operations) {
+    await verifier.close();
+    await assertSpent(store, IN_USE, operations + IN_USE);
+  },
+});
+const rows = await measure([hashSide(), verify]);
+await store.close();
+report({ question: "How long does a verification take when its key is one of 4,096 in use, with 1,000,000 remembered?", rows });

@@ -1,0 +1,69 @@
+/** How many bytes does a remembered key take, beyond the text that it must hold? */
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import type { Limiter } from "../src/limiter.js";
+import { createVerifier, type VerifierOptions } from "../src/verifier.js";
+import { report, type Row, scaled } from "./harness.js";
+import { keyRow } from "./keys.js";
+import { openCopy } from "./stores.js";
+import { LARGE_LEASES, remember } from "./work.js";
+
+/** Just below a power of two, where hash tables are fullest: the best that they get. */
+const KEYS = scaled(125_000, 1_000);
+const ROUNDS = scaled(5, 2);
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc") as () => void;
+
+/** Bytes of all that this process holds on to. */
+async function held(): Promise<number> {
+  // In a turn of its own, so that nothing is held by what has just ended; twice, since finalizers run after the first.
+  await new Promise(setImmediate);
+  collect();
+  await new Promise(setImmediate);
+  collect();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+/** Text of a key's own in its answers: its id and name, and the id of its limit. What keys have in common can be shared. */
+function textOf(n: number): number {
+  const { row } = keyRow(n, true);
+  return row.id.length + (row.name ?? "").length + (row.ratelimits[0]?.id ?? "").length;
+}
+const text = Array.from({ length: KEYS }, (_, n) => textOf(n)).reduce((sum, length) => sum + length, 0) / KEYS;
+
+/** Keeps no buckets, so that only the record is weighed. */
+const forgetful: Limiter = {
+  take: (checks) => checks.map(({ limit, duration }) => ({ exceeded: false, remaining: limit, reset: duration })),
+  close: () => undefined,
+};
+
+const { store } = await openCopy({ keys: KEYS, limited: true }, { durability: "process" });
+
+/** Bytes a key of a verifier that has verified each of them once. `cost` 0 takes no lease. */
+async function weigh(options: VerifierOptions, cost: number): Promise<number> {
+  const before = await held();
+  const verifier = createVerifier(store, { ...options, cache: { size: KEYS } });
+  await remember(verifier, KEYS, { cost });
+  const bytes = ((await held()) - before) / KEYS;
+  await verifier.close();
+  return bytes;
+}
+
+async function beyondText(name: string, options: VerifierOptions, cost: number, goal?: string): Promise<Row> {
+  const values: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) values.push((await weigh(options, cost)) - text);
+  return { name, unit: "bytes", values, ...(goal !== undefined && { goal }) };
+}
+
+// What all verifiers share is made by the first, which is not counted.
+await weigh({}, 0);
+const rows: Row[] = [
+  { name: "text: key id, name, limit id", unit: "bytes", values: [text] },
+  await beyondText("beyond it: the record, ready to be verified", { limiter: forgetful }, 0, "≤ 128"),
+  await beyondText("beyond it: the record and its bucket in the limiter", {}, 0),
+  await beyondText("beyond it: the record, its bucket and its lease", { credits: LARGE_LEASES }, 1),
+];
+await store.close();
+report({ question: "How many bytes does a remembered key take, beyond the text that it must hold?", rows });

@@ -1,0 +1,32 @@
+/** How long does a verification take when any of 10,000 or of 1,000,000 remembered keys may come next? */
+import { createVerifier, type VerifierOptions } from "../src/verifier.js";
+import { measure, report, type Row, scaled, type Side } from "./harness.js";
+import { assertSpent, openCopy } from "./stores.js";
+import { H, hashSide, LARGE_LEASES, remember, verifySide } from "./work.js";
+
+const MANY = scaled(1_000_000, 2_000);
+const SOME = scaled(10_000, 500);
+
+/** The work of `hot.ts` over all keys of a store, each verified once before. */
+async function overAll(keys: number, side: Omit<Side, "run">, credits?: VerifierOptions["credits"]): Promise<Row[]> {
+  const limited = credits !== undefined;
+  const { store } = await openCopy({ keys, limited }, { durability: "process" });
+  const verifier = createVerifier(store, { cache: { size: keys }, ...(limited && { credits }) });
+  await remember(verifier, keys);
+  const check = async (operations: number): Promise<void> => {
+    await verifier.close();
+    if (limited) await assertSpent(store, keys, operations + keys);
+  };
+  const rows = await measure([hashSide(), verifySide(verifier, keys, { floor: H, check, ...side })]);
+  await store.close();
+  return rows;
+}
+
+report({
+  question: "How long does a verification take when any of 10,000 or of 1,000,000 remembered keys may come next?",
+  rows: [
+    ...(await overAll(SOME, { name: "verify: 10,000 keys, the work of `hot`", goal: "≤ 2.5" }, LARGE_LEASES)),
+    ...(await overAll(MANY, { name: "verify: 1,000,000 keys, the work of `hot`", goal: "≤ 6" }, LARGE_LEASES)),
+    ...(await overAll(MANY, { name: "verify: 1,000,000 unlimited keys, else the work of `hot`" })),
+  ],
+});

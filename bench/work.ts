@@ -1,0 +1,63 @@
+/** The sides that several benches share: verifying keys one after the other, and the bare hash that no verification can do without. */
+import { hash } from "node:crypto";
+import type { KeysVerifyKeyCredits } from "../src/types.js";
+import type { Verifier } from "../src/verifier.js";
+import type { Side } from "./harness.js";
+import { endless, keyText, type Request, requestFor, requestsFor, sample } from "./keys.js";
+
+/** The floor of everything in memory: H. */
+export const H = "H: bare SHA-256 of a key of 40 characters";
+
+/** Leases so large, and of so many keys, that no draw falls into the time measured. */
+export const LARGE_LEASES = { mode: "leased", size: 1_000_000_000, ttl: 3_600_000, keys: 1_000_000 } as const;
+
+/** `crypto.hash` of keys like those that are verified. */
+export function hashSide(): Side {
+  const next = endless(sample(4_096).map(keyText));
+  return {
+    name: H,
+    run(operations) {
+      let right = 0;
+      for (let i = 0; i < operations; i++) if (hash("sha256", next(), "base64").length === 44) right++;
+      return right;
+    },
+  };
+}
+
+/** Awaits one verification after the other, as a program does, of keys at random below `keys`. */
+export function verifySide(verifier: Verifier, keys: number, side: Omit<Side, "run">): Side {
+  const { next, ready } = requestsFor(keys);
+  return { ...side, ready, run: (operations) => verifyEach(verifier, next, operations) };
+}
+
+/** @returns how many were VALID, with their one limit in the answer */
+export async function verifyEach(verifier: Verifier, next: () => Request, operations: number): Promise<number> {
+  let right = 0;
+  for (let i = 0; i < operations; i++) {
+    const { code, ratelimits } = await verifier.verify(next());
+    if (code === "VALID" && ratelimits?.length === 1) right++;
+  }
+  return right;
+}
+
+/** The same with so many in flight at any time. */
+export async function verifyTogether(verifier: Verifier, next: () => Request, operations: number, inFlight: number): Promise<number> {
+  let begun = 0;
+  let right = 0;
+  const work = async (): Promise<void> => {
+    while (begun++ < operations) {
+      const { code, ratelimits } = await verifier.verify(next());
+      if (code === "VALID" && ratelimits?.length === 1) right++;
+    }
+  };
+  await Promise.all(Array.from({ length: inFlight }, work));
+  return right;
+}
+
+/** Verifies each key below `keys` once, so that it is remembered, and leased if `credits` says so. Throws unless all are VALID. */
+export async function remember(verifier: Verifier, keys: number, credits?: KeysVerifyKeyCredits): Promise<void> {
+  let n = 0;
+  const next = (): Request => (credits === undefined ? requestFor(n++) : { ...requestFor(n++), credits });
+  const right = await verifyTogether(verifier, next, keys, 256);
+  if (right !== keys) throw new Error("a key of the bench is not VALID");
+}

@@ -1,0 +1,53 @@
+/** The benches still run, and what they measure is still right: each checks its own answers and balances. Their speeds are no test's business. */
+import { execFileSync } from "node:child_process";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, describe, expect, it } from "vitest";
+import { type Result, type Row } from "../bench/harness.js";
+import { toMarkdown } from "../bench/table.js";
+
+const ROOT = join(import.meta.dirname, "..");
+/** Files of bench/ that others use; all other files are benches. */
+const SHARED = ["bare", "harness", "keys", "lines", "quickstart", "run", "stores", "table", "work"];
+
+describe("bench: a smoke run", () => {
+  let results: Record<string, Result>;
+
+  beforeAll(() => {
+    const args = ["--import", "tsx", "bench/run.ts", "--quick", "--output", "json"];
+    results = JSON.parse(execFileSync(process.execPath, args, { cwd: ROOT, encoding: "utf8" })) as Record<string, Result>;
+  });
+
+  it("every bench runs, and every file of the folder is a bench or known as shared", () => {
+    const files = readdirSync(join(ROOT, "bench")).filter((name) => name.endsWith(".ts"));
+    const benches = files.map((name) => name.slice(0, -".ts".length)).filter((name) => !SHARED.includes(name));
+    expect(Object.keys(results).sort()).toEqual(benches.sort());
+  });
+
+  it("every row has a value for each round, and its floor above it", () => {
+    for (const { question, rows } of Object.values(results)) {
+      expect(question).toMatch(/\?$/);
+      rows.forEach(({ name, values, floor }, i) => {
+        for (const value of values) expect(value, name).toBeGreaterThanOrEqual(0);
+        if (floor !== undefined) expect(rows.slice(0, i).map((row) => row.name)).toContain(floor);
+      });
+    }
+  });
+});
+
+describe("bench: the table", () => {
+  const row = (name: string, values: number[], more: Partial<Row> = {}): Row => ({ name, unit: "ns", values, ...more });
+  const lines = (rows: Row[]) => toMarkdown("hot", { question: "Why?", rows }).split("\n").slice(6, -1);
+
+  it("shows median, range, rate and the ratio of medians", () => {
+    expect(lines([row("floor", [100, 200, 250]), row("verify", [300, 280, 1_000], { floor: "floor", goal: "≤ 1.5" })])).toEqual([
+      "| floor | 200 ns | 100 – 250 | 5,000,000 |  |  |",
+      "| verify | 300 ns | 280 – 1,000 | 3,330,000 | 1.50 | ≤ 1.5 |",
+    ]);
+  });
+
+  it("takes the nearest floor above, and means the two middle values of an even count", () => {
+    const rows = [row("floor", [1]), row("floor", [100, 300]), row("verify", [20], { floor: "floor", unit: "bytes" })];
+    expect(lines(rows)[2]).toBe("| verify | 20 bytes | 20 – 20 |  | 0.10 |  |");
+  });
+});
