@@ -70,7 +70,8 @@ async function runBench(file: string, bench: Bench, quick: boolean): Promise<Res
 function provenance(): string {
   const git = (...args: string[]): string => execFileSync("git", args, { encoding: "utf8" }).trim();
   const commit =
-    git("rev-parse", "--short", "HEAD") + (git("status", "--porcelain", "src", "bench", "grammar") === "" ? "" : " with changes");
+    git("rev-parse", "--short", "HEAD") +
+    (git("status", "--porcelain", "src", "bench", "grammar", ":!bench/README.md") === "" ? "" : " with changes");
   const machine = `${cpus().length} × ${cpus()[0]?.model ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GB, ${process.platform} ${process.arch}`;
   return `${machine} · Node ${process.version} · commit ${commit} · ${new Date().toISOString().slice(0, 10)}`;
 }

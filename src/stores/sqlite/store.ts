@@ -102,8 +102,8 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): S
     });
   };
   /** @returns whether the transaction was committed */
-  const writing = (work: () => readonly Change[] | undefined): Promise<boolean> =>
-    later(() => {
+  const writing = async (work: () => readonly Change[] | undefined): Promise<boolean> => {
+    const committed = await later(() => {
       try {
         const done = transact(() => {
           const changes = work();
@@ -120,6 +120,10 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): S
         ledger.forget();
       }
     });
+    // A loop that awaits its writes would otherwise leave no turn to timers, input and spends.
+    await new Promise(setImmediate);
+    return committed;
+  };
   const insertBatch = async (keys: readonly NewKey[]): Promise<boolean[]> => {
     let inserted: boolean[] = [];
     await writing(() => {
