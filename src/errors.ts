@@ -84,7 +84,7 @@ export function isVerifierError(value: unknown): value is VerifierError {
 
 /** A 400 that lists every fault found. `problems` must not be empty. */
 export function badRequest(problems: readonly ValidationProblem[], code: VerifierErrorCode = "BAD_REQUEST"): VerifierError {
-  const [first] = problems;
+  const { location, message } = problems[0] as ValidationProblem;
   const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : "";
-  return new VerifierError(code, `${first?.location ?? "body"}: ${first?.message ?? "is not valid"}${more}`, { errors: problems });
+  return new VerifierError(code, `${location}: ${message}${more}`, { errors: problems });
 }

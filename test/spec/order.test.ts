@@ -1,6 +1,6 @@
 /** Spec §2.2, §3, §4.1 and rulings A: the order of checks, what each outcome consumes, which fields it shows. */
 import { describe, expect, it } from "vitest";
-import type { V2KeysVerifyKeyResponseData } from "../../src/index.js";
+import { createVerifier, type V2KeysVerifyKeyResponseData } from "../../src/index.js";
 import { failure, limit, NOON, world } from "./support.js";
 
 describe("the eight codes", () => {
@@ -279,6 +279,24 @@ describe("ruling A5, A6: fields", () => {
     first.permissions?.push("root");
     expect(() => ((first.meta as { deep: { x: number } }).deep.x = 2)).toThrow(TypeError);
     expect(await verify({ key, permissions: "a" })).toMatchObject({ permissions: ["a"], meta: { deep: { x: 1 } } });
+  });
+});
+
+describe("a key that vanishes during the call", () => {
+  it.each([true, false])("is NOT_FOUND, never VALID (enabled: %s)", async (enabled) => {
+    const { create, store, clock } = await world();
+    const { key } = await create({ credits: { remaining: 5 }, enabled });
+    const { verify } = createVerifier({ ...store, spendCredits: () => undefined }, { clock });
+    expect(await verify({ key })).toStrictEqual({ valid: false, code: "NOT_FOUND" });
+  });
+
+  it("one that became unlimited since it was read is VALID without credits", async () => {
+    const { create, store, clock } = await world();
+    const [good, disabled] = [await create({ credits: { remaining: 5 } }), await create({ credits: { remaining: 5 }, enabled: false })];
+    const { verify } = createVerifier({ ...store, spendCredits: () => Promise.resolve({ ok: true, remaining: null }) }, { clock });
+    const answers = [await verify({ key: good.key }), await verify({ key: disabled.key })];
+    expect(answers.map(({ code }) => code)).toEqual(["VALID", "DISABLED"]);
+    for (const answer of answers) expect("credits" in answer).toBe(false);
   });
 });
 
