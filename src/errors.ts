@@ -23,6 +23,7 @@ const kind = (status: number, title: string, type: string): Kind => ({ status, t
 const CATALOGUE = {
   BAD_REQUEST: kind(400, "Bad Request", "user/bad_request/invalid_input"),
   PERMISSIONS_QUERY_SYNTAX: kind(400, "Bad Request", "user/bad_request/permissions_query_syntax_error"),
+  CALLER_FORBIDDEN: kind(403, "Forbidden", "forbidden"),
   NOT_FOUND: kind(404, "Not Found", "application/not_found"),
   CONFLICT: kind(409, "Conflict", "application/conflict"),
   VERIFIER_CLOSED: kind(500, "Internal Server Error", "application/verifier_closed"),

@@ -1,5 +1,6 @@
 /** The presented key → its record, native or migrated, if it may be seen here. Rulings E4, E5, F1. Judges nothing about the key. */
 import type { Algorithms } from "./algorithms.js";
+import type { Caller } from "./caller.js";
 import { isVerifierError } from "./errors.js";
 import { digestKey } from "./hash.js";
 import type { PreparedKey } from "./prepared-key.js";
@@ -19,10 +20,12 @@ export interface Places {
 }
 
 /** @returns undefined for a key that does not exist or may not be seen: the two look the same (spec §4.1-3) */
-export function findKey(places: Places, request: VerificationRequest): MaybePromise<PreparedKey | undefined> {
+export function findKey(places: Places, request: VerificationRequest, caller?: Caller): MaybePromise<PreparedKey | undefined> {
   const found = places.cache.recall(request.key) ?? findNative(places.cache, request.key);
-  if (request.migrationId === undefined && places.workspaceId === undefined) return found;
-  return found instanceof Promise ? found.then((late) => orMigrated(places, request, late)) : orMigrated(places, request, found);
+  if (request.migrationId === undefined && places.workspaceId === undefined && caller === undefined) return found;
+  return found instanceof Promise
+    ? found.then((late) => orMigrated(places, request, caller, late))
+    : orMigrated(places, request, caller, found);
 }
 
 function findNative(cache: KeyCache<PreparedKey>, text: string): MaybePromise<PreparedKey | undefined> {
@@ -33,26 +36,36 @@ function findNative(cache: KeyCache<PreparedKey>, text: string): MaybePromise<Pr
   return found;
 }
 
-function orMigrated(places: Places, request: VerificationRequest, native: PreparedKey | undefined): MaybePromise<PreparedKey | undefined> {
-  if (native !== undefined) return isVisible(places, native.record.workspaceId) ? native : undefined;
-  return request.migrationId === undefined ? undefined : findMigrated(places, request.key, request.migrationId);
+function orMigrated(
+  places: Places,
+  request: VerificationRequest,
+  caller: Caller | undefined,
+  native: PreparedKey | undefined,
+): MaybePromise<PreparedKey | undefined> {
+  if (native !== undefined) return isVisible(places, caller, native.record) ? native : undefined;
+  return request.migrationId === undefined ? undefined : findMigrated(places, request.key, request.migrationId, caller);
 }
 
 /**
  * Tries the migration's algorithm. A pending key gains its native digest in the same call, once: the store refuses a second.
  * The imported hash stays valid for its migration, since an old scheme may hash only a part of the key (ruling E4).
  */
-async function findMigrated(places: Places, key: string, migrationId: string): Promise<PreparedKey | undefined> {
+async function findMigrated(
+  places: Places,
+  key: string,
+  migrationId: string,
+  caller: Caller | undefined,
+): Promise<PreparedKey | undefined> {
   const { store, algorithms } = places;
   const migration = await store.read("migrations", migrationId);
-  if (migration === undefined || !isVisible(places, migration.workspaceId)) return undefined;
+  if (migration === undefined || !isOwn(places, caller, migration.workspaceId)) return undefined;
   if (!algorithms.knows(migration.algorithm)) {
     throw new TypeError(`options.migrationAlgorithms lacks "${migration.algorithm}", which a migration of this store uses`);
   }
   const foreignDigest = await algorithms.foreignDigest(migration.algorithm, key);
   if (foreignDigest === undefined) return undefined;
   const record = await store.findForeignKey(migrationId, foreignDigest);
-  if (record === undefined || !isVisible(places, record.workspaceId)) return undefined;
+  if (record === undefined || !isVisible(places, caller, record)) return undefined;
   if (record.pending) await adopt(store, record, key);
   return places.prepare(record);
 }
@@ -66,6 +79,11 @@ async function adopt(store: Store, record: KeyRecord, key: string): Promise<void
   }
 }
 
-function isVisible({ workspaceId }: Places, owner: string): boolean {
-  return workspaceId === undefined || workspaceId === owner;
+function isVisible(places: Places, caller: Caller | undefined, { workspaceId, apiId, keyId }: KeyRecord): boolean {
+  if (!isOwn(places, caller, workspaceId)) return false;
+  return caller === undefined || caller.may("verify_key", { type: "api", id: apiId, keyId });
+}
+
+function isOwn({ workspaceId }: Places, caller: Caller | undefined, owner: string): boolean {
+  return (workspaceId === undefined || workspaceId === owner) && (caller === undefined || caller.workspaceId === owner);
 }

@@ -113,7 +113,7 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
   const engine: Engine = {
     clock,
     compileQuery: createQueryCompiler(),
-    findKey: (request) => findKey(places, request),
+    findKey: (request, caller) => findKey(places, request, caller),
     limiter,
     spender,
     onOutcome: outcomes?.emit,

@@ -1,4 +1,6 @@
 /** The ordered checks, top to bottom. Spec §2.2, §3, ruling A1. The one room with the branching; what each check means is said elsewhere. */
+import type { Caller } from "./caller.js";
+import { VerifierError } from "./errors.js";
 import type { Spender } from "./leases.js";
 import type { DegradingLimiter, LimitAnswer } from "./limiters/degrading.js";
 import type { OutcomeEvent } from "./outcomes.js";
@@ -13,6 +15,8 @@ import type { MaybePromise, V2KeysVerifyKeyResponseData, VerificationCode, Verif
 export interface VerifyContext {
   /** The client's address, IPv4 or IPv6; a key or API with an allow-list is FORBIDDEN without it (ruling A4). */
   readonly clientAddress?: string;
+  /** Who asks, when the program serves others: spec §4.1-3 and §4.1-4 apply. Absent: the program itself, which may all (ruling F1). */
+  readonly caller?: Caller;
 }
 
 /** What a verification consults; wired by `createVerifier`. */
@@ -20,7 +24,7 @@ export interface Engine {
   readonly clock: () => number;
   readonly compileQuery: (text: string) => Query;
   /** The key that was presented, if it may be seen here (rulings E4, F1). */
-  readonly findKey: (request: VerificationRequest) => MaybePromise<PreparedKey | undefined>;
+  readonly findKey: (request: VerificationRequest, caller: Caller | undefined) => MaybePromise<PreparedKey | undefined>;
   readonly limiter: DegradingLimiter;
   readonly spender: Spender;
   readonly onOutcome: ((event: OutcomeEvent) => void) | undefined;
@@ -39,14 +43,17 @@ interface Verification {
 
 /**
  * Judges one request. The first check that fails gives the code; later ones do not run (ruling A1).
- * @throws VerifierError 400 for a request or query that is not well formed, and for a limit that does not exist (ruling C5)
+ * @throws VerifierError 400 for a request or query that is not well formed, and for a limit that does not exist (ruling C5); 403 for
+ *   a caller without any right to verify (spec §4.1-4)
  * @see spec §4.1-1, §4.1-2, ruling A2 for what each outcome consumes · waits only for what is not in memory
  */
 export async function verifyKey(engine: Engine, body: unknown, context: VerifyContext): Promise<V2KeysVerifyKeyResponseData> {
   const request = readRequest(body);
   const query = request.permissions === undefined ? undefined : engine.compileQuery(request.permissions);
+  const { caller } = context;
+  if (caller !== undefined && !caller.mayAny("verify_key", "api")) throw mayNotVerify();
   const now = engine.clock();
-  const found = engine.findKey(request);
+  const found = engine.findKey(request, caller);
   const key = found instanceof Promise ? await found : found;
   if (key === undefined) return notFound(engine, request, now);
 
@@ -68,6 +75,8 @@ export async function verifyKey(engine: Engine, body: unknown, context: VerifyCo
   if (spend === undefined) return notFound(engine, request, now);
   return conclude(verification, spend.ok ? "VALID" : "USAGE_EXCEEDED", spend.remaining ?? undefined);
 }
+
+const mayNotVerify = () => new VerifierError("CALLER_FORBIDDEN", "the credential has no permission to verify keys");
 
 /** Notes the results of the limits of a call. True: one was exceeded, and nothing was taken (ruling C3). */
 function noteLimits(verification: Verification, limits: readonly AppliedLimit[], { verdicts, degraded }: LimitAnswer): boolean {

@@ -16,7 +16,7 @@ const NOUNS = ["types", "ports"];
 /** Every file of `src` is in one room, the first that fits. */
 const ROOMS: readonly Room[] = [
   { name: "types", files: /^src\/types\.ts$/, uses: [] },
-  { name: "ports", files: /^src\/(store|limiter)\.ts$/, uses: ["types"] },
+  { name: "ports", files: /^src\/(store|limiter|caller)\.ts$/, uses: ["types"] },
   { name: "errors", files: /^src\/errors\.ts$/, uses: [] },
   { name: "basics", files: /^src\/(hash|credits|plain|options|outcomes)\.ts$/, uses: ["errors", ...NOUNS] },
   {
