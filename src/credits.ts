@@ -26,6 +26,22 @@ export function periodOf(refill: Refill | undefined, now: number): number {
   return refill.interval === "daily" ? day : monthlyBoundaries(day, refill.refillDay);
 }
 
+/**
+ * The instant of the last boundary that a calendar has counted.
+ * @param period a count of {@link periodOf}
+ * @returns Unix time, milliseconds, up to 8.64e15; 0 where nothing was counted
+ * @see ruling A7: who takes another calendar must not count what this one did
+ */
+export function boundaryOf(refill: Refill | undefined, period: number): number {
+  if (refill === undefined || period <= 0) return 0;
+  if (refill.interval === "daily") return Math.min(period * DAY_MS, LAST_INSTANT);
+  // The first boundary is that of January 1970. A day that the month does not have falls into the next one.
+  const instant = Date.UTC(1970, period - 1, refill.refillDay);
+  const nextMonth = Date.UTC(1970, period, 1);
+  if (instant >= nextMonth) return nextMonth - DAY_MS;
+  return Number.isNaN(instant) ? LAST_INSTANT : instant;
+}
+
 /** Boundaries up to `day` (days since the epoch), that day included. */
 function monthlyBoundaries(day: number, refillDay: number): number {
   const date = monthAndDay(day);

@@ -23,9 +23,21 @@ const kind = (status: number, title: string, type: string): Kind => ({ status, t
 const CATALOGUE = {
   BAD_REQUEST: kind(400, "Bad Request", "user/bad_request/invalid_input"),
   PERMISSIONS_QUERY_SYNTAX: kind(400, "Bad Request", "user/bad_request/permissions_query_syntax_error"),
+  AUTH_MISSING: kind(401, "Unauthorized", "keystile/authentication/missing"),
+  AUTH_MALFORMED: kind(401, "Unauthorized", "keystile/authentication/malformed"),
+  AUTH_KEY_NOT_FOUND: kind(401, "Unauthorized", "keystile/authentication/key_not_found"),
+  AUTH_TOKEN_INVALID: kind(401, "Unauthorized", "keystile/authentication/token_invalid"),
   CALLER_FORBIDDEN: kind(403, "Forbidden", "forbidden"),
+  PROTECTED_RESOURCE: kind(403, "Forbidden", "keystile/application/protected_resource"),
   NOT_FOUND: kind(404, "Not Found", "application/not_found"),
+  METHOD_NOT_ALLOWED: kind(405, "Method Not Allowed", "user/bad_request/method_not_allowed"),
+  REQUEST_TIMEOUT: kind(408, "Request Timeout", "user/bad_request/request_timeout"),
   CONFLICT: kind(409, "Conflict", "application/conflict"),
+  PAYLOAD_TOO_LARGE: kind(413, "Content Too Large", "user/bad_request/payload_too_large"),
+  UNSUPPORTED_MEDIA_TYPE: kind(415, "Unsupported Media Type", "user/bad_request/unsupported_media_type"),
+  TOO_MANY_REQUESTS: kind(429, "Too Many Requests", "user/too_many_requests"),
+  HEADERS_TOO_LARGE: kind(431, "Request Header Fields Too Large", "user/bad_request/headers_too_large"),
+  INTERNAL: kind(500, "Internal Server Error", "application/internal"),
   VERIFIER_CLOSED: kind(500, "Internal Server Error", "application/verifier_closed"),
   LIMITER_UNAVAILABLE: kind(503, "Service Unavailable", "application/limiter_unavailable"),
   STORE_BUSY: kind(503, "Service Unavailable", "application/store_busy"),
@@ -42,10 +54,27 @@ const CATALOGUE = {
 /** Stable codes of {@link VerifierError}. */
 export type VerifierErrorCode = keyof typeof CATALOGUE;
 
+/** One problem type as documentation shows it. Spec §2.4, §7. */
+export interface ProblemType extends Kind {
+  /** The stable codes that have this type. */
+  readonly codes: readonly VerifierErrorCode[];
+}
+
+/** Every problem type once, ordered by status, for pages of documentation and for schemas (ruling G3). */
+export function listProblemTypes(): ProblemType[] {
+  const types = new Map<string, Kind & { codes: VerifierErrorCode[] }>();
+  for (const [name, entry] of Object.entries(CATALOGUE)) {
+    const known = types.get(entry.type);
+    if (known === undefined) types.set(entry.type, { ...entry, codes: [name as VerifierErrorCode] });
+    else known.codes.push(name as VerifierErrorCode);
+  }
+  return [...types.values()].sort((a, b) => a.status - b.status);
+}
+
 const BRAND = Symbol.for("keystile.VerifierError");
 
 /**
- * The one error of keystile: a caller's fault (status 400–409) or a store or limiter that failed (status 500, 503).
+ * The one error of keystile: a caller's fault (status 400–431) or a store or limiter that failed (status 500, 503).
  * Outcomes of a verification are never errors. Recognise it with {@link isVerifierError}, which also works when two copies
  * of the package are loaded.
  * @see spec §2.4, §7

@@ -1,5 +1,6 @@
 /** createKeyring: administration of keys and of what they refer to. Wires the verbs of `keyring/`, which hold the rules. Knows no engine. */
 import { createAlgorithms, type MigrationAlgorithms } from "./algorithms.js";
+import { DEFAULT_SCHEME } from "./caller-grants.js";
 import type * as A from "./keyring/answers.js";
 import { createApi, deleteApi, getApi, updateApi } from "./keyring/apis.js";
 import { createQueue, type Context } from "./keyring/context.js";
@@ -13,10 +14,12 @@ import { getKey, listKeys, whoami } from "./keyring/read-keys.js";
 import type * as R from "./keyring/requests.js";
 import { rerollKey } from "./keyring/reroll-key.js";
 import { createRole, deleteRole, getRole, listRoles, setRolePermissions } from "./keyring/roles.js";
+import { createRootKey, deleteRootKey, listRootKeys, type RootKeyContext, updateRootKey } from "./keyring/root-keys.js";
+import type * as S from "./keyring/service-requests.js";
 import { updateCredits } from "./keyring/update-credits.js";
 import { deleteKey, updateKey } from "./keyring/update-key.js";
 import { getWorkspace, updateWorkspace } from "./keyring/workspace.js";
-import { callable, checkOptions, checkStore, guardClock } from "./options.js";
+import { callable, checkOptions, checkStore, guardClock, word } from "./options.js";
 import type { Store } from "./store.js";
 import type { Identity, KeyCreditsData } from "./types.js";
 
@@ -28,6 +31,8 @@ export interface KeyringOptions {
   readonly clock?: () => number;
   /** Further algorithms of imported hashes, by name (ruling E3). Give the verifier the same. */
   readonly migrationAlgorithms?: MigrationAlgorithms;
+  /** Scheme word of the resource-name permissions of root keys (ruling B7), default `svc`. Give authentication the same. */
+  readonly scheme?: string;
 }
 
 /**
@@ -40,7 +45,7 @@ export interface Keyring {
   getApi(body: R.V2ApisGetApiRequestBody): Promise<A.V2ApisGetApiResponseData>;
   /** Name, `enabled`, allow-list of addresses; an absent field keeps. */
   updateApi(body: R.V2ApisUpdateApiRequestBody): Promise<A.EmptyResponse>;
-  /** Its keys are NOT_FOUND from then on. */
+  /** Its keys are NOT_FOUND from then on; their hashes stay taken (ruling E2). */
   deleteApi(body: R.V2ApisDeleteApiRequestBody): Promise<A.EmptyResponse>;
 
   /** The answer is the only place where the key's text ever appears. */
@@ -85,12 +90,20 @@ export interface Keyring {
   /** Takes in keys by their hashes; for large imports give an iterable and `onBatch`. */
   migrateKeys(body: R.V2KeysMigrateKeysRequestBody, options?: R.MigrateKeysOptions): Promise<A.V2KeysMigrateKeysResponseData>;
 
+  /** The answer is the only place where the root key's text ever appears. */
+  createRootKey(body: S.CreateRootKeyRequestBody): Promise<A.CreateRootKeyResponseData>;
+  listRootKeys(body?: R.ListRequestBody): Promise<A.Page<A.RootKeyData>>;
+  /** An absent field keeps, `null` clears; holds from the next request on. */
+  updateRootKey(body: S.UpdateRootKeyRequestBody): Promise<A.EmptyResponse>;
+  /** It lets nobody in from the next request on: in this process at once, in others as the store states. */
+  deleteRootKey(body: S.DeleteRootKeyRequestBody): Promise<A.EmptyResponse>;
+
   getWorkspace(body?: Record<string, never>): Promise<A.WorkspaceData>;
   /** While disabled, every verification of its keys is FORBIDDEN. */
   updateWorkspace(body: R.UpdateWorkspaceRequestBody): Promise<A.EmptyResponse>;
 }
 
-const OPTIONS = { workspaceId: isWorkspaceId, clock: callable, migrationAlgorithms: () => {} };
+const OPTIONS = { workspaceId: word, clock: callable, migrationAlgorithms: () => {}, scheme: word };
 
 /**
  * Administration over a store, which stays the caller's to close.
@@ -100,9 +113,10 @@ const OPTIONS = { workspaceId: isWorkspaceId, clock: callable, migrationAlgorith
 export function createKeyring(store: Store, options: KeyringOptions = {}): Keyring {
   checkStore(store);
   checkOptions(options, OPTIONS);
-  const { workspaceId = "ws_default", migrationAlgorithms } = options;
+  const { workspaceId = "ws_default", migrationAlgorithms, scheme = DEFAULT_SCHEME } = options;
   const clock = guardClock(options.clock ?? Date.now);
   const context: Context = { store, workspaceId, clock, algorithms: createAlgorithms(migrationAlgorithms), queue: createQueue() };
+  const rootKeys: RootKeyContext = { ...context, scheme };
   const verb =
     <B, A>(act: (context: Context, body: B) => Promise<A>) =>
     (body: B): Promise<A> =>
@@ -142,13 +156,11 @@ export function createKeyring(store: Store, options: KeyringOptions = {}): Keyri
     deleteIdentity: verb(deleteIdentity),
     createMigration: verb(createMigration),
     migrateKeys: (body, importing) => migrateKeys(context, body, importing),
+    createRootKey: (body) => createRootKey(rootKeys, body),
+    listRootKeys: verb(listRootKeys),
+    updateRootKey: (body) => updateRootKey(rootKeys, body),
+    deleteRootKey: verb(deleteRootKey),
     getWorkspace: verb(getWorkspace),
     updateWorkspace: verb(updateWorkspace),
   };
-}
-
-function isWorkspaceId(value: unknown, path: string): void {
-  if (typeof value !== "string" || !/^[a-zA-Z0-9_-]{1,255}$/.test(value)) {
-    throw new TypeError(`${path} must be 1 to 255 characters of a-z, A-Z, 0-9, _ and -`);
-  }
 }

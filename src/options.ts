@@ -24,6 +24,13 @@ export const text: Check = (value, path) => {
   if (typeof value !== "string" || value === "") throw new TypeError(`${path} must be a string that is not empty`);
 };
 
+/** A text of ASCII letters, digits, `_` and `-`: the id of a workspace, or the scheme word of permissions (ruling B7). */
+export const word: Check = (value, path) => {
+  if (typeof value !== "string" || !/^[a-zA-Z0-9_-]{1,255}$/.test(value)) {
+    throw new TypeError(`${path} must be 1 to 255 characters of a-z, A-Z, 0-9, _ and -`);
+  }
+};
+
 /** One of a few texts. */
 export const oneOf =
   (...allowed: readonly string[]): Check =>
@@ -74,6 +81,7 @@ export function guardClock(clock: () => number): () => number {
 const STORE_METHODS = Object.keys({
   findKey: true,
   findForeignKey: true,
+  findRootKey: true,
   adoptDigest: true,
   spendCredits: true,
   drawCredits: true,

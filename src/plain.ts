@@ -56,8 +56,8 @@ export function copyPlain(value: unknown): Json | Refusal {
  */
 export function copyBody(body: unknown): unknown {
   const own = readOwn(body);
-  if (own === undefined) return Array.isArray(body) ? [] : body;
   const walk = { values: 0 };
+  if (own === undefined) return copyPart(body, 1, walk);
   for (const name of Object.keys(own)) {
     const value = own[name];
     if (name === FREE_FORM) setOwn(own, name, value === null ? null : copyPlain(value));

@@ -17,12 +17,14 @@
  * 10. A returned object cannot change the store.
  * 11. After `close()` every call fails with STORE_CLOSED; `close()` again does nothing.
  * 12. Two stores opened are two stores.
- * 13. `write` is all or nothing, and answers false, changing nothing, if any row changed since it was read or its name is taken.
+ * 13. `write` is all or nothing, and answers false, changing nothing, if any row changed since it was read, its name is taken, or
+ *     its balance has counted further than `credits.counted`.
  * 14. Draws never hand out more than was there; an expired reserve comes back; a set balance voids older leases.
  * 15. Every change that a find could see is told to `changes` listeners after it is durable.
- * 16. Lists are ordered by id, start after `after`, and never exceed `limit`.
+ * 16. Lists are ordered by id, start after `after`, never exceed `limit`, and leave deleted keys and APIs out.
  * 17. Names of one workspace are unknown in another.
  * 18. Deleted keys, and keys of deleted APIs, are not found.
+ * 19. A root key's digest is unique in the store and found whatever the workspace; a change of a root key is told as its digest.
  */
 import type { Identity, JsonObject, MaybePromise, RatelimitResponse, Refill } from "./types.js";
 
@@ -111,6 +113,38 @@ export interface MigrationRow extends OwnedRow {
   readonly algorithm: string;
 }
 
+/** Its name within the workspace is `digest`, which is unique in the store as well. Spec §5. */
+export interface RootKeyRow extends OwnedRow {
+  /** Native digest (ruling E5). */
+  readonly digest: string;
+  /** First characters of the root key, for people; never enough to guess it. */
+  readonly start: string;
+  readonly name?: string;
+  /** Grants in either form (rulings B6, B7). */
+  readonly permissions: readonly string[];
+  /** Unix time, milliseconds. */
+  readonly expires?: number;
+  readonly enabled: boolean;
+  /** Unix time, milliseconds. */
+  readonly createdAt: number;
+}
+
+/** Where rate limits of anything but keys live. Its name within the workspace is `name`. */
+export interface NamespaceRow extends OwnedRow {
+  readonly name: string;
+  /** Unix time, milliseconds. */
+  readonly createdAt: number;
+}
+
+/** Another limit for one identifier of a namespace. Its name within the workspace is `namespaceId`, a space and `identifier`. */
+export interface OverrideRow extends OwnedRow {
+  readonly namespaceId: string;
+  readonly identifier: string;
+  readonly limit: number;
+  /** Milliseconds. */
+  readonly duration: number;
+}
+
 export interface KeyRow extends OwnedRow {
   readonly apiId: string;
   /** Native digest (ruling E5); absent while a migrated key is pending. Unique in the store. */
@@ -136,6 +170,8 @@ export interface KeyRow extends OwnedRow {
   readonly ipAllowlist: readonly string[];
   readonly limited: boolean;
   readonly refill?: Refill;
+  /** Unix time, milliseconds: no calendar counts boundaries up to it again. Absent: `createdAt` (ruling A7). */
+  readonly countedTo?: number;
   readonly generation: number;
   readonly deleted: boolean;
   /** Unix time, milliseconds. */
@@ -151,11 +187,14 @@ export interface Rows {
   roles: RoleRow;
   permissions: PermissionRow;
   migrations: MigrationRow;
+  rootKeys: RootKeyRow;
+  namespaces: NamespaceRow;
+  overrides: OverrideRow;
   keys: KeyRow;
 }
 export type Table = keyof Rows;
 /** Tables whose rows have a name that is unique in their workspace. */
-export type NamedTable = "identities" | "roles" | "permissions" | "migrations";
+export type NamedTable = Exclude<Table, "workspaces" | "apis" | "keys">;
 
 /** A new key with its first balance; no `balance`: unlimited. */
 export interface NewKey {
@@ -177,6 +216,8 @@ export interface NewBalance {
  */
 export interface CreditChange {
   readonly period: number;
+  /** Refuses the write when more periods than these are counted by then (clause 13). */
+  readonly counted?: number;
   /** null: unlimited. */
   readonly remaining?: number | null;
   /** May be negative; without effect on an unlimited key. */
@@ -197,11 +238,21 @@ export interface ListQuery {
   readonly apiId?: string;
   /** Keys only. */
   readonly identityId?: string;
+  /** Overrides only. */
+  readonly namespaceId?: string;
   /** Part of the name (`externalId`, role name, permission slug), case-sensitive. Named tables only. */
   readonly search?: string;
   /** Only ids above this one. */
   readonly after?: string;
   readonly limit: number;
+}
+
+/** A balance with its due refills counted, but not stored. */
+export interface CountedBalance {
+  /** null: unlimited. */
+  readonly remaining: number | null;
+  /** Periods counted: those asked for, or more where more were counted already. */
+  readonly period: number;
 }
 
 /** Outcome of a spend. */
@@ -246,6 +297,8 @@ export interface Store {
   findKey(digest: string): MaybePromise<KeyRecord | undefined>;
   /** The key imported under `migrationId` with this hash, in compared form. */
   findForeignKey(migrationId: string, foreignDigest: string): MaybePromise<KeyRecord | undefined>;
+  /** The root key whose digest this is, of any workspace, as it stands: disabled and expired ones too. */
+  findRootKey(digest: string): MaybePromise<RootKeyRow | undefined>;
   /** Gives a pending key its native digest; false if it has one or another key holds it (ruling E4). */
   adoptDigest(ref: KeyRef, digest: string): MaybePromise<boolean>;
 
@@ -259,8 +312,8 @@ export interface Store {
   /** Gives back a holder's reserve and what it did not spend; without effect when `generation` is not the balance's. */
   returnCredits(ref: KeyRef, holder: string, generation: number, unspent: number): MaybePromise<void>;
 
-  /** Balance of a key by id, refills due at `period` counted but not stored; null: unlimited; `undefined`: no such key. */
-  readBalance(keyId: string, period: number): MaybePromise<number | null | undefined>;
+  /** Balance of a key by id with the refills due at `period`; `undefined`: no such key. */
+  readBalance(keyId: string, period: number): MaybePromise<CountedBalance | undefined>;
 
   read<T extends Table>(table: T, id: string): MaybePromise<Rows[T] | undefined>;
   /** The rows that have these names; unknown names are absent. */

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { periodOf } from "../src/credits.js";
+import { boundaryOf, periodOf } from "../src/credits.js";
 import type { Refill } from "../src/types.js";
 
 const DAY = 86_400_000;
@@ -134,5 +134,27 @@ describe("periodOf: any clock", () => {
     vi.stubGlobal("Date", new Proxy(Date, { construct: forbidden, apply: forbidden, get: forbidden }));
     vi.stubGlobal("Intl", new Proxy(Intl, { get: forbidden }));
     expect([daily, monthly(31), monthly(1)].map((refill) => periodOf(refill, now))).toEqual(answers);
+  });
+});
+
+describe("boundaryOf: the instant of a count", () => {
+  it("ruling A7: is the first instant that has counted so much", () => {
+    const instant = fc.integer({ min: 0, max: LAST_INSTANT });
+    const refill = fc.oneof(fc.constant(daily), fc.integer({ min: 1, max: 31 }).map(monthly));
+    fc.assert(
+      fc.property(refill, instant, (calendar, now) => {
+        const period = periodOf(calendar, now);
+        const boundary = boundaryOf(calendar, period);
+        expect(boundary).toBeLessThanOrEqual(now);
+        expect(periodOf(calendar, boundary)).toBe(period);
+        if (boundary > 0) expect(periodOf(calendar, boundary - 1)).toBe(period - 1);
+      }),
+    );
+  });
+
+  it("is 0 where nothing was counted, and stays a time whatever the count", () => {
+    expect([boundaryOf(undefined, 7), boundaryOf(daily, 0), boundaryOf(monthly(2), 0), boundaryOf(daily, -3)]).toEqual([0, 0, 0, 0]);
+    expect(boundaryOf(monthly(31), 2)).toBe(at("1970-02-28T00:00:00Z"));
+    for (const calendar of [daily, monthly(31)]) expect(boundaryOf(calendar, Number.MAX_SAFE_INTEGER)).toBe(LAST_INSTANT);
   });
 });

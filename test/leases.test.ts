@@ -11,7 +11,7 @@ async function opened(remaining = 100, refill = { amount: 0, period: 0 }) {
   await store.write([{ table: "apis", row: API }]);
   await store.insertKeys([{ row: keyRow(1, { limited: true }), balance: { remaining, ...refill } }]);
   const record = (await store.findKey("digest-1"))!;
-  return { store, record, balance: () => store.readBalance("key_000001", 0) };
+  return { store, record, balance: async () => (await store.readBalance("key_000001", 0))?.remaining };
 }
 
 /** Counts draws, and makes each take a turn. */
@@ -172,7 +172,7 @@ describe("leasedSpender", () => {
     await store.insertKeys([2, 3].map((n) => ({ row: keyRow(n, { limited: true }), balance: { remaining: 50, amount: 0, period: 0 } })));
     const accounts = await Promise.all([1, 2, 3].map(async (n) => account((await store.findKey(`digest-${n}`))!)));
     const spender = leased(slow(store).store, { keys: 2, size: 8, step: 4 });
-    const balances = () => Promise.all([1, 2, 3].map((n) => store.readBalance(`key_00000${n}`, 0)));
+    const balances = () => Promise.all([1, 2, 3].map(async (n) => (await store.readBalance(`key_00000${n}`, 0))?.remaining));
     await spender.spend(accounts[0]!, 1, 0);
     const drawing = spender.spend(accounts[1]!, 1, 0);
     await spender.spend(accounts[2]!, 1, 0);

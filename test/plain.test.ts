@@ -141,7 +141,10 @@ describe("copyBody: the private copy of a request", () => {
     expect(Object.is(copy.zero, 0)).toBe(true);
     expect(copy.list).toEqual([0, "x", null, {}]);
     for (const value of [null, undefined, 1, "x", true]) expect(copyBody(value)).toBe(value);
-    expect(copyBody([1])).toEqual([]);
+    const list = [{ cost: -0, skip: undefined }, 1];
+    expect(copyBody(list)).toEqual([{ cost: 0 }, 1]);
+    expect(copyBody(list)).not.toBe(list);
+    expect(copyBody(new Array(5_000_000))).toHaveLength(1_001);
   });
 
   it("bounds what it copies: long lists, deep nesting, objects that multiply", () => {

@@ -91,3 +91,66 @@ export interface WorkspaceData {
   readonly id: string;
   readonly enabled: boolean;
 }
+
+/** A new root key. The only time that it is shown: only its digest is kept. */
+export interface CreateRootKeyResponseData {
+  readonly rootKeyId: string;
+  readonly key: string;
+}
+/** A root key as administration sees it; a property that does not apply is not there. */
+export interface RootKeyData {
+  readonly rootKeyId: string;
+  /** First characters of the root key, for people. */
+  readonly start: string;
+  readonly name?: string;
+  /** As granted, in the order given. */
+  readonly permissions: readonly string[];
+  /** Unix time, milliseconds. */
+  readonly expires?: number;
+  readonly enabled: boolean;
+  /** Unix time, milliseconds. */
+  readonly createdAt: number;
+}
+
+export interface CreateNamespaceResponseData {
+  readonly namespaceId: string;
+}
+export interface NamespaceData {
+  readonly id: string;
+  readonly name: string;
+}
+/** Numbers brought into the bounds of spec §8 (ruling C4). */
+export interface V2RatelimitLimitResponseData {
+  /** Tokens a window, 1…1_000_000: the override's, if there is one. */
+  readonly limit: number;
+  /** Whole tokens left after the call, 0…1_000_000. */
+  readonly remaining: number;
+  /** Milliseconds until the bucket is full, 1_000…2_592_000_000. */
+  readonly reset: number;
+  readonly success: boolean;
+  /** The override that took the place of the request's limit and window. */
+  readonly overrideId?: string;
+}
+/** All or nothing: when `passed` is false no check took anything, those that passed neither. */
+export interface V2RatelimitMultiLimitResponseData {
+  readonly passed: boolean;
+  /** One a check, in order. */
+  readonly limits: readonly V2RatelimitMultiLimitCheck[];
+}
+export interface V2RatelimitMultiLimitCheck extends Omit<V2RatelimitLimitResponseData, "success"> {
+  /** As the request named it. */
+  readonly namespace: string;
+  readonly identifier: string;
+  /** Whether this check alone fits. */
+  readonly passed: boolean;
+}
+export interface RatelimitOverride {
+  readonly overrideId: string;
+  readonly identifier: string;
+  readonly limit: number;
+  /** Milliseconds. */
+  readonly duration: number;
+}
+export interface V2RatelimitSetOverrideResponseData {
+  readonly overrideId: string;
+}

@@ -36,7 +36,11 @@ export async function updateApi(context: Context, body: R.V2ApisUpdateApiRequest
   });
 }
 
-/** Its keys are NOT_FOUND from then on, in verification and in administration. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/**
+ * Its keys are NOT_FOUND from then on, in verification and in administration. Their hashes and digests stay taken: an import of one of
+ * them anywhere in the store is ALREADY_EXISTS (ruling E2). Only `deleteKey` with `permanent`, before the API goes, frees a hash.
+ * @throws VerifierError BAD_REQUEST · NOT_FOUND
+ */
 export async function deleteApi(context: Context, body: R.V2ApisDeleteApiRequestBody): Promise<EmptyResponse> {
   const { apiId } = parse(schemas.getApi, body);
   return writeApi(context, apiId, (row) => {

@@ -3,6 +3,7 @@ import * as v from "valibot";
 import { isAddressOrRange } from "../addresses.js";
 import { Refusal } from "../plain.js";
 import type { JsonObject } from "../types.js";
+import { described } from "./json-schema.js";
 import { isUnknownProperty, withFix } from "./parse.js";
 
 /** Permissions granted directly to one key or role. */
@@ -37,37 +38,43 @@ export function strict<const E extends v.ObjectEntries>(entries: E) {
 /** A list; its length is judged before its items. */
 export function list<T>(item: v.GenericSchema<unknown, T>, min: number, max: number) {
   const hasLength = (value: unknown): boolean => Array.isArray(value) && value.length >= min && value.length <= max;
-  return v.pipe(v.custom<unknown[]>(hasLength, `must be an array of ${min} to ${max} items`), v.array(item));
+  const pipe = v.pipe(v.custom<unknown[]>(hasLength, `must be an array of ${min} to ${max} items`), v.array(item));
+  return described(pipe, { ...(min > 0 && { minItems: min }), maxItems: max });
 }
 
 /** Well-formed text of `min` to `max` code points, without U+0000, which some stores cannot hold (ruling G6). */
 export function text(min: number, max: number) {
   const fits = (value: unknown): boolean =>
     typeof value === "string" && hasLength(value, min, max) && value.isWellFormed() && !value.includes("\0");
-  return v.custom<string>(fits, `must be well-formed text of ${min} to ${max} characters without U+0000`);
+  const schema = v.custom<string>(fits, `must be well-formed text of ${min} to ${max} characters without U+0000`);
+  return described(schema, { type: "string", minLength: min, maxLength: max });
 }
 
 /** As {@link text}, with U+0000 allowed: for what reaches no store. */
 export function wellFormed(min: number, max: number) {
   const fits = (value: unknown): boolean => typeof value === "string" && hasLength(value, min, max) && value.isWellFormed();
-  return v.custom<string>(fits, `must be well-formed text of ${min} to ${max} characters`);
+  const schema = v.custom<string>(fits, `must be well-formed text of ${min} to ${max} characters`);
+  return described(schema, { type: "string", minLength: min, maxLength: max });
 }
 
 /** Text of ASCII characters that a pattern names. */
 function token(pattern: RegExp, min: number, max: number, characters: string) {
   const fits = (value: unknown): boolean => typeof value === "string" && value.length >= min && value.length <= max && pattern.test(value);
-  return v.custom<string>(fits, `must be ${min} to ${max} characters of ${characters}`);
+  const schema = v.custom<string>(fits, `must be ${min} to ${max} characters of ${characters}`);
+  return described(schema, { type: "string", minLength: min, maxLength: max, pattern: pattern.source });
 }
 
 /** An integer by value, at most 2^53 − 1 (ruling G6). */
 export function integer(min: number, max = Number.MAX_SAFE_INTEGER) {
   const fits = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max;
-  return v.custom<number>(fits, `must be an integer from ${min} to ${max}`);
+  const schema = v.custom<number>(fits, `must be an integer from ${min} to ${max}`);
+  return described(schema, { type: "integer", minimum: min, maximum: max });
 }
 
 /** Something that keystile does not do: only `false` passes. */
 export function never(fix: string) {
-  return v.custom<false>((value) => value === false, withFix("is not supported, it can only be false", fix));
+  const schema = v.custom<false>((value) => value === false, withFix("is not supported, it can only be false", fix));
+  return described(schema, { type: "boolean", const: false });
 }
 
 const WORD = /^[a-zA-Z0-9_]+$/;
@@ -86,27 +93,36 @@ export const roleName = text(1, 128);
 export const description = text(0, 512);
 /** Unix time, milliseconds. A time in seconds is accepted, and lies in 1970. */
 export const time = integer(0, MAX_TIME);
-export const boolean = v.custom<boolean>((value) => typeof value === "boolean", "must be true or false");
+export const boolean = described(
+  v.custom<boolean>((value) => typeof value === "boolean", "must be true or false"),
+  { type: "boolean" },
+);
 
 export const slugs = (min: number) => list(slug, min, MAX_PERMISSIONS);
 export const roleNames = (min: number) => list(roleName, min, MAX_ROLES);
 /** Exact addresses and CIDR ranges, IPv4 and IPv6 (ruling A4). */
 export const ipAllowlist = list(
-  v.custom<string>(
-    (value) => typeof value === "string" && isAddressOrRange(value),
-    withFix("must be an IP address or a CIDR range", 'write it like "192.0.2.7", "192.0.2.0/24" or "2001:db8::/32"'),
+  described(
+    v.custom<string>(
+      (value) => typeof value === "string" && isAddressOrRange(value),
+      withFix("must be an IP address or a CIDR range", 'write it like "192.0.2.7", "192.0.2.0/24" or "2001:db8::/32"'),
+    ),
+    { type: "string" },
   ),
   0,
   1_000,
 );
 
 /** Free-form data, already copied and bounded by {@link copyPlain} (ruling G7). */
-export const meta = v.custom<JsonObject>(
-  (value) => isObject(value) && Object.keys(value).length <= MAX_META_PROPERTIES,
-  ({ input }) => {
-    if (input instanceof Refusal) return input.message;
-    return isObject(input) ? `must have at most ${MAX_META_PROPERTIES} properties` : "must be an object";
-  },
+export const meta = described(
+  v.custom<JsonObject>(
+    (value) => isObject(value) && Object.keys(value).length <= MAX_META_PROPERTIES,
+    ({ input }) => {
+      if (input instanceof Refusal) return input.message;
+      return isObject(input) ? `must have at most ${MAX_META_PROPERTIES} properties` : "must be an object";
+    },
+  ),
+  { type: "object", maxProperties: MAX_META_PROPERTIES, additionalProperties: true },
 );
 
 function isObject(value: unknown): value is object {

@@ -1,6 +1,6 @@
 /** What a change of credits does to a key's row and to its balance. Rulings D1–D4. Pure: the store does the arithmetic. */
-import { periodOf } from "../credits.js";
-import type { CreditChange, KeyRow } from "../store.js";
+import { boundaryOf, periodOf } from "../credits.js";
+import type { CountedBalance, CreditChange, KeyRow } from "../store.js";
 import type { Refill } from "../types.js";
 import { change, type Mutable } from "./rows.js";
 
@@ -12,9 +12,10 @@ export interface CreditWish {
 
 /**
  * Sets the fields of `row` that follow from the wish.
+ * @param balance the key's, read with the refills due by `now`
  * @returns the change of the balance to write with the row; `undefined`: there is none to make
  */
-export function changeCredits(row: Mutable<KeyRow>, wish: CreditWish, now: number): CreditChange | undefined {
+export function changeCredits(row: Mutable<KeyRow>, wish: CreditWish, now: number, balance: CountedBalance): CreditChange | undefined {
   const before = { limited: row.limited, refill: row.refill };
   const { remaining } = wish;
   // Unlimited has nothing to refill: the refill goes unless one is given in the same breath.
@@ -24,15 +25,23 @@ export function changeCredits(row: Mutable<KeyRow>, wish: CreditWish, now: numbe
     // In step with the store, which counts each balance that is set: older leases are void.
     row.generation++;
   }
-  const starts = row.limited && !before.limited;
   const period = periodOf(before.refill, now);
-  // A balance that starts or takes another calendar counts from now on: boundaries before were not its own.
-  const amount = row.refill?.amount ?? 0;
   const set = remaining !== undefined && { remaining };
-  if (starts || (row.limited && !hasSameDays(before.refill, row.refill)))
-    return { period, ...set, refill: { amount, period: periodOf(row.refill, now) } };
-  if (row.limited && before.refill?.amount !== row.refill?.amount) return { period, ...set, refill: { amount } };
+  const amount = row.refill?.amount ?? 0;
+  if (row.limited !== before.limited || !hasSameDays(before.refill, row.refill)) {
+    // A balance that starts or takes another calendar counts from now on, and never again what was counted (ruling A7).
+    const last = before.limited ? boundaryOf(before.refill, balance.period) : 0;
+    row.countedTo = Math.max(now, last, countedTo(row));
+    if (row.limited) return { period, counted: balance.period, ...set, refill: { amount, period: periodOf(row.refill, row.countedTo) } };
+  } else if (row.limited && before.refill?.amount !== row.refill?.amount) {
+    return { period, ...set, refill: { amount } };
+  }
   return remaining === undefined ? undefined : { period, remaining };
+}
+
+/** Boundaries up to this instant, Unix milliseconds, are not the present calendar's to count. */
+export function countedTo(row: KeyRow): number {
+  return row.countedTo ?? row.createdAt;
 }
 
 /** Boundaries that stay where they were stay counted, also when the clock stepped back since (ruling A7). */

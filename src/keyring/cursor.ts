@@ -2,7 +2,7 @@
 import type { Table } from "../store.js";
 
 /** Tables that are listed in pages. */
-export type ListedTable = Extract<Table, "keys" | "identities" | "roles" | "permissions">;
+export type ListedTable = Extract<Table, "keys" | "identities" | "roles" | "permissions" | "rootKeys" | "overrides">;
 
 const ID = /^[a-zA-Z0-9_]{1,255}$/;
 

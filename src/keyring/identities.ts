@@ -1,11 +1,11 @@
 /** VERBS of identities: create, get, list, update, delete. Operations `identities.*`. An identity's name in its workspace is its externalId. */
 import { newId } from "../hash.js";
 import type { IdentityRow } from "../store.js";
-import { toIdentity } from "../stores/record.js";
 import type { Identity } from "../types.js";
 import type { EmptyResponse, Page, V2IdentitiesCreateIdentityResponseData } from "./answers.js";
 import { persist, type Context } from "./context.js";
 import { insertNamed } from "./insert-named.js";
+import { showIdentity } from "./key-data.js";
 import { toLimits } from "./new-key.js";
 import { readPage } from "./pages.js";
 import { parse } from "./parse.js";
@@ -29,13 +29,13 @@ export async function createIdentity(
 /** @throws VerifierError BAD_REQUEST · NOT_FOUND */
 export async function getIdentity(context: Context, body: R.V2IdentitiesGetIdentityRequestBody): Promise<Identity> {
   const { identity } = parse(schemas.getIdentity, body);
-  return toIdentity(await findNamed(context, "identities", identity));
+  return showIdentity(await findNamed(context, "identities", identity));
 }
 
 /** By id. @throws VerifierError BAD_REQUEST */
 export async function listIdentities(context: Context, body: R.SearchRequestBody = {}): Promise<Page<Identity>> {
   const { search, ...page } = parse(schemas.listIdentities, body);
-  return readPage(context, page, { table: "identities", filter: search ? { search } : {}, show: toIdentity });
+  return readPage(context, page, { table: "identities", filter: search ? { search } : {}, show: showIdentity });
 }
 
 /** A limit keeps its id and its tokens while its name stays. @throws VerifierError BAD_REQUEST · NOT_FOUND */
@@ -46,7 +46,7 @@ export async function updateIdentity(context: Context, body: R.V2IdentitiesUpdat
     const row: Mutable<IdentityRow> = { ...(await findNamed(context, "identities", identity)) };
     change(row, "meta", meta);
     if (ratelimits !== undefined) row.ratelimits = toLimits(ratelimits, now, row.ratelimits);
-    return (await context.store.write([{ table: "identities", row }])) ? toIdentity(row) : undefined;
+    return (await context.store.write([{ table: "identities", row }])) ? showIdentity(row) : undefined;
   });
 }
 

@@ -1,8 +1,9 @@
 /** A key's row → what administration shows of it. Operations `KeyResponseData`; a property that does not apply is not there (ruling A5). */
 import { periodOf } from "../credits.js";
-import type { KeyRow, Rows, Table } from "../store.js";
+import { toRatelimitResponse } from "../ratelimit.js";
+import type { IdentityRow, KeyRow, Rows, Table } from "../store.js";
 import { toIdentity } from "../stores/record.js";
-import type { KeyCreditsData, MaybePromise } from "../types.js";
+import type { Identity, KeyCreditsData, MaybePromise } from "../types.js";
 import type { KeyResponseData } from "./answers.js";
 import type { Context } from "./context.js";
 import type { Mutable } from "./rows.js";
@@ -25,16 +26,23 @@ export function createKeyView(context: Context, now: number): (row: KeyRow) => P
     if (roles.length > 0) data.roles = roles;
     if (row.limited || row.refill !== undefined) data.credits = await readCredits(context, row, now);
     const identity = row.identityId === undefined ? undefined : await identityOf(row.identityId);
-    if (identity !== undefined) data.identity = toIdentity(identity);
-    if (row.ratelimits.length > 0) data.ratelimits = row.ratelimits;
+    if (identity !== undefined) data.identity = showIdentity(identity);
+    if (row.ratelimits.length > 0) data.ratelimits = row.ratelimits.map(toRatelimitResponse);
     if (row.ipAllowlist.length > 0) data.ipAllowlist = row.ipAllowlist;
     return data;
   };
 }
 
+/** An identity with its limits in the bounds of answers (ruling C4). */
+export function showIdentity(row: IdentityRow): Identity {
+  const identity = toIdentity(row);
+  return identity.ratelimits === undefined ? identity : { ...identity, ratelimits: identity.ratelimits.map(toRatelimitResponse) };
+}
+
 /** Balance of a key as it stands, refills due by now counted. */
 export async function readCredits(context: Context, row: KeyRow, now: number): Promise<KeyCreditsData> {
-  const remaining = row.limited ? ((await context.store.readBalance(row.id, periodOf(row.refill, now))) ?? null) : null;
+  const balance = row.limited ? await context.store.readBalance(row.id, periodOf(row.refill, now)) : undefined;
+  const remaining = balance?.remaining ?? null;
   return row.refill === undefined ? { remaining } : { remaining, refill: row.refill };
 }
 

@@ -8,7 +8,7 @@ import { problemsWith } from "./create-migration.js";
 import { readImport } from "./read-import.js";
 import type { FailedKey, MigratedKey, MigrateKeysOptions, MigrationResults, V2KeysMigrateKeysRequestBody } from "./requests.js";
 import { findApi, findNamed } from "./rows.js";
-import { storeBatch } from "./store-batch.js";
+import { createRefused, storeBatch } from "./store-batch.js";
 
 const DEFAULT_BATCH = 1_000;
 const OPTIONS = { batchSize: integer(1, 10_000), onProgress: callable, onBatch: callable };
@@ -20,7 +20,8 @@ const OPTIONS = { batchSize: integer(1, 10_000), onProgress: callable, onBatch: 
  * iterated is read a batch at a time, for imports larger than memory: there a key that breaks the schema is a 400 too, at its
  * `body.keys[i]`, after the batches before its own were stored. Run again after an interruption: keys that are there come back
  * in `failed` as ALREADY_EXISTS. With `onBatch` the results are handed over batch by batch and memory stays bounded; without it
- * the answer lists them all.
+ * the answer lists them all. What happens to a key does not depend on `batchSize`: a hash that repeats one whose roles were unknown
+ * fails too, unless 100,000 such lie between them.
  * @throws VerifierError BAD_REQUEST · NOT_FOUND: no such migration or API · TypeError, RangeError naming an option ·
  *   whatever the iterable, `onProgress` or `onBatch` throws
  */
@@ -39,8 +40,9 @@ export async function migrateKeys(
   const failed: FailedKey[] = [];
   const take = onBatch ?? ((results: MigrationResults) => append(results, migrated, failed));
   const totals = { migrated: 0, failed: 0 };
+  const destination = { migration, apiId, refused: createRefused() };
   for await (const batch of batches) {
-    const results = await storeBatch(context, { migration, apiId }, batch);
+    const results = await storeBatch(context, destination, batch);
     totals.migrated += results.migrated.length;
     totals.failed += results.failed.length;
     await take(results);

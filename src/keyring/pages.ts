@@ -10,11 +10,11 @@ const DEFAULT_LIMIT = 100;
 /** What is listed, and how a row is shown. */
 export interface Listing<T extends ListedTable, A> {
   readonly table: T;
-  readonly filter: Pick<ListQuery, "apiId" | "identityId" | "search">;
+  readonly filter: Pick<ListQuery, "apiId" | "identityId" | "namespaceId" | "search">;
   readonly show: (row: Rows[T]) => Promise<A> | A;
 }
 
-/** Reads one row more than the page holds, to know whether there are more; rows hidden since are passed over. */
+/** Reads one row more than the page holds, to know whether there are more. */
 export async function readPage<T extends ListedTable, A>(
   context: Context,
   request: ListRequestBody,
@@ -22,23 +22,13 @@ export async function readPage<T extends ListedTable, A>(
 ): Promise<Page<A>> {
   const { limit = DEFAULT_LIMIT, cursor } = request;
   const { table } = listing;
-  const rows: Rows[T][] = [];
-  let after = cursor === undefined ? undefined : readCursor(table, cursor);
-  for (;;) {
-    const query = { workspaceId: context.workspaceId, ...listing.filter, limit: limit + 1, ...(after !== undefined && { after }) };
-    const more = await context.store.list(table, query);
-    for (const row of more) if (!isHidden(row)) rows.push(row);
-    if (rows.length > limit || more.length <= limit) break;
-    after = more.at(-1)?.id;
-  }
+  const after = cursor === undefined ? undefined : readCursor(table, cursor);
+  const query = { workspaceId: context.workspaceId, ...listing.filter, limit: limit + 1, ...(after !== undefined && { after }) };
+  const rows = await context.store.list(table, query);
   const shown = rows.slice(0, limit);
   const data: A[] = [];
   for (const row of shown) data.push(await listing.show(row));
   const last = shown.at(-1);
   const hasMore = rows.length > limit && last !== undefined;
   return { data, pagination: hasMore ? { cursor: writeCursor(table, last.id), hasMore } : { hasMore } };
-}
-
-function isHidden(row: object): boolean {
-  return "deleted" in row && row.deleted === true;
 }

@@ -3,6 +3,7 @@ import { badRequest, type ValidationProblem } from "../errors.js";
 import { copyBody, readOwn } from "../plain.js";
 import type { V2KeysMigrateKeyData } from "../types.js";
 import { judge } from "./parse.js";
+import { isPlainlyRight } from "./plain-key.js";
 import type { V2KeysMigrateKeysRequestBody } from "./requests.js";
 import * as schemas from "./schemas.js";
 
@@ -22,7 +23,7 @@ export function readImport(body: unknown, batchSize: number): Import {
   const own = readOwn(body) ?? body;
   const frame = judge(schemas.migrateKeys, own, "body", problems);
   const keys: unknown = (own as { readonly keys?: unknown } | null | undefined)?.keys;
-  const judged = Array.isArray(keys) ? judgeAll(keys, 0, problems) : undefined;
+  const judged = Array.isArray(keys) ? judgeAll(keys, problems) : undefined;
   if (frame === undefined || problems.length > 0) throw badRequest(problems);
   const { migrationId, apiId } = frame;
   const batches = judged === undefined ? readBatches(frame.keys, batchSize) : slices(judged, batchSize);
@@ -35,31 +36,33 @@ function* slices(keys: Batch, batchSize: number): Iterable<Batch> {
 
 async function* readBatches(keys: V2KeysMigrateKeysRequestBody["keys"], batchSize: number): AsyncIterable<Batch> {
   let index = 0;
-  let raw: unknown[] = [];
-  for await (const key of keys) {
-    raw.push(key);
-    if (raw.length < batchSize) continue;
-    yield judgeBatch(raw, index);
-    index += raw.length;
-    raw = [];
+  let read = 0;
+  let problems: ValidationProblem[] = [];
+  let judged: V2KeysMigrateKeyData[] = [];
+  const cut = (): Batch => {
+    if (problems.length > 0) throw badRequest(problems);
+    const batch = judged;
+    [read, problems, judged] = [0, [], []];
+    return batch;
+  };
+  // Judged as they come: a thousand parsed lines that wait would be moved by every collection of garbage.
+  for await (const raw of keys) {
+    judgeOne(raw, index++, problems, judged);
+    if (++read === batchSize) yield cut();
   }
-  if (raw.length > 0) yield judgeBatch(raw, index);
+  if (read > 0) yield cut();
 }
 
-function judgeBatch(raw: readonly unknown[], first: number): Batch {
-  const problems: ValidationProblem[] = [];
-  const keys = judgeAll(raw, first, problems);
-  if (problems.length > 0) throw badRequest(problems);
-  return keys;
-}
-
-/** @param first index of the first of these within the import */
-function judgeAll(raw: readonly unknown[], first: number, problems: ValidationProblem[]): V2KeysMigrateKeyData[] {
+function judgeAll(raw: readonly unknown[], problems: ValidationProblem[]): V2KeysMigrateKeyData[] {
   const keys: V2KeysMigrateKeyData[] = [];
   const { length } = raw;
-  for (let i = 0; i < length; i++) {
-    const key = judge(schemas.migratedKey, copyBody(raw[i]), `body.keys[${first + i}]`, problems);
-    if (key !== undefined) keys.push(key);
-  }
+  for (let i = 0; i < length; i++) judgeOne(raw[i], i, problems, keys);
   return keys;
+}
+
+/** @param index of the key within the import */
+function judgeOne(raw: unknown, index: number, problems: ValidationProblem[], keys: V2KeysMigrateKeyData[]): void {
+  const copy = copyBody(raw);
+  const key = isPlainlyRight(copy) ? copy : judge(schemas.migratedKey, copy, `body.keys[${index}]`, problems);
+  if (key !== undefined) keys.push(key);
 }

@@ -52,7 +52,9 @@ export function ensureIdentities(context: Context, externalIds: Iterable<string>
 
 /** Ids in the order of the names, each once; every name must be among them. */
 export function idsOf(names: readonly string[], ids: Ids): readonly string[] {
-  return [...new Set(names.map((name) => ids.get(name) as string))];
+  const found: string[] = [];
+  for (const name of names) found.push(ids.get(name) as string);
+  return names.length < 2 ? found : [...new Set(found)];
 }
 
 /** What makes one kind of name into rows. */

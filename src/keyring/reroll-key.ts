@@ -5,6 +5,7 @@ import type { CreditChange, KeyRow, Write } from "../store.js";
 import type { V2KeysCreateKeyResponseData } from "./answers.js";
 import { persist, type Context } from "./context.js";
 import { DEFAULT_BYTES } from "./create-key.js";
+import { countedTo } from "./credit-change.js";
 import { toLimits } from "./new-key.js";
 import { parse } from "./parse.js";
 import type { V2KeysRerollKeyRequestBody } from "./requests.js";
@@ -35,6 +36,8 @@ export async function rerollKey(context: Context, body: V2KeysRerollKeyRequestBo
 
 function copyOf(old: KeyRow, fresh: Pick<KeyRow, "id" | "start" | "createdAt"> & { readonly digest: string }): Mutable<KeyRow> {
   const row: Mutable<KeyRow> = { ...old, ...fresh, version: 0, generation: 0, ratelimits: toLimits(old.ratelimits, fresh.createdAt) };
+  if (countedTo(old) > row.createdAt) row.countedTo = countedTo(old);
+  else delete row.countedTo;
   delete row.updatedAt;
   // What was imported stays with the old key: these are found by hash, and a hash belongs to one key.
   delete row.migrationId;
@@ -46,10 +49,11 @@ function copyOf(old: KeyRow, fresh: Pick<KeyRow, "id" | "start" | "createdAt"> &
 /** The balance that goes with the new row; setting it is the first of its generations. */
 async function copyCredits(context: Context, old: KeyRow, row: Mutable<KeyRow>, now: number): Promise<CreditChange | undefined> {
   if (!old.limited) return undefined;
-  const period = periodOf(old.refill, now);
-  const remaining = (await context.store.readBalance(old.id, period)) ?? 0;
+  const balance = await context.store.readBalance(old.id, periodOf(old.refill, now));
+  // What the old key has counted is in what it hands on, also when the clock stepped back since (ruling A7).
+  const period = balance?.period ?? periodOf(old.refill, now);
   row.generation = 1;
-  return { period, remaining, refill: { amount: old.refill?.amount ?? 0, period } };
+  return { period, remaining: balance?.remaining ?? 0, refill: { amount: old.refill?.amount ?? 0, period } };
 }
 
 /** A key is still valid at exactly `expires` (ruling A3), so at once is a millisecond ago. */

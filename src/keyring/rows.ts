@@ -38,6 +38,9 @@ const NOUNS: Readonly<Record<NamedTable, string>> = {
   roles: "The role",
   permissions: "The permission",
   migrations: "The migration",
+  rootKeys: "The root key",
+  namespaces: "The namespace",
+  overrides: "The override",
 };
 
 /** The row with this id, else the one with this name. @throws VerifierError NOT_FOUND */

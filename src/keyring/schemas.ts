@@ -3,6 +3,7 @@ import * as v from "valibot";
 import type { KeyCreditsData, RatelimitRequest, Refill, V2KeysMigrateKeyData } from "../types.js";
 import * as atom from "./atoms.js";
 import { readCursor, type ListedTable } from "./cursor.js";
+import { described } from "./json-schema.js";
 import { withFix, type Schema } from "./parse.js";
 import type * as R from "./requests.js";
 
@@ -10,18 +11,21 @@ const { strict, list, text, integer } = atom;
 const optional = v.exactOptional;
 
 /** Ruling D4: `refillDay` is required with monthly, accepted with daily. */
-const refill = v.pipe(
-  strict({
-    interval: v.picklist(["daily", "monthly"], 'must be "daily" or "monthly"'),
-    amount: integer(1),
-    refillDay: optional(integer(1, 31)),
-  }),
-  v.rawCheck(({ dataset, addIssue }) => {
-    const value = dataset.value as { readonly interval?: unknown; readonly refillDay?: unknown } | undefined;
-    if (value?.interval !== "monthly" || value.refillDay !== undefined) return;
-    const message = withFix("is required with a monthly refill", "give the day of the month, 1 to 31");
-    addIssue({ message, path: [{ type: "object", origin: "value", input: value, key: "refillDay", value: undefined }] });
-  }),
+const refill = described(
+  v.pipe(
+    strict({
+      interval: v.picklist(["daily", "monthly"], 'must be "daily" or "monthly"'),
+      amount: integer(1),
+      refillDay: optional(integer(1, 31)),
+    }),
+    v.rawCheck(({ dataset, addIssue }) => {
+      const value = dataset.value as { readonly interval?: unknown; readonly refillDay?: unknown } | undefined;
+      if (value?.interval !== "monthly" || value.refillDay !== undefined) return;
+      const message = withFix("is required with a monthly refill", "give the day of the month, 1 to 31");
+      addIssue({ message, path: [{ type: "object", origin: "value", input: value, key: "refillDay", value: undefined }] });
+    }),
+  ),
+  { if: { properties: { interval: { const: "monthly" } } }, then: { required: ["refillDay"] } },
 ) as Schema<Refill>;
 
 const credits: Schema<KeyCreditsData> = strict({ remaining: v.nullable(integer(0)), refill: optional(refill) });
@@ -152,7 +156,10 @@ export const createMigration: Schema<R.CreateMigrationRequestBody> = strict({ id
 export const migrateKeys: Schema<R.V2KeysMigrateKeysRequestBody> = strict({
   migrationId,
   apiId: text(3, 255),
-  keys: v.custom<R.V2KeysMigrateKeysRequestBody["keys"]>(isIterable, "must be an array of at least 1 item, or an iterable"),
+  keys: described(v.custom<R.V2KeysMigrateKeysRequestBody["keys"]>(isIterable, "must be an array of at least 1 item, or an iterable"), {
+    type: "array",
+    minItems: 1,
+  }),
 });
 export const migratedKey: Schema<V2KeysMigrateKeyData> = strict({
   hash: text(3, 1_024),
@@ -171,11 +178,18 @@ export const migratedKey: Schema<V2KeysMigrateKeyData> = strict({
 export const getWorkspace: Schema<object> = strict({});
 export const updateWorkspace: Schema<R.UpdateWorkspaceRequestBody> = strict({ enabled: atom.boolean });
 
-function page(table: ListedTable) {
+/** What every list takes. */
+export function page(table: ListedTable) {
   const isCursor = (value: unknown): boolean => typeof value === "string" && readCursor(table, value) !== undefined;
   return {
     limit: optional(integer(1, 100)),
-    cursor: optional(v.custom<string>(isCursor, withFix("is not a cursor of this list", "send pagination.cursor of the page before"))),
+    cursor: optional(
+      described(v.custom<string>(isCursor, withFix("is not a cursor of this list", "send pagination.cursor of the page before")), {
+        type: "string",
+        minLength: 1,
+        maxLength: 1_024,
+      }),
+    ),
   };
 }
 

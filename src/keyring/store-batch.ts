@@ -22,11 +22,36 @@ const MESSAGES: Readonly<Record<MigrationFailure, string>> = {
 export interface Destination {
   readonly migration: MigrationRow;
   readonly apiId: string;
+  /** Hashes of this import whose roles are unknown: one that repeats them fails, in whatever batch it comes. */
+  readonly refused: Refused;
+}
+
+/** Hashes in the form that is compared. */
+export interface Refused {
+  has(digest: string): boolean;
+  add(digest: string): void;
+}
+
+/** Hashes remembered, some 15 MB: an import that fails more often is repeated anyway, once the roles are there. */
+const MOST_REFUSED = 100_000;
+
+/** Remembers the last 100,000 that were added, so that an import of any size goes in bounded memory (ruling E6). */
+export function createRefused(most = MOST_REFUSED): Refused {
+  const digests = new Set<string>();
+  return {
+    has: (digest) => digests.has(digest),
+    add(digest) {
+      if (digests.has(digest)) return;
+      const [oldest] = digests;
+      if (digests.size >= most && oldest !== undefined) digests.delete(oldest);
+      digests.add(digest);
+    },
+  };
 }
 
 interface References {
-  readonly roles: Ids;
-  readonly permissions: Ids;
+  readonly roles: (names: readonly string[] | undefined) => readonly string[];
+  readonly permissions: (slugs: readonly string[] | undefined) => readonly string[];
   readonly identities: Ids;
 }
 
@@ -46,23 +71,17 @@ export async function storeBatch(context: Context, to: Destination, batch: reado
     context,
     namesIn(batch, (key) => key.roles),
   );
-  const seen = new Set<string>();
-  const candidates = batch.map((key) => {
-    const candidate = toCandidate(context, to.migration, key, roles);
-    const digest = candidate.hash?.foreignDigest;
-    // Also where the earlier one failed for another reason (ruling E2).
-    if (digest !== undefined && seen.has(digest)) candidate.failure = "ALREADY_EXISTS";
-    if (digest !== undefined) seen.add(digest);
-    return candidate;
-  });
+  const candidates = batch.map((key) => toCandidate(context, to, key, roles));
   const fit = candidates.filter((candidate) => candidate.failure === undefined);
   const keys = fit.map((candidate) => candidate.key);
   const references: References = {
-    roles,
-    permissions: await ensurePermissions(
-      context,
-      namesIn(keys, (key) => key.permissions),
-      now,
+    roles: sharing(roles),
+    permissions: sharing(
+      await ensurePermissions(
+        context,
+        namesIn(keys, (key) => key.permissions),
+        now,
+      ),
     ),
     identities: await ensureIdentities(
       context,
@@ -79,10 +98,31 @@ export async function storeBatch(context: Context, to: Destination, batch: reado
   return toResults(candidates);
 }
 
-function toCandidate(context: Context, migration: MigrationRow, key: V2KeysMigrateKeyData, roles: Ids): Candidate {
+/** The reasons in this order; what the store has already, and repeats of what went in, the store itself finds. */
+function toCandidate(context: Context, { migration, refused }: Destination, key: V2KeysMigrateKeyData, roles: Ids): Candidate {
   const hash = context.algorithms.importHash(migration.algorithm, key.hash);
   if (hash === undefined) return { key, failure: "INVALID_HASH" };
-  return key.roles?.some((role) => !roles.has(role)) === true ? { key, hash, failure: "UNKNOWN_ROLE" } : { key, hash };
+  if (key.roles?.some((role) => !roles.has(role)) === true) {
+    refused.add(hash.foreignDigest);
+    return { key, hash, failure: "UNKNOWN_ROLE" };
+  }
+  // It repeats one that did not go in (ruling E2).
+  return refused.has(hash.foreignDigest) ? { key, hash, failure: "ALREADY_EXISTS" } : { key, hash };
+}
+
+/** Ids of names: one list, frozen, for all keys of a batch that name the same. */
+function sharing(ids: Ids): (names: readonly string[] | undefined) => readonly string[] {
+  const lists = new Map<string, readonly string[]>();
+  return (names = NONE) => {
+    if (names.length === 0) return NONE;
+    // The schema lets no name hold U+0000.
+    const text = names.join("\0");
+    const known = lists.get(text);
+    if (known !== undefined) return known;
+    const list = Object.freeze(idsOf(names, ids));
+    lists.set(text, list);
+    return list;
+  };
 }
 
 function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, references: References, now: number): NewKey {
@@ -93,8 +133,8 @@ function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, r
       apiId: to.apiId,
       start: UNKNOWN_START,
       createdAt: now,
-      permissions: key.permissions === undefined ? NONE : idsOf(key.permissions, references.permissions),
-      roles: key.roles === undefined ? NONE : idsOf(key.roles, references.roles),
+      permissions: references.permissions(key.permissions),
+      roles: references.roles(key.roles),
       identityId: key.externalId === undefined ? undefined : references.identities.get(key.externalId),
     },
     key,

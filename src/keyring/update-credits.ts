@@ -3,13 +3,12 @@ import { periodOf } from "../credits.js";
 import { badRequest } from "../errors.js";
 import type { KeyCreditsData } from "../types.js";
 import type { Context } from "./context.js";
-import { changeCredits } from "./credit-change.js";
 import { readCredits } from "./key-data.js";
 import { parse } from "./parse.js";
 import type { V2KeysUpdateCreditsRequestBody } from "./requests.js";
 import { findKey } from "./rows.js";
 import * as schemas from "./schemas.js";
-import { writeKey } from "./update-key.js";
+import { changeBalance, writeKey } from "./update-key.js";
 
 /**
  * `set` with null makes a key unlimited and clears its refill. The answer is the balance after the change; spends at the same
@@ -20,7 +19,7 @@ export async function updateCredits(context: Context, body: V2KeysUpdateCreditsR
   const { keyId, value, operation } = parse(schemas.updateCredits, body);
   const now = context.clock();
   await writeKey(context, keyId, now, (row) => {
-    if (value === null || operation === "set") return changeCredits(row, { remaining: value }, now);
+    if (value === null || operation === "set") return changeBalance(context, row, { remaining: value }, now);
     if (!row.limited) throw badRequest([UNLIMITED]);
     return { period: periodOf(row.refill, now), add: operation === "increment" ? value : -value };
   });

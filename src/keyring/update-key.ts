@@ -1,8 +1,10 @@
 /** VERBS updateKey and deleteKey. Operations `keys.updateKey`, `keys.deleteKey`: an absent field keeps, `null` clears, a list replaces. */
+import { periodOf } from "../credits.js";
 import type { CreditChange, KeyRow, Write } from "../store.js";
+import type { MaybePromise } from "../types.js";
 import type { EmptyResponse } from "./answers.js";
 import { persist, type Context } from "./context.js";
-import { changeCredits } from "./credit-change.js";
+import { changeCredits, type CreditWish } from "./credit-change.js";
 import { toLimits } from "./new-key.js";
 import { parse } from "./parse.js";
 import { ensureIdentities, ensurePermissions, idsOf, requireRoles } from "./references.js";
@@ -33,7 +35,7 @@ export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBo
     if (request.ratelimits !== undefined) row.ratelimits = toLimits(request.ratelimits, now, row.ratelimits);
     if (request.ipAllowlist !== undefined) row.ipAllowlist = request.ipAllowlist ?? [];
     if (request.credits === undefined) return undefined;
-    return changeCredits(row, request.credits ?? { remaining: null }, now);
+    return changeBalance(context, row, request.credits ?? { remaining: null }, now);
   });
 }
 
@@ -55,20 +57,31 @@ function hide(row: Mutable<KeyRow>): undefined {
   row.deleted = true;
 }
 
+/** {@link changeCredits} of the balance as it stands. */
+export async function changeBalance(
+  context: Context,
+  row: Mutable<KeyRow>,
+  wish: CreditWish,
+  now: number,
+): Promise<CreditChange | undefined> {
+  const period = periodOf(row.refill, now);
+  return changeCredits(row, wish, now, (await context.store.readBalance(row.id, period)) ?? { remaining: null, period });
+}
+
 /**
  * Reads a key, lets `edit` change the row, and writes it.
- * @param edit may run again on a fresh row; answers the change of the balance, if any
+ * @param edit may run again on a fresh row; answers the change of the balance, if any, or a promise of it
  * @throws VerifierError NOT_FOUND · whatever `edit` throws
  */
 export async function writeKey(
   context: Context,
   keyId: string,
   now: number,
-  edit: (row: Mutable<KeyRow>) => CreditChange | undefined,
+  edit: (row: Mutable<KeyRow>) => MaybePromise<CreditChange | undefined>,
 ): Promise<EmptyResponse> {
   return persist(context, keyId, async () => {
     const row: Mutable<KeyRow> = { ...(await findKey(context, keyId)), updatedAt: now };
-    const credits = edit(row);
+    const credits = await edit(row);
     const write: Write = credits ? { table: "keys", row, credits } : { table: "keys", row };
     return (await context.store.write([write])) ? {} : undefined;
   });

@@ -1,5 +1,5 @@
 /** Arithmetic of one balance, for every store. Rulings D1–D3, port clauses 5–7 and 14. Pure: the store brings atomicity, this brings the numbers. */
-import type { CreditChange, DrawRequest, Spend } from "../store.js";
+import type { CountedBalance, CreditChange, DrawRequest, Spend } from "../store.js";
 
 /** The largest balance: beyond it integers are no longer exact (ruling D3). */
 export const MAX_BALANCE = Number.MAX_SAFE_INTEGER;
@@ -43,6 +43,18 @@ export function spend(balance: Balance, cost: number, period: number): { readonl
   if (cost === 0 || cost > settled.remaining) return { balance, result: { ok: cost === 0, remaining: settled.remaining } };
   const remaining = settled.remaining - cost;
   return { balance: holding(settled, remaining, settled.period), result: { ok: true, remaining } };
+}
+
+/** What administration reads of a balance at `period`; `undefined`: the key never had one. */
+export function counted(balance: Balance | undefined, period: number): CountedBalance {
+  if (balance === undefined) return { remaining: null, period };
+  const settled = settle(balance, period);
+  return { remaining: settled.unlimited ? null : settled.remaining, period: settled.period };
+}
+
+/** Whether a change was made for this balance: no period has been counted since its maker looked. */
+export function isCurrent(before: Balance | undefined, change: CreditChange | undefined): boolean {
+  return before === undefined || before.period <= (change?.counted ?? before.period);
 }
 
 /** Applies an administrator's change in the order that {@link CreditChange} states. */

@@ -116,6 +116,7 @@ export function cachedStore(store: Store, options: CacheOptions = {}): Store {
   return {
     findKey: (digest) => cache.find(digest),
     findForeignKey: (migrationId, foreignDigest) => store.findForeignKey(migrationId, foreignDigest),
+    findRootKey: (digest) => store.findRootKey(digest),
     adoptDigest: (ref, digest) => store.adoptDigest(ref, digest),
     spendCredits: (ref, cost, period) => store.spendCredits(ref, cost, period),
     drawCredits: (ref, request) => store.drawCredits(ref, request),

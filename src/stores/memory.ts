@@ -1,9 +1,22 @@
 /** The store that is obviously right: plain maps, nothing survives the process. The oracle that every other store is compared with. */
 import { VerifierError } from "../errors.js";
-import type { Change, KeyRecord, KeyRow, ListQuery, NamedTable, NewKey, Rows, Store, Table, Write } from "../store.js";
-import { type Balance, change, draw, giveBack, type Reserve, settle, spend, sweep } from "./balance.js";
+import type {
+  Change,
+  KeyRecord,
+  KeyRow,
+  ListQuery,
+  NamedTable,
+  NewKey,
+  OverrideRow,
+  RootKeyRow,
+  Rows,
+  Store,
+  Table,
+  Write,
+} from "../store.js";
+import { type Balance, change, counted, draw, giveBack, isCurrent, type Reserve, spend, sweep } from "./balance.js";
 import { deepFreeze } from "./freeze.js";
-import { toRecord } from "./record.js";
+import { overrideName, toRecord } from "./record.js";
 
 type AnyRow = Rows[Table];
 
@@ -32,6 +45,9 @@ export function memoryStore(): Store {
       roles: new Map(),
       permissions: new Map(),
       migrations: new Map(),
+      rootKeys: new Map(),
+      namespaces: new Map(),
+      overrides: new Map(),
       keys: new Map(),
     },
     unique: new Map(),
@@ -51,6 +67,7 @@ export function memoryStore(): Store {
       const row = keyBy(`foreign ${foreignDigest}`);
       return row?.migrationId === migrationId ? recordOf(state, row) : undefined;
     },
+    findRootKey: (digest) => rows.rootKeys.get(unique.get(`root ${digest}`) ?? ""),
     adoptDigest(ref, digest) {
       const row = rows.keys.get(String(ref));
       if (row === undefined || row.digest !== undefined || unique.has(`digest ${digest}`)) return false;
@@ -90,8 +107,7 @@ export function memoryStore(): Store {
     },
     readBalance(keyId, period) {
       const balance = balances.get(keyId);
-      if (balance === undefined) return rows.keys.has(keyId) ? null : undefined;
-      return balance.unlimited ? null : settle(balance, period).remaining;
+      return rows.keys.has(keyId) ? counted(balance, period) : undefined;
     },
 
     read: (table, id) => rows[table].get(id),
@@ -169,7 +185,7 @@ function insertKey(state: State, { row, balance }: NewKey): boolean {
 }
 
 /** Whether every row is as it was read and every name is free (clause 13). */
-function writable({ rows, unique }: State, writes: readonly Write[]): boolean {
+function writable({ rows, unique, balances }: State, writes: readonly Write[]): boolean {
   const claimed = new Set<string>();
   return writes.every((write) => {
     if ("remove" in write) return rows[write.table].get(write.remove)?.version === write.version;
@@ -177,6 +193,7 @@ function writable({ rows, unique }: State, writes: readonly Write[]): boolean {
     const texts = uniqueOf(table, row);
     const free = texts.every((text) => !claimed.has(text) && (unique.get(text) ?? row.id) === row.id);
     for (const text of texts) claimed.add(text);
+    if (write.credits !== undefined && !isCurrent(balances.get(row.id), write.credits)) return false;
     return free && (rows[table].get(row.id)?.version ?? 0) === row.version;
   });
 }
@@ -209,21 +226,26 @@ function remove(state: State, table: Table, id: string, replaced = false): void 
   }
 }
 
+/** Tables whose rows are part of what a find answers. */
+const FOUND_WITH_KEYS: ReadonlySet<Table> = new Set<Table>(["workspaces", "apis", "identities", "roles", "permissions"]);
+
 /** What a find could see of a write (clause 15). A new row of a small table changes no key that exists. */
 function changesOf({ rows }: State, write: Write): Change[] {
   const id = "remove" in write ? write.remove : write.row.id;
   const old = rows[write.table].get(id);
-  if (write.table === "keys") {
-    const digests = [(old as KeyRow | undefined)?.digest, "row" in write ? write.row.digest : undefined];
+  if (write.table === "keys" || write.table === "rootKeys") {
+    const digests = [(old as KeyRow | RootKeyRow | undefined)?.digest, "row" in write ? write.row.digest : undefined];
     return digests.flatMap((digest) => (digest === undefined ? [] : [{ digest }]));
   }
+  if (!FOUND_WITH_KEYS.has(write.table)) return [];
   return old === undefined && write.table !== "workspaces" ? [] : ["all"];
 }
 
 function matches(table: Table, row: AnyRow, query: ListQuery): boolean {
-  if (row.id <= (query.after ?? "")) return false;
+  if (row.id <= (query.after ?? "") || ("deleted" in row && row.deleted)) return false;
   if ((row as Rows["apis"]).workspaceId !== query.workspaceId) return false;
   const { apiId, identityId } = row as Partial<KeyRow>;
+  if (query.namespaceId !== undefined && (row as Partial<OverrideRow>).namespaceId !== query.namespaceId) return false;
   if (query.apiId !== undefined && apiId !== query.apiId) return false;
   if (query.identityId !== undefined && identityId !== query.identityId) return false;
   return query.search === undefined || plainName(table, row).includes(query.search);
@@ -232,7 +254,9 @@ function matches(table: Table, row: AnyRow, query: ListQuery): boolean {
 function plainName(table: Table, row: AnyRow): string {
   if (table === "identities") return (row as Rows["identities"]).externalId;
   if (table === "permissions") return (row as Rows["permissions"]).slug;
-  if (table === "roles") return (row as Rows["roles"]).name;
+  if (table === "roles" || table === "namespaces") return (row as Rows["roles"]).name;
+  if (table === "rootKeys") return (row as RootKeyRow).digest;
+  if (table === "overrides") return overrideName(row as OverrideRow);
   return row.id;
 }
 
@@ -240,6 +264,8 @@ const nameOf = (table: NamedTable, workspaceId: string, name: string) => `${tabl
 
 function uniqueOf(table: Table, row: AnyRow): string[] {
   if (table === "workspaces" || table === "apis") return [];
+  if (table === "rootKeys")
+    return [nameOf(table, (row as RootKeyRow).workspaceId, plainName(table, row)), `root ${(row as RootKeyRow).digest}`];
   if (table !== "keys") return [nameOf(table, (row as Rows[NamedTable]).workspaceId, plainName(table, row))];
   const { digest, foreignDigest } = row as KeyRow;
   return [...(digest === undefined ? [] : [`digest ${digest}`]), ...(foreignDigest === undefined ? [] : [`foreign ${foreignDigest}`])];

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { fault, world } from "./support.js";
 
@@ -25,6 +26,25 @@ describe("apis: create, get, update, delete", () => {
     await keyring.updateApi({ apiId, enabled: false, ipAllowlist: ["10.0.0.0/8"] });
     const { digest } = (await store.read("keys", keyId))!;
     expect(await store.findKey(digest!)).toMatchObject({ suspended: true, ipAllowlists: [["10.1.0.0/16"], ["10.0.0.0/8"]] });
+  });
+
+  it("ruling E2: hashes and digests of keys of a deleted API stay taken; a key that was removed before frees its own", async () => {
+    const { keyring, apiId, create } = await world();
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+    const { key } = await create();
+    const digest = createHash("sha256").update(key).digest("hex");
+    const [kept, freed] = ["ab".repeat(32), "cd".repeat(32)];
+    const { migrated } = await keyring.migrateKeys({ migrationId, apiId, keys: [{ hash: kept }, { hash: freed }] });
+    await keyring.deleteKey({ keyId: migrated[1]!.keyId, permanent: true });
+    await keyring.deleteApi({ apiId });
+    const { apiId: other } = await keyring.createApi({ name: "others" });
+    const keys = [kept, freed, digest].map((hash) => ({ hash }));
+    const again = await keyring.migrateKeys({ migrationId, apiId: other, keys });
+    expect(again.migrated.map(({ hash }) => hash)).toEqual([freed]);
+    expect(again.failed.map(({ hash, reason }) => [hash, reason])).toEqual([
+      [kept, "ALREADY_EXISTS"],
+      [digest, "ALREADY_EXISTS"],
+    ]);
   });
 
   it("issue §2: a deleted API is NOT_FOUND, and so are its keys, in every verb", async () => {

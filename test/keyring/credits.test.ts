@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { DAY, failure, fault, refOf, world } from "./support.js";
+import type { UpdateKeyCreditsData } from "../../src/keyring/requests.js";
+import { memoryStore } from "../../src/stores/memory.js";
+import { changed, DAY, failure, fault, refOf, world } from "./support.js";
 
 const DAILY = { interval: "daily", amount: 5 } as const;
 
@@ -162,5 +164,74 @@ describe("updateKey: credits in parts", () => {
     time.now += 2 * DAY;
     expect(await credit()).toEqual({ remaining: 10, refill: DAILY });
     expect((await store.read("keys", keyId))?.limited).toBe(true);
+  });
+  /** A daily refill counted on 12 March, and a clock that then stands on 10 March again. */
+  async function counted() {
+    const one = await limited({ remaining: 0, refill: DAILY });
+    one.time.now += 2 * DAY;
+    await one.change("increment", 0);
+    expect((await one.credit())?.remaining).toBe(10);
+    one.time.now -= 2 * DAY;
+    const set = (credits: UpdateKeyCreditsData) => one.keyring.updateKey({ keyId: one.keyId, credits });
+    return { ...one, set };
+  }
+  const monthly = (refillDay: number) => ({ interval: "monthly", amount: 100, refillDay }) as const;
+
+  it("ruling A7: another calendar, set while the clock stands behind, counts nothing that was counted", async () => {
+    const { set, credit, time } = await counted();
+    await set({ refill: monthly(12) });
+    time.now = Date.UTC(2026, 2, 12);
+    expect((await credit())?.remaining).toBe(10);
+    time.now = Date.UTC(2026, 3, 12);
+    expect((await credit())?.remaining).toBe(110);
+  });
+
+  it("ruling A7: nor by a calendar in between, nor by none, nor by a balance without end", async () => {
+    for (const between of [{ refill: monthly(1) }, { refill: null }, { remaining: null }] as const) {
+      const { set, credit, time } = await counted();
+      await set(between);
+      await set({ remaining: 10, refill: DAILY });
+      time.now += 2 * DAY;
+      expect((await credit())?.remaining, JSON.stringify(between)).toBe(10);
+      time.now += DAY;
+      expect((await credit())?.remaining).toBe(15);
+    }
+  });
+
+  it("ruling A7: a calendar begins at the boundary that the one before counted last, however the clock stands", async () => {
+    const { keyring, keyId, change, credit, time } = await limited({ remaining: 0, refill: monthly(11) });
+    const set = (credits: UpdateKeyCreditsData) => keyring.updateKey({ keyId, credits });
+    time.now = Date.UTC(2026, 2, 20);
+    await change("increment", 0);
+    expect((await credit())?.remaining).toBe(100);
+    time.now = Date.UTC(2026, 2, 10);
+    await set({ refill: { ...monthly(11), amount: 1 } });
+    await set({ refill: DAILY });
+    time.now = Date.UTC(2026, 2, 11);
+    expect((await credit())?.remaining).toBe(100);
+    time.now = Date.UTC(2026, 2, 12);
+    expect((await credit())?.remaining).toBe(105);
+  });
+
+  it("port clause 13: a boundary that is counted while the calendar changes is not counted by the new one", async () => {
+    const store = memoryStore();
+    let meanwhile: (() => unknown) | undefined;
+    const racing = changed(store, {
+      async readBalance(keyId, period) {
+        const balance = await store.readBalance(keyId, period);
+        await meanwhile?.();
+        meanwhile = undefined;
+        return balance;
+      },
+    });
+    const { keyring, create, time } = await world({ store: racing });
+    const { keyId } = await create({ credits: { remaining: 10, refill: DAILY } });
+    const ref = await refOf(store, keyId);
+    // Another process, whose clock has passed midnight.
+    meanwhile = () => store.spendCredits(ref, 1, Math.floor(time.now / DAY) + 1);
+    await keyring.updateKey({ keyId, credits: { refill: monthly(11) } });
+    expect(meanwhile).toBeUndefined();
+    time.now += DAY;
+    expect((await keyring.getKey({ keyId })).credits).toEqual({ remaining: 14, refill: monthly(11) });
   });
 });

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createKeyring } from "../../src/keyring.js";
 import { problemsWith } from "../../src/keyring/create-migration.js";
+import { createRefused } from "../../src/keyring/store-batch.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import type { V2KeysMigrateKeyData } from "../../src/types.js";
 import { createVerifier } from "../../src/verifier.js";
@@ -394,24 +395,50 @@ describe("migrateKeys: batches, progress, iterables", () => {
     await expect(migrate(keysOf(1), { onBatch: {} } as never)).rejects.toThrow(/options\.onBatch/);
   });
 
-  it("what is there beforehand, what repeats and what is new: the outcome never depends on how it is cut (property)", async () => {
+  it("ruling E2: what is there, what repeats, what has no role or no hash: nothing depends on how an import is cut (property)", async () => {
+    const kind = fc.constantFrom("plain", "plain", "role", "garbage", "named");
     await fc.assert(
       fc.asyncProperty(
-        fc.array(fc.nat(12), { minLength: 1, maxLength: 30 }),
+        fc.array(fc.tuple(fc.nat(9), kind), { minLength: 1, maxLength: 30 }),
         fc.integer({ min: 1, max: 9 }),
         fc.boolean(),
-        async (numbers, batchSize, lazy) => {
-          const { migrate } = await migrating();
+        async (picks, batchSize, lazy) => {
+          const { migrate, keyring } = await migrating();
           await migrate(keysOf(3));
-          const keys = numbers.map((number) => ({ hash: sha256(`key ${number}`) }));
+          const keys = picks.map(([number, how], i) => ({
+            hash: how === "garbage" ? `garbage ${number}` : sha256(`key ${number}`),
+            ...(how === "role" && { roles: ["nobody"] }),
+            ...(how === "named" && { externalId: `user_${i}`, permissions: [`p${i}`] }),
+          }));
           const { migrated, failed } = await migrate(lazy ? stream(keys) : keys, { batchSize });
-          const seen = new Set([0, 1, 2]);
-          const fresh = numbers.filter((number) => !seen.has(number) && seen.add(number));
-          expect(migrated.map(({ hash }) => hash)).toEqual(fresh.map((number) => sha256(`key ${number}`)));
-          expect(failed).toHaveLength(numbers.length - fresh.length);
+          const outcome = new Map<string, string>();
+          const due = picks.map(([number, how]) => {
+            if (how === "garbage") return "INVALID_HASH";
+            if (how === "role") return outcome.set(`${number}`, "refused") && "UNKNOWN_ROLE";
+            const taken = number < 3 || outcome.has(`${number}`);
+            outcome.set(`${number}`, outcome.get(`${number}`) ?? "in");
+            return taken ? "ALREADY_EXISTS" : "in";
+          });
+          const refused = new Set<number>();
+          const named = picks.flatMap(([number, how], i) => {
+            if (how === "role") refused.add(number);
+            return how === "named" && !refused.has(number) ? [`user_${i}`] : [];
+          });
+          expect(migrated.map(({ hash }) => hash)).toEqual(keys.flatMap(({ hash }, i) => (due[i] === "in" ? [hash] : [])));
+          expect(failed.map(({ hash, reason }) => [hash, reason])).toEqual(
+            keys.flatMap(({ hash }, i) => (due[i] === "in" ? [] : [[hash, due[i]]])),
+          );
+          const { data } = await keyring.listIdentities();
+          expect(data.map(({ externalId }) => externalId).sort()).toEqual(named.sort());
         },
       ),
-      { numRuns: 40 },
+      { numRuns: 60 },
     );
+  });
+
+  it("ruling E6: of hashes whose roles are unknown the last are remembered, so that memory stays bounded", () => {
+    const refused = createRefused(3);
+    for (const digest of ["a", "b", "c", "a", "d"]) refused.add(digest);
+    expect(["a", "b", "c", "d"].map(refused.has)).toEqual([false, true, true, true]);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { readCursor, writeCursor } from "../../src/keyring/cursor.js";
-import { changed, fault, problems, refOf, world } from "./support.js";
+import { changed, fault, limit, problems, refOf, world } from "./support.js";
 
 describe("getKey and whoami: one key", () => {
   it("whoami answers the record of the key whose text it is", async () => {
@@ -18,6 +18,26 @@ describe("getKey and whoami: one key", () => {
     expect(await fault(keyring.whoami({ key }))).toBe("NOT_FOUND 404");
     expect(await fault(keyring.getKey({ keyId }))).toBe("NOT_FOUND 404");
     expect(await fault(keyring.getKey({ keyId: "key_unknown" }))).toBe("NOT_FOUND 404");
+  });
+
+  it("spec §8: limits beyond the bounds of answers are shown within them, on keys and identities, in every verb that shows them", async () => {
+    const { keyring, apiId, create } = await world();
+    const ratelimits = [limit("big", { limit: 5_000_000, duration: 10 ** 12 }), limit("small", { limit: 1, duration: 1_000 })];
+    const shown = [
+      { name: "big", limit: 1_000_000, duration: 2_592_000_000 },
+      { name: "small", limit: 1, duration: 1_000 },
+    ];
+    await keyring.createIdentity({ externalId: "user_1", ratelimits });
+    const { keyId, key } = await create({ ratelimits, externalId: "user_1" });
+    const keys = [await keyring.getKey({ keyId }), await keyring.whoami({ key }), ...(await keyring.listKeys({ apiId })).data];
+    for (const one of keys) expect(one).toMatchObject({ ratelimits: shown, identity: { ratelimits: shown } });
+    const identity = "user_1";
+    const identities = [
+      await keyring.getIdentity({ identity }),
+      await keyring.updateIdentity({ identity, meta: {} }),
+      ...(await keyring.listIdentities()).data,
+    ];
+    for (const one of identities) expect(one).toMatchObject({ ratelimits: shown });
   });
 
   it("shows the balance as it stands, and null where the store knows none any more", async () => {

@@ -53,6 +53,49 @@ describe("rerollKey: everything under a new id and a new text", () => {
     expect(await keyring.updateCredits({ keyId, operation: "set", value: 1 })).toEqual({ remaining: 1, refill: REFILL });
   });
 
+  it("ruling A7: with a clock that stands behind what the old key counted, the copy counts no boundary again", async () => {
+    const { keyring, create, time } = await world();
+    const { keyId } = await create({ credits: { remaining: 0, refill: REFILL } });
+    time.now += 2 * DAY;
+    await keyring.updateCredits({ keyId, operation: "increment", value: 0 });
+    time.now -= 2 * DAY;
+    const fresh = await keyring.rerollKey({ keyId, expiration: 0 });
+    const balance = async () => (await keyring.getKey({ keyId: fresh.keyId })).credits?.remaining;
+    expect(await balance()).toBe(10);
+    time.now += 2 * DAY;
+    expect(await balance()).toBe(10);
+    time.now += DAY;
+    expect(await balance()).toBe(15);
+  });
+
+  it("ruling A7: a copy remembers what calendars before its own counted, and when it began itself", async () => {
+    const { keyring, create, time } = await world();
+    const start = time.now;
+    const afterwards = async (between: () => Promise<string>) => {
+      const keyId = await between();
+      time.now = start;
+      await keyring.updateKey({ keyId, credits: { refill: REFILL } });
+      time.now = start + 2 * DAY;
+      const { credits } = await keyring.getKey({ keyId });
+      time.now = start;
+      return credits?.remaining;
+    };
+    const { keyId } = await create({ credits: { remaining: 0 } });
+    const reroll = async (of: string) => (await keyring.rerollKey({ keyId: of, expiration: 0 })).keyId;
+    const late = async () => {
+      time.now = start + 2 * DAY;
+      return reroll(keyId);
+    };
+    const lateThenEarly = async () => {
+      const first = await late();
+      time.now = start;
+      return reroll(first);
+    };
+    expect(await afterwards(() => reroll(keyId))).toBe(10);
+    expect(await afterwards(late)).toBe(0);
+    expect(await afterwards(lateThenEarly)).toBe(0);
+  });
+
   it("the new balance is of the generation that its row says, so that leases of it hold", async () => {
     const { keyring, store, create } = await world();
     const old = await create({ credits: { remaining: 100 } });
@@ -122,7 +165,7 @@ describe("rerollKey: everything under a new id and a new text", () => {
     const { keyId } = await create({ credits: { remaining: 3 } });
     const { keyring } = await world({ store: { ...store, readBalance: () => undefined } });
     const fresh = await keyring.rerollKey({ keyId, expiration: 0 });
-    expect(await store.readBalance(fresh.keyId, 0)).toBe(0);
+    expect((await store.readBalance(fresh.keyId, 0))?.remaining).toBe(0);
   });
 
   it("an unknown or deleted key is 404", async () => {

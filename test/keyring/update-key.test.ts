@@ -92,6 +92,16 @@ describe("updateKey: an absent field keeps, null clears, a list replaces", () =>
   });
 });
 
+describe("updateKey: a balance that vanished", () => {
+  it("is set anew where the wish sets one", async () => {
+    const { store, create } = await world();
+    const { keyId } = await create({ credits: { remaining: 3 } });
+    const { keyring } = await world({ store: { ...store, readBalance: () => undefined } });
+    await keyring.updateKey({ keyId, credits: { remaining: 5, refill: { interval: "daily", amount: 1 } } });
+    expect((await store.readBalance(keyId, 0))?.remaining).toBe(5);
+  });
+});
+
 describe("deleteKey: hidden or removed", () => {
   it("a hidden key is not found by its text nor by its id; it can still be removed, once", async () => {
     const { keyring, store, keyId } = await full();

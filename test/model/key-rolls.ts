@@ -1,7 +1,6 @@
 /** What steps about keys have in common: which key, with which fields, and what the model makes of them. */
 import type { KeyCreditsData, RatelimitRequest, V2KeysMigrateKeyData } from "../../src/types.js";
 import type { Dice } from "./dice.js";
-import type { ModelCredits } from "./naive-credits.js";
 import { ensureIdentity, ensurePermissions, existingRoles, rollRoles, toLimits } from "./reference-steps.js";
 import type { Stage } from "./stage.js";
 import { DAY, GRANTS, METAS, NAMES, rollLimits, rollRefill, rollRemaining, USERS } from "./vocabulary.js";
@@ -54,29 +53,14 @@ export function chosen({ world, dice, hand }: Stage) {
   return { key, keyring: hand.keyrings.get(workspace)!, absent: isHidden(key) || workspace !== own, foreign: workspace !== own };
 }
 
-/** A wish about credits; a calendar only where {@link maySetCalendar}. */
-export function rollWish(dice: Dice, credits: ModelCredits, now: number) {
-  const behind = !maySetCalendar(credits, now);
-  if (dice.chance(0.15) && !behind) return null;
+/** A wish about credits. */
+export function rollWish(dice: Dice) {
+  if (dice.chance(0.15)) return null;
   return {
     ...(dice.chance(0.5) && { remaining: rollRemaining(dice) }),
-    ...(dice.chance(0.5) && {
-      refill: maySetCalendar(credits, now)
-        ? dice.chance(0.4)
-          ? null
-          : rollRefill(dice)
-        : credits.refill === undefined
-          ? null
-          : { ...credits.refill, amount: dice.pick([credits.refill.amount, 3]) },
-    }),
+    ...(dice.chance(0.5) && { refill: dice.chance(0.4) ? null : rollRefill(dice) }),
   };
 }
-
-/**
- * Other days, and those of a key that is rerolled, are counted from the clock as it stands. Where it stands behind what was counted
- * already, boundaries are counted twice later on: the engine does not know what was counted, and the model does not go there.
- */
-export const maySetCalendar = ({ counted }: ModelCredits, now: number): boolean => now >= counted;
 
 export function rollCredits(dice: Dice): KeyCreditsData {
   return { remaining: rollRemaining(dice), ...(dice.chance(0.5) && { refill: rollRefill(dice) }) };

@@ -1,6 +1,6 @@
 /** Steps that make, change and remove keys. */
 import type { V2KeysCreateKeyRequestBody, V2KeysUpdateKeyRequestBody } from "../../src/keyring/requests.js";
-import { big, chosen, fieldsOf, maySetCalendar, rollExpires, rollFields, rollWish } from "./key-rolls.js";
+import { big, chosen, fieldsOf, rollExpires, rollFields, rollWish } from "./key-rolls.js";
 import { set, settle } from "./naive-credits.js";
 import { ensureIdentity, ensurePermissions, existingRoles, rollRoles, toLimits } from "./reference-steps.js";
 import { learnId, refused, same, type Stage } from "./stage.js";
@@ -31,7 +31,7 @@ export async function createKey(stage: Stage): Promise<void> {
     digest: digestOf(made.key),
     imported: undefined,
     ...fieldsOf(stage, api.workspace, body),
-    credits: { remaining: big(credits.remaining), refill: credits.refill, counted: world.now },
+    credits: { remaining: big(credits.remaining), refill: credits.refill, counted: world.now, since: world.now },
   });
 }
 
@@ -53,7 +53,7 @@ export async function updateKey(stage: Stage): Promise<void> {
     ...(dice.chance(0.2) && { permissions: dice.some(GRANTS, 0.2) }),
     ...(dice.chance(0.2) && { ratelimits: rollLimits(dice) }),
     ...(dice.chance(0.15) && { ipAllowlist: dice.chance(0.8) ? null : rollAllowlist(dice) }),
-    ...(dice.chance(0.2) && { credits: rollWish(dice, key.credits, world.now) }),
+    ...(dice.chance(0.2) && { credits: rollWish(dice) }),
   };
   stage.note("updateKey", body);
   const roles = existingRoles(workspace, body.roles ?? []);
@@ -94,13 +94,11 @@ export async function rerollKey(stage: Stage): Promise<void> {
   if (target === undefined) return createKey(stage);
   const { key, keyring, absent } = target;
   const body = { keyId: key.id, expiration: dice.pick([0, 1, 2_000, DAY, 40 * DAY, 400 * DAY]) };
-  // See `maySetCalendar`.
-  if (!maySetCalendar(key.credits, world.now)) return;
   stage.note("rerollKey", body);
   if (absent) return refused("rerollKey", keyring.rerollKey(body), "NOT_FOUND");
   const made = await keyring.rerollKey(body);
   stage.note("made", made.keyId);
-  const credits = { ...key.credits };
+  const credits = { ...key.credits, since: Math.max(key.credits.since, world.now) };
   if (credits.remaining !== null) settle(credits, world.now);
   world.keys.push({
     ...key,

@@ -52,16 +52,14 @@ export async function migrateKeys(stage: Stage): Promise<void> {
   const imports = Array.from({ length: 1 + dice.below(4) }, () => rollImport(stage, migration));
   const body = { migrationId: migration.id, apiId: api.id, keys: imports.map(({ data }) => data) };
   stage.note("migrateKeys", body);
-  const forms = imports.flatMap(({ form }) => form ?? []);
-  // Imports go in bounded memory: that an earlier one failed is known within its batch only.
-  const repeats = new Set(forms).size < forms.length;
-  const call = hand.keyrings.get(workspace)!.migrateKeys(body, !repeats && dice.chance(0.5) ? { batchSize: 2 } : {});
+  const call = hand.keyrings.get(workspace)!.migrateKeys(body, dice.chance(0.5) ? { batchSize: 2 } : {});
   if (api.deleted || workspace !== migration.workspace) return refused("migrateKeys", call, "NOT_FOUND");
   const answer = await call;
   const due = { migrated: [] as string[], failed: [] as string[] };
   for (const [i, { data, text, form }] of imports.entries()) {
-    const isRepeat = imports.slice(0, i).some((earlier) => form !== undefined && earlier.form === form);
-    const reason = isRepeat ? "ALREADY_EXISTS" : fault(stage, migration, data, form);
+    const before = imports.slice(0, i).filter((earlier) => form !== undefined && earlier.form === form);
+    const isRepeat = before.some((earlier) => existingRoles(workspace, earlier.data.roles ?? []) === undefined);
+    const reason = fault(stage, migration, data, form) ?? (before.length > 0 ? "ALREADY_EXISTS" : undefined);
     if (reason !== undefined) {
       due.failed.push(`${data.hash} ${reason}`);
       // Names are made for every key that could go in as far as its import tells.
@@ -82,7 +80,7 @@ export async function migrateKeys(stage: Stage): Promise<void> {
       digest: migration.algorithm === "sha256" ? form : undefined,
       imported: { migration, form: form! },
       ...fieldsOf(stage, workspace, data),
-      credits: { remaining: big(credits.remaining), refill: credits.refill, counted: world.now },
+      credits: { remaining: big(credits.remaining), refill: credits.refill, counted: world.now, since: world.now },
     });
   }
   const { migrated, failed, totals } = answer;

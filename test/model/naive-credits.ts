@@ -7,6 +7,8 @@ export interface ModelCredits {
   refill: Refill | undefined;
   /** Boundaries up to this instant have been counted. */
   counted: number;
+  /** When the present calendar, or the balance, began: it counts none up to there. */
+  since: number;
 }
 
 const DAY = 86_400_000;
@@ -29,6 +31,16 @@ export function boundaries(refill: Refill, from: number, to: number): number {
       year++;
     }
   }
+}
+
+/** The instant of the last boundary up to `to`; 0: there was none. */
+function lastBoundary(refill: Refill | undefined, to: number): number {
+  if (refill === undefined) return 0;
+  // Midnight by midnight, back from the last one: whether a boundary lies in the millisecond before is asked of the walk above.
+  for (let midnight = Math.floor(to / DAY) * DAY; midnight > 0; midnight -= DAY) {
+    if (boundaries(refill, midnight - 1, midnight) === 1) return midnight;
+  }
+  return 0;
 }
 
 /** The balance with what is due; `null`: unlimited. Changes nothing. */
@@ -60,10 +72,13 @@ export function set(credits: ModelCredits, wish: { remaining?: number | null; re
   const isLimited = wish.remaining === undefined ? wasLimited : wish.remaining !== null;
   const otherDays = daysOf(refill) !== daysOf(credits.refill);
   if (wasLimited && (otherDays || refill?.amount !== credits.refill?.amount || wish.remaining !== undefined)) settle(credits, now);
+  const last = wasLimited ? lastBoundary(credits.refill, Math.max(credits.counted, now)) : 0;
   credits.refill = refill;
   if (wish.remaining !== undefined) credits.remaining = wish.remaining === null ? null : BigInt(wish.remaining);
-  // A balance that begins, or takes other days, counts from now; days that stay keep what was counted.
-  if (isLimited && (otherDays || !wasLimited)) credits.counted = now;
+  // A balance that begins, or takes other days, counts from now, and nothing again; days that stay keep what was counted.
+  if (!otherDays && isLimited === wasLimited) return;
+  credits.since = Math.max(now, credits.since, last);
+  if (isLimited) credits.counted = credits.since;
 }
 
 /** Which boundaries a calendar has. */

@@ -146,16 +146,19 @@ export function showIdentity({ id, externalId, meta, limits }: NonNullable<Model
     id: id ?? "",
     externalId,
     ...(meta !== undefined && { meta }),
-    ...(limits.length > 0 && {
-      ratelimits: limits.map((limit) => ({
-        id: limit.id ?? "",
-        name: limit.name,
-        limit: bring(limit.limit, 1, 1_000_000),
-        duration: bring(limit.duration, 1_000, 2_592_000_000),
-        autoApply: limit.autoApply,
-      })),
-    }),
+    ...(limits.length > 0 && { ratelimits: showLimits(limits) }),
   };
+}
+
+/** Limits as answers show them: within the bounds of the schema, whatever was set (spec §8). */
+export function showLimits(limits: readonly ModelLimit[]) {
+  return limits.map((limit) => ({
+    id: limit.id ?? "",
+    name: limit.name,
+    limit: bring(limit.limit, 1, 1_000_000),
+    duration: bring(limit.duration, 1_000, 2_592_000_000),
+    autoApply: limit.autoApply,
+  }));
 }
 
 function bring(value: number, min: number, max: number): number {

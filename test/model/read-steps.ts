@@ -4,6 +4,7 @@ import type { KeyCreditsData } from "../../src/types.js";
 import { chosen } from "./key-rolls.js";
 import { createKey } from "./key-steps.js";
 import { balanceAt, type ModelCredits } from "./naive-credits.js";
+import { showIdentity, showLimits } from "./naive-verify.js";
 import { learnId, learnLimits, refused, same, show, type Stage } from "./stage.js";
 import { digestOf, type ModelKey, named } from "./world.js";
 
@@ -38,15 +39,8 @@ export async function readKey(stage: Stage): Promise<void> {
     ...(permissions.length > 0 && { permissions }),
     ...(roles.length > 0 && { roles }),
     ...((key.credits.remaining !== null || key.credits.refill !== undefined) && { credits: showCredits(key.credits, world.now) }),
-    ...(identity !== undefined && {
-      identity: {
-        id: identity.id!,
-        externalId: identity.externalId,
-        ...(identity.meta !== undefined && { meta: identity.meta }),
-        ...(identity.limits.length > 0 && { ratelimits: identity.limits.map((limit) => ({ ...limit, id: limit.id! })) }),
-      },
-    }),
-    ...(key.limits.length > 0 && { ratelimits: key.limits.map((limit) => ({ ...limit, id: limit.id! })) }),
+    ...(identity !== undefined && { identity: showIdentity(identity) }),
+    ...(key.limits.length > 0 && { ratelimits: showLimits(key.limits) }),
     ...(key.allowlist.length > 0 && { ipAllowlist: key.allowlist }),
   };
   same("readKey", shown, due);

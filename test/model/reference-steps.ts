@@ -1,7 +1,7 @@
 /** Steps that administer what keys refer to: APIs, permissions, roles, identities, the workspace itself. */
 import type { RatelimitRequest } from "../../src/types.js";
 import type { Dice } from "./dice.js";
-import { showIdentity } from "./naive-verify.js";
+import { showIdentity, showLimits } from "./naive-verify.js";
 import { learnId, learnLimits, refused, same, type Stage } from "./stage.js";
 import { GRANTS, METAS, NAMES, rollAllowlist, rollLimits, ROLES, USERS } from "./vocabulary.js";
 import {
@@ -186,5 +186,5 @@ export async function changeIdentity(stage: Stage): Promise<void> {
   learnLimits(world, row.limits, answer.ratelimits);
   const due = showIdentity(row);
   // Administration shows limits as they are, a verification within the bounds of the specification.
-  same("updateIdentity", answer, row.limits.length > 0 ? { ...due, ratelimits: row.limits } : due);
+  same("updateIdentity", answer, row.limits.length > 0 ? { ...due, ratelimits: showLimits(row.limits) } : due);
 }

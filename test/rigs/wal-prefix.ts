@@ -8,7 +8,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import type { Store } from "../../src/store.js";
+import type { CountedBalance, Store } from "../../src/store.js";
 import { sqliteStore } from "../../src/sqlite.js";
 import { createVerifier } from "../../src/verifier.js";
 import { dice } from "../model/dice.js";
@@ -90,7 +90,7 @@ function recover(
     const [damage] = damagesOf(handle);
     if (damage !== undefined) return damage;
     const store = sqliteStore(handle, { durability: "process" });
-    const balances = made.map(({ keyId }) => store.readBalance(keyId, 0) as number).join();
+    const balances = made.map(({ keyId }) => (store.readBalance(keyId, 0) as CountedBalance).remaining).join();
     return states.get(balances) ?? `balances that never were: ${balances}`;
   } finally {
     handle.close();

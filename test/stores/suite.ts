@@ -1,7 +1,18 @@
 /** The judge of every store: each clause of src/store.ts, under its number. A new store passes this before anything else. */
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
-import type { ApiRow, Change, IdentityRow, KeyRow, NewBalance, PermissionRow, RoleRow, Store } from "../../src/store.js";
+import type {
+  ApiRow,
+  Change,
+  IdentityRow,
+  KeyRow,
+  NewBalance,
+  OverrideRow,
+  PermissionRow,
+  RoleRow,
+  RootKeyRow,
+  Store,
+} from "../../src/store.js";
 import { isVerifierError } from "../../src/errors.js";
 import type { JsonObject } from "../../src/types.js";
 
@@ -61,6 +72,27 @@ const identity = (externalId: string, over: Partial<IdentityRow> = {}): Identity
   ratelimits: [],
   ...over,
 });
+const rootKey = (n: number, over: Partial<RootKeyRow> = {}): RootKeyRow => ({
+  id: `root_${n}`,
+  workspaceId: WS,
+  version: 0,
+  digest: `root-digest-${n}`,
+  start: "root_abcd",
+  permissions: [],
+  enabled: true,
+  createdAt: NOW,
+  ...over,
+});
+const override = (namespaceId: string, identifier: string, over: Partial<OverrideRow> = {}): OverrideRow => ({
+  id: `ov_${namespaceId}_${identifier.length}`,
+  workspaceId: WS,
+  version: 0,
+  namespaceId,
+  identifier,
+  limit: 5,
+  duration: 60_000,
+  ...over,
+});
 const balance = (remaining: number, over: Partial<NewBalance> = {}): NewBalance => ({ remaining, amount: 0, period: 0, ...over });
 
 const meta: fc.Arbitrary<JsonObject> = fc
@@ -106,6 +138,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const store = await withApi();
       expect(await store.findKey("nothing")).toBeUndefined();
       expect(await store.findForeignKey("mig", "nothing")).toBeUndefined();
+      expect(await store.findRootKey("nothing")).toBeUndefined();
       expect(await store.read("roles", "role_x")).toBeUndefined();
       expect(await store.readNames("roles", WS, ["x", "y"])).toEqual([]);
       expect(await store.list("keys", { workspaceId: WS, limit: 10 })).toEqual([]);
@@ -113,7 +146,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       await insert(store, keyRow(1));
       const ref = await refOf(store, "digest-1");
       expect(await store.spendCredits(ref, 1, 0)).toBeUndefined();
-      expect(await store.readBalance("key_000001", 0)).toBeNull();
+      expect(await store.readBalance("key_000001", 4)).toEqual({ remaining: null, period: 4 });
       expect(await store.returnCredits(ref, "nobody", 0, 5)).toBeUndefined();
     });
 
@@ -151,17 +184,36 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
             expect(found).toMatchObject({ keyId: row.id, name, enabled: true, permissions: [], roles: [], limited: true, pending: false });
             expect("expires" in found!).toBe(expires !== undefined);
             expect("identity" in found!).toBe(false);
-            expect(await store.readBalance(row.id, 0)).toBe(remaining);
+            expect((await store.readBalance(row.id, 0))?.remaining).toBe(remaining);
           },
         ),
         { numRuns: 60 },
       );
+      const refilled = keyRow(++n, {
+        limited: true,
+        refill: { interval: "monthly", amount: 5, refillDay: 31 },
+        countedTo: NOW,
+        identityId: "id_日本",
+        ipAllowlist: ["::1"],
+        updatedAt: 0,
+        hash: "as given",
+        migrationId: "mig_1",
+        foreignDigest: "compared",
+        generation: 3,
+        deleted: true,
+      });
+      expect(await store.write([{ table: "identities", row: identity("日本") }])).toBe(true);
+      expect(await insert(store, refilled, balance(1))).toBe(true);
+      expect(await store.read("keys", refilled.id)).toEqual({ ...refilled, version: 1 });
       const others = [
-        { table: "identities", row: identity("日本", { meta: { a: [] }, ratelimits: [] }) },
+        { table: "identities", row: identity("日本人", { meta: { a: [] }, ratelimits: [] }) },
         { table: "roles", row: role("r", ["perm_x"], { description: "" }) },
         { table: "permissions", row: permission("a.*", { description: "ü" }) },
         { table: "migrations", row: { id: "mig_1", workspaceId: WS, version: 0, algorithm: "sha256" } },
         { table: "workspaces", row: { id: WS, version: 0, enabled: true } },
+        { table: "rootKeys", row: rootKey(1, { name: "ü", permissions: ["a.*", "ßvc:v1:ws:**#*"], expires: 0, enabled: false }) },
+        { table: "namespaces", row: { id: "ns_1", workspaceId: WS, version: 0, name: "mails out", createdAt: 0 } },
+        { table: "overrides", row: override("ns_1", "a b  c@日本", { limit: 0, duration: Number.MAX_SAFE_INTEGER }) },
       ] as const;
       expect(await store.write(others)).toBe(true);
       for (const { table, row } of others) expect(await store.read(table, row.id)).toEqual({ ...row, version: 1 });
@@ -218,7 +270,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const ref = await refOf(store, "digest-1");
       const answers = await Promise.all(Array.from({ length: 2_000 }, () => store.spendCredits(ref, 1, 0)));
       expect(answers.filter((answer) => answer?.ok)).toHaveLength(500);
-      expect(await store.readBalance("key_000001", 0)).toBe(0);
+      expect((await store.readBalance("key_000001", 0))?.remaining).toBe(0);
       expect(new Set(answers.filter((answer) => answer?.ok).map((answer) => answer?.remaining)).size).toBe(500);
     });
 
@@ -248,7 +300,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       expect(await store.spendCredits(ref, 0, 100)).toEqual({ ok: true, remaining: 0 });
       expect(await store.spendCredits(ref, 0, 103)).toEqual({ ok: true, remaining: 30 });
       expect(await store.spendCredits(ref, 0, 100)).toEqual({ ok: true, remaining: 0 });
-      expect(await store.readBalance("key_000001", 102)).toBe(20);
+      expect(await store.readBalance("key_000001", 102)).toEqual({ remaining: 20, period: 102 });
     });
 
     it("clause 7: periods only move forward, balances stop at 2^53 - 1", async () => {
@@ -262,6 +314,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const ref = await refOf(store, "digest-1");
       expect(await store.spendCredits(ref, 1, 102)).toEqual({ ok: true, remaining: 19 });
       expect(await store.spendCredits(ref, 1, 90)).toEqual({ ok: true, remaining: 18 });
+      expect(await store.readBalance("key_000001", 90)).toEqual({ remaining: 18, period: 102 });
       expect(await store.spendCredits(ref, 1, 102)).toEqual({ ok: true, remaining: 17 });
       expect(await store.spendCredits(ref, 1, 103)).toEqual({ ok: true, remaining: 26 });
       const huge = await refOf(store, "digest-2");
@@ -335,6 +388,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const calls: (() => unknown)[] = [
         () => store.findKey("d"),
         () => store.findForeignKey("m", "d"),
+        () => store.findRootKey("d"),
         () => store.adoptDigest("k", "d"),
         () => store.spendCredits("k", 1, 0),
         () => store.spendCredits("k", 0, 0),
@@ -396,6 +450,24 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       expect(await store.write([])).toBe(true);
     });
 
+    it("clause 13: a change of a balance that has counted further than its maker saw is refused whole", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { limited: true }), balance(0, { amount: 10, period: 100 }));
+      const ref = await refOf(store, "digest-1");
+      const { period } = (await store.readBalance("key_000001", 101))!;
+      const change = async (counted: number) => {
+        const row = (await store.read("keys", "key_000001"))!;
+        const credits = { period: 101, counted, refill: { amount: 1, period: 7 } };
+        return store.write([{ table: "keys", row: { ...row, name: "changed" }, credits }]);
+      };
+      expect(await store.spendCredits(ref, 1, 102)).toEqual({ ok: true, remaining: 19 });
+      expect(await change(period)).toBe(false);
+      expect(await store.read("keys", "key_000001")).not.toHaveProperty("name");
+      expect(await store.readBalance("key_000001", 0)).toEqual({ remaining: 19, period: 102 });
+      expect(await change(102)).toBe(true);
+      expect(await store.readBalance("key_000001", 0)).toEqual({ remaining: 19, period: 7 });
+    });
+
     it("clause 13: removal removes, credits included", async () => {
       const store = await withApi();
       await insert(store, keyRow(1, { limited: true }), balance(5));
@@ -415,13 +487,13 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
         expect(await store.write([{ table: "keys", row: { ...row, generation }, credits: credits as never }])).toBe(true);
       };
       await change({ period: 102, add: 4 });
-      expect(await store.readBalance("key_000001", 102)).toBe(25);
+      expect((await store.readBalance("key_000001", 102))?.remaining).toBe(25);
       await change({ period: 102, add: -100 });
-      expect(await store.readBalance("key_000001", 102)).toBe(0);
+      expect((await store.readBalance("key_000001", 102))?.remaining).toBe(0);
       await change({ period: 103, refill: { amount: 1, period: 0 } });
-      expect(await store.readBalance("key_000001", 2)).toBe(12);
+      expect((await store.readBalance("key_000001", 2))?.remaining).toBe(12);
       await change({ period: 2, remaining: null }, 1);
-      expect(await store.readBalance("key_000001", 50)).toBeNull();
+      expect((await store.readBalance("key_000001", 50))?.remaining).toBeNull();
       const ref = await refOf(store, "digest-1");
       expect(await store.spendCredits(ref, 10 ** 12, 2)).toEqual({ ok: true, remaining: null });
       await change({ period: 2, remaining: 7 }, 2);
@@ -441,11 +513,24 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       let held = 0;
       for (let i = 0; i < 50; i++) held += (await ask(i % 2 ? "a" : "b", 1))?.drawn ?? 0;
       expect(held).toBeLessThanOrEqual(100);
-      expect((await store.readBalance("key_000001", 0))! + held).toBeLessThanOrEqual(100);
+      expect((await store.readBalance("key_000001", 0))!.remaining! + held).toBeLessThanOrEqual(100);
       await store.returnCredits(ref, "a", 0, held);
       await store.returnCredits(ref, "b", 0, 0);
-      expect(await store.readBalance("key_000001", 0)).toBe(100);
+      expect((await store.readBalance("key_000001", 0))?.remaining).toBe(100);
       expect((await ask("c", 101))?.drawn).toBe(0);
+    });
+
+    it("clause 14: an unlimited key gives whatever is asked, a key that is gone nothing", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1));
+      const row = (await store.read("keys", "key_000001"))!;
+      await store.write([{ table: "keys", row, credits: { period: 0, remaining: null } }]);
+      const ref = await refOf(store, "digest-1");
+      const request = { holder: "a", cost: 7, step: 10, size: 40, period: 0, now: 0, until: 1000 };
+      expect(await store.drawCredits(ref, request)).toEqual({ drawn: 7, generation: 1, remaining: null });
+      await store.write([{ table: "keys", remove: "key_000001", version: 2 }]);
+      expect(await store.drawCredits(ref, request)).toBeUndefined();
+      expect(await store.returnCredits(ref, "a", 1, 5)).toBeUndefined();
     });
 
     it("clause 14: the reserve of a holder that vanished comes back once it expires", async () => {
@@ -455,7 +540,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const ask = (holder: string, cost: number, now: number) =>
         store.drawCredits(ref, { holder, cost, step: 5, size: 25, period: 0, now, until: now + 1000 });
       const lost = (await ask("crashed", 1, 0))!.drawn;
-      const before = (await store.readBalance("key_000001", 0))!;
+      const before = (await store.readBalance("key_000001", 0))!.remaining!;
       expect(before + lost).toBeLessThan(100);
       expect((await ask("other", before + 1, 999))!.drawn).toBe(0);
       expect((await ask("other", before + 1, 1000))!.drawn).toBe(before + 1);
@@ -471,9 +556,9 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const drawn = (await store.drawCredits(ref, request))!;
       const row = (await store.read("keys", "key_000001"))!;
       await store.write([{ table: "keys", row: { ...row, generation: 1 }, credits: { period: 0, remaining: 50 } }]);
-      expect(await store.readBalance("key_000001", 0)).toBe(50);
+      expect((await store.readBalance("key_000001", 0))?.remaining).toBe(50);
       await store.returnCredits(ref, "a", drawn.generation, drawn.drawn);
-      expect(await store.readBalance("key_000001", 0)).toBe(50);
+      expect((await store.readBalance("key_000001", 0))?.remaining).toBe(50);
       expect((await store.drawCredits(ref, request))!.generation).toBe(1);
       expect((await store.findKey("digest-1"))?.generation).toBe(1);
     });
@@ -546,6 +631,31 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       expect(await found("A.")).toEqual([]);
     });
 
+    it("clause 16: lists leave deleted keys and APIs out, and show them again once they are not", async () => {
+      const store = await withApi();
+      await store.write([{ table: "identities", row: identity("user") }]);
+      await store.write([{ table: "apis", row: api({ id: "api_2", deleted: true }) }]);
+      const rows = Array.from({ length: 6 }, (_, i) => keyRow(i, { identityId: "id_user", deleted: i % 2 === 1 }));
+      await store.insertKeys(rows.map((row) => ({ row })));
+      const ids = async (query: object) =>
+        (await store.list("keys", { workspaceId: WS, limit: 100, ...query })).map(({ id }) => Number(id.slice(4)));
+      const queries = [{}, { apiId: "api_1" }, { identityId: "id_user" }, { apiId: "api_1", identityId: "id_user" }];
+      for (const query of queries) expect(await ids(query)).toEqual([0, 2, 4]);
+      for (const query of queries) expect(await ids({ ...query, limit: 2, after: "key_000000" })).toEqual([2, 4]);
+      for (const [n, deleted] of [
+        [2, true],
+        [3, false],
+      ] as const) {
+        const row = (await store.read("keys", keyRow(n).id))!;
+        await store.write([{ table: "keys", row: { ...row, deleted } }]);
+      }
+      for (const query of queries) expect(await ids(query)).toEqual([0, 3, 4]);
+      expect((await store.findKey("digest-3"))?.identity?.externalId).toBe("user");
+      await store.write([{ table: "keys", remove: keyRow(1).id, version: 1 }]);
+      expect(await insert(store, keyRow(9, { digest: "digest-1" }))).toBe(true);
+      expect((await store.list("apis", { workspaceId: WS, limit: 10 })).map(({ id }) => id)).toEqual(["api_1"]);
+    });
+
     it("clause 17: names of one workspace are unknown in another", async () => {
       const store = await withApi();
       await store.write([{ table: "roles", row: role("admin", []) }]);
@@ -567,6 +677,85 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       await store.write([{ table: "apis", row: api({ version: 1, deleted: true }) }]);
       expect(await store.findKey("digest-2")).toBeUndefined();
       expect(await store.findForeignKey("m", "f2")).toBeUndefined();
+    });
+
+    it("clause 16: overrides are listed by namespace, whatever stands in their identifiers", async () => {
+      const store = await withApi();
+      const rows = [
+        override("ns_1", "a", { id: "ov_2" }),
+        override("ns_1", "ns_2 a", { id: "ov_1" }),
+        override("ns_2", "a", { id: "ov_4" }),
+        override("ns_2", "", { id: "ov_3" }),
+        override("ns_1", "a", { id: "ov_5", workspaceId: "ws_2" }),
+      ];
+      for (const row of rows) expect(await store.write([{ table: "overrides", row }]), row.id).toBe(true);
+      expect(await store.write([{ table: "overrides", row: override("ns_1", "a", { id: "ov_6" }) }])).toBe(false);
+      const ids = async (query: object) => (await store.list("overrides", { workspaceId: WS, limit: 100, ...query })).map(({ id }) => id);
+      expect(await ids({})).toEqual(["ov_1", "ov_2", "ov_3", "ov_4"]);
+      expect(await ids({ namespaceId: "ns_1" })).toEqual(["ov_1", "ov_2"]);
+      expect(await ids({ namespaceId: "ns_2", limit: 1 })).toEqual(["ov_3"]);
+      expect(await ids({ namespaceId: "ns_2", after: "ov_3" })).toEqual(["ov_4"]);
+      expect(await ids({ namespaceId: "ns" })).toEqual([]);
+      expect(await ids({ namespaceId: "ns_1", workspaceId: "ws_2" })).toEqual(["ov_5"]);
+      expect(await store.readNames("overrides", WS, ["ns_2 a", "ns_1 ns_2 a", "ns_9 a"])).toMatchObject([{ id: "ov_4" }, { id: "ov_1" }]);
+    });
+
+    it("clause 19: a root key is found by its digest in any workspace, as it stands", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1));
+      const row = rootKey(1, { workspaceId: "ws_2", permissions: ["api.*.verify_key"], expires: 1, enabled: false });
+      expect(await store.write([{ table: "rootKeys", row }])).toBe(true);
+      expect(await store.findRootKey("root-digest-1")).toEqual({ ...row, version: 1 });
+      expect(await store.write([{ table: "rootKeys", row: { ...row, version: 1, enabled: true } }])).toBe(true);
+      expect((await store.findRootKey("root-digest-1"))?.enabled).toBe(true);
+      // Neither is the other, and digests match exactly.
+      expect(await store.findKey("root-digest-1")).toBeUndefined();
+      expect(await store.findRootKey("digest-1")).toBeUndefined();
+      for (const digest of ["ROOT-digest-1", "root-digest-1 ", "root-digest-", "%"])
+        expect(await store.findRootKey(digest)).toBeUndefined();
+      expect(await store.write([{ table: "rootKeys", remove: row.id, version: 2 }])).toBe(true);
+      expect(await store.write([{ table: "rootKeys", remove: row.id, version: 2 }])).toBe(false);
+      expect(await store.findRootKey("root-digest-1")).toBeUndefined();
+    });
+
+    it("clause 19: a digest belongs to one root key, whatever the workspace", async () => {
+      const store = await withApi();
+      expect(await store.write([{ table: "rootKeys", row: rootKey(1) }])).toBe(true);
+      const same = { digest: "root-digest-1" };
+      expect(await store.write([{ table: "rootKeys", row: rootKey(2, same) }])).toBe(false);
+      expect(await store.write([{ table: "rootKeys", row: rootKey(2, { ...same, workspaceId: "ws_2" }) }])).toBe(false);
+      expect(await store.write([{ table: "rootKeys", row: rootKey(2, { workspaceId: "ws_2" }) }])).toBe(true);
+      expect(await store.write([{ table: "rootKeys", row: rootKey(2, { ...same, workspaceId: "ws_2", version: 1 }) }])).toBe(false);
+      expect((await store.findRootKey("root-digest-1"))?.id).toBe("root_1");
+      expect((await store.findRootKey("root-digest-2"))?.id).toBe("root_2");
+      expect(await store.write([{ table: "rootKeys", remove: "root_1", version: 1 }])).toBe(true);
+      expect(await store.write([{ table: "rootKeys", row: rootKey(3, { ...same, workspaceId: "ws_2" }) }])).toBe(true);
+      expect((await store.findRootKey("root-digest-1"))?.id).toBe("root_3");
+    });
+
+    it("clause 19: a change of a root key is told as its digest, old and new; namespaces and overrides are told to nobody", async () => {
+      const store = await withApi();
+      const told: Change[] = [];
+      store.changes((change) => told.push(change));
+      const since = () => new Set(told.splice(0).map((change) => (typeof change === "object" ? change.digest : change)));
+      await store.write([{ table: "rootKeys", row: rootKey(1) }]);
+      expect(since()).toEqual(new Set(["root-digest-1"]));
+      await store.write([{ table: "rootKeys", row: rootKey(1, { version: 1, enabled: false }) }]);
+      expect(since()).toEqual(new Set(["root-digest-1"]));
+      await store.write([{ table: "rootKeys", row: rootKey(1, { version: 2, digest: "root-digest-9" }) }]);
+      expect(since()).toEqual(new Set(["root-digest-1", "root-digest-9"]));
+      expect(await store.write([{ table: "rootKeys", row: rootKey(1, { version: 1 }) }])).toBe(false);
+      expect(since()).toEqual(new Set());
+      await store.write([{ table: "rootKeys", remove: "root_1", version: 3 }]);
+      expect(since()).toEqual(new Set(["root-digest-9"]));
+      const namespace = { id: "ns_1", workspaceId: WS, version: 0, name: "mails", createdAt: NOW };
+      await store.write([{ table: "namespaces", row: namespace }]);
+      await store.write([{ table: "namespaces", row: { ...namespace, version: 1, name: "letters" } }]);
+      await store.write([{ table: "overrides", row: override("ns_1", "a") }]);
+      await store.write([{ table: "overrides", row: override("ns_1", "a", { version: 1, limit: 9 }) }]);
+      await store.write([{ table: "migrations", row: { id: "mig_1", workspaceId: WS, version: 0, algorithm: "sha256" } }]);
+      await store.write([{ table: "migrations", row: { id: "mig_1", workspaceId: WS, version: 1, algorithm: "sha512" } }]);
+      expect(since()).toEqual(new Set());
     });
 
     it("hostile A181: text that looks like SQL is only text", async () => {

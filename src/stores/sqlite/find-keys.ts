@@ -77,7 +77,7 @@ export function createKeyReader(handle: Handle, directory: Directory): KeyReader
  * from another choice.
  */
 function listOf({ workspaceId, apiId, identityId, search, after = "", limit }: ListQuery): { sql: string; parameters: SqliteValue[] } {
-  const conditions = ["k.id > ?"];
+  const conditions = ["k.id > ?", "k.deleted = 0"];
   const parameters: SqliteValue[] = [after];
   if (identityId !== undefined) {
     const identity = "(SELECT n FROM keystile_identities WHERE id = ?)";

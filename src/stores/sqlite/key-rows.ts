@@ -38,6 +38,7 @@ interface KeyBody {
   ipAllowlist?: readonly string[];
   limited?: true;
   refill?: KeyRow["refill"];
+  countedTo?: number;
   generation?: number;
   deleted?: true;
   updatedAt?: number;
@@ -56,6 +57,7 @@ export function encodeBody(row: KeyRow): string {
   if (row.ipAllowlist.length > 0) body.ipAllowlist = row.ipAllowlist;
   if (row.limited) body.limited = true;
   if (row.refill !== undefined) body.refill = row.refill;
+  if (row.countedTo !== undefined) body.countedTo = row.countedTo;
   if (row.generation !== 0) body.generation = row.generation;
   if (row.deleted) body.deleted = true;
   if (row.updatedAt !== undefined) body.updatedAt = row.updatedAt;
@@ -103,6 +105,7 @@ export function decodeKey(raw: KeyRaw, api: ApiRow, version: number, digest: str
   if (body.meta !== undefined) row.meta = body.meta;
   if (body.expires !== undefined) row.expires = body.expires;
   if (body.refill !== undefined) row.refill = body.refill;
+  if (body.countedTo !== undefined) row.countedTo = body.countedTo;
   if (body.updatedAt !== undefined) row.updatedAt = body.updatedAt;
   if (body.migrationId !== undefined) row.migrationId = body.migrationId;
   if (body.hash !== undefined) row.hash = body.hash;

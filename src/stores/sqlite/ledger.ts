@@ -4,7 +4,9 @@
  */
 import { VerifierError } from "../../errors.js";
 import type { Balance, Reserve } from "../balance.js";
+import type { NewKey } from "../../store.js";
 import { changed, select, type Handle } from "./handle.js";
+import { createManyRows } from "./many-rows.js";
 
 /** A key's balance as it stands in the transaction. */
 export interface Account {
@@ -29,6 +31,8 @@ export interface Ledger {
   setReserve(account: Account, holder: string, reserve: Reserve | undefined): void;
   /** Writes a balance whole, new or changed by an administrator; `voidsLeases` removes all reserves. */
   replace(n: number, balance: Balance, voidsLeases: boolean): void;
+  /** Writes the first balances of new keys, of those that have one. */
+  create(keys: readonly (readonly [n: number, key: NewKey])[]): void;
   /** Writes the balances that changed. Call last in a transaction. */
   save(): void;
   /** Forgets everything: after a rollback, and after keys or balances were changed around the ledger. */
@@ -56,6 +60,7 @@ export function createLedger(handle: Handle, isShared: boolean): Ledger {
      ON CONFLICT (n) DO UPDATE SET unlimited = excluded.unlimited, remaining = excluded.remaining, amount = excluded.amount,
        period = excluded.period, generation = excluded.generation`,
   );
+  const create = createManyRows(handle, "INSERT INTO keystile_credits (n, unlimited, remaining, amount, period, generation) VALUES", 6);
   const readLeases = select<LeaseRaw>(handle, "SELECT holder, reserved, generation, expires FROM keystile_leases WHERE n = ?");
   const putLease = handle.prepare(
     "INSERT OR REPLACE INTO keystile_leases (n, holder, reserved, generation, expires) VALUES (?, ?, ?, ?, ?)",
@@ -114,6 +119,13 @@ export function createLedger(handle: Handle, isShared: boolean): Ledger {
     replace(n, { unlimited, remaining, amount, period, generation }, voidsLeases) {
       put.run(n, unlimited ? 1 : 0, unlimited ? 0 : remaining, amount, period, generation);
       if (voidsLeases) dropLeases.run(n);
+    },
+    create(keys) {
+      const values: number[] = [];
+      for (const [n, { row, balance }] of keys) {
+        if (balance !== undefined) values.push(n, 0, balance.remaining, balance.amount, balance.period, row.generation);
+      }
+      create(values);
     },
     save() {
       for (const account of dirty) {

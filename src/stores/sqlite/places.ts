@@ -6,12 +6,13 @@
  * carried over, in order: 2.5 KB a key, and nearly the same speed to the end. Whoever finds a number reads the row and compares.
  */
 import { type Handle, select } from "./handle.js";
+import { createManyRows } from "./many-rows.js";
 import { textHash } from "./text-hash.js";
 
 export interface Places {
   add(place: number, n: number): void;
-  /** The same for one of many keys of a transaction, which {@link Places.settle} ends. */
-  addFresh(place: number, n: number): void;
+  /** The same for many keys of a transaction, which {@link Places.settle} ends: place and number by turns. */
+  addFresh(entries: readonly number[]): void;
   remove(place: number, n: number): void;
   /** Removes a place whoever has it. */
   clear(place: number): void;
@@ -23,7 +24,7 @@ export interface Places {
 export interface Findable {
   readonly digest?: string | null | undefined;
   readonly foreignDigest?: string | null | undefined;
-  /** Number of its identity. */
+  /** Number of its identity; null also for a deleted key, which its identity does not list. */
   readonly identity: number | null;
 }
 
@@ -51,7 +52,8 @@ export function placesOf({ digest, foreignDigest, identity }: Findable): Set<num
 
 export function createPlaces(handle: Handle): Places {
   const tables = ["keystile_places", "keystile_fresh_places"] as const;
-  const [add, addFresh] = tables.map((table) => handle.prepare(`INSERT OR IGNORE INTO ${table} (place, n) VALUES (?, ?)`));
+  const add = handle.prepare("INSERT OR IGNORE INTO keystile_places (place, n) VALUES (?, ?)");
+  const addFresh = createManyRows(handle, "INSERT OR IGNORE INTO keystile_fresh_places (place, n) VALUES", 2);
   const remove = tables.map((table) => handle.prepare(`DELETE FROM ${table} WHERE place = ? AND n = ?`));
   const clear = tables.map((table) => handle.prepare(`DELETE FROM ${table} WHERE place = ?`));
   const count = select<{ count: number }>(handle, "SELECT count(*) AS count FROM keystile_fresh_places");
@@ -66,8 +68,8 @@ export function createPlaces(handle: Handle): Places {
   let from: readonly [place: number, n: number] = [START, 0];
 
   return {
-    add: (place, n) => void add?.run(place, n),
-    addFresh: (place, n) => void addFresh?.run(place, n),
+    add: (place, n) => void add.run(place, n),
+    addFresh,
     remove(place, n) {
       for (const statement of remove) statement.run(place, n);
     },

@@ -3,6 +3,9 @@
  *
  * Why keys are found through `keystile_places` and not through indexes on their digests: `places.ts` says it.
  *
+ * Why `deleted` is a column beside the body that has it too: the index of lists holds only keys that are shown, so that a page costs
+ * the same behind 60,000 deleted keys (it took 0.98 s, now 0.25 ms).
+ *
  * Why `unlimited` is a column: NULL as "unlimited" turns a wrong number into free credits.
  */
 import { VerifierError } from "../../errors.js";
@@ -23,6 +26,9 @@ const small = (table: string) => `
 
 const COUNT = "INTEGER NOT NULL CHECK (%s BETWEEN 0 AND 9007199254740991)";
 const count = (name: string) => `${name} ${COUNT.replace("%s", name)}`;
+
+/** The namespace of an override: the name is its id, a space and the identifier. */
+export const NAMESPACE_OF_OVERRIDE = "substr(name, 1, instr(name, ' ') - 1)";
 
 /** Each entry takes a file from version i to i + 1. Entries are never changed once released. */
 const STEPS: readonly string[] = [
@@ -61,6 +67,16 @@ const STEPS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE keystile_changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL) STRICT;
   INSERT INTO keystile_changes (what) VALUES ('*');`,
+
+  `${["root_keys", "namespaces", "overrides"].map(small).join("")}
+  ALTER TABLE keystile_keys ADD COLUMN deleted INTEGER NOT NULL DEFAULT 0 CHECK (deleted IN (0, 1));
+  UPDATE keystile_keys SET deleted = 1 WHERE json_extract(body, '$.deleted');
+  DELETE FROM keystile_places WHERE (place, n) IN (SELECT -identity, n FROM keystile_keys WHERE deleted = 1);
+  DELETE FROM keystile_fresh_places WHERE (place, n) IN (SELECT -identity, n FROM keystile_keys WHERE deleted = 1);
+  DROP INDEX keystile_keys_list;
+  CREATE INDEX keystile_keys_list ON keystile_keys (api, id) WHERE deleted = 0;
+  CREATE UNIQUE INDEX keystile_root_keys_digest ON keystile_root_keys (name);
+  CREATE INDEX keystile_overrides_of ON keystile_overrides (workspace_id, ${NAMESPACE_OF_OVERRIDE}, id);`,
 ];
 
 /** The version that this code reads and writes. */

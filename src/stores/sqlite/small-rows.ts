@@ -1,6 +1,8 @@
-/** The tables beside the keys: all six have one form, so one piece of code serves them. Port clauses 13, 16, 17. Knows no rule of any of them. */
-import type { ListQuery, NamedTable, Rows, Table } from "../../store.js";
+/** The tables beside the keys: all nine have one form, so one piece of code serves them. Port clauses 13, 16, 17. Knows no rule of any of them. */
+import type { ListQuery, NamedTable, OverrideRow, RootKeyRow, Rows, Table } from "../../store.js";
 import { changed, type Query, select, type Handle } from "./handle.js";
+import { overrideName } from "../record.js";
+import { NAMESPACE_OF_OVERRIDE } from "./schema.js";
 
 export type SmallTable = Exclude<Table, "keys">;
 
@@ -17,20 +19,29 @@ export interface SmallRaw {
   readonly body: string;
 }
 
-/** The field that is the unique name of a row. */
-const NAME_FIELD: Readonly<Record<SmallTable, string | undefined>> = {
-  workspaces: undefined,
-  apis: undefined,
-  identities: "externalId",
-  roles: "name",
-  permissions: "slug",
-  migrations: "id",
+/** A table in the file, and the field that is the unique name of a row, if a field is. */
+interface Form {
+  readonly table: string;
+  readonly field?: string;
+}
+
+const FORMS: Readonly<Record<SmallTable, Form>> = {
+  workspaces: { table: "keystile_workspaces" },
+  apis: { table: "keystile_apis" },
+  identities: { table: "keystile_identities", field: "externalId" },
+  roles: { table: "keystile_roles", field: "name" },
+  permissions: { table: "keystile_permissions", field: "slug" },
+  migrations: { table: "keystile_migrations", field: "id" },
+  rootKeys: { table: "keystile_root_keys", field: "digest" },
+  namespaces: { table: "keystile_namespaces", field: "name" },
+  overrides: { table: "keystile_overrides" },
 };
-export const SMALL_TABLES = Object.keys(NAME_FIELD) as SmallTable[];
+export const SMALL_TABLES = Object.keys(FORMS) as SmallTable[];
 
 export interface SmallRows {
   read<T extends SmallTable>(table: T, id: string): Rows[T] | undefined;
   readNames<T extends NamedTable>(table: T, workspaceId: string, names: readonly string[]): Rows[T][];
+  findRootKey(digest: string): RootKeyRow | undefined;
   list<T extends SmallTable>(table: T, query: ListQuery): Rows[T][];
   /** False: its id or its name is taken, or it is not as it was read. */
   store<T extends SmallTable>(table: T, row: Rows[T]): boolean;
@@ -38,16 +49,22 @@ export interface SmallRows {
   remove(table: SmallTable, id: string, version: number): boolean;
 }
 
-const COLUMNS = "n, id, workspace_id, name, version, body";
+/** More names than this are looked up by one statement. */
+const FEW_NAMES = 8;
+const COLUMNS = "n, r.id, workspace_id, name, version, body";
+// instr, not LIKE: it compares case and knows no wildcards.
+const NOT_DELETED = "json_extract(body, '$.deleted') = 0 AND";
+const PAGE = "id > ? AND (? = '' OR instr(coalesce(name, id), ?) > 0) ORDER BY id LIMIT ?";
 
 const statements = (handle: Handle, table: SmallTable) => {
-  const name = `keystile_${table}`;
-  const rows = (rest: string): Query<SmallRaw> => select(handle, `SELECT ${COLUMNS} FROM ${name} WHERE ${rest}`);
+  const name = FORMS[table].table;
+  const rows = (rest: string): Query<SmallRaw> => select(handle, `SELECT ${COLUMNS} FROM ${name} r WHERE ${rest}`);
   return {
     byId: rows("id = ?"),
     byName: rows("workspace_id = ? AND name = ?"),
-    // instr, not LIKE: it compares case and knows no wildcards.
-    list: rows("workspace_id = ? AND id > ? AND (? = '' OR instr(coalesce(name, id), ?) > 0) ORDER BY id LIMIT ?"),
+    // CROSS JOIN keeps the order: a look-up for each name.
+    byNames: select<SmallRaw>(handle, `SELECT ${COLUMNS} FROM json_each(?) j CROSS JOIN ${name} r ON r.workspace_id = ? AND r.name = j.value`),
+    list: rows(`workspace_id = ? AND ${table === "apis" ? NOT_DELETED : ""} ${PAGE}`),
     insert: handle.prepare(`INSERT INTO ${name} (id, workspace_id, name, version, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`),
     update: handle.prepare(`UPDATE OR IGNORE ${name} SET workspace_id = ?, name = ?, version = ?, body = ? WHERE id = ? AND version = ?`),
     remove: handle.prepare(`DELETE FROM ${name} WHERE id = ? AND version = ?`),
@@ -59,20 +76,37 @@ export function createSmallRows(handle: Handle): SmallRows {
     SmallTable,
     ReturnType<typeof statements>
   >;
+  const rootKeyByDigest = select<SmallRaw>(handle, `SELECT ${COLUMNS} FROM keystile_root_keys r WHERE name = ?`);
+  const overridesOf = select<SmallRaw>(
+    handle,
+    `SELECT ${COLUMNS} FROM keystile_overrides r WHERE workspace_id = ? AND ${NAMESPACE_OF_OVERRIDE} = ? AND ${PAGE}`,
+  );
   return {
     read(table, id) {
       const raw = tables[table].byId.get(id);
       return raw && decodeSmall(table, raw);
     },
     readNames(table, workspaceId, names) {
-      const { byName } = tables[table];
+      const { byName, byNames } = tables[table];
+      if (names.length > FEW_NAMES) {
+        return byNames.all(JSON.stringify([...new Set(names)]), workspaceId).map((raw) => decodeSmall(table, raw));
+      }
       return [...new Set(names)].flatMap((name) => {
         const raw = byName.get(workspaceId, name);
         return raw === undefined ? [] : [decodeSmall(table, raw)];
       });
     },
-    list(table, { workspaceId, after = "", search = "", limit }) {
-      return tables[table].list.all(workspaceId, after, search, search, limit).map((raw) => decodeSmall(table, raw));
+    findRootKey(digest) {
+      const raw = rootKeyByDigest.get(digest);
+      return raw && decodeSmall("rootKeys", raw);
+    },
+    list(table, { workspaceId, namespaceId, after = "", search = "", limit }) {
+      const page = [after, search, search, limit];
+      const found =
+        table === "overrides" && namespaceId !== undefined
+          ? overridesOf.all(workspaceId, namespaceId, ...page)
+          : tables[table].list.all(workspaceId, ...page);
+      return found.map((raw) => decodeSmall(table, raw));
     },
     store(table, row) {
       const { insert, update } = tables[table];
@@ -91,16 +125,21 @@ export function decodeSmall<T extends SmallTable>(table: T, raw: SmallRaw): Rows
   row["id"] = raw.id;
   row["version"] = Number(raw.version);
   if (raw.workspace_id !== "") row["workspaceId"] = raw.workspace_id;
-  const field = NAME_FIELD[table];
+  const { field } = FORMS[table];
   if (field !== undefined) row[field] = raw.name;
   return row as unknown as Rows[T];
 }
 
 function encodeSmall<T extends SmallTable>(table: T, row: Rows[T]): { workspaceId: string; name: string | null; body: string } {
-  const field = NAME_FIELD[table];
+  const { field } = FORMS[table];
   const { id: _id, version: _version, workspaceId = "", ...rest } = row as unknown as Record<string, unknown>;
-  const name = field === undefined ? null : (row as unknown as Record<string, string>)[field];
   // `undefined` is left out of JSON: what has a column of its own is not written twice.
   const body = JSON.stringify(field === undefined ? rest : { ...rest, [field]: undefined });
-  return { workspaceId: workspaceId as string, name: name ?? null, body };
+  return { workspaceId: workspaceId as string, name: nameOf(table, row), body };
+}
+
+function nameOf<T extends SmallTable>(table: T, row: Rows[T]): string | null {
+  const { field } = FORMS[table];
+  if (field !== undefined) return (row as unknown as Record<string, string>)[field] as string;
+  return table === "overrides" ? overrideName(row as OverrideRow) : null;
 }

@@ -1,6 +1,6 @@
 /** Credits of keys: spent, lent and given back, each through the group commit of its turn. Rulings D1–D3, clauses 5–7, 14. Knows no key but by number. */
 import type { Draw, DrawRequest, KeyRef, Spend, Store } from "../../store.js";
-import { type Balance, draw, giveBack, settle, spend, sweep } from "../balance.js";
+import { counted, draw, giveBack, spend, sweep } from "../balance.js";
 import type { GroupCommit } from "./group-commit.js";
 import { select, type Handle } from "./handle.js";
 import { type BalanceRaw, decodeBalance, type Ledger, readExactly } from "./ledger.js";
@@ -38,7 +38,7 @@ export function createSpending(handle: Handle, ledger: Ledger, group: GroupCommi
       assertInteger("period", period);
       const raw = readExactly(() => byKeyId.get(keyId));
       if (raw === undefined) return undefined;
-      return raw.unlimited === null ? null : visible(decodeBalance(raw), period);
+      return counted(raw.unlimited === null ? undefined : decodeBalance(raw), period);
     },
   };
 }
@@ -72,10 +72,6 @@ function returnTo(ledger: Ledger, n: number, holder: string, generation: number,
   const isCurrent = reserve?.generation === generation;
   ledger.setBalance(account, giveBack(account.balance, generation, unspent + (isCurrent ? reserve.reserved : 0)));
   if (isCurrent) ledger.setReserve(account, holder, undefined);
-}
-
-function visible(balance: Balance, period: number): number | null {
-  return balance.unlimited ? null : settle(balance, period).remaining;
 }
 
 /** Keys of this store are numbers; any other handle is of a key that is not here. */

@@ -136,6 +136,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): S
   return {
     findKey: reading(reader.findKey),
     findForeignKey: reading(reader.findForeignKey),
+    findRootKey: reading(rows.findRootKey),
     adoptDigest: reading((ref: KeyRef, digest: string) =>
       typeof ref === "number" ? group.add((_, changes) => writer.adopt(ref, digest, changes)) : false,
     ),
@@ -180,8 +181,11 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): S
 
 /** What a find could see of new keys. Those without a native digest can be found by their hash. */
 function changesOf(keys: readonly NewKey[]): Change[] {
-  const digests = keys.flatMap(({ row }) => (row.digest === undefined ? [] : [{ digest: row.digest }]));
-  if (digests.length > MOST_TOLD) return ["created"];
+  const digests: Change[] = [];
+  for (const { row } of keys) {
+    if (row.digest !== undefined) digests.push({ digest: row.digest });
+    if (digests.length > MOST_TOLD) return ["created"];
+  }
   return digests.length < keys.length ? [...digests, "created"] : digests;
 }
 

@@ -1,10 +1,11 @@
 /** Keys going in, changed and removed. Clauses 4, 13, 15, ruling E4. Every function here runs inside a transaction of its caller. */
 import { VerifierError } from "../../errors.js";
 import type { Change, CreditChange, KeyRow, NewKey } from "../../store.js";
-import { change } from "../balance.js";
+import { change, isCurrent } from "../balance.js";
 import type { Directory } from "./directory.js";
 import { changed, type Handle, select } from "./handle.js";
 import { encodeBody, encodeGrants } from "./key-rows.js";
+import { createBulkInsert } from "./insert-keys.js";
 import type { Ledger } from "./ledger.js";
 import { createPlaces, placeOfIdentity, placesOf } from "./places.js";
 import { textHash } from "./text-hash.js";
@@ -27,9 +28,9 @@ const MOST_TOLD = 1_000;
 /** So many keys at once are an import. */
 const MANY = 128;
 
-const INSERT = `INSERT INTO keystile_keys (id, api, identity, version, digest, foreign_digest, grants, body)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`;
-const UPDATE = `UPDATE keystile_keys SET api = ?, identity = ?, version = ?, digest = ?, foreign_digest = ?, grants = ?, body = ?
+const INSERT = `INSERT INTO keystile_keys (id, api, identity, version, digest, foreign_digest, deleted, grants, body)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`;
+const UPDATE = `UPDATE keystile_keys SET api = ?, identity = ?, version = ?, digest = ?, foreign_digest = ?, deleted = ?, grants = ?, body = ?
   WHERE n = ?`;
 
 /** A key as far as it can be found. */
@@ -38,11 +39,12 @@ interface Found {
   readonly digest: string | null;
   readonly foreignDigest: string | null;
   readonly identity: number | bigint | null;
+  readonly deleted: number | bigint;
 }
 
 export function createKeyWriter(handle: Handle, directory: Directory, ledger: Ledger): KeyWriter {
   const places = createPlaces(handle);
-  const COLUMNS = "k.n, k.digest, k.foreign_digest AS foreignDigest, k.identity";
+  const COLUMNS = "k.n, k.digest, k.foreign_digest AS foreignDigest, k.identity, k.deleted";
   const at = select<Found>(handle, `SELECT ${COLUMNS} FROM keystile_lookup p JOIN keystile_keys k ON k.n = p.n WHERE p.place = ?`);
   const current = select<Found>(handle, `SELECT ${COLUMNS} FROM keystile_keys k WHERE id = ? AND version = ?`);
   const insertRow = handle.prepare(INSERT);
@@ -84,51 +86,64 @@ export function createKeyWriter(handle: Handle, directory: Directory, ledger: Le
     return false;
   };
   /** @returns the number of the new row */
-  const insertNew = (row: KeyRow, identity: number | null, add: (place: number, n: number) => void): number | undefined => {
+  const insertNew = (row: KeyRow, identity: number | null): number | undefined => {
     const [digest, foreignDigest] = [row.digest ?? null, row.foreignDigest ?? null];
-    const mine = placesOf({ digest, foreignDigest, identity });
+    const mine = placesOf({ digest, foreignDigest, identity: row.deleted ? null : identity });
     if (isTaken(row, undefined, mine)) return undefined;
     const [api, next] = [apiNumber(row.apiId), row.version + 1];
-    const result = insertRow.run(row.id, api, identity, next, digest, foreignDigest, encodeGrants(row), encodeBody(row));
+    const result = insertRow.run(
+      row.id,
+      api,
+      identity,
+      next,
+      digest,
+      foreignDigest,
+      row.deleted ? 1 : 0,
+      encodeGrants(row),
+      encodeBody(row),
+    );
     if (changed(result) === 0) return undefined;
     const n = Number(result.lastInsertRowid);
-    for (const place of mine) add(place, n);
+    for (const place of mine) places.add(place, n);
     return n;
   };
   const update = (row: KeyRow, old: Found): boolean => {
     const [digest, foreignDigest] = [row.digest ?? null, row.foreignDigest ?? null];
     const n = Number(old.n);
     const identity = identityNumber(row.identityId);
-    const [before, after] = [placesOfFound(old), placesOf({ digest, foreignDigest, identity })];
+    const [before, after] = [placesOfFound(old), placesOf({ digest, foreignDigest, identity: row.deleted ? null : identity })];
     if (isTaken(row, n, after)) return false;
     const [api, next] = [apiNumber(row.apiId), row.version + 1];
-    updateRow.run(api, identity, next, digest, foreignDigest, encodeGrants(row), encodeBody(row), n);
+    updateRow.run(api, identity, next, digest, foreignDigest, row.deleted ? 1 : 0, encodeGrants(row), encodeBody(row), n);
     for (const place of after) if (!before.has(place)) places.add(place, n);
     for (const place of before) if (!after.has(place)) places.remove(place, n);
     return true;
   };
+  const insertOne = ({ row, balance }: NewKey, identity: number | null): number | undefined => {
+    const n = insertNew(row, identity);
+    if (n === undefined || balance === undefined) return n;
+    const { remaining, amount, period } = balance;
+    ledger.replace(n, { unlimited: false, remaining, amount, period, generation: row.generation }, false);
+    return n;
+  };
+  const insertMany = createBulkInsert(handle, places, ledger, { insert: insertOne, apiNumber, identityNumber });
   return {
     insert(keys) {
-      const isMany = keys.length >= MANY;
-      const known = new Map<string | undefined, number | null>();
-      const inserted = keys.map(({ row, balance }) => {
-        let identity = known.get(row.identityId);
-        if (identity === undefined) known.set(row.identityId, (identity = identityNumber(row.identityId)));
-        const n = insertNew(row, identity, isMany ? places.addFresh : places.add);
-        if (n === undefined || balance === undefined) return n !== undefined;
-        const { remaining, amount, period } = balance;
-        ledger.replace(n, { unlimited: false, remaining, amount, period, generation: row.generation }, false);
-        return true;
-      });
-      if (isMany) places.settle();
+      if (keys.length < MANY) return keys.map((key) => insertOne(key, identityNumber(key.row.identityId)) !== undefined);
+      const inserted = insertMany(keys);
+      places.settle();
       return inserted;
     },
     store(row, credits, changes) {
       const old = row.version === 0 ? undefined : current.get(row.id, row.version);
       if (row.version !== 0 && old === undefined) return false;
-      const n = old === undefined ? insertNew(row, identityNumber(row.identityId), places.add) : Number(old.n);
+      const n = old === undefined ? insertNew(row, identityNumber(row.identityId)) : Number(old.n);
       if (n === undefined || (old !== undefined && !update(row, old))) return false;
-      if (credits !== undefined) ledger.replace(n, change(ledger.peek(n), credits), credits.remaining !== undefined);
+      if (credits !== undefined) {
+        const before = ledger.peek(n);
+        if (!isCurrent(before, credits)) return false;
+        ledger.replace(n, change(before, credits), credits.remaining !== undefined);
+      }
       tell(old?.digest, changes);
       tell(row.digest, changes);
       return true;
@@ -162,6 +177,6 @@ export function createKeyWriter(handle: Handle, directory: Directory, ledger: Le
   };
 }
 
-function placesOfFound({ digest, foreignDigest, identity }: Found): Set<number> {
-  return placesOf({ digest, foreignDigest, identity: identity === null ? null : Number(identity) });
+function placesOfFound({ digest, foreignDigest, identity, deleted }: Found): Set<number> {
+  return placesOf({ digest, foreignDigest, identity: identity === null || Number(deleted) === 1 ? null : Number(identity) });
 }

@@ -50,6 +50,34 @@ describe("sqliteStore: changes of other processes", () => {
     expect(await heard()).toEqual([]);
   });
 
+  it("clause 19: a root key that another process makes, changes or removes is told by its digest, and found as it stands", async () => {
+    const { writer, reader, heard } = await pair();
+    const row = {
+      id: "root_1",
+      workspaceId: "ws_1",
+      version: 0,
+      digest: "root",
+      start: "root_abcd",
+      permissions: ["*"],
+      enabled: true,
+      createdAt: 0,
+    };
+    await heard();
+    await writer.write([{ table: "rootKeys", row }]);
+    expect(await heard()).toEqual([{ digest: "root" }]);
+    expect((await reader.findRootKey("root"))?.enabled).toBe(true);
+    await writer.write([{ table: "rootKeys", row: { ...row, version: 1, enabled: false } }]);
+    expect(await heard()).toEqual([{ digest: "root" }]);
+    expect((await reader.findRootKey("root"))?.enabled).toBe(false);
+    await writer.write([{ table: "rootKeys", remove: "root_1", version: 2 }]);
+    expect(await heard()).toEqual([{ digest: "root" }]);
+    expect(await reader.findRootKey("root")).toBeUndefined();
+    const namespace = { id: "ns_1", workspaceId: "ws_1", version: 0, name: "mails", createdAt: 0 };
+    await writer.write([{ table: "namespaces", row: namespace }]);
+    await writer.write([{ table: "namespaces", remove: "ns_1", version: 1 }]);
+    expect(await heard()).toEqual([]);
+  });
+
   it("hostile A119: spends, draws and returns of another process flush nothing here", async () => {
     const { writer, heard } = await pair();
     const [ref] = await addKeys(writer, 1);

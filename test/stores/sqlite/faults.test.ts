@@ -7,6 +7,7 @@ import { sqliteStore } from "../../../src/sqlite.js";
 import type { Spend } from "../../../src/store.js";
 import type { Handle } from "../../../src/stores/sqlite/handle.js";
 import { toStoreError } from "../../../src/stores/sqlite/errors.js";
+import { SCHEMA_VERSION } from "../../../src/stores/sqlite/schema.js";
 import { createTransact } from "../../../src/stores/sqlite/transaction.js";
 import { keyRow } from "../suite.js";
 import { addKeys, api, change, codeOf, foreignHandle, inspect, nextTurn, refOf, temporaryPaths, withApi } from "./support.js";
@@ -23,7 +24,7 @@ describe("sqliteStore: a database that cannot be written", () => {
     const store = sqliteStore(place, { readonly: true });
     const ref = await refOf(store, "digest-1");
     expect(await store.spendCredits(ref, 0, 0)).toEqual({ ok: true, remaining: 100 });
-    expect(await store.readBalance("key_000001", 0)).toBe(100);
+    expect((await store.readBalance("key_000001", 0))?.remaining).toBe(100);
     expect(await store.list("keys", { workspaceId: "ws_1", limit: 5 })).toHaveLength(1);
     expect(await codeOf(() => store.spendCredits(ref, 1, 0))).toBe("STORE_READ_ONLY");
     expect(await codeOf(() => store.insertKeys([{ row: keyRow(2) }]))).toBe("STORE_READ_ONLY");
@@ -279,7 +280,7 @@ describe("sqliteStore: a file that another connection holds", () => {
     expect(codes).toEqual(["STORE_BUSY", "STORE_BUSY", "STORE_BUSY"]);
     other.exec("ROLLBACK");
     other.close();
-    expect(await store.readBalance("key_000001", 0)).toBe(100);
+    expect((await store.readBalance("key_000001", 0))?.remaining).toBe(100);
     expect(await store.findKey("digest-2")).toBeUndefined();
     await store.close();
   });
@@ -355,7 +356,7 @@ describe("sqliteStore: a file that another tool has changed", () => {
       expect(await codeOf(() => store.drawCredits(refs[0]!, DRAW))).toBe("STORE_INVALID");
       set(column, "0");
     }
-    expect(await store.readBalance("key_000002", 0)).toBe(95);
+    expect((await store.readBalance("key_000002", 0))?.remaining).toBe(95);
     await store.drawCredits(refs[1]!, DRAW);
     inspect(place, (db) => {
       db.pragma("ignore_check_constraints = ON");
@@ -420,7 +421,7 @@ describe("sqliteStore: a file that another tool has changed", () => {
       problems: [],
       journalMode: "wal",
       synchronous: "full",
-      schemaVersion: 1,
+      schemaVersion: SCHEMA_VERSION,
     });
     copyFileSync(place, `${place}.new`);
     rmSync(place);
@@ -433,6 +434,32 @@ describe("sqliteStore: a file that another tool has changed", () => {
     db.close();
   });
 
+  it("health of a database in memory as node:sqlite tells of it, and of a level that SQLite does not have", () => {
+    const db = new Database(":memory:");
+    const plain = foreignHandle(db);
+    const handle: Handle = {
+      ...plain,
+      prepare(sql) {
+        const statement = plain.prepare(sql);
+        if (sql.includes("pragma_database_list")) return { ...statement, get: () => ({ file: null }) };
+        return sql === "PRAGMA synchronous" ? { ...statement, get: () => ({ synchronous: 4 }) } : statement;
+      },
+    };
+    expect(sqliteStore(handle).health()).toMatchObject({ ok: true, journalMode: "memory", synchronous: "off" });
+    db.close();
+  });
+
+  it("ruling G4: a row that cannot be read is STORE_INVALID, and its text goes no further", async () => {
+    const db = new Database(path());
+    const store = await withApi(sqliteStore(db));
+    await addKeys(store, 1);
+    db.exec(`UPDATE keystile_keys SET body = '{"hash":"secret'`);
+    expect(await codeOf(() => store.findKey("digest-1"))).toBe("STORE_INVALID");
+    const error = await (async () => store.findKey("digest-1"))().catch((thrown: unknown) => thrown);
+    expect(show(error, { depth: 9 })).not.toContain("secret");
+    db.close();
+  });
+
   it("health lets SQLite look for damage when asked", async () => {
     const place = path();
     const first = await withApi(sqliteStore(place));
@@ -440,7 +467,9 @@ describe("sqliteStore: a file that another tool has changed", () => {
     await first.close();
     const { readFileSync } = await import("node:fs");
     const bytes = readFileSync(place);
-    bytes.fill(0xff, 40 * 4096 + 100, 60 * 4096);
+    // Beyond the pages of the tables' definitions, without which nothing opens.
+    const half = Math.floor(bytes.length / 8192) * 4096;
+    bytes.fill(0xff, half + 100, half + 20 * 4096);
     writeFileSync(place, bytes);
     const store = sqliteStore(place);
     expect(store.health().ok).toBe(true);
@@ -462,7 +491,7 @@ describe("sqliteStore: a file that another tool has changed", () => {
     db.pragma("synchronous = EXTRA");
     expect(store.health()).toEqual({
       ok: false,
-      problems: ["the journal mode is delete, not wal", "the tables have version 9, this keystile knows 1"],
+      problems: ["the journal mode is delete, not wal", `the tables have version 9, this keystile knows ${SCHEMA_VERSION}`],
       journalMode: "delete",
       synchronous: "extra",
       schemaVersion: 9,

@@ -1,0 +1,124 @@
+/** VERB authenticate: Authorization header → Caller, by a root key or a proxy token. Spec §5, rulings F2, F3. What a caller may do, its grants say. */
+import type { Caller } from "./caller.js";
+import { createCallerGrants, DEFAULT_SCHEME } from "./caller-grants.js";
+import { VerifierError } from "./errors.js";
+import { digestKey } from "./hash.js";
+import { callable, checkOptions, checkStore, guardClock, integer, word } from "./options.js";
+import { createProxyTokenVerifier, isTokenShaped, type ProxyTokenOptions } from "./proxy-token.js";
+import { createRootKeyCache } from "./root-key-cache.js";
+import type { RootKeyRow, Store } from "./store.js";
+
+/** Options of {@link createAuthenticator}. */
+export interface AuthenticatorOptions {
+  /** Proxy tokens that are accepted beside root keys (ruling F3); absent: none is. */
+  readonly proxyTokens?: ProxyTokenOptions;
+  /** Scheme word of resource-name permissions (ruling B7), default `svc`. Give the keyring the same. */
+  readonly scheme?: string;
+  /** Root keys remembered, 1…1_000_000, default 10_000. */
+  readonly rootKeys?: number;
+  /** Unix time, milliseconds; default `Date.now`. */
+  readonly clock?: () => number;
+}
+
+/** A caller, and by what it was let in. */
+export interface AuthenticatedCaller extends Caller {
+  readonly kind: "rootKey" | "proxyToken";
+  /** Id of the root key, or the token's subject: fit for logs, lets nobody in. */
+  readonly id: string;
+}
+
+/** Lets callers in. */
+export interface Authenticator {
+  /**
+   * Who sends this header.
+   * @param authorization every value of the header that came: `request.headersDistinct.authorization` of Node, which hides no second
+   *   one as `request.headers` does, or `request.headers.get("authorization")` of a web `Request`, which joins them
+   * @throws (rejects) VerifierError 401: AUTH_MISSING: none, or empty · AUTH_MALFORMED: not one `Bearer <token>` in visible ASCII ·
+   *   AUTH_KEY_NOT_FOUND: an unknown, disabled, expired or deleted root key, or no root key at all, which look alike ·
+   *   AUTH_TOKEN_INVALID: a proxy token that does not hold. A store that failed: STORE_…, never a caller
+   * @see ruling F2 · a digest and a map look-up, about 1 µs, for a root key seen before; about 0.1 ms for a proxy token
+   */
+  authenticate(authorization: string | readonly string[] | null | undefined): Promise<AuthenticatedCaller>;
+  /** Stops listening to the store. */
+  close(): void;
+}
+
+/** Characters of the header; a proxy token may fill it. */
+const MAX_HEADER = 8_192;
+/** Characters of a root key (spec §8, `key`). */
+const MAX_KEY = 512;
+/** Without the `u` flag, `i` is ASCII only and knows no locale. The comma is out: it stands between headers that were joined. */
+const BEARER = /^[ \t]*bearer[ \t]+([!-+\--~]+)[ \t]*$/i;
+const BLANK = /^[ \t]*$/;
+
+/** What is remembered of a root key. */
+interface KnownRootKey {
+  readonly enabled: boolean;
+  readonly expires: number | undefined;
+  readonly caller: AuthenticatedCaller;
+}
+
+/**
+ * Makes what lets callers in.
+ *
+ * Why a disabled workspace keeps its root keys: what they verify is FORBIDDEN then (ruling A4), which only a caller that is let in can
+ * be told.
+ * @throws TypeError or RangeError naming the option, among them a proxy key that is too weak
+ * @see spec §5, rulings F1–F3 · remembers callers as long as the store tells of no change
+ */
+export function createAuthenticator(store: Store, options: AuthenticatorOptions = {}): Authenticator {
+  checkStore(store);
+  checkOptions(options, { proxyTokens: () => undefined, scheme: word, rootKeys: integer(1, 1_000_000), clock: callable });
+  const { proxyTokens, scheme = DEFAULT_SCHEME, rootKeys = 10_000 } = options;
+  const clock = guardClock(options.clock ?? Date.now);
+  const verifyToken = proxyTokens === undefined ? undefined : createProxyTokenVerifier(proxyTokens);
+  const cache = createRootKeyCache(store, (row) => toKnown(row, scheme), rootKeys);
+
+  const byToken = async (token: string): Promise<AuthenticatedCaller> => {
+    const claims = await verifyToken?.(token, clock());
+    if (claims === undefined) throw new VerifierError("AUTH_TOKEN_INVALID", "the token is not valid, or no longer");
+    const { subject, workspaceId, permissions } = claims;
+    return Object.freeze({ kind: "proxyToken", id: subject, workspaceId, ...createCallerGrants(permissions, workspaceId, scheme) });
+  };
+  const byRootKey = async (key: string): Promise<AuthenticatedCaller> => {
+    if (key.length > MAX_KEY) throw malformed();
+    const now = clock();
+    // Waits only for what is a promise: each turn of the queue costs as much as a look-up.
+    const digest = digestKey(key);
+    const found = cache.find(typeof digest === "string" ? digest : await digest);
+    const known = found instanceof Promise ? await found : found;
+    if (known === undefined || !known.enabled || (known.expires !== undefined && now > known.expires)) {
+      throw new VerifierError("AUTH_KEY_NOT_FOUND", "the root key was not found");
+    }
+    return known.caller;
+  };
+  return Object.freeze({
+    async authenticate(authorization: string | readonly string[] | null | undefined) {
+      const token = readBearer(authorization);
+      // The form alone decides: what fails as the one is never tried as the other.
+      return isTokenShaped(token) ? byToken(token) : byRootKey(token);
+    },
+    close: cache.close,
+  });
+}
+
+/** The token of one header `Bearer <token>`. */
+function readBearer(authorization: string | readonly string[] | null | undefined): string {
+  const values = typeof authorization === "string" ? [authorization] : (authorization ?? []);
+  if (values.length > 1) throw malformed();
+  const header = values[0] ?? "";
+  if (header.length > MAX_HEADER) throw malformed();
+  if (BLANK.test(header)) {
+    throw new VerifierError("AUTH_MISSING", "no credential was sent; send the header Authorization: Bearer <ROOT_KEY>");
+  }
+  const token = BEARER.exec(header)?.[1];
+  if (token === undefined) throw malformed();
+  return token;
+}
+
+const malformed = () => new VerifierError("AUTH_MALFORMED", "the header must be one, as Authorization: Bearer <ROOT_KEY>");
+
+function toKnown({ id, workspaceId, permissions, enabled, expires }: RootKeyRow, scheme: string): KnownRootKey {
+  const caller = Object.freeze({ kind: "rootKey", id, workspaceId, ...createCallerGrants(permissions, workspaceId, scheme) } as const);
+  return { enabled, expires, caller };
+}

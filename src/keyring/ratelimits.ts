@@ -1,0 +1,86 @@
+/** VERBS limit and multiLimit: tokens of an identifier in a namespace. Operations `ratelimit.limit`, `ratelimit.multiLimit`, rulings C2–C4. */
+import type { Caller } from "../caller.js";
+import type { DegradingLimiter } from "../limiters/degrading.js";
+import { type AppliedLimit, toRatelimitData } from "../ratelimit.js";
+import type { OverrideRow } from "../store.js";
+import { overrideName } from "../stores/record.js";
+import type { VerifyKeyRatelimitData } from "../types.js";
+import type { V2RatelimitLimitResponseData, V2RatelimitMultiLimitResponseData } from "./answers.js";
+import type { Context } from "./context.js";
+import { enterNamespaces, type RatelimitContext } from "./namespaces.js";
+import { parse } from "./parse.js";
+import type { V2RatelimitLimitRequestBody, V2RatelimitMultiLimitRequestBody } from "./service-requests.js";
+import * as schemas from "./service-schemas.js";
+
+/** What the checks work with besides. */
+export interface LimitContext extends Context {
+  readonly limiter: DegradingLimiter;
+}
+
+/** The result of one check. */
+interface Checked {
+  readonly data: VerifyKeyRatelimitData;
+  readonly overrideId: string | undefined;
+}
+
+/**
+ * Takes tokens of one identifier; a refusal takes nothing.
+ * @throws VerifierError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND: no such namespace, and the caller may make none · LIMITER_UNAVAILABLE
+ */
+export async function limit(
+  context: LimitContext,
+  body: V2RatelimitLimitRequestBody,
+  { caller }: RatelimitContext = {},
+): Promise<V2RatelimitLimitResponseData> {
+  const [checked] = await take(context, [parse(schemas.limit, body)], caller);
+  const { data, overrideId } = checked as Checked;
+  return { ...counts(data), success: !data.exceeded, ...(overrideId !== undefined && { overrideId }) };
+}
+
+/**
+ * Takes tokens of several identifiers in one step, all or nothing (ruling C3).
+ * @throws VerifierError as {@link limit}
+ */
+export async function multiLimit(
+  context: LimitContext,
+  body: V2RatelimitMultiLimitRequestBody,
+  { caller }: RatelimitContext = {},
+): Promise<V2RatelimitMultiLimitResponseData> {
+  const requests = parse(schemas.multiLimit, body);
+  const checked = await take(context, requests, caller);
+  return {
+    passed: checked.every(({ data }) => !data.exceeded),
+    limits: checked.map(({ data, overrideId }, i) => {
+      const { namespace, identifier } = requests[i] as V2RatelimitLimitRequestBody;
+      return { namespace, identifier, ...counts(data), passed: !data.exceeded, ...(overrideId !== undefined && { overrideId }) };
+    }),
+  };
+}
+
+/** One call of the limiter for all; an override takes the place of the request's limit and window. */
+async function take(
+  context: LimitContext,
+  requests: readonly V2RatelimitLimitRequestBody[],
+  caller: Caller | undefined,
+): Promise<Checked[]> {
+  const now = context.clock();
+  const names = requests.map(({ namespace }) => namespace);
+  const namespaces = await enterNamespaces(context, names, "limit", caller);
+  const buckets = requests.map(({ namespace, identifier }) => overrideName({ namespaceId: namespaces.get(namespace)!.id, identifier }));
+  const overrides = new Map<string, OverrideRow>();
+  for (const row of await context.store.readNames("overrides", context.workspaceId, [...new Set(buckets)])) {
+    overrides.set(overrideName(row), row);
+  }
+  const checks = requests.map((request, i): AppliedLimit => {
+    const bucket = buckets[i]!;
+    const override = overrides.get(bucket);
+    const { limit, duration } = override ?? request;
+    return { bucket, limit, duration, cost: request.cost ?? 1, id: override?.id ?? "", name: request.identifier, autoApply: false };
+  });
+  const { verdicts } = await context.limiter.take(checks, now);
+  return checks.map((check, i) => ({ data: toRatelimitData(check, verdicts[i]!), overrideId: overrides.get(check.bucket)?.id }));
+}
+
+function counts({ limit, remaining, reset }: VerifyKeyRatelimitData) {
+  return { limit, remaining, reset };
+}

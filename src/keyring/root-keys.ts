@@ -1,0 +1,79 @@
+/** VERBS of root keys: create, list, update, delete. Spec §5, rulings B6, B7, F2. Only digest and `start` are kept; who they let in, authenticate says. */
+import { digestKey, newId, newKey } from "../hash.js";
+import type { RootKeyRow } from "../store.js";
+import type { CreateRootKeyResponseData, EmptyResponse, Page, RootKeyData } from "./answers.js";
+import { persist, type Context } from "./context.js";
+import { insertNamed } from "./insert-named.js";
+import { readPage } from "./pages.js";
+import { parse } from "./parse.js";
+import type { ListRequestBody } from "./requests.js";
+import { change, findNamed, ownedRow, type Mutable } from "./rows.js";
+import type * as R from "./service-requests.js";
+import * as schemas from "./service-schemas.js";
+
+/** Before the random part, so that people and scanners tell it from an ordinary key. */
+const PREFIX = "root";
+/** Random bytes of a root key: 192 bits. */
+const BYTES = 24;
+
+/** What the verbs of root keys work with besides. */
+export interface RootKeyContext extends Context {
+  /** Scheme word of resource-name permissions (ruling B7). */
+  readonly scheme: string;
+}
+
+/**
+ * The answer is the only place where the root key's text ever appears.
+ * @throws VerifierError BAD_REQUEST, at `body.permissions[i]` for what could never grant anything in this workspace
+ */
+export async function createRootKey(context: RootKeyContext, body: R.CreateRootKeyRequestBody): Promise<CreateRootKeyResponseData> {
+  const request = parse(schemas.createRootKey(context.workspaceId, context.scheme), body);
+  const createdAt = context.clock();
+  const { key, start } = newKey(PREFIX, BYTES);
+  const digest = await digestKey(key);
+  const { permissions, enabled = true } = request;
+  const row: Mutable<RootKeyRow> = { ...ownedRow(context, newId("rk", createdAt)), digest, start, permissions, enabled, createdAt };
+  change(row, "name", request.name);
+  change(row, "expires", request.expires);
+  await insertNamed(context, { table: "rootKeys", row }, "A root key with this digest");
+  return { rootKeyId: row.id, key };
+}
+
+/** By id. @throws VerifierError BAD_REQUEST */
+export async function listRootKeys(context: Context, body: ListRequestBody = {}): Promise<Page<RootKeyData>> {
+  return readPage(context, parse(schemas.listRootKeys, body), { table: "rootKeys", filter: {}, show });
+}
+
+/** An absent field keeps, `null` clears. Holds from the next request on. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function updateRootKey(context: RootKeyContext, body: R.UpdateRootKeyRequestBody): Promise<EmptyResponse> {
+  const request = parse(schemas.updateRootKey(context.workspaceId, context.scheme), body);
+  return persist(context, request.rootKeyId, async () => {
+    const row: Mutable<RootKeyRow> = { ...(await findNamed(context, "rootKeys", request.rootKeyId)) };
+    change(row, "name", request.name);
+    change(row, "expires", request.expires);
+    change(row, "permissions", request.permissions);
+    change(row, "enabled", request.enabled);
+    return (await context.store.write([{ table: "rootKeys", row }])) ? {} : undefined;
+  });
+}
+
+/** It lets nobody in from the next request on. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function deleteRootKey(context: Context, body: R.DeleteRootKeyRequestBody): Promise<EmptyResponse> {
+  const { rootKeyId } = parse(schemas.deleteRootKey, body);
+  return persist(context, rootKeyId, async () => {
+    const { id, version } = await findNamed(context, "rootKeys", rootKeyId);
+    return (await context.store.write([{ table: "rootKeys", remove: id, version }])) ? {} : undefined;
+  });
+}
+
+function show({ id, start, name, permissions, expires, enabled, createdAt }: RootKeyRow): RootKeyData {
+  return {
+    rootKeyId: id,
+    start,
+    ...(name !== undefined && { name }),
+    permissions,
+    ...(expires !== undefined && { expires }),
+    enabled,
+    createdAt,
+  };
+}

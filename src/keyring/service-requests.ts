@@ -1,0 +1,61 @@
+/** What the verbs of root keys, namespaces and rate limits take. Bounds are in service-schemas.ts. Types only. */
+import type { ListRequestBody } from "./requests.js";
+
+export interface CreateRootKeyRequestBody {
+  /** 1–255 code points. */
+  readonly name?: string;
+  /**
+   * What its bearer may do, at most 1,000: `api.*.verify_key` or `svc:v1:<workspace>:keyspaces/*#create_key` (spec §5.4, rulings B6, B7).
+   * What could never grant anything is a 400; none at all is a root key that may do nothing.
+   */
+  readonly permissions: readonly string[];
+  /** Unix time, milliseconds, up to 4_102_444_800_000; absent: never. */
+  readonly expires?: number;
+  /** Default true. */
+  readonly enabled?: boolean;
+}
+/** An absent field keeps, `null` clears, a given list replaces. */
+export interface UpdateRootKeyRequestBody {
+  readonly rootKeyId: string;
+  readonly name?: string | null;
+  readonly permissions?: readonly string[];
+  readonly expires?: number | null;
+  readonly enabled?: boolean;
+}
+export interface DeleteRootKeyRequestBody {
+  readonly rootKeyId: string;
+}
+
+export interface CreateNamespaceRequestBody {
+  /** 1–512 code points, unique in the workspace. */
+  readonly name: string;
+}
+export interface GetNamespaceRequestBody {
+  /** Id or name; a namespace with this id goes before one with this name. */
+  readonly namespace: string;
+}
+export interface V2RatelimitLimitRequestBody extends GetNamespaceRequestBody {
+  /** Who is limited, 1–512 code points, compared exactly. */
+  readonly identifier: string;
+  /** Tokens a window, ≥ 1; an override of this identifier goes before it. */
+  readonly limit: number;
+  /** Window, milliseconds, 1_000…2_592_000_000; an override goes before it. */
+  readonly duration: number;
+  /** Tokens to take, ≥ 0, default 1; 0 only reads. */
+  readonly cost?: number;
+}
+/** 1–100 checks. */
+export type V2RatelimitMultiLimitRequestBody = readonly V2RatelimitLimitRequestBody[];
+export interface V2RatelimitGetOverrideRequestBody extends GetNamespaceRequestBody {
+  readonly identifier: string;
+}
+export type V2RatelimitDeleteOverrideRequestBody = V2RatelimitGetOverrideRequestBody;
+/** Replaces the limit and the window of one identifier, whatever a check asks for. */
+export interface V2RatelimitSetOverrideRequestBody extends V2RatelimitGetOverrideRequestBody {
+  /** Tokens a window, ≥ 0; 0: nothing passes. */
+  readonly limit: number;
+  /** Window, milliseconds, 1_000…2_592_000_000. */
+  readonly duration: number;
+}
+/** Rows a page: default 10. */
+export interface V2RatelimitListOverridesRequestBody extends ListRequestBody, GetNamespaceRequestBody {}

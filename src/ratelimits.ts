@@ -1,0 +1,94 @@
+/** createRatelimits: rate limits of anything, by namespace and identifier. Operations `ratelimit.*`. Wires the verbs of `keyring/`, which hold the rules. */
+import { createAlgorithms } from "./algorithms.js";
+import type * as A from "./keyring/answers.js";
+import { createQueue } from "./keyring/context.js";
+import { createNamespace, getNamespace, type RatelimitContext } from "./keyring/namespaces.js";
+import { deleteOverride, getOverride, listOverrides, setOverride } from "./keyring/overrides.js";
+import { limit, type LimitContext, multiLimit } from "./keyring/ratelimits.js";
+import type * as R from "./keyring/service-requests.js";
+import type { Limiter } from "./limiter.js";
+import { degrading } from "./limiters/degrading.js";
+import { memoryLimiter } from "./limiters/memory.js";
+import { callable, checkOptions, checkStore, guardClock, integer, methods, oneOf, word } from "./options.js";
+import type { Store } from "./store.js";
+
+/** Options of {@link createRatelimits}. */
+export interface RatelimitsOptions {
+  /** 1–255 characters of `[a-zA-Z0-9_-]`, default `ws_default`. Nothing of one workspace is seen from another. */
+  readonly workspaceId?: string;
+  /** Unix time, milliseconds; default `Date.now`. */
+  readonly clock?: () => number;
+  /** Default: a `memoryLimiter()` of its own. May be shared with a verifier and with other workspaces; the program closes it. */
+  readonly limiter?: Limiter;
+  /** What a limiter that cannot answer means (ruling C7): `local`: this node enforces its share (default); `deny`; `allow`. */
+  readonly onLimiterFailure?: "local" | "deny" | "allow";
+  /** Nodes that share the limiter, 1…100_000, default 1: the share of `local` is `limit / nodes`. */
+  readonly nodes?: number;
+}
+
+/**
+ * The verbs of rate limits. Each takes the body of the operation of its name and resolves to its `data`. With `context.caller` each
+ * asks for the permission of spec §5.4 (`ratelimit.*.limit`, `ratelimit.<namespace_id>.limit`, …), once the body is judged. All
+ * reject with a `VerifierError`: BAD_REQUEST with every problem · CALLER_FORBIDDEN · NOT_FOUND · LIMITER_UNAVAILABLE · STORE_….
+ */
+export interface Ratelimits {
+  /**
+   * Takes tokens; a namespace that is not there is made, if the caller may make one (`ratelimit.*.create_namespace`), else NOT_FOUND.
+   * @see rulings C2–C4 · two reads of the store and a take
+   */
+  limit(body: R.V2RatelimitLimitRequestBody, context?: RatelimitContext): Promise<A.V2RatelimitLimitResponseData>;
+  /** As `limit` for several at once, all or nothing. */
+  multiLimit(body: R.V2RatelimitMultiLimitRequestBody, context?: RatelimitContext): Promise<A.V2RatelimitMultiLimitResponseData>;
+  createNamespace(body: R.CreateNamespaceRequestBody, context?: RatelimitContext): Promise<A.CreateNamespaceResponseData>;
+  getNamespace(body: R.GetNamespaceRequestBody, context?: RatelimitContext): Promise<A.NamespaceData>;
+  /** Another limit for one identifier, from the next check on; makes the namespace as `limit` does. */
+  setOverride(body: R.V2RatelimitSetOverrideRequestBody, context?: RatelimitContext): Promise<A.V2RatelimitSetOverrideResponseData>;
+  getOverride(body: R.V2RatelimitGetOverrideRequestBody, context?: RatelimitContext): Promise<A.RatelimitOverride>;
+  /** By id, 10 a page. */
+  listOverrides(body: R.V2RatelimitListOverridesRequestBody, context?: RatelimitContext): Promise<A.Page<A.RatelimitOverride>>;
+  deleteOverride(body: R.V2RatelimitDeleteOverrideRequestBody, context?: RatelimitContext): Promise<A.EmptyResponse>;
+}
+
+const OPTIONS = {
+  workspaceId: word,
+  clock: callable,
+  limiter: methods("take", "close"),
+  onLimiterFailure: oneOf("local", "deny", "allow"),
+  nodes: integer(1, 100_000),
+} as const satisfies Record<keyof RatelimitsOptions, (value: unknown, path: string) => void>;
+
+/**
+ * Makes the verbs of rate limits on a store, which keeps namespaces and overrides; the tokens are the limiter's.
+ * @throws TypeError or RangeError naming the option or the store's missing method
+ * @example
+ * const ratelimits = createRatelimits(store);
+ * const { success } = await ratelimits.limit({ namespace: "email", identifier: "user_1", limit: 10, duration: 60_000 });
+ */
+export function createRatelimits(store: Store, options: RatelimitsOptions = {}): Ratelimits {
+  checkStore(store);
+  checkOptions(options, OPTIONS);
+  const { workspaceId = "ws_default", clock = Date.now, limiter, onLimiterFailure = "local", nodes = 1 } = options;
+  const local = memoryLimiter();
+  const context: LimitContext = {
+    store,
+    workspaceId,
+    clock: guardClock(clock),
+    algorithms: createAlgorithms(undefined),
+    queue: createQueue(),
+    limiter: degrading(limiter ?? local, { onFailure: onLimiterFailure, nodes, local }),
+  };
+  const verb =
+    <B, T>(act: (context: LimitContext, body: B, asking?: RatelimitContext) => Promise<T>) =>
+    (body: B, asking?: RatelimitContext) =>
+      act(context, body, asking);
+  return Object.freeze({
+    limit: verb(limit),
+    multiLimit: verb(multiLimit),
+    createNamespace: verb(createNamespace),
+    getNamespace: verb(getNamespace),
+    setOverride: verb(setOverride),
+    getOverride: verb(getOverride),
+    listOverrides: verb(listOverrides),
+    deleteOverride: verb(deleteOverride),
+  });
+}
