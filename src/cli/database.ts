@@ -1,0 +1,44 @@
+/** The commands that work on the database file itself, without a server. Knows no command. */
+import { existsSync } from "node:fs";
+import { type Command, Option } from "commander";
+import { createKeyring, type Keyring } from "../keyring.js";
+import { OPERATIONS } from "../operations.js";
+import { sqliteStore } from "../sqlite.js";
+import { usage } from "./failures.js";
+
+/** Adds what these commands share. */
+export function addDatabaseFlags(command: Command): Command {
+  return command
+    .requiredOption("--db <file>", "the database file")
+    .addOption(new Option("--output <form>", "json: for programs").choices(["json"]));
+}
+
+export interface DatabaseFlags {
+  readonly db: string;
+  readonly output?: "json";
+}
+
+/** @throws failure 2: only `serve` makes a file */
+export function assertDatabase(db: string): void {
+  if (!existsSync(db)) throw usage(`--db: ${db}: there is no such file; \`keystile serve --db ${db}\` makes one`);
+}
+
+/** Opens a file that exists, and closes it whatever happens. Servers that have it open see the changes. */
+export async function withKeyring<T>(db: string, act: (keyring: Keyring) => Promise<T>): Promise<T> {
+  assertDatabase(db);
+  const store = sqliteStore(db, { mustExist: true });
+  try {
+    return await act(createKeyring(store));
+  } finally {
+    await store.close();
+  }
+}
+
+/** Asked for only where an operation comes to it, so that the table does not name them. */
+const BESIDES = ["ratelimit.*.create_namespace", "rbac.*.remove_permission_from_role"];
+
+/** The permissions of every operation, on every resource: what the first root key is given. */
+export function allPermissions(): string[] {
+  const named = Object.values(OPERATIONS).flatMap(({ permissions }) => permissions);
+  return [...new Set([...BESIDES, ...named].filter((permission) => /^[a-z]+\.\*\.[a-z_]+$/.test(permission)))].sort();
+}

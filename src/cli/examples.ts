@@ -1,0 +1,33 @@
+/** An example of each operation for its help. Every one is a request that passes the operation's judge; a test runs them. */
+import type { Flag } from "./flags.js";
+
+/** By property: what suits it whatever the operation. */
+const SAMPLES: Readonly<Record<string, string>> = {
+  apiId: "api_4fY2rTqL",
+  duration: "60000",
+  expiration: "86400000",
+  externalId: "user_17",
+  identifier: "user_17",
+  identity: "user_17",
+  key: "sk_3vQy8H…",
+  keyId: "key_9mKp2XwZ",
+  keys: `'[{"hash":"d04b98f48e8f8bcc…"}]'`,
+  limit: "100",
+  migrationId: "mig_2019",
+  name: '"first key"',
+  namespace: "emails",
+  operation: "increment",
+  permission: "documents.read",
+  permissions: `'["documents.read"]'`,
+  role: "reader",
+  roleId: "role_7Gd3",
+  roles: `'["reader"]'`,
+  slug: "documents.read",
+  value: "100",
+};
+
+/** The command line that gives each required flag. */
+export function exampleOf(command: string, flags: readonly Flag[]): string {
+  const given = flags.filter(({ isRequired }) => isRequired).map(({ name, flag }) => `${flag} ${SAMPLES[name] ?? "…"}`);
+  return ["keystile", "api", command, ...given].join(" ");
+}

@@ -1,0 +1,117 @@
+/** Text that a flag gives: itself, `@file`, or `-` for stdin; always strict UTF-8. Rulings G6, hostile input A021. Knows no request. */
+import { open, type FileHandle } from "node:fs/promises";
+import { usage } from "./failures.js";
+import type { Io } from "./io.js";
+
+/** More than this as one JSON text is refused: lines are read one by one, a text is not. */
+const MAX_BYTES = 268_435_456;
+
+/**
+ * Reads the text behind a flag.
+ * @param flag for messages, such as `--keys`
+ * @param value the text, `@path`, or `-`
+ * @throws failure 2: no such file, not UTF-8, a byte order mark, or over 256 MiB
+ */
+export async function readText(io: Io, flag: string, value: string): Promise<string> {
+  return value === "-" || value.startsWith("@") ? textOf(openBytes(io, flag, value), flag) : value;
+}
+
+/** All of a source as one text, with the refusals of {@link readText}. */
+export async function textOf(source: AsyncIterable<Uint8Array>, flag: string): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const bytes of source) {
+    size += bytes.length;
+    if (size > MAX_BYTES) throw usage(`${flag}: more than 256 MiB of JSON as one text; write one value a line (.ndjson)`);
+    parts.push(bytes);
+  }
+  return decode(Buffer.concat(parts), flag);
+}
+
+/** As {@link readText}, as JSON. */
+export async function readJson(io: Io, flag: string, value: string): Promise<unknown> {
+  return parseJson(await readText(io, flag, value), flag);
+}
+
+/** @throws failure 2 that says where the text stops being JSON, and not what stands there: it may be a secret */
+export function parseJson(text: string, where: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    const position = /position (\d+)/.exec((error as Error).message)?.[1];
+    throw usage(`${where}: not JSON${position === undefined ? "" : `, at character ${position}`}`);
+  }
+}
+
+/**
+ * The lines of a source that are not blank, with their numbers from 1; memory holds one at a time.
+ * @throws failure 2: not UTF-8, a byte order mark, or a line over 1 MiB
+ */
+export async function* linesOf(
+  source: AsyncIterable<Uint8Array>,
+  flag: string,
+): AsyncIterable<{ readonly line: number; readonly text: string }> {
+  let line = 0;
+  for await (const bytes of splitLines(source, flag)) {
+    line++;
+    const text = decode(bytes, `${flag}, line ${line}`).trim();
+    if (text !== "") yield { line, text };
+  }
+}
+
+const LINE_FEED = 0x0a;
+/** No key needs a longer line: its free-form data is at most 64 KB. */
+const MAX_LINE = 1_048_576;
+
+async function* splitLines(source: AsyncIterable<Uint8Array>, flag: string): AsyncIterable<Uint8Array> {
+  let rest: Uint8Array = new Uint8Array();
+  for await (const bytes of source) {
+    let text = rest.length === 0 ? bytes : Buffer.concat([rest, bytes]);
+    for (let end = text.indexOf(LINE_FEED); end >= 0; end = text.indexOf(LINE_FEED)) {
+      yield text.subarray(0, end);
+      text = text.subarray(end + 1);
+    }
+    if (text.length > MAX_LINE) throw usage(`${flag}: a line of more than 1 MiB; write one key a line`);
+    rest = text;
+  }
+  if (rest.length > 0) yield rest;
+}
+
+/** Whatever it holds, as bytes. */
+export function openBytes(io: Io, flag: string, value: string): AsyncIterable<Uint8Array> {
+  return value === "-" ? io.stdin : readFile(value.slice(1), flag);
+}
+
+async function* readFile(path: string, flag: string): AsyncIterable<Uint8Array> {
+  let file: FileHandle;
+  try {
+    file = await open(path);
+  } catch (error) {
+    throw unreadable(flag, path, error);
+  }
+  try {
+    yield* file.createReadStream({ autoClose: false }) as AsyncIterable<Uint8Array>;
+  } catch (error) {
+    throw unreadable(flag, path, error);
+  } finally {
+    await file.close();
+  }
+}
+
+function unreadable(flag: string, path: string, error: unknown) {
+  const { code } = error as NodeJS.ErrnoException;
+  const why = code === "ENOENT" ? "there is no such file" : `it cannot be read (${code ?? "unknown"})`;
+  return usage(`${flag}: ${path}: ${why}`);
+}
+
+/** Strict: bytes that are no text must not become U+FFFD, which would be another key. */
+function decode(bytes: Uint8Array, where: string): string {
+  if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) {
+    throw usage(`${where}: starts with a byte order mark; save it as UTF-8 without one`);
+  }
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw usage(`${where}: not UTF-8`);
+  }
+}

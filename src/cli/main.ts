@@ -1,0 +1,76 @@
+/** `main(argv, io)`: the command line as a function. Issue "The command line", spec §4.2. Each command is a file beside this one. */
+import { createRequire } from "node:module";
+import { Command, CommanderError } from "commander";
+import { addApiCommand } from "./api.js";
+import { addDoctorCommand } from "./doctor.js";
+import { type Ending, EXIT, type ExitCode, toFailure } from "./failures.js";
+import type { Io } from "./io.js";
+import { addMigrationsCommand } from "./migrations.js";
+import { addRootKeysCommand } from "./root-keys.js";
+import { addServeCommand } from "./serve.js";
+import { harmless, note, paint } from "./text.js";
+
+const EXIT_CODES = `
+Exit codes:
+  0  done
+  1  the answer is no, or only a part was done (a key that is not valid, keys that failed to migrate, nothing found)
+  2  the command line or the request is wrong
+  3  the server, the network or the database file failed, or the server refused the root key
+
+Examples:
+  $ keystile serve --db keys.db
+  $ keystile api keys create-key --api-id api_… --name "first key"
+  $ keystile api keys verify-key --key sk_… --permissions "documents.read AND billing.view"
+  $ keystile doctor --db keys.db`;
+
+/**
+ * Runs one command line.
+ * @param argv what follows the name of the program
+ * @returns the exit code; never rejects
+ */
+export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
+  const ending: Ending = { exitCode: EXIT.done };
+  const pending: Promise<void>[] = [];
+  const program = new Command("keystile")
+    .description("API keys on one SQLite file: a service, its client, and tools for the file.")
+    .version(readVersion())
+    .exitOverride()
+    .showHelpAfterError("(add --help for help)")
+    .configureOutput({
+      writeOut: (text) => void pending.push(io.stdout.write(text)),
+      writeErr: (text) => void pending.push(io.stderr.write(text)),
+      outputError: (text, write) => write(withoutValues(harmless(text))),
+    })
+    .configureHelp({ showGlobalOptions: true })
+    .addHelpText("after", EXIT_CODES);
+  addApiCommand(program, io, ending);
+  addServeCommand(program, io);
+  addMigrationsCommand(program, io);
+  addRootKeysCommand(program, io);
+  addDoctorCommand(program, io, ending);
+  try {
+    await program.parseAsync(argv, { from: "user" });
+  } catch (error) {
+    ending.exitCode = await report(error, io);
+  }
+  await Promise.all(pending);
+  return ending.exitCode;
+}
+
+/** By the package's own name: from here its manifest is elsewhere before and after the build. */
+function readVersion(): string {
+  return (createRequire(import.meta.url)("keystile/package.json") as { readonly version: string }).version;
+}
+
+async function report(error: unknown, io: Io): Promise<ExitCode> {
+  if (error instanceof CommanderError) return /^commander\.(helpDisplayed|version)$/.test(error.code) ? EXIT.done : EXIT.usage;
+  const { exitCode, message, lines } = toFailure(error);
+  await note(io, paint(io, io.stderr, "red", `error: ${harmless(message)}`));
+  for (const line of lines) await note(io, `  ${harmless(line)}`);
+  return exitCode;
+}
+
+/** A flag that was misspelt may hold a secret: `--rootkey=…` is named without its value. */
+function withoutValues(text: string): string {
+  return text.replace(/(--?[\w-]+)=[^'\n]*/g, "$1=…");
+}

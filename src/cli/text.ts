@@ -1,0 +1,37 @@
+/** Text for terminals: colours only where they are wanted, and nothing of a stranger's that would steer the terminal. */
+import type { Io, Output } from "./io.js";
+
+const COLOURS = { red: 31, green: 32, yellow: 33, dim: 2 } as const;
+export type Colour = keyof typeof COLOURS;
+
+/** @returns `text` in colour where the output is a terminal, `NO_COLOR` is empty or absent and `TERM` is not `dumb` */
+export function paint(io: Io, output: Output, colour: Colour, text: string): string {
+  const isPlain = !output.isTTY || (io.env["NO_COLOR"] ?? "") !== "" || io.env["TERM"] === "dumb";
+  return isPlain ? text : `\u001b[${COLOURS[colour]}m${text}\u001b[0m`;
+}
+
+/** Control characters become `?`: what a server says must not move the cursor or hide text. Tabs and line feeds stay. */
+export function harmless(text: string): string {
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "?");
+}
+
+/** JSON in which nothing steers a terminal either: still the same JSON. @param indent 2 for people */
+export function toJson(value: unknown, indent?: number): string {
+  return JSON.stringify(value, undefined, indent).replace(
+    /[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+/** JSON for people. */
+export const pretty = (value: unknown): string => toJson(value, 2);
+
+/** Groups of three: `1,000,000`. */
+export function count(value: number): string {
+  return String(value).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/** Writes a line to stderr. */
+export function note(io: Io, text: string): Promise<void> {
+  return io.stderr.write(`${text}\n`);
+}

@@ -1,0 +1,63 @@
+import { describe, expect, it } from "vitest";
+import { OPERATIONS } from "../../src/operations.js";
+import { run, runAs } from "./support.js";
+
+/** Every command there is, found by reading the help of the one above. */
+async function commands(path: readonly string[] = []): Promise<(readonly string[])[]> {
+  const { stdout } = await run([...path, "--help"]);
+  const list = /\nCommands:\n([\s\S]*?)(\n\n|$)/.exec(stdout)?.[1] ?? "";
+  const names = [...list.matchAll(/^ {2}([a-z-]+)/gm)].map(([, name = ""]) => name).filter((name) => name !== "help");
+  const below = await Promise.all(names.map((name) => commands([...path, name])));
+  return [path, ...below.flat()];
+}
+
+describe("help", () => {
+  it("is there for every command, on stdout, with an example for each that does something", async () => {
+    const all = await commands();
+    const groups = ["", "api", "migrations", "root-keys", ...new Set(Object.keys(OPERATIONS).map((name) => `api ${name.split(".")[0]}`))];
+    expect(all.length).toBe(groups.length + Object.keys(OPERATIONS).length + 7);
+    for (const path of all) {
+      const { code, stdout, stderr } = await run([...path, "--help"]);
+      expect([path, code, stderr]).toEqual([path, 0, ""]);
+      expect(stdout).toMatch(/^Usage: keystile/);
+      if (!groups.includes(path.join(" "))) expect(stdout).toMatch(/\n {2}\$ keystile /);
+    }
+  });
+
+  it("lists the exit codes, and the five global flags of spec §4.2", async () => {
+    expect((await run(["--help"])).stdout).toMatch(/ 0 {2}done\n {2}1 .*\n {2}2 .*\n {2}3 /);
+    const { stdout } = await run(["api", "keys", "migrate-keys", "--help"]);
+    for (const flag of ["--root-key", "--api-url", "--config", "--output", "--body", "--migration-id", "--api-id", "--keys"]) {
+      expect(stdout).toContain(flag);
+    }
+    expect(stdout).toContain("process list");
+  });
+
+  it("--version says the package's", async () => {
+    const { default: manifest } = await import("../../package.json", { with: { type: "json" } });
+    expect(await run(["--version"])).toEqual({ code: 0, stdout: `${manifest.version}\n`, stderr: "" });
+  });
+
+  it.each([
+    [[]],
+    [["serv"]],
+    [["api"]],
+    [["api", "keys"]],
+    [["api", "keys", "verify"]],
+    [["api", "keys", "verify-key", "--colour", "red"]],
+    [["api", "keys", "verify-key", "--key"]],
+    [["api", "keys", "verify-key", "--key", "k", "--output", "yaml"]],
+    [["api", "keys", "verify-key", "--key", "k", "more"]],
+    [["doctor"]],
+    [["root-keys", "revoke", "--db", "x"]],
+    [["migrations", "create", "--db", "x"]],
+  ])("usage error %j: 2, nothing on stdout, a word on stderr", async (argv) => {
+    const { code, stdout, stderr } = await runAs("root_1", argv);
+    expect([code, stdout, stderr.length > 20]).toEqual([2, "", true]);
+  });
+
+  it("takes global flags before the operation as well", async () => {
+    const { code, stderr } = await run(["api", "--root-key", "root_1", "--api-url", "nonsense", "keys", "get-key", "--key-id", "key_1"]);
+    expect([code, stderr]).toEqual([2, "error: --api-url: must be an http or https address, such as http://127.0.0.1:5397\n"]);
+  });
+});

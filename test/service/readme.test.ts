@@ -1,0 +1,72 @@
+/** README "Run it as a service", its commands run as written; what serve printed stands in for `root_…`, `api_…` and `sk_…`. */
+import { execFile } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ROOT } from "../house/source.js";
+import { bundleCommandLine, type Ended, type ServerProcess, startServer } from "./support.js";
+
+const SECTION = /^## Run it as a service\n([\s\S]*?)(?=^## |(?![\s\S]))/m.exec(readFileSync(join(ROOT, "README.md"), "utf8"))?.[1] ?? "";
+const blocks = (language: string): string[] =>
+  [...SECTION.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, "gm"))].map(([, code = ""]) => code.trim());
+const [SERVE = "", ...LATER] = blocks("sh");
+
+const FOLDER = mkdtempSync(join(tmpdir(), "keystile-readme-"));
+const env: NodeJS.ProcessEnv = { ...process.env, HOME: FOLDER };
+const printed = new Map<string, string>();
+let cli = "";
+let server: ServerProcess | undefined;
+
+/** One line of a shell block, with `npx keystile` as the bundle. */
+function runLine(line: string): Promise<Ended> {
+  let text = line;
+  for (const [placeholder, value] of printed) text = text.replaceAll(placeholder, value);
+  const script = `npx() { shift; "$NODE" "$CLI" "$@"; }\n${text}`;
+  return new Promise((resolve) => {
+    const options = { cwd: FOLDER, env: { ...env, NODE: process.execPath, CLI: cli }, timeout: 30_000 };
+    const child = execFile("sh", ["-c", script], options, (_error, stdout, stderr) =>
+      resolve({ code: child.exitCode ?? -1, stdout, stderr }),
+    );
+  });
+}
+
+// A README without the section has nothing to run.
+describe.skipIf(SECTION === "")("README: Run it as a service", () => {
+  beforeAll(async () => {
+    cli = await bundleCommandLine("service-readme");
+  });
+  afterAll(async () => {
+    await server?.stop("SIGKILL");
+    rmSync(FOLDER, { recursive: true, force: true });
+  });
+
+  it("serves on the port that the commands know, and prints what they need", async () => {
+    const [program, name, command, ...argv] = SERVE.split(" ");
+    expect([program, name, command]).toEqual(["npx", "keystile", "serve"]);
+    server = await startServer(cli, argv, FOLDER);
+    printed.set("root_…", /^root key +(root_\w+)$/m.exec(server.banner)?.[1] ?? "");
+    printed.set("api_…", /^API +(api_\w+)$/m.exec(server.banner)?.[1] ?? "");
+    expect([...printed.values()]).not.toContain("");
+  });
+
+  it("runs every other command, line by line", async () => {
+    const [example = ""] = blocks("ndjson");
+    writeFileSync(join(FOLDER, "old-keys.ndjson"), example);
+    const lines = LATER.flatMap((block) => block.split("\n"));
+    expect(lines.length).toBeGreaterThan(5);
+    for (const line of lines) {
+      const exported = /^export (\w+)=(.*)$/.exec(line);
+      if (exported) env[exported[1] ?? ""] = printed.get(exported[2] ?? "");
+      const { code, stdout, stderr } = await runLine(line);
+      expect([line, code, stderr.includes("error")]).toEqual([line, 0, false]);
+      const key = /"key": "(sk_\w+)"/.exec(stdout)?.[1];
+      if (key !== undefined) printed.set("sk_…", key);
+      if (line.includes("verify-key ")) expect(stdout).toContain('"code": "VALID"');
+    }
+  });
+
+  it("stops without a fault", async () => {
+    expect(await server?.stop("SIGTERM")).toBe(0);
+  });
+});
