@@ -1,22 +1,34 @@
-import { defineConfig } from "tsup";
+import { defineConfig, type Options } from "tsup";
 
-export default defineConfig({
-  entry: { index: "src/index.ts", sqlite: "src/sqlite.ts" },
-  format: ["esm", "cjs"],
+const LIBRARY = { index: "src/index.ts", sqlite: "src/sqlite.ts", http: "src/http.ts" };
+
+const COMMON: Options = {
   // Neutral: `keystile` must load in any runtime, so nothing of Node may be put in behind its back.
   platform: "neutral",
   target: "node20",
   external: [/^node:/],
   removeNodeProtocol: false,
-  // Split in both formats: the two entries share one VerifierError.
+  // Split in both formats: all entries share one VerifierError.
   splitting: true,
   // Rollup writes the chunks. Without it tsup splits CommonJS through a rewriter that turns every `?.` and `??` into calls.
   treeshake: true,
-  esbuildOptions(options, { format }) {
-    // Its one use is `createRequire`, which takes a path as well. tsup's own shim breaks on paths with `#` or `%`.
-    if (format === "cjs") options.define = { ...options.define, "import.meta.url": "__filename" };
-  },
-  dts: true,
+  // The two run side by side; `npm run build` empties dist before.
+  clean: false,
+  dts: { entry: LIBRARY },
   sourcemap: true,
-  clean: true,
-});
+};
+
+export default defineConfig([
+  { ...COMMON, format: "esm", entry: { ...LIBRARY, cli: "src/cli.ts" } },
+  {
+    ...COMMON,
+    format: "cjs",
+    entry: LIBRARY,
+    // It comes as ESM alone, which Node before 20.19 cannot require.
+    noExternal: ["jose"],
+    esbuildOptions(options) {
+      // Its one use is `createRequire`, which takes a path as well. tsup's own shim breaks on paths with `#` or `%`.
+      options.define = { ...options.define, "import.meta.url": "__filename" };
+    },
+  },
+]);

@@ -21,10 +21,12 @@ export interface Side {
 export interface Row {
   readonly name: string;
   /** `ns` are nanoseconds an operation, `bytes` are bytes a key; the others are plain. */
-  readonly unit: "ns" | "ms" | "bytes" | "MB" | "per second";
+  readonly unit: "ns" | "ms" | "bytes" | "MB" | "per second" | "calls";
   readonly values: readonly number[];
   readonly floor?: string;
   readonly goal?: string;
+  /** What else is to be said, by column. */
+  readonly notes?: Readonly<Record<string, string>>;
 }
 
 /** What one bench has to say. */

@@ -12,7 +12,7 @@ import type { Result } from "./harness.js";
 import { scratch } from "./stores.js";
 import { toMarkdown } from "./table.js";
 
-const BENCHES = ["hot", "uniform", "unknown", "cold", "exact", "leased", "import", "memory", "catchup", "loop"] as const;
+const BENCHES = ["hot", "uniform", "unknown", "cold", "exact", "leased", "import", "memory", "catchup", "loop", "http"] as const;
 type Bench = (typeof BENCHES)[number];
 const USAGE = `usage: npm run bench -- [${BENCHES.join(" | ")}]… [--quick] [--output json|text]`;
 /** A million records as objects need more than Node's default. */
