@@ -1,0 +1,88 @@
+/** The service as a function of a web `Request`: for Hono, Next, Bun, Deno, workers. Knows no Node. Spec §4, ruling G1. */
+import { callable } from "../options.js";
+import type { Store } from "../store.js";
+import { isShort, joined, tooLarge } from "./body.js";
+import type { Incoming, Outgoing } from "./exchange.js";
+import { checkServiceOptions, type ServiceOptions } from "./options.js";
+import { createService, type ServiceParts } from "./service.js";
+
+/** Options of {@link createHandler}. */
+export interface HandlerOptions extends ServiceOptions {
+  /**
+   * The client's address, for allow-lists (ruling A4): a `Request` does not hold it. Default: none, and keys with an allow-list are
+   * FORBIDDEN. Take a header only where a proxy of yours sets it.
+   */
+  readonly clientAddress?: (request: Request, ...context: readonly unknown[]) => string | undefined;
+}
+
+/** Answers requests. What a host passes besides the request goes to `options.clientAddress`. */
+export interface Handler {
+  (request: Request, ...context: readonly unknown[]): Promise<Response>;
+  /** Closes what the handler made: a verifier gives its leases back. The store stays open. */
+  close(): Promise<void>;
+}
+
+/**
+ * The whole service as one function.
+ * @param source a store, or pieces that the program made itself
+ * @throws TypeError or RangeError naming the option, or what the store lacks
+ * @see spec §4, §5, §7 · never rejects: every fault is an answer in the envelope
+ * @example
+ * const handler = createHandler(sqliteStore("keys.db"));
+ * app.all("*", (c) => handler(c.req.raw));
+ */
+export function createHandler(source: Store | ServiceParts, options: HandlerOptions = {}): Handler {
+  checkServiceOptions(options, { clientAddress: callable });
+  const { clientAddress } = options;
+  const service = createService(source, options);
+  const handle = async (request: Request, ...context: readonly unknown[]): Promise<Response> => {
+    const { pathname, origin } = new URL(request.url);
+    const authorization = request.headers.get("authorization");
+    const incoming: Incoming = {
+      method: request.method,
+      path: pathname,
+      origin,
+      // A web `Headers` joins a header that came twice with a comma, which no token holds.
+      authorization: authorization === null ? [] : [authorization],
+      header: (name) => request.headers.get(name) ?? undefined,
+      clientAddress: addressOf(() => clientAddress?.(request, ...context)),
+      isShort: isShort(request.headers.get("content-length") ?? undefined),
+      readBody: (most) => readBody(request, most),
+    };
+    return toResponse(request.method, await service.answer(incoming));
+  };
+  return Object.assign(handle, { close: () => service.close() });
+}
+
+/** A function of the program's that throws leaves the client without an address, which is in no allow-list. */
+function addressOf(ask: () => string | undefined): string | undefined {
+  try {
+    return ask();
+  } catch {
+    return undefined;
+  }
+}
+
+function toResponse(method: string, { status, headers, text }: Outgoing): Response {
+  const pairs: [string, string][] = [];
+  for (let i = 0; i + 1 < headers.length; i += 2) pairs.push([headers[i]!, headers[i + 1]!]);
+  return new Response(method === "HEAD" ? null : text, { status, headers: pairs });
+}
+
+async function readBody(request: Request, most: number): Promise<Uint8Array> {
+  const declared = Number(request.headers.get("content-length") ?? 0);
+  if (declared > most) throw tooLarge(most);
+  const reader = (request.body as ReadableStream<Uint8Array> | null)?.getReader();
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for (;;) {
+    const chunk = await reader?.read();
+    if (chunk === undefined || chunk.done) return joined(chunks, length);
+    length += chunk.value.length;
+    if (length > most) {
+      await reader?.cancel();
+      throw tooLarge(most);
+    }
+    chunks.push(chunk.value);
+  }
+}

@@ -1,0 +1,79 @@
+/** Counts of what the service did, in the text form that Prometheus reads. Holds names of operations and codes, nothing of a request. */
+import type { VerifierCounters } from "../verifier.js";
+
+/** Upper bounds of the buckets of durations, seconds. */
+const BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
+
+interface Histogram {
+  /** Requests up to each bound, not added up, and one more for all beyond. */
+  readonly counts: number[];
+  sum: number;
+}
+
+export interface Metrics {
+  begin(): void;
+  /** @param code of the error, or of the verification; empty for any other success */
+  end(operation: string, status: number, code: string, ms: number): void;
+  /** The text of `/metrics`. */
+  read(counters: VerifierCounters): string;
+}
+
+/** Names and codes come from tables of ours, so that nobody can make the counts grow. */
+export function createMetrics(): Metrics {
+  const requests = new Map<string, number>();
+  const outcomes = new Map<string, number>();
+  const durations = new Map<string, Histogram>();
+  let inFlight = 0;
+  return {
+    begin: () => void inFlight++,
+    end(operation, status, code, ms) {
+      inFlight--;
+      increment(requests, `operation="${operation}",status="${status}"`);
+      if (status === 200 && code !== "") increment(outcomes, `code="${code}"`);
+      observe(durations, operation, ms / 1_000);
+    },
+    read: ({ degraded, outcomesDropped }) =>
+      [
+        ...family("keystile_requests_total", "counter", "Requests answered.", [...requests]),
+        ...family("keystile_verifications_total", "counter", "Verifications by outcome.", [...outcomes]),
+        ...family("keystile_requests_in_flight", "gauge", "Requests being answered.", [["", inFlight]]),
+        ...family("keystile_degraded_total", "counter", "Verifications whose limiter could not answer.", [["", degraded]]),
+        ...family("keystile_outcomes_dropped_total", "counter", "Outcome events dropped.", [["", outcomesDropped]]),
+        ...histogram("keystile_request_duration_seconds", "Time from the request to its answer.", durations),
+        "",
+      ].join("\n"),
+  };
+}
+
+function increment(counts: Map<string, number>, labels: string): void {
+  counts.set(labels, (counts.get(labels) ?? 0) + 1);
+}
+
+function observe(durations: Map<string, Histogram>, operation: string, seconds: number): void {
+  let times = durations.get(operation);
+  if (times === undefined) durations.set(operation, (times = { counts: new Array<number>(BOUNDS.length + 1).fill(0), sum: 0 }));
+  let bucket = 0;
+  while (bucket < BOUNDS.length && seconds > (BOUNDS[bucket] ?? 0)) bucket++;
+  times.counts[bucket] = (times.counts[bucket] ?? 0) + 1;
+  times.sum += seconds;
+}
+
+const head = (name: string, type: string, help: string): string[] => [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`];
+
+function family(name: string, type: string, help: string, samples: readonly (readonly [labels: string, value: number])[]): string[] {
+  return [...head(name, type, help), ...samples.map(([labels, value]) => `${name}${labels === "" ? "" : `{${labels}}`} ${value}`)];
+}
+
+function histogram(name: string, help: string, durations: ReadonlyMap<string, Histogram>): string[] {
+  const lines = head(name, "histogram", help);
+  for (const [operation, { counts, sum }] of durations) {
+    const label = `operation="${operation}"`;
+    let total = 0;
+    counts.forEach((count, i) => {
+      total += count;
+      lines.push(`${name}_bucket{${label},le="${BOUNDS[i] ?? "+Inf"}"} ${total}`);
+    });
+    lines.push(`${name}_sum{${label}} ${sum}`, `${name}_count{${label}} ${total}`);
+  }
+  return lines;
+}

@@ -1,0 +1,119 @@
+/** A request of `node:http` → {@link Incoming}, and an answer back, without `Request` or `Response` objects. Rulings F2, G1. */
+import { badRequest } from "../errors.js";
+import { isShort, joined, tooLarge } from "./body.js";
+import type { Incoming, Outgoing } from "./exchange.js";
+
+/** What is used of `http.IncomingMessage`: said here, so that the declarations need no types of Node. */
+export interface NodeRequest {
+  readonly method?: string | undefined;
+  readonly url?: string | undefined;
+  /** Names and values in turn, as sent: the only place where a second `Authorization` shows. */
+  readonly rawHeaders: readonly string[];
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  readonly socket: { readonly remoteAddress?: string | undefined };
+  on(event: "data", listener: (chunk: Uint8Array) => void): unknown;
+  on(event: "end" | "close" | "error", listener: () => void): unknown;
+  destroy(): unknown;
+}
+
+/** What is used of `http.ServerResponse`. */
+export interface NodeResponse {
+  writeHead(status: number, headers: string[]): unknown;
+  end(text: string): unknown;
+  writeContinue(): unknown;
+  on(event: "close", listener: () => void): unknown;
+}
+
+/** Bytes of a refused body that are read all the same, so that the client gets to read why. */
+const DISCARDED_BYTES = 67_108_864;
+/** A host and port as a client may name them; anything else is not repeated. */
+const HOST = /^(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?$/;
+const AUTHORIZATION = "authorization";
+
+/** What the server knows of a request besides the request. */
+export interface Circumstances {
+  /** As the program trusts it. */
+  readonly clientAddress: string | undefined;
+  /** The client waits for `100 Continue` before it sends the body. */
+  readonly wantsContinue: boolean;
+  /** Runs what is to be done with a whole body. */
+  together(act: () => void): void;
+  /** Takes what ends the reading of the body with a fault: nothing more will come. */
+  onReading(breakOff: (fault: Error) => void): void;
+}
+
+export function toIncoming(request: NodeRequest, response: NodeResponse, circumstances: Circumstances): Incoming {
+  const { method = "", url = "", headers } = request;
+  const { host } = headers;
+  return {
+    method,
+    path: pathOf(url),
+    ...(typeof host === "string" && HOST.test(host) && { origin: `http://${host}` }),
+    authorization: authorizationOf(request.rawHeaders),
+    header(name) {
+      const value = headers[name];
+      return typeof value === "string" || value === undefined ? value : value.join(", ");
+    },
+    clientAddress: circumstances.clientAddress,
+    isShort: !circumstances.wantsContinue && isShort(headers["content-length"] as string | undefined),
+    readBody(most) {
+      if (circumstances.wantsContinue) response.writeContinue();
+      return readBody(request, most, circumstances);
+    },
+  };
+}
+
+/** Writes the answer in one piece. @param closing the connection ends with it */
+export function send(response: NodeResponse, { status, headers, text }: Outgoing, byteLength: number, closing: boolean): void {
+  const all = [...headers, "content-length", `${byteLength}`];
+  if (closing) all.push("connection", "close");
+  response.writeHead(status, all);
+  response.end(text);
+}
+
+function pathOf(url: string): string {
+  const end = url.indexOf("?");
+  const path = end < 0 ? url : url.slice(0, end);
+  if (path.startsWith("/")) return path;
+  // The absolute form, as proxies send it.
+  return /^https?:\/\/[^/]*(\/.*)$/i.exec(path)?.[1] ?? path;
+}
+
+function authorizationOf(rawHeaders: readonly string[]): readonly string[] {
+  let values: readonly string[] = NONE;
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]!;
+    if (name.length === AUTHORIZATION.length && name.toLowerCase() === AUTHORIZATION) values = [...values, rawHeaders[i + 1]!];
+  }
+  return values;
+}
+
+const NONE: readonly string[] = Object.freeze([]);
+
+function readBody(request: NodeRequest, most: number, { together, onReading }: Circumstances): Promise<Uint8Array> {
+  const declared = Number(request.headers["content-length"] ?? 0);
+  if (declared > most) return Promise.reject(tooLarge(most));
+  return new Promise((resolve, reject) => {
+    const chunks: Uint8Array[] = [];
+    let length = 0;
+    let isWhole = false;
+    request.on("data", (chunk) => {
+      length += chunk.length;
+      if (length <= most) return void chunks.push(chunk);
+      chunks.length = 0;
+      reject(tooLarge(most));
+      if (length > most + DISCARDED_BYTES) request.destroy();
+    });
+    request.on("end", () => {
+      isWhole = true;
+      together(() => resolve(joined(chunks, length)));
+    });
+    const cut = (): void => {
+      // Every request closes; an error costs more than all the rest of a body.
+      if (!isWhole) reject(badRequest([{ location: "body", message: "ended before it was whole" }]));
+    };
+    request.on("error", cut);
+    request.on("close", cut);
+    onReading(reject);
+  });
+}

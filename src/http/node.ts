@@ -1,0 +1,135 @@
+/**
+ * The service on `node:http`: limits of headers and time, faults of the connection in the envelope, shutdown that loses nothing.
+ * Ruling G1, issue §2. Knows connections, nothing of requests. Node's modules are loaded when a server listens, so that this loads anywhere.
+ */
+import type { IncomingMessage, Server as HttpServer, ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
+import { integer } from "../options.js";
+import type { Store } from "../store.js";
+import { createClientAddress, trustedProxies } from "./client-address.js";
+import { type Broken, toFault } from "./broken.js";
+import { createLines } from "./lines.js";
+import { send, toIncoming } from "./node-exchange.js";
+import { checkServiceOptions, type ServiceOptions } from "./options.js";
+import { createService, type ServiceParts } from "./service.js";
+import { createTogether } from "./together.js";
+
+/** Options of {@link createServer}. Times in milliseconds. */
+export interface ServerOptions extends ServiceOptions {
+  /**
+   * Addresses and CIDR ranges of proxies of yours. From them, and only from them, `x-forwarded-for` is believed: the client is the
+   * last address in it that is not one of them. Default: none, the client is who connects (ruling A4).
+   */
+  readonly trustedProxies?: readonly string[];
+  /** Bytes of a request's headers, 1_024…1_048_576, default 16 KiB. */
+  readonly maxHeaderBytes?: number;
+  /** For the headers of a request to arrive, default 10_000. */
+  readonly headersTimeout?: number;
+  /** For a whole request to arrive, default 30_000. */
+  readonly requestTimeout?: number;
+  /** That an idle connection is kept, default 10_000. */
+  readonly keepAliveTimeout?: number;
+  /** That a shutdown waits for what is in flight before it cuts connections, default 10_000. */
+  readonly graceTimeout?: number;
+}
+
+export interface Server {
+  /** @param port 0, the default: any that is free. @returns where it listens */
+  listen(options?: {
+    readonly port?: number;
+    readonly host?: string;
+  }): Promise<{ readonly host: string; readonly port: number; readonly url: string }>;
+  /** Takes no more connections, answers what is in flight, then closes what the server made: leases go back. The store stays open. */
+  close(): Promise<void>;
+}
+
+const time = integer(1, 3_600_000);
+const OPTIONS = {
+  trustedProxies,
+  maxHeaderBytes: integer(1_024, 1_048_576),
+  headersTimeout: time,
+  requestTimeout: time,
+  keepAliveTimeout: time,
+  graceTimeout: time,
+};
+/** How often connections are looked over for those that take too long. */
+const CHECK_INTERVAL_MS = 1_000;
+const SWEEP_INTERVAL_MS = 20;
+
+/**
+ * A server of the whole service.
+ * @throws TypeError or RangeError naming the option, or what the store lacks
+ * @example
+ * const server = createServer(sqliteStore("keys.db"));
+ * const { url } = await server.listen({ port: 8080 });
+ */
+export function createServer(source: Store | ServiceParts, options: ServerOptions = {}): Server {
+  checkServiceOptions(options, OPTIONS);
+  const service = createService(source, options);
+  const clientAddressOf = createClientAddress(options.trustedProxies ?? []);
+  const { headersTimeout = 10_000, requestTimeout = 30_000, keepAliveTimeout = 10_000, graceTimeout = 10_000 } = options;
+  const { maxHeaderBytes = 16_384 } = options;
+  const lines = createLines();
+  const together = createTogether(setImmediate);
+  let http: HttpServer | undefined;
+  let url = "";
+  let closing: Promise<void> | undefined;
+
+  const handle = async (request: IncomingMessage, response: ServerResponse, wantsContinue: boolean): Promise<void> => {
+    const { socket } = request;
+    const { onReading, isLast, end } = lines.begin(socket, request);
+    response.on("close", end);
+    const clientAddress = clientAddressOf(socket.remoteAddress, request.headers["x-forwarded-for"]);
+    const outgoing = await service.answer(toIncoming(request, response, { clientAddress, wantsContinue, together, onReading }));
+    // A client that waits for `100 Continue` and is refused sends no body: the connection cannot go on.
+    const isEnd = closing !== undefined || isLast() || (wantsContinue && outgoing.status !== 200);
+    send(response, outgoing, Buffer.byteLength(outgoing.text), isEnd);
+  };
+  const breakOff = (socket: Duplex, broken: Broken): void => lines.breakOff(socket, toFault(broken), options.docsBase ?? `${url}/docs`);
+
+  const listen = async ({ port = 0, host = "127.0.0.1" }: { readonly port?: number; readonly host?: string } = {}) => {
+    if (http !== undefined || closing !== undefined) throw new TypeError("a server listens once; make another");
+    const { createServer: create } = await import("node:http");
+    // A missing Host header would get Node's own bare 400; nothing here needs one.
+    const limits = { maxHeaderSize: maxHeaderBytes, headersTimeout, requestTimeout, keepAliveTimeout, requireHostHeader: false };
+    const server = create({ ...limits, connectionsCheckingInterval: CHECK_INTERVAL_MS, noDelay: true });
+    http = server;
+    const take = (wantsContinue: boolean) => (request: IncomingMessage, response: ServerResponse) =>
+      void handle(request, response, wantsContinue).catch(() => request.destroy());
+    server.on("request", take(false));
+    server.on("checkContinue", take(true));
+    server.on("checkExpectation", take(false));
+    server.on("connect", (_request: IncomingMessage, socket: Duplex) => breakOff(socket, "method"));
+    server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => breakOff(socket, kindOf(error)));
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(port, host, resolve);
+    });
+    const address = server.address() as AddressInfo;
+    const name = address.family === "IPv6" ? `[${address.address}]` : address.address;
+    url = `http://${name}:${address.port}`;
+    return { host: address.address, port: address.port, url };
+  };
+
+  const shut = async (): Promise<void> => {
+    if (http !== undefined) await drain(http, graceTimeout);
+    await service.close();
+  };
+  return Object.freeze({ listen, close: () => (closing ??= shut()) });
+}
+
+/** Waits until every connection has ended; after `graceTimeout` those that are left are cut. */
+async function drain(server: HttpServer, graceTimeout: number): Promise<void> {
+  const cut = setTimeout(() => server.closeAllConnections(), graceTimeout);
+  // A connection whose answer was on its way when this began is idle only now.
+  const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_INTERVAL_MS);
+  await new Promise<void>((resolve) => server.close(() => resolve()));
+  clearTimeout(cut);
+  clearInterval(sweep);
+}
+
+function kindOf({ code }: NodeJS.ErrnoException): Broken {
+  if (code === "HPE_HEADER_OVERFLOW") return "headers";
+  return code === "ERR_HTTP_REQUEST_TIMEOUT" ? "time" : "syntax";
+}

@@ -1,0 +1,109 @@
+/**
+ * One request → one answer, in this order: route, caller (401), the workspace's requests (429), body (413, 415, 400), operation.
+ * Spec §4, §5, §7, rulings F2, F5, G1, G2. The one room of the service with the branching; no rule of the domain stands here.
+ */
+import type { Authenticator } from "../authenticate.js";
+import { newId } from "../hash.js";
+import type { Operation, Services } from "../operations/operation.js";
+import type { RequestVerdict } from "../request-limit.js";
+import type { MaybePromise } from "../types.js";
+import { judgeType, readJson } from "./body.js";
+import { toFailure, toPage, toSuccess, toSentError } from "./envelope.js";
+import type { Incoming, Outgoing } from "./exchange.js";
+import type { BodyBounds } from "./options.js";
+import { limitHeaders, tooMany } from "./request-limit.js";
+import { methodsOf, noSuchPath, type Route, wrongMethod } from "./routes.js";
+import type { Trace } from "./trace.js";
+
+/** What answering consults; wired by `createService`. */
+export interface Desk {
+  readonly routes: ReadonlyMap<string, Route>;
+  readonly authenticator: Authenticator;
+  /** What operations of this workspace work with. @throws VerifierError AUTH_KEY_NOT_FOUND: the service is not for it */
+  readonly servicesOf: (workspaceId: string) => MaybePromise<Services>;
+  /** Takes one call of a workspace; absent: there is no limit. */
+  readonly limitRequests: ((workspaceId: string) => MaybePromise<RequestVerdict>) | undefined;
+  readonly bounds: BodyBounds;
+  /** Absolute, of the pages of error types (ruling G3). */
+  readonly docsBaseOf: (incoming: Incoming) => string;
+  /** Told of every request once it is answered. */
+  readonly observe: (trace: Trace) => void;
+  readonly onFault: (error: unknown, requestId: string) => void;
+}
+
+const IMPORT = "keys.migrateKeys";
+const UNKNOWN = "unknown";
+
+/** Answers a request; never throws, never rejects. */
+export async function respond(desk: Desk, incoming: Incoming): Promise<Outgoing> {
+  const trace: Trace = {
+    requestId: newId("req"),
+    began: performance.now(),
+    method: incoming.method,
+    operation: UNKNOWN,
+    status: 200,
+    code: "",
+    workspaceId: undefined,
+    keyId: undefined,
+    headers: NONE,
+  };
+  let outgoing: Outgoing;
+  try {
+    outgoing = await answer(desk, incoming, trace);
+  } catch (thrown) {
+    outgoing = refuse(desk, incoming, trace, thrown);
+  }
+  trace.status = outgoing.status;
+  desk.observe(trace);
+  return outgoing;
+}
+
+const NONE: readonly string[] = Object.freeze([]);
+
+async function answer(desk: Desk, incoming: Incoming, trace: Trace): Promise<Outgoing> {
+  const route = desk.routes.get(incoming.path);
+  if (route === undefined) throw noSuchPath();
+  trace.operation = "operation" in route ? route.operation.name : route.page.name;
+  const methods = methodsOf(route);
+  if (!methods.includes(incoming.method)) {
+    trace.headers = ["allow", methods.join(", ")];
+    throw wrongMethod(methods);
+  }
+  return "operation" in route ? perform(desk, incoming, trace, route.operation) : route.page.read(incoming, trace.requestId);
+}
+
+async function perform(desk: Desk, incoming: Incoming, trace: Trace, operation: Operation): Promise<Outgoing> {
+  const most = operation.name === IMPORT ? desk.bounds.mostOfImport : desk.bounds.most;
+  // Read early, judged late: caller and key are then looked up in one turn of the event loop, for which the store is asked for news once.
+  const early = incoming.isShort ? await incoming.readBody(most) : undefined;
+  const caller = await desk.authenticator.authenticate(incoming.authorization);
+  trace.workspaceId = caller.workspaceId;
+  const finding = desk.servicesOf(caller.workspaceId);
+  const services = finding instanceof Promise ? await finding : finding;
+  if (desk.limitRequests !== undefined) {
+    const verdict = await desk.limitRequests(caller.workspaceId);
+    trace.headers = limitHeaders(verdict);
+    if (verdict.exceeded) throw tooMany();
+  }
+  judgeType(incoming.header("content-type"), incoming.header("content-encoding"));
+  const body = readJson(early ?? (await incoming.readBody(most)));
+  const { clientAddress } = incoming;
+  const data = await operation.perform(services, clientAddress === undefined ? { caller, body } : { caller, body, clientAddress });
+  note(trace, data);
+  const { requestId, headers } = trace;
+  return operation.isList ? toPage(requestId, data as Parameters<typeof toPage>[1], headers) : toSuccess(requestId, data, headers);
+}
+
+/** For the log: the outcome of a verification, and the key that was spoken of. */
+function note(trace: Trace, data: unknown): void {
+  const { code, keyId } = (data ?? {}) as { readonly code?: unknown; readonly keyId?: unknown };
+  if (typeof code === "string") trace.code = code;
+  if (typeof keyId === "string") trace.keyId = keyId;
+}
+
+function refuse(desk: Desk, incoming: Incoming, trace: Trace, thrown: unknown): Outgoing {
+  const error = toSentError(thrown);
+  if (error.status >= 500) desk.onFault(thrown, trace.requestId);
+  trace.code = error.code;
+  return toFailure(trace.requestId, error, desk.docsBaseOf(incoming), trace.headers);
+}

@@ -1,0 +1,33 @@
+/** Paths → what answers there. Spec §9, ruling G1. The operations are those of the table; nothing of them is said here. */
+import { VerifierError } from "../errors.js";
+import type { Operation } from "../operations/operation.js";
+import { OPERATIONS } from "../operations.js";
+import type { Incoming, Outgoing } from "./exchange.js";
+
+/** A page: something to read that takes no caller. */
+export interface Page {
+  /** For the log; never the path, which anyone can make up. */
+  readonly name: string;
+  readonly read: (incoming: Incoming, requestId: string) => Promise<Outgoing> | Outgoing;
+}
+
+export type Route = { readonly operation: Operation } | { readonly page: Page };
+
+/** The routes by their exact path. */
+export function createRoutes(pages: ReadonlyMap<string, Page>): ReadonlyMap<string, Route> {
+  const routes = new Map<string, Route>();
+  for (const operation of Object.values(OPERATIONS)) routes.set(`/v2/${operation.name}`, { operation });
+  for (const [path, page] of pages) routes.set(path, { page });
+  return routes;
+}
+
+const METHODS = { operation: ["POST"], page: ["GET", "HEAD"] } as const;
+
+/** Methods that a route answers. */
+export function methodsOf(route: Route): readonly string[] {
+  return "operation" in route ? METHODS.operation : METHODS.page;
+}
+
+export const noSuchPath = (): VerifierError => new VerifierError("NOT_FOUND", "there is nothing at this path; /docs lists what there is");
+export const wrongMethod = (methods: readonly string[]): VerifierError =>
+  new VerifierError("METHOD_NOT_ALLOWED", `this path takes ${methods.join(" or ")}`);

@@ -1,0 +1,162 @@
+/** Wires a store, or pieces that a program made itself, into one function from request to answer. Decides nothing about requests. */
+import { type Authenticator, createAuthenticator } from "../authenticate.js";
+import { VerifierError } from "../errors.js";
+import { createKeyring, type Keyring } from "../keyring.js";
+import { memoryLimiter } from "../limiters/memory.js";
+import type { Services } from "../operations/operation.js";
+import { checkStore, guardClock, methods } from "../options.js";
+import { createRatelimits, type Ratelimits } from "../ratelimits.js";
+import { createRequestLimit } from "../request-limit.js";
+import type { Store } from "../store.js";
+import type { MaybePromise } from "../types.js";
+import { createVerifier, type Verifier } from "../verifier.js";
+import type { Incoming, Outgoing } from "./exchange.js";
+import { createMetrics } from "./metrics.js";
+import { bodyBounds, type ServiceOptions } from "./options.js";
+import { createPages } from "./pages.js";
+import { type Desk, respond } from "./respond.js";
+import { createRoutes } from "./routes.js";
+import { toLine } from "./trace.js";
+
+/** What a program already has. It stays the program's to close. */
+export interface ServiceParts {
+  /** The store of the verifier and the keyring. */
+  readonly store: Store;
+  readonly verifier: Verifier;
+  /** Its workspace is the one that is served: callers of another are not let in. */
+  readonly keyring: Keyring;
+  /** Default: one over the store, in the keyring's workspace. */
+  readonly ratelimits?: Ratelimits;
+  /** Default: one over the store. */
+  readonly authenticator?: Authenticator;
+}
+
+/** The service, for any host. */
+export interface Service {
+  /** Never rejects. */
+  answer(incoming: Incoming): Promise<Outgoing>;
+  /** Closes what the service made: a verifier gives its leases back. Let what is in flight end first. */
+  close(): Promise<void>;
+}
+
+/** Workspaces that are kept wired; each is a few closures. */
+const MAX_WORKSPACES = 1_000;
+
+/** @throws TypeError or RangeError naming an option, or what the store lacks */
+export function createService(source: Store | ServiceParts, options: ServiceOptions): Service {
+  const wired = "verifier" in source ? wireParts(source, options) : wireStore(source, options);
+  const { store, verifier, authenticator, servicesOf } = wired;
+  const clock = guardClock(options.clock ?? Date.now);
+  const { requestLimit, docsBase, log, onError } = options;
+  const metrics = options.metrics === true ? createMetrics() : undefined;
+  const requests = requestLimit && createRequestLimit(requestLimit);
+  const pages = createPages({ store, docs: options.docs ?? true, metrics: metrics && (() => metrics.read(verifier.counters())) });
+  const desk: Desk = {
+    routes: createRoutes(pages),
+    authenticator,
+    servicesOf,
+    limitRequests: requests && ((workspaceId) => requests.take(workspaceId, clock())),
+    bounds: bodyBounds(options),
+    docsBaseOf: docsBase === undefined ? ({ origin = "" }) => `${origin}/docs` : () => docsBase,
+    observe(trace) {
+      if (metrics === undefined && log === undefined) return;
+      const ms = performance.now() - trace.began;
+      metrics?.end(trace.operation, trace.status, trace.code, ms);
+      tell(log, () => toLine(trace, clock(), ms));
+    },
+    onFault: (error, requestId) => onError && guarded(() => onError(error, { requestId })),
+  };
+  return {
+    answer(incoming) {
+      metrics?.begin();
+      return respond(desk, incoming);
+    },
+    close: wired.close,
+  };
+}
+
+interface Wired {
+  readonly store: Store;
+  readonly verifier: Verifier;
+  readonly authenticator: Authenticator;
+  readonly servicesOf: (workspaceId: string) => MaybePromise<Services>;
+  close(): Promise<void>;
+}
+
+function wireStore(store: Store, { workspaceId, clock = Date.now, verifier: verifying, authentication }: ServiceOptions): Wired {
+  checkStore(store);
+  const verifier = createVerifier(store, { ...verifying, clock, ...(workspaceId !== undefined && { workspaceId }) });
+  const authenticator = createAuthenticator(store, { ...authentication, clock });
+  const own = memoryLimiter();
+  const limiter = verifying?.limiter ?? own;
+  const { migrationAlgorithms, onLimiterFailure = "local", nodes = 1 } = verifying ?? {};
+  const workspaces = new Map<string, Services>();
+  const wire = (id: string): Services => ({
+    store,
+    verifier,
+    keyring: createKeyring(store, { workspaceId: id, clock, ...(migrationAlgorithms && { migrationAlgorithms }) }),
+    ratelimits: createRatelimits(store, { workspaceId: id, clock, limiter, onLimiterFailure, nodes }),
+  });
+  return {
+    store,
+    verifier,
+    authenticator,
+    servicesOf(id) {
+      if (workspaceId !== undefined && id !== workspaceId) throw stranger();
+      let services = workspaces.get(id);
+      if (services === undefined) {
+        if (workspaces.size >= MAX_WORKSPACES) workspaces.clear();
+        workspaces.set(id, (services = wire(id)));
+      }
+      return services;
+    },
+    async close() {
+      authenticator.close();
+      await verifier.close();
+      own.close();
+    },
+  };
+}
+
+function wireParts(parts: ServiceParts, { workspaceId, clock = Date.now, authentication }: ServiceOptions): Wired {
+  const { store, verifier, keyring } = parts;
+  checkStore(store);
+  methods("verify", "counters", "close")(verifier, "verifier");
+  methods("createKey", "getWorkspace")(keyring, "keyring");
+  const authenticator = parts.authenticator ?? createAuthenticator(store, { ...authentication, clock });
+  let served: { readonly id: string; readonly services: Services } | undefined;
+  const wire = async (): Promise<NonNullable<typeof served>> => {
+    const { id } = await keyring.getWorkspace();
+    const ratelimits = parts.ratelimits ?? createRatelimits(store, { workspaceId: id, clock });
+    return (served ??= { id, services: { store, verifier, keyring, ratelimits } });
+  };
+  const forWorkspace = ({ id, services }: NonNullable<typeof served>, asked: string): Services => {
+    if (asked !== id || (workspaceId !== undefined && id !== workspaceId)) throw stranger();
+    return services;
+  };
+  return {
+    store,
+    verifier,
+    authenticator,
+    servicesOf: (asked) => (served === undefined ? wire().then((now) => forWorkspace(now, asked)) : forWorkspace(served, asked)),
+    async close() {
+      if (authenticator !== parts.authenticator) authenticator.close();
+    },
+  };
+}
+
+/** A root key of another workspace is none here (spec §7): the same words as for one that does not exist. */
+const stranger = (): VerifierError => new VerifierError("AUTH_KEY_NOT_FOUND", "the root key was not found");
+
+function tell(log: ((line: string) => void) | undefined, line: () => string): void {
+  if (log !== undefined) guarded(() => log(line()));
+}
+
+/** What a listener throws is its own affair: the answer is on its way. */
+function guarded(act: () => unknown): void {
+  try {
+    act();
+  } catch {
+    // Nobody is left to be told.
+  }
+}

@@ -1,0 +1,18 @@
+/** The one list of keys, under the two names that clients know: `apis.listKeys` and `keys.listKeys` (spec §4.3). */
+import * as schemas from "../keyring/schemas.js";
+import { onApi } from "./access.js";
+import * as answer from "./answers.js";
+import { define, type Operation } from "./operation.js";
+
+/** Who may read an API's keys may list them; `read_api` alone shows no key. */
+export function listKeys(name: string): Operation {
+  return define({
+    name,
+    summary: "Lists the keys of an API, by id.",
+    schema: schemas.listKeys,
+    answer: answer.key,
+    isList: true,
+    access: onApi("read_key"),
+    act: ({ keyring }, request) => keyring.listKeys(request),
+  });
+}

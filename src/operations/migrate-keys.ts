@@ -1,0 +1,41 @@
+/** Operation `keys.migrateKeys`: spec §4.2, rulings E1, E2. Its keys are judged one by one, so that one request may hold thousands. */
+import { badRequest, type ValidationProblem } from "../errors.js";
+import { type JsonSchema, toJsonSchema } from "../keyring/json-schema.js";
+import { judge } from "../keyring/parse.js";
+import { readImport } from "../keyring/read-import.js";
+import type { V2KeysMigrateKeysRequestBody } from "../keyring/requests.js";
+import * as schemas from "../keyring/schemas.js";
+import { readOwn } from "../plain.js";
+import { onApi } from "./access.js";
+import * as answer from "./answers.js";
+import { define, type Operation } from "./operation.js";
+
+const operation = define({
+  name: "keys.migrateKeys",
+  summary: "Takes in keys that were hashed elsewhere; those that cannot go in are listed in `failed`.",
+  schema: schemas.migrateKeys,
+  request: describeRequest(),
+  read: readFrame,
+  answer: answer.migration,
+  access: onApi("create_key"),
+  async act({ keyring }, request) {
+    const { migrated, failed } = await keyring.migrateKeys(request);
+    return { migrated, failed: failed.map(({ hash }) => hash) };
+  },
+});
+
+/** Judging all of a body costs some µs a key, and the verb does it again: a call judges the frame, then the caller, then the keys. */
+export const migrateKeys: Operation = { ...operation, judge: (body) => void readImport(body, 1_000) };
+
+function readFrame(body: unknown): V2KeysMigrateKeysRequestBody {
+  const problems: ValidationProblem[] = [];
+  const frame = judge(schemas.migrateKeys, readOwn(body) ?? body, "body", problems);
+  if (frame === undefined) throw badRequest(problems);
+  return frame;
+}
+
+function describeRequest(): JsonSchema {
+  const frame = toJsonSchema(schemas.migrateKeys);
+  const keys = { ...frame.properties?.["keys"], items: toJsonSchema(schemas.migratedKey) };
+  return { ...frame, properties: { ...frame.properties, keys } };
+}

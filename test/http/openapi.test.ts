@@ -1,0 +1,164 @@
+/** The OpenAPI document is valid, says what requests must be as their judges do, and is held against answers; the pages stand alone. */
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import addFormats from "ajv-formats";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { listProblemTypes, VerifierError } from "../../src/errors.js";
+import { toOpenApi } from "../../src/http/openapi.js";
+import type { JsonSchema } from "../../src/keyring/json-schema.js";
+import { OPERATIONS } from "../../src/operations.js";
+import { faultsOf, world } from "./support.js";
+
+const document = JSON.parse(toOpenApi());
+
+describe("openapi: the document", () => {
+  it("is valid OpenAPI 3.1", async () => {
+    const { valid, errors } = await new Validator().validate(structuredClone(document));
+    expect(errors).toBeUndefined();
+    expect(valid).toBe(true);
+    expect(document.openapi).toBe("3.1.0");
+  });
+
+  it("has every operation of the table at its path, with its permissions, and liveness (spec §9-3)", () => {
+    const names = Object.keys(document.paths).map((path) => path.slice("/v2/".length));
+    expect(names.sort()).toEqual([...Object.keys(OPERATIONS), "liveness"].sort());
+    for (const { name, permissions } of Object.values(OPERATIONS)) {
+      const { operationId, description } = document.paths[`/v2/${name}`].post;
+      expect(operationId).toBe(name);
+      for (const permission of permissions) expect(description).toContain(permission);
+    }
+  });
+
+  it("a control: an answer that departs from it is found", () => {
+    const headers = new Headers({ "content-type": "application/json", "x-request-id": "req_1234567890123456" });
+    const meta = { requestId: "req_1234567890123456" };
+    const answer = (data: object, status = 200) => faultsOf("/v2/keys.verifyKey", "POST", { status, headers, body: { meta, data } });
+    expect(answer({ valid: true, code: "VALID" })).toEqual([]);
+    for (const data of [{ valid: true }, { valid: true, code: "VALID", hash: "x" }, { valid: true, code: "VALID", credits: -1 }])
+      expect(answer(data), JSON.stringify(data)).not.toEqual([]);
+    expect(answer({ valid: true, code: "VALID" }, 201)).not.toEqual([]);
+  });
+});
+
+describe("openapi: requests", () => {
+  const ajv = new Ajv2020({ strict: false });
+  addFormats(ajv);
+
+  it.each(Object.values(OPERATIONS).map((operation) => [operation.name, operation] as const))(
+    "%s: what the document allows is what its judge allows",
+    (_name, operation) => {
+      const allows = ajv.compile(operation.request);
+      const accepts = (body: unknown): boolean => {
+        try {
+          operation.judge(body);
+          return true;
+        } catch (error) {
+          if (error instanceof VerifierError && error.status === 400) return false;
+          throw error;
+        }
+      };
+      const bodies = fc.oneof(
+        { arbitrary: valuesOf(operation.request), weight: 4 },
+        { arbitrary: fc.tuple(valuesOf(operation.request), strange).map(([body, value]) => spoil(body, value)), weight: 2 },
+        strange,
+      );
+      fc.assert(
+        fc.property(bodies, (body) => {
+          // What the judge knows besides: cursors, names that must be unique, null credits only with `set`.
+          if (beyondSchema(body)) return;
+          expect(accepts(body), JSON.stringify(body)).toBe(allows(body));
+        }),
+        { numRuns: 150 },
+      );
+    },
+  );
+});
+
+const strange: fc.Arbitrary<unknown> = fc.constantFrom<unknown>(null, true, 0, -1, 1.5, 2 ** 53, "", "x", "x".repeat(2_000), [], {}, [1], {
+  a: 1,
+});
+
+/** Values that a schema allows, most of the time. */
+function valuesOf(schema: JsonSchema): fc.Arbitrary<unknown> {
+  const { type, enum: choices, properties, required = [], items } = schema;
+  if (schema.const !== undefined) return fc.constant(schema.const);
+  if (choices !== undefined) return fc.constantFrom(...choices);
+  const kind = typeof type === "string" ? type : fc.sample(fc.constantFrom(...(type ?? ["string"])), 1)[0];
+  if (Array.isArray(type)) return fc.oneof(...type.map((one) => valuesOf({ ...schema, type: one })));
+  if (kind === "null") return fc.constant(null);
+  if (kind === "boolean") return fc.boolean();
+  if (kind === "integer") return fc.integer({ min: schema.minimum ?? 0, max: Math.min(schema.maximum ?? 100, Number.MAX_SAFE_INTEGER) });
+  if (kind === "array") return fc.array(valuesOf(items ?? {}), { minLength: schema.minItems ?? 0, maxLength: 3 });
+  if (kind === "string") {
+    const { minLength = 0, maxLength = 20 } = schema;
+    const length = { minLength, maxLength: Math.min(maxLength, minLength + 4) };
+    return schema.pattern === undefined
+      ? fc.oneof(fc.string({ ...length, unit: "grapheme-ascii" }), fc.string({ ...length, unit: fc.constantFrom("a", "😀", "Ł") }))
+      : fc.string({ ...length, unit: fc.constantFrom("a", "B", "7", "_") });
+  }
+  if (properties === undefined) return fc.constant({ a: 1 });
+  return fc.record(Object.fromEntries(Object.entries(properties).map(([name, part]) => [name, valuesOf(part)])), {
+    requiredKeys: [...required],
+  });
+}
+
+function spoil(body: unknown, value: unknown): unknown {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) return value;
+  const names = Object.keys(body);
+  const name = names[JSON.stringify(value).length % (names.length + 1)] ?? "extra";
+  return { ...body, [name]: value };
+}
+
+/** JSON Schema cannot say these. */
+function beyondSchema(body: unknown): boolean {
+  if (typeof body !== "object" || body === null) return false;
+  const { cursor, ratelimits, value, operation, keys, ipAllowlist } = body as Record<string, unknown>;
+  if (cursor !== undefined || ipAllowlist !== undefined) return true;
+  if (value === null && operation !== "set") return true;
+  const named = [ratelimits, ...(Array.isArray(keys) ? keys.map((key) => (key as { ratelimits?: unknown } | null)?.ratelimits) : [])];
+  return named.some((list) => {
+    if (!Array.isArray(list)) return false;
+    const names = list.map((limit) => (limit as { name?: unknown } | null)?.name);
+    return new Set(names).size < names.length;
+  });
+}
+
+describe("docs: pages", () => {
+  it("ruling G3: every error type of the catalogue has a page, plain and without a script", async () => {
+    const { send, close } = await world();
+    for (const { type, title } of listProblemTypes()) {
+      const { status, headers, text } = await send(`/docs/errors/${type}`);
+      expect([status, headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+      expect(text).toContain(`<h1>${title}</h1>`);
+      expect(headers.get("content-security-policy")).toMatch(/^default-src 'none'; style-src 'self'/);
+    }
+    await close();
+  });
+
+  it("the reference names every operation, and no page loads anything from elsewhere", async () => {
+    const { send, close } = await world();
+    const { text } = await send("/docs");
+    for (const name of Object.keys(OPERATIONS)) expect(text).toContain(`id="${name}"`);
+    const pages = [text, (await send("/docs/errors/forbidden")).text, (await send("/docs/style.css")).text];
+    for (const page of pages) expect(/<script|https?:|url\(|@import|\son\w+=/.test(page)).toBe(false);
+    expect((await send("/openapi.json")).body.info.version).toBe("2.0.0");
+    await close();
+  });
+
+  it("the type of an error is the address of its page (ruling G3)", async () => {
+    const { send, call, close } = await world({ host: "node" });
+    const { body } = await call("keys.verifyKey", {});
+    expect((await fetch(body.error.type)).status).toBe(200);
+    expect((await send("/nowhere")).body.error.type).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/docs\/errors\/application\/not_found$/);
+    await close();
+  });
+
+  it("options: docsBase goes before every type; without docs there are no pages", async () => {
+    const { send, close } = await world({ docsBase: "https://docs.example.com", docs: false });
+    const { status, body } = await send("/docs");
+    expect([status, body.error.type]).toEqual([404, "https://docs.example.com/errors/application/not_found"]);
+    expect((await send("/openapi.json")).status).toBe(404);
+    await close();
+  });
+});
