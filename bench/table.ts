@@ -7,7 +7,10 @@ const RULE = ["---", "--:", "--:", "--:", "--:", "---"];
 /** A heading and a table. A row's floor is the nearest row of that name above it; notes get columns of their own. */
 export function toMarkdown(name: string, { question, rows }: Result): string {
   const columns = [...new Set(rows.flatMap(({ notes = {} }) => Object.keys(notes)))];
-  const head = [[...HEAD, ...columns], [...RULE, ...columns.map(() => "---")]].map(joinCells);
+  const head = [
+    [...HEAD, ...columns],
+    [...RULE, ...columns.map(() => "---")],
+  ].map(joinCells);
   const lines = rows.map((row, i) => {
     const notes = columns.map((column) => row.notes?.[column] ?? "");
     return joinCells([...cellsOf(row, floorOf(row, rows.slice(0, i))), ...notes]);

@@ -68,12 +68,12 @@ const RANDOM_LENGTH = 14;
  * @param prefix what it names: `key`, `api`, `rl`, …
  */
 export function newId(prefix: string, now: number = Date.now()): string {
-  let time = "";
-  for (let rest = Math.max(0, Math.floor(now)), i = 0; i < TIME_LENGTH; i++) {
-    time = BASE58.charAt(rest % 58) + time;
+  const units = new Array<number>(TIME_LENGTH);
+  for (let rest = Math.max(0, Math.floor(now)), i = TIME_LENGTH - 1; i >= 0; i--) {
+    units[i] = BASE58.charCodeAt(rest % 58);
     rest = Math.floor(rest / 58);
   }
-  return `${prefix}_${time}${randomText(RANDOM_LENGTH)}`;
+  return `${prefix}_${String.fromCharCode(...units)}${randomText(RANDOM_LENGTH)}`;
 }
 
 /** A stable 64-bit digest in 16 hex digits, for ids of ad hoc limits (ruling C5). Not for secrets. */
@@ -98,17 +98,18 @@ function pooled(size: number): (length: number) => string {
   const pool = new Uint8Array(size);
   let unused = 0;
   return (length) => {
-    let text = "";
-    while (text.length < length) {
+    // Made of units at once: character by character an id left 600 bytes of garbage.
+    const units = new Array<number>(length);
+    for (let made = 0; made < length; ) {
       if (unused === 0) {
         globalThis.crypto.getRandomValues(pool);
         unused = size;
       }
       const byte = pool[--unused] as number;
       // 58 does not divide 256: bytes from 232 on would favour the first characters, so they are passed over.
-      if (byte < 232) text += BASE58.charAt(byte % 58);
+      if (byte < 232) units[made++] = BASE58.charCodeAt(byte % 58);
     }
-    return text;
+    return String.fromCharCode(...units);
   };
 }
 

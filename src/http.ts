@@ -1,6 +1,7 @@
 /** The entry `keystile/http`: the service around the engine, for any host. */
 export { createAuthenticator, type AuthenticatedCaller, type Authenticator, type AuthenticatorOptions } from "./authenticate.js";
 export { createHandler, type Handler, type HandlerOptions } from "./http/fetch.js";
+export { createNodeListener, type NodeListener, type NodeListenerOptions } from "./http/listener.js";
 export { createServer, type Server, type ServerOptions } from "./http/node.js";
 export type { ServiceOptions } from "./http/options.js";
 export type { ServiceParts } from "./http/service.js";

@@ -56,11 +56,14 @@ export function createLines(): Lines {
     },
     breakOff(socket, fault, docsBase) {
       const line = lines.get(socket);
-      if (line === undefined || (line.pending === 0 && line.last.complete)) return answerBroken(socket, fault, docsBase);
+      if (line === undefined || (line.pending === 0 && line.last.complete)) {
+        answerBroken(socket, fault, docsBase);
+        return;
+      }
       line.fault = fault;
       // A request that was answered before all of it came gets no second answer.
       if (line.pending === 0) return void socket.destroy();
-      if (!line.last.complete) return line.breakOff?.(fault);
+      if (!line.last.complete) return void line.breakOff?.(fault);
       waitFor(line, () => answerBroken(socket, fault, docsBase));
     },
   };

@@ -10,7 +10,7 @@ export interface NodeRequest {
   /** Names and values in turn, as sent: the only place where a second `Authorization` shows. */
   readonly rawHeaders: readonly string[];
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  readonly socket: { readonly remoteAddress?: string | undefined };
+  readonly socket: { readonly remoteAddress?: string | undefined; readonly localAddress?: string; readonly localPort?: number };
   on(event: "data", listener: (chunk: Uint8Array) => void): unknown;
   on(event: "end" | "close" | "error", listener: () => void): unknown;
   destroy(): unknown;
@@ -34,6 +34,8 @@ const AUTHORIZATION = "authorization";
 export interface Circumstances {
   /** As the program trusts it. */
   readonly clientAddress: string | undefined;
+  /** Where the server listens, for requests that do not say how they reached it. */
+  readonly origin: string;
   /** The client waits for `100 Continue` before it sends the body. */
   readonly wantsContinue: boolean;
   /** Runs what is to be done with a whole body. */
@@ -48,7 +50,7 @@ export function toIncoming(request: NodeRequest, response: NodeResponse, circums
   return {
     method,
     path: pathOf(url),
-    ...(typeof host === "string" && HOST.test(host) && { origin: `http://${host}` }),
+    origin: typeof host === "string" && HOST.test(host) ? `http://${host}` : circumstances.origin,
     authorization: authorizationOf(request.rawHeaders),
     header(name) {
       const value = headers[name];
@@ -64,8 +66,8 @@ export function toIncoming(request: NodeRequest, response: NodeResponse, circums
 }
 
 /** Writes the answer in one piece. @param closing the connection ends with it */
-export function send(response: NodeResponse, { status, headers, text }: Outgoing, byteLength: number, closing: boolean): void {
-  const all = [...headers, "content-length", `${byteLength}`];
+export function send(response: NodeResponse, { status, headers, text }: Outgoing, closing: boolean): void {
+  const all = [...headers, "content-length", `${Buffer.byteLength(text)}`];
   if (closing) all.push("connection", "close");
   response.writeHead(status, all);
   response.end(text);

@@ -9,6 +9,7 @@ import { integer } from "../options.js";
 import type { Store } from "../store.js";
 import { createClientAddress, trustedProxies } from "./client-address.js";
 import { type Broken, toFault } from "./broken.js";
+import { guarded } from "./guarded.js";
 import { createLines } from "./lines.js";
 import { send, toIncoming } from "./node-exchange.js";
 import { checkServiceOptions, type ServiceOptions } from "./options.js";
@@ -73,7 +74,7 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
   const lines = createLines();
   const together = createTogether(setImmediate);
   let http: HttpServer | undefined;
-  let url = "";
+  let origin = "";
   let closing: Promise<void> | undefined;
 
   const handle = async (request: IncomingMessage, response: ServerResponse, wantsContinue: boolean): Promise<void> => {
@@ -81,12 +82,12 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
     const { onReading, isLast, end } = lines.begin(socket, request);
     response.on("close", end);
     const clientAddress = clientAddressOf(socket.remoteAddress, request.headers["x-forwarded-for"]);
-    const outgoing = await service.answer(toIncoming(request, response, { clientAddress, wantsContinue, together, onReading }));
+    const outgoing = await service.answer(toIncoming(request, response, { clientAddress, origin, wantsContinue, together, onReading }));
     // A client that waits for `100 Continue` and is refused sends no body: the connection cannot go on.
     const isEnd = closing !== undefined || isLast() || (wantsContinue && outgoing.status !== 200);
-    send(response, outgoing, Buffer.byteLength(outgoing.text), isEnd);
+    send(response, outgoing, isEnd);
   };
-  const breakOff = (socket: Duplex, broken: Broken): void => lines.breakOff(socket, toFault(broken), options.docsBase ?? `${url}/docs`);
+  const breakOff = (socket: Duplex, broken: Broken): void => lines.breakOff(socket, toFault(broken), options.docsBase ?? `${origin}/docs`);
 
   const listen = async ({ port = 0, host = "127.0.0.1" }: { readonly port?: number; readonly host?: string } = {}) => {
     if (http !== undefined || closing !== undefined) throw new TypeError("a server listens once; make another");
@@ -106,10 +107,12 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
       server.once("error", reject);
       server.listen(port, host, resolve);
     });
+    // A connection that cannot be accepted, for want of files perhaps, is no reason to end the process.
+    server.on("error", (error) => guarded(() => options.onError?.(error, {})));
     const address = server.address() as AddressInfo;
     const name = address.family === "IPv6" ? `[${address.address}]` : address.address;
-    url = `http://${name}:${address.port}`;
-    return { host: address.address, port: address.port, url };
+    origin = `http://${name}:${address.port}`;
+    return { host: address.address, port: address.port, url: origin };
   };
 
   const shut = async (): Promise<void> => {

@@ -28,8 +28,8 @@ export interface ServiceOptions {
   readonly log?: (line: string) => void;
   /** Serves counts at `/metrics`, for whoever asks: keep it from the public. Default false. */
   readonly metrics?: boolean;
-  /** Told of every fault of the server, which clients see as a bare 5xx. */
-  readonly onError?: (error: unknown, context: { readonly requestId: string }) => void;
+  /** Told of every fault of the server, which clients see as a bare 5xx; without a requestId where there was no request. */
+  readonly onError?: (error: unknown, context: { readonly requestId?: string }) => void;
 }
 
 const MIB = 1_048_576;

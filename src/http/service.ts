@@ -11,6 +11,7 @@ import type { Store } from "../store.js";
 import type { MaybePromise } from "../types.js";
 import { createVerifier, type Verifier } from "../verifier.js";
 import type { Incoming, Outgoing } from "./exchange.js";
+import { guarded } from "./guarded.js";
 import { createMetrics } from "./metrics.js";
 import { bodyBounds, type ServiceOptions } from "./options.js";
 import { createPages } from "./pages.js";
@@ -150,13 +151,4 @@ const stranger = (): VerifierError => new VerifierError("AUTH_KEY_NOT_FOUND", "t
 
 function tell(log: ((line: string) => void) | undefined, line: () => string): void {
   if (log !== undefined) guarded(() => log(line()));
-}
-
-/** What a listener throws is its own affair: the answer is on its way. */
-function guarded(act: () => unknown): void {
-  try {
-    act();
-  } catch {
-    // Nobody is left to be told.
-  }
 }

@@ -13,6 +13,8 @@ export const MAX_ROLES = 100;
 const MAX_META_PROPERTIES = 100;
 /** Characters of text that names something. */
 const MAX_NAME = 255;
+/** Properties too many that one object is told of: there may be as many as a body has room for. */
+const MAX_UNKNOWN = 1_000;
 /** 2100-01-01T00:00:00Z: the latest moment a request may name. */
 const MAX_TIME = 4_102_444_800_000;
 
@@ -27,10 +29,8 @@ export function strict<const E extends v.ObjectEntries>(entries: E) {
     v.rawCheck(({ dataset, addIssue }) => {
       const first = dataset.issues?.find((issue) => issue.path?.length === 1 && isUnknownProperty(issue))?.path?.[0];
       if (first === undefined) return;
-      for (const key of Object.keys(first.input as object)) {
-        if (key === first.key || Object.hasOwn(entries, key)) continue;
-        addIssue({ expected: "never", path: [{ ...first, key } as typeof first] });
-      }
+      const unknown = Object.keys(first.input as object).filter((key) => key !== first.key && !Object.hasOwn(entries, key));
+      for (const key of unknown.slice(0, MAX_UNKNOWN)) addIssue({ expected: "never", path: [{ ...first, key } as typeof first] });
     }),
   );
 }

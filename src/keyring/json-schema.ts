@@ -39,7 +39,6 @@ export function described<S extends object>(schema: S, json: JsonSchema): S & De
 
 /** The parts of valibot's schemas that are read here. */
 interface Anatomy extends Partial<Described> {
-  readonly kind: string;
   readonly type: string;
   readonly pipe?: readonly Anatomy[];
   readonly entries?: Readonly<Record<string, Anatomy>>;
@@ -66,7 +65,7 @@ function convert(part: Anatomy): JsonSchema | undefined {
 
 function readPipe({ pipe }: Anatomy): JsonSchema | undefined {
   for (const part of pipe ?? []) {
-    const json = part.kind === "schema" ? convert(part) : undefined;
+    const json = convert(part);
     if (json !== undefined) return json;
   }
   return undefined;

@@ -1,7 +1,7 @@
 /** VERBS of overrides: another limit for one identifier of a namespace. Operations `ratelimit.*Override*`. Identifiers compare exactly. */
 import { newId } from "../hash.js";
 import type { OverrideRow } from "../store.js";
-import { overrideName } from "../stores/record.js";
+import { overrideName } from "../stores/names.js";
 import type { EmptyResponse, Page, RatelimitOverride, V2RatelimitSetOverrideResponseData } from "./answers.js";
 import { persist, type Context } from "./context.js";
 import { findNamespace, enterNamespaces, type RatelimitContext } from "./namespaces.js";

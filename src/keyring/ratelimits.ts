@@ -3,7 +3,7 @@ import type { Caller } from "../caller.js";
 import type { DegradingLimiter } from "../limiters/degrading.js";
 import { type AppliedLimit, toRatelimitData } from "../ratelimit.js";
 import type { OverrideRow } from "../store.js";
-import { overrideName } from "../stores/record.js";
+import { overrideName } from "../stores/names.js";
 import type { VerifyKeyRatelimitData } from "../types.js";
 import type { V2RatelimitLimitResponseData, V2RatelimitMultiLimitResponseData } from "./answers.js";
 import type { Context } from "./context.js";

@@ -43,7 +43,8 @@ export const permissions = [
   }),
   define({
     name: "permissions.createRole",
-    summary: "Makes a role; permissions that do not exist are made.",
+    summary:
+      "Makes a role. Permissions take rbac.*.add_permission_to_role too; those that do not exist are made, with rbac.*.create_permission.",
     schema: schemas.createRole,
     answer: answer.createdRole,
     access: onNewRole,
@@ -78,7 +79,8 @@ export const permissions = [
   }),
   define({
     name: "permissions.setRolePermissions",
-    summary: "Replaces the permissions of a role; those that do not exist are made.",
+    summary:
+      "Replaces the permissions of a role. Takes rbac.*.remove_permission_from_role too; those that do not exist are made, with rbac.*.create_permission.",
     schema: schemas.setRolePermissions,
     answer: answer.permissions,
     access: onRolePermissions,

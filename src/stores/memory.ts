@@ -1,24 +1,10 @@
 /** The store that is obviously right: plain maps, nothing survives the process. The oracle that every other store is compared with. */
 import { VerifierError } from "../errors.js";
-import type {
-  Change,
-  KeyRecord,
-  KeyRow,
-  ListQuery,
-  NamedTable,
-  NewKey,
-  OverrideRow,
-  RootKeyRow,
-  Rows,
-  Store,
-  Table,
-  Write,
-} from "../store.js";
+import type { Change, KeyRecord, KeyRow, NewKey, RootKeyRow, Rows, Store, Table, Write } from "../store.js";
 import { type Balance, change, counted, draw, giveBack, isCurrent, type Reserve, spend, sweep } from "./balance.js";
 import { deepFreeze } from "./freeze.js";
-import { overrideName, toRecord } from "./record.js";
-
-type AnyRow = Rows[Table];
+import { listed, nameOf, uniqueOf } from "./names.js";
+import { toRecord } from "./record.js";
 
 /** All that one store holds. */
 interface State {
@@ -115,7 +101,7 @@ export function memoryStore(): Store {
       [...new Set(names)].flatMap((name) => rows[table].get(unique.get(nameOf(table, workspaceId, name)) ?? "") ?? []),
     list: (table, query) =>
       [...(rows[table] as Map<string, Rows[typeof table]>).values()]
-        .filter((row) => matches(table, row, query))
+        .filter((row) => listed(table, row, query))
         .sort((a, b) => (a.id < b.id ? -1 : 1))
         .slice(0, query.limit),
     insertKeys(keys) {
@@ -239,34 +225,4 @@ function changesOf({ rows }: State, write: Write): Change[] {
   }
   if (!FOUND_WITH_KEYS.has(write.table)) return [];
   return old === undefined && write.table !== "workspaces" ? [] : ["all"];
-}
-
-function matches(table: Table, row: AnyRow, query: ListQuery): boolean {
-  if (row.id <= (query.after ?? "") || ("deleted" in row && row.deleted)) return false;
-  if ((row as Rows["apis"]).workspaceId !== query.workspaceId) return false;
-  const { apiId, identityId } = row as Partial<KeyRow>;
-  if (query.namespaceId !== undefined && (row as Partial<OverrideRow>).namespaceId !== query.namespaceId) return false;
-  if (query.apiId !== undefined && apiId !== query.apiId) return false;
-  if (query.identityId !== undefined && identityId !== query.identityId) return false;
-  return query.search === undefined || plainName(table, row).includes(query.search);
-}
-
-function plainName(table: Table, row: AnyRow): string {
-  if (table === "identities") return (row as Rows["identities"]).externalId;
-  if (table === "permissions") return (row as Rows["permissions"]).slug;
-  if (table === "roles" || table === "namespaces") return (row as Rows["roles"]).name;
-  if (table === "rootKeys") return (row as RootKeyRow).digest;
-  if (table === "overrides") return overrideName(row as OverrideRow);
-  return row.id;
-}
-
-const nameOf = (table: NamedTable, workspaceId: string, name: string) => `${table} ${workspaceId} ${name}`;
-
-function uniqueOf(table: Table, row: AnyRow): string[] {
-  if (table === "workspaces" || table === "apis") return [];
-  if (table === "rootKeys")
-    return [nameOf(table, (row as RootKeyRow).workspaceId, plainName(table, row)), `root ${(row as RootKeyRow).digest}`];
-  if (table !== "keys") return [nameOf(table, (row as Rows[NamedTable]).workspaceId, plainName(table, row))];
-  const { digest, foreignDigest } = row as KeyRow;
-  return [...(digest === undefined ? [] : [`digest ${digest}`]), ...(foreignDigest === undefined ? [] : [`foreign ${foreignDigest}`])];
 }

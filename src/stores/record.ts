@@ -1,5 +1,5 @@
 /** Makes the record that a find answers out of a key's row and what it refers to. Ruling A5, port clauses 10 and 18. Knows no engine. */
-import type { ApiRow, IdentityRow, KeyRecord, KeyRef, KeyRow, OverrideRow, RoleRow } from "../store.js";
+import type { ApiRow, IdentityRow, KeyRecord, KeyRef, KeyRow, RoleRow } from "../store.js";
 import type { Identity } from "../types.js";
 
 /** What a key's row refers to, looked up by the store; what was deleted is absent. */
@@ -66,11 +66,6 @@ export function toIdentity({ id, externalId, meta, ratelimits }: IdentityRow): I
   if (meta !== undefined) identity.meta = meta;
   if (ratelimits.length > 0) identity.ratelimits = ratelimits;
   return identity;
-}
-
-/** The name of an override within its workspace. Ids of namespaces have no spaces. */
-export function overrideName({ namespaceId, identifier }: Pick<OverrideRow, "namespaceId" | "identifier">): string {
-  return `${namespaceId} ${identifier}`;
 }
 
 /** Ids → names; ids of what was deleted are passed over. */

@@ -75,7 +75,7 @@ const ROOMS: readonly Room[] = [
     uses: ["errors", ...NOUNS, "helpers"],
   },
   // Pure functions over rows and balances, which every engine shares.
-  { name: "helpers", files: /^src\/stores\/(record|balance|freeze)\.ts$/, uses: NOUNS },
+  { name: "helpers", files: /^src\/stores\/(record|balance|freeze|names)\.ts$/, uses: NOUNS },
   { name: "memory store", files: /^src\/stores\/memory\.ts$/, uses: ["errors", ...NOUNS, "helpers"] },
   { name: "engines", files: /^src\/(stores|limiters)\//, uses: ["errors", ...NOUNS, "helpers"] },
   { name: "grammar", files: /^grammar\//, uses: [] },
@@ -95,7 +95,7 @@ const DOORS: readonly (readonly [pattern: RegExp, doors: RegExp])[] = [
 
 /** Names that only Node knows: the core says them nowhere, so that it loads in any runtime. */
 const NODE_NAMES = ["process", "Buffer", "require", "__dirname", "__filename", "setImmediate", "global"];
-const NODE_ROOMS = /^src\/(hash\.ts|stores\/sqlite\/|cli\/|http\/node\.ts)/;
+const NODE_ROOMS = /^src\/(hash\.ts|stores\/sqlite\/|cli\/|http\/(node|node-exchange|listener)\.ts)/;
 const BARRELS = /^src\/(index|sqlite|http)\.ts$/;
 const GRAMMAR_DOOR = /^src\/permissions\.ts$/;
 

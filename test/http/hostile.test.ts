@@ -30,6 +30,8 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
   it("A001: a body that is no object is a 400 at body, and nothing is deducted", async () => {
     const before = await balance();
     for (const body of ["null", "[]", '"x"', "1", "true"]) expect(locations(await post(body)), body).toEqual(["body"]);
+    for (const name of ["keys.migrateKeys", "keys.createKey", "ratelimit.multiLimit"])
+      expect(locations(await w.call(name, null)), name).toEqual(["body"]);
     expect(await balance()).toBe(before);
   });
 
@@ -73,6 +75,7 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
       const began = performance.now();
       const answer = await close.send("/v2/keys.verifyKey", { method: "POST", headers, body: bytes });
       expect([answer.status, locations(answer)]).toEqual([400, ["body"]]);
+      expect(answer.body.error.detail, "it was counted, not parsed").toBe("body: must be nested at most 64 levels deep");
       expect(performance.now() - began, "seconds here would be a parser at work").toBeLessThan(1_000);
     }
     await close.close();
@@ -106,7 +109,7 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
       bytes('{"key":"', [0xed, 0xa0, 0x80], '"}'),
       bytes([0xc0, 0x80]),
     ];
-    for (const body of [...bad, "", "{", '{"key":"k"} x', "{'key':'k'}", "NaN", "undefined"])
+    for (const body of [...bad, "", "{", `{"key":"${"a".repeat(5_000)}`, '{"key":"k"} x', "{'key':'k'}", "NaN", "undefined"])
       expect(locations(await post(body))).toEqual(["body"]);
     expect(locations(await post('{"key":"\\ud800"}')), "a lone surrogate by escape (ruling G6)").toEqual(["body.key"]);
     expect((await post(` \r\n\t${text}\n`)).status).toBe(200);

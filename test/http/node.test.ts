@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { createServer, type Server, type ServerOptions } from "../../src/http.js";
 import { createKeyring, memoryStore } from "../../src/index.js";
 import type { Store } from "../../src/store.js";
-import { dial, toText } from "./raw.js";
+import { dial, type Parsed, toText } from "./raw.js";
 import { EVERYTHING, faultsOf } from "./support.js";
 
 const servers: Server[] = [];
@@ -24,7 +24,7 @@ async function serving(options: ServerOptions = {}, store: Store = memoryStore()
   return { server, url, keyring, store, key, keyId, rootKey, authorization, json, verify, balance };
 }
 
-const typeOf = (body: any): string => body.error.type.split("/errors/")[1];
+const typeOf = (body: Parsed): string => body.error.type.split("/errors/")[1];
 
 describe("server: connections", () => {
   it("A027: 100 requests on one socket at once get 100 answers in order, each with its own requestId", async () => {
@@ -178,7 +178,7 @@ describe("server: connections", () => {
     }
     const client = dial(url);
     client.write(`GET /nowhere HTTP/1.1\r\nhost: "><script>\r\n\r\n`);
-    expect((await client.responses(1))[0]!.body.error.type).toBe("/docs/errors/application/not_found");
+    expect((await client.responses(1))[0]!.body.error.type).toBe(`${url}/docs/errors/application/not_found`);
     client.socket.destroy();
   });
 });
@@ -225,10 +225,9 @@ describe("server: shutdown", () => {
         if (response.headers.get("connection") === "close") return;
       }
     });
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    while (answered < 100) await new Promise(setImmediate);
     await server.close();
     await Promise.all(working);
-    expect(answered).toBeGreaterThan(20);
     // The memory store is exact: whatever was taken was answered, or was on its way when the connection ended.
     const taken = 1_000 - (await balance())!;
     expect(taken).toBeGreaterThanOrEqual(answered);

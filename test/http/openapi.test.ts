@@ -63,17 +63,57 @@ describe("openapi: requests", () => {
         { arbitrary: fc.tuple(valuesOf(operation.request), strange).map(([body, value]) => spoil(body, value)), weight: 2 },
         strange,
       );
-      fc.assert(
-        fc.property(bodies, (body) => {
-          // What the judge knows besides: cursors, names that must be unique, null credits only with `set`.
-          if (beyondSchema(body)) return;
-          expect(accepts(body), JSON.stringify(body)).toBe(allows(body));
-        }),
-        { numRuns: 150 },
-      );
+      const agree = (body: unknown): void => {
+        // What the judge knows besides: cursors, names that must be unique, null credits only with `set`.
+        if (!beyondSchema(body)) expect(accepts(body), JSON.stringify(body).slice(0, 500)).toBe(allows(body));
+      };
+      edgesOf(operation.request).forEach(agree);
+      fc.assert(fc.property(bodies, agree), { numRuns: 100 });
     },
   );
 });
+
+/** A value that a schema allows. */
+function plainOf(schema: JsonSchema, n = 0): unknown {
+  const { type, enum: choices, properties = {}, required = [], items = {}, minItems = 0, minLength = 0, minimum = 0 } = schema;
+  const kind = typeof type === "string" ? type : type?.[0];
+  if (schema.const !== undefined) return schema.const;
+  if (choices !== undefined) return choices[0];
+  if (kind === "boolean") return true;
+  if (kind === "integer") return minimum;
+  if (kind === "string") return String(n).padStart(Math.max(minLength, 1), "a");
+  if (kind === "array") return Array.from({ length: minItems }, (_, i) => plainOf(items, i));
+  return Object.fromEntries(required.map((name) => [name, plainOf(properties[name] ?? {}, n)]));
+}
+
+/** Values at both sides of every bound of a schema, and of each part of it. */
+function edgesOf(schema: JsonSchema): unknown[] {
+  const { type, properties, items, minLength, maxLength, minimum, maximum, minItems = 0, maxItems } = schema;
+  const kind = typeof type === "string" ? type : type?.[0];
+  const edges: unknown[] = [null, plainOf(schema)];
+  if (kind === "string") {
+    for (const length of [minLength, maxLength])
+      if (length !== undefined) for (const by of [-1, 0, 1]) edges.push("a".repeat(Math.max(0, length + by)));
+    if (schema.pattern === undefined) edges.push("😀".repeat(maxLength ?? 1), "😀".repeat((maxLength ?? 1) + 1));
+    else edges.push(...["é", " ", ".", "-", "_", "*", ":", "/", "\n"].map((character) => character.repeat(Math.max(minLength ?? 1, 1))));
+  }
+  if (kind === "integer")
+    for (const bound of [minimum ?? 0, maximum ?? 0]) edges.push(bound - 1, bound, bound + 1, bound + 0.5, String(bound));
+  if (kind === "array") {
+    const lengths = [minItems - 1, minItems, minItems + 1, ...(maxItems === undefined ? [] : [maxItems, maxItems + 1])];
+    for (const length of lengths) if (length >= 0) edges.push(Array.from({ length }, (_, i) => plainOf(items ?? {}, i)));
+    edges.push(...edgesOf(items ?? {}).map((item) => [item]));
+  }
+  if (properties !== undefined) {
+    const base = plainOf(schema) as Record<string, unknown>;
+    for (const [name, part] of Object.entries(properties)) {
+      edges.push(...edgesOf(part).map((value) => ({ ...base, [name]: value })));
+      edges.push(Object.fromEntries(Object.entries(base).filter(([other]) => other !== name)));
+    }
+    edges.push({ ...base, extra: 1 });
+  }
+  return edges;
+}
 
 const strange: fc.Arbitrary<unknown> = fc.constantFrom<unknown>(null, true, 0, -1, 1.5, 2 ** 53, "", "x", "x".repeat(2_000), [], {}, [1], {
   a: 1,

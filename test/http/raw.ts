@@ -1,11 +1,14 @@
 /** A client that sends bytes as they are, and reads the responses of one connection. */
 import { connect, type Socket } from "node:net";
 
+/** What JSON turned out to hold; tests look into it as they please. */
+export type Parsed = ReturnType<typeof JSON.parse>;
+
 export interface RawResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  readonly body: any;
+  readonly body: Parsed;
 }
 
 export interface Connection {

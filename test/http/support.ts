@@ -7,6 +7,7 @@ import { createHandler, createServer, type HandlerOptions } from "../../src/http
 import { toOpenApi } from "../../src/http/openapi.js";
 import { createKeyring, memoryStore } from "../../src/index.js";
 import type { Store } from "../../src/store.js";
+import type { Parsed } from "./raw.js";
 
 /** 2026-03-10T12:00:00Z */
 export const NOON = Date.UTC(2026, 2, 10, 12);
@@ -28,7 +29,7 @@ export interface Answer {
   readonly headers: Headers;
   readonly text: string;
   /** The envelope. */
-  readonly body: any;
+  readonly body: Parsed;
 }
 
 /** A client's request, with everything that may be wrong in it. */
@@ -128,7 +129,7 @@ export function faultsOf(path: string, method: string, { status, headers, body }
 
 const errorPointer = (status: number): string => `#/components/responses/Error${status}`;
 const escape = (part: string): string => part.replaceAll("~", "~0").replaceAll("/", "~1");
-const at = (pointer: string): any =>
+const at = (pointer: string): Parsed =>
   pointer
     .slice(2)
     .split("/")

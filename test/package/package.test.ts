@@ -45,7 +45,8 @@ describe("package: contents", () => {
     const top = await readdir(join(folder, "node_modules", "keystile"));
     expect(top.filter((name) => name !== "README.md").sort()).toEqual(["CHANGELOG.md", "LICENSE", "SECURITY.md", "dist", "package.json"]);
     const dist = await readdir(join(folder, "node_modules", "keystile", "dist"));
-    for (const entry of ["index", "sqlite"]) {
+    expect(dist).toContain("cli.js");
+    for (const entry of ["index", "sqlite", "http"]) {
       expect(dist).toEqual(expect.arrayContaining([`${entry}.js`, `${entry}.cjs`, `${entry}.d.ts`, `${entry}.d.cts`]));
     }
   });
@@ -77,6 +78,14 @@ describe("package: without a SQLite driver", () => {
     expect(await happenedIn("cjs.cjs", "cjs-without.db")).toEqual(expected);
   });
 
+  it.each(["serve.mjs", "serve.cjs"])("%s serves keys over HTTP", async (program) => {
+    expect((await node(program)).trim()).toBe("VALID");
+  });
+
+  it("the command line answers --help", async () => {
+    expect(await run(join(folder, "node_modules", ".bin", "keystile"), ["--help"])).toContain("keystile");
+  });
+
   it("the ESM and the CommonJS build recognise each other's errors", async () => {
     const happened = JSON.parse(await node("both.mjs")) as unknown;
     expect(happened).toEqual({ sameClass: false, recognised: [true, true], others: [false, false] });
@@ -97,6 +106,10 @@ describe("package: with the driver", () => {
 
 /** What every runtime of today has, besides the language. */
 const WEB_NAMES = [
+  "Headers",
+  "Request",
+  "Response",
+  "URL",
   "atob",
   "btoa",
   "clearTimeout",
@@ -110,9 +123,10 @@ const WEB_NAMES = [
 ];
 
 describe("package: in any runtime", () => {
-  const bundle = async (minify: boolean) => {
+  const bundle = async (minify: boolean, program = "bare.mjs", external: string[] = []) => {
     const { outputFiles } = await build({
-      entryPoints: [join(folder, "bare.mjs")],
+      entryPoints: [join(folder, program)],
+      external,
       absWorkingDir: folder,
       bundle: true,
       write: false,
@@ -132,6 +146,13 @@ describe("package: in any runtime", () => {
     expect(await runInNewContext(`(async () => { ${body} })()`, bare)).toBe("VALID");
   });
 
+  it("keystile/http answers a Request where Node is absent; its one module of Node is loaded only to listen", async () => {
+    const { text } = await bundle(false, "bare-http.mjs", ["node:http"]);
+    const body = text.replace(/export \{\s*code\s*\};/, "return code;");
+    const bare = Object.fromEntries(WEB_NAMES.map((name) => [name, (globalThis as Record<string, unknown>)[name]]));
+    expect(await runInNewContext(`(async () => { ${body} })()`, bare)).toBe("VALID");
+  });
+
   it("with all that it imports it stays below 40 kB minified and gzipped", async () => {
     const { contents } = await bundle(true);
     expect(gzipSync(contents).length).toBeLessThan(40_000);
@@ -141,7 +162,12 @@ describe("package: in any runtime", () => {
 describe("package: types", () => {
   const PROGRAM = `
     import { createKeyring, createVerifier, memoryStore, isVerifierError, type Store, type V2KeysVerifyKeyResponseData } from "keystile";
+    import { createHandler, createServer, type Handler } from "keystile/http";
     import { sqliteStore } from "keystile/sqlite";
+    export const handler: Handler = createHandler(memoryStore(), { docsBase: "https://docs.example.com" });
+    export const listening: Promise<{ url: string }> = createServer(memoryStore(), { requestLimit: { limit: 1, duration: 1 } }).listen({ port: 0 });
+    // @ts-expect-error there is no option of this name
+    export const misspelt = () => createServer(memoryStore(), { docbase: "https://docs.example.com" });
     const stores: Store[] = [memoryStore(), sqliteStore("keys.db")];
     export async function main(): Promise<V2KeysVerifyKeyResponseData[]> {
       const answers: V2KeysVerifyKeyResponseData[] = [];
@@ -178,7 +204,7 @@ describe("package: types", () => {
     const declarations = (await readdir(dist)).filter((name) => /\.d\.c?ts$/.test(name));
     for (const name of declarations) {
       const text = await readFile(join(dist, name), "utf8");
-      expect(text, name).not.toMatch(/from ["'](\.\.|better-sqlite3|valibot)/);
+      expect(text, name).not.toMatch(/from ["'](\.\.|better-sqlite3|valibot|jose|node:)/);
     }
   });
 });

@@ -31,8 +31,7 @@ function runLine(line: string): Promise<Ended> {
   });
 }
 
-// A README without the section has nothing to run.
-describe.skipIf(SECTION === "")("README: Run it as a service", () => {
+describe("README: Run it as a service", () => {
   beforeAll(async () => {
     cli = await bundleCommandLine("service-readme");
   });

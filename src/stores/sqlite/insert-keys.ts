@@ -92,9 +92,14 @@ export function createBulkInsert(
     const asked = JSON.stringify(candidates.flatMap(({ own }) => own));
     const taken = new Set(occupied.all(asked).map(({ place }) => Number(place)));
     const [sure, doubtful]: [Candidate[], Candidate[]] = [[], []];
+    const late = new Set<string>();
     for (const candidate of candidates) {
-      (candidate.own.some((place) => taken.has(place)) ? doubtful : sure).push(candidate);
-      // Of two in this batch only the first is sure.
+      const { id } = candidate.key.row;
+      if (late.has(id) || candidate.own.some((place) => taken.has(place))) {
+        doubtful.push(candidate);
+        // Whoever has its id comes after it: the first of two goes in.
+        late.add(id);
+      } else sure.push(candidate);
       for (const place of candidate.own) taken.add(place);
     }
     return [sure, doubtful];

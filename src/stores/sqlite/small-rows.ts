@@ -1,7 +1,7 @@
 /** The tables beside the keys: all nine have one form, so one piece of code serves them. Port clauses 13, 16, 17. Knows no rule of any of them. */
 import type { ListQuery, NamedTable, OverrideRow, RootKeyRow, Rows, Table } from "../../store.js";
 import { changed, type Query, select, type Handle } from "./handle.js";
-import { overrideName } from "../record.js";
+import { overrideName } from "../names.js";
 import { NAMESPACE_OF_OVERRIDE } from "./schema.js";
 
 export type SmallTable = Exclude<Table, "keys">;
@@ -63,7 +63,10 @@ const statements = (handle: Handle, table: SmallTable) => {
     byId: rows("id = ?"),
     byName: rows("workspace_id = ? AND name = ?"),
     // CROSS JOIN keeps the order: a look-up for each name.
-    byNames: select<SmallRaw>(handle, `SELECT ${COLUMNS} FROM json_each(?) j CROSS JOIN ${name} r ON r.workspace_id = ? AND r.name = j.value`),
+    byNames: select<SmallRaw>(
+      handle,
+      `SELECT ${COLUMNS} FROM json_each(?) j CROSS JOIN ${name} r ON r.workspace_id = ? AND r.name = j.value`,
+    ),
     list: rows(`workspace_id = ? AND ${table === "apis" ? NOT_DELETED : ""} ${PAGE}`),
     insert: handle.prepare(`INSERT INTO ${name} (id, workspace_id, name, version, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`),
     update: handle.prepare(`UPDATE OR IGNORE ${name} SET workspace_id = ?, name = ?, version = ?, body = ? WHERE id = ? AND version = ?`),

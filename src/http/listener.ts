@@ -1,0 +1,43 @@
+/** The service as a listener of `node:http`, for a server that the program has already: its limits of headers and time are the program's. */
+import type { Store } from "../store.js";
+import { createClientAddress, trustedProxies } from "./client-address.js";
+import { type NodeRequest, type NodeResponse, send, toIncoming } from "./node-exchange.js";
+import { checkServiceOptions, type ServiceOptions } from "./options.js";
+import { createService, type ServiceParts } from "./service.js";
+import { createTogether } from "./together.js";
+
+/** Options of {@link createNodeListener}. */
+export interface NodeListenerOptions extends ServiceOptions {
+  /** As {@link ServerOptions.trustedProxies}. */
+  readonly trustedProxies?: readonly string[];
+}
+
+/** Answers requests of `node:http`. */
+export interface NodeListener {
+  (request: NodeRequest, response: NodeResponse): void;
+  /** Closes what the listener made: a verifier gives its leases back. Close the server first. The store stays open. */
+  close(): Promise<void>;
+}
+
+/**
+ * The whole service as a listener; `createServer` of this package also answers broken connections and shuts down by itself.
+ * @throws TypeError or RangeError naming the option, or what the store lacks
+ * @example
+ * const listener = createNodeListener(sqliteStore("keys.db"));
+ * http.createServer(listener).listen(8080);
+ */
+export function createNodeListener(source: Store | ServiceParts, options: NodeListenerOptions = {}): NodeListener {
+  checkServiceOptions(options, { trustedProxies });
+  const service = createService(source, options);
+  const clientAddressOf = createClientAddress(options.trustedProxies ?? []);
+  const together = createTogether(setImmediate);
+  const handle = async (request: NodeRequest, response: NodeResponse): Promise<void> => {
+    const { remoteAddress, localAddress = "localhost", localPort = 80 } = request.socket;
+    const clientAddress = clientAddressOf(remoteAddress, request.headers["x-forwarded-for"]);
+    const origin = `http://${localAddress.includes(":") ? `[${localAddress}]` : localAddress}:${localPort}`;
+    const incoming = toIncoming(request, response, { clientAddress, origin, wantsContinue: false, together, onReading() {} });
+    send(response, await service.answer(incoming), false);
+  };
+  const listener = (request: NodeRequest, response: NodeResponse): void => void handle(request, response).catch(() => request.destroy());
+  return Object.assign(listener, { close: () => service.close() });
+}

@@ -1,0 +1,226 @@
+/** Who may do what over HTTP, and what the others learn: nothing. Spec §4.1-3, §4.1-4, §5.6, rulings B6, B7, F4, F5. */
+import { createHash } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { createServer } from "../../src/http.js";
+import { createKeyring, createRatelimits, createVerifier, memoryStore } from "../../src/index.js";
+import type { Parsed } from "./raw.js";
+import { type Answer, EVERYTHING, JSON_TYPE, world } from "./support.js";
+
+const hash = (text: string) => createHash("sha256").update(text).digest("hex");
+
+describe("callers over HTTP: verification", () => {
+  it("spec §4.1-3: a key of another API looks like none, byte for byte, and nothing is consumed", async () => {
+    const { keyring, apiId, create, rootKeyOf, close } = await world();
+    const { apiId: other } = await keyring.createApi({ name: "other" });
+    const { key, keyId } = await create({
+      credits: { remaining: 5 },
+      ratelimits: [{ name: "minute", limit: 1, duration: 60_000, autoApply: true }],
+    });
+    const forms = [
+      `api.${other}.verify_key`,
+      `svc:v1:ws_default:keyspaces/${other}/keys/*#verify_key`,
+      `svc:v1:ws_default:keyspaces/${apiId}/keys/key_x#verify_key`,
+    ];
+    for (const form of forms) {
+      const call = await rootKeyOf(form);
+      for (const extra of [{}, { permissions: "a.b", ratelimits: [{ name: "minute" }], credits: { cost: 2 } }]) {
+        const [there, nowhere] = [
+          await call("keys.verifyKey", { key, ...extra }),
+          await call("keys.verifyKey", { key: "nobody's", ...extra }),
+        ];
+        expect([there.status, there.body.data]).toEqual([200, { valid: false, code: "NOT_FOUND" }]);
+        expect(there.text.replace(there.body.meta.requestId, "")).toBe(nowhere.text.replace(nowhere.body.meta.requestId, ""));
+      }
+    }
+    expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(5);
+    for (const form of ["api.*.verify_key", `api.${apiId}.verify_key`, "svc:v1:ws_default:keyspaces/*/keys/*#verify_key"])
+      expect(
+        (await (await rootKeyOf(form))("keys.verifyKey", { key, credits: { cost: 0 }, ratelimits: [{ name: "minute", cost: 0 }] })).body
+          .data.code,
+      ).toBe("VALID");
+    await close();
+  });
+
+  it("spec §4.1-4: no verify permission at all is a 403; a faulty body before that is a 400 (ruling A1)", async () => {
+    const { rootKeyOf, create, close } = await world();
+    const { key } = await create();
+    for (const granted of [["api.*.read_key"], ["svc:v1:ws_default:keyspaces/*#verify_key", "api.*.create_key"], []]) {
+      const call = granted.length === 0 ? await rootKeyOf() : await rootKeyOf(granted.at(-1)!);
+      const answer = await call("keys.verifyKey", { key });
+      expect([answer.status, answer.body.data]).toEqual([403, undefined]);
+      expect((await call("keys.verifyKey", {})).status).toBe(400);
+    }
+    await close();
+  });
+});
+
+describe("callers over HTTP: administration (ruling F4)", () => {
+  const same = (a: Answer, b: Answer) => {
+    expect(a.status).toBe(b.status);
+    expect(a.body.error).toEqual(b.body.error);
+  };
+
+  it("a key of an API that is none of the caller's is the 404 of a key that is not there, for every operation that names one", async () => {
+    const { keyring, apiId, create, rootKeyOf, close } = await world();
+    const { apiId: mine } = await keyring.createApi({ name: "mine" });
+    const { key, keyId } = await create();
+    const before = await keyring.getKey({ keyId });
+    const bodies: [string, object][] = [
+      ["keys.getKey", { keyId }],
+      ["keys.whoami", { key }],
+      ["keys.updateKey", { keyId, name: "taken" }],
+      ["keys.updateCredits", { keyId, operation: "set", value: 1 }],
+      ["keys.deleteKey", { keyId }],
+      ["keys.deleteKey", { keyId, permanent: true }],
+      ["keys.rerollKey", { keyId, expiration: 0 }],
+      ["keys.addPermissions", { keyId, permissions: ["a.b"] }],
+      ["keys.removePermissions", { keyId, permissions: ["a.b"] }],
+      ["keys.setPermissions", { keyId, permissions: [] }],
+      ["keys.addRoles", { keyId, roles: ["r"] }],
+      ["keys.removeRoles", { keyId, roles: ["r"] }],
+      ["keys.setRoles", { keyId, roles: [] }],
+    ];
+    const actions = ["read_key", "update_key", "delete_key", "create_key"];
+    const call = await rootKeyOf(...actions.map((action) => `api.${mine}.${action}`));
+    for (const [name, body] of bodies) {
+      const there = await call(name, body);
+      expect(there.status, name).toBe(404);
+      same(there, await call(name, { ...body, ...("key" in body ? { key: "nobody's" } : { keyId: "key_nobodys" }) }));
+    }
+    expect(await keyring.getKey({ keyId })).toEqual(before);
+    expect((await keyring.listPermissions()).data).toEqual([]);
+    for (const [name, body] of [
+      ["apis.getApi", { apiId }],
+      ["keys.listKeys", { apiId }],
+      ["keys.createKey", { apiId }],
+    ] as const)
+      same(await call(name, body), await call(name, { ...body, apiId: "api_nowhere" }));
+    await close();
+  });
+
+  it("a grant for one key reaches that key alone (ruling B6)", async () => {
+    const { create, apiId, rootKeyOf, close } = await world();
+    const [one, two] = [await create(), await create()];
+    const call = await rootKeyOf(`svc:v1:ws_default:keyspaces/${apiId}/keys/${one.keyId}#read_key`);
+    expect((await call("keys.getKey", { keyId: one.keyId })).status).toBe(200);
+    expect((await call("keys.getKey", { keyId: two.keyId })).status).toBe(404);
+    expect((await call("keys.whoami", { key: one.key })).status).toBe(200);
+    expect((await call("keys.listKeys", { apiId })).status).toBe(403);
+    await close();
+  });
+
+  it("nothing of another workspace is seen, and a root key acts in its own", async () => {
+    const { store, create, clock, as, apiId, close } = await world();
+    const { key, keyId } = await create();
+    const theirs = createKeyring(store, { workspaceId: "ws_other", clock });
+    const call = as((await theirs.createRootKey({ permissions: EVERYTHING })).key);
+    expect((await call("keys.verifyKey", { key })).body.data).toEqual({ valid: false, code: "NOT_FOUND" });
+    expect((await call("keys.getKey", { keyId })).status).toBe(404);
+    expect((await call("keys.whoami", { key })).status).toBe(404);
+    expect((await call("apis.getApi", { apiId })).status).toBe(404);
+    const { body } = await call("apis.createApi", { name: "theirs" });
+    expect((await theirs.getApi({ apiId: body.data.apiId })).name).toBe("theirs");
+    await close();
+  });
+
+  it("a role with permissions takes the right to add them, and to make those that are new", async () => {
+    const { keyring, rootKeyOf, close } = await world();
+    await keyring.createPermission({ name: "known", slug: "known" });
+    const role = (name: string, ...permissions: string[]) => ({ name, permissions });
+    const bare = await rootKeyOf("rbac.*.create_role");
+    expect((await bare("permissions.createRole", { name: "empty" })).status).toBe(200);
+    expect((await bare("permissions.createRole", role("one", "known"))).status).toBe(403);
+    const adding = await rootKeyOf("rbac.*.create_role", "rbac.*.add_permission_to_role");
+    expect((await adding("permissions.createRole", role("two", "known"))).status).toBe(200);
+    expect((await adding("permissions.createRole", role("three", "known", "new"))).status).toBe(403);
+    expect((await adding("permissions.setRolePermissions", { roleId: "two", permissions: [] })).status).toBe(403);
+    const both = await rootKeyOf("rbac.*.add_permission_to_role", "rbac.*.remove_permission_from_role");
+    expect((await both("permissions.setRolePermissions", { roleId: "two", permissions: [] })).status).toBe(200);
+    expect((await both("permissions.setRolePermissions", { roleId: "two", permissions: ["new"] })).status).toBe(403);
+    expect((await keyring.listPermissions()).data).toHaveLength(1);
+    await close();
+  });
+
+  it("a namespace is made by who may make one; who may use one only learns nothing of others", async () => {
+    const { call, rootKeyOf, close } = await world();
+    const body = { namespace: "mail", identifier: "u", limit: 1, duration: 1_000 };
+    const bare = await rootKeyOf("ratelimit.*.limit");
+    expect((await bare("ratelimit.limit", body)).status).toBe(404);
+    expect((await call("ratelimit.limit", body)).status).toBe(200);
+    expect((await bare("ratelimit.limit", body)).body.data.success).toBe(false);
+    const narrow = await rootKeyOf("ratelimit.ns_other.limit");
+    same(await narrow("ratelimit.limit", body), await narrow("ratelimit.limit", { ...body, namespace: "nowhere" }));
+    expect((await narrow("ratelimit.limit", body)).status).toBe(403);
+    await close();
+  });
+});
+
+describe("callers over HTTP: the workspace's requests (ruling F5)", () => {
+  it("is a 429 with its own content type, Retry-After and RateLimit headers; nothing is verified; time brings it back", async () => {
+    const { call, create, keyring, time, send, close } = await world({ requestLimit: { limit: 2, duration: 60_000 } });
+    const { key, keyId } = await create({ credits: { remaining: 10 } });
+    const first = await call("keys.verifyKey", { key });
+    expect([first.status, first.headers.get("ratelimit-limit"), first.headers.get("ratelimit-remaining")]).toEqual([200, "2", "1"]);
+    expect((await call("keys.verifyKey", {})).status).toBe(400);
+    const refused = await call("keys.verifyKey", { key });
+    expect(refused.status).toBe(429);
+    expect(refused.headers.get("content-type")).toBe("application/problem+json");
+    expect(["retry-after", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"].map((name) => refused.headers.get(name))).toEqual([
+      "30",
+      "2",
+      "0",
+      "60",
+    ]);
+    expect(refused.body.error).toMatchObject({ title: "Too Many Requests", status: 429 });
+    expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(9);
+    expect(
+      (await send("/v2/keys.verifyKey", { method: "POST", headers: JSON_TYPE, body: "{}" })).status,
+      "nobody's calls count for nobody",
+    ).toBe(401);
+    time.now += 30_000;
+    expect((await call("keys.verifyKey", { key })).body.data.code).toBe("VALID");
+    await close();
+  });
+});
+
+describe("callers over HTTP: a service made of parts", () => {
+  it("serves the keyring's workspace alone; a root key of another is an unknown one; the parts stay open", async () => {
+    const store = memoryStore();
+    const keyring = createKeyring(store, { workspaceId: "ws_mine" });
+    const other = createKeyring(store, { workspaceId: "ws_other" });
+    const verifier = createVerifier(store);
+    const server = createServer({ store, verifier, keyring, ratelimits: createRatelimits(store, { workspaceId: "ws_mine" }) });
+    const { url } = await server.listen();
+    const ask = async (rootKey: string) => {
+      const headers = { authorization: `Bearer ${rootKey}`, ...JSON_TYPE };
+      const response = await fetch(`${url}/v2/keys.verifyKey`, { method: "POST", headers, body: '{"key":"k"}' });
+      return [response.status, ((await response.json()) as Parsed).error?.detail];
+    };
+    const mine = await keyring.createRootKey({ permissions: EVERYTHING });
+    const theirs = await other.createRootKey({ permissions: EVERYTHING });
+    expect(await ask(mine.key)).toEqual([200, undefined]);
+    expect(await ask(theirs.key)).toEqual(await ask("nobody"));
+    await server.close();
+    expect((await verifier.verify({ key: "k" })).code).toBe("NOT_FOUND");
+  });
+
+  it("with options.workspaceId a store serves that workspace alone", async () => {
+    const { as, store, clock, close } = await world({ workspaceId: "ws_default" });
+    const theirs = await createKeyring(store, { workspaceId: "ws_other", clock }).createRootKey({ permissions: EVERYTHING });
+    expect((await as(theirs.key)("apis.createApi", { name: "abc" })).status).toBe(401);
+    await close();
+  });
+
+  it("ruling E4: a pending key adopts its digest for who may see it, and for nobody else", async () => {
+    const { keyring, apiId, call, rootKeyOf, close } = await world();
+    const { migrationId } = await keyring.createMigration({ algorithm: "prefixed-api-key" });
+    await keyring.migrateKeys({ migrationId, apiId, keys: [{ hash: hash("secret") }] });
+    const key = "old_short_secret";
+    const stranger = await rootKeyOf("api.api_other.verify_key");
+    expect((await stranger("keys.verifyKey", { key, migrationId })).body.data.code).toBe("NOT_FOUND");
+    expect((await call("keys.verifyKey", { key })).body.data.code).toBe("NOT_FOUND");
+    expect((await call("keys.verifyKey", { key, migrationId })).body.data.code).toBe("VALID");
+    expect((await call("keys.verifyKey", { key })).body.data.code).toBe("VALID");
+    await close();
+  });
+});

@@ -1,0 +1,142 @@
+/** What operators see: log lines, counts, faults; and that no secret is in any of it. Rulings G2, G4. */
+import { describe, expect, it } from "vitest";
+import { VerifierError } from "../../src/errors.js";
+import { memoryStore } from "../../src/index.js";
+import type { Store } from "../../src/store.js";
+import { HOSTS, JSON_TYPE, world } from "./support.js";
+
+const FIELDS = ["time", "requestId", "method", "operation", "status", "code", "ms", "workspaceId", "keyId"];
+
+describe.each(HOSTS)("log lines and metrics on the %s host", (host) => {
+  it("one line of JSON a request, with these fields and the requestId of the answer", async () => {
+    const lines: string[] = [];
+    const { call, send, create, close, time } = await world({ host, log: (line) => lines.push(line) });
+    const { key, keyId } = await create();
+    const answers = [
+      await call("keys.verifyKey", { key }),
+      await call("keys.verifyKey", {}),
+      await send("/v2/keys.getKey"),
+      await send("/nowhere"),
+    ];
+    await close();
+    const logged = lines.map((line) => JSON.parse(line));
+    expect(logged.map(({ requestId }) => requestId)).toEqual(answers.map(({ headers }) => headers.get("x-request-id")));
+    for (const line of logged) expect(Object.keys(line).filter((name) => !FIELDS.includes(name))).toEqual([]);
+    expect(logged).toMatchObject([
+      { time: time.now, method: "POST", operation: "keys.verifyKey", status: 200, code: "VALID", workspaceId: "ws_default", keyId },
+      { operation: "keys.verifyKey", status: 400, code: "BAD_REQUEST" },
+      { method: "GET", operation: "keys.getKey", status: 405, code: "METHOD_NOT_ALLOWED" },
+      { operation: "unknown", status: 404 },
+    ]);
+  });
+
+  it("ruling G4: canaries in every place of a request are in no line, no count and no error", async () => {
+    const canary = (n: number) => `CANARY${n}secret`;
+    const lines: string[] = [];
+    const faults: unknown[] = [];
+    const { send, authorization, rootKey, create, call, close } = await world({
+      host,
+      log: (line) => lines.push(line),
+      metrics: true,
+      onError: (error) => faults.push(error),
+    });
+    const { key } = await create({ name: canary(0) });
+    const answers = [
+      await send(`/v2/keys.verifyKey?x=${canary(1)}`, {
+        method: "POST",
+        headers: { authorization, ...JSON_TYPE, "x-y": canary(2) },
+        body: JSON.stringify({ key: canary(3), tags: [canary(4)] }),
+      }),
+      await send(`/v2/${canary(5)}`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${canary(6)}`, "user-agent": canary(7) },
+        body: canary(8),
+      }),
+      await send("/v2/keys.verifyKey", {
+        method: "POST",
+        headers: { authorization: `Bearer ${canary(9)}`, ...JSON_TYPE },
+        body: canary(10),
+      }),
+      await send("/v2/keys.verifyKey", { method: "POST", headers: { authorization, "content-type": canary(11) }, body: canary(12) }),
+      await send("/v2/keys.verifyKey", { method: "POST", headers: { authorization, ...JSON_TYPE }, body: `{"${canary(13)}":1` }),
+      await call("keys.verifyKey", { key: canary(14), [`${canary(15)}${canary(16)}`]: 1, permissions: 5 }),
+      await call("keys.verifyKey", { key, migrationId: canary(17) }),
+      await call("keys.getKey", { keyId: canary(18) }),
+      await call("keys.whoami", { key: canary(19) }),
+      ...(host === "fetch" ? [await send("/v2/keys.verifyKey", { method: canary(20) })] : []),
+    ];
+    const counts = (await send("/metrics")).text;
+    await close();
+    for (const line of [...lines, counts]) expect(line).not.toMatch(/CANARY|root_/);
+    for (const { body, text } of answers) if (body.error !== undefined) expect(text).not.toMatch(/CANARY|root_/);
+    for (const text of [...lines, counts, ...answers.map((answer) => answer.text)])
+      for (const secret of [key, rootKey]) expect(text).not.toContain(secret);
+    expect(faults).toEqual([]);
+  });
+
+  it("metrics count by operation, status, outcome and time, and are not there unless asked for", async () => {
+    const { call, send, create, close } = await world({ host, metrics: true });
+    const { key } = await create();
+    for (let i = 0; i < 3; i++) await call("keys.verifyKey", { key });
+    await call("keys.verifyKey", { key: "unknown" });
+    await call("keys.verifyKey", {});
+    const { text, headers } = await send("/metrics");
+    expect(headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
+    expect(text).toContain('keystile_requests_total{operation="keys.verifyKey",status="200"} 4\n');
+    expect(text).toContain('keystile_requests_total{operation="keys.verifyKey",status="400"} 1\n');
+    expect(text).toContain('keystile_verifications_total{code="VALID"} 3\n');
+    expect(text).toContain('keystile_verifications_total{code="NOT_FOUND"} 1\n');
+    expect(text).toContain("keystile_requests_in_flight 1\n");
+    expect(text).toContain('keystile_request_duration_seconds_bucket{operation="keys.verifyKey",le="+Inf"} 5\n');
+    for (const line of text.trimEnd().split("\n"))
+      expect(line).toMatch(/^(# (HELP|TYPE) \w+ .+|\w+(\{[a-zA-Z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [\d.e+-]+)$/);
+    await close();
+  });
+});
+
+describe("faults of the server", () => {
+  const failing = (error: () => unknown): Store => {
+    const inner = memoryStore();
+    const fail = (): never => {
+      throw error();
+    };
+    return { ...inner, findKey: fail, read: (table, id) => (id === "liveness" ? fail() : inner.read(table, id)) };
+  };
+
+  it.each([
+    ["STORE_BUSY", 503, "application/store_busy"],
+    ["STORE_FAILED", 500, "application/store_failed"],
+    ["LIMITER_UNAVAILABLE", 503, "application/limiter_unavailable"],
+  ] as const)("%s is a %i of its type that says nothing of the cause; the program is told", async (code, status, type) => {
+    const faults: [unknown, object][] = [];
+    const error = new VerifierError(code, "CANARY: /var/lib/keys.db is broken");
+    const { call, send, close } = await world({ store: failing(() => error), onError: (...told) => faults.push(told) });
+    const answers = [await call("keys.verifyKey", { key: "k" }), await send("/v2/liveness")];
+    for (const answer of answers) {
+      expect([answer.status, answer.body.error.type]).toEqual([status, expect.stringMatching(`/errors/${type}$`)]);
+      expect(answer.text).not.toMatch(/CANARY|keys\.db|stack/);
+      expect(answer.headers.get("retry-after")).toBe(status === 503 ? "1" : null);
+    }
+    expect(faults).toEqual(answers.map(({ body }) => [error, { requestId: body.meta.requestId }]));
+    await close();
+  });
+
+  it("anything else that is thrown is a bare 500, and listeners that throw change nothing", async () => {
+    const thrown: unknown[] = [new TypeError("CANARY"), "CANARY", undefined, null, { status: 200, message: "CANARY" }];
+    let next = 0;
+    const broken = (): never => {
+      throw new Error("a listener of the program");
+    };
+    const { call, close } = await world({ store: failing(() => thrown[next]), log: broken, onError: broken });
+    for (; next < thrown.length; next++) {
+      const { status, body, text } = await call("keys.verifyKey", { key: "k" });
+      expect([status, body.error.title, body.error.type]).toEqual([
+        500,
+        "Internal Server Error",
+        expect.stringMatching(/\/errors\/application\/internal$/),
+      ]);
+      expect(text).not.toContain("CANARY");
+    }
+    await close();
+  });
+});
