@@ -17,12 +17,15 @@ const NOUNS = ["types", "ports"];
 const ROOMS: readonly Room[] = [
   { name: "types", files: /^src\/types\.ts$/, uses: [] },
   { name: "ports", files: /^src\/(store|limiter|caller)\.ts$/, uses: ["types"] },
+  { name: "tags", files: /^src\/tags\//, uses: [] },
   { name: "errors", files: /^src\/errors\.ts$/, uses: [] },
   { name: "basics", files: /^src\/(hash|credits|plain|options|outcomes)\.ts$/, uses: ["errors", ...NOUNS] },
   {
     name: "consulted",
-    files: /^src\/(request|permissions|query-problem|ratelimit|addresses|algorithms|leases|prepared-key)\.ts$/,
-    uses: ["basics", "errors", ...NOUNS, "helpers", "grammar"],
+    files:
+      /^src\/(request|permissions|query-problem|ratelimit|addresses|algorithms|leases|lease-[a-z]+|mould|prepared-key|packed-keys)\.ts$/,
+    uses: ["basics", "errors", ...NOUNS, "helpers", "tags", "grammar"],
+    names: ["defaults"],
   },
   {
     name: "verbs",
@@ -43,8 +46,8 @@ const ROOMS: readonly Room[] = [
   { name: "sqlite's door", files: /^src\/sqlite\.ts$/, uses: ["engines"] },
   {
     name: "defaults",
-    files: /^src\/(stores\/(cached|front-row)|limiters\/(memory|degrading|bucket|table))\.ts$/,
-    uses: ["errors", ...NOUNS, "helpers"],
+    files: /^src\/(stores\/(cached|tag-table|hot-row|two-rows)|limiters\/(?!redis)[a-z-]+)\.ts$/,
+    uses: ["errors", ...NOUNS, "helpers", "tags"],
   },
   // Pure functions over rows and balances, which every engine shares.
   { name: "helpers", files: /^src\/stores\/(record|balance|freeze)\.ts$/, uses: NOUNS },
@@ -58,7 +61,7 @@ const DOORS: readonly (readonly [pattern: RegExp, doors: RegExp])[] = [
   [/^node:crypto$/, /^src\/hash\.ts$/],
   [/^node:/, /^src\/(stores\/sqlite|cli)\//],
   [/^better-sqlite3/, /^src\/stores\/sqlite\//],
-  [/^lru-cache$/, /^src\/(permissions|leases|prepared-key|stores\/cached)\.ts$/],
+  [/^lru-cache$/, /^src\/(permissions|mould|stores\/cached)\.ts$/],
   [/^valibot$/, /^src\/keyring\//],
 ];
 
