@@ -36,7 +36,7 @@ async function main(): Promise<void> {
   const authorization = `Bearer ${rootKey}`;
   const verifier = createVerifier(store, { credits: LARGE_LEASES });
   await remember(verifier, KEYS);
-  const service = createServer({ store, verifier, keyring: createKeyring(store, { workspaceId: WORKSPACE }) });
+  const service = createServer({ verifier, keyring: createKeyring(store, { workspaceId: WORKSPACE }) });
   const logging = createServer(
     { store, verifier, keyring: createKeyring(store, { workspaceId: WORKSPACE }) },
     { log: () => undefined, metrics: true },

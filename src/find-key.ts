@@ -5,7 +5,7 @@ import { isVerifierError } from "./errors.js";
 import { digestKey } from "./hash.js";
 import type { PreparedKey } from "./prepared-key.js";
 import type { VerificationRequest } from "./request.js";
-import type { KeyRecord, Store } from "./store.js";
+import type { KeyRecord, KeyRef, Store } from "./store.js";
 import type { KeyCache } from "./stores/cached.js";
 import type { MaybePromise } from "./types.js";
 
@@ -21,19 +21,11 @@ export interface Places {
 
 /** @returns undefined for a key that does not exist or may not be seen: the two look the same (spec §4.1-3) */
 export function findKey(places: Places, request: VerificationRequest, caller?: Caller): MaybePromise<PreparedKey | undefined> {
-  const found = places.cache.recall(request.key) ?? findNative(places.cache, request.key);
+  const found = places.cache.find(request.key, digestKey);
   if (request.migrationId === undefined && places.workspaceId === undefined && caller === undefined) return found;
   return found instanceof Promise
     ? found.then((late) => orMigrated(places, request, caller, late))
     : orMigrated(places, request, caller, found);
-}
-
-function findNative(cache: KeyCache<PreparedKey>, text: string): MaybePromise<PreparedKey | undefined> {
-  const digest = digestKey(text);
-  if (typeof digest !== "string") return digest.then((late) => cache.find(late));
-  const found = cache.find(digest);
-  if (found !== undefined && !(found instanceof Promise)) cache.memorise(text, digest, found);
-  return found;
 }
 
 function orMigrated(
@@ -42,7 +34,7 @@ function orMigrated(
   caller: Caller | undefined,
   native: PreparedKey | undefined,
 ): MaybePromise<PreparedKey | undefined> {
-  if (native !== undefined) return isVisible(places, caller, native.record) ? native : undefined;
+  if (native !== undefined) return isVisible(places, caller, native) ? native : undefined;
   return request.migrationId === undefined ? undefined : findMigrated(places, request.key, request.migrationId, caller);
 }
 
@@ -65,23 +57,24 @@ async function findMigrated(
   const foreignDigest = await algorithms.foreignDigest(migration.algorithm, key);
   if (foreignDigest === undefined) return undefined;
   const record = await store.findForeignKey(migrationId, foreignDigest);
-  if (record === undefined || !isVisible(places, caller, record)) return undefined;
-  if (record.pending) await adopt(store, record, key);
-  return places.prepare(record);
+  const found = record && places.prepare(record);
+  if (found === undefined || !isVisible(places, caller, found)) return undefined;
+  if (record?.pending === true) await adopt(store, record.ref, key);
+  return found;
 }
 
 /** A store that cannot be written still answers; the key stays pending and is found by its hash again. */
-async function adopt(store: Store, record: KeyRecord, key: string): Promise<void> {
+async function adopt(store: Store, ref: KeyRef, key: string): Promise<void> {
   try {
-    await store.adoptDigest(record.ref, await digestKey(key));
+    await store.adoptDigest(ref, await digestKey(key));
   } catch (error) {
     if (!isVerifierError(error) || error.code !== "STORE_READ_ONLY") throw error;
   }
 }
 
-function isVisible(places: Places, caller: Caller | undefined, { workspaceId, apiId, keyId }: KeyRecord): boolean {
-  if (!isOwn(places, caller, workspaceId)) return false;
-  return caller === undefined || caller.may("verify_key", { type: "api", id: apiId, keyId });
+function isVisible(places: Places, caller: Caller | undefined, { mould, keyId }: PreparedKey): boolean {
+  if (!isOwn(places, caller, mould.workspaceId)) return false;
+  return caller === undefined || caller.may("verify_key", { type: "api", id: mould.apiId, keyId });
 }
 
 function isOwn({ workspaceId }: Places, caller: Caller | undefined, owner: string): boolean {

@@ -121,7 +121,7 @@ export function createKeyring(store: Store, options: KeyringOptions = {}): Keyri
     <B, A>(act: (context: Context, body: B) => Promise<A>) =>
     (body: B): Promise<A> =>
       act(context, body);
-  return {
+  const keyring: Keyring = {
     createApi: verb(createApi),
     getApi: verb(getApi),
     updateApi: verb(updateApi),
@@ -163,4 +163,13 @@ export function createKeyring(store: Store, options: KeyringOptions = {}): Keyri
     getWorkspace: verb(getWorkspace),
     updateWorkspace: verb(updateWorkspace),
   };
+  // Not enumerable: nothing that prints or copies a keyring meets a store.
+  return Object.defineProperty(keyring, STORE, { value: store });
+}
+
+const STORE = Symbol.for("keystile.keyring.store");
+
+/** The store that a keyring works on, for the service around it; `undefined` for what {@link createKeyring} did not make. */
+export function storeOf(keyring: Keyring): Store | undefined {
+  return (keyring as { readonly [STORE]?: Store })[STORE];
 }

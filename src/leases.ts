@@ -6,8 +6,10 @@
  */
 import { periodOf } from "./credits.js";
 import { newId } from "./hash.js";
-import type { KeyRecord, KeyRef, Spend, Store } from "./store.js";
-import type { MaybePromise } from "./types.js";
+import { leaseKeeper } from "./lease-keeper.js";
+import type { Draw, KeyRecord, KeyRef, Spend, Store } from "./store.js";
+import { NONE } from "./tags/tag-index.js";
+import type { MaybePromise, Refill } from "./types.js";
 
 export interface LeaseOptions {
   /** Credits in hand and in reserve together, per key and node, 1…1_000_000_000; default 1_000. */
@@ -16,15 +18,15 @@ export interface LeaseOptions {
   readonly step?: number;
   /** Milliseconds after which an unused reserve returns to the balance, 100…3_600_000; default 10_000. Credits in hand return within two. */
   readonly ttl?: number;
-  /** Keys leased at once, 1…10_000_000, default 100_000, about 100 bytes each; for one more, the one leased longest is given back. */
+  /** Keys leased at once, 1…10_000_000, default 100_000, 61 to 76 bytes each; for one more, the one leased longest is given back. */
   readonly keys?: number;
 }
 
 /** A key whose credits are spent, with room for the lease that the spender holds of it. */
-export interface Account {
-  readonly record: KeyRecord;
-  /** The spender's own: saves a hot spend the look-up. It may be of a lease that has ended. */
-  lease: Lease | undefined;
+export interface Account extends Pick<KeyRecord, "ref" | "generation"> {
+  readonly refill: Refill | undefined;
+  /** The spender's own, 0 at first: where it found the lease last, which spares a hot spend the look-up. That lease may have ended. */
+  lease: number;
 }
 
 /** Takes credits of a key. `undefined`: the store knows no such key any more. */
@@ -37,24 +39,9 @@ export interface Spender {
 /** The `exact` mode: every spend is one durable step of the store. */
 export function exactSpender(store: Store): Spender {
   return {
-    spend: ({ record }, cost, now) => store.spendCredits(record.ref, cost, periodOf(record.refill, now)),
+    spend: ({ ref, refill }, cost, now) => store.spendCredits(ref, cost, periodOf(refill, now)),
     close: () => undefined,
   };
-}
-
-/** Credits that this process holds of a key. */
-export interface Lease {
-  /** False: given back; another may have begun since. */
-  live: boolean;
-  /** Credits to spend here. */
-  inHand: number;
-  /** Free in the store when last asked; null: unlimited. */
-  beyond: number | null;
-  generation: number;
-  /** Since the last tidying. A flag, not a time: a time would be written to memory of its own at every spend. */
-  used: boolean;
-  /** One draw at a time; it never rejects. */
-  drawing: Promise<void> | undefined;
 }
 
 /** The `leased` mode. */
@@ -63,126 +50,86 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   const step = options.step ?? Math.max(1, Math.floor(size / 4));
   const holder = newId("node");
   const exact = exactSpender(store);
-  const pending = new Set<Promise<unknown>>();
-  let timer: ReturnType<typeof setTimeout> | undefined;
+  /** One draw at a time a key: who comes meanwhile waits, and may be served by it. These never reject. */
+  const drawing = new Map<KeyRef, Promise<void>>();
+  const keeper = leaseKeeper(store, { holder, keys, ttl, isDrawing: (ref) => drawing.has(ref) });
+  const { book } = keeper;
   let closed = false;
-  let active = 0;
-  let idle: (() => void) | undefined;
 
-  const giveBack = (ref: KeyRef, lease: Lease): void => {
-    const unspent = lease.inHand;
-    lease.inHand = 0;
-    // A store that fails here keeps the credits: they count as spent, never twice.
-    const returned = new Promise((resolve) => resolve(store.returnCredits(ref, holder, lease.generation, unspent))).catch(() => undefined);
-    pending.add(returned);
-    void returned.then(() => pending.delete(returned));
-  };
-  // A plain map: its order is that of the first draw, and a look-up is all that a hot spend pays.
-  const leases = new Map<KeyRef, Lease>();
-  const end = (ref: KeyRef, lease: Lease): void => {
-    leases.delete(ref);
-    lease.live = false;
-    giveBack(ref, lease);
-  };
-  const endOldest = (): void => {
-    for (const [ref, lease] of leases) {
-      // One that is drawing is about to be used.
-      if (lease.drawing !== undefined) continue;
-      end(ref, lease);
-      return;
+  /** Takes from the key's lease, wherever it is. */
+  const takeHeld = (account: Account, cost: number): Spend | undefined => {
+    const entry = book.find(account.ref);
+    if (entry === NONE) return undefined;
+    if (book.generation(entry) < account.generation) {
+      // The balance was set since: what is in hand belongs to the old one and is void.
+      keeper.end(account.ref);
+      return undefined;
     }
-  };
-  const begin = (record: KeyRecord): Lease => {
-    if (leases.size >= keys) endOldest();
-    const lease: Lease = { live: true, inHand: 0, beyond: 0, generation: record.generation, used: true, drawing: undefined };
-    leases.set(record.ref, lease);
-    watch();
-    return lease;
+    account.lease = entry;
+    const left = book.take(entry, account.ref, account.generation, cost);
+    return left === NONE ? undefined : { ok: true, remaining: left };
   };
 
-  /** Gives back what was not used for a while. One timer for all leases, and none without leases. */
-  const tidy = (): void => {
-    for (const [ref, lease] of leases) {
-      if (!lease.used && lease.drawing === undefined) end(ref, lease);
-      lease.used = false;
-    }
-    timer = undefined;
-    watch();
-  };
-  const watch = (): void => {
-    if (timer !== undefined || closed || leases.size === 0) return;
-    timer = setTimeout(tidy, ttl);
-    (timer as { unref?: () => void }).unref?.();
-  };
-
-  const draw = async (record: KeyRecord, lease: Lease, cost: number, now: number): Promise<"drawn" | "refused" | "gone"> => {
-    const wanted = { holder, cost: cost - lease.inHand, step, size, now, until: now + ttl, period: periodOf(record.refill, now) };
-    const drawn = await store.drawCredits(record.ref, wanted);
-    if (drawn === undefined) return "gone";
-    if (drawn.generation !== lease.generation) lease.inHand = 0;
-    lease.generation = drawn.generation;
-    lease.beyond = drawn.remaining;
-    lease.inHand += drawn.drawn;
-    return drawn.drawn === 0 ? "refused" : "drawn";
-  };
-
-  const drawThenTake = async (record: KeyRecord, lease: Lease, cost: number, now: number): Promise<Spend | undefined> => {
+  /**
+   * Only while no other draws for this key. What is in hand is taken out of the lease first: so nobody spends meanwhile what this
+   * call counts on, and two keys that take turns at the bound cannot keep each other from ever having enough.
+   */
+  const drawThenTake = async (account: Account, cost: number, now: number): Promise<Spend | undefined> => {
+    const { ref, refill } = account;
+    const wanted = { holder, step, size, now, until: now + ttl, period: periodOf(refill, now) };
+    let { credits, generation } = keeper.withdraw(ref);
     for (;;) {
-      while (lease.drawing !== undefined) await lease.drawing;
-      if (lease.inHand >= cost) return take(lease, cost);
-      const drawing = draw(record, lease, cost, now);
-      const done = () => void (lease.drawing = undefined);
-      lease.drawing = drawing.then(done, done);
-      const outcome = await drawing;
-      if (outcome === "gone") return undefined;
-      if (lease.beyond === null) return { ok: true, remaining: null };
-      if (outcome === "refused") return { ok: false, remaining: lease.inHand + lease.beyond };
+      let drawn: Draw | undefined;
+      try {
+        drawn = await store.drawCredits(ref, { ...wanted, cost: cost - credits });
+      } catch (error) {
+        keeper.giveBack(ref, generation, credits);
+        throw error;
+      }
+      if (drawn === undefined || drawn.remaining === null) {
+        keeper.end(ref);
+        return drawn && { ok: true, remaining: null };
+      }
+      // The balance was set meanwhile: what was in hand is void, and what was drawn may not be enough without it.
+      if (drawn.generation !== generation) credits = 0;
+      ({ generation } = drawn);
+      credits += drawn.drawn;
+      if (credits >= cost) return { ok: true, remaining: keeper.keep(ref, generation, credits - cost, drawn.remaining) };
+      if (drawn.drawn > 0) continue;
+      if (credits > 0 || book.find(ref) !== NONE) keeper.keep(ref, generation, credits, drawn.remaining);
+      return { ok: false, remaining: credits + drawn.remaining };
     }
   };
-  const spendByDraw = async (record: KeyRecord, lease: Lease, cost: number, now: number): Promise<Spend | undefined> => {
-    active++;
-    let known = false;
-    try {
-      const spent = await drawThenTake(record, lease, cost, now);
-      known = spent !== undefined;
-      return spent;
-    } finally {
-      // A lease of which nothing is known is forgotten; one that lost its place meanwhile gives back what is left.
-      if (!known && lease.live) end(record.ref, lease);
-      else if (!lease.live) giveBack(record.ref, lease);
-      if (--active === 0) idle?.();
-    }
+  const spendByDraw = async (account: Account, cost: number, now: number): Promise<Spend | undefined> => {
+    const { ref } = account;
+    for (let other = drawing.get(ref); other !== undefined; other = drawing.get(ref)) await other;
+    const spent = takeHeld(account, cost);
+    if (spent !== undefined) return spent;
+    const spending = drawThenTake(account, cost, now);
+    const done = () => void drawing.delete(ref);
+    drawing.set(ref, spending.then(done, done));
+    return spending;
+  };
+
+  /** What the place that the account remembers does not answer. */
+  const spendElsewhere = (account: Account, cost: number, now: number): MaybePromise<Spend | undefined> => {
+    const spent = takeHeld(account, cost);
+    if (spent !== undefined) return spent;
+    // 0 draws nothing, and what is no cost is the store's to refuse.
+    if (closed || !(cost > 0)) return exact.spend(account, cost, now);
+    const spending = spendByDraw(account, cost, now);
+    keeper.track(spending);
+    return spending;
   };
 
   return {
     spend(account, cost, now) {
-      const { record } = account;
-      let lease = account.lease?.live === true ? account.lease : leases.get(record.ref);
-      if (lease !== undefined && lease.generation < record.generation && lease.drawing === undefined) {
-        // The balance was set since: what is in hand belongs to the old one and is void.
-        end(record.ref, lease);
-        lease = undefined;
-      }
-      if (cost === 0 && (lease === undefined || lease.drawing !== undefined)) return exact.spend(account, 0, now);
-      if (lease === undefined) {
-        if (closed) return exact.spend(account, cost, now);
-        lease = begin(record);
-      }
-      account.lease = lease;
-      return lease.inHand >= cost ? take(lease, cost) : spendByDraw(record, lease, cost, now);
+      const left = book.take(account.lease, account.ref, account.generation, cost);
+      return left === NONE ? spendElsewhere(account, cost, now) : { ok: true, remaining: left };
     },
-    async close() {
+    close() {
       closed = true;
-      if (timer !== undefined) clearTimeout(timer);
-      if (active > 0) await new Promise<void>((resolve) => (idle = resolve));
-      for (const [ref, lease] of leases) end(ref, lease);
-      await Promise.all(pending);
+      return keeper.close();
     },
   };
-}
-
-function take(lease: Lease, cost: number): Spend {
-  lease.inHand -= cost;
-  lease.used = true;
-  return { ok: true, remaining: lease.inHand + (lease.beyond ?? 0) };
 }

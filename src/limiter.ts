@@ -11,8 +11,14 @@ export interface LimitCheck {
   readonly duration: number;
   /** Tokens to take, ≥ 0. */
   readonly cost: number;
-  /** The limiter's own: what spares it the look-up when the same check comes again. It must judge it before it trusts it. */
-  memo?: unknown;
+  /**
+   * These three are the limiter's own, for a caller that keeps the check: what spares it the look-up when the check comes again.
+   * −1 and two zeros to begin with; without `memo` nothing is written. Small integers, which cost no objects. Several limiters may
+   * see one check: each must judge what it finds before it trusts it.
+   */
+  memo?: number | undefined;
+  memoOne?: number | undefined;
+  memoTwo?: number | undefined;
 }
 
 /** The answer to one check. */

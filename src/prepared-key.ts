@@ -1,128 +1,111 @@
-/** A found record with what verifications derive from it, each part made once, when first needed. Knows no rule of its own. */
-import { LRUCache } from "lru-cache";
+/** A found record as verifications need it, each part made once. Knows no rule of its own. */
 import { createAllowlist } from "./addresses.js";
-import type { Account, Lease } from "./leases.js";
-import { createGrants, type Grants, type Query } from "./permissions.js";
-import { type KeyLimits, limitsOf, toRatelimitResponse } from "./ratelimit.js";
-import type { KeyRecord } from "./store.js";
+import type { Account } from "./leases.js";
+import { createMoulds, type Holdings, type Mould } from "./mould.js";
+import { type AppliedLimit, type Limits, limitsOf, toRatelimitResponse } from "./ratelimit.js";
+import type { KeyRecord, KeyRef } from "./store.js";
 import { deepFreeze } from "./stores/freeze.js";
-import type { Identity, JsonObject } from "./types.js";
+import type { Identity, JsonObject, Refill } from "./types.js";
 
-/**
- * What a cache keeps for a key. Why the record's values stand here again: a verification then reads one object instead of
- * five, and over 4,096 keys most of its time is waiting for memory.
- */
-export class PreparedKey implements Account {
-  readonly enabled: boolean;
-  /** Its API or workspace is disabled (ruling A4). */
-  readonly suspended: boolean;
-  readonly limited: boolean;
-  readonly #isGuarded: boolean;
-  readonly expires: number | undefined;
+/** What a key has that no other may share. */
+export interface Own {
+  readonly ref: KeyRef;
   readonly keyId: string;
   readonly name: string | undefined;
+  readonly expires: number | undefined;
+  readonly generation: number;
+  readonly limits: Limits;
+  /** Rare parts. */
+  readonly extra: Extra | undefined;
+}
+
+/** Parts that few keys have. Frozen where answers show them. */
+export interface Extra {
   readonly meta: JsonObject | undefined;
   /** The identity as answers show it. */
   readonly identity: Identity | undefined;
-  lease: Lease | undefined = undefined;
-  /** Limits that every call takes from. */
-  readonly limits: KeyLimits;
-  #holdings: Holdings | undefined;
-  #allows: ((address: string | undefined) => boolean) | undefined;
-  readonly record: KeyRecord;
-  readonly #share: Share;
+  /** Whether the allow-lists let an address in (ruling A4). */
+  readonly allows: ((address: string | undefined) => boolean) | undefined;
+}
 
-  constructor(record: KeyRecord, share: Share) {
-    this.record = record;
-    this.enabled = record.enabled;
-    this.suspended = record.suspended;
-    this.limited = record.limited;
-    this.#isGuarded = record.ipAllowlists.length > 0;
-    this.expires = record.expires;
-    this.keyId = record.keyId;
-    this.name = record.name;
-    // Frozen, since every answer shows these very objects; the rest of the record never leaves.
-    this.meta = record.meta && deepFreeze(record.meta);
-    this.identity = record.identity && deepFreeze(showIdentity(record.identity));
-    this.limits = limitsOf(record);
-    this.#share = share;
+/** What a cache keeps for a key. Flat and small, since over many keys most of the time of a verification is waiting for memory. */
+export class PreparedKey implements Account {
+  readonly mould: Mould;
+  readonly expires: number | undefined;
+  /** Limits that every call takes from. */
+  readonly automatic: readonly AppliedLimit[];
+  lease = 0;
+  readonly generation: number;
+  readonly ref: KeyRef;
+  readonly keyId: string;
+  readonly name: string | undefined;
+  readonly extra: Extra | undefined;
+  /** These and those that are checked only when named. */
+  readonly named: readonly AppliedLimit[];
+
+  constructor(mould: Mould, { ref, keyId, name, expires, generation, limits, extra }: Own) {
+    this.mould = mould;
+    this.expires = expires;
+    this.automatic = limits.automatic;
+    this.generation = generation;
+    this.ref = ref;
+    this.keyId = keyId;
+    this.name = name;
+    this.extra = extra;
+    this.named = limits.named;
+  }
+
+  get enabled(): boolean {
+    return this.mould.enabled;
+  }
+
+  /** Its API or workspace is disabled (ruling A4). */
+  get suspended(): boolean {
+    return this.mould.suspended;
+  }
+
+  get limited(): boolean {
+    return this.mould.limited;
+  }
+
+  get refill(): Refill | undefined {
+    return this.mould.refill;
   }
 
   /** What it may do, and the names that answers list. */
   get holdings(): Holdings {
-    return (this.#holdings ??= this.#share(this.record));
+    return this.mould.holdings;
   }
 
   /** Whether the allow-lists let this address in (ruling A4). */
   allows(address: string | undefined): boolean {
-    if (!this.#isGuarded) return true;
-    return (this.#allows ??= createAllowlist(this.record.ipAllowlists))(address);
+    return this.extra?.allows === undefined || this.extra.allows(address);
   }
 }
 
-/** Permissions and roles. Shared by all keys that have the same: these few stay in the processor's cache. */
-export class Holdings {
-  readonly #grants: Grants;
-  #query: Query | undefined;
-  #satisfied = false;
-  /** Lists to cut each answer's own from: `slice` of a frozen array takes 310 ns, of these 9 ns. They never leave as they are. */
-  readonly #permissions: string[];
-  readonly #roles: string[];
-
-  constructor({ permissions, roles }: KeyRecord) {
-    this.#grants = createGrants(permissions);
-    this.#permissions = [...permissions];
-    this.#roles = [...roles];
-  }
-
-  /** Whether they satisfy a query. The last question is remembered: an application asks few, and these answers never change. */
-  satisfy(query: Query): boolean {
-    if (this.#query !== query) {
-      this.#satisfied = query.satisfiedBy(this.#grants);
-      this.#query = query;
-    }
-    return this.#satisfied;
-  }
-
-  /** All permission names, in a list of the caller's own. */
-  copyPermissions(): string[] {
-    return this.#permissions.slice();
-  }
-
-  /** All role names, in a list of the caller's own. */
-  copyRoles(): string[] {
-    return this.#roles.slice();
-  }
-}
-
-type Share = (record: KeyRecord) => Holdings;
-
-/** Different holdings that are remembered. */
-const HOLDINGS = 10_000;
-
-/**
- * Prepares records, sharing among them what is the same.
- * @see rulings A4, B3, C1 · what needs the permissions is made when a call first asks for them
- */
+/** Prepares records, sharing among them what is the same. */
 export function createPreparer(): (record: KeyRecord) => PreparedKey {
-  const shared = new LRUCache<string, Holdings>({ max: HOLDINGS });
-  const share: Share = (record) => {
-    const list = nameHoldings(record);
-    let holdings = shared.get(list);
-    if (holdings === undefined) shared.set(list, (holdings = new Holdings(record)));
-    return holdings;
+  const mouldOf = createMoulds();
+  return (record) => {
+    const { ref, keyId, name, expires, generation } = record;
+    return new PreparedKey(mouldOf(record), { ref, keyId, name, expires, generation, limits: limitsOf(record), extra: extraOf(record) });
   };
-  return (record) => new PreparedKey(record, share);
 }
 
-const NO_BLANKS = /^\S+$/;
+function extraOf({ meta, identity, ipAllowlists }: KeyRecord): Extra | undefined {
+  if (meta === undefined && identity === undefined && ipAllowlists.length === 0) return undefined;
+  return {
+    // Frozen, since every answer shows these very objects.
+    meta: meta && deepFreeze(meta),
+    identity: identity && deepFreeze(showIdentity(identity)),
+    allows: ipAllowlists.length === 0 ? undefined : lazyAllowlist(ipAllowlists),
+  };
+}
 
-/** A text for each list of permissions and roles, another for each other one: keys whose texts are the same may do the same. */
-function nameHoldings({ permissions, roles }: KeyRecord): string {
-  // The keyring makes no names with blanks (ruling B1), but a store may hold some: JSON, which takes 430 ns against 170, tells them apart.
-  if (!permissions.every((name) => NO_BLANKS.test(name))) return ` ${JSON.stringify([permissions, roles])}`;
-  const list = permissions.join(" ");
-  return roles.length === 0 ? list : `${list}\n${JSON.stringify(roles)}`;
+/** Reads the lists when a call first asks. */
+function lazyAllowlist(lists: KeyRecord["ipAllowlists"]): (address: string | undefined) => boolean {
+  let allows: ((address: string | undefined) => boolean) | undefined;
+  return (address) => (allows ??= createAllowlist(lists))(address);
 }
 
 function showIdentity(identity: Identity): Identity {

@@ -19,23 +19,39 @@ export interface AppliedLimit extends LimitCheck {
 }
 
 /** The limits of one key, its identity's included, ready to be applied to any call. */
-export interface KeyLimits {
+export interface Limits {
+  readonly keyId: string;
   /** Those checked without being asked for, at cost 1. */
   readonly automatic: readonly AppliedLimit[];
   /** These and those checked only when named; one per name. Few, so they are searched one by one. */
-  readonly all: readonly AppliedLimit[];
+  readonly named: readonly AppliedLimit[];
 }
 
 /** Gathers the limits of a key: one per name, key over identity (ruling C1). Done once a record. */
-export function limitsOf({ keyId, ratelimits, identity }: KeyRecord): KeyLimits {
-  const own = ratelimits.map((limit) => toApplied(keyId, limit));
+export function limitsOf({ keyId, ratelimits, identity }: KeyRecord): Limits {
+  const own = ratelimits.map((limit) => toApplied(keyId, limit, limit.id));
   const shared = identity?.ratelimits?.filter(({ name }) => !ratelimits.some((limit) => limit.name === name)) ?? [];
-  const all = shared.length === 0 ? own : [...own, ...shared.map((limit) => toApplied((identity as Identity).id, limit))];
-  return { all, automatic: all.every(isAutomatic) ? all : all.filter(isAutomatic) };
+  const named = shared.length === 0 ? own : [...own, ...shared.map((limit) => toApplied((identity as Identity).id, limit, limit.id))];
+  return toLimits(keyId, named);
 }
 
-function toApplied(owner: string, { id, name, limit, duration, autoApply }: RatelimitResponse): AppliedLimit {
-  return { bucket: bucketOf(owner, name), limit, duration, cost: 1, id, name, autoApply, memo: undefined };
+/** What limits of one form have in common. */
+export type LimitKind = Omit<RatelimitResponse, "id">;
+
+/** The limits of a key from their kinds and ids, as {@link limitsOf} gathers them for a key without shared ones. */
+export function ownLimits(keyId: string, kinds: readonly LimitKind[], ids: readonly string[]): Limits {
+  return toLimits(
+    keyId,
+    kinds.map((kind, i) => toApplied(keyId, kind, ids[i] as string)),
+  );
+}
+
+function toLimits(keyId: string, named: readonly AppliedLimit[]): Limits {
+  return { keyId, automatic: named.every(isAutomatic) ? named : named.filter(isAutomatic), named };
+}
+
+function toApplied(owner: string, { name, limit, duration, autoApply }: LimitKind, id: string): AppliedLimit {
+  return { bucket: bucketOf(owner, name), limit, duration, cost: 1, id, name, autoApply, memo: -1, memoOne: 0, memoTwo: 0 };
 }
 
 const isAutomatic = ({ autoApply }: AppliedLimit) => autoApply;
@@ -45,14 +61,14 @@ const isAutomatic = ({ autoApply }: AppliedLimit) => autoApply;
  * @throws VerifierError BAD_REQUEST at `body.ratelimits[i].name` for a name that no limit has, unless both `limit` and `duration`
  * are given (ruling C5); the message lists no names
  */
-export function applyLimits(limits: KeyLimits, keyId: string, requested: readonly RatelimitCheck[]): readonly AppliedLimit[] {
-  if (requested.length === 0) return limits.automatic;
+export function applyLimits(key: Limits, requested: readonly RatelimitCheck[]): readonly AppliedLimit[] {
+  if (requested.length === 0) return key.automatic;
   const named = new Set<string>();
   for (const { name } of requested) named.add(name);
-  const applied = limits.automatic.filter(({ name }) => !named.has(name));
+  const applied = key.automatic.filter(({ name }) => !named.has(name));
   const problems: ValidationProblem[] = [];
   requested.forEach((check, i) => {
-    const limit = limits.all.find(({ name }) => name === check.name) ?? adHoc(keyId, check);
+    const limit = key.named.find(({ name }) => name === check.name) ?? adHoc(key.keyId, check);
     if (limit !== undefined) applied.push(override(limit, check));
     else
       problems.push({
@@ -91,8 +107,19 @@ export function toRatelimitResponse({ id, name, limit, duration, autoApply }: Ra
 }
 
 function override(known: AppliedLimit, { cost, limit, duration }: RatelimitCheck): AppliedLimit {
-  const { bucket, id, name, autoApply, memo } = known;
-  return { bucket, limit: limit ?? known.limit, duration: duration ?? known.duration, cost, id, name, autoApply, memo };
+  const { bucket, id, name, autoApply, memo, memoOne, memoTwo } = known;
+  return {
+    bucket,
+    limit: limit ?? known.limit,
+    duration: duration ?? known.duration,
+    cost,
+    id,
+    name,
+    autoApply,
+    memo,
+    memoOne,
+    memoTwo,
+  };
 }
 
 /** A limit that exists by this request alone. Its name is cut for answers: requests allow 255, results 128 (spec §8). */
@@ -100,7 +127,8 @@ function adHoc(keyId: string, { name, limit, duration, cost }: RatelimitCheck): 
   if (limit === undefined || duration === undefined) return undefined;
   const bucket = bucketOf(keyId, name);
   const shown = name.length <= NAME_LENGTH ? name : [...name].slice(0, NAME_LENGTH).join("");
-  return { bucket, limit, duration, cost, id: `rl_${shortDigest(bucket)}`, name: shown, autoApply: false, memo: undefined };
+  const id = `rl_${shortDigest(bucket)}`;
+  return { bucket, limit, duration, cost, id, name: shown, autoApply: false, memo: -1, memoOne: 0, memoTwo: 0 };
 }
 
 const bucketOf = (owner: string, name: string) => `${owner} ${name}`;

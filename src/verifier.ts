@@ -9,9 +9,11 @@ import { memoryLimiter, type MemoryLimiter } from "./limiters/memory.js";
 import { callable, checkOptions, checkStore, group, guardClock, integer, methods, oneOf, text } from "./options.js";
 import { createOutcomes, type OutcomeEvent } from "./outcomes.js";
 import { createQueryCompiler } from "./permissions.js";
+import { packedKeys } from "./packed-keys.js";
 import { createPreparer } from "./prepared-key.js";
 import type { Store } from "./store.js";
 import { type CacheOptions, createKeyCache } from "./stores/cached.js";
+import { twoRows } from "./stores/two-rows.js";
 import type { V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData } from "./types.js";
 import { type Engine, type VerifyContext, verifyKey } from "./verify-key.js";
 
@@ -103,7 +105,7 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
   const { workspaceId, credits, nodes = 1, onLimiterFailure = "local" } = options;
   const clock = guardClock(options.clock ?? Date.now);
   const prepare = createPreparer();
-  const cache = createKeyCache(store, prepare, options.cache);
+  const cache = createKeyCache(store, prepare, options.cache, (size) => twoRows(size, packedKeys()));
   const local = memoryLimiter();
   const limiter =
     options.limiter === undefined ? trusted(local) : degrading(options.limiter, { onFailure: onLimiterFailure, nodes, local });

@@ -64,7 +64,7 @@ export async function verifyKey(engine: Engine, body: unknown, context: VerifyCo
   verification.queried = query !== undefined;
   if (query !== undefined && !key.holdings.satisfy(query)) return refuse(verification, "INSUFFICIENT_PERMISSIONS");
 
-  const limits = applyLimits(key.limits, key.keyId, request.ratelimits);
+  const limits = applyLimits(key, request.ratelimits);
   if (limits.length > 0) {
     const taking = engine.limiter.take(limits, now);
     if (noteLimits(verification, limits, taking instanceof Promise ? await taking : taking)) return refuse(verification, "RATE_LIMITED");
@@ -113,27 +113,27 @@ function conclude(verification: Verification, code: VerificationCode, credits: n
   const { key, queried, ratelimits } = verification;
   const answer: V2KeysVerifyKeyResponseData = { valid: code === "VALID", code, keyId: key.keyId, enabled: key.enabled };
   if (key.name !== undefined) answer.name = key.name;
-  if (key.meta !== undefined) answer.meta = key.meta;
+  if (key.extra?.meta !== undefined) answer.meta = key.extra.meta;
   if (key.expires !== undefined) answer.expires = key.expires;
   if (credits !== undefined) answer.credits = credits;
   if (queried || code === "FORBIDDEN") answer.permissions = key.holdings.copyPermissions();
   if (queried) answer.roles = key.holdings.copyRoles();
-  if (key.identity !== undefined) answer.identity = key.identity;
+  if (key.extra?.identity !== undefined) answer.identity = key.extra.identity;
   if (ratelimits !== undefined) answer.ratelimits = ratelimits;
   if (verification.engine.onOutcome !== undefined) report(verification, code);
   return answer;
 }
 
-function report({ engine, key: { record, identity }, request, now, degraded }: Verification, code: VerificationCode): void {
+function report({ engine, key: { keyId, mould, extra }, request, now, degraded }: Verification, code: VerificationCode): void {
   engine.onOutcome?.({
     time: now,
     code,
     tags: redact(request.tags, request.key),
-    keyId: record.keyId,
-    apiId: record.apiId,
-    workspaceId: record.workspaceId,
-    ...(identity !== undefined && { identityId: identity.id }),
-    spent: code === "VALID" && record.limited ? request.cost : 0,
+    keyId,
+    apiId: mould.apiId,
+    workspaceId: mould.workspaceId,
+    ...(extra?.identity !== undefined && { identityId: extra.identity.id }),
+    spent: code === "VALID" && mould.limited ? request.cost : 0,
     degraded,
   });
 }

@@ -1,42 +1,8 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { exactSpender, leasedSpender, type LeaseOptions } from "../src/leases.js";
-import type { KeyRecord, Store } from "../src/store.js";
-import { memoryStore } from "../src/stores/memory.js";
-import { keyRow } from "./stores/suite.js";
+import type { Store } from "../src/store.js";
+import { account, accountOf, numbered, opened, removeKey, setBalance, slow } from "./leases-support.js";
 
-const API = { id: "api_1", workspaceId: "ws_1", version: 0, name: "docs", enabled: true, ipAllowlist: [], deleted: false, createdAt: 0 };
-
-async function opened(remaining = 100, refill = { amount: 0, period: 0 }) {
-  const store = memoryStore();
-  await store.write([{ table: "apis", row: API }]);
-  await store.insertKeys([{ row: keyRow(1, { limited: true }), balance: { remaining, ...refill } }]);
-  const record = (await store.findKey("digest-1"))!;
-  return { store, record, balance: async () => (await store.readBalance("key_000001", 0))?.remaining };
-}
-
-/** Counts draws, and makes each take a turn. */
-function slow(store: Store): { store: Store; draws: () => number } {
-  let draws = 0;
-  return {
-    draws: () => draws,
-    store: {
-      ...store,
-      async drawCredits(ref, request) {
-        draws++;
-        await new Promise((resolve) => setImmediate(resolve));
-        return store.drawCredits(ref, request);
-      },
-    },
-  };
-}
-
-async function setBalance(store: Store, remaining: number | null): Promise<KeyRecord> {
-  const row = (await store.read("keys", "key_000001"))!;
-  await store.write([{ table: "keys", row: { ...row, generation: row.generation + 1 }, credits: { period: 0, remaining } }]);
-  return (await store.findKey("digest-1"))!;
-}
-
-const account = (record: KeyRecord) => ({ record, lease: undefined });
 const leased = (store: Store, options: LeaseOptions = {}) => leasedSpender(store, options);
 
 describe("exactSpender", () => {
@@ -115,6 +81,16 @@ describe("leasedSpender", () => {
     expect(await balance()).toBe(49);
   });
 
+  it("A153: void credits do not count as asked for: the few that are left are granted", async () => {
+    const { store, record, balance } = await opened(100);
+    const spender = leased(store, { size: 40, step: 20 });
+    await spender.spend(account(record), 1, 0);
+    const renewed = account(await setBalance(store, 3));
+    expect(await spender.spend(renewed, 1, 0)).toEqual({ ok: true, remaining: 2 });
+    await spender.close();
+    expect(await balance()).toBe(2);
+  });
+
   it("A153: also when it is set while a draw is under way", async () => {
     const { store, record, balance } = await opened(100);
     const spender = leased(slow(store).store, { size: 40, step: 20 });
@@ -128,14 +104,128 @@ describe("leasedSpender", () => {
     expect(await balance()).toBeLessThanOrEqual(5);
   });
 
-  it("a key that became unlimited, or is gone, is said to be", async () => {
-    const { store, record } = await opened(5);
-    const spender = leased(store);
+  it("A153: also in the hand while a draw is under way", async () => {
+    const { store, record, balance } = await opened(100);
+    const spender = leased(slow(store).store, { size: 40, step: 20 });
+    expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: true, remaining: 99 });
+    const drawing = spender.spend(account(record), 30, 0);
+    const renewed = account(await setBalance(store, 0));
+    expect(await spender.spend(renewed, 1, 0)).toEqual({ ok: false, remaining: 0 });
+    expect(await drawing).toEqual({ ok: false, remaining: 0 });
+    await spender.close();
+    expect(await balance()).toBe(0);
+  });
+
+  it("what a draw counts on is not spent by others meanwhile, and is shown all the same", async () => {
+    const { store, record, balance } = await opened(100);
+    const watched = slow(store);
+    const spender = leased(watched.store, { size: 10, step: 4 });
+    const one = account(record);
+    expect(await spender.spend(one, 1, 0)).toEqual({ ok: true, remaining: 99 });
+    // Three are in hand: it asks for two more, and gets four.
+    const large = spender.spend(one, 5, 0);
+    const small = spender.spend(one, 2, 0);
+    expect(spender.spend(one, 0, 0)).toEqual({ ok: true, remaining: 99 });
+    expect(await large).toEqual({ ok: true, remaining: 94 });
+    expect(await small).toEqual({ ok: true, remaining: 92 });
+    expect(watched.draws()).toBe(2);
+    await spender.close();
+    expect(await balance()).toBe(92);
+  });
+
+  it("a draw that the setting of the balance made too small is followed by another", async () => {
+    const { store, record, balance } = await opened(100);
+    const watched = slow(store);
+    const spender = leased(watched.store, { size: 40, step: 20 });
+    expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: true, remaining: 99 });
+    const drawing = spender.spend(account(record), 30, 0);
+    await setBalance(store, 50);
+    expect(await drawing).toEqual({ ok: true, remaining: 20 });
+    expect(watched.draws()).toBe(3);
+    await spender.close();
+    expect(await balance()).toBe(20);
+  });
+
+  it("a refusal shows what others left, and later calls at cost 0 show the same", async () => {
+    const { store, record } = await opened(10);
+    const [one, other] = [leased(store, { size: 2, step: 1 }), leased(store)];
+    // One credit drawn and spent, one in reserve: its hand is empty.
+    expect(await one.spend(account(record), 1, 0)).toEqual({ ok: true, remaining: 9 });
+    expect(await other.spend(account(record), 8, 0)).toEqual({ ok: true, remaining: 0 });
+    expect(await one.spend(account(record), 0, 0)).toEqual({ ok: true, remaining: 9 });
+    expect(await one.spend(account(record), 9, 0)).toEqual({ ok: false, remaining: 1 });
+    expect(await one.spend(account(record), 0, 0)).toEqual({ ok: true, remaining: 1 });
+  });
+
+  it("a key that has nothing gets no lease", async () => {
+    const { store, record } = await opened(0);
+    const returned: unknown[] = [];
+    const spender = leased({ ...store, returnCredits: (ref) => void returned.push(ref) });
+    expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: false, remaining: 0 });
+    await spender.close();
+    expect(returned).toEqual([]);
+  });
+
+  it("an account remembers where its lease is", async () => {
+    const { store } = await opened(10, 2);
+    const spender = leased(store, { size: 8, step: 2 });
+    const accounts = await Promise.all([1, 2].map((n) => accountOf(store, n)));
+    for (let call = 0; call < 2; call++) for (const one of accounts) await spender.spend(one, 1, 0);
+    expect(accounts.map(({ lease }) => lease)).toEqual([0, 1]);
+  });
+
+  it("a spend from memory is answered at once, by accounts that remember the lease and by those that do not", async () => {
+    const { store, record } = await opened(100);
+    for (const [one, from] of [
+      [account(record), store],
+      [await accountOf(numbered(store), 1), numbered(store)],
+    ] as const) {
+      const spender = leased(from, { size: 40, step: 20 });
+      const first = await spender.spend(one, 1, 0);
+      expect(spender.spend(one, 1, 0)).toEqual({ ok: true, remaining: first!.remaining! - 1 });
+      expect(spender.spend({ ...one, lease: 7 }, 1, 0)).toEqual({ ok: true, remaining: first!.remaining! - 2 });
+      await spender.close();
+    }
+  });
+
+  it("a key that became unlimited, or is gone, is said to be; nothing of it stays in hand", async () => {
+    const { store, record } = await opened(100);
+    const spender = leased(store, { size: 40, step: 20 });
+    await spender.spend(account(record), 1, 0);
+    const unlimited = account(await setBalance(store, null));
+    for (let i = 0; i < 2; i++) expect(await spender.spend(unlimited, 50, 0)).toEqual({ ok: true, remaining: null });
+    // One that a stale record knows as limited.
+    for (let i = 0; i < 2; i++) expect(await leased(store).spend(account(record), 50, 0)).toEqual({ ok: true, remaining: null });
+    const limited = account(await setBalance(store, 100));
+    expect(await spender.spend(limited, 1, 0)).toEqual({ ok: true, remaining: 99 });
+    await removeKey(store);
+    expect(await spender.spend(limited, 1_000, 0)).toBeUndefined();
+    expect(await spender.spend(limited, 1, 0)).toBeUndefined();
+    expect(await leased(store).spend(limited, 1, 0)).toBeUndefined();
+  });
+
+  it("a lease that is held when its key becomes unlimited ends", async () => {
+    const { store, record } = await opened(100);
+    const returned: number[] = [];
+    const spender = leased(
+      { ...store, returnCredits: (_ref, _holder, generation) => void returned.push(generation) },
+      { size: 40, step: 20 },
+    );
+    await spender.spend(account(record), 1, 0);
     await setBalance(store, null);
     expect(await spender.spend(account(record), 50, 0)).toEqual({ ok: true, remaining: null });
-    const row = (await store.read("keys", "key_000001"))!;
-    await store.write([{ table: "keys", remove: row.id, version: row.version }]);
-    expect(await leased(store).spend(account(record), 1, 0)).toBeUndefined();
+    expect(returned).toEqual([record.generation]);
+  });
+
+  it.each([-1, NaN])("a cost of %s is refused by the store, whatever is in hand", async (cost) => {
+    const { store, record, balance } = await opened(10);
+    const spender = leased(store, { size: 8, step: 4 });
+    const spend = async (): Promise<unknown> => spender.spend(account(record), cost, 0);
+    await expect(spend()).rejects.toThrow(RangeError);
+    await spender.spend(account(record), 1, 0);
+    await expect(spend()).rejects.toThrow(RangeError);
+    await spender.close();
+    expect(await balance()).toBe(9);
   });
 
   it("a draw that fails rejects the spend and is not remembered; no credit is granted for it", async () => {
@@ -155,6 +245,28 @@ describe("leasedSpender", () => {
     expect(await balance()).toBe(9);
   });
 
+  it("what is in hand when a draw fails goes back", async () => {
+    const { store, record, balance } = await opened(100);
+    let broken = false;
+    const failing: Store = {
+      ...store,
+      drawCredits(ref, request) {
+        if (broken) throw new Error("disk");
+        return store.drawCredits(ref, request);
+      },
+    };
+    const spender = leased(failing, { size: 40, step: 20 });
+    await spender.spend(account(record), 1, 0);
+    broken = true;
+    await expect(Promise.resolve(spender.spend(account(record), 30, 0))).rejects.toThrow("disk");
+    expect(await balance()).toBe(99);
+    expect(spender.spend(account(record), 0, 0)).toEqual({ ok: true, remaining: 99 });
+    broken = false;
+    expect(await spender.spend(account(record), 2, 0)).toEqual({ ok: true, remaining: 97 });
+    await spender.close();
+    expect(await balance()).toBe(97);
+  });
+
   it("a store that fails to take credits back breaks nothing: they count as spent", async () => {
     const { store, record } = await opened(10);
     const spender = leased({
@@ -167,22 +279,6 @@ describe("leasedSpender", () => {
     await expect(spender.close()).resolves.toBeUndefined();
   });
 
-  it("no more keys are leased than `keys`: for one more the one leased longest is given back, unless it is drawing", async () => {
-    const { store } = await opened(50);
-    await store.insertKeys([2, 3].map((n) => ({ row: keyRow(n, { limited: true }), balance: { remaining: 50, amount: 0, period: 0 } })));
-    const accounts = await Promise.all([1, 2, 3].map(async (n) => account((await store.findKey(`digest-${n}`))!)));
-    const spender = leased(slow(store).store, { keys: 2, size: 8, step: 4 });
-    const balances = () => Promise.all([1, 2, 3].map(async (n) => (await store.readBalance(`key_00000${n}`, 0))?.remaining));
-    await spender.spend(accounts[0]!, 1, 0);
-    const drawing = spender.spend(accounts[1]!, 1, 0);
-    await spender.spend(accounts[2]!, 1, 0);
-    await drawing;
-    expect((await balances())[0]).toBe(49);
-    expect(await spender.spend(accounts[0]!, 1, 0)).toEqual({ ok: true, remaining: 48 });
-    await spender.close();
-    expect(await balances()).toEqual([48, 49, 49]);
-  });
-
   it("after close, spends go straight to the store, and those under way settle", async () => {
     const { store, record, balance } = await opened(10);
     const spender = leased(slow(store).store);
@@ -192,28 +288,5 @@ describe("leasedSpender", () => {
     expect(await balance()).toBe(6);
     expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: true, remaining: 5 });
     expect(await balance()).toBe(5);
-  });
-});
-
-describe("leasedSpender: idle leases", () => {
-  beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
-  afterEach(() => void vi.useRealTimers());
-
-  it("go back after ttl without use; those in use stay", async () => {
-    const { store, record, balance } = await opened(100);
-    const spender = leased(store, { size: 40, step: 10, ttl: 1_000 });
-    const now = 0;
-    await spender.spend(account(record), 1, now);
-    vi.advanceTimersByTime(1_000);
-    await spender.spend(account(record), 1, now);
-    vi.advanceTimersByTime(1_000);
-    expect(await balance()).toBeLessThan(98);
-    vi.advanceTimersByTime(1_000);
-    expect(await balance()).toBe(98);
-    expect(vi.getTimerCount()).toBe(0);
-    expect(await spender.spend(account(record), 1, now)).toMatchObject({ ok: true, remaining: 97 });
-    await spender.close();
-    expect(vi.getTimerCount()).toBe(0);
-    expect(await balance()).toBe(97);
   });
 });

@@ -35,7 +35,7 @@ const ask = (name: string, over: { cost?: number; limit?: number; duration?: num
   duration: undefined,
   ...over,
 });
-const apply = (key: KeyRecord, asked: ReturnType<typeof ask>[]) => applyLimits(limitsOf(key), key.keyId, asked);
+const apply = (key: KeyRecord, asked: ReturnType<typeof ask>[]) => applyLimits(limitsOf(key), asked);
 
 describe("applyLimits", () => {
   it("ruling C1: automatic limits of key and identity apply at cost 1, others when named", () => {

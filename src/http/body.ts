@@ -7,7 +7,7 @@ const MAX_LEVELS = 64;
 const SHALLOW_LENGTH = 4_096;
 /** A verification with all that it may hold is shorter, in most letters of the world. */
 const SHORT_BYTES = 1_024;
-const MEDIA_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset[ \t]*=[ \t]*"?utf-?8"?[ \t]*)?;?[ \t]*$/i;
+const CHARSET = /^charset="?utf-?8"?$/i;
 
 const BRACKET = 0x5b;
 const BRACE = 0x7b;
@@ -24,12 +24,18 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  * @throws VerifierError UNSUPPORTED_MEDIA_TYPE: another type or charset, or encoded: nothing is ever decompressed
  */
 export function judgeType(contentType: string | undefined, contentEncoding: string | undefined): void {
-  if (contentType !== "application/json" && (contentType === undefined || !MEDIA_TYPE.test(contentType))) {
+  if (contentType !== "application/json" && !isJson(contentType)) {
     throw new VerifierError("UNSUPPORTED_MEDIA_TYPE", "the body must be sent as application/json in UTF-8");
   }
   if (contentEncoding !== undefined && contentEncoding.trim().toLowerCase() !== "identity") {
     throw new VerifierError("UNSUPPORTED_MEDIA_TYPE", "the body must be sent without a Content-Encoding");
   }
+}
+
+/** JSON by any other spelling; of its parameters only a charset says something about the bytes. */
+function isJson(contentType = ""): boolean {
+  const [type = "", ...parameters] = contentType.split(";").map((part) => part.trim());
+  return type.toLowerCase() === "application/json" && parameters.every((part) => !/^charset/i.test(part) || CHARSET.test(part));
 }
 
 /** @throws VerifierError BAD_REQUEST at `body`: no UTF-8, no JSON, or nested deeper than any request */

@@ -1,7 +1,7 @@
 /** Wires a store, or pieces that a program made itself, into one function from request to answer. Decides nothing about requests. */
 import { type Authenticator, createAuthenticator } from "../authenticate.js";
 import { VerifierError } from "../errors.js";
-import { createKeyring, type Keyring } from "../keyring.js";
+import { createKeyring, type Keyring, storeOf } from "../keyring.js";
 import { memoryLimiter } from "../limiters/memory.js";
 import type { Services } from "../operations/operation.js";
 import { checkStore, guardClock, methods } from "../options.js";
@@ -21,11 +21,11 @@ import { toLine } from "./trace.js";
 
 /** What a program already has. It stays the program's to close. */
 export interface ServiceParts {
-  /** The store of the verifier and the keyring. */
-  readonly store: Store;
   readonly verifier: Verifier;
   /** Its workspace is the one that is served: callers of another are not let in. */
   readonly keyring: Keyring;
+  /** Of both; default: the keyring's. */
+  readonly store?: Store;
   /** Default: one over the store, in the keyring's workspace. */
   readonly ratelimits?: Ratelimits;
   /** Default: one over the store. */
@@ -120,10 +120,12 @@ function wireStore(store: Store, { workspaceId, clock = Date.now, verifier: veri
 }
 
 function wireParts(parts: ServiceParts, { workspaceId, clock = Date.now, authentication }: ServiceOptions): Wired {
-  const { store, verifier, keyring } = parts;
-  checkStore(store);
+  const { verifier, keyring } = parts;
   methods("verify", "counters", "close")(verifier, "verifier");
   methods("createKey", "getWorkspace")(keyring, "keyring");
+  const store = parts.store ?? storeOf(keyring);
+  if (store === undefined) throw new TypeError("store must be given with a keyring that createKeyring did not make");
+  checkStore(store);
   const authenticator = parts.authenticator ?? createAuthenticator(store, { ...authentication, clock });
   let served: { readonly id: string; readonly services: Services } | undefined;
   const wire = async (): Promise<NonNullable<typeof served>> => {

@@ -52,7 +52,7 @@ export interface Bucket extends Level {
  * @param duration milliseconds, 0…2^53 − 1
  */
 export function toPair(limit: number, duration: number): Pair {
-  // Always reduced: small units keep levels in the engine's small integers, which lie inside their object.
+  // Always reduced: the smaller the units, the more pairs are exact.
   const divisor = greatestCommonDivisor(limit, duration) || 1;
   const token = duration / divisor;
   const capacity = limit * token;
@@ -106,8 +106,23 @@ export function verdictOf(bucket: Bucket | undefined, pair: Pair, exceeded: bool
   if (pair.limit === 0) return { exceeded, remaining: 0, reset: pair.duration };
   if (pair.token === 0) return { exceeded, remaining: pair.limit, reset: 0 };
   const used = unitsUsed(bucket, pair, now);
-  const remaining = used < pair.capacity ? Math.floor((pair.capacity - used) / pair.token) : 0;
-  return { exceeded, remaining, reset: Math.min(MAX_UNITS, Math.ceil(used / pair.speed)) };
+  return { exceeded, remaining: tokensLeft(used, pair.capacity, pair.token), reset: untilFull(used, pair.speed) };
+}
+
+/** Whole tokens that still fit. */
+export function tokensLeft(used: number, capacity: number, token: number): number {
+  return used < capacity ? Math.floor((capacity - used) / token) : 0;
+}
+
+/** Milliseconds until nothing is used. */
+export function untilFull(used: number, speed: number): number {
+  return Math.min(MAX_UNITS, Math.ceil(used / speed));
+}
+
+/** Units still used after `elapsed` milliseconds. A product past 2^53 is inexact, but then past every level too. */
+export function drain(used: number, speed: number, elapsed: number): number {
+  const left = used - Math.floor(elapsed * speed);
+  return left > 0 ? left : 0;
 }
 
 /** Takes `cost` > 0 tokens that fit: brings all levels up to now, opens one for a new pair, and charges them all. */
@@ -130,12 +145,15 @@ export function strain(bucket: Bucket, now: number): number {
   const elapsed = elapsedSince(bucket, now);
   let strain = 0;
   for (let level: Level | undefined = bucket; level !== undefined; level = level.next) {
-    const { capacity, token } = level.pair;
-    const used = drained(level, elapsed);
-    if (used > capacity - token) return Infinity;
-    if (used > 0) strain = Math.max(strain, used / capacity);
+    strain = Math.max(strain, strainOf(drained(level, elapsed), level.pair.capacity, level.pair.token));
   }
   return strain;
+}
+
+/** {@link strain} of one level. */
+export function strainOf(used: number, capacity: number, token: number): number {
+  if (used > capacity - token) return Infinity;
+  return used > 0 ? used / capacity : 0;
 }
 
 /** A clock that steps back counts as one that stands still (ruling A7). */
@@ -143,10 +161,8 @@ function elapsedSince(bucket: Bucket, now: number): number {
   return now > bucket.at ? now - bucket.at : 0;
 }
 
-/** Units still used after `elapsed` milliseconds. A product past 2^53 is inexact, but then past every level too. */
 function drained(level: Level, elapsed: number): number {
-  const left = level.used - Math.floor(elapsed * level.pair.speed);
-  return left > 0 ? left : 0;
+  return drain(level.used, level.pair.speed, elapsed);
 }
 
 /** Units used as this pair sees them: those of its level, or the tokens a new level would start with. */

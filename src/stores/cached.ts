@@ -8,7 +8,7 @@ import { LRUCache } from "lru-cache";
 import type { KeyRecord, Store } from "../store.js";
 import type { MaybePromise } from "../types.js";
 import { deepFreeze } from "./freeze.js";
-import { frontRow } from "./front-row.js";
+import { objectDrawers, type Shelf, TagTable } from "./tag-table.js";
 
 export interface CacheOptions {
   /** Records kept, 1…10_000_000; default 100_000. */
@@ -21,91 +21,98 @@ export interface CacheOptions {
   readonly missTtl?: number;
 }
 
-/** Finds keys by native digest, in the form that `prepare` made of their records. */
+/** Finds keys, in the form that `prepare` made of their records. */
 export interface KeyCache<T> {
-  find(digest: string): MaybePromise<T | undefined>;
-  /** What was found for a key presented lately, by its text. `undefined`: ask {@link KeyCache.find}, which knows. */
-  recall(text: string): T | undefined;
-  /** Lets {@link KeyCache.recall} answer for this text. `value` is what `find(digest)` answered just now. */
-  memorise(text: string, digest: string, value: T): void;
+  /** @param digestOf the native digest of `text`; not asked when the text is remembered */
+  find(text: string, digestOf: (text: string) => MaybePromise<string>): MaybePromise<T | undefined>;
   /** Stops listening to the store. */
   close(): void;
 }
 
-/** Caches at least this large have a front row of 16,384. */
-const FRONT_ROW_FROM = 16_384;
+/** A record as it is kept. */
+interface Kept<T> {
+  readonly value: T;
+  /** Until when it is believed. */
+  readonly until: number;
+}
+
 const MONOTONIC = { now: () => performance.now() };
 
 /**
  * @param prepare makes, once a fill, what `find` answers; it must not depend on anything that changes without the record
+ * @param shelfOf makes the place for so many found ones; default: a table of the very objects. With a `ttl` it is always that one
  * @see src/store.ts, clause 9: a fill that began before a change is answered but not kept
- * · a hit costs one map look-up and the store's `catchUp`
+ * · a hit costs the tag of the text, two reads of memory and the store's `catchUp`
  */
-export function createKeyCache<T extends object>(store: Store, prepare: (record: KeyRecord) => T, options: CacheOptions = {}): KeyCache<T> {
+export function createKeyCache<T>(
+  store: Store,
+  prepare: (record: KeyRecord) => T,
+  options: CacheOptions = {},
+  shelfOf: (size: number) => Shelf<T> = plainShelf,
+): KeyCache<T> {
   const { size = 100_000, ttl = Infinity, missSize = 10_000, missTtl = 1_000 } = options;
+  const found = ttl === Infinity ? shelfOf(size) : aging(plainShelf<Kept<T>>(size), ttl);
   // A resolution of 0 keeps lru-cache from setting a timer.
-  const found = new LRUCache<string, T>({ max: size, ttlResolution: 0, perf: MONOTONIC, ...(ttl !== Infinity && { ttl }) });
   const missed =
     missSize === 0 ? undefined : new LRUCache<string, true>({ max: missSize, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
-  // With a time to live, belief must be judged at every find: the front row does not know ages. Nor may it outgrow `size`.
-  const front = ttl === Infinity && size >= FRONT_ROW_FROM ? frontRow<T>() : undefined;
   let generation = 0;
-  /** What was read last. */
-  let filled: T | undefined;
   const unsubscribe = store.changes((change) => {
     generation++;
     if (typeof change === "object") {
-      front?.delete(change.digest);
       found.delete(change.digest);
       missed?.delete(change.digest);
       return;
     }
     missed?.clear();
-    if (change === "created") return;
-    front?.clear();
-    found.clear();
+    if (change !== "created") found.clear();
   });
 
-  const keep = (digest: string, record: KeyRecord | undefined, begun: number): T | undefined => {
+  const keep = (text: string, digest: string, record: KeyRecord | undefined, begun: number): T | undefined => {
     const prepared = record === undefined ? undefined : prepare(record);
     if (begun !== generation) return prepared;
-    filled = prepared;
-    if (prepared !== undefined) found.set(digest, prepared);
-    else missed?.set(digest, true);
+    if (prepared === undefined) missed?.set(digest, true);
+    else found.set(text, digest, prepared);
     return prepared;
   };
-  const fill = (digest: string): MaybePromise<T | undefined> => {
+  const fill = (text: string, digest: string): MaybePromise<T | undefined> => {
+    if (missed?.get(digest) === true) return undefined;
     const begun = generation;
     const record = store.findKey(digest);
-    return record instanceof Promise ? record.then((late) => keep(digest, late, begun)) : keep(digest, record, begun);
+    return record instanceof Promise ? record.then((late) => keep(text, digest, late, begun)) : keep(text, digest, record, begun);
   };
-  const look = (digest: string): MaybePromise<T | undefined> => {
-    const hit = found.get(digest);
+  const look = (text: string, digestOf: (text: string) => MaybePromise<string>): MaybePromise<T | undefined> => {
+    const hit = found.get(text);
     if (hit !== undefined) return hit;
-    return missed?.get(digest) === true ? undefined : fill(digest);
+    const digest = digestOf(text);
+    return typeof digest === "string" ? fill(text, digest) : digest.then((late) => fill(text, late));
   };
   return {
-    find(digest) {
+    find(text, digestOf) {
       const caughtUp = store.catchUp();
-      return caughtUp instanceof Promise ? caughtUp.then(() => look(digest)) : look(digest);
-    },
-    recall(text) {
-      if (front === undefined) return undefined;
-      const caughtUp = store.catchUp();
-      if (!(caughtUp instanceof Promise)) return front.get(text);
-      // `find` asks again, waits, and reports what went wrong.
-      caughtUp.catch(() => undefined);
-      return undefined;
-    },
-    memorise(text, digest, value) {
-      // Not at first sight: most keys of a million do not come again soon. And only what is still believed.
-      const isFirst = value === filled;
-      filled = undefined;
-      if (front !== undefined && !isFirst && found.peek(digest) === value) front.set(text, digest, value);
+      return caughtUp instanceof Promise ? caughtUp.then(() => look(text, digestOf)) : look(text, digestOf);
     },
     close: unsubscribe,
   };
 }
+
+function plainShelf<T>(size: number): Shelf<T> {
+  return new TagTable<T>(size, objectDrawers());
+}
+
+/** Ends belief in values that are older than `ttl`. */
+function aging<T>(shelf: Shelf<Kept<T>>, ttl: number): Shelf<T> {
+  return {
+    get(text) {
+      const kept = shelf.get(text);
+      return kept !== undefined && performance.now() < kept.until ? kept.value : undefined;
+    },
+    set: (text, digest, value) => shelf.set(text, digest, { value, until: performance.now() + ttl }),
+    delete: (digest) => shelf.delete(digest),
+    clear: () => shelf.clear(),
+  };
+}
+
+const itself = (digest: string): string => digest;
 
 /**
  * A store whose finds are remembered; every other call goes straight through. Closing it closes the store behind it.
@@ -114,7 +121,7 @@ export function createKeyCache<T extends object>(store: Store, prepare: (record:
 export function cachedStore(store: Store, options: CacheOptions = {}): Store {
   const cache = createKeyCache(store, deepFreeze, options);
   return {
-    findKey: (digest) => cache.find(digest),
+    findKey: (digest) => cache.find(digest, itself),
     findForeignKey: (migrationId, foreignDigest) => store.findForeignKey(migrationId, foreignDigest),
     findRootKey: (digest) => store.findRootKey(digest),
     adoptDigest: (ref, digest) => store.adoptDigest(ref, digest),

@@ -17,12 +17,15 @@ const NOUNS = ["types", "ports"];
 const ROOMS: readonly Room[] = [
   { name: "types", files: /^src\/types\.ts$/, uses: [] },
   { name: "ports", files: /^src\/(store|limiter|caller)\.ts$/, uses: ["types"] },
+  { name: "tags", files: /^src\/tags\//, uses: [] },
   { name: "errors", files: /^src\/errors\.ts$/, uses: [] },
   { name: "basics", files: /^src\/(hash|credits|plain|options|outcomes|json-names)\.ts$/, uses: ["errors", ...NOUNS] },
   {
     name: "consulted",
-    files: /^src\/(request|permissions|caller-grants|query-problem|ratelimit|addresses|algorithms|leases|prepared-key)\.ts$/,
-    uses: ["basics", "errors", ...NOUNS, "helpers", "grammar"],
+    files:
+      /^src\/(request|permissions|caller-grants|query-problem|ratelimit|addresses|algorithms|leases|lease-[a-z]+|mould|prepared-key|packed-keys)\.ts$/,
+    uses: ["basics", "errors", ...NOUNS, "helpers", "tags", "grammar"],
+    names: ["defaults"],
   },
   // Apart from the rest, so that the front door never brings jose along.
   { name: "credentials", files: /^src\/(proxy-keys|proxy-token|root-key-cache)\.ts$/, uses: ["basics", "errors", ...NOUNS] },
@@ -71,8 +74,8 @@ const ROOMS: readonly Room[] = [
   },
   {
     name: "defaults",
-    files: /^src\/(stores\/(cached|front-row)|limiters\/(memory|degrading|bucket|table))\.ts$/,
-    uses: ["errors", ...NOUNS, "helpers"],
+    files: /^src\/(stores\/(cached|tag-table|hot-row|two-rows)|limiters\/(?!redis)[a-z-]+)\.ts$/,
+    uses: ["errors", ...NOUNS, "helpers", "tags"],
   },
   // Pure functions over rows and balances, which every engine shares.
   { name: "helpers", files: /^src\/stores\/(record|balance|freeze|names)\.ts$/, uses: NOUNS },
@@ -86,7 +89,7 @@ const DOORS: readonly (readonly [pattern: RegExp, doors: RegExp])[] = [
   [/^node:crypto$/, /^src\/hash\.ts$/],
   [/^node:/, /^src\/(stores\/sqlite\/|cli\/|http\/node\.ts$)/],
   [/^better-sqlite3/, /^src\/stores\/sqlite\//],
-  [/^lru-cache$/, /^src\/(permissions|leases|prepared-key|root-key-cache|stores\/cached)\.ts$/],
+  [/^lru-cache$/, /^src\/(permissions|mould|root-key-cache|stores\/cached)\.ts$/],
   [/^jose$/, /^src\/proxy-token\.ts$/],
   [/^valibot$/, /^src\/keyring\//],
   [/^commander$/, /^src\/cli\//],

@@ -189,7 +189,7 @@ describe("callers over HTTP: a service made of parts", () => {
     const keyring = createKeyring(store, { workspaceId: "ws_mine" });
     const other = createKeyring(store, { workspaceId: "ws_other" });
     const verifier = createVerifier(store);
-    const server = createServer({ store, verifier, keyring, ratelimits: createRatelimits(store, { workspaceId: "ws_mine" }) });
+    const server = createServer({ verifier, keyring, ratelimits: createRatelimits(store, { workspaceId: "ws_mine" }) });
     const { url } = await server.listen();
     const ask = async (rootKey: string) => {
       const headers = { authorization: `Bearer ${rootKey}`, ...JSON_TYPE };

@@ -99,6 +99,29 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
     expect((await post(JSON.stringify({ key: "k" }), { "content-encoding": "identity" })).status).toBe(200);
   });
 
+  it("ruling G1: a body of another type or charset is a 415; parameters that say nothing of the bytes are ignored", async () => {
+    const body = JSON.stringify({ key: "k" });
+    const types = ["text/plain", "application/x-www-form-urlencoded", "application/json2", "application/problem+json", "json", "text/json"];
+    for (const type of [
+      ...types,
+      "application/json; charset=latin1",
+      "application/json; charset = utf-8",
+      'application/json; charset="utf-16"',
+    ])
+      expect((await post(body, { "content-type": type })).status, type).toBe(415);
+    for (const type of [
+      "APPLICATION/JSON",
+      "application/json;",
+      'application/json; charset="UTF-8"',
+      "application/json;charset=utf8",
+      "application/json; v=2",
+    ])
+      expect((await post(body, { "content-type": type })).status, type).toBe(200);
+    const headers = { authorization: w.authorization };
+    const none = await w.send("/v2/keys.verifyKey", { method: "POST", headers, body: new TextEncoder().encode(body) });
+    expect(none.status, "no type at all").toBe(415);
+  });
+
   it("A021: a byte order mark, bytes that are no UTF-8, an empty body and half a body are a 400 at body", async () => {
     const text = JSON.stringify({ key: "k" });
     const bytes = (...parts: (number[] | string)[]) =>

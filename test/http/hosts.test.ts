@@ -1,11 +1,12 @@
 /** The handler inside other hosts, and what programs may get wrong in setting it up. Issue §2. */
 import { createServer as listenHttp } from "node:http";
 import type { AddressInfo } from "node:net";
+import { inspect } from "node:util";
 import { serve } from "@hono/node-server";
 import { Hono } from "hono";
 import { describe, expect, it } from "vitest";
 import { createHandler, createNodeListener, createServer, type HandlerOptions, type ServerOptions } from "../../src/http.js";
-import { createKeyring, memoryStore } from "../../src/index.js";
+import { createKeyring, createVerifier, memoryStore } from "../../src/index.js";
 import type { Parsed } from "./raw.js";
 import { EVERYTHING, JSON_TYPE } from "./support.js";
 
@@ -122,6 +123,10 @@ describe("options", () => {
     expect(() => createHandler({ store, verifier: {}, keyring: createKeyring(store) } as never)).toThrow(
       /verifier lacks the method verify/,
     );
+    const verifier = createVerifier(store);
+    expect(() => createHandler({ verifier, keyring: { ...createKeyring(store) } })).toThrow(/store must be given/);
+    expect(() => createHandler({ verifier, keyring: { ...createKeyring(store) }, store })).not.toThrow();
+    expect(inspect(createKeyring(store))).not.toContain("findKey");
     expect(() => createHandler(store, { clientAddress: 5 as never })).toThrow(/options\.clientAddress/);
   });
 });

@@ -83,6 +83,7 @@ describe("server: connections", () => {
         "user/bad_request/invalid_input",
       ],
       [`GET / HTTP/1.1\r\nhost: a\r\nx-long: ${"a".repeat(4_096)}\r\n\r\n`, 431, "user/bad_request/headers_too_large"],
+      ["TRACE /v2/keys.verifyKey HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", 405, "user/bad_request/method_not_allowed"],
       ["CONNECT keys.test:443 HTTP/1.1\r\nhost: keys.test\r\n\r\n", 405, "user/bad_request/method_not_allowed"],
     ];
     for (const [text, status, type] of broken) {

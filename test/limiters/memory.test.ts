@@ -47,6 +47,86 @@ describe("memoryLimiter: any history", () => {
   });
 });
 
+describe("memoryLimiter: remembered checks", () => {
+  const keep = (one: LimitCheck): LimitCheck => ({ ...one, memo: -1, memoOne: 0, memoTwo: 0 });
+  const aName = fc.integer({ min: 0, max: 7 }).map((i) => `bucket ${i}`);
+  const calls = (most: number) => {
+    const one = fc.record({ name: aName, pick: fc.nat(3), cost: fc.integer({ min: 0, max: 6 }) });
+    const wait = fc.oneof({ weight: 6, arbitrary: fc.constant(0) }, fc.integer({ min: 0, max: 1_500 }), fc.integer({ min: 0, max: HOUR }));
+    return fc.array(fc.record({ wait, checks: fc.array(one, { minLength: 1, maxLength: most }) }), { minLength: 1, maxLength: 60 });
+  };
+  const PAIRS = [
+    [10, 1_000],
+    [6, HOUR],
+    [6, HOUR],
+    [8, 100],
+  ] as const;
+  const ask = ({ name, pick, cost }: { name: string; pick: number; cost: number }): LimitCheck => check(name, cost, ...PAIRS[pick]!);
+
+  it.each([1, 2, 4, 1_000])("change no answer of a limiter of size %i, whichever limiters saw them before", (size) => {
+    fc.assert(
+      fc.property(calls(3), (history) => {
+        const [plain, one, other] = [memoryLimiter({ size }), memoryLimiter({ size }), memoryLimiter({ size: 1_000 })];
+        const kept = new Map<string, LimitCheck>();
+        let now = START;
+        history.forEach(({ wait, checks: asked }, i) => {
+          now += wait;
+          const checks = asked.map(ask);
+          const same = checks.map((fresh) => {
+            const id = JSON.stringify(fresh);
+            if (!kept.has(id)) kept.set(id, keep(fresh));
+            return kept.get(id)!;
+          });
+          if (i % 3 === 0) other.take(same, now);
+          expect(one.take(same, now)).toEqual(plain.take(checks, now));
+          expect(one.size()).toBe(plain.size());
+        });
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("takeOne answers what take answers", () => {
+    fc.assert(
+      fc.property(calls(1), (history) => {
+        const [one, other] = [memoryLimiter({ size: 4 }), memoryLimiter({ size: 4 })];
+        let now = START;
+        for (const { wait, checks } of history) {
+          now += wait;
+          expect([one.takeOne(ask(checks[0]!), now)]).toEqual(other.take(checks.map(ask), now));
+        }
+      }),
+    );
+  });
+
+  it("rulings C1–C4: calls of few checks and of many are answered alike", () => {
+    fc.assert(
+      fc.property(calls(20), (history) => {
+        const limiter = memoryLimiter();
+        const model = modelLimiter();
+        let now = START;
+        for (const { wait, checks } of history) {
+          now += wait;
+          expect(limiter.take(checks.map(ask), now)).toEqual(model.take(checks.map(ask), now));
+        }
+      }),
+    );
+  });
+
+  it("a name too long is a RangeError, and nothing is taken by that call or noted for the next", () => {
+    const limiter = memoryLimiter();
+    const long = check("n".repeat(2_049));
+    expect(() => limiter.take([long], START)).toThrow(RangeError);
+    for (const name of ["there", "new"]) {
+      if (name === "there") take(limiter, START, check(name, 1));
+      expect(() => limiter.take([check(name, 4), long], START)).toThrow(RangeError);
+    }
+    expect(limiter.size()).toBe(1);
+    expect(limiter.take([check("there", 9), check("new", 10)], START).some(({ exceeded }) => exceeded)).toBe(false);
+    expect(take(limiter, START, check("n".repeat(2_048))).exceeded).toBe(false);
+  });
+});
+
 describe("memoryLimiter: memory", () => {
   it("ruling C6: a flood of 100,000 buckets stays within the size, and a bucket that refuses keeps refusing", () => {
     const limiter = memoryLimiter({ size: 1_000 });

@@ -24,6 +24,8 @@ async function counted() {
   return { store, state, inner };
 }
 
+const itself = (digest: string) => digest;
+
 async function disable(store: Store, id: string): Promise<void> {
   const row = (await store.read("keys", id))!;
   await store.write([{ table: "keys", row: { ...row, enabled: false } }]);
@@ -41,9 +43,9 @@ describe("createKeyCache", () => {
     const { store, state } = await counted();
     await store.insertKeys([{ row: keyRow(1) }]);
     const cache = createKeyCache(store, (record) => ({ id: record.keyId }));
-    const first = cache.find("digest-1");
+    const first = cache.find("digest-1", itself);
     expect(first).toEqual({ id: "key_000001" });
-    expect(cache.find("digest-1")).toBe(first);
+    expect(cache.find("digest-1", itself)).toBe(first);
     expect(state.finds).toBe(1);
   });
 
@@ -53,12 +55,12 @@ describe("createKeyCache", () => {
     const cache = createKeyCache(store, (record) => record);
     let open = () => undefined as void;
     state.gate = new Promise<void>((resolve) => (open = resolve));
-    const slow = cache.find("digest-1");
+    const slow = cache.find("digest-1", itself);
     state.gate = undefined;
     await disable(store, "key_000001");
     open();
     expect((await slow)?.enabled).toBe(true);
-    expect((await cache.find("digest-1"))?.enabled).toBe(false);
+    expect((await cache.find("digest-1", itself))?.enabled).toBe(false);
   });
 
   it("clause 9: a miss that began before a create is not believed after it", async () => {
@@ -66,53 +68,53 @@ describe("createKeyCache", () => {
     const cache = createKeyCache(store, (record) => record);
     let open = () => undefined as void;
     state.gate = new Promise<void>((resolve) => (open = resolve));
-    const slow = cache.find("digest-1");
+    const slow = cache.find("digest-1", itself);
     state.gate = undefined;
     await store.insertKeys([{ row: keyRow(1) }]);
     open();
     expect(await slow).toBeUndefined();
-    expect(await cache.find("digest-1")).toBeDefined();
+    expect(await cache.find("digest-1", itself)).toBeDefined();
   });
 
   it("A107: a miss is believed for missTtl at most, and dropped by the create", async () => {
     const { store, state, inner } = await counted();
     const cache = createKeyCache(store, (record) => record);
-    for (let i = 0; i < 3; i++) expect(cache.find("digest-1")).toBeUndefined();
+    for (let i = 0; i < 3; i++) expect(cache.find("digest-1", itself)).toBeUndefined();
     expect(state.finds).toBe(1);
     await store.insertKeys([{ row: keyRow(1) }]);
-    expect(cache.find("digest-1")).toBeDefined();
+    expect(cache.find("digest-1", itself)).toBeDefined();
     // Created where no change is told of: seen once the miss is too old.
     const silent = createKeyCache({ ...inner, changes: () => () => undefined }, (record) => record);
-    expect(silent.find("digest-2")).toBeUndefined();
+    expect(silent.find("digest-2", itself)).toBeUndefined();
     await inner.insertKeys([{ row: keyRow(2) }]);
-    expect(silent.find("digest-2")).toBeUndefined();
+    expect(silent.find("digest-2", itself)).toBeUndefined();
     vi.advanceTimersByTime(1_001);
-    expect(silent.find("digest-2")).toBeDefined();
+    expect(silent.find("digest-2", itself)).toBeDefined();
   });
 
   it("trap 11: a flood of unknown keys pushes no real key out", async () => {
     const { store, state } = await counted();
     await store.insertKeys([1, 2, 3].map((n) => ({ row: keyRow(n) })));
     const cache = createKeyCache(store, (record) => record, { size: 3, missSize: 10 });
-    for (const n of [1, 2, 3]) await cache.find(`digest-${n}`);
-    for (let i = 0; i < 1_000; i++) await cache.find(`garbage-${i}`);
+    for (const n of [1, 2, 3]) await cache.find(`digest-${n}`, itself);
+    for (let i = 0; i < 1_000; i++) await cache.find(`garbage-${i}`, itself);
     state.finds = 0;
-    for (const n of [1, 2, 3]) await cache.find(`digest-${n}`);
+    for (const n of [1, 2, 3]) await cache.find(`digest-${n}`, itself);
     expect(state.finds).toBe(0);
   });
 
-  it("bounds: the record used longest ago goes first, and ttl ends belief in a record", async () => {
+  it("bounds: a record not used lately goes first, and ttl ends belief in a record", async () => {
     const { store, state } = await counted();
     await store.insertKeys([1, 2, 3].map((n) => ({ row: keyRow(n) })));
     const cache = createKeyCache(store, (record) => record, { size: 2, ttl: 50 });
-    for (const n of [1, 2, 1, 3]) await cache.find(`digest-${n}`);
+    for (const n of [1, 2, 1, 3]) await cache.find(`digest-${n}`, itself);
     state.finds = 0;
-    await cache.find("digest-1");
+    await cache.find("digest-1", itself);
     expect(state.finds).toBe(0);
-    await cache.find("digest-2");
+    await cache.find("digest-2", itself);
     expect(state.finds).toBe(1);
     vi.advanceTimersByTime(51);
-    await cache.find("digest-2");
+    await cache.find("digest-2", itself);
     expect(state.finds).toBe(2);
   });
 
@@ -128,21 +130,21 @@ describe("createKeyCache", () => {
       },
     };
     const cache = createKeyCache(failing, (record) => record);
-    expect(() => cache.find("digest-1")).toThrow("disk");
+    expect(() => cache.find("digest-1", itself)).toThrow("disk");
     broken = false;
-    expect(cache.find("digest-1")).toBeDefined();
+    expect(cache.find("digest-1", itself)).toBeDefined();
   });
 
   it("an asynchronous store serves the same, and missSize 0 remembers no miss", async () => {
     const { store, state } = await counted();
     state.late = true;
     const cache = createKeyCache(store, (record) => record, { missSize: 0 });
-    expect(await cache.find("digest-1")).toBeUndefined();
-    expect(await cache.find("digest-1")).toBeUndefined();
+    expect(await cache.find("digest-1", itself)).toBeUndefined();
+    expect(await cache.find("digest-1", itself)).toBeUndefined();
     expect(state.finds).toBe(2);
     await store.insertKeys([{ row: keyRow(1) }]);
-    expect(await cache.find("digest-1")).toBeDefined();
-    expect(await cache.find("digest-1")).toBeDefined();
+    expect(await cache.find("digest-1", itself)).toBeDefined();
+    expect(await cache.find("digest-1", itself)).toBeDefined();
     expect(state.finds).toBe(3);
   });
 
@@ -151,16 +153,16 @@ describe("createKeyCache", () => {
     await inner.insertKeys([{ row: keyRow(1) }]);
     const listeners: ((change: "created" | "all") => void)[] = [];
     const cache = createKeyCache({ ...store, changes: (listener) => (listeners.push(listener), () => undefined) }, (record) => record);
-    void cache.find("digest-1");
-    void cache.find("digest-2");
+    void cache.find("digest-1", itself);
+    void cache.find("digest-2", itself);
     for (const listener of listeners) listener("created");
     state.finds = 0;
-    void cache.find("digest-1");
+    void cache.find("digest-1", itself);
     expect(state.finds).toBe(0);
-    void cache.find("digest-2");
+    void cache.find("digest-2", itself);
     expect(state.finds).toBe(1);
     for (const listener of listeners) listener("all");
-    void cache.find("digest-1");
+    void cache.find("digest-1", itself);
     expect(state.finds).toBe(2);
   });
 
@@ -168,77 +170,51 @@ describe("createKeyCache", () => {
     const { store } = await counted();
     await store.insertKeys([{ row: keyRow(1) }]);
     const cache = createKeyCache(store, (record) => record);
-    void cache.find("digest-1");
+    void cache.find("digest-1", itself);
     cache.close();
     await disable(store, "key_000001");
-    expect((await cache.find("digest-1"))?.enabled).toBe(true);
+    expect((await cache.find("digest-1", itself))?.enabled).toBe(true);
   });
 });
 
-describe("createKeyCache: recall", () => {
-  const big = { size: 16_384 };
+describe("createKeyCache: by text", () => {
+  const digestOf = (text: string) => text.replace("text", "digest");
 
-  it("knows what was memorised, until a change of that digest or of all", async () => {
+  it("a text is remembered without its digest, until a change of that digest or of all", async () => {
     const { store } = await counted();
     await store.insertKeys([1, 2].map((n) => ({ row: keyRow(n) })));
-    const cache = createKeyCache(store, (record) => record, big);
-    for (const n of [1, 2]) void cache.find(`digest-${n}`);
-    for (const n of [1, 2]) cache.memorise(`text-${n}`, `digest-${n}`, cache.find(`digest-${n}`) as KeyRecord);
-    expect((cache.recall("text-1") as KeyRecord).keyId).toBe("key_000001");
+    const cache = createKeyCache(store, (record) => record);
+    let digests = 0;
+    const find = (text: string) => cache.find(text, () => (digests++, digestOf(text))) as KeyRecord | undefined;
+    for (let i = 0; i < 3; i++) expect(["text-1", "text-2"].map((text) => find(text)?.keyId)).toEqual(["key_000001", "key_000002"]);
+    expect(digests).toBe(2);
     await disable(store, "key_000001");
-    expect(cache.recall("text-1")).toBeUndefined();
-    expect(cache.recall("text-2")).toBeDefined();
+    expect(find("text-1")?.enabled).toBe(false);
+    expect(digests).toBe(3);
     await store.write([{ table: "apis", row: { ...API, version: 1, enabled: false } }]);
-    expect(cache.recall("text-2")).toBeUndefined();
-    expect((await cache.find("digest-2"))?.suspended).toBe(true);
+    expect(find("text-2")?.suspended).toBe(true);
   });
 
-  it("memorises nothing at first sight", async () => {
-    const { store } = await counted();
-    await store.insertKeys([1, 2].map((n) => ({ row: keyRow(n) })));
-    const cache = createKeyCache(store, (record) => record, big);
-    const see = (n: number) => cache.memorise(`text-${n}`, `digest-${n}`, cache.find(`digest-${n}`) as KeyRecord);
-    see(1);
-    expect(cache.recall("text-1")).toBeUndefined();
-    see(1);
-    see(2);
-    expect([cache.recall("text-1"), cache.recall("text-2")].map((record) => record === undefined)).toEqual([false, true]);
-  });
-
-  it("memorises nothing that a change has overtaken, and nothing where records age or are few", async () => {
-    const { store } = await counted();
+  it("a digest that comes late serves the same", async () => {
+    const { store, state } = await counted();
     await store.insertKeys([{ row: keyRow(1) }]);
-    const cache = createKeyCache(store, (record) => record, big);
-    await store.insertKeys([{ row: keyRow(2) }]);
-    const stale = cache.find("digest-1") as KeyRecord;
-    void cache.find("digest-2");
-    await disable(store, "key_000001");
-    cache.memorise("text-1", "digest-1", stale);
-    expect(cache.recall("text-1")).toBeUndefined();
-    for (const options of [{ ...big, ttl: 1_000 }, { size: 100 }]) {
-      const other = createKeyCache(store, (record) => record, options);
-      other.memorise("text-1", "digest-1", other.find("digest-1") as KeyRecord);
-      expect(other.recall("text-1")).toBeUndefined();
-    }
+    const cache = createKeyCache(store, (record) => record);
+    const find = () => cache.find("text-1", (text) => Promise.resolve(digestOf(text)));
+    expect((await find())?.keyId).toBe("key_000001");
+    expect((await find())?.keyId).toBe("key_000001");
+    expect(state.finds).toBe(1);
   });
 
-  it("leaves it to find where the store catches up late, also when that fails", async () => {
+  it("believes nothing while the store cannot catch up", async () => {
     const { store, inner } = await counted();
     await inner.insertKeys([{ row: keyRow(1) }]);
     let late = false;
-    const cache = createKeyCache(
-      { ...store, catchUp: () => (late ? Promise.reject(new Error("locked")) : undefined) },
-      (record) => record,
-      big,
-    );
-    await inner.insertKeys([{ row: keyRow(2) }]);
-    for (const n of [1, 2]) void cache.find(`digest-${n}`);
-    cache.memorise("text-1", "digest-1", cache.find("digest-1") as KeyRecord);
+    const cache = createKeyCache({ ...store, catchUp: () => (late ? Promise.reject(new Error("locked")) : undefined) }, (record) => record);
+    expect(cache.find("text-1", digestOf)).toBeDefined();
     late = true;
-    expect(cache.recall("text-1")).toBeUndefined();
-    await expect(cache.find("digest-1")).rejects.toThrow("locked");
+    await expect(cache.find("text-1", digestOf)).rejects.toThrow("locked");
     late = false;
-    expect(cache.recall("text-1")).toBeDefined();
+    expect(cache.find("text-1", digestOf)).toBeDefined();
   });
 });
 

@@ -1,0 +1,195 @@
+/**
+ * The credits that this process holds, one row a lease, in typed arrays. Knows no store and no time. The obvious twin is a Map of
+ * objects (`lease-book.test.ts`).
+ *
+ * Why not objects: a million make every young collection slow (2.6 ms against 0.3) and take 102 bytes each, all in the heap. A row is
+ * 32 bytes, and with the index that finds it a lease takes 61 to 76, 63 of a million at the bound, none in the heap. A spend by itself
+ * is no faster for it: what is gained is the collections.
+ */
+import type { KeyRef } from "./store.js";
+import { NONE, TagIndex } from "./tags/tag-index.js";
+
+/** A row: doubles, since all four may go to 2^53 − 1. */
+const IN_HAND = 0;
+const BEYOND = 1;
+const GENERATION = 2;
+const REF = 3;
+const WIDTH = 4;
+
+/** What a lease is: a byte of its own, so that a million are walked in a millisecond. */
+const FREE = 0;
+const IDLE = 1;
+const USED = 2;
+
+const FIRST = 32;
+/** By a quarter, since rows are most of a lease: doubling would leave half of them unused, and copies no less at once. */
+const GROWTH = 5 / 4;
+
+const TWO_32 = 2 ** 32;
+/** Odd, and near 2^32 divided by the golden ratio: spreads numbers in any stride. */
+const SPREAD = 0x9e3779b1;
+/** Second number of the tags of refs that are no safe integers: above that of any that is. */
+const NAMED = 2 ** 30;
+
+export class LeaseBook {
+  readonly #bound: number;
+  readonly #index = new TagIndex();
+  #rows = new Float64Array(0);
+  #states = new Uint8Array(0);
+  /** Refs that are no safe integers, and of entries the refs. Both stay empty for a store whose refs are numbers. */
+  readonly #entries = new Map<KeyRef, number>();
+  readonly #names: (KeyRef | undefined)[] = [];
+  #named = 0;
+  #hand = NONE;
+
+  /** @param bound the most leases held, ≥ 1 */
+  constructor(bound: number) {
+    this.#bound = bound;
+    this.#widen();
+  }
+
+  /** Leases held. */
+  get count(): number {
+    return this.#index.count;
+  }
+
+  /** Every entry is below this. */
+  get capacity(): number {
+    return this.#states.length;
+  }
+
+  /**
+   * Takes `cost` ≥ 0 of what is in hand of a lease, if the entry is still that of `ref` and no balance was set since.
+   * @param entry where the lease was last; any number that {@link LeaseBook.find} or {@link LeaseBook.add} gave, or 0
+   * @param generation the oldest that is not void
+   * @returns what is left, in hand and beyond, or {@link NONE}: nothing was taken · 8 ns, 66 ns over 1,000,000 at random
+   */
+  take(entry: number, ref: KeyRef, generation: number, cost: number): number {
+    const rows = this.#rows;
+    const at = entry * WIDTH;
+    // The row says whose it is, so an account that remembers the place of an ended lease does no harm. Typed, so that each compares one kind.
+    if (typeof ref === "number" ? rows[at + REF] !== ref : this.#names[entry] !== ref) return NONE;
+    const left = (rows[at + IN_HAND] as number) - cost;
+    if (!(left >= 0 && cost >= 0) || (rows[at + GENERATION] as number) < generation) return NONE;
+    rows[at + IN_HAND] = left;
+    this.#states[entry] = USED;
+    return left + (rows[at + BEYOND] as number);
+  }
+
+  /** The entry of a key's lease, or {@link NONE}. */
+  find(ref: KeyRef): number {
+    return isDense(ref) ? this.#index.find(lowTag(ref), highTag(ref)) : (this.#entries.get(ref) ?? NONE);
+  }
+
+  /** Begins a lease of a key that has none, with nothing in hand. Only below the bound. */
+  add(ref: KeyRef): number {
+    const entry = isDense(ref) ? this.#index.add(lowTag(ref), highTag(ref)) : this.#addNamed(ref);
+    if (entry >= this.capacity) this.#widen();
+    const at = entry * WIDTH;
+    this.#rows.fill(0, at, at + REF);
+    // NaN: no number is equal to it.
+    this.#rows[at + REF] = typeof ref === "number" ? ref : NaN;
+    this.#states[entry] = USED;
+    return entry;
+  }
+
+  /** Takes out all that is in hand. It still counts as left: the next deposit says what is. */
+  withdraw(entry: number): number {
+    const rows = this.#rows;
+    const at = entry * WIDTH;
+    const inHand = rows[at + IN_HAND] as number;
+    rows[at + IN_HAND] = 0;
+    rows[at + BEYOND] = (rows[at + BEYOND] as number) + inHand;
+    return inHand;
+  }
+
+  /** Puts credits in hand, where none are. @returns what is left, in hand and beyond */
+  deposit(entry: number, generation: number, credits: number, beyond: number): number {
+    const rows = this.#rows;
+    const at = entry * WIDTH;
+    rows[at + IN_HAND] = credits;
+    rows[at + BEYOND] = beyond;
+    rows[at + GENERATION] = generation;
+    return credits + beyond;
+  }
+
+  /** Ends a lease. */
+  remove(entry: number): void {
+    const name = this.#names[entry];
+    if (name !== undefined) {
+      this.#entries.delete(name);
+      this.#names[entry] = undefined;
+    }
+    this.#rows[entry * WIDTH + REF] = NaN;
+    this.#states[entry] = FREE;
+    this.#index.remove(entry);
+  }
+
+  generation(entry: number): number {
+    return this.#rows[entry * WIDTH + GENERATION] as number;
+  }
+
+  ref(entry: number): KeyRef {
+    return this.#names[entry] ?? (this.#rows[entry * WIDTH + REF] as number);
+  }
+
+  /** Whether a lease is in this entry. */
+  has(entry: number): boolean {
+    return this.#states[entry] !== FREE;
+  }
+
+  /**
+   * The next entry in turn that gives way. Only at the bound.
+   *
+   * Why a turning hand and no list of who came when, which takes 8 bytes more and a miss at every end: at the bound every entry is in
+   * use, and a newcomer takes the one just freed, behind the hand. So who came first goes first. Leases that ended otherwise leave
+   * their places to newcomers anywhere, whose turn may come early; each has one turn a round all the same, and it costs a draw.
+   */
+  next(): number {
+    this.#hand = this.#hand + 1 < this.#bound ? this.#hand + 1 : 0;
+    return this.#hand;
+  }
+
+  /** Whether a lease lay idle since it was last asked. */
+  restsAt(entry: number): boolean {
+    const state = this.#states[entry];
+    if (state === USED) this.#states[entry] = IDLE;
+    return state === IDLE;
+  }
+
+  /** Tags of these are never looked for: they only keep an entry. */
+  #addNamed(ref: KeyRef): number {
+    const entry = this.#index.add(lowTag(this.#named++), NAMED);
+    this.#entries.set(ref, entry);
+    this.#names[entry] = ref;
+    return entry;
+  }
+
+  /** Copying 1,000,000 rows takes 10 to 20 ms, once; no heap is walked for them ever after. */
+  #widen(): void {
+    const capacity = Math.min(Math.max(FIRST, Math.ceil(this.capacity * GROWTH)), this.#bound);
+    // A row without a lease is of no ref.
+    const rows = new Float64Array(capacity * WIDTH).fill(NaN);
+    const states = new Uint8Array(capacity);
+    rows.set(this.#rows);
+    states.set(this.#states);
+    this.#rows = rows;
+    this.#states = states;
+  }
+}
+
+/** Numbers that two of 32 bits stand for. Others are found by a Map. */
+function isDense(ref: KeyRef): ref is number {
+  return Number.isSafeInteger(ref);
+}
+
+/** −2^21…2^21 − 1. */
+function highTag(ref: number): number {
+  return Math.floor(ref / TWO_32);
+}
+
+/** With {@link highTag} no two refs have the same. The index goes by its last bits, which refs with a stride would share. */
+function lowTag(ref: number): number {
+  const spread = Math.imul(ref | 0, SPREAD);
+  return spread ^ (spread >>> 15);
+}

@@ -1,0 +1,149 @@
+/**
+ * text → value for as many as `size`, found by the text's tag; no text is kept. When it is full it forgets what was not asked for
+ * lately, and at any time by name. Knows no keys. The obvious twin is a Map from text to value (`tag-table.test.ts`).
+ */
+import { NONE, TagIndex } from "../tags/tag-index.js";
+import { TextTag } from "../tags/text-tag.js";
+import { widened } from "../tags/widened.js";
+
+/** Where a table keeps its values, by small numbers. */
+export interface Drawers<T> {
+  put(entry: number, value: T): void;
+  /** Only of an entry that was put and not dropped since. */
+  get(entry: number): T;
+  drop(entry: number): void;
+  clear(): void;
+}
+
+/** Keeps values by text; a table, or one with a faster one before it. */
+export interface Shelf<T> {
+  get(text: string): T | undefined;
+  /** Keeps nothing for a text or name too long for a tag. @param name what {@link Shelf.delete} calls the value by */
+  set(text: string, name: string, value: T): void;
+  delete(name: string): void;
+  clear(): void;
+}
+
+/** @see {@link TagIndex} for its cost; `set` is O(1) but for the calls that double the table */
+export class TagTable<T> implements Shelf<T> {
+  readonly #size: number;
+  readonly #drawers: Drawers<T>;
+  readonly #tag: TextTag;
+  readonly #onDrop: ((one: number, two: number) => void) | undefined;
+  readonly #texts = new TagIndex();
+  readonly #names = new TagIndex();
+  /** Entry of a name → entry of its text, and back. */
+  #textOf = new Int32Array(this.#names.capacity);
+  #nameOf = new Int32Array(this.#texts.capacity);
+  #used = new Uint8Array(this.#texts.capacity);
+  #hand = 0;
+
+  /**
+   * @param size the most values kept, ≥ 1
+   * @param onDrop told of the tag of each text that is forgotten, but not of {@link TagTable.clear}
+   */
+  constructor(size: number, drawers: Drawers<T>, tag = new TextTag(), onDrop?: (one: number, two: number) => void) {
+    this.#size = size;
+    this.#drawers = drawers;
+    this.#tag = tag;
+    this.#onDrop = onDrop;
+  }
+
+  /** Values kept at the moment, at most `size`. */
+  get count(): number {
+    return this.#texts.count;
+  }
+
+  get(text: string): T | undefined {
+    if (!this.#tag.read(text)) return undefined;
+    const entry = this.find(this.#tag.one, this.#tag.two);
+    if (entry === NONE) return undefined;
+    this.mark(entry, 1);
+    return this.#drawers.get(entry);
+  }
+
+  /** The entry of a tag, whose value is in the drawers, or {@link NONE}. */
+  find(one: number, two: number): number {
+    return this.#texts.find(one, two);
+  }
+
+  /** Notes that an entry was asked for. @param mark 1…255 @returns the mark before; 0: not asked for since its last turn */
+  mark(entry: number, mark: number): number {
+    const before = this.#used[entry] as number;
+    if (before !== mark) this.#used[entry] = mark;
+    return before;
+  }
+
+  set(text: string, name: string, value: T): void {
+    const tag = this.#tag;
+    if (!tag.read(name)) return;
+    const { one, two } = tag;
+    const named = this.#names.find(one, two);
+    if (named !== NONE) this.#remove(this.#textOf[named] as number);
+    if (!tag.read(text)) return;
+    const known = this.#texts.find(tag.one, tag.two);
+    if (known !== NONE) this.#remove(known);
+    if (this.#texts.count >= this.#size) this.#evict();
+    const entry = this.#texts.add(tag.one, tag.two);
+    this.#link(entry, this.#names.add(one, two));
+    this.#drawers.put(entry, value);
+  }
+
+  delete(name: string): void {
+    if (!this.#tag.read(name)) return;
+    const named = this.#names.find(this.#tag.one, this.#tag.two);
+    if (named !== NONE) this.#remove(this.#textOf[named] as number);
+  }
+
+  clear(): void {
+    this.#texts.clear();
+    this.#names.clear();
+    this.#drawers.clear();
+    this.#hand = 0;
+  }
+
+  #remove(entry: number): void {
+    this.#onDrop?.(this.#texts.oneOf(entry), this.#texts.twoOf(entry));
+    this.#names.remove(this.#nameOf[entry] as number);
+    this.#texts.remove(entry);
+    this.#drawers.drop(entry);
+  }
+
+  /** Of those in turn the first goes that was not asked for since its last turn. */
+  #evict(): void {
+    for (;;) {
+      this.#hand = this.#hand + 1 < this.#used.length ? this.#hand + 1 : 0;
+      if (!this.#texts.has(this.#hand)) continue;
+      if (this.#used[this.#hand] === 0) return this.#remove(this.#hand);
+      this.#used[this.#hand] = 0;
+    }
+  }
+
+  #link(entry: number, named: number): void {
+    if (entry >= this.#nameOf.length) {
+      this.#nameOf = widened(this.#nameOf, this.#texts.capacity);
+      this.#used = new Uint8Array(this.#texts.capacity);
+    }
+    if (named >= this.#textOf.length) this.#textOf = widened(this.#textOf, this.#names.capacity);
+    this.#nameOf[entry] = named;
+    this.#textOf[named] = entry;
+    this.#used[entry] = 0;
+  }
+}
+
+/** Drawers that keep the values as they are. */
+export function objectDrawers<T>(): Drawers<T> {
+  let values: (T | undefined)[] = [];
+  return {
+    put(entry, value) {
+      values[entry] = value;
+    },
+    get: (entry) => values[entry] as T,
+    drop(entry) {
+      values[entry] = undefined;
+    },
+    clear() {
+      values = [];
+    },
+  };
+}

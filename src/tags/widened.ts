@@ -1,0 +1,11 @@
+/** Longer copies of typed arrays. */
+
+/** A copy of `length` numbers, ≥ those there are; the new ones are 0. */
+export function widened<T extends Int32Array<ArrayBuffer> | Float64Array<ArrayBuffer> | Uint8Array<ArrayBuffer>>(
+  array: T,
+  length: number,
+): T {
+  const wider = new (array.constructor as new (length: number) => T)(length);
+  wider.set(array);
+  return wider;
+}

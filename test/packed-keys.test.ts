@@ -1,0 +1,114 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { packedKeys } from "../src/packed-keys.js";
+import { createPreparer, type PreparedKey } from "../src/prepared-key.js";
+import type { KeyRecord } from "../src/store.js";
+
+const id = (prefix: string) => fc.stringMatching(/^[a-zA-Z0-9_]{1,24}$/).map((text) => `${prefix}_${text}`);
+const limit = fc.record({
+  id: fc.oneof(id("rl"), fc.constant("rl_strange\nid")),
+  name: fc.constantFrom("requests", "tokens", "línea\n"),
+  limit: fc.nat(),
+  duration: fc.nat(),
+  autoApply: fc.boolean(),
+});
+const record: fc.Arbitrary<KeyRecord> = fc.record(
+  {
+    ref: fc.oneof(fc.nat(), fc.maxSafeNat(), id("ref")),
+    keyId: fc.oneof(id("key"), fc.string({ unit: "binary", minLength: 1, maxLength: 2_000 })),
+    workspaceId: fc.constantFrom("ws", "other"),
+    apiId: fc.constantFrom("api_1", "api_2"),
+    name: fc.oneof(fc.string({ unit: "binary", maxLength: 255 }), fc.constant("x".repeat(1_023))),
+    meta: fc.constant({ plan: "pro" }),
+    expires: fc.oneof(fc.nat(), fc.constant(8.64e15)),
+    enabled: fc.boolean(),
+    permissions: fc.constantFrom([], ["a"], ["a", "b.*"]),
+    roles: fc.constantFrom([], ["admin"]),
+    identity: fc.constant({
+      id: "id_1",
+      externalId: "user",
+      ratelimits: [{ id: "rl_shared1", name: "shared", limit: 1, duration: 1_000, autoApply: true }],
+    }),
+    ratelimits: fc.array(limit, { maxLength: 3 }),
+    limited: fc.boolean(),
+    refill: fc.constantFrom({ interval: "daily" as const, amount: 5 }, { interval: "monthly" as const, amount: 5, refillDay: 31 }),
+    generation: fc.oneof(fc.nat(), fc.constant(2 ** 40)),
+    suspended: fc.boolean(),
+    pending: fc.constant(false),
+    ipAllowlists: fc.constantFrom([], [["192.0.2.1"]]),
+  },
+  {
+    requiredKeys: [
+      "ref",
+      "keyId",
+      "workspaceId",
+      "apiId",
+      "enabled",
+      "permissions",
+      "roles",
+      "ratelimits",
+      "limited",
+      "generation",
+      "suspended",
+      "pending",
+      "ipAllowlists",
+    ],
+  },
+);
+
+/** All that a verification reads of a key. */
+function seen(key: PreparedKey) {
+  const { mould, expires, automatic, named, generation, keyId, name, extra, ref, enabled, suspended, limited, refill } = key;
+  const { workspaceId, apiId } = mould;
+  const names = [key.holdings.copyPermissions(), key.holdings.copyRoles()];
+  const allows = [undefined, "192.0.2.1", "192.0.2.2"].map((address) => key.allows(address));
+  const shown = { meta: extra?.meta, identity: extra?.identity };
+  return {
+    workspaceId,
+    apiId,
+    expires,
+    automatic,
+    named,
+    generation,
+    keyId,
+    name,
+    shown,
+    ref,
+    enabled,
+    suspended,
+    limited,
+    refill,
+    names,
+    allows,
+  };
+}
+
+describe("packedKeys", () => {
+  it("any key comes back as it went in, whatever lay in its place before", () => {
+    fc.assert(
+      fc.property(fc.array(record, { minLength: 1, maxLength: 12 }), (records) => {
+        const prepare = createPreparer();
+        const drawers = packedKeys();
+        const twin: PreparedKey[] = [];
+        records.forEach((one, i) => {
+          const entry = i % 5;
+          if (i >= 5) drawers.drop(entry);
+          drawers.put(entry, prepare(one));
+          twin[entry] = prepare(one);
+          twin.forEach((key, at) => expect(seen(drawers.get(at))).toEqual(seen(key)));
+        });
+      }),
+    );
+  });
+
+  it("grows far, and can be cleared", () => {
+    const prepare = createPreparer();
+    const drawers = packedKeys();
+    const one = fc.sample(record, { numRuns: 1, seed: 1 })[0]!;
+    for (const entry of [0, 1_500, 40_000]) drawers.put(entry, prepare({ ...one, ref: entry, keyId: `key_${entry}` }));
+    expect([0, 1_500, 40_000].map((entry) => drawers.get(entry).keyId)).toEqual(["key_0", "key_1500", "key_40000"]);
+    drawers.clear();
+    drawers.put(3, prepare({ ...one, keyId: "key_3" }));
+    expect(drawers.get(3).keyId).toBe("key_3");
+  });
+});

@@ -1,0 +1,126 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { objectDrawers, type Shelf, TagTable } from "../../src/stores/tag-table.js";
+import { twoRows } from "../../src/stores/two-rows.js";
+
+interface Value {
+  readonly of: string;
+}
+
+const text = fc.oneof(fc.string({ minLength: 1, maxLength: 2 }), fc.constantFrom("a", "b", "a\0", "\0", "aa", "Ł", "A", "😀"));
+const step = fc.record({ act: fc.constantFrom("set", "set", "get", "get", "get", "delete", "clear"), text, name: text });
+
+/** Plays a history on a shelf and on its obvious twins: a Map from text to value, and one from name to text. */
+function play(shelf: Shelf<Value>, steps: readonly { act: string; text: string; name: string }[], most: number): void {
+  const values = new Map<string, Value>();
+  const names = new Map<string, string>();
+  const forget = (one: string) => {
+    values.delete(one);
+    for (const [name, of] of names) if (of === one) names.delete(name);
+  };
+  let full = false;
+  for (const { act, text: one, name } of steps) {
+    if (act === "set") {
+      const value = { of: one };
+      forget(names.get(name) ?? "");
+      forget(one);
+      shelf.set(one, name, value);
+      values.set(one, value);
+      names.set(name, one);
+      if (values.size > most) full = true;
+    } else if (act === "delete") {
+      shelf.delete(name);
+      forget(names.get(name) ?? "");
+    } else if (act === "clear") {
+      if (values.size < 5) continue;
+      shelf.clear();
+      values.clear();
+      names.clear();
+    } else {
+      const answer = shelf.get(one);
+      // A full one may forget, but never answer what was taken away.
+      if (answer !== undefined || !full) expect(answer).toBe(values.get(one));
+    }
+  }
+  for (const [one, value] of values) if (!full) expect(shelf.get(one)).toBe(value);
+}
+
+describe.each([
+  ["TagTable", (size: number) => new TagTable<Value>(size, objectDrawers())],
+  ["twoRows", (size: number) => twoRows<Value>(size, objectDrawers())],
+])("%s", (_, make) => {
+  it("answers what its obvious twin answers", () => {
+    fc.assert(fc.property(fc.array(step, { maxLength: 200 }), (steps) => play(make(1_000), steps, 1_000)));
+  });
+
+  it("full, it answers what its twin answers, or nothing", () => {
+    fc.assert(fc.property(fc.array(step, { maxLength: 200 }), (steps) => play(make(3), steps, 3)));
+  });
+
+  it("a text or a name too long for a tag is not kept", () => {
+    const shelf = make(10);
+    shelf.set("k".repeat(3_000), "name", { of: "k" });
+    expect(shelf.get("k".repeat(3_000))).toBeUndefined();
+    shelf.set("k", "n".repeat(3_000), { of: "k" });
+    shelf.delete("n".repeat(3_000));
+    expect(shelf.get("k")).toBeUndefined();
+  });
+});
+
+describe("TagTable", () => {
+  it("bounds: it never holds more than its size, and what was asked for lately stays", () => {
+    const table = new TagTable<Value>(1_000, objectDrawers());
+    const add = (n: number) => table.set(`key ${n}`, `name ${n}`, { of: `${n}` });
+    for (let n = 0; n < 1_000; n++) add(n);
+    for (let n = 1_000; n < 21_000; n++) {
+      for (let hot = 0; hot < 10; hot++) expect(table.get(`key ${hot}`)).toEqual({ of: `${hot}` });
+      add(n);
+      expect(table.count).toBe(1_000);
+    }
+  });
+
+  it("tells of each tag that it forgets, once", () => {
+    const told: string[] = [];
+    const table = new TagTable<Value>(2, objectDrawers(), undefined, (one, two) => told.push(`${one} ${two}`));
+    for (const name of ["a", "b", "c"]) table.set(name, name, { of: name });
+    table.set("c", "c", { of: "c" });
+    table.delete("c");
+    table.delete("c");
+    expect(told).toHaveLength(3);
+    expect(new Set(told).size).toBe(2);
+  });
+});
+
+describe("twoRows", () => {
+  it("after the second look in short time it answers the object itself, until it is taken away", () => {
+    let unpacked = 0;
+    const drawers = objectDrawers<Value>();
+    const shelf = twoRows<Value>(100, { ...drawers, get: (entry) => (unpacked++, { ...drawers.get(entry) }) });
+    shelf.set("a", "name", { of: "a" });
+    const [first, second, third, fourth] = [1, 2, 3, 4].map(() => shelf.get("a"));
+    expect(first).not.toBe(second);
+    expect([third, fourth]).toEqual([second, second]);
+    expect(third).toBe(second);
+    expect(unpacked).toBe(2);
+    shelf.delete("name");
+    expect(shelf.get("a")).toBeUndefined();
+    shelf.set("a", "name", { of: "new" });
+    expect(shelf.get("a")).toEqual({ of: "new" });
+  });
+
+  it("a value set anew is never the old one, whichever row held it", () => {
+    const shelf = twoRows<Value>(100, objectDrawers());
+    for (const of of ["one", "two", "three"]) {
+      shelf.set("a", "name", { of });
+      for (let i = 0; i < 4; i++) expect(shelf.get("a")).toEqual({ of });
+    }
+    shelf.clear();
+    expect(shelf.get("a")).toBeUndefined();
+  });
+
+  it("more than fit the hot row in use at once: each answer is right", () => {
+    const shelf = twoRows<Value>(40_000, objectDrawers());
+    for (let n = 0; n < 40_000; n++) shelf.set(`key ${n}`, `name ${n}`, { of: `${n}` });
+    for (let turn = 0; turn < 3; turn++) for (let n = 0; n < 40_000; n++) expect(shelf.get(`key ${n}`)?.of).toBe(`${n}`);
+  });
+});
