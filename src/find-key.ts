@@ -15,13 +15,20 @@ export interface Places {
   readonly cache: KeyCache<PreparedKey>;
   readonly prepare: (record: KeyRecord) => PreparedKey;
   readonly algorithms: Algorithms;
+  /** Whether `now` is the system's clock, by which a store may judge how old its knowledge is. */
+  readonly isSystemTime: boolean;
   /** Only keys of this workspace may be seen; `undefined`: those of every one. */
   readonly workspaceId: string | undefined;
 }
 
 /** @returns undefined for a key that does not exist or may not be seen: the two look the same (spec §4.1-3) */
-export function findKey(places: Places, request: VerificationRequest, caller?: Caller): MaybePromise<PreparedKey | undefined> {
-  const found = places.cache.find(request.key, digestKey);
+export function findKey(
+  places: Places,
+  request: VerificationRequest,
+  caller: Caller | undefined,
+  now: number,
+): MaybePromise<PreparedKey | undefined> {
+  const found = places.cache.find(request.key, digestKey, places.isSystemTime ? now : undefined);
   if (request.migrationId === undefined && places.workspaceId === undefined && caller === undefined) return found;
   return found instanceof Promise
     ? found.then((late) => orMigrated(places, request, caller, late))

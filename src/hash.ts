@@ -100,7 +100,7 @@ function pooled(size: number): (length: number) => string {
   return (length) => {
     // Made of units at once: character by character an id left 600 bytes of garbage.
     const units = new Array<number>(length);
-    for (let made = 0; made < length; ) {
+    for (let made = 0; made < length;) {
       if (unused === 0) {
         globalThis.crypto.getRandomValues(pool);
         unused = size;

@@ -111,11 +111,12 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
     options.limiter === undefined ? trusted(local) : degrading(options.limiter, { onFailure: onLimiterFailure, nodes, local });
   const spender = credits?.mode === "leased" ? leasedSpender(store, credits) : exactSpender(store);
   const outcomes = options.onOutcome && createOutcomes(options.onOutcome);
-  const places = { store, cache, prepare, algorithms: createAlgorithms(options.migrationAlgorithms), workspaceId };
+  const isSystemTime = options.clock === undefined;
+  const places = { store, cache, prepare, algorithms: createAlgorithms(options.migrationAlgorithms), isSystemTime, workspaceId };
   const engine: Engine = {
     clock,
     compileQuery: createQueryCompiler(),
-    findKey: (request, caller) => findKey(places, request, caller),
+    findKey: (request, caller, now) => findKey(places, request, caller, now),
     limiter,
     spender,
     onOutcome: outcomes?.emit,

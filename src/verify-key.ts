@@ -24,7 +24,7 @@ export interface Engine {
   readonly clock: () => number;
   readonly compileQuery: (text: string) => Query;
   /** The key that was presented, if it may be seen here (rulings E4, F1). */
-  readonly findKey: (request: VerificationRequest, caller: Caller | undefined) => MaybePromise<PreparedKey | undefined>;
+  readonly findKey: (request: VerificationRequest, caller: Caller | undefined, now: number) => MaybePromise<PreparedKey | undefined>;
   readonly limiter: DegradingLimiter;
   readonly spender: Spender;
   readonly onOutcome: ((event: OutcomeEvent) => void) | undefined;
@@ -53,7 +53,7 @@ export async function verifyKey(engine: Engine, body: unknown, context: VerifyCo
   const { caller } = context;
   if (caller !== undefined && !caller.mayAny("verify_key", "api")) throw mayNotVerify();
   const now = engine.clock();
-  const found = engine.findKey(request, caller);
+  const found = engine.findKey(request, caller, now);
   const key = found instanceof Promise ? await found : found;
   if (key === undefined) return notFound(engine, request, now);
 

@@ -28,6 +28,7 @@ export interface Lines {
   breakOff(socket: Connection, fault: VerifierError, docsBase: string): void;
 }
 
+/** What one request tells of itself. */
 export interface Turn {
   onReading(breakOff: (fault: Error) => void): void;
   /** The connection has to end with this answer. */
@@ -36,6 +37,7 @@ export interface Turn {
   end(): void;
 }
 
+/** Connections are forgotten with their sockets. */
 export function createLines(): Lines {
   const lines = new WeakMap<Connection, Line>();
   return {

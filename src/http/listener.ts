@@ -1,7 +1,7 @@
 /** The service as a listener of `node:http`, for a server that the program has already: its limits of headers and time are the program's. */
 import type { Store } from "../store.js";
 import { createClientAddress, trustedProxies } from "./client-address.js";
-import { type NodeRequest, type NodeResponse, send, toIncoming } from "./node-exchange.js";
+import { NONE, type NodeRequest, type NodeResponse, send, toIncoming } from "./node-exchange.js";
 import { checkServiceOptions, type ServiceOptions } from "./options.js";
 import { createService, type ServiceParts } from "./service.js";
 import { createTogether } from "./together.js";
@@ -36,7 +36,7 @@ export function createNodeListener(source: Store | ServiceParts, options: NodeLi
     const clientAddress = clientAddressOf(remoteAddress, request.headers["x-forwarded-for"]);
     const origin = `http://${localAddress.includes(":") ? `[${localAddress}]` : localAddress}:${localPort}`;
     const incoming = toIncoming(request, response, { clientAddress, origin, wantsContinue: false, together, onReading() {} });
-    send(response, await service.answer(incoming), false);
+    send(response, await service.answer(incoming), NONE);
   };
   const listener = (request: NodeRequest, response: NodeResponse): void => void handle(request, response).catch(() => request.destroy());
   return Object.assign(listener, { close: () => service.close() });

@@ -10,6 +10,7 @@ interface Histogram {
   sum: number;
 }
 
+/** What is counted, and how it is read. */
 export interface Metrics {
   begin(): void;
   /** @param code of the error, or of the verification; empty for any other success */

@@ -44,6 +44,7 @@ export interface Circumstances {
   onReading(breakOff: (fault: Error) => void): void;
 }
 
+/** A request of `node:http` as the service takes it. Nothing is copied but what is asked for. */
 export function toIncoming(request: NodeRequest, response: NodeResponse, circumstances: Circumstances): Incoming {
   const { method = "", url = "", headers } = request;
   const { host } = headers;
@@ -65,13 +66,16 @@ export function toIncoming(request: NodeRequest, response: NodeResponse, circums
   };
 }
 
-/** Writes the answer in one piece. @param closing the connection ends with it */
-export function send(response: NodeResponse, { status, headers, text }: Outgoing, closing: boolean): void {
-  const all = [...headers, "content-length", `${Buffer.byteLength(text)}`];
-  if (closing) all.push("connection", "close");
-  response.writeHead(status, all);
+/** Writes the answer in one piece, with further headers: names and values in turn. */
+export function send(response: NodeResponse, { status, headers, text }: Outgoing, more: readonly string[]): void {
+  response.writeHead(status, [...headers, "content-length", `${Buffer.byteLength(text)}`, ...more]);
   response.end(text);
 }
+
+/** The header of an answer that the connection ends with. */
+export const CLOSING: readonly string[] = Object.freeze(["connection", "close"]);
+/** No further headers. */
+export const NONE: readonly string[] = Object.freeze([]);
 
 function pathOf(url: string): string {
   const end = url.indexOf("?");
@@ -89,8 +93,6 @@ function authorizationOf(rawHeaders: readonly string[]): readonly string[] {
   }
   return values;
 }
-
-const NONE: readonly string[] = Object.freeze([]);
 
 function readBody(request: NodeRequest, most: number, { together, onReading }: Circumstances): Promise<Uint8Array> {
   const declared = Number(request.headers["content-length"] ?? 0);

@@ -11,7 +11,7 @@ import { createClientAddress, trustedProxies } from "./client-address.js";
 import { type Broken, toFault } from "./broken.js";
 import { guarded } from "./guarded.js";
 import { createLines } from "./lines.js";
-import { send, toIncoming } from "./node-exchange.js";
+import { CLOSING, NONE, send, toIncoming } from "./node-exchange.js";
 import { checkServiceOptions, type ServiceOptions } from "./options.js";
 import { createService, type ServiceParts } from "./service.js";
 import { createTogether } from "./together.js";
@@ -35,6 +35,7 @@ export interface ServerOptions extends ServiceOptions {
   readonly graceTimeout?: number;
 }
 
+/** A server of the service. */
 export interface Server {
   /** @param port 0, the default: any that is free. @returns where it listens */
   listen(options?: {
@@ -74,6 +75,7 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
   const lines = createLines();
   const together = createTogether(setImmediate);
   let http: HttpServer | undefined;
+  let hasBegun = false;
   let origin = "";
   let closing: Promise<void> | undefined;
 
@@ -85,13 +87,15 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
     const outgoing = await service.answer(toIncoming(request, response, { clientAddress, origin, wantsContinue, together, onReading }));
     // A client that waits for `100 Continue` and is refused sends no body: the connection cannot go on.
     const isEnd = closing !== undefined || isLast() || (wantsContinue && outgoing.status !== 200);
-    send(response, outgoing, isEnd);
+    send(response, outgoing, isEnd ? CLOSING : NONE);
   };
   const breakOff = (socket: Duplex, broken: Broken): void => lines.breakOff(socket, toFault(broken), options.docsBase ?? `${origin}/docs`);
 
   const listen = async ({ port = 0, host = "127.0.0.1" }: { readonly port?: number; readonly host?: string } = {}) => {
-    if (http !== undefined || closing !== undefined) throw new TypeError("a server listens once; make another");
+    if (hasBegun || closing !== undefined) throw new TypeError("a server listens once; make another");
+    hasBegun = true;
     const { createServer: create } = await import("node:http");
+    if (closing !== undefined) throw new TypeError("the server was closed before it listened");
     // A missing Host header would get Node's own bare 400; nothing here needs one.
     const limits = { maxHeaderSize: maxHeaderBytes, headersTimeout, requestTimeout, keepAliveTimeout, requireHostHeader: false };
     const server = create({ ...limits, connectionsCheckingInterval: CHECK_INTERVAL_MS, noDelay: true });

@@ -58,6 +58,7 @@ export interface BodyBounds {
   readonly mostOfImport: number;
 }
 
+/** The bounds as configured, defaults filled in. */
 export function bodyBounds({ maxBodyBytes = MIB, maxImportBytes = maxBodyBytes }: ServiceOptions): BodyBounds {
   return { most: maxBodyBytes, mostOfImport: maxImportBytes };
 }

@@ -9,6 +9,7 @@ export function limitHeaders({ exceeded, limit, remaining, reset, retryAfter }: 
   return headers;
 }
 
+/** The 429. */
 export const tooMany = (): VerifierError =>
   new VerifierError("TOO_MANY_REQUESTS", "the workspace has made its calls for now; wait for the seconds that Retry-After says");
 

@@ -11,6 +11,7 @@ export interface Page {
   readonly read: (incoming: Incoming, requestId: string) => Promise<Outgoing> | Outgoing;
 }
 
+/** What answers at a path. */
 export type Route = { readonly operation: Operation } | { readonly page: Page };
 
 /** The routes by their exact path. */
@@ -28,6 +29,8 @@ export function methodsOf(route: Route): readonly string[] {
   return "operation" in route ? METHODS.operation : METHODS.page;
 }
 
+/** The 404 of a path. */
 export const noSuchPath = (): VerifierError => new VerifierError("NOT_FOUND", "there is nothing at this path; /docs lists what there is");
+/** The 405 of a path that takes these methods. */
 export const wrongMethod = (methods: readonly string[]): VerifierError =>
   new VerifierError("METHOD_NOT_ALLOWED", `this path takes ${methods.join(" or ")}`);

@@ -45,7 +45,7 @@ const MAX_WORKSPACES = 1_000;
 
 /** @throws TypeError or RangeError naming an option, or what the store lacks */
 export function createService(source: Store | ServiceParts, options: ServiceOptions): Service {
-  const wired = "verifier" in source ? wireParts(source, options) : wireStore(source, options);
+  const wired = isParts(source) ? wireParts(source, options) : wireStore(source, options);
   const { store, verifier, authenticator, servicesOf } = wired;
   const clock = guardClock(options.clock ?? Date.now);
   const { requestLimit, docsBase, log, onError } = options;
@@ -74,6 +74,11 @@ export function createService(source: Store | ServiceParts, options: ServiceOpti
     },
     close: wired.close,
   };
+}
+
+/** Anything else is taken for a store, and judged as one. */
+function isParts(source: Store | ServiceParts): source is ServiceParts {
+  return typeof source === "object" && source !== null && "verifier" in source;
 }
 
 interface Wired {

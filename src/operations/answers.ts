@@ -45,12 +45,16 @@ const refill = object({ interval: { type: "string", enum: ["daily", "monthly"] }
 /** `remaining` is null for an unlimited key. */
 export const credits = object({ remaining: { ...integer(0), type: ["integer", "null"] } }, { refill });
 
+/** A permission of the workspace. */
 export const permission = object(
   { id, name: { ...text, minLength: 1, maxLength: 512 }, slug: { ...text, minLength: 1, maxLength: 512 } },
   { description: text },
 );
+/** Permissions, sorted by slug. */
 export const permissions = arrayOf(permission);
+/** A role of the workspace. */
 export const role = object({ id: text, name: text }, { description: text, permissions: { ...permissions, maxItems: 1_000 } });
+/** Roles, sorted by name. */
 export const roles = arrayOf(role);
 
 /** A key as administration sees it. */
@@ -75,15 +79,20 @@ export const createdKey = object({
   key: { ...text, description: "The key itself, shown this once: only its digest is kept." },
 });
 
+/** A new API. */
 export const createdApi = object({ apiId: longId });
+/** `enabled` and `ipAllowlist` are additions of keystile. */
 export const api = object({
   id: longId,
   name: { ...text, minLength: 3, maxLength: 256 },
   enabled: flag,
   ipAllowlist: texts,
 });
+/** A new permission. */
 export const createdPermission = object({ permissionId: id });
+/** A new role. */
 export const createdRole = object({ roleId: id });
+/** A new identity. */
 export const createdIdentity = object({ identityId: text });
 /** Both always arrays (ruling E1). */
 export const migration = object({ migrated: arrayOf(object({ hash: text, keyId: text })), failed: texts });
@@ -107,12 +116,17 @@ export const verification = object(
 );
 
 const counted = { limit: integer(0), remaining: integer(0), reset: integer(0) };
+/** Another limit for one identifier. */
 export const override = object({ overrideId: text, duration: integer(1_000), identifier: text, limit: integer(0) });
+/** A new override, or the one that was replaced. */
 export const createdOverride = object({ overrideId: text });
+/** One check. */
 export const limited = object({ ...counted, success: flag }, { overrideId: text });
+/** Several checks, all or nothing. */
 export const multiLimited = object({
   passed: flag,
   limits: arrayOf(object({ namespace: text, identifier: text, ...counted, passed: flag }, { overrideId: text })),
 });
 
+/** Up, and able to read its store. */
 export const alive = object({ message: text });

@@ -5,6 +5,7 @@ import * as answer from "./answers.js";
 import { listKeys } from "./list-keys.js";
 import { define } from "./operation.js";
 
+/** APIs and their keys. */
 export const apis = [
   define({
     name: "apis.createApi",

@@ -4,6 +4,7 @@ import { onAll } from "./access.js";
 import * as answer from "./answers.js";
 import { define } from "./operation.js";
 
+/** Identities. */
 export const identities = [
   define({
     name: "identities.createIdentity",

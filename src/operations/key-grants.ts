@@ -19,6 +19,7 @@ const grant = <B extends { readonly keyId: string }>(
 
 const { changePermissions, setPermissions, changeRoles, setRoles } = schemas;
 
+/** Permissions and roles of a key. */
 export const keyGrants = [
   grant("addPermissions", "Grants permissions directly; those that do not exist are made.", changePermissions, answer.permissions, (s, r) =>
     s.keyring.addPermissions(r),

@@ -5,6 +5,7 @@ import * as answer from "./answers.js";
 import { listKeys } from "./list-keys.js";
 import { define } from "./operation.js";
 
+/** Keys one by one. */
 export const keys = [
   define({
     name: "keys.createKey",

@@ -5,6 +5,7 @@ import * as answer from "./answers.js";
 import { define } from "./operation.js";
 import { onNewRole, onRolePermissions } from "./role-access.js";
 
+/** Permissions and roles of the workspace. */
 export const permissions = [
   define({
     name: "permissions.createPermission",

@@ -30,6 +30,7 @@ function verb<B>({ name, summary, action, schema, answer, isList = false, act }:
   });
 }
 
+/** Limits of anything, by namespace and identifier. */
 export const ratelimits = [
   verb({
     name: "limit",

@@ -23,8 +23,8 @@ export interface CacheOptions {
 
 /** Finds keys, in the form that `prepare` made of their records. */
 export interface KeyCache<T> {
-  /** @param digestOf the native digest of `text`; not asked when the text is remembered */
-  find(text: string, digestOf: (text: string) => MaybePromise<string>): MaybePromise<T | undefined>;
+  /** @param digestOf the native digest of `text`; not asked when the text is remembered @param now for the store's `catchUp` */
+  find(text: string, digestOf: (text: string) => MaybePromise<string>, now?: number): MaybePromise<T | undefined>;
   /** Stops listening to the store. */
   close(): void;
 }
@@ -87,8 +87,8 @@ export function createKeyCache<T>(
     return typeof digest === "string" ? fill(text, digest) : digest.then((late) => fill(text, late));
   };
   return {
-    find(text, digestOf) {
-      const caughtUp = store.catchUp();
+    find(text, digestOf, now) {
+      const caughtUp = store.catchUp(now);
       return caughtUp instanceof Promise ? caughtUp.then(() => look(text, digestOf)) : look(text, digestOf);
     },
     close: unsubscribe,
@@ -135,7 +135,7 @@ export function cachedStore(store: Store, options: CacheOptions = {}): Store {
     insertKeys: (keys) => store.insertKeys(keys),
     write: (writes) => store.write(writes),
     changes: (listener) => store.changes(listener),
-    catchUp: () => store.catchUp(),
+    catchUp: (now) => store.catchUp(now),
     close() {
       cache.close();
       return store.close();

@@ -279,6 +279,15 @@ describe("server: shutdown", () => {
     await first;
     await client.ended;
     await expect(createServer(memoryStore()).close()).resolves.toBeUndefined();
+    const hasty = createServer(memoryStore());
+    const listening = [hasty.listen(), hasty.listen()].map((promise) =>
+      promise.then(
+        () => "listens",
+        (error: unknown) => (error as Error).message,
+      ),
+    );
+    await hasty.close();
+    expect(await Promise.all(listening)).toEqual(["the server was closed before it listened", "a server listens once; make another"]);
   });
 
   it("a port that is taken is said", async () => {

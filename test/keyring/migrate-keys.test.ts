@@ -141,6 +141,32 @@ describe("migrateKeys: each key goes in or fails by itself", () => {
     expect((await keyring.listPermissions()).data).toMatchObject([{ slug: "documents.*" }]);
   });
 
+  it("keys of a batch that name the same grants have the same grants, and others theirs", async () => {
+    const { keyring, migrate } = await migrating();
+    for (const name of ["reader", "writer", "reader\nwriter"]) await keyring.createRole({ name });
+    const grants = [
+      { roles: ["reader", "writer"], permissions: ["a", "b"] },
+      { roles: ["reader\nwriter"], permissions: ["a"] },
+      { roles: ["reader", "writer"], permissions: ["a", "b"] },
+      { permissions: ["b", "b"] },
+    ];
+    const { migrated } = await migrate(grants.map((grant, i) => ({ ...keysOf(1, i)[0]!, ...grant })));
+    const shown = [];
+    for (const { keyId } of migrated) shown.push(await keyring.getKey({ keyId }));
+    expect(shown.map(({ roles, permissions }) => [roles, permissions])).toEqual([
+      [
+        ["reader", "writer"],
+        ["a", "b"],
+      ],
+      [["reader\nwriter"], ["a"]],
+      [
+        ["reader", "writer"],
+        ["a", "b"],
+      ],
+      [undefined, ["b"]],
+    ]);
+  });
+
   it("ruling E2: a hash that another workspace imported exists already", async () => {
     const { store, migrate, elsewhere } = await migrating();
     const { apiId } = await elsewhere.createApi({ name: "theirs" });

@@ -656,6 +656,18 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       expect((await store.list("apis", { workspaceId: WS, limit: 10 })).map(({ id }) => id)).toEqual(["api_1"]);
     });
 
+    it("clause 2: many names at once are looked up as one by one", async () => {
+      const store = await withApi();
+      const names = ["a", "A", "é", "e\u0301", "日本", "'; DROP TABLE x;--", '"', "\\", "a b", "%", "_", "1", "null", "🔑"];
+      const rows = names.map((name, i) => role(name, [`perm_${i}`], { id: `role_${i}`, description: name }));
+      for (const row of rows) expect(await store.write([{ table: "roles", row }])).toBe(true);
+      await store.write([{ table: "roles", row: role("b", [], { id: "role_other", workspaceId: "ws_2" }) }]);
+      const asked = [...names, "b", "unknown", "É", ...names, ""];
+      const found = await store.readNames("roles", WS, asked);
+      expect([...found].sort((a, b) => names.indexOf(a.name) - names.indexOf(b.name))).toEqual(rows.map((row) => ({ ...row, version: 1 })));
+      for (const name of names) expect(await store.readNames("roles", WS, [name])).toMatchObject([{ name }]);
+    });
+
     it("clause 17: names of one workspace are unknown in another", async () => {
       const store = await withApi();
       await store.write([{ table: "roles", row: role("admin", []) }]);

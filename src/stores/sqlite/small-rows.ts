@@ -62,10 +62,10 @@ const statements = (handle: Handle, table: SmallTable) => {
   return {
     byId: rows("id = ?"),
     byName: rows("workspace_id = ? AND name = ?"),
-    // CROSS JOIN keeps the order: a look-up for each name.
-    byNames: select<SmallRaw>(
+    // CROSS JOIN: a look-up for each name. Four columns: six took half as long again.
+    byNames: select<Pick<SmallRaw, "id" | "name" | "version" | "body">>(
       handle,
-      `SELECT ${COLUMNS} FROM json_each(?) j CROSS JOIN ${name} r ON r.workspace_id = ? AND r.name = j.value`,
+      `SELECT r.id, name, version, body FROM json_each(?) j CROSS JOIN ${name} r ON r.workspace_id = ? AND r.name = j.value`,
     ),
     list: rows(`workspace_id = ? AND ${table === "apis" ? NOT_DELETED : ""} ${PAGE}`),
     insert: handle.prepare(`INSERT INTO ${name} (id, workspace_id, name, version, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`),
@@ -92,7 +92,8 @@ export function createSmallRows(handle: Handle): SmallRows {
     readNames(table, workspaceId, names) {
       const { byName, byNames } = tables[table];
       if (names.length > FEW_NAMES) {
-        return byNames.all(JSON.stringify([...new Set(names)]), workspaceId).map((raw) => decodeSmall(table, raw));
+        const found = byNames.all(JSON.stringify([...new Set(names)]), workspaceId);
+        return found.map(({ id, name, version, body }) => decodeSmall(table, { id, workspace_id: workspaceId, name, version, body }));
       }
       return [...new Set(names)].flatMap((name) => {
         const raw = byName.get(workspaceId, name);
@@ -123,7 +124,7 @@ export function createSmallRows(handle: Handle): SmallRows {
 }
 
 /** A row of the port out of one of the file: a fresh object each time (clause 10). */
-export function decodeSmall<T extends SmallTable>(table: T, raw: SmallRaw): Rows[T] {
+export function decodeSmall<T extends SmallTable>(table: T, raw: Omit<SmallRaw, "n">): Rows[T] {
   const row = JSON.parse(raw.body) as Record<string, unknown>;
   row["id"] = raw.id;
   row["version"] = Number(raw.version);

@@ -6,34 +6,40 @@ const WITHIN_TURN = 1;
 
 /**
  * A function that calls `ask` when what is known may be too old. A call that throws counts as not asked: the next one asks again.
+ * It takes the system's time, Unix milliseconds, from a caller that has just read it, which spares reading the monotonic clock
+ * (45 ns, a sixteenth of a hot verification). A system clock that is set back counts as too old.
  *
  * Why process.nextTick ends a turn: it runs once the callback of this turn and its microtasks have run. A reset in setImmediate
  * would leave the calls of the check phase with the answer of the turn before.
  * @see measured on Node 20: 50 ns when nothing is asked, 2.1 µs more when `PRAGMA data_version` is
  */
-export function askInTime(ask: () => void, staleness: Required<SqliteStoreOptions>["staleness"]): () => void {
-  if (staleness === "call") return ask;
-  let askedAt = -Infinity;
+export function askInTime(ask: () => void, staleness: Required<SqliteStoreOptions>["staleness"]): (now?: number) => void {
+  if (staleness === "call") return () => ask();
   const bound = staleness === "turn" ? WITHIN_TURN : staleness;
-  const isDue = () => performance.now() - askedAt >= bound;
-  const askNow = () => {
+  // When it was asked last, by the clock that the call went by; the other one then says nothing.
+  let askedAt = NaN;
+  let askedNow = NaN;
+  const isFresh = (now: number | undefined): boolean =>
+    now === undefined ? performance.now() - askedAt < bound : now >= askedNow && now - askedNow < bound;
+  const askNow = (now: number | undefined): void => {
     // Read before asking: what is committed meanwhile may be missed, so the time counts from here.
-    const now = performance.now();
+    const began = now === undefined ? performance.now() : NaN;
     ask();
-    askedAt = now;
+    askedAt = began;
+    askedNow = now ?? NaN;
   };
   if (staleness !== "turn") {
-    return () => {
-      if (isDue()) askNow();
+    return (now) => {
+      if (!isFresh(now)) askNow(now);
     };
   }
   let sameTurn = false;
   const endTurn = () => {
     sameTurn = false;
   };
-  return () => {
-    if (sameTurn && !isDue()) return;
-    askNow();
+  return (now) => {
+    if (sameTurn && isFresh(now)) return;
+    askNow(now);
     if (sameTurn) return;
     sameTurn = true;
     process.nextTick(endTurn);

@@ -88,10 +88,13 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): S
       try {
         return work(...given) as Awaited<T>;
       } catch (cause) {
-        if (!isBusy(cause)) throw toStoreError(cause);
-        return new Promise<void>(afterPause).then(() => later(() => work(...given) as Awaited<T>));
+        return retry(cause, () => work(...given) as Awaited<T>);
       }
     };
+  const retry = <T>(cause: unknown, work: () => T): Promise<T> => {
+    if (!isBusy(cause)) throw toStoreError(cause);
+    return new Promise<void>(afterPause).then(() => later(work));
+  };
   const later = async <T>(work: () => T): Promise<T> => {
     const attempt = () => {
       assertOpen();
@@ -133,6 +136,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): S
     return inserted;
   };
 
+  const askFile = askInTime(log.ask, settings.staleness);
   return {
     findKey: reading(reader.findKey),
     findForeignKey: reading(reader.findForeignKey),
@@ -163,7 +167,15 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): S
       assertOpen();
       return log.listen(listener);
     },
-    catchUp: reading(askInTime(log.ask, settings.staleness)),
+    // Written out: every verification comes by here.
+    catchUp(now) {
+      assertOpen();
+      try {
+        askFile(now);
+      } catch (cause) {
+        return retry(cause, () => askFile());
+      }
+    },
     health(options) {
       assertOpen();
       return health(options);

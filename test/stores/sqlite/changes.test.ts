@@ -285,7 +285,7 @@ describe("sqliteStore: when other processes are asked for", () => {
       }
     });
     expect(ask).toHaveBeenCalledTimes(turns);
-    await Promise.all(Array.from({ length: 3 }, () => new Promise((resolve) => setTimeout(resolve, 0)).then(catchUp)));
+    await Promise.all(Array.from({ length: 3 }, () => new Promise((resolve) => setTimeout(resolve, 0)).then(() => catchUp())));
     expect(ask.mock.calls.length).toBeGreaterThanOrEqual(turns + 3);
   });
 
@@ -298,6 +298,32 @@ describe("sqliteStore: when other processes are asked for", () => {
       await Promise.resolve();
     }
     expect(ask).toHaveBeenCalledTimes(1);
+  });
+
+  it("turn: by the caller's reading of the system's time, and a clock set back asks again", async () => {
+    const ask = vi.fn();
+    const catchUp = askInTime(ask, "turn");
+    await nextTurn();
+    for (const [now, asked] of [
+      [1_000, 1],
+      [1_000, 1],
+      [1_001, 2],
+      [1_001, 2],
+      [999, 3],
+      [undefined, 4],
+      [undefined, 4],
+      [999, 5],
+    ] as const) {
+      catchUp(now);
+      expect(ask).toHaveBeenCalledTimes(asked);
+    }
+  });
+
+  it("a number, by the caller's reading: at most once in so many milliseconds", () => {
+    const ask = vi.fn();
+    const catchUp = askInTime(ask, 250);
+    for (const now of [1_000, 1_249, 1_250, 1_300, 900, 901]) catchUp(now);
+    expect(ask).toHaveBeenCalledTimes(3);
   });
 
   it("a number: at most once in so many milliseconds", async () => {
@@ -326,7 +352,7 @@ describe("sqliteStore: when other processes are asked for", () => {
       throw new Error("disk");
     });
     const catchUp = askInTime(ask, staleness);
-    for (let i = 0; i < 3; i++) expect(catchUp).toThrow("disk");
+    for (let i = 0; i < 3; i++) expect(() => catchUp()).toThrow("disk");
     expect(ask).toHaveBeenCalledTimes(3);
   });
 

@@ -106,6 +106,19 @@ describe("sqliteStore.insertKeys: many at once", () => {
     expect((await store.insertKeys(many(500))).some(Boolean)).toBe(false);
   });
 
+  it("clause 10: lists that many keys share are written as they are at each call", async () => {
+    const store = await open();
+    const permissions = ["perm_1"];
+    const roles: string[] = [];
+    const sharing = (from: number) => many(from).map(({ row }) => ({ row: { ...row, permissions, roles, limited: false } }));
+    await store.insertKeys(sharing(1));
+    permissions.push("perm_2");
+    roles.push("role_1");
+    await store.insertKeys(sharing(500));
+    expect(await store.read("keys", keyRow(MANY).id)).toMatchObject({ permissions: ["perm_1"], roles: [] });
+    expect(await store.read("keys", keyRow(500).id)).toMatchObject({ permissions: ["perm_1", "perm_2"], roles: ["role_1"] });
+  });
+
   it("goals trap 3: a balance that is no number fails the transaction, and nothing of it went in", async () => {
     const store = await open();
     const keys = many(1);
