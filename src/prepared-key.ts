@@ -32,26 +32,29 @@ export interface Extra {
 export class PreparedKey implements Account {
   readonly mould: Mould;
   readonly expires: number | undefined;
-  /** Limits that every call takes from. */
-  readonly automatic: readonly AppliedLimit[];
+  /** The only limit that every call takes from. */
+  readonly lone: AppliedLimit | undefined;
   lease = 0;
   readonly generation: number;
   readonly ref: KeyRef;
   readonly keyId: string;
   readonly name: string | undefined;
   readonly extra: Extra | undefined;
+  /** Limits that every call takes from. */
+  readonly automatic: readonly AppliedLimit[];
   /** These and those that are checked only when named. */
   readonly named: readonly AppliedLimit[];
 
   constructor(mould: Mould, { ref, keyId, name, expires, generation, limits, extra }: Own) {
     this.mould = mould;
     this.expires = expires;
-    this.automatic = limits.automatic;
+    this.lone = limits.lone;
     this.generation = generation;
     this.ref = ref;
     this.keyId = keyId;
     this.name = name;
     this.extra = extra;
+    this.automatic = limits.automatic;
     this.named = limits.named;
   }
 

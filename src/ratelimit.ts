@@ -23,6 +23,8 @@ export interface Limits {
   readonly keyId: string;
   /** Those checked without being asked for, at cost 1. */
   readonly automatic: readonly AppliedLimit[];
+  /** The only one of them. */
+  readonly lone: AppliedLimit | undefined;
   /** These and those checked only when named; one per name. Few, so they are searched one by one. */
   readonly named: readonly AppliedLimit[];
 }
@@ -47,7 +49,8 @@ export function ownLimits(keyId: string, kinds: readonly LimitKind[], ids: reado
 }
 
 function toLimits(keyId: string, named: readonly AppliedLimit[]): Limits {
-  return { keyId, automatic: named.every(isAutomatic) ? named : named.filter(isAutomatic), named };
+  const automatic = named.every(isAutomatic) ? named : named.filter(isAutomatic);
+  return { keyId, automatic, lone: automatic.length === 1 ? automatic[0] : undefined, named };
 }
 
 function toApplied(owner: string, { name, limit, duration, autoApply }: LimitKind, id: string): AppliedLimit {

@@ -146,5 +146,9 @@ const closedError = () => new VerifierError("VERIFIER_CLOSED", "the verifier was
 
 /** The limiter of this process cannot fail, and its answers need no judging. */
 function trusted(limiter: MemoryLimiter): DegradingLimiter {
-  return { take: (checks, now) => ({ verdicts: limiter.take(checks, now), degraded: false }), degradedCalls: () => 0 };
+  return {
+    takeOne: limiter.takeOne,
+    take: (checks, now) => ({ verdicts: limiter.take(checks, now), degraded: false }),
+    degradedCalls: () => 0,
+  };
 }

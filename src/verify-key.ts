@@ -2,14 +2,14 @@
 import type { Caller } from "./caller.js";
 import { VerifierError } from "./errors.js";
 import type { Spender } from "./leases.js";
-import type { DegradingLimiter, LimitAnswer } from "./limiters/degrading.js";
+import type { DegradingLimiter } from "./limiters/degrading.js";
 import type { OutcomeEvent } from "./outcomes.js";
 import { redact } from "./outcomes.js";
 import type { Query } from "./permissions.js";
 import type { PreparedKey } from "./prepared-key.js";
-import { type AppliedLimit, applyLimits, toRatelimitData } from "./ratelimit.js";
 import { readRequest, type VerificationRequest } from "./request.js";
-import type { MaybePromise, V2KeysVerifyKeyResponseData, VerificationCode, VerifyKeyRatelimitData } from "./types.js";
+import { type LimitsTaken, takeLimits } from "./take-limits.js";
+import type { MaybePromise, V2KeysVerifyKeyResponseData, VerificationCode } from "./types.js";
 
 /** What the caller knows of a request besides its body. */
 export interface VerifyContext {
@@ -37,8 +37,7 @@ interface Verification {
   readonly now: number;
   readonly key: PreparedKey;
   queried: boolean;
-  ratelimits: VerifyKeyRatelimitData[] | undefined;
-  degraded: boolean;
+  limits: LimitsTaken | undefined;
 }
 
 /**
@@ -57,18 +56,16 @@ export async function verifyKey(engine: Engine, body: unknown, context: VerifyCo
   const key = found instanceof Promise ? await found : found;
   if (key === undefined) return notFound(engine, request, now);
 
-  const verification: Verification = { engine, request, now, key, queried: false, ratelimits: undefined, degraded: false };
+  const verification: Verification = { engine, request, now, key, queried: false, limits: undefined };
   if (!key.enabled) return refuse(verification, "DISABLED");
   if (key.expires !== undefined && now > key.expires) return refuse(verification, "EXPIRED");
   if (key.suspended || !key.allows(context.clientAddress)) return refuse(verification, "FORBIDDEN");
   verification.queried = query !== undefined;
   if (query !== undefined && !key.holdings.satisfy(query)) return refuse(verification, "INSUFFICIENT_PERMISSIONS");
 
-  const limits = applyLimits(key, request.ratelimits);
-  if (limits.length > 0) {
-    const taking = engine.limiter.take(limits, now);
-    if (noteLimits(verification, limits, taking instanceof Promise ? await taking : taking)) return refuse(verification, "RATE_LIMITED");
-  }
+  const taking = takeLimits(engine.limiter, key, request.ratelimits, now);
+  const limits = (verification.limits = taking instanceof Promise ? await taking : taking);
+  if (limits?.exceeded === true) return refuse(verification, "RATE_LIMITED");
   if (!key.limited) return conclude(verification, "VALID", undefined);
   const spending = engine.spender.spend(key, request.cost, now);
   const spend = spending instanceof Promise ? await spending : spending;
@@ -77,21 +74,6 @@ export async function verifyKey(engine: Engine, body: unknown, context: VerifyCo
 }
 
 const mayNotVerify = () => new VerifierError("CALLER_FORBIDDEN", "the credential has no permission to verify keys");
-
-/** Notes the results of the limits of a call. True: one was exceeded, and nothing was taken (ruling C3). */
-function noteLimits(verification: Verification, limits: readonly AppliedLimit[], { verdicts, degraded }: LimitAnswer): boolean {
-  // An array of the right size: one that grows from empty makes room for 17.
-  const results = new Array<VerifyKeyRatelimitData>(limits.length);
-  let exceeded = false;
-  for (let i = 0; i < limits.length; i++) {
-    const verdict = verdicts[i]!;
-    if (verdict.exceeded) exceeded = true;
-    results[i] = toRatelimitData(limits[i]!, verdict);
-  }
-  verification.degraded = degraded;
-  verification.ratelimits = results;
-  return exceeded;
-}
 
 /** An early refusal takes nothing and shows the balance as it stands (rulings A2, A6). */
 async function refuse(verification: Verification, code: VerificationCode): Promise<V2KeysVerifyKeyResponseData> {
@@ -110,7 +92,7 @@ function notFound({ onOutcome }: Engine, { tags, key }: VerificationRequest, now
 
 /** The one builder of answers about a key that was found: a property that does not apply is not there (ruling A5). */
 function conclude(verification: Verification, code: VerificationCode, credits: number | undefined): V2KeysVerifyKeyResponseData {
-  const { key, queried, ratelimits } = verification;
+  const { key, queried, limits } = verification;
   const answer: V2KeysVerifyKeyResponseData = { valid: code === "VALID", code, keyId: key.keyId, enabled: key.enabled };
   if (key.name !== undefined) answer.name = key.name;
   if (key.extra?.meta !== undefined) answer.meta = key.extra.meta;
@@ -119,12 +101,12 @@ function conclude(verification: Verification, code: VerificationCode, credits: n
   if (queried || code === "FORBIDDEN") answer.permissions = key.holdings.copyPermissions();
   if (queried) answer.roles = key.holdings.copyRoles();
   if (key.extra?.identity !== undefined) answer.identity = key.extra.identity;
-  if (ratelimits !== undefined) answer.ratelimits = ratelimits;
+  if (limits !== undefined) answer.ratelimits = limits.results;
   if (verification.engine.onOutcome !== undefined) report(verification, code);
   return answer;
 }
 
-function report({ engine, key: { keyId, mould, extra }, request, now, degraded }: Verification, code: VerificationCode): void {
+function report({ engine, key: { keyId, mould, extra }, request, now, limits }: Verification, code: VerificationCode): void {
   engine.onOutcome?.({
     time: now,
     code,
@@ -134,6 +116,6 @@ function report({ engine, key: { keyId, mould, extra }, request, now, degraded }
     workspaceId: mould.workspaceId,
     ...(extra?.identity !== undefined && { identityId: extra.identity.id }),
     spent: code === "VALID" && mould.limited ? request.cost : 0,
-    degraded,
+    degraded: limits?.degraded === true,
   });
 }

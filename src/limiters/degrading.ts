@@ -27,6 +27,8 @@ export interface LimitAnswer {
 
 /** A limiter that states when it is not itself. */
 export interface DegradingLimiter {
+  /** One check of a limiter that cannot fail; absent where it can. */
+  readonly takeOne?: (check: LimitCheck, now: number) => LimitVerdict;
   /**
    * @throws VerifierError LIMITER_UNAVAILABLE with `deny`, or when the local limiter's answer is malformed too; what the local
    *   limiter throws rises as it is

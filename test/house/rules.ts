@@ -32,7 +32,7 @@ const ROOMS: readonly Room[] = [
   { name: "authentication", files: /^src\/authenticate\.ts$/, uses: ["credentials", "consulted", "basics", "errors", ...NOUNS] },
   {
     name: "verbs",
-    files: /^src\/(verify-key|find-key)\.ts$/,
+    files: /^src\/(verify-key|find-key|take-limits)\.ts$/,
     uses: ["consulted", "basics", "errors", ...NOUNS],
     names: ["defaults"],
   },
