@@ -86,7 +86,7 @@ export function explainGrant(
   scheme: string = DEFAULT_SCHEME,
 ): { readonly message: string; readonly fix: string } | undefined {
   const grant = readGrant(permission, workspaceId, scheme);
-  if (grant !== undefined && TYPES.some((type) => reachesSomething(reachesOf(type, [grant]).get(grant.action)))) return undefined;
+  if (grant !== undefined && TYPES.some((type) => reachesSomething(reachesOf(type, [grant]).get(grant.action) as Reach))) return undefined;
   if (!permission.startsWith(`${scheme}:`)) {
     const fix = `write <type>.<id or *>.<action> with a type of ${TYPES.join(", ")}, such as api.*.verify_key`;
     return { message: "is no permission of a root key", fix };
@@ -154,7 +154,6 @@ function newReach(): Reach {
   return { all: false, some: new Set(), allKeys: false, keyspaces: new Set(), keys: new Set(), pairs: new Set() };
 }
 
-function reachesSomething(reach: Reach | undefined): boolean {
-  if (reach === undefined) return false;
+function reachesSomething(reach: Reach): boolean {
   return reach.all || reach.allKeys || reach.some.size + reach.keyspaces.size + reach.keys.size + reach.pairs.size > 0;
 }

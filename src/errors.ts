@@ -56,19 +56,14 @@ export type VerifierErrorCode = keyof typeof CATALOGUE;
 
 /** One problem type as documentation shows it. Spec §2.4, §7. */
 export interface ProblemType extends Kind {
-  /** The stable codes that have this type. */
-  readonly codes: readonly VerifierErrorCode[];
+  /** The stable code, which has this type to itself. */
+  readonly code: VerifierErrorCode;
 }
 
 /** Every problem type once, ordered by status, for pages of documentation and for schemas (ruling G3). */
 export function listProblemTypes(): ProblemType[] {
-  const types = new Map<string, Kind & { codes: VerifierErrorCode[] }>();
-  for (const [name, entry] of Object.entries(CATALOGUE)) {
-    const known = types.get(entry.type);
-    if (known === undefined) types.set(entry.type, { ...entry, codes: [name as VerifierErrorCode] });
-    else known.codes.push(name as VerifierErrorCode);
-  }
-  return [...types.values()].sort((a, b) => a.status - b.status);
+  const types = Object.entries(CATALOGUE).map(([code, entry]) => ({ ...entry, code: code as VerifierErrorCode }));
+  return types.sort((a, b) => a.status - b.status);
 }
 
 const BRAND = Symbol.for("keystile.VerifierError");

@@ -142,7 +142,7 @@ function readJwk(key: Readonly<Record<string, unknown>>, algorithm: Algorithm, {
 /** Bits of a number in base64url, leading zeros not counted. */
 function bitsOf(text: unknown): number | undefined {
   if (typeof text !== "string") return undefined;
-  const zeros = /^A*/.exec(text)?.[0].length ?? 0;
+  const zeros = text.length - text.replace(/^A+/, "").length;
   const first = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".indexOf(text.charAt(zeros));
   const bits = Math.floor((text.length * 6) / 8) * 8;
   return bits - zeros * 6 - (Math.clz32(first) - 26);

@@ -106,7 +106,7 @@ function readOptions(options: ProxyTokenOptions, path: string) {
 /** The algorithm that the header names, if the token is written as it must be; which key serves is not the token's to say. */
 function readAlgorithm(token: string): string | undefined {
   const parts = token.split(".");
-  const header = parts.length === 3 && parts.every(isCanonical) ? readJson(base64url.decode(parts[0] ?? "")) : undefined;
+  const header = parts.length === 3 && parts.every(isCanonical) ? readJson(base64url.decode(parts[0] as string)) : undefined;
   if (header === undefined) return undefined;
   const { alg, typ = "JWT", kid = "" } = header;
   if (!Object.keys(header).every((name) => HEADER_NAMES.has(name)) || typeof typ !== "string" || typeof kid !== "string") return undefined;

@@ -40,5 +40,8 @@ describe.each([
     for (let i = 0; i < 3; i++) expect((await verifier.verify({ key: "old", migrationId })).code).toBe("VALID");
     expect((await verifier.verify({ key: "old" })).code).toBe("VALID");
     expect((await verifier.verify({ key: `${key}x` })).code).toBe("NOT_FOUND");
+    const { createAuthenticator } = await import("../src/authenticate.js");
+    const { key: rootKey, rootKeyId } = await keyring.createRootKey({ permissions: ["api.*.verify_key"] });
+    expect(await createAuthenticator(store).authenticate(`Bearer ${rootKey}`)).toMatchObject({ kind: "rootKey", id: rootKeyId });
   });
 });

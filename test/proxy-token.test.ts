@@ -292,6 +292,19 @@ describe("proxy token: keys and rotation", () => {
     expect(await verifier(token(CLAIMS), NOON)).toBeDefined();
   });
 
+  it("a JWK that is no point of its curve is a fault of the program, told at the first token", async () => {
+    const publicKey = { ...jwk(ec.publicKey), x: jwk(ec.publicKey)["y"], y: jwk(ec.publicKey)["x"] };
+    const options: ProxyTokenOptions = { ...OPTIONS, keys: [{ algorithm: "ES256", publicKey }] };
+    await expect(verify(`${encode({ alg: "ES256" })}.${encode(CLAIMS)}.${"A".repeat(86)}`, options)).rejects.toThrow();
+  });
+
+  it("keys that say nothing of themselves are refused", () => {
+    for (const publicKey of [{ asymmetricKeyType: "rsa", type: "public" }, { type: "public" }]) {
+      const make = () => createProxyTokenVerifier({ ...OPTIONS, keys: [{ algorithm: "RS256", publicKey: publicKey as never }] });
+      expect(make).toThrow(/options\.keys|proxyTokens|keys\[0\]/);
+    }
+  });
+
   it("a JWK is copied as well", async () => {
     const publicKey = jwk(ec.publicKey);
     const verifier = createProxyTokenVerifier({ ...OPTIONS, keys: [{ algorithm: "ES256", publicKey }] });

@@ -35,12 +35,11 @@ const REMEDIES: Readonly<Partial<Record<VerifierErrorCode, string>>> = {
 const OTHERWISE = "A fault of the service, not of the request. Try again; if it stays, give support the requestId.";
 
 /** The page of an error type. */
-export function errorPage({ title, status, type, codes }: ProblemType): string {
-  const remedies = [...new Set(codes.map((code) => REMEDIES[code] ?? OTHERWISE))];
+export function errorPage({ title, status, type, code }: ProblemType): string {
   const body = [
     `<h1>${escape(title)}</h1>`,
     `<p>Status ${status}, type <code>${escape(type)}</code>.</p>`,
-    ...remedies.map((remedy) => `<p>${escape(remedy)}</p>`),
+    `<p>${escape(REMEDIES[code] ?? OTHERWISE)}</p>`,
     `<p>Quote <code>meta.requestId</code> of the answer when you ask for help. <a href="/docs">All operations</a></p>`,
   ];
   return page(`${title} (${status})`, body);

@@ -7,7 +7,7 @@ import { copyBody } from "../plain.js";
 export type Schema<T> = v.GenericSchema<unknown, T>;
 
 /** Problems named at once; one request cannot make an answer longer. */
-const MAX_PROBLEMS = 1_000;
+export const MAX_PROBLEMS = 1_000;
 /** Names longer or stranger than this are not repeated in a location: they might be a secret, and keys have 28 characters (ruling G4). */
 const PLAIN_NAME = /^[A-Za-z_$][A-Za-z0-9_$]{0,23}$/;
 /** Stands between a message and its fix in the schemas, since a schema's message is one text. */

@@ -2,7 +2,7 @@
 import { badRequest, type ValidationProblem } from "../errors.js";
 import { copyBody, readOwn } from "../plain.js";
 import type { V2KeysMigrateKeyData } from "../types.js";
-import { judge } from "./parse.js";
+import { judge, MAX_PROBLEMS } from "./parse.js";
 import { isPlainlyRight } from "./plain-key.js";
 import type { V2KeysMigrateKeysRequestBody } from "./requests.js";
 import * as schemas from "./schemas.js";
@@ -56,7 +56,8 @@ async function* readBatches(keys: V2KeysMigrateKeysRequestBody["keys"], batchSiz
 function judgeAll(raw: readonly unknown[], problems: ValidationProblem[]): V2KeysMigrateKeyData[] {
   const keys: V2KeysMigrateKeyData[] = [];
   const { length } = raw;
-  for (let i = 0; i < length; i++) judgeOne(raw[i], i, problems, keys);
+  // No further than an error tells of: 300,000 faulty keys held the event loop for 0.3 s.
+  for (let i = 0; i < length && problems.length < MAX_PROBLEMS; i++) judgeOne(raw[i], i, problems, keys);
   return keys;
 }
 
