@@ -1,11 +1,11 @@
 /** VERB authenticate: Authorization header → Caller, by a root key or a proxy token. Spec §5, rulings F2, F3. What a caller may do, its grants say. */
 import type { Caller } from "./caller.js";
-import { createCallerGrants, DEFAULT_SCHEME } from "./caller-grants.js";
+import { createCallerGrants, DEFAULT_SCHEME } from "./callers/grants.js";
 import { VerifierError } from "./errors.js";
 import { digestKey } from "./hash.js";
 import { callable, checkOptions, checkStore, guardClock, integer, word } from "./options.js";
-import { createProxyTokenVerifier, isTokenShaped, type ProxyTokenOptions } from "./proxy-token.js";
-import { createRootKeyCache } from "./root-key-cache.js";
+import { createProxyTokenVerifier, isTokenShaped, type ProxyTokenOptions } from "./callers/proxy-token.js";
+import { createRootKeyCache } from "./callers/root-key-cache.js";
 import type { RootKeyRow, Store } from "./store.js";
 
 /** Options of {@link createAuthenticator}. */

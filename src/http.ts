@@ -5,4 +5,4 @@ export { createNodeListener, type NodeListener, type NodeListenerOptions } from 
 export { createServer, type Server, type ServerOptions } from "./http/node.js";
 export type { ServiceOptions } from "./http/options.js";
 export type { ServiceParts } from "./http/service.js";
-export { type ProxyTokenClaims, type ProxyTokenOptions, signProxyToken, type SignProxyTokenOptions } from "./proxy-token.js";
+export { type ProxyTokenClaims, type ProxyTokenOptions, signProxyToken, type SignProxyTokenOptions } from "./callers/proxy-token.js";

@@ -1,6 +1,6 @@
 /** createKeyring: administration of keys and of what they refer to. Wires the verbs of `keyring/`, which hold the rules. Knows no engine. */
 import { createAlgorithms, type MigrationAlgorithms } from "./algorithms.js";
-import { DEFAULT_SCHEME } from "./caller-grants.js";
+import { DEFAULT_SCHEME } from "./callers/grants.js";
 import type * as A from "./keyring/answers.js";
 import { createApi, deleteApi, getApi, updateApi } from "./keyring/apis.js";
 import { createQueue, type Context } from "./keyring/context.js";

@@ -6,7 +6,7 @@
  */
 import { periodOf } from "./credits.js";
 import { newId } from "./hash.js";
-import { leaseKeeper } from "./lease-keeper.js";
+import { leaseKeeper } from "./leases/keeper.js";
 import type { Draw, KeyRecord, KeyRef, Spend, Store } from "./store.js";
 import { NONE } from "./tags/tag-index.js";
 import type { MaybePromise, Refill } from "./types.js";

@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { createAuthenticator } from "../src/authenticate.js";
 import { VerifierError } from "../src/errors.js";
 import { createKeyring } from "../src/keyring.js";
-import { signProxyToken } from "../src/proxy-token.js";
+import { signProxyToken } from "../src/callers/proxy-token.js";
 import type { Change, Store } from "../src/store.js";
 import { memoryStore } from "../src/stores/memory.js";
 import { sqliteStore } from "../src/sqlite.js";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { exactSpender, leasedSpender, type LeaseOptions } from "../src/leases.js";
 import type { Store } from "../src/store.js";
-import { account, accountOf, numbered, opened, removeKey, setBalance, slow } from "./leases-support.js";
+import { account, accountOf, numbered, opened, removeKey, setBalance, slow } from "./leases/support.js";
 
 const leased = (store: Store, options: LeaseOptions = {}) => leasedSpender(store, options);
 

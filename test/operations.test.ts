@@ -1,6 +1,6 @@
 /** The table of operations: what it names, and who may do what by it. Operations of the wider interface; spec §4, §5.4, §9-3, rulings B6, B7. */
 import { describe, expect, it } from "vitest";
-import { createCallerGrants } from "../src/caller-grants.js";
+import { createCallerGrants } from "../src/callers/grants.js";
 import { VerifierError } from "../src/errors.js";
 import { createKeyring } from "../src/keyring.js";
 import { toJsonSchema } from "../src/keyring/json-schema.js";

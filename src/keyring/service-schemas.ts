@@ -1,6 +1,6 @@
 /** The requests of root keys, namespaces and rate limits. Spec §5, §8, operations `ratelimit.*`; `service-requests.ts` says them as types. */
 import * as v from "valibot";
-import { explainGrant } from "../caller-grants.js";
+import { explainGrant } from "../callers/grants.js";
 import * as atom from "./atoms.js";
 import { withFix, type Schema } from "./parse.js";
 import type { ListRequestBody } from "./requests.js";

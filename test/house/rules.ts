@@ -19,16 +19,16 @@ const ROOMS: readonly Room[] = [
   { name: "ports", files: /^src\/(store|limiter|caller)\.ts$/, uses: ["types"] },
   { name: "tags", files: /^src\/tags\//, uses: [] },
   { name: "errors", files: /^src\/errors\.ts$/, uses: [] },
-  { name: "basics", files: /^src\/(hash|credits|plain|options|outcomes|json-names)\.ts$/, uses: ["errors", ...NOUNS] },
+  { name: "basics", files: /^src\/(hash|credits|plain|options|outcomes|callers\/json-names)\.ts$/, uses: ["errors", ...NOUNS] },
   {
     name: "consulted",
     files:
-      /^src\/(request|permissions|caller-grants|query-problem|ratelimit|addresses|algorithms|leases|lease-[a-z]+|mould|prepared-key|packed-keys)\.ts$/,
+      /^src\/(request|permissions|callers\/grants|query-problem|ratelimit|addresses|algorithms|leases|leases\/[a-z]+|mould|prepared-key|packed-keys)\.ts$/,
     uses: ["basics", "errors", ...NOUNS, "helpers", "tags", "grammar"],
     names: ["defaults"],
   },
   // Apart from the rest, so that the front door never brings jose along.
-  { name: "credentials", files: /^src\/(proxy-keys|proxy-token|root-key-cache)\.ts$/, uses: ["basics", "errors", ...NOUNS] },
+  { name: "credentials", files: /^src\/callers\/(proxy-keys|proxy-token|root-key-cache)\.ts$/, uses: ["basics", "errors", ...NOUNS] },
   { name: "authentication", files: /^src\/authenticate\.ts$/, uses: ["credentials", "consulted", "basics", "errors", ...NOUNS] },
   {
     name: "verbs",
@@ -89,8 +89,8 @@ const DOORS: readonly (readonly [pattern: RegExp, doors: RegExp])[] = [
   [/^node:crypto$/, /^src\/hash\.ts$/],
   [/^node:/, /^src\/(stores\/sqlite\/|cli\/|http\/node\.ts$)/],
   [/^better-sqlite3/, /^src\/stores\/sqlite\//],
-  [/^lru-cache$/, /^src\/(permissions|mould|root-key-cache|stores\/cached)\.ts$/],
-  [/^jose$/, /^src\/proxy-token\.ts$/],
+  [/^lru-cache$/, /^src\/(permissions|mould|callers\/root-key-cache|stores\/cached)\.ts$/],
+  [/^jose$/, /^src\/callers\/proxy-token\.ts$/],
   [/^valibot$/, /^src\/keyring\//],
   [/^commander$/, /^src\/cli\//],
   [/^cli-progress$/, /^src\/cli\/progress\.ts$/],

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Caller } from "../../src/caller.js";
-import { createCallerGrants } from "../../src/caller-grants.js";
+import { createCallerGrants } from "../../src/callers/grants.js";
 import type { Limiter } from "../../src/limiter.js";
 import { memoryLimiter } from "../../src/limiters/memory.js";
 import { createRatelimits, type RatelimitsOptions } from "../../src/ratelimits.js";

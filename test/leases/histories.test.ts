@@ -1,9 +1,9 @@
 /** Random histories of the leased mode against what is obvious of it: the exact mode, and sums. */
 import fc from "fast-check";
 import { expect, describe, it } from "vitest";
-import { exactSpender, leasedSpender } from "../src/leases.js";
-import type { KeyRecord } from "../src/store.js";
-import { account, accountOf, numbered, opened, setBalance, slow } from "./leases-support.js";
+import { exactSpender, leasedSpender } from "../../src/leases.js";
+import type { KeyRecord } from "../../src/store.js";
+import { account, accountOf, numbered, opened, setBalance, slow } from "./support.js";
 
 describe("leasedSpender: against its obvious twin", () => {
   const options = fc.record({ size: fc.constantFrom(1, 3, 8, 100), keys: fc.integer({ min: 1, max: 3 }) });

@@ -1,7 +1,7 @@
 /** Which leases this process keeps, and when they go back: at the bound, unused for `ttl`, at the end. Knows the port; draws nothing. */
-import { LeaseBook } from "./lease-book.js";
-import type { KeyRef, Store } from "./store.js";
-import { NONE } from "./tags/tag-index.js";
+import { LeaseBook } from "./book.js";
+import type { KeyRef, Store } from "../store.js";
+import { NONE } from "../tags/tag-index.js";
 
 /** Work that tidying does in a turn of the event loop: 1 for a look at a lease, {@link RETURN} for one that goes back. 1 to 2 ms. */
 const TURN = 100_000;

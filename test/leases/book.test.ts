@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { LeaseBook } from "../src/lease-book.js";
-import type { KeyRef } from "../src/store.js";
-import { NONE } from "../src/tags/tag-index.js";
+import { LeaseBook } from "../../src/leases/book.js";
+import type { KeyRef } from "../../src/store.js";
+import { NONE } from "../../src/tags/tag-index.js";
 
 const MOST = Number.MAX_SAFE_INTEGER;
 

@@ -3,9 +3,9 @@ import { createHmac, createPublicKey, generateKeyPairSync, type KeyObject, sign 
 import fc from "fast-check";
 import { SignJWT } from "jose";
 import { describe, expect, it } from "vitest";
-import { hasRepeatedName } from "../src/json-names.js";
-import { createProxyTokenVerifier, isTokenShaped, type ProxyTokenOptions, signProxyToken } from "../src/proxy-token.js";
-import { NOON } from "./keyring/support.js";
+import { hasRepeatedName } from "../../src/callers/json-names.js";
+import { createProxyTokenVerifier, isTokenShaped, type ProxyTokenOptions, signProxyToken } from "../../src/callers/proxy-token.js";
+import { NOON } from "../keyring/support.js";
 
 const SECRET = "0123456789abcdef0123456789abcdef";
 const OTHER = "fedcba9876543210fedcba9876543210";

@@ -1,8 +1,8 @@
 /** A store with keys that have credits, and ways to spend and to hinder them. */
-import type { Account } from "../src/leases.js";
-import type { KeyRecord, Store } from "../src/store.js";
-import { memoryStore } from "../src/stores/memory.js";
-import { keyRow } from "./stores/suite.js";
+import type { Account } from "../../src/leases.js";
+import type { KeyRecord, Store } from "../../src/store.js";
+import { memoryStore } from "../../src/stores/memory.js";
+import { keyRow } from "../stores/suite.js";
 
 const API = { id: "api_1", workspaceId: "ws_1", version: 0, name: "docs", enabled: true, ipAllowlist: [], deleted: false, createdAt: 0 };
 

@@ -1,13 +1,13 @@
 /**
  * The credits that this process holds, one row a lease, in typed arrays. Knows no store and no time. The obvious twin is a Map of
- * objects (`lease-book.test.ts`).
+ * objects (`book.test.ts`).
  *
  * Why not objects: a million make every young collection slow (2.6 ms against 0.3) and take 102 bytes each, all in the heap. A row is
  * 32 bytes, and with the index that finds it a lease takes 61 to 76, 63 of a million at the bound, none in the heap. A spend by itself
  * is no faster for it: what is gained is the collections.
  */
-import type { KeyRef } from "./store.js";
-import { NONE, TagIndex } from "./tags/tag-index.js";
+import type { KeyRef } from "../store.js";
+import { NONE, TagIndex } from "../tags/tag-index.js";
 
 /** A row: doubles, since all four may go to 2^53 − 1. */
 const IN_HAND = 0;

@@ -1,7 +1,7 @@
 /** Proxy tokens: the short-lived JWTs of a dashboard's server. Spec §1, §5, ruling F3. jose verifies signatures; here is what it leaves out. */
 import { base64url, compactVerify, errors, SignJWT } from "jose";
 import { hasRepeatedName } from "./json-names.js";
-import { callable, checkOptions, guardClock, integer, text, word } from "./options.js";
+import { callable, checkOptions, guardClock, integer, text, word } from "../options.js";
 import { type ProxyTokenKey, readProxyKeys, type ReadyKey } from "./proxy-keys.js";
 
 /** What proxy tokens must be. */

@@ -1,7 +1,7 @@
 /** Remembers root keys by digest, and digests that are none. Port clauses 8, 9, 19. Judges nothing about them. */
 import { LRUCache } from "lru-cache";
-import type { RootKeyRow, Store } from "./store.js";
-import type { MaybePromise } from "./types.js";
+import type { RootKeyRow, Store } from "../store.js";
+import type { MaybePromise } from "../types.js";
 
 /** Finds root keys by digest, in the form that `prepare` made of their rows. */
 export interface RootKeyCache<T> {

@@ -1,8 +1,8 @@
 /** Both permission forms of spec §5.4 with their wildcards (rulings B6, B7), as examples and against a naive matcher. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Resource } from "../src/caller.js";
-import { createCallerGrants, explainGrant } from "../src/caller-grants.js";
+import type { Resource } from "../../src/caller.js";
+import { createCallerGrants, explainGrant } from "../../src/callers/grants.js";
 
 const WS = "ws_1";
 const name = (path: string) => `svc:v1:${WS}:${path}`;

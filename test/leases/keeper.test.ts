@@ -1,8 +1,8 @@
 /** When leases go back, seen through the spender. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { leasedSpender } from "../src/leases.js";
-import type { Store } from "../src/store.js";
-import { accountOf, opened, slow } from "./leases-support.js";
+import { leasedSpender } from "../../src/leases.js";
+import type { Store } from "../../src/store.js";
+import { accountOf, opened, slow } from "./support.js";
 
 describe("leasedSpender: at the bound", () => {
   it("for one more key the one leased longest is given back", async () => {

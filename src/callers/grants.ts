@@ -1,5 +1,5 @@
 /** What a credential may do: both permission forms of spec §5.4 with their wildcards. Rulings B6, B7. Knows no credential and no store. */
-import type { Caller, Resource } from "./caller.js";
+import type { Caller, Resource } from "../caller.js";
 
 /** The scheme word of resource-name permissions unless an option says otherwise (ruling B7). */
 export const DEFAULT_SCHEME = "svc";
