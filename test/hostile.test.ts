@@ -1,6 +1,7 @@
 /**
  * Rows of hostile-inputs.json that no other test names, each on both stores that come along; then neighbours of rows that have tests
- * elsewhere. Callers (A081, A083), JWT (A101), Postgres and Redis (A117, A155, A157, A183, A189) have no code here to be tried on.
+ * elsewhere. Callers, headers and tokens are in spec/callers, authenticate, callers/ and http/hostile; Postgres and Redis (A117, A155,
+ * A157, A183, A189) have no code here to be tried on.
  */
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
