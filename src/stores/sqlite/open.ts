@@ -27,8 +27,6 @@ export interface Connection {
  * rising as an error.
  */
 const CACHE_KIB = 65_536;
-/** Pages of the log at which it is carried over. At SQLite's 1,000 every batch of an import carried it over: 1.3 times slower. */
-const CHECKPOINT_PAGES = 4_000;
 
 /** @throws VerifierError when the file cannot serve; whatever the driver says, for the caller to translate */
 export function connect(file: string | Handle, options: Options): Connection {
@@ -39,7 +37,7 @@ export function connect(file: string | Handle, options: Options): Connection {
   if (fileMustExist) assertThere(file);
   const own = openFile(driver, file, { readonly, fileMustExist, timeout: busyTimeout });
   try {
-    own.exec(`PRAGMA cache_size = -${CACHE_KIB}; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+    own.exec(`PRAGMA cache_size = -${CACHE_KIB}`);
     const connection = prepare(own, options);
     return { ...connection, isShared: false, close: () => finish(own, options) };
   } catch (cause) {

@@ -20,7 +20,8 @@ import { readOptions, type SqliteStoreOptions } from "./options.js";
 import { createSmallRows } from "./small-rows.js";
 import { createSpending } from "./spending.js";
 import { askInTime } from "./staleness.js";
-import { afterPause, afterTurn, patiently } from "./transaction.js";
+import { afterPause, afterTurn, patiently, type Transact } from "./transaction.js";
+import { sizeLog } from "./log-size.js";
 import { createKeyWriter } from "./write-keys.js";
 import { applyWrites } from "./write-rows.js";
 
@@ -63,12 +64,13 @@ export function sqliteStore(file: string | SqliteHandle, options: SqliteStoreOpt
 }
 
 function wire(connection: Connection, settings: Required<SqliteStoreOptions>): SqliteStore {
-  const { handle, transact, isShared } = connection;
+  const { handle, isShared } = connection;
   const directory = createDirectory(handle);
   const log = createChangeLog(handle, isShared);
   log.listen((change) => change === "all" && directory.clear());
   const ledger = createLedger(handle, isShared);
-  const group = createGroupCommit(transact, ledger, log, settings.busyTimeout);
+  const { short, long } = sizeLog(connection);
+  const group = createGroupCommit(short, ledger, log, settings.busyTimeout);
   const rows = createSmallRows(handle);
   const reader = createKeyReader(handle, directory);
   const writer = createKeyWriter(handle, directory, ledger);
@@ -105,7 +107,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): S
     });
   };
   /** @returns whether the transaction was committed */
-  const writing = async (work: () => readonly Change[] | undefined): Promise<boolean> => {
+  const writing = async (transact: Transact, work: () => readonly Change[] | undefined): Promise<boolean> => {
     const committed = await later(() => {
       try {
         const done = transact(() => {
@@ -129,7 +131,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): S
   };
   const insertBatch = async (keys: readonly NewKey[]): Promise<boolean[]> => {
     let inserted: boolean[] = [];
-    await writing(() => {
+    await writing(long, () => {
       inserted = writer.insert(keys);
       return changesOf(keys.filter((_, i) => inserted[i]));
     });
@@ -161,7 +163,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): S
       }
       return inserted;
     },
-    write: (writes) => writing(() => applyWrites(writes, rows, writer)),
+    write: (writes) => writing(short, () => applyWrites(writes, rows, writer)),
 
     changes(listener) {
       assertOpen();
