@@ -12,11 +12,13 @@ export interface LimitCheck {
   /** Tokens to take, ≥ 0. */
   readonly cost: number;
   /**
-   * These three are the limiter's own, for a caller that keeps the check: what spares it the look-up when the check comes again.
-   * −1 and two zeros to begin with; without `memo` nothing is written. Small integers, which cost no objects. Several limiters may
-   * see one check: each must judge what it finds before it trusts it.
+   * These four are the limiter's own, for a caller that keeps the check: what spares it the look-up when the check comes again.
+   * −1, two zeros and no bucket to begin with; without `memo` nothing is written. They cost no objects. Several limiters may see one
+   * check, and a check may be copied for another bucket: each limiter must judge what it finds before it trusts it.
    */
   memo?: number | undefined;
+  /** The bucket that the memo tells of. */
+  memoOf?: string | undefined;
   memoOne?: number | undefined;
   memoTwo?: number | undefined;
 }

@@ -54,7 +54,19 @@ function toLimits(keyId: string, named: readonly AppliedLimit[]): Limits {
 }
 
 function toApplied(owner: string, { name, limit, duration, autoApply }: LimitKind, id: string): AppliedLimit {
-  return { bucket: bucketOf(owner, name), limit, duration, cost: 1, id, name, autoApply, memo: -1, memoOne: 0, memoTwo: 0 };
+  return {
+    bucket: bucketOf(owner, name),
+    limit,
+    duration,
+    cost: 1,
+    id,
+    name,
+    autoApply,
+    memo: -1,
+    memoOne: 0,
+    memoTwo: 0,
+    memoOf: undefined,
+  };
 }
 
 const isAutomatic = ({ autoApply }: AppliedLimit) => autoApply;
@@ -110,7 +122,7 @@ export function toRatelimitResponse({ id, name, limit, duration, autoApply }: Ra
 }
 
 function override(known: AppliedLimit, { cost, limit, duration }: RatelimitCheck): AppliedLimit {
-  const { bucket, id, name, autoApply, memo, memoOne, memoTwo } = known;
+  const { bucket, id, name, autoApply, memo, memoOne, memoTwo, memoOf } = known;
   return {
     bucket,
     limit: limit ?? known.limit,
@@ -122,6 +134,7 @@ function override(known: AppliedLimit, { cost, limit, duration }: RatelimitCheck
     memo,
     memoOne,
     memoTwo,
+    memoOf,
   };
 }
 
@@ -131,7 +144,7 @@ function adHoc(keyId: string, { name, limit, duration, cost }: RatelimitCheck): 
   const bucket = bucketOf(keyId, name);
   const shown = name.length <= NAME_LENGTH ? name : [...name].slice(0, NAME_LENGTH).join("");
   const id = `rl_${shortDigest(bucket)}`;
-  return { bucket, limit, duration, cost, id, name: shown, autoApply: false, memo: -1, memoOne: 0, memoTwo: 0 };
+  return { bucket, limit, duration, cost, id, name: shown, autoApply: false, memo: -1, memoOne: 0, memoTwo: 0, memoOf: undefined };
 }
 
 const bucketOf = (owner: string, name: string) => `${owner} ${name}`;

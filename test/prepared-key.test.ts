@@ -47,4 +47,28 @@ describe("createPreparer: what keys share", () => {
     const query = createQueryCompiler()("a");
     expect(different.map((holdings) => holdings.satisfy(query)).indexOf(false)).toBe(1);
   });
+
+  it("ruling C1: a limit of one key is never taken for permissions of another", () => {
+    const prepare = createPreparer();
+    const limit = { id: "rl_1", name: "a", limit: 1, duration: 1_000, autoApply: true };
+    const limited = prepare({ ...record(['["r"]']), ratelimits: [limit] });
+    const named = prepare(record(['"a"', "1", "1000", "true"], ["r"]));
+    expect(named.mould).not.toBe(limited.mould);
+    expect(named.mould.limits).toEqual([]);
+    expect(named.holdings.copyRoles()).toEqual(["r"]);
+  });
+
+  it("memory: what is remembered is bounded by the length of the names, not by their number alone", () => {
+    const prepare = createPreparer();
+    const first = ["long", "short"].map((name) => prepare(record([name])));
+    const fill = (length: number) => {
+      for (let n = 0; n < 500; n++) prepare(record([`${n}.`.padEnd(length, "x")]));
+    };
+    fill(20);
+    expect(prepare(record(["short"])).mould).toBe(first[1]!.mould);
+    fill(10_000);
+    const again = prepare(record(["long"]));
+    expect(again.mould).not.toBe(first[0]!.mould);
+    expect(again.holdings).not.toBe(first[0]!.holdings);
+  });
 });

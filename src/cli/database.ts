@@ -1,5 +1,5 @@
 /** The commands that work on the database file itself, without a server. Knows no command. */
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { createKeyring, type Keyring } from "../keyring.js";
 import { OPERATIONS } from "../operations.js";
@@ -18,8 +18,14 @@ export interface DatabaseFlags {
   readonly output?: "json";
 }
 
+/** @throws failure 2 for a folder, which SQLite only says cannot be opened */
+export function assertNoFolder(db: string): void {
+  if (existsSync(db) && statSync(db).isDirectory()) throw usage(`--db: ${db}: is a folder; name a file in it`);
+}
+
 /** @throws failure 2: only `serve` makes a file */
 export function assertDatabase(db: string): void {
+  assertNoFolder(db);
   if (!existsSync(db)) throw usage(`--db: ${db}: there is no such file; \`keystile serve --db ${db}\` makes one`);
 }
 

@@ -29,7 +29,7 @@ const fail = (check: Finding["check"], text: string): Finding => ({ level: "fail
 /** @param now Unix milliseconds */
 export async function examine(db: string, now: number): Promise<Finding[]> {
   const findings = [examineNode()];
-  const stat = statSync(db, { throwIfNoEntry: false });
+  const stat = statOf(db);
   findings.push(examineFile(db, stat));
   if (stat?.isFile() !== true) return [...findings, ...examineClock(now, [])];
   findings.push(await examineDisk(db));
@@ -40,6 +40,15 @@ export async function examine(db: string, now: number): Promise<Finding[]> {
     return [...findings, ...examineDatabase(opened.handle, now, stat)];
   } finally {
     opened.handle.close();
+  }
+}
+
+/** `undefined` too for a path that leads through a file, or nowhere for any other reason. */
+function statOf(db: string): Stats | undefined {
+  try {
+    return statSync(db);
+  } catch {
+    return undefined;
   }
 }
 

@@ -62,7 +62,13 @@ export function toFailure(error: unknown): Failure {
   if (!isVerifierError(error)) return failure(EXIT.failed, unforeseen(error));
   const { status, detail, errors } = error;
   if (status === 400) return usage("the request is not valid", describeProblems(errors));
-  return failure(status === 404 || status === 409 ? EXIT.no : EXIT.failed, detail);
+  return failure(status === 404 || status === 409 ? EXIT.no : EXIT.failed, detail + kindOf(error.cause));
+}
+
+/** The system's or the driver's own code of what lies behind an error: who sits at a terminal has no other way to see it. */
+function kindOf(cause: unknown): string {
+  const { code } = (cause ?? {}) as { code?: unknown };
+  return typeof code === "string" ? ` (${code})` : "";
 }
 
 function unforeseen(error: unknown): string {

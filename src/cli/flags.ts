@@ -60,6 +60,8 @@ export async function buildBody(
   given: Readonly<Record<string, unknown>>,
 ): Promise<Record<string, unknown>> {
   const body: Record<string, unknown> = {};
+  const fromStdin = flags.filter(({ name, kind }) => kind === "json" && given[name] === "-").map(({ flag }) => flag);
+  if (fromStdin.length > 1) throw usage(`stdin (-) can be given to one flag only: ${fromStdin.join(", ")}`);
   for (const flag of flags) {
     const value = given[flag.name];
     if (value !== undefined) body[flag.name] = await readValue(io, flag, value);

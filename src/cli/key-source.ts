@@ -37,8 +37,13 @@ async function isLines(path: string, open: () => AsyncIterable<Uint8Array>): Pro
 
 /** Stdin by another name, or what a shell puts for `<(…)`. */
 function isPipe(path: string): boolean {
-  const stat = statSync(path, { throwIfNoEntry: false });
-  return stat !== undefined && (stat.isFIFO() || stat.isCharacterDevice() || stat.isSocket());
+  try {
+    const stat = statSync(path);
+    return stat.isFIFO() || stat.isCharacterDevice() || stat.isSocket();
+  } catch {
+    // What is not there, or has no such name, is refused where it is opened.
+    return false;
+  }
 }
 
 async function openOnce(source: AsyncIterable<Uint8Array>): Promise<KeySource> {

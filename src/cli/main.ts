@@ -63,7 +63,8 @@ function readVersion(): string {
 }
 
 async function report(error: unknown, io: Io): Promise<ExitCode> {
-  if (error instanceof CommanderError) return /^commander\.(helpDisplayed|version)$/.test(error.code) ? EXIT.done : EXIT.usage;
+  // Commander's own code tells help that was asked for from help in place of a command that is missing.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
   const { exitCode, message, lines } = toFailure(error);
   await note(io, paint(io, io.stderr, "red", `error: ${harmless(message)}`));
   for (const line of lines) await note(io, `  ${harmless(line)}`);

@@ -85,7 +85,8 @@ interface Job {
 async function migrate(job: Job, { frame, keys }: Source): Promise<ExitCode> {
   const { io, given } = job;
   const total = await judgeAll(job, frame, keys);
-  const failures = given.failures === undefined ? NO_FAILURE_FILE : await openFailureFile(given.failures, given.keys ?? "");
+  const failures =
+    given.failures === undefined ? NO_FAILURE_FILE : await openFailureFile(given.failures, job.globals.body ?? given.keys ?? "");
   const stop = listenForStop(io);
   const batches = toBatches(frame, keys, given.batchSize)[Symbol.asyncIterator]();
   try {

@@ -1,7 +1,8 @@
 /** The answers of many requests as one answer on stdout, in bounded memory, and the failed keys in a file. Spec §4.2, ruling E6. */
+import { statSync } from "node:fs";
 import { type FileHandle, mkdtemp, open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import type { V2KeysMigrateKeyData } from "../types.js";
 import { failure, EXIT, usage } from "./failures.js";
 import type { Io } from "./io.js";
@@ -76,11 +77,11 @@ export const NO_FAILURE_FILE: FailureFile = { add: async () => undefined, close:
 
 /**
  * Makes the file of `--failures`: one key a line, as they were given, so that they can be mended and given again.
- * @param source `--keys` as given: it must not be the same file
+ * @param source `--keys` or `--body` as given: it must not be the same file
  * @throws failure 2 when it cannot be made
  */
 export async function openFailureFile(path: string, source: string): Promise<FailureFile> {
-  if (source.startsWith("@") && resolve(source.slice(1)) === resolve(path)) throw usage("--failures: is the file that the keys come from");
+  if (source.startsWith("@") && isSameFile(source.slice(1), path)) throw usage("--failures: is the file that the keys come from");
   let file: FileHandle;
   try {
     file = await open(path, "w", 0o600);
@@ -94,6 +95,17 @@ export async function openFailureFile(path: string, source: string): Promise<Fai
     },
     close: () => file.close(),
   };
+}
+
+/** By whatever name, links included: what is written to the one is lost from the other. */
+function isSameFile(one: string, other: string): boolean {
+  try {
+    const [first, second] = [statSync(one, { bigint: true }), statSync(other, { bigint: true })];
+    return first.dev === second.dev && first.ino === second.ino;
+  } catch {
+    // One of them is not there yet.
+    return false;
+  }
 }
 
 /** The keys that failed, found by hash: of several with one hash the later ones, since the first is the one that goes in. */

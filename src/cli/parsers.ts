@@ -11,6 +11,12 @@ export function toInteger(min: number, max: number): (text: string) => number {
   };
 }
 
+/** A text that says something: what an unset variable leaves of `--host "$HOST"` would mean every address. */
+export function notEmpty(text: string): string {
+  if (text !== "") return text;
+  throw new InvalidArgumentError("must not be empty");
+}
+
 /** A flag that may be given several times. */
 export function collect(value: string, before: readonly string[] | undefined): readonly string[] {
   return [...(before ?? []), value];
@@ -22,11 +28,22 @@ export function collectRange(value: string, before: readonly string[] | undefine
   throw new InvalidArgumentError("must be an IP address or a CIDR range, such as 10.0.0.0/8");
 }
 
-/** Unix milliseconds, or a date in the form of ISO 8601. */
+/** A day, or a time of it that says its zone: without one it would be another time on another machine (ruling G5). */
+const DATE = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/;
+
+/** Unix milliseconds, or a date in the form of ISO 8601; a day begins at 00:00 UTC. */
 export function toTime(text: string): number {
-  const time = /^\d+$/.test(text) ? Number(text) : /^\d{4}-\d{2}-\d{2}/.test(text) ? Date.parse(text) : NaN;
+  const day = DATE.exec(text)?.[1];
+  // The 30th of February would be the 2nd of March.
+  const isDay = day !== undefined && isDayOfCalendar(day);
+  const time = /^\d+$/.test(text) ? Number(text) : isDay ? Date.parse(text) : NaN;
   if (Number.isSafeInteger(time)) return time;
   throw new InvalidArgumentError("must be Unix milliseconds or a date such as 2027-01-31T00:00:00Z");
+}
+
+function isDayOfCalendar(day: string): boolean {
+  const time = Date.parse(day);
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(day);
 }
 
 /** `1000/60`: so many calls in so many seconds. */

@@ -3,10 +3,11 @@ import { closeSync, openSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { createServer, type Server, type ServerOptions } from "../http.js";
 import { sqliteStore, type SqliteStore } from "../sqlite.js";
+import { assertNoFolder } from "./database.js";
 import { EXIT, failure, toFailure, usage } from "./failures.js";
 import { type FirstStart, makeFirst } from "./first-start.js";
 import type { Io } from "./io.js";
-import { collectRange, toInteger, toRequestLimit } from "./parsers.js";
+import { collectRange, notEmpty, toInteger, toRequestLimit } from "./parsers.js";
 import { DEFAULT_HOST, DEFAULT_PORT } from "./settings.js";
 import { note, paint } from "./text.js";
 
@@ -35,9 +36,9 @@ export function addServeCommand(program: Command, io: Io): void {
   program
     .command("serve")
     .description("Serve a database file over HTTP; the first start makes it.")
-    .option("--db <file>", "the database file; :memory: for none", "keys.db")
+    .option("--db <file>", "the database file; :memory: for none", notEmpty, "keys.db")
     .option("--port <port>", "0: any that is free", toInteger(0, 65_535), DEFAULT_PORT)
-    .option("--host <address>", "the address to listen on", DEFAULT_HOST)
+    .option("--host <address>", "the address to listen on", notEmpty, DEFAULT_HOST)
     .option("--log", "a line of JSON for each request on stderr, without any secret")
     .option("--metrics", "counts for Prometheus at /metrics, for whoever asks")
     .option("--request-limit <calls/seconds>", "calls that a workspace may make, such as 1000/60; default: no limit", toRequestLimit)
@@ -95,6 +96,7 @@ async function run(io: Io, store: SqliteStore, server: Server, flags: ServeFlags
 /** Made here and not by SQLite, so that nobody else can read it, its log included. */
 function makeFile(db: string): void {
   if (db === ":memory:") return;
+  assertNoFolder(db);
   try {
     closeSync(openSync(db, "wx", 0o600));
   } catch (error) {

@@ -97,6 +97,11 @@ export function tooLarge(most: number): VerifierError {
   return new VerifierError("PAYLOAD_TOO_LARGE", `the body must be at most ${most} bytes`);
 }
 
+/** The 400 of a body that breaks off. */
+export function endedEarly(): VerifierError {
+  return badBody("ended before it was whole");
+}
+
 /** Chunks as one. */
 export function joined(chunks: readonly Uint8Array[], length: number): Uint8Array {
   if (chunks.length === 1) return chunks[0]!;

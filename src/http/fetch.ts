@@ -1,7 +1,7 @@
 /** The service as a function of a web `Request`: for Hono, Next, Bun, Deno, workers. Knows no Node. Spec §4, ruling G1. */
 import { callable } from "../options.js";
 import type { Store } from "../store.js";
-import { isShort, joined, tooLarge } from "./body.js";
+import { endedEarly, isShort, joined, tooLarge } from "./body.js";
 import type { Incoming, Outgoing } from "./exchange.js";
 import { checkServiceOptions, type ServiceOptions } from "./options.js";
 import { createService, type ServiceParts } from "./service.js";
@@ -69,6 +69,11 @@ function toResponse(method: string, { status, headers, text }: Outgoing): Respon
   return new Response(method === "HEAD" ? null : text, { status, headers: pairs });
 }
 
+/** A client that went away is no fault of the server; what the host says of it may hold anything. */
+function cutShort(): never {
+  throw endedEarly();
+}
+
 async function readBody(request: Request, most: number): Promise<Uint8Array> {
   const declared = Number(request.headers.get("content-length") ?? 0);
   if (declared > most) throw tooLarge(most);
@@ -76,7 +81,7 @@ async function readBody(request: Request, most: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   for (;;) {
-    const chunk = await reader?.read();
+    const chunk = await reader?.read().catch(cutShort);
     if (chunk === undefined || chunk.done) return joined(chunks, length);
     length += chunk.value.length;
     if (length > most) {

@@ -21,10 +21,14 @@ export interface NodeListener {
 
 /**
  * The whole service as a listener; `createServer` of this package also answers broken connections and shuts down by itself.
+ * Node drops headers past the 1,000th and says nothing, where a second `Authorization` would hide: set `maxHeadersCount = 0`, their
+ * bytes are bounded already.
  * @throws TypeError or RangeError naming the option, or what the store lacks
  * @example
  * const listener = createNodeListener(sqliteStore("keys.db"));
- * http.createServer(listener).listen(8080);
+ * const server = http.createServer(listener);
+ * server.maxHeadersCount = 0;
+ * server.listen(8080);
  */
 export function createNodeListener(source: Store | ServiceParts, options: NodeListenerOptions = {}): NodeListener {
   checkServiceOptions(options, { trustedProxies });

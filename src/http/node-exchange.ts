@@ -1,6 +1,5 @@
 /** A request of `node:http` → {@link Incoming}, and an answer back, without `Request` or `Response` objects. Rulings F2, G1. */
-import { badRequest } from "../errors.js";
-import { isShort, joined, tooLarge } from "./body.js";
+import { endedEarly, isShort, joined, tooLarge } from "./body.js";
 import type { Incoming, Outgoing } from "./exchange.js";
 
 /** What is used of `http.IncomingMessage`: said here, so that the declarations need no types of Node. */
@@ -114,7 +113,7 @@ function readBody(request: NodeRequest, most: number, { together, onReading }: C
     });
     const cut = (): void => {
       // Every request closes; an error costs more than all the rest of a body.
-      if (!isWhole) reject(badRequest([{ location: "body", message: "ended before it was whole" }]));
+      if (!isWhole) reject(endedEarly());
     };
     request.on("error", cut);
     request.on("close", cut);

@@ -5,7 +5,7 @@
 import type { IncomingMessage, Server as HttpServer, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
-import { integer } from "../options.js";
+import { integer, text } from "../options.js";
 import type { Store } from "../store.js";
 import { createClientAddress, trustedProxies } from "./client-address.js";
 import { type Broken, toFault } from "./broken.js";
@@ -25,7 +25,7 @@ export interface ServerOptions extends ServiceOptions {
   readonly trustedProxies?: readonly string[];
   /** Bytes of a request's headers, 1_024…1_048_576, default 16 KiB. */
   readonly maxHeaderBytes?: number;
-  /** For the headers of a request to arrive, default 10_000. */
+  /** For the headers of a request to arrive, default 10_000; never longer than `requestTimeout`. */
   readonly headersTimeout?: number;
   /** For a whole request to arrive, default 30_000. */
   readonly requestTimeout?: number;
@@ -37,7 +37,11 @@ export interface ServerOptions extends ServiceOptions {
 
 /** A server of the service. */
 export interface Server {
-  /** @param port 0, the default: any that is free. @returns where it listens */
+  /**
+   * @param port 0, the default: any that is free
+   * @returns where it listens
+   * @throws (rejects) TypeError: an empty host, or a server that listened before · whatever the system says
+   */
   listen(options?: {
     readonly port?: number;
     readonly host?: string;
@@ -58,6 +62,8 @@ const OPTIONS = {
 /** How often connections are looked over for those that take too long. */
 const CHECK_INTERVAL_MS = 1_000;
 const SWEEP_INTERVAL_MS = 20;
+/** For which a shutdown lets connections in use end with an answer. */
+const LINGER_MS = 50;
 
 /**
  * A server of the whole service.
@@ -70,7 +76,9 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
   checkServiceOptions(options, OPTIONS);
   const service = createService(source, options);
   const clientAddressOf = createClientAddress(options.trustedProxies ?? []);
-  const { headersTimeout = 10_000, requestTimeout = 30_000, keepAliveTimeout = 10_000, graceTimeout = 10_000 } = options;
+  const { requestTimeout = 30_000, keepAliveTimeout = 10_000, graceTimeout = 10_000 } = options;
+  // Node refuses to listen where the part may take longer than the whole.
+  const headersTimeout = Math.min(options.headersTimeout ?? 10_000, requestTimeout);
   const { maxHeaderBytes = 16_384 } = options;
   const lines = createLines();
   const together = createTogether(setImmediate);
@@ -92,6 +100,8 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
   const breakOff = (socket: Duplex, broken: Broken): void => lines.breakOff(socket, toFault(broken), options.docsBase ?? `${origin}/docs`);
 
   const listen = async ({ port = 0, host = "127.0.0.1" }: { readonly port?: number; readonly host?: string } = {}) => {
+    // Node takes an empty host for every address there is.
+    text(host, "host");
     if (hasBegun || closing !== undefined) throw new TypeError("a server listens once; make another");
     hasBegun = true;
     const { createServer: create } = await import("node:http");
@@ -99,6 +109,8 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
     // A missing Host header would get Node's own bare 400; nothing here needs one.
     const limits = { maxHeaderSize: maxHeaderBytes, headersTimeout, requestTimeout, keepAliveTimeout, requireHostHeader: false };
     const server = create({ ...limits, connectionsCheckingInterval: CHECK_INTERVAL_MS, noDelay: true });
+    // Node drops headers past a count and says nothing: a second Authorization would hide there. Their bytes are bounded already.
+    server.maxHeadersCount = 0;
     http = server;
     const take = (wantsContinue: boolean) => (request: IncomingMessage, response: ServerResponse) =>
       void handle(request, response, wantsContinue).catch(() => request.destroy());
@@ -128,13 +140,31 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
 
 /** Waits until every connection has ended; after `graceTimeout` those that are left are cut. */
 async function drain(server: HttpServer, graceTimeout: number): Promise<void> {
+  await linger(server);
   const cut = setTimeout(() => server.closeAllConnections(), graceTimeout);
   // A connection whose answer was on its way when this began is idle only now.
-  const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_INTERVAL_MS);
+  const sweep = setInterval(() => setImmediate(() => server.closeIdleConnections()), SWEEP_INTERVAL_MS);
   await new Promise<void>((resolve) => server.close(() => resolve()));
   clearTimeout(cut);
   clearInterval(sweep);
 }
+
+/**
+ * Waits until a connection that is still open is one that nobody uses. A request that came and was not read yet leaves its connection
+ * idle in Node's eyes, and would be reset with it; answers end their connections from now on. Ends when input has just been read.
+ */
+async function linger(server: HttpServer): Promise<void> {
+  const { Server: Listener } = await import("node:net");
+  await afterInput();
+  // Not the method of the server itself, which also ends connections at once.
+  if (server instanceof Listener) Listener.prototype.close.call(server);
+  const open = await new Promise<number>((resolve) => server.getConnections((_error, count) => resolve(count ?? 0)));
+  if (open > 0) await new Promise((resolve) => setTimeout(resolve, LINGER_MS));
+  await afterInput();
+}
+
+/** When what has come by now was read, connections that were made among it. */
+const afterInput = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 function kindOf({ code }: NodeJS.ErrnoException): Broken {
   if (code === "HPE_HEADER_OVERFLOW") return "headers";

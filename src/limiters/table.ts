@@ -53,7 +53,8 @@ export class BucketTable {
    */
   find(check: LimitCheck): number {
     const { memo } = check;
-    if (memo !== undefined && this.rows.isTagged(memo, check.memoOne, check.memoTwo)) return memo;
+    // Object.is compares addresses first, where === would look into both texts.
+    if (memo !== undefined && Object.is(check.memoOf, check.bucket) && this.rows.isTagged(memo, check.memoOne, check.memoTwo)) return memo;
     const { tag } = this;
     if (!tag.read(check.bucket)) throw new RangeError(`bucket must be a text of at most ${MAX_UNITS} UTF-16 units`);
     const row = this.#index.find(tag.one, tag.two);
@@ -61,6 +62,7 @@ export class BucketTable {
       check.memo = row;
       check.memoOne = tag.one;
       check.memoTwo = tag.two;
+      check.memoOf = check.bucket;
     }
     return row;
   }

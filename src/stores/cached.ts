@@ -89,7 +89,8 @@ export function createKeyCache<T>(
   return {
     find(text, digestOf, now) {
       const caughtUp = store.catchUp(now);
-      return caughtUp instanceof Promise ? caughtUp.then(() => look(text, digestOf)) : look(text, digestOf);
+      // Not `instanceof`: a promise of another realm, or a thenable, would not be waited for, and what is remembered trusted too early.
+      return caughtUp === undefined ? look(text, digestOf) : Promise.resolve(caughtUp).then(() => look(text, digestOf));
     },
     close: unsubscribe,
   };

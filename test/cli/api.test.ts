@@ -48,6 +48,14 @@ describe("api: requests", () => {
     expect(server.seen.map(({ body }) => body)).toEqual([{ key: "sk_1", tags: ["from a file"] }, { key: "sk_2" }]);
   });
 
+  it("gives stdin to one flag only, since it can be read once", async () => {
+    const server = always(VALID);
+    const { code, stderr } = await runAs(ROOT_KEY, [...VERIFY, "--key", "k", "--tags", "-", "--credits", "-"], { ...server, stdin: "[]" });
+    expect([code, server.seen.length]).toEqual([2, 0]);
+    expect(stderr).toMatch(/^error: stdin \(-\) can be given to one flag only: --tags, --credits$/m);
+    expect((await runAs(ROOT_KEY, [...VERIFY, "--key", "-", "--tags", "-"], { ...server, stdin: '["t"]' })).code).toBe(0);
+  });
+
   it("spec §4.2: --body is the whole request, and goes with none of the flags that build it", async () => {
     const server = always(VALID);
     expect((await runAs(ROOT_KEY, [...VERIFY, "--body", '{"key":"sk_1","credits":{"cost":2}}'], server)).code).toBe(0);

@@ -114,6 +114,20 @@ describe("a file that is not there", () => {
     expect(stderr).toContain("there is no such file");
   });
 
+  it.each([
+    ["root-keys", "list"],
+    ["migrations", "create", "--algorithm", "sha256"],
+  ])("%s %s: a folder is said to be one", async (...argv) => {
+    const { code, stderr } = await run([...argv, "--db", FOLDER]);
+    expect([code, stderr]).toEqual([2, `error: --db: ${FOLDER}: is a folder; name a file in it\n`]);
+  });
+
+  it("doctor: a path that leads through a file, and a folder, fail as files", async () => {
+    const file = join(FOLDER, "through.db");
+    writeFileSync(file, "");
+    for (const db of [join(file, "below"), FOLDER]) expect((await doctor(db)).checks["file"]?.level).toBe("fail");
+  });
+
   it("doctor: fails, and makes none", async () => {
     const db = join(FOLDER, "absent.db");
     const { code, checks } = await doctor(db);

@@ -20,6 +20,16 @@ describe("toFailure", () => {
     [new VerifierError("DRIVER_MISSING", "run: npm install"), 3],
   ])("%s ends with %i", (error, code) => expect(toFailure(error).exitCode).toBe(code));
 
+  it("names the code of what lies behind a fault of the file, and nothing else of it", () => {
+    const cause = Object.assign(new Error("root_canary"), { code: "SQLITE_IOERR_SHMOPEN" });
+    expect(toFailure(new VerifierError("STORE_FAILED", "the database failed", { cause })).message).toBe(
+      "the database failed (SQLITE_IOERR_SHMOPEN)",
+    );
+    expect(toFailure(new VerifierError("STORE_FAILED", "the database failed", { cause: "root_canary" })).message).toBe(
+      "the database failed",
+    );
+  });
+
   it("ruling G4: says nothing of what nobody foresaw but its kind", () => {
     const secret = "root_canary";
     const system = Object.assign(new Error(`open '${secret}'`), { code: "EACCES", syscall: "open" });
@@ -44,7 +54,20 @@ describe("parsers", () => {
 
   it("toTime: milliseconds or a date", () => {
     expect([toTime("1800000000000"), toTime("2027-01-31T00:00:00Z")]).toEqual([1_800_000_000_000, Date.UTC(2027, 0, 31)]);
+    expect([toTime("2027-01-31"), toTime("2027-01-31T01:30+01:30")]).toEqual([Date.UTC(2027, 0, 31), Date.UTC(2027, 0, 31)]);
     for (const text of ["soon", "", "1.5", "-1", "99999999999999999999", "2027-13-01"]) expect(() => toTime(text), text).toThrow();
+  });
+
+  it("toTime, ruling G5: no day that no calendar has, and no time without its zone", () => {
+    for (const text of [
+      "2027-02-30",
+      "2027-02-29T00:00:00Z",
+      "2027-01-31T00:00:00",
+      "2027-01-31 10:00",
+      "2027-01-31 (noon)",
+      "2027-01-31T24:01Z",
+    ])
+      expect(() => toTime(text), text).toThrow();
   });
 
   it("toRequestLimit: calls and seconds", () => {

@@ -38,6 +38,15 @@ describe("help", () => {
     expect(await run(["--version"])).toEqual({ code: 0, stdout: `${manifest.version}\n`, stderr: "" });
   });
 
+  it.each([[["help"]], [["help", "api"]], [["api", "keys", "help", "verify-key"]], [["api", "help", "keys"]]])(
+    "%j: help that was asked for is no fault",
+    async (argv) => {
+      const { code, stdout, stderr } = await run(argv);
+      expect([code, stderr]).toEqual([0, ""]);
+      expect(stdout).toMatch(/^Usage: keystile/);
+    },
+  );
+
   it.each([
     [[]],
     [["serv"]],

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { linkSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Writable } from "node:stream";
@@ -230,6 +230,34 @@ describe("migrate-keys: a large import", () => {
       "is the file that the keys come from",
     );
     expect(readFileSync(failures, "utf8")).not.toBe("");
+  });
+
+  it("--failures: refuses the file of the keys by any other name, and of --body, and leaves it whole", async () => {
+    const server = service();
+    const list = file("named.json", JSON.stringify(keys(3)));
+    const body = file("body.json", JSON.stringify({ migrationId: "mig_2019", apiId: "api_12345", keys: keys(3) }));
+    const [soft, hard] = [join(FOLDER, "soft.json"), join(FOLDER, "hard.json")];
+    symlinkSync(list, soft);
+    linkSync(list, hard);
+    const lines = [
+      [...MIGRATE, "--keys", `@${list}`, "--failures", soft],
+      [...MIGRATE, "--keys", `@${list}`, "--failures", hard],
+      ["api", "keys", "migrate-keys", "--body", `@${body}`, "--failures", body],
+    ];
+    for (const line of lines) {
+      const { code, stderr } = await runAs(ROOT_KEY, line, { fetch: server.fetch });
+      expect([code, stderr]).toEqual([2, "error: --failures: is the file that the keys come from\n"]);
+    }
+    expect([readFileSync(list, "utf8"), readFileSync(body, "utf8")]).not.toContain("");
+    expect(server.seen).toEqual([]);
+  });
+
+  it("--keys: a path that cannot be one is a usage error, like a file that is not there", async () => {
+    const path = file("plain", "");
+    for (const name of [join(path, "below"), join(FOLDER, "a".repeat(5_000)), join(FOLDER, "absent"), FOLDER]) {
+      const { code, stderr } = await migrate(service(), ["--keys", `@${name}`]);
+      expect([code, stderr.startsWith("error: --keys: ")]).toEqual([2, true]);
+    }
   });
 
   it("spec §7: tries again after 429 as long as it was asked to wait, and after 5xx and lost connections with growing waits", async () => {

@@ -161,6 +161,9 @@ describe("serve", () => {
     [["--durability", "none"], 2],
     [["--trusted-proxy", "everyone", "--db", join(FOLDER, "proxy.db")], 2],
     [["--db", join(FOLDER, "no", "such", "folder.db")], 2],
+    [["--db", FOLDER], 2],
+    [["--db", ""], 2],
+    [["--host", ""], 2],
     [["keys.db"], 2],
   ])("refuses %j", async (more, code) => {
     const ran = await run(["serve", ...(more.includes("--db") ? [] : ["--db", db("never.db")]), ...more]);

@@ -46,6 +46,16 @@ describe("hosts", () => {
     await handler.close();
   });
 
+  it("a body that breaks off is a 400, and no fault of the server's", async () => {
+    const faults: unknown[] = [];
+    const { handler, request } = await made({ onError: (error) => faults.push(error) });
+    const { url, headers } = request("http://a.test/v2/keys.verifyKey");
+    const body = new ReadableStream({ pull: (controller) => controller.error(new Error("the client went away")) });
+    const response = await handler(new Request(url, { method: "POST", headers, body, duplex: "half" }));
+    expect([response.status, ((await response.json()) as Parsed).error.errors[0].location, faults]).toEqual([400, "body", []]);
+    await handler.close();
+  });
+
   it("node:http: a listener for a server that the program has, behind a proxy of its own", async () => {
     const { request, store } = await made();
     const listener = createNodeListener(store, { trustedProxies: ["127.0.0.1"] });

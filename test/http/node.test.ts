@@ -68,6 +68,17 @@ describe("server: connections", () => {
     expect(await balance()).toBe(1_000);
   });
 
+  it("A073: a second Authorization is seen behind any number of headers", async () => {
+    const { url, authorization, json, key, balance } = await serving();
+    const client = dial(url);
+    const many = Array.from({ length: 1_100 }, () => "a:");
+    client.write(toText("/v2/keys.verifyKey", [authorization, json, ...many, "Authorization: Bearer nobody"], JSON.stringify({ key })));
+    const [response] = await client.responses(1);
+    expect([response!.status, typeOf(response!.body)]).toEqual([401, "keystile/authentication/malformed"]);
+    client.socket.destroy();
+    expect(await balance()).toBe(1_000);
+  });
+
   it("ruling G1: what is no HTTP, headers that are too large and tunnels get the envelope, and the connection ends", async () => {
     const { url } = await serving({ maxHeaderBytes: 2_048 });
     const broken: [string, number, string][] = [
@@ -236,6 +247,19 @@ describe("server: shutdown", () => {
     await expect(fetch(`${url}/v2/liveness`)).rejects.toThrow();
   });
 
+  it("answers requests that came on kept connections and were not read yet", async () => {
+    const { server, url, verify, balance } = await serving();
+    const clients = Array.from({ length: 20 }, () => dial(url));
+    for (const client of clients) client.write(verify());
+    await Promise.all(clients.map((client) => client.responses(1)));
+    for (const client of clients) client.write(verify());
+    const closing = server.close();
+    const answers = (await Promise.all(clients.map((client) => client.responses(1)))).flat();
+    expect(answers.map(({ body, headers }) => [body.data.code, headers.get("connection")])).toEqual(clients.map(() => ["VALID", "close"]));
+    await closing;
+    expect(await balance()).toBe(1_000 - 40);
+  });
+
   it("a slow answer is waited for, an idle connection is not, and leases go back", async () => {
     const inner = memoryStore();
     let release: () => void = () => undefined;
@@ -288,6 +312,12 @@ describe("server: shutdown", () => {
     );
     await hasty.close();
     expect(await Promise.all(listening)).toEqual(["the server was closed before it listened", "a server listens once; make another"]);
+  });
+
+  it("a requestTimeout below the default of headersTimeout bounds both; an empty host is no address", async () => {
+    await serving({ requestTimeout: 5_000 });
+    await serving({ requestTimeout: 1, headersTimeout: 2 });
+    await expect(createServer(memoryStore()).listen({ host: "" })).rejects.toThrow("host must");
   });
 
   it("a port that is taken is said", async () => {

@@ -63,6 +63,15 @@ describe("memoryLimiter: remembered checks", () => {
   ] as const;
   const ask = ({ name, pick, cost }: { name: string; pick: number; cost: number }): LimitCheck => check(name, cost, ...PAIRS[pick]!);
 
+  it("a copy of a check for another bucket takes from that bucket, though it copied the memo too", () => {
+    const limiter = memoryLimiter();
+    const kept = keep(check("requests", 1, 100, HOUR));
+    for (let i = 0; i < 6; i++) {
+      const both = [kept, { ...kept, bucket: "requests burst" }];
+      expect(limiter.take(both, START).map(({ remaining }) => remaining)).toEqual([99 - i, 99 - i]);
+    }
+  });
+
   it.each([1, 2, 4, 1_000])("change no answer of a limiter of size %i, whichever limiters saw them before", (size) => {
     fc.assert(
       fc.property(calls(3), (history) => {

@@ -157,8 +157,9 @@ describe("bucketTable: memos", () => {
     const row = put(table, "a", 1);
     expect(table.find(check)).toBe(row);
     expect(check.memo).toBe(row);
-    const unnamed = { ...check, bucket: null as never };
+    const unnamed = { ...check, bucket: null as never, memoOf: null as never };
     expect(table.find(unnamed)).toBe(row);
+    expect(table.find({ ...check, bucket: "b" })).toBe(NONE);
     table.clear();
     expect(table.find(check)).toBe(NONE);
     expect(() => table.find(unnamed)).toThrow(TypeError);

@@ -49,6 +49,22 @@ describe("createKeyCache", () => {
     expect(state.finds).toBe(1);
   });
 
+  it("clause 8: it waits for a catchUp that answers another kind of promise", async () => {
+    const { store } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    let told = (_: "all"): void => {};
+    const foreign: Store = {
+      ...store,
+      changes: (listener) => ((told = listener), () => undefined),
+      // As a promise made in another realm: it has the methods, and is no instance of this one's Promise.
+      catchUp: () => ({ then: (done: () => void) => void Promise.resolve().then(() => (told("all"), done())) }) as unknown as Promise<void>,
+    };
+    const cache = createKeyCache(foreign, (record) => record);
+    expect(await cache.find("digest-1", itself)).toMatchObject({ enabled: true });
+    await disable(store, "key_000001");
+    expect(await cache.find("digest-1", itself)).toMatchObject({ enabled: false });
+  });
+
   it("clause 9: a fill that began before a change never brings the old record back", async () => {
     const { store, state } = await counted();
     await store.insertKeys([{ row: keyRow(1) }]);
