@@ -146,8 +146,8 @@ describe("package: in any runtime", () => {
     expect(await runInNewContext(`(async () => { ${body} })()`, bare)).toBe("VALID");
   });
 
-  it("keystile/http answers a Request where Node is absent; its one module of Node is loaded only to listen", async () => {
-    const { text } = await bundle(false, "bare-http.mjs", ["node:http"]);
+  it("keystile/http answers a Request where Node is absent; its modules of Node are loaded only to listen", async () => {
+    const { text } = await bundle(false, "bare-http.mjs", ["node:http", "node:net"]);
     const body = text.replace(/export \{\s*code\s*\};/, "return code;");
     const bare = Object.fromEntries(WEB_NAMES.map((name) => [name, (globalThis as Record<string, unknown>)[name]]));
     expect(await runInNewContext(`(async () => { ${body} })()`, bare)).toBe("VALID");
