@@ -26,7 +26,9 @@ export interface LeaseOptions {
 export interface Account extends Pick<KeyRecord, "ref" | "generation"> {
   readonly refill: Refill | undefined;
   /** The spender's own, 0 at first: where it found the lease last, which spares a hot spend the look-up. That lease may have ended. */
-  lease: number;
+  readonly lease: number;
+  /** Remembers another place. */
+  leasedAt(lease: number): void;
 }
 
 /** Takes credits of a key. `undefined`: the store knows no such key any more. */
@@ -65,7 +67,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
       keeper.end(account.ref);
       return undefined;
     }
-    account.lease = entry;
+    if (account.lease !== entry) account.leasedAt(entry);
     const left = book.take(entry, account.ref, account.generation, cost);
     return left === NONE ? undefined : { ok: true, remaining: left };
   };

@@ -1,26 +1,37 @@
 /** The Limiter port: who may take how many tokens now. Types only. Rulings C2–C4. */
 import type { MaybePromise } from "./types.js";
 
-/** One check of one bucket. */
-export interface LimitCheck {
-  /** Names the bucket: its owner's id and the limit's name. */
-  readonly bucket: string;
+/** How much a limit lets through. */
+export interface LimitSize {
   /** Tokens that fit, ≥ 0; as given, not brought into the schema's bounds. */
   readonly limit: number;
   /** Milliseconds in which an empty bucket fills, ≥ 0; 0: always full. */
   readonly duration: number;
+}
+
+/** One check of one bucket. */
+export interface LimitCheck extends LimitSize {
+  /** Names the bucket: its owner's id and the limit's name. */
+  readonly bucket: string;
   /** Tokens to take, ≥ 0. */
   readonly cost: number;
-  /**
-   * These four are the limiter's own, for a caller that keeps the check: what spares it the look-up when the check comes again.
-   * −1, two zeros and no bucket to begin with; without `memo` nothing is written. They cost no objects. Several limiters may see one
-   * check, and a check may be copied for another bucket: each limiter must judge what it finds before it trusts it.
-   */
-  memo?: number | undefined;
-  /** The bucket that the memo tells of. */
-  memoOf?: string | undefined;
-  memoOne?: number | undefined;
-  memoTwo?: number | undefined;
+  /** For a caller that keeps the check: room for where the limiter found its bucket last, which spares the next call the look-up. */
+  readonly place?: BucketPlace | undefined;
+}
+
+/**
+ * Where a limiter found a bucket last: the limiter's own. Several limiters may write into one, and a check may be copied for another
+ * bucket: each limiter judges what it finds before it trusts it.
+ */
+export interface BucketPlace {
+  /** The bucket that this tells of. */
+  readonly bucket: string;
+  /** A row, and a part of the tag that it has; −1 and zeros to begin with. */
+  readonly row: number;
+  readonly rowOne: number;
+  readonly rowTwo: number;
+  /** Remembers another one. */
+  foundAt(row: number, rowOne: number, rowTwo: number): void;
 }
 
 /** The answer to one check. */

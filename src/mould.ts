@@ -52,6 +52,8 @@ export interface Mould {
   readonly holdings: Holdings;
   /** Its own limits, without their ids. */
   readonly limits: readonly LimitKind[];
+  /** The only one of them, if every call takes from it. */
+  readonly lone: LimitKind | undefined;
 }
 
 /**
@@ -86,7 +88,8 @@ function remembered<T extends object>(): LRUCache<string, T> {
 
 function toMould({ enabled, suspended, limited, workspaceId, apiId, refill, ratelimits }: KeyRecord, holdings: Holdings): Mould {
   const limits = ratelimits.map(({ name, limit, duration, autoApply }) => ({ name, limit, duration, autoApply }));
-  return { enabled, suspended, limited, workspaceId, apiId, refill, holdings, limits };
+  const lone = limits.length === 1 && limits[0]?.autoApply === true ? limits[0] : undefined;
+  return { enabled, suspended, limited, workspaceId, apiId, refill, holdings, limits, lone };
 }
 
 const NO_BLANKS = /^\S+$/;

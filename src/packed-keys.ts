@@ -1,13 +1,13 @@
 /**
- * Prepared keys, packed: one text, one mould and four numbers each instead of seven objects. Knows the parts of a key, no rule of it.
+ * Prepared keys, packed: one text, one mould and a row of numbers each instead of objects. Knows the parts of a key, no rule of it.
  *
- * Why: a million keys as objects were a heap of 800 MB, whose every young collection took 2.6 ms instead of 0.3 ms. Packed, all
- * of it is 200 MB (140 bytes a key beyond its text, with what finds it), and unpacking takes 150 ns and three places of memory. A key with metadata, an identity or an allow-list stays an object.
- * The obvious twin is an array of the keys themselves (`packed-keys.test.ts`).
+ * Why: a million keys as objects were a heap of 800 MB, whose every young collection took 2.6 ms instead of 0.3. A row also keeps
+ * where the key's bucket and lease were found last: looking them up took a third of a call where any of a million may come next.
+ * A key with metadata, an identity or an allow-list stays an object. The obvious twin is an array of the keys themselves
+ * (`packed-keys.test.ts`).
  */
 import type { Mould } from "./mould.js";
-import { PreparedKey } from "./prepared-key.js";
-import { ownLimits } from "./ratelimit.js";
+import { type Home, PreparedKey } from "./prepared-key.js";
 import type { Drawers } from "./stores/tag-table.js";
 import { widened } from "./tags/widened.js";
 
@@ -19,8 +19,17 @@ const GENERATION_UNIT = 1 << (2 * LENGTH_BITS);
 const MAX_GENERATION = 0x7fffffff;
 /** Stands between the ids of several limits; no id holds it (spec §8). */
 const BETWEEN = "\n";
-/** Numbers an entry: ref; expiry, NaN for none; generation, and the lengths of the id and of the name + 1 (0: none). */
-const WIDTH = 3;
+
+/** Numbers a row: ref; expiry, NaN for none; generation, and the lengths of the id and of the name + 1 (0: none); four small ones. */
+const WIDTH = 5;
+const EXPIRES = 1;
+const GENERATION = 2;
+/** Small numbers a row, and where the four are: places of the bucket and of the lease. */
+const INTS = 2 * WIDTH;
+const ROW = 6;
+const ROW_ONE = 7;
+const ROW_TWO = 8;
+const LEASE = 9;
 const FIRST = 1_024;
 
 /** Drawers for a {@link TagTable} of prepared keys. What they answer is made anew at each call, or is the very object that was put. */
@@ -28,46 +37,73 @@ export function packedKeys(): Drawers<PreparedKey> {
   /** Two an entry: key id, name and limit ids in one text, or the whole key where it has more than that; its mould. */
   let parts: (string | PreparedKey | Mould | undefined)[] = [];
   let numbers = new Float64Array(FIRST * WIDTH);
+  /** The same memory, in halves. */
+  let ints = new Int32Array(numbers.buffer);
+
+  const notes = (entry: number, { lease, row, rowOne, rowTwo }: PreparedKey): void => {
+    const at = entry * INTS;
+    ints[at + ROW] = row;
+    ints[at + ROW_ONE] = rowOne;
+    ints[at + ROW_TWO] = rowTwo;
+    ints[at + LEASE] = lease;
+  };
+  const home: Home = {
+    // It may come late, when the entry is another's: a key is the same by its ref, and its bucket's name by its mould.
+    note(entry, key) {
+      if (parts[entry * 2 + 1] === key.mould && numbers[entry * WIDTH] === key.ref) notes(entry, key);
+    },
+  };
 
   return {
     put(entry, key) {
-      const { keyId, name = "", mould, expires = NaN, generation, named } = key;
+      const { keyId, name = "", mould, expires = NaN, generation, limitIds } = key;
       parts[entry * 2 + 1] = mould;
       if (!isPackable(key)) {
         parts[entry * 2] = key;
         return;
       }
       // Joined, not added up: a sum keeps its parts, and their memory, until someone reads it.
-      parts[entry * 2] = [keyId, name, named.map(({ id }) => id).join(BETWEEN)].join("");
-      if (entry * WIDTH >= numbers.length) numbers = widened(numbers, entry * WIDTH * 2);
+      parts[entry * 2] = [keyId, name, typeof limitIds === "string" ? limitIds : limitIds.join(BETWEEN)].join("");
+      if (entry * WIDTH >= numbers.length) {
+        numbers = widened(numbers, entry * WIDTH * 2);
+        ints = new Int32Array(numbers.buffer);
+      }
       const at = entry * WIDTH;
       numbers[at] = key.ref as number;
-      numbers[at + 1] = expires;
+      numbers[at + EXPIRES] = expires;
       const nameMark = key.name === undefined ? 0 : name.length + 1;
-      numbers[at + 2] = generation * GENERATION_UNIT + (nameMark << LENGTH_BITS) + keyId.length;
+      numbers[at + GENERATION] = generation * GENERATION_UNIT + (nameMark << LENGTH_BITS) + keyId.length;
+      notes(entry, key);
     },
     get(entry) {
       const text = parts[entry * 2] as string | PreparedKey;
       if (typeof text !== "string") return text;
       const mould = parts[entry * 2 + 1] as Mould;
       const at = entry * WIDTH;
-      const packed = numbers[at + 2] as number;
+      const packed = numbers[at + GENERATION] as number;
       const generation = Math.floor(packed / GENERATION_UNIT);
       const lengths = packed - generation * GENERATION_UNIT;
       const idEnd = lengths & LONGEST;
       const nameMark = lengths >>> LENGTH_BITS;
       const nameEnd = nameMark === 0 ? idEnd : idEnd + nameMark - 1;
-      const keyId = text.slice(0, idEnd);
-      const expires = numbers[at + 1] as number;
-      return new PreparedKey(mould, {
+      const expires = numbers[at + EXPIRES] as number;
+      const ids = text.slice(nameEnd);
+      const own = {
         ref: numbers[at] as number,
-        keyId,
+        keyId: text.slice(0, idEnd),
         name: nameMark === 0 ? undefined : text.slice(idEnd, nameEnd),
         expires: Number.isNaN(expires) ? undefined : expires,
         generation,
-        limits: ownLimits(keyId, mould.limits, readIds(text.slice(nameEnd), mould.limits.length)),
+        limitIds: mould.limits.length === 1 ? ids : mould.limits.length === 0 ? [] : ids.split(BETWEEN),
         extra: undefined,
-      });
+      };
+      const key = new PreparedKey(mould, own, home, entry);
+      const small = entry * INTS;
+      key.row = ints[small + ROW] as number;
+      key.rowOne = ints[small + ROW_ONE] as number;
+      key.rowTwo = ints[small + ROW_TWO] as number;
+      key.lease = ints[small + LEASE] as number;
+      return key;
     },
     drop(entry) {
       parts[entry * 2] = undefined;
@@ -76,15 +112,13 @@ export function packedKeys(): Drawers<PreparedKey> {
     clear() {
       parts = [];
       numbers = new Float64Array(FIRST * WIDTH);
+      ints = new Int32Array(numbers.buffer);
     },
   };
 }
 
-function readIds(text: string, count: number): readonly string[] {
-  return count === 1 ? [text] : text.split(BETWEEN);
-}
-
-function isPackable({ extra, ref, generation, keyId, name = "", named }: PreparedKey): boolean {
+function isPackable({ extra, ref, generation, keyId, name = "", limitIds }: PreparedKey): boolean {
   if (extra !== undefined || typeof ref !== "number" || generation > MAX_GENERATION) return false;
-  return keyId.length <= LONGEST && name.length < LONGEST && named.every(({ id }) => !id.includes(BETWEEN));
+  if (keyId.length > LONGEST || name.length >= LONGEST) return false;
+  return typeof limitIds === "string" || limitIds.every((id) => !id.includes(BETWEEN));
 }

@@ -2,7 +2,16 @@
 import { createAllowlist } from "./addresses.js";
 import type { Account } from "./leases.js";
 import { createMoulds, type Holdings, type Mould } from "./mould.js";
-import { type AppliedLimit, type Limits, limitsOf, toRatelimitResponse } from "./ratelimit.js";
+import {
+  type AppliedLimit,
+  bucketOf,
+  type LimitedKey,
+  type LimitKind,
+  type Limits,
+  sharedLimits,
+  toLimits,
+  toRatelimitResponse,
+} from "./ratelimit.js";
 import type { KeyRecord, KeyRef } from "./store.js";
 import { deepFreeze } from "./stores/freeze.js";
 import type { Identity, JsonObject, Refill } from "./types.js";
@@ -14,7 +23,8 @@ export interface Own {
   readonly name: string | undefined;
   readonly expires: number | undefined;
   readonly generation: number;
-  readonly limits: Limits;
+  /** Of its own limits: the id of the only one, or a list. */
+  readonly limitIds: string | readonly string[];
   /** Rare parts. */
   readonly extra: Extra | undefined;
 }
@@ -24,38 +34,50 @@ export interface Extra {
   readonly meta: JsonObject | undefined;
   /** The identity as answers show it. */
   readonly identity: Identity | undefined;
+  /** Limits of the identity that apply to the key. */
+  readonly shared: readonly AppliedLimit[] | undefined;
   /** Whether the allow-lists let an address in (ruling A4). */
   readonly allows: ((address: string | undefined) => boolean) | undefined;
 }
 
-/** What a cache keeps for a key. Flat and small, since over many keys most of the time of a verification is waiting for memory. */
-export class PreparedKey implements Account {
+/** Where a packed key came from: told of what was found out about it. */
+export interface Home {
+  note(entry: number, key: PreparedKey): void;
+}
+
+/**
+ * What a cache keeps for a key. Flat and small, since over many keys most of the time of a verification is waiting for memory: so it
+ * is itself the account that is spent from, and the place of its lone limit's bucket.
+ */
+export class PreparedKey implements Account, LimitedKey {
   readonly mould: Mould;
   readonly expires: number | undefined;
-  /** The only limit that every call takes from. */
-  readonly lone: AppliedLimit | undefined;
+  /** The place of its lease, and of the bucket of its lone limit: where they were found last. */
   lease = 0;
+  row = -1;
+  rowOne = 0;
+  rowTwo = 0;
   readonly generation: number;
   readonly ref: KeyRef;
   readonly keyId: string;
   readonly name: string | undefined;
+  readonly limitIds: string | readonly string[];
   readonly extra: Extra | undefined;
-  /** Limits that every call takes from. */
-  readonly automatic: readonly AppliedLimit[];
-  /** These and those that are checked only when named. */
-  readonly named: readonly AppliedLimit[];
+  readonly #home: Home | undefined;
+  readonly #entry: number;
+  #limits: Limits | undefined = undefined;
 
-  constructor(mould: Mould, { ref, keyId, name, expires, generation, limits, extra }: Own) {
+  constructor(mould: Mould, { ref, keyId, name, expires, generation, limitIds, extra }: Own, home?: Home, entry = 0) {
     this.mould = mould;
     this.expires = expires;
-    this.lone = limits.lone;
     this.generation = generation;
     this.ref = ref;
     this.keyId = keyId;
     this.name = name;
+    this.limitIds = limitIds;
     this.extra = extra;
-    this.automatic = limits.automatic;
-    this.named = limits.named;
+    this.#home = home;
+    this.#entry = entry;
   }
 
   get enabled(): boolean {
@@ -80,6 +102,37 @@ export class PreparedKey implements Account {
     return this.mould.holdings;
   }
 
+  get lone(): LimitKind | undefined {
+    return this.extra?.shared === undefined ? this.mould.lone : undefined;
+  }
+
+  get loneId(): string {
+    return this.limitIds as string;
+  }
+
+  /** The bucket of the lone limit. */
+  get bucket(): string {
+    return bucketOf(this.keyId, (this.mould.lone as LimitKind).name);
+  }
+
+  /** All its limits, as lists. */
+  get limits(): Limits {
+    const { keyId, mould, limitIds, extra } = this;
+    return (this.#limits ??= toLimits(keyId, mould.limits, typeof limitIds === "string" ? [limitIds] : limitIds, extra?.shared));
+  }
+
+  foundAt(row: number, rowOne: number, rowTwo: number): void {
+    this.row = row;
+    this.rowOne = rowOne;
+    this.rowTwo = rowTwo;
+    this.#home?.note(this.#entry, this);
+  }
+
+  leasedAt(lease: number): void {
+    this.lease = lease;
+    this.#home?.note(this.#entry, this);
+  }
+
   /** Whether the allow-lists let this address in (ruling A4). */
   allows(address: string | undefined): boolean {
     return this.extra?.allows === undefined || this.extra.allows(address);
@@ -90,17 +143,21 @@ export class PreparedKey implements Account {
 export function createPreparer(): (record: KeyRecord) => PreparedKey {
   const mouldOf = createMoulds();
   return (record) => {
-    const { ref, keyId, name, expires, generation } = record;
-    return new PreparedKey(mouldOf(record), { ref, keyId, name, expires, generation, limits: limitsOf(record), extra: extraOf(record) });
+    const { ref, keyId, name, expires, generation, ratelimits } = record;
+    const ids = ratelimits.map(({ id }) => id);
+    const limitIds = ids.length === 1 ? (ids[0] as string) : ids;
+    return new PreparedKey(mouldOf(record), { ref, keyId, name, expires, generation, limitIds, extra: extraOf(record) });
   };
 }
 
-function extraOf({ meta, identity, ipAllowlists }: KeyRecord): Extra | undefined {
+function extraOf(record: KeyRecord): Extra | undefined {
+  const { meta, identity, ipAllowlists } = record;
   if (meta === undefined && identity === undefined && ipAllowlists.length === 0) return undefined;
   return {
     // Frozen, since every answer shows these very objects.
     meta: meta && deepFreeze(meta),
     identity: identity && deepFreeze(showIdentity(identity)),
+    shared: sharedLimits(record),
     allows: ipAllowlists.length === 0 ? undefined : lazyAllowlist(ipAllowlists),
   };
 }

@@ -1,7 +1,7 @@
 /** Which rate limits apply to a call, and how their results read. Spec §2.1, §2.2, rulings C1, C4, C5. Knows nothing of buckets. */
 import { badRequest, type ValidationProblem } from "./errors.js";
 import { shortDigest } from "./hash.js";
-import type { LimitCheck, LimitVerdict } from "./limiter.js";
+import type { BucketPlace, LimitCheck, LimitVerdict } from "./limiter.js";
 import type { RatelimitCheck } from "./request.js";
 import type { KeyRecord } from "./store.js";
 import type { Identity, RatelimitResponse, VerifyKeyRatelimitData } from "./types.js";
@@ -11,62 +11,58 @@ const LIMIT = { min: 1, max: 1_000_000 };
 const DURATION = { min: 1_000, max: 2_592_000_000 };
 const NAME_LENGTH = 128;
 
+/** What limits of one form have in common. */
+export type LimitKind = Omit<RatelimitResponse, "id">;
+
 /** A limit that applies to a call: what to ask of the limiter, and how to show the answer. */
-export interface AppliedLimit extends LimitCheck {
+export interface AppliedLimit extends LimitCheck, LimitKind {
   readonly id: string;
-  readonly name: string;
-  readonly autoApply: boolean;
 }
 
 /** The limits of one key, its identity's included, ready to be applied to any call. */
 export interface Limits {
-  readonly keyId: string;
   /** Those checked without being asked for, at cost 1. */
   readonly automatic: readonly AppliedLimit[];
-  /** The only one of them. */
-  readonly lone: AppliedLimit | undefined;
   /** These and those checked only when named; one per name. Few, so they are searched one by one. */
   readonly named: readonly AppliedLimit[];
 }
 
-/** Gathers the limits of a key: one per name, key over identity (ruling C1). Done once a record. */
-export function limitsOf({ keyId, ratelimits, identity }: KeyRecord): Limits {
-  const own = ratelimits.map((limit) => toApplied(keyId, limit, limit.id));
+/** A key as far as its limits go. It tells of the bucket of its lone limit itself. */
+export interface LimitedKey extends BucketPlace {
+  readonly keyId: string;
+  /** The only limit of the key, if every call takes from it; and its id. */
+  readonly lone: LimitKind | undefined;
+  readonly loneId: string;
+  readonly limits: Limits;
+}
+
+/** The limits of an identity that apply to one of its keys: those whose names the key has not itself (ruling C1). */
+export function sharedLimits({ ratelimits, identity }: KeyRecord): readonly AppliedLimit[] | undefined {
   const shared = identity?.ratelimits?.filter(({ name }) => !ratelimits.some((limit) => limit.name === name)) ?? [];
-  const named = shared.length === 0 ? own : [...own, ...shared.map((limit) => toApplied((identity as Identity).id, limit, limit.id))];
-  return toLimits(keyId, named);
+  return shared.length === 0 ? undefined : shared.map((limit) => toApplied((identity as Identity).id, limit, limit.id));
 }
 
-/** What limits of one form have in common. */
-export type LimitKind = Omit<RatelimitResponse, "id">;
-
-/** The limits of a key from their kinds and ids, as {@link limitsOf} gathers them for a key without shared ones. */
-export function ownLimits(keyId: string, kinds: readonly LimitKind[], ids: readonly string[]): Limits {
-  return toLimits(
-    keyId,
-    kinds.map((kind, i) => toApplied(keyId, kind, ids[i] as string)),
-  );
-}
-
-function toLimits(keyId: string, named: readonly AppliedLimit[]): Limits {
-  const automatic = named.every(isAutomatic) ? named : named.filter(isAutomatic);
-  return { keyId, automatic, lone: automatic.length === 1 ? automatic[0] : undefined, named };
+/** Gathers the limits of a key. @param ids of its own ones, in their order */
+export function toLimits(keyId: string, kinds: readonly LimitKind[], ids: readonly string[], shared: readonly AppliedLimit[] = []): Limits {
+  const own = kinds.map((kind, i) => toApplied(keyId, kind, ids[i] as string));
+  const named = shared.length === 0 ? own : [...own, ...shared];
+  return { automatic: named.every(isAutomatic) ? named : named.filter(isAutomatic), named };
 }
 
 function toApplied(owner: string, { name, limit, duration, autoApply }: LimitKind, id: string): AppliedLimit {
-  return {
-    bucket: bucketOf(owner, name),
-    limit,
-    duration,
-    cost: 1,
-    id,
-    name,
-    autoApply,
-    memo: -1,
-    memoOne: 0,
-    memoTwo: 0,
-    memoOf: undefined,
-  };
+  const bucket = bucketOf(owner, name);
+  return { bucket, limit, duration, cost: 1, id, name, autoApply, place: placeOf(bucket) };
+}
+
+/** A place for a check that is kept. */
+export function placeOf(bucket: string): BucketPlace {
+  const place = { bucket, row: -1, rowOne: 0, rowTwo: 0, foundAt };
+  function foundAt(row: number, rowOne: number, rowTwo: number): void {
+    place.row = row;
+    place.rowOne = rowOne;
+    place.rowTwo = rowTwo;
+  }
+  return place;
 }
 
 const isAutomatic = ({ autoApply }: AppliedLimit) => autoApply;
@@ -76,14 +72,14 @@ const isAutomatic = ({ autoApply }: AppliedLimit) => autoApply;
  * @throws VerifierError BAD_REQUEST at `body.ratelimits[i].name` for a name that no limit has, unless both `limit` and `duration`
  * are given (ruling C5); the message lists no names
  */
-export function applyLimits(key: Limits, requested: readonly RatelimitCheck[]): readonly AppliedLimit[] {
-  if (requested.length === 0) return key.automatic;
+export function applyLimits(keyId: string, limits: Limits, requested: readonly RatelimitCheck[]): readonly AppliedLimit[] {
+  if (requested.length === 0) return limits.automatic;
   const named = new Set<string>();
   for (const { name } of requested) named.add(name);
-  const applied = key.automatic.filter(({ name }) => !named.has(name));
+  const applied = limits.automatic.filter(({ name }) => !named.has(name));
   const problems: ValidationProblem[] = [];
   requested.forEach((check, i) => {
-    const limit = key.named.find(({ name }) => name === check.name) ?? adHoc(key.keyId, check);
+    const limit = limits.named.find(({ name }) => name === check.name) ?? adHoc(keyId, check);
     if (limit !== undefined) applied.push(override(limit, check));
     else
       problems.push({
@@ -97,7 +93,11 @@ export function applyLimits(key: Limits, requested: readonly RatelimitCheck[]): 
 }
 
 /** The result of one check as answers show it: numbers brought into the schema's bounds (ruling C4). */
-export function toRatelimitData({ id, name, autoApply, limit, duration }: AppliedLimit, verdict: LimitVerdict): VerifyKeyRatelimitData {
+export function toRatelimitData(
+  { name, autoApply, limit, duration }: LimitKind,
+  id: string,
+  verdict: LimitVerdict,
+): VerifyKeyRatelimitData {
   return {
     exceeded: verdict.exceeded,
     id,
@@ -122,20 +122,8 @@ export function toRatelimitResponse({ id, name, limit, duration, autoApply }: Ra
 }
 
 function override(known: AppliedLimit, { cost, limit, duration }: RatelimitCheck): AppliedLimit {
-  const { bucket, id, name, autoApply, memo, memoOne, memoTwo, memoOf } = known;
-  return {
-    bucket,
-    limit: limit ?? known.limit,
-    duration: duration ?? known.duration,
-    cost,
-    id,
-    name,
-    autoApply,
-    memo,
-    memoOne,
-    memoTwo,
-    memoOf,
-  };
+  const { bucket, id, name, autoApply, place } = known;
+  return { bucket, limit: limit ?? known.limit, duration: duration ?? known.duration, cost, id, name, autoApply, place };
 }
 
 /** A limit that exists by this request alone. Its name is cut for answers: requests allow 255, results 128 (spec §8). */
@@ -144,10 +132,13 @@ function adHoc(keyId: string, { name, limit, duration, cost }: RatelimitCheck): 
   const bucket = bucketOf(keyId, name);
   const shown = name.length <= NAME_LENGTH ? name : [...name].slice(0, NAME_LENGTH).join("");
   const id = `rl_${shortDigest(bucket)}`;
-  return { bucket, limit, duration, cost, id, name: shown, autoApply: false, memo: -1, memoOne: 0, memoTwo: 0, memoOf: undefined };
+  return { bucket, limit, duration, cost, id, name: shown, autoApply: false };
 }
 
-const bucketOf = (owner: string, name: string) => `${owner} ${name}`;
+/** Names the bucket of a limit of a key or an identity. */
+export function bucketOf(owner: string, name: string): string {
+  return `${owner} ${name}`;
+}
 
 function bring(value: number, min: number, max: number): number {
   return value < min ? min : value > max ? max : value;

@@ -1,7 +1,7 @@
 /** VERB: takes from the rate limits of a call, and puts their results into the form of answers. Rulings C1, C3. Knows no buckets. */
 import type { LimitVerdict } from "./limiter.js";
 import type { DegradingLimiter, LimitAnswer } from "./limiters/degrading.js";
-import { type AppliedLimit, applyLimits, type Limits, toRatelimitData } from "./ratelimit.js";
+import { type AppliedLimit, applyLimits, type LimitedKey, toRatelimitData } from "./ratelimit.js";
 import type { RatelimitCheck } from "./request.js";
 import type { MaybePromise, VerifyKeyRatelimitData } from "./types.js";
 
@@ -20,22 +20,23 @@ export interface LimitsTaken {
  */
 export function takeLimits(
   limiter: DegradingLimiter,
-  key: Limits,
+  key: LimitedKey,
   requested: readonly RatelimitCheck[],
   now: number,
 ): MaybePromise<LimitsTaken | undefined> {
-  // The common call, without lists: they were 120 bytes and two places of memory more.
-  if (requested.length === 0 && key.lone !== undefined && limiter.takeOne !== undefined) {
-    const verdict = limiter.takeOne(key.lone, now);
-    return { results: [toRatelimitData(key.lone, verdict)], exceeded: verdict.exceeded, degraded: false };
+  const { lone } = key;
+  // The common call, without lists.
+  if (lone !== undefined && requested.length === 0 && limiter.takeOne !== undefined) {
+    const verdict = limiter.takeOne(key, lone, now);
+    return { results: [toRatelimitData(lone, key.loneId, verdict)], exceeded: verdict.exceeded, degraded: false };
   }
-  const limits = applyLimits(key, requested);
+  const limits = applyLimits(key.keyId, key.limits, requested);
   if (limits.length === 0) return undefined;
   const taking = limiter.take(limits, now);
   return taking instanceof Promise ? taking.then((answer) => toTaken(limits, answer)) : toTaken(limits, taking);
 }
 
 function toTaken(limits: readonly AppliedLimit[], { verdicts, degraded }: LimitAnswer): LimitsTaken {
-  const results = limits.map((limit, i) => toRatelimitData(limit, verdicts[i] as LimitVerdict));
+  const results = limits.map((limit, i) => toRatelimitData(limit, limit.id, verdicts[i] as LimitVerdict));
   return { results, exceeded: verdicts.some(({ exceeded }) => exceeded), degraded };
 }

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { packedKeys } from "../src/packed-keys.js";
 import { createPreparer, type PreparedKey } from "../src/prepared-key.js";
+import type { AppliedLimit } from "../src/ratelimit.js";
 import type { KeyRecord } from "../src/store.js";
 
 const id = (prefix: string) => fc.stringMatching(/^[a-zA-Z0-9_]{1,24}$/).map((text) => `${prefix}_${text}`);
@@ -56,9 +57,15 @@ const record: fc.Arbitrary<KeyRecord> = fc.record(
   },
 );
 
+/** Limits but for the functions that remember where buckets are. */
+function limitsSeen({ limits, lone }: PreparedKey) {
+  const plain = (list: readonly AppliedLimit[]) => list.map((one) => ({ ...one, place: one.place?.bucket }));
+  return { lone, automatic: plain(limits.automatic), named: plain(limits.named) };
+}
+
 /** All that a verification reads of a key. */
 function seen(key: PreparedKey) {
-  const { mould, expires, automatic, named, generation, keyId, name, extra, ref, enabled, suspended, limited, refill } = key;
+  const { mould, expires, generation, keyId, name, extra, ref, enabled, suspended, limited, refill } = key;
   const { workspaceId, apiId } = mould;
   const names = [key.holdings.copyPermissions(), key.holdings.copyRoles()];
   const allows = [undefined, "192.0.2.1", "192.0.2.2"].map((address) => key.allows(address));
@@ -67,8 +74,7 @@ function seen(key: PreparedKey) {
     workspaceId,
     apiId,
     expires,
-    automatic,
-    named,
+    limits: limitsSeen(key),
     generation,
     keyId,
     name,
@@ -99,6 +105,36 @@ describe("packedKeys", () => {
         });
       }),
     );
+  });
+
+  it("keeps where a key's bucket and lease were found last, and takes no note of a key that is gone", () => {
+    const prepare = createPreparer();
+    const drawers = packedKeys();
+    const {
+      meta: _,
+      identity: __,
+      ...one
+    } = { ...fc.sample(record, { numRuns: 1, seed: 1 })[0]!, ref: 7, ipAllowlists: [], generation: 1, name: "n" };
+    const places = () => {
+      const { lease, row, rowOne, rowTwo } = drawers.get(3);
+      return [lease, row, rowOne, rowTwo];
+    };
+    drawers.put(3, prepare(one));
+    expect(places()).toEqual([0, -1, 0, 0]);
+    const key = drawers.get(3);
+    key.foundAt(12, -5, 2 ** 31 - 1);
+    key.leasedAt(9);
+    expect(places()).toEqual([9, 12, -5, 2 ** 31 - 1]);
+    for (const other of [
+      { ...one, ref: 8 },
+      { ...one, apiId: "renamed" },
+    ]) {
+      drawers.drop(3);
+      key.foundAt(1, 1, 1);
+      drawers.put(3, prepare(other));
+      key.foundAt(2, 2, 2);
+      expect(places()).toEqual([0, -1, 0, 0]);
+    }
   });
 
   it("grows far, and can be cleared", () => {

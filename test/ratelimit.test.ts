@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { isVerifierError } from "../src/errors.js";
-import { applyLimits, limitsOf, toRatelimitData, toRatelimitResponse } from "../src/ratelimit.js";
+import { applyLimits, sharedLimits, toLimits, toRatelimitData, toRatelimitResponse } from "../src/ratelimit.js";
 import type { KeyRecord } from "../src/store.js";
 import type { RatelimitResponse } from "../src/types.js";
 
@@ -35,7 +35,11 @@ const ask = (name: string, over: { cost?: number; limit?: number; duration?: num
   duration: undefined,
   ...over,
 });
-const apply = (key: KeyRecord, asked: ReturnType<typeof ask>[]) => applyLimits(limitsOf(key), asked);
+const apply = (key: KeyRecord, asked: ReturnType<typeof ask>[]) => {
+  const { keyId, ratelimits } = key;
+  const ids = ratelimits.map(({ id }) => id);
+  return applyLimits(keyId, toLimits(keyId, ratelimits, ids, sharedLimits(key)), asked);
+};
 
 describe("applyLimits", () => {
   it("ruling C1: automatic limits of key and identity apply at cost 1, others when named", () => {
@@ -97,10 +101,12 @@ describe("applyLimits", () => {
 describe("toRatelimitData", () => {
   it("ruling C4: numbers in results are brought into the schema's bounds", () => {
     const shown = (check: object, verdict: object) =>
-      toRatelimitData(
-        { id: "rl_00000001", name: "n", autoApply: false, bucket: "b", limit: 5, duration: 5_000, cost: 1, ...check },
-        { exceeded: false, remaining: 4, reset: 2_000, ...verdict },
-      );
+      toRatelimitData({ name: "n", autoApply: false, limit: 5, duration: 5_000, ...check }, "rl_00000001", {
+        exceeded: false,
+        remaining: 4,
+        reset: 2_000,
+        ...verdict,
+      });
     expect(shown({}, {})).toEqual({
       exceeded: false,
       id: "rl_00000001",

@@ -1,7 +1,8 @@
 /** Limiters alone, in memory: one bucket for each number, nothing else checked. */
 import { RateLimiter } from "limiter";
 import { RateLimiterMemory } from "rate-limiter-flexible";
-import { type LimitCheck, type LimitVerdict, memoryLimiter } from "../../src/index.js";
+import { type LimitVerdict, memoryLimiter } from "../../src/index.js";
+import { placeOf } from "../../src/ratelimit.js";
 import { type Contestant, type Gate, lettersOf } from "./contestant.js";
 
 const namesOf = (keys: number): string[] => Array.from({ length: keys }, (_, n) => `key_${lettersOf(n, 22)}`);
@@ -15,19 +16,20 @@ export const keystileByName: Contestant<LimitVerdict> = {
   async open(keys, { limit, duration }) {
     const limiter = memoryLimiter();
     const names = namesOf(keys);
-    const verify = (n: number): LimitVerdict => limiter.takeOne({ bucket: names[n]!, limit, duration, cost: 1 }, Date.now());
+    const verify = (n: number): LimitVerdict => limiter.take([{ bucket: names[n]!, limit, duration, cost: 1 }], Date.now())[0]!;
     return { verify, passes, close: () => limiter.close() };
   },
 };
 
-/** As its verifier calls it: the check is made once and kept with the key, and the limiter notes in it where the bucket lies. */
+/** As its verifier calls it: a place is kept with the key, and the limiter notes in it where the bucket lies. */
 export const keystileByCheck: Contestant<LimitVerdict> = {
   ...keystileByName,
-  name: "keystile, memoryLimiter, checks kept",
+  name: "keystile, memoryLimiter, places kept",
   async open(keys, { limit, duration }) {
     const limiter = memoryLimiter();
-    const checks: LimitCheck[] = namesOf(keys).map((bucket) => ({ bucket, limit, duration, cost: 1, memo: -1, memoOne: 0, memoTwo: 0 }));
-    return { verify: (n) => limiter.takeOne(checks[n]!, Date.now()), passes, close: () => limiter.close() };
+    const places = namesOf(keys).map(placeOf);
+    const size = { limit, duration };
+    return { verify: (n) => limiter.takeOne(places[n]!, size, Date.now()), passes, close: () => limiter.close() };
   },
 };
 

@@ -78,7 +78,7 @@ async function take(
     return { bucket, limit, duration, cost: request.cost ?? 1, id: override?.id ?? "", name: request.identifier, autoApply: false };
   });
   const { verdicts } = await context.limiter.take(checks, now);
-  return checks.map((check, i) => ({ data: toRatelimitData(check, verdicts[i]!), overrideId: overrides.get(check.bucket)?.id }));
+  return checks.map((check, i) => ({ data: toRatelimitData(check, check.id, verdicts[i]!), overrideId: overrides.get(check.bucket)?.id }));
 }
 
 function counts({ limit, remaining, reset }: VerifyKeyRatelimitData) {

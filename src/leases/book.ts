@@ -28,8 +28,9 @@ const GROWTH = 5 / 4;
 const TWO_32 = 2 ** 32;
 /** Odd, and near 2^32 divided by the golden ratio: spreads numbers in any stride. */
 const SPREAD = 0x9e3779b1;
-/** Second number of the tags of refs that are no safe integers: above that of any that is. */
-const NAMED = 2 ** 30;
+/** Third number of the tags of refs that are safe integers, and of those that are not. */
+const DENSE = 0;
+const NAMED = 1;
 
 export class LeaseBook {
   readonly #bound: number;
@@ -78,12 +79,12 @@ export class LeaseBook {
 
   /** The entry of a key's lease, or {@link NONE}. */
   find(ref: KeyRef): number {
-    return isDense(ref) ? this.#index.find(lowTag(ref), highTag(ref)) : (this.#entries.get(ref) ?? NONE);
+    return isDense(ref) ? this.#index.find(lowTag(ref), highTag(ref), DENSE) : (this.#entries.get(ref) ?? NONE);
   }
 
   /** Begins a lease of a key that has none, with nothing in hand. Only below the bound. */
   add(ref: KeyRef): number {
-    const entry = isDense(ref) ? this.#index.add(lowTag(ref), highTag(ref)) : this.#addNamed(ref);
+    const entry = isDense(ref) ? this.#index.add(lowTag(ref), highTag(ref), DENSE) : this.#addNamed(ref);
     if (entry >= this.capacity) this.#widen();
     const at = entry * WIDTH;
     this.#rows.fill(0, at, at + REF);
@@ -159,7 +160,7 @@ export class LeaseBook {
 
   /** Tags of these are never looked for: they only keep an entry. */
   #addNamed(ref: KeyRef): number {
-    const entry = this.#index.add(lowTag(this.#named++), NAMED);
+    const entry = this.#index.add(lowTag(this.#named++), 0, NAMED);
     this.#entries.set(ref, entry);
     this.#names[entry] = ref;
     return entry;

@@ -2,6 +2,7 @@
 import { VerifierError } from "../errors.js";
 import type { LimitCheck, Limiter, LimitVerdict } from "../limiter.js";
 import type { MaybePromise } from "../types.js";
+import type { MemoryLimiter } from "./memory.js";
 
 const ON_FAILURE = ["local", "deny", "allow"] as const;
 const OPTIONS: ReadonlySet<string> = new Set(["onFailure", "nodes", "local"]);
@@ -27,8 +28,8 @@ export interface LimitAnswer {
 
 /** A limiter that states when it is not itself. */
 export interface DegradingLimiter {
-  /** One check of a limiter that cannot fail; absent where it can. */
-  readonly takeOne?: (check: LimitCheck, now: number) => LimitVerdict;
+  /** One token from one bucket of a limiter that cannot fail; absent where it can. */
+  readonly takeOne?: MemoryLimiter["takeOne"];
   /**
    * @throws VerifierError LIMITER_UNAVAILABLE with `deny`, or when the local limiter's answer is malformed too; what the local
    *   limiter throws rises as it is

@@ -1,9 +1,9 @@
 /** Token buckets in the memory of this process. Port src/limiter.ts, rulings C2–C4, C6. Knows no keys; time is what each call says. */
 import { VerifierError } from "../errors.js";
-import type { LimitCheck, Limiter, LimitVerdict } from "../limiter.js";
+import type { BucketPlace, LimitCheck, Limiter, LimitSize, LimitVerdict } from "../limiter.js";
 import { NONE } from "../tags/tag-index.js";
 import { type Bucket, charge, fits, type Pair, pairMemo, verdictOf } from "./bucket.js";
-import { BucketTable } from "./table.js";
+import { BucketTable, type BucketTag } from "./table.js";
 
 const DEFAULT_SIZE = 1_000_000;
 /** Beyond it a table would double past what is wise to ask of one array. */
@@ -26,8 +26,8 @@ export interface MemoryLimiter extends Limiter {
    * @throws VerifierError LIMITER_UNAVAILABLE after `close`
    */
   take(checks: readonly LimitCheck[], now: number): readonly LimitVerdict[];
-  /** {@link MemoryLimiter.take} of one check, without arrays. */
-  takeOne(check: LimitCheck, now: number): LimitVerdict;
+  /** {@link MemoryLimiter.take} of one token from one bucket, without arrays. */
+  takeOne(place: BucketPlace, size: LimitSize, now: number): LimitVerdict;
   close(): void;
   /** Buckets kept at the moment. */
   size(): number;
@@ -37,8 +37,7 @@ export interface MemoryLimiter extends Limiter {
 interface Held extends Bucket {
   /** Where the table keeps it; {@link NONE}: not there yet. */
   readonly row: number;
-  readonly one: number;
-  readonly two: number;
+  readonly tag: BucketTag;
   /** Tokens that checks of the call are about to take. */
   pending: number;
 }
@@ -53,8 +52,8 @@ interface Claim {
 }
 
 /**
- * Token buckets in memory, exact within the process; nothing survives it. Names are known by 64-bit tags made with random numbers of
- * this process: two of them share a bucket with at most 2^-42.
+ * Token buckets in memory, exact within the process; nothing survives it. Names are known by 96-bit tags made with random numbers of
+ * this process: two of them share a bucket with at most 2^-51.
  *
  * Memory is bounded by `size` (ruling C6). Buckets that are full again are dropped as calls come in, without timers. At the bound
  * a newcomer displaces a full bucket, else the fullest of a few; a bucket with less than one whole token left is never displaced.
@@ -87,7 +86,7 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
     let bucket = held.get(row);
     if (bucket === undefined) {
       const { at, pair, used, next } = rows.read(row);
-      held.set(row, (bucket = { at, pair, used, next, row, one: 0, two: 0, pending: 0 }));
+      held.set(row, (bucket = { at, pair, used, next, row, tag: NO_TAG, pending: 0 }));
     }
     return bucket;
   };
@@ -100,8 +99,8 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
     if (!fits(bucket, pair, cost, bucket === undefined ? 0 : bucket.pending, latest)) return { place, pair, cost, exceeded: true };
     if (cost > 0) {
       if (bucket === undefined) {
-        const { one, two } = table.tag;
-        held.set(name, (bucket = { at: latest, pair, used: 0, next: undefined, row, one, two, pending: 0 }));
+        const { one, two, three } = table.tag;
+        held.set(name, (bucket = { at: latest, pair, used: 0, next: undefined, row, tag: { one, two, three }, pending: 0 }));
       } else if (bucket.pair.token === 0) bucket.pair = pair;
       bucket.pending += cost;
     }
@@ -119,7 +118,7 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
   const settle = (claims: readonly Claim[]): void => {
     for (const { place, pair, cost } of claims) if (cost > 0) charge(held.get(place) as Held, pair, cost, latest);
     for (const bucket of held.values()) if (bucket.row !== NONE && bucket.pending > 0) rows.write(bucket.row, bucket);
-    for (const bucket of held.values()) if (isNew(bucket)) table.add(bucket.one, bucket.two, bucket, latest);
+    for (const bucket of held.values()) if (isNew(bucket)) table.add(bucket.tag, bucket, latest);
   };
 
   const conclude = (claims: readonly Claim[]): LimitVerdict[] => {
@@ -136,11 +135,9 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
     return verdicts;
   };
 
-  const takeOne = (check: LimitCheck, now: number): LimitVerdict => {
-    assertNumbers(check);
-    begin(now);
+  const takeChecked = (check: LimitCheck): LimitVerdict => {
     const row = table.find(check);
-    if (row !== NONE && rows.isCommon(row, check)) return rows.take(row, check, latest);
+    if (row !== NONE && rows.isCommon(row, check)) return rows.take(row, check.limit, check.cost, latest);
     return conclude([claim(check, row)])[0] as LimitVerdict;
   };
 
@@ -157,24 +154,33 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
       if (row === NONE || !rows.isCommon(row, check)) return undefined;
       for (let j = 0; j < i; j++) if (few[j] === row) return undefined;
       few[i] = row;
-      if (!rows.fits(row, check, latest)) fit = false;
+      if (!rows.fits(row, check.limit, check.cost, latest)) fit = false;
     }
     // An array of the right size: one that grows from empty makes room for 17.
     const verdicts = new Array<LimitVerdict>(count);
     for (let i = 0; i < count; i++) {
       const row = few[i] as number;
-      const check = checks[i] as LimitCheck;
-      verdicts[i] = fit ? rows.take(row, check, latest) : rows.look(row, check, latest);
+      const { limit, cost } = checks[i] as LimitCheck;
+      verdicts[i] = fit ? rows.take(row, limit, cost, latest) : rows.look(row, limit, cost, latest);
     }
     return verdicts;
   };
 
   return {
-    takeOne,
+    takeOne(place, size, now) {
+      begin(now);
+      const row = table.findAt(place);
+      // Whose numbers are a bucket's own needs no judging.
+      if (row !== NONE && rows.isCommon(row, size)) return rows.take(row, size.limit, 1, latest);
+      const { limit, duration } = size;
+      const check = { bucket: place.bucket, limit, duration, cost: 1, place };
+      assertNumbers(check);
+      return takeChecked(check);
+    },
     take(checks, now) {
-      if (checks.length === 1) return [takeOne(checks[0] as LimitCheck, now)];
       checks.forEach(assertNumbers);
       begin(now);
+      if (checks.length === 1) return [takeChecked(checks[0] as LimitCheck)];
       const verdicts = checks.length <= FEW ? takeFew(checks) : undefined;
       if (verdicts !== undefined) return verdicts;
       return conclude(checks.map((check) => claim(check, table.find(check))));
@@ -188,6 +194,8 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
   };
 }
 
+/** Of a bucket that is in a row. */
+const NO_TAG: BucketTag = { one: 0, two: 0, three: 0 };
 const isExceeded = ({ exceeded }: { readonly exceeded: boolean }): boolean => exceeded;
 const isNew = ({ row, pair }: Held): boolean => row === NONE && pair.token > 0;
 

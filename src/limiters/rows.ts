@@ -1,5 +1,5 @@
 /** Buckets in rows of 32 bytes, outside the heap. Rulings C2, C4. Knows no names but by their tags, and no bounds. */
-import type { LimitCheck, LimitVerdict } from "../limiter.js";
+import type { LimitSize, LimitVerdict } from "../limiter.js";
 import { widened } from "../tags/widened.js";
 import { type Bucket, drain, strain, strainOf, tokensLeft, untilFull } from "./bucket.js";
 import { LevelTable, NO_LEVEL } from "./levels.js";
@@ -23,7 +23,7 @@ const INTS = 8;
 const PAIR = 4;
 /** Further levels. */
 const NEXT = 5;
-/** The tag of its name. */
+/** Two thirds of the tag of its name. */
 const ONE = 6;
 const TWO = 7;
 const FIRST_ROWS = 32;
@@ -64,7 +64,7 @@ export class BucketRows {
   }
 
   /** Whether a row is there and has this tag. `row` may be any number. */
-  isTagged(row: number, one: number | undefined, two: number | undefined): boolean {
+  isTagged(row: number, one: number, two: number): boolean {
     if (!(row >= 0 && row < this.#capacity)) return false;
     const ints = this.#ints;
     const at = row * INTS;
@@ -134,7 +134,7 @@ export class BucketRows {
   }
 
   /** Whether a check is a common one: its bucket has one level, by its own pair. {@link BucketRows.take} and `look` serve these only. */
-  isCommon(row: number, { limit, duration }: LimitCheck): boolean {
+  isCommon(row: number, { limit, duration }: LimitSize): boolean {
     const pair = this.#pairAt(row);
     const { rows } = this.#pairs;
     if (rows[pair + LIMIT] !== limit || rows[pair + DURATION] !== duration || rows[pair + TOKEN] === 0) return false;
@@ -142,7 +142,7 @@ export class BucketRows {
   }
 
   /** Whether a common check may have its tokens. @param now here and below: not before the row's time */
-  fits(row: number, { limit, cost }: LimitCheck, now: number): boolean {
+  fits(row: number, limit: number, cost: number, now: number): boolean {
     if (cost === 0) return true;
     const pair = this.#pairAt(row);
     const { rows } = this.#pairs;
@@ -150,7 +150,7 @@ export class BucketRows {
   }
 
   /** Takes what a common check asks, if it may have it. In one go: two of them in a call take 120 ns, by the parts below 148. */
-  take(row: number, { limit, cost }: LimitCheck, now: number): LimitVerdict {
+  take(row: number, limit: number, cost: number, now: number): LimitVerdict {
     const numbers = this.#numbers;
     const at = row * WIDTH;
     const pair = this.#pairAt(row);
@@ -169,8 +169,8 @@ export class BucketRows {
   }
 
   /** What a common check sees where nothing is taken. */
-  look(row: number, check: LimitCheck, now: number): LimitVerdict {
-    return this.#verdict(row, !this.fits(row, check, now), now);
+  look(row: number, limit: number, cost: number, now: number): LimitVerdict {
+    return this.#verdict(row, !this.fits(row, limit, cost, now), now);
   }
 
   #verdict(row: number, exceeded: boolean, now: number): LimitVerdict {

@@ -4,7 +4,6 @@
  */
 import { NONE, TagIndex } from "../tags/tag-index.js";
 import { TextTag } from "../tags/text-tag.js";
-import { widened } from "../tags/widened.js";
 
 /** Where a table keeps its values, by small numbers. */
 export interface Drawers<T> {
@@ -24,17 +23,18 @@ export interface Shelf<T> {
   clear(): void;
 }
 
+/** Told of a tag. */
+export type OnTag = (one: number, two: number, three: number) => void;
+
 /** @see {@link TagIndex} for its cost; `set` is O(1) but for the calls that double the table */
 export class TagTable<T> implements Shelf<T> {
   readonly #size: number;
   readonly #drawers: Drawers<T>;
   readonly #tag: TextTag;
-  readonly #onDrop: ((one: number, two: number) => void) | undefined;
+  readonly #onDrop: OnTag | undefined;
   readonly #texts = new TagIndex();
+  /** Text and name come and go together: so both have the same entry. */
   readonly #names = new TagIndex();
-  /** Entry of a name → entry of its text, and back. */
-  #textOf = new Int32Array(this.#names.capacity);
-  #nameOf = new Int32Array(this.#texts.capacity);
   #used = new Uint8Array(this.#texts.capacity);
   #hand = 0;
 
@@ -42,7 +42,7 @@ export class TagTable<T> implements Shelf<T> {
    * @param size the most values kept, ≥ 1
    * @param onDrop told of the tag of each text that is forgotten, but not of {@link TagTable.clear}
    */
-  constructor(size: number, drawers: Drawers<T>, tag = new TextTag(), onDrop?: (one: number, two: number) => void) {
+  constructor(size: number, drawers: Drawers<T>, tag = new TextTag(), onDrop?: OnTag) {
     this.#size = size;
     this.#drawers = drawers;
     this.#tag = tag;
@@ -55,16 +55,17 @@ export class TagTable<T> implements Shelf<T> {
   }
 
   get(text: string): T | undefined {
-    if (!this.#tag.read(text)) return undefined;
-    const entry = this.find(this.#tag.one, this.#tag.two);
+    const tag = this.#tag;
+    if (!tag.read(text)) return undefined;
+    const entry = this.find(tag.one, tag.two, tag.three);
     if (entry === NONE) return undefined;
     this.mark(entry, 1);
     return this.#drawers.get(entry);
   }
 
   /** The entry of a tag, whose value is in the drawers, or {@link NONE}. */
-  find(one: number, two: number): number {
-    return this.#texts.find(one, two);
+  find(one: number, two: number, three: number): number {
+    return this.#texts.find(one, two, three);
   }
 
   /** Notes that an entry was asked for. @param mark 1…255 @returns the mark before; 0: not asked for since its last turn */
@@ -77,22 +78,21 @@ export class TagTable<T> implements Shelf<T> {
   set(text: string, name: string, value: T): void {
     const tag = this.#tag;
     if (!tag.read(name)) return;
-    const { one, two } = tag;
-    const named = this.#names.find(one, two);
-    if (named !== NONE) this.#remove(this.#textOf[named] as number);
+    const { one, two, three } = tag;
+    this.#remove(this.#names.find(one, two, three));
     if (!tag.read(text)) return;
-    const known = this.#texts.find(tag.one, tag.two);
-    if (known !== NONE) this.#remove(known);
+    this.#remove(this.#texts.find(tag.one, tag.two, tag.three));
     if (this.#texts.count >= this.#size) this.#evict();
-    const entry = this.#texts.add(tag.one, tag.two);
-    this.#link(entry, this.#names.add(one, two));
+    const entry = this.#texts.add(tag.one, tag.two, tag.three);
+    this.#names.add(one, two, three);
+    if (entry >= this.#used.length) this.#used = new Uint8Array(this.#texts.capacity);
+    this.#used[entry] = 0;
     this.#drawers.put(entry, value);
   }
 
   delete(name: string): void {
-    if (!this.#tag.read(name)) return;
-    const named = this.#names.find(this.#tag.one, this.#tag.two);
-    if (named !== NONE) this.#remove(this.#textOf[named] as number);
+    const tag = this.#tag;
+    if (tag.read(name)) this.#remove(this.#names.find(tag.one, tag.two, tag.three));
   }
 
   clear(): void {
@@ -103,8 +103,9 @@ export class TagTable<T> implements Shelf<T> {
   }
 
   #remove(entry: number): void {
-    this.#onDrop?.(this.#texts.oneOf(entry), this.#texts.twoOf(entry));
-    this.#names.remove(this.#nameOf[entry] as number);
+    if (entry === NONE) return;
+    this.#onDrop?.(this.#texts.oneOf(entry), this.#texts.twoOf(entry), this.#texts.threeOf(entry));
+    this.#names.remove(entry);
     this.#texts.remove(entry);
     this.#drawers.drop(entry);
   }
@@ -117,17 +118,6 @@ export class TagTable<T> implements Shelf<T> {
       if (this.#used[this.#hand] === 0) return this.#remove(this.#hand);
       this.#used[this.#hand] = 0;
     }
-  }
-
-  #link(entry: number, named: number): void {
-    if (entry >= this.#nameOf.length) {
-      this.#nameOf = widened(this.#nameOf, this.#texts.capacity);
-      this.#used = new Uint8Array(this.#texts.capacity);
-    }
-    if (named >= this.#textOf.length) this.#textOf = widened(this.#textOf, this.#names.capacity);
-    this.#nameOf[entry] = named;
-    this.#textOf[named] = entry;
-    this.#used[entry] = 0;
   }
 }
 

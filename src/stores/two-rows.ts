@@ -6,7 +6,7 @@ import { type Drawers, type Shelf, TagTable } from "./tag-table.js";
 
 /**
  * A value moves up when it is asked for twice within so many that were unpacked. Where any of a million may come next, almost none
- * does: moving all of them up, and others down, took 400 ns a call for nothing.
+ * does, and moving all of them up, and others down, would be for nothing.
  */
 const LATELY = 65_536;
 const EPOCHS = 255;
@@ -14,7 +14,7 @@ const EPOCHS = 255;
 /** @param size the most values kept, ≥ 1 */
 export function twoRows<T>(size: number, drawers: Drawers<T>, tag = new TextTag()): Shelf<T> {
   const hot = new HotRow<T>();
-  const table = new TagTable<T>(size, drawers, tag, (one, two) => hot.remove(one, two));
+  const table = new TagTable<T>(size, drawers, tag, (one, two, three) => hot.remove(one, two, three));
   let unpacked = 0;
   let epoch = 1;
 
@@ -26,13 +26,13 @@ export function twoRows<T>(size: number, drawers: Drawers<T>, tag = new TextTag(
   return {
     get(text) {
       if (!tag.read(text)) return undefined;
-      const { one, two } = tag;
-      const near = hot.get(one, two);
+      const { one, two, three } = tag;
+      const near = hot.get(one, two, three);
       if (near !== undefined) return near;
-      const entry = table.find(one, two);
+      const entry = table.find(one, two, three);
       if (entry === NONE) return undefined;
       const value = drawers.get(entry);
-      if (wasSeen(entry)) hot.add(one, two, value);
+      if (wasSeen(entry)) hot.add(one, two, three, value);
       return value;
     },
     set: (text, name, value) => table.set(text, name, value),

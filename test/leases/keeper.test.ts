@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { leasedSpender } from "../../src/leases.js";
 import type { Store } from "../../src/store.js";
-import { accountOf, opened, slow } from "./support.js";
+import { account as toAccount, accountOf, opened, slow } from "./support.js";
 
 describe("leasedSpender: at the bound", () => {
   it("for one more key the one leased longest is given back", async () => {
@@ -105,7 +105,7 @@ describe("leasedSpender: idle leases", () => {
       },
     };
     const spender = leasedSpender(counting, { keys, ttl: 1_000 });
-    for (let ref = 0; ref < keys; ref++) await spender.spend({ ref, generation: 0, refill: undefined, lease: 0 }, 1, 0);
+    for (let ref = 0; ref < keys; ref++) await spender.spend(toAccount({ ref, generation: 0 }), 1, 0);
     return { spender, counts };
   }
 
@@ -120,7 +120,7 @@ describe("leasedSpender: idle leases", () => {
     expect(counts.returned).toBeLessThanOrEqual(2_000);
     vi.advanceTimersByTime(10);
     expect(counts.returned).toBe(2_500);
-    await spender.spend({ ref: 2_499, generation: 0, refill: undefined, lease: 0 }, 1, 0);
+    await spender.spend(toAccount({ ref: 2_499, generation: 0 }), 1, 0);
     vi.advanceTimersByTime(2_000);
     expect(counts.returned).toBe(2_501);
     await spender.close();

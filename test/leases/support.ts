@@ -19,7 +19,15 @@ export async function opened(remaining = 100, keys = 1) {
 }
 
 /** An account as the engine makes it of a record; nothing is remembered in it yet. */
-export const account = ({ ref, generation, refill }: KeyRecord): Account => ({ ref, generation, refill, lease: 0 });
+export const account = ({ ref, generation, refill }: Pick<KeyRecord, "ref" | "generation" | "refill">) => ({
+  ref,
+  generation,
+  refill,
+  lease: 0,
+  leasedAt(lease: number) {
+    this.lease = lease;
+  },
+});
 
 export const accountOf = async (store: Store, n: number): Promise<Account> => account((await store.findKey(`digest-${n}`))!);
 

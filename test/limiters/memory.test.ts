@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import type { LimitCheck } from "../../src/limiter.js";
+import type { BucketPlace, LimitCheck } from "../../src/limiter.js";
 import { memoryLimiter, type MemoryLimiter } from "../../src/limiters/memory.js";
+import { placeOf } from "../../src/ratelimit.js";
 import { modelLimiter } from "./model.js";
 import { limiterSuite } from "./suite.js";
 
@@ -48,7 +49,7 @@ describe("memoryLimiter: any history", () => {
 });
 
 describe("memoryLimiter: remembered checks", () => {
-  const keep = (one: LimitCheck): LimitCheck => ({ ...one, memo: -1, memoOne: 0, memoTwo: 0 });
+  const keep = (one: LimitCheck): LimitCheck => ({ ...one, place: placeOf(one.bucket) });
   const aName = fc.integer({ min: 0, max: 7 }).map((i) => `bucket ${i}`);
   const calls = (most: number) => {
     const one = fc.record({ name: aName, pick: fc.nat(3), cost: fc.integer({ min: 0, max: 6 }) });
@@ -99,10 +100,13 @@ describe("memoryLimiter: remembered checks", () => {
     fc.assert(
       fc.property(calls(1), (history) => {
         const [one, other] = [memoryLimiter({ size: 4 }), memoryLimiter({ size: 4 })];
+        const places: Record<string, BucketPlace> = {};
         let now = START;
         for (const { wait, checks } of history) {
           now += wait;
-          expect([one.takeOne(ask(checks[0]!), now)]).toEqual(other.take(checks.map(ask), now));
+          const check = { ...ask(checks[0]!), cost: 1 };
+          const place = (places[check.bucket] ??= placeOf(check.bucket));
+          expect([one.takeOne(place, check, now)]).toEqual(other.take([check], now));
         }
       }),
     );

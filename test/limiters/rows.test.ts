@@ -80,15 +80,16 @@ describe("BucketRows: common checks", () => {
         for (const { wait, pair: pick, cost, look } of steps) {
           now += wait;
           const pair = PAIRS[pick]!;
-          const check = { bucket: "", limit: pair.limit, duration: pair.duration, cost };
           const fit = fits(twin, pair, cost, 0, now);
           const common = twin.next === undefined && twin.pair.limit === pair.limit && twin.pair.duration === pair.duration;
-          expect(rows.isCommon(0, check)).toBe(common && pair.token > 0);
+          expect(rows.isCommon(0, pair)).toBe(common && pair.token > 0);
           expect(rows.strain(0, now)).toBe(strain(twin, now));
           if (!look && fit && cost > 0) charge(twin, pair, cost, now);
-          if (rows.isCommon(0, check)) {
-            expect(rows.fits(0, check, now)).toBe(fit);
-            expect(look ? rows.look(0, check, now) : rows.take(0, check, now)).toEqual(verdictOf(twin, pair, !fit, now));
+          if (rows.isCommon(0, pair)) {
+            expect(rows.fits(0, pair.limit, cost, now)).toBe(fit);
+            expect(look ? rows.look(0, pair.limit, cost, now) : rows.take(0, pair.limit, cost, now)).toEqual(
+              verdictOf(twin, pair, !fit, now),
+            );
           } else rows.write(0, twin);
           expect(rows.read(0)).toEqual(twin);
         }

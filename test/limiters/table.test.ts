@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Bucket, charge, type Pair, toPair } from "../../src/limiters/bucket.js";
 import { BucketTable } from "../../src/limiters/table.js";
+import { placeOf } from "../../src/ratelimit.js";
 import { NONE } from "../../src/tags/tag-index.js";
 import { MAX_UNITS } from "../../src/tags/text-tag.js";
 
@@ -19,7 +20,7 @@ function put(table: BucketTable, name: string, used: number, pair: Pair = TEN): 
   const bucket: Bucket = { at: START, pair, used: 0, next: undefined };
   if (used > 0) charge(bucket, pair, used, START);
   expect(rowOf(table, name)).toBe(NONE);
-  table.add(table.tag.one, table.tag.two, bucket, START);
+  table.add(table.tag, bucket, START);
   return rowOf(table, name);
 }
 
@@ -146,23 +147,23 @@ describe("bucketTable: pairs", () => {
   });
 });
 
-describe("bucketTable: memos", () => {
-  const remembering = (bucket: string) => ({ bucket, limit: 10, duration: HOUR, cost: 1, memo: -1, memoOne: 0, memoTwo: 0 });
+describe("bucketTable: places", () => {
+  const remembering = (bucket: string) => ({ bucket, limit: 10, duration: HOUR, cost: 1, place: placeOf(bucket) });
 
   it("a check remembers its bucket, and its name is not read again", () => {
     const table = new BucketTable(10);
     const check = remembering("a");
     expect(table.find(check)).toBe(NONE);
-    expect(check).toEqual(remembering("a"));
+    expect(check.place.row).toBe(-1);
     const row = put(table, "a", 1);
     expect(table.find(check)).toBe(row);
-    expect(check.memo).toBe(row);
-    const unnamed = { ...check, bucket: null as never, memoOf: null as never };
-    expect(table.find(unnamed)).toBe(row);
+    expect(check.place.row).toBe(row);
+    const unnamed = { ...check.place, bucket: null as never };
+    expect(table.findAt(unnamed)).toBe(row);
     expect(table.find({ ...check, bucket: "b" })).toBe(NONE);
     table.clear();
     expect(table.find(check)).toBe(NONE);
-    expect(() => table.find(unnamed)).toThrow(TypeError);
+    expect(() => table.findAt(unnamed)).toThrow(TypeError);
   });
 
   it("a place that another bucket has taken since is not taken for the old one", () => {
@@ -179,18 +180,18 @@ describe("bucketTable: memos", () => {
     expect(table.find(check)).toBe(row);
   });
 
-  it("a memo of another table, or of nobody, is not trusted", () => {
+  it("a place in another table, or of nobody, is not trusted", () => {
     const tables = [new BucketTable(100), new BucketTable(100)];
     for (const table of tables) for (let i = 0; i < 100; i++) put(table, `${table === tables[0] ? i : 99 - i}`, 1);
     for (let i = 0; i < 100; i++) {
       const check = remembering(`${i}`);
       for (const table of [...tables, ...tables]) expect(table.find(check)).toBe(rowOf(table, `${i}`));
     }
-    for (const memo of [0, 1, 99, 100, 1e9, -1, -2, 0.5, NaN, Infinity, 2 ** 31])
-      expect(tables[0]!.find({ ...remembering("7"), memo })).toBe(rowOf(tables[0]!, "7"));
+    for (const row of [0, 1, 99, 100, 1e9, -1, -2, 0.5, NaN, Infinity, 2 ** 31])
+      expect(tables[0]!.findAt({ ...placeOf("7"), row })).toBe(rowOf(tables[0]!, "7"));
   });
 
-  it("nothing is written to a check without a memo", () => {
+  it("nothing is written to a check without a place", () => {
     const table = new BucketTable(10);
     const row = put(table, "a", 1);
     expect(table.find(Object.freeze({ bucket: "a", limit: 10, duration: HOUR, cost: 1 }))).toBe(row);

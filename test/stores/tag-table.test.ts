@@ -81,7 +81,7 @@ describe("TagTable", () => {
 
   it("tells of each tag that it forgets, once", () => {
     const told: string[] = [];
-    const table = new TagTable<Value>(2, objectDrawers(), undefined, (one, two) => told.push(`${one} ${two}`));
+    const table = new TagTable<Value>(2, objectDrawers(), undefined, (...tag) => told.push(tag.join()));
     for (const name of ["a", "b", "c"]) table.set(name, name, { of: name });
     table.set("c", "c", { of: "c" });
     table.delete("c");
