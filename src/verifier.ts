@@ -69,6 +69,7 @@ const OPTIONS = {
     ttl: (value, path) => (value === Infinity ? undefined : integer(1, Number.MAX_SAFE_INTEGER)(value, path)),
     missSize: integer(0, 1_000_000),
     missTtl: integer(1, 60_000),
+    by: oneOf("tag", "digest"),
   }),
   limiter: methods("take", "close"),
   onLimiterFailure: oneOf("local", "deny", "allow"),

@@ -8,6 +8,7 @@ import { LRUCache } from "lru-cache";
 import type { KeyRecord, Store } from "../store.js";
 import type { MaybePromise } from "../types.js";
 import { deepFreeze } from "./freeze.js";
+import { digestShelf } from "./digest-shelf.js";
 import { objectDrawers, type Shelf, TagTable } from "./tag-table.js";
 
 export interface CacheOptions {
@@ -19,6 +20,11 @@ export interface CacheOptions {
   readonly missSize?: number;
   /** Milliseconds for which a miss is believed, at most 60_000; default 1_000. */
   readonly missTtl?: number;
+  /**
+   * How remembered keys are found: by a keyed tag of the presented text, 96 bits (default), or by their SHA-256, which each call then
+   * computes: slower by a hash and a look-up, and nothing rests on tags.
+   */
+  readonly by?: "tag" | "digest";
 }
 
 /** Finds keys, in the form that `prepare` made of their records. */
@@ -40,7 +46,7 @@ const MONOTONIC = { now: () => performance.now() };
 
 /**
  * @param prepare makes, once a fill, what `find` answers; it must not depend on anything that changes without the record
- * @param shelfOf makes the place for so many found ones; default: a table of the very objects. With a `ttl` it is always that one
+ * @param shelfOf makes the place for so many found ones; default: a table of the very objects. With a `ttl`, or by digests, it is not asked
  * @see src/store.ts, clause 9: a fill that began before a change is answered but not kept
  * · a hit costs the tag of the text, two reads of memory and the store's `catchUp`
  */
@@ -50,8 +56,9 @@ export function createKeyCache<T>(
   options: CacheOptions = {},
   shelfOf: (size: number) => Shelf<T> = plainShelf,
 ): KeyCache<T> {
-  const { size = 100_000, ttl = Infinity, missSize = 10_000, missTtl = 1_000 } = options;
-  const found = ttl === Infinity ? shelfOf(size) : aging(plainShelf<Kept<T>>(size), ttl);
+  const { size = 100_000, ttl = Infinity, missSize = 10_000, missTtl = 1_000, by = "tag" } = options;
+  const plain = by === "tag" ? plainShelf : digestShelf;
+  const found = ttl !== Infinity ? aging(plain<Kept<T>>(size), ttl) : by === "tag" ? shelfOf(size) : plain<T>(size);
   // A resolution of 0 keeps lru-cache from setting a timer.
   const missed =
     missSize === 0 ? undefined : new LRUCache<string, true>({ max: missSize, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
@@ -75,6 +82,8 @@ export function createKeyCache<T>(
     return prepared;
   };
   const fill = (text: string, digest: string): MaybePromise<T | undefined> => {
+    const known = found.getNamed?.(digest);
+    if (known !== undefined) return known;
     if (missed?.get(digest) === true) return undefined;
     const begun = generation;
     const record = store.findKey(digest);
@@ -102,11 +111,10 @@ function plainShelf<T>(size: number): Shelf<T> {
 
 /** Ends belief in values that are older than `ttl`. */
 function aging<T>(shelf: Shelf<Kept<T>>, ttl: number): Shelf<T> {
+  const believed = (kept: Kept<T> | undefined) => (kept !== undefined && performance.now() < kept.until ? kept.value : undefined);
   return {
-    get(text) {
-      const kept = shelf.get(text);
-      return kept !== undefined && performance.now() < kept.until ? kept.value : undefined;
-    },
+    get: (text) => believed(shelf.get(text)),
+    getNamed: (name) => believed(shelf.getNamed?.(name)),
     set: (text, digest, value) => shelf.set(text, digest, { value, until: performance.now() + ttl }),
     delete: (digest) => shelf.delete(digest),
     clear: () => shelf.clear(),

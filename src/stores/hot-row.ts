@@ -5,11 +5,12 @@
  * out of 1,000,000 lie on as many pages of memory, whose addresses the processor must look up first.
  */
 import { NONE, TagIndex } from "../tags/tag-index.js";
+import type { Front } from "./tag-table.js";
 
 const SIZE = 16_384;
 
 /** tag → value. The obvious twin is a Map. */
-export class HotRow<T> {
+export class HotRow<T> implements Front {
   readonly #tags = new TagIndex();
   #values: (T | undefined)[] = [];
   readonly #used = new Uint8Array(SIZE);
@@ -28,6 +29,13 @@ export class HotRow<T> {
     const entry = this.#tags.add(one, two, three);
     this.#values[entry] = value;
     this.#used[entry] = 0;
+  }
+
+  wasUsed(one: number, two: number, three: number): boolean {
+    const entry = this.#tags.find(one, two, three);
+    if (entry === NONE || this.#used[entry] === 0) return false;
+    this.#used[entry] = 0;
+    return true;
   }
 
   remove(one: number, two: number, three: number): void {

@@ -17,21 +17,28 @@ export interface Drawers<T> {
 /** Keeps values by text; a table, or one with a faster one before it. */
 export interface Shelf<T> {
   get(text: string): T | undefined;
+  /** For a shelf that finds by name only; then {@link Shelf.get} finds nothing. */
+  getNamed?(name: string): T | undefined;
   /** Keeps nothing for a text or name too long for a tag. @param name what {@link Shelf.delete} calls the value by */
   set(text: string, name: string, value: T): void;
   delete(name: string): void;
   clear(): void;
 }
 
-/** Told of a tag. */
-export type OnTag = (one: number, two: number, three: number) => void;
+/** What stands before a table: it holds some of the table's values too, by their tags. */
+export interface Front {
+  /** Whether one was asked for there since this was last asked. */
+  wasUsed(one: number, two: number, three: number): boolean;
+  /** The table forgets it. */
+  remove(one: number, two: number, three: number): void;
+}
 
 /** @see {@link TagIndex} for its cost; `set` is O(1) but for the calls that double the table */
 export class TagTable<T> implements Shelf<T> {
   readonly #size: number;
   readonly #drawers: Drawers<T>;
   readonly #tag: TextTag;
-  readonly #onDrop: OnTag | undefined;
+  readonly #front: Front | undefined;
   readonly #texts = new TagIndex();
   /** Text and name come and go together: so both have the same entry. */
   readonly #names = new TagIndex();
@@ -40,13 +47,13 @@ export class TagTable<T> implements Shelf<T> {
 
   /**
    * @param size the most values kept, ≥ 1
-   * @param onDrop told of the tag of each text that is forgotten, but not of {@link TagTable.clear}
+   * @param front told of each text that is forgotten, but not of {@link TagTable.clear}; what is used there is not forgotten here
    */
-  constructor(size: number, drawers: Drawers<T>, tag = new TextTag(), onDrop?: OnTag) {
+  constructor(size: number, drawers: Drawers<T>, tag = new TextTag(), front?: Front) {
     this.#size = size;
     this.#drawers = drawers;
     this.#tag = tag;
-    this.#onDrop = onDrop;
+    this.#front = front;
   }
 
   /** Values kept at the moment, at most `size`. */
@@ -104,7 +111,7 @@ export class TagTable<T> implements Shelf<T> {
 
   #remove(entry: number): void {
     if (entry === NONE) return;
-    this.#onDrop?.(this.#texts.oneOf(entry), this.#texts.twoOf(entry), this.#texts.threeOf(entry));
+    this.#front?.remove(this.#texts.oneOf(entry), this.#texts.twoOf(entry), this.#texts.threeOf(entry));
     this.#names.remove(entry);
     this.#texts.remove(entry);
     this.#drawers.drop(entry);
@@ -115,9 +122,14 @@ export class TagTable<T> implements Shelf<T> {
     for (;;) {
       this.#hand = this.#hand + 1 < this.#used.length ? this.#hand + 1 : 0;
       if (!this.#texts.has(this.#hand)) continue;
-      if (this.#used[this.#hand] === 0) return this.#remove(this.#hand);
+      if (!this.#wasUsed(this.#hand)) return this.#remove(this.#hand);
       this.#used[this.#hand] = 0;
     }
+  }
+
+  #wasUsed(entry: number): boolean {
+    if (this.#used[entry] !== 0) return true;
+    return this.#front?.wasUsed(this.#texts.oneOf(entry), this.#texts.twoOf(entry), this.#texts.threeOf(entry)) === true;
   }
 }
 

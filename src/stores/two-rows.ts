@@ -14,7 +14,7 @@ const EPOCHS = 255;
 /** @param size the most values kept, ≥ 1 */
 export function twoRows<T>(size: number, drawers: Drawers<T>, tag = new TextTag()): Shelf<T> {
   const hot = new HotRow<T>();
-  const table = new TagTable<T>(size, drawers, tag, (one, two, three) => hot.remove(one, two, three));
+  const table = new TagTable<T>(size, drawers, tag, hot);
   let unpacked = 0;
   let epoch = 1;
 

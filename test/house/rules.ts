@@ -23,7 +23,7 @@ const ROOMS: readonly Room[] = [
   {
     name: "consulted",
     files:
-      /^src\/(request|permissions|callers\/grants|query-problem|ratelimit|addresses|algorithms|leases|leases\/[a-z]+|mould|prepared-key|packed-keys)\.ts$/,
+      /^src\/(request|permissions|callers\/grants|query-problem|ratelimit|addresses|algorithms|leases|leases\/[a-z]+|mould|same-lists|prepared-key|packed-keys)\.ts$/,
     uses: ["basics", "errors", ...NOUNS, "helpers", "tags", "grammar"],
     names: ["defaults"],
   },
@@ -74,7 +74,7 @@ const ROOMS: readonly Room[] = [
   },
   {
     name: "defaults",
-    files: /^src\/(stores\/(cached|tag-table|hot-row|two-rows)|limiters\/(?!redis)[a-z-]+)\.ts$/,
+    files: /^src\/(stores\/(cached|tag-table|hot-row|two-rows|digest-shelf)|limiters\/(?!redis)[a-z-]+)\.ts$/,
     uses: ["errors", ...NOUNS, "helpers", "tags"],
   },
   // Pure functions over rows and balances, which every engine shares.
@@ -89,7 +89,7 @@ const DOORS: readonly (readonly [pattern: RegExp, doors: RegExp])[] = [
   [/^node:crypto$/, /^src\/hash\.ts$/],
   [/^node:/, /^src\/(stores\/sqlite\/|cli\/|http\/node\.ts$)/],
   [/^better-sqlite3/, /^src\/stores\/sqlite\//],
-  [/^lru-cache$/, /^src\/(permissions|mould|callers\/root-key-cache|stores\/cached)\.ts$/],
+  [/^lru-cache$/, /^src\/(permissions|mould|callers\/root-key-cache|stores\/(cached|digest-shelf))\.ts$/],
   [/^jose$/, /^src\/callers\/proxy-token\.ts$/],
   [/^valibot$/, /^src\/keyring\//],
   [/^commander$/, /^src\/cli\//],

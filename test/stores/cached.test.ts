@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { KeyRecord, Store } from "../../src/store.js";
-import { cachedStore, createKeyCache } from "../../src/stores/cached.js";
+import { type CacheOptions, cachedStore, createKeyCache } from "../../src/stores/cached.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { keyRow } from "./suite.js";
 
@@ -31,7 +31,10 @@ async function disable(store: Store, id: string): Promise<void> {
   await store.write([{ table: "keys", row: { ...row, enabled: false } }]);
 }
 
-describe("createKeyCache", () => {
+describe.each(["tag", "digest"] as const)("createKeyCache by %s", (by) => {
+  const cacheOf = <T>(store: Store, prepare: (record: KeyRecord) => T, options: CacheOptions = {}) =>
+    createKeyCache(store, prepare, { ...options, by });
+
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ["performance"] });
     // lru-cache reads a start of 0 as none.
@@ -42,7 +45,7 @@ describe("createKeyCache", () => {
   it("a hit asks the store nothing; the answer was prepared once", async () => {
     const { store, state } = await counted();
     await store.insertKeys([{ row: keyRow(1) }]);
-    const cache = createKeyCache(store, (record) => ({ id: record.keyId }));
+    const cache = cacheOf(store, (record) => ({ id: record.keyId }));
     const first = cache.find("digest-1", itself);
     expect(first).toEqual({ id: "key_000001" });
     expect(cache.find("digest-1", itself)).toBe(first);
@@ -59,7 +62,7 @@ describe("createKeyCache", () => {
       // As a promise made in another realm: it has the methods, and is no instance of this one's Promise.
       catchUp: () => ({ then: (done: () => void) => void Promise.resolve().then(() => (told("all"), done())) }) as unknown as Promise<void>,
     };
-    const cache = createKeyCache(foreign, (record) => record);
+    const cache = cacheOf(foreign, (record) => record);
     expect(await cache.find("digest-1", itself)).toMatchObject({ enabled: true });
     await disable(store, "key_000001");
     expect(await cache.find("digest-1", itself)).toMatchObject({ enabled: false });
@@ -68,7 +71,7 @@ describe("createKeyCache", () => {
   it("clause 9: a fill that began before a change never brings the old record back", async () => {
     const { store, state } = await counted();
     await store.insertKeys([{ row: keyRow(1) }]);
-    const cache = createKeyCache(store, (record) => record);
+    const cache = cacheOf(store, (record) => record);
     let open = () => undefined as void;
     state.gate = new Promise<void>((resolve) => (open = resolve));
     const slow = cache.find("digest-1", itself);
@@ -81,7 +84,7 @@ describe("createKeyCache", () => {
 
   it("clause 9: a miss that began before a create is not believed after it", async () => {
     const { store, state } = await counted();
-    const cache = createKeyCache(store, (record) => record);
+    const cache = cacheOf(store, (record) => record);
     let open = () => undefined as void;
     state.gate = new Promise<void>((resolve) => (open = resolve));
     const slow = cache.find("digest-1", itself);
@@ -94,13 +97,13 @@ describe("createKeyCache", () => {
 
   it("A107: a miss is believed for missTtl at most, and dropped by the create", async () => {
     const { store, state, inner } = await counted();
-    const cache = createKeyCache(store, (record) => record);
+    const cache = cacheOf(store, (record) => record);
     for (let i = 0; i < 3; i++) expect(cache.find("digest-1", itself)).toBeUndefined();
     expect(state.finds).toBe(1);
     await store.insertKeys([{ row: keyRow(1) }]);
     expect(cache.find("digest-1", itself)).toBeDefined();
     // Created where no change is told of: seen once the miss is too old.
-    const silent = createKeyCache({ ...inner, changes: () => () => undefined }, (record) => record);
+    const silent = cacheOf({ ...inner, changes: () => () => undefined }, (record) => record);
     expect(silent.find("digest-2", itself)).toBeUndefined();
     await inner.insertKeys([{ row: keyRow(2) }]);
     expect(silent.find("digest-2", itself)).toBeUndefined();
@@ -111,7 +114,7 @@ describe("createKeyCache", () => {
   it("trap 11: a flood of unknown keys pushes no real key out", async () => {
     const { store, state } = await counted();
     await store.insertKeys([1, 2, 3].map((n) => ({ row: keyRow(n) })));
-    const cache = createKeyCache(store, (record) => record, { size: 3, missSize: 10 });
+    const cache = cacheOf(store, (record) => record, { size: 3, missSize: 10 });
     for (const n of [1, 2, 3]) await cache.find(`digest-${n}`, itself);
     for (let i = 0; i < 1_000; i++) await cache.find(`garbage-${i}`, itself);
     state.finds = 0;
@@ -122,7 +125,7 @@ describe("createKeyCache", () => {
   it("bounds: a record not used lately goes first, and ttl ends belief in a record", async () => {
     const { store, state } = await counted();
     await store.insertKeys([1, 2, 3].map((n) => ({ row: keyRow(n) })));
-    const cache = createKeyCache(store, (record) => record, { size: 2, ttl: 50 });
+    const cache = cacheOf(store, (record) => record, { size: 2, ttl: 50 });
     for (const n of [1, 2, 1, 3]) await cache.find(`digest-${n}`, itself);
     state.finds = 0;
     await cache.find("digest-1", itself);
@@ -145,7 +148,7 @@ describe("createKeyCache", () => {
         return inner.findKey(digest);
       },
     };
-    const cache = createKeyCache(failing, (record) => record);
+    const cache = cacheOf(failing, (record) => record);
     expect(() => cache.find("digest-1", itself)).toThrow("disk");
     broken = false;
     expect(cache.find("digest-1", itself)).toBeDefined();
@@ -154,7 +157,7 @@ describe("createKeyCache", () => {
   it("an asynchronous store serves the same, and missSize 0 remembers no miss", async () => {
     const { store, state } = await counted();
     state.late = true;
-    const cache = createKeyCache(store, (record) => record, { missSize: 0 });
+    const cache = cacheOf(store, (record) => record, { missSize: 0 });
     expect(await cache.find("digest-1", itself)).toBeUndefined();
     expect(await cache.find("digest-1", itself)).toBeUndefined();
     expect(state.finds).toBe(2);
@@ -168,7 +171,7 @@ describe("createKeyCache", () => {
     const { store, state, inner } = await counted();
     await inner.insertKeys([{ row: keyRow(1) }]);
     const listeners: ((change: "created" | "all") => void)[] = [];
-    const cache = createKeyCache({ ...store, changes: (listener) => (listeners.push(listener), () => undefined) }, (record) => record);
+    const cache = cacheOf({ ...store, changes: (listener) => (listeners.push(listener), () => undefined) }, (record) => record);
     void cache.find("digest-1", itself);
     void cache.find("digest-2", itself);
     for (const listener of listeners) listener("created");
@@ -185,7 +188,7 @@ describe("createKeyCache", () => {
   it("close stops listening", async () => {
     const { store } = await counted();
     await store.insertKeys([{ row: keyRow(1) }]);
-    const cache = createKeyCache(store, (record) => record);
+    const cache = cacheOf(store, (record) => record);
     void cache.find("digest-1", itself);
     cache.close();
     await disable(store, "key_000001");

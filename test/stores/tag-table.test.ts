@@ -81,7 +81,10 @@ describe("TagTable", () => {
 
   it("tells of each tag that it forgets, once", () => {
     const told: string[] = [];
-    const table = new TagTable<Value>(2, objectDrawers(), undefined, (...tag) => told.push(tag.join()));
+    const table = new TagTable<Value>(2, objectDrawers(), undefined, {
+      wasUsed: () => false,
+      remove: (...tag) => void told.push(tag.join()),
+    });
     for (const name of ["a", "b", "c"]) table.set(name, name, { of: name });
     table.set("c", "c", { of: "c" });
     table.delete("c");
@@ -106,6 +109,17 @@ describe("twoRows", () => {
     expect(shelf.get("a")).toBeUndefined();
     shelf.set("a", "name", { of: "new" });
     expect(shelf.get("a")).toEqual({ of: "new" });
+  });
+
+  it("full, what the hot row answers over and over is not forgotten behind its back", () => {
+    const shelf = twoRows<Value>(100, objectDrawers());
+    const add = (n: number) => shelf.set(`key ${n}`, `name ${n}`, { of: `${n}` });
+    for (let n = 0; n < 100; n++) add(n);
+    for (let hot = 0; hot < 5; hot++) for (let i = 0; i < 4; i++) shelf.get(`key ${hot}`);
+    for (let n = 100; n < 5_000; n++) {
+      add(n);
+      for (let hot = 0; hot < 5; hot++) expect(shelf.get(`key ${hot}`)).toEqual({ of: `${hot}` });
+    }
   });
 
   it("a value set anew is never the old one, whichever row held it", () => {
