@@ -55,11 +55,12 @@ export function copyPlain(value: unknown): Json | Refusal {
  * @see ruling G7
  */
 export function copyBody(body: unknown): unknown {
-  const own = readOwn(body);
   const walk = { values: 0 };
-  if (own === undefined) return copyPart(body, 1, walk);
-  for (const name of Object.keys(own)) {
-    const value = own[name];
+  if (typeof body !== "object" || body === null || Array.isArray(body)) return copyPart(body, 1, walk);
+  const own: Record<string, unknown> = {};
+  for (const name of Object.keys(body)) {
+    const value = (body as Record<string, unknown>)[name];
+    if (value === undefined) continue;
     if (name === FREE_FORM) setOwn(own, name, value === null ? null : copyPlain(value));
     else setOwn(own, name, copyPart(value, 2, walk));
   }

@@ -5,6 +5,7 @@ import type { MigrationRow } from "../store.js";
 import type { V2KeysMigrateKeysResponseData } from "./answers.js";
 import { pause, type Context } from "./context.js";
 import { problemsWith } from "./create-migration.js";
+import { createImportNames } from "./import-names.js";
 import { readImport } from "./read-import.js";
 import type { FailedKey, MigratedKey, MigrateKeysOptions, MigrationResults, V2KeysMigrateKeysRequestBody } from "./requests.js";
 import { findApi, findNamed } from "./rows.js";
@@ -40,15 +41,20 @@ export async function migrateKeys(
   const failed: FailedKey[] = [];
   const take = onBatch ?? ((results: MigrationResults) => append(results, migrated, failed));
   const totals = { migrated: 0, failed: 0 };
-  const destination = { migration, apiId, refused: createRefused() };
-  for await (const batch of batches) {
-    const results = await storeBatch(context, destination, batch);
-    totals.migrated += results.migrated.length;
-    totals.failed += results.failed.length;
-    await take(results);
-    await onProgress?.({ ...totals });
-    // A synchronous store would otherwise keep the event loop to itself until the last key.
-    if (batch.length === batchSize) await pause(0);
+  const names = createImportNames(context);
+  const destination = { migration, apiId, names, refused: createRefused() };
+  try {
+    for await (const batch of batches) {
+      const { results, gaveWay } = await storeBatch(context, destination, batch);
+      totals.migrated += results.migrated.length;
+      totals.failed += results.failed.length;
+      await take(results);
+      await onProgress?.({ ...totals });
+      // A synchronous store would otherwise keep the event loop to itself until the last key.
+      if (batch.length === batchSize && !gaveWay) await pause(0);
+    }
+  } finally {
+    names.close();
   }
   return { migrated, failed, totals };
 }

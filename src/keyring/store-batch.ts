@@ -4,8 +4,9 @@ import { newId } from "../hash.js";
 import type { MigrationRow, NewKey } from "../store.js";
 import type { V2KeysMigrateKeyData } from "../types.js";
 import type { Context } from "./context.js";
+import type { ImportNames, KnownNames } from "./import-names.js";
 import { buildKey } from "./new-key.js";
-import { ensureIdentities, ensurePermissions, idsOf, readRoles, type Ids } from "./references.js";
+import type { Ids } from "./references.js";
 import type { FailedKey, MigratedKey, MigrationFailure, MigrationResults } from "./requests.js";
 
 /** Shown as `start`: the first characters of an imported key are not known. */
@@ -22,6 +23,8 @@ const MESSAGES: Readonly<Record<MigrationFailure, string>> = {
 export interface Destination {
   readonly migration: MigrationRow;
   readonly apiId: string;
+  /** What the keys name, as far as it is known. */
+  readonly names: ImportNames;
   /** Hashes of this import whose roles are unknown: one that repeats them fails, in whatever batch it comes. */
   readonly refused: Refused;
 }
@@ -49,10 +52,12 @@ export function createRefused(most = MOST_REFUSED): Refused {
   };
 }
 
-interface References {
-  readonly roles: (names: readonly string[] | undefined) => readonly string[];
-  readonly permissions: (slugs: readonly string[] | undefined) => readonly string[];
-  readonly identities: Ids;
+/** What became of a batch. */
+export interface Stored {
+  /** Every key of the batch in its order, either migrated or failed. */
+  readonly results: MigrationResults;
+  /** Whether the store answered late, and so let the event loop turn. */
+  readonly gaveWay: boolean;
 }
 
 /** A key on its way in: with a hash it may go in, and then it has an id; otherwise a failure. */
@@ -63,39 +68,25 @@ interface Candidate {
   failure?: MigrationFailure;
 }
 
-/** @returns every key of the batch in its order, either migrated or failed */
-export async function storeBatch(context: Context, to: Destination, batch: readonly V2KeysMigrateKeyData[]): Promise<MigrationResults> {
+/** @param batch keys that were judged */
+export async function storeBatch(context: Context, to: Destination, batch: readonly V2KeysMigrateKeyData[]): Promise<Stored> {
   // Once a batch, not once an import: ids are ordered by time, which keeps a store's index appending.
   const now = context.clock();
-  const roles = await readRoles(
-    context,
-    namesIn(batch, (key) => key.roles),
-  );
-  const candidates = batch.map((key) => toCandidate(context, to, key, roles));
+  const names = await to.names.current();
+  await names.findRoles(unknown(batch, "roles", names.roles));
+  const candidates = batch.map((key) => toCandidate(context, to, key, names.roles));
   const fit = candidates.filter((candidate) => candidate.failure === undefined);
   const keys = fit.map((candidate) => candidate.key);
-  const references: References = {
-    roles: sharing(roles),
-    permissions: sharing(
-      await ensurePermissions(
-        context,
-        namesIn(keys, (key) => key.permissions),
-        now,
-      ),
-    ),
-    identities: await ensureIdentities(
-      context,
-      namesIn(keys, ({ externalId }) => (externalId === undefined ? NONE : [externalId])),
-      now,
-    ),
-  };
-  const rows = fit.map((candidate) => toNewKey(context, to, candidate, references, now));
-  const inserted = rows.length === 0 ? NONE : await context.store.insertKeys(rows);
+  await names.ensurePermissions(unknown(keys, "permissions", names.permissions), now);
+  await names.ensureIdentities(unknownIdentities(keys, names.identities), now);
+  const rows = fit.map((candidate) => toNewKey(context, to, candidate, names, now));
+  const answer = rows.length === 0 ? NONE : context.store.insertKeys(rows);
+  const inserted = await answer;
   fit.forEach((candidate, i) => {
     if (inserted[i] === true) candidate.keyId = (rows[i] as NewKey).row.id;
     else candidate.failure = "ALREADY_EXISTS";
   });
-  return toResults(candidates);
+  return { results: toResults(candidates), gaveWay: answer instanceof Promise };
 }
 
 /** The reasons in this order; what the store has already, and repeats of what went in, the store itself finds. */
@@ -110,22 +101,7 @@ function toCandidate(context: Context, { migration, refused }: Destination, key:
   return refused.has(hash.foreignDigest) ? { key, hash, failure: "ALREADY_EXISTS" } : { key, hash };
 }
 
-/** Ids of names: one list, frozen, for all keys of a batch that name the same. */
-function sharing(ids: Ids): (names: readonly string[] | undefined) => readonly string[] {
-  const lists = new Map<string, readonly string[]>();
-  return (names = NONE) => {
-    if (names.length === 0) return NONE;
-    // The schema lets no name hold U+0000.
-    const text = names.join("\0");
-    const known = lists.get(text);
-    if (known !== undefined) return known;
-    const list = Object.freeze(idsOf(names, ids));
-    lists.set(text, list);
-    return list;
-  };
-}
-
-function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, references: References, now: number): NewKey {
+function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, names: KnownNames, now: number): NewKey {
   const { row, balance } = buildKey(
     {
       id: newId("key", now),
@@ -133,9 +109,9 @@ function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, r
       apiId: to.apiId,
       start: UNKNOWN_START,
       createdAt: now,
-      permissions: references.permissions(key.permissions),
-      roles: references.roles(key.roles),
-      identityId: key.externalId === undefined ? undefined : references.identities.get(key.externalId),
+      permissions: names.permissionIds(key.permissions),
+      roles: names.roleIds(key.roles),
+      identityId: key.externalId === undefined ? undefined : names.identities.get(key.externalId),
     },
     key,
   );
@@ -157,9 +133,15 @@ function toResults(candidates: readonly Candidate[]): MigrationResults {
   return { migrated, failed };
 }
 
-function* namesIn(
-  keys: readonly V2KeysMigrateKeyData[],
-  read: (key: V2KeysMigrateKeyData) => readonly string[] | undefined,
-): Iterable<string> {
-  for (const key of keys) yield* read(key) ?? NONE;
+/** Names of these keys that are not known yet. */
+function unknown(keys: readonly V2KeysMigrateKeyData[], field: "roles" | "permissions", known: Ids): Set<string> {
+  const names = new Set<string>();
+  for (const key of keys) for (const name of key[field] ?? NONE) if (!known.has(name)) names.add(name);
+  return names;
+}
+
+function unknownIdentities(keys: readonly V2KeysMigrateKeyData[], known: Ids): Set<string> {
+  const names = new Set<string>();
+  for (const { externalId } of keys) if (externalId !== undefined && !known.has(externalId)) names.add(externalId);
+  return names;
 }

@@ -17,7 +17,7 @@ export interface KeyWriter {
   store(row: KeyRow, credits: CreditChange | undefined, changes: Change[]): boolean;
   remove(id: string, version: number, changes: Change[]): boolean;
   adopt(n: number, digest: string, changes: Change[]): boolean;
-  /** Tells the keys of an identity, which changes with them. */
+  /** Tells the keys of an identity, which changes with them; of one without keys that can be found by digest, its id. */
   tellOfIdentity(identityId: string, changes: Change[]): void;
   /** Call before an identity is removed: its keys remain, without one. */
   forgetIdentity(identityId: string): void;
@@ -167,6 +167,8 @@ export function createKeyWriter(handle: Handle, directory: Directory, ledger: Le
     tellOfIdentity(identityId, changes) {
       const identity = identityNumber(identityId);
       const digests = identity === null ? [] : ofIdentity.all(placeOfIdentity(identity));
+      // Whoever remembers names must hear of it too. No key has such a digest.
+      if (digests.length === 0) changes.push({ digest: identityId });
       if (digests.length > MOST_TOLD) changes.push("all");
       else for (const { digest } of digests) changes.push({ digest });
     },
