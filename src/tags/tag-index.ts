@@ -1,26 +1,31 @@
 /**
  * tag → entry: a small number under which a table keeps what belongs to the tag, in typed arrays of its own. Knows no text and no value.
  *
- * Why not a Map: over 1,000,000 texts at random a Map takes 1,100 ns and 100 bytes each, since they lie all over memory. This reads
- * one place, holds 25 to 47 bytes each, and all of it outside the heap that the garbage collector walks.
- * It is open addressing, at most three quarters full, that closes the gaps which removals leave. Slots are 16 bytes, so that none
- * lies on two lines of the processor's cache.
+ * Why not a Map: over 1,000,000 texts at random a Map takes 1,100 ns and 100 bytes each, since they lie all over memory. This holds
+ * 18 to 35 bytes each, all of it outside the heap that the garbage collector walks.
+ * It is open addressing, at most three quarters full, that closes the gaps which removals leave. A slot has 4 bytes, so that the slots
+ * of a million tags fit the processor's cache; the tags lie by entry, and eight of their bits in the slot tell most others apart.
  */
+import { widened } from "./widened.js";
 
-/** Numbers a slot: entry + 1 (0: free), and the three of the tag. */
-const WIDTH = 4;
+/** Numbers of a tag. */
+const WIDTH = 3;
 const FIRST_SLOTS = 64;
 const FIRST_ENTRIES = 32;
 const LOAD = 3 / 4;
+/** A slot: entry + 1 (0: free), and above it the first bits of the tag. */
+const ENTRY = 0xffffff;
+const BITS = ~ENTRY;
 
 /** No entry. */
 export const NONE = -1;
 
+/** Holds at most 2^24 − 2 tags. */
 export class TagIndex {
-  #slots = new Int32Array(FIRST_SLOTS * WIDTH);
+  #slots = new Int32Array(FIRST_SLOTS);
   #mask = FIRST_SLOTS - 1;
-  /** Entry → its slot; of a free entry −2 − the next free one. */
-  #slotOf = new Int32Array(FIRST_ENTRIES);
+  /** By entry. Of a free one, the second number is the next free entry. */
+  #tags = new Int32Array(FIRST_ENTRIES * WIDTH);
   #free = NONE;
   /** Entries ever in use. */
   #high = 0;
@@ -33,18 +38,20 @@ export class TagIndex {
 
   /** Every entry is below this; it grows by doubling. */
   get capacity(): number {
-    return this.#slotOf.length;
+    return this.#tags.length / WIDTH;
   }
 
   /** The entry of a tag, or {@link NONE}. */
   find(one: number, two: number, three: number): number {
     const slots = this.#slots;
     const mask = this.#mask;
+    const tags = this.#tags;
     for (let slot = one & mask; ; slot = (slot + 1) & mask) {
-      const at = slot * WIDTH;
-      const mark = slots[at] as number;
+      const mark = slots[slot] as number;
       if (mark === 0) return NONE;
-      if (slots[at + 1] === one && slots[at + 2] === two && slots[at + 3] === three) return mark - 1;
+      if (((mark ^ one) & BITS) !== 0) continue;
+      const at = ((mark & ENTRY) - 1) * WIDTH;
+      if (tags[at] === one && tags[at + 1] === two && tags[at + 2] === three) return (mark & ENTRY) - 1;
     }
   }
 
@@ -53,54 +60,57 @@ export class TagIndex {
     if (this.#count + 1 > (this.#mask + 1) * LOAD) this.#widen();
     const entry = this.#newEntry();
     this.#count++;
-    this.#place(entry, one, two, three);
+    const at = entry * WIDTH;
+    this.#tags[at] = one;
+    this.#tags[at + 1] = two;
+    this.#tags[at + 2] = three;
+    this.#place(entry, one);
     return entry;
   }
 
   /** The first number of the tag of an entry in use. */
   oneOf(entry: number): number {
-    return this.#slots[(this.#slotOf[entry] as number) * WIDTH + 1] as number;
+    return this.#tags[entry * WIDTH] as number;
   }
 
   /** The second number of the tag of an entry in use. */
   twoOf(entry: number): number {
-    return this.#slots[(this.#slotOf[entry] as number) * WIDTH + 2] as number;
+    return this.#tags[entry * WIDTH + 1] as number;
   }
 
   /** The third number of the tag of an entry in use. */
   threeOf(entry: number): number {
-    return this.#slots[(this.#slotOf[entry] as number) * WIDTH + 3] as number;
+    return this.#tags[entry * WIDTH + 2] as number;
   }
 
   /** Whether an entry is in use. */
   has(entry: number): boolean {
-    return entry < this.#high && (this.#slotOf[entry] as number) >= 0;
+    return entry < this.#high && this.#slotOf(entry) !== NONE;
   }
 
   /** Frees the entry of a tag. */
   remove(entry: number): void {
     const slots = this.#slots;
     const mask = this.#mask;
-    let gap = this.#slotOf[entry] as number;
-    for (let slot = (gap + 1) & mask; slots[slot * WIDTH] !== 0; slot = (slot + 1) & mask) {
-      const at = slot * WIDTH;
-      const home = (slots[at + 1] as number) & mask;
+    let gap = this.#slotOf(entry);
+    for (let slot = (gap + 1) & mask; slots[slot] !== 0; slot = (slot + 1) & mask) {
+      const mark = slots[slot] as number;
+      const home = this.oneOf((mark & ENTRY) - 1) & mask;
       // It may fill the gap unless its home lies behind the gap.
       if (((slot - home) & mask) < ((slot - gap) & mask)) continue;
-      slots.copyWithin(gap * WIDTH, at, at + WIDTH);
-      this.#slotOf[(slots[at] as number) - 1] = gap;
+      slots[gap] = mark;
       gap = slot;
     }
-    slots[gap * WIDTH] = 0;
-    this.#slotOf[entry] = -2 - this.#free;
+    slots[gap] = 0;
+    this.#tags[entry * WIDTH + 1] = this.#free;
     this.#free = entry;
     this.#count--;
   }
 
   clear(): void {
-    this.#slots = new Int32Array(FIRST_SLOTS * WIDTH);
+    this.#slots = new Int32Array(FIRST_SLOTS);
     this.#mask = FIRST_SLOTS - 1;
-    this.#slotOf = new Int32Array(FIRST_ENTRIES);
+    this.#tags = new Int32Array(FIRST_ENTRIES * WIDTH);
     this.#free = NONE;
     this.#high = 0;
     this.#count = 0;
@@ -109,35 +119,35 @@ export class TagIndex {
   #newEntry(): number {
     const free = this.#free;
     if (free !== NONE) {
-      this.#free = -2 - (this.#slotOf[free] as number);
+      this.#free = this.twoOf(free);
       return free;
     }
-    if (this.#high === this.#slotOf.length) {
-      const wider = new Int32Array(this.#slotOf.length * 2);
-      wider.set(this.#slotOf);
-      this.#slotOf = wider;
-    }
+    if (this.#high === this.capacity) this.#tags = widened(this.#tags, this.#tags.length * 2);
     return this.#high++;
   }
 
-  #place(entry: number, one: number, two: number, three: number): void {
+  /** The slot of an entry below {@link TagIndex.#high}; {@link NONE}: it is free. */
+  #slotOf(entry: number): number {
+    const slots = this.#slots;
+    const mask = this.#mask;
+    for (let slot = this.oneOf(entry) & mask; ; slot = (slot + 1) & mask) {
+      const mark = slots[slot] as number;
+      if (mark === 0) return NONE;
+      if ((mark & ENTRY) === entry + 1) return slot;
+    }
+  }
+
+  #place(entry: number, one: number): void {
     const slots = this.#slots;
     let slot = one & this.#mask;
-    while (slots[slot * WIDTH] !== 0) slot = (slot + 1) & this.#mask;
-    const at = slot * WIDTH;
-    slots[at] = entry + 1;
-    slots[at + 1] = one;
-    slots[at + 2] = two;
-    slots[at + 3] = three;
-    this.#slotOf[entry] = slot;
+    while (slots[slot] !== 0) slot = (slot + 1) & this.#mask;
+    slots[slot] = (one & BITS) | (entry + 1);
   }
 
   #widen(): void {
     const old = this.#slots;
     this.#mask = this.#mask * 2 + 1;
-    this.#slots = new Int32Array((this.#mask + 1) * WIDTH);
-    for (let at = 0; at < old.length; at += WIDTH) {
-      if (old[at] !== 0) this.#place((old[at] as number) - 1, old[at + 1] as number, old[at + 2] as number, old[at + 3] as number);
-    }
+    this.#slots = new Int32Array(this.#mask + 1);
+    for (const mark of old) if (mark !== 0) this.#place((mark & ENTRY) - 1, this.oneOf((mark & ENTRY) - 1));
   }
 }
