@@ -1,6 +1,12 @@
 import { defineConfig, type Options } from "tsup";
 
-const LIBRARY = { index: "src/index.ts", sqlite: "src/sqlite.ts", http: "src/http.ts" };
+const LIBRARY = {
+  index: "src/index.ts",
+  sqlite: "src/sqlite.ts",
+  http: "src/http.ts",
+  // The program of the writer thread: started by its path, never imported.
+  "sqlite-writer": "src/stores/sqlite/writer-thread.ts",
+};
 
 const COMMON: Options = {
   // Neutral: `keystile` must load in any runtime, so nothing of Node may be put in behind its back.

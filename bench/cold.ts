@@ -2,9 +2,9 @@
 import { createVerifier } from "../src/verifier.js";
 import { openSnapshots } from "./bare.js";
 import { measure, report, type Row, scaled, type Side } from "./harness.js";
-import { digestOf, endless, sample } from "./keys.js";
+import { digestOf, endless, requestsFor, sample } from "./keys.js";
 import { openCopy } from "./stores.js";
-import { verifySide } from "./work.js";
+import { verifyEach, verifySide } from "./work.js";
 
 const MANY = scaled(1_000_000, 2_000);
 const FEWER = scaled(100_000, 1_000);
@@ -42,8 +42,21 @@ async function overFile(keys: number, label: string): Promise<Row[]> {
       return right;
     },
   };
+  const { next } = requestsFor(keys, scaled(100_000, 1_000));
+  const alone: Side = {
+    name: `verify: ${label} keys, one a turn of the event loop`,
+    floor: FLOOR,
+    async run(operations) {
+      let right = 0;
+      for (let i = 0; i < operations; i++) {
+        right += await verifyEach(verifier, next, 1);
+        await new Promise(setImmediate);
+      }
+      return right;
+    },
+  };
   const name = `verify: ${label} keys; query of three names, automatic limit`;
-  const rows = await measure([floor, find, verifySide(verifier, keys, { name, floor: FLOOR, goal: "≤ 1.5" })]);
+  const rows = await measure([floor, find, verifySide(verifier, keys, { name, floor: FLOOR, goal: "≤ 1.5" }), alone]);
   await verifier.close();
   await store.close();
   bare.close();

@@ -1,10 +1,12 @@
 /** How long does other work wait while keys are verified as fast as they can be? */
 import { monitorEventLoopDelay } from "node:perf_hooks";
+import type { SqliteStoreOptions } from "../src/sqlite.js";
 import { createVerifier, type Verifier } from "../src/verifier.js";
 import { report, type Row, scaled } from "./harness.js";
 import { requestsFor } from "./keys.js";
 import { assertSpent, openCopy } from "./stores.js";
 import { LARGE_LEASES, remember, verifyTogether } from "./work.js";
+import { compileWriter } from "./writer.js";
 
 const KEYS = scaled(10_000, 200);
 const ROUNDS = scaled(5, 2);
@@ -68,8 +70,8 @@ async function fullSpeed(name: string, goal: string): Promise<Row[]> {
 }
 
 /** Exact and power-durable, as many as the file takes. */
-async function saturated(inFlight: number, name: string, goal: string): Promise<Row[]> {
-  const { store } = await openCopy(BASE, {}, `exact-${inFlight}.db`);
+async function saturated(inFlight: number, name: string, goal: string, options: SqliteStoreOptions = {}): Promise<Row[]> {
+  const { store } = await openCopy(BASE, options, `exact-${inFlight}-${options.writer === undefined ? "inline" : "thread"}.db`);
   const verifier = createVerifier(store);
   await remember(verifier, KEYS, { cost: 0 });
   const { p99, rates, verified } = await watch(() => verify(verifier, 16 * inFlight, inFlight));
@@ -88,6 +90,7 @@ function toRows(name: string, goal: string, p99: number[], rates: number[]): Row
   ];
 }
 
+const writer = await compileWriter();
 const idle = await watch(async () => {
   await new Promise((resolve) => setTimeout(resolve, 10));
   return 0;
@@ -99,5 +102,7 @@ report({
     ...(await fullSpeed("from memory, 64 requests a turn", "≤ 5 ms")),
     ...(await saturated(64, "exact, power-durable, 64 in flight", "≤ 20 ms")),
     ...(await saturated(1_024, "exact, power-durable, 1,024 in flight", "≤ 20 ms")),
+    ...(await saturated(64, "the same with a writer thread, 64 in flight", "≤ 20 ms", { writer })),
+    ...(await saturated(1_024, "the same with a writer thread, 1,024 in flight", "≤ 20 ms", { writer })),
   ],
 });

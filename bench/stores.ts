@@ -75,7 +75,7 @@ export async function kept(name: string, build: (path: string) => void | Promise
 export async function openCopy(base: Base, options: SqliteStoreOptions = {}, name = "store.db"): Promise<Copy> {
   const kind = base.limited ? "limited" : "unlimited";
   const path = scratch(name);
-  copyFileSync(await kept(`${kind}-${base.keys}.db`, (file) => build(file, base)), path, constants.COPYFILE_FICLONE);
+  copyFileSync(await kept(`${kind}-${base.keys}.db`, (file) => buildStore(file, base)), path, constants.COPYFILE_FICLONE);
   return { path, store: sqliteStore(path, options) };
 }
 
@@ -86,7 +86,8 @@ export async function assertSpent(store: Store, keys: number, expected: number):
   if (spent !== expected) throw new Error(`${spent} credits were spent by ${expected} verifications`);
 }
 
-async function build(path: string, { keys, limited }: Base): Promise<void> {
+/** A new file with the keys of a base, as an import makes it. */
+export async function buildStore(path: string, { keys, limited }: Base): Promise<void> {
   const store = sqliteStore(path, { durability: "process" });
   await prepare(store);
   for (let first = 0; first < keys; first += ROWS_A_BATCH) {

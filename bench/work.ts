@@ -25,8 +25,8 @@ export function hashSide(): Side {
 }
 
 /** Awaits one verification after the other, as a program does, of keys at random below `keys`. */
-export function verifySide(verifier: Verifier, keys: number, side: Omit<Side, "run">): Side {
-  const { next, ready } = requestsFor(keys);
+export function verifySide(verifier: Verifier, keys: number, side: Omit<Side, "run">, most?: number): Side {
+  const { next, ready } = requestsFor(keys, most);
   return { ...side, ready, run: (operations) => verifyEach(verifier, next, operations) };
 }
 

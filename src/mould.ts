@@ -2,6 +2,7 @@
 import { LRUCache } from "lru-cache";
 import { createGrants, type Grants, type Query } from "./permissions.js";
 import type { LimitKind } from "./ratelimit.js";
+import { rememberByLists } from "./same-lists.js";
 import type { KeyRecord } from "./store.js";
 import type { Refill } from "./types.js";
 
@@ -72,13 +73,13 @@ export function createMoulds(): (record: KeyRecord) => Mould {
     if (holdings === undefined) shared.set(list, (holdings = new Holdings(record)));
     return holdings;
   };
-  return (record) => {
+  return rememberByLists((record) => {
     const list = nameHoldings(record);
     const name = `${nameRest(record)}\n${list}`;
     let mould = moulds.get(name);
     if (mould === undefined) moulds.set(name, (mould = toMould(record, holdingsOf(list, record))));
     return mould;
-  };
+  }, fits);
 }
 
 /** @see {@link REMEMBERED} · a size must be above 0, and a name may be empty */
@@ -90,6 +91,22 @@ function toMould({ enabled, suspended, limited, workspaceId, apiId, refill, rate
   const limits = ratelimits.map(({ name, limit, duration, autoApply }) => ({ name, limit, duration, autoApply }));
   const lone = limits.length === 1 && limits[0]?.autoApply === true ? limits[0] : undefined;
   return { enabled, suspended, limited, workspaceId, apiId, refill, holdings, limits, lone };
+}
+
+/** Whether a record agrees with a mould in all but permissions and roles: in what {@link nameRest} names. */
+function fits(mould: Mould, record: KeyRecord): boolean {
+  const { enabled, suspended, limited, workspaceId, apiId, refill, ratelimits } = record;
+  if (enabled !== mould.enabled || suspended !== mould.suspended || limited !== mould.limited) return false;
+  if (workspaceId !== mould.workspaceId || apiId !== mould.apiId || !isSameRefill(refill, mould.refill)) return false;
+  return ratelimits.length === mould.limits.length && mould.limits.every((kind, i) => isOfKind(kind, ratelimits[i] as LimitKind));
+}
+
+function isSameRefill(a: Refill | undefined, b: Refill | undefined): boolean {
+  return a?.interval === b?.interval && a?.amount === b?.amount && a?.refillDay === b?.refillDay;
+}
+
+function isOfKind(a: LimitKind, b: LimitKind): boolean {
+  return a.name === b.name && a.limit === b.limit && a.duration === b.duration && a.autoApply === b.autoApply;
 }
 
 const NO_BLANKS = /^\S+$/;

@@ -8,7 +8,7 @@ import { toMarkdown } from "../bench/table.js";
 
 const ROOT = join(import.meta.dirname, "..");
 /** Files of bench/ that others use; all other files are benches. */
-const SHARED = ["bare", "harness", "keys", "lines", "quickstart", "run", "stores", "table", "work"];
+const SHARED = ["bare", "harness", "keys", "large", "lines", "quickstart", "run", "stores", "table", "work", "writer"];
 
 describe("bench: a smoke run", () => {
   let results: Record<string, Result>;

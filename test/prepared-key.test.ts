@@ -1,4 +1,6 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { deepFreeze } from "../src/stores/freeze.js";
 import { createQueryCompiler } from "../src/permissions.js";
 import { createPreparer } from "../src/prepared-key.js";
 import type { KeyRecord } from "../src/store.js";
@@ -56,6 +58,68 @@ describe("createPreparer: what keys share", () => {
     expect(named.mould).not.toBe(limited.mould);
     expect(named.mould.limits).toEqual([]);
     expect(named.holdings.copyRoles()).toEqual(["r"]);
+  });
+
+  it("keys whose lists are the same objects share what those with equal lists do, and no more (property)", () => {
+    const lists = deepFreeze([[], ["a"], ["a", "b"], ["a b"]]);
+    const limit = { id: "rl_1", name: "one", limit: 1, duration: 1_000, autoApply: true };
+    const limits = [
+      limit,
+      { ...limit, name: "two" },
+      { ...limit, limit: 2 },
+      { ...limit, duration: 2_000 },
+      { ...limit, autoApply: false },
+    ];
+    const monthly = { interval: "monthly", amount: 1, refillDay: 1 } as const;
+    const refills = [monthly, { ...monthly, refillDay: 2 }, { ...monthly, amount: 2 }, { interval: "daily", amount: 1 } as const];
+    const flag = fc.boolean();
+    const some = fc.record({
+      permissions: fc.constantFrom(...lists),
+      roles: fc.constantFrom(...lists),
+      enabled: flag,
+      suspended: flag,
+      limited: flag,
+      workspaceId: fc.constantFrom("ws", "ws2"),
+      apiId: fc.constantFrom("api", "api2"),
+      ratelimits: fc.array(fc.constantFrom(...limits), { maxLength: 2 }),
+      refill: fc.option(fc.constantFrom(...refills), { nil: undefined }),
+    });
+    // Each part is often as in the one before: else hardly two would share.
+    const next = fc.tuple(some, fc.subarray(["permissions", "roles", "ratelimits", "refill", "enabled", "suspended", "limited", "apiId"]));
+    fc.assert(
+      fc.property(some, fc.array(next, { maxLength: 40 }), (first, rest) => {
+        const [near, byName] = [createPreparer(), createPreparer()];
+        const mouldOf = new Map<unknown, unknown>();
+        let last: Record<string, unknown> = first;
+        for (const [drawn, changed] of [[first, []] as const, ...rest]) {
+          last = { ...last, ...Object.fromEntries(changed.map((name) => [name, drawn[name as keyof typeof drawn]])) };
+          const { refill, ...one } = { ...record([]), ...last };
+          const whole = refill === undefined ? one : { ...one, refill };
+          const { mould } = near(whole);
+          const twin = byName({ ...whole, permissions: [...one.permissions], roles: [...one.roles] }).mould;
+          expect(mould).toEqual(twin);
+          expect(mouldOf.get(twin) ?? mould).toBe(mould);
+          mouldOf.set(twin, mould);
+        }
+        expect(new Set(mouldOf.values()).size).toBe(mouldOf.size);
+      }),
+    );
+  });
+
+  it("lists that are not frozen may change, and are read each time", () => {
+    const prepare = createPreparer();
+    const permissions = ["a"];
+    expect(prepare(record(permissions)).holdings.copyPermissions()).toEqual(["a"]);
+    permissions.push("b");
+    expect(prepare(record(permissions)).holdings.copyPermissions()).toEqual(["a", "b"]);
+  });
+
+  it("more lists than are held: each key still has its own", () => {
+    const prepare = createPreparer();
+    const lists = deepFreeze(Array.from({ length: 200 }, (_, n) => [`p.${n}`]));
+    for (let round = 0; round < 2; round++) {
+      for (const list of lists) expect(prepare(record(list, lists[0])).holdings.copyPermissions()).toEqual(list);
+    }
   });
 
   it("memory: what is remembered is bounded by the length of the names, not by their number alone", () => {

@@ -46,7 +46,7 @@ describe("package: contents", () => {
     expect(top.filter((name) => name !== "README.md").sort()).toEqual(["CHANGELOG.md", "LICENSE", "SECURITY.md", "dist", "package.json"]);
     const dist = await readdir(join(folder, "node_modules", "keystile", "dist"));
     expect(dist).toContain("cli.js");
-    for (const entry of ["index", "sqlite", "http"]) {
+    for (const entry of ["index", "sqlite", "sqlite-writer", "http"]) {
       expect(dist).toEqual(expect.arrayContaining([`${entry}.js`, `${entry}.cjs`, `${entry}.d.ts`, `${entry}.d.cts`]));
     }
   });
@@ -63,11 +63,13 @@ describe("package: contents", () => {
 });
 
 describe("package: without a SQLite driver", () => {
+  const noDriver = { code: "DRIVER_MISSING", message: expect.stringContaining("npm install better-sqlite3@12"), isVerifierError: true };
   const expected = {
     memory: { code: "VALID", credits: 0 },
     badRequest: { code: "BAD_REQUEST", message: expect.stringContaining("body.key"), isVerifierError: true },
     // The two entries share one VerifierError, so `instanceof` holds across them.
-    sqlite: { code: "DRIVER_MISSING", message: expect.stringContaining("npm install better-sqlite3@12"), isVerifierError: true },
+    sqlite: noDriver,
+    thread: noDriver,
   };
 
   it("an ESM program verifies in memory, and is told how to get the driver", async () => {
@@ -99,8 +101,9 @@ describe("package: with the driver", () => {
       await symlink(tool(name), join(folder, "node_modules", name), "dir");
   });
 
-  it.each(["esm.mjs", "cjs.cjs"])("%s verifies on a SQLite file", async (program) => {
-    expect((await happenedIn(program, `${program}.db`))["sqlite"]).toEqual({ code: "VALID", credits: 0 });
+  it.each(["esm.mjs", "cjs.cjs"])("%s verifies on a SQLite file, and with a writer thread", async (program) => {
+    const valid = { code: "VALID", credits: 0 };
+    expect(await happenedIn(program, `${program}.db`)).toMatchObject({ sqlite: valid, thread: valid });
   });
 });
 

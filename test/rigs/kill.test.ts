@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { IN_FLIGHT, KEYS, runKills } from "./kill.js";
+import { buildWriter } from "./workers.js";
 
 describe("kill -9 at random moments", () => {
   it("exact: no acknowledged deduction is lost, and at most the calls in flight are deducted without an answer (A145)", async () => {
@@ -13,6 +14,13 @@ describe("kill -9 at random moments", () => {
     const report = await runKills(4, { seed: 2, durability: "process" });
     expect(report).toMatchObject({ lost: 0, problems: [] });
     expect(report.unanswered).toBeLessThanOrEqual(IN_FLIGHT);
+  });
+
+  it("exact, with a writer thread: the same", async () => {
+    const report = await runKills(6, { seed: 5, writer: await buildWriter() });
+    expect(report).toMatchObject({ lost: 0, problems: [] });
+    expect(report.unanswered).toBeLessThanOrEqual(IN_FLIGHT);
+    expect(report.acknowledged).toBeGreaterThan(500);
   });
 
   it("leased: no acknowledged deduction is lost, and a kill strands at most the lease of each key", async () => {

@@ -37,9 +37,10 @@ export async function runKills(
     readonly credits?: CreditsOptions;
     readonly durability?: DeductOrders["durability"];
     readonly fault?: DeductOrders["fault"];
+    readonly writer?: URL;
   } = {},
 ): Promise<KillReport> {
-  const { seed = 1, credits = { mode: "exact" }, durability = "power", fault } = options;
+  const { seed = 1, credits = { mode: "exact" }, durability = "power", fault, writer } = options;
   const rolled = dice(seed);
   const folder = rigFolder();
   const worker = await buildWorker("deduct");
@@ -60,6 +61,7 @@ export async function runKills(
       credits,
       durability,
       ...(fault && { fault }),
+      ...(writer && { writer: writer.href }),
     };
     for (let kill = 0; kill < kills; kill++) {
       writeFileSync(acks, "");

@@ -13,6 +13,12 @@ describe("a revocation in another process", () => {
     expect(await runLongTurns(40)).toEqual({ stale: 0 });
   });
 
+  it("is known as soon where nothing is remembered, and the finds of a turn share a transaction", async () => {
+    const nothing = { size: 1, missSize: 0 };
+    expect(await runRevocations(100, "turn", nothing)).toMatchObject({ changes: 200, stale: 0 });
+    expect(await runLongTurns(40, "turn", nothing)).toEqual({ stale: 0 });
+  });
+
   it("control: a store that asks only every ten seconds is found out", async () => {
     const { stale } = await runRevocations(10, 10_000);
     expect(stale).toBeGreaterThan(0);

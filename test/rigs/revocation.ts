@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { createKeyring } from "../../src/keyring.js";
 import { sqliteStore, type SqliteStoreOptions } from "../../src/sqlite.js";
 import type { KeyRow } from "../../src/store.js";
+import type { CacheOptions } from "../../src/stores/cached.js";
 import { createVerifier, type Verifier } from "../../src/verifier.js";
 import { buildWorker, ended, nextMessage, rigFolder, startWorker } from "./workers.js";
 import type { RevokeCommand, RevokeOrders } from "./workers/revoke.js";
@@ -42,6 +43,7 @@ const MOMENTS: readonly Moment[] = [
 export async function runRevocations(
   changes: number,
   staleness: NonNullable<SqliteStoreOptions["staleness"]> = "turn",
+  cache: CacheOptions = {},
 ): Promise<RevocationReport> {
   const folder = rigFolder();
   const worker = await buildWorker("revoke");
@@ -60,7 +62,7 @@ export async function runRevocations(
         }),
       ),
     );
-    const verifier = createVerifier(store);
+    const verifier = createVerifier(store, { cache });
     const child = startWorker(worker, { file } satisfies RevokeOrders);
     await nextMessage(child);
     const known: Known = { key: undefined, code: "", version: 0 };
@@ -157,6 +159,7 @@ function keepBusy(
 export async function runLongTurns(
   changes: number,
   staleness: NonNullable<SqliteStoreOptions["staleness"]> = "turn",
+  cache: CacheOptions = {},
 ): Promise<{ stale: number }> {
   const folder = rigFolder();
   const worker = await buildWorker("revoke");
@@ -167,7 +170,8 @@ export async function runLongTurns(
     const keyring = createKeyring(store);
     const { apiId } = await keyring.createApi({ name: "long turns" });
     const { key, keyId } = await keyring.createKey({ apiId });
-    const verifier = createVerifier(store);
+    const { key: other } = await keyring.createKey({ apiId });
+    const verifier = createVerifier(store, { cache });
     const child = startWorker(worker, { file } satisfies RevokeOrders);
     await nextMessage(child);
     let stale = 0;
@@ -175,7 +179,9 @@ export async function runLongTurns(
       const passes = i % 2 === 1;
       const word = nextMessage(child);
       await new Promise((resolve) => setImmediate(resolve));
-      // From here to the second call nothing is awaited: it is one turn.
+      // From here to the second call nothing is waited for but microtasks: it is one turn.
+      // Two keys by turns: with a cache of one each is looked for in the file.
+      await Promise.all([other, key, other].map((one) => verifier.verify({ key: one })));
       const before = verifier.verify({ key });
       child.send({ what: "key", passes, keyId, apiId } satisfies RevokeCommand);
       for (const deadline = performance.now() + 5_000; (observer.read("keys", keyId) as KeyRow).enabled !== passes;) {

@@ -3,6 +3,7 @@
  * the exit code is 1 when a promise broke or a control was not found out. `KEYSTILE_SEED` starts them elsewhere.
  */
 import { memoryStore } from "../../src/stores/memory.js";
+import { buildWriter } from "./workers.js";
 import { rehearseFailures } from "./failures.js";
 import { rehearseFills } from "./fills.js";
 import { IN_FLIGHT, runKills } from "./kill.js";
@@ -65,6 +66,10 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
   },
   async kill() {
     const report = await runKills(200, { seed: SEED });
+    return verdict(report.lost === 0 && report.unanswered <= IN_FLIGHT && report.problems.length === 0, report);
+  },
+  async "kill-thread"() {
+    const report = await runKills(200, { seed: SEED, writer: await buildWriter() });
     return verdict(report.lost === 0 && report.unanswered <= IN_FLIGHT && report.problems.length === 0, report);
   },
   async revocation() {

@@ -1,10 +1,10 @@
 /** Real processes for the rigs: each worker is bundled to plain JavaScript once, so that a process starts in a twentieth of a second. */
 import { type ChildProcess, fork } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { mkdirSync, mkdtempSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { build } from "esbuild";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
@@ -15,11 +15,22 @@ const FOLDER = join(ROOT, ".cache", "rigs");
 export type Message = Readonly<Record<string, unknown>>;
 
 /** @returns the path of the bundle, one for each call: rigs may run at the same time */
-export async function buildWorker(name: string): Promise<string> {
+export function buildWorker(name: string): Promise<string> {
+  return bundle(name, join(ROOT, "test", "rigs", "workers", `${name}.ts`));
+}
+
+/** The program of the writer thread as it stands in `src`, for the option `writer` of a store; gone when this process ends. */
+export async function buildWriter(): Promise<URL> {
+  const path = await bundle("writer", join(ROOT, "src", "stores", "sqlite", "writer-thread.ts"));
+  process.once("exit", () => rmSync(path, { force: true }));
+  return pathToFileURL(path);
+}
+
+async function bundle(name: string, source: string): Promise<string> {
   mkdirSync(FOLDER, { recursive: true });
   const outfile = join(FOLDER, `${name}-${randomUUID()}.mjs`);
   await build({
-    entryPoints: [join(ROOT, "test", "rigs", "workers", `${name}.ts`)],
+    entryPoints: [source],
     outfile,
     bundle: true,
     platform: "node",

@@ -1,15 +1,16 @@
 /**
- * One transaction for the work of one turn of the event loop. Goals trap 2; promises of `exact`.
+ * One transaction for the work of one turn of the event loop, or of one callback (`pace.ts`). Goals trap 2; promises of `exact`.
  *
  * Why: a durable commit takes as long as a hundred updates. Answers are given only after COMMIT returned; any fault rolls the group
  * back and rejects all of it. A group that finds the file locked waits, and what arrives meanwhile joins it.
  */
 import { isVerifierError } from "../../errors.js";
-import type { Change } from "../../store.js";
+import type { Change, Spend } from "../../store.js";
 import type { ChangeLog } from "./changes.js";
 import { isBusy, toStoreError } from "./errors.js";
 import type { Ledger } from "./ledger.js";
-import { afterPause, afterTurn, type Transact } from "./transaction.js";
+import { createPace, type Later } from "./pace.js";
+import { afterPause, type Transact } from "./transaction.js";
 
 /** What a piece of work may use; changes that it reports are told after the commit. */
 export type Work<T> = (ledger: Ledger, changes: Change[]) => T;
@@ -17,12 +18,19 @@ export type Work<T> = (ledger: Ledger, changes: Change[]) => T;
 export interface GroupCommit {
   /** Does `work` in the next transaction. */
   add<T>(work: Work<T>): Promise<T>;
+  /** Takes credits in the next transaction: {@link Ledger.spend}. */
+  spend(n: number, cost: number, period: number): Promise<Spend | undefined>;
   /** Resolves once everything added so far is answered; `undefined`: it is. */
   drain(): Promise<void> | undefined;
 }
 
+/** A spend is told by its numbers: it needs no closure, and can be done alone. */
 interface Task {
-  readonly work: Work<unknown>;
+  /** `undefined`: a spend. */
+  readonly work: Work<unknown> | undefined;
+  readonly n: number;
+  readonly cost: number;
+  readonly period: number;
   readonly resolve: (answer: never) => void;
   readonly reject: (error: Error) => void;
   answer: unknown;
@@ -35,11 +43,19 @@ interface Task {
 const MOST = 1_024;
 
 export function createGroupCommit(transact: Transact, ledger: Ledger, log: ChangeLog, busyTimeout: number): GroupCommit {
+  const pace = createPace();
   let queue: Task[] = [];
   let isScheduled = false;
   const onDrained: (() => void)[] = [];
 
+  /** Whether the group was a spend that needed no transaction around it. */
+  const commitAlone = ([{ work, n, cost, period, resolve }]: readonly [Task]): boolean => {
+    const answer = work === undefined ? ledger.spendAlone(n, cost, period) : undefined;
+    if (answer !== undefined) resolve(answer as never);
+    return answer !== undefined;
+  };
   const commit = (group: readonly Task[]) => {
+    if (isOne(group) && commitAlone(group)) return;
     const done = transact(() => {
       ledger.begin();
       const changes: Change[] = [];
@@ -69,6 +85,7 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
     isScheduled = false;
     const group = queue.length <= MOST ? queue : queue.slice(0, MOST);
     queue = queue.slice(group.length);
+    pace.note(group.length);
     let waiting: Task[] = [];
     try {
       commit(group);
@@ -76,30 +93,35 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
       waiting = fail(group, cause);
     }
     queue = [...waiting, ...queue];
-    if (queue.length > 0) schedule(waiting.length > 0 ? afterPause : afterTurn);
+    if (queue.length > 0) schedule(waiting.length > 0 ? afterPause : pace.next());
     else for (const resolve of onDrained.splice(0)) resolve();
   };
-  const schedule = (later: (wake: () => void) => void) => {
-    if (isScheduled) return;
+  const schedule = (later: Later) => {
     isScheduled = true;
     later(flush);
   };
+  const put = <T>(work: Work<unknown> | undefined, n: number, cost: number, period: number): Promise<T> =>
+    new Promise((resolve, reject) => {
+      queue.push({ work, n, cost, period, resolve, reject, answer: undefined, fault: undefined, deadline: 0 });
+      if (!isScheduled) schedule(pace.next());
+    });
   return {
-    add(work) {
-      return new Promise((resolve, reject) => {
-        queue.push({ work, resolve, reject, answer: undefined, fault: undefined, deadline: 0 });
-        schedule(afterTurn);
-      });
-    },
+    add: (work) => put(work, 0, 0, 0),
+    spend: (n, cost, period) => put(undefined, n, cost, period),
     drain: () => (queue.length === 0 ? undefined : new Promise((resolve) => onDrained.push(resolve))),
   };
 }
 
+function isOne(group: readonly Task[]): group is readonly [Task] {
+  return group.length === 1;
+}
+
 /** A balance that is no balance fails the work that needed it, before anything was changed; any other fault fails the group. */
 function perform(task: Task, ledger: Ledger, changes: Change[]): void {
+  const { work } = task;
   task.fault = undefined;
   try {
-    task.answer = task.work(ledger, changes);
+    task.answer = work === undefined ? ledger.spend(task.n, task.cost, task.period) : work(ledger, changes);
   } catch (error) {
     if (!isVerifierError(error) || error.code !== "STORE_INVALID") throw error;
     task.fault = error;

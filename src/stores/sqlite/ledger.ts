@@ -3,10 +3,11 @@
  * The numbers are `../balance.ts`'s; this brings them from the file and back, and trusts none that is not a whole number.
  */
 import { VerifierError } from "../../errors.js";
-import type { Balance, Reserve } from "../balance.js";
-import type { NewKey } from "../../store.js";
+import { type Balance, type Reserve, spend } from "../balance.js";
+import type { NewKey, Spend } from "../../store.js";
 import { changed, select, type Handle } from "./handle.js";
 import { createManyRows } from "./many-rows.js";
+import { createSave } from "./save-balances.js";
 
 /** A key's balance as it stands in the transaction. */
 export interface Account {
@@ -23,6 +24,15 @@ export interface Ledger {
   begin(): void;
   /** @throws VerifierError STORE_INVALID: the file has a balance that is no balance */
   account(n: number): Account | undefined;
+  /** Takes credits. `undefined`: there is no such balance. */
+  spend(n: number, cost: number, period: number): Spend | undefined;
+  /**
+   * The same outside of a transaction, in one statement that is its own: it takes from a balance that is remembered, if the file still
+   * has it as remembered. `undefined`: nothing was changed, spend in a transaction.
+   *
+   * Why: BEGIN, the question for changes and COMMIT took 6 µs of 171 (power-durable; process-durable 1.6 of 18).
+   */
+  spendAlone(n: number, cost: number, period: number): Spend | undefined;
   /** Reads a balance outside of a transaction, straight from the file. */
   peek(n: number): Balance | undefined;
   setBalance(account: Account, balance: Balance): void;
@@ -54,7 +64,11 @@ const MOST_KEPT = 4_096;
 /** @param isShared others may write through the same handle: then nothing is kept, since `data_version` would not show it */
 export function createLedger(handle: Handle, isShared: boolean): Ledger {
   const read = select<BalanceRaw>(handle, "SELECT unlimited, remaining, amount, period, generation FROM keystile_credits WHERE n = ?");
-  const write = handle.prepare("UPDATE keystile_credits SET remaining = ?, period = ? WHERE n = ?");
+  const save = createSave(handle);
+  const swap = handle.prepare(
+    `UPDATE keystile_credits SET remaining = ?
+     WHERE n = ? AND remaining = ? AND period = ? AND generation = ? AND unlimited = 0`,
+  );
   const put = handle.prepare(
     `INSERT INTO keystile_credits (n, unlimited, remaining, amount, period, generation) VALUES (?, ?, ?, ?, ?, ?)
      ON CONFLICT (n) DO UPDATE SET unlimited = excluded.unlimited, remaining = excluded.remaining, amount = excluded.amount,
@@ -80,6 +94,22 @@ export function createLedger(handle: Handle, isShared: boolean): Ledger {
     const raw = readExactly(() => read.get(n));
     return raw && decodeBalance(raw);
   };
+  const account = (n: number): Account | undefined => {
+    const kept = accounts.get(n);
+    if (kept !== undefined) return kept;
+    const balance = peek(n);
+    if (balance === undefined) return undefined;
+    const read: Account = { n, balance, isDirty: false };
+    accounts.set(n, read);
+    return read;
+  };
+  const setBalance = (of: Account, balance: Balance) => {
+    if (balance === of.balance) return;
+    of.balance = balance;
+    if (of.isDirty) return;
+    of.isDirty = true;
+    dirty.push(of);
+  };
   return {
     begin() {
       // Inside the transaction no other connection can write: an unmoved number means that what was kept is what the file has.
@@ -87,23 +117,27 @@ export function createLedger(handle: Handle, isShared: boolean): Ledger {
       if (isShared || now !== version || accounts.size > MOST_KEPT) forget();
       version = now;
     },
-    account(n) {
-      const kept = accounts.get(n);
-      if (kept !== undefined) return kept;
-      const balance = peek(n);
-      if (balance === undefined) return undefined;
-      const account: Account = { n, balance, isDirty: false };
-      accounts.set(n, account);
-      return account;
+    account,
+    spend(n, cost, period) {
+      const from = account(n);
+      if (from === undefined) return undefined;
+      const { balance, result } = spend(from.balance, cost, period);
+      setBalance(from, balance);
+      return result;
+    },
+    spendAlone(n, cost, period) {
+      const from = isShared ? undefined : accounts.get(n);
+      // A refill that is due takes the amount, which the statement does not compare.
+      if (from === undefined || period > from.balance.period) return undefined;
+      const before = from.balance;
+      const { balance, result } = spend(before, cost, period);
+      if (balance === before) return undefined;
+      if (changed(swap.run(balance.remaining, n, before.remaining, before.period, before.generation)) !== 1) return undefined;
+      from.balance = balance;
+      return result;
     },
     peek,
-    setBalance(account, balance) {
-      if (balance === account.balance) return;
-      account.balance = balance;
-      if (account.isDirty) return;
-      account.isDirty = true;
-      dirty.push(account);
-    },
+    setBalance,
     reserves(account) {
       account.reserves ??= new Map(readExactly(() => readLeases.all(account.n)).map((raw) => [raw.holder, decodeReserve(raw)]));
       return account.reserves;
@@ -128,12 +162,8 @@ export function createLedger(handle: Handle, isShared: boolean): Ledger {
       create(values);
     },
     save() {
-      for (const account of dirty) {
-        const { remaining, period } = account.balance;
-        if (changed(write.run(remaining, period, account.n)) !== 1)
-          throw new VerifierError("STORE_FAILED", "a balance vanished while it was changed");
-        account.isDirty = false;
-      }
+      save(dirty);
+      for (const account of dirty) account.isDirty = false;
       dirty = [];
     },
     forget,

@@ -18,6 +18,12 @@ export interface SqliteStoreOptions {
   readonly readonly?: boolean;
   /** Total wait for other processes' locks, milliseconds, 0…60_000. Default 2_000. The event loop runs meanwhile. */
   readonly busyTimeout?: number;
+  /**
+   * Who writes. `"inline"` (default): the thread that uses the store, which waits for the disk at every commit. `"thread"`: a thread of
+   * the store's own, for servers that must not wait; a spend alone then takes longer. A URL: the same with the program at this place,
+   * a bundle of `keystile/sqlite-writer`, for programs that run without the package beside them. Paths only.
+   */
+  readonly writer?: "inline" | "thread" | URL;
 }
 
 const MAX_STALENESS = 3_600_000;
@@ -38,9 +44,10 @@ const JUDGES: Readonly<Record<keyof SqliteStoreOptions, Judge>> = {
       : `"turn", "call" or an integer from 1 to ${MAX_STALENESS} (milliseconds)`,
   mustExist: isBoolean,
   readonly: isBoolean,
+  writer: (value) => (value === "inline" || value === "thread" || value instanceof URL ? undefined : '"inline", "thread" or a URL'),
   busyTimeout: (value) => (isIn(0, MAX_BUSY_TIMEOUT, value) ? undefined : `an integer from 0 to ${MAX_BUSY_TIMEOUT} (milliseconds)`),
 };
-const PATHS_ONLY = ["mustExist", "readonly"];
+const PATHS_ONLY = ["mustExist", "readonly", "writer"];
 
 /**
  * Fills in the defaults.
@@ -57,6 +64,6 @@ export function readOptions(options: SqliteStoreOptions, isPath: boolean): Requi
     if (wanted !== undefined) throw new TypeError(`options.${name} must be ${wanted}`);
     if (!isPath && PATHS_ONLY.includes(name)) throw new TypeError(`options.${name} is for paths; the handle was opened by its owner`);
   }
-  const { durability = "power", staleness = "turn", mustExist = false, readonly = false, busyTimeout = 2_000 } = options;
-  return { durability, staleness, mustExist, readonly, busyTimeout };
+  const { durability = "power", staleness = "turn", mustExist = false, readonly = false, busyTimeout = 2_000, writer = "inline" } = options;
+  return { durability, staleness, mustExist, readonly, busyTimeout, writer };
 }

@@ -1,5 +1,5 @@
 /** Credits of keys: spent, lent and given back, each through the group commit of its turn. Rulings D1–D3, clauses 5–7, 14. Knows no key but by number. */
-import type { Draw, DrawRequest, KeyRef, Spend, Store } from "../../store.js";
+import type { Draw, DrawRequest, KeyRef, Store } from "../../store.js";
 import { counted, draw, giveBack, spend, sweep } from "../balance.js";
 import type { GroupCommit } from "./group-commit.js";
 import { select, type Handle } from "./handle.js";
@@ -15,14 +15,13 @@ export function createSpending(handle: Handle, ledger: Ledger, group: GroupCommi
   );
   return {
     spendCredits(ref, cost, period) {
-      assertCount("cost", cost);
-      assertInteger("period", period);
+      assertSpend(cost, period);
       if (!isNumber(ref)) return undefined;
       if (cost === 0) {
         const balance = ledger.peek(ref);
         return balance && spend(balance, 0, period).result;
       }
-      return group.add((accounts) => spendFrom(accounts, ref, cost, period));
+      return group.spend(ref, cost, period);
     },
     drawCredits(ref, request) {
       for (const name of ["cost", "step", "size"] as const) assertCount(`request.${name}`, request[name]);
@@ -41,14 +40,6 @@ export function createSpending(handle: Handle, ledger: Ledger, group: GroupCommi
       return counted(raw.unlimited === null ? undefined : decodeBalance(raw), period);
     },
   };
-}
-
-function spendFrom(ledger: Ledger, n: number, cost: number, period: number): Spend | undefined {
-  const account = ledger.account(n);
-  if (account === undefined) return undefined;
-  const { balance, result } = spend(account.balance, cost, period);
-  ledger.setBalance(account, balance);
-  return result;
 }
 
 function drawFrom(ledger: Ledger, n: number, request: DrawRequest): Draw | undefined {
@@ -77,6 +68,12 @@ function returnTo(ledger: Ledger, n: number, holder: string, generation: number,
 /** Keys of this store are numbers; any other handle is of a key that is not here. */
 function isNumber(ref: KeyRef): ref is number {
   return typeof ref === "number";
+}
+
+/** @throws RangeError naming what is no whole number, or a cost below 0 */
+export function assertSpend(cost: number, period: number): void {
+  assertCount("cost", cost);
+  assertInteger("period", period);
 }
 
 // NaN binds as NULL and a negative cost adds credits: numbers are judged here too (goals trap 3).

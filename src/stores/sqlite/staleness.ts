@@ -7,7 +7,7 @@ const WITHIN_TURN = 1;
 /**
  * A function that calls `ask` when what is known may be too old. A call that throws counts as not asked: the next one asks again.
  * It takes the system's time, Unix milliseconds, from a caller that has just read it, which spares reading the monotonic clock
- * (45 ns, a sixteenth of a hot verification). A system clock that is set back counts as too old.
+ * (45 ns, a sixteenth of a hot verification). A system clock that is set back counts as too old, and so does NaN: it asks in any case.
  *
  * Why process.nextTick ends a turn: it runs once the callback of this turn and its microtasks have run. A reset in setImmediate
  * would leave the calls of the check phase with the answer of the turn before.

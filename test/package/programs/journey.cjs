@@ -20,8 +20,8 @@ module.exports = async function journey(keystile, sqlite, file) {
     }
   };
 
-  const onSqlite = async () => {
-    const store = sqlite.sqliteStore(file);
+  const onSqlite = async (path, options) => {
+    const store = sqlite.sqliteStore(path, options);
     const outcome = await codeOf(store);
     await store.close();
     return outcome;
@@ -29,6 +29,8 @@ module.exports = async function journey(keystile, sqlite, file) {
   return {
     memory: await codeOf(memoryStore()),
     badRequest: await failureOf(() => createVerifier(memoryStore()).verify({})),
-    sqlite: await onSqlite().catch((error) => failureOf(() => Promise.reject(error))),
+    sqlite: await onSqlite(file).catch((error) => failureOf(() => Promise.reject(error))),
+    // The thread's program is a file of the package that only its name leads to.
+    thread: await onSqlite(`${file}-thread`, { writer: "thread" }).catch((error) => failureOf(() => Promise.reject(error))),
   };
 };

@@ -20,6 +20,8 @@ export interface DeductOrders {
   readonly stopAfter?: number;
   /** Pages of the log at which it is carried over into the file. Default: as the store sets it. */
   readonly checkpointPages?: number;
+  /** Where the program of a writer thread is; default: none, the store's own thread writes. */
+  readonly writer?: string;
   readonly fault?: "acknowledges early" | "synchronous off";
 }
 
@@ -55,8 +57,9 @@ async function create(): Promise<void> {
 
 /** A handle of the rig's own where the rig turns what the store has no option for. */
 async function openStore(): Promise<Store> {
-  const { file, durability, fault, checkpointPages } = orders;
-  if (fault !== "synchronous off" && checkpointPages === undefined) return sqliteStore(file, { durability });
+  const { file, durability, fault, checkpointPages, writer } = orders;
+  if (fault !== "synchronous off" && checkpointPages === undefined)
+    return sqliteStore(file, { durability, ...(writer !== undefined && { writer: new URL(writer) }) });
   const { default: Database } = await import("better-sqlite3");
   const handle = new Database(file);
   const opened = sqliteStore(handle, { durability });

@@ -1,0 +1,58 @@
+/**
+ * Writes the balances that a transaction changed. Goals trap 3. Knows the one table, nothing of who spends.
+ *
+ * Why many rows a statement: a call of the driver costs about as much as the row that it changes. A row took 790 ns by itself, 540 by 16
+ * and 490 by 64; a call, process-durable and 64 in flight, 2.39 µs instead of 2.76.
+ */
+import { VerifierError } from "../../errors.js";
+import type { Balance } from "../balance.js";
+import { changed, type Handle } from "./handle.js";
+
+/** A balance and the number of its key. */
+export interface Numbered {
+  readonly n: number;
+  readonly balance: Balance;
+}
+
+/** Rows a statement, the most first. */
+const SIZES = [32, 8];
+const ROW = "(?, 0, ?, ?, ?, ?)";
+/** Parameters of {@link ROW}. */
+const WIDTH = 5;
+
+/**
+ * @returns a function that writes balances of limited keys that are in the file; it throws VerifierError STORE_FAILED when one is not
+ */
+export function createSave(handle: Handle): (accounts: readonly Numbered[]) => void {
+  const single = handle.prepare("UPDATE keystile_credits SET remaining = ?, period = ? WHERE n = ?");
+  // Each row was read in this transaction, or is as it was then: it conflicts. The other columns are said in full all the same.
+  const many = SIZES.map((rows) => ({
+    rows,
+    values: new Array<number>(rows * WIDTH).fill(0),
+    statement: handle.prepare(
+      `INSERT INTO keystile_credits (n, unlimited, remaining, amount, period, generation) VALUES ${Array<string>(rows).fill(ROW).join(", ")}
+       ON CONFLICT (n) DO UPDATE SET remaining = excluded.remaining, period = excluded.period`,
+    ),
+  }));
+  return (accounts) => {
+    let done = 0;
+    for (const { rows, values, statement } of many) {
+      for (; accounts.length - done >= rows; done += rows) {
+        for (let i = 0; i < rows; i++) put(values, i * WIDTH, accounts[done + i] as Numbered);
+        statement.run(...values);
+      }
+    }
+    for (const { n, balance } of accounts.slice(done)) {
+      if (changed(single.run(balance.remaining, balance.period, n)) !== 1)
+        throw new VerifierError("STORE_FAILED", "a balance vanished while it was changed");
+    }
+  };
+}
+
+function put(values: number[], at: number, { n, balance }: Numbered): void {
+  values[at] = n;
+  values[at + 1] = balance.remaining;
+  values[at + 2] = balance.amount;
+  values[at + 3] = balance.period;
+  values[at + 4] = balance.generation;
+}

@@ -1,0 +1,150 @@
+import Database from "better-sqlite3";
+import { afterEach, describe, expect, it } from "vitest";
+import { sqliteStore, type SqliteStore } from "../../../src/sqlite.js";
+import { createPace } from "../../../src/stores/sqlite/pace.js";
+import { afterTurn } from "../../../src/stores/sqlite/transaction.js";
+import { addKeys, change, foreignHandle, inspect, nextTurn, temporaryPaths, withApi } from "./support.js";
+
+const path = temporaryPaths();
+const opened: SqliteStore[] = [];
+const open = (place = path()) => {
+  const store = sqliteStore(place, { durability: "process" });
+  opened.push(store);
+  return store;
+};
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close();
+});
+
+/** Spends one after the other until a spend that comes alone needs no turn of the event loop. */
+async function spendAlone(store: SqliteStore, ref: number, times = 4): Promise<void> {
+  for (let i = 0; i < times; i++) await store.spendCredits(ref, 1, 0);
+}
+const balance = (place: string, n: number) =>
+  inspect(place, (db) => db.prepare("SELECT remaining FROM keystile_credits WHERE n = ?").pluck().get(n));
+
+describe("createPace", () => {
+  it("waits for the end of the turn until groups of one have followed each other, and again after a larger one", () => {
+    const pace = createPace();
+    const waits = () => pace.next() === afterTurn;
+    const waited = Array.from({ length: 4 }, () => (pace.note(1), waits()));
+    expect(waited).toEqual([true, true, false, false]);
+    pace.note(2);
+    expect(waits()).toBe(true);
+  });
+
+  it("waits for the end of a turn every so often, so that the event loop goes on", () => {
+    const pace = createPace();
+    const waited = Array.from({ length: 64 }, () => (pace.note(1), pace.next() === afterTurn));
+    for (let i = 0; i + 16 <= waited.length; i++) expect(waited.slice(i, i + 16)).toContain(true);
+  });
+});
+
+describe("sqliteStore: a spend alone", () => {
+  it("is one statement once calls come one after the other, and answers as before", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const [ref] = await addKeys(store, 1, 10);
+    await spendAlone(store, ref!);
+    let turns = 0;
+    const later = nextTurn().then(() => turns++);
+    expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 5 });
+    expect(turns).toBe(0);
+    expect(await store.spendCredits(ref!, 6, 0)).toEqual({ ok: false, remaining: 5 });
+    expect(await store.spendCredits(ref!, 5, 0)).toEqual({ ok: true, remaining: 0 });
+    expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: false, remaining: 0 });
+    expect(balance(place, ref!)).toBe(0);
+    await later;
+  });
+
+  it("goals trap 2: calls begun together share a transaction all the same", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const refs = await addKeys(store, 3, 100);
+    await spendAlone(store, refs[0]!);
+    const version = (db: Database.Database) => Number(db.pragma("data_version", { simple: true }));
+    const db = new Database(place);
+    const before = version(db);
+    const answers = await Promise.all(Array.from({ length: 30 }, (_, i) => store.spendCredits(refs[i % 3]!, 1, 0)));
+    expect(answers.every((answer) => answer?.ok)).toBe(true);
+    expect(version(db)).toBe(before + 1);
+    db.close();
+  });
+
+  it("lets the event loop go on, though the caller never does", async () => {
+    const store = await withApi(open());
+    const [ref] = await addKeys(store, 1, 1_000);
+    let turns = 0;
+    let isDone = false;
+    const count = () => {
+      turns++;
+      if (!isDone) setImmediate(count);
+    };
+    setImmediate(count);
+    await spendAlone(store, ref!, 320);
+    isDone = true;
+    expect(turns).toBeGreaterThanOrEqual(20);
+  });
+
+  it("clause 5: sees what another connection spent, set or refilled in between", async () => {
+    const place = path();
+    const [store, other] = [await withApi(open(place)), open(place)];
+    const [ref] = await addKeys(store, 1, 20, { amount: 7, period: 0 });
+    await spendAlone(store, ref!);
+    await other.spendCredits(ref!, 1, 0);
+    expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 14 });
+    const row = (await other.read("keys", "key_000001"))!;
+    await other.write([{ table: "keys", row, credits: { period: 0, refill: { amount: 100 } } }]);
+    expect(await store.spendCredits(ref!, 1, 1)).toEqual({ ok: true, remaining: 113 });
+    await other.write([{ table: "keys", row: { ...row, version: row.version + 1 }, credits: { period: 1, remaining: null } }]);
+    expect(await store.spendCredits(ref!, 1, 1)).toEqual({ ok: true, remaining: null });
+  });
+
+  it("is answered only when it is durable, also where the finds of its turn share a transaction", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const [ref] = await addKeys(store, 1, 20);
+    await spendAlone(store, ref!);
+    for (let expected = 15; expected > 5; expected--) {
+      const spending = store.spendCredits(ref!, 1, 0);
+      // In one stretch with the spend: the statement comes after them, before the turn ends.
+      for (let i = 0; i < 3; i++) void store.findKey("digest-1");
+      expect(await spending).toEqual({ ok: true, remaining: expected });
+      expect(balance(place, ref!)).toBe(expected);
+    }
+  });
+
+  it("on a handle of its owner, begins a transaction: inside one of its owner it is refused, not answered early", async () => {
+    const db = new Database(path());
+    const store = await withApi(sqliteStore(foreignHandle(db)));
+    const [ref] = await addKeys(store, 1, 20);
+    await spendAlone(store, ref!);
+    db.exec("BEGIN");
+    await expect(store.spendCredits(ref!, 1, 0)).rejects.toMatchObject({ code: "STORE_FAILED" });
+    db.exec("COMMIT");
+    expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 15 });
+    db.close();
+  });
+
+  it("waits for a lock of another process as a group does", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const [ref] = await addKeys(store, 1, 20);
+    await spendAlone(store, ref!);
+    const other = new Database(place);
+    other.exec("BEGIN IMMEDIATE");
+    setTimeout(() => other.exec("COMMIT"), 100);
+    expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 15 });
+    other.close();
+  });
+
+  it("sees a key that was changed or removed in this process", async () => {
+    const store = await withApi(open());
+    const [ref] = await addKeys(store, 1, 20);
+    await spendAlone(store, ref!);
+    await change(store, "key_000001", { name: "new" });
+    expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 15 });
+    await store.write([{ table: "keys", remove: "key_000001", version: 2 }]);
+    expect(await store.spendCredits(ref!, 1, 0)).toBeUndefined();
+  });
+});

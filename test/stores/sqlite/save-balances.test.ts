@@ -1,0 +1,69 @@
+import Database from "better-sqlite3";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Handle } from "../../../src/stores/sqlite/handle.js";
+import { createSave, type Numbered } from "../../../src/stores/sqlite/save-balances.js";
+import { prepareSchema } from "../../../src/stores/sqlite/schema.js";
+import { createTransact } from "../../../src/stores/sqlite/transaction.js";
+
+const KEYS = 100;
+
+/** A database with the balances 0 … 99, each with other columns. */
+function withBalances(): Database.Database {
+  const db = new Database(":memory:");
+  const handle = db as unknown as Handle;
+  prepareSchema(handle, createTransact(handle));
+  db.pragma("foreign_keys = OFF");
+  const insert = db.prepare("INSERT INTO keystile_credits (n, unlimited, remaining, amount, period, generation) VALUES (?, 0, ?, ?, ?, ?)");
+  for (let n = 0; n < KEYS; n++) insert.run(n, 1_000, n, n % 7, n % 5);
+  return db;
+}
+
+/** The obvious way: a statement a row. */
+function saveEach(db: Database.Database, accounts: readonly Numbered[]): void {
+  const update = db.prepare("UPDATE keystile_credits SET remaining = ?, period = ? WHERE n = ?");
+  for (const { n, balance } of accounts) update.run(balance.remaining, balance.period, n);
+}
+
+const rows = (db: Database.Database) => db.prepare("SELECT * FROM keystile_credits ORDER BY n").all();
+const account = (n: number, remaining: number, period: number): Numbered => ({
+  n,
+  balance: { unlimited: false, remaining, amount: n, period, generation: n % 5 },
+});
+
+describe("createSave", () => {
+  it("property: many rows a statement leave what a statement a row leaves", () => {
+    const balance = fc.tuple(fc.maxSafeNat(), fc.integer({ min: -10, max: 100 }));
+    const accounts = fc
+      .uniqueArray(fc.nat(KEYS - 1), { maxLength: KEYS })
+      .chain((numbers) => fc.tuple(...numbers.map((n) => balance.map(([remaining, period]) => account(n, remaining, period)))));
+    const [one, other] = [withBalances(), withBalances()];
+    const save = createSave(one as unknown as Handle);
+    fc.assert(
+      fc.property(accounts, (changed) => {
+        save(changed);
+        saveEach(other, changed);
+        expect(rows(one)).toEqual(rows(other));
+      }),
+    );
+    one.close();
+    other.close();
+  });
+
+  it.each([1, 8, 32, 45])("goals trap 3: of %i balances, one that is none fails the statement", (count) => {
+    const db = withBalances();
+    const save = createSave(db as unknown as Handle);
+    const before = rows(db);
+    for (const wrong of [NaN, -1, 2 ** 53]) {
+      const changed = Array.from({ length: count }, (_, n) => account(n, n === count - 1 ? wrong : 5, 0));
+      expect(() =>
+        createTransact(db as unknown as Handle)(() => {
+          save(changed);
+          return true;
+        }),
+      ).toThrow(/constraint/i);
+      expect(rows(db)).toEqual(before);
+    }
+    db.close();
+  });
+});

@@ -1,0 +1,17 @@
+import { describe, expect, it } from "vitest";
+import { askInTime } from "../../../src/stores/sqlite/staleness.js";
+
+describe("askInTime", () => {
+  it.each(["turn", "call", 1_000] as const)("%s: a time that is no number asks, whatever was asked before", (staleness) => {
+    let asked = 0;
+    const catchUp = askInTime(() => void asked++, staleness);
+    catchUp(NaN);
+    catchUp(NaN);
+    catchUp();
+    catchUp(NaN);
+    expect(asked).toBeGreaterThanOrEqual(3);
+    asked = 0;
+    catchUp(NaN);
+    expect(asked).toBe(1);
+  });
+});

@@ -1,0 +1,198 @@
+import { rmSync, writeFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+import Database from "better-sqlite3";
+import { afterEach, describe, expect, it } from "vitest";
+import { createVerifier, createKeyring } from "../../../src/index.js";
+import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../../../src/sqlite.js";
+import { isVerifierError, VerifierError } from "../../../src/errors.js";
+import { packError, unpackError } from "../../../src/stores/sqlite/writer-messages.js";
+import { memoryStore } from "../../../src/stores/memory.js";
+import { buildWriter } from "../../rigs/workers.js";
+import { keyRow } from "../suite.js";
+import { addKeys, change, codeOf, inspect, nextTurn, temporaryPaths, withApi } from "./support.js";
+
+const path = temporaryPaths();
+const program = await buildWriter();
+const opened: SqliteStore[] = [];
+const open = (place = path(), options: SqliteStoreOptions = {}) => {
+  const store = sqliteStore(place, { durability: "process", writer: program, ...options });
+  opened.push(store);
+  return store;
+};
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close();
+});
+/** A thread of the test's own. */
+const threadOf = (code: string) => {
+  const place = `${path()}.mjs`;
+  writeFileSync(place, `import { parentPort } from "node:worker_threads";\n${code}`);
+  return pathToFileURL(place);
+};
+
+describe("sqliteStore: writer thread", () => {
+  it("answers as the memory store does, whatever is in flight together", async () => {
+    const [store, oracle] = [await withApi(open()), await withApi(memoryStore())];
+    const refs = await addKeys(store, 3, 50, { amount: 7, period: 0 });
+    await addKeys(oracle, 3, 50, { amount: 7, period: 0 });
+    for (let round = 0; round < 20; round++) {
+      const spends = Array.from({ length: 1 + ((round * 7) % 23) }, (_, i) => ({
+        key: i % 3,
+        cost: 1 + ((i * round) % 5),
+        period: round >> 2,
+      }));
+      const answers = await Promise.all(spends.map(({ key, cost, period }) => store.spendCredits(refs[key]!, cost, period)));
+      const expected = [];
+      for (const { key, cost, period } of spends) expected.push(await oracle.spendCredits(`key_00000${key + 1}`, cost, period));
+      expect(answers).toEqual(expected);
+    }
+  });
+
+  it("answers only what is in the file, and the event loop goes on meanwhile", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const [ref] = await addKeys(store, 1, 100);
+    const lock = new Database(place);
+    lock.exec("BEGIN IMMEDIATE");
+    let answered = 0;
+    const spends = Array.from({ length: 10 }, async () => (await store.spendCredits(ref!, 1, 0)) && answered++);
+    let turns = 0;
+    for (const until = performance.now() + 120; performance.now() < until; turns++) await nextTurn();
+    expect(answered).toBe(0);
+    expect(turns).toBeGreaterThan(100);
+    lock.exec("COMMIT");
+    await Promise.all(spends);
+    expect(lock.prepare("SELECT remaining FROM keystile_credits").pluck().get()).toBe(90);
+    lock.close();
+  });
+
+  it("clauses 8, 15: what it changed is told before it is answered; spends are told to nobody", async () => {
+    const store = await withApi(open());
+    const [ref] = await addKeys(store, 1);
+    const told: unknown[] = [];
+    store.changes((each) => told.push(each));
+    await store.spendCredits(ref!, 1, 0);
+    await store.catchUp(NaN);
+    expect(told).toEqual([]);
+    await change(store, "key_000001", { enabled: false });
+    expect(told).toContainEqual({ digest: "digest-1" });
+    expect(await store.findKey("digest-1")).toMatchObject({ enabled: false });
+  });
+
+  it("a revocation is seen by the next verification", async () => {
+    const store = open();
+    const keyring = createKeyring(store);
+    const verifier = createVerifier(store);
+    const { apiId } = await keyring.createApi({ name: "docs" });
+    for (let i = 0; i < 20; i++) {
+      const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 5 } });
+      expect(await verifier.verify({ key })).toMatchObject({ valid: true, credits: 4 });
+      await keyring.updateKey({ keyId, enabled: false });
+      expect(await verifier.verify({ key })).toMatchObject({ code: "DISABLED", credits: 4 });
+    }
+    await verifier.close();
+  });
+
+  it("goals trap 3: what is no cost throws at once, and takes nothing", async () => {
+    const store = await withApi(open());
+    const [ref] = await addKeys(store, 1);
+    const wrong = [NaN, Infinity, 1.5, 2 ** 53, "5", 5n, null, { valueOf: () => 5 }] as number[];
+    for (const value of [...wrong, -1]) expect(() => store.spendCredits(ref!, value, 0), String(value)).toThrow(RangeError);
+    for (const value of wrong) expect(() => store.spendCredits(ref!, 1, value), String(value)).toThrow(RangeError);
+    await expect(store.drawCredits(ref!, { holder: "a", cost: NaN, step: 1, size: 1, period: 0, now: 0, until: 1 })).rejects.toThrow(
+      RangeError,
+    );
+    expect((await store.readBalance("key_000001", 0))?.remaining).toBe(100);
+  });
+
+  it("an error keeps its code, and a balance that is none fails alone", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const refs = await addKeys(store, 2);
+    inspect(place, (db) => {
+      db.pragma("ignore_check_constraints = ON");
+      db.prepare("UPDATE keystile_credits SET remaining = -5 WHERE n = ?").run(refs[0]);
+    });
+    const [broken, whole] = await Promise.allSettled([store.spendCredits(refs[0]!, 1, 0), store.spendCredits(refs[1]!, 1, 0)]);
+    expect(broken).toMatchObject({ status: "rejected", reason: { code: "STORE_INVALID", status: 500 } });
+    expect(whole).toEqual({ status: "fulfilled", value: { ok: true, remaining: 99 } });
+    expect(await codeOf(() => store.write([{ table: "apis", remove: "api_1", version: 1 }]))).toBe("CONFLICT");
+  });
+
+  it("close answers what is in flight; afterwards every call is STORE_CLOSED", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const [ref] = await addKeys(store, 1, 100);
+    const spends = Array.from({ length: 40 }, () => store.spendCredits(ref!, 1, 0));
+    const closed = store.close();
+    expect(store.close()).toBe(closed);
+    expect(await codeOf(() => store.spendCredits(ref!, 1, 0))).toBe("STORE_CLOSED");
+    expect(await codeOf(() => store.insertKeys([{ row: keyRow(9) }]))).toBe("STORE_CLOSED");
+    expect(await codeOf(() => store.findKey("digest-1"))).toBe("STORE_CLOSED");
+    expect((await Promise.all(spends)).every((spend) => spend?.ok)).toBe(true);
+    await closed;
+    expect(inspect(place, (db) => db.prepare("SELECT remaining FROM keystile_credits").pluck().get())).toBe(60);
+  });
+});
+
+describe("sqliteStore: a writer thread that ends", () => {
+  it("rejects what is in flight and what comes later, and goes on reading", async () => {
+    const place = path();
+    const first = await withApi(sqliteStore(place));
+    const [ref] = await addKeys(first, 1);
+    await first.close();
+    const store = open(place, { writer: threadOf('parentPort.on("message", () => process.exit(3));') });
+    const inFlight = await Promise.allSettled([store.spendCredits(ref!, 1, 0), store.spendCredits(ref!, 1, 0), store.write([])]);
+    for (const answer of inFlight) expect(answer).toMatchObject({ status: "rejected", reason: { code: "STORE_FAILED" } });
+    expect(await codeOf(() => store.spendCredits(ref!, 1, 0))).toBe("STORE_FAILED");
+    expect(await codeOf(() => store.insertKeys([{ row: keyRow(9) }]))).toBe("STORE_FAILED");
+    expect(await store.spendCredits(ref!, 0, 0)).toEqual({ ok: true, remaining: 100 });
+    expect(await store.findKey("digest-1")).toBeDefined();
+    await store.close();
+  });
+
+  it("the same for one that throws, one that is not there, and one that cannot open the file", async () => {
+    for (const [writer, code] of [
+      [threadOf('parentPort.on("message", () => { throw new Error("no"); });'), "STORE_FAILED"],
+      [pathToFileURL(`${path()}.mjs`), "STORE_FAILED"],
+    ] as const) {
+      const store = await open(path(), { writer });
+      expect(await codeOf(() => store.write([]))).toBe(code);
+      expect(await codeOf(() => store.write([]))).toBe(code);
+    }
+    const place = path();
+    const store = open(place);
+    for (const end of ["", "-wal", "-shm"]) rmSync(`${place}${end}`, { force: true });
+    expect(await codeOf(() => store.write([]))).toBe("STORE_FAILED");
+  });
+});
+
+describe("sqliteStore: the option writer", () => {
+  it("is for files that the store opens itself", () => {
+    expect(() => sqliteStore(":memory:", { writer: program })).toThrow(/options\.writer/);
+    const db = new Database(":memory:");
+    expect(() => sqliteStore(db, { writer: "thread" })).toThrow(/options\.writer is for paths/);
+    db.close();
+    for (const writer of ["worker", true, "./writer.mjs", null] as never[])
+      expect(() => sqliteStore(path(), { writer })).toThrow(/options\.writer must be/);
+  });
+});
+
+describe("errors between threads", () => {
+  it("keep their class, words, codes and causes; what is no error says so", () => {
+    const driver = Object.assign(new Error("disk I/O error"), { code: "SQLITE_IOERR" });
+    const error = unpackError(structuredClone(packError(new VerifierError("STORE_FAILED", "it failed", { cause: driver }))));
+    expect(isVerifierError(error)).toBe(true);
+    expect(error).toMatchObject({
+      code: "STORE_FAILED",
+      status: 500,
+      message: "it failed",
+      cause: { code: "SQLITE_IOERR", message: "disk I/O error" },
+    });
+    for (const Kind of [RangeError, TypeError, Error]) {
+      const back = unpackError(structuredClone(packError(new Kind("words"))));
+      expect(back).toBeInstanceOf(Kind);
+      expect(back.message).toBe("words");
+    }
+    expect(unpackError(packError("text")).message).not.toContain("text");
+  });
+});
