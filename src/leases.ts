@@ -96,7 +96,11 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
       if (drawn.generation !== generation) credits = 0;
       ({ generation } = drawn);
       credits += drawn.drawn;
-      if (credits >= cost) return { ok: true, remaining: keeper.keep(ref, generation, credits - cost, drawn.remaining) };
+      if (credits >= cost) {
+        const remaining = keeper.keep(ref, generation, credits - cost, drawn.remaining);
+        account.leasedAt(book.find(ref));
+        return { ok: true, remaining };
+      }
       if (drawn.drawn > 0) continue;
       if (credits > 0 || book.find(ref) !== NONE) keeper.keep(ref, generation, credits, drawn.remaining);
       return { ok: false, remaining: credits + drawn.remaining };

@@ -77,6 +77,7 @@ export function packedKeys(): Drawers<PreparedKey> {
       const nameMark = key.name === undefined ? 0 : name.length + 1;
       numbers[at + GENERATION] = generation * GENERATION_UNIT + (nameMark << LENGTH_BITS) + keyId.length;
       notes(entry, key);
+      key.settleAt(home, entry);
     },
     get(entry) {
       const text = parts[entry * 2] as string | PreparedKey;

@@ -40,7 +40,7 @@ export interface Extra {
   readonly allows: ((address: string | undefined) => boolean) | undefined;
 }
 
-/** Where a packed key came from: told of what was found out about it. */
+/** Where a key is packed: told of what was found out about it. */
 export interface Home {
   note(entry: number, key: PreparedKey): void;
 }
@@ -63,8 +63,8 @@ export class PreparedKey implements Account, LimitedKey {
   readonly name: string | undefined;
   readonly limitIds: string | readonly string[];
   readonly extra: Extra | undefined;
-  readonly #home: Home | undefined;
-  readonly #entry: number;
+  #home: Home | undefined;
+  #entry: number;
   #limits: Limits | undefined = undefined;
 
   constructor(mould: Mould, { ref, keyId, name, expires, generation, limitIds, extra }: Own, home?: Home, entry = 0) {
@@ -119,6 +119,12 @@ export class PreparedKey implements Account, LimitedKey {
   get limits(): Limits {
     const { keyId, mould, limitIds, extra } = this;
     return (this.#limits ??= toLimits(keyId, mould.limits, typeof limitIds === "string" ? [limitIds] : limitIds, extra?.shared));
+  }
+
+  /** It was packed. */
+  settleAt(home: Home, entry: number): void {
+    this.#home = home;
+    this.#entry = entry;
   }
 
   foundAt(row: number, rowOne: number, rowTwo: number): void {

@@ -263,6 +263,22 @@ describe("authenticate: what is remembered", () => {
     expect(await fault(authenticate(`Bearer ${key}`))).toBe("AUTH_KEY_NOT_FOUND 401");
   });
 
+  it("port clause 8: waits for a catchUp that answers another kind of promise", async () => {
+    const base = memoryStore();
+    let told = (_: Change): void => undefined;
+    const { authenticate } = createAuthenticator({
+      ...base,
+      changes: (listener) => ((told = listener), () => undefined),
+      // As a promise made in another realm: it has the methods, and is no instance of this one's Promise.
+      catchUp: () => ({ then: (done: () => void) => void Promise.resolve().then(() => (told("all"), done())) }) as unknown as Promise<void>,
+    });
+    const keyring = createKeyring(base);
+    const { key, rootKeyId } = await keyring.createRootKey({ permissions: [] });
+    await authenticate(`Bearer ${key}`);
+    await keyring.deleteRootKey({ rootKeyId });
+    expect(await fault(authenticate(`Bearer ${key}`))).toBe("AUTH_KEY_NOT_FOUND 401");
+  });
+
   it("other changes of the store do not forget root keys, and `all` does", async () => {
     const listeners = new Set<(change: Change) => void>();
     const base = memoryStore();

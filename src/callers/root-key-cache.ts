@@ -54,7 +54,8 @@ export function createRootKeyCache<T extends object>(store: Store, prepare: (row
   return {
     find(digest) {
       const caughtUp = store.catchUp();
-      return caughtUp instanceof Promise ? caughtUp.then(() => look(digest)) : look(digest);
+      // Not `instanceof`: a promise of another realm, or a thenable, would not be waited for, and a removed root key trusted.
+      return caughtUp === undefined ? look(digest) : Promise.resolve(caughtUp).then(() => look(digest));
     },
     close: unsubscribe,
   };

@@ -84,8 +84,9 @@ export class LeaseBook {
 
   /** Begins a lease of a key that has none, with nothing in hand. Only below the bound. */
   add(ref: KeyRef): number {
+    // Before it has an entry, since this may throw where memory is short. An entry is new only when none is free: then it is the count.
+    if (this.count === this.capacity) this.#widen();
     const entry = isDense(ref) ? this.#index.add(lowTag(ref), highTag(ref), DENSE) : this.#addNamed(ref);
-    if (entry >= this.capacity) this.#widen();
     const at = entry * WIDTH;
     this.#rows.fill(0, at, at + REF);
     // NaN: no number is equal to it.

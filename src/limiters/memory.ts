@@ -173,9 +173,12 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
       // Whose numbers are a bucket's own needs no judging.
       if (row !== NONE && rows.isCommon(row, size)) return rows.take(row, size.limit, 1, latest);
       const { limit, duration } = size;
-      const check = { bucket: place.bucket, limit, duration, cost: 1, place };
+      const check = { bucket: place.bucket, limit, duration, cost: 1 };
       assertNumbers(check);
-      return takeChecked(check);
+      const verdict = takeChecked(check);
+      // The place of a new bucket, for the next call.
+      if (row === NONE) table.findAt(place);
+      return verdict;
     },
     take(checks, now) {
       checks.forEach(assertNumbers);

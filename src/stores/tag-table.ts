@@ -91,7 +91,13 @@ export class TagTable<T> implements Shelf<T> {
     this.#remove(this.#texts.find(tag.one, tag.two, tag.three));
     if (this.#texts.count >= this.#size) this.#evict();
     const entry = this.#texts.add(tag.one, tag.two, tag.three);
-    this.#names.add(one, two, three);
+    try {
+      this.#names.add(one, two, three);
+    } catch (error) {
+      // No memory to grow in. A text without its name could not be forgotten, and would set all later entries apart.
+      this.#texts.remove(entry);
+      throw error;
+    }
     if (entry >= this.#used.length) this.#used = new Uint8Array(this.#texts.capacity);
     this.#used[entry] = 0;
     this.#drawers.put(entry, value);

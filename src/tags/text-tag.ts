@@ -5,8 +5,9 @@
  * Why: SHA-256 takes 285 ns, this 85 ns over 40 characters, most of them to read the characters (as a copy in bytes: 115; in lanes of
  * two characters: 95). It is multilinear hashing modulo 2^32 in three lanes: over pairs of ASCII characters, and for other texts
  * over UTF-16 units.
- * A guess has the tag of a known text with 2^-96 a try. Two texts that differ in one place have the same with at most 2^-51, whoever
- * chose them; who knows a valid key gains nothing by a second text for it.
+ * A guess has the tag of a text that it does not know with 2^-96 a try. Any two texts have the same with at most 2^-51, two of ASCII
+ * alone with 2^-57, whoever chose them: at worst all that differs is the first bit of a unit, or of a pair, and then a lane has 17 or
+ * 19 bits to tell. Who knows a valid key gains nothing by a second text for it.
  */
 
 /** UTF-16 units of the longest text that gets a tag: a key has 1,024 at most (spec §2.1), a bucket's name fewer than 1,000. */

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { LeaseBook } from "../../src/leases/book.js";
 import type { KeyRef } from "../../src/store.js";
 import { NONE } from "../../src/tags/tag-index.js";
@@ -216,5 +216,27 @@ describe("LeaseBook: against a Map of objects", () => {
       { numRuns: 200 },
     );
     expect(Math.min(seen.taken, seen.refused)).toBeGreaterThan(1_000);
+  });
+});
+
+describe("LeaseBook: where memory is short", () => {
+  it("a lease that finds no room is not there, and those that come later are kept", () => {
+    const book = new LeaseBook(1_000);
+    const { capacity } = book;
+    for (let ref = 1; ref <= capacity; ref++) book.add(ref);
+    const Short = new Proxy(Float64Array, {
+      construct: () => {
+        throw new RangeError("Array buffer allocation failed");
+      },
+    });
+    vi.stubGlobal("Float64Array", Short);
+    expect(() => book.add(5_000)).toThrow(RangeError);
+    vi.unstubAllGlobals();
+    expect([book.find(5_000), book.count]).toEqual([NONE, capacity]);
+    for (const ref of [6_000, 5_000]) {
+      const entry = book.add(ref);
+      book.deposit(entry, 1, 10, 0);
+      expect(book.take(entry, ref, 1, 4)).toBe(6);
+    }
   });
 });

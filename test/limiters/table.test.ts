@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { type Bucket, charge, type Pair, toPair } from "../../src/limiters/bucket.js";
 import { BucketTable } from "../../src/limiters/table.js";
 import { placeOf } from "../../src/ratelimit.js";
@@ -201,5 +201,20 @@ describe("bucketTable: places", () => {
     const table = new BucketTable(10);
     expect(has(table, "n".repeat(MAX_UNITS))).toBe(false);
     expect(() => has(table, "n".repeat(MAX_UNITS + 1))).toThrow(new RangeError("bucket must be a text of at most 2048 UTF-16 units"));
+  });
+});
+
+describe("bucketTable: where memory is short", () => {
+  it("a bucket that finds no room is not there, and those that come later are kept", () => {
+    const table = new BucketTable(1_000);
+    const { capacity } = table.rows;
+    for (let n = 0; n < capacity; n++) put(table, `bucket ${n}`, 1);
+    vi.spyOn(table.rows, "widen").mockImplementationOnce(() => {
+      throw new RangeError("Array buffer allocation failed");
+    });
+    expect(() => put(table, "one more", 10)).toThrow(RangeError);
+    expect(has(table, "one more")).toBe(false);
+    for (const name of ["another", "one more"]) expect(table.rows.read(put(table, name, 10)).used).toBe(10 * TEN.token);
+    expect(table.count).toBe(capacity + 2);
   });
 });

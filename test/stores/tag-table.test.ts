@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { objectDrawers, type Shelf, TagTable } from "../../src/stores/tag-table.js";
 import { twoRows } from "../../src/stores/two-rows.js";
 
@@ -136,5 +136,38 @@ describe("twoRows", () => {
     const shelf = twoRows<Value>(40_000, objectDrawers());
     for (let n = 0; n < 40_000; n++) shelf.set(`key ${n}`, `name ${n}`, { of: `${n}` });
     for (let turn = 0; turn < 3; turn++) for (let n = 0; n < 40_000; n++) expect(shelf.get(`key ${n}`)?.of).toBe(`${n}`);
+  });
+});
+
+describe("where memory is short", () => {
+  afterEach(() => vi.unstubAllGlobals());
+
+  it("what could not be kept is not kept, and all else can be forgotten by name as before", () => {
+    // 49 are more than the first slots take: first those of the texts are doubled, then those of the names.
+    for (const failing of [1, 2]) {
+      const table = new TagTable<Value>(1_000, objectDrawers());
+      const set = (n: number) => table.set(`text ${n}`, `name ${n}`, { of: `text ${n}` });
+      for (let n = 0; n < 48; n++) set(n);
+      let made = 0;
+      const Short = new Proxy(Int32Array, {
+        construct(target, given) {
+          if (++made === failing) throw new RangeError("Array buffer allocation failed");
+          return Reflect.construct(target, given) as Int32Array;
+        },
+      });
+      vi.stubGlobal("Int32Array", Short);
+      expect(() => set(48)).toThrow(RangeError);
+      expect(table.get("text 48")).toBeUndefined();
+      for (let n = 49; n < 60; n++) set(n);
+      vi.unstubAllGlobals();
+      const left = [...Array(48).keys(), ...Array.from({ length: 11 }, (_, i) => 49 + i)];
+      expect(table.count).toBe(left.length);
+      for (const n of left) {
+        expect(table.get(`text ${n}`)).toEqual({ of: `text ${n}` });
+        table.delete(`name ${n}`);
+        expect(table.get(`text ${n}`)).toBeUndefined();
+      }
+      expect(table.count).toBe(0);
+    }
   });
 });

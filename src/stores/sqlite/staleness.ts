@@ -24,6 +24,8 @@ export function askInTime(ask: () => void, staleness: Required<SqliteStoreOption
   const askNow = (now: number | undefined): void => {
     // Read before asking: what is committed meanwhile may be missed, so the time counts from here.
     const began = now === undefined ? performance.now() : NaN;
+    askedAt = NaN;
+    askedNow = NaN;
     ask();
     askedAt = began;
     askedNow = now ?? NaN;

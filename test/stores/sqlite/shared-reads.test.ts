@@ -89,14 +89,14 @@ describe("createSharedReads", () => {
     expect(ran.at(-1)).toBe("COMMIT");
   });
 
-  it("a find that fails ends it, and so does a commit that fails because nothing is open any more", async () => {
+  it("a find that fails ends it, and so does a commit that fails, whether something is still open or not", async () => {
     const { ran, find } = logged((sql) => sql === "COMMIT");
     find("a");
     find("b");
     expect(() => find("bad")).toThrow("disk");
     for (const name of ["c", "d"]) find(name);
     await nextTurn();
-    expect(ran).toEqual(["a", "BEGIN", "b", "bad", "COMMIT", "c", "BEGIN", "d", "COMMIT"]);
+    expect(ran).toEqual(["a", "BEGIN", "b", "bad", "COMMIT", "ROLLBACK", "c", "BEGIN", "d", "COMMIT", "ROLLBACK"]);
   });
 
   it("over a handle of its owner every find stays alone: the owner may begin a transaction at any time", async () => {
