@@ -8,6 +8,7 @@ import { periodOf } from "./credits.js";
 import { newId } from "./hash.js";
 import { leaseKeeper } from "./leases/keeper.js";
 import type { Draw, KeyRecord, KeyRef, Spend, Store } from "./store.js";
+import { isLate } from "./stores/late.js";
 import { NONE } from "./tags/tag-index.js";
 import type { MaybePromise, Refill } from "./types.js";
 
@@ -41,7 +42,10 @@ export interface Spender {
 /** The `exact` mode: every spend is one durable step of the store. */
 export function exactSpender(store: Store): Spender {
   return {
-    spend: ({ ref, refill }, cost, now) => store.spendCredits(ref, cost, periodOf(refill, now)),
+    spend({ ref, refill }, cost, now) {
+      const spending = store.spendCredits(ref, cost, periodOf(refill, now));
+      return isLate(spending) ? Promise.resolve(spending) : spending;
+    },
     close: () => undefined,
   };
 }

@@ -2,6 +2,7 @@
 import { VerifierError } from "../errors.js";
 import type { LimitCheck, Limiter, LimitVerdict } from "../limiter.js";
 import type { MaybePromise } from "../types.js";
+import { isLate } from "../stores/late.js";
 import type { MemoryLimiter } from "./memory.js";
 
 const ON_FAILURE = ["local", "deny", "allow"] as const;
@@ -63,7 +64,7 @@ export function degrading(limiter: Limiter, options: DegradingOptions): Degradin
       let answer: MaybePromise<readonly LimitVerdict[]>;
       try {
         answer = limiter.take(checks, now);
-        if (!isPromise(answer)) return { verdicts: wellFormed(answer, checks), degraded: false };
+        if (!isLate(answer)) return { verdicts: wellFormed(answer, checks), degraded: false };
       } catch (cause) {
         return instead(checks, now, cause);
       }
@@ -93,7 +94,7 @@ function fallback({ onFailure, nodes, local }: ReturnType<typeof readOptions>): 
   };
   return (checks, now) => {
     const answer = local.take(nodes === 1 ? checks : checks.map((check) => shareOf(check, nodes)), now);
-    return isPromise(answer) ? Promise.resolve(answer).then((verdicts) => degraded(verdicts, checks)) : degraded(answer, checks);
+    return isLate(answer) ? Promise.resolve(answer).then((verdicts) => degraded(verdicts, checks)) : degraded(answer, checks);
   };
 }
 
@@ -130,10 +131,6 @@ function isVerdict(value: unknown): boolean {
 
 function isCount(value: number | undefined): boolean {
   return value !== undefined && Number.isFinite(value) && value >= 0;
-}
-
-function isPromise<T>(value: MaybePromise<T>): value is Promise<T> {
-  return typeof (value as Partial<Promise<T>> | null | undefined)?.then === "function";
 }
 
 function readOptions(options: DegradingOptions): { onFailure: (typeof ON_FAILURE)[number]; nodes: number; local: Limiter | undefined } {

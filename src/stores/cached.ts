@@ -9,6 +9,7 @@ import type { KeyRecord, Store } from "../store.js";
 import type { MaybePromise } from "../types.js";
 import { deepFreeze } from "./freeze.js";
 import { digestShelf } from "./digest-shelf.js";
+import { isLate } from "./late.js";
 import { objectDrawers, type Shelf, TagTable } from "./tag-table.js";
 
 export interface CacheOptions {
@@ -87,7 +88,7 @@ export function createKeyCache<T>(
     if (missed?.get(digest) === true) return undefined;
     const begun = generation;
     const record = store.findKey(digest);
-    return record instanceof Promise ? record.then((late) => keep(text, digest, late, begun)) : keep(text, digest, record, begun);
+    return isLate(record) ? Promise.resolve(record).then((late) => keep(text, digest, late, begun)) : keep(text, digest, record, begun);
   };
   const look = (text: string, digestOf: (text: string) => MaybePromise<string>): MaybePromise<T | undefined> => {
     const hit = found.get(text);

@@ -78,7 +78,7 @@ const ROOMS: readonly Room[] = [
     uses: ["errors", ...NOUNS, "helpers", "tags"],
   },
   // Pure functions over rows and balances, which every engine shares.
-  { name: "helpers", files: /^src\/stores\/(record|balance|freeze|names)\.ts$/, uses: NOUNS },
+  { name: "helpers", files: /^src\/stores\/(record|balance|freeze|names|late)\.ts$/, uses: NOUNS },
   { name: "memory store", files: /^src\/stores\/memory\.ts$/, uses: ["errors", ...NOUNS, "helpers"] },
   { name: "engines", files: /^src\/(stores|limiters)\//, uses: ["errors", ...NOUNS, "helpers"] },
   { name: "grammar", files: /^grammar\//, uses: [] },
