@@ -19,7 +19,7 @@ export interface LeaseOptions {
   readonly step?: number;
   /** Milliseconds after which an unused reserve returns to the balance, 100…3_600_000; default 10_000. Credits in hand return within two. */
   readonly ttl?: number;
-  /** Keys leased at once, 1…10_000_000, default 100_000, 61 to 76 bytes each; for one more, the one leased longest is given back. */
+  /** Keys leased at once, 1…10_000_000, default 100_000, 53 to 73 bytes each; for one more, the one leased longest is given back. */
   readonly keys?: number;
 }
 

@@ -20,7 +20,8 @@
  * 13. `write` is all or nothing, and answers false, changing nothing, if any row changed since it was read, its name is taken, or
  *     its balance has counted further than `credits.counted`.
  * 14. Draws never hand out more than was there; an expired reserve comes back; a set balance voids older leases.
- * 15. Every change that a find could see is told to `changes` listeners after it is durable.
+ * 15. Every change that a find could see is told to `changes` listeners after it is durable, and every change of an identity, a role or a
+ *     permission, since imports remember their names too.
  * 16. Lists are ordered by id, start after `after`, never exceed `limit`, and leave deleted keys and APIs out.
  * 17. Names of one workspace are unknown in another.
  * 18. Deleted keys, and keys of deleted APIs, are not found.
@@ -327,7 +328,7 @@ export interface Store {
   changes(listener: (change: Change) => void): () => void;
   /**
    * Passes on what other processes changed. Decorators that remember call it before they trust their memory.
-   * @param now the system's time in Unix milliseconds, from a caller that has just read it; spares reading a clock
+   * @param now the system's time in Unix milliseconds, from a caller that has just read it; spares reading a clock. NaN, the time of no clock, asks in any case
    */
   catchUp(now?: number): MaybePromise<void>;
   close(): MaybePromise<void>;

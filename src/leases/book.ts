@@ -3,7 +3,7 @@
  * objects (`book.test.ts`).
  *
  * Why not objects: a million make every young collection slow (2.6 ms against 0.3) and take 102 bytes each, all in the heap. A row is
- * 32 bytes, and with the index that finds it a lease takes 61 to 76, 63 of a million at the bound, none in the heap. A spend by itself
+ * 32 bytes, and with the index that finds it a lease takes 53 to 73, none in the heap. A spend by itself
  * is no faster for it: what is gained is the collections.
  */
 import type { KeyRef } from "../store.js";

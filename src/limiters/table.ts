@@ -12,7 +12,8 @@ import { BucketRows } from "./rows.js";
  *
  * A bucket is found by the tag of its name; the name is not kept. Two names have the same tag with at most 2^-51, and would share a
  * bucket. A caller may remember where its bucket was, and two thirds of the tag, so that the name need not be tagged again (85 ns) nor
- * searched for. The row holds what it held if that tag is there still. The tags of another limiter match with about 2^-64.
+ * searched for. The row holds what it held if that tag is there still: another name that has come there since
+ * has it with 2^-64, or with at most 2^-34 if the two were chosen for it. The tags of another limiter match with about 2^-64.
  */
 
 /** Rows visited when time moves. 32 take about 0.5 µs in a table of 1,000,000. */

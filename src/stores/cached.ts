@@ -23,7 +23,7 @@ export interface CacheOptions {
   readonly missTtl?: number;
   /**
    * How remembered keys are found: by a keyed tag of the presented text, 96 bits (default), or by their SHA-256, which each call then
-   * computes: slower by a hash and a look-up, and nothing rests on tags.
+   * computes: slower by a hash and a look-up, and no key is found by a tag.
    */
   readonly by?: "tag" | "digest";
 }

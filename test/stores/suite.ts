@@ -12,6 +12,7 @@ import type {
   RoleRow,
   RootKeyRow,
   Store,
+  Write,
 } from "../../src/store.js";
 import { isVerifierError } from "../../src/errors.js";
 import type { JsonObject } from "../../src/types.js";
@@ -561,6 +562,23 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       expect((await store.readBalance("key_000001", 0))?.remaining).toBe(50);
       expect((await store.drawCredits(ref, request))!.generation).toBe(1);
       expect((await store.findKey("digest-1"))?.generation).toBe(1);
+    });
+
+    it("clause 15: a change of an identity, a role or a permission is told, whether or not a key has it", async () => {
+      const store = await withApi();
+      const rows = [
+        { table: "identities", row: identity("user") },
+        { table: "roles", row: role("admin", []) },
+        { table: "permissions", row: permission("read") },
+      ] as const;
+      await store.write([...rows]);
+      const told: Change[] = [];
+      store.changes((change) => told.push(change));
+      for (const { table, row } of rows) {
+        const { version } = (await store.read(table, row.id))!;
+        expect(await store.write([{ table, remove: row.id, version } as Write])).toBe(true);
+        expect(told.splice(0).filter((change) => change !== "created")).toHaveLength(1);
+      }
     });
 
     it("clause 15: every change that a find could see is told", async () => {
