@@ -5,13 +5,16 @@ import type { MigrationRow } from "../store.js";
 import type { V2KeysMigrateKeysResponseData } from "./answers.js";
 import { pause, type Context } from "./context.js";
 import { problemsWith } from "./create-migration.js";
-import { createImportNames } from "./import-names.js";
+import { createImportNames, type KnownNames } from "./import-names.js";
+import { createReadAhead } from "./read-ahead.js";
 import { readImport } from "./read-import.js";
 import type { FailedKey, MigratedKey, MigrateKeysOptions, MigrationResults, V2KeysMigrateKeysRequestBody } from "./requests.js";
 import { findApi, findNamed } from "./rows.js";
-import { createRefused, storeBatch } from "./store-batch.js";
+import { buildAhead, createRefused, storeBatch } from "./store-batch.js";
 
 const DEFAULT_BATCH = 1_000;
+/** A store that answers late lets the event loop turn, or only seems to: after so many batches it is made to. */
+const MOST_TRUSTED = 8;
 const OPTIONS = { batchSize: integer(1, 10_000), onProgress: callable, onBatch: callable };
 
 /**
@@ -23,6 +26,9 @@ const OPTIONS = { batchSize: integer(1, 10_000), onProgress: callable, onBatch: 
  * in `failed` as ALREADY_EXISTS. With `onBatch` the results are handed over batch by batch and memory stays bounded; without it
  * the answer lists them all. What happens to a key does not depend on `batchSize`: a hash that repeats one whose roles were unknown
  * fails too, unless 100,000 such lie between them.
+ *
+ * While a store that answers late works on one batch, the next is read and judged, never more: with `sqliteStore`'s writer thread both
+ * go on at once. It is stored after the results of the one before were taken, and what is wrong with it is thrown then.
  * @throws VerifierError BAD_REQUEST · NOT_FOUND: no such migration or API · TypeError, RangeError naming an option ·
  *   whatever the iterable, `onProgress` or `onBatch` throws
  */
@@ -43,18 +49,27 @@ export async function migrateKeys(
   const totals = { migrated: 0, failed: 0 };
   const names = createImportNames(context);
   const destination = { migration, apiId, names, refused: createRefused() };
+  let known: KnownNames | undefined;
+  const reading = createReadAhead(batches, (keys) => buildAhead(context, destination, keys, known));
+  const meanwhile = (names: KnownNames): void => {
+    known = names;
+    reading.start();
+  };
+  let trusted = 0;
   try {
-    for await (const batch of batches) {
-      const { results, gaveWay } = await storeBatch(context, destination, batch);
+    for (let batch = await reading.next(); batch !== undefined; batch = await reading.next()) {
+      const { results, gaveWay } = await storeBatch(context, destination, batch, meanwhile);
       totals.migrated += results.migrated.length;
       totals.failed += results.failed.length;
       await take(results);
       await onProgress?.({ ...totals });
-      // A synchronous store would otherwise keep the event loop to itself until the last key.
-      if (batch.length === batchSize && !gaveWay) await pause(0);
+      // A store that does not wait for anything would otherwise keep the event loop to itself until the last key.
+      trusted = gaveWay ? (trusted + 1) % MOST_TRUSTED : 0;
+      if (batch.keys.length === batchSize && trusted === 0) await pause(0);
     }
   } finally {
     names.close();
+    await reading.close();
   }
   return { migrated, failed, totals };
 }

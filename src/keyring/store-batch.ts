@@ -52,11 +52,31 @@ export function createRefused(most = MOST_REFUSED): Refused {
   };
 }
 
+/** Keys that were judged. */
+type Keys = readonly V2KeysMigrateKeyData[];
+
+/** Keys to be stored together. */
+export interface Batch {
+  readonly keys: Keys;
+  /** What {@link buildAhead} made of them. */
+  readonly ahead?: Built;
+}
+
+/** Keys as the store is given them. */
+interface Built {
+  /** The names that they were built with. */
+  readonly names: KnownNames;
+  readonly candidates: readonly Candidate[];
+  /** Those that may go in, and their rows. */
+  readonly fit: readonly Candidate[];
+  readonly rows: readonly NewKey[];
+}
+
 /** What became of a batch. */
 export interface Stored {
   /** Every key of the batch in its order, either migrated or failed. */
   readonly results: MigrationResults;
-  /** Whether the store answered late, and so let the event loop turn. */
+  /** Whether the store answered late, and so may have let the event loop turn. */
   readonly gaveWay: boolean;
 }
 
@@ -68,25 +88,54 @@ interface Candidate {
   failure?: MigrationFailure;
 }
 
-/** @param batch keys that were judged */
-export async function storeBatch(context: Context, to: Destination, batch: readonly V2KeysMigrateKeyData[]): Promise<Stored> {
-  // Once a batch, not once an import: ids are ordered by time, which keeps a store's index appending.
-  const now = context.clock();
+/** @param meanwhile called while the store works, if it answers late: with the names that the next batch may be built with */
+export async function storeBatch(context: Context, to: Destination, batch: Batch, meanwhile: (names: KnownNames) => void): Promise<Stored> {
   const names = await to.names.current();
-  await names.findRoles(unknown(batch, "roles", names.roles));
-  const candidates = batch.map((key) => toCandidate(context, to, key, names.roles));
-  const fit = candidates.filter((candidate) => candidate.failure === undefined);
-  const keys = fit.map((candidate) => candidate.key);
-  await names.ensurePermissions(unknown(keys, "permissions", names.permissions), now);
-  await names.ensureIdentities(unknownIdentities(keys, names.identities), now);
-  const rows = fit.map((candidate) => toNewKey(context, to, candidate, names, now));
+  // What was built ahead holds only if its names do: one may have been removed since.
+  const { candidates, fit, rows } = batch.ahead?.names === names ? batch.ahead : await build(context, to, batch.keys, names);
   const answer = rows.length === 0 ? NONE : context.store.insertKeys(rows);
+  const gaveWay = answer instanceof Promise;
+  if (gaveWay) meanwhile(names);
   const inserted = await answer;
   fit.forEach((candidate, i) => {
     if (inserted[i] === true) candidate.keyId = (rows[i] as NewKey).row.id;
     else candidate.failure = "ALREADY_EXISTS";
   });
-  return { results: toResults(candidates), gaveWay: answer instanceof Promise };
+  return { results: toResults(candidates), gaveWay };
+}
+
+/**
+ * Builds the rows of a batch whose turn has not come, if all its names are known. Makes no names and asks no store, so that a batch
+ * that is never stored leaves nothing behind.
+ */
+export function buildAhead(context: Context, to: Destination, keys: Keys, names: KnownNames | undefined): Batch {
+  if (names === undefined || hasUnknown(keys, names)) return { keys };
+  return { keys, ahead: buildRows(context, to, judgeHashes(context, to, keys, names), names, context.clock()) };
+}
+
+function hasUnknown(keys: Keys, names: KnownNames): boolean {
+  const [roles, permissions] = [unknown(keys, "roles", names.roles), unknown(keys, "permissions", names.permissions)];
+  return roles.size + permissions.size + unknownIdentities(keys, names.identities).size > 0;
+}
+
+async function build(context: Context, to: Destination, batch: Keys, names: KnownNames): Promise<Built> {
+  // Once a batch, not once an import: ids are ordered by time, which keeps a store's index appending.
+  const now = context.clock();
+  await names.findRoles(unknown(batch, "roles", names.roles));
+  const candidates = judgeHashes(context, to, batch, names);
+  const keys = candidates.filter((candidate) => candidate.failure === undefined).map((candidate) => candidate.key);
+  await names.ensurePermissions(unknown(keys, "permissions", names.permissions), now);
+  await names.ensureIdentities(unknownIdentities(keys, names.identities), now);
+  return buildRows(context, to, candidates, names, now);
+}
+
+function judgeHashes(context: Context, to: Destination, keys: Keys, names: KnownNames): Candidate[] {
+  return keys.map((key) => toCandidate(context, to, key, names.roles));
+}
+
+function buildRows(context: Context, to: Destination, candidates: readonly Candidate[], names: KnownNames, now: number): Built {
+  const fit = candidates.filter((candidate) => candidate.failure === undefined);
+  return { names, candidates, fit, rows: fit.map((candidate) => toNewKey(context, to, candidate, names, now)) };
 }
 
 /** The reasons in this order; what the store has already, and repeats of what went in, the store itself finds. */

@@ -28,6 +28,15 @@ async function* stream<T>(items: Iterable<T>): AsyncIterable<T> {
   }
 }
 
+/** A store that answers when the event loop has turned, as one with a thread or a server does. */
+const late = (store = memoryStore()) =>
+  changed(store, {
+    insertKeys: async (keys) => {
+      await new Promise(setImmediate);
+      return store.insertKeys(keys);
+    },
+  });
+
 describe("createMigration: how the keys were hashed", () => {
   it("takes an id or makes one; one that exists is a 409", async () => {
     const { keyring } = await world();
@@ -316,6 +325,78 @@ describe("migrateKeys: batches, progress, iterables", () => {
     expect((await keyring.listKeys({ apiId })).pagination.hasMore).toBe(true);
   });
 
+  it("ruling E6: while a late store works on a batch one more is read, and stored once the results of the first were taken", async () => {
+    const inner = memoryStore();
+    const store = late(inner);
+    const { keyring, apiId, migrate } = await migrating({ store });
+    let [read, told, ahead] = [0, 0, 0];
+    const readWhileStoring: number[] = [];
+    const insertKeys = store.insertKeys.bind(store);
+    store.insertKeys = async (keys) => {
+      const answer = await insertKeys(keys);
+      readWhileStoring.push(read);
+      return answer;
+    };
+    function* source() {
+      for (const key of keysOf(10)) {
+        read++;
+        ahead = Math.max(ahead, read - told);
+        yield key;
+      }
+    }
+    const seen: number[] = [];
+    await migrate(source(), {
+      batchSize: 3,
+      onBatch: async ({ migrated }) => {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        told += migrated.length;
+        seen.push((await keyring.listKeys({ apiId })).data.length);
+      },
+    });
+    expect(seen).toEqual([3, 6, 9, 10]);
+    expect(readWhileStoring).toEqual([6, 9, 10, 10]);
+    // Two batches in hand, and not one key more.
+    expect(ahead).toBe(6);
+  });
+
+  it("ruling E2: what is wrong with the batch that was read ahead is thrown after the one before was stored and told", async () => {
+    for (const wrong of [{ hash: 1 }, undefined]) {
+      const { keyring, apiId, migrate } = await migrating({ store: late() });
+      const told: number[] = [];
+      function* source() {
+        yield* keysOf(4);
+        if (wrong === undefined) throw new Error("connection lost");
+        yield* [wrong, ...keysOf(5, 10)];
+      }
+      const importing = migrate(source(), { batchSize: 4, onBatch: ({ migrated }) => void told.push(migrated.length) });
+      if (wrong === undefined) await expect(importing).rejects.toThrow("connection lost");
+      else expect(await problems(importing)).toEqual(["body.keys[4].hash"]);
+      expect(told).toEqual([4]);
+      expect((await keyring.listKeys({ apiId })).data).toHaveLength(4);
+    }
+  });
+
+  it("a batch that was read ahead and is not stored leaves nothing behind; its source is closed, and not waited for", async () => {
+    for (const isStuck of [false, true]) {
+      const { keyring, migrate } = await migrating({ store: late() });
+      let closed = 0;
+      async function* source() {
+        try {
+          yield* stream(keysOf(2));
+          if (isStuck) await new Promise(() => undefined);
+          yield* keysOf(9, 5).map((key) => ({ ...key, externalId: "never", permissions: ["never.made"] }));
+        } finally {
+          closed++;
+        }
+      }
+      const onBatch = () => Promise.reject(new Error("stop"));
+      await expect(migrate(source(), { batchSize: 2, onBatch })).rejects.toThrow("stop");
+      expect(closed).toBe(isStuck ? 0 : 1);
+      expect((await keyring.listIdentities()).data).toEqual([]);
+      expect((await keyring.listPermissions()).data).toEqual([]);
+    }
+  });
+
   it("onBatch is waited for: the next batch is not stored while the last is being taken", async () => {
     const { keyring, apiId, migrate } = await migrating();
     const seen: number[] = [];
@@ -403,13 +484,17 @@ describe("migrateKeys: batches, progress, iterables", () => {
     expect((await migrate(keysOf(10))).totals).toEqual({ migrated: 6, failed: 4 });
   });
 
-  it("the event loop turns between batches, also over a synchronous store", async () => {
-    const { migrate } = await migrating();
-    let turns = 0;
-    const timer = setInterval(() => turns++, 0);
-    await migrate(keysOf(50), { batchSize: 5 });
-    clearInterval(timer);
-    expect(turns).toBeGreaterThan(0);
+  it("the event loop turns between batches, also over a synchronous store, and over one whose promises wait for nothing", async () => {
+    const inner = memoryStore();
+    const hasty = { ...inner, insertKeys: async (keys: Parameters<typeof inner.insertKeys>[0]) => inner.insertKeys(keys) };
+    for (const store of [inner, hasty]) {
+      const { migrate } = await migrating({ store });
+      let turns = 0;
+      const timer = setInterval(() => turns++, 0);
+      await migrate(keysOf(50, store === inner ? 0 : 50), { batchSize: 5 });
+      clearInterval(timer);
+      expect(turns).toBeGreaterThan(0);
+    }
   });
 
   it("options are judged: unknown ones and wrong ones are the programmer's mistakes", async () => {
@@ -428,8 +513,9 @@ describe("migrateKeys: batches, progress, iterables", () => {
         fc.array(fc.tuple(fc.nat(9), kind), { minLength: 1, maxLength: 30 }),
         fc.integer({ min: 1, max: 9 }),
         fc.boolean(),
-        async (picks, batchSize, lazy) => {
-          const { migrate, keyring } = await migrating();
+        fc.boolean(),
+        async (picks, batchSize, lazy, isLate) => {
+          const { migrate, keyring } = await migrating({ store: isLate ? late() : memoryStore() });
           await migrate(keysOf(3));
           const keys = picks.map(([number, how], i) => ({
             hash: how === "garbage" ? `garbage ${number}` : sha256(`key ${number}`),
@@ -458,7 +544,7 @@ describe("migrateKeys: batches, progress, iterables", () => {
           expect(data.map(({ externalId }) => externalId).sort()).toEqual(named.sort());
         },
       ),
-      { numRuns: 60 },
+      { numRuns: 120 },
     );
   });
 

@@ -6,6 +6,7 @@ import { memoryStore } from "../../src/stores/memory.js";
 import { buildWriter } from "./workers.js";
 import { rehearseFailures } from "./failures.js";
 import { rehearseFills } from "./fills.js";
+import { runFlood } from "./flood.js";
 import { IN_FLIGHT, runKills } from "./kill.js";
 import { runCuts } from "./powercut/cuts.js";
 import { runIoFaults, spread } from "./powercut/io-faults.js";
@@ -55,6 +56,10 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
       totals.judged += judged;
     }
     return verdict(totals.stale === 0, totals);
+  },
+  async flood() {
+    const report = await runFlood(1_000_000);
+    return verdict(report.missed <= report.hot / 100 && report.grownMB <= 32, report);
   },
   async processes() {
     const report = await runProcesses(4, 20_000);

@@ -4,7 +4,8 @@
  */
 import { VerifierError } from "../../errors.js";
 import { type Balance, type Reserve, spend } from "../balance.js";
-import type { NewKey, Spend } from "../../store.js";
+import type { Spend } from "../../store.js";
+import type { EncodedKey } from "./encoded-keys.js";
 import { changed, select, type Handle } from "./handle.js";
 import { createManyRows } from "./many-rows.js";
 import { createSave } from "./save-balances.js";
@@ -42,7 +43,7 @@ export interface Ledger {
   /** Writes a balance whole, new or changed by an administrator; `voidsLeases` removes all reserves. */
   replace(n: number, balance: Balance, voidsLeases: boolean): void;
   /** Writes the first balances of new keys, of those that have one. */
-  create(keys: readonly (readonly [n: number, key: NewKey])[]): void;
+  create(keys: readonly (readonly [n: number, key: EncodedKey])[]): void;
   /** Writes the balances that changed. Call last in a transaction. */
   save(): void;
   /** Forgets everything: after a rollback, and after keys or balances were changed around the ledger. */
@@ -156,8 +157,8 @@ export function createLedger(handle: Handle, isShared: boolean): Ledger {
     },
     create(keys) {
       const values: number[] = [];
-      for (const [n, { row, balance }] of keys) {
-        if (balance !== undefined) values.push(n, 0, balance.remaining, balance.amount, balance.period, row.generation);
+      for (const [n, { generation, balance }] of keys) {
+        if (balance !== undefined) values.push(n, 0, balance.remaining, balance.amount, balance.period, generation);
       }
       create(values);
     },

@@ -5,10 +5,11 @@
  * process ever sees half of another's work, and a find costs no hop. What a worker is worth: `writer.ts`.
  */
 import { VerifierError } from "../../errors.js";
-import type { Change, KeyRef, ListQuery, NewKey, Store, Table } from "../../store.js";
+import type { Change, KeyRef, ListQuery, Store, Table } from "../../store.js";
 import type { MaybePromise } from "../../types.js";
 import { createChangeLog } from "./changes.js";
 import { createDirectory } from "./directory.js";
+import { type EncodedKey, encodeKeys } from "./encoded-keys.js";
 import { isBusy, toStoreError } from "./errors.js";
 import { createKeyReader } from "./find-keys.js";
 import { createGroupCommit } from "./group-commit.js";
@@ -58,7 +59,7 @@ export function sqliteStore(file: string | SqliteHandle, options: SqliteStoreOpt
   try {
     const connection = connect(file, settings);
     try {
-      const store = wire(connection, settings);
+      const { store } = wire(connection, settings);
       return settings.writer === "inline" || typeof file !== "string" ? store : withWriter(store, file, settings);
     } catch (cause) {
       connection.close();
@@ -69,7 +70,24 @@ export function sqliteStore(file: string | SqliteHandle, options: SqliteStoreOpt
   }
 }
 
-function wire(connection: Connection, settings: Required<SqliteStoreOptions>): SqliteStore {
+/** A store, and a way in for keys that were encoded elsewhere. */
+export interface WriterStore {
+  readonly store: SqliteStore;
+  /** {@link Store.insertKeys}, in one transaction. */
+  insertEncoded(keys: readonly EncodedKey[]): Promise<boolean[]>;
+}
+
+/** The same for the writer thread. */
+export function writerStore(path: string, options: SqliteStoreOptions): WriterStore {
+  try {
+    const settings = readOptions(options, true);
+    return wire(connect(path, settings), settings);
+  } catch (cause) {
+    throw toStoreError(cause);
+  }
+}
+
+function wire(connection: Connection, settings: Required<SqliteStoreOptions>): WriterStore {
   const { handle, isShared } = connection;
   const directory = createDirectory(handle);
   const log = createChangeLog(handle, isShared);
@@ -140,7 +158,8 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): S
     await new Promise(setImmediate);
     return committed;
   };
-  const insertBatch = async (keys: readonly NewKey[]): Promise<boolean[]> => {
+  const insertEncoded = async (keys: readonly EncodedKey[]): Promise<boolean[]> => {
+    assertOpen();
     let inserted: boolean[] = [];
     await writing(long, () => {
       inserted = writer.insert(keys);
@@ -151,7 +170,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): S
 
   const askFile = askInTime(shared.before(log.ask), settings.staleness);
   const peekBalance = reading(spending.spendCredits);
-  return {
+  const store: SqliteStore = {
     findKey: answering(shared.within(reader.findKey)),
     findForeignKey: reading(reader.findForeignKey),
     findRootKey: reading(rows.findRootKey),
@@ -176,7 +195,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): S
       const inserted: boolean[] = [];
       for (let start = 0; start < keys.length; start += BATCH) {
         if (start > 0) await new Promise<void>(afterTurn);
-        inserted.push(...(await insertBatch(keys.slice(start, start + BATCH))));
+        inserted.push(...(await insertEncoded(encodeKeys(keys.slice(start, start + BATCH)))));
       }
       return inserted;
     },
@@ -208,13 +227,14 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): S
       return closing;
     },
   };
+  return { store, insertEncoded };
 }
 
 /** What a find could see of new keys. Those without a native digest can be found by their hash. */
-function changesOf(keys: readonly NewKey[]): Change[] {
+function changesOf(keys: readonly EncodedKey[]): Change[] {
   const digests: Change[] = [];
-  for (const { row } of keys) {
-    if (row.digest !== undefined) digests.push({ digest: row.digest });
+  for (const { digest } of keys) {
+    if (digest !== null) digests.push({ digest });
     if (digests.length > MOST_TOLD) return ["created"];
   }
   return digests.length < keys.length ? [...digests, "created"] : digests;

@@ -1,10 +1,10 @@
 /** Keys going in, changed and removed. Clauses 4, 13, 15, ruling E4. Every function here runs inside a transaction of its caller. */
 import { VerifierError } from "../../errors.js";
-import type { Change, CreditChange, KeyRow, NewKey } from "../../store.js";
+import type { Change, CreditChange, KeyRow } from "../../store.js";
 import { change, isCurrent } from "../balance.js";
 import type { Directory } from "./directory.js";
+import { type EncodedKey, encodeKey } from "./encoded-keys.js";
 import { changed, type Handle, select } from "./handle.js";
-import { encodeBody, encodeGrants } from "./key-rows.js";
 import { createBulkInsert } from "./insert-keys.js";
 import type { Ledger } from "./ledger.js";
 import { createPlaces, placeOfIdentity, placesOf } from "./places.js";
@@ -12,7 +12,7 @@ import { textHash } from "./text-hash.js";
 
 export interface KeyWriter {
   /** One answer a key. False: its id, digest or hash is there already. */
-  insert(keys: readonly NewKey[]): boolean[];
+  insert(keys: readonly EncodedKey[]): boolean[];
   /** False: it is not as it was read, or its digest or hash is taken. `version` 0 inserts. */
   store(row: KeyRow, credits: CreditChange | undefined, changes: Change[]): boolean;
   remove(id: string, version: number, changes: Change[]): boolean;
@@ -67,15 +67,15 @@ export function createKeyWriter(handle: Handle, directory: Directory, ledger: Le
     return n;
   };
   /** An identity that was deleted meanwhile is none. */
-  const identityNumber = (id: string | undefined): number | null => {
-    const found = id === undefined ? undefined : identityById.get(id);
+  const identityNumber = (id: string | null): number | null => {
+    const found = id === null ? undefined : identityById.get(id);
     return found === undefined ? null : Number(found.n);
   };
   /**
    * Whether a key other than number `own` has its digest or hash. Looked for before writing: the write lock is held, so what is
    * free stays free.
    */
-  const isTaken = ({ digest, foreignDigest }: KeyRow, own: number | undefined, among: Iterable<number>): boolean => {
+  const isTaken = ({ digest, foreignDigest }: EncodedKey, own: number | undefined, among: Iterable<number>): boolean => {
     for (const place of among) {
       for (const found of place < 0 ? [] : at.all(place)) {
         if (Number(found.n) === own) continue;
@@ -86,50 +86,41 @@ export function createKeyWriter(handle: Handle, directory: Directory, ledger: Le
     return false;
   };
   /** @returns the number of the new row */
-  const insertNew = (row: KeyRow, identity: number | null): number | undefined => {
-    const [digest, foreignDigest] = [row.digest ?? null, row.foreignDigest ?? null];
-    const mine = placesOf({ digest, foreignDigest, identity: row.deleted ? null : identity });
-    if (isTaken(row, undefined, mine)) return undefined;
-    const [api, next] = [apiNumber(row.apiId), row.version + 1];
-    const result = insertRow.run(
-      row.id,
-      api,
-      identity,
-      next,
-      digest,
-      foreignDigest,
-      row.deleted ? 1 : 0,
-      encodeGrants(row),
-      encodeBody(row),
-    );
+  const insertNew = (key: EncodedKey, identity: number | null): number | undefined => {
+    const { id, digest, foreignDigest, deleted, grants, body } = key;
+    const mine = placesOf({ digest, foreignDigest, identity: deleted ? null : identity });
+    if (isTaken(key, undefined, mine)) return undefined;
+    const [api, next] = [apiNumber(key.apiId), key.version + 1];
+    const result = insertRow.run(id, api, identity, next, digest, foreignDigest, deleted ? 1 : 0, grants, body);
     if (changed(result) === 0) return undefined;
     const n = Number(result.lastInsertRowid);
     for (const place of mine) places.add(place, n);
     return n;
   };
-  const update = (row: KeyRow, old: Found): boolean => {
-    const [digest, foreignDigest] = [row.digest ?? null, row.foreignDigest ?? null];
+  const update = (key: EncodedKey, old: Found): boolean => {
+    const { digest, foreignDigest, deleted, grants, body } = key;
     const n = Number(old.n);
-    const identity = identityNumber(row.identityId);
-    const [before, after] = [placesOfFound(old), placesOf({ digest, foreignDigest, identity: row.deleted ? null : identity })];
-    if (isTaken(row, n, after)) return false;
-    const [api, next] = [apiNumber(row.apiId), row.version + 1];
-    updateRow.run(api, identity, next, digest, foreignDigest, row.deleted ? 1 : 0, encodeGrants(row), encodeBody(row), n);
+    const identity = identityNumber(key.identityId);
+    const [before, after] = [placesOfFound(old), placesOf({ digest, foreignDigest, identity: deleted ? null : identity })];
+    if (isTaken(key, n, after)) return false;
+    const [api, next] = [apiNumber(key.apiId), key.version + 1];
+    updateRow.run(api, identity, next, digest, foreignDigest, deleted ? 1 : 0, grants, body, n);
     for (const place of after) if (!before.has(place)) places.add(place, n);
     for (const place of before) if (!after.has(place)) places.remove(place, n);
     return true;
   };
-  const insertOne = ({ row, balance }: NewKey, identity: number | null): number | undefined => {
-    const n = insertNew(row, identity);
+  const insertOne = (key: EncodedKey, identity: number | null): number | undefined => {
+    const n = insertNew(key, identity);
+    const { balance, generation } = key;
     if (n === undefined || balance === undefined) return n;
     const { remaining, amount, period } = balance;
-    ledger.replace(n, { unlimited: false, remaining, amount, period, generation: row.generation }, false);
+    ledger.replace(n, { unlimited: false, remaining, amount, period, generation }, false);
     return n;
   };
   const insertMany = createBulkInsert(handle, places, ledger, { insert: insertOne, apiNumber, identityNumber });
   return {
     insert(keys) {
-      if (keys.length < MANY) return keys.map((key) => insertOne(key, identityNumber(key.row.identityId)) !== undefined);
+      if (keys.length < MANY) return keys.map((key) => insertOne(key, identityNumber(key.identityId)) !== undefined);
       const inserted = insertMany(keys);
       places.settle();
       return inserted;
@@ -137,8 +128,9 @@ export function createKeyWriter(handle: Handle, directory: Directory, ledger: Le
     store(row, credits, changes) {
       const old = row.version === 0 ? undefined : current.get(row.id, row.version);
       if (row.version !== 0 && old === undefined) return false;
-      const n = old === undefined ? insertNew(row, identityNumber(row.identityId)) : Number(old.n);
-      if (n === undefined || (old !== undefined && !update(row, old))) return false;
+      const key = encodeKey(row);
+      const n = old === undefined ? insertNew(key, identityNumber(key.identityId)) : Number(old.n);
+      if (n === undefined || (old !== undefined && !update(key, old))) return false;
       if (credits !== undefined) {
         const before = ledger.peek(n);
         if (!isCurrent(before, credits)) return false;

@@ -1,6 +1,7 @@
 /** What a store and its writer thread say to each other. Ruling G4: an error crosses over with its words and codes, never with what it was asked. Knows no SQLite. */
 import { isVerifierError, VerifierError, type VerifierErrorCode } from "../../errors.js";
 import type { Spend, Store } from "../../store.js";
+import type { PackedKeys } from "./encoded-keys.js";
 import type { SqliteStoreOptions } from "./options.js";
 
 /** What the thread is started with. */
@@ -10,12 +11,13 @@ export interface WriterData {
 }
 
 /** The calls that the thread answers one by one. */
-export type WriterMethod = "drawCredits" | "returnCredits" | "adoptDigest" | "insertKeys" | "write";
+export type WriterMethod = "drawCredits" | "returnCredits" | "adoptDigest" | "write";
 export type WriterArguments<M extends WriterMethod> = Parameters<Store[M]>;
 
 /** To the thread. Spends of one turn come together: `ref`, `cost` and `period` of each, one after another. */
 export type Order =
   | { readonly id: number; readonly spends: Float64Array<ArrayBuffer> }
+  | { readonly id: number; readonly keys: PackedKeys }
   | { readonly id: number; readonly method: WriterMethod; readonly given: readonly unknown[] }
   | { readonly close: true };
 

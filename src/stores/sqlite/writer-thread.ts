@@ -4,19 +4,22 @@
  */
 import { parentPort, workerData } from "node:worker_threads";
 import type { Store } from "../../store.js";
-import { sqliteStore } from "./store.js";
+import { type PackedKeys, unpackKeys } from "./encoded-keys.js";
+import { writerStore, type WriterStore } from "./store.js";
 import { type Fault, type Order, ORDER_WIDTH, packError, packSpend, type Reply, REPLY_WIDTH, type WriterData } from "./writer-messages.js";
 
 const reply = (message: Reply): void => parentPort?.postMessage(message);
 
-function open({ path, options }: WriterData): Store | undefined {
+function open({ path, options }: WriterData): WriterStore | undefined {
   try {
-    return sqliteStore(path, options);
+    return writerStore(path, options);
   } catch (error) {
     reply({ unable: packError(error) });
     return undefined;
   }
 }
+
+type Method = (...given: readonly unknown[]) => unknown;
 
 /** Each spend joins the store's next transaction; what came in while it committed the last one shares one. */
 function spend(store: Store, id: number, orders: Float64Array<ArrayBuffer>): void {
@@ -39,20 +42,43 @@ function spend(store: Store, id: number, orders: Float64Array<ArrayBuffer>): voi
   for (let i = 0; i < count; i++) void spendOne(i);
 }
 
-async function call(store: Store, { id, method, given }: Extract<Order, { method: unknown }>): Promise<void> {
+async function answer(id: number, work: () => unknown): Promise<void> {
   try {
-    reply({ id, answer: await (store[method] as (...given: readonly unknown[]) => unknown)(...given) });
+    reply({ id, answer: await work() });
   } catch (error) {
     reply({ id, fault: packError(error) });
   }
 }
 
-const store = open(workerData as WriterData);
-if (store !== undefined) {
+/** All that was asked before is answered first: spends by the store, which waits for them, and calls here. With its port closed the thread ends. */
+async function close(store: Store, calls: Iterable<Promise<void>>): Promise<void> {
+  await Promise.all(calls);
+  try {
+    await store.close();
+  } finally {
+    parentPort?.close();
+  }
+}
+
+const opened = open(workerData as WriterData);
+if (opened !== undefined) {
+  const { store, insertEncoded } = opened;
+  const calls = new Set<Promise<void>>();
+  const call = (id: number, work: () => unknown): void => {
+    const answered: Promise<void> = answer(id, work).then(() => void calls.delete(answered));
+    calls.add(answered);
+  };
+  /** Parts of one insertion go in one after another, also when the file is locked: of two keys with one hash the first goes in. */
+  let last: Promise<unknown> = Promise.resolve();
+  const insert = (keys: PackedKeys): Promise<boolean[]> => {
+    const inserted = last.then(() => insertEncoded(unpackKeys(keys)));
+    last = inserted.catch(() => undefined);
+    return inserted;
+  };
   parentPort?.on("message", (order: Order) => {
     if ("spends" in order) spend(store, order.id, order.spends);
-    else if ("method" in order) void call(store, order);
-    // All that was asked before is answered first; with its port closed the thread ends.
-    else void Promise.resolve(store.close()).finally(() => parentPort?.close());
+    else if ("keys" in order) call(order.id, () => insert(order.keys));
+    else if ("method" in order) call(order.id, () => (store[order.method] as Method)(...order.given));
+    else void close(store, calls);
   });
 }

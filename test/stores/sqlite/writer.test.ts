@@ -1,4 +1,5 @@
 import { rmSync, writeFileSync } from "node:fs";
+import { basename, dirname } from "node:path";
 import { pathToFileURL } from "node:url";
 import Database from "better-sqlite3";
 import { afterEach, describe, expect, it } from "vitest";
@@ -45,6 +46,42 @@ describe("sqliteStore: writer thread", () => {
       for (const { key, cost, period } of spends) expected.push(await oracle.spendCredits(`key_00000${key + 1}`, cost, period));
       expect(answers).toEqual(expected);
     }
+  });
+
+  it("clause 4: of many keys each repeat is told, the first goes in, also while the file is locked", async () => {
+    for (const isLocked of [false, true]) {
+      const place = path();
+      const [store, oracle] = [await withApi(open(place)), await withApi(memoryStore())];
+      // Repeats within a transaction and of the one before.
+      const keys = Array.from({ length: 2_300 }, (_, i) => {
+        const { digest, ...row } = keyRow(i + 1);
+        return { row: { ...row, digest: `digest-${i % 7 === 0 ? i % 1_100 : i}`, name: `key ${i}` } };
+      });
+      const lock = new Database(place);
+      if (isLocked) lock.exec("BEGIN IMMEDIATE");
+      const inserting = store.insertKeys(keys);
+      if (isLocked) {
+        await new Promise((resolve) => setTimeout(resolve, 150));
+        lock.exec("COMMIT");
+      }
+      lock.close();
+      expect(await inserting).toEqual(await oracle.insertKeys(keys));
+      for (const n of [7, 1_099, 1_101, 2_299])
+        expect((await store.findKey(`digest-${n}`))?.name).toBe((await oracle.findKey(`digest-${n}`))?.name);
+      expect(await store.insertKeys([])).toEqual([]);
+    }
+  });
+
+  it("goals trap 3: a balance that is no number fails its transaction, and what came before it stays", async () => {
+    const store = await withApi(open());
+    const keys = Array.from({ length: 1_500 }, (_, i) => ({
+      row: keyRow(i + 1, { limited: true }),
+      balance: { remaining: i === 1_200 ? NaN : i, amount: 0, period: 0 },
+    }));
+    expect(await codeOf(() => store.insertKeys(keys))).toBe("STORE_FAILED");
+    expect(await store.findKey("digest-1000")).toBeDefined();
+    expect(await store.findKey("digest-1001")).toBeUndefined();
+    expect(await store.insertKeys(keys.slice(1_000, 1_200))).toEqual(Array(200).fill(true));
   });
 
   it("answers only what is in the file, and the event loop goes on meanwhile", async () => {
@@ -134,7 +171,34 @@ describe("sqliteStore: writer thread", () => {
   });
 });
 
-describe("sqliteStore: a writer thread that ends", () => {
+describe("sqliteStore: a writer thread that is closed or ends", () => {
+  it("close answers writes that are in flight, however many transactions they take", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const keys = Array.from({ length: 2_500 }, (_, i) => ({ row: keyRow(i + 1) }));
+    const [inserting, writing] = [store.insertKeys(keys), store.write([])];
+    await store.close();
+    expect(new Set(await inserting)).toEqual(new Set([true]));
+    expect(await writing).toBe(true);
+    expect(inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_keys").pluck().get())).toBe(keys.length);
+  });
+
+  it("writes the file that was opened, though the program goes to another folder", async () => {
+    const place = path();
+    const before = process.cwd();
+    process.chdir(dirname(place));
+    const store = open(basename(place));
+    process.chdir(before);
+    await withApi(store);
+    expect(inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_apis").pluck().get())).toBe(1);
+  });
+
+  it("an answer that nobody waits for, as behind the news of a failure, does no harm", async () => {
+    const answer = "if (close) process.exit(0); for (const each of [id + 1, id]) parentPort.postMessage({ id: each, answer: true });";
+    const store = open(path(), { writer: threadOf(`parentPort.on("message", ({ id, close }) => { ${answer} });`) });
+    expect(await store.write([])).toBe(true);
+  });
+
   it("rejects what is in flight and what comes later, and goes on reading", async () => {
     const place = path();
     const first = await withApi(sqliteStore(place));
