@@ -1,5 +1,5 @@
 /**
- * Prepared keys, packed: one text, one mould and a row of numbers each instead of objects. Knows the parts of a key, no rule of it.
+ * Prepared keys, packed: one text and a row of numbers each instead of objects. Knows the parts of a key, no rule of it.
  *
  * Why: a million keys as objects were a heap of 800 MB, whose every young collection took 2.6 ms instead of 0.3. A row also keeps
  * where the key's bucket and lease were found last: looking them up took a third of a call where any of a million may come next.
@@ -8,22 +8,24 @@
  */
 import type { Mould } from "./mould.js";
 import { type Home, PreparedKey } from "./prepared-key.js";
+import { createNumbered } from "./numbered.js";
 import type { Drawers } from "./stores/tag-table.js";
 import { widened } from "./tags/widened.js";
 
 /** Bits of a length. */
 const LENGTH_BITS = 10;
 const LONGEST = (1 << LENGTH_BITS) - 1;
-/** A generation stands above two lengths, in one exact number. */
-const GENERATION_UNIT = 1 << (2 * LENGTH_BITS);
-const MAX_GENERATION = 0x7fffffff;
+/** The number of the mould stands above two lengths, and above it the generation, in one exact number. */
+const MOULD_UNIT = 2 ** (2 * LENGTH_BITS);
+const MOULDS = 2 ** 18;
+const MAX_GENERATION = 2 ** 15 - 1;
 /** Stands between the ids of several limits; no id holds it (spec §8). */
 const BETWEEN = "\n";
 
-/** Numbers a row: ref; expiry, NaN for none; generation, and the lengths of the id and of the name + 1 (0: none); four small ones. */
+/** Numbers a row: ref; expiry, NaN for none; generation, mould, and the lengths of the id and of the name + 1 (0: none); four small ones. */
 const WIDTH = 5;
 const EXPIRES = 1;
-const GENERATION = 2;
+const MIXED = 2;
 /** Small numbers a row, and where the four are: places of the bucket and of the lease. */
 const INTS = 2 * WIDTH;
 const ROW = 6;
@@ -34,15 +36,16 @@ const FIRST = 1_024;
 
 /** Drawers for a {@link TagTable} of prepared keys. What they answer is made anew at each call, or is the very object that was put. */
 export function packedKeys(): Drawers<PreparedKey> {
-  /** Two an entry: key id, name and limit ids in one text, or the whole key where it has more than that; its mould. */
-  let parts = new Array<string | PreparedKey | Mould | undefined>(FIRST * 2);
+  const moulds = createNumbered<Mould>(MOULDS - 1);
+  /** Key id, name and limit ids in one text, or the whole key where it has more than that. */
+  let parts = new Array<string | PreparedKey | undefined>(FIRST);
   let numbers = new Float64Array(FIRST * WIDTH);
   /** The same memory, in halves. */
   let ints = new Int32Array(numbers.buffer);
 
   /** Both alike: a list that grows by itself grows by half of what it has, and stands a quarter empty. Blocks were no faster. */
   const widen = (entries: number): void => {
-    parts.length = entries * 2;
+    parts.length = entries;
     numbers = widened(numbers, entries * WIDTH);
     ints = new Int32Array(numbers.buffer);
   };
@@ -56,7 +59,8 @@ export function packedKeys(): Drawers<PreparedKey> {
   const home: Home = {
     // It may come late, when the entry is another's: a key is the same by its ref, and its bucket's name by its mould.
     note(entry, key) {
-      if (parts[entry * 2 + 1] === key.mould && numbers[entry * WIDTH] === key.ref) notes(entry, key);
+      if (numbers[entry * WIDTH] === key.ref && moulds.get(mouldOf(numbers[entry * WIDTH + MIXED] as number)) === key.mould)
+        notes(entry, key);
     },
   };
 
@@ -64,29 +68,32 @@ export function packedKeys(): Drawers<PreparedKey> {
     put(entry, key) {
       const { keyId, name = "", mould, expires = NaN, generation, limitIds } = key;
       if (entry * WIDTH >= numbers.length) widen(entry * 2);
-      parts[entry * 2 + 1] = mould;
-      if (!isPackable(key)) {
-        parts[entry * 2] = key;
+      const at = entry * WIDTH;
+      const mouldNumber = isPackable(key) ? moulds.take(mould) : undefined;
+      if (mouldNumber === undefined) {
+        parts[entry] = key;
+        numbers[at] = NaN;
         return;
       }
       // Joined, not added up: a sum keeps its parts, and their memory, until someone reads it.
-      parts[entry * 2] = [keyId, name, typeof limitIds === "string" ? limitIds : limitIds.join(BETWEEN)].join("");
-      const at = entry * WIDTH;
+      parts[entry] = [keyId, name, typeof limitIds === "string" ? limitIds : limitIds.join(BETWEEN)].join("");
       numbers[at] = key.ref as number;
       numbers[at + EXPIRES] = expires;
       const nameMark = key.name === undefined ? 0 : name.length + 1;
-      numbers[at + GENERATION] = generation * GENERATION_UNIT + (nameMark << LENGTH_BITS) + keyId.length;
+      numbers[at + MIXED] = (generation * MOULDS + mouldNumber) * MOULD_UNIT + (nameMark << LENGTH_BITS) + keyId.length;
       notes(entry, key);
       key.settleAt(home, entry);
     },
     get(entry) {
-      const text = parts[entry * 2] as string | PreparedKey;
+      const text = parts[entry] as string | PreparedKey;
       if (typeof text !== "string") return text;
-      const mould = parts[entry * 2 + 1] as Mould;
       const at = entry * WIDTH;
-      const packed = numbers[at + GENERATION] as number;
-      const generation = Math.floor(packed / GENERATION_UNIT);
-      const lengths = packed - generation * GENERATION_UNIT;
+      // Not by remainders, which take a call each.
+      const mixed = numbers[at + MIXED] as number;
+      const upper = Math.floor(mixed / MOULD_UNIT);
+      const lengths = mixed - upper * MOULD_UNIT;
+      const generation = Math.floor(upper / MOULDS);
+      const mould = moulds.get(upper - generation * MOULDS) as Mould;
       const idEnd = lengths & LONGEST;
       const nameMark = lengths >>> LENGTH_BITS;
       const nameEnd = nameMark === 0 ? idEnd : idEnd + nameMark - 1;
@@ -110,15 +117,21 @@ export function packedKeys(): Drawers<PreparedKey> {
       return key;
     },
     drop(entry) {
-      parts[entry * 2] = undefined;
-      parts[entry * 2 + 1] = undefined;
+      if (typeof parts[entry] === "string") moulds.release(mouldOf(numbers[entry * WIDTH + MIXED] as number));
+      parts[entry] = undefined;
+      numbers[entry * WIDTH] = NaN;
     },
     clear() {
-      parts = new Array<string | PreparedKey | Mould | undefined>(FIRST * 2);
+      moulds.clear();
+      parts = new Array<string | PreparedKey | undefined>(FIRST);
       numbers = new Float64Array(FIRST * WIDTH);
       ints = new Int32Array(numbers.buffer);
     },
   };
+}
+
+function mouldOf(mixed: number): number {
+  return Math.floor(mixed / MOULD_UNIT) % MOULDS;
 }
 
 function isPackable({ extra, ref, generation, keyId, name = "", limitIds }: PreparedKey): boolean {

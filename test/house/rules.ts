@@ -23,7 +23,7 @@ const ROOMS: readonly Room[] = [
   {
     name: "consulted",
     files:
-      /^src\/(request|permissions|callers\/grants|query-problem|ratelimit|addresses|algorithms|leases|leases\/[a-z]+|mould|same-lists|prepared-key|packed-keys)\.ts$/,
+      /^src\/(request|permissions|callers\/grants|query-problem|ratelimit|addresses|algorithms|leases|leases\/[a-z]+|mould|same-lists|numbered|prepared-key|packed-keys)\.ts$/,
     uses: ["basics", "errors", ...NOUNS, "helpers", "tags", "grammar"],
     names: ["defaults"],
   },
