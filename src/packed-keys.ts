@@ -2,7 +2,7 @@
  * Prepared keys, packed: one text and a row of numbers each instead of objects. Knows the parts of a key, no rule of it.
  *
  * Why: a million keys as objects were a heap of 800 MB, whose every young collection took 2.6 ms instead of 0.3. A row also keeps
- * where the key's bucket and lease were found last: looking them up took a third of a call where any of a million may come next.
+ * where the key's bucket and lease were found last: looking them up took a quarter of a call where any of a million may come next.
  * A key with metadata, an identity or an allow-list stays an object. The obvious twin is an array of the keys themselves
  * (`packed-keys.test.ts`).
  */

@@ -89,6 +89,12 @@ function seen(key: PreparedKey) {
   };
 }
 
+/** A record that can be packed. */
+function plainRecord(over: Partial<KeyRecord>): KeyRecord {
+  const { meta: _, identity: __, ...plain } = fc.sample(record, { numRuns: 1, seed: 1 })[0]!;
+  return { ...plain, ref: 1, ipAllowlists: [], generation: 1, name: "n", ...over };
+}
+
 describe("packedKeys", () => {
   it("any key comes back as it went in, whatever lay in its place before", () => {
     fc.assert(
@@ -110,11 +116,7 @@ describe("packedKeys", () => {
   it("keeps where a key's bucket and lease were found last, and takes no note of a key that is gone", () => {
     const prepare = createPreparer();
     const drawers = packedKeys();
-    const {
-      meta: _,
-      identity: __,
-      ...one
-    } = { ...fc.sample(record, { numRuns: 1, seed: 1 })[0]!, ref: 7, ipAllowlists: [], generation: 1, name: "n" };
+    const one = plainRecord({ ref: 7 });
     const places = () => {
       const { lease, row, rowOne, rowTwo } = drawers.get(3);
       return [lease, row, rowOne, rowTwo];
@@ -140,11 +142,7 @@ describe("packedKeys", () => {
   it("grows far, and can be cleared", () => {
     const prepare = createPreparer();
     const drawers = packedKeys();
-    const {
-      meta: _,
-      identity: __,
-      ...one
-    } = { ...fc.sample(record, { numRuns: 1, seed: 1 })[0]!, ipAllowlists: [], generation: 1, name: "n", ratelimits: [] };
+    const one = plainRecord({ ratelimits: [] });
     for (const entry of [0, 1_500, 40_000]) drawers.put(entry, prepare({ ...one, ref: entry, keyId: `key_${entry}` }));
     expect([0, 1_500, 40_000].map((entry) => drawers.get(entry).keyId)).toEqual(["key_0", "key_1500", "key_40000"]);
     drawers.clear();
