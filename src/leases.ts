@@ -5,6 +5,7 @@
  * forfeited (whether it was spent is unknown then); the reserve in the store comes back once it expires.
  */
 import { periodOf } from "./credits.js";
+import type { Touchable } from "./tags/early-reads.js";
 import { newId } from "./hash.js";
 import { leaseKeeper } from "./leases/keeper.js";
 import type { Draw, KeyRecord, KeyRef, Spend, Store } from "./store.js";
@@ -33,7 +34,7 @@ export interface Account extends Pick<KeyRecord, "ref" | "generation"> {
 }
 
 /** Takes credits of a key. `undefined`: the store knows no such key any more. */
-export interface Spender {
+export interface Spender extends Touchable {
   spend(account: Account, cost: number, now: number): MaybePromise<Spend | undefined>;
   /** Gives back what was leased; spends that come later go straight to the store. */
   close(): MaybePromise<void>;
@@ -47,6 +48,7 @@ export function exactSpender(store: Store): Spender {
       return isLate(spending) ? Promise.resolve(spending) : spending;
     },
     close: () => undefined,
+    touch: () => 0,
   };
 }
 
@@ -133,6 +135,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   };
 
   return {
+    touch: (lease) => book.touch(lease),
     spend(account, cost, now) {
       const left = book.take(account.lease, account.ref, account.generation, cost);
       return left === NONE ? spendElsewhere(account, cost, now) : { ok: true, remaining: left };

@@ -7,6 +7,7 @@
  * (`packed-keys.test.ts`).
  */
 import type { Mould } from "./mould.js";
+import type { Touch } from "./tags/early-reads.js";
 import { type Home, PreparedKey } from "./prepared-key.js";
 import { createNumbered } from "./numbered.js";
 import type { Drawers } from "./stores/tag-table.js";
@@ -33,9 +34,13 @@ const ROW_ONE = 7;
 const ROW_TWO = 8;
 const LEASE = 9;
 const FIRST = 1_024;
+const nothing: Touch = () => undefined;
 
-/** Drawers for a {@link TagTable} of prepared keys. What they answer is made anew at each call, or is the very object that was put. */
-export function packedKeys(): Drawers<PreparedKey> {
+/**
+ * Drawers for a {@link TagTable} of prepared keys. What they answer is made anew at each call, or is the very object that was put.
+ * @param touch told where the bucket and the lease of a key are that is about to be judged
+ */
+export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
   const moulds = createNumbered<Mould>(MOULDS - 1);
   /** Key id, name and limit ids in one text, or the whole key where it has more than that. */
   let parts = new Array<string | PreparedKey | undefined>(FIRST);
@@ -85,6 +90,8 @@ export function packedKeys(): Drawers<PreparedKey> {
       key.settleAt(home, entry);
     },
     get(entry) {
+      const small = entry * INTS;
+      touch(ints[small + ROW] as number, ints[small + LEASE] as number);
       const text = parts[entry] as string | PreparedKey;
       if (typeof text !== "string") return text;
       const at = entry * WIDTH;
@@ -109,7 +116,6 @@ export function packedKeys(): Drawers<PreparedKey> {
         extra: undefined,
       };
       const key = new PreparedKey(mould, own, home, entry);
-      const small = entry * INTS;
       key.row = ints[small + ROW] as number;
       key.rowOne = ints[small + ROW_ONE] as number;
       key.rowTwo = ints[small + ROW_TWO] as number;

@@ -1,6 +1,7 @@
 /** createVerifier: wires cache, limiter, spender and clock around the ordered checks. Decides nothing about keys. */
 import { createAlgorithms, type MigrationAlgorithms } from "./algorithms.js";
 import { VerifierError } from "./errors.js";
+import { createTouch } from "./tags/early-reads.js";
 import { findKey } from "./find-key.js";
 import { exactSpender, type LeaseOptions, leasedSpender } from "./leases.js";
 import type { Limiter } from "./limiter.js";
@@ -106,11 +107,12 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
   const { workspaceId, credits, nodes = 1, onLimiterFailure = "local" } = options;
   const clock = guardClock(options.clock ?? Date.now);
   const prepare = createPreparer();
-  const cache = createKeyCache(store, prepare, options.cache, (size) => twoRows(size, packedKeys()));
   const local = memoryLimiter();
   const limiter =
     options.limiter === undefined ? trusted(local) : degrading(options.limiter, { onFailure: onLimiterFailure, nodes, local });
   const spender = credits?.mode === "leased" ? leasedSpender(store, credits) : exactSpender(store);
+  const touch = createTouch(local, spender);
+  const cache = createKeyCache(store, prepare, options.cache, (size) => twoRows(size, packedKeys(touch)));
   const outcomes = options.onOutcome && createOutcomes(options.onOutcome);
   const isSystemTime = options.clock === undefined;
   const places = { store, cache, prepare, algorithms: createAlgorithms(options.migrationAlgorithms), isSystemTime, workspaceId };

@@ -139,6 +139,20 @@ describe("packedKeys", () => {
     }
   });
 
+  it("reads the rows of a key's bucket and lease early, wherever they were found last", () => {
+    const touched: number[][] = [];
+    const drawers = packedKeys((bucket, lease) => void touched.push([bucket, lease]));
+    drawers.put(3, createPreparer()(plainRecord({})));
+    const key = drawers.get(3);
+    key.foundAt(12, 0, 0);
+    key.leasedAt(9);
+    drawers.get(3);
+    expect(touched).toEqual([
+      [-1, 0],
+      [12, 9],
+    ]);
+  });
+
   it("grows far, and can be cleared", () => {
     const prepare = createPreparer();
     const drawers = packedKeys();

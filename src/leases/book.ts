@@ -6,6 +6,7 @@
  * 32 bytes, and with the index that finds it a lease takes 53 to 73, none in the heap. A spend by itself
  * is no faster for it: what is gained is the collections.
  */
+import type { Touchable } from "../tags/early-reads.js";
 import type { KeyRef } from "../store.js";
 import { NONE, TagIndex } from "../tags/tag-index.js";
 
@@ -32,7 +33,7 @@ const SPREAD = 0x9e3779b1;
 const DENSE = 0;
 const NAMED = 1;
 
-export class LeaseBook {
+export class LeaseBook implements Touchable {
   readonly #bound: number;
   readonly #index = new TagIndex();
   #rows = new Float64Array(0);
@@ -75,6 +76,11 @@ export class LeaseBook {
     rows[at + IN_HAND] = left;
     this.#states[entry] = USED;
     return left + (rows[at + BEYOND] as number);
+  }
+
+  /** `src/tags/early-reads.ts` */
+  touch(entry: number): number {
+    return entry < this.capacity ? (this.#rows[entry * WIDTH] as number) | 0 : 0;
   }
 
   /** The entry of a key's lease, or {@link NONE}. */

@@ -1,5 +1,6 @@
 /** Token buckets in the memory of this process. Port src/limiter.ts, rulings C2–C4, C6. Knows no keys; time is what each call says. */
 import { VerifierError } from "../errors.js";
+import type { Touchable } from "../tags/early-reads.js";
 import type { BucketPlace, LimitCheck, Limiter, LimitSize, LimitVerdict } from "../limiter.js";
 import { NONE } from "../tags/tag-index.js";
 import { type Bucket, charge, fits, type Pair, pairMemo, verdictOf } from "./bucket.js";
@@ -18,7 +19,7 @@ export interface MemoryLimiterOptions {
 }
 
 /** A limiter that answers at once. */
-export interface MemoryLimiter extends Limiter {
+export interface MemoryLimiter extends Limiter, Touchable {
   /**
    * Takes tokens as port clauses 1–8 say.
    * @throws RangeError when a number of a check is no integer from 0 to 2^53 − 1, a name has more than 2,048 UTF-16 units, or `now` is
@@ -188,6 +189,7 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
       if (verdicts !== undefined) return verdicts;
       return conclude(checks.map((check) => claim(check, table.find(check))));
     },
+    touch: (row) => rows.touch(row),
     close() {
       closed = true;
       held.clear();

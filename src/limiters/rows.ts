@@ -1,4 +1,5 @@
 /** Buckets in rows of 32 bytes, outside the heap. Rulings C2, C4. Knows no names but by their tags, and no bounds. */
+import type { Touchable } from "../tags/early-reads.js";
 import type { LimitSize, LimitVerdict } from "../limiter.js";
 import { widened } from "../tags/widened.js";
 import { type Bucket, drain, strain, strainOf, tokensLeft, untilFull } from "./bucket.js";
@@ -28,7 +29,7 @@ const ONE = 6;
 const TWO = 7;
 const FIRST_ROWS = 32;
 
-export class BucketRows {
+export class BucketRows implements Touchable {
   #numbers = new Float64Array(FIRST_ROWS * WIDTH);
   /** The same memory, in halves. */
   #ints = new Int32Array(this.#numbers.buffer);
@@ -69,6 +70,11 @@ export class BucketRows {
     const ints = this.#ints;
     const at = row * INTS;
     return ints[at + ONE] === one && ints[at + TWO] === two && ints[at + PAIR] !== NO_PAIR;
+  }
+
+  /** `src/tags/early-reads.ts` */
+  touch(row: number): number {
+    return row >= 0 && row < this.#capacity ? (this.#ints[row * INTS] as number) : 0;
   }
 
   /** The time at which the row's levels were brought up to date. */

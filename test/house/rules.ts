@@ -38,7 +38,7 @@ const ROOMS: readonly Room[] = [
   },
   { name: "administration", files: /^src\/keyring\//, uses: ["consulted", "basics", "errors", ...NOUNS, "helpers"], names: ["defaults"] },
   // The wiring picks the decorator and the limiter that serve by default; both know only the ports.
-  { name: "verifier", files: /^src\/verifier\.ts$/, uses: ["verbs", "consulted", "basics", "errors", ...NOUNS, "defaults"] },
+  { name: "verifier", files: /^src\/verifier\.ts$/, uses: ["verbs", "consulted", "basics", "errors", ...NOUNS, "defaults", "tags"] },
   { name: "keyring", files: /^src\/keyring\.ts$/, uses: ["administration", "consulted", "basics", "errors", ...NOUNS] },
   {
     name: "limits",
