@@ -47,12 +47,12 @@ export function readRequest(body: unknown): VerificationRequest {
   let key: unknown, tags: unknown, permissions: unknown, credits: unknown, ratelimits: unknown, migrationId: unknown;
   if (!isObject(body)) throw badRequest([{ location: "body", message: "must be an object" }]);
   for (const name of Object.keys(body)) {
-    if (name === "key") key = body[name];
-    else if (name === "permissions") permissions = body[name];
-    else if (name === "credits") credits = body[name];
-    else if (name === "ratelimits") ratelimits = body[name];
-    else if (name === "tags") tags = body[name];
-    else if (name === "migrationId") migrationId = body[name];
+    if (name === "key") key = body["key"];
+    else if (name === "permissions") permissions = body["permissions"];
+    else if (name === "credits") credits = body["credits"];
+    else if (name === "ratelimits") ratelimits = body["ratelimits"];
+    else if (name === "tags") tags = body["tags"];
+    else if (name === "migrationId") migrationId = body["migrationId"];
     else unknownProperty("body", name, problems);
   }
   const request: VerificationRequest = {
