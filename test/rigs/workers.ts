@@ -1,7 +1,7 @@
 /** Real processes for the rigs: each worker is bundled to plain JavaScript once, so that a process starts in a twentieth of a second. */
 import { type ChildProcess, fork } from "node:child_process";
-import { randomUUID } from "node:crypto";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createHash, randomUUID } from "node:crypto";
+import { mkdirSync, mkdtempSync, readFileSync, renameSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -19,10 +19,13 @@ export function buildWorker(name: string): Promise<string> {
   return bundle(name, join(ROOT, "test", "rigs", "workers", `${name}.ts`));
 }
 
-/** The program of the writer thread as it stands in `src`, for the option `writer` of a store; gone when this process ends. */
+/** The program of the writer thread as it stands in `src`, for the option `writer` of a store: a file for each text that it ever had. */
 export async function buildWriter(): Promise<URL> {
-  const path = await bundle("writer", join(ROOT, "src", "stores", "sqlite", "writer-thread.ts"));
-  process.once("exit", () => rmSync(path, { force: true }));
+  const built = await bundle("writer", join(ROOT, "src", "stores", "sqlite", "writer-thread.ts"));
+  const digest = createHash("sha256").update(readFileSync(built)).digest("hex");
+  const path = join(FOLDER, `writer-${digest}.mjs`);
+  // Whoever builds the same meanwhile puts the same in its place.
+  renameSync(built, path);
   return pathToFileURL(path);
 }
 
