@@ -38,7 +38,7 @@ export function openSnapshotFile(path: string): Snapshots {
   return { find: database.prepare("SELECT body FROM snapshots WHERE digest = ?"), close: () => void database.close() };
 }
 
-/** A new file of them. The index is made last: filled key by key, at random, it grows ever slower (goals trap 13). */
+/** A new file of them. The index is made last: filled key by key, at random, it grows ever slower (trap 13). */
 export function buildSnapshots(path: string, keys: number): void {
   const database = open(path, "OFF");
   database.exec("CREATE TABLE snapshots (n INTEGER PRIMARY KEY, digest TEXT NOT NULL, body TEXT NOT NULL) STRICT");

@@ -4,9 +4,39 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
+import { citationsIn, committedTexts, explainedIn } from "./house/citations.js";
 import { type Block, blocksOf, layOut, promisedOutput } from "./house/readme.js";
 import { findFaults } from "./house/rules.js";
 import { parse, readSources, ROOT } from "./house/source.js";
+
+describe("house: citations", () => {
+  it("whatever section, ruling or trap is cited stands in test/README.md", () => {
+    const explained = explainedIn(readFileSync(join(ROOT, "test", "README.md"), "utf8"));
+    const cited = [...citationsIn(committedTexts().join("\n"))];
+    expect(cited.length).toBeGreaterThan(60);
+    expect(cited.filter((name) => !explained.has(name))).toEqual([]);
+  });
+
+  it("finds them in lists and ranges, and what the page lacks", () => {
+    expect([...citationsIn("ruling C2; Rulings A1, C3 and E2, trap 13, traps 2, 4; spec §4.1-3, §8")].sort()).toEqual([
+      "ruling A1",
+      "ruling C2",
+      "ruling C3",
+      "ruling E2",
+      "spec 4.1",
+      "trap 13",
+      "trap 2",
+      "trap 4",
+    ]);
+    expect([...explainedIn("| ruling | x |\n| --- | --- |\n| B1, B2 | y |\n| 9  | z |\n| §4.1  | v |")]).toEqual([
+      "ruling B1",
+      "ruling B2",
+      "trap 9",
+      "spec 4.1",
+      "spec 4",
+    ]);
+  });
+});
 
 describe("house: imports", () => {
   it("every file of src keeps the rules of its room", () => {

@@ -47,7 +47,7 @@ describe("apis: create, get, update, delete", () => {
     ]);
   });
 
-  it("issue §2: a deleted API is NOT_FOUND, and so are its keys, in every verb", async () => {
+  it("a deleted API is NOT_FOUND, and so are its keys, in every verb", async () => {
     const { keyring, store, apiId, create } = await world();
     const { keyId, key } = await create();
     const { digest } = (await store.read("keys", keyId))!;

@@ -94,7 +94,7 @@ describe("workspace: its own rows and a switch", () => {
     expect(await store.findKey(row!.digest!)).toMatchObject({ keyId, suspended: true });
   });
 
-  it("issue §2: ids and names of one workspace are never seen from another, with the text of what is unknown", async () => {
+  it("ids and names of one workspace are never seen from another, with the text of what is unknown", async () => {
     const { keyring, elsewhere, apiId, create } = await world();
     const { keyId, key } = await create({ externalId: "user", permissions: ["documents.read"] });
     const { roleId } = await keyring.createRole({ name: "reader" });

@@ -1,4 +1,4 @@
-/** The rig of the failing store: verifies on one, and says everything that went wrong. Ruling A2, hostile input A113, goals "Failure". */
+/** The rig of the failing store: verifies on one, and says everything that went wrong. Ruling A2, hostile input A113, README "Promises" (Failure). */
 import { isVerifierError } from "../../src/errors.js";
 import { createKeyring } from "../../src/keyring.js";
 import type { Store } from "../../src/store.js";

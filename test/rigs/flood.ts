@@ -1,4 +1,4 @@
-/** The rig of a flood: random keys between those in use. Goals: it grows nothing, and pushes no hot key out. */
+/** The rig of a flood: random keys between those in use. It grows nothing, and pushes no hot key out. */
 import { randomUUID } from "node:crypto";
 import { rmSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** The rig of several processes on one file: what they are granted in all, against what was there. Issue §5, goals "Promises". */
+/** The rig of several processes on one file: what they are granted in all, against what was there. README "Promises". */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { createKeyring } from "../../src/keyring.js";

@@ -1,5 +1,5 @@
 /**
- * One transaction for the work of one turn of the event loop, or of one callback (`pace.ts`). Goals trap 2; promises of `exact`.
+ * One transaction for the work of one turn of the event loop, or of one callback (`pace.ts`). Trap 2; promises of `exact`.
  *
  * Why: a durable commit takes as long as a hundred updates. Answers are given only after COMMIT returned; any fault rolls the group
  * back and rejects all of it. A group that finds the file locked waits, and what arrives meanwhile joins it.

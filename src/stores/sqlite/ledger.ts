@@ -1,5 +1,5 @@
 /**
- * Balances and reserves inside one transaction: each read once, changed in memory, written once. Rulings D1–D3, goals trap 3.
+ * Balances and reserves inside one transaction: each read once, changed in memory, written once. Rulings D1–D3, trap 3.
  * The numbers are `../balance.ts`'s; this brings them from the file and back, and trusts none that is not a whole number.
  */
 import { VerifierError } from "../../errors.js";

@@ -1,4 +1,4 @@
-/** Makes a connection what the promises need: journal, durability, tables. Goals traps 2, 4. Knows nothing of keys. */
+/** Makes a connection what the promises need: journal, durability, tables. Traps 2, 4. Knows nothing of keys. */
 import { existsSync } from "node:fs";
 import { VerifierError } from "../../errors.js";
 import { loadDriver, openFile, type OwnHandle } from "./driver.js";

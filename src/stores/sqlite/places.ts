@@ -1,5 +1,5 @@
 /**
- * Where keys are found: the number of a digest, a hash or an identity → the numbers of keys that may have it. Goals trap 13.
+ * Where keys are found: the number of a digest, a hash or an identity → the numbers of keys that may have it. Trap 13.
  *
  * Why not an index on the text: it is written at random. Half a million keys in, batches of 1,000 wrote 8.4 KB a key and went in at
  * less than half of the first speed. Here a text is 47 bits of it, and a big batch goes into a small table first, of which as much is

@@ -1,5 +1,5 @@
 /**
- * The tables, and how a file comes to have them. Forward only; a newer file is refused. Goals trap 3, trap 13.
+ * The tables, and how a file comes to have them. Forward only; a newer file is refused. Trap 3, trap 13.
  *
  * Why keys are found through `keystile_places` and not through indexes on their digests: `places.ts` says it.
  *

@@ -1,5 +1,5 @@
 /**
- * Lets the finds of one turn of the event loop share a read transaction. Goals "Promises" (SQLite exact), trap 15. Knows no table.
+ * Lets the finds of one turn of the event loop share a read transaction. README "Promises" (SQLite exact), trap 15. Knows no table.
  *
  * Why: each read outside of a transaction locks the file and lets it go. With 100,000 keys a find took 9.2 µs alone and takes 6.2 in
  * company; a verification with it 15.2 and 11.8, one of an unknown key 5.4 and 2.4.

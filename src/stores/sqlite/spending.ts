@@ -76,7 +76,7 @@ export function assertSpend(cost: number, period: number): void {
   assertInteger("period", period);
 }
 
-// NaN binds as NULL and a negative cost adds credits: numbers are judged here too (goals trap 3).
+// NaN binds as NULL and a negative cost adds credits: numbers are judged here too (trap 3).
 function assertCount(name: string, value: number): void {
   if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${name} must be an integer from 0 to 2^53 - 1`);
 }

@@ -1,4 +1,4 @@
-/** When to ask the file for changes of other processes. Goals "Promises" (SQLite exact). Knows the clock and the event loop, nothing of SQLite. */
+/** When to ask the file for changes of other processes. README "Promises" (SQLite exact). Knows the clock and the event loop, nothing of SQLite. */
 import type { SqliteStoreOptions } from "./options.js";
 
 /** Asks again inside one turn of the event loop once this many milliseconds have passed. */

@@ -1,5 +1,5 @@
 /**
- * The store on SQLite: one file, any number of processes on one host. Rulings D, E4; goals.md "Promises". Wires the rooms beside it.
+ * The store on SQLite: one file, any number of processes on one host. Rulings D, E4; README "Promises". Wires the rooms beside it.
  *
  * Why one connection and no worker unless asked for: every transaction begins and ends in one synchronous stretch, so nothing of this
  * process ever sees half of another's work, and a find costs no hop. What a worker is worth: `writer.ts`.

@@ -1,5 +1,5 @@
 /**
- * Transactions that begin and end in one synchronous stretch, and waiting for other processes outside of them. Goals traps 1, 4.
+ * Transactions that begin and end in one synchronous stretch, and waiting for other processes outside of them. Traps 1, 4.
  *
  * Why BEGIN IMMEDIATE: a transaction that reads first and writes later fails under contention however long it waits.
  * Why `run` and never `get`: better-sqlite3's `get` on a writing statement swallows the error of its commit.

@@ -1,5 +1,5 @@
 /**
- * The thread that writes for a store, so that the store's own never waits for a disk. Goals trap 2. A file of its own in the package:
+ * The thread that writes for a store, so that the store's own never waits for a disk. Trap 2. A file of its own in the package:
  * a store on the same file, asked by messages. Decides nothing.
  */
 import { parentPort, workerData } from "node:worker_threads";

@@ -1,5 +1,5 @@
 /**
- * A store whose writes are done by a thread of their own: option `writer`. Goals "event-loop delay", promises of `exact`. Reads stay here,
+ * A store whose writes are done by a thread of their own: option `writer`. README "Promises" (SQLite exact). Reads stay here,
  * on a connection that never writes.
  *
  * What is asked in one turn crosses over in one message, and is answered after the thread's COMMIT returned. With 1,024 in flight,

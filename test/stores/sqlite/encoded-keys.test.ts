@@ -53,7 +53,7 @@ describe("encoded keys", () => {
     );
   });
 
-  it("goals trap 3: a balance that is no number arrives as none, which the file refuses", () => {
+  it("trap 3: a balance that is no number arrives as none, which the file refuses", () => {
     const wrong = { remaining: NaN, amount: undefined, period: null } as unknown as NewKey["balance"];
     const [key] = unpackKeys(structuredClone(packKeys([encodeKey(keyRow(1), wrong)])));
     expect(key?.balance).toEqual({ remaining: NaN, amount: NaN, period: NaN });

@@ -82,7 +82,7 @@ describe("sqliteStore: a database that cannot be written", () => {
 describe("sqliteStore: a statement that fails", () => {
   const IO = Object.assign(new Error("disk I/O error"), { code: "ERR_SQLITE_ERROR", errcode: 1034 });
 
-  it("goals trap 1: a commit that fails is an error, and nothing of the transaction stays", () => {
+  it("trap 1: a commit that fails is an error, and nothing of the transaction stays", () => {
     const db = new Database(":memory:");
     db.exec("CREATE TABLE a (x PRIMARY KEY); CREATE TABLE b (x REFERENCES a DEFERRABLE INITIALLY DEFERRED)");
     const transact = createTransact(db as unknown as Handle);
@@ -96,7 +96,7 @@ describe("sqliteStore: a statement that fails", () => {
     expect(db.prepare("SELECT count(*) FROM b").pluck().get()).toBe(0);
   });
 
-  it("goals trap 2: a commit that fails rejects the whole group, which is rolled back", async () => {
+  it("trap 2: a commit that fails rejects the whole group, which is rolled back", async () => {
     const db = new Database(path());
     let broken = false;
     const handle = foreignHandle(db, (sql) => {
@@ -241,7 +241,7 @@ describe("toStoreError", () => {
 });
 
 describe("sqliteStore: a file that another connection holds", () => {
-  it("goals trap 4: a group waits for the lock without failing, and what arrives meanwhile joins it", async () => {
+  it("trap 4: a group waits for the lock without failing, and what arrives meanwhile joins it", async () => {
     const place = path();
     const store = await withApi(sqliteStore(place));
     const [ref] = await addKeys(store, 1);

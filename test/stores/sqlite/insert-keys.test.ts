@@ -119,7 +119,7 @@ describe("sqliteStore.insertKeys: many at once", () => {
     expect(await store.read("keys", keyRow(500).id)).toMatchObject({ permissions: ["perm_1", "perm_2"], roles: ["role_1"] });
   });
 
-  it("goals trap 3: a balance that is no number fails the transaction, and nothing of it went in", async () => {
+  it("trap 3: a balance that is no number fails the transaction, and nothing of it went in", async () => {
     const store = await open();
     const keys = many(1);
     keys[3] = { ...keys[3]!, balance: { remaining: NaN, amount: 0, period: 0 } };

@@ -130,7 +130,7 @@ describe("sqliteStore: keys", () => {
     expect(await store.insertKeys([])).toEqual([]);
   });
 
-  it("goals trap 13: keys of large batches are found wherever their places are, and listed once", async () => {
+  it("trap 13: keys of large batches are found wherever their places are, and listed once", async () => {
     const place = path();
     const store = await withApi(open(place));
     const identities = ["few", "many"].map((id) => ({ id, workspaceId: "ws_1", version: 0, externalId: id, ratelimits: [] }));

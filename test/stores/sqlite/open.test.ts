@@ -49,7 +49,7 @@ describe("sqliteStore: opening", () => {
     expect(() => sqliteStore(db, { readonly: false })).toThrow(/options.readonly is for paths/);
   });
 
-  it("goals trap 2: power-durable is WAL with synchronous FULL, process-durable NORMAL", () => {
+  it("trap 2: power-durable is WAL with synchronous FULL, process-durable NORMAL", () => {
     for (const [options, level] of [
       [{}, 2],
       [{ durability: "power" }, 2],
@@ -67,7 +67,7 @@ describe("sqliteStore: opening", () => {
     }
   });
 
-  it("goals trap 3: tables are strict, balances are checked and cannot be NULL", () => {
+  it("trap 3: tables are strict, balances are checked and cannot be NULL", () => {
     const place = path();
     void sqliteStore(place).close();
     inspect(place, (db) => {

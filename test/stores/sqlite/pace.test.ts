@@ -57,7 +57,7 @@ describe("sqliteStore: a spend alone", () => {
     await later;
   });
 
-  it("goals trap 2: calls begun together share a transaction all the same", async () => {
+  it("trap 2: calls begun together share a transaction all the same", async () => {
     const place = path();
     const store = await withApi(open(place));
     const refs = await addKeys(store, 3, 100);

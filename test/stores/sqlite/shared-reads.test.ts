@@ -73,7 +73,7 @@ describe("createSharedReads", () => {
     expect(ran).toEqual(["a", "BEGIN", "b", "COMMIT", "write", "read", "c", "BEGIN", "d", "COMMIT"]);
   });
 
-  it("goals trap 15: a turn without end has it for at most 256 finds", async () => {
+  it("trap 15: a turn without end has it for at most 256 finds", async () => {
     const { ran, find } = logged();
     for (let i = 0; i < 1_000; i++) {
       find("a");
@@ -160,7 +160,7 @@ describe("sqliteStore: finds that share a transaction", () => {
     return enabled;
   };
 
-  it("goals, promises: a revocation is seen in the same turn once 1 ms has passed, and else by the next turn", async () => {
+  it("a revocation is seen in the same turn once 1 ms has passed, and else by the next turn", async () => {
     const place = path();
     const writer = await withApi(open(place));
     await addKeys(writer, 1);
@@ -197,7 +197,7 @@ describe("sqliteStore: finds that share a transaction", () => {
     expect(inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_keys WHERE body LIKE '%disabled%'").pluck().get())).toBe(1);
   });
 
-  it("goals trap 15: after the turn nothing keeps the log from being carried over, and nothing is left to do when it closes", async () => {
+  it("trap 15: after the turn nothing keeps the log from being carried over, and nothing is left to do when it closes", async () => {
     const place = path();
     const store = await withApi(open(place));
     await addKeys(store, 1);

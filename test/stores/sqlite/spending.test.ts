@@ -29,14 +29,14 @@ const draw = (over: Partial<DrawRequest> = {}): DrawRequest => ({
 });
 
 describe("sqliteStore: credits", () => {
-  it("goals trap 2: the spends of a turn share one transaction, and each balance is written once", async () => {
+  it("trap 2: the spends of a turn share one transaction, and each balance is written once", async () => {
     const db = new Database(":memory:");
     const ran: string[] = [];
     const store = await withApi(sqliteStore(foreignHandle(db, (sql) => ran.push(sql))));
     const refs = await addKeys(store, 3);
     ran.length = 0;
     await Promise.all(Array.from({ length: 90 }, (_, i) => store.spendCredits(refs[i % 3]!, 1, 0)));
-    // Goals trap 4: a transaction that reads first and writes later would fail under contention.
+    // Trap 4: a transaction that reads first and writes later would fail under contention.
     expect(ran.filter((sql) => sql.startsWith("BEGIN"))).toEqual(["BEGIN IMMEDIATE"]);
     expect(ran.filter((sql) => sql === "COMMIT")).toHaveLength(1);
     expect(ran.filter((sql) => sql.startsWith("UPDATE keystile_credits"))).toHaveLength(3);
@@ -80,7 +80,7 @@ describe("sqliteStore: credits", () => {
     expect((await store.readBalance("key_000001", 0))?.remaining).toBe(2_000);
   });
 
-  it("goals trap 3: a cost, period or amount that is no whole number throws before anything is stored", async () => {
+  it("trap 3: a cost, period or amount that is no whole number throws before anything is stored", async () => {
     const store = await withApi(open());
     const [ref] = await addKeys(store, 1);
     const wrong = [NaN, Infinity, -Infinity, 1.5, 2 ** 53, "5", 5n, null, undefined, { valueOf: () => 5 }] as number[];

@@ -72,7 +72,7 @@ describe("sqliteStore: writer thread", () => {
     }
   });
 
-  it("goals trap 3: a balance that is no number fails its transaction, and what came before it stays", async () => {
+  it("trap 3: a balance that is no number fails its transaction, and what came before it stays", async () => {
     const store = await withApi(open());
     const keys = Array.from({ length: 1_500 }, (_, i) => ({
       row: keyRow(i + 1, { limited: true }),
@@ -129,7 +129,7 @@ describe("sqliteStore: writer thread", () => {
     await verifier.close();
   });
 
-  it("goals trap 3: what is no cost throws at once, and takes nothing", async () => {
+  it("trap 3: what is no cost throws at once, and takes nothing", async () => {
     const store = await withApi(open());
     const [ref] = await addKeys(store, 1);
     const wrong = [NaN, Infinity, 1.5, 2 ** 53, "5", 5n, null, { valueOf: () => 5 }] as number[];
