@@ -6,11 +6,11 @@
  */
 import { VerifierError } from "../../errors.js";
 import type { Change, KeyRef, ListQuery, Store, Table } from "../../store.js";
-import type { MaybePromise } from "../../types.js";
+import { createAnswering } from "./answering.js";
 import { createChangeLog } from "./changes.js";
 import { createDirectory } from "./directory.js";
 import { type EncodedKey, encodeKeys } from "./encoded-keys.js";
-import { isBusy, toStoreError } from "./errors.js";
+import { toStoreError } from "./errors.js";
 import { createKeyReader } from "./find-keys.js";
 import { createGroupCommit } from "./group-commit.js";
 import type { SqliteHandle } from "./handle.js";
@@ -22,11 +22,12 @@ import { createSharedReads } from "./shared-reads.js";
 import { createSmallRows } from "./small-rows.js";
 import { createSpending } from "./spending.js";
 import { askInTime } from "./staleness.js";
-import { afterPause, afterTurn, patiently, type Transact } from "./transaction.js";
+import { afterTurn } from "./transaction.js";
 import { sizeLog } from "./log-size.js";
 import { createKeyWriter } from "./write-keys.js";
 import { applyWrites } from "./write-rows.js";
 import { withWriter } from "./writer.js";
+import { createWriting } from "./writing.js";
 
 /** A {@link Store} that can say how its file is. */
 export interface SqliteStore extends Store {
@@ -48,8 +49,7 @@ const MOST_TOLD = 16;
  * @throws TypeError naming an option; VerifierError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run; STORE_INVALID (not
  * a database), STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables, and none can be made), STORE_BUSY, STORE_FAILED
  * @see src/store.ts for the contract, rulings D1–D5 · a find alone in its turn 1.15 times a bare SELECT and JSON.parse, in company
- * 0.75 times (`shared-reads.ts`); a spend alone 1.10 to 1.16 times a bare UPDATE in its own
- * transaction
+ * 0.75 times (`shared-reads.ts`); a spend alone 1.10 to 1.16 times a bare UPDATE in its own transaction
  */
 export function sqliteStore(file: string | SqliteHandle, options: SqliteStoreOptions = {}): SqliteStore {
   assertFile(file);
@@ -110,58 +110,13 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     if (isClosed) throw new VerifierError("STORE_CLOSED", "the store was closed; open it again to use it");
   };
 
-  /** Answers at once, unless the file is locked: then later. */
-  const answering =
-    <A extends unknown[], T>(work: (...given: A) => T) =>
-    (...given: A): MaybePromise<Awaited<T>> => {
-      assertOpen();
-      try {
-        return work(...given) as Awaited<T>;
-      } catch (cause) {
-        return retry(cause, () => work(...given) as Awaited<T>);
-      }
-    };
-  const reading = <A extends unknown[], T>(work: (...given: A) => T) => answering(shared.before(work));
-  const retry = <T>(cause: unknown, work: () => T): Promise<T> => {
-    if (!isBusy(cause)) throw toStoreError(cause);
-    return new Promise<void>(afterPause).then(() => later(work));
-  };
-  const later = async <T>(work: () => T): Promise<T> => {
-    const attempt = () => {
-      assertOpen();
-      return work();
-    };
-    return patiently(attempt, settings.busyTimeout).catch((cause: unknown) => {
-      throw toStoreError(cause);
-    });
-  };
-  /** @returns whether the transaction was committed */
-  const writing = async (transact: Transact, work: () => readonly Change[] | undefined): Promise<boolean> => {
-    const committed = await later(() => {
-      try {
-        const done = transact(() => {
-          const changes = work();
-          return changes && { recorded: log.record(changes) };
-        });
-        if (done === undefined) directory.clear();
-        log.tell(done?.recorded);
-        return done !== undefined;
-      } catch (cause) {
-        // What was read inside may never have been committed.
-        directory.clear();
-        throw cause;
-      } finally {
-        ledger.forget();
-      }
-    });
-    // A loop that awaits its writes would otherwise leave no turn to timers, input and spends.
-    await new Promise(setImmediate);
-    return committed;
-  };
+  const answering = createAnswering(assertOpen, settings.busyTimeout);
+  const reading = <A extends unknown[], T>(work: (...given: A) => T) => answering.atOnce(shared.before(work));
+  const write = createWriting(answering, log, directory, ledger);
   const insertEncoded = async (keys: readonly EncodedKey[]): Promise<boolean[]> => {
     assertOpen();
     let inserted: boolean[] = [];
-    await writing(long, () => {
+    await write(long, () => {
       inserted = writer.insert(keys);
       return changesOf(keys.filter((_, i) => inserted[i]));
     });
@@ -171,7 +126,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   const askFile = askInTime(shared.before(log.ask), settings.staleness);
   const peekBalance = reading(spending.spendCredits);
   const store: SqliteStore = {
-    findKey: answering(shared.within(reader.findKey)),
+    findKey: answering.atOnce(shared.within(reader.findKey)),
     findForeignKey: reading(reader.findForeignKey),
     findRootKey: reading(rows.findRootKey),
     adoptDigest: reading((ref: KeyRef, digest: string) =>
@@ -199,7 +154,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
       }
       return inserted;
     },
-    write: (writes) => writing(short, () => applyWrites(writes, rows, writer)),
+    write: (writes) => write(short, () => applyWrites(writes, rows, writer)),
 
     changes(listener) {
       assertOpen();
@@ -211,7 +166,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
       try {
         askFile(now);
       } catch (cause) {
-        return retry(cause, () => askFile());
+        return answering.again(cause, () => askFile());
       }
     },
     health(options) {

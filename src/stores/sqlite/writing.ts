@@ -1,0 +1,38 @@
+/** A transaction that writes rows, and tells of it once it was committed. Port clauses 8, 15. Knows no table. */
+import type { Change } from "../../store.js";
+import type { Answering } from "./answering.js";
+import type { ChangeLog } from "./changes.js";
+import type { Directory } from "./directory.js";
+import type { Ledger } from "./ledger.js";
+import type { Transact } from "./transaction.js";
+
+/**
+ * @param work answers what it changed; `undefined`: something is not as it was read, so nothing is written
+ * @returns whether the transaction was committed
+ */
+export type Write = (transact: Transact, work: () => readonly Change[] | undefined) => Promise<boolean>;
+
+export function createWriting({ later }: Answering, log: ChangeLog, directory: Directory, ledger: Ledger): Write {
+  return async (transact, work) => {
+    const committed = await later(() => {
+      try {
+        const done = transact(() => {
+          const changes = work();
+          return changes && { recorded: log.record(changes) };
+        });
+        if (done === undefined) directory.clear();
+        log.tell(done?.recorded);
+        return done !== undefined;
+      } catch (cause) {
+        // What was read inside may never have been committed.
+        directory.clear();
+        throw cause;
+      } finally {
+        ledger.forget();
+      }
+    });
+    // A loop that awaits its writes would otherwise leave no turn to timers, input and spends.
+    await new Promise(setImmediate);
+    return committed;
+  };
+}
