@@ -17,6 +17,8 @@ export interface LimitCheck extends LimitSize {
   readonly cost: number;
   /** For a caller that keeps the check: room for where the limiter found its bucket last, which spares the next call the look-up. */
   readonly place?: BucketPlace | undefined;
+  /** Where `limit` and `duration` override those of the limit: what the limit has by itself. */
+  readonly own?: LimitSize | undefined;
 }
 
 /**
@@ -49,7 +51,8 @@ export interface LimitVerdict {
  *  2. A bucket is full at first sight and refills continuously at `limit / duration`.
  *  3. Never more than `limit` plus the refill in any stretch of time; cost above `limit` is always refused.
  *  4. Cost 0 takes nothing and passes.
- *  5. A different `limit` or `duration` for a bucket leaves the tokens already used in place.
+ *  5. A different `limit` or `duration` for a bucket leaves the tokens already used in place; what is taken with it is used up for
+ *     `own` too, and comes back there at that speed.
  *  6. Two checks of one bucket in a call must fit together.
  *  7. A clock that steps back mints nothing.
  *  8. Memory is bounded, and no flood makes it forget a bucket that still refuses.
@@ -57,5 +60,6 @@ export interface LimitVerdict {
 export interface Limiter {
   /** One verdict a check, in order. */
   take(checks: readonly LimitCheck[], now: number): MaybePromise<readonly LimitVerdict[]>;
-  close(): MaybePromise<void>;
+  /** Ends it. For the program that made it: nothing here closes a limiter that was given. */
+  close?(): MaybePromise<void>;
 }

@@ -104,10 +104,15 @@ export function toRatelimitData(
     name,
     limit: bring(limit, LIMIT.min, LIMIT.max),
     duration: bring(duration, DURATION.min, DURATION.max),
-    reset: bring(verdict.reset, DURATION.min, DURATION.max),
+    reset: boundReset(verdict.reset),
     remaining: bring(verdict.remaining, 0, LIMIT.max),
     autoApply,
   };
+}
+
+/** Milliseconds until a bucket is full, as every answer shows them (ruling C4). */
+export function boundReset(reset: number): number {
+  return bring(reset, DURATION.min, DURATION.max);
 }
 
 /** A limit as answers show it where nothing is checked. */
@@ -121,9 +126,10 @@ export function toRatelimitResponse({ id, name, limit, duration, autoApply }: Ra
   };
 }
 
-function override(known: AppliedLimit, { cost, limit, duration }: RatelimitCheck): AppliedLimit {
+function override(known: AppliedLimit, { cost, limit = known.limit, duration = known.duration }: RatelimitCheck): AppliedLimit {
   const { bucket, id, name, autoApply, place } = known;
-  return { bucket, limit: limit ?? known.limit, duration: duration ?? known.duration, cost, id, name, autoApply, place };
+  const own = limit === known.limit && duration === known.duration ? undefined : known;
+  return { bucket, limit, duration, cost, id, name, autoApply, place, own };
 }
 
 /** A limit that exists by this request alone. Its name is cut for answers: requests allow 255, results 128 (spec §8). */

@@ -7,7 +7,8 @@ import type { LimitVerdict } from "../limiter.js";
  *
  * Why several levels. An override of limit or duration must gain nothing (ruling C2). With one level, a check at a fast override
  * would drain what a slow limit still holds. So a bucket keeps a level for each pair it is used with, each take is charged to
- * all of them, and each drains at its own speed. A pair that comes later starts with the most tokens used on any level. Only
+ * all of them, and each drains at its own speed. The limit's own pair is there from the first take on, so that tokens taken at the
+ * speed of an override do not come back at it. A pair that comes later starts with the most tokens used on any level. Only
  * MAX_LEVELS are kept: the fastest gives way, because a slower one always holds at least as much and stands in for it.
  *
  * Once every level is empty the bucket is full, and as if never seen: dropping it then changes no answer.
@@ -125,16 +126,25 @@ export function drain(used: number, speed: number, elapsed: number): number {
   return left > 0 ? left : 0;
 }
 
-/** Takes `cost` > 0 tokens that fit: brings all levels up to now, opens one for a new pair, and charges them all. */
-export function charge(bucket: Bucket, pair: Pair, cost: number, now: number): void {
-  const empty = settle(bucket, now);
-  if (empty) {
-    bucket.pair = pair;
+/**
+ * Takes `cost` > 0 tokens that fit: brings all levels up to now, opens those that are missing, and charges them all.
+ * @param own the pair of the limit itself, where `pair` is an override: what is taken is used up there too, at its own speed
+ */
+export function charge(bucket: Bucket, pair: Pair, cost: number, now: number, own = pair): void {
+  if (settle(bucket, now)) {
+    bucket.pair = firstOf(pair, own);
     bucket.next = undefined;
-  } else if (pair.token > 0) open(bucket, pair);
+  }
+  if (own.token > 0) open(bucket, own);
+  if (pair.token > 0) open(bucket, pair);
   for (let level: Level | undefined = bucket; level !== undefined; level = level.next) {
     level.used = Math.min(MAX_UNITS, level.used + cost * level.pair.token);
   }
+}
+
+/** The pair that a bucket begins with: of a duration of 0 nothing stays used. */
+export function firstOf(pair: Pair, own: Pair): Pair {
+  return own.token > 0 ? own : pair;
 }
 
 /**

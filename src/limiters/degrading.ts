@@ -1,24 +1,29 @@
 /** What happens while a limiter cannot answer. Ruling C7. Knows two limiters by their port; knows no buckets. */
 import { VerifierError } from "../errors.js";
-import type { LimitCheck, Limiter, LimitVerdict } from "../limiter.js";
+import type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "../limiter.js";
+import { integer, methods, oneOf, type OptionChecks } from "../options.js";
 import type { MaybePromise } from "../types.js";
 import { isLate } from "../stores/late.js";
 import type { MemoryLimiter } from "./memory.js";
 
-const ON_FAILURE = ["local", "deny", "allow"] as const;
-const OPTIONS: ReadonlySet<string> = new Set(["onFailure", "nodes", "local"]);
+/** What must be the options of all that let a program give a limiter. */
+export const LIMITER_OPTIONS = {
+  limiter: methods("take"),
+  onLimiterFailure: oneOf("local", "deny", "allow"),
+  nodes: integer(1, 100_000),
+} as const satisfies OptionChecks;
 
-/** Options of {@link degrading}. */
+/** Options of {@link degrading}, judged by its caller. */
 export interface DegradingOptions {
   /**
    * While the limiter fails: `local` (default) asks the local limiter for this node's share, `deny` throws LIMITER_UNAVAILABLE,
    * `allow` lets every check pass that could pass on a full bucket.
    */
-  readonly onFailure?: (typeof ON_FAILURE)[number];
-  /** Nodes that share each limit, 1…2^53 − 1, default 1. */
+  readonly onFailure?: "local" | "deny" | "allow";
+  /** Nodes that share each limit, ≥ 1, default 1. */
   readonly nodes?: number;
-  /** Judges this node's share; needed for `local`. */
-  readonly local?: Limiter;
+  /** Judges this node's share. */
+  readonly local: Limiter;
 }
 
 /** Verdicts, and whether they came without the limiter that was asked. */
@@ -47,11 +52,10 @@ export interface DegradingLimiter {
  * A node's share of a limit is `floor(limit / nodes)` tokens in the same duration. A limit smaller than `nodes` becomes one token
  * in `duration × nodes / limit` milliseconds, rounded up: all nodes together then refill no faster than the limit, but may pass
  * `nodes − limit` tokens more when they start full. A limit of 0 and a duration of 0 stay as they are.
- * @throws TypeError or RangeError naming the option
  * @see ruling C7
  */
 export function degrading(limiter: Limiter, options: DegradingOptions): DegradingLimiter {
-  const degrade = fallback(readOptions(options));
+  const degrade = fallback(options);
   let calls = 0;
 
   const instead = (checks: readonly LimitCheck[], now: number, cause: unknown): MaybePromise<LimitAnswer> => {
@@ -78,9 +82,9 @@ export function degrading(limiter: Limiter, options: DegradingOptions): Degradin
 
 type Fallback = (checks: readonly LimitCheck[], now: number, cause: unknown) => MaybePromise<LimitAnswer>;
 
-function fallback({ onFailure, nodes, local }: ReturnType<typeof readOptions>): Fallback {
+function fallback({ onFailure, nodes = 1, local }: DegradingOptions): Fallback {
   if (onFailure === "allow") return (checks) => ({ verdicts: checks.map(onFullBucket), degraded: true });
-  if (onFailure === "deny" || local === undefined) {
+  if (onFailure === "deny") {
     return (_checks, _now, cause) => {
       throw unavailable(cause);
     };
@@ -109,10 +113,13 @@ function onFullBucket({ limit, cost }: LimitCheck): LimitVerdict {
 
 /** This node's part of a check. */
 function shareOf(check: LimitCheck, nodes: number): LimitCheck {
-  const { limit, duration } = check;
-  if (limit === 0 || duration === 0) return check;
-  if (limit >= nodes) return { ...check, limit: Math.floor(limit / nodes) };
-  return { ...check, limit: 1, duration: Math.min(Number.MAX_SAFE_INTEGER, Math.ceil((duration * nodes) / limit)) };
+  return { ...check, ...sizeOfShare(check, nodes), own: check.own && sizeOfShare(check.own, nodes) };
+}
+
+function sizeOfShare({ limit, duration }: LimitSize, nodes: number): LimitSize {
+  if (limit === 0 || duration === 0) return { limit, duration };
+  if (limit >= nodes) return { limit: Math.floor(limit / nodes), duration };
+  return { limit: 1, duration: Math.min(Number.MAX_SAFE_INTEGER, Math.ceil((duration * nodes) / limit)) };
 }
 
 /** The answer itself, if it has one verdict a check. */
@@ -121,8 +128,16 @@ function wellFormed(answer: readonly LimitVerdict[], checks: readonly LimitCheck
   if (list !== answer || list.length !== checks.length || !list.every(isVerdict)) {
     throw new TypeError("The limiter's answer is malformed: one verdict a check was expected.");
   }
-  return answer;
+  return answer.every(isWhole) ? answer : answer.map(toWhole);
 }
+
+/** Answers show integers, whatever a limiter counts in (ruling C4). */
+const isWhole = ({ remaining, reset }: LimitVerdict): boolean => Number.isInteger(remaining) && Number.isInteger(reset);
+const toWhole = ({ exceeded, remaining, reset }: LimitVerdict): LimitVerdict => ({
+  exceeded,
+  remaining: Math.floor(remaining),
+  reset: Math.ceil(reset),
+});
 
 function isVerdict(value: unknown): boolean {
   const { exceeded, remaining, reset } = (value ?? {}) as Partial<LimitVerdict>;
@@ -131,14 +146,4 @@ function isVerdict(value: unknown): boolean {
 
 function isCount(value: number | undefined): boolean {
   return value !== undefined && Number.isFinite(value) && value >= 0;
-}
-
-function readOptions(options: DegradingOptions): { onFailure: (typeof ON_FAILURE)[number]; nodes: number; local: Limiter | undefined } {
-  for (const name of Object.keys(options)) if (!OPTIONS.has(name)) throw new TypeError(`degrading: unknown option ${JSON.stringify(name)}`);
-  const { onFailure = "local", nodes = 1, local } = options;
-  if (!ON_FAILURE.includes(onFailure)) throw new TypeError(`degrading: onFailure must be one of ${ON_FAILURE.join(", ")}`);
-  if (typeof nodes !== "number") throw new TypeError("degrading: nodes must be a number");
-  if (!Number.isSafeInteger(nodes) || nodes < 1) throw new RangeError("degrading: nodes must be an integer from 1 to 2^53 - 1");
-  if (onFailure === "local" && typeof local?.take !== "function") throw new TypeError("degrading: local must be a limiter");
-  return { onFailure, nodes, local };
 }

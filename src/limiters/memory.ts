@@ -1,9 +1,10 @@
 /** Token buckets in the memory of this process. Port src/limiter.ts, rulings C2–C4, C6. Knows no keys; time is what each call says. */
 import { VerifierError } from "../errors.js";
+import { type Check, checkOptions, integer } from "../options.js";
 import type { Touchable } from "../tags/early-reads.js";
 import type { BucketPlace, LimitCheck, Limiter, LimitSize, LimitVerdict } from "../limiter.js";
 import { NONE } from "../tags/tag-index.js";
-import { type Bucket, charge, fits, type Pair, pairMemo, verdictOf } from "./bucket.js";
+import { type Bucket, charge, firstOf, fits, type Pair, pairMemo, verdictOf } from "./bucket.js";
 import { BucketTable, type BucketTag } from "./table.js";
 
 const DEFAULT_SIZE = 1_000_000;
@@ -17,6 +18,8 @@ export interface MemoryLimiterOptions {
   /** The most buckets kept, 1…10_000_000, default 1_000_000. One takes 52 to 96 bytes outside the heap, names not kept. */
   readonly size?: number;
 }
+
+const OPTIONS = { size: integer(1, LARGEST_SIZE) } as const satisfies Record<keyof MemoryLimiterOptions, Check>;
 
 /** A limiter that answers at once. */
 export interface MemoryLimiter extends Limiter, Touchable {
@@ -48,6 +51,8 @@ interface Claim {
   /** The bucket's row, or its name if it has none. */
   readonly place: number | string;
   readonly pair: Pair;
+  /** The pair of the limit itself; the same where nothing is overridden. */
+  readonly own: Pair;
   readonly cost: number;
   readonly exceeded: boolean;
 }
@@ -65,7 +70,9 @@ interface Claim {
  * @see rulings C2–C4, C6 · a take is O(1) a check; one that doubles the table takes 25 to 60 ms near a million buckets
  */
 export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter {
-  const table = new BucketTable(readSize(options));
+  checkOptions(options, OPTIONS);
+  const { size = DEFAULT_SIZE } = options;
+  const table = new BucketTable(size);
   const { rows } = table;
   const pairOf = pairMemo();
   /** Buckets of the call under way, by row, or by name while they have none. Cleared when a call begins: one may have thrown. */
@@ -93,19 +100,21 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
   };
 
   /** First phase: whether the check may have its tokens. They are noted as pending, and nothing is taken. @param row or {@link NONE} */
-  const claim = ({ bucket: name, limit, duration, cost }: LimitCheck, row: number): Claim => {
+  const claim = ({ bucket: name, limit, duration, cost, own: size }: LimitCheck, row: number): Claim => {
     const place = row === NONE ? name : row;
     const pair = pairOf(limit, duration);
+    const own = size === undefined ? pair : pairOf(size.limit, size.duration);
     let bucket = row === NONE ? held.get(name) : holdRow(row);
-    if (!fits(bucket, pair, cost, bucket === undefined ? 0 : bucket.pending, latest)) return { place, pair, cost, exceeded: true };
+    if (!fits(bucket, pair, cost, bucket === undefined ? 0 : bucket.pending, latest)) return { place, pair, own, cost, exceeded: true };
     if (cost > 0) {
       if (bucket === undefined) {
         const { one, two, three } = table.tag;
-        held.set(name, (bucket = { at: latest, pair, used: 0, next: undefined, row, tag: { one, two, three }, pending: 0 }));
-      } else if (bucket.pair.token === 0) bucket.pair = pair;
+        const first = firstOf(pair, own);
+        held.set(name, (bucket = { at: latest, pair: first, used: 0, next: undefined, row, tag: { one, two, three }, pending: 0 }));
+      } else if (bucket.pair.token === 0) bucket.pair = firstOf(pair, own);
       bucket.pending += cost;
     }
-    return { place, pair, cost, exceeded: false };
+    return { place, pair, own, cost, exceeded: false };
   };
 
   /** Makes room for the newcomers, all or none. One that is used with a duration of 0 only is always full: it needs no place. */
@@ -117,7 +126,7 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
 
   /** Second phase: takes what is pending. Rows are written before newcomers come in, since these drop buckets that are full. */
   const settle = (claims: readonly Claim[]): void => {
-    for (const { place, pair, cost } of claims) if (cost > 0) charge(held.get(place) as Held, pair, cost, latest);
+    for (const { place, pair, own, cost } of claims) if (cost > 0) charge(held.get(place) as Held, pair, cost, latest, own);
     for (const bucket of held.values()) if (bucket.row !== NONE && bucket.pending > 0) rows.write(bucket.row, bucket);
     for (const bucket of held.values()) if (isNew(bucket)) table.add(bucket.tag, bucket, latest);
   };
@@ -130,7 +139,7 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
     for (let i = 0; i < claims.length; i++) {
       const { place, pair, cost, exceeded } = claims[i] as Claim;
       const bucket = held.get(place);
-      const homeless = !kept && cost > 0 && pair.token > 0 && bucket?.row === NONE;
+      const homeless = !kept && cost > 0 && bucket !== undefined && isNew(bucket);
       verdicts[i] = homeless ? { exceeded: true, remaining: 0, reset: pair.duration } : verdictOf(bucket, pair, exceeded, latest);
     }
     return verdicts;
@@ -138,7 +147,7 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
 
   const takeChecked = (check: LimitCheck): LimitVerdict => {
     const row = table.find(check);
-    if (row !== NONE && rows.isCommon(row, check)) return rows.take(row, check.limit, check.cost, latest);
+    if (row !== NONE && check.own === undefined && rows.isCommon(row, check)) return rows.take(row, check.limit, check.cost, latest);
     return conclude([claim(check, row)])[0] as LimitVerdict;
   };
 
@@ -152,7 +161,7 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
     for (let i = 0; i < count; i++) {
       const check = checks[i] as LimitCheck;
       const row = table.find(check);
-      if (row === NONE || !rows.isCommon(row, check)) return undefined;
+      if (row === NONE || check.own !== undefined || !rows.isCommon(row, check)) return undefined;
       for (let j = 0; j < i; j++) if (few[j] === row) return undefined;
       few[i] = row;
       if (!rows.fits(row, check.limit, check.cost, latest)) fit = false;
@@ -205,23 +214,15 @@ const isExceeded = ({ exceeded }: { readonly exceeded: boolean }): boolean => ex
 const isNew = ({ row, pair }: Held): boolean => row === NONE && pair.token > 0;
 
 /** Checks the numbers before anything changes: one NaN in a level would make it endless. */
-function assertNumbers({ limit, duration, cost }: LimitCheck): void {
+function assertNumbers({ limit, duration, cost, own }: LimitCheck): void {
   assertCount("limit", limit);
   assertCount("duration", duration);
   assertCount("cost", cost);
+  if (own === undefined) return;
+  assertCount("own.limit", own.limit);
+  assertCount("own.duration", own.duration);
 }
 
 function assertCount(name: string, value: number): void {
   if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${name} must be an integer from 0 to 2^53 - 1`);
-}
-
-function readSize(options: MemoryLimiterOptions): number {
-  if (typeof options !== "object" || options === null) throw new TypeError("memoryLimiter: options must be an object");
-  for (const name of Object.keys(options))
-    if (name !== "size") throw new TypeError(`memoryLimiter: unknown option ${JSON.stringify(name)}`);
-  const { size = DEFAULT_SIZE } = options;
-  if (typeof size !== "number") throw new TypeError("memoryLimiter: size must be a number");
-  if (!Number.isInteger(size) || size < 1 || size > LARGEST_SIZE)
-    throw new RangeError(`memoryLimiter: size must be an integer from 1 to ${LARGEST_SIZE}`);
-  return size;
 }

@@ -1,23 +1,21 @@
 import { describe, expect, it } from "vitest";
 import { isVerifierError } from "../../src/errors.js";
 import type { LimitCheck, Limiter, LimitVerdict } from "../../src/limiter.js";
-import { degrading, type DegradingOptions } from "../../src/limiters/degrading.js";
+import { degrading } from "../../src/limiters/degrading.js";
 import { memoryLimiter } from "../../src/limiters/memory.js";
 
 const START = 1_700_000_000_000;
 const check = (cost = 1, limit = 10, duration = 1_000, bucket = "b"): LimitCheck => ({ bucket, limit, duration, cost });
 
-const answering = (answer: unknown): Limiter => ({ take: () => answer as LimitVerdict[], close: () => undefined });
-const rejecting = (cause: Error): Limiter => ({ take: () => Promise.reject(cause), close: () => undefined });
+const answering = (answer: unknown): Limiter => ({ take: () => answer as LimitVerdict[] });
+const rejecting = (cause: Error): Limiter => ({ take: () => Promise.reject(cause) });
 const throwing = (cause: unknown): Limiter => ({
   take: () => {
     throw cause;
   },
-  close: () => undefined,
 });
 const later = (limiter: Limiter): Limiter => ({
   take: (checks, now) => Promise.resolve().then(() => limiter.take(checks, now)),
-  close: () => limiter.close(),
 });
 
 const gone = new Error("connection refused");
@@ -53,7 +51,7 @@ describe("degrading: a limiter that answers", () => {
     expect(await answer).toEqual({ verdicts: [{ exceeded: false, remaining: 7, reset: 300 }], degraded: false });
     const verdicts = [{ exceeded: false, remaining: 1, reset: 1 }];
     const thenable = { then: (resolve: (value: unknown) => void) => resolve(verdicts) };
-    const foreign = degrading(answering(thenable), { onFailure: "deny" }).take([check()], START);
+    const foreign = degrading(answering(thenable), { onFailure: "deny", local: memoryLimiter() }).take([check()], START);
     expect(foreign).toBeInstanceOf(Promise);
     expect(await foreign).toEqual({ verdicts, degraded: false });
     expect(limiter.degradedCalls()).toBe(0);
@@ -62,10 +60,7 @@ describe("degrading: a limiter that answers", () => {
   it("ruling C7: comes back to the limiter as soon as it answers again", async () => {
     let up = false;
     const real = memoryLimiter();
-    const limiter = degrading(
-      { take: (checks, now) => (up ? real.take(checks, now) : Promise.reject(gone)), close: () => undefined },
-      { local: memoryLimiter() },
-    );
+    const limiter = degrading({ take: (checks, now) => (up ? real.take(checks, now) : Promise.reject(gone)) }, { local: memoryLimiter() });
     expect(await limiter.take([check(10)], START)).toMatchObject({ degraded: true });
     up = true;
     expect(limiter.take([check(10)], START)).toMatchObject({ verdicts: [{ exceeded: false }], degraded: false });
@@ -92,7 +87,7 @@ describe("degrading: a limiter that cannot answer", () => {
   });
 
   it("ruling C7: deny throws LIMITER_UNAVAILABLE with the cause, and counts", async () => {
-    const limiter = degrading(throwing(gone), { onFailure: "deny" });
+    const limiter = degrading(throwing(gone), { onFailure: "deny", local: memoryLimiter() });
     expect(() => limiter.take([check()], START)).toThrow(
       expect.objectContaining({ code: "LIMITER_UNAVAILABLE", status: 503, cause: gone }),
     );
@@ -105,7 +100,7 @@ describe("degrading: a limiter that cannot answer", () => {
   });
 
   it("ruling C7, C4: allow lets pass what a full bucket would", async () => {
-    const limiter = degrading(rejecting(gone), { onFailure: "allow" });
+    const limiter = degrading(rejecting(gone), { onFailure: "allow", local: throwing(gone) });
     const { verdicts, degraded } = await limiter.take([check(), check(10), check(0, 0), check(11), check(1, 0)], START);
     expect(degraded).toBe(true);
     expect(verdicts.map(({ exceeded }) => exceeded)).toEqual([false, false, false, true, true]);
@@ -117,7 +112,7 @@ describe("degrading: a limiter that cannot answer", () => {
 
   it.each(MALFORMED)("ruling C7: a malformed answer is a failure: %s", async (_what, answer) => {
     for (const broken of [answering(answer), answering(Promise.resolve(answer))]) {
-      const denying = degrading(broken, { onFailure: "deny" });
+      const denying = degrading(broken, { onFailure: "deny", local: memoryLimiter() });
       const failure: unknown = await Promise.resolve()
         .then(() => denying.take([check()], START))
         .catch((error: unknown) => error);
@@ -149,6 +144,14 @@ describe("degrading: a limiter that cannot answer", () => {
   });
 });
 
+describe("degrading: a limiter that counts in fractions", () => {
+  it("ruling C4: whole tokens are shown, and the millisecond in which the bucket is full", async () => {
+    const counting: Limiter = { take: () => [{ exceeded: false, remaining: 1.5, reset: 1_500.2 }] };
+    const limiter = degrading(counting, { local: answering(undefined) });
+    expect(await limiter.take([check(1)], START)).toEqual({ verdicts: [{ exceeded: false, remaining: 1, reset: 1_501 }], degraded: false });
+  });
+});
+
 describe("degrading: a node's share", () => {
   /** What the local limiter is asked. */
   const asked = (nodes: number, one: LimitCheck): LimitCheck => {
@@ -158,7 +161,6 @@ describe("degrading: a node's share", () => {
         seen = checks;
         return checks.map(() => ({ exceeded: false, remaining: 0, reset: 0 }));
       },
-      close: () => undefined,
     };
     void degrading(throwing(gone), { local, nodes }).take([one], START);
     return seen[0]!;
@@ -175,6 +177,13 @@ describe("degrading: a node's share", () => {
     expect(asked(11, check(1, 10, 1_000))).toEqual(check(1, 1, 1_100));
     expect(asked(7, check(1, 3, 1_000))).toEqual(check(1, 1, 2_334));
     expect(asked(Number.MAX_SAFE_INTEGER, check(1, 1, 2_592_000_000)).duration).toBe(Number.MAX_SAFE_INTEGER);
+  });
+
+  it("ruling C2: what the limit has by itself is shared alike", () => {
+    const own = { limit: 10, duration: 1_000 };
+    expect(asked(3, { ...check(1, 100, 60_000), own }).own).toEqual({ limit: 3, duration: 1_000 });
+    expect(asked(20, { ...check(1, 100, 60_000), own }).own).toEqual({ limit: 1, duration: 2_000 });
+    expect(asked(3, check(1)).own).toBeUndefined();
   });
 
   it("ruling C4: limit 0 and duration 0 stay as they are", () => {
@@ -200,30 +209,5 @@ describe("degrading: a node's share", () => {
     }
     expect(sum).toBeLessThanOrEqual(Math.max(limit, nodes) + limit * 10);
     expect(sum).toBeGreaterThanOrEqual(Math.min(nodes, limit));
-  });
-});
-
-describe("degrading: misuse", () => {
-  const local = memoryLimiter();
-  it.each([
-    [{ local, onFailure: "open" }, TypeError, "onFailure"],
-    [{ local, onFailure: null }, TypeError, "onFailure"],
-    [{ local, nodes: "2" }, TypeError, "nodes"],
-    [{ local, nodes: 0 }, RangeError, "nodes"],
-    [{ local, nodes: 1.5 }, RangeError, "nodes"],
-    [{ local, nodes: NaN }, RangeError, "nodes"],
-    [{ local, nodes: Infinity }, RangeError, "nodes"],
-    [{}, TypeError, "local"],
-    [{ local: {} }, TypeError, "local"],
-    [{ local: null }, TypeError, "local"],
-    [{ local, node: 2 }, TypeError, '"node"'],
-  ])("options %o are refused by name", (options, kind, named) => {
-    const make = (): unknown => degrading(memoryLimiter(), options as DegradingOptions);
-    expect(make).toThrow(kind);
-    expect(make).toThrow(named);
-  });
-
-  it("deny and allow need no local limiter", () => {
-    for (const onFailure of ["deny", "allow"] as const) expect(degrading(memoryLimiter(), { onFailure }).degradedCalls()).toBe(0);
   });
 });

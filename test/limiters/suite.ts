@@ -181,6 +181,56 @@ export function limiterSuite(name: string, make: () => Limiter): void {
       );
     });
 
+    it("clause 5, ruling C2: what is taken by overrides is used up for the limit itself, and comes back at its own speed", async () => {
+      const own = { limit: 10, duration: 60_000 };
+      const steps = fc.array(
+        fc.record({
+          wait: aWait,
+          cost: fc.integer({ min: 0, max: 12 }),
+          over: fc.option(fc.tuple(fc.nat(30), fc.constantFrom(0, 1, 1_000, DAY))),
+        }),
+        { maxLength: 40 },
+      );
+      await fc.assert(
+        fc.asyncProperty(steps, async (history) => {
+          const limiter = make();
+          const takes: Take[] = [];
+          let now = START;
+          for (const { wait, cost, over } of history) {
+            now += wait;
+            const one = over === null ? check(cost, own.limit, own.duration) : { ...check(cost, ...over), own };
+            const used = replay(own.limit, own.duration, takes, now) + BigInt(cost) * BigInt(own.duration);
+            const fits = used <= BigInt(own.limit) * BigInt(own.duration);
+            if (!(await granted(limiter, now, one)) || cost === 0) continue;
+            if (over === null && !fits) expect.fail(`${cost} granted by itself too early`);
+            takes.push({ now, cost });
+          }
+        }),
+        { numRuns: 300 },
+      );
+    });
+
+    it("clause 5: a first take by an override is the limit's first take too, whatever its duration", async () => {
+      const own = { limit: 10, duration: 60_000 };
+      for (const [limit, duration] of [
+        [1_000, 60_000],
+        [10, 1],
+        [10, 0],
+        [10, DAY],
+      ] as const) {
+        const limiter = make();
+        expect(await granted(limiter, START, { ...check(10, limit, duration), own })).toBe(true);
+        expect(await takeOne(limiter, START + 10, check(1, 10, 60_000))).toEqual({ exceeded: true, remaining: 0, reset: 59_990 });
+        expect(await takeOne(limiter, START + 6_000, check(1, 10, 60_000))).toMatchObject({ exceeded: false, remaining: 0 });
+      }
+      for (const first of [0, 1]) {
+        const limiter = make();
+        const both = [check(5, 10, 60_000), { ...check(5, 10, 0), own }];
+        await take(limiter, START, ...(first === 0 ? both : both.reverse()));
+        expect(await takeOne(limiter, START, check(0, 10, 60_000))).toMatchObject({ remaining: 0 });
+      }
+    });
+
     it("clause 6, ruling C1, A129: two checks of one bucket must fit together, each with its own result", async () => {
       const limiter = make();
       const half = [check(6), check(6)];

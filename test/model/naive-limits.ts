@@ -55,11 +55,14 @@ export function modelLimiter(): ModelLimiter {
   };
 
   /** Takes are charged in their order, each to all levels of its bucket. */
-  function charge({ bucket, limit, duration, cost }: LimitCheck): void {
+  function charge(check: LimitCheck): void {
+    const { bucket, cost, own = check } = check;
     const levels = settled(bucket);
-    const pair = { limit: BigInt(limit), duration: BigInt(duration) };
-    // With a duration of 0 nothing stays used: a bucket that is full otherwise stays so.
-    if (duration > 0 && find(levels, pair.limit, pair.duration) === undefined) open(levels, pair);
+    for (const { limit, duration } of [own, check]) {
+      const pair = { limit: BigInt(limit), duration: BigInt(duration) };
+      // With a duration of 0 nothing stays used: a bucket that is full otherwise stays so.
+      if (duration > 0 && find(levels, pair.limit, pair.duration) === undefined) open(levels, pair);
+    }
     for (const level of levels) level.used += BigInt(cost) * level.duration;
     if (levels.length > 0) buckets.set(bucket, { at: latest, levels });
   }

@@ -122,7 +122,7 @@ function limitsOf(key: ModelKey, { ratelimits = [] }: V2KeysVerifyKeyRequestBody
     const found = all.find(({ row }) => row.name === name);
     if (found === undefined && (limit === undefined || duration === undefined)) return undefined;
     const bucket = `${found?.owner ?? key.id} ${name}`;
-    const check = { bucket, limit: limit ?? found!.row.limit, duration: duration ?? found!.row.duration, cost };
+    const check = { bucket, limit: limit ?? found!.row.limit, duration: duration ?? found!.row.duration, cost, own: found?.row };
     return { check, name, autoApply: found?.row.autoApply ?? false, row: found?.row };
   });
   return [

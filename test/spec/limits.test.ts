@@ -84,6 +84,18 @@ describe("rulings C2–C4: buckets", () => {
     expect((await verify({ key })).code).toBe("RATE_LIMITED");
   });
 
+  it("ruling C2: tokens taken through an override are gone for the limit itself, as `reset` says", async () => {
+    const { create, verify, time } = await world();
+    const plain = async (key: string, cost: number) => (await verify({ key, ratelimits: [{ name: "requests", cost }] })).ratelimits?.[0];
+    for (const over of [{ limit: 1_000 }, { duration: 1 }, { duration: 0 }]) {
+      const { key } = await create({ ratelimits: [limit("requests")] });
+      expect((await verify({ key, ratelimits: [{ name: "requests", cost: 10, ...over }] })).code).toBe("VALID");
+      expect(await plain(key, 1)).toMatchObject({ exceeded: true, remaining: 0, reset: 60_000 });
+      time.now += 600;
+      expect(await plain(key, 0)).toMatchObject({ remaining: 0, reset: 59_400 });
+    }
+  });
+
   it("A133, ruling C3: all or nothing over the limits of one call", async () => {
     const { create, verify } = await world();
     const { key } = await create({ ratelimits: [limit("minute"), limit("burst", { limit: 1, autoApply: false })] });
