@@ -1,5 +1,6 @@
 /** A key's row as the file has it, and as the port has it. Port clause 3. Pure: SQL is elsewhere. */
 import type { ApiRow, IdentityRow, KeyRow } from "../../store.js";
+import { type KeyBody, readGrants, readIdentityBody, readKeyBody } from "./read-body.js";
 
 /** A key and its identity, if any, in one row: what a find reads. */
 export interface KeyRaw {
@@ -25,26 +26,6 @@ export interface FullKeyRaw extends KeyRaw {
 export const KEY_COLUMNS = "k.n, k.id, k.api, k.body, k.grants, i.id AS identityId, i.name AS externalId, i.body AS identityBody";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
-
-/** What has no column of its own. What is usual is left out, so that a find has less to parse. */
-interface KeyBody {
-  start: string;
-  createdAt: number;
-  name?: string;
-  meta?: KeyRow["meta"];
-  expires?: number;
-  disabled?: true;
-  ratelimits?: KeyRow["ratelimits"];
-  ipAllowlist?: readonly string[];
-  limited?: true;
-  refill?: KeyRow["refill"];
-  countedTo?: number;
-  generation?: number;
-  deleted?: true;
-  updatedAt?: number;
-  migrationId?: string;
-  hash?: string;
-}
 
 /** The JSON of a row's body. Written out field by field: an import does this a million times. */
 export function encodeBody(row: KeyRow): string {
@@ -74,7 +55,7 @@ export function encodeGrants({ permissions, roles }: KeyRow): string {
 /** Ids of permissions and of roles out of {@link encodeGrants}. */
 export function decodeGrants(text: string): Pick<KeyRow, "permissions" | "roles"> {
   if (text === "") return { permissions: [], roles: [] };
-  const [permissions, roles] = JSON.parse(text) as [string[], string[]];
+  const [permissions, roles] = readGrants(text);
   return { permissions, roles };
 }
 
@@ -83,7 +64,7 @@ export function decodeGrants(text: string): Pick<KeyRow, "permissions" | "roles"
  * @param version 0 where it is not needed: a find does not read it
  */
 export function decodeKey(raw: KeyRaw, api: ApiRow, version: number, digest: string | undefined): Mutable<KeyRow> {
-  const body = JSON.parse(raw.body) as KeyBody;
+  const body = readKeyBody(raw.body);
   const row: Mutable<KeyRow> = {
     id: raw.id,
     workspaceId: api.workspaceId,
@@ -126,7 +107,7 @@ export function decodeFullKey(raw: FullKeyRaw, api: ApiRow): KeyRow {
 /** The identity that was read with a key. */
 export function decodeIdentity({ identityId, externalId, identityBody }: KeyRaw, api: ApiRow): IdentityRow | undefined {
   if (identityId === null || externalId === null || identityBody === null) return undefined;
-  const { meta, ratelimits } = JSON.parse(identityBody) as Pick<IdentityRow, "meta" | "ratelimits">;
+  const { meta, ratelimits } = readIdentityBody(identityBody);
   const identity: Mutable<IdentityRow> = { id: identityId, workspaceId: api.workspaceId, version: 0, externalId, ratelimits };
   if (meta !== undefined) identity.meta = meta;
   return identity;

@@ -17,7 +17,7 @@ import type { SqliteHandle } from "./handle.js";
 import { createHealth, type HealthOptions, type SqliteHealth } from "./health.js";
 import { createLedger } from "./ledger.js";
 import { connect, type Connection } from "./open.js";
-import { readOptions, type SqliteStoreOptions } from "./options.js";
+import { readOptions, type SqliteHandleOptions, type SqliteStoreOptions } from "./options.js";
 import { createSharedReads } from "./shared-reads.js";
 import { createSmallRows } from "./small-rows.js";
 import { createSpending } from "./spending.js";
@@ -45,12 +45,14 @@ const MOST_TOLD = 16;
  * @param file a path (made unless `mustExist`; `":memory:"` for none), opened with better-sqlite3 12 or 13; or an open handle of
  * better-sqlite3 or node:sqlite, on which WAL, `synchronous`, `foreign_keys` and a `busy_timeout` of 50 ms are set, and which
  * `close()` leaves open
- * @param options see {@link SqliteStoreOptions}
- * @throws TypeError naming an option; VerifierError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run; STORE_INVALID (not
+ * @param options see {@link SqliteStoreOptions}; with a handle only {@link SqliteHandleOptions}, since its owner opened it
+ * @throws TypeError or RangeError naming an option; VerifierError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run; STORE_INVALID (not
  * a database), STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables, and none can be made), STORE_BUSY, STORE_FAILED
  * @see src/store.ts for the contract, rulings D1–D5 · a find alone in its turn 1.15 times a bare SELECT and JSON.parse, in company
  * 0.75 times (`shared-reads.ts`); a spend alone 1.10 to 1.16 times a bare UPDATE in its own transaction
  */
+export function sqliteStore(file: string, options?: SqliteStoreOptions): SqliteStore;
+export function sqliteStore(file: string | SqliteHandle, options?: SqliteHandleOptions): SqliteStore;
 export function sqliteStore(file: string | SqliteHandle, options: SqliteStoreOptions = {}): SqliteStore {
   assertFile(file);
   const settings = readOptions(options, typeof file === "string");
@@ -196,8 +198,9 @@ function changesOf(keys: readonly EncodedKey[]): Change[] {
 }
 
 function assertFile(file: unknown): void {
-  if (typeof file === "string" && file !== "") return;
+  // A driver ends a path at U+0000, and would open another file.
+  if (typeof file === "string" && file !== "" && file.isWellFormed() && !file.includes("\0")) return;
   const { prepare, exec } = (file ?? {}) as Partial<SqliteHandle>;
   if (typeof prepare === "function" && typeof exec === "function") return;
-  throw new TypeError("file must be a path, or an open database handle with prepare() and exec()");
+  throw new TypeError("file must be a path of well-formed text, or an open database handle with prepare() and exec()");
 }

@@ -328,6 +328,52 @@ describe("sqliteStore: a file that another connection holds", () => {
 
 describe("sqliteStore: a file that another tool has changed", () => {
   it.each([
+    ["{}"],
+    ["[]"],
+    ["5"],
+    ["null"],
+    ['{"start":1,"createdAt":0}'],
+    ['{"start":"sk","createdAt":0,"expires":"never"}'],
+    ['{"start":"sk","createdAt":0,"expires":1e400}'],
+    ['{"start":"sk","createdAt":0,"disabled":1}'],
+    ['{"start":"sk","createdAt":0,"disabled":"true"}'],
+    ['{"start":"sk","createdAt":0,"limited":1}'],
+    ['{"start":"sk","createdAt":0,"generation":"1"}'],
+    ['{"start":"sk","createdAt":0,"meta":"x"}'],
+    ['{"start":"sk","createdAt":0,"ratelimits":{}}'],
+    ['{"start":"sk","createdAt":0,"ratelimits":[null]}'],
+    ['{"start":"sk","createdAt":0,"ratelimits":[{"id":"rl_1","name":"n","limit":-5,"duration":1000,"autoApply":true}]}'],
+    ['{"start":"sk","createdAt":0,"ratelimits":[{"id":"rl_1","name":"n","limit":"5","duration":1000,"autoApply":true}]}'],
+    ['{"start":"sk","createdAt":0,"ipAllowlist":"192.0.2.1"}'],
+    ['{"start":"sk","createdAt":0,"refill":{"interval":"weekly","amount":5}}'],
+    ['{"start":"sk","createdAt":0'],
+  ])("A035: a key whose row says %s is refused, not let in without what the row lacks", async (body) => {
+    const place = path();
+    const store = await withApi(sqliteStore(place));
+    await addKeys(store, 2);
+    inspect(place, (db) => void db.prepare("UPDATE keystile_keys SET body = ? WHERE id = 'key_000001'").run(body));
+    // The finds before share a read transaction until the turn ends.
+    await new Promise(setImmediate);
+    expect(await codeOf(() => store.findKey("digest-1"))).toBe("STORE_INVALID");
+    expect(await codeOf(() => store.read("keys", "key_000001"))).toBe("STORE_INVALID");
+    expect((await store.findKey("digest-2"))?.keyId).toBe("key_000002");
+    await store.close();
+  });
+
+  it.each(["null", "{}", "[5,6]", '["perm_1","role_1"]', '[["perm_1"]]', "[[1],[]]"])(
+    "A035: grants that say %s let nothing in",
+    async (grants) => {
+      const place = path();
+      const store = await withApi(sqliteStore(place));
+      await addKeys(store, 1);
+      await new Promise(setImmediate);
+      inspect(place, (db) => void db.prepare("UPDATE keystile_keys SET grants = ?").run(grants));
+      expect(await codeOf(() => store.findKey("digest-1"))).toBe("STORE_INVALID");
+      await store.close();
+    },
+  );
+
+  it.each([
     ["better-sqlite3", (db: Database.Database) => db],
     ["better-sqlite3 that answers bigints", (db: Database.Database) => db.defaultSafeIntegers()],
     ["node:sqlite", (db: Database.Database) => foreignHandle(db)],

@@ -14,6 +14,8 @@ describe("sqliteStore: opening", () => {
     [undefined, /file must be/],
     ["", /file must be/],
     [7, /file must be/],
+    ["keys.db\0.tmp", /file must be/],
+    ["keys\ud800.db", /file must be/],
     [{ prepare: () => undefined }, /file must be/],
   ])("a file that is neither path nor handle is a TypeError: %s", (file, message) => {
     expect(() => sqliteStore(file as never)).toThrow(TypeError);
@@ -21,31 +23,37 @@ describe("sqliteStore: opening", () => {
   });
 
   it.each([
-    [{ durabilty: "power" }, "durabilty"],
-    [{ durability: "none" }, "durability"],
-    [{ staleness: "never" }, "staleness"],
-    [{ staleness: 0 }, "staleness"],
-    [{ staleness: 1.5 }, "staleness"],
-    [{ mustExist: 1 }, "mustExist"],
-    [{ readonly: "yes" }, "readonly"],
-    [{ busyTimeout: -1 }, "busyTimeout"],
-    [{ busyTimeout: 60_001 }, "busyTimeout"],
-    [{ toString: 1 }, "toString"],
-    [null, "options"],
-  ])("an option that does not fit is a TypeError that names it: %o", (options, name) => {
+    [{ durabilty: "power" }, TypeError, "options.durabilty is not an option"],
+    [{ durability: "none" }, TypeError, "options.durability must be one of: power, process"],
+    [{ staleness: "never" }, TypeError, "options.staleness must be one of: turn, call, or milliseconds"],
+    [{ staleness: 0 }, RangeError, "options.staleness must be from 1 to 3600000"],
+    [{ staleness: 1.5 }, TypeError, "options.staleness must be an integer"],
+    [{ mustExist: 1 }, TypeError, "options.mustExist must be true or false"],
+    [{ readonly: "yes" }, TypeError, "options.readonly must be true or false"],
+    [{ writer: "a URL" }, TypeError, "options.writer must be one of: inline, thread, or a URL"],
+    [{ busyTimeout: "5" }, TypeError, "options.busyTimeout must be an integer"],
+    [{ busyTimeout: -1 }, RangeError, "options.busyTimeout must be from 0 to 60000"],
+    [{ busyTimeout: 60_001 }, RangeError, "options.busyTimeout must be from 0 to 60000"],
+    [{ toString: 1 }, TypeError, "options.toString is not an option"],
+    [null, TypeError, "options must be an object"],
+  ])("an option that does not fit is a TypeError, or beyond its range a RangeError, that names it: %o", (options, kind, message) => {
     const place = path();
-    expect(() => sqliteStore(place, options as never)).toThrow(TypeError);
-    expect(() => sqliteStore(place, options as never)).toThrow(name);
+    expect(() => sqliteStore(place, options as never)).toThrow(kind);
+    expect(() => sqliteStore(place, options as never)).toThrow(message);
     expect(existsSync(place)).toBe(false);
   });
 
   it("an option that is undefined takes its default", () => {
-    void sqliteStore(path(), { durability: undefined, readonly: undefined } as never).close();
+    const store = sqliteStore(path(), { durability: undefined, readonly: undefined } as never);
+    expect(store.health()).toMatchObject({ synchronous: "full" });
+    void store.close();
   });
 
   it("options of opening do not go with a handle", () => {
     const db = new Database(":memory:");
+    // @ts-expect-error nor do their types
     expect(() => sqliteStore(db, { mustExist: true })).toThrow(/options.mustExist is for paths/);
+    // @ts-expect-error nor do their types
     expect(() => sqliteStore(db, { readonly: false })).toThrow(/options.readonly is for paths/);
   });
 
