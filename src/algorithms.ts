@@ -43,16 +43,16 @@ const MIN_PARTS = 3;
  * @param custom functions for further algorithms; a built-in name is refused
  * @throws TypeError naming the option when it is not an object of functions or takes a built-in name
  */
-export function createAlgorithms(custom: MigrationAlgorithms = {}): Algorithms {
+export function createAlgorithms(custom: MigrationAlgorithms = {}, path = "options.migrationAlgorithms"): Algorithms {
   const known = new Map<string, Algorithm>([
     ["sha256", { read: readSha256, hash: (key) => digestText("sha256", key, "base64") }],
     ["sha512", { read: readSha512, hash: (key) => digestText("sha512", key, "base64") }],
     ["prefixed-api-key", { read: readLongToken, hash: hashLongToken }],
   ]);
-  if (typeof custom !== "object" || custom === null) throw new TypeError("options.migrationAlgorithms must be an object of functions");
+  if (typeof custom !== "object" || custom === null) throw new TypeError(`${path} must be an object of functions`);
   for (const [name, hash] of Object.entries(custom)) {
-    if (typeof hash !== "function") throw new TypeError(`options.migrationAlgorithms.${name} must be a function`);
-    if (known.has(name)) throw new TypeError(`options.migrationAlgorithms.${name}: this name is built in, choose another`);
+    if (typeof hash !== "function") throw new TypeError(`${path}.${name} must be a function`);
+    if (known.has(name)) throw new TypeError(`${path}.${name}: this name is built in, choose another`);
     known.set(name, { read: (text) => ({ foreignDigest: text }), hash: checked(name, hash) });
   }
   return {

@@ -3,7 +3,7 @@ import type { Caller } from "./caller.js";
 import { createCallerGrants, DEFAULT_SCHEME } from "./callers/grants.js";
 import { VerifierError } from "./errors.js";
 import { digestKey } from "./hash.js";
-import { callable, checkOptions, checkStore, guardClock, integer, word } from "./options.js";
+import { callable, type Check, checkOptions, checkStore, guardClock, integer, word } from "./options.js";
 import { createProxyTokenVerifier, isTokenShaped, type ProxyTokenOptions } from "./callers/proxy-token.js";
 import { createRootKeyCache } from "./callers/root-key-cache.js";
 import type { RootKeyRow, Store } from "./store.js";
@@ -43,6 +43,14 @@ export interface Authenticator {
   close(): void;
 }
 
+/** What each of {@link AuthenticatorOptions} must be. */
+export const AUTHENTICATOR_OPTIONS = {
+  proxyTokens: (value: unknown, path: string) => void createProxyTokenVerifier(value as ProxyTokenOptions, path),
+  scheme: word,
+  rootKeys: integer(1, 1_000_000),
+  clock: callable,
+} as const satisfies Record<keyof AuthenticatorOptions, Check>;
+
 /** Characters of the header; a proxy token may fill it. */
 const MAX_HEADER = 8_192;
 /** Characters of a root key (spec §8, `key`). */
@@ -68,7 +76,7 @@ interface KnownRootKey {
  */
 export function createAuthenticator(store: Store, options: AuthenticatorOptions = {}): Authenticator {
   checkStore(store);
-  checkOptions(options, { proxyTokens: () => undefined, scheme: word, rootKeys: integer(1, 1_000_000), clock: callable });
+  checkOptions(options, AUTHENTICATOR_OPTIONS);
   const { proxyTokens, scheme = DEFAULT_SCHEME, rootKeys = 10_000 } = options;
   const clock = guardClock(options.clock ?? Date.now);
   const verifyToken = proxyTokens === undefined ? undefined : createProxyTokenVerifier(proxyTokens);

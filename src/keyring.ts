@@ -19,7 +19,7 @@ import type * as S from "./keyring/service-requests.js";
 import { updateCredits } from "./keyring/update-credits.js";
 import { deleteKey, updateKey } from "./keyring/update-key.js";
 import { getWorkspace, updateWorkspace } from "./keyring/workspace.js";
-import { callable, checkOptions, checkStore, guardClock, word } from "./options.js";
+import { callable, checkOptions, checkStore, DEFAULT_WORKSPACE, guardClock, word } from "./options.js";
 import type { Store } from "./store.js";
 import type { Identity, KeyCreditsData } from "./types.js";
 
@@ -113,7 +113,7 @@ const OPTIONS = { workspaceId: word, clock: callable, migrationAlgorithms: () =>
 export function createKeyring(store: Store, options: KeyringOptions = {}): Keyring {
   checkStore(store);
   checkOptions(options, OPTIONS);
-  const { workspaceId = "ws_default", migrationAlgorithms, scheme = DEFAULT_SCHEME } = options;
+  const { workspaceId = DEFAULT_WORKSPACE, migrationAlgorithms, scheme = DEFAULT_SCHEME } = options;
   const clock = guardClock(options.clock ?? Date.now);
   const context: Context = { store, workspaceId, clock, algorithms: createAlgorithms(migrationAlgorithms), queue: createQueue() };
   const rootKeys: RootKeyContext = { ...context, scheme };

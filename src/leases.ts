@@ -13,6 +13,7 @@ import { isLate } from "./stores/late.js";
 import { NONE } from "./tags/tag-index.js";
 import type { MaybePromise, Refill } from "./types.js";
 
+/** Sizes and times of the `leased` mode. README "Promises" says what a crash costs. */
 export interface LeaseOptions {
   /** Credits in hand and in reserve together, per key and node, 1…1_000_000_000; default 1_000. */
   readonly size?: number;

@@ -1,7 +1,8 @@
 /** Judges what a program configures: mistakes are TypeErrors and RangeErrors that name the option. Knows nothing of requests. */
 import type { Store } from "./store.js";
 
-type Check = (value: unknown, path: string) => void;
+/** Judges one option's value; `path` is its name in the words of the error. */
+export type Check = (value: unknown, path: string) => void;
 
 /** What each option must be; an option that is absent or `undefined` is not judged. */
 export type OptionChecks = Readonly<Record<string, Check>>;
@@ -23,6 +24,14 @@ export const callable: Check = (value, path) => {
 export const text: Check = (value, path) => {
   if (typeof value !== "string" || value === "") throw new TypeError(`${path} must be a string that is not empty`);
 };
+
+/** True or false. */
+export const flag: Check = (value, path) => {
+  if (typeof value !== "boolean") throw new TypeError(`${path} must be true or false`);
+};
+
+/** The workspace of a program that names none. */
+export const DEFAULT_WORKSPACE = "ws_default";
 
 /** A text of ASCII letters, digits, `_` and `-`: the id of a workspace, or the scheme word of permissions (ruling B7). */
 export const word: Check = (value, path) => {

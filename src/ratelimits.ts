@@ -7,9 +7,9 @@ import { deleteOverride, getOverride, listOverrides, setOverride } from "./keyri
 import { limit, type LimitContext, multiLimit } from "./keyring/ratelimits.js";
 import type * as R from "./keyring/service-requests.js";
 import type { Limiter } from "./limiter.js";
-import { degrading } from "./limiters/degrading.js";
+import { degrading, LIMITER_OPTIONS } from "./limiters/degrading.js";
 import { memoryLimiter } from "./limiters/memory.js";
-import { callable, checkOptions, checkStore, guardClock, integer, methods, oneOf, word } from "./options.js";
+import { callable, type Check, checkOptions, checkStore, DEFAULT_WORKSPACE, guardClock, word } from "./options.js";
 import type { Store } from "./store.js";
 
 /** Options of {@link createRatelimits}. */
@@ -52,10 +52,8 @@ export interface Ratelimits {
 const OPTIONS = {
   workspaceId: word,
   clock: callable,
-  limiter: methods("take", "close"),
-  onLimiterFailure: oneOf("local", "deny", "allow"),
-  nodes: integer(1, 100_000),
-} as const satisfies Record<keyof RatelimitsOptions, (value: unknown, path: string) => void>;
+  ...LIMITER_OPTIONS,
+} as const satisfies Record<keyof RatelimitsOptions, Check>;
 
 /**
  * Makes the verbs of rate limits on a store, which keeps namespaces and overrides; the tokens are the limiter's.
@@ -67,7 +65,7 @@ const OPTIONS = {
 export function createRatelimits(store: Store, options: RatelimitsOptions = {}): Ratelimits {
   checkStore(store);
   checkOptions(options, OPTIONS);
-  const { workspaceId = "ws_default", clock = Date.now, limiter, onLimiterFailure = "local", nodes = 1 } = options;
+  const { workspaceId = DEFAULT_WORKSPACE, clock = Date.now, limiter, onLimiterFailure = "local", nodes = 1 } = options;
   const local = memoryLimiter();
   const context: LimitContext = {
     store,

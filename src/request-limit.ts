@@ -1,8 +1,8 @@
 /** How many requests a workspace may make. Spec §4.1-6, §8, ruling F5: off unless a shell is told to ask. Knows no HTTP. */
 import type { Limiter } from "./limiter.js";
-import { degrading } from "./limiters/degrading.js";
+import { degrading, LIMITER_OPTIONS } from "./limiters/degrading.js";
 import { memoryLimiter } from "./limiters/memory.js";
-import { checkOptions, integer, methods } from "./options.js";
+import { checkOptions, integer } from "./options.js";
 import type { MaybePromise } from "./types.js";
 
 /** Options of {@link createRequestLimit}. */
@@ -43,7 +43,7 @@ export interface RequestLimit {
  * @throws TypeError or RangeError naming the option
  */
 export function createRequestLimit(options: RequestLimitOptions): RequestLimit {
-  const checks = { limit: integer(1, 1_000_000_000), duration: integer(1, 2_592_000_000), limiter: methods("take", "close") };
+  const checks = { limit: integer(1, 1_000_000_000), duration: integer(1, 2_592_000_000), limiter: LIMITER_OPTIONS.limiter };
   checkOptions(options, checks, "options.requestLimit");
   const { limit, duration, limiter } = options;
   for (const name of ["limit", "duration"] as const) {

@@ -5,15 +5,15 @@ import { createTouch } from "./tags/early-reads.js";
 import { findKey } from "./find-key.js";
 import { exactSpender, type LeaseOptions, leasedSpender } from "./leases.js";
 import type { Limiter } from "./limiter.js";
-import { degrading, type DegradingLimiter } from "./limiters/degrading.js";
+import { degrading, type DegradingLimiter, LIMITER_OPTIONS } from "./limiters/degrading.js";
 import { memoryLimiter, type MemoryLimiter } from "./limiters/memory.js";
-import { callable, checkOptions, checkStore, group, guardClock, integer, methods, oneOf, text } from "./options.js";
+import { callable, type Check, checkOptions, checkStore, group, guardClock, integer, oneOf, word } from "./options.js";
 import { createOutcomes, type OutcomeEvent } from "./outcomes.js";
 import { createQueryCompiler } from "./permissions.js";
 import { packedKeys } from "./packed-keys.js";
 import { createPreparer } from "./prepared-key.js";
 import type { Store } from "./store.js";
-import { type CacheOptions, createKeyCache } from "./stores/cached.js";
+import { CACHE_OPTIONS, type CacheOptions, createKeyCache } from "./stores/cached.js";
 import { twoRows } from "./stores/two-rows.js";
 import type { V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData } from "./types.js";
 import { type Engine, type VerifyContext, verifyKey } from "./verify-key.js";
@@ -22,7 +22,7 @@ import { type Engine, type VerifyContext, verifyKey } from "./verify-key.js";
 export type CreditsOptions = { readonly mode: "exact" } | ({ readonly mode: "leased" } & LeaseOptions);
 
 export interface VerifierOptions {
-  /** Judge only keys of this workspace; others are NOT_FOUND. Default: every workspace of the store. */
+  /** Judge only keys of this workspace, 1–255 characters of `[a-zA-Z0-9_-]`; others are NOT_FOUND. Default: every workspace of the store. */
   readonly workspaceId?: string;
   /** How many records are remembered, and for how long. */
   readonly cache?: CacheOptions;
@@ -62,19 +62,11 @@ export interface Verifier {
   close(): Promise<void>;
 }
 
-const MAX_NODES = 100_000;
-const OPTIONS = {
-  workspaceId: text,
-  cache: group({
-    size: integer(1, 10_000_000),
-    ttl: (value, path) => (value === Infinity ? undefined : integer(1, Number.MAX_SAFE_INTEGER)(value, path)),
-    missSize: integer(0, 1_000_000),
-    missTtl: integer(1, 60_000),
-    by: oneOf("tag", "digest"),
-  }),
-  limiter: methods("take", "close"),
-  onLimiterFailure: oneOf("local", "deny", "allow"),
-  nodes: integer(1, MAX_NODES),
+/** What each of {@link VerifierOptions} must be. */
+export const VERIFIER_OPTIONS = {
+  workspaceId: word,
+  cache: group(CACHE_OPTIONS),
+  ...LIMITER_OPTIONS,
   clock: callable,
   credits: (value: unknown, path: string) => {
     const leased = (value as { mode?: unknown } | null)?.mode === "leased";
@@ -89,9 +81,9 @@ const OPTIONS = {
     if (mode === undefined) throw new TypeError(`${path}.mode must be one of: exact, leased`);
     if (step > size) throw new RangeError(`${path}.step must be at most ${path}.size`);
   },
-  migrationAlgorithms: (value: unknown) => void createAlgorithms(value as MigrationAlgorithms),
+  migrationAlgorithms: (value: unknown, path: string) => void createAlgorithms(value as MigrationAlgorithms, path),
   onOutcome: callable,
-} as const satisfies Record<keyof VerifierOptions, (value: unknown, path: string) => void>;
+} as const satisfies Record<keyof VerifierOptions, Check>;
 
 /**
  * Makes a verifier on a store.
@@ -103,9 +95,10 @@ const OPTIONS = {
  */
 export function createVerifier(store: Store, options: VerifierOptions = {}): Verifier {
   checkStore(store);
-  checkOptions(options, OPTIONS);
+  checkOptions(options, VERIFIER_OPTIONS);
   const { workspaceId, credits, nodes = 1, onLimiterFailure = "local" } = options;
-  const clock = guardClock(options.clock ?? Date.now);
+  const given = options.clock ?? Date.now;
+  const clock = guardClock(given);
   const prepare = createPreparer();
   const local = memoryLimiter();
   const limiter =
@@ -114,7 +107,7 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
   const touch = createTouch(local, spender);
   const cache = createKeyCache(store, prepare, options.cache, (size) => twoRows(size, packedKeys(touch)));
   const outcomes = options.onOutcome && createOutcomes(options.onOutcome);
-  const isSystemTime = options.clock === undefined;
+  const isSystemTime = given === Date.now;
   const places = { store, cache, prepare, algorithms: createAlgorithms(options.migrationAlgorithms), isSystemTime, workspaceId };
   const engine: Engine = {
     clock,

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { checkOptions, group, integer, methods, oneOf } from "../src/options.js";
 import { memoryStore } from "../src/stores/memory.js";
 import { createVerifier } from "../src/verifier.js";
@@ -21,11 +21,12 @@ describe("createVerifier options", () => {
     [{ cache: null }, /options\.cache must be an object/],
     [{ clock: 5 }, /options\.clock must be a function/],
     [{ onOutcome: {} }, /options\.onOutcome must be a function/],
-    [{ limiter: { take() {} } }, /options\.limiter lacks the method close\(\)/],
+    [{ limiter: { close() {} } }, /options\.limiter lacks the method take\(\)/],
     [{ onLimiterFailure: "open" }, /options\.onLimiterFailure must be one of: local, deny, allow/],
     [{ nodes: 0 }, /options\.nodes/],
     [{ nodes: NaN }, /options\.nodes must be an integer/],
-    [{ workspaceId: "" }, /options\.workspaceId must be a string/],
+    [{ workspaceId: "" }, /options\.workspaceId must be 1 to 255 characters/],
+    [{ workspaceId: "with space" }, /options\.workspaceId must be 1 to 255 characters/],
     [{ credits: { mode: "fast" } }, /options\.credits\.mode must be one of/],
     [{ credits: {} }, /options\.credits\.mode must be one of/],
     [{ credits: null }, /options\.credits must be an object/],
@@ -41,6 +42,19 @@ describe("createVerifier options", () => {
   it("undefined counts as not given", () => {
     const options = { clock: undefined, cache: { size: undefined, ttl: Infinity }, limiter: undefined, credits: undefined };
     expect(() => createVerifier(memoryStore(), options as never)).not.toThrow();
+  });
+
+  it("a limiter needs no close: nothing here calls one", async () => {
+    const close = vi.fn();
+    for (const limiter of [{ take: () => [] }, { take: () => [], close }]) await createVerifier(memoryStore(), { limiter }).close();
+    expect(close).not.toHaveBeenCalled();
+  });
+
+  it("the store is told the time of the system's clock, given by name or not, and of no other", async () => {
+    const catchUp = vi.fn();
+    const store = { ...memoryStore(), catchUp };
+    for (const options of [{}, { clock: Date.now }, { clock: () => 5 }]) await createVerifier(store, options).verify({ key: "k" });
+    expect(catchUp.mock.calls).toEqual([[expect.any(Number)], [expect.any(Number)], [undefined]]);
   });
 
   it("a clock that answers nonsense fails the call instead of validating it", async () => {

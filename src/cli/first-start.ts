@@ -1,9 +1,8 @@
 /** What a file needs before the service is of use: an API, and a root key. Knows no server. */
 import { createKeyring } from "../keyring.js";
+import { DEFAULT_WORKSPACE } from "../options.js";
 import type { Store } from "../store.js";
 import { allPermissions } from "./database.js";
-
-const WORKSPACE = "ws_default";
 
 export interface FirstStart {
   readonly apiId: string;
@@ -17,10 +16,10 @@ export interface FirstStart {
  */
 export async function makeFirst(store: Store): Promise<FirstStart | "made before" | "without root key"> {
   const holds = async (table: "apis" | "rootKeys"): Promise<boolean> =>
-    (await store.list(table, { workspaceId: WORKSPACE, limit: 1 })).length > 0;
+    (await store.list(table, { workspaceId: DEFAULT_WORKSPACE, limit: 1 })).length > 0;
   if (await holds("rootKeys")) return "made before";
   if (await holds("apis")) return "without root key";
-  const keyring = createKeyring(store, { workspaceId: WORKSPACE });
+  const keyring = createKeyring(store, { workspaceId: DEFAULT_WORKSPACE });
   const { apiId } = await keyring.createApi({ name: "first API" });
   const { key } = await keyring.createRootKey({ name: "first root key", permissions: allPermissions() });
   return { apiId, rootKey: key };

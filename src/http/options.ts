@@ -1,8 +1,8 @@
 /** What a program may say of the service, and the mistakes it can make in it. Rulings A4, F5, G1, G3. Knows no request. */
-import { callable, checkOptions, integer, type OptionChecks, text, word } from "../options.js";
+import { AUTHENTICATOR_OPTIONS, type AuthenticatorOptions } from "../authenticate.js";
+import { callable, type Check, checkOptions, flag, group, integer, type OptionChecks, text, word } from "../options.js";
 import type { RequestLimitOptions } from "../request-limit.js";
-import type { VerifierOptions } from "../verifier.js";
-import type { AuthenticatorOptions } from "../authenticate.js";
+import { VERIFIER_OPTIONS, type VerifierOptions } from "../verifier.js";
 
 /** Options of every form of the service. */
 export interface ServiceOptions {
@@ -10,9 +10,9 @@ export interface ServiceOptions {
   readonly workspaceId?: string;
   /** Unix time, milliseconds; default `Date.now`. */
   readonly clock?: () => number;
-  /** Of the verifier, when the service makes it: cache, limiter, credits, outcome events, algorithms of migrations. */
+  /** Of the verifier, only when the service makes it: cache, limiter, credits, outcome events, algorithms of migrations. */
   readonly verifier?: Omit<VerifierOptions, "workspaceId" | "clock">;
-  /** Of authentication, when the service makes it: proxy tokens, the scheme word. */
+  /** Of authentication, only when the service makes it: proxy tokens, the scheme word. */
   readonly authentication?: Omit<AuthenticatorOptions, "clock">;
   /** Calls that a workspace may make (spec §4.1-6, ruling F5): `limit` in `duration` ms, as a token bucket. Default: no limit. */
   readonly requestLimit?: RequestLimitOptions;
@@ -39,10 +39,11 @@ const bytes = integer(1_024, 64 * MIB);
 export const SERVICE_OPTIONS: OptionChecks = {
   workspaceId: word,
   clock: callable,
-  // These three are judged by those who know them.
-  verifier: anyObject,
-  authentication: anyObject,
-  requestLimit: anyObject,
+  // Less what the service says for both itself.
+  verifier: group(without(VERIFIER_OPTIONS, "workspaceId", "clock")),
+  authentication: group(without(AUTHENTICATOR_OPTIONS, "clock")),
+  // Judged where the limit is made.
+  requestLimit: () => undefined,
   docsBase: absolute,
   docs: flag,
   maxBodyBytes: bytes,
@@ -50,7 +51,7 @@ export const SERVICE_OPTIONS: OptionChecks = {
   log: callable,
   metrics: flag,
   onError: callable,
-} satisfies Record<keyof ServiceOptions, (value: unknown, path: string) => void>;
+} satisfies Record<keyof ServiceOptions, Check>;
 
 /** The bounds of a body, by operation. */
 export interface BodyBounds {
@@ -68,13 +69,8 @@ export function checkServiceOptions(options: unknown, more: OptionChecks = {}): 
   checkOptions(options, { ...SERVICE_OPTIONS, ...more });
 }
 
-/** True or false. */
-export function flag(value: unknown, path: string): void {
-  if (typeof value !== "boolean") throw new TypeError(`${path} must be true or false`);
-}
-
-function anyObject(value: unknown, path: string): void {
-  if (typeof value !== "object" || value === null) throw new TypeError(`${path} must be an object`);
+function without(checks: OptionChecks, ...names: readonly string[]): OptionChecks {
+  return Object.fromEntries(Object.entries(checks).filter(([name]) => !names.includes(name)));
 }
 
 function absolute(value: unknown, path: string): void {

@@ -50,7 +50,7 @@ export function createService(source: Store | ServiceParts, options: ServiceOpti
   const clock = guardClock(options.clock ?? Date.now);
   const { requestLimit, docsBase, log, onError } = options;
   const metrics = options.metrics === true ? createMetrics() : undefined;
-  const requests = requestLimit && createRequestLimit(requestLimit);
+  const requests = requestLimit === undefined ? undefined : createRequestLimit(requestLimit);
   const pages = createPages({ store, docs: options.docs ?? true, metrics: metrics && (() => metrics.read(verifier.counters())) });
   const desk: Desk = {
     routes: createRoutes(pages),
@@ -124,13 +124,12 @@ function wireStore(store: Store, { workspaceId, clock = Date.now, verifier: veri
   };
 }
 
-function wireParts(parts: ServiceParts, { workspaceId, clock = Date.now, authentication }: ServiceOptions): Wired {
+function wireParts(parts: ServiceParts, options: ServiceOptions): Wired {
+  checkParts(parts, options);
+  const { workspaceId, clock = Date.now, authentication } = options;
   const { verifier, keyring } = parts;
-  methods("verify", "counters", "close")(verifier, "verifier");
-  methods("createKey", "getWorkspace")(keyring, "keyring");
   const store = parts.store ?? storeOf(keyring);
   if (store === undefined) throw new TypeError("store must be given with a keyring that createKeyring did not make");
-  checkStore(store);
   const authenticator = parts.authenticator ?? createAuthenticator(store, { ...authentication, clock });
   let served: { readonly id: string; readonly services: Services } | undefined;
   const wire = async (): Promise<NonNullable<typeof served>> => {
@@ -151,6 +150,23 @@ function wireParts(parts: ServiceParts, { workspaceId, clock = Date.now, authent
       if (authenticator !== parts.authenticator) authenticator.close();
     },
   };
+}
+
+const RATELIMITS_METHODS = [
+  ...["limit", "multiLimit", "createNamespace", "getNamespace"],
+  ...["setOverride", "getOverride", "listOverrides", "deleteOverride"],
+];
+
+/** @throws TypeError naming what a part lacks, or options of a part that is there already */
+function checkParts({ verifier, keyring, store, ratelimits, authenticator }: ServiceParts, options: ServiceOptions): void {
+  methods("verify", "counters", "close")(verifier, "verifier");
+  methods("createKey", "getWorkspace")(keyring, "keyring");
+  if (store !== undefined) checkStore(store);
+  if (ratelimits !== undefined) methods(...RATELIMITS_METHODS)(ratelimits, "ratelimits");
+  if (authenticator !== undefined) methods("authenticate", "close")(authenticator, "authenticator");
+  if (options.verifier !== undefined) throw new TypeError("options.verifier must not be given beside a verifier");
+  if (options.authentication !== undefined && authenticator !== undefined)
+    throw new TypeError("options.authentication must not be given beside an authenticator");
 }
 
 /** A root key of another workspace is none here (spec §7): the same words as for one that does not exist. */

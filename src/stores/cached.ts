@@ -5,6 +5,7 @@
  * most, since a key may be created elsewhere.
  */
 import { LRUCache } from "lru-cache";
+import { type Check, checkOptions, checkStore, integer, oneOf } from "../options.js";
 import type { KeyRecord, Store } from "../store.js";
 import type { MaybePromise } from "../types.js";
 import { deepFreeze } from "./freeze.js";
@@ -15,11 +16,11 @@ import { objectDrawers, type Shelf, TagTable } from "./tag-table.js";
 export interface CacheOptions {
   /** Records kept, 1…10_000_000; default 100_000. */
   readonly size?: number;
-  /** Milliseconds for which a record is believed when the store tells of no change; default: without end. */
+  /** Milliseconds for which a record is believed when the store tells of no change, 1…2^53 − 1; default: without end, `Infinity`. */
   readonly ttl?: number;
   /** Digests kept that were not found, 0…1_000_000; default 10_000; 0: none. */
   readonly missSize?: number;
-  /** Milliseconds for which a miss is believed, at most 60_000; default 1_000. */
+  /** Milliseconds for which a miss is believed, 1…60_000; default 1_000. */
   readonly missTtl?: number;
   /**
    * How remembered keys are found: by a keyed tag of the presented text, 96 bits (default), or by their SHA-256, which each call then
@@ -27,6 +28,15 @@ export interface CacheOptions {
    */
   readonly by?: "tag" | "digest";
 }
+
+/** What each of {@link CacheOptions} must be. */
+export const CACHE_OPTIONS = {
+  size: integer(1, 10_000_000),
+  ttl: (value: unknown, path: string) => (value === Infinity ? undefined : integer(1, Number.MAX_SAFE_INTEGER)(value, path)),
+  missSize: integer(0, 1_000_000),
+  missTtl: integer(1, 60_000),
+  by: oneOf("tag", "digest"),
+} as const satisfies Record<keyof CacheOptions, Check>;
 
 /** Finds keys, in the form that `prepare` made of their records. */
 export interface KeyCache<T> {
@@ -47,6 +57,7 @@ const MONOTONIC = { now: () => performance.now() };
 
 /**
  * @param prepare makes, once a fill, what `find` answers; it must not depend on anything that changes without the record
+ * @param options judged by the caller, with {@link CACHE_OPTIONS}
  * @param shelfOf makes the place for so many found ones; default: a table of the very objects. With a `ttl`, or by digests, it is not asked
  * @see src/store.ts, clause 9: a fill that began before a change is answered but not kept
  * · a hit costs the tag of the text, two reads of memory and the store's `catchUp`
@@ -126,9 +137,12 @@ const itself = (digest: string): string => digest;
 
 /**
  * A store whose finds are remembered; every other call goes straight through. Closing it closes the store behind it.
+ * @throws TypeError or RangeError naming the option or the store's missing method
  * @see {@link CacheOptions} for bounds
  */
 export function cachedStore(store: Store, options: CacheOptions = {}): Store {
+  checkStore(store);
+  checkOptions(options, CACHE_OPTIONS);
   const cache = createKeyCache(store, deepFreeze, options);
   return {
     findKey: (digest) => cache.find(digest, itself),

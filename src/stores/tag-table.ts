@@ -123,9 +123,9 @@ export class TagTable<T> implements Shelf<T> {
     this.#drawers.drop(entry);
   }
 
-  /** Of those in turn the first goes that was not asked for since its last turn. */
+  /** Of those in turn the first goes that was not asked for since its last turn; of none, none. */
   #evict(): void {
-    for (;;) {
+    while (this.#texts.count > 0) {
       this.#hand = this.#hand + 1 < this.#used.length ? this.#hand + 1 : 0;
       if (!this.#texts.has(this.#hand)) continue;
       if (!this.#wasUsed(this.#hand)) return this.#remove(this.#hand);

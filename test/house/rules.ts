@@ -18,8 +18,9 @@ const ROOMS: readonly Room[] = [
   { name: "types", files: /^src\/types\.ts$/, uses: [] },
   { name: "ports", files: /^src\/(store|limiter|caller)\.ts$/, uses: ["types"] },
   { name: "tags", files: /^src\/tags\//, uses: [] },
-  { name: "errors", files: /^src\/errors\.ts$/, uses: [] },
-  { name: "basics", files: /^src\/(hash|credits|plain|options|outcomes|callers\/json-names)\.ts$/, uses: ["errors", ...NOUNS] },
+  // What goes wrong, and what judges a program's options: every room may say so in the same words.
+  { name: "errors", files: /^src\/(errors|options)\.ts$/, uses: NOUNS },
+  { name: "basics", files: /^src\/(hash|credits|plain|outcomes|callers\/json-names)\.ts$/, uses: ["errors", ...NOUNS] },
   {
     name: "consulted",
     files:

@@ -1,12 +1,19 @@
-/** The handler inside other hosts, and what programs may get wrong in setting it up. Issue §2. */
+/** The handler inside other hosts, and what programs may get wrong in setting it up. */
 import { createServer as listenHttp } from "node:http";
 import type { AddressInfo } from "node:net";
 import { inspect } from "node:util";
 import { serve } from "@hono/node-server";
 import { Hono } from "hono";
-import { describe, expect, it } from "vitest";
-import { createHandler, createNodeListener, createServer, type HandlerOptions, type ServerOptions } from "../../src/http.js";
-import { createKeyring, createVerifier, memoryStore } from "../../src/index.js";
+import { describe, expect, it, vi } from "vitest";
+import {
+  createAuthenticator,
+  createHandler,
+  createNodeListener,
+  createServer,
+  type HandlerOptions,
+  type ServerOptions,
+} from "../../src/http.js";
+import { createKeyring, createRatelimits, createVerifier, memoryStore } from "../../src/index.js";
 import type { Parsed } from "./raw.js";
 import { EVERYTHING, JSON_TYPE } from "./support.js";
 
@@ -115,9 +122,20 @@ describe("options", () => {
     [{ metrics: "yes" as never }, /options\.metrics/],
     [{ onError: {} as never }, /options\.onError/],
     [{ verifier: 5 as never }, /options\.verifier must be an object/],
-    [{ verifier: { nodes: 0 } }, /options\.nodes/],
-    [{ authentication: { rootKeys: 0 } }, /options\.rootKeys/],
+    [{ verifier: { nodes: 0 } }, /options\.verifier\.nodes/],
+    [{ verifier: { cache: { size: 0 } } }, /options\.verifier\.cache\.size must be from 1/],
+    [{ verifier: { migrationAlgorithms: { md5: 5 } } as never }, /options\.verifier\.migrationAlgorithms\.md5 must be a function/],
+    [{ verifier: { cahce: 1 } as never }, /options\.verifier\.cahce is not an option; there are: cache, limiter, [^;]*nodes, credits, /],
+    [{ verifier: { workspaceId: "ws_other" } as never }, /options\.verifier\.workspaceId is not an option/],
+    [{ verifier: { clock: Date.now } as never }, /options\.verifier\.clock is not an option/],
+    [{ authentication: { rootKeys: 0 } }, /options\.authentication\.rootKeys/],
+    [
+      { authentication: { clock: Date.now } as never },
+      /options\.authentication\.clock is not an option; there are: proxyTokens, scheme, rootKeys$/,
+    ],
+    [{ authentication: { proxyTokens: { issuer: 5 } as never } }, /options\.authentication\.proxyTokens\.issuer/],
     [{ requestLimit: { limit: 0, duration: 1 } }, /options\.requestLimit\.limit/],
+    [{ requestLimit: null as never }, /options\.requestLimit must be an object/],
     [{ requestLimit: {} as never }, /options\.requestLimit\.limit must be given/],
     [{ trustedProxies: ["nonsense"] }, /options\.trustedProxies/],
     [{ trustedProxies: "10.0.0.0/8" as never }, /options\.trustedProxies/],
@@ -125,6 +143,13 @@ describe("options", () => {
     [{ maxHeaderBytes: 1 }, /options\.maxHeaderBytes/],
   ])("%j is a mistake that is named at once", (options, message) => {
     expect(() => createServer(memoryStore(), options as ServerOptions)).toThrow(message);
+  });
+
+  it("the store is told the system's time by what the service verifies", async () => {
+    const { handler, request, store } = await made({ clientAddress: () => "192.0.2.7" });
+    const catchUp = vi.spyOn(store, "catchUp");
+    expect(await (await handler(request("http://keys.test/v2/keys.verifyKey"))).json()).toMatchObject({ data: { code: "VALID" } });
+    expect(catchUp).toHaveBeenCalledWith(expect.any(Number));
   });
 
   it("a store without a method, and parts that are none, are named", () => {
@@ -137,6 +162,16 @@ describe("options", () => {
     const verifier = createVerifier(store);
     expect(() => createHandler({ verifier, keyring: { ...createKeyring(store) } })).toThrow(/store must be given/);
     expect(() => createHandler({ verifier, keyring: { ...createKeyring(store) }, store })).not.toThrow();
+    const parts = { verifier, keyring: createKeyring(store) };
+    const make = (more: object, options = {}) => createHandler({ ...parts, ...more }, options);
+    expect(() => make({ ratelimits: {} })).toThrow("ratelimits lacks the method limit()");
+    expect(() => make({ ratelimits: { ...createRatelimits(store), setOverride: 5 } })).toThrow("ratelimits lacks the method setOverride()");
+    expect(() => make({ authenticator: {} })).toThrow("authenticator lacks the method authenticate()");
+    const authenticator = createAuthenticator(store);
+    expect(() => make({ authenticator, ratelimits: createRatelimits(store) })).not.toThrow();
+    expect(() => make({}, { authentication: { scheme: "mine" } })).not.toThrow();
+    expect(() => make({ authenticator }, { authentication: {} })).toThrow("options.authentication must not be given beside");
+    expect(() => make({}, { verifier: {} })).toThrow("options.verifier must not be given beside");
     expect(inspect(createKeyring(store))).not.toContain("findKey");
     expect(() => createHandler(store, { clientAddress: 5 as never })).toThrow(/options\.clientAddress/);
   });

@@ -238,6 +238,23 @@ describe("createKeyCache: by text", () => {
 });
 
 describe("cachedStore", () => {
+  it.each([
+    [{ size: 0 }, RangeError, "options.size must be from 1 to 10000000"],
+    [{ size: -1 }, RangeError, "options.size must be from 1 to 10000000"],
+    [{ ttl: NaN }, TypeError, "options.ttl must be an integer"],
+    [{ sizes: 1 }, TypeError, "options.sizes is not an option; there are: size, ttl, missSize, missTtl, by"],
+    [null, TypeError, "options must be an object"],
+  ])("%j is refused and the option named", (options, kind, message) => {
+    const make = () => cachedStore(memoryStore(), options as never);
+    expect(make).toThrow(kind);
+    expect(make).toThrow(message);
+  });
+
+  it("a store that is none is a TypeError that names what it lacks", () => {
+    expect(() => cachedStore(null as never)).toThrow("store must be an object");
+    expect(() => cachedStore({ ...memoryStore(), catchUp: undefined } as never)).toThrow("store lacks the method catchUp()");
+  });
+
   it("clause 10: a remembered record is frozen all the way down", async () => {
     const { store } = await counted();
     const cached = cachedStore(store);

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { objectDrawers, type Shelf, TagTable } from "../../src/stores/tag-table.js";
 import { twoRows } from "../../src/stores/two-rows.js";
+import { TagIndex } from "../../src/tags/tag-index.js";
 
 interface Value {
   readonly of: string;
@@ -77,6 +78,17 @@ describe("TagTable", () => {
       add(n);
       expect(table.count).toBe(1_000);
     }
+  });
+
+  it("makes room where there is none to make, and does not look for it without end", () => {
+    const has = vi.spyOn(TagIndex.prototype, "has").mockImplementation(() => {
+      throw new Error("nothing is in the table");
+    });
+    const table = new TagTable<Value>(0, objectDrawers());
+    table.set("a", "name", { of: "a" });
+    has.mockRestore();
+    table.set("b", "other", { of: "b" });
+    expect(table.count).toBe(1);
   });
 
   it("tells of each tag that it forgets, once", () => {

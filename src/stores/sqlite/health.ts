@@ -17,6 +17,7 @@ export interface SqliteHealth {
   readonly schemaVersion: number;
 }
 
+/** What `health` looks at. */
 export interface HealthOptions {
   /** Also let SQLite check the whole file: seconds for a million keys, and it blocks the event loop. Default false. */
   readonly quickCheck?: boolean;
