@@ -1,10 +1,12 @@
 /** Hands outcomes to a listener after the answer. Rulings A8, C7, G4: dropped and counted when too many, never in an answer's way. */
 
+import type { VerificationCode } from "./types.js";
+
 /** One verification, for analytics. Holds no key, no hash, no address. */
 export interface OutcomeEvent {
   /** The call's instant, Unix milliseconds. */
   readonly time: number;
-  readonly code: string;
+  readonly code: VerificationCode;
   /** The request's labels; where one held the presented key, that part reads `[key]`. */
   readonly tags: readonly string[];
   /** Absent with NOT_FOUND, like the next three. */

@@ -11,6 +11,7 @@ import { signProxyToken } from "../src/callers/proxy-token.js";
 import type { Change, Store } from "../src/store.js";
 import { memoryStore } from "../src/stores/memory.js";
 import { sqliteStore } from "../src/sqlite.js";
+import { createVerifier } from "../src/verifier.js";
 import { failure, fault, NOON } from "./keyring/support.js";
 
 const proxyTokens = { issuer: "dashboard", audience: "keystile", keys: [{ secret: "s".repeat(32) }] };
@@ -106,10 +107,14 @@ describe("authenticate: root keys", () => {
   });
 
   it("a disabled workspace keeps its root keys: what they verify is FORBIDDEN (ruling A4)", async () => {
-    const { authenticate, create, keyring } = world();
+    const { store, clock, authenticate, create, keyring } = world();
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const ordinary = await keyring.createKey({ apiId });
     const { key } = await create();
     await keyring.updateWorkspace({ enabled: false });
-    await authenticate(`Bearer ${key}`);
+    const caller = await authenticate(`Bearer ${key}`);
+    const answer = await createVerifier(store, { clock }).verify({ key: ordinary.key }, { caller });
+    expect(answer).toMatchObject({ valid: false, code: "FORBIDDEN", keyId: ordinary.keyId });
   });
 
   it("a change by another process on the file is seen by the next turn of the event loop", async () => {

@@ -9,6 +9,7 @@ import type { Services } from "../src/operations/operation.js";
 import { createRatelimits } from "../src/ratelimits.js";
 import { memoryStore } from "../src/stores/memory.js";
 import { createVerifier } from "../src/verifier.js";
+import { DOCUMENT } from "./wider-interface.js";
 
 const SVC = "svc:v1:ws_default:keyspaces";
 const ofApi = (action: string) => [`api.*.${action}`, `api.<api_id>.${action}`];
@@ -71,8 +72,31 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
   "ratelimit.listOverrides": [ofNamespace("read_override"), ({ namespaceId }) => ({ namespace: namespaceId })],
   "ratelimit.deleteOverride": [ofNamespace("delete_override"), override],
 };
-/** Replacing a role's permissions takes both rights. */
-const ALSO: Readonly<Record<string, string>> = { "permissions.setRolePermissions": "rbac.*.remove_permission_from_role" };
+
+/** What is asked besides: by which request, and what its lack answers. */
+const ALSO: readonly (readonly [name: string, permission: string, body: Body, lacking: string])[] = [
+  ["permissions.createRole", "rbac.*.add_permission_to_role", () => ({ name: "new", permissions: ["a.b"] }), "CALLER_FORBIDDEN"],
+  ["permissions.createRole", "rbac.*.create_permission", () => ({ name: "new", permissions: ["a.b", "a.c"] }), "CALLER_FORBIDDEN"],
+  [
+    "permissions.setRolePermissions",
+    "rbac.*.remove_permission_from_role",
+    () => ({ roleId: "editor", permissions: ["a.b"] }),
+    "CALLER_FORBIDDEN",
+  ],
+  ["permissions.setRolePermissions", "rbac.*.create_permission", () => ({ roleId: "editor", permissions: ["a.c"] }), "CALLER_FORBIDDEN"],
+  ["ratelimit.limit", "ratelimit.*.create_namespace", () => fresh, "NOT_FOUND"],
+  ["ratelimit.multiLimit", "ratelimit.*.create_namespace", () => [fresh], "NOT_FOUND"],
+  ["ratelimit.setOverride", "ratelimit.*.create_namespace", () => fresh, "NOT_FOUND"],
+];
+const fresh = { namespace: "fresh", identifier: "u", limit: 1, duration: 1_000 };
+const besides = (name: string) => ALSO.filter(([operation]) => operation === name).map(([, permission]) => permission);
+
+/** Named by the document, and not asked for: a key's text is never kept, so none is encrypted; `read_api` alone shows no key. */
+const isWaived = (name: string, permission: string): boolean =>
+  /crypt_key$/.test(permission) || (name === "apis.listKeys" && permission.endsWith(".read_api"));
+/** Asked for or taken, and not named by the document: the forms of spec §4.1 for all that changes a key, and what makes a namespace. */
+const isAdded = (name: string, permission: string): boolean =>
+  (/^keys\.\w+(Permissions|Roles)$/.test(name) && permission.startsWith("<scheme>")) || permission === "ratelimit.*.create_namespace";
 
 interface Ids {
   readonly apiId: string;
@@ -99,20 +123,24 @@ async function world(): Promise<{ services: Services; ids: Ids }> {
   };
 }
 
-async function statusOf(name: string, permissions: readonly string[]): Promise<string> {
+async function statusOf(name: string, permissions: readonly string[], body = TABLE[name]![1]): Promise<string> {
   const { services, ids } = await world();
   const filled = permissions.map((permission) =>
     permission.replace("<api_id>", ids.apiId).replace("<key_id>", ids.keyId).replace("<namespace_id>", ids.namespaceId),
   );
   const caller = { workspaceId: "ws_default", ...createCallerGrants(filled, "ws_default") };
   try {
-    const data = await OPERATIONS[name]!.perform(services, { caller, body: TABLE[name]![1](ids) });
+    const data = await OPERATIONS[name]!.perform(services, { caller, body: body(ids) });
     return (data as { code?: string }).code ?? "done";
   } catch (error) {
     if (error instanceof VerifierError) return error.code;
     throw error;
   }
 }
+
+/** What an operation asks besides whatever the request. */
+const alwaysBesides = (name: string) =>
+  OPERATIONS[name]!.also.filter(({ where }) => where === undefined).map(({ permission }) => permission);
 
 describe("operations: the table", () => {
   it("names what the wider interface names, apis.updateApi besides; no prototype answers for a name", () => {
@@ -140,6 +168,27 @@ describe("operations: the table", () => {
     }
   });
 
+  it("says what it asks besides, by the requests that come to it", () => {
+    for (const { name, also } of Object.values(OPERATIONS))
+      expect(
+        also.map(({ permission }) => permission),
+        name,
+      ).toEqual(besides(name));
+  });
+
+  it("asks for what the document names, but for what is listed here", () => {
+    expect(Object.keys(DOCUMENT).sort()).toEqual(
+      Object.keys(TABLE)
+        .filter((name) => name !== "apis.updateApi" && name !== "keys.listKeys")
+        .sort(),
+    );
+    for (const [name, { permissions }] of Object.entries(DOCUMENT)) {
+      const { permissions: ours, also } = OPERATIONS[name]!;
+      const said = [...ours, ...also.map(({ permission }) => permission)].filter((permission) => !isAdded(name, permission));
+      expect(said.sort(), name).toEqual(permissions.filter((permission) => !isWaived(name, permission)).sort());
+    }
+  });
+
   it("judges a body without doing anything, faults at their places", () => {
     expect(() => OPERATIONS["keys.createKey"]!.judge({ apiId: "api_1" })).not.toThrow();
     expect(() => OPERATIONS["keys.createKey"]!.judge({ apiId: 1 })).toThrow(/^body\.apiId: /);
@@ -153,7 +202,7 @@ describe("operations: the table", () => {
 
 describe.each(Object.entries(TABLE))("operations: who may do %s", (name, [permissions]) => {
   it.each(permissions)("%s suffices", async (permission) => {
-    expect(["done", "VALID"]).toContain(await statusOf(name, [permission, ...(ALSO[name] === undefined ? [] : [ALSO[name]])]));
+    expect(["done", "VALID"]).toContain(await statusOf(name, [permission, ...alwaysBesides(name)]));
   });
 
   it("nothing, another action, another id or another workspace do not", async () => {
@@ -174,6 +223,20 @@ describe.each(Object.entries(TABLE))("operations: who may do %s", (name, [permis
       .filter((permission) => permission.startsWith("svc"))
       .map((permission) => permission.replace("ws_default", "ws_other"));
     expect(await statusOf(name, foreign)).toBe("CALLER_FORBIDDEN");
+  });
+});
+
+describe.each(ALSO)("operations: %s asks for %s besides", (name, permission, body, lacking) => {
+  const others = () => [TABLE[name]![0][0]!, ...besides(name).filter((other) => other !== permission)];
+
+  it("where a request comes to it, it is needed and suffices", async () => {
+    expect(await statusOf(name, others(), body)).toBe(lacking);
+    expect(await statusOf(name, [...others(), permission], body)).toBe("done");
+  });
+
+  it("is asked of every request, or only where it says", async () => {
+    const isAlways = OPERATIONS[name]!.also.find((one) => one.permission === permission)?.where === undefined;
+    expect(await statusOf(name, others())).toBe(isAlways ? lacking : "done");
   });
 });
 

@@ -40,11 +40,8 @@ export async function withKeyring<T>(db: string, act: (keyring: Keyring) => Prom
   }
 }
 
-/** Asked for only where an operation comes to it, so that the table does not name them. */
-const BESIDES = ["ratelimit.*.create_namespace", "rbac.*.remove_permission_from_role"];
-
 /** The permissions of every operation, on every resource: what the first root key is given. */
 export function allPermissions(): string[] {
-  const named = Object.values(OPERATIONS).flatMap(({ permissions }) => permissions);
-  return [...new Set([...BESIDES, ...named].filter((permission) => /^[a-z]+\.\*\.[a-z_]+$/.test(permission)))].sort();
+  const named = Object.values(OPERATIONS).flatMap(({ permissions, also }) => [...permissions, ...also.map(({ permission }) => permission)]);
+  return [...new Set(named.filter((permission) => /^[a-z]+\.\*\.[a-z_]+$/.test(permission)))].sort();
 }

@@ -1,4 +1,4 @@
-/** `keystile doctor`: what a database file and this machine are fit for, a line a check. Issue "The command line". */
+/** `keystile doctor`: what a database file and this machine are fit for, a line a check. Changes nothing. */
 import type { Command } from "commander";
 import { addDatabaseFlags, type DatabaseFlags } from "./database.js";
 import { type Finding, examine } from "./examine.js";

@@ -2,32 +2,40 @@
 import { type Command, Option } from "commander";
 import type { JsonSchema } from "../keyring/json-schema.js";
 import { toKebab, usage } from "./failures.js";
-import { parseJson, readJson } from "./input.js";
+import { parseJson, readJson, readSecret } from "./input.js";
 import type { Io } from "./io.js";
+import type { GlobalFlags } from "./settings.js";
 
 /** One property of a request as a flag. */
 export interface Flag {
   /** Of the property, which is also commander's. */
   readonly name: string;
   readonly flag: string;
-  readonly kind: "text" | "integer" | "boolean" | "json";
+  readonly kind: "text" | "secret" | "integer" | "boolean" | "json";
   /** The word `null` means null. */
   readonly isNullable: boolean;
   readonly isRequired: boolean;
   readonly schema: JsonSchema;
 }
 
+/** Properties that hold a secret: like the same name everywhere, they mean the same in every request. */
+const SECRETS = new Set(["key"]);
+
 /** The flags of a request; none where the body is no object, and `--body` alone fills it. */
 export function flagsOf(request: JsonSchema): Flag[] {
   return Object.entries(request.properties ?? {}).map(([name, schema]) => {
     const types = typeof schema.type === "string" ? [schema.type] : (schema.type ?? []);
-    const kind = types.includes("string") ? "text" : types.includes("integer") ? "integer" : types.includes("boolean") ? "boolean" : "json";
     const isRequired = request.required?.includes(name) ?? false;
-    return { name, flag: `--${toKebab(name)}`, kind, isNullable: types.includes("null"), isRequired, schema };
+    return { name, flag: `--${toKebab(name)}`, kind: kindOf(name, types), isNullable: types.includes("null"), isRequired, schema };
   });
 }
 
-const PLACEHOLDERS = { text: "<text>", integer: "<integer>", boolean: "[true|false]", json: "<json>" } as const;
+function kindOf(name: string, types: readonly string[]): Flag["kind"] {
+  if (types.includes("string")) return SECRETS.has(name) ? "secret" : "text";
+  return types.includes("integer") ? "integer" : types.includes("boolean") ? "boolean" : "json";
+}
+
+const PLACEHOLDERS = { text: "<text>", secret: "<text>", integer: "<integer>", boolean: "[true|false]", json: "<json>" } as const;
 
 /** Adds the flags to a command. That one is missing is told by the request's own judge, for `--body` may take their place. */
 export function addFlags(command: Command, flags: readonly Flag[]): void {
@@ -41,6 +49,7 @@ function describe({ schema, kind, isRequired, isNullable }: Flag): string {
   const notes = [
     ...(isRequired ? ["required"] : []),
     ...(kind === "json" ? ["JSON, @file or -"] : []),
+    ...(kind === "secret" ? ["@file or - keeps it out of process lists"] : []),
     ...(schema.enum !== undefined ? [schema.enum.map(String).join(" | ")] : boundsOf(schema)),
     ...(isNullable ? ["null clears it"] : []),
   ];
@@ -60,13 +69,19 @@ export async function buildBody(
   given: Readonly<Record<string, unknown>>,
 ): Promise<Record<string, unknown>> {
   const body: Record<string, unknown> = {};
-  const fromStdin = flags.filter(({ name, kind }) => kind === "json" && given[name] === "-").map(({ flag }) => flag);
-  if (fromStdin.length > 1) throw usage(`stdin (-) can be given to one flag only: ${fromStdin.join(", ")}`);
   for (const flag of flags) {
     const value = given[flag.name];
     if (value !== undefined) body[flag.name] = await readValue(io, flag, value);
   }
   return body;
+}
+
+/** @throws failure 2 when several flags are to be read from stdin, which can be read once */
+export function assertOneStdin({ rootKey, body }: GlobalFlags, flags: readonly Flag[], given: Readonly<Record<string, unknown>>): void {
+  const readable = flags.filter(({ kind }) => kind === "json" || kind === "secret").map(({ flag, name }) => [flag, given[name]] as const);
+  const named = [["--root-key", rootKey] as const, ["--body", body] as const, ...readable];
+  const fromStdin = named.filter(([, value]) => value === "-").map(([flag]) => flag);
+  if (fromStdin.length > 1) throw usage(`stdin (-) can be given to one flag only: ${fromStdin.join(", ")}`);
 }
 
 /** Names of the given flags that build the request. */
@@ -82,6 +97,8 @@ function readValue(io: Io, { flag, kind, isNullable }: Flag, value: unknown): un
   switch (kind) {
     case "text":
       return text;
+    case "secret":
+      return readSecret(io, flag, text);
     case "integer":
       return readInteger(flag, text);
     case "boolean":

@@ -16,6 +16,17 @@ export async function readText(io: Io, flag: string, value: string): Promise<str
   return value === "-" || value.startsWith("@") ? textOf(openBytes(io, flag, value), flag) : value;
 }
 
+/**
+ * As {@link readText}, for a key or another secret: a file or stdin keeps it out of the process list.
+ * @returns without the one line break that a file or stdin may end with, which is no part of the secret
+ */
+export async function readSecret(io: Io, flag: string, value: string): Promise<string> {
+  if (value !== "-" && !value.startsWith("@")) return value;
+  // A key that begins with @ is taken for a path: what fails does not repeat it (ruling G4).
+  const source = value === "-" ? io.stdin : readFile(value.slice(1), flag, "the file after @");
+  return (await textOf(source, flag)).replace(/\r?\n$/, "");
+}
+
 /** All of a source as one text, with the refusals of {@link readText}. */
 export async function textOf(source: AsyncIterable<Uint8Array>, flag: string): Promise<string> {
   const parts: Uint8Array[] = [];
@@ -77,31 +88,37 @@ async function* splitLines(source: AsyncIterable<Uint8Array>, flag: string): Asy
   if (rest.length > 0) yield rest;
 }
 
+/** What was read of a source already, and then the rest of it. */
+export async function* chain<T>(first: readonly T[], rest: AsyncIterator<T>): AsyncIterable<T> {
+  yield* first;
+  for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value;
+}
+
 /** Whatever it holds, as bytes. */
 export function openBytes(io: Io, flag: string, value: string): AsyncIterable<Uint8Array> {
   return value === "-" ? io.stdin : readFile(value.slice(1), flag);
 }
 
-async function* readFile(path: string, flag: string): AsyncIterable<Uint8Array> {
+async function* readFile(path: string, flag: string, shown = path): AsyncIterable<Uint8Array> {
   let file: FileHandle;
   try {
     file = await open(path);
   } catch (error) {
-    throw unreadable(flag, path, error);
+    throw unreadable(flag, shown, error);
   }
   try {
     yield* file.createReadStream({ autoClose: false }) as AsyncIterable<Uint8Array>;
   } catch (error) {
-    throw unreadable(flag, path, error);
+    throw unreadable(flag, shown, error);
   } finally {
     await file.close();
   }
 }
 
-function unreadable(flag: string, path: string, error: unknown) {
+function unreadable(flag: string, shown: string, error: unknown) {
   const { code } = error as NodeJS.ErrnoException;
   const why = code === "ENOENT" ? "there is no such file" : `it cannot be read (${code ?? "unknown"})`;
-  return usage(`${flag}: ${path}: ${why}`);
+  return usage(`${flag}: ${shown}: ${why}`);
 }
 
 /** Strict: bytes that are no text must not become U+FFFD, which would be another key. */

@@ -1,7 +1,7 @@
 /** Where the keys of an import come from: a JSON array, or one key a line, from a flag, a file or stdin. Judges no key. */
 import { statSync } from "node:fs";
 import { usage } from "./failures.js";
-import { linesOf, openBytes, parseJson, textOf } from "./input.js";
+import { chain, linesOf, openBytes, parseJson, textOf } from "./input.js";
 import type { Io } from "./io.js";
 
 const FLAG = "--keys";
@@ -64,11 +64,6 @@ async function peek(bytes: AsyncIterator<Uint8Array>): Promise<{ readonly isObje
     first = Buffer.from(next.value).toString("latin1").trimStart().charAt(0);
   }
   return { isObject: first === "{", read };
-}
-
-async function* chain(first: readonly Uint8Array[], rest: AsyncIterator<Uint8Array>): AsyncIterable<Uint8Array> {
-  yield* first;
-  for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value;
 }
 
 function toList(text: string): readonly unknown[] {

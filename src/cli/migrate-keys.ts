@@ -5,7 +5,8 @@ import { exitCodeOfData, printAnswer, printRefusal } from "./answers.js";
 import { type Batch, type Frame, toBatches } from "./batches.js";
 import { refusal } from "./client.js";
 import { type Ending, EXIT, type ExitCode, usage } from "./failures.js";
-import type { Flag } from "./flags.js";
+import { assertOneStdin, type Flag } from "./flags.js";
+import { chain } from "./input.js";
 import type { Io } from "./io.js";
 import { type KeySource, openKeys } from "./key-source.js";
 import {
@@ -48,6 +49,7 @@ export function addMigrateKeys(command: Command, operation: Operation, flags: re
     .addHelpText("after", HELP)
     .action(async (given: Given) => {
       const globals = command.optsWithGlobals<GlobalFlags>();
+      assertOneStdin(globals, flags, { ...given });
       const settings = await readCredential(io, globals);
       const source = await openSource(io, operation, globals, flags, given);
       ending.exitCode = await migrate({ io, globals, settings, name: operation.name, given }, source);
@@ -215,9 +217,4 @@ function listenForStop(io: Io): Stop & { readonly end: () => void } {
     wish();
   });
   return { isWished: () => isWished, wished, end };
-}
-
-async function* chain(first: readonly Batch[], rest: AsyncIterator<Batch>): AsyncIterable<Batch> {
-  yield* first;
-  for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value;
 }

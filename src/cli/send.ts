@@ -2,7 +2,7 @@
 import { exitCodeOfData, printAnswer, printRefusal } from "./answers.js";
 import { call, refusal } from "./client.js";
 import { type ExitCode, usage } from "./failures.js";
-import { buildBody, type Flag, givenFlags } from "./flags.js";
+import { assertOneStdin, buildBody, type Flag, givenFlags } from "./flags.js";
 import { readJson } from "./input.js";
 import type { Io } from "./io.js";
 import { type GlobalFlags, readSettings, ROOT_KEY_VARIABLE, type Settings } from "./settings.js";
@@ -10,10 +10,12 @@ import { type GlobalFlags, readSettings, ROOT_KEY_VARIABLE, type Settings } from
 /** The request, by `--body` or by flags, but not by both. */
 export async function readBody(
   io: Io,
-  { body }: GlobalFlags,
+  globals: GlobalFlags,
   flags: readonly Flag[],
   given: Readonly<Record<string, unknown>>,
 ): Promise<unknown> {
+  assertOneStdin(globals, flags, given);
+  const { body } = globals;
   if (body === undefined) return buildBody(io, flags, given);
   const others = givenFlags(flags, given);
   if (others.length > 0) throw usage(`--body cannot be combined with the flags that build the request: ${others.join(", ")}`);

@@ -1,4 +1,4 @@
-/** `keystile serve`: the service on one database file, until it is told to stop. Issue "The command line", rulings F5, G1, G4. */
+/** `keystile serve`: the service on one database file, until it is told to stop. Rulings F5, G1, G4. */
 import { closeSync, openSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { createServer, type Server, type ServerOptions } from "../http.js";

@@ -2,7 +2,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { usage } from "./failures.js";
-import { parseJson } from "./input.js";
+import { parseJson, readSecret } from "./input.js";
 import type { Io } from "./io.js";
 import { note, paint } from "./text.js";
 
@@ -12,7 +12,7 @@ export const DEFAULT_HOST = "127.0.0.1";
 export const DEFAULT_CONFIG = ".keystile.json";
 export const ROOT_KEY_VARIABLE = "KEYSTILE_ROOT_KEY";
 
-/** The global flags of spec §4.2 as they were given. */
+/** The global flags of spec §4.2 as they were given: `rootKey` and `body` may be `@file` or `-`. */
 export interface GlobalFlags {
   readonly rootKey?: string;
   readonly apiUrl?: string;
@@ -29,6 +29,7 @@ export interface Settings {
 }
 
 /**
+ * Reads the root key's file or stdin where the flag names one.
  * @throws failure 2: a config file that was named and is not there, is not JSON or holds something else; an address or a root key
  * of the wrong form
  */
@@ -36,7 +37,8 @@ export async function readSettings(io: Io, flags: GlobalFlags): Promise<Settings
   const file = await readConfig(io, flags.config);
   const apiUrl = readUrl(flags.apiUrl ?? file.apiUrl ?? `http://${DEFAULT_HOST}:${DEFAULT_PORT}`);
   // An empty variable counts as absent, as shells have it.
-  const rootKey = flags.rootKey ?? (io.env[ROOT_KEY_VARIABLE] || undefined) ?? file.rootKey;
+  const given = flags.rootKey === undefined ? undefined : await readSecret(io, "--root-key", flags.rootKey);
+  const rootKey = given ?? (io.env[ROOT_KEY_VARIABLE] || undefined) ?? file.rootKey;
   if (rootKey === undefined) return { apiUrl };
   // Judged here: what builds the header would repeat the value in its complaint.
   if (!/^[\x21-\x7e]{1,8192}$/.test(rootKey)) throw usage("the root key must be 1 to 8192 printable ASCII characters without blanks");

@@ -1,6 +1,7 @@
 /** The documentation as plain pages: no script, nothing from elsewhere. Ruling G3. Every text in them is ours. */
 import type { ProblemType, VerifierErrorCode } from "../errors.js";
 import type { JsonSchema } from "../keyring/json-schema.js";
+import { describePermissions } from "../operations/access.js";
 import type { Operation } from "../operations/operation.js";
 
 /** `/docs/style.css`. */
@@ -21,7 +22,7 @@ const REMEDIES: Readonly<Partial<Record<VerifierErrorCode, string>>> = {
   AUTH_KEY_NOT_FOUND:
     "The root key does not exist, was deleted or disabled, has expired, or belongs elsewhere; ordinary keys are no root keys. Make a new root key.",
   AUTH_TOKEN_INVALID: "The proxy token does not hold: its signature, issuer, audience, times or claims. Mint a new one.",
-  CALLER_FORBIDDEN: "The credential is valid and lacks the permission. The detail names those of which one suffices.",
+  CALLER_FORBIDDEN: "The credential is valid and lacks the permission. The detail names it, or those of which one suffices.",
   PROTECTED_RESOURCE: "The resource is protected from this change.",
   NOT_FOUND: "It does not exist, was deleted, or is not yours to see; which of these is not told.",
   METHOD_NOT_ALLOWED: "Use a method that the Allow header names.",
@@ -59,10 +60,11 @@ export function referencePage(operations: readonly Operation[]): string {
   ]);
 }
 
-function section({ name, summary, request, answer, isList, permissions }: Operation): string {
+function section(operation: Operation): string {
+  const { name, summary, request, answer, isList } = operation;
   const lines = [
     `<h2 id="${name}">${name}</h2><p>${escape(summary)}</p>`,
-    `<p>Takes one of: ${permissions.map((permission) => `<code>${escape(permission)}</code>`).join(", ")}</p>`,
+    `<p>Takes ${describePermissions(operation, (permission) => `<code>${escape(permission)}</code>`)}.</p>`,
     "<h3>Request</h3>",
     table(request.items === undefined ? request : request.items),
     `<h3>Answer: <code>data</code>${isList ? ", a list of" : ""}</h3>`,

@@ -2,9 +2,10 @@
 import { isVerifierError, VerifierError } from "../errors.js";
 import type { Outgoing } from "./exchange.js";
 
-const JSON_TYPE = "application/json";
+/** Of every answer but one. */
+export const JSON_TYPE = "application/json";
 /** 429 alone has a type of its own (spec §7). */
-const PROBLEM_TYPE = "application/problem+json";
+export const PROBLEM_TYPE = "application/problem+json";
 /** Seconds after which a service that is busy may be asked again. */
 const BUSY_SECONDS = "1";
 

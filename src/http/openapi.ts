@@ -2,13 +2,13 @@
 import { listProblemTypes } from "../errors.js";
 import type { JsonSchema } from "../keyring/json-schema.js";
 import * as answers from "../operations/answers.js";
+import { describePermissions } from "../operations/access.js";
 import type { Operation } from "../operations/operation.js";
 import { OPERATIONS } from "../operations.js";
+import { JSON_TYPE, PROBLEM_TYPE } from "./envelope.js";
 
 /** Version of the description of the interface (spec §9-2). */
 const VERSION = "2.0.0";
-const JSON_TYPE = "application/json";
-const PROBLEM_TYPE = "application/problem+json";
 
 /** Statuses that any call with a caller and a body can get. */
 const ANY = [400, 401, 403, 408, 413, 415, 429, 431, 500, 503];
@@ -55,14 +55,15 @@ export function toOpenApi(): string {
   });
 }
 
-function describe({ name, summary, request, answer, isList, permissions, statuses: own }: Operation): object {
+function describe(operation: Operation): object {
+  const { name, summary, request, answer, isList, statuses: own } = operation;
   const data: JsonSchema = isList ? { type: "array", items: answer } : answer;
   const envelope = object({ meta: ref("Meta"), data, ...(isList && { pagination: ref("Pagination") }) });
   return {
     operationId: name,
     tags: [name.slice(0, name.indexOf("."))],
     summary,
-    description: `Takes one of these permissions: ${permissions.map((permission) => `\`${permission}\``).join(", ")}.`,
+    description: `Takes ${describePermissions(operation, (permission) => `\`${permission}\``)}.`,
     requestBody: { required: true, content: { [JSON_TYPE]: { schema: request } } },
     responses: { "200": success(envelope), ...errorsOf([...ANY, ...own]) },
   };

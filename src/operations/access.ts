@@ -12,12 +12,35 @@ import { notFound } from "../keyring/rows.js";
 import type { Store } from "../store.js";
 import type { MaybePromise } from "../types.js";
 
-/** What is asked before an operation acts. */
-export interface Access<B> {
-  /** Of which one suffices, for people. */
+/** A permission that an operation asks for besides. */
+export interface Besides {
+  readonly permission: string;
+  /** Which requests come to it, as the end of "where …"; absent: all do. */
+  readonly where?: string;
+}
+
+/** What an operation asks for, as a table says it. */
+export interface Asked {
+  /** Of which one suffices, with `<api_id>` and the like for ids. */
   readonly permissions: readonly string[];
+  /** Each of which is needed too, where a request comes to it. */
+  readonly also: readonly Besides[];
+}
+
+/** What is asked before an operation acts. */
+export interface Access<B> extends Pick<Asked, "permissions">, Partial<Pick<Asked, "also">> {
   /** @throws VerifierError CALLER_FORBIDDEN · NOT_FOUND */
   allow(places: { readonly store: Store }, caller: Caller, request: B): MaybePromise<void>;
+}
+
+/**
+ * What an operation asks for, in words that follow "takes" or "needs".
+ * @param mark sets a permission apart from the words around it
+ */
+export function describePermissions({ permissions, also }: Asked, mark: (permission: string) => string): string {
+  const named = permissions.map(mark).join(", ");
+  const more = also.map(({ permission, where }) => `; and ${mark(permission)}${where === undefined ? "" : ` where ${where}`}`);
+  return `${permissions.length > 1 ? "one of " : ""}${named}${more.join("")}`;
 }
 
 /** A 403 that says what would be right, and nothing of what was asked for. */

@@ -1,5 +1,6 @@
 /** What operations answer, as JSON Schemas of `data`. Spec §2.2, operations of the wider interface. Knows no operation. */
 import type { JsonSchema } from "../keyring/json-schema.js";
+import type { VerificationCode } from "../types.js";
 
 const MAX = Number.MAX_SAFE_INTEGER;
 const text: JsonSchema = { type: "string" };
@@ -97,7 +98,17 @@ export const createdIdentity = object({ identityId: text });
 /** Both always arrays (ruling E1). */
 export const migration = object({ migrated: arrayOf(object({ hash: text, keyId: text })), failed: texts });
 
-const CODES = ["VALID", "NOT_FOUND", "FORBIDDEN", "INSUFFICIENT_PERMISSIONS", "USAGE_EXCEEDED", "RATE_LIMITED", "DISABLED", "EXPIRED"];
+/** A record, so that the compiler finds a code that is missing as well as one too many. */
+const CODES = Object.keys({
+  VALID: true,
+  NOT_FOUND: true,
+  FORBIDDEN: true,
+  INSUFFICIENT_PERMISSIONS: true,
+  USAGE_EXCEEDED: true,
+  RATE_LIMITED: true,
+  DISABLED: true,
+  EXPIRED: true,
+} satisfies Record<VerificationCode, true>);
 /** Spec §2.2; `code` may gain values in time, and clients must tolerate them. */
 export const verification = object(
   { valid: flag, code: { type: "string", enum: CODES } },

@@ -7,7 +7,7 @@ import type { Ratelimits } from "../ratelimits.js";
 import type { Store } from "../store.js";
 import type { MaybePromise } from "../types.js";
 import type { Verifier } from "../verifier.js";
-import type { Access } from "./access.js";
+import type { Access, Asked } from "./access.js";
 import { explain } from "./fields.js";
 
 /** What operations work with; administration is that of the caller's workspace. */
@@ -29,7 +29,7 @@ export interface Call {
 }
 
 /** One operation: `POST /v2/<name>`. */
-export interface Operation {
+export interface Operation extends Asked {
   /** `<group>.<verb>`, such as `keys.createKey` (spec §9-3). */
   readonly name: string;
   /** One sentence. */
@@ -40,8 +40,6 @@ export interface Operation {
   readonly answer: JsonSchema;
   /** The answer has `pagination`, and the request `limit` and `cursor` (spec §1-2). */
   readonly isList: boolean;
-  /** Caller permissions of which one suffices, with `<api_id>` and the like for ids. */
-  readonly permissions: readonly string[];
   /** Statuses that are the operation's own, besides those that any call can get. */
   readonly statuses: readonly number[];
   /** Judges the form of a body without doing anything. @throws VerifierError BAD_REQUEST with every problem */
@@ -66,7 +64,7 @@ export interface Definition<B> {
   readonly answer: JsonSchema;
   readonly isList?: boolean;
   readonly access: Access<NoInfer<B>>;
-  /** Besides 200, 400, 401, 403, 429 and 500; default 404. */
+  /** Of {@link Operation}; default 404. */
   readonly statuses?: readonly number[];
   readonly act: (services: Services, request: NoInfer<B>, caller: Caller) => MaybePromise<unknown>;
 }
@@ -82,6 +80,7 @@ export function define<B>(definition: Definition<B>): Operation {
     answer: explain(answer),
     isList,
     permissions: access.permissions,
+    also: access.also ?? [],
     statuses,
     judge: (body) => void read(body),
     async perform(services, { caller, body }) {

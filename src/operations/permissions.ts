@@ -44,8 +44,7 @@ export const permissions = [
   }),
   define({
     name: "permissions.createRole",
-    summary:
-      "Makes a role. Permissions take rbac.*.add_permission_to_role too; those that do not exist are made, with rbac.*.create_permission.",
+    summary: "Makes a role, and those of its permissions that do not exist.",
     schema: schemas.createRole,
     answer: answer.createdRole,
     access: onNewRole,
@@ -67,7 +66,6 @@ export const permissions = [
     answer: answer.role,
     isList: true,
     access: onAll("read_role", "rbac"),
-    statuses: [],
     act: ({ keyring }, request) => keyring.listRoles(request),
   }),
   define({
@@ -80,8 +78,7 @@ export const permissions = [
   }),
   define({
     name: "permissions.setRolePermissions",
-    summary:
-      "Replaces the permissions of a role. Takes rbac.*.remove_permission_from_role too; those that do not exist are made, with rbac.*.create_permission.",
+    summary: "Replaces the permissions of a role; those that do not exist are made.",
     schema: schemas.setRolePermissions,
     answer: answer.permissions,
     access: onRolePermissions,

@@ -4,6 +4,7 @@ import type { JsonSchema } from "../keyring/json-schema.js";
 import type { Schema } from "../keyring/parse.js";
 import * as schemas from "../keyring/service-schemas.js";
 import type { Ratelimits } from "../ratelimits.js";
+import type { Besides } from "./access.js";
 import * as answer from "./answers.js";
 import { define, type Operation } from "./operation.js";
 
@@ -14,10 +15,11 @@ interface Verb<B> {
   readonly schema: Schema<B>;
   readonly answer: JsonSchema;
   readonly isList?: boolean;
+  readonly also?: readonly Besides[];
   readonly act: (ratelimits: Ratelimits, request: B, context: RatelimitContext) => Promise<unknown>;
 }
 
-function verb<B>({ name, summary, action, schema, answer, isList = false, act }: Verb<B>): Operation {
+function verb<B>({ name, summary, action, schema, answer, isList = false, also = [], act }: Verb<B>): Operation {
   const permissions = [`ratelimit.*.${action}`, `ratelimit.<namespace_id>.${action}`];
   return define({
     name: `ratelimit.${name}`,
@@ -25,19 +27,23 @@ function verb<B>({ name, summary, action, schema, answer, isList = false, act }:
     schema,
     answer,
     isList,
-    access: { permissions, allow() {} },
+    access: { permissions, also, allow() {} },
     act: ({ ratelimits }, request, caller) => act(ratelimits, request, { caller }),
   });
 }
+
+/** A namespace that is not there is made. */
+const making: readonly Besides[] = [{ permission: "ratelimit.*.create_namespace", where: "the namespace does not exist yet" }];
 
 /** Limits of anything, by namespace and identifier. */
 export const ratelimits = [
   verb({
     name: "limit",
-    summary: "Takes tokens of one identifier; a namespace that is not there is made by who may make one.",
+    summary: "Takes tokens of one identifier; a namespace that does not exist is made.",
     action: "limit",
     schema: schemas.limit,
     answer: answer.limited,
+    also: making,
     act: (ratelimits, request, context) => ratelimits.limit(request, context),
   }),
   verb({
@@ -46,6 +52,7 @@ export const ratelimits = [
     action: "limit",
     schema: schemas.multiLimit,
     answer: answer.multiLimited,
+    also: making,
     act: (ratelimits, request, context) => ratelimits.multiLimit(request, context),
   }),
   verb({
@@ -54,6 +61,7 @@ export const ratelimits = [
     action: "set_override",
     schema: schemas.setOverride,
     answer: answer.createdOverride,
+    also: making,
     act: (ratelimits, request, context) => ratelimits.setOverride(request, context),
   }),
   verb({

@@ -1,15 +1,18 @@
 /** What changing a role's permissions takes: each grant that the operations name, where the request comes to it. */
 import type { Caller } from "../caller.js";
 import type { Store } from "../store.js";
-import { type Access, forbidden } from "./access.js";
+import { type Access, type Besides, forbidden } from "./access.js";
 
 interface Places {
   readonly store: Store;
 }
 
+const making: Besides = { permission: "rbac.*.create_permission", where: "a permission does not exist yet" };
+
 /** A role with permissions also takes the right to add them, and to make those that do not exist. */
 export const onNewRole: Access<{ readonly permissions?: readonly string[] }> = {
   permissions: ["rbac.*.create_role"],
+  also: [{ permission: "rbac.*.add_permission_to_role", where: "the role is given permissions" }, making],
   async allow(places, caller, { permissions = [] }) {
     need(caller, "create_role");
     if (permissions.length === 0) return;
@@ -21,6 +24,7 @@ export const onNewRole: Access<{ readonly permissions?: readonly string[] }> = {
 /** Replacing adds and removes. */
 export const onRolePermissions: Access<{ readonly permissions: readonly string[] }> = {
   permissions: ["rbac.*.add_permission_to_role"],
+  also: [{ permission: "rbac.*.remove_permission_from_role" }, making],
   async allow(places, caller, { permissions }) {
     need(caller, "add_permission_to_role");
     need(caller, "remove_permission_from_role");

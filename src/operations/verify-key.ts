@@ -1,5 +1,6 @@
 /** Operation `keys.verifyKey`: spec §4.1. The request is judged by `request.ts`, written by hand for speed; a test holds the two together. */
 import type { JsonSchema } from "../keyring/json-schema.js";
+import { compileQuery } from "../permissions.js";
 import { readRequest } from "../request.js";
 import { keyForms } from "./access.js";
 import * as answer from "./answers.js";
@@ -55,8 +56,12 @@ export const verifyKey: Operation = {
   answer: explain(answer.verification),
   isList: false,
   permissions: keyForms("verify_key"),
-  statuses: [],
-  judge: (body) => void readRequest(body),
+  also: [],
+  statuses: [404],
+  judge(body) {
+    const { permissions } = readRequest(body);
+    if (permissions !== undefined) compileQuery(permissions);
+  },
   perform({ verifier }, { body, caller, clientAddress }) {
     // Judged by the verifier, so that a request is read once.
     const request = body as Parameters<typeof verifier.verify>[0];

@@ -8,6 +8,7 @@ import { listProblemTypes, VerifierError } from "../../src/errors.js";
 import { toOpenApi } from "../../src/http/openapi.js";
 import type { JsonSchema } from "../../src/keyring/json-schema.js";
 import { OPERATIONS } from "../../src/operations.js";
+import { DOCUMENT } from "../wider-interface.js";
 import { faultsOf, world } from "./support.js";
 
 const document = JSON.parse(toOpenApi());
@@ -23,11 +24,21 @@ describe("openapi: the document", () => {
   it("has every operation of the table at its path, with its permissions, and liveness (spec §9-3)", () => {
     const names = Object.keys(document.paths).map((path) => path.slice("/v2/".length));
     expect(names.sort()).toEqual([...Object.keys(OPERATIONS), "liveness"].sort());
-    for (const { name, permissions } of Object.values(OPERATIONS)) {
+    for (const { name, permissions, also } of Object.values(OPERATIONS)) {
       const { operationId, description } = document.paths[`/v2/${name}`].post;
       expect(operationId).toBe(name);
-      for (const permission of permissions) expect(description).toContain(permission);
+      for (const permission of permissions) expect(description).toContain(`\`${permission}\``);
+      for (const { permission, where = "" } of also) expect(description).toContain(`; and \`${permission}\`${where && ` where ${where}`}`);
     }
+  });
+
+  it.each(Object.entries(DOCUMENT))("%s has the statuses that the wider interface and spec §4.1 list", (name, { statuses }) => {
+    const described = Object.keys(document.paths[`/v2/${name}`].post.responses).map(Number);
+    // What a shell answers besides: rulings C7, G1. No API is protected from deletion, no namespace is gone: 412 and 410 never come.
+    const ours = described.filter((status) => ![408, 413, 415, 431, 503].includes(status));
+    const theirs = statuses.filter((status) => status !== 410 && status !== 412);
+    // A role that is not there is a 404, as any other thing is (spec §7).
+    expect(ours).toEqual(name === "permissions.deleteRole" ? [200, 400, 401, 403, 404, 429, 500] : theirs);
   });
 
   it("a control: an answer that departs from it is found", () => {
@@ -38,6 +49,72 @@ describe("openapi: the document", () => {
     for (const data of [{ valid: true }, { valid: true, code: "VALID", hash: "x" }, { valid: true, code: "VALID", credits: -1 }])
       expect(answer(data), JSON.stringify(data)).not.toEqual([]);
     expect(answer({ valid: true, code: "VALID" }, 201)).not.toEqual([]);
+  });
+});
+
+/** Every default of a schema, by its place. */
+function defaultsOf(schema: JsonSchema, place = ""): [place: string, value: unknown][] {
+  const { properties = {}, items } = schema;
+  return [
+    ...(schema.default === undefined ? [] : [[place, schema.default] as [string, unknown]]),
+    ...Object.entries(properties).flatMap(([name, part]) => defaultsOf(part, `${place}.${name}`)),
+    ...(items === undefined ? [] : defaultsOf(items, `${place}[]`)),
+  ];
+}
+
+describe("openapi: defaults", () => {
+  it("says those that the wider interface names, and no others", () => {
+    const noPlaintext = { ".decrypt": false };
+    const page = { ".limit": 100 };
+    const listKeys = { ...page, ...noPlaintext, ".revalidateKeysCache": false };
+    const limits = { ".ratelimits[].autoApply": false };
+    expect(
+      Object.fromEntries(
+        Object.entries(OPERATIONS)
+          .map(([name, { request }]) => [name, Object.fromEntries(defaultsOf(request))] as const)
+          .filter(([, defaults]) => Object.keys(defaults).length > 0),
+      ),
+    ).toEqual({
+      "apis.listKeys": listKeys,
+      "identities.createIdentity": limits,
+      "identities.listIdentities": page,
+      "identities.updateIdentity": limits,
+      "keys.createKey": { ".byteLength": 16, ".enabled": true, ".recoverable": false, ...limits },
+      "keys.deleteKey": { ".permanent": false },
+      "keys.getKey": noPlaintext,
+      "keys.listKeys": listKeys,
+      "keys.migrateKeys": { ".keys[].enabled": true },
+      "keys.updateKey": limits,
+      "keys.verifyKey": { ".ratelimits[].cost": 1 },
+      "permissions.listPermissions": page,
+      "permissions.listRoles": page,
+      "ratelimit.limit": { ".cost": 1 },
+      "ratelimit.listOverrides": { ".limit": 10 },
+      "ratelimit.multiLimit": { "[].cost": 1 },
+    });
+  });
+
+  it("what is left out is what it says: a request with every default of its own is answered like one without", async () => {
+    const { keyring, create, call, close } = await world();
+    await create({ externalId: "user_1" });
+    for (let i = 0; i < 101; i++) await keyring.createPermission({ name: "p", slug: `p${i}` });
+    for (let i = 0; i < 11; i++) {
+      await call("ratelimit.setOverride", { namespace: "ns", identifier: `i${i}`, limit: 5, duration: 1_000 });
+    }
+    const bare: Readonly<Record<string, object>> = {
+      "permissions.listPermissions": {},
+      "ratelimit.listOverrides": { namespace: "ns" },
+      "identities.listIdentities": {},
+    };
+    for (const [name, body] of Object.entries(bare)) {
+      const told = Object.fromEntries(defaultsOf(OPERATIONS[name]!.request).map(([place, value]) => [place.slice(1), value]));
+      const [without, withThem] = [(await call(name, body)).body, (await call(name, { ...body, ...told })).body];
+      expect([name, without.data, without.pagination]).toEqual([name, withThem.data, withThem.pagination]);
+      expect([name, without.data.length]).toEqual([name, Math.min(told["limit"] as number, name.startsWith("identities") ? 1 : Infinity)]);
+    }
+    const key = (await call("keys.createKey", { apiId: (await keyring.createApi({ name: "other" })).apiId })).body.data.key;
+    expect(key).toMatch(/^[1-9A-HJ-NP-Za-km-z]{28}$/);
+    await close();
   });
 });
 
@@ -63,8 +140,9 @@ describe("openapi: requests", () => {
         { arbitrary: fc.tuple(valuesOf(operation.request), strange).map(([body, value]) => spoil(body, value)), weight: 2 },
         strange,
       );
-      const agree = (body: unknown): void => {
-        // What the judge knows besides: cursors, names that must be unique, null credits only with `set`.
+      const agree = (one: unknown): void => {
+        const body = withPlainQuery(one);
+        // What the judge knows besides: cursors, names that must be unique.
         if (!beyondSchema(body)) expect(accepts(body), JSON.stringify(body).slice(0, 500)).toBe(allows(body));
       };
       edgesOf(operation.request).forEach(agree);
@@ -150,12 +228,17 @@ function spoil(body: unknown, value: unknown): unknown {
   return { ...body, [name]: value };
 }
 
+/** The grammar of queries is not for JSON Schema: a name of the same length stands in for one. */
+function withPlainQuery(body: unknown): unknown {
+  const { permissions } = (body ?? {}) as { readonly permissions?: unknown };
+  return typeof permissions === "string" ? { ...(body as object), permissions: permissions.replace(/[^]/gu, "a") } : body;
+}
+
 /** JSON Schema cannot say these. */
 function beyondSchema(body: unknown): boolean {
   if (typeof body !== "object" || body === null) return false;
-  const { cursor, ratelimits, value, operation, keys, ipAllowlist } = body as Record<string, unknown>;
+  const { cursor, ratelimits, keys, ipAllowlist } = body as Record<string, unknown>;
   if (cursor !== undefined || ipAllowlist !== undefined) return true;
-  if (value === null && operation !== "set") return true;
   const named = [ratelimits, ...(Array.isArray(keys) ? keys.map((key) => (key as { ratelimits?: unknown } | null)?.ratelimits) : [])];
   return named.some((list) => {
     if (!Array.isArray(list)) return false;
@@ -179,7 +262,11 @@ describe("docs: pages", () => {
   it("the reference names every operation, and no page loads anything from elsewhere", async () => {
     const { send, close } = await world();
     const { text } = await send("/docs");
-    for (const name of Object.keys(OPERATIONS)) expect(text).toContain(`id="${name}"`);
+    for (const { name, also } of Object.values(OPERATIONS)) {
+      const section = new RegExp(`<h2 id="${name}".*?<h3>`, "s").exec(text)?.[0] ?? "";
+      expect(section, name).toContain("<p>Takes ");
+      for (const { permission } of also) expect(section, name).toContain(`; and <code>${permission}</code>`);
+    }
     const pages = [text, (await send("/docs/errors/forbidden")).text, (await send("/docs/style.css")).text];
     for (const page of pages) expect(/<script|https?:|url\(|@import|\son\w+=/.test(page)).toBe(false);
     expect((await send("/openapi.json")).body.info.version).toBe("2.0.0");

@@ -1,4 +1,4 @@
-/** Issue "The service around the engine", "Shown by": one story, told by the real server, the real command line and plain fetch. */
+/** The whole service as its users meet it: one story, told by the real server, the real command line and plain fetch. */
 import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
