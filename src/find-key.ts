@@ -2,7 +2,7 @@
 import type { Algorithms } from "./algorithms.js";
 import type { Caller } from "./caller.js";
 import { isVerifierError } from "./errors.js";
-import { digestKey } from "./hash.js";
+import { digestKey, ROOT_KEY_PREFIX } from "./hash.js";
 import type { PreparedKey } from "./prepared-key.js";
 import type { VerificationRequest } from "./request.js";
 import type { KeyRecord, KeyRef, Store } from "./store.js";
@@ -29,10 +29,27 @@ export function findKey(
   now: number,
 ): MaybePromise<PreparedKey | undefined> {
   const found = places.cache.find(request.key, digestKey, places.isSystemTime ? now : undefined);
+  if (request.key.startsWith(ROOT_KEY)) return unlessRootKey(places, request, caller, found);
   if (request.migrationId === undefined && places.workspaceId === undefined && caller === undefined) return found;
   return found instanceof Promise
     ? found.then((late) => orMigrated(places, request, caller, late))
     : orMigrated(places, request, caller, found);
+}
+
+/** How every root key begins; other keys may begin so too. */
+const ROOT_KEY = `${ROOT_KEY_PREFIX}_`;
+
+/** A root key is no key, even where someone imported its hash (ruling F2). */
+async function unlessRootKey(
+  places: Places,
+  request: VerificationRequest,
+  caller: Caller | undefined,
+  found: MaybePromise<PreparedKey | undefined>,
+): Promise<PreparedKey | undefined> {
+  const asking = Promise.resolve(digestKey(request.key)).then((digest) => places.store.findRootKey(digest));
+  // Both at once: a find that fails while the other is waited for must not go unheard.
+  const [root, native] = await Promise.all([asking, found]);
+  return root === undefined ? orMigrated(places, request, caller, native) : undefined;
 }
 
 function orMigrated(

@@ -17,6 +17,7 @@ export interface Pagination {
   readonly hasMore: boolean;
 }
 
+/** Answer of `createApi`. */
 export interface V2ApisCreateApiResponseData {
   readonly apiId: string;
 }
@@ -58,12 +59,14 @@ export interface KeyResponseData {
   readonly ipAllowlist?: readonly string[];
 }
 
+/** A permission as administration sees it. */
 export interface Permission {
   readonly id: string;
   readonly name: string;
   readonly slug: string;
   readonly description?: string;
 }
+/** A role as administration sees it. */
 export interface Role {
   readonly id: string;
   readonly name: string;
@@ -71,15 +74,19 @@ export interface Role {
   /** Sorted by slug; absent when there are none. */
   readonly permissions?: readonly Permission[];
 }
+/** Answer of `createPermission`. */
 export interface V2PermissionsCreatePermissionResponseData {
   readonly permissionId: string;
 }
+/** Answer of `createRole`. */
 export interface V2PermissionsCreateRoleResponseData {
   readonly roleId: string;
 }
+/** Answer of `createIdentity`. */
 export interface V2IdentitiesCreateIdentityResponseData {
   readonly identityId: string;
 }
+/** Answer of `createMigration`. */
 export interface CreateMigrationResponseData {
   readonly migrationId: string;
 }
@@ -87,6 +94,7 @@ export interface CreateMigrationResponseData {
 export interface V2KeysMigrateKeysResponseData extends MigrationResults {
   readonly totals: MigrationTotals;
 }
+/** The workspace of a keyring. */
 export interface WorkspaceData {
   readonly id: string;
   readonly enabled: boolean;
@@ -112,18 +120,20 @@ export interface RootKeyData {
   readonly createdAt: number;
 }
 
+/** Answer of `createNamespace`. */
 export interface CreateNamespaceResponseData {
   readonly namespaceId: string;
 }
+/** A namespace of rate limits. */
 export interface NamespaceData {
   readonly id: string;
   readonly name: string;
 }
-/** Numbers brought into the bounds of spec §8 (ruling C4). */
+/** Answer of `limit`. */
 export interface V2RatelimitLimitResponseData {
-  /** Tokens a window, 1…1_000_000: the override's, if there is one. */
+  /** Tokens a window, ≥ 0: the override's, if there is one. */
   readonly limit: number;
-  /** Whole tokens left after the call, 0…1_000_000. */
+  /** Whole tokens left after the call, ≥ 0. */
   readonly remaining: number;
   /** Milliseconds until the bucket is full, 1_000…2_592_000_000. */
   readonly reset: number;
@@ -137,6 +147,7 @@ export interface V2RatelimitMultiLimitResponseData {
   /** One a check, in order. */
   readonly limits: readonly V2RatelimitMultiLimitCheck[];
 }
+/** One check of `multiLimit`, in the order of the request. */
 export interface V2RatelimitMultiLimitCheck extends Omit<V2RatelimitLimitResponseData, "success"> {
   /** As the request named it. */
   readonly namespace: string;
@@ -144,6 +155,7 @@ export interface V2RatelimitMultiLimitCheck extends Omit<V2RatelimitLimitRespons
   /** Whether this check alone fits. */
   readonly passed: boolean;
 }
+/** A limit and window of one identifier, whatever a check asks for. */
 export interface RatelimitOverride {
   readonly overrideId: string;
   readonly identifier: string;
@@ -151,6 +163,7 @@ export interface RatelimitOverride {
   /** Milliseconds. */
   readonly duration: number;
 }
+/** Answer of `setOverride`. */
 export interface V2RatelimitSetOverrideResponseData {
   readonly overrideId: string;
 }

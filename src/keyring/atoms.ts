@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { isAddressOrRange } from "../addresses.js";
 import { Refusal } from "../plain.js";
-import type { JsonObject } from "../types.js";
+import type { Json, JsonObject } from "../types.js";
 import { described } from "./json-schema.js";
 import { isUnknownProperty, withFix } from "./parse.js";
 
@@ -33,6 +33,11 @@ export function strict<const E extends v.ObjectEntries>(entries: E) {
       for (const key of unknown.slice(0, MAX_UNKNOWN)) addIssue({ expected: "never", path: [{ ...first, key } as typeof first] });
     }),
   );
+}
+
+/** A property that may be left out, which then counts as `value`. It is said here and filled in by the verb. */
+export function optionalOr<S extends v.GenericSchema>(schema: S, value: Json) {
+  return described(v.exactOptional(schema), { default: value });
 }
 
 /** A list; its length is judged before its items. */
@@ -87,7 +92,8 @@ export const longId = idOf(8);
 export const name = text(1, MAX_NAME);
 export const prefix = token(WORD, 1, 16, "a-z, A-Z, 0-9 and _");
 export const externalId = token(/^[a-zA-Z0-9_.-]+$/, 1, MAX_NAME, "a-z, A-Z, 0-9, _, . and -");
-export const slug = token(/^[a-zA-Z0-9_:\-.*]+$/, 1, 128, "a-z, A-Z, 0-9, _, :, -, . and *");
+/** What a query can ask for (ruling B1). */
+export const slug = token(/^[a-zA-Z0-9_:\-.*/]+$/, 1, 128, "a-z, A-Z, 0-9, _, :, -, ., * and /");
 export const roleId = token(/^[a-zA-Z0-9_-]+$/, 3, MAX_NAME, "a-z, A-Z, 0-9, _ and -");
 export const roleName = text(1, 128);
 export const description = text(0, 512);

@@ -19,7 +19,8 @@ export async function createMigration(context: Context, body: CreateMigrationReq
   const copy = copyBody(body);
   const request = judge(schemas.createMigration, copy, "body", problems);
   const algorithm = (copy as { readonly algorithm?: unknown } | null | undefined)?.algorithm;
-  if (typeof algorithm === "string") problems.push(...problemsWith(context, algorithm));
+  const isJudged = problems.some(({ location }) => location === "body.algorithm");
+  if (typeof algorithm === "string" && !isJudged) problems.push(...problemsWith(context, algorithm));
   if (request === undefined || problems.length > 0) throw badRequest(problems);
   const now = context.clock();
   const row = { ...ownedRow(context, request.id ?? newId("mig", now)), algorithm: request.algorithm };

@@ -9,7 +9,7 @@ import type { V2KeysMigrateKeyData } from "../types.js";
 type Fields = Readonly<Record<string, unknown>>;
 type Judge = (value: unknown) => boolean;
 
-const SLUG = /^[a-zA-Z0-9_:\-.*]{1,128}$/;
+const SLUG = /^[a-zA-Z0-9_:\-.*/]{1,128}$/;
 const MAX_META_PROPERTIES = 100;
 const MAX_TIME = 8_640_000_000_000_000;
 /** Longer lists are the schema's. */

@@ -1,10 +1,9 @@
 /** VERBS limit and multiLimit: tokens of an identifier in a namespace. Operations `ratelimit.limit`, `ratelimit.multiLimit`, rulings C2–C4. */
 import type { Caller } from "../caller.js";
 import type { DegradingLimiter } from "../limiters/degrading.js";
-import { type AppliedLimit, toRatelimitData } from "../ratelimit.js";
+import { type AppliedLimit, boundReset } from "../ratelimit.js";
 import type { OverrideRow } from "../store.js";
 import { overrideName } from "../stores/names.js";
-import type { VerifyKeyRatelimitData } from "../types.js";
 import type { V2RatelimitLimitResponseData, V2RatelimitMultiLimitResponseData } from "./answers.js";
 import type { Context } from "./context.js";
 import { enterNamespaces, type RatelimitContext } from "./namespaces.js";
@@ -19,7 +18,9 @@ export interface LimitContext extends Context {
 
 /** The result of one check. */
 interface Checked {
-  readonly data: VerifyKeyRatelimitData;
+  /** As they are: the bounds of spec §2.2 are those of a verification's answer (ruling C4). */
+  readonly counts: Pick<V2RatelimitLimitResponseData, "limit" | "remaining" | "reset">;
+  readonly exceeded: boolean;
   readonly overrideId: string | undefined;
 }
 
@@ -33,8 +34,8 @@ export async function limit(
   { caller }: RatelimitContext = {},
 ): Promise<V2RatelimitLimitResponseData> {
   const [checked] = await take(context, [parse(schemas.limit, body)], caller);
-  const { data, overrideId } = checked as Checked;
-  return { ...counts(data), success: !data.exceeded, ...(overrideId !== undefined && { overrideId }) };
+  const { counts, exceeded, overrideId } = checked as Checked;
+  return { ...counts, success: !exceeded, ...(overrideId !== undefined && { overrideId }) };
 }
 
 /**
@@ -49,10 +50,10 @@ export async function multiLimit(
   const requests = parse(schemas.multiLimit, body);
   const checked = await take(context, requests, caller);
   return {
-    passed: checked.every(({ data }) => !data.exceeded),
-    limits: checked.map(({ data, overrideId }, i) => {
+    passed: checked.every(({ exceeded }) => !exceeded),
+    limits: checked.map(({ counts, exceeded, overrideId }, i) => {
       const { namespace, identifier } = requests[i] as V2RatelimitLimitRequestBody;
-      return { namespace, identifier, ...counts(data), passed: !data.exceeded, ...(overrideId !== undefined && { overrideId }) };
+      return { namespace, identifier, ...counts, passed: !exceeded, ...(overrideId !== undefined && { overrideId }) };
     }),
   };
 }
@@ -78,9 +79,8 @@ async function take(
     return { bucket, limit, duration, cost: request.cost ?? 1, id: override?.id ?? "", name: request.identifier, autoApply: false };
   });
   const { verdicts } = await context.limiter.take(checks, now);
-  return checks.map((check, i) => ({ data: toRatelimitData(check, check.id, verdicts[i]!), overrideId: overrides.get(check.bucket)?.id }));
-}
-
-function counts({ limit, remaining, reset }: VerifyKeyRatelimitData) {
-  return { limit, remaining, reset };
+  return checks.map(({ bucket, limit }, i) => {
+    const { exceeded, remaining, reset } = verdicts[i]!;
+    return { counts: { limit, remaining, reset: boundReset(reset) }, exceeded, overrideId: overrides.get(bucket)?.id };
+  });
 }

@@ -1,5 +1,5 @@
 /** VERBS of root keys: create, list, update, delete. Spec §5, rulings B6, B7, F2. Only digest and `start` are kept; who they let in, authenticate says. */
-import { digestKey, newId, newKey } from "../hash.js";
+import { digestKey, newId, newKey, ROOT_KEY_PREFIX } from "../hash.js";
 import type { RootKeyRow } from "../store.js";
 import type { CreateRootKeyResponseData, EmptyResponse, Page, RootKeyData } from "./answers.js";
 import { persist, type Context } from "./context.js";
@@ -11,8 +11,6 @@ import { change, findNamed, ownedRow, type Mutable } from "./rows.js";
 import type * as R from "./service-requests.js";
 import * as schemas from "./service-schemas.js";
 
-/** Before the random part, so that people and scanners tell it from an ordinary key. */
-const PREFIX = "root";
 /** Random bytes of a root key: 192 bits. */
 const BYTES = 24;
 
@@ -29,7 +27,7 @@ export interface RootKeyContext extends Context {
 export async function createRootKey(context: RootKeyContext, body: R.CreateRootKeyRequestBody): Promise<CreateRootKeyResponseData> {
   const request = parse(schemas.createRootKey(context.workspaceId, context.scheme), body);
   const createdAt = context.clock();
-  const { key, start } = newKey(PREFIX, BYTES);
+  const { key, start } = newKey(ROOT_KEY_PREFIX, BYTES);
   const digest = await digestKey(key);
   const { permissions, enabled = true } = request;
   const row: Mutable<RootKeyRow> = { ...ownedRow(context, newId("rk", createdAt)), digest, start, permissions, enabled, createdAt };

@@ -7,7 +7,7 @@ import { described } from "./json-schema.js";
 import { withFix, type Schema } from "./parse.js";
 import type * as R from "./requests.js";
 
-const { strict, list, text, integer } = atom;
+const { strict, list, text, integer, optionalOr } = atom;
 const optional = v.exactOptional;
 
 /** Ruling D4: `refillDay` is required with monthly, accepted with daily. */
@@ -32,7 +32,7 @@ const credits: Schema<KeyCreditsData> = strict({ remaining: v.nullable(integer(0
 
 const limit = { name: text(3, 128), limit: integer(1), duration: integer(1_000) };
 const ratelimits: Schema<RatelimitRequest[]> = v.pipe(
-  list(strict({ ...limit, autoApply: optional(atom.boolean) }), 0, 50),
+  list(strict({ ...limit, autoApply: optionalOr(atom.boolean, false) }), 0, 50),
   v.rawCheck(uniqueNames),
 );
 /** Imports say whether a limit applies by itself: all four are required (spec §2.3). */
@@ -41,7 +41,7 @@ const migratedLimits: Schema<Required<RatelimitRequest>[]> = v.pipe(
   v.rawCheck(uniqueNames),
 );
 
-const noPlaintext = atom.never("leave it out: only the digest of a key is stored, its text cannot be given back");
+const noPlaintext = optionalOr(atom.never("leave it out: only the digest of a key is stored, its text cannot be given back"), false);
 const time = optional(atom.time);
 
 export const getApi: Schema<R.V2ApisGetApiRequestBody> = strict({ apiId: atom.longId });
@@ -57,7 +57,7 @@ export const createKey: Schema<R.V2KeysCreateKeyRequestBody> = strict({
   apiId: atom.id,
   prefix: optional(atom.prefix),
   name: optional(atom.name),
-  byteLength: optional(integer(16, 255)),
+  byteLength: optionalOr(integer(16, 255), 16),
   externalId: optional(atom.externalId),
   meta: optional(atom.meta),
   roles: optional(atom.roleNames(0)),
@@ -65,17 +65,17 @@ export const createKey: Schema<R.V2KeysCreateKeyRequestBody> = strict({
   expires: time,
   credits: optional(credits),
   ratelimits: optional(ratelimits),
-  enabled: optional(atom.boolean),
-  recoverable: optional(noPlaintext),
+  enabled: optionalOr(atom.boolean, true),
+  recoverable: noPlaintext,
   ipAllowlist: optional(atom.ipAllowlist),
 });
-export const getKey: Schema<R.V2KeysGetKeyRequestBody> = strict({ keyId: atom.id, decrypt: optional(noPlaintext) });
+export const getKey: Schema<R.V2KeysGetKeyRequestBody> = strict({ keyId: atom.id, decrypt: noPlaintext });
 export const listKeys: Schema<R.V2KeysListKeysRequestBody> = strict({
   apiId: text(1, 255),
   ...page("keys"),
   externalId: optional(atom.name),
-  decrypt: optional(noPlaintext),
-  revalidateKeysCache: optional(atom.boolean),
+  decrypt: noPlaintext,
+  revalidateKeysCache: optionalOr(atom.boolean, false),
 });
 export const updateKey: Schema<R.V2KeysUpdateKeyRequestBody> = strict({
   keyId: atom.id,
@@ -94,20 +94,26 @@ export const updateKey: Schema<R.V2KeysUpdateKeyRequestBody> = strict({
   permissions: optional(atom.slugs(0)),
   ipAllowlist: optional(v.nullable(atom.ipAllowlist)),
 });
-export const deleteKey: Schema<R.V2KeysDeleteKeyRequestBody> = strict({ keyId: atom.id, permanent: optional(atom.boolean) });
+export const deleteKey: Schema<R.V2KeysDeleteKeyRequestBody> = strict({ keyId: atom.id, permanent: optionalOr(atom.boolean, false) });
 export const rerollKey: Schema<R.V2KeysRerollKeyRequestBody> = strict({ keyId: atom.id, expiration: atom.time });
-export const updateCredits: Schema<R.V2KeysUpdateCreditsRequestBody> = v.pipe(
-  strict({
-    keyId: text(3, 255),
-    value: v.nullable(integer(0)),
-    operation: v.picklist(["set", "increment", "decrement"], 'must be "set", "increment" or "decrement"'),
-  }),
-  v.rawCheck(({ dataset, addIssue }) => {
-    if (!dataset.typed || dataset.value.value !== null || dataset.value.operation === "set") return;
-    const message = withFix("must be an integer for this operation", 'null, unlimited, goes only with "set"');
-    addIssue({ message, path: [{ type: "object", origin: "value", input: dataset.value, key: "value", value: null }] });
-  }),
-);
+export const updateCredits = described(
+  v.pipe(
+    strict({
+      keyId: text(3, 255),
+      value: optional(v.nullable(integer(0))),
+      operation: v.picklist(["set", "increment", "decrement"], 'must be "set", "increment" or "decrement"'),
+    }),
+    v.rawCheck(({ dataset, addIssue }) => {
+      if (!dataset.typed || typeof dataset.value.value === "number" || dataset.value.operation === "set") return;
+      const message = withFix("must be an integer for this operation", 'null or nothing, which is unlimited, goes only with "set"');
+      addIssue({ message, path: [{ type: "object", origin: "value", input: dataset.value, key: "value", value: null }] });
+    }),
+  ),
+  {
+    if: { properties: { operation: { enum: ["increment", "decrement"] } } },
+    then: { required: ["value"], properties: { value: { type: "integer" } } },
+  },
+) as Schema<R.V2KeysUpdateCreditsRequestBody>;
 export const whoami: Schema<R.V2KeysWhoamiRequestBody> = strict({ key: atom.wellFormed(1, 512) });
 
 const keyPermissions = (min: number): Schema<R.V2KeysPermissionsRequestBody> => strict({ keyId: atom.id, permissions: atom.slugs(min) });
@@ -170,7 +176,7 @@ export const migratedKey: Schema<V2KeysMigrateKeyData> = strict({
   permissions: optional(atom.slugs(0)),
   // Spec §2.3 names no latest time; a JavaScript date does.
   expires: optional(integer(0, 8_640_000_000_000_000)),
-  enabled: optional(atom.boolean),
+  enabled: optionalOr(atom.boolean, true),
   credits: optional(credits),
   ratelimits: optional(migratedLimits),
 });
@@ -178,11 +184,11 @@ export const migratedKey: Schema<V2KeysMigrateKeyData> = strict({
 export const getWorkspace: Schema<object> = strict({});
 export const updateWorkspace: Schema<R.UpdateWorkspaceRequestBody> = strict({ enabled: atom.boolean });
 
-/** What every list takes. */
-export function page(table: ListedTable) {
+/** What every list takes. @param limit rows of a page when the request does not say */
+export function page(table: ListedTable, limit = 100) {
   const isCursor = (value: unknown): boolean => typeof value === "string" && readCursor(table, value) !== undefined;
   return {
-    limit: optional(integer(1, 100)),
+    limit: optionalOr(integer(1, 100), limit),
     cursor: optional(
       described(v.custom<string>(isCursor, withFix("is not a cursor of this list", "send pagination.cursor of the page before")), {
         type: "string",

@@ -1,6 +1,7 @@
 /** What the verbs of root keys, namespaces and rate limits take. Bounds are in service-schemas.ts. Types only. */
 import type { ListRequestBody } from "./requests.js";
 
+/** Body of `createRootKey`. */
 export interface CreateRootKeyRequestBody {
   /** 1–255 code points. */
   readonly name?: string;
@@ -22,18 +23,22 @@ export interface UpdateRootKeyRequestBody {
   readonly expires?: number | null;
   readonly enabled?: boolean;
 }
+/** Body of `deleteRootKey`. */
 export interface DeleteRootKeyRequestBody {
   readonly rootKeyId: string;
 }
 
+/** Body of `createNamespace`. */
 export interface CreateNamespaceRequestBody {
   /** 1–512 code points, unique in the workspace. */
   readonly name: string;
 }
+/** Which namespace. */
 export interface GetNamespaceRequestBody {
   /** Id or name; a namespace with this id goes before one with this name. */
   readonly namespace: string;
 }
+/** Body of `limit`: one bucket of a namespace. */
 export interface V2RatelimitLimitRequestBody extends GetNamespaceRequestBody {
   /** Who is limited, 1–512 code points, compared exactly. */
   readonly identifier: string;
@@ -46,15 +51,17 @@ export interface V2RatelimitLimitRequestBody extends GetNamespaceRequestBody {
 }
 /** 1–100 checks. */
 export type V2RatelimitMultiLimitRequestBody = readonly V2RatelimitLimitRequestBody[];
+/** Body of `getOverride`: which identifier of a namespace. */
 export interface V2RatelimitGetOverrideRequestBody extends GetNamespaceRequestBody {
   readonly identifier: string;
 }
+/** Body of `deleteOverride`. */
 export type V2RatelimitDeleteOverrideRequestBody = V2RatelimitGetOverrideRequestBody;
 /** Replaces the limit and the window of one identifier, whatever a check asks for. */
 export interface V2RatelimitSetOverrideRequestBody extends V2RatelimitGetOverrideRequestBody {
   /** Tokens a window, ≥ 0; 0: nothing passes. */
   readonly limit: number;
-  /** Window, milliseconds, 1_000…2_592_000_000. */
+  /** Window, milliseconds, ≥ 1_000. */
   readonly duration: number;
 }
 /** Rows a page: default 10. */

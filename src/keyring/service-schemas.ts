@@ -7,7 +7,7 @@ import type { ListRequestBody } from "./requests.js";
 import { page } from "./schemas.js";
 import type * as R from "./service-requests.js";
 
-const { strict, list, text, integer } = atom;
+const { strict, list, text, integer, optionalOr } = atom;
 const optional = v.exactOptional;
 
 const MAX_GRANTS = 1_000;
@@ -33,7 +33,7 @@ export function createRootKey(workspaceId: string, scheme: string): Schema<R.Cre
     name: optional(atom.name),
     permissions: grants(workspaceId, scheme),
     expires: optional(atom.time),
-    enabled: optional(atom.boolean),
+    enabled: optionalOr(atom.boolean, true),
   });
 }
 export function updateRootKey(workspaceId: string, scheme: string): Schema<R.UpdateRootKeyRequestBody> {
@@ -50,7 +50,7 @@ export const listRootKeys: Schema<ListRequestBody> = strict(page("rootKeys"));
 
 const namespace = text(1, 512);
 const identifier = text(1, 512);
-const check = { namespace, cost: optional(integer(0)), duration: integer(1_000, MAX_DURATION), identifier, limit: integer(1) };
+const check = { namespace, cost: optionalOr(integer(0), 1), duration: integer(1_000, MAX_DURATION), identifier, limit: integer(1) };
 
 export const createNamespace: Schema<R.CreateNamespaceRequestBody> = strict({ name: namespace });
 export const getNamespace: Schema<R.GetNamespaceRequestBody> = strict({ namespace });
@@ -58,9 +58,9 @@ export const limit: Schema<R.V2RatelimitLimitRequestBody> = strict(check);
 export const multiLimit: Schema<R.V2RatelimitMultiLimitRequestBody> = list(strict(check) as Schema<R.V2RatelimitLimitRequestBody>, 1, 100);
 export const setOverride: Schema<R.V2RatelimitSetOverrideRequestBody> = strict({
   namespace,
-  duration: integer(1_000, MAX_DURATION),
+  duration: integer(1_000),
   identifier,
   limit: integer(0),
 });
 export const getOverride: Schema<R.V2RatelimitGetOverrideRequestBody> = strict({ namespace, identifier });
-export const listOverrides: Schema<R.V2RatelimitListOverridesRequestBody> = strict({ namespace, ...page("overrides") });
+export const listOverrides: Schema<R.V2RatelimitListOverridesRequestBody> = strict({ namespace, ...page("overrides", 10) });

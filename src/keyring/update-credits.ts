@@ -16,7 +16,7 @@ import { changeBalance, writeKey } from "./update-key.js";
  * @throws VerifierError BAD_REQUEST, also for `increment` and `decrement` on an unlimited key · NOT_FOUND
  */
 export async function updateCredits(context: Context, body: V2KeysUpdateCreditsRequestBody): Promise<KeyCreditsData> {
-  const { keyId, value, operation } = parse(schemas.updateCredits, body);
+  const { keyId, value = null, operation } = parse(schemas.updateCredits, body);
   const now = context.clock();
   await writeKey(context, keyId, now, (row) => {
     if (value === null || operation === "set") return changeBalance(context, row, { remaining: value }, now);

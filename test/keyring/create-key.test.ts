@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { hasKeyChecksum } from "../../src/hash.js";
 import { createKeyring } from "../../src/keyring.js";
 import { memoryStore } from "../../src/stores/memory.js";
+import { createVerifier } from "../../src/verifier.js";
 import { changed, failure, fault, limit, world } from "./support.js";
 
 describe("createKey: a new key", () => {
@@ -17,6 +18,17 @@ describe("createKey: a new key", () => {
     const row = (await store.read("keys", keyId))!;
     expect(row.start).toBe(key.slice(0, 9));
     expect(JSON.stringify(row)).not.toContain(key.slice(0, 10));
+  });
+
+  it("ruling B1: grants any name that a query can ask for, also by an import", async () => {
+    const { keyring, store, create, apiId } = await world();
+    const name = "files/2026.read:own_-x";
+    const { key } = await create({ permissions: [name] });
+    await keyring.createMigration({ id: "old", algorithm: "sha256" });
+    const hash = createHash("sha256").update("imported").digest("hex");
+    await keyring.migrateKeys({ migrationId: "old", apiId, keys: [{ hash, permissions: [name] }] });
+    const verifier = createVerifier(store);
+    for (const presented of [key, "imported"]) expect((await verifier.verify({ key: presented, permissions: name })).code).toBe("VALID");
   });
 
   it("makes the permissions and the identity that do not exist, and shares those that do", async () => {

@@ -30,9 +30,9 @@ describe("updateCredits: set, increment, decrement", () => {
     expect(await change("increment", 1)).toEqual({ remaining: Number.MAX_SAFE_INTEGER });
   });
 
-  it("set null makes it unlimited and clears the refill", async () => {
-    const { change, credit, store, keyId } = await limited({ remaining: 1, refill: DAILY });
-    expect(await change("set", null)).toEqual({ remaining: null });
+  it.each([[{ value: null }], [{}]])("set %j makes it unlimited and clears the refill", async (value) => {
+    const { keyring, credit, store, keyId } = await limited({ remaining: 1, refill: DAILY });
+    expect(await keyring.updateCredits({ keyId, operation: "set", ...value })).toEqual({ remaining: null });
     expect(await credit()).toBeUndefined();
     expect(await store.spendCredits(await refOf(store, keyId), 1_000, 0)).toEqual({ ok: true, remaining: null });
   });

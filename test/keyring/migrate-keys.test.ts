@@ -59,6 +59,8 @@ describe("createMigration: how the keys were hashed", () => {
     for (const algorithm of ["md5", "sha1", "SHA256"])
       expect(await problems(keyring.createMigration({ algorithm }))).toEqual(["body.algorithm"]);
     expect(await problems(keyring.createMigration({ id: "x", algorithm: "md5" }))).toEqual(["body.id", "body.algorithm"]);
+    for (const algorithm of ["", "a".repeat(256), "\0", "\ud800", 5])
+      expect(await problems(keyring.createMigration({ algorithm: algorithm as string }))).toEqual(["body.algorithm"]);
     const own = createKeyring(memoryStore(), { migrationAlgorithms: { md5: (key) => createHash("md5").update(key).digest("hex") } });
     expect(await own.createMigration({ id: "old", algorithm: "md5" })).toEqual({ migrationId: "old" });
   });

@@ -1,4 +1,5 @@
 /** Verification with a caller: spec §4.1-3, §4.1-4, §5, rulings A1, A2, B6, B7, E4, F1, F2. */
+import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { createAuthenticator } from "../../src/authenticate.js";
 import { createCallerGrants } from "../../src/callers/grants.js";
@@ -196,6 +197,23 @@ describe("rulings F1, F2: embedded and with a root key", () => {
     for (const presented of [ours.key, theirs.key, foreign.key, key])
       codes.push((await verifier.verify({ key: presented }, { caller })).code);
     expect(codes).toEqual(["VALID", "NOT_FOUND", "NOT_FOUND", "NOT_FOUND"]);
+  });
+
+  it("a root key is no key where someone imported its hash, found by its digest or by a migration; a key that only begins alike is", async () => {
+    const { ours, verifier } = await world();
+    const { keyring, apiId } = ours;
+    const { key: root } = await keyring.createRootKey({ permissions: ["api.*.verify_key"] });
+    const { key: alike } = await keyring.createKey({ apiId, prefix: "root" });
+    for (const [id, algorithm, hashed] of [
+      ["whole", "sha256", root],
+      ["last", "prefixed-api-key", root.split("_").at(-1)!],
+    ] as const) {
+      await keyring.createMigration({ id, algorithm });
+      const hash = createHash("sha256").update(hashed).digest("hex");
+      expect((await keyring.migrateKeys({ migrationId: id, apiId, keys: [{ hash }] })).migrated).toHaveLength(1);
+      for (const more of [{}, { migrationId: id }]) expect(await verifier.verify({ key: root, ...more })).toEqual(HIDDEN);
+    }
+    for (const _ of [1, 2]) expect((await verifier.verify({ key: alike })).code).toBe("VALID");
   });
 
   it("a disabled workspace: its root key lets in, and its keys are FORBIDDEN (ruling A4)", async () => {
