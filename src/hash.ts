@@ -59,7 +59,10 @@ export function hasKeyChecksum(text: string): boolean {
   return cut > 0 && checksum(text.slice(0, cut)) === text.slice(cut);
 }
 
-/** Time part of an id, characters: enough for 2^53 − 1 ms. */
+/** Before the random part of a root key, so that people and scanners tell it from an ordinary key. */
+export const ROOT_KEY_PREFIX = "root";
+
+/** Time part of an id, characters: 58^8 ms last until the year 6028. */
 const TIME_LENGTH = 8;
 const RANDOM_LENGTH = 14;
 
