@@ -53,7 +53,7 @@ export default tseslint.config(
   {
     // The port and its contract are read as one page, and hold no code.
     files: ["src/store.ts"],
-    rules: { "max-lines": ["error", { max: 340 }] },
+    rules: { "max-lines": ["error", { max: 345 }] },
   },
   {
     // Tests feed wrong types on purpose.

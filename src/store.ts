@@ -68,6 +68,7 @@ export interface Versioned {
   readonly version: number;
 }
 
+/** A workspace: who owns everything else. One without a row is enabled. */
 export interface WorkspaceRow extends Versioned {
   readonly enabled: boolean;
 }
@@ -77,6 +78,7 @@ export interface OwnedRow extends Versioned {
   readonly workspaceId: string;
 }
 
+/** An API: where keys belong. */
 export interface ApiRow extends OwnedRow {
   readonly name: string;
   readonly enabled: boolean;
@@ -146,6 +148,7 @@ export interface OverrideRow extends OwnedRow {
   readonly duration: number;
 }
 
+/** A key as administration keeps it; its balance is apart ({@link CountedBalance}). */
 export interface KeyRow extends OwnedRow {
   readonly apiId: string;
   /** Native digest (ruling E5); absent while a migrated key is pending. Unique in the store. */
@@ -193,6 +196,7 @@ export interface Rows {
   overrides: OverrideRow;
   keys: KeyRow;
 }
+/** The tables, by name. */
 export type Table = keyof Rows;
 /** Tables whose rows have a name that is unique in their workspace. */
 export type NamedTable = Exclude<Table, "workspaces" | "apis" | "keys">;
@@ -202,6 +206,7 @@ export interface NewKey {
   readonly row: KeyRow;
   readonly balance?: NewBalance;
 }
+/** What a limited key begins with. */
 export interface NewBalance {
   /** 0…2^53 − 1. */
   readonly remaining: number;
@@ -233,6 +238,7 @@ export type Write = {
     | { readonly table: T; readonly remove: string; readonly version: number };
 }[Table];
 
+/** Which rows of a table, in the order of their ids (clause 16). */
 export interface ListQuery {
   readonly workspaceId: string;
   /** Keys only. */
@@ -328,7 +334,7 @@ export interface Store {
   changes(listener: (change: Change) => void): () => void;
   /**
    * Passes on what other processes changed. Decorators that remember call it before they trust their memory.
-   * @param now the system's time in Unix milliseconds, from a caller that has just read it; spares reading a clock. NaN, the time of no clock, asks in any case
+   * @param now Unix milliseconds of the system's clock, just read; spares reading it again. NaN asks in any case
    */
   catchUp(now?: number): MaybePromise<void>;
   close(): MaybePromise<void>;

@@ -21,6 +21,7 @@ import { type Engine, type VerifyContext, verifyKey } from "./verify-key.js";
 /** How credits are taken: one durable step a call, or from leases in memory. */
 export type CreditsOptions = { readonly mode: "exact" } | ({ readonly mode: "leased" } & LeaseOptions);
 
+/** How a verifier works; every part has a default. */
 export interface VerifierOptions {
   /** Judge only keys of this workspace, 1–255 characters of `[a-zA-Z0-9_-]`; others are NOT_FOUND. Default: every workspace of the store. */
   readonly workspaceId?: string;
@@ -50,11 +51,18 @@ export interface VerifierCounters {
   readonly outcomesDropped: number;
 }
 
+/** Judges keys; what `createVerifier` makes. Its methods may be taken off it. */
 export interface Verifier {
   /**
-   * Verifies a key: spec §2.1 in, spec §2.2 out. Every outcome, good or bad, is a resolved answer.
-   * @throws (rejects) VerifierError: 400 BAD_REQUEST or PERMISSIONS_QUERY_SYNTAX with `errors`, before any store call; a store
-   * that failed (STORE_…); VERIFIER_CLOSED. A failure is never a VALID.
+   * Verifies a key: spec §2.1 in, spec §2.2 out. Every outcome, good or bad, is a resolved answer; a failure is never a VALID.
+   *
+   * From memory 0.5 to 2 µs, the more the more keys are in use; one durable step of the store more where a credit is taken in the
+   * `exact` mode.
+   * @throws (rejects) VerifierError, each with `errors` where a request is at fault: BAD_REQUEST (400) and PERMISSIONS_QUERY_SYNTAX
+   * (400) for its form, before any store call · BAD_REQUEST (400) for a limit that does not exist, once the key has passed what comes
+   * before limits (ruling C5) · CALLER_FORBIDDEN (403) for a caller without any right to verify · LIMITER_UNAVAILABLE (503) with
+   * `onLimiterFailure: "deny"` · a store that failed (STORE_…) · VERIFIER_CLOSED
+   * @throws (rejects) TypeError for a context that is no object, or a migration whose algorithm is not among `migrationAlgorithms`
    */
   verify(request: V2KeysVerifyKeyRequestBody, context?: VerifyContext): Promise<V2KeysVerifyKeyResponseData>;
   counters(): VerifierCounters;

@@ -60,7 +60,7 @@ export function verifyKey(engine: Engine, body: unknown, context: VerifyContext)
 }
 
 /*
- * Why three functions that hand on to each other, and no `await`: what is in memory is not waited for, and an async function of
+ * Why functions that hand on to each other, and no `await`: what is in memory is not waited for, and an async function of
  * this length takes 60 ns more for each call to be one.
  */
 

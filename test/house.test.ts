@@ -8,6 +8,7 @@ import { citationsIn, committedTexts, explainedIn } from "./house/citations.js";
 import { type Block, blocksOf, layOut, promisedOutput } from "./house/readme.js";
 import { findFaults } from "./house/rules.js";
 import { parse, readSources, ROOT } from "./house/source.js";
+import { findSurfaceFaults } from "./house/surface.js";
 
 describe("house: citations", () => {
   it("whatever section, ruling or trap is cited stands in test/README.md", () => {
@@ -35,6 +36,18 @@ describe("house: citations", () => {
       "spec 4.1",
       "spec 4",
     ]);
+  });
+});
+
+describe("house: the public surface", () => {
+  it("every type that an export names can be imported, and every export says what it is for", () => {
+    expect(findSurfaceFaults(["src/index.ts", "src/sqlite.ts", "src/http.ts"])).toEqual([]);
+  });
+
+  it("finds what is missing", () => {
+    // The door of sqlite alone exports neither the port nor its nouns.
+    expect(findSurfaceFaults(["src/sqlite.ts"])).toEqual(["SqliteStore names Store, which cannot be imported"]);
+    expect(findSurfaceFaults(["src/stores/sqlite/text-hash.ts"])).toEqual([]);
   });
 });
 

@@ -1,7 +1,6 @@
 /** Token buckets in the memory of this process. Port src/limiter.ts, rulings C2–C4, C6. Knows no keys; time is what each call says. */
 import { VerifierError } from "../errors.js";
 import { type Check, checkOptions, integer } from "../options.js";
-import type { Touchable } from "../tags/early-reads.js";
 import type { BucketPlace, LimitCheck, Limiter, LimitSize, LimitVerdict } from "../limiter.js";
 import { NONE } from "../tags/tag-index.js";
 import { type Bucket, charge, firstOf, fits, type Pair, pairMemo, verdictOf } from "./bucket.js";
@@ -22,7 +21,7 @@ export interface MemoryLimiterOptions {
 const OPTIONS = { size: integer(1, LARGEST_SIZE) } as const satisfies Record<keyof MemoryLimiterOptions, Check>;
 
 /** A limiter that answers at once. */
-export interface MemoryLimiter extends Limiter, Touchable {
+export interface MemoryLimiter extends Limiter {
   /**
    * Takes tokens as port clauses 1–8 say.
    * @throws RangeError when a number of a check is no integer from 0 to 2^53 − 1, a name has more than 2,048 UTF-16 units, or `now` is
@@ -32,6 +31,8 @@ export interface MemoryLimiter extends Limiter, Touchable {
   take(checks: readonly LimitCheck[], now: number): readonly LimitVerdict[];
   /** {@link MemoryLimiter.take} of one token from one bucket, without arrays. */
   takeOne(place: BucketPlace, size: LimitSize, now: number): LimitVerdict;
+  /** Reads a row for nothing but to have it near; any number may be given. */
+  touch(row: number): number;
   close(): void;
   /** Buckets kept at the moment. */
   size(): number;

@@ -13,6 +13,7 @@ import { digestShelf } from "./digest-shelf.js";
 import { isLate } from "./late.js";
 import { objectDrawers, type Shelf, TagTable } from "./tag-table.js";
 
+/** How many keys are remembered, for how long, and how they are found. */
 export interface CacheOptions {
   /** Records kept, 1…10_000_000; default 100_000. */
   readonly size?: number;
@@ -56,7 +57,7 @@ interface Kept<T> {
 const MONOTONIC = { now: () => performance.now() };
 
 /**
- * @param prepare makes, once a fill, what `find` answers; it must not depend on anything that changes without the record
+ * @param prepare called once per fill: makes the value that `find` then answers; it must not depend on anything that changes without the record
  * @param options judged by the caller, with {@link CACHE_OPTIONS}
  * @param shelfOf makes the place for so many found ones; default: a table of the very objects. With a `ttl`, or by digests, it is not asked
  * @see src/store.ts, clause 9: a fill that began before a change is answered but not kept

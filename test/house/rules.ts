@@ -65,7 +65,7 @@ const ROOMS: readonly Room[] = [
     uses: ["operations", "verifier", "keyring", "limits", "authentication", "consulted", "basics", "errors", ...NOUNS, "defaults"],
     names: ["administration"],
   },
-  { name: "http's door", files: /^src\/http\.ts$/, uses: ["service", "authentication", "credentials"] },
+  { name: "http's door", files: /^src\/http\.ts$/, uses: ["service", "authentication", "credentials"], names: ["limits"] },
   { name: "bin", files: /^src\/cli\.ts$/, uses: ["command line"] },
   // The doctor looks at a file that may be no store: it reaches the driver behind sqlite's door.
   {
@@ -105,7 +105,7 @@ const GRAMMAR_DOOR = /^src\/permissions\.ts$/;
 
 const MAX_LINES = 250;
 /** The port and its contract are read as one page, and hold no code. */
-const LONGER: Readonly<Record<string, number>> = { "src/store.ts": 340 };
+const LONGER: Readonly<Record<string, number>> = { "src/store.ts": 345 };
 
 function roomOf(path: string): Room | undefined {
   return ROOMS.find((room) => room.files.test(path));
