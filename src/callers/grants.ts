@@ -29,7 +29,7 @@ interface Grant {
   readonly path: readonly string[];
 }
 
-/** What one action reaches of one type. The sets hold ids. */
+/** What grants of one action reach of one type. The sets hold ids. */
 interface Reach {
   /** Every API, namespace, …; else those in `some`. */
   all: boolean;
@@ -47,7 +47,7 @@ interface Reach {
  * @param workspaceId the credential's own
  * @returns `may`: whether a grant covers the action on this resource, where no id is covered only by a grant for all; `mayAny`: on
  *   any resource of the type that the action is for
- * @see spec §5.4, §4.1, rulings B6, B7 · O(total length) once; then a question is a map look-up, and another where ids are named
+ * @see spec §5.4, §4.1, rulings B6, B7 · O(total length) once; then a question is two map look-ups, and more where ids are named
  */
 export function createCallerGrants(
   permissions: readonly string[],
@@ -57,23 +57,33 @@ export function createCallerGrants(
   const grants = permissions.map((permission) => readGrant(permission, workspaceId, scheme)).filter((grant) => grant !== undefined);
   const reaches = {} as Record<ResourceType, ReadonlyMap<string, Reach>>;
   for (const type of TYPES) reaches[type] = reachesOf(type, grants);
-  const find = (action: string, type: ResourceType): Reach | undefined => reaches[type].get(action) ?? reaches[type].get(ONE);
+  // Asked one after the other, not merged: merged, each grant of every action would be held again for each action.
   return {
-    may(action, { type, id, keyId }) {
-      const reach = find(action, type);
-      if (reach === undefined) return false;
-      if (keyId === undefined) return reach.all || (id !== undefined && reach.some.has(id));
-      if (reach.allKeys || reach.keys.has(keyId)) return true;
-      return id !== undefined && (reach.keyspaces.has(id) || reach.pairs.has(`${id}/${keyId}`));
+    may(action, resource) {
+      const reach = reaches[resource.type];
+      return covers(reach.get(action), resource) || covers(reach.get(ONE), resource);
     },
     mayAny(action, type) {
-      const reach = find(action, type);
-      if (reach === undefined) return false;
-      if (reach.all && reach.allKeys) return true;
-      if (type !== "api" || !KEY_ACTIONS.has(action)) return reach.all || reach.some.size > 0;
-      return reach.allKeys || reach.keyspaces.size > 0 || reach.keys.size > 0 || reach.pairs.size > 0;
+      const reach = reaches[type];
+      const coversAny = type === "api" && KEY_ACTIONS.has(action) ? coversAnyKey : coversAnyResource;
+      return coversAny(reach.get(action)) || coversAny(reach.get(ONE));
     },
   };
+}
+
+function covers(reach: Reach | undefined, { id, keyId }: Resource): boolean {
+  if (reach === undefined) return false;
+  if (keyId === undefined) return reach.all || (id !== undefined && reach.some.has(id));
+  if (reach.allKeys || reach.keys.has(keyId)) return true;
+  return id !== undefined && (reach.keyspaces.has(id) || reach.pairs.has(`${id}/${keyId}`));
+}
+
+function coversAnyResource(reach: Reach | undefined): boolean {
+  return reach !== undefined && (reach.all || reach.some.size > 0);
+}
+
+function coversAnyKey(reach: Reach | undefined): boolean {
+  return reach !== undefined && (reach.allKeys || reach.keyspaces.size + reach.keys.size + reach.pairs.size > 0);
 }
 
 /**
@@ -86,7 +96,7 @@ export function explainGrant(
   scheme: string = DEFAULT_SCHEME,
 ): { readonly message: string; readonly fix: string } | undefined {
   const grant = readGrant(permission, workspaceId, scheme);
-  if (grant !== undefined && TYPES.some((type) => reachesSomething(reachesOf(type, [grant]).get(grant.action) as Reach))) return undefined;
+  if (grant !== undefined && TYPES.some((type) => reachesSomething(type, grant))) return undefined;
   if (!permission.startsWith(`${scheme}:`)) {
     const fix = `write <type>.<id or *>.<action> with a type of ${TYPES.join(", ")}, such as api.*.verify_key`;
     return { message: "is no permission of a root key", fix };
@@ -119,7 +129,7 @@ function readResourceName(name: string): Grant | undefined {
   return WORD.test(action) || (action === ONE && isDeep) ? { action, path: segments } : undefined;
 }
 
-/** Reaches in one type by action; under `*` that of any other action. Grants of every action are part of each. */
+/** Reaches in one type by action; under `*` what grants of every action reach. */
 function reachesOf(type: ResourceType, grants: readonly Grant[]): Map<string, Reach> {
   const reaches = new Map<string, Reach>();
   for (const { action, path } of grants) {
@@ -127,9 +137,12 @@ function reachesOf(type: ResourceType, grants: readonly Grant[]): Map<string, Re
     reaches.set(action, reach);
     widen(reach, type, path);
   }
-  const everyAction = grants.filter(({ action }) => action === ONE);
-  for (const { path } of everyAction) for (const reach of reaches.values()) widen(reach, type, path);
   return reaches;
+}
+
+function reachesSomething(type: ResourceType, grant: Grant): boolean {
+  const reach = reachesOf(type, [grant]).get(grant.action);
+  return coversAnyResource(reach) || coversAnyKey(reach);
 }
 
 /** Adds what a path pattern covers of the paths `<root>/<id>` and, for APIs, `<root>/<id>/keys/<keyId>`. */
@@ -152,8 +165,4 @@ function widen(reach: Reach, type: ResourceType, path: readonly string[]): void 
 
 function newReach(): Reach {
   return { all: false, some: new Set(), allKeys: false, keyspaces: new Set(), keys: new Set(), pairs: new Set() };
-}
-
-function reachesSomething(reach: Reach): boolean {
-  return reach.all || reach.allKeys || reach.some.size + reach.keyspaces.size + reach.keys.size + reach.pairs.size > 0;
 }

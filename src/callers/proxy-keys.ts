@@ -13,6 +13,8 @@ export interface KeyObjectLike {
   readonly type: string;
   export(options?: never): unknown;
 }
+/** A public or private key in any of the three forms. */
+/** A key in one of the three forms that runtimes have. */
 export type AsymmetricKey = JsonWebKeyLike | CryptoKeyLike | KeyObjectLike;
 
 /** One key; its algorithm is said here, never by a token. */
@@ -43,17 +45,21 @@ interface Form {
   readonly kty: string;
   /** The curve in a JWK and in WebCrypto. */
   readonly crv?: string;
-  /** Members of a public JWK. */
+  /** Members of a public JWK, and how each is written. */
   readonly members: readonly string[];
+  readonly member: RegExp;
   readonly webcrypto: string;
   readonly node: string;
   /** The curve in Node. */
   readonly curve?: string;
 }
+/** Bytes in base64url, and the 32 of a coordinate: a key that cannot be imported would be found out by the first token. */
+const BYTES = /^(?:[\w-]{4})*[\w-]{2,4}$/;
+const COORDINATE = /^[\w-]{43}$/;
 const FORMS: Readonly<Record<"RS256" | "ES256" | "EdDSA", Form>> = {
-  RS256: { kty: "RSA", members: ["n", "e"], webcrypto: "RSASSA-PKCS1-v1_5", node: "rsa" },
-  ES256: { kty: "EC", crv: "P-256", members: ["x", "y"], webcrypto: "ECDSA", node: "ec", curve: "prime256v1" },
-  EdDSA: { kty: "OKP", crv: "Ed25519", members: ["x"], webcrypto: "Ed25519", node: "ed25519" },
+  RS256: { kty: "RSA", members: ["n", "e"], member: BYTES, webcrypto: "RSASSA-PKCS1-v1_5", node: "rsa" },
+  ES256: { kty: "EC", crv: "P-256", members: ["x", "y"], member: COORDINATE, webcrypto: "ECDSA", node: "ec", curve: "prime256v1" },
+  EdDSA: { kty: "OKP", crv: "Ed25519", members: ["x"], member: COORDINATE, webcrypto: "Ed25519", node: "ed25519" },
 };
 type Algorithm = keyof typeof FORMS;
 
@@ -64,6 +70,8 @@ interface Facts {
   readonly type: unknown;
   /** Of an RSA modulus. */
   readonly bits: unknown;
+  /** The public one of RSA. */
+  readonly exponent: unknown;
 }
 
 /**
@@ -113,6 +121,7 @@ function readAsymmetric(key: unknown, algorithm: Algorithm, type: "public" | "pr
   if (facts.type !== type) throw new TypeError(`${path} must be a ${type} key`);
   if (algorithm === "RS256" && !(Number(facts.bits) >= MIN_RSA_BITS))
     throw new RangeError(`${path} must have at least ${MIN_RSA_BITS} bits`);
+  if (algorithm === "RS256" && !isExponent(facts.exponent)) throw new RangeError(`${path} must have an odd exponent above 1`);
   return own as AsymmetricKey;
 }
 
@@ -121,29 +130,36 @@ function readFacts(key: Readonly<Record<string, unknown>>, algorithm: Algorithm)
   if (typeof key["kty"] === "string") return readJwk(key, algorithm, form);
   const type = key["type"];
   if (typeof key["asymmetricKeyType"] === "string") {
-    const { namedCurve, modulusLength } = (key["asymmetricKeyDetails"] ?? {}) as Record<string, unknown>;
-    return { fits: key["asymmetricKeyType"] === form.node && namedCurve === form.curve, type, bits: modulusLength };
+    const { namedCurve, modulusLength: bits, publicExponent: exponent } = (key["asymmetricKeyDetails"] ?? {}) as Record<string, unknown>;
+    return { fits: key["asymmetricKeyType"] === form.node && namedCurve === form.curve, type, bits, exponent };
   }
-  const { name, namedCurve, hash, modulusLength } = (key["algorithm"] ?? {}) as Record<string, unknown>;
+  const { name, namedCurve, hash, modulusLength: bits, publicExponent } = (key["algorithm"] ?? {}) as Record<string, unknown>;
   const isCurve = algorithm !== "ES256" || namedCurve === form.crv;
   const isHash = algorithm !== "RS256" || (hash as { name?: unknown } | undefined)?.name === "SHA-256";
   const usages = key["usages"];
   const isUsable = Array.isArray(usages) && usages.includes(type === "private" ? "sign" : "verify");
-  return { fits: name === form.webcrypto && isCurve && isHash && isUsable, type, bits: modulusLength };
+  const exponent = publicExponent instanceof Uint8Array ? publicExponent.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n) : undefined;
+  return { fits: name === form.webcrypto && isCurve && isHash && isUsable, type, bits, exponent };
 }
 
-function readJwk(key: Readonly<Record<string, unknown>>, algorithm: Algorithm, { kty, crv, members }: Form): Facts {
-  const isWhole = members.every((name) => typeof key[name] === "string" && /^[A-Za-z0-9_-]+$/.test(key[name]));
+function readJwk(key: Readonly<Record<string, unknown>>, algorithm: Algorithm, { kty, crv, members, member }: Form): Facts {
+  const isWhole = members.every((name) => typeof key[name] === "string" && member.test(key[name]));
   const isMeant = (key["alg"] ?? algorithm) === algorithm && (key["use"] ?? "sig") === "sig";
   const fits = key["kty"] === kty && key["crv"] === crv && isWhole && isMeant;
-  return { fits, type: key["d"] === undefined ? "public" : "private", bits: bitsOf(key["n"]) };
+  const type = key["d"] === undefined ? "public" : "private";
+  return { fits, type, bits: numberOf(key["n"])?.toString(2).length, exponent: numberOf(key["e"]) };
 }
 
-/** Bits of a number in base64url, leading zeros not counted. */
-function bitsOf(text: unknown): number | undefined {
+/** The number that base64url holds; bits past the last byte do not count. */
+function numberOf(text: unknown): bigint | undefined {
   if (typeof text !== "string") return undefined;
-  const zeros = text.length - text.replace(/^A+/, "").length;
-  const first = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".indexOf(text.charAt(zeros));
-  const bits = Math.floor((text.length * 6) / 8) * 8;
-  return bits - zeros * 6 - (Math.clz32(first) - 26);
+  let number = 0n;
+  for (const letter of text) number = number * 64n + BigInt(LETTERS.indexOf(letter));
+  return number >> BigInt((text.length * 6) % 8);
+}
+const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/** With 1 anybody could sign; an even one belongs to no key. */
+function isExponent(value: unknown): boolean {
+  return typeof value === "bigint" && value > 1n && value % 2n === 1n;
 }

@@ -58,8 +58,9 @@ export function isTokenShaped(credential: string): boolean {
  */
 export function createProxyTokenVerifier(
   options: ProxyTokenOptions,
+  path = "options.proxyTokens",
 ): (token: string, now: number) => Promise<ProxyTokenClaims | undefined> {
-  const expected = readOptions(options, "options.proxyTokens");
+  const expected = readOptions(options, path);
   return async (token, now) => {
     const algorithm = token.length > MAX_TOKEN ? undefined : readAlgorithm(token);
     for (const key of expected.keys) {
@@ -124,9 +125,14 @@ async function verifySignature(token: string, { algorithm, verify }: ReadyKey): 
     const { payload } = await compactVerify(token, verify as never, { algorithms: [algorithm] });
     return payload;
   } catch (error) {
-    if (error instanceof errors.JOSEError) return undefined;
+    if (error instanceof errors.JOSEError || isNoKey(error)) return undefined;
     throw error;
   }
+}
+
+/** What importing a key says that is none, such as a point off its curve: no token holds by it, and none may be a fault of the server. */
+function isNoKey(error: unknown): boolean {
+  return error instanceof Error && error.name === "DataError";
 }
 
 /** A JSON object in UTF-8 that names nothing twice. */

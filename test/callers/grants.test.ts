@@ -1,6 +1,6 @@
 /** Both permission forms of spec §5.4 with their wildcards (rulings B6, B7), as examples and against a naive matcher. */
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { Resource } from "../../src/caller.js";
 import { createCallerGrants, explainGrant } from "../../src/callers/grants.js";
 
@@ -190,6 +190,36 @@ const universe: Resource[] = (Object.keys(ROOTS) as Resource["type"][]).flatMap(
   const plain = ids.map((id): Resource => (id === undefined ? { type } : { type, id }));
   const keys = plain.flatMap((resource) => ids.flatMap((keyId) => (keyId === undefined ? [] : [{ ...resource, keyId }])));
   return type === "api" ? [...plain, ...keys] : plain;
+});
+
+describe("callerGrants: many grants", () => {
+  const grantsOf = (count: number) =>
+    Array.from({ length: count }, (_, i) => (i % 2 === 0 ? name(`keyspaces/a${i}/**#*`) : `api.a${i}.act_${i}`));
+
+  it("compiling holds each grant once, whatever the others: 1,000 take ten times what 100 take", () => {
+    const heldOf = (count: number) => {
+      const adding = vi.spyOn(Set.prototype, "add");
+      createCallerGrants(grantsOf(count), WS);
+      const held = adding.mock.calls.length;
+      adding.mockRestore();
+      return held;
+    };
+    // An id among the APIs and one among those whose keys are covered.
+    expect([heldOf(100), heldOf(1_000)]).toEqual([200, 2_000]);
+  });
+
+  it("1,000 grants of their own action and of every action answer as each alone would", () => {
+    const grants = grantsOf(1_000);
+    const compiled = createCallerGrants(grants, WS);
+    for (let i = 0; i < 1_000; i += 37) {
+      for (const action of [`act_${i}`, "act_1", "other"]) {
+        for (const resource of [api(`a${i}`), key(`a${i}`, "k"), api("a1"), api("fresh"), { type: "api" } as const]) {
+          const expected = grants.some((grant) => naive(grant, action, resource));
+          expect(compiled.may(action, resource), `${action} ${JSON.stringify(resource)}`).toBe(expected);
+        }
+      }
+    }
+  });
 });
 
 describe("callerGrants: against a naive matcher", () => {

@@ -2,7 +2,7 @@
 import { createHmac, createPublicKey, generateKeyPairSync, type KeyObject, sign as signBytes, webcrypto } from "node:crypto";
 import fc from "fast-check";
 import { SignJWT } from "jose";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { hasRepeatedName } from "../../src/callers/json-names.js";
 import { createProxyTokenVerifier, isTokenShaped, type ProxyTokenOptions, signProxyToken } from "../../src/callers/proxy-token.js";
 import { NOON } from "../keyring/support.js";
@@ -292,10 +292,20 @@ describe("proxy token: keys and rotation", () => {
     expect(await verifier(token(CLAIMS), NOON)).toBeDefined();
   });
 
-  it("a JWK that is no point of its curve is a fault of the program, told at the first token", async () => {
+  it("by a JWK that is no point of its curve no token holds, and a key after it still serves", async () => {
     const publicKey = { ...jwk(ec.publicKey), x: jwk(ec.publicKey)["y"], y: jwk(ec.publicKey)["x"] };
-    const options: ProxyTokenOptions = { ...OPTIONS, keys: [{ algorithm: "ES256", publicKey }] };
-    await expect(verify(`${encode({ alg: "ES256" })}.${encode(CLAIMS)}.${"A".repeat(86)}`, options)).rejects.toThrow();
+    const wrong = { algorithm: "ES256", publicKey } as const;
+    const right = { algorithm: "ES256", publicKey: ec.publicKey, privateKey: ec.privateKey } as const;
+    const signed = await signProxyToken(claims, { ...OPTIONS, keys: [right], clock: () => NOON });
+    expect(await holds(signed, { ...OPTIONS, keys: [wrong] })).toBe(false);
+    expect(await holds(signed, { ...OPTIONS, keys: [wrong, right] })).toBe(true);
+  });
+
+  it("what no key is to blame for still rises", async () => {
+    const keys = [{ algorithm: "ES256", publicKey: jwk(ec.publicKey), privateKey: ec.privateKey }] as const;
+    const signed = await signProxyToken(claims, { ...OPTIONS, keys, clock: () => NOON });
+    const failing = vi.spyOn(globalThis.crypto.subtle, "importKey").mockRejectedValueOnce(new Error("out of memory"));
+    await expect(verify(signed, { ...OPTIONS, keys }).finally(() => failing.mockRestore())).rejects.toThrow("out of memory");
   });
 
   it("keys that say nothing of themselves are refused", () => {
@@ -313,6 +323,20 @@ describe("proxy token: keys and rotation", () => {
     expect(await verifier(await signProxyToken(claims, { ...OPTIONS, keys, clock: () => NOON }), NOON)).toEqual(claims);
   });
 
+  const withExponent = (e: string) => createPublicKey({ key: { ...jwk(rsa.publicKey), e } as never, format: "jwk" });
+  it("an RSA exponent of 1 is refused in a CryptoKey too: anybody could sign", async () => {
+    const params = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
+    const imported = (e: string) => webcrypto.subtle.importKey("jwk", { ...jwk(rsa.publicKey), e }, params, true, ["verify"]);
+    for (const e of ["AQ", "Ag"]) {
+      const publicKey = await imported(e);
+      expect(() => createProxyTokenVerifier({ ...OPTIONS, keys: [{ algorithm: "RS256", publicKey }] })).toThrow(/odd exponent above 1/);
+    }
+    for (const e of ["Aw", "AQAB", "AAEAAQ"]) {
+      for (const publicKey of [await imported(e), withExponent(e), { ...jwk(rsa.publicKey), e }])
+        expect(createProxyTokenVerifier({ ...OPTIONS, keys: [{ algorithm: "RS256", publicKey }] })).toBeTypeOf("function");
+    }
+  });
+
   const small = generateKeyPairSync("rsa", { modulusLength: 1024 });
   const wide = generateKeyPairSync("ec", { namedCurve: "P-384" });
   const rs = { algorithm: "RS256", publicKey: rsa.publicKey } as const;
@@ -322,6 +346,26 @@ describe("proxy token: keys and rotation", () => {
     ["A101: no secret", [{ secret: undefined }], /keys\[0\]\.secret must be a string or a Uint8Array/],
     ["A101: RSA 1024", [{ ...rs, publicKey: small.publicKey }], /keys\[0\]\.publicKey must have at least 2048 bits/],
     ["A101: RSA 1024 as JWK", [{ ...rs, publicKey: jwk(small.publicKey) }], /at least 2048 bits/],
+    ...[
+      { kty: "EC", crv: "P-256", x: "AAAA", y: "AAAA" },
+      { ...jwk(ec.publicKey), x: `${String(jwk(ec.publicKey)["x"])}A` },
+      { ...jwk(ec.publicKey), y: String(jwk(ec.publicKey)["y"]).slice(1) },
+      { ...jwk(ec.publicKey), y: `${String(jwk(ec.publicKey)["y"]).slice(1)}=` },
+    ].map((publicKey): [string, unknown, RegExp] => [
+      "a coordinate of P-256 that is not 32 bytes",
+      [{ algorithm: "ES256", publicKey }],
+      /of ES256/,
+    ]),
+    ["a point of Ed25519 that is not 32 bytes", [{ algorithm: "EdDSA", publicKey: { ...jwk(ed.publicKey), x: "AAAA" } }], /of EdDSA/],
+    ["RSA as JWK, a modulus that is no base64url", [{ ...rs, publicKey: { ...jwk(rsa.publicKey), n: "A".repeat(345) } }], /of RS256/],
+    ...["AQ", "AAAB", "AA", "Ag", "AQAA"].flatMap((e): [string, unknown, RegExp][] => [
+      [
+        `RSA as JWK with exponent ${e}`,
+        [{ ...rs, publicKey: { ...jwk(rsa.publicKey), e } }],
+        /keys\[0\]\.publicKey must have an odd exponent/,
+      ],
+      [`RSA as KeyObject with exponent ${e}`, [{ ...rs, publicKey: withExponent(e) }], /odd exponent above 1/],
+    ]),
     ["RSA 1024 that signs", [{ ...rs, privateKey: jwk(small.privateKey) }], /keys\[0\]\.privateKey must have at least 2048 bits/],
     [
       "RSA 1024 as JWK with leading zeros",

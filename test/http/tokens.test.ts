@@ -97,4 +97,18 @@ describe.each(HOSTS)("proxy tokens on the %s host", (host) => {
     for (const credential of [`${token()}.x`, `${token()}.x.y`])
       expect((await w.as(credential)("keys.verifyKey", { key })).status, "A097: four and five parts").toBe(401);
   });
+
+  it("a configured key that is no point of its curve is no fault of the server: 401, as for any token that does not hold", async () => {
+    const { x, ...rest } = generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey.export({ format: "jwk" });
+    const keys = [{ algorithm: "ES256", publicKey: { ...rest, x: rest.y, y: x } }] as const;
+    const faults: unknown[] = [];
+    const { as, close } = await world({
+      host,
+      onError: (error) => faults.push(error),
+      authentication: { proxyTokens: { ...proxyTokens, keys } },
+    });
+    const credential = parts({ alg: "ES256" }, Buffer.alloc(64).toString("base64url"));
+    expect([(await as(credential)("keys.verifyKey", { key })).status, faults]).toEqual([401, []]);
+    await close();
+  });
 });
