@@ -26,8 +26,12 @@ const SAMPLES: Readonly<Record<string, string>> = {
   value: "100",
 };
 
+/** Flags that belong to an example though an operation can do without. */
+const TELLING: ReadonlySet<string> = new Set(["value"]);
+
 /** The command line that gives each required flag. */
 export function exampleOf(command: string, flags: readonly Flag[]): string {
-  const given = flags.filter(({ isRequired }) => isRequired).map(({ name, flag }) => `${flag} ${SAMPLES[name] ?? "…"}`);
+  const shown = flags.filter(({ name, isRequired }) => isRequired || TELLING.has(name));
+  const given = shown.map(({ name, flag }) => `${flag} ${SAMPLES[name] ?? "…"}`);
   return ["keystile", "api", command, ...given].join(" ");
 }

@@ -1,4 +1,4 @@
-/** `main(argv, io)`: the command line as a function. Issue "The command line", spec §4.2. Each command is a file beside this one. */
+/** `main(argv, io)`: the command line as a function. Spec §4.2. Each command is a file beside this one. */
 import { createRequire } from "node:module";
 import { Command, CommanderError } from "commander";
 import { addApiCommand } from "./api.js";
@@ -39,7 +39,7 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
     .configureOutput({
       writeOut: (text) => void pending.push(io.stdout.write(text)),
       writeErr: (text) => void pending.push(io.stderr.write(text)),
-      outputError: (text, write) => write(withoutValues(harmless(text))),
+      outputError: (text, write) => write(harmless(withoutValues(text))),
     })
     .configureHelp({ showGlobalOptions: true })
     .addHelpText("after", EXIT_CODES);
@@ -71,7 +71,18 @@ async function report(error: unknown, io: Io): Promise<ExitCode> {
   return exitCode;
 }
 
-/** A flag that was misspelt may hold a secret: `--rootkey=…` is named without its value. */
+/** Words that may be repeated: keys have more characters, or digits among them. */
+const PLAIN_WORD = /^-{0,2}[A-Za-z][A-Za-z-]{0,22}$/;
+
+/**
+ * Commander's complaint without what it quotes of the command line, which may be a secret in the wrong place (ruling G4): no value, and
+ * of unknown words and flags only plain ones, `--rootkey=…` without its value. Each quote ends at the last mark that can end it.
+ */
 function withoutValues(text: string): string {
-  return text.replace(/(--?[\w-]+)=[^'\n]*/g, "$1=…");
+  return text
+    .replace(/ (argument|value) '[\s\S]*' is invalid/, " $1 '…' is invalid")
+    .replace(/unknown (command|option) '([\s\S]*)'/, (_, kind: string, quoted: string) => {
+      const [word = "", ...value] = quoted.split("=");
+      return `unknown ${kind} '${PLAIN_WORD.test(word) ? word : "…"}${value.length > 0 ? "=…" : ""}'`;
+    });
 }

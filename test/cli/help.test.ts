@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { toKebab } from "../../src/cli/failures.js";
 import { OPERATIONS } from "../../src/operations.js";
 import { run, runAs } from "./support.js";
 
@@ -33,6 +34,16 @@ describe("help", () => {
     expect(stdout).toContain("process list");
   });
 
+  it("api: lists every operation under its group, a line each", async () => {
+    const { stdout } = await run(["api", "--help"]);
+    const [, list = ""] = stdout.split("\nOperations:\n");
+    const groups = list.split("\n\n").map((group) => group.trimEnd().split("\n"));
+    const said = groups.flatMap((lines) => lines.map((line) => /^ {2}(\S+ \S+) {2,}(\S.*)$/.exec(line)?.slice(1).join(": ")));
+    const operations = Object.values(OPERATIONS).map(({ name, summary }) => `${name.split(".").map(toKebab).join(" ")}: ${summary}`);
+    expect(said.sort()).toEqual(operations.sort());
+    for (const lines of groups) expect(new Set(lines.map((line) => line.trim().split(" ")[0])).size).toBe(1);
+  });
+
   it("--version says the package's", async () => {
     const { default: manifest } = await import("../../package.json", { with: { type: "json" } });
     expect(await run(["--version"])).toEqual({ code: 0, stdout: `${manifest.version}\n`, stderr: "" });
@@ -63,6 +74,41 @@ describe("help", () => {
   ])("usage error %j: 2, nothing on stdout, a word on stderr", async (argv) => {
     const { code, stdout, stderr } = await runAs("root_1", argv);
     expect([code, stdout, stderr.length > 20]).toEqual([2, "", true]);
+  });
+
+  const SECRET = "sk_live_CANARY9f8e7d6c5b4a";
+  const WORDS = "rootCanarySecretWithoutAnyDigit";
+  const VERIFY = ["api", "keys", "verify-key"];
+  const CREATE = ["root-keys", "create", "--db", "x", "--permission", "p"];
+  it.each([
+    [[SECRET], "unknown command '…'"],
+    [[WORDS], "unknown command '…'"],
+    [[`serve'\n${SECRET}`], "unknown command '…'"],
+    [[`serve=${SECRET}`], "unknown command 'serve=…'"],
+    [["api", SECRET], "unknown command '…'"],
+    [["api", "keys", SECRET], "unknown command '…'"],
+    [[`--${SECRET}`], "unknown option '…'"],
+    [[`-${SECRET}`], "unknown option '…'"],
+    [[`--${WORDS}`], "unknown option '…'"],
+    [[...VERIFY, `--${SECRET}=x`], "unknown option '…=…'"],
+    [[...VERIFY, `--kye=${SECRET}`], "unknown option '--kye=…'"],
+    [[...VERIFY, `--kye=a'\n${SECRET}`], "unknown option '--kye=…'"],
+    [[...VERIFY, "--kye", SECRET], "unknown option '--kye'\n(Did you mean --key?)"],
+    [[...VERIFY, "--key", "k", SECRET], "too many arguments"],
+    [[...VERIFY, "--key", "k", "--output", SECRET], "'--output <form>' argument '…' is invalid. Allowed choices are json."],
+    [[...VERIFY, "--output", `x' is invalid.\n${SECRET}`], "'--output <form>' argument '…' is invalid. Allowed choices are json."],
+    [["api", "keys", "migrate-keys", "--batch-size", SECRET], "argument '…' is invalid. must be an integer from 1 to 10000"],
+    [["serve", "--port", SECRET], "'--port <port>' argument '…' is invalid. must be an integer from 0 to 65535"],
+    [["serve", "--request-limit", SECRET], "argument '…' is invalid. must be calls and seconds"],
+    [["serve", "--trusted-proxy", SECRET], "argument '…' is invalid. must be an IP address"],
+    [[...CREATE, "--expires", SECRET], "argument '…' is invalid. must be Unix milliseconds"],
+    [["srve"], "unknown command 'srve'\n(Did you mean serve?)"],
+    [["api", "keys", "verify"], "unknown command 'verify'"],
+  ])("ruling G4: %j repeats no secret in the wrong place, and still says what is wrong", async (argv, message) => {
+    const { code, stdout, stderr } = await run(argv);
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toContain(message);
+    expect(stderr).not.toMatch(new RegExp(`CANARY|${WORDS}`));
   });
 
   it("takes global flags before the operation as well", async () => {
