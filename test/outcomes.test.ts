@@ -1,5 +1,6 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, expectTypeOf, it, vi } from "vitest";
 import { createOutcomes, type OutcomeEvent, redact } from "../src/outcomes.js";
+import type { VerificationCode } from "../src/types.js";
 
 const event = (n: number): OutcomeEvent => ({ time: n, code: "VALID", tags: [], spent: 0, degraded: false });
 
@@ -19,6 +20,10 @@ describe("createOutcomes", () => {
     expect(seen).toEqual([1, 2, 3, 4]);
     vi.runAllTimers();
     expect(seen).toHaveLength(4);
+  });
+
+  it("an event names one of the outcomes of spec §2.2, for the compiler too", () => {
+    expectTypeOf<OutcomeEvent["code"]>().toEqualTypeOf<VerificationCode>();
   });
 
   it("what cannot wait, and what the listener throws on, is dropped and counted", () => {

@@ -139,4 +139,22 @@ describe("faults of the server", () => {
     }
     await close();
   });
+
+  it.each(HOSTS)("async listeners that reject end nothing: %s host", async (host) => {
+    const rejections: unknown[] = [];
+    const collect = (reason: unknown) => void rejections.push(reason);
+    process.on("unhandledRejection", collect);
+    let told = 0;
+    const broken: () => unknown = () => {
+      told++;
+      return Promise.reject(new Error("a listener of the program"));
+    };
+    const { call, close } = await world({ host, store: failing(() => new Error("x")), log: broken, onError: broken });
+    for (let i = 0; i < 3; i++) expect((await call("keys.verifyKey", { key: "k" })).status).toBe(500);
+    await close();
+    // Node tells of unhandled rejections once its queue of microtasks is empty.
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off("unhandledRejection", collect);
+    expect([told, rejections]).toEqual([6, []]);
+  });
 });
