@@ -153,6 +153,19 @@ describe("packedKeys", () => {
     ]);
   });
 
+  it.each([
+    { name: "x".repeat(1_023) },
+    { keyId: `key_${"x".repeat(1_020)}` },
+    { generation: 2 ** 15 },
+    { ref: "text" },
+    { ratelimits: ["rl_1", "rl_\n2"].map((id) => ({ id, name: id, limit: 1, duration: 1_000, autoApply: true })) },
+  ])("a key that does not fit a row stays as it is: %j", (over) => {
+    const drawers = packedKeys();
+    const key = createPreparer()(plainRecord(over));
+    drawers.put(0, key);
+    expect(drawers.get(0)).toBe(key);
+  });
+
   it("grows far, and can be cleared", () => {
     const prepare = createPreparer();
     const drawers = packedKeys();

@@ -50,6 +50,27 @@ async function importing(store: Store, keys: readonly V2KeysMigrateKeyData[], be
 }
 
 describe("names of an import, remembered from batch to batch", () => {
+  it("are forgotten when there are more than 10,000, and looked up again", async () => {
+    const one = await world();
+    const asked: string[] = [];
+    const spied = changed(one.store, {
+      readNames: (table, workspaceId, names) => {
+        asked.push(...names);
+        return one.store.readNames(table, workspaceId, names);
+      },
+    });
+    const keyring = createKeyring(spied);
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+    const keys = Array.from({ length: 12_001 }, (_, n) => ({ hash: hashOf(n), externalId: `user_${n % 12_000}` }));
+    const { totals } = await keyring.migrateKeys(
+      { migrationId, apiId: one.apiId, keys: new Set(keys) },
+      { batchSize: 6_000, onBatch: () => undefined },
+    );
+    expect(totals).toEqual({ migrated: 12_001, failed: 0 });
+    expect(asked.filter((name) => name === "user_0"), "asked, made and read, asked again").toHaveLength(3);
+    expect(asked.filter((name) => name === "user_1")).toHaveLength(2);
+  });
+
   it("are looked up once, not once a batch", async () => {
     const store = open(path());
     const asked: string[] = [];

@@ -52,6 +52,9 @@ describe("TagIndex", () => {
     expect(index.count).toBe(10);
     expect(index.capacity).toBeLessThanOrEqual(32);
     expect(index.has(31)).toBe(false);
+    const last = index.find(99_999, 0, 0);
+    index.remove(last);
+    expect(index.has(last)).toBe(false);
   });
 
   it("holds 200,000 tags and finds each", () => {
