@@ -1,9 +1,10 @@
 /** `keystile api <group> <operation>`: one command an operation, made from the table that the routes are made of. Spec §4.2. */
 import { type Command, Option } from "commander";
 import { OPERATIONS } from "../operations.js";
+import { describePermissions } from "../operations/access.js";
 import type { Operation } from "../operations/operation.js";
 import { exampleOf } from "./examples.js";
-import { type Ending, toKebab } from "./failures.js";
+import { type Ending, toKebab, usage } from "./failures.js";
 import { addFlags, flagsOf } from "./flags.js";
 import type { Io } from "./io.js";
 import { addMigrateKeys } from "./migrate-keys.js";
@@ -27,16 +28,25 @@ export function addApiCommand(program: Command, io: Io, ending: Ending): void {
     .addHelpText("after", "\nExample:\n  $ keystile api liveness")
     .action(async (_options, command: Command) => {
       const flags = command.optsWithGlobals<GlobalFlags>();
+      if (flags.body !== undefined) throw usage("--body: liveness takes no request");
       const { apiUrl } = await readSettings(io, flags);
       ending.exitCode = await send(io, flags, { apiUrl }, "liveness");
     });
+  api.addHelpText("after", () => `\nOperations:\n${listOperations([...groups.values()])}`);
+}
+
+/** A line each, group by group, as they are called. */
+function listOperations(groups: readonly Command[]): string {
+  const lines = groups.map((group) => group.commands.map((one) => [`${group.name()} ${one.name()}`, one.summary()] as const));
+  const width = Math.max(...lines.flat().map(([name]) => name.length));
+  return lines.map((group) => group.map(([name, summary]) => `  ${name.padEnd(width)}  ${summary}`).join("\n")).join("\n\n");
 }
 
 function addGlobalFlags(api: Command): void {
   api
     .option(
       "--root-key <key>",
-      `the root key; default: $${ROOT_KEY_VARIABLE}, which other users of the machine do not see in a process list`,
+      `the root key, @file or - (stdin); default: $${ROOT_KEY_VARIABLE}, which other users of the machine do not see in a process list`,
     )
     .option("--api-url <url>", `address of the service; default: of the config file, else http://${DEFAULT_HOST}:${DEFAULT_PORT}`)
     .option("--config <file>", `JSON file with "apiUrl" and "rootKey"; default: ~/${DEFAULT_CONFIG}`)
@@ -53,7 +63,7 @@ function addOperation(command: Command, operation: Operation, io: Io, ending: En
   command
     .description(`${operation.summary}\nPOST /v2/${operation.name}`)
     .summary(operation.summary)
-    .addHelpText("after", `\nThe root key needs one of: ${operation.permissions.join(", ")}\n\nExample:\n  $ ${example}`);
+    .addHelpText("after", `\nThe root key needs ${describePermissions(operation, String)}\n\nExample:\n  $ ${example}`);
   addFlags(command, flags);
   if (operation.name === "keys.migrateKeys") return addMigrateKeys(command, operation, flags, io, ending);
   command.action(async (given: Record<string, unknown>) => {

@@ -1,4 +1,4 @@
-/** The checks of `keystile doctor`, each by itself and none of them writing. Goals "Promises", traps 2 and 7. Knows no terminal. */
+/** The checks of `keystile doctor`, each by itself and none of them writing. README "Promises", traps 2 and 7. Knows no terminal. */
 import { statSync, type Stats } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -28,18 +28,18 @@ const fail = (check: Finding["check"], text: string): Finding => ({ level: "fail
 
 /** @param now Unix milliseconds */
 export async function examine(db: string, now: number): Promise<Finding[]> {
-  const findings = [examineNode()];
+  const node = examineNode();
   const stat = statOf(db);
-  findings.push(examineFile(db, stat));
-  if (stat?.isFile() !== true) return [...findings, ...examineClock(now, [])];
-  findings.push(await examineDisk(db));
-  const opened = open(db);
-  findings.push(opened.finding);
-  if (opened.handle === undefined) return [...findings, ...examineClock(now, [stat.mtimeMs])];
+  if (stat?.isFile() !== true) return [node, examineFile(db, stat), ...examineClock(now, [])];
+  const disk = await examineDisk(db);
+  const driver = examineDriver();
+  const opened = driver.open?.(db);
+  const findings = [node, opened !== undefined && "level" in opened ? opened : examineFile(db, stat), disk, driver.finding];
+  if (opened === undefined || "level" in opened) return [...findings, ...examineClock(now, [stat.mtimeMs])];
   try {
-    return [...findings, ...examineDatabase(opened.handle, now, stat)];
+    return [...findings, ...examineDatabase(opened, now, stat)];
   } finally {
-    opened.handle.close();
+    opened.close();
   }
 }
 
@@ -80,13 +80,36 @@ async function examineDisk(db: string): Promise<Finding> {
   return free < LARGE_LOG ? warn("disk", `only ${count(free)} bytes are free`) : ok("disk", `local, ${count(free)} bytes free`);
 }
 
-function open(db: string): { readonly finding: Finding; readonly handle?: OwnHandle } {
+interface Driver {
+  readonly finding: Finding;
+  /** Opens a file, or says what is wrong with it. Absent: the driver opens none. */
+  readonly open?: (db: string) => OwnHandle | Finding;
+}
+
+/** By a database in memory, so that its faults are told from those of the file. */
+function examineDriver(): Driver {
   try {
-    const handle = openFile(loadDriver(), db, { readonly: true, fileMustExist: true, timeout: 2_000 });
-    const version = String(select<{ v: string }>(handle, "SELECT sqlite_version() AS v").get()?.v);
-    return { finding: ok("driver", `better-sqlite3 with SQLite ${version}`), handle };
+    const driver = loadDriver();
+    const memory = openFile(driver, ":memory:", { readonly: false, fileMustExist: false, timeout: 0 });
+    const version = String(select<{ v: string }>(memory, "SELECT sqlite_version() AS v").get()?.v);
+    memory.close();
+    return { finding: ok("driver", `better-sqlite3 with SQLite ${version}`), open: (db) => open(driver, db) };
   } catch (error) {
-    return { finding: fail("driver", isVerifierError(error) ? error.detail : `the file does not open (${codeOf(error)})`) };
+    return { finding: fail("driver", isVerifierError(error) ? error.detail : `it does not work (${codeOf(error)})`) };
+  }
+}
+
+function open(driver: ReturnType<typeof loadDriver>, db: string): OwnHandle | Finding {
+  let handle: OwnHandle | undefined;
+  try {
+    handle = openFile(driver, db, { readonly: true, fileMustExist: true, timeout: 2_000 });
+    // SQLite looks into a file only when it is asked something.
+    readPragma(handle, "schema_version");
+    return handle;
+  } catch (error) {
+    handle?.close();
+    const code = codeOf(error);
+    return fail("file", `${db}: ${code === "SQLITE_NOTADB" ? "is no SQLite database" : `does not open (${code})`}`);
   }
 }
 

@@ -1,4 +1,4 @@
-/** How a command ends: exit codes, and the error that carries one. Issue "The command line". Knows no command. */
+/** How a command ends: exit codes, and the error that carries one. Knows no command. */
 import { isVerifierError, type ValidationProblem } from "../errors.js";
 
 /** Exit codes; `keystile --help` lists them. */
@@ -37,18 +37,21 @@ export function isFailure(value: unknown): value is Failure {
   return value instanceof Error && BRAND in value;
 }
 
+/** What fills properties of a request, by their names, where it is no flag of the same name. */
+export type Fillers = ReadonlyMap<string, string>;
+
 /** Faults of a request, a line each: `body.apiId (--api-id): is required; fix`. */
-export function describeProblems(problems: readonly ValidationProblem[]): string[] {
+export function describeProblems(problems: readonly ValidationProblem[], fillers: Fillers = new Map()): string[] {
   return problems.map(({ location, message, fix }) => {
-    const flag = flagOf(location);
+    const flag = flagOf(location, fillers);
     return `${location}${flag === undefined ? "" : ` (${flag})`}: ${message}${fix === undefined ? "" : `; ${fix}`}`;
   });
 }
 
 /** The flag that fills a place of the request: `body.apiId` and all below it is `--api-id`. */
-function flagOf(location: string): string | undefined {
+function flagOf(location: string, fillers: Fillers): string | undefined {
   const name = /^body\.([A-Za-z]+)/.exec(location)?.[1];
-  return name && `--${toKebab(name)}`;
+  return name && (fillers.get(name) ?? `--${toKebab(name)}`);
 }
 
 /** `apiId` → `api-id`. */
@@ -56,12 +59,12 @@ export function toKebab(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
-/** Any fault as a failure; what nobody foresaw gives only its kind away, since its text may hold anything. */
-export function toFailure(error: unknown): Failure {
+/** Any fault as a failure; what nobody foresaw gives only its kind away, since its text may hold anything. @param fillers of the command */
+export function toFailure(error: unknown, fillers?: Fillers): Failure {
   if (isFailure(error)) return error;
   if (!isVerifierError(error)) return failure(EXIT.failed, unforeseen(error));
   const { status, detail, errors } = error;
-  if (status === 400) return usage("the request is not valid", describeProblems(errors));
+  if (status === 400) return usage("the request is not valid", describeProblems(errors, fillers));
   return failure(status === 404 || status === 409 ? EXIT.no : EXIT.failed, detail + kindOf(error.cause));
 }
 

@@ -45,6 +45,8 @@ export function createListing(io: Io, isEnvelope: boolean): Listing {
     hasBegun = true;
     const folder = await mkdtemp(join(tmpdir(), "keystile-"));
     spool = { folder, file: await open(join(folder, "failed"), "w+", 0o600) };
+    // At once, so that a process that is stopped leaves nothing behind; where files that are open cannot be removed, at the end.
+    await remove(folder);
     await io.stdout.write(isEnvelope ? `{"meta":${toJson({ requestId })},"data":{"migrated":[` : `${requestId}\n{"migrated":[`);
   };
   return {
@@ -61,11 +63,14 @@ export function createListing(io: Io, isEnvelope: boolean): Listing {
       }
       await io.stdout.write(isEnvelope ? "\n]}}\n" : "\n]}\n");
       await spool.file.close();
-      await rm(spool.folder, { recursive: true });
+      await remove(spool.folder);
       spool = undefined;
     },
   };
 }
+
+/** What cannot be removed stays: the system clears its folder for such files. */
+const remove = (folder: string): Promise<void> => rm(folder, { recursive: true, force: true }).catch(() => undefined);
 
 /** Keeps the keys that failed. */
 export interface FailureFile {

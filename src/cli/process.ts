@@ -1,5 +1,6 @@
 /** The real world as an `Io`, and the process around `main`. The one room of the command line that touches the process. */
 import { homedir } from "node:os";
+import { EXIT } from "./failures.js";
 import type { Io, Output } from "./io.js";
 import { main } from "./main.js";
 
@@ -8,9 +9,11 @@ const INTERRUPTED = 130;
 
 /** Runs the command line of this process and sets its exit code. */
 export async function runProcess(): Promise<void> {
-  // `keystile … | head`: a reader that left is no fault.
+  // `keystile … | head`: a reader that left is no fault, and no reason to leave an import or a server half done.
   for (const stream of [process.stdout, process.stderr]) {
-    stream.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 3));
+    stream.on("error", ({ code }: NodeJS.ErrnoException) => {
+      if (code !== "EPIPE") process.exit(EXIT.failed);
+    });
   }
   process.exitCode = await main(process.argv.slice(2), processIo());
 }

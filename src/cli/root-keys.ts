@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import type { RootKeyData } from "../keyring/answers.js";
 import type { Keyring } from "../keyring.js";
 import { addDatabaseFlags, allPermissions, type DatabaseFlags, withKeyring } from "./database.js";
-import { usage } from "./failures.js";
+import { type Fillers, toFailure, usage } from "./failures.js";
 import type { Io } from "./io.js";
 import { collect, toTime } from "./parsers.js";
 import { harmless, note, pretty } from "./text.js";
@@ -20,6 +20,11 @@ Servers that have the file open refuse it from their next request on.
 
 Example:
   $ keystile root-keys revoke --db keys.db rk_…`;
+
+const FILLERS: Fillers = new Map([
+  ["permissions", "--permission"],
+  ["rootKeyId", "<rootKeyId>"],
+]);
 
 interface CreateFlags extends DatabaseFlags {
   readonly name?: string;
@@ -47,7 +52,7 @@ export function addRootKeysCommand(program: Command, io: Io): void {
     .description("Delete a root key: it lets nobody in any more.")
     .addHelpText("after", REVOKE_HELP)
     .action(async (rootKeyId: string, { db, output }: DatabaseFlags) => {
-      await withKeyring(db, (keyring) => keyring.deleteRootKey({ rootKeyId }));
+      await onFile(db, (keyring) => keyring.deleteRootKey({ rootKeyId }));
       await io.stdout.write(output === "json" ? "{}\n" : `revoked ${rootKeyId}\n`);
     });
 }
@@ -56,10 +61,19 @@ async function create(io: Io, { db, output, name, permission, all, expires }: Cr
   if (all === true && permission !== undefined) throw usage("--all cannot be combined with --permission");
   const permissions = all === true ? allPermissions() : permission;
   if (permissions === undefined) throw usage("--permission: name at least one, or use --all");
+  // Exactly now is over by the time that it is used.
+  if (expires !== undefined && expires <= io.now()) throw usage("--expires: must be in the future; the root key would let nobody in");
   const body = { permissions, ...(name !== undefined && { name }), ...(expires !== undefined && { expires }) };
-  const data = await withKeyring(db, (keyring) => keyring.createRootKey(body));
+  const data = await onFile(db, (keyring) => keyring.createRootKey(body));
   await io.stdout.write(output === "json" ? `${pretty(data)}\n` : `${data.rootKeyId}\n${data.key}\n`);
   await note(io, "the root key is shown this once; keep it where nobody else can read it");
+}
+
+/** As {@link withKeyring}, with faults that name what these commands take. */
+function onFile<T>(db: string, act: (keyring: Keyring) => Promise<T>): Promise<T> {
+  return withKeyring(db, act).catch((error: unknown) => {
+    throw toFailure(error, FILLERS);
+  });
 }
 
 async function list(io: Io, { db, output }: DatabaseFlags): Promise<void> {

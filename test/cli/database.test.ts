@@ -78,6 +78,8 @@ describe("root-keys", () => {
     expect(permissions).toEqual(
       expect.arrayContaining(["api.*.verify_key", "api.*.create_key", "identity.*.create_identity", "rbac.*.create_role"]),
     );
+    // Named by no operation as the one that suffices.
+    expect(permissions).toEqual(expect.arrayContaining(["ratelimit.*.create_namespace", "rbac.*.remove_permission_from_role"]));
     expect(new Set(permissions).size).toBe(permissions.length);
   });
 
@@ -85,16 +87,29 @@ describe("root-keys", () => {
     const db = await database("nothing.db");
     const create = (...more: string[]) => run(["root-keys", "create", "--db", db, ...more]);
     const malformed = await create("--permission", "everything");
-    expect([malformed.code, malformed.stderr.includes("body.permissions[0]")]).toEqual([2, true]);
+    expect([malformed.code, malformed.stderr.includes("body.permissions[0] (--permission): ")]).toEqual([2, true]);
+    const nobody = await run(["root-keys", "revoke", "--db", db, ""]);
+    expect([nobody.code, nobody.stderr.includes("body.rootKeyId (<rootKeyId>): ")]).toEqual([2, true]);
     expect((await create()).code).toBe(2);
     expect((await create("--all", "--permission", "api.*.verify_key")).code).toBe(2);
     expect((await create("--all", "--expires", "soon")).code).toBe(2);
     expect((await run(["root-keys", "list", "--db", db, "--output", "json"])).stdout).toBe("[]\n");
   });
 
+  it("create refuses a key that would be dead at birth, by its flag", async () => {
+    const db = await database("dead.db");
+    const now = () => Date.UTC(2026, 2, 10, 12);
+    const create = (expires: string) => run(["root-keys", "create", "--db", db, "--all", "--expires", expires], { now });
+    for (const expires of ["2026-03-10T12:00Z", "2026-03-09", "1000", "0"]) {
+      const { code, stdout, stderr } = await create(expires);
+      expect([code, stdout, stderr]).toEqual([2, "", "error: --expires: must be in the future; the root key would let nobody in\n"]);
+    }
+    expect((await create("2026-03-10T12:00:00.001Z")).code).toBe(0);
+  });
+
   it("list tells expired keys from enabled ones", async () => {
     const db = await database("expired.db");
-    await run(["root-keys", "create", "--db", db, "--all", "--expires", "2027-01-31T00:00:00Z"]);
+    await run(["root-keys", "create", "--db", db, "--all", "--expires", "2027-01-31T00:00:00Z"], { now: () => Date.UTC(2026, 2, 10) });
     const at = (text: string) => run(["root-keys", "list", "--db", db], { now: () => Date.parse(text) });
     expect((await at("2027-01-31T00:00:00.000Z")).stdout).toContain("  enabled until 2027-01-31T00:00:00.000Z  ");
     expect((await at("2027-01-31T00:00:00.001Z")).stdout).toContain("  expired until 2027-01-31T00:00:00.000Z  ");
@@ -177,7 +192,11 @@ describe("doctor", () => {
     expect(torn.code).toBe(1);
     const text = join(FOLDER, "text.db");
     writeFileSync(text, "this is no database at all, only a text of some length".repeat(100));
-    expect((await doctor(text)).code).toBe(1);
+    const { checks: ofText } = await doctor(text);
+    expect([ofText["file"], ofText["driver"]?.level]).toEqual([
+      { level: "fail", check: "file", text: `${text}: is no SQLite database` },
+      "ok",
+    ]);
     const empty = join(FOLDER, "empty.db");
     writeFileSync(empty, "");
     const { code, checks } = await doctor(empty);
