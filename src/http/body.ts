@@ -34,6 +34,8 @@ export function judgeType(contentType: string | undefined, contentEncoding: stri
 
 /** JSON by any other spelling; of its parameters only a charset says something about the bytes. */
 function isJson(contentType = ""): boolean {
+  // Types that came in several headers are joined with a comma, which no type holds.
+  if (contentType.includes(",")) return false;
   const [type = "", ...parameters] = contentType.split(";").map((part) => part.trim());
   return type.toLowerCase() === "application/json" && parameters.every((part) => !/^charset/i.test(part) || CHARSET.test(part));
 }
@@ -85,7 +87,7 @@ function endOfText(text: string, from: number): number {
 }
 
 /**
- * Whether a body of this declared length may be read before its sender is known.
+ * Whether a body of this declared length is likely to come along with its head.
  * @param contentLength absent: nothing is known
  */
 export function isShort(contentLength: string | undefined): boolean {

@@ -1,7 +1,6 @@
 /** Connections that never became a request still get the envelope, written by hand. Ruling G1, spec §2.4. Knows no operation. */
 import { badRequest, VerifierError } from "../errors.js";
-import { newId } from "../hash.js";
-import { toFailure } from "./envelope.js";
+import type { Incoming, Outgoing } from "./exchange.js";
 
 /** What is used of a socket. */
 export interface Connection {
@@ -25,14 +24,16 @@ export function toFault(broken: Broken): VerifierError {
   return REASONS[broken]();
 }
 
-/** Answers what is no request, and ends the connection. */
-export function answerBroken(socket: Connection, fault: VerifierError, docsBase: string): void {
-  if (!socket.writable) return void socket.destroy();
-  const { status, headers, text } = toFailure(newId("req"), fault, docsBase, NONE);
-  const lines = [`HTTP/1.1 ${status} ${fault.title}`];
+/** What is no request as one that fails, so that it is answered, logged and counted like any other (ruling G2). */
+export function toBroken(fault: VerifierError, method: string, origin: string): Incoming {
+  const none = { authorization: [], header: () => undefined, clientAddress: undefined, bodyAtHand: undefined };
+  return { ...none, method, path: "", origin, fault, readBody: () => Promise.reject(fault) };
+}
+
+/** Writes the answer, and ends the connection. */
+export function sendBroken(socket: Connection, { title }: VerifierError, { status, headers, text }: Outgoing): void {
+  const lines = [`HTTP/1.1 ${status} ${title}`];
   for (let i = 0; i + 1 < headers.length; i += 2) lines.push(`${headers[i]!}: ${headers[i + 1]!}`);
   lines.push(`content-length: ${new TextEncoder().encode(text).length}`, "connection: close");
   socket.end(`${lines.join("\r\n")}\r\n\r\n${text}`);
 }
-
-const NONE: readonly string[] = Object.freeze([]);

@@ -1,4 +1,5 @@
 /** One request and its answer, as every host of the service sees them. Types only: neither `node:http` nor `Request` is known here. */
+import type { VerifierError } from "../errors.js";
 
 /** What a host hands in. */
 export interface Incoming {
@@ -13,10 +14,15 @@ export interface Incoming {
   header(name: string): string | undefined;
   /** For allow-lists (ruling A4). */
   readonly clientAddress: string | undefined;
-  /** The body is short and on its way: reading it before the caller is known costs nothing worth saving. */
-  readonly isShort: boolean;
+  /** What came is no request, for this reason; absent: it is one. */
+  readonly fault?: VerifierError;
   /**
-   * The whole body; asked for at most once, and only when it is wanted.
+   * The body that came along with its head, at the end of this turn of the event loop; nothing where not all of it is there, or it cannot
+   * be taken. Never rejects. Itself not there for a long body, which hardly comes in one turn, and on hosts that cannot tell.
+   */
+  readonly bodyAtHand: ((most: number) => Promise<Uint8Array | undefined>) | undefined;
+  /**
+   * The whole body; asked for at most once, and only when it is wanted: `bodyAtHand` may have been asked before.
    * @throws VerifierError PAYLOAD_TOO_LARGE past `most` bytes
    */
   readBody(most: number): Promise<Uint8Array>;

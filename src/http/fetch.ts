@@ -1,7 +1,7 @@
 /** The service as a function of a web `Request`: for Hono, Next, Bun, Deno, workers. Knows no Node. Spec §4, ruling G1. */
 import { callable } from "../options.js";
 import type { Store } from "../store.js";
-import { endedEarly, isShort, joined, tooLarge } from "./body.js";
+import { endedEarly, joined, tooLarge } from "./body.js";
 import type { Incoming, Outgoing } from "./exchange.js";
 import { checkServiceOptions, type ServiceOptions } from "./options.js";
 import { createService, type ServiceParts } from "./service.js";
@@ -46,7 +46,8 @@ export function createHandler(source: Store | ServiceParts, options: HandlerOpti
       authorization: authorization === null ? [] : [authorization],
       header: (name) => request.headers.get(name) ?? undefined,
       clientAddress: addressOf(() => clientAddress?.(request, ...context)),
-      isShort: isShort(request.headers.get("content-length") ?? undefined),
+      // Whether it is there, a stream does not say.
+      bodyAtHand: undefined,
       readBody: (most) => readBody(request, most),
     };
     return toResponse(request.method, await service.answer(incoming));

@@ -1,6 +1,6 @@
 /** What is under way on each connection, so that its faults are answered once and in order. Ruling G1. Knows no request's content. */
 import type { VerifierError } from "../errors.js";
-import { answerBroken, type Connection } from "./broken.js";
+import type { Connection } from "./broken.js";
 
 /** What is used of a request. */
 interface Arriving {
@@ -24,8 +24,8 @@ interface Line {
 export interface Lines {
   /** A request begins. @returns what its answer and the reading of its body tell */
   begin(socket: Connection, request: Arriving): Turn;
-  /** Nothing well-formed comes from this connection any more. */
-  breakOff(socket: Connection, fault: VerifierError, docsBase: string): void;
+  /** Nothing well-formed comes from this connection any more. @param answer sends the fault out, where no request can be its answer */
+  breakOff(socket: Connection, fault: VerifierError, answer: () => void): void;
 }
 
 /** What one request tells of itself. */
@@ -56,17 +56,17 @@ export function createLines(): Lines {
         end: () => void line.pending--,
       };
     },
-    breakOff(socket, fault, docsBase) {
+    breakOff(socket, fault, answer) {
       const line = lines.get(socket);
       if (line === undefined || (line.pending === 0 && line.last.complete)) {
-        answerBroken(socket, fault, docsBase);
+        answer();
         return;
       }
       line.fault = fault;
       // A request that was answered before all of it came gets no second answer.
       if (line.pending === 0) return void socket.destroy();
       if (!line.last.complete) return void line.breakOff?.(fault);
-      waitFor(line, () => answerBroken(socket, fault, docsBase));
+      waitFor(line, socket, answer);
     },
   };
 }
@@ -74,7 +74,8 @@ export function createLines(): Lines {
 /** How often it is asked whether earlier answers of the connection are out. */
 const ASK_MS = 5;
 
-function waitFor(line: Line, then: () => void): void {
-  if (line.pending === 0) then();
-  else setTimeout(() => waitFor(line, then), ASK_MS);
+/** Not beyond the connection: what is left of it then may never be heard of. */
+function waitFor(line: Line, socket: Connection, then: () => void): void {
+  if (line.pending === 0 || !socket.writable) then();
+  else setTimeout(() => waitFor(line, socket, then), ASK_MS);
 }

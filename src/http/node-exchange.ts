@@ -6,7 +6,7 @@ import type { Incoming, Outgoing } from "./exchange.js";
 export interface NodeRequest {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
-  /** Names and values in turn, as sent: the only place where a second `Authorization` shows. */
+  /** Names and values in turn, as sent: the only place where a second `Authorization` or `Content-Type` shows. */
   readonly rawHeaders: readonly string[];
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly socket: { readonly remoteAddress?: string | undefined; readonly localAddress?: string; readonly localPort?: number };
@@ -27,7 +27,6 @@ export interface NodeResponse {
 const DISCARDED_BYTES = 67_108_864;
 /** A host and port as a client may name them; anything else is not repeated. */
 const HOST = /^(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?$/;
-const AUTHORIZATION = "authorization";
 
 /** What the server knows of a request besides the request. */
 export interface Circumstances {
@@ -37,7 +36,7 @@ export interface Circumstances {
   readonly origin: string;
   /** The client waits for `100 Continue` before it sends the body. */
   readonly wantsContinue: boolean;
-  /** Runs what is to be done with a whole body. */
+  /** Runs what is to be done with a body, at the end of this turn of the event loop. */
   together(act: () => void): void;
   /** Takes what ends the reading of the body with a fault: nothing more will come. */
   onReading(breakOff: (fault: Error) => void): void;
@@ -47,20 +46,23 @@ export interface Circumstances {
 export function toIncoming(request: NodeRequest, response: NodeResponse, circumstances: Circumstances): Incoming {
   const { method = "", url = "", headers } = request;
   const { host } = headers;
+  let body: Body | undefined;
+  const isAtHand = !circumstances.wantsContinue && isShort(headers["content-length"] as string | undefined);
   return {
     method,
     path: pathOf(url),
     origin: typeof host === "string" && HOST.test(host) ? `http://${host}` : circumstances.origin,
-    authorization: authorizationOf(request.rawHeaders),
+    authorization: valuesOf(request.rawHeaders, "authorization"),
     header(name) {
-      const value = headers[name];
-      return typeof value === "string" || value === undefined ? value : value.join(", ");
+      // Not of `headers`, which keeps but the first Content-Type.
+      const values = valuesOf(request.rawHeaders, name);
+      return values.length > 1 ? values.join(", ") : values[0];
     },
     clientAddress: circumstances.clientAddress,
-    isShort: !circumstances.wantsContinue && isShort(headers["content-length"] as string | undefined),
+    bodyAtHand: isAtHand ? (most) => (body ??= readBody(request, most, circumstances)).atHand() : undefined,
     readBody(most) {
       if (circumstances.wantsContinue) response.writeContinue();
-      return readBody(request, most, circumstances);
+      return (body ??= readBody(request, most, circumstances)).whole();
     },
   };
 }
@@ -84,39 +86,56 @@ function pathOf(url: string): string {
   return /^https?:\/\/[^/]*(\/.*)$/i.exec(path)?.[1] ?? path;
 }
 
-function authorizationOf(rawHeaders: readonly string[]): readonly string[] {
+/** Every value of a header, by its lower-case name. */
+function valuesOf(rawHeaders: readonly string[], name: string): readonly string[] {
   let values: readonly string[] = NONE;
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i]!;
-    if (name.length === AUTHORIZATION.length && name.toLowerCase() === AUTHORIZATION) values = [...values, rawHeaders[i + 1]!];
+    const one = rawHeaders[i]!;
+    if (one.length === name.length && one.toLowerCase() === name) values = [...values, rawHeaders[i + 1]!];
   }
   return values;
 }
 
-function readBody(request: NodeRequest, most: number, { together, onReading }: Circumstances): Promise<Uint8Array> {
-  const declared = Number(request.headers["content-length"] ?? 0);
-  if (declared > most) return Promise.reject(tooLarge(most));
-  return new Promise((resolve, reject) => {
-    const chunks: Uint8Array[] = [];
-    let length = 0;
-    let isWhole = false;
+/** A body that is being read. */
+interface Body {
+  /** What is there at the end of this turn, if that is all. */
+  atHand(): Promise<Uint8Array | undefined>;
+  /** @throws (rejects) VerifierError PAYLOAD_TOO_LARGE · BAD_REQUEST: it broke off · whatever ended the reading */
+  whole(): Promise<Uint8Array>;
+}
+
+function readBody(request: NodeRequest, most: number, { together, onReading }: Circumstances): Body {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  let end: "whole" | Error | undefined;
+  let tell: (() => void) | undefined;
+  const finish = (how?: "whole" | Error): void => {
+    if (end !== undefined) return;
+    // Made only here: every request closes, and an error costs more than all the rest of a body.
+    end = how ?? endedEarly();
+    tell?.();
+  };
+  if (Number(request.headers["content-length"] ?? 0) > most) finish(tooLarge(most));
+  else {
     request.on("data", (chunk) => {
       length += chunk.length;
       if (length <= most) return void chunks.push(chunk);
       chunks.length = 0;
-      reject(tooLarge(most));
+      finish(tooLarge(most));
       if (length > most + DISCARDED_BYTES) request.destroy();
     });
-    request.on("end", () => {
-      isWhole = true;
-      together(() => resolve(joined(chunks, length)));
-    });
-    const cut = (): void => {
-      // Every request closes; an error costs more than all the rest of a body.
-      if (!isWhole) reject(endedEarly());
-    };
-    request.on("error", cut);
-    request.on("close", cut);
-    onReading(reject);
-  });
+    request.on("end", () => finish("whole"));
+    request.on("error", () => finish());
+    request.on("close", () => finish());
+    onReading(finish);
+  }
+  return {
+    atHand: () => new Promise((resolve) => together(() => resolve(end === "whole" ? joined(chunks, length) : undefined))),
+    whole: () =>
+      new Promise((resolve, reject) => {
+        const settle = (): void => (end instanceof Error ? reject(end) : resolve(joined(chunks, length)));
+        tell = () => (end === "whole" ? together(settle) : settle());
+        if (end !== undefined) settle();
+      }),
+  };
 }

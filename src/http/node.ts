@@ -1,6 +1,6 @@
 /**
  * The service on `node:http`: limits of headers and time, faults of the connection in the envelope, shutdown that loses nothing.
- * Ruling G1, issue §2. Knows connections, nothing of requests. Node's modules are loaded when a server listens, so that this loads anywhere.
+ * Ruling G1. Knows connections, nothing of requests. Node's modules are loaded when a server listens, so that this loads anywhere.
  */
 import type { IncomingMessage, Server as HttpServer, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -8,7 +8,7 @@ import type { Duplex } from "node:stream";
 import { integer, text } from "../options.js";
 import type { Store } from "../store.js";
 import { createClientAddress, trustedProxies } from "./client-address.js";
-import { type Broken, toFault } from "./broken.js";
+import { type Broken, sendBroken, toBroken, toFault } from "./broken.js";
 import { guarded } from "./guarded.js";
 import { createLines } from "./lines.js";
 import { CLOSING, NONE, send, toIncoming } from "./node-exchange.js";
@@ -64,6 +64,8 @@ const CHECK_INTERVAL_MS = 1_000;
 const SWEEP_INTERVAL_MS = 20;
 /** For which a shutdown lets connections in use end with an answer. */
 const LINGER_MS = 50;
+/** For which the client of a tunnel may read that there is none. */
+const TUNNEL_MS = 1_000;
 
 /**
  * A server of the whole service.
@@ -82,6 +84,7 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
   const { maxHeaderBytes = 16_384 } = options;
   const lines = createLines();
   const together = createTogether(setImmediate);
+  const tunnels = new Set<Duplex>();
   let http: HttpServer | undefined;
   let hasBegun = false;
   let origin = "";
@@ -97,7 +100,15 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
     const isEnd = closing !== undefined || isLast() || (wantsContinue && outgoing.status !== 200);
     send(response, outgoing, isEnd ? CLOSING : NONE);
   };
-  const breakOff = (socket: Duplex, broken: Broken): void => lines.breakOff(socket, toFault(broken), options.docsBase ?? `${origin}/docs`);
+  const breakOff = (socket: Duplex, broken: Broken, method = ""): void => {
+    const fault = toFault(broken);
+    const answer = async (): Promise<void> => {
+      // Who is gone gets no answer, and counts as none.
+      if (socket.writable) sendBroken(socket, fault, await service.answer(toBroken(fault, method, origin)));
+      else socket.destroy();
+    };
+    lines.breakOff(socket, fault, () => void answer());
+  };
 
   const listen = async ({ port = 0, host = "127.0.0.1" }: { readonly port?: number; readonly host?: string } = {}) => {
     // Node takes an empty host for every address there is.
@@ -117,7 +128,11 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
     server.on("request", take(false));
     server.on("checkContinue", take(true));
     server.on("checkExpectation", take(false));
-    server.on("connect", (_request: IncomingMessage, socket: Duplex) => breakOff(socket, "method"));
+    server.on("connect", ({ method }: IncomingMessage, socket: Duplex) => {
+      tunnels.add(adopt(socket));
+      socket.on("close", () => tunnels.delete(socket));
+      breakOff(socket, "method", method);
+    });
     server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => breakOff(socket, kindOf(error)));
     await new Promise<void>((resolve, reject) => {
       server.once("error", reject);
@@ -132,16 +147,19 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
   };
 
   const shut = async (): Promise<void> => {
-    if (http !== undefined) await drain(http, graceTimeout);
+    if (http !== undefined) await drain(http, tunnels, graceTimeout);
     await service.close();
   };
   return Object.freeze({ listen, close: () => (closing ??= shut()) });
 }
 
 /** Waits until every connection has ended; after `graceTimeout` those that are left are cut. */
-async function drain(server: HttpServer, graceTimeout: number): Promise<void> {
+async function drain(server: HttpServer, tunnels: Iterable<Duplex>, graceTimeout: number): Promise<void> {
   await linger(server);
-  const cut = setTimeout(() => server.closeAllConnections(), graceTimeout);
+  const cut = setTimeout(() => {
+    server.closeAllConnections();
+    for (const socket of tunnels) socket.destroy();
+  }, graceTimeout);
   // A connection whose answer was on its way when this began is idle only now.
   const sweep = setInterval(() => setImmediate(() => server.closeIdleConnections()), SWEEP_INTERVAL_MS);
   await new Promise<void>((resolve) => server.close(() => resolve()));
@@ -165,6 +183,12 @@ async function linger(server: HttpServer): Promise<void> {
 
 /** When what has come by now was read, connections that were made among it. */
 const afterInput = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** Node gives the socket of a CONNECT away: an error of it that nobody hears ends the process, and unread it is never seen to close. */
+function adopt(socket: Duplex): Duplex {
+  socket.on("finish", () => setTimeout(() => socket.destroy(), TUNNEL_MS).unref());
+  return socket.on("error", () => socket.destroy()).resume();
+}
 
 function kindOf({ code }: NodeJS.ErrnoException): Broken {
   if (code === "HPE_HEADER_OVERFLOW") return "headers";

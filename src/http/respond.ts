@@ -61,6 +61,7 @@ export async function respond(desk: Desk, incoming: Incoming): Promise<Outgoing>
 const NONE: readonly string[] = Object.freeze([]);
 
 async function answer(desk: Desk, incoming: Incoming, trace: Trace): Promise<Outgoing> {
+  if (incoming.fault !== undefined) throw incoming.fault;
   const route = desk.routes.get(incoming.path);
   if (route === undefined) throw noSuchPath();
   trace.operation = "operation" in route ? route.operation.name : route.page.name;
@@ -74,8 +75,9 @@ async function answer(desk: Desk, incoming: Incoming, trace: Trace): Promise<Out
 
 async function perform(desk: Desk, incoming: Incoming, trace: Trace, operation: Operation): Promise<Outgoing> {
   const most = operation.name === IMPORT ? desk.bounds.mostOfImport : desk.bounds.most;
-  // Read early, judged late: caller and key are then looked up in one turn of the event loop, for which the store is asked for news once.
-  const early = incoming.isShort ? await incoming.readBody(most) : undefined;
+  // Taken early, judged late: caller and key are then looked up in one turn of the event loop, for which the store is asked for news once.
+  // What is still on its way is waited for once the caller is known (ruling F2).
+  const early = incoming.bodyAtHand === undefined ? undefined : await incoming.bodyAtHand(most);
   const caller = await desk.authenticator.authenticate(incoming.authorization);
   trace.workspaceId = caller.workspaceId;
   const finding = desk.servicesOf(caller.workspaceId);
