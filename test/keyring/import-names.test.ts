@@ -67,7 +67,10 @@ describe("names of an import, remembered from batch to batch", () => {
       { batchSize: 6_000, onBatch: () => undefined },
     );
     expect(totals).toEqual({ migrated: 12_001, failed: 0 });
-    expect(asked.filter((name) => name === "user_0"), "asked, made and read, asked again").toHaveLength(3);
+    expect(
+      asked.filter((name) => name === "user_0"),
+      "asked, made and read, asked again",
+    ).toHaveLength(3);
     expect(asked.filter((name) => name === "user_1")).toHaveLength(2);
   });
 
