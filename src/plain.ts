@@ -1,4 +1,4 @@
-/** One private copy of what a caller hands in, every property read once. Rulings G6, G7. Knows JSON, nothing of keys. */
+/** What a caller hands in: copied once, every property read once, and texts measured. Rulings G6, G7. Knows JSON, nothing of keys. */
 import type { Json, JsonObject } from "./types.js";
 
 /** Levels of nesting in free-form data (ruling G7). */
@@ -13,6 +13,21 @@ const BODY_LEVELS = 6;
 const MAX_ITEMS = 1_000;
 /** Values copied of one request: objects that refer to one another would otherwise multiply. */
 const MAX_VALUES = 20_000;
+
+/** Names longer or stranger than this are not repeated in a location: they might be a secret, and keys have 28 characters (ruling G4). */
+export const PLAIN_NAME = /^[A-Za-z_$][A-Za-z0-9_$]{0,23}$/;
+
+/**
+ * Whether a text has from `min` to `max` code points (ruling G6). They are at most the UTF-16 units and at least half of them, so that most
+ * texts need no count.
+ */
+export function hasLength(text: string, min: number, max: number): boolean {
+  if (text.length <= max && text.length >= min * 2) return true;
+  if (text.length > max * 2) return false;
+  let count = 0;
+  for (const _ of text) count++;
+  return count >= min && count <= max;
+}
 
 /** Stands where free-form data was refused; says why. */
 export class Refusal {

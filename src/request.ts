@@ -1,5 +1,6 @@
 /** Unknown → typed verification request, every bound of spec §8 once. Rulings A1, G6, G7. Judges form only: knows no keys, no store. */
 import { badRequest, type ValidationProblem } from "./errors.js";
+import { hasLength, PLAIN_NAME } from "./plain.js";
 
 const KEY_LENGTH = 512;
 const TAGS = 20;
@@ -12,8 +13,6 @@ const RATELIMITS = 1_000;
 const LIMIT_NAME_LENGTH = { min: 3, max: 255 };
 /** Problems that one error lists at most. */
 const PROBLEMS = 100;
-/** Names longer or stranger than this are not repeated in a location: they might be a secret, and keys have 28 characters (ruling G4). */
-const PLAIN_NAME = /^[A-Za-z_$][A-Za-z0-9_$]{0,23}$/;
 
 /** One rate limit asked for, as judged. */
 export interface RatelimitCheck {
@@ -126,21 +125,9 @@ function readText(value: unknown, location: string, min: number, max: number, pr
     fault(problems, location, value === undefined ? "is required" : "must be a string");
     return "";
   }
-  // Code points are at most the UTF-16 units and at least half of them: most texts need no count.
-  if (value.length > max || value.length < min * 2) {
-    const length = countCodePoints(value, max);
-    if (length < min || length > max) fault(problems, location, `must have ${min} to ${max} characters`);
-  }
+  if (!hasLength(value, min, max)) fault(problems, location, `must have ${min} to ${max} characters`);
   if (!value.isWellFormed()) fault(problems, location, "must be well-formed text", "remove the lone surrogate");
   return value;
-}
-
-/** Code points of a text, or more than `max` as soon as that is certain. */
-function countCodePoints(text: string, max: number): number {
-  if (text.length > max * 2) return max + 1;
-  let count = 0;
-  for (const _ of text) count++;
-  return count;
 }
 
 function readInteger(value: unknown, location: string, max: number, problems: ValidationProblem[]): number {

@@ -1,7 +1,7 @@
 /** The small parts of which request schemas are made, each bound said once. Spec §2.3, §8, ruling G6. Knows no verb. */
 import * as v from "valibot";
 import { isAddressOrRange } from "../addresses.js";
-import { Refusal } from "../plain.js";
+import { hasLength, Refusal } from "../plain.js";
 import type { Json, JsonObject } from "../types.js";
 import { described } from "./json-schema.js";
 import { isUnknownProperty, withFix } from "./parse.js";
@@ -133,13 +133,4 @@ export const meta = described(
 
 function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Refusal);
-}
-
-/** Counts code points only where the number of UTF-16 units does not settle it. */
-function hasLength(value: string, min: number, max: number): boolean {
-  if (value.length <= max && value.length >= min * 2) return true;
-  if (value.length > max * 2) return false;
-  let count = 0;
-  for (const _ of value) count++;
-  return count >= min && count <= max;
 }

@@ -1,15 +1,13 @@
 /** Unknown → typed request of administration: runs a schema, turns its issues into problems at JSON paths. Spec §2.4. Knows no store. */
 import * as v from "valibot";
 import { badRequest, type ValidationProblem } from "../errors.js";
-import { copyBody } from "../plain.js";
+import { copyBody, PLAIN_NAME } from "../plain.js";
 
 /** A schema of what comes in, for requests of type `T`. */
 export type Schema<T> = v.GenericSchema<unknown, T>;
 
 /** Problems named at once; one request cannot make an answer longer. */
 export const MAX_PROBLEMS = 1_000;
-/** Names longer or stranger than this are not repeated in a location: they might be a secret, and keys have 28 characters (ruling G4). */
-const PLAIN_NAME = /^[A-Za-z_$][A-Za-z0-9_$]{0,23}$/;
 /** Stands between a message and its fix in the schemas, since a schema's message is one text. */
 const FIX = "\n";
 
