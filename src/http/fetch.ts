@@ -55,10 +55,12 @@ export function createHandler(source: Store | ServiceParts, options: HandlerOpti
   return Object.assign(handle, { close: () => service.close() });
 }
 
-/** A function of the program's that throws leaves the client without an address, which is in no allow-list. */
-function addressOf(ask: () => string | undefined): string | undefined {
+/** A function of the program's that throws, or answers late, leaves the client without an address, which is in no allow-list. */
+function addressOf(ask: () => unknown): string | undefined {
   try {
-    return ask();
+    const address = ask();
+    if (address instanceof Promise) address.catch(() => undefined);
+    return typeof address === "string" ? address : undefined;
   } catch {
     return undefined;
   }

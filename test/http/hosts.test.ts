@@ -78,11 +78,17 @@ describe("hosts", () => {
     expect(() => createNodeListener(store, { headersTimeout: 5 } as object)).toThrow(/headersTimeout is not an option/);
   });
 
-  it("a function for the address that throws leaves the client without one", async () => {
-    const broken = () => {
-      throw new Error("no");
-    };
-    const { handler, request } = await made({ clientAddress: broken });
+  it.each([
+    [
+      "throws",
+      () => {
+        throw new Error("no");
+      },
+    ],
+    ["rejects", () => Promise.reject(new Error("no")) as never],
+    ["answers late", () => Promise.resolve("192.0.2.7") as never],
+  ])("an address that cannot be told is in no allow-list: clientAddress %s", async (_, clientAddress: () => string) => {
+    const { handler, request } = await made({ clientAddress });
     expect(((await (await handler(request("http://a.test/v2/keys.verifyKey"))).json()) as Parsed).data.code).toBe("FORBIDDEN");
   });
 
