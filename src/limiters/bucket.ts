@@ -9,7 +9,8 @@ import type { LimitVerdict } from "../limiter.js";
  * would drain what a slow limit still holds. So a bucket keeps a level for each pair it is used with, each take is charged to
  * all of them, and each drains at its own speed. The limit's own pair is there from the first take on, so that tokens taken at the
  * speed of an override do not come back at it. A pair that comes later starts with the most tokens used on any level. Only
- * MAX_LEVELS are kept: the fastest gives way, because a slower one always holds at least as much and stands in for it.
+ * MAX_LEVELS are kept: the fastest gives way, because a slower one always holds at least as much and stands in for it; of the
+ * limit's own, which holds no more than fits, no other depends: two more are always there.
  *
  * Once every level is empty the bucket is full, and as if never seen: dropping it then changes no answer.
  */
@@ -128,17 +129,20 @@ export function drain(used: number, speed: number, elapsed: number): number {
 
 /**
  * Takes `cost` > 0 tokens that fit: brings all levels up to now, opens those that are missing, and charges them all.
- * @param own the pair of the limit itself, where `pair` is an override: what is taken is used up there too, at its own speed
+ * @param own the pair of the limit itself, where `pair` is an override: what is taken is used up there too, until nothing is left, and
+ *   comes back at its own speed. No debt: a key that lives on a generous override would otherwise be locked for days without it
  */
 export function charge(bucket: Bucket, pair: Pair, cost: number, now: number, own = pair): void {
   if (settle(bucket, now)) {
     bucket.pair = firstOf(pair, own);
     bucket.next = undefined;
   }
-  if (own.token > 0) open(bucket, own);
-  if (pair.token > 0) open(bucket, pair);
+  const isOverride = !isPair(own, pair.limit, pair.duration);
+  if (own.token > 0) open(bucket, own, isOverride ? own.capacity : MAX_UNITS);
+  if (pair.token > 0) open(bucket, pair, MAX_UNITS);
   for (let level: Level | undefined = bucket; level !== undefined; level = level.next) {
-    level.used = Math.min(MAX_UNITS, level.used + cost * level.pair.token);
+    const most = isOverride && isPair(level.pair, own.limit, own.duration) ? Math.max(level.used, own.capacity) : MAX_UNITS;
+    level.used = Math.min(most, level.used + cost * level.pair.token);
   }
 }
 
@@ -207,8 +211,8 @@ function settle(bucket: Bucket, now: number): boolean {
   return empty;
 }
 
-/** Makes sure that a bucket that is up to date has a level for this pair. */
-function open(bucket: Bucket, pair: Pair): void {
+/** Makes sure that a bucket that is up to date has a level for this pair. @param most units that a new one begins with at most */
+function open(bucket: Bucket, pair: Pair, most: number): void {
   let count = 0;
   let last: Level = bucket;
   let fastest: Level = bucket;
@@ -218,7 +222,7 @@ function open(bucket: Bucket, pair: Pair): void {
     last = level;
     count++;
   }
-  const used = Math.min(MAX_UNITS, tokensUsed(bucket, 0) * pair.token);
+  const used = Math.min(most, tokensUsed(bucket, 0) * pair.token);
   if (count < MAX_LEVELS) last.next = { pair, used, next: undefined };
   else {
     fastest.pair = pair;

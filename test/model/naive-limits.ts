@@ -58,26 +58,39 @@ export function modelLimiter(): ModelLimiter {
   function charge(check: LimitCheck): void {
     const { bucket, cost, own = check } = check;
     const levels = settled(bucket);
+    const isOverride = own.limit !== check.limit || own.duration !== check.duration;
+    // The limit itself is used up by an override, but goes into no debt.
+    const room = (level: Level) =>
+      isOverride && level === find(levels, BigInt(own.limit), BigInt(own.duration)) ? level.limit * level.duration : null;
     for (const { limit, duration } of [own, check]) {
       const pair = { limit: BigInt(limit), duration: BigInt(duration) };
       // With a duration of 0 nothing stays used: a bucket that is full otherwise stays so.
-      if (duration > 0 && find(levels, pair.limit, pair.duration) === undefined) open(levels, pair);
+      if (duration === 0 || find(levels, pair.limit, pair.duration) !== undefined) continue;
+      const level = open(levels, pair);
+      level.used = least(level.used, room(level) ?? level.used);
     }
-    for (const level of levels) level.used += BigInt(cost) * level.duration;
+    for (const level of levels) {
+      const used = level.used + BigInt(cost) * level.duration;
+      level.used = least(used, most(level.used, room(level) ?? used));
+    }
     if (levels.length > 0) buckets.set(bucket, { at: latest, levels });
   }
 }
 
 /** Opens a level with the most tokens used on any; beyond four the one that drains fastest gives way. */
-function open(levels: Level[], pair: { limit: bigint; duration: bigint }): void {
+function open(levels: Level[], pair: { limit: bigint; duration: bigint }): Level {
   const level = { ...pair, used: usedOf(levels, pair.limit, pair.duration) };
-  if (levels.length < MAX_LEVELS) return void levels.push(level);
+  if (levels.length < MAX_LEVELS) {
+    levels.push(level);
+    return level;
+  }
   let fastest = 0;
   levels.forEach(({ limit, duration }, i) => {
     const other = levels[fastest]!;
     if (limit * other.duration > other.limit * duration) fastest = i;
   });
   levels[fastest] = level;
+  return level;
 }
 
 /** What is used as this pair sees it: its own level, or the most tokens used on any, rounded up (ruling C2). */
@@ -99,5 +112,6 @@ function verdict(exceeded: boolean, limit: bigint, duration: bigint, levels: rea
   return { exceeded, remaining: Number(left), reset: Number(ceil(used, limit)) };
 }
 
+const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 const most = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 const ceil = (a: bigint, b: bigint): bigint => (a + b - 1n) / b;
