@@ -13,8 +13,7 @@ export interface KeyObjectLike {
   readonly type: string;
   export(options?: never): unknown;
 }
-/** A public or private key in any of the three forms. */
-/** A key in one of the three forms that runtimes have. */
+/** A public or private key in one of the three forms that runtimes have. */
 export type AsymmetricKey = JsonWebKeyLike | CryptoKeyLike | KeyObjectLike;
 
 /** One key; its algorithm is said here, never by a token. */

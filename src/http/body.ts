@@ -34,8 +34,8 @@ export function judgeType(contentType: string | undefined, contentEncoding: stri
 
 /** JSON by any other spelling; of its parameters only a charset says something about the bytes. */
 function isJson(contentType = ""): boolean {
-  // Types that came in several headers are joined with a comma, which no type holds.
-  if (contentType.includes(",")) return false;
+  // Types that came in several headers are joined with a comma, which a type holds only between quotes.
+  if (contentType.replace(/"[^"]*"/g, "").includes(",")) return false;
   const [type = "", ...parameters] = contentType.split(";").map((part) => part.trim());
   return type.toLowerCase() === "application/json" && parameters.every((part) => !/^charset/i.test(part) || CHARSET.test(part));
 }

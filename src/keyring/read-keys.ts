@@ -37,7 +37,9 @@ export async function listKeys(context: Context, body: V2KeysListKeysRequestBody
  */
 export async function whoami(context: Context, body: V2KeysWhoamiRequestBody): Promise<KeyResponseData> {
   const { key } = parse(schemas.whoami, body);
-  const record = await context.store.findKey(await digestKey(key));
-  if (record === undefined) throw notFound("The key");
+  const digest = await digestKey(key);
+  const record = await context.store.findKey(digest);
+  // A root key is no key, even where someone imported its hash (ruling F2).
+  if (record === undefined || (await context.store.findRootKey(digest)) !== undefined) throw notFound("The key");
   return createKeyView(context, context.clock())(await findKey(context, record.keyId));
 }

@@ -111,6 +111,7 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
       "APPLICATION/JSON",
       "application/json;",
       'application/json; charset="UTF-8"',
+      'application/json; profile="a,b"',
       "application/json;charset=utf8",
       "application/json; v=2",
     ])

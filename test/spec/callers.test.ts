@@ -211,6 +211,7 @@ describe("rulings F1, F2: embedded and with a root key", () => {
       await keyring.createMigration({ id, algorithm });
       const hash = createHash("sha256").update(hashed).digest("hex");
       expect((await keyring.migrateKeys({ migrationId: id, apiId, keys: [{ hash }] })).migrated).toHaveLength(1);
+      expect((await failure(keyring.whoami({ key: root }))).code).toBe("NOT_FOUND");
       for (const more of [{}, { migrationId: id }]) expect(await verifier.verify({ key: root, ...more })).toEqual(HIDDEN);
     }
     for (const _ of [1, 2]) expect((await verifier.verify({ key: alike })).code).toBe("VALID");

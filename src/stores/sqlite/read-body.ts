@@ -1,5 +1,5 @@
 /**
- * The JSON of a key's row, of its grants and of its identity, read and judged. README "Promises" (Failure), A035. Knows no SQL.
+ * The JSON of rows, read and judged as far as it decides who is let in. README "Promises" (Failure), A035. Knows no SQL.
  *
  * Why judged: what is usual is left out of the text, so that a text of another tool's making, `{}` say, would read as a key that is
  * enabled, unlimited and never expires. 0.1 µs of a find.
@@ -28,24 +28,40 @@ export interface KeyBody {
   hash?: string;
 }
 
+type Fields = Record<string, unknown>;
+
 /** @throws VerifierError STORE_INVALID, or SyntaxError */
 export function readKeyBody(text: string): KeyBody {
   const body = JSON.parse(text) as Partial<Record<keyof KeyBody, unknown>> | null;
-  if (!isKeyBody(body)) throw invalid("key");
+  if (!isKeyBody(body)) throw invalid("a key");
   return body as unknown as KeyBody;
 }
 
 /** @throws VerifierError STORE_INVALID, or SyntaxError */
 export function readIdentityBody(text: string): Pick<IdentityRow, "meta" | "ratelimits"> {
-  const body = JSON.parse(text) as Partial<Record<"meta" | "ratelimits", unknown>> | null;
-  if (typeof body?.ratelimits !== "object" || !isLimits(body.ratelimits) || !isMeta(body.meta)) throw invalid("identity");
-  return body as Pick<IdentityRow, "meta" | "ratelimits">;
+  return readSmallBody("identities", text) as unknown as Pick<IdentityRow, "meta" | "ratelimits">;
+}
+
+/** By table: what must hold of a body. Of tables that are not here nothing depends. */
+const JUDGES: Readonly<Record<string, (body: Fields) => boolean>> = {
+  workspaces: ({ enabled }) => isBoolean(enabled),
+  apis: ({ enabled, deleted, ipAllowlist }) => isBoolean(enabled) && isBoolean(deleted) && isTexts(ipAllowlist),
+  identities: ({ ratelimits, meta }) => isLimits(ratelimits) && isMeta(meta),
+  roles: ({ permissions }) => isTexts(permissions),
+  rootKeys: ({ permissions, enabled, expires }) => isTexts(permissions) && isBoolean(enabled) && isInteger(expires),
+};
+
+/** @throws VerifierError STORE_INVALID, or SyntaxError */
+export function readSmallBody(table: string, text: string): Record<string, unknown> {
+  const body = JSON.parse(text) as Fields | null;
+  if (typeof body !== "object" || body === null || JUDGES[table]?.(body) === false) throw invalid(`table ${table}`);
+  return body;
 }
 
 /** Ids of permissions and of roles. @throws VerifierError STORE_INVALID, or SyntaxError */
 export function readGrants(text: string): [permissions: string[], roles: string[]] {
   const lists: unknown = JSON.parse(text);
-  if (!Array.isArray(lists) || lists.length !== 2 || !lists.every(isTexts)) throw invalid("key");
+  if (!Array.isArray(lists) || lists.length !== 2 || !lists.every(isTexts)) throw invalid("a key");
   return lists as [string[], string[]];
 }
 
@@ -59,6 +75,7 @@ function isKeyBody(body: Partial<Record<keyof KeyBody, unknown>> | null): boolea
   return (name === undefined || isText(name)) && isMeta(meta) && (refill === undefined || isRefill(refill));
 }
 
+const isBoolean = (value: unknown): boolean => typeof value === "boolean";
 const isText = (value: unknown): boolean => typeof value === "string";
 const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every(isText);
 const isMark = (value: unknown): boolean => value === undefined || value === true;
@@ -82,5 +99,5 @@ function isRefill(value: unknown): boolean {
 }
 
 function invalid(what: string): VerifierError {
-  return new VerifierError("STORE_INVALID", `the file has a row of a ${what} that cannot be read; restore it from a backup`);
+  return new VerifierError("STORE_INVALID", `the file has a row of ${what} that cannot be read; restore it from a backup`);
 }

@@ -2,6 +2,7 @@
 import type { ListQuery, NamedTable, OverrideRow, RootKeyRow, Rows, Table } from "../../store.js";
 import { changed, type Query, select, type Handle } from "./handle.js";
 import { overrideName } from "../names.js";
+import { readSmallBody } from "./read-body.js";
 import { NAMESPACE_OF_OVERRIDE } from "./schema.js";
 
 export type SmallTable = Exclude<Table, "keys">;
@@ -125,7 +126,7 @@ export function createSmallRows(handle: Handle): SmallRows {
 
 /** A row of the port out of one of the file: a fresh object each time (clause 10). */
 export function decodeSmall<T extends SmallTable>(table: T, raw: Omit<SmallRaw, "n">): Rows[T] {
-  const row = JSON.parse(raw.body) as Record<string, unknown>;
+  const row = readSmallBody(table, raw.body);
   row["id"] = raw.id;
   row["version"] = Number(raw.version);
   if (raw.workspace_id !== "") row["workspaceId"] = raw.workspace_id;

@@ -51,8 +51,8 @@ const MOST_TOLD = 16;
  * @see src/store.ts for the contract, rulings D1–D5 · a find alone in its turn 1.15 times a bare SELECT and JSON.parse, in company
  * 0.75 times (`shared-reads.ts`); a spend alone 1.10 to 1.16 times a bare UPDATE in its own transaction
  */
-export function sqliteStore(file: string, options?: SqliteStoreOptions): SqliteStore;
 export function sqliteStore(file: string | SqliteHandle, options?: SqliteHandleOptions): SqliteStore;
+export function sqliteStore(file: string, options?: SqliteStoreOptions): SqliteStore;
 export function sqliteStore(file: string | SqliteHandle, options: SqliteStoreOptions = {}): SqliteStore {
   assertFile(file);
   const settings = readOptions(options, typeof file === "string");

@@ -3,12 +3,15 @@ import { inspect as show } from "node:util";
 import Database from "better-sqlite3";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { createAuthenticator } from "../../../src/authenticate.js";
+import { createKeyring } from "../../../src/keyring.js";
 import { sqliteStore } from "../../../src/sqlite.js";
 import type { Spend } from "../../../src/store.js";
 import type { Handle } from "../../../src/stores/sqlite/handle.js";
 import { toStoreError } from "../../../src/stores/sqlite/errors.js";
 import { SCHEMA_VERSION } from "../../../src/stores/sqlite/schema.js";
 import { createTransact } from "../../../src/stores/sqlite/transaction.js";
+import { createVerifier } from "../../../src/verifier.js";
 import { keyRow } from "../suite.js";
 import { addKeys, api, change, codeOf, foreignHandle, inspect, nextTurn, refOf, temporaryPaths, withApi } from "./support.js";
 
@@ -357,6 +360,32 @@ describe("sqliteStore: a file that another tool has changed", () => {
     expect(await codeOf(() => store.findKey("digest-1"))).toBe("STORE_INVALID");
     expect(await codeOf(() => store.read("keys", "key_000001"))).toBe("STORE_INVALID");
     expect((await store.findKey("digest-2"))?.keyId).toBe("key_000002");
+    await store.close();
+  });
+
+  it.each([
+    ["root_keys", '{"start":"x","permissions":["api.*.verify_key"],"enabled":true,"createdAt":1,"expires":"2020-01-01"}'],
+    ["root_keys", '{"start":"x","permissions":["api.*.verify_key"],"enabled":"false","createdAt":1}'],
+    ["root_keys", "{}"],
+    ["apis", '{"name":"a","enabled":"no","ipAllowlist":[],"deleted":false,"createdAt":1}'],
+    ["apis", '{"name":"a","enabled":true,"deleted":false,"createdAt":1}'],
+    ["apis", "{}"],
+    ["workspaces", '{"enabled":"false"}'],
+    ["workspaces", "null"],
+  ])("A035: a row of %s that says %s lets nobody in", async (table, body) => {
+    const place = path();
+    const made = sqliteStore(place);
+    const keyring = createKeyring(made);
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const { key } = await keyring.createKey({ apiId });
+    const { key: root } = await keyring.createRootKey({ permissions: ["api.*.verify_key"] });
+    await keyring.updateWorkspace({ enabled: true });
+    await made.close();
+    inspect(place, (db) => void db.prepare(`UPDATE keystile_${table} SET body = ?`).run(body));
+    const store = sqliteStore(place);
+    const { authenticate } = createAuthenticator(store);
+    const call = table === "root_keys" ? () => authenticate(`Bearer ${root}`) : () => createVerifier(store).verify({ key });
+    expect(await codeOf(call)).toBe("STORE_INVALID");
     await store.close();
   });
 
