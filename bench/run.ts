@@ -12,7 +12,7 @@ import type { Result } from "./harness.js";
 import { scratch } from "./stores.js";
 import { toMarkdown } from "./table.js";
 
-const MEASURED = ["hot", "uniform", "unknown", "cold", "exact", "leased", "import", "memory", "catchup", "loop", "http", "startup"];
+const MEASURED = ["hot", "uniform", "flat", "unknown", "cold", "exact", "leased", "import", "memory", "catchup", "loop", "http", "startup"];
 const PLOTTED = ["cost", "throughput"];
 const BENCHES = [...MEASURED, ...PLOTTED];
 /** Takes minutes and gigabytes: in a smoke run, or when named. */
