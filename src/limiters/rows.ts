@@ -8,8 +8,7 @@ import { CAPACITY, DURATION, LIMIT, NO_PAIR, PAIR_WIDTH, PairTable, SPEED, TOKEN
 
 /*
  * Why. A bucket as an object took 140 bytes of heap and lay in several places; a row is one place. Over 1,000,000 at random, each
- * check an object too, a take went from 1,000 ns to 640 (machine busy with other work); with places in a typed array it takes 1.1
- * times as long as reading place and row one after the other. Nearly every check is of a bucket with one level, by the pair it has: `take`
+ * check an object too, a take went from 1,000 ns to 640. Nearly every check is of a bucket with one level, by the pair it has: `take`
  * and `look` do that on the row itself. Everything else reads the row into objects, works as bucket.ts says, and writes it back: the
  * same arithmetic, and the twin of `take`.
  */
