@@ -16,8 +16,9 @@ import * as schemas from "./schemas.js";
 const PREFIXED = /^([a-zA-Z0-9_]{1,16})_.{4}$/;
 
 /**
- * Both happen in one write, or neither. The new key has the old one's prefix, 16 random bytes, its balance as it stands (what nodes have leased of it comes back to the old key), its own
- * buckets of the rate limits, and the old one's own `expires`. An old key that expires sooner anyway keeps its time.
+ * Both happen in one write, or neither. The new key has the old one's prefix, 16 random bytes, its balance as it stands (what nodes have
+ * leased of it comes back to the old key), its own buckets of the rate limits, and the old one's own `expires`. An old key that expires
+ * sooner anyway keeps its time.
  * @throws VerifierError BAD_REQUEST · NOT_FOUND
  */
 export async function rerollKey(context: Context, body: V2KeysRerollKeyRequestBody): Promise<V2KeysCreateKeyResponseData> {
