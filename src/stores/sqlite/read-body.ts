@@ -2,7 +2,7 @@
  * The JSON of rows, read and judged as far as it decides who is let in. README "Promises" (Failure), A035. Knows no SQL.
  *
  * Why judged: what is usual is left out of the text, so that a text of another tool's making, `{}` say, would read as a key that is
- * enabled, unlimited and never expires. 0.1 µs of a find.
+ * enabled, unlimited and never expires. It takes 40 to 50 ns, beside the 850 of JSON.parse.
  */
 import { VerifierError } from "../../errors.js";
 import type { IdentityRow, KeyRow } from "../../store.js";

@@ -46,10 +46,10 @@ const MOST_TOLD = 16;
  * better-sqlite3 or node:sqlite, on which WAL, `synchronous`, `foreign_keys` and a `busy_timeout` of 50 ms are set, and which
  * `close()` leaves open
  * @param options see {@link SqliteStoreOptions}; with a handle only {@link SqliteHandleOptions}, since its owner opened it
- * @throws TypeError or RangeError naming an option; VerifierError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run; STORE_INVALID (not
- * a database), STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables, and none can be made), STORE_BUSY, STORE_FAILED
+ * @throws TypeError or RangeError naming an option; VerifierError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run;
+ * STORE_INVALID (not a database), STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables, and none can be made), STORE_BUSY, STORE_FAILED
  * @see src/store.ts for the contract, rulings D1–D5 · a find alone in its turn 1.15 times a bare SELECT and JSON.parse, in company
- * 0.75 times (`shared-reads.ts`); a spend alone 1.10 to 1.16 times a bare UPDATE in its own transaction
+ * 0.75 times (`shared-reads.ts`); a spend alone 1.10 to 1.17 times a bare UPDATE in its own transaction
  */
 export function sqliteStore(file: string | SqliteHandle, options?: SqliteHandleOptions): SqliteStore;
 export function sqliteStore(file: string, options?: SqliteStoreOptions): SqliteStore;
