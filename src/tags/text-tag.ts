@@ -2,8 +2,10 @@
  * A keyed tag of 96 bits for a text: what stands in for a key, or a name, where it is looked up often. No text is kept, and no tag
  * can be foretold, since it is made with random numbers of this process.
  *
- * Why: SHA-256 takes 285 ns, this 95 ns over 40 characters, most of them to read the characters (as a copy in bytes: 115). It is
- * multilinear hashing modulo 2^32 in three lanes: over pairs of ASCII characters, and for other texts over UTF-16 units.
+ * Why: SHA-256 takes 285 ns, this 81 ns over 40 characters, 62 of them to read the characters (as a copy in bytes: 115). It is
+ * multilinear hashing modulo 2^32 in three lanes: over pairs of ASCII characters, and for other texts over UTF-16 units. All lanes take
+ * their factors from one row, each begins one further (with factors of their own: 93 ns). The last place where two texts differ has a
+ * factor in each lane that no lane before it has, so the lanes are as good as independent.
  * A guess has the tag of a text that it does not know with 2^-96 a try. Any two texts have the same with at most 2^-51, two of ASCII
  * alone with 2^-57, whoever chose them: at worst all that differs is the first bit of a unit, or of a pair, and then a lane has 17 or
  * 19 bits to tell. Who knows a valid key gains nothing by a second text for it.
@@ -22,7 +24,7 @@ export class TextTag {
   one = 0;
   two = 0;
   three = 0;
-  readonly #table = new Int32Array(HEAD + MAX_UNITS * LANES);
+  readonly #table = new Int32Array(HEAD + MAX_UNITS + LANES);
 
   /** @param random fills an array with random bits; the system's source */
   constructor(random: (array: Int32Array<ArrayBuffer>) => void = (array) => void globalThis.crypto.getRandomValues(array)) {
@@ -42,8 +44,10 @@ export class TextTag {
     let three = ((table[4] as number) + Math.imul(table[5] as number, length)) | 0;
     let bits = 0;
     let at = HEAD;
+    let a = table[at] as number;
+    let b = table[at + 1] as number;
     const end = length - 3;
-    for (let i = 0; i < end; i += 4, at += 2 * LANES) {
+    for (let i = 0; i < end; i += 4) {
       const first = text.charCodeAt(i);
       const second = text.charCodeAt(i + 1);
       const third = text.charCodeAt(i + 2);
@@ -51,9 +55,14 @@ export class TextTag {
       bits |= first | second | third | fourth;
       const left = first | (second << ASCII_BITS);
       const right = third | (fourth << ASCII_BITS);
-      one = (one + Math.imul(table[at] as number, left) + Math.imul(table[at + 1] as number, right)) | 0;
-      two = (two + Math.imul(table[at + 2] as number, left) + Math.imul(table[at + 3] as number, right)) | 0;
-      three = (three + Math.imul(table[at + 4] as number, left) + Math.imul(table[at + 5] as number, right)) | 0;
+      const c = table[at + 2] as number;
+      const d = table[at + 3] as number;
+      one = (one + Math.imul(a, left) + Math.imul(b, right)) | 0;
+      two = (two + Math.imul(b, left) + Math.imul(c, right)) | 0;
+      three = (three + Math.imul(c, left) + Math.imul(d, right)) | 0;
+      a = c;
+      b = d;
+      at += 2;
     }
     this.one = one;
     this.two = two;
@@ -72,12 +81,12 @@ export class TextTag {
     this.#addUnits(text, 0, HEAD);
   }
 
-  /** Adds the units from `start` on, each with its own factors, which begin at `factors`. @returns all their bits */
+  /** Adds the units from `start` on, with the factors from `factors` on. @returns all their bits */
   #addUnits(text: string, start: number, factors: number): number {
     const table = this.#table;
     let { one, two, three } = this;
     let bits = 0;
-    for (let i = start, at = factors; i < text.length; i++, at += LANES) {
+    for (let i = start, at = factors; i < text.length; i++, at++) {
       const unit = text.charCodeAt(i);
       bits |= unit;
       one = (one + Math.imul(table[at] as number, unit)) | 0;

@@ -11,14 +11,15 @@ function twin(table: Int32Array, text: string): string {
   const start = ascii ? 0 : 6;
   const sum = (lane: number) => {
     let total = BigInt(table[start + lane * 2]!) + BigInt(table[start + lane * 2 + 1]!) * BigInt(text.length);
-    // Four characters are two pairs, whose factors lie side by side; the others have factors of their own, as all units have.
+    // Four characters are two pairs with a factor each; the others have one each, as all units have.
     const rounds = ascii ? Math.floor(text.length / 4) : 0;
+    const factor = (place: number) => BigInt(table[12 + place + lane]!);
     for (let round = 0; round < rounds; round++) {
       const [first, second, third, fourth] = units.slice(round * 4);
-      total += BigInt(table[12 + round * 6 + lane * 2]!) * (first! + second! * 128n);
-      total += BigInt(table[12 + round * 6 + lane * 2 + 1]!) * (third! + fourth! * 128n);
+      total += factor(round * 2) * (first! + second! * 128n);
+      total += factor(round * 2 + 1) * (third! + fourth! * 128n);
     }
-    units.slice(rounds * 4).forEach((unit, i) => (total += BigInt(table[12 + rounds * 6 + i * 3 + lane]!) * unit));
+    units.slice(rounds * 4).forEach((unit, i) => (total += factor(rounds * 2 + i) * unit));
     return BigInt.asIntN(32, total);
   };
   return [0, 1, 2].map(sum).join(" ");
