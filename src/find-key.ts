@@ -21,6 +21,21 @@ export interface Places {
   readonly workspaceId: string | undefined;
 }
 
+/**
+ * The key that {@link findKey} would find for a request of a key alone, if it is remembered. The text needs no judging: only what was
+ * judged is remembered. Asks the store at most whether anything has changed.
+ */
+export function keyAtHand(places: Places, key: string, now: number): MaybePromise<PreparedKey | undefined> {
+  if (isLikeRootKey(key)) return undefined;
+  const found = places.cache.remembered(key, places.isSystemTime ? now : undefined);
+  if (found === undefined || places.workspaceId === undefined) return found;
+  return found instanceof Promise ? found.then((late) => own(places, late)) : own(places, found);
+}
+
+function own(places: Places, key: PreparedKey | undefined): PreparedKey | undefined {
+  return key !== undefined && isVisible(places, undefined, key) ? key : undefined;
+}
+
 /** @returns undefined for a key that does not exist or may not be seen: the two look the same (spec §4.1-3) */
 export function findKey(
   places: Places,
@@ -29,7 +44,7 @@ export function findKey(
   now: number,
 ): MaybePromise<PreparedKey | undefined> {
   const found = places.cache.find(request.key, digestKey, places.isSystemTime ? now : undefined);
-  if (request.key.startsWith(ROOT_KEY)) return unlessRootKey(places, request, caller, found);
+  if (isLikeRootKey(request.key)) return unlessRootKey(places, request, caller, found);
   if (request.migrationId === undefined && places.workspaceId === undefined && caller === undefined) return found;
   return found instanceof Promise
     ? found.then((late) => orMigrated(places, request, caller, late))
@@ -38,6 +53,12 @@ export function findKey(
 
 /** How every root key begins; other keys may begin so too. */
 const ROOT_KEY = `${ROOT_KEY_PREFIX}_`;
+const FIRST_UNIT = ROOT_KEY.charCodeAt(0);
+
+/** Most keys are told from one by their first unit: comparing all of them is a call. */
+function isLikeRootKey(key: string): boolean {
+  return key.charCodeAt(0) === FIRST_UNIT && key.startsWith(ROOT_KEY);
+}
 
 /** A root key is no key, even where someone imported its hash (ruling F2). */
 async function unlessRootKey(

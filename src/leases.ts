@@ -37,6 +37,10 @@ export interface Account extends Pick<KeyRecord, "ref" | "generation"> {
 /** Takes credits of a key. `undefined`: the store knows no such key any more. */
 export interface Spender extends Touchable {
   spend(account: Account, cost: number, now: number): MaybePromise<Spend | undefined>;
+  /** Takes credits that are in hand where the account remembers its lease. @returns what is left; undefined: nothing was taken */
+  takeHeld(account: Account, cost: number): number | undefined;
+  /** Puts back what {@link Spender.takeHeld} has just taken. */
+  putBack(account: Account, cost: number): void;
   /** Gives back what was leased; spends that come later go straight to the store. */
   close(): MaybePromise<void>;
 }
@@ -48,6 +52,8 @@ export function exactSpender(store: Store): Spender {
       const spending = store.spendCredits(ref, cost, periodOf(refill, now));
       return isLate(spending) ? Promise.resolve(spending) : spending;
     },
+    takeHeld: () => undefined,
+    putBack: () => undefined,
     close: () => undefined,
     touch: () => 0,
   };
@@ -135,11 +141,17 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
     return spending;
   };
 
+  const takeHeldAt = ({ lease, ref, generation }: Account, cost: number): number | undefined => {
+    const left = book.take(lease, ref, generation, cost);
+    return left === NONE ? undefined : left;
+  };
   return {
     touch: (lease) => book.touch(lease),
+    takeHeld: takeHeldAt,
+    putBack: ({ lease }, cost) => book.putBack(lease, cost),
     spend(account, cost, now) {
-      const left = book.take(account.lease, account.ref, account.generation, cost);
-      return left === NONE ? spendElsewhere(account, cost, now) : { ok: true, remaining: left };
+      const left = takeHeldAt(account, cost);
+      return left === undefined ? spendElsewhere(account, cost, now) : { ok: true, remaining: left };
     },
     close() {
       closed = true;

@@ -88,27 +88,35 @@ export function compileQuery(text: string): Query {
   };
 }
 
+/** {@link compileQuery} with a memory. */
+export interface QueryCompiler {
+  (text: string): Query;
+  /** The query of a text that it remembers: one that was judged, and compiled, before. */
+  remembered(text: string): Query | undefined;
+}
+
 /**
  * {@link compileQuery} that remembers the queries used last. Errors are not remembered.
  * @param size queries remembered, 1…1_000_000, default 1_000
  * @throws RangeError for another size
  * @see ruling B2 · O(1) for a query that it remembers, about 40 ns
  */
-export function createQueryCompiler(size = 1_000): (text: string) => Query {
+export function createQueryCompiler(size = 1_000): QueryCompiler {
   if (!Number.isInteger(size) || size < 1 || size > MAX_QUERIES) throw new RangeError(`size must be an integer from 1 to ${MAX_QUERIES}`);
   const queries = new LRUCache<string, Query>({ max: size });
   // An application asks the same query again and again: comparing one text spares the look-up, 90 ns of it.
   let lastText: string | undefined;
   let lastQuery: Query | undefined;
-  return (text) => {
-    if (text === lastText && lastQuery !== undefined) return lastQuery;
-    const known = queries.get(text);
+  const remembered = (text: string): Query | undefined => (text === lastText ? lastQuery : queries.get(text));
+  const compile = (text: string): Query => {
+    const known = remembered(text);
     const query = known ?? compileQuery(text);
     if (known === undefined) queries.set(text, query);
     lastText = text;
     lastQuery = query;
     return query;
   };
+  return Object.assign(compile, { remembered });
 }
 
 /**

@@ -2,7 +2,7 @@
 import { createAlgorithms, type MigrationAlgorithms } from "./algorithms.js";
 import { VerifierError } from "./errors.js";
 import { createTouch } from "./tags/early-reads.js";
-import { findKey } from "./find-key.js";
+import { findKey, keyAtHand } from "./find-key.js";
 import { exactSpender, type LeaseOptions, leasedSpender } from "./leases.js";
 import type { Limiter } from "./limiter.js";
 import { degrading, type DegradingLimiter, LIMITER_OPTIONS } from "./limiters/degrading.js";
@@ -120,6 +120,7 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
   const engine: Engine = {
     clock,
     compileQuery: createQueryCompiler(),
+    keyAtHand: (key, now) => keyAtHand(places, key, now),
     findKey: (request, caller, now) => findKey(places, request, caller, now),
     limiter,
     spender,

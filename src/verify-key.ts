@@ -1,16 +1,15 @@
 /** The ordered checks, top to bottom. Spec §2.2, §3, ruling A1. The one room with the branching; what each check means is said elsewhere. */
+import { answerFor, eventFor } from "./answer.js";
 import type { Caller } from "./caller.js";
 import { VerifierError } from "./errors.js";
-import type { Spender } from "./leases.js";
-import type { DegradingLimiter } from "./limiters/degrading.js";
-import type { OutcomeEvent } from "./outcomes.js";
 import { redact } from "./outcomes.js";
 import type { Query } from "./permissions.js";
-import type { PreparedKey } from "./prepared-key.js";
-import { readRequest, type VerificationRequest } from "./request.js";
+import { PreparedKey } from "./prepared-key.js";
+import { judgeValues, readValues, type RequestValues, type VerificationRequest } from "./request.js";
 import type { Spend } from "./store.js";
 import { type LimitsTaken, takeLimits } from "./take-limits.js";
 import type { MaybePromise, V2KeysVerifyKeyResponseData, VerificationCode } from "./types.js";
+import { answerUsual, isUsual, type Means } from "./usual-call.js";
 
 /** What the caller knows of a request besides its body. */
 export interface VerifyContext {
@@ -21,14 +20,10 @@ export interface VerifyContext {
 }
 
 /** What a verification consults; wired by `createVerifier`. */
-export interface Engine {
+export interface Engine extends Means {
   readonly clock: () => number;
-  readonly compileQuery: (text: string) => Query;
   /** The key that was presented, if it may be seen here (rulings E4, F1). */
   readonly findKey: (request: VerificationRequest, caller: Caller | undefined, now: number) => MaybePromise<PreparedKey | undefined>;
-  readonly limiter: DegradingLimiter;
-  readonly spender: Spender;
-  readonly onOutcome: ((event: OutcomeEvent) => void) | undefined;
 }
 
 /** A verification on its way to an answer: what was found out so far. */
@@ -65,12 +60,26 @@ export function verifyKey(engine: Engine, body: unknown, context: VerifyContext)
  */
 
 function judge(engine: Engine, body: unknown, context: VerifyContext): MaybePromise<Answer> {
-  const request = readRequest(body);
+  const values = readValues(body);
+  const now = engine.clock();
+  const usual = context.caller === undefined && isUsual(values) ? answerUsual(engine, values, now) : undefined;
+  if (usual instanceof Promise) return usual.then((key) => judgeRequest(engine, values, context, now, key));
+  return usual === undefined || usual instanceof PreparedKey ? judgeRequest(engine, values, context, now, usual) : usual;
+}
+
+function judgeRequest(
+  engine: Engine,
+  values: RequestValues,
+  context: VerifyContext,
+  now: number,
+  atHand: PreparedKey | undefined,
+): MaybePromise<Answer> {
+  const request = judgeValues(values);
   const query = request.permissions === undefined ? undefined : engine.compileQuery(request.permissions);
   const { caller } = context;
   if (caller !== undefined && !caller.mayAny("verify_key", "api")) throw mayNotVerify();
-  const verification: Verification = { engine, request, query, context, now: engine.clock(), queried: false, limits: undefined };
-  const found = engine.findKey(request, caller, verification.now);
+  const verification: Verification = { engine, request, query, context, now, queried: false, limits: undefined };
+  const found = atHand ?? engine.findKey(request, caller, now);
   return found instanceof Promise ? found.then((key) => judgeKey(verification, key)) : judgeKey(verification, found);
 }
 
@@ -115,33 +124,10 @@ function notFound({ engine, request: { tags, key }, now }: Verification): Answer
   return { valid: false, code: "NOT_FOUND" };
 }
 
-/** The one builder of answers about a key that was found: a property that does not apply is not there (ruling A5). */
 function conclude(verification: Verification, key: PreparedKey, code: VerificationCode, credits: number | undefined): Answer {
-  const { queried, limits } = verification;
-  const answer: Answer = { valid: code === "VALID", code, keyId: key.keyId, enabled: key.enabled };
-  if (key.name !== undefined) answer.name = key.name;
-  if (key.extra?.meta !== undefined) answer.meta = key.extra.meta;
-  if (key.expires !== undefined) answer.expires = key.expires;
-  if (credits !== undefined) answer.credits = credits;
-  if (queried || code === "FORBIDDEN") answer.permissions = key.holdings.copyPermissions();
-  if (queried) answer.roles = key.holdings.copyRoles();
-  if (key.extra?.identity !== undefined) answer.identity = key.extra.identity;
-  if (limits !== undefined) answer.ratelimits = limits.results;
-  if (verification.engine.onOutcome !== undefined) report(verification, key, code);
+  const { engine, request, now, queried, limits } = verification;
+  const { tags, cost } = request;
+  const answer = answerFor(key, code, { queried, credits, ratelimits: limits?.results });
+  engine.onOutcome?.(eventFor(key, code, { time: now, tags: redact(tags, request.key), cost, degraded: limits?.degraded === true }));
   return answer;
-}
-
-function report(verification: Verification, { keyId, mould, extra }: PreparedKey, code: VerificationCode): void {
-  const { engine, request, now, limits } = verification;
-  engine.onOutcome?.({
-    time: now,
-    code,
-    tags: redact(request.tags, request.key),
-    keyId,
-    apiId: mould.apiId,
-    workspaceId: mould.workspaceId,
-    ...(extra?.identity !== undefined && { identityId: extra.identity.id }),
-    spent: code === "VALID" && mould.limited ? request.cost : 0,
-    degraded: limits?.degraded === true,
-  });
 }

@@ -177,19 +177,20 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
     return verdicts;
   };
 
+  /** What the row that the place tells of does not answer. */
+  const takeOneElsewhere = (place: BucketPlace, { limit, duration }: LimitSize): LimitVerdict => {
+    const check = { bucket: place.bucket, limit, duration, cost: 1, place };
+    assertNumbers(check);
+    const verdict = takeChecked(check);
+    // The place of a new bucket, for the next call.
+    table.findAt(place);
+    return verdict;
+  };
+
   return {
     takeOne(place, size, now) {
       begin(now);
-      const row = table.findAt(place);
-      // Whose numbers are a bucket's own needs no judging.
-      if (row !== NONE && rows.isCommon(row, size)) return rows.take(row, size.limit, 1, latest);
-      const { limit, duration } = size;
-      const check = { bucket: place.bucket, limit, duration, cost: 1 };
-      assertNumbers(check);
-      const verdict = takeChecked(check);
-      // The place of a new bucket, for the next call.
-      if (row === NONE) table.findAt(place);
-      return verdict;
+      return rows.takeOne(place, size, latest) ?? takeOneElsewhere(place, size);
     },
     take(checks, now) {
       checks.forEach(assertNumbers);

@@ -43,6 +43,8 @@ export const CACHE_OPTIONS = {
 export interface KeyCache<T> {
   /** @param digestOf the native digest of `text`; not asked when the text is remembered @param now for the store's `catchUp` */
   find(text: string, digestOf: (text: string) => MaybePromise<string>, now?: number): MaybePromise<T | undefined>;
+  /** What is remembered of `text` and still true, if anything is; asks the store at most whether anything has changed. */
+  remembered(text: string, now?: number): MaybePromise<T | undefined>;
   /** Stops listening to the store. */
   close(): void;
 }
@@ -113,6 +115,14 @@ export function createKeyCache<T>(
       const caughtUp = store.catchUp(now);
       // Not `instanceof`: a promise of another realm, or a thenable, would not be waited for, and what is remembered trusted too early.
       return caughtUp === undefined ? look(text, digestOf) : Promise.resolve(caughtUp).then(() => look(text, digestOf));
+    },
+    remembered(text, now) {
+      const hit = found.get(text);
+      if (hit === undefined) return undefined;
+      const before = generation;
+      const caughtUp = store.catchUp(now);
+      if (caughtUp !== undefined) return Promise.resolve(caughtUp).then(() => found.get(text));
+      return generation === before ? hit : found.get(text);
     },
     close: unsubscribe,
   };

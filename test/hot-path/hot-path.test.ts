@@ -12,8 +12,8 @@ const WORKER = join(import.meta.dirname, "worker.ts");
 const FOLDER = join(import.meta.dirname, "../../.cache/hot-path");
 const BUNDLE = join(FOLDER, "worker.mjs");
 const RUN = promisify(execFile);
-/** One round of young memory takes all that is measured: nothing is collected meanwhile. */
-const NO_COLLECTION = ["--expose-gc", "--min-semi-space-size=128"];
+/** One round of young memory takes all that is measured: nothing is collected meanwhile. The least size is cut to the most, 16 by default. */
+const NO_COLLECTION = ["--expose-gc", "--min-semi-space-size=128", "--max-semi-space-size=256"];
 
 /** A warm verifier on a store that counts the calls it gets. */
 async function warm() {
@@ -82,11 +82,11 @@ describe("the hot path, compiled", () => {
     });
   });
 
-  it("is not undone by the compiler once it has settled, and allocates at most 900 bytes a call", async () => {
+  it("is not undone by the compiler once it has settled, and allocates at most 1,100 bytes a call", async () => {
     const { bytes, undone } = await measure();
     expect(undone).toEqual([]);
-    expect(bytes).toBeGreaterThan(200);
-    expect(bytes).toBeLessThan(900);
+    expect(bytes).toBeGreaterThan(600);
+    expect(bytes).toBeLessThan(1_100);
   });
 
   it("control: code that has to be given up is seen", async () => {

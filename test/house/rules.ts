@@ -33,7 +33,7 @@ const ROOMS: readonly Room[] = [
   { name: "authentication", files: /^src\/authenticate\.ts$/, uses: ["credentials", "consulted", "basics", "errors", ...NOUNS] },
   {
     name: "verbs",
-    files: /^src\/(verify-key|find-key|take-limits)\.ts$/,
+    files: /^src\/(verify-key|usual-call|find-key|take-limits|answer)\.ts$/,
     uses: ["consulted", "basics", "errors", ...NOUNS],
     names: ["defaults"],
   },

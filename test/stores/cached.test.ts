@@ -214,6 +214,37 @@ describe("createKeyCache: by text", () => {
     expect(find("text-2")?.suspended).toBe(true);
   });
 
+  it("what is remembered is told without a find, and only while it is true", async () => {
+    const { store, state } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    let change: (() => void) | undefined;
+    const asked: unknown[] = [];
+    const catchUp = (now?: number) => {
+      asked.push(now);
+      change?.();
+      return state.late ? Promise.resolve() : undefined;
+    };
+    const cache = createKeyCache({ ...store, catchUp }, (record) => record);
+    expect(cache.remembered("text-1", 5)).toBeUndefined();
+    expect(asked).toEqual([]);
+    await cache.find("text-1", digestOf, 6);
+    expect(cache.remembered("text-1", 7)).toMatchObject({ keyId: "key_000001" });
+    state.late = true;
+    expect(await cache.remembered("text-1", 8)).toMatchObject({ keyId: "key_000001" });
+    expect(asked).toEqual([6, 7, 8]);
+    for (const late of [true, false]) {
+      state.late = false;
+      await cache.find("text-1", digestOf);
+      state.late = late;
+      // It is only while it catches up that the store learns of the change.
+      const row = (await store.read("keys", "key_000001"))!;
+      change = () => void store.write([{ table: "keys", row: { ...row, name: "changed" } }]);
+      expect(await cache.remembered("text-1")).toBeUndefined();
+      change = undefined;
+    }
+    expect(state.finds).toBe(2);
+  });
+
   it("a digest that comes late serves the same", async () => {
     const { store, state } = await counted();
     await store.insertKeys([{ row: keyRow(1) }]);

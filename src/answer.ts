@@ -1,0 +1,52 @@
+/** What is told of a verification whose key was found: the answer, and the event for analytics. Spec §2.2, ruling A8. Decides nothing. */
+import type { OutcomeEvent } from "./outcomes.js";
+import type { PreparedKey } from "./prepared-key.js";
+import type { V2KeysVerifyKeyResponseData, VerificationCode, VerifyKeyRatelimitData } from "./types.js";
+
+/** What a verification found out besides its code. */
+export interface Findings {
+  /** Whether permissions were asked for: then the answer lists what the key has. */
+  readonly queried: boolean;
+  /** The balance; `undefined`: unlimited. */
+  readonly credits: number | undefined;
+  /** `undefined`: no limit was asked. */
+  readonly ratelimits: VerifyKeyRatelimitData[] | undefined;
+}
+
+/** The one builder of answers: a property that does not apply is not there (ruling A5). */
+export function answerFor(
+  key: PreparedKey,
+  code: VerificationCode,
+  { queried, credits, ratelimits }: Findings,
+): V2KeysVerifyKeyResponseData {
+  const { name, expires, extra, holdings } = key;
+  const answer: V2KeysVerifyKeyResponseData = { valid: code === "VALID", code, keyId: key.keyId, enabled: key.enabled };
+  if (name !== undefined) answer.name = name;
+  if (extra?.meta !== undefined) answer.meta = extra.meta;
+  if (expires !== undefined) answer.expires = expires;
+  if (credits !== undefined) answer.credits = credits;
+  if (queried || code === "FORBIDDEN") answer.permissions = holdings.copyPermissions();
+  if (queried) answer.roles = holdings.copyRoles();
+  if (extra?.identity !== undefined) answer.identity = extra.identity;
+  if (ratelimits !== undefined) answer.ratelimits = ratelimits;
+  return answer;
+}
+
+/** The event, but for what only the call knows. */
+export function eventFor(
+  { keyId, mould, extra }: PreparedKey,
+  code: VerificationCode,
+  call: Pick<OutcomeEvent, "time" | "tags" | "degraded"> & { readonly cost: number },
+): OutcomeEvent {
+  return {
+    time: call.time,
+    code,
+    tags: call.tags,
+    keyId,
+    apiId: mould.apiId,
+    workspaceId: mould.workspaceId,
+    ...(extra?.identity !== undefined && { identityId: extra.identity.id }),
+    spent: code === "VALID" && mould.limited ? call.cost : 0,
+    degraded: call.degraded,
+  };
+}
