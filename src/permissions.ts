@@ -107,11 +107,20 @@ export function createQueryCompiler(size = 1_000): QueryCompiler {
   // An application asks the same query again and again: comparing one text spares the look-up, 90 ns of it.
   let lastText: string | undefined;
   let lastQuery: Query | undefined;
-  const remembered = (text: string): Query | undefined => (text === lastText ? lastQuery : queries.get(text));
+  const remembered = (text: string): Query | undefined => {
+    if (text === lastText) return lastQuery;
+    const query = queries.get(text);
+    if (query !== undefined) {
+      lastText = text;
+      lastQuery = query;
+    }
+    return query;
+  };
   const compile = (text: string): Query => {
     const known = remembered(text);
-    const query = known ?? compileQuery(text);
-    if (known === undefined) queries.set(text, query);
+    if (known !== undefined) return known;
+    const query = compileQuery(text);
+    queries.set(text, query);
     lastText = text;
     lastQuery = query;
     return query;

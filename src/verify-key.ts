@@ -26,12 +26,24 @@ export interface Engine extends Means {
   readonly findKey: (request: VerificationRequest, caller: Caller | undefined, now: number) => MaybePromise<PreparedKey | undefined>;
 }
 
+/** A {@link VerifyContext}, each property read once (ruling G7). */
+interface Context {
+  readonly caller: Caller | undefined;
+  readonly clientAddress: string | undefined;
+}
+
+/** What was found at hand, and when. */
+interface Look {
+  readonly now: number;
+  readonly key: PreparedKey | undefined;
+}
+
 /** A verification on its way to an answer: what was found out so far. */
 interface Verification {
   readonly engine: Engine;
   readonly request: VerificationRequest;
   readonly query: Query | undefined;
-  readonly context: VerifyContext;
+  readonly clientAddress: string | undefined;
   readonly now: number;
   queried: boolean;
   limits: LimitsTaken | undefined;
@@ -59,36 +71,32 @@ export function verifyKey(engine: Engine, body: unknown, context: VerifyContext)
  * this length takes 60 ns more for each call to be one.
  */
 
-function judge(engine: Engine, body: unknown, context: VerifyContext): MaybePromise<Answer> {
+function judge(engine: Engine, body: unknown, { caller, clientAddress }: VerifyContext): MaybePromise<Answer> {
   const values = readValues(body);
+  if (caller !== undefined || !isUsual(engine, values)) return judgeRequest(engine, values, { caller, clientAddress });
   const now = engine.clock();
-  const usual = context.caller === undefined && isUsual(values) ? answerUsual(engine, values, now) : undefined;
-  if (usual instanceof Promise) return usual.then((key) => judgeRequest(engine, values, context, now, key));
-  return usual === undefined || usual instanceof PreparedKey ? judgeRequest(engine, values, context, now, usual) : usual;
+  const usual = answerUsual(engine, values, now);
+  if (usual instanceof Promise) return usual.then((key) => judgeRequest(engine, values, { caller, clientAddress }, { now, key }));
+  if (usual !== undefined && !(usual instanceof PreparedKey)) return usual;
+  return judgeRequest(engine, values, { caller, clientAddress }, { now, key: usual });
 }
 
-function judgeRequest(
-  engine: Engine,
-  values: RequestValues,
-  context: VerifyContext,
-  now: number,
-  atHand: PreparedKey | undefined,
-): MaybePromise<Answer> {
+function judgeRequest(engine: Engine, values: RequestValues, { caller, clientAddress }: Context, looked?: Look): MaybePromise<Answer> {
   const request = judgeValues(values);
   const query = request.permissions === undefined ? undefined : engine.compileQuery(request.permissions);
-  const { caller } = context;
   if (caller !== undefined && !caller.mayAny("verify_key", "api")) throw mayNotVerify();
-  const verification: Verification = { engine, request, query, context, now, queried: false, limits: undefined };
-  const found = atHand ?? engine.findKey(request, caller, now);
+  const now = looked?.now ?? engine.clock();
+  const verification: Verification = { engine, request, query, clientAddress, now, queried: false, limits: undefined };
+  const found = looked?.key ?? engine.findKey(request, caller, now);
   return found instanceof Promise ? found.then((key) => judgeKey(verification, key)) : judgeKey(verification, found);
 }
 
 function judgeKey(verification: Verification, key: PreparedKey | undefined): MaybePromise<Answer> {
-  const { engine, request, query, context, now } = verification;
+  const { engine, request, query, clientAddress, now } = verification;
   if (key === undefined) return notFound(verification);
   if (!key.enabled) return refuse(verification, key, "DISABLED");
   if (key.expires !== undefined && now > key.expires) return refuse(verification, key, "EXPIRED");
-  if (key.suspended || !key.allows(context.clientAddress)) return refuse(verification, key, "FORBIDDEN");
+  if (key.suspended || !key.allows(clientAddress)) return refuse(verification, key, "FORBIDDEN");
   verification.queried = query !== undefined;
   if (query !== undefined && !key.holdings.satisfy(query)) return refuse(verification, key, "INSUFFICIENT_PERMISSIONS");
   const taking = takeLimits(engine.limiter, key, request.ratelimits, now);

@@ -54,6 +54,15 @@ describe("createQueryCompiler: memory", () => {
     expect(createQueryCompiler()("a AND b")).not.toBe(compile("a AND b"));
   });
 
+  it("createQueryCompiler: tells what it remembers, and compiles nothing for it", () => {
+    const compile = createQueryCompiler();
+    for (const text of ["a", "", "(", "x".repeat(2_000)]) expect(compile.remembered(text)).toBeUndefined();
+    const [a, b] = [compile("a"), compile("b")];
+    for (let i = 0; i < 2; i++) expect([compile.remembered("a"), compile.remembered("a"), compile.remembered("b")]).toEqual([a, a, b]);
+    expect(compile.remembered("c")).toBeUndefined();
+    expect(compile("a")).toBe(a);
+  });
+
   it("createQueryCompiler: at most `size` queries are remembered, the least recently used is forgotten", () => {
     const compile = createQueryCompiler(2);
     const [first, second] = [compile("a"), compile("b")];

@@ -1,6 +1,7 @@
 /** The usual call against its obvious twin: the ordered checks, by which the same request goes once it has a tag. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { answerFor, commonAnswer } from "../src/answer.js";
 import { leasedSpender } from "../src/leases.js";
 import { memoryLimiter } from "../src/limiters/memory.js";
 import type { OutcomeEvent } from "../src/outcomes.js";
@@ -10,7 +11,8 @@ import { bucketOf } from "../src/ratelimit.js";
 import { readValues } from "../src/request.js";
 import type { KeyRow } from "../src/store.js";
 import { answerUsual, isUsual, type Means, type UsualValues } from "../src/usual-call.js";
-import { limit, NOON, world } from "./spec/support.js";
+import { createVerifier } from "../src/verifier.js";
+import { failure, limit, NOON, world } from "./spec/support.js";
 import { keyRow } from "./stores/suite.js";
 import { opened } from "./leases/support.js";
 
@@ -42,9 +44,10 @@ async function atHand(over: Partial<KeyRow> = {}, suspended = false) {
 }
 
 describe("isUsual", () => {
-  it("a key, perhaps with a query, and nothing else", () => {
-    for (const body of [{ key: "k" }, { key: "k", permissions: "a" }, { key: "", tags: undefined }])
-      expect(isUsual(readValues(body))).toBe(true);
+  it("a key, perhaps with a query that was asked before, and nothing else", async () => {
+    const { means } = await atHand();
+    for (const body of [{ key: "k" }, { key: "k", permissions: "a.b" }, { key: "", tags: undefined }])
+      expect(isUsual(means, readValues(body))).toBe(true);
     const others = [
       { tags: [] },
       { credits: { cost: 1 } },
@@ -54,8 +57,8 @@ describe("isUsual", () => {
       { key: 1 },
       { permissions: 1 },
     ];
-    for (const other of others) expect(isUsual(readValues({ key: "k", ...other })), JSON.stringify(other)).toBe(false);
-    expect(isUsual(readValues({ permissions: "a" }))).toBe(false);
+    for (const other of others) expect(isUsual(means, readValues({ key: "k", ...other })), JSON.stringify(other)).toBe(false);
+    expect(isUsual(means, readValues({ permissions: "a" }))).toBe(false);
   });
 });
 
@@ -83,7 +86,6 @@ describe("answerUsual", () => {
     ["a disabled key", { enabled: false }, NOON, undefined],
     ["an expired key", { expires: NOON - 1 }, NOON, undefined],
     ["a permission that it lacks", {}, NOON, "a.b"],
-    ["a query that was never asked", {}, NOON, "a.c"],
     ["metadata", { meta: { plan: "pro" } }, NOON, undefined],
     ["an allow-list", { ipAllowlist: ["192.0.2.1"] }, NOON, undefined],
     ["no limit", { ratelimits: [] }, NOON, undefined],
@@ -104,17 +106,37 @@ describe("answerUsual", () => {
     expect(await left()).toEqual({ credits: 999, tokens: 1 });
   });
 
-  it("the last moment of a key is one of its life (ruling A7)", async () => {
+  it("the last moment of a key is one of its life (ruling A3)", async () => {
     const { key, call } = await atHand({ expires: NOON });
     expect(call(NOON)).toMatchObject({ code: "VALID", expires: NOON });
     expect(call(NOON + 1)).toBe(key);
   });
 
-  it("an exceeded limit: the credit goes back", async () => {
-    const { key, call, left } = await atHand();
-    expect(call()).toMatchObject({ code: "VALID" });
-    for (let i = 0; i < 3; i++) expect(call()).toBe(key);
+  it("the common answer is that of the one builder, in the order of its properties", async () => {
+    const { key } = await atHand();
+    const ratelimits = [{ exceeded: false, id: "rl_1", name: "a", limit: 1, duration: 1_000, reset: 1_000, remaining: 0, autoApply: true }];
+    for (const code of ["VALID", "RATE_LIMITED"] as const) {
+      const one = answerFor(key, code, { queried: true, credits: 3, ratelimits });
+      expect(JSON.stringify(commonAnswer(key, code, 3, ratelimits))).toBe(JSON.stringify(one));
+    }
+  });
+
+  it("an exceeded limit refuses, and the credit goes back (ruling A2)", async () => {
+    const { call, left, events } = await atHand();
+    expect(call()).toMatchObject({ code: "VALID", credits: 998 });
+    for (let i = 0; i < 3; i++) {
+      const refused = { valid: false, code: "RATE_LIMITED", credits: 998, ratelimits: [{ exceeded: true, remaining: 0, reset: 1_000 }] };
+      expect(call()).toMatchObject(refused);
+    }
     expect(await left()).toEqual({ credits: 998, tokens: 0 });
+    expect(events.map(({ code, spent }) => [code, spent])).toEqual([["VALID", 1], ...Array(3).fill(["RATE_LIMITED", 0])]);
+  });
+
+  it("an exceeded limit of an unlimited key shows no credits", async () => {
+    const { call } = await atHand({ limited: false });
+    expect(call()).toMatchObject({ code: "VALID" });
+    expect(call()).toMatchObject({ code: "RATE_LIMITED" });
+    expect(call()).not.toHaveProperty("credits");
   });
 
   it("a limiter that throws: the credit goes back, and the error rises", async () => {
@@ -238,6 +260,33 @@ describe("verify: the usual call and its twin", () => {
     const { create, verify } = await world({ credits: { mode: "leased" }, workspaceId: "ws_other" });
     const { key } = await create({ credits: { remaining: 10 }, ratelimits: [limit("requests")] });
     for (let i = 0; i < 3; i++) expect(await verify({ key })).toEqual({ valid: false, code: "NOT_FOUND" });
+  });
+
+  it("a broken clock hides no 400 and no 403 (ruling A1)", async () => {
+    const { store } = await world();
+    const { verify } = createVerifier(store, { clock: () => NaN });
+    const caller = { workspaceId: "ws_1", may: () => false, mayAny: () => false };
+    expect(await failure(verify({} as never))).toMatchObject({ code: "BAD_REQUEST" });
+    expect(await failure(verify({ key: "k", permissions: "(" }))).toMatchObject({ code: "PERMISSIONS_QUERY_SYNTAX" });
+    expect(await failure(verify({ key: "k", permissions: "" }))).toMatchObject({ code: "BAD_REQUEST" });
+    expect(await failure(verify({ key: "k" }, { caller }))).toMatchObject({ code: "CALLER_FORBIDDEN" });
+    await expect(verify({ key: "k" })).rejects.toThrow("options.clock");
+  });
+
+  it("ruling G7: the context is read once, and belongs to the call", async () => {
+    const { store, create, clock } = await world();
+    const { key } = await create({ ratelimits: [limit("requests")] });
+    const { verify } = createVerifier({ ...store, catchUp: () => Promise.resolve() }, { clock });
+    await verify({ key });
+    const caller = { workspaceId: "ws_other", may: () => false, mayAny: () => false };
+    const context: { caller?: typeof caller } = {};
+    const answer = verify({ key }, context);
+    context.caller = caller;
+    expect(await answer).toMatchObject({ code: "VALID" });
+    let reads = 0;
+    const changing = Object.defineProperty({}, "caller", { get: () => (reads++ === 0 ? caller : undefined) });
+    expect(await failure(verify({ key }, changing))).toMatchObject({ code: "CALLER_FORBIDDEN" });
+    expect(reads).toBe(1);
   });
 
   it("ruling G7: every property of a request is read once, usual or not", async () => {

@@ -11,7 +11,7 @@ import { BucketRows } from "./rows.js";
  * No timers, no pass over everything. Only at the bound may a bucket that is not full give way, and never one that refuses.
  *
  * A bucket is found by the tag of its name; the name is not kept. Two names have the same tag with at most 2^-51, and would share a
- * bucket. A caller may remember where its bucket was, and two thirds of the tag, so that the name need not be tagged again (95 ns) nor
+ * bucket. A caller may remember where its bucket was, and two thirds of the tag, so that the name need not be tagged again (81 ns) nor
  * searched for. The row holds what it held if that tag is there still: another name that has come there since
  * has it with 2^-64, or with at most 2^-34 if the two were chosen for it. The tags of another limiter match with about 2^-64.
  */

@@ -121,8 +121,8 @@ export function createKeyCache<T>(
       if (hit === undefined) return undefined;
       const before = generation;
       const caughtUp = store.catchUp(now);
-      if (caughtUp !== undefined) return Promise.resolve(caughtUp).then(() => found.get(text));
-      return generation === before ? hit : found.get(text);
+      const whatIsTrue = () => (generation === before ? hit : found.get(text));
+      return caughtUp === undefined ? whatIsTrue() : Promise.resolve(caughtUp).then(whatIsTrue);
     },
     close: unsubscribe,
   };
