@@ -3,7 +3,7 @@
  * on a connection that never writes.
  *
  * What is asked in one turn crosses over in one message, and is answered after the thread's COMMIT returned. With 1,024 in flight,
- * power-durable, other work then waited 2.4 ms (p99) instead of 7.5, at 169,000 a second instead of 178,000. Why not always: a thread must
+ * power-durable, other work then waited 2.4 ms (p99) instead of 7.7, at 166,000 a second instead of 181,000. Why not always: a thread must
  * be woken twice a call. Alone a call took 310 µs instead of 147, with 64 in flight 10.3 each instead of 5.7.
  *
  * An import reads and judges here what comes next while the thread writes: of 1,000,000 keys each took 15.9 µs, and 22.8 inline, on two
