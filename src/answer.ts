@@ -55,6 +55,16 @@ export function commonAnswer(
   };
 }
 
+/** Nothing but `valid` and `code`: what is hidden looks like what does not exist (ruling A5, spec §4.1-3). */
+export function answerNotFound(
+  onOutcome: ((event: OutcomeEvent) => void) | undefined,
+  time: number,
+  tags: readonly string[],
+): V2KeysVerifyKeyResponseData {
+  onOutcome?.({ time, code: "NOT_FOUND", tags, spent: 0, degraded: false });
+  return { valid: false, code: "NOT_FOUND" };
+}
+
 /** The event, but for what only the call knows. */
 export function eventFor(
   { keyId, mould, extra }: PreparedKey,

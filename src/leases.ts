@@ -39,8 +39,6 @@ export interface Spender extends Touchable {
   spend(account: Account, cost: number, now: number): MaybePromise<Spend | undefined>;
   /** Takes credits that are in hand where the account remembers its lease. @returns what is left; undefined: nothing was taken */
   takeHeld(account: Account, cost: number): number | undefined;
-  /** Puts back what {@link Spender.takeHeld} has just taken. */
-  putBack(account: Account, cost: number): void;
   /** Gives back what was leased; spends that come later go straight to the store. */
   close(): MaybePromise<void>;
 }
@@ -53,7 +51,6 @@ export function exactSpender(store: Store): Spender {
       return isLate(spending) ? Promise.resolve(spending) : spending;
     },
     takeHeld: () => undefined,
-    putBack: () => undefined,
     close: () => undefined,
     touch: () => 0,
   };
@@ -148,7 +145,6 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   return {
     touch: (lease) => book.touch(lease),
     takeHeld: takeHeldAt,
-    putBack: ({ lease }, cost) => book.putBack(lease, cost),
     spend(account, cost, now) {
       const left = takeHeldAt(account, cost);
       return left === undefined ? spendElsewhere(account, cost, now) : { ok: true, remaining: left };

@@ -1,10 +1,10 @@
 /** The ordered checks, top to bottom. Spec §2.2, §3, ruling A1. The one room with the branching; what each check means is said elsewhere. */
-import { answerFor, eventFor } from "./answer.js";
+import { answerFor, answerNotFound, eventFor } from "./answer.js";
 import type { Caller } from "./caller.js";
 import { VerifierError } from "./errors.js";
 import { redact } from "./outcomes.js";
 import type { Query } from "./permissions.js";
-import { PreparedKey } from "./prepared-key.js";
+import type { PreparedKey } from "./prepared-key.js";
 import { judgeValues, readValues, type RequestValues, type VerificationRequest } from "./request.js";
 import type { Spend } from "./store.js";
 import { type LimitsTaken, takeLimits } from "./take-limits.js";
@@ -75,10 +75,10 @@ function judge(engine: Engine, body: unknown, { caller, clientAddress }: VerifyC
   const values = readValues(body);
   if (caller !== undefined || !isUsual(engine, values)) return judgeRequest(engine, values, { caller, clientAddress });
   const now = engine.clock();
-  const usual = answerUsual(engine, values, now);
-  if (usual instanceof Promise) return usual.then((key) => judgeRequest(engine, values, { caller, clientAddress }, { now, key }));
-  if (usual !== undefined && !(usual instanceof PreparedKey)) return usual;
-  return judgeRequest(engine, values, { caller, clientAddress }, { now, key: usual });
+  const key = engine.keyAtHand(values.key, now);
+  if (key instanceof Promise) return key.then((late) => judgeRequest(engine, values, { caller, clientAddress }, { now, key: late }));
+  const usual = key === undefined ? undefined : answerUsual(engine, values, key, now);
+  return usual ?? judgeRequest(engine, values, { caller, clientAddress }, { now, key });
 }
 
 function judgeRequest(engine: Engine, values: RequestValues, { caller, clientAddress }: Context, looked?: Look): MaybePromise<Answer> {
@@ -126,10 +126,8 @@ async function refuse(verification: Verification, key: PreparedKey, code: Verifi
   return conclude(verification, key, code, balance.remaining ?? undefined);
 }
 
-/** Nothing but `valid` and `code`: what is hidden looks like what does not exist (ruling A5, spec §4.1-3). */
 function notFound({ engine, request: { tags, key }, now }: Verification): Answer {
-  engine.onOutcome?.({ time: now, code: "NOT_FOUND", tags: redact(tags, key), spent: 0, degraded: false });
-  return { valid: false, code: "NOT_FOUND" };
+  return answerNotFound(engine.onOutcome, now, redact(tags, key));
 }
 
 function conclude(verification: Verification, key: PreparedKey, code: VerificationCode, credits: number | undefined): Answer {

@@ -2,16 +2,16 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { answerFor, commonAnswer } from "../src/answer.js";
-import { leasedSpender } from "../src/leases.js";
+import { exactSpender, leasedSpender } from "../src/leases.js";
 import { memoryLimiter } from "../src/limiters/memory.js";
 import type { OutcomeEvent } from "../src/outcomes.js";
 import { createQueryCompiler } from "../src/permissions.js";
-import { createPreparer, PreparedKey } from "../src/prepared-key.js";
+import { createPreparer } from "../src/prepared-key.js";
 import { bucketOf } from "../src/ratelimit.js";
 import { readValues } from "../src/request.js";
 import type { KeyRow } from "../src/store.js";
 import { answerUsual, isUsual, type Means, type UsualValues } from "../src/usual-call.js";
-import { createVerifier } from "../src/verifier.js";
+import { createVerifier, type CreditsOptions } from "../src/verifier.js";
 import { failure, limit, NOON, world } from "./spec/support.js";
 import { keyRow } from "./stores/suite.js";
 import { opened } from "./leases/support.js";
@@ -19,7 +19,10 @@ import { opened } from "./leases/support.js";
 const LIMIT = { id: "rl_1", ...limit("requests", { limit: 2, duration: 1_000 }) };
 
 /** One key at hand, with a lease of its 1,000 credits and a bucket of 2 tokens, both used once, and what the call would take from. */
-async function atHand(over: Partial<KeyRow> = {}, suspended = false) {
+async function atHand(
+  over: Partial<KeyRow> = {},
+  { suspended = false, mode = "leased" }: { suspended?: boolean; mode?: CreditsOptions["mode"] } = {},
+) {
   const { store } = await opened(0);
   const row = keyRow(7, { limited: true, name: "seven", ratelimits: [LIMIT], ...over });
   await store.insertKeys([row.limited ? { row, balance: { remaining: 1_000, amount: 0, period: 0 } } : { row }]);
@@ -30,17 +33,17 @@ async function atHand(over: Partial<KeyRow> = {}, suspended = false) {
   compileQuery("a.b");
   const buckets = memoryLimiter();
   const limiter = { takeOne: buckets.takeOne, take: () => expect.fail("a list of checks"), degradedCalls: () => 0 };
-  const spender = leasedSpender(store, { size: 100, step: 100 });
+  const spender = mode === "leased" ? leasedSpender(store, { size: 100, step: 100 }) : exactSpender(store);
   if (row.limited) await spender.spend(key, 1, NOON);
   const bucket = bucketOf(key.keyId, LIMIT.name);
   buckets.take([{ ...LIMIT, bucket, cost: 1 }], NOON);
   const means: Means = { compileQuery, keyAtHand: () => key, limiter, spender, onOutcome: (event) => events.push(event) };
-  const call = (now = NOON, permissions?: string) => answerUsual(means, readValues({ key: "k", permissions }) as UsualValues, now);
+  const call = (now = NOON, permissions?: string) => answerUsual(means, readValues({ key: "k", permissions }) as UsualValues, key, now);
   const left = async () => ({
-    credits: row.limited ? await spender.takeHeld(key, 0) : undefined,
+    credits: row.limited ? (await spender.spend(key, 0, NOON))?.remaining : undefined,
     tokens: buckets.take([{ ...LIMIT, bucket, cost: 0 }], NOON)[0]?.remaining,
   });
-  return { key, means, call, left, events, spender };
+  return { store, key, means, call, left, events, spender };
 }
 
 describe("isUsual", () => {
@@ -93,23 +96,23 @@ describe("answerUsual", () => {
     ["two limits", { ratelimits: [LIMIT, { ...LIMIT, id: "rl_2", name: "tokens" }] }, NOON, undefined],
   ];
   it.each(refusals)("%s: nothing is taken, and nothing told", async (_what, over, now, query) => {
-    const { key, call, left, events } = await atHand(over);
+    const { call, left, events } = await atHand(over);
     const before = await left();
-    expect(call(now, query) ?? key).toBe(key);
+    expect(call(now, query)).toBeUndefined();
     expect(await left()).toEqual(before);
     expect(events).toEqual([]);
   });
 
   it("a key of a disabled API", async () => {
-    const { key, call, left } = await atHand({}, true);
-    expect(call()).toBe(key);
+    const { call, left } = await atHand({}, { suspended: true });
+    expect(call()).toBeUndefined();
     expect(await left()).toEqual({ credits: 999, tokens: 1 });
   });
 
   it("the last moment of a key is one of its life (ruling A3)", async () => {
-    const { key, call } = await atHand({ expires: NOON });
+    const { call } = await atHand({ expires: NOON });
     expect(call(NOON)).toMatchObject({ code: "VALID", expires: NOON });
-    expect(call(NOON + 1)).toBe(key);
+    expect(call(NOON + 1)).toBeUndefined();
   });
 
   it("the common answer is that of the one builder, in the order of its properties", async () => {
@@ -121,12 +124,12 @@ describe("answerUsual", () => {
     }
   });
 
-  it("an exceeded limit refuses, and the credit goes back (ruling A2)", async () => {
-    const { call, left, events } = await atHand();
-    expect(call()).toMatchObject({ code: "VALID", credits: 998 });
+  it.each(["leased", "exact"] as const)("%s: an exceeded limit refuses, and no credit is taken (ruling A2)", async (mode) => {
+    const { call, left, events } = await atHand({}, { mode });
+    expect(await call()).toMatchObject({ code: "VALID", credits: 998 });
     for (let i = 0; i < 3; i++) {
       const refused = { valid: false, code: "RATE_LIMITED", credits: 998, ratelimits: [{ exceeded: true, remaining: 0, reset: 1_000 }] };
-      expect(call()).toMatchObject(refused);
+      expect(await call()).toMatchObject(refused);
     }
     expect(await left()).toEqual({ credits: 998, tokens: 0 });
     expect(events.map(({ code, spent }) => [code, spent])).toEqual([["VALID", 1], ...Array(3).fill(["RATE_LIMITED", 0])]);
@@ -139,7 +142,7 @@ describe("answerUsual", () => {
     expect(call()).not.toHaveProperty("credits");
   });
 
-  it("a limiter that throws: the credit goes back, and the error rises", async () => {
+  it("a limiter that throws: no credit is taken, and the error rises", async () => {
     const { key, means, left } = await atHand();
     const limiter = {
       ...means.limiter,
@@ -147,16 +150,35 @@ describe("answerUsual", () => {
         throw new Error("planted");
       },
     };
-    expect(() => answerUsual({ ...means, limiter }, readValues({ key: "k" }) as UsualValues, NOON)).toThrow("planted");
+    expect(() => answerUsual({ ...means, limiter }, readValues({ key: "k" }) as UsualValues, key, NOON)).toThrow("planted");
     expect(await left()).toEqual({ credits: 999, tokens: 1 });
-    expect(key).toBeInstanceOf(PreparedKey);
   });
 
-  it("a lease that is used up: no token is taken", async () => {
+  it("a lease that is used up: the next credit is drawn", async () => {
     const { key, call, left, spender } = await atHand();
     while (spender.takeHeld(key, 1) !== undefined);
-    expect(call()).toBe(key);
-    expect((await left()).tokens).toBe(1);
+    expect(await call()).toMatchObject({ code: "VALID", credits: 899 });
+    expect(await left()).toEqual({ credits: 899, tokens: 0 });
+  });
+
+  it.each(["leased", "exact"] as const)(
+    "%s: no credits left: USAGE_EXCEEDED, the token is taken, and the limit is shown (ruling A2)",
+    async (mode) => {
+      const { key, call, left, events, spender } = await atHand({}, { mode });
+      for (let i = 0; i < 999; i++) await spender.spend(key, 1, NOON);
+      const told = { code: "USAGE_EXCEEDED", valid: false, credits: 0, ratelimits: [{ exceeded: false, remaining: 0 }] };
+      expect(await call()).toMatchObject(told);
+      expect(await left()).toEqual({ credits: 0, tokens: 0 });
+      expect(events).toMatchObject([{ code: "USAGE_EXCEEDED", spent: 0 }]);
+    },
+  );
+
+  it("a key that was removed meanwhile looks as if it had never been", async () => {
+    const { store, key, call, events } = await atHand({}, { mode: "exact" });
+    const { version } = (await store.read("keys", key.keyId))!;
+    await store.write([{ table: "keys", remove: key.keyId, version }]);
+    expect(await call()).toEqual({ valid: false, code: "NOT_FOUND" });
+    expect(events).toEqual([{ time: NOON, code: "NOT_FOUND", tags: [], spent: 0, degraded: false }]);
   });
 
   it("an unlimited key needs no lease", async () => {
@@ -168,7 +190,7 @@ describe("answerUsual", () => {
   it("a limiter that may fail, or answer late, is not asked here", async () => {
     const { key, means } = await atHand();
     const { takeOne: _, ...limiter } = means.limiter;
-    expect(answerUsual({ ...means, limiter }, readValues({ key: "k" }) as UsualValues, NOON)).toBe(key);
+    expect(answerUsual({ ...means, limiter }, readValues({ key: "k" }) as UsualValues, key, NOON)).toBeUndefined();
   });
 });
 
@@ -199,10 +221,10 @@ describe("verify: the usual call and its twin", () => {
   type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
   /** The same keys, and all that is told of them but for ids, which are drawn at random. */
-  async function play(steps: Step[], more: object) {
+  async function play(steps: Step[], credits: CreditsOptions, more: object) {
     const events: unknown[] = [];
     const { create, keyring, verify, time, store } = await world({
-      credits: { mode: "leased", size: 40, step: 20 },
+      credits,
       onOutcome: ({ keyId: _, apiId: __, tags: ___, ...event }) => events.push(event),
     });
     const keys = await Promise.all(
@@ -237,10 +259,11 @@ describe("verify: the usual call and its twin", () => {
   const expiring = (keyId: string, change: object, now: number) =>
     ({ keyId, ...change, ...("expires" in change && typeof change.expires === "number" && { expires: now + change.expires }) }) as never;
 
-  it("answers, events and balances are the same over random histories", async () => {
+  const modes: CreditsOptions[] = [{ mode: "leased", size: 40, step: 20 }, { mode: "exact" }];
+  it.each(modes)("$mode: answers, events and balances are the same over random histories", async (credits) => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 100, maxLength: 200 }), async (steps) => {
-        expect(await play(steps, {})).toEqual(await play(steps, { tags: ["twin"] }));
+        expect(await play(steps, credits, {})).toEqual(await play(steps, credits, { tags: ["twin"] }));
       }),
       { numRuns: 50 },
     );

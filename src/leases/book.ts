@@ -78,13 +78,6 @@ export class LeaseBook implements Touchable {
     return left + (rows[at + BEYOND] as number);
   }
 
-  /** Puts back what was just taken. */
-  putBack(entry: number, cost: number): void {
-    const rows = this.#rows;
-    const at = entry * WIDTH;
-    rows[at + IN_HAND] = (rows[at + IN_HAND] as number) + cost;
-  }
-
   /** `src/tags/early-reads.ts` */
   touch(entry: number): number {
     return entry < this.capacity ? (this.#rows[entry * WIDTH] as number) | 0 : 0;

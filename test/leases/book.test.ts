@@ -24,14 +24,6 @@ describe("LeaseBook: taking", () => {
     expect(book.withdraw(entry)).toBe(0);
   });
 
-  it("what is put back is in hand again", () => {
-    const { book, entry } = held(7, 10, 90);
-    expect(book.take(entry, 7, 1, 10)).toBe(90);
-    book.putBack(entry, 10);
-    expect(book.take(entry, 7, 1, 0)).toBe(100);
-    expect(book.withdraw(entry)).toBe(10);
-  });
-
   it.each([-1, NaN, -Infinity, Infinity])("a cost of %s takes nothing and gives nothing", (cost) => {
     const { book, entry } = held(7, 10);
     expect(book.take(entry, 7, 1, cost)).toBe(NONE);

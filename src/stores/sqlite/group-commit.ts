@@ -6,6 +6,7 @@
  */
 import { isVerifierError } from "../../errors.js";
 import type { Change, Spend } from "../../store.js";
+import type { MaybePromise } from "../../types.js";
 import type { ChangeLog } from "./changes.js";
 import { isBusy, toStoreError } from "./errors.js";
 import type { Ledger } from "./ledger.js";
@@ -18,8 +19,8 @@ export type Work<T> = (ledger: Ledger, changes: Change[]) => T;
 export interface GroupCommit {
   /** Does `work` in the next transaction. */
   add<T>(work: Work<T>): Promise<T>;
-  /** Takes credits in the next transaction: {@link Ledger.spend}. */
-  spend(n: number, cost: number, period: number): Promise<Spend | undefined>;
+  /** Takes credits in the next transaction, or at once where nobody is there to share it: {@link Ledger.spend}. */
+  spend(n: number, cost: number, period: number): MaybePromise<Spend | undefined>;
   /** Resolves once everything added so far is answered; `undefined`: it is. */
   drain(): Promise<void> | undefined;
 }
@@ -85,13 +86,13 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
     isScheduled = false;
     const group = queue.length <= MOST ? queue : queue.slice(0, MOST);
     queue = queue.slice(group.length);
-    pace.note(group.length);
     let waiting: Task[] = [];
     try {
       commit(group);
     } catch (cause) {
       waiting = fail(group, cause);
     }
+    pace.note(group.length);
     queue = [...waiting, ...queue];
     if (queue.length > 0) schedule(waiting.length > 0 ? afterPause : pace.next());
     else for (const resolve of onDrained.splice(0)) resolve();
@@ -100,6 +101,18 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
     isScheduled = true;
     later(flush);
   };
+  /** A spend that comes alone. `undefined`: it takes a transaction, or has to wait for one. */
+  const spendNow = (n: number, cost: number, period: number): Spend | undefined => {
+    try {
+      const answer = ledger.spendAlone(n, cost, period);
+      if (answer !== undefined) pace.note(1);
+      return answer;
+    } catch (cause) {
+      ledger.forget();
+      if (isBusy(cause)) return undefined;
+      throw toStoreError(cause);
+    }
+  };
   const put = <T>(work: Work<unknown> | undefined, n: number, cost: number, period: number): Promise<T> =>
     new Promise((resolve, reject) => {
       queue.push({ work, n, cost, period, resolve, reject, answer: undefined, fault: undefined, deadline: 0 });
@@ -107,7 +120,10 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
     });
   return {
     add: (work) => put(work, 0, 0, 0),
-    spend: (n, cost, period) => put(undefined, n, cost, period),
+    spend(n, cost, period) {
+      const isAlone = queue.length === 0 && !isScheduled && pace.isAlone();
+      return (isAlone ? spendNow(n, cost, period) : undefined) ?? put(undefined, n, cost, period);
+    },
     drain: () => (queue.length === 0 ? undefined : new Promise((resolve) => onDrained.push(resolve))),
   };
 }

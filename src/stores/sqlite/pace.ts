@@ -2,8 +2,9 @@
  * When the next group is committed. Knows how large the last groups were, nothing of what they hold.
  *
  * Why not always at the end of the turn: one call after the other has nobody to share a commit with, and the way through the event
- * loop took 11 µs of 159 (power-durable, its code cold after a wait for the disk; process-durable 4 of 22). The end of the callback
- * still gathers what one callback begins; what several begin, as sockets do, is told from the size of the groups.
+ * loop took 11 µs of 159 (power-durable, its code cold after a wait for the disk; process-durable 4 of 22). So a call that comes alone is
+ * committed at once. What one callback begins besides is gathered at its end; what several begin, as sockets do, is told from the
+ * size of the groups.
  */
 import { afterTurn } from "./transaction.js";
 
@@ -11,23 +12,46 @@ import { afterTurn } from "./transaction.js";
 export type Later = (wake: () => void) => void;
 
 export interface Pace {
+  /** Whether calls come one after the other, and the event loop has had its turn. */
+  isAlone(): boolean;
   /** How long to wait for more. */
   next(): Later;
-  /** A group of so many pieces of work is being committed. */
+  /** A group of so many pieces of work was committed, or failed. */
   note(size: number): void;
 }
 
 /** So many groups of one in a row mean that calls come one after the other. */
 const LEAST_ALONE = 3;
-/** One in so many waits for the end of the turn: the event loop goes on, and calls that now come together are found out. */
-const STRETCH = 16;
+/** One in so many waits for the end of the turn, so that calls that now come together are found out. */
+const STRETCH = 64;
+/** Milliseconds for which calls in a row hold up the event loop at most, but for the last commit. */
+const HELD = 4;
+/** After a pause of so many milliseconds the event loop has had its turn, or is held up by others. */
+const PAUSE = 1;
 
 export function createPace(): Pace {
   let alone = 0;
+  /** When the event loop had its last turn, as far as is known, and when the last commit ended. */
+  let turned = 0;
+  let ended = 0;
+  let isTurning = false;
+  const isAlone = (): boolean => {
+    if (alone < LEAST_ALONE || alone % STRETCH === 0) return false;
+    const now = performance.now();
+    if (now - ended > PAUSE) turned = now;
+    return now - turned < HELD;
+  };
   return {
-    next: () => (alone >= LEAST_ALONE && alone % STRETCH !== 0 ? afterCallback : afterTurn),
+    isAlone,
+    next() {
+      isTurning = !isAlone();
+      return isTurning ? afterTurn : afterCallback;
+    },
     note(size) {
       alone = size === 1 ? alone + 1 : 0;
+      ended = performance.now();
+      if (isTurning) turned = ended;
+      isTurning = false;
     },
   };
 }
