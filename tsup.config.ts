@@ -8,6 +8,9 @@ const LIBRARY = {
   "sqlite-writer": "src/stores/sqlite/writer-thread.ts",
 };
 
+/** Entries that nobody imports: with them a program that makes no keys is bundled without the code that makes them. */
+const PARTS = { verifier: "src/verifier.ts", keyring: "src/keyring.ts" };
+
 const COMMON: Options = {
   // Neutral: `keystile` must load in any runtime, so nothing of Node may be put in behind its back.
   platform: "neutral",
@@ -25,11 +28,11 @@ const COMMON: Options = {
 };
 
 export default defineConfig([
-  { ...COMMON, format: "esm", entry: { ...LIBRARY, cli: "src/cli.ts" } },
+  { ...COMMON, format: "esm", entry: { ...LIBRARY, ...PARTS, cli: "src/cli.ts" } },
   {
     ...COMMON,
     format: "cjs",
-    entry: LIBRARY,
+    entry: { ...LIBRARY, ...PARTS },
     // It comes as ESM alone, which Node before 20.19 cannot require.
     noExternal: ["jose"],
     esbuildOptions(options) {

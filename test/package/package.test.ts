@@ -160,6 +160,11 @@ describe("package: in any runtime", () => {
     const { contents } = await bundle(true);
     expect(gzipSync(contents).length).toBeLessThan(46_000);
   });
+
+  it("a program that makes no keys is bundled without what makes them: below 29.5 kB", async () => {
+    const { contents } = await bundle(true, "verify-only.mjs");
+    expect(gzipSync(contents).length).toBeLessThan(29_500);
+  });
 });
 
 describe("package: types", () => {
