@@ -20,7 +20,7 @@ export interface SqliteHandle {
 }
 
 /** A value that is bound to a parameter. */
-export type SqliteValue = string | number | null;
+export type SqliteValue = string | number | Uint8Array | null;
 
 /** A statement as it is used here. */
 export interface Statement {

@@ -7,10 +7,10 @@
  * Why sorted: ids of one batch have one time and come at random. In their order, the two indexes over them grow at the end, and 2.2 KB
  * a key are written instead of 3.8.
  */
+import type { Balances } from "./balances.js";
 import type { EncodedKey } from "./encoded-keys.js";
 import { resultName } from "./errors.js";
 import { type Handle, select, type SqliteValue, type Statement } from "./handle.js";
-import type { Ledger } from "./ledger.js";
 import { marks, ROWS } from "./many-rows.js";
 import { placeOfIdentity, type Places } from "./places.js";
 import { textHash } from "./text-hash.js";
@@ -41,7 +41,7 @@ interface Candidate {
 export function createBulkInsert(
   handle: Handle,
   places: Places,
-  ledger: Ledger,
+  balances: Balances,
   single: SingleKeys,
 ): (keys: readonly EncodedKey[]) => boolean[] {
   const insertRows = handle.prepare(INSERT);
@@ -106,16 +106,16 @@ export function createBulkInsert(
     sure.sort(byId);
     const whole = sure.length - (sure.length % ROWS);
     const entries: number[] = [];
-    const balances: [n: number, key: EncodedKey][] = [];
+    const inserted: [n: number, key: EncodedKey][] = [];
     for (let start = 0; start < whole; start += ROWS) {
       for (const { key, identity, own, n = 0 } of insertRowsOf(sure.slice(start, start + ROWS))) {
         for (const place of own) entries.push(place, n);
         if (identity !== null && !key.deleted) entries.push(placeOfIdentity(identity), n);
-        balances.push([n, key]);
+        inserted.push([n, key]);
       }
     }
     places.addFresh(entries);
-    ledger.create(balances);
+    balances.create(inserted);
     sure.slice(whole).forEach(insertSingly);
     doubtful.forEach(insertSingly);
     return candidates.map(({ n }) => n !== undefined);

@@ -6,6 +6,8 @@
  * Why `deleted` is a column beside the body that has it too: the index of lists holds only keys that are shown, so that a page costs
  * the same behind 60,000 deleted keys (it took 0.98 s, now 0.25 ms).
  *
+ * Why `keystile_spends` says more of a balance than its row: `spend-log.ts`.
+ *
  * Why `unlimited` is a column: NULL as "unlimited" turns a wrong number into free credits.
  */
 import { VerifierError } from "../../errors.js";
@@ -77,6 +79,9 @@ const STEPS: readonly string[] = [
   CREATE INDEX keystile_keys_list ON keystile_keys (api, id) WHERE deleted = 0;
   CREATE UNIQUE INDEX keystile_root_keys_digest ON keystile_root_keys (name);
   CREATE INDEX keystile_overrides_of ON keystile_overrides (workspace_id, ${NAMESPACE_OF_OVERRIDE}, id);`,
+
+  `CREATE TABLE keystile_spends (seq INTEGER PRIMARY KEY, balances BLOB NOT NULL) STRICT;
+  INSERT INTO keystile_spends (seq, balances) VALUES (1, x'');`,
 ];
 
 /** The version that this code reads and writes. */

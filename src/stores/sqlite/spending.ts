@@ -1,24 +1,19 @@
 /** Credits of keys: spent, lent and given back, each through the group commit of its turn. Rulings D1–D3, clauses 5–7, 14. Knows no key but by number. */
 import type { Draw, DrawRequest, KeyRef, Store } from "../../store.js";
 import { counted, draw, giveBack, spend, sweep } from "../balance.js";
+import type { Balances } from "./balances.js";
 import type { GroupCommit } from "./group-commit.js";
-import { select, type Handle } from "./handle.js";
-import { type BalanceRaw, decodeBalance, type Ledger, readExactly } from "./ledger.js";
+import type { Ledger } from "./ledger.js";
 
 export type Spending = Pick<Store, "spendCredits" | "drawCredits" | "returnCredits" | "readBalance">;
 
-export function createSpending(handle: Handle, ledger: Ledger, group: GroupCommit): Spending {
-  const byKeyId = select<BalanceRaw>(
-    handle,
-    `SELECT unlimited, remaining, amount, period, generation
-     FROM keystile_keys k LEFT JOIN keystile_credits c ON c.n = k.n WHERE k.id = ?`,
-  );
+export function createSpending(balances: Balances, group: GroupCommit): Spending {
   return {
     spendCredits(ref, cost, period) {
       assertSpend(cost, period);
       if (!isNumber(ref)) return undefined;
       if (cost === 0) {
-        const balance = ledger.peek(ref);
+        const balance = balances.peek(ref);
         return balance && spend(balance, 0, period).result;
       }
       return group.spend(ref, cost, period);
@@ -35,9 +30,8 @@ export function createSpending(handle: Handle, ledger: Ledger, group: GroupCommi
     },
     readBalance(keyId, period) {
       assertInteger("period", period);
-      const raw = readExactly(() => byKeyId.get(keyId));
-      if (raw === undefined) return undefined;
-      return counted(raw.unlimited === null ? undefined : decodeBalance(raw), period);
+      const found = balances.peekOf(keyId);
+      return found && counted(found.balance, period);
     },
   };
 }

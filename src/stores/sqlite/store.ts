@@ -7,6 +7,7 @@
 import { VerifierError } from "../../errors.js";
 import type { Change, KeyRef, ListQuery, Store, Table } from "../../store.js";
 import { createAnswering } from "./answering.js";
+import { type Balances, createBalances } from "./balances.js";
 import { createChangeLog } from "./changes.js";
 import { createDirectory } from "./directory.js";
 import { type EncodedKey, encodeKeys } from "./encoded-keys.js";
@@ -94,7 +95,8 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   const directory = createDirectory(handle);
   const log = createChangeLog(handle, isShared);
   log.listen((change) => change === "all" && directory.clear());
-  const ledger = createLedger(handle, isShared);
+  const balances = createBalances(handle);
+  const ledger = createLedger(handle, balances, isShared);
   const shared = createSharedReads(handle, isShared);
   const { short, long } = sizeLog({ ...connection, transact: shared.before(connection.transact) });
   // A statement that commits by itself must not fall into a transaction that is open for reads: it would be answered before it is durable.
@@ -102,10 +104,13 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   const group = createGroupCommit(short, { ...ledger, spendAlone }, log, settings.busyTimeout);
   const rows = createSmallRows(handle);
   const reader = createKeyReader(handle, directory);
-  const writer = createKeyWriter(handle, directory, ledger);
-  const spending = createSpending(handle, ledger, group);
+  const writer = createKeyWriter(handle, directory, balances);
+  const spending = createSpending(balances, group);
   const health = shared.before(createHealth(handle, settings));
-  const finish = shared.before(connection.close);
+  const finish = shared.before(() => {
+    tidy(connection, balances);
+    connection.close();
+  });
   let closing: Promise<void> | undefined;
   let isClosed = false;
   const assertOpen = () => {
@@ -185,6 +190,20 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     },
   };
   return { store, insertEncoded };
+}
+
+/** So that the rows alone tell all balances where the file is looked into by others; who opens it next needs no such thing. */
+function tidy({ transact }: Connection, balances: Balances): void {
+  if (!balances.hasLogged()) return;
+  try {
+    transact(() => {
+      balances.catchUp();
+      balances.carryOver();
+      return true;
+    });
+  } catch {
+    // Another process is writing, or the disk is full: the log is as good.
+  }
 }
 
 /** What a find could see of new keys. Those without a native digest can be found by their hash. */

@@ -2,11 +2,11 @@
 import { VerifierError } from "../../errors.js";
 import type { Change, CreditChange, KeyRow } from "../../store.js";
 import { change, isCurrent } from "../balance.js";
+import type { Balances } from "./balances.js";
 import type { Directory } from "./directory.js";
 import { type EncodedKey, encodeKey } from "./encoded-keys.js";
 import { changed, type Handle, select } from "./handle.js";
 import { createBulkInsert } from "./insert-keys.js";
-import type { Ledger } from "./ledger.js";
 import { createPlaces, placeOfIdentity, placesOf } from "./places.js";
 import { textHash } from "./text-hash.js";
 
@@ -42,7 +42,7 @@ interface Found {
   readonly deleted: number | bigint;
 }
 
-export function createKeyWriter(handle: Handle, directory: Directory, ledger: Ledger): KeyWriter {
+export function createKeyWriter(handle: Handle, directory: Directory, balances: Balances): KeyWriter {
   const places = createPlaces(handle);
   const COLUMNS = "k.n, k.digest, k.foreign_digest AS foreignDigest, k.identity, k.deleted";
   const at = select<Found>(handle, `SELECT ${COLUMNS} FROM keystile_lookup p JOIN keystile_keys k ON k.n = p.n WHERE p.place = ?`);
@@ -111,13 +111,10 @@ export function createKeyWriter(handle: Handle, directory: Directory, ledger: Le
   };
   const insertOne = (key: EncodedKey, identity: number | null): number | undefined => {
     const n = insertNew(key, identity);
-    const { balance, generation } = key;
-    if (n === undefined || balance === undefined) return n;
-    const { remaining, amount, period } = balance;
-    ledger.replace(n, { unlimited: false, remaining, amount, period, generation }, false);
+    if (n !== undefined) balances.create([[n, key]]);
     return n;
   };
-  const insertMany = createBulkInsert(handle, places, ledger, { insert: insertOne, apiNumber, identityNumber });
+  const insertMany = createBulkInsert(handle, places, balances, { insert: insertOne, apiNumber, identityNumber });
   return {
     insert(keys) {
       if (keys.length < MANY) return keys.map((key) => insertOne(key, identityNumber(key.identityId)) !== undefined);
@@ -132,9 +129,9 @@ export function createKeyWriter(handle: Handle, directory: Directory, ledger: Le
       const n = old === undefined ? insertNew(key, identityNumber(key.identityId)) : Number(old.n);
       if (n === undefined || (old !== undefined && !update(key, old))) return false;
       if (credits !== undefined) {
-        const before = ledger.peek(n);
+        const before = balances.peek(n);
         if (!isCurrent(before, credits)) return false;
-        ledger.replace(n, change(before, credits), credits.remaining !== undefined);
+        balances.replace(n, change(before, credits), credits.remaining !== undefined);
       }
       tell(old?.digest, changes);
       tell(row.digest, changes);

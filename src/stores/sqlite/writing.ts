@@ -13,6 +13,11 @@ import type { Transact } from "./transaction.js";
 export type Write = (transact: Transact, work: () => readonly Change[] | undefined) => Promise<boolean>;
 
 export function createWriting({ later }: Answering, log: ChangeLog, directory: Directory, ledger: Ledger): Write {
+  /** What was read inside may never have been committed. */
+  const forget = () => {
+    directory.clear();
+    ledger.forget();
+  };
   return async (transact, work) => {
     const committed = await later(() => {
       try {
@@ -20,15 +25,13 @@ export function createWriting({ later }: Answering, log: ChangeLog, directory: D
           const changes = work();
           return changes && { recorded: log.record(changes) };
         });
-        if (done === undefined) directory.clear();
+        if (done === undefined) forget();
+        ledger.forgetAccounts();
         log.tell(done?.recorded);
         return done !== undefined;
       } catch (cause) {
-        // What was read inside may never have been committed.
-        directory.clear();
+        forget();
         throw cause;
-      } finally {
-        ledger.forget();
       }
     });
     // A loop that awaits its writes would otherwise leave no turn to timers, input and spends.

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { isVerifierError } from "../../../src/errors.js";
 import { sqliteStore } from "../../../src/sqlite.js";
 import { keyRow } from "../suite.js";
-import { addKeys, codeOf, inspect, temporaryPaths, withApi } from "./support.js";
+import { addKeys, codeOf, inspect, temporaryPaths, totalIn, withApi } from "./support.js";
 
 const path = temporaryPaths();
 
@@ -81,7 +81,7 @@ describe("sqliteStore: opening", () => {
     inspect(place, (db) => {
       const tables = db.pragma("table_list") as { name: string; type: string; strict: number }[];
       const own = tables.filter(({ name, type }) => name.startsWith("keystile_") && type === "table");
-      expect(own).toHaveLength(16);
+      expect(own).toHaveLength(17);
       for (const { name, strict } of own) expect(strict, name).toBe(1);
       db.pragma("foreign_keys = OFF");
       const insert = (values: string) => () => db.exec(`INSERT INTO keystile_credits VALUES (${values})`);
@@ -234,7 +234,7 @@ describe("sqliteStore: opening", () => {
     ];
     for (const call of calls) expect(await codeOf(call), String(call)).toBe("STORE_CLOSED");
     inspect(place, (db) => {
-      expect(db.prepare("SELECT sum(remaining) FROM keystile_credits").pluck().get()).toBe(0);
+      expect(totalIn(db)).toBe(0);
     });
   });
 

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { sqliteStore, type SqliteStore } from "../../../src/sqlite.js";
 import { createPace } from "../../../src/stores/sqlite/pace.js";
 import { afterTurn } from "../../../src/stores/sqlite/transaction.js";
-import { addKeys, change, codeOf, foreignHandle, inspect, nextTurn, temporaryPaths, withApi } from "./support.js";
+import { addKeys, balancesIn, change, codeOf, foreignHandle, inspect, nextTurn, temporaryPaths, withApi } from "./support.js";
 
 const path = temporaryPaths();
 const opened: SqliteStore[] = [];
@@ -29,8 +29,7 @@ function commits(place: string): number {
   for (let at = 32; at < log.length; at += 24 + pageSize) if (log.readUInt32BE(at + 4) !== 0) count++;
   return count;
 }
-const balance = (place: string, n: number) =>
-  inspect(place, (db) => db.prepare("SELECT remaining FROM keystile_credits WHERE n = ?").pluck().get(n));
+const balance = (place: string, n: number) => inspect(place, (db) => balancesIn(db).get(n));
 
 describe("createPace", () => {
   it("waits for the end of the turn until groups of one have followed each other, and again after a larger one", () => {

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../../../src/sqlite.js";
 import { createSharedReads } from "../../../src/stores/sqlite/shared-reads.js";
 import { keyRow } from "../suite.js";
-import { addKeys, change, inspect, nextTurn, temporaryPaths, withApi } from "./support.js";
+import { addKeys, change, inspect, nextTurn, temporaryPaths, totalIn, withApi } from "./support.js";
 
 const path = temporaryPaths();
 const opened: { close(): unknown }[] = [];
@@ -188,7 +188,7 @@ describe("sqliteStore: finds that share a transaction", () => {
     const spending = store.spendCredits(ref!, 4, 0);
     await findSome(store);
     expect(await spending).toEqual({ ok: true, remaining: 6 });
-    expect(inspect(place, (db) => db.prepare("SELECT remaining FROM keystile_credits").pluck().get())).toBe(6);
+    expect(inspect(place, totalIn)).toBe(6);
     await findSome(store);
     const row = (await store.read("keys", "key_000001"))!;
     await findSome(store);

@@ -68,6 +68,24 @@ export async function codeOf(call: () => unknown): Promise<VerifierErrorCode> {
   throw new Error("the call did not fail");
 }
 
+/** What a file says of balances, by key number: the newest entry of the log of spends, otherwise the row. Read by nothing of the store. */
+export function balancesIn(db: Database.Database): Map<number, number> {
+  const rows = db.prepare("SELECT n, remaining FROM keystile_credits WHERE unlimited = 0").raw().all() as [number, number][];
+  const balances = new Map(rows);
+  let logged = new Map<number, number>();
+  for (const entry of db.prepare("SELECT balances FROM keystile_spends ORDER BY seq").pluck().all() as Buffer[]) {
+    if (entry.length === 0) logged = new Map();
+    for (let at = 0; at < entry.length; at += 24) logged.set(entry.readDoubleBE(at), entry.readDoubleBE(at + 8));
+  }
+  for (const [n, remaining] of logged) if (balances.has(n)) balances.set(n, remaining);
+  return balances;
+}
+
+/** All of them together. */
+export function totalIn(db: Database.Database): number {
+  return [...balancesIn(db).values()].reduce((sum, remaining) => sum + remaining, 0);
+}
+
 /** Opens a file beside the store, as another tool would. */
 export function inspect<T>(path: string, look: (db: Database.Database) => T): T {
   const db = new Database(path);

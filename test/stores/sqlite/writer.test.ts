@@ -10,7 +10,7 @@ import { packError, unpackError } from "../../../src/stores/sqlite/writer-messag
 import { memoryStore } from "../../../src/stores/memory.js";
 import { buildWriter } from "../../rigs/workers.js";
 import { keyRow } from "../suite.js";
-import { addKeys, change, codeOf, inspect, nextTurn, temporaryPaths, withApi } from "./support.js";
+import { addKeys, change, codeOf, inspect, nextTurn, temporaryPaths, totalIn, withApi } from "./support.js";
 
 const path = temporaryPaths();
 const program = await buildWriter();
@@ -98,7 +98,7 @@ describe("sqliteStore: writer thread", () => {
     expect(turns).toBeGreaterThan(100);
     lock.exec("COMMIT");
     await Promise.all(spends);
-    expect(lock.prepare("SELECT remaining FROM keystile_credits").pluck().get()).toBe(90);
+    expect(totalIn(lock)).toBe(90);
     lock.close();
   });
 
@@ -167,7 +167,7 @@ describe("sqliteStore: writer thread", () => {
     expect(await codeOf(() => store.findKey("digest-1"))).toBe("STORE_CLOSED");
     expect((await Promise.all(spends)).every((spend) => spend?.ok)).toBe(true);
     await closed;
-    expect(inspect(place, (db) => db.prepare("SELECT remaining FROM keystile_credits").pluck().get())).toBe(60);
+    expect(inspect(place, totalIn)).toBe(60);
   });
 });
 

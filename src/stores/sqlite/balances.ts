@@ -1,0 +1,187 @@
+/**
+ * Balances in the file: rows, and the log of what was spent since. Rulings D1–D3, trap 3. The numbers are `../balance.ts`'s; this
+ * brings them from the file and back, and trusts none that is not a whole number.
+ */
+import { VerifierError } from "../../errors.js";
+import type { Balance } from "../balance.js";
+import type { EncodedKey } from "./encoded-keys.js";
+import { changed, select, type Handle } from "./handle.js";
+import { createManyRows } from "./many-rows.js";
+import { createSave, type Numbered } from "./save-balances.js";
+import { createSpendLog, NEWEST, NO_NEWER, type Said } from "./spend-log.js";
+
+export interface Balances {
+  /** Takes note of what other connections changed. Call first in a transaction. */
+  catchUp(): void;
+  /** Reads a balance after {@link Balances.catchUp}. @throws VerifierError STORE_INVALID: the file has a balance that is none */
+  read(n: number): Balance | undefined;
+  /** Reads a balance in a transaction or outside. */
+  peek(n: number): Balance | undefined;
+  /** The same by the key's id. `undefined`: there is no such key. */
+  peekOf(keyId: string): { readonly balance: Balance | undefined } | undefined;
+  /** Writes what was spent. In a transaction, after {@link Balances.catchUp}. */
+  save(balances: readonly Numbered[]): void;
+  /**
+   * The same of one balance outside of a transaction, in its row.
+   * @param before as it is remembered; false: it is not so any more, or is in the log, and nothing was written
+   */
+  saveAlone(before: Numbered, remaining: number): boolean;
+  /** Writes the first balances of new keys, of those that have one. */
+  create(keys: readonly (readonly [n: number, key: EncodedKey])[]): void;
+  /** Writes a balance whole, new or changed by an administrator; `voidsLeases` removes all reserves. */
+  replace(n: number, balance: Balance, voidsLeases: boolean): void;
+  /** Carries what this connection has in the log over into the rows. In a transaction, after {@link Balances.catchUp}. */
+  carryOver(): void;
+  /** Whether it has something there. */
+  hasLogged(): boolean;
+  /** After a rollback: what is known may never have been committed. */
+  forget(): void;
+}
+
+/** A balance as the file has it: numbers, unless another tool wrote them. */
+type BalanceRaw = Record<"unlimited" | "remaining" | "amount" | "period" | "generation" | "newest", unknown>;
+
+/** What is said of a key of which nothing is to be said. */
+const NOTHING: Balance = { unlimited: false, remaining: 0, amount: 0, period: 0, generation: 0 };
+/** Fewer are written to their rows. */
+const LEAST_LOGGED = 4;
+const COLUMNS = "unlimited, remaining, amount, period, generation";
+
+export function createBalances(handle: Handle): Balances {
+  const byNumber = select<BalanceRaw>(handle, `SELECT ${COLUMNS} FROM keystile_credits WHERE n = ?`);
+  const now = select<BalanceRaw>(handle, `SELECT ${COLUMNS}, ${NEWEST} AS newest FROM keystile_credits WHERE n = ?`);
+  const nowByKey = select<BalanceRaw & { readonly n: number | bigint }>(
+    handle,
+    `SELECT k.n, ${COLUMNS}, ${NEWEST} AS newest FROM keystile_keys k LEFT JOIN keystile_credits c ON c.n = k.n WHERE k.id = ?`,
+  );
+  const present = select<{ n: number | bigint }>(
+    handle,
+    "SELECT c.n FROM json_each(?) j CROSS JOIN keystile_credits c ON c.n = j.value AND c.unlimited = 0",
+  );
+  const put = handle.prepare(
+    `INSERT INTO keystile_credits (n, unlimited, remaining, amount, period, generation) VALUES (?, ?, ?, ?, ?, ?)
+     ON CONFLICT (n) DO UPDATE SET unlimited = excluded.unlimited, remaining = excluded.remaining, amount = excluded.amount,
+       period = excluded.period, generation = excluded.generation`,
+  );
+  const putMany = createManyRows(handle, "INSERT INTO keystile_credits (n, unlimited, remaining, amount, period, generation) VALUES", 6);
+  const swap = handle.prepare(
+    `UPDATE keystile_credits SET remaining = ?
+     WHERE n = ? AND remaining = ? AND period = ? AND generation = ? AND unlimited = 0 AND ${NO_NEWER}`,
+  );
+  const dropLeases = handle.prepare("DELETE FROM keystile_leases WHERE n = ?");
+  const saveRows = createSave(handle);
+  const log = createSpendLog(handle);
+  let hasLogged = false;
+
+  const overlaid = (n: number, row: Balance): Balance => {
+    const said = row.unlimited ? undefined : log.get(n);
+    return said === undefined ? row : { ...row, remaining: said.remaining, period: said.period };
+  };
+  /** Reads until row and log are of one state: another connection may write between the two. */
+  const readNow = <R extends BalanceRaw>(read: () => R | undefined): R | undefined => {
+    for (;;) {
+      const raw = readExactly(read);
+      if (raw === undefined || Number(raw.newest) === log.newest()) return raw;
+      log.catchUp(Number(raw.newest));
+    }
+  };
+  const add = (balances: readonly Numbered[]) => {
+    if (!log.append(balances)) throw new VerifierError("STORE_FAILED", "the log of spends was changed inside a transaction of this store");
+    hasLogged = true;
+  };
+  /** A key that was removed has no row, and one that was made unlimited needs none. */
+  const carryOver = () => {
+    const said = log.end();
+    const rows = present.all(JSON.stringify([...said.keys()].sort((a, b) => a - b)));
+    saveRows(
+      rows.map(({ n }) => {
+        const { remaining, period } = said.get(Number(n)) as Said;
+        return { n: Number(n), balance: { ...NOTHING, remaining, period } };
+      }),
+    );
+    hasLogged = false;
+  };
+  return {
+    catchUp: () => void log.catchUp(),
+    read(n) {
+      const raw = readExactly(() => byNumber.get(n));
+      return raw && overlaid(n, decodeBalance(raw));
+    },
+    peek(n) {
+      const raw = readNow(() => now.get(n));
+      return raw && overlaid(n, decodeBalance(raw));
+    },
+    peekOf(keyId) {
+      const raw = readNow(() => nowByKey.get(keyId));
+      return raw && { balance: raw.unlimited === null ? undefined : overlaid(Number(raw.n), decodeBalance(raw)) };
+    },
+    save(balances) {
+      if (balances.length < LEAST_LOGGED && balances.every(({ n }) => log.get(n) === undefined)) {
+        saveRows(balances);
+        return;
+      }
+      add(balances);
+      // Who spends alone is soon alone again, and then is quicker by the row.
+      if (log.isFull() || balances.length === 1) carryOver();
+    },
+    saveAlone({ n, balance: { remaining, period, generation } }, left) {
+      return log.get(n) === undefined && changed(swap.run(left, n, remaining, period, generation, log.newest())) === 1;
+    },
+    create(keys) {
+      const values: number[] = [];
+      for (const [n, { generation, balance }] of keys) {
+        if (balance !== undefined) values.push(n, 0, balance.remaining, balance.amount, balance.period, generation);
+      }
+      putMany(values);
+    },
+    replace(n, balance, voidsLeases) {
+      const { unlimited, remaining, amount, period, generation } = balance;
+      put.run(n, unlimited ? 1 : 0, unlimited ? 0 : remaining, amount, period, generation);
+      if (voidsLeases) dropLeases.run(n);
+      log.catchUp();
+      if (log.get(n) !== undefined) add([{ n, balance: unlimited ? NOTHING : balance }]);
+    },
+    carryOver,
+    hasLogged: () => hasLogged,
+    forget: log.forget,
+  };
+}
+
+/** Reads rows with balances: node:sqlite answers a number past 2^53 − 1 with a RangeError, others with one that is not exact. */
+export function readExactly<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    throw cause instanceof RangeError ? invalid() : cause;
+  }
+}
+
+/** @throws VerifierError STORE_INVALID: a number that is not whole, negative or past 2^53 − 1 is never rounded (hostile input A035) */
+function decodeBalance(raw: BalanceRaw): Balance {
+  return {
+    unlimited: natural(raw.unlimited) === 1,
+    remaining: natural(raw.remaining),
+    amount: natural(raw.amount),
+    period: integer(raw.period),
+    generation: natural(raw.generation),
+  };
+}
+
+/** A whole number from 0. @throws VerifierError STORE_INVALID for any other value */
+export function natural(value: unknown): number {
+  const number = integer(value);
+  if (number < 0) throw invalid();
+  return number;
+}
+
+/** A whole number. @throws VerifierError STORE_INVALID for any other value */
+export function integer(value: unknown): number {
+  // A handle may be set to answer bigints.
+  const number = typeof value === "bigint" ? Number(value) : value;
+  if (!Number.isSafeInteger(number)) throw invalid();
+  return number as number;
+}
+
+function invalid(): VerifierError {
+  return new VerifierError("STORE_INVALID", "the file has a balance that is not a whole number from 0 to 2^53 - 1; set it anew");
+}

@@ -1,0 +1,226 @@
+/** The log of spends against its obvious twin, a Map of balances, with several connections to one file. */
+import Database from "better-sqlite3";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { sqliteStore, type SqliteStore } from "../../../src/sqlite.js";
+import { addKeys, balancesIn, codeOf, inspect, refOf, temporaryPaths, totalIn, withApi } from "./support.js";
+
+const path = temporaryPaths();
+const open = (place: string) => sqliteStore(place, { durability: "process" });
+const rowsIn = (place: string) =>
+  inspect(place, (db) => new Map(db.prepare("SELECT n, remaining FROM keystile_credits").raw().all() as [number, number][]));
+const entriesIn = (place: string) => inspect(place, (db) => Number(db.prepare("SELECT count(*) FROM keystile_spends").pluck().get()));
+const idOf = (key: number) => `key_${String(key + 1).padStart(6, "0")}`;
+
+/** Sets a key's balance, as an administrator would; null: unlimited. */
+async function set(store: SqliteStore, key: number, remaining: number | null): Promise<void> {
+  const row = (await store.read("keys", idOf(key)))!;
+  if (!(await store.write([{ table: "keys", row, credits: { period: 0, remaining } }]))) throw new Error("the key changed meanwhile");
+}
+
+describe("the log of spends", () => {
+  const KEYS = 5;
+  const key = fc.nat(KEYS - 1);
+  const store = fc.nat(2);
+  const cost = fc.integer({ min: 1, max: 30 });
+  const step = fc.oneof(
+    { weight: 8, arbitrary: fc.record({ do: fc.constant("alone" as const), store, key, cost, times: fc.integer({ min: 1, max: 6 }) }) },
+    {
+      weight: 8,
+      arbitrary: fc.record({
+        do: fc.constant("group" as const),
+        store,
+        spends: fc.array(fc.record({ key, cost }), { minLength: 2, maxLength: 12 }),
+      }),
+    },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant("set" as const), store, key, to: fc.constantFrom(null, 0, 40, 1_000) }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant("draw" as const), store, key }) },
+    { weight: 1, arbitrary: fc.record({ do: fc.constant("remove" as const), store, key }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant("reopen" as const), store }) },
+    { weight: 4, arbitrary: fc.record({ do: fc.constant("read" as const), store, key }) },
+  );
+
+  it("any history of three connections ends in the balances of a Map", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 60 }), async (steps) => {
+        const place = path();
+        const stores = [await withApi(open(place)), open(place), open(place)];
+        const refs = await addKeys(stores[0]!, KEYS, 200);
+        /** null: unlimited. */
+        const twin = new Map<number, number | null>(refs.map((_, i) => [i, 200]));
+        const spend = (i: number, amount: number) => {
+          const before = twin.get(i);
+          if (before === undefined) return undefined;
+          if (before === null) return { ok: true, remaining: null };
+          if (amount > before) return { ok: false, remaining: before };
+          twin.set(i, before - amount);
+          return { ok: true, remaining: before - amount };
+        };
+        for (const move of steps) {
+          const one = stores[move.store]!;
+          if (move.do === "alone") {
+            for (let i = 0; i < move.times; i++) {
+              expect(await one.spendCredits(refs[move.key]!, move.cost, 0)).toEqual(spend(move.key, move.cost));
+            }
+          } else if (move.do === "group") {
+            const answers = await Promise.all(move.spends.map((each) => one.spendCredits(refs[each.key]!, each.cost, 0)));
+            expect(answers).toEqual(move.spends.map((each) => spend(each.key, each.cost)));
+          } else if (move.do === "set") {
+            if (twin.has(move.key)) await set(one, move.key, move.to).then(() => twin.set(move.key, move.to));
+          } else if (move.do === "draw") {
+            // Drawn and given back whole: the balance is as it was, by way of a lease.
+            const request = { holder: `h${move.store}`, cost: 1, step: 3, size: 9, period: 0, now: 0, until: 1_000 };
+            const drawn = await one.drawCredits(refs[move.key]!, request);
+            if (drawn !== undefined && drawn.remaining !== null) {
+              await one.returnCredits(refs[move.key]!, request.holder, drawn.generation, drawn.drawn);
+            }
+          } else if (move.do === "remove") {
+            const row = await one.read("keys", idOf(move.key));
+            if (row !== undefined) await one.write([{ table: "keys", remove: row.id, version: row.version }]);
+            twin.delete(move.key);
+          } else if (move.do === "reopen") {
+            await one.close();
+            stores[move.store] = open(place);
+          } else {
+            const remaining = (await one.readBalance(idOf(move.key), 0))?.remaining;
+            expect(remaining).toBe(twin.get(move.key));
+            expect(await one.spendCredits(refs[move.key]!, 0, 0)).toEqual(twin.has(move.key) ? { ok: true, remaining } : undefined);
+          }
+        }
+        const limited = [...twin].filter(([, remaining]) => remaining !== null).map(([i, remaining]) => [refs[i], remaining]);
+        expect(inspect(place, (db) => [...balancesIn(db)].sort(([a], [b]) => a - b))).toEqual(limited);
+        for (const each of stores) await each.close();
+        const rows = rowsIn(place);
+        for (const [n, remaining] of limited) expect(rows.get(n as number)).toBe(remaining);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("holds what groups spend, and is carried over once it has grown", async () => {
+    const place = path();
+    const [one, two] = [await withApi(open(place)), open(place)];
+    const refs = await addKeys(one, 64, 1_000);
+    let most = 0;
+    for (let i = 0; i < 600; i++) {
+      const spender = i % 3 === 0 ? two : one;
+      await Promise.all(refs.map((ref) => spender.spendCredits(ref, 1, 0)));
+      most = Math.max(most, entriesIn(place));
+    }
+    // 64 balances an entry: at most 16,384 in all of them, and an entry about nothing.
+    expect(most).toBeGreaterThan(128);
+    expect(most).toBeLessThanOrEqual(257);
+    expect(inspect(place, totalIn)).toBe(64 * 400);
+    for (const store of [one, two, open(place)]) {
+      expect(await store.spendCredits(refs[63]!, 0, 0)).toEqual({ ok: true, remaining: 400 });
+      await store.close();
+    }
+  });
+
+  it("a group of more keys than are kept is carried over at once", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const refs = await addKeys(store, 2_000, 10);
+    const answers = await Promise.all(refs.map((ref) => store.spendCredits(ref, 3, 0)));
+    expect(answers.every((answer) => answer?.ok === true && answer.remaining === 7)).toBe(true);
+    expect(entriesIn(place)).toBeLessThanOrEqual(2);
+    expect(inspect(place, totalIn)).toBe(14_000);
+    await store.close();
+  });
+
+  it("a spend alone does not take from the row of a key that the log speaks of, though both say the same", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const [alone, ...refs] = await addKeys(store, 5, 100);
+    const request = { holder: "h", cost: 1, step: 1, size: 1, period: 0, now: 0, until: 1_000 };
+    const drawn = await Promise.all(refs.map((ref) => store.drawCredits(ref, request)));
+    await Promise.all(refs.map((ref, i) => store.returnCredits(ref, "h", drawn[i]!.generation, 1)));
+    for (let i = 0; i < 5; i++) await store.spendCredits(alone!, 1, 0);
+    expect(await store.spendCredits(refs[0]!, 1, 0)).toEqual({ ok: true, remaining: 99 });
+    expect(await store.spendCredits(refs[0]!, 0, 0)).toEqual({ ok: true, remaining: 99 });
+    expect(inspect(place, totalIn)).toBe(95 + 99 + 300);
+    await store.close();
+  });
+
+  it("a spend alone takes nothing from a key that another connection removed, or made anew", async () => {
+    const place = path();
+    const [one, other] = [await withApi(open(place)), open(place)];
+    const refs = await addKeys(one, 2, 100);
+    for (const ref of refs) for (let i = 0; i < 4; i++) await one.spendCredits(ref, 1, 0);
+    await other.write([{ table: "keys", remove: idOf(0), version: 1 }]);
+    expect(await one.spendCredits(refs[0]!, 1, 0)).toBeUndefined();
+    await set(other, 1, 96);
+    expect(await one.spendCredits(refs[1]!, 1, 0)).toEqual({ ok: true, remaining: 95 });
+    await other.close();
+    await one.close();
+    expect([...rowsIn(place)]).toEqual([[refs[1], 95]]);
+  });
+
+  it("a group that fails leaves nothing of it in what is known of the log", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const refs = await addKeys(store, 6, 100);
+    const group = () => Promise.allSettled(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+    await group();
+    inspect(place, (db) => db.exec("CREATE TRIGGER t AFTER INSERT ON keystile_spends BEGIN SELECT RAISE(ABORT, 'no'); END"));
+    expect((await group()).map(({ status }) => status)).toEqual(Array(6).fill("rejected"));
+    expect(await store.spendCredits(refs[0]!, 0, 0)).toEqual({ ok: true, remaining: 99 });
+    inspect(place, (db) => db.exec("DROP TRIGGER t"));
+    expect(await group()).toEqual(Array(6).fill({ status: "fulfilled", value: { ok: true, remaining: 98 } }));
+    await store.close();
+  });
+
+  it("is empty after close, so that the rows alone tell all balances", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const refs = await addKeys(store, 6, 100);
+    await Promise.all(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+    expect([...rowsIn(place).values()]).toEqual(Array(6).fill(100));
+    await store.close();
+    expect([...rowsIn(place).values()]).toEqual(Array(6).fill(99));
+    expect(entriesIn(place)).toBe(1);
+  });
+
+  it("close does not wait for another process that is writing: the log is as good", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const refs = await addKeys(store, 6, 100);
+    await Promise.all(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+    const other = new Database(place);
+    other.exec("BEGIN IMMEDIATE");
+    await store.close();
+    other.exec("COMMIT");
+    other.close();
+    expect(inspect(place, totalIn)).toBe(594);
+    const again = open(place);
+    expect(await again.spendCredits(await refOf(again, "digest-1"), 1, 0)).toEqual({ ok: true, remaining: 98 });
+    await again.close();
+  });
+
+  it("trap 3, hostile A035: an entry that holds no balance is STORE_INVALID, each time, and never more credits", async () => {
+    const numbers = (...values: number[]) => {
+      const bytes = Buffer.alloc(values.length * 8);
+      values.forEach((value, i) => bytes.writeDoubleBE(value, i * 8));
+      return bytes;
+    };
+    for (const bytes of [
+      numbers(1, NaN, 0),
+      numbers(1, -1, 0),
+      numbers(1, 1.5, 0),
+      numbers(1, 2 ** 53, 0),
+      numbers(1, 5),
+      numbers(1, 5, NaN),
+    ]) {
+      const place = path();
+      const store = await withApi(open(place));
+      const [ref] = await addKeys(store, 1, 100);
+      inspect(place, (db) => db.prepare("INSERT INTO keystile_spends (balances) VALUES (?)").run(bytes));
+      for (let i = 0; i < 2; i++) {
+        expect(await codeOf(() => store.spendCredits(ref!, 1, 0))).toBe("STORE_INVALID");
+        expect(await codeOf(() => store.spendCredits(ref!, 0, 0))).toBe("STORE_INVALID");
+        expect(await codeOf(() => store.readBalance("key_000001", 0))).toBe("STORE_INVALID");
+      }
+      await store.close();
+    }
+  });
+});
