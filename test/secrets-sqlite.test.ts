@@ -75,17 +75,17 @@ const FAULTS: readonly (readonly [what: string, breakIt: (db: Database.Database)
   ["full", (db) => db.exec("VACUUM").pragma(`max_page_count = ${String(db.pragma("page_count", { simple: true }))}`)],
   ["read-only", (db) => db.pragma("query_only = ON")],
   ["closed by its owner", (db) => db.close()],
-  ["without a table", (db) => db.exec("PRAGMA foreign_keys = OFF; DROP TABLE keystile_credits; DROP TABLE keystile_changes")],
+  ["without a table", (db) => db.exec("PRAGMA foreign_keys = OFF; DROP TABLE keystile_balances; DROP TABLE keystile_changes")],
   [
     "refusing by a trigger",
     (db) => {
-      for (const table of ["keystile_keys", "keystile_credits", "keystile_leases"]) {
+      for (const table of ["keystile_keys", "keystile_balances", "keystile_leases"]) {
         for (const event of ["INSERT", "UPDATE"])
           db.exec(`CREATE TRIGGER ${event}_${table} BEFORE ${event} ON ${table} BEGIN SELECT RAISE(ABORT, 'refused'); END`);
       }
     },
   ],
-  ["with balances that are none", (db) => db.exec("PRAGMA ignore_check_constraints = ON; UPDATE keystile_credits SET remaining = -5")],
+  ["with balances that are none", (db) => db.exec("PRAGMA ignore_check_constraints = ON; UPDATE keystile_balances SET remaining = -5")],
 ];
 
 describe("ruling G4: an SQLite file that fails", () => {

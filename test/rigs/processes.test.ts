@@ -4,9 +4,9 @@ import { runProcesses } from "./processes.js";
 const CREDITS = 20_000;
 
 describe("processes on one SQLite file", () => {
-  it("exact: 4 processes with 20,000 credits grant exactly 20,000, and no lock shows", async () => {
+  it.each([1, 8])("exact: 4 processes with 20,000 credits of %i keys grant exactly 20,000, and no lock shows", async (keys) => {
     for (let attempt = 1; ; attempt++) {
-      const report = await runProcesses(4, CREDITS);
+      const report = await runProcesses(4, CREDITS, { keys });
       expect(report).toMatchObject({ granted: CREDITS, balance: 0, errors: [] });
       // One that was first and took all shows nothing.
       if (report.perProcess.filter((granted) => granted > 0).length > 1) return;

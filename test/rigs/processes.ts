@@ -17,12 +17,18 @@ export interface ProcessesReport {
   readonly seconds: number;
 }
 
+/** @param remaining credits of all `keys` together, of each the same */
 export async function runProcesses(
   processes: number,
   remaining: number,
-  options: { readonly credits?: CreditsOptions; readonly inFlight?: number; readonly readsThenWrites?: boolean } = {},
+  options: {
+    readonly credits?: CreditsOptions;
+    readonly inFlight?: number;
+    readonly keys?: number;
+    readonly readsThenWrites?: boolean;
+  } = {},
 ): Promise<ProcessesReport> {
-  const { credits = { mode: "exact" }, inFlight = 64, readsThenWrites = false } = options;
+  const { credits = { mode: "exact" }, inFlight = 64, keys = 1, readsThenWrites = false } = options;
   const folder = rigFolder();
   const worker = await buildWorker("spend");
   try {
@@ -30,8 +36,9 @@ export async function runProcesses(
     const store = sqliteStore(file);
     const keyring = createKeyring(store);
     const { apiId } = await keyring.createApi({ name: "processes" });
-    const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining } });
-    const orders: SpendOrders = { file, key, credits, inFlight, readsThenWrites };
+    const made = [];
+    for (let i = 0; i < keys; i++) made.push(await keyring.createKey({ apiId, credits: { remaining: remaining / keys } }));
+    const orders: SpendOrders = { file, keys: made.map(({ key }) => key), credits, inFlight, readsThenWrites };
     const children = Array.from({ length: processes }, () => startWorker(worker, orders));
     await Promise.all(children.map(nextMessage));
     const begun = performance.now();
@@ -40,7 +47,8 @@ export async function runProcesses(
     const reports = (await Promise.all(totals)) as unknown as { granted: number; errors: string[] }[];
     const seconds = (performance.now() - begun) / 1_000;
     await Promise.all(children.map(ended));
-    const balance = (await keyring.getKey({ keyId })).credits!.remaining!;
+    let balance = 0;
+    for (const { keyId } of made) balance += (await keyring.getKey({ keyId })).credits!.remaining!;
     await store.close();
     const perProcess = reports.map(({ granted }) => granted);
     const errors = [...new Set(reports.flatMap((report) => report.errors))];

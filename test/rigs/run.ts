@@ -62,7 +62,7 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
     return verdict(report.missed <= report.hot / 100 && report.grownMB <= 32, report);
   },
   async processes() {
-    const report = await runProcesses(4, 20_000);
+    const report = await runProcesses(4, 20_000, { keys: 8 });
     return verdict(report.granted === 20_000 && report.balance === 0 && report.errors.length === 0, report);
   },
   async "processes-leased"() {

@@ -12,14 +12,14 @@ import { createSpendLog, NEWEST, NO_NEWER, type Said } from "./spend-log.js";
 
 export interface Balances {
   /** Takes note of what other connections changed. Call first in a transaction. */
-  catchUp(): void;
-  /** Reads a balance after {@link Balances.catchUp}. @throws VerifierError STORE_INVALID: the file has a balance that is none */
+  begin(): void;
+  /** Reads a balance after {@link Balances.begin}. @throws VerifierError STORE_INVALID: the file has a balance that is none */
   read(n: number): Balance | undefined;
   /** Reads a balance in a transaction or outside. */
   peek(n: number): Balance | undefined;
   /** The same by the key's id. `undefined`: there is no such key. */
   peekOf(keyId: string): { readonly balance: Balance | undefined } | undefined;
-  /** Writes what was spent. In a transaction, after {@link Balances.catchUp}. */
+  /** Writes what was spent. In a transaction, after {@link Balances.begin}. */
   save(balances: readonly Numbered[]): void;
   /**
    * The same of one balance outside of a transaction, in its row.
@@ -30,9 +30,9 @@ export interface Balances {
   create(keys: readonly (readonly [n: number, key: EncodedKey])[]): void;
   /** Writes a balance whole, new or changed by an administrator; `voidsLeases` removes all reserves. */
   replace(n: number, balance: Balance, voidsLeases: boolean): void;
-  /** Carries what this connection has in the log over into the rows. In a transaction, after {@link Balances.catchUp}. */
+  /** Carries the log over into the rows. In a transaction, after {@link Balances.begin}. */
   carryOver(): void;
-  /** Whether it has something there. */
+  /** Whether this connection may have something in the log. */
   hasLogged(): boolean;
   /** After a rollback: what is known may never have been committed. */
   forget(): void;
@@ -48,24 +48,24 @@ const LEAST_LOGGED = 4;
 const COLUMNS = "unlimited, remaining, amount, period, generation";
 
 export function createBalances(handle: Handle): Balances {
-  const byNumber = select<BalanceRaw>(handle, `SELECT ${COLUMNS} FROM keystile_credits WHERE n = ?`);
-  const now = select<BalanceRaw>(handle, `SELECT ${COLUMNS}, ${NEWEST} AS newest FROM keystile_credits WHERE n = ?`);
+  const byNumber = select<BalanceRaw>(handle, `SELECT ${COLUMNS} FROM keystile_balances WHERE n = ?`);
+  const now = select<BalanceRaw>(handle, `SELECT ${COLUMNS}, ${NEWEST} AS newest FROM keystile_balances WHERE n = ?`);
   const nowByKey = select<BalanceRaw & { readonly n: number | bigint }>(
     handle,
-    `SELECT k.n, ${COLUMNS}, ${NEWEST} AS newest FROM keystile_keys k LEFT JOIN keystile_credits c ON c.n = k.n WHERE k.id = ?`,
+    `SELECT k.n, ${COLUMNS}, ${NEWEST} AS newest FROM keystile_keys k LEFT JOIN keystile_balances c ON c.n = k.n WHERE k.id = ?`,
   );
   const present = select<{ n: number | bigint }>(
     handle,
-    "SELECT c.n FROM json_each(?) j CROSS JOIN keystile_credits c ON c.n = j.value AND c.unlimited = 0",
+    "SELECT c.n FROM json_each(?) j CROSS JOIN keystile_balances c ON c.n = j.value AND c.unlimited = 0",
   );
   const put = handle.prepare(
-    `INSERT INTO keystile_credits (n, unlimited, remaining, amount, period, generation) VALUES (?, ?, ?, ?, ?, ?)
+    `INSERT INTO keystile_balances (n, unlimited, remaining, amount, period, generation) VALUES (?, ?, ?, ?, ?, ?)
      ON CONFLICT (n) DO UPDATE SET unlimited = excluded.unlimited, remaining = excluded.remaining, amount = excluded.amount,
        period = excluded.period, generation = excluded.generation`,
   );
-  const putMany = createManyRows(handle, "INSERT INTO keystile_credits (n, unlimited, remaining, amount, period, generation) VALUES", 6);
+  const putMany = createManyRows(handle, "INSERT INTO keystile_balances (n, unlimited, remaining, amount, period, generation) VALUES", 6);
   const swap = handle.prepare(
-    `UPDATE keystile_credits SET remaining = ?
+    `UPDATE keystile_balances SET remaining = ?
      WHERE n = ? AND remaining = ? AND period = ? AND generation = ? AND unlimited = 0 AND ${NO_NEWER}`,
   );
   const dropLeases = handle.prepare("DELETE FROM keystile_leases WHERE n = ?");
@@ -85,10 +85,6 @@ export function createBalances(handle: Handle): Balances {
       log.catchUp(Number(raw.newest));
     }
   };
-  const add = (balances: readonly Numbered[]) => {
-    if (!log.append(balances)) throw new VerifierError("STORE_FAILED", "the log of spends was changed inside a transaction of this store");
-    hasLogged = true;
-  };
   /** A key that was removed has no row, and one that was made unlimited needs none. */
   const carryOver = () => {
     const said = log.end();
@@ -101,8 +97,14 @@ export function createBalances(handle: Handle): Balances {
     );
     hasLogged = false;
   };
+  const add = (balances: readonly Numbered[]) => {
+    hasLogged = true;
+    log.append(balances);
+    // Who spends alone is soon alone again, and then is quicker by the row.
+    if (log.isFull() || balances.length === 1) carryOver();
+  };
   return {
-    catchUp: () => void log.catchUp(),
+    begin: log.begin,
     read(n) {
       const raw = readExactly(() => byNumber.get(n));
       return raw && overlaid(n, decodeBalance(raw));
@@ -121,8 +123,6 @@ export function createBalances(handle: Handle): Balances {
         return;
       }
       add(balances);
-      // Who spends alone is soon alone again, and then is quicker by the row.
-      if (log.isFull() || balances.length === 1) carryOver();
     },
     saveAlone({ n, balance: { remaining, period, generation } }, left) {
       return log.get(n) === undefined && changed(swap.run(left, n, remaining, period, generation, log.newest())) === 1;
@@ -138,12 +138,15 @@ export function createBalances(handle: Handle): Balances {
       const { unlimited, remaining, amount, period, generation } = balance;
       put.run(n, unlimited ? 1 : 0, unlimited ? 0 : remaining, amount, period, generation);
       if (voidsLeases) dropLeases.run(n);
-      log.catchUp();
       if (log.get(n) !== undefined) add([{ n, balance: unlimited ? NOTHING : balance }]);
     },
     carryOver,
     hasLogged: () => hasLogged,
-    forget: log.forget,
+    forget() {
+      // A carry-over may be among what was rolled back.
+      hasLogged = true;
+      log.forget();
+    },
   };
 }
 

@@ -72,8 +72,9 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
   };
   /** Rejects a group that failed, apart from what may still wait for a lock: that goes back into the queue. */
   const fail = (group: readonly Task[], cause: unknown): Task[] => {
-    ledger.forget();
     const now = performance.now();
+    // A lock is met before anything is read or written.
+    if (!isBusy(cause)) ledger.forget();
     const waits = isBusy(cause) ? (task: Task) => now < (task.deadline ||= now + busyTimeout) : () => false;
     const error = toStoreError(cause);
     return group.filter((task) => {
@@ -101,15 +102,18 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
     isScheduled = true;
     later(flush);
   };
-  /** A spend that comes alone. `undefined`: it takes a transaction, or has to wait for one. */
+  /** A spend that comes alone. `undefined`: it takes a transaction, or has to wait for a lock. */
   const spendNow = (n: number, cost: number, period: number): Spend | undefined => {
     try {
       const answer = ledger.spendAlone(n, cost, period);
       if (answer !== undefined) pace.note(1);
       return answer;
     } catch (cause) {
+      if (isBusy(cause)) {
+        schedule(afterPause);
+        return undefined;
+      }
       ledger.forget();
-      if (isBusy(cause)) return undefined;
       throw toStoreError(cause);
     }
   };

@@ -89,7 +89,7 @@ export function createLedger(handle: Handle, balances: Balances, isShared: boole
     begin() {
       // Inside the transaction no other connection can write: an unmoved number means that what was kept is what the file has.
       const now = dataVersion.get()?.data_version;
-      balances.catchUp();
+      balances.begin();
       const isMoved = isShared || now !== version;
       if (isMoved || accounts.size > MOST_KEPT) forgetAccounts();
       version = now;

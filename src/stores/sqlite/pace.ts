@@ -24,34 +24,32 @@ export interface Pace {
 const LEAST_ALONE = 3;
 /** One in so many waits for the end of the turn, so that calls that now come together are found out. */
 const STRETCH = 64;
-/** Milliseconds for which calls in a row hold up the event loop at most, but for the last commit. */
+/** Milliseconds for which calls in a row hold up the event loop at most, but for the last commit and what the caller does. */
 const HELD = 4;
-/** After a pause of so many milliseconds the event loop has had its turn, or is held up by others. */
-const PAUSE = 1;
 
 export function createPace(): Pace {
   let alone = 0;
-  /** When the event loop had its last turn, as far as is known, and when the last commit ended. */
-  let turned = 0;
-  let ended = 0;
-  let isTurning = false;
+  /** When the first call came after the event loop's last turn; NaN: none has. */
+  let began = NaN;
+  let isMarked = false;
   const isAlone = (): boolean => {
     if (alone < LEAST_ALONE || alone % STRETCH === 0) return false;
     const now = performance.now();
-    if (now - ended > PAUSE) turned = now;
-    return now - turned < HELD;
+    if (Number.isNaN(began)) began = now;
+    return now - began < HELD;
+  };
+  const markTurn = () => {
+    began = NaN;
+    isMarked = false;
   };
   return {
     isAlone,
-    next() {
-      isTurning = !isAlone();
-      return isTurning ? afterTurn : afterCallback;
-    },
+    next: () => (isAlone() ? afterCallback : afterTurn),
     note(size) {
       alone = size === 1 ? alone + 1 : 0;
-      ended = performance.now();
-      if (isTurning) turned = ended;
-      isTurning = false;
+      if (isMarked) return;
+      isMarked = true;
+      afterTurn(markTurn);
     },
   };
 }

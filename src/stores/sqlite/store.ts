@@ -42,7 +42,7 @@ const BATCH = 1_000;
 const MOST_TOLD = 16;
 
 /**
- * Keeps keys in an SQLite file. Its `KeyRef` is a number.
+ * Keeps keys in an SQLite file. Its `KeyRef` is a number. Put a copy of the file back only while no process has it open.
  * @param file a path (made unless `mustExist`; `":memory:"` for none), opened with better-sqlite3 12 or 13; or an open handle of
  * better-sqlite3 or node:sqlite, on which WAL, `synchronous`, `foreign_keys` and a `busy_timeout` of 50 ms are set, and which
  * `close()` leaves open
@@ -197,7 +197,7 @@ function tidy({ transact }: Connection, balances: Balances): void {
   if (!balances.hasLogged()) return;
   try {
     transact(() => {
-      balances.catchUp();
+      balances.begin();
       balances.carryOver();
       return true;
     });

@@ -3,6 +3,7 @@ import type { Change } from "../../store.js";
 import type { Answering } from "./answering.js";
 import type { ChangeLog } from "./changes.js";
 import type { Directory } from "./directory.js";
+import { isBusy } from "./errors.js";
 import type { Ledger } from "./ledger.js";
 import type { Transact } from "./transaction.js";
 
@@ -22,6 +23,7 @@ export function createWriting({ later }: Answering, log: ChangeLog, directory: D
     const committed = await later(() => {
       try {
         const done = transact(() => {
+          ledger.begin();
           const changes = work();
           return changes && { recorded: log.record(changes) };
         });
@@ -30,7 +32,7 @@ export function createWriting({ later }: Answering, log: ChangeLog, directory: D
         log.tell(done?.recorded);
         return done !== undefined;
       } catch (cause) {
-        forget();
+        if (!isBusy(cause)) forget();
         throw cause;
       }
     });

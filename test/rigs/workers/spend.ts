@@ -1,4 +1,4 @@
-/** Spends one key until it is refused, as one of several processes on a file. Tells when it is ready, goes on a word, tells what it got. */
+/** Spends keys until each is refused, as one of several processes on a file. Tells when it is ready, goes on a word, tells what it got. */
 import type { Store } from "../../../src/store.js";
 import { sqliteStore } from "../../../src/sqlite.js";
 import { createVerifier, type CreditsOptions } from "../../../src/verifier.js";
@@ -6,7 +6,7 @@ import { isVerifierError } from "../../../src/errors.js";
 
 export interface SpendOrders {
   readonly file: string;
-  readonly key: string;
+  readonly keys: readonly string[];
   readonly credits: CreditsOptions;
   readonly inFlight: number;
   /** The planted fault: the balance is read, and what was read decides. */
@@ -19,15 +19,17 @@ const verifier = createVerifier(orders.readsThenWrites ? readThenWrite(store) : 
 const totals = { granted: 0, refused: 0 };
 const errors: string[] = [];
 
-async function spend(): Promise<void> {
-  for (;;) {
+/** One key after the other, from the `first` on, without those that were refused. */
+async function spend(first: number): Promise<void> {
+  const left = [...orders.keys.slice(first), ...orders.keys.slice(0, first)];
+  for (let i = 0; left.length > 0; i = (i + 1) % left.length) {
     try {
-      const { code } = await verifier.verify({ key: orders.key });
+      const { code } = await verifier.verify({ key: left[i]! });
       if (code === "VALID") totals.granted++;
       else {
         totals.refused++;
         if (code !== "USAGE_EXCEEDED") errors.push(code);
-        return;
+        left.splice(i--, 1);
       }
     } catch (error) {
       errors.push(isVerifierError(error) ? `${error.code}: ${error.message}` : String(error));
@@ -50,7 +52,7 @@ function readThenWrite(real: Store): Store {
 
 process.once("message", () => {
   void (async () => {
-    await Promise.all(Array.from({ length: orders.inFlight }, spend));
+    await Promise.all(Array.from({ length: orders.inFlight }, (_, i) => spend(i % orders.keys.length)));
     await verifier.close();
     await store.close();
     process.send!({ ...totals, errors: [...new Set(errors)] }, () => process.disconnect());

@@ -129,12 +129,12 @@ describe("sqliteStore: a statement that fails", () => {
             if (++calls % period === 0) throw IO;
           });
           const store = await withApi(sqliteStore(handle));
-          const refs = await addKeys(store, 3, 10);
+          const refs = await addKeys(store, 8, 10);
           calls = 0;
           let acknowledged = 0;
           for (const inFlight of turns) {
             const answers = await Promise.allSettled(
-              Array.from({ length: inFlight }, async (_, i) => store.spendCredits(refs[i % 3]!, 1, 0)),
+              Array.from({ length: inFlight }, async (_, i) => store.spendCredits(refs[i % 8]!, 1, 0)),
             );
             for (const answer of answers) {
               if (answer.status === "fulfilled" && answer.value?.ok === true) acknowledged++;
@@ -142,7 +142,7 @@ describe("sqliteStore: a statement that fails", () => {
             }
             if (db.inTransaction) throw new Error("a transaction was left open");
           }
-          expect(totalIn(db)).toBe(30 - acknowledged);
+          expect(totalIn(db)).toBe(80 - acknowledged);
           db.close();
         },
       ),
@@ -412,7 +412,7 @@ describe("sqliteStore: a file that another tool has changed", () => {
     const set = (column: string, value: string) =>
       inspect(place, (db) => {
         db.pragma("ignore_check_constraints = ON");
-        db.exec(`UPDATE keystile_credits SET ${column} = ${value} WHERE n = ${refs[0]!}`);
+        db.exec(`UPDATE keystile_balances SET ${column} = ${value} WHERE n = ${refs[0]!}`);
       });
     for (const [column, value] of [
       ["remaining", "9007199254740993"],

@@ -84,7 +84,7 @@ describe("sqliteStore: opening", () => {
       expect(own).toHaveLength(17);
       for (const { name, strict } of own) expect(strict, name).toBe(1);
       db.pragma("foreign_keys = OFF");
-      const insert = (values: string) => () => db.exec(`INSERT INTO keystile_credits VALUES (${values})`);
+      const insert = (values: string) => () => db.exec(`INSERT INTO keystile_balances VALUES (${values})`);
       for (const remaining of ["NULL", "-1", "9007199254740992", "1.5", "'5x'"]) {
         expect(insert(`1, 0, ${remaining}, 0, 0, 0`), remaining).toThrow();
       }

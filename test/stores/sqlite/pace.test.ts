@@ -41,44 +41,49 @@ describe("createPace", () => {
     expect(waits()).toBe(true);
   });
 
-  /** Calls that come one after the other, a commit each. @returns whether each waits for the end of the turn */
-  function inARow(calls: number, commit: number, pause = 0): boolean[] {
+  /** Calls one after the other, without a turn but those that they wait for: a commit of so many ms each, and the caller's own work. */
+  async function inARow(calls: number, commit: number, work = 0): Promise<string> {
     vi.useFakeTimers({ toFake: ["performance"], now: 1_000_000 });
     try {
       const pace = createPace();
-      return Array.from({ length: calls }, () => {
-        vi.advanceTimersByTime(pause);
-        const waits = pace.next() === afterTurn;
+      let waits = "";
+      for (let i = 0; i < calls; i++) {
+        vi.advanceTimersByTime(work);
+        const later = pace.next();
+        waits += later === afterTurn ? "1" : "0";
+        await new Promise<void>(later);
         vi.advanceTimersByTime(commit);
         pace.note(1);
-        return waits;
-      }).slice(4);
+      }
+      return waits.slice(3);
     } finally {
       vi.useRealTimers();
     }
   }
 
-  it("waits for it every 64 calls, so that calls that now come together are found out", () => {
-    const waits = inARow(200, 0);
-    expect(waits.filter(Boolean)).toHaveLength(3);
-    expect(waits.indexOf(true)).toBe(60);
+  it("waits for it every 64 calls, so that calls that now come together are found out", async () => {
+    const waits = await inARow(200, 0);
+    expect([...waits].flatMap((waited, i) => (waited === "1" ? [i + 3] : []))).toEqual([64, 128, 192]);
   });
 
-  it("waits for it every 4 ms, so that the event loop goes on, however slow the disk is", () => {
-    expect(
-      inARow(4 + 20, 1)
-        .map(Number)
-        .join(""),
-    ).toBe("00010000100001000010");
-    expect(
-      inARow(4 + 6, 100)
-        .map(Number)
-        .join(""),
-    ).toBe("101010");
+  it("waits for it every 4 ms, so that the event loop goes on, however slow the disk is", async () => {
+    expect(await inARow(3 + 20, 1)).toBe("00001000010000100001");
+    expect(await inARow(3 + 6, 100)).toBe("010101");
   });
 
-  it("does not wait after a pause: the event loop has had its turn", () => {
-    expect(inARow(4 + 50, 1, 2)).not.toContain(true);
+  it("what the caller does in between holds up the event loop as well", async () => {
+    expect(await inARow(3 + 12, 0, 2)).toBe("001001001001");
+    expect(await inARow(3 + 4, 0, 50)).toBe("0101");
+  });
+
+  it("does not wait where the event loop has had its turn by itself", async () => {
+    const pace = createPace();
+    for (let i = 0; i < 3; i++) pace.note(1);
+    for (let i = 0; i < 20; i++) {
+      await new Promise((resolve) => setTimeout(resolve, 6));
+      expect(pace.isAlone()).toBe(true);
+      pace.note(1);
+    }
   });
 });
 
@@ -171,7 +176,7 @@ describe("sqliteStore: a spend alone", () => {
     const store = await withApi(open(place));
     const [ref] = await addKeys(store, 1, 20);
     await spendAlone(store, ref!);
-    const trigger = "CREATE TRIGGER planted AFTER UPDATE ON keystile_credits BEGIN SELECT RAISE(ABORT, 'planted'); END";
+    const trigger = "CREATE TRIGGER planted AFTER UPDATE ON keystile_balances BEGIN SELECT RAISE(ABORT, 'planted'); END";
     inspect(place, (db) => db.exec(trigger));
     expect(await codeOf(() => store.spendCredits(ref!, 1, 0))).toBe("STORE_FAILED");
     expect(balance(place, ref!)).toBe(16);
@@ -188,6 +193,25 @@ describe("sqliteStore: a spend alone", () => {
     other.exec("BEGIN IMMEDIATE");
     setTimeout(() => other.exec("COMMIT"), 100);
     expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 15 });
+    other.close();
+  });
+
+  it("trap 4: a lock is waited for by the driver once, and then outside of the event loop", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const [ref] = await addKeys(store, 1, 20);
+    await spendAlone(store, ref!);
+    const other = new Database(place);
+    other.exec("BEGIN IMMEDIATE");
+    let attempts = 0;
+    const began = performance.now();
+    const spending = Promise.resolve(store.spendCredits(ref!, 1, 0)).finally(() => attempts++);
+    await nextTurn();
+    // Once 50 ms: the driver's own patience.
+    expect(performance.now() - began).toBeLessThan(90);
+    expect(attempts).toBe(0);
+    other.exec("COMMIT");
+    expect(await spending).toEqual({ ok: true, remaining: 15 });
     other.close();
   });
 

@@ -14,18 +14,20 @@ function withBalances(): Database.Database {
   const handle = db as unknown as Handle;
   prepareSchema(handle, createTransact(handle));
   db.pragma("foreign_keys = OFF");
-  const insert = db.prepare("INSERT INTO keystile_credits (n, unlimited, remaining, amount, period, generation) VALUES (?, 0, ?, ?, ?, ?)");
+  const insert = db.prepare(
+    "INSERT INTO keystile_balances (n, unlimited, remaining, amount, period, generation) VALUES (?, 0, ?, ?, ?, ?)",
+  );
   for (let n = 0; n < KEYS; n++) insert.run(n, 1_000, n, n % 7, n % 5);
   return db;
 }
 
 /** The obvious way: a statement a row. */
 function saveEach(db: Database.Database, accounts: readonly Numbered[]): void {
-  const update = db.prepare("UPDATE keystile_credits SET remaining = ?, period = ? WHERE n = ?");
+  const update = db.prepare("UPDATE keystile_balances SET remaining = ?, period = ? WHERE n = ?");
   for (const { n, balance } of accounts) update.run(balance.remaining, balance.period, n);
 }
 
-const rows = (db: Database.Database) => db.prepare("SELECT * FROM keystile_credits ORDER BY n").all();
+const rows = (db: Database.Database) => db.prepare("SELECT * FROM keystile_balances ORDER BY n").all();
 const account = (n: number, remaining: number, period: number): Numbered => ({
   n,
   balance: { unlimited: false, remaining, amount: n, period, generation: n % 5 },

@@ -55,6 +55,16 @@ describe("prepareSchema: files of earlier versions", () => {
     await again.close();
   });
 
+  it("whoever still has a file open with code that knows no log of spends cannot spend by its rows any more", () => {
+    const place = oldFile();
+    const old = new Database(place);
+    const spend = old.prepare("UPDATE keystile_credits SET remaining = remaining - 1 WHERE n = 1");
+    expect(spend.run().changes).toBe(1);
+    void sqliteStore(place).close();
+    expect(() => spend.run()).toThrow("no such table");
+    old.close();
+  });
+
   it("keys that were deleted in a file of version 1 are listed no more, and their hashes stay taken", async () => {
     const place = oldFile();
     inspect(place, (db) => {

@@ -8,7 +8,7 @@ import { addKeys, balancesIn, codeOf, inspect, refOf, temporaryPaths, totalIn, w
 const path = temporaryPaths();
 const open = (place: string) => sqliteStore(place, { durability: "process" });
 const rowsIn = (place: string) =>
-  inspect(place, (db) => new Map(db.prepare("SELECT n, remaining FROM keystile_credits").raw().all() as [number, number][]));
+  inspect(place, (db) => new Map(db.prepare("SELECT n, remaining FROM keystile_balances").raw().all() as [number, number][]));
 const entriesIn = (place: string) => inspect(place, (db) => Number(db.prepare("SELECT count(*) FROM keystile_spends").pluck().get()));
 const idOf = (key: number) => `key_${String(key + 1).padStart(6, "0")}`;
 
@@ -168,6 +168,56 @@ describe("the log of spends", () => {
     inspect(place, (db) => db.exec("DROP TRIGGER t"));
     expect(await group()).toEqual(Array(6).fill({ status: "fulfilled", value: { ok: true, remaining: 98 } }));
     await store.close();
+  });
+
+  it("an entry that is half bad says nothing, also after it was taken out", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const refs = await addKeys(store, 2, 4);
+    const bytes = Buffer.alloc(48);
+    [refs[0]!, 1_000, 0, refs[1]!, NaN, 0].forEach((value, i) => bytes.writeDoubleBE(value, i * 8));
+    inspect(place, (db) => db.prepare("INSERT INTO keystile_spends (balances) VALUES (?)").run(bytes));
+    expect(await codeOf(() => store.spendCredits(refs[0]!, 0, 0))).toBe("STORE_INVALID");
+    inspect(place, (db) => db.exec("DELETE FROM keystile_spends WHERE length(balances) > 0"));
+    expect(await store.spendCredits(refs[0]!, 5, 0)).toEqual({ ok: false, remaining: 4 });
+    await store.close();
+  });
+
+  it("a log whose numbers another tool spoiled holds nobody up", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const [ref] = await addKeys(store, 1, 4);
+    await store.spendCredits(ref!, 1, 0);
+    for (const spoil of ["UPDATE keystile_spends SET seq = -seq", "DELETE FROM keystile_spends"]) {
+      inspect(place, (db) => db.exec(`PRAGMA ignore_check_constraints = ON; ${spoil}`));
+      expect(await store.spendCredits(ref!, 0, 0)).toEqual({ ok: true, remaining: 3 });
+      expect(await store.readBalance("key_000001", 0)).toMatchObject({ remaining: 3 });
+    }
+    await store.close();
+  });
+
+  it("what an administrator sets fills the log no further than spends do", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const refs = await addKeys(store, 5, 100);
+    await Promise.all(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+    for (let i = 0; i < 5; i++) await set(store, 0, i);
+    expect(entriesIn(place)).toBeLessThanOrEqual(3);
+    expect(inspect(place, totalIn)).toBe(4 + 4 * 99);
+    await store.close();
+  });
+
+  it("a carry-over that was rolled back is made up for at close", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const refs = await addKeys(store, 6, 100);
+    await Promise.all(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+    const trigger = "CREATE TRIGGER t BEFORE UPDATE ON keystile_balances WHEN NEW.remaining = 98 BEGIN SELECT RAISE(ABORT, 'no'); END";
+    inspect(place, (db) => db.exec(trigger));
+    expect(await codeOf(() => store.spendCredits(refs[0]!, 1, 0))).toBe("STORE_FAILED");
+    inspect(place, (db) => db.exec("DROP TRIGGER t"));
+    await store.close();
+    expect([...rowsIn(place).values()]).toEqual(Array(6).fill(99));
   });
 
   it("is empty after close, so that the rows alone tell all balances", async () => {

@@ -125,7 +125,7 @@ describe("sqliteStore: credits", () => {
     const [ref] = await addKeys(store, 1);
     await store.drawCredits(ref!, draw());
     const rows = () =>
-      inspect(place, (db) => ["credits", "leases"].map((table) => db.prepare(`SELECT count(*) FROM keystile_${table}`).pluck().get()));
+      inspect(place, (db) => ["balances", "leases"].map((table) => db.prepare(`SELECT count(*) FROM keystile_${table}`).pluck().get()));
     expect(rows()).toEqual([1, 1]);
     await store.write([{ table: "keys", remove: "key_000001", version: 1 }]);
     expect(rows()).toEqual([0, 0]);
@@ -175,7 +175,7 @@ describe("sqliteStore: credits", () => {
     const store = await withApi(open(place));
     const refs = await addKeys(store, 2);
     inspect(place, (db) =>
-      db.exec("CREATE TRIGGER t BEFORE UPDATE ON keystile_credits WHEN NEW.period = 7 BEGIN SELECT RAISE(ABORT, 'no'); END"),
+      db.exec("CREATE TRIGGER t BEFORE UPDATE ON keystile_balances WHEN NEW.period = 7 BEGIN SELECT RAISE(ABORT, 'no'); END"),
     );
     await store.spendCredits(refs[0]!, 1, 0);
     const answers = await Promise.allSettled([store.spendCredits(refs[0]!, 5, 0), store.spendCredits(refs[1]!, 1, 7)]);

@@ -70,7 +70,7 @@ export async function codeOf(call: () => unknown): Promise<VerifierErrorCode> {
 
 /** What a file says of balances, by key number: the newest entry of the log of spends, otherwise the row. Read by nothing of the store. */
 export function balancesIn(db: Database.Database): Map<number, number> {
-  const rows = db.prepare("SELECT n, remaining FROM keystile_credits WHERE unlimited = 0").raw().all() as [number, number][];
+  const rows = db.prepare("SELECT n, remaining FROM keystile_balances WHERE unlimited = 0").raw().all() as [number, number][];
   const balances = new Map(rows);
   let logged = new Map<number, number>();
   for (const entry of db.prepare("SELECT balances FROM keystile_spends ORDER BY seq").pluck().all() as Buffer[]) {
