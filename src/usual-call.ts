@@ -3,9 +3,8 @@
  * that the ordered checks would not: where anything is otherwise it takes nothing, and they judge.
  *
  * Why: among 4,096 of 1,000,000 keys a call takes 490 to 535 ns, and 650 by the ordered checks; among all of them 1,500 and 1,780. A text at
- * hand was judged for its form when it came first, and little is handed on from check to check. A durable call alone, its code cold after
- * a wait for the disk, takes 4 µs less. The obvious twin is `verify-key.ts` itself, by which every request goes that asks for anything
- * more (`usual-call.test.ts`).
+ * hand was judged for its form when it came first, and little is handed on from check to check. The obvious twin is `verify-key.ts`
+ * itself, by which every request goes that asks for anything more (`usual-call.test.ts`).
  */
 import { answerFor, answerNotFound, commonAnswer, eventFor } from "./answer.js";
 import type { Spender } from "./leases.js";

@@ -3,8 +3,8 @@
  * on a connection that never writes.
  *
  * What is asked in one turn crosses over in one message, and is answered after the thread's COMMIT returned. With 1,024 in flight,
- * power-durable, other work then waited 2.4 ms (p99) instead of 7.7, at 166,000 a second instead of 181,000. Why not always: a thread must
- * be woken twice a call. Alone a call took 310 µs instead of 147, with 64 in flight 10.3 each instead of 5.7.
+ * power-durable, other work then waited 2.1 ms (p99) instead of 7.1, at 215,000 a second instead of 227,000. Why not always: a thread must
+ * be woken twice a call. Alone a call took 310 µs instead of 147, with 64 in flight 9.8 each instead of 6.8.
  *
  * An import reads and judges here what comes next while the thread writes: of 1,000,000 keys each took 15.9 µs, and 22.8 inline, on two
  * cores with nothing else to do.
