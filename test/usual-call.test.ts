@@ -187,6 +187,15 @@ describe("answerUsual", () => {
     expect(await left()).toEqual({ credits: undefined, tokens: 0 });
   });
 
+  it("a balance that was made unlimited meanwhile is not shown", async () => {
+    const { store, key, call } = await atHand({}, { mode: "exact" });
+    const row = (await store.read("keys", key.keyId))!;
+    await store.write([{ table: "keys", row, credits: { period: 0, remaining: null } }]);
+    const answer = await call();
+    expect(answer).toMatchObject({ code: "VALID" });
+    expect(answer).not.toHaveProperty("credits");
+  });
+
   it("a limiter that may fail, or answer late, is not asked here", async () => {
     const { key, means } = await atHand();
     const { takeOne: _, ...limiter } = means.limiter;
@@ -283,6 +292,20 @@ describe("verify: the usual call and its twin", () => {
     const { create, verify } = await world({ credits: { mode: "leased" }, workspaceId: "ws_other" });
     const { key } = await create({ credits: { remaining: 10 }, ratelimits: [limit("requests")] });
     for (let i = 0; i < 3; i++) expect(await verify({ key })).toEqual({ valid: false, code: "NOT_FOUND" });
+  });
+
+  it("nor where the store learns late what has changed", async () => {
+    const { store, create, clock, apiId } = await world();
+    const { key } = await create({ ratelimits: [limit("requests")] });
+    const { workspaceId } = (await store.read("apis", apiId))!;
+    const late = { ...store, catchUp: () => Promise.resolve() };
+    for (const [workspace, code] of [
+      [workspaceId, "VALID"],
+      ["ws_other", "NOT_FOUND"],
+    ] as const) {
+      const { verify } = createVerifier(late, { clock, workspaceId: workspace });
+      for (let i = 0; i < 3; i++) expect(await verify({ key })).toMatchObject({ code });
+    }
   });
 
   it("a broken clock hides no 400 and no 403 (ruling A1)", async () => {

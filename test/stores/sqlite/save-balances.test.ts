@@ -68,4 +68,13 @@ describe("createSave", () => {
     }
     db.close();
   });
+
+  it("a balance that is not in the file is STORE_FAILED, and is not made", () => {
+    const db = withBalances();
+    const before = rows(db);
+    const save = createSave(db as unknown as Handle);
+    expect(() => save([account(KEYS + 1, 5, 0)])).toThrow(expect.objectContaining({ code: "STORE_FAILED" }));
+    expect(rows(db)).toEqual(before);
+    db.close();
+  });
 });

@@ -220,6 +220,20 @@ describe("the log of spends", () => {
     expect([...rowsIn(place).values()]).toEqual(Array(6).fill(99));
   });
 
+  it("an entry that is not written is an error, and nothing was spent", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    const refs = await addKeys(store, 6, 100);
+    const group = () => Promise.allSettled(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+    inspect(place, (db) => db.exec("CREATE TRIGGER t BEFORE INSERT ON keystile_spends BEGIN SELECT RAISE(IGNORE); END"));
+    for (const answer of await group()) expect(answer).toMatchObject({ status: "rejected", reason: { code: "STORE_FAILED" } });
+    inspect(place, (db) => db.exec("DROP TRIGGER t"));
+    expect(inspect(place, totalIn)).toBe(600);
+    await group();
+    expect(inspect(place, totalIn)).toBe(594);
+    await store.close();
+  });
+
   it("is empty after close, so that the rows alone tell all balances", async () => {
     const place = path();
     const store = await withApi(open(place));
