@@ -18,6 +18,15 @@ async function set(store: SqliteStore, key: number, remaining: number | null): P
   if (!(await store.write([{ table: "keys", row, credits: { period: 0, remaining } }]))) throw new Error("the key changed meanwhile");
 }
 
+/** Six keys of 100 credits, and what spends from all of them at once. */
+async function sixKeys() {
+  const place = path();
+  const store = await withApi(open(place));
+  const refs = await addKeys(store, 6, 100);
+  const group = () => Promise.allSettled(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+  return { place, store, refs, group };
+}
+
 describe("the log of spends", () => {
   const KEYS = 5;
   const key = fc.nat(KEYS - 1);
@@ -157,10 +166,7 @@ describe("the log of spends", () => {
   });
 
   it("a group that fails leaves nothing of it in what is known of the log", async () => {
-    const place = path();
-    const store = await withApi(open(place));
-    const refs = await addKeys(store, 6, 100);
-    const group = () => Promise.allSettled(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+    const { place, store, refs, group } = await sixKeys();
     await group();
     inspect(place, (db) => db.exec("CREATE TRIGGER t AFTER INSERT ON keystile_spends BEGIN SELECT RAISE(ABORT, 'no'); END"));
     expect((await group()).map(({ status }) => status)).toEqual(Array(6).fill("rejected"));
@@ -208,10 +214,8 @@ describe("the log of spends", () => {
   });
 
   it("a carry-over that was rolled back is made up for at close", async () => {
-    const place = path();
-    const store = await withApi(open(place));
-    const refs = await addKeys(store, 6, 100);
-    await Promise.all(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+    const { place, store, refs, group } = await sixKeys();
+    await group();
     const trigger = "CREATE TRIGGER t BEFORE UPDATE ON keystile_balances WHEN NEW.remaining = 98 BEGIN SELECT RAISE(ABORT, 'no'); END";
     inspect(place, (db) => db.exec(trigger));
     expect(await codeOf(() => store.spendCredits(refs[0]!, 1, 0))).toBe("STORE_FAILED");
@@ -221,10 +225,7 @@ describe("the log of spends", () => {
   });
 
   it("an entry that is not written is an error, and nothing was spent", async () => {
-    const place = path();
-    const store = await withApi(open(place));
-    const refs = await addKeys(store, 6, 100);
-    const group = () => Promise.allSettled(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+    const { place, store, group } = await sixKeys();
     inspect(place, (db) => db.exec("CREATE TRIGGER t BEFORE INSERT ON keystile_spends BEGIN SELECT RAISE(IGNORE); END"));
     for (const answer of await group()) expect(answer).toMatchObject({ status: "rejected", reason: { code: "STORE_FAILED" } });
     inspect(place, (db) => db.exec("DROP TRIGGER t"));
@@ -235,10 +236,8 @@ describe("the log of spends", () => {
   });
 
   it("is empty after close, so that the rows alone tell all balances", async () => {
-    const place = path();
-    const store = await withApi(open(place));
-    const refs = await addKeys(store, 6, 100);
-    await Promise.all(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+    const { place, store, group } = await sixKeys();
+    await group();
     expect([...rowsIn(place).values()]).toEqual(Array(6).fill(100));
     await store.close();
     expect([...rowsIn(place).values()]).toEqual(Array(6).fill(99));
@@ -246,10 +245,8 @@ describe("the log of spends", () => {
   });
 
   it("close does not wait for another process that is writing: the log is as good", async () => {
-    const place = path();
-    const store = await withApi(open(place));
-    const refs = await addKeys(store, 6, 100);
-    await Promise.all(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+    const { place, store, group } = await sixKeys();
+    await group();
     const other = new Database(place);
     other.exec("BEGIN IMMEDIATE");
     await store.close();
