@@ -5,14 +5,14 @@
 import { VerifierError } from "../../errors.js";
 import type { Balance } from "../balance.js";
 import type { EncodedKey } from "./encoded-keys.js";
-import { changed, select, type Handle } from "./handle.js";
+import { changed, type Handle, type Query, select } from "./handle.js";
 import { createManyRows } from "./many-rows.js";
 import { createSave, type Numbered } from "./save-balances.js";
-import { createSpendLog, NEWEST, NO_NEWER, type Said } from "./spend-log.js";
+import { createSpendLog, IS_NEWER, type Said, slotOf } from "./spend-log.js";
 
 export interface Balances {
-  /** Takes note of what other connections changed. Call first in a transaction. */
-  begin(): void;
+  /** Takes note of what other connections changed. Call first in a transaction. @param isMoved whether any may have, since the last */
+  begin(isMoved: boolean): void;
   /** Reads a balance after {@link Balances.begin}. @throws VerifierError STORE_INVALID: the file has a balance that is none */
   read(n: number): Balance | undefined;
   /** Reads a balance in a transaction or outside. */
@@ -39,20 +39,23 @@ export interface Balances {
 }
 
 /** A balance as the file has it: numbers, unless another tool wrote them. */
-type BalanceRaw = Record<"unlimited" | "remaining" | "amount" | "period" | "generation" | "newest", unknown>;
+type BalanceRaw = Record<"unlimited" | "remaining" | "amount" | "period" | "generation", unknown>;
 
-/** What is said of a key of which nothing is to be said. */
-const NOTHING: Balance = { unlimited: false, remaining: 0, amount: 0, period: 0, generation: 0 };
+/** The same, and whether the log has a newer entry than was asked for. */
+type BalanceNow = BalanceRaw & { readonly isNewer: number | bigint };
+
 /** Fewer are written to their rows. */
 const LEAST_LOGGED = 4;
+/** What {@link Said} does not say: {@link createSave} leaves it as it is. */
+const ROW: Balance = { unlimited: false, remaining: 0, amount: 0, period: 0, generation: 0 };
 const COLUMNS = "unlimited, remaining, amount, period, generation";
 
 export function createBalances(handle: Handle): Balances {
   const byNumber = select<BalanceRaw>(handle, `SELECT ${COLUMNS} FROM keystile_balances WHERE n = ?`);
-  const now = select<BalanceRaw>(handle, `SELECT ${COLUMNS}, ${NEWEST} AS newest FROM keystile_balances WHERE n = ?`);
-  const nowByKey = select<BalanceRaw & { readonly n: number | bigint }>(
+  const now = select<BalanceNow>(handle, `SELECT ${COLUMNS}, ${IS_NEWER} AS isNewer FROM keystile_balances WHERE n = ?`);
+  const nowByKey = select<BalanceNow & { readonly n: number | bigint }>(
     handle,
-    `SELECT k.n, ${COLUMNS}, ${NEWEST} AS newest FROM keystile_keys k LEFT JOIN keystile_balances c ON c.n = k.n WHERE k.id = ?`,
+    `SELECT k.n, ${COLUMNS}, ${IS_NEWER} AS isNewer FROM keystile_keys k LEFT JOIN keystile_balances c ON c.n = k.n WHERE k.id = ?`,
   );
   const present = select<{ n: number | bigint }>(
     handle,
@@ -66,7 +69,7 @@ export function createBalances(handle: Handle): Balances {
   const putMany = createManyRows(handle, "INSERT INTO keystile_balances (n, unlimited, remaining, amount, period, generation) VALUES", 6);
   const swap = handle.prepare(
     `UPDATE keystile_balances SET remaining = ?
-     WHERE n = ? AND remaining = ? AND period = ? AND generation = ? AND unlimited = 0 AND ${NO_NEWER}`,
+     WHERE n = ? AND remaining = ? AND period = ? AND generation = ? AND unlimited = 0 AND NOT ${IS_NEWER}`,
   );
   const dropLeases = handle.prepare("DELETE FROM keystile_leases WHERE n = ?");
   const saveRows = createSave(handle);
@@ -78,30 +81,21 @@ export function createBalances(handle: Handle): Balances {
     return said === undefined ? row : { ...row, remaining: said.remaining, period: said.period };
   };
   /** Reads until row and log are of one state: another connection may write between the two. */
-  const readNow = <R extends BalanceRaw>(read: () => R | undefined): R | undefined => {
+  const readNow = <R extends BalanceNow>(query: Query<R>, of: number | string): R | undefined => {
+    if (Number.isNaN(log.newest())) log.catchUp();
     for (;;) {
-      const raw = readExactly(read);
-      if (raw === undefined || Number(raw.newest) === log.newest()) return raw;
-      log.catchUp(Number(raw.newest));
+      const newest = log.newest();
+      const raw = readExactly(() => query.get(slotOf(newest + 1), newest, of));
+      if (raw === undefined || Number(raw.isNewer) === 0) return raw;
+      log.catchUp();
     }
   };
   /** A key that was removed has no row, and one that was made unlimited needs none. */
   const carryOver = () => {
     const said = log.end();
     const rows = present.all(JSON.stringify([...said.keys()].sort((a, b) => a - b)));
-    saveRows(
-      rows.map(({ n }) => {
-        const { remaining, period } = said.get(Number(n)) as Said;
-        return { n: Number(n), balance: { ...NOTHING, remaining, period } };
-      }),
-    );
+    saveRows(rows.map(({ n }) => ({ n: Number(n), balance: { ...ROW, ...(said.get(Number(n)) as Said) } })));
     hasLogged = false;
-  };
-  const add = (balances: readonly Numbered[]) => {
-    hasLogged = true;
-    log.append(balances);
-    // Who spends alone is soon alone again, and then is quicker by the row.
-    if (log.isFull() || balances.length === 1) carryOver();
   };
   return {
     begin: log.begin,
@@ -110,22 +104,29 @@ export function createBalances(handle: Handle): Balances {
       return raw && overlaid(n, decodeBalance(raw));
     },
     peek(n) {
-      const raw = readNow(() => now.get(n));
+      const raw = readNow(now, n);
       return raw && overlaid(n, decodeBalance(raw));
     },
     peekOf(keyId) {
-      const raw = readNow(() => nowByKey.get(keyId));
+      const raw = readNow(nowByKey, keyId);
       return raw && { balance: raw.unlimited === null ? undefined : overlaid(Number(raw.n), decodeBalance(raw)) };
     },
     save(balances) {
-      if (balances.length < LEAST_LOGGED && balances.every(({ n }) => log.get(n) === undefined)) {
+      const isFew = balances.length < LEAST_LOGGED && balances.every(({ n }) => log.get(n) === undefined);
+      // Who spends alone is soon alone again, and then is quicker by the row.
+      if (isFew || balances.length === 1 || !log.hasRoom(balances.length)) {
+        if (!isFew) carryOver();
         saveRows(balances);
         return;
       }
-      add(balances);
+      hasLogged = true;
+      log.append(balances);
     },
     saveAlone({ n, balance: { remaining, period, generation } }, left) {
-      return log.get(n) === undefined && changed(swap.run(left, n, remaining, period, generation, log.newest())) === 1;
+      const newest = log.newest();
+      // What is not known binds as NULL, which nothing is newer than.
+      if (Number.isNaN(newest) || log.get(n) !== undefined) return false;
+      return changed(swap.run(left, n, remaining, period, generation, slotOf(newest + 1), newest)) === 1;
     },
     create(keys) {
       const values: number[] = [];
@@ -136,9 +137,9 @@ export function createBalances(handle: Handle): Balances {
     },
     replace(n, balance, voidsLeases) {
       const { unlimited, remaining, amount, period, generation } = balance;
+      if (log.get(n) !== undefined) carryOver();
       put.run(n, unlimited ? 1 : 0, unlimited ? 0 : remaining, amount, period, generation);
       if (voidsLeases) dropLeases.run(n);
-      if (log.get(n) !== undefined) add([{ n, balance: unlimited ? NOTHING : balance }]);
     },
     carryOver,
     hasLogged: () => hasLogged,

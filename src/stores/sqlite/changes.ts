@@ -21,6 +21,8 @@ export interface ChangeLog {
   tell(recorded: Recorded | undefined): void;
   /** Tells the listeners what other connections committed since the last time. */
   ask(): void;
+  /** Whether all was told that the file held at this `data_version`. */
+  hasTold(version: number | undefined): boolean;
   listen(listener: (change: Change) => void): () => void;
 }
 
@@ -84,6 +86,7 @@ export function createChangeLog(handle: Handle, isShared: boolean): ChangeLog {
       if (isWhole) entries.slice(1).forEach(({ what }) => pass(toChange(what)));
       else pass("all");
     },
+    hasTold: (at) => at === version && !isShared,
     listen(listener) {
       listeners.add(listener);
       return () => void listeners.delete(listener);

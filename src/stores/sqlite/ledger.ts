@@ -53,8 +53,16 @@ interface LeaseRaw {
 /** Balances kept from one transaction to the next. */
 const MOST_KEPT = 4_096;
 
-/** @param isShared others may write through the same handle: then nothing is kept, since `data_version` would not show it */
-export function createLedger(handle: Handle, balances: Balances, isShared: boolean): Ledger {
+/**
+ * @param isShared others may write through the same handle: then nothing is kept, since `data_version` would not show it
+ * @param onVersion told the `data_version` of each transaction
+ */
+export function createLedger(
+  handle: Handle,
+  balances: Balances,
+  isShared: boolean,
+  onVersion: (version: number | undefined) => void,
+): Ledger {
   const readLeases = select<LeaseRaw>(handle, "SELECT holder, reserved, generation, expires FROM keystile_leases WHERE n = ?");
   const putLease = handle.prepare(
     "INSERT OR REPLACE INTO keystile_leases (n, holder, reserved, generation, expires) VALUES (?, ?, ?, ?, ?)",
@@ -89,8 +97,9 @@ export function createLedger(handle: Handle, balances: Balances, isShared: boole
     begin() {
       // Inside the transaction no other connection can write: an unmoved number means that what was kept is what the file has.
       const now = dataVersion.get()?.data_version;
-      balances.begin();
+      onVersion(now);
       const isMoved = isShared || now !== version;
+      balances.begin(isMoved);
       if (isMoved || accounts.size > MOST_KEPT) forgetAccounts();
       version = now;
     },

@@ -82,8 +82,7 @@ const STEPS: readonly string[] = [
 
   // Under a new name, so that whoever still has the file open with code that knows no log fails, and does not spend by rows alone.
   `ALTER TABLE keystile_credits RENAME TO keystile_balances;
-  CREATE TABLE keystile_spends (seq INTEGER PRIMARY KEY CHECK (seq > 0), balances BLOB NOT NULL) STRICT;
-  INSERT INTO keystile_spends (seq, balances) VALUES (1, x'');`,
+  CREATE TABLE keystile_spends (slot INTEGER PRIMARY KEY, seq INTEGER NOT NULL CHECK (seq > 0), balances BLOB NOT NULL) STRICT;`,
 ];
 
 /** The version that this code reads and writes. */

@@ -96,8 +96,12 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   const log = createChangeLog(handle, isShared);
   log.listen((change) => change === "all" && directory.clear());
   const balances = createBalances(handle);
-  const ledger = createLedger(handle, balances, isShared);
   const shared = createSharedReads(handle, isShared);
+  const staleness = askInTime(shared.before(log.ask), settings.staleness);
+  // A transaction asks in any case: where nothing is new, the verifications of its turn need not ask again.
+  const ledger = createLedger(handle, balances, isShared, (version) => {
+    if (log.hasTold(version)) staleness.note();
+  });
   const { short, long } = sizeLog({ ...connection, transact: shared.before(connection.transact) });
   // A statement that commits by itself must not fall into a transaction that is open for reads: it would be answered before it is durable.
   const spendAlone = shared.before(ledger.spendAlone);
@@ -130,7 +134,6 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     return inserted;
   };
 
-  const askFile = askInTime(shared.before(log.ask), settings.staleness);
   const peekBalance = reading(spending.spendCredits);
   const store: SqliteStore = {
     findKey: answering.atOnce(shared.within(reader.findKey)),
@@ -171,9 +174,9 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     catchUp(now) {
       assertOpen();
       try {
-        askFile(now);
+        staleness.catchUp(now);
       } catch (cause) {
-        return answering.again(cause, () => askFile());
+        return answering.again(cause, () => staleness.catchUp());
       }
     },
     health(options) {
@@ -197,7 +200,7 @@ function tidy({ transact }: Connection, balances: Balances): void {
   if (!balances.hasLogged()) return;
   try {
     transact(() => {
-      balances.begin();
+      balances.begin(true);
       balances.carryOver();
       return true;
     });

@@ -255,7 +255,7 @@ describe("sqliteStore: when other processes are asked for", () => {
 
   it("turn: at the first call of a turn, and again once 1 ms has passed inside it", async () => {
     const ask = vi.fn();
-    const catchUp = askInTime(ask, "turn");
+    const { catchUp } = askInTime(ask, "turn");
     await nextTurn();
     for (let i = 0; i < 5; i++) catchUp();
     expect(ask).toHaveBeenCalledTimes(1);
@@ -273,7 +273,7 @@ describe("sqliteStore: when other processes are asked for", () => {
 
   it("turn: every callback is a turn, of the check phase and of timers too", async () => {
     const ask = vi.fn();
-    const catchUp = askInTime(ask, "turn");
+    const { catchUp } = askInTime(ask, "turn");
     const turns = 6;
     await new Promise<void>((resolve) => {
       for (let i = 0; i < turns; i++) {
@@ -291,7 +291,7 @@ describe("sqliteStore: when other processes are asked for", () => {
 
   it("turn: the microtasks of one callback share an answer", async () => {
     const ask = vi.fn();
-    const catchUp = askInTime(ask, "turn");
+    const { catchUp } = askInTime(ask, "turn");
     await nextTurn();
     for (let i = 0; i < 100; i++) {
       catchUp();
@@ -302,7 +302,7 @@ describe("sqliteStore: when other processes are asked for", () => {
 
   it("turn: by the caller's reading of the system's time, and a clock set back asks again", async () => {
     const ask = vi.fn();
-    const catchUp = askInTime(ask, "turn");
+    const { catchUp } = askInTime(ask, "turn");
     await nextTurn();
     for (const [now, asked] of [
       [1_000, 1],
@@ -321,14 +321,14 @@ describe("sqliteStore: when other processes are asked for", () => {
 
   it("a number, by the caller's reading: at most once in so many milliseconds", () => {
     const ask = vi.fn();
-    const catchUp = askInTime(ask, 250);
+    const { catchUp } = askInTime(ask, 250);
     for (const now of [1_000, 1_249, 1_250, 1_300, 900, 901]) catchUp(now);
     expect(ask).toHaveBeenCalledTimes(3);
   });
 
   it("a number: at most once in so many milliseconds", async () => {
     const ask = vi.fn();
-    const catchUp = askInTime(ask, 250);
+    const { catchUp } = askInTime(ask, 250);
     catchUp();
     await nextTurn();
     vi.advanceTimersByTime(249);
@@ -341,7 +341,7 @@ describe("sqliteStore: when other processes are asked for", () => {
 
   it("call: every time", () => {
     const ask = vi.fn();
-    const catchUp = askInTime(ask, "call");
+    const { catchUp } = askInTime(ask, "call");
     catchUp();
     catchUp();
     expect(ask).toHaveBeenCalledTimes(2);
@@ -351,7 +351,7 @@ describe("sqliteStore: when other processes are asked for", () => {
     const ask = vi.fn(() => {
       throw new Error("disk");
     });
-    const catchUp = askInTime(ask, staleness);
+    const { catchUp } = askInTime(ask, staleness);
     for (let i = 0; i < 3; i++) expect(() => catchUp()).toThrow("disk");
     expect(ask).toHaveBeenCalledTimes(3);
   });

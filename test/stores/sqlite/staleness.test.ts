@@ -1,10 +1,12 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { askInTime } from "../../../src/stores/sqlite/staleness.js";
 
 describe("askInTime", () => {
+  afterEach(() => void vi.useRealTimers());
+
   it.each(["turn", "call", 1_000] as const)("%s: a time that is no number asks, whatever was asked before", (staleness) => {
     let asked = 0;
-    const catchUp = askInTime(() => void asked++, staleness);
+    const { catchUp } = askInTime(() => void asked++, staleness);
     catchUp(NaN);
     catchUp(NaN);
     catchUp();
@@ -18,7 +20,7 @@ describe("askInTime", () => {
   it.each(["turn", 1_000] as const)("%s: a call that throws counts as not asked, and so does what was asked before it", (staleness) => {
     let asked = 0;
     let fails = false;
-    const catchUp = askInTime(() => {
+    const { catchUp } = askInTime(() => {
       asked++;
       if (fails) throw new Error("busy");
     }, staleness);
@@ -31,5 +33,53 @@ describe("askInTime", () => {
       catchUp(now);
       expect(asked).toBe(1);
     }
+  });
+
+  it("turn: what was noted holds for the microtasks of its callback, and no longer", async () => {
+    vi.useFakeTimers({ toFake: ["performance", "Date"] });
+    let asked = 0;
+    const { catchUp, note } = askInTime(() => void asked++, "turn");
+    await new Promise<void>((resolve) => {
+      setImmediate(() => {
+        // Of the next tick, which Node runs before the microtasks of this callback.
+        process.nextTick(() => undefined);
+        note();
+        void Promise.resolve().then(() => {
+          catchUp(Date.now());
+          catchUp();
+          expect(asked).toBe(0);
+        });
+      });
+      setImmediate(() => {
+        catchUp(Date.now());
+        resolve();
+      });
+    });
+    expect(asked).toBe(1);
+  });
+
+  it.each(["turn", 250] as const)("%s: what was noted is too old after its time, by either clock", (staleness) => {
+    vi.useFakeTimers({ toFake: ["performance", "Date"] });
+    let asked = 0;
+    const { catchUp, note } = askInTime(() => void asked++, staleness);
+    const bound = staleness === "turn" ? 1 : staleness;
+    for (const now of [() => undefined, () => Date.now()]) {
+      asked = 0;
+      note();
+      vi.advanceTimersByTime(bound - 1);
+      catchUp(now());
+      expect(asked).toBe(0);
+      vi.advanceTimersByTime(1);
+      catchUp(now());
+      expect(asked).toBe(1);
+    }
+  });
+
+  it("call: what was noted spares no question", () => {
+    let asked = 0;
+    const { catchUp, note } = askInTime(() => void asked++, "call");
+    note();
+    catchUp();
+    expect(asked).toBe(1);
   });
 });
