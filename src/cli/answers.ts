@@ -3,14 +3,15 @@ import type { Answer, Envelope } from "./client.js";
 import { EXIT, type ExitCode } from "./failures.js";
 import type { Io } from "./io.js";
 import type { GlobalFlags } from "./settings.js";
-import { note, paint, pretty } from "./text.js";
+import { harmless, note, paint, pretty } from "./text.js";
 
 /** The envelope, or the request id and then the data; what does not fit in there goes to stderr. */
 export async function printAnswer(io: Io, { output }: GlobalFlags, envelope: Envelope): Promise<void> {
   if (output === "json") return io.stdout.write(`${pretty(envelope)}\n`);
-  await io.stdout.write(`${envelope.meta.requestId}\n${pretty(envelope.data)}\n`);
+  await io.stdout.write(`${harmless(envelope.meta.requestId)}\n${pretty(envelope.data)}\n`);
   const { pagination } = envelope;
-  if (pagination?.hasMore === true) await note(io, paint(io, io.stderr, "dim", `there is more: --cursor ${String(pagination.cursor)}`));
+  if (pagination?.hasMore !== true) return;
+  await note(io, paint(io, io.stderr, "dim", `there is more: --cursor ${harmless(String(pagination.cursor))}`));
 }
 
 /** Programs that asked for envelopes get the one of an error too. */

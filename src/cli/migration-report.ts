@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { V2KeysMigrateKeyData } from "../types.js";
 import { failure, EXIT, usage } from "./failures.js";
 import type { Io } from "./io.js";
-import { toJson } from "./text.js";
+import { harmless, toJson } from "./text.js";
 
 /** `data` of one answer of `keys.migrateKeys`. */
 export interface MigrationData {
@@ -47,7 +47,7 @@ export function createListing(io: Io, isEnvelope: boolean): Listing {
     spool = { folder, file: await open(join(folder, "failed"), "w+", 0o600) };
     // At once, so that a process that is stopped leaves nothing behind; where files that are open cannot be removed, at the end.
     await remove(folder);
-    await io.stdout.write(isEnvelope ? `{"meta":${toJson({ requestId })},"data":{"migrated":[` : `${requestId}\n{"migrated":[`);
+    await io.stdout.write(isEnvelope ? `{"meta":${toJson({ requestId })},"data":{"migrated":[` : `${harmless(requestId)}\n{"migrated":[`);
   };
   return {
     async add(requestId, data) {

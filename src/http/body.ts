@@ -21,16 +21,25 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
  * Refuses what is not JSON by its headers, before a byte of the body is read.
+ * @param header the value of a header by its lower-case name
  * @throws VerifierError UNSUPPORTED_MEDIA_TYPE: another type or charset, or encoded: nothing is ever decompressed
  */
-export function judgeType(contentType: string | undefined, contentEncoding: string | undefined): void {
+export function judgeType(header: (name: string) => string | undefined): void {
+  const contentType = header("content-type");
   if (contentType !== "application/json" && !isJson(contentType)) {
     throw new VerifierError("UNSUPPORTED_MEDIA_TYPE", "the body must be sent as application/json in UTF-8");
   }
-  if (contentEncoding !== undefined && contentEncoding.trim().toLowerCase() !== "identity") {
+  if (!isPlain(header("content-encoding"), "identity")) {
     throw new VerifierError("UNSUPPORTED_MEDIA_TYPE", "the body must be sent without a Content-Encoding");
   }
+  // Hosts take the chunks apart and leave any coding below them as it is: `gzip, chunked` would be read as something else than was sent.
+  if (!isPlain(header("transfer-encoding"), "chunked")) {
+    throw new VerifierError("UNSUPPORTED_MEDIA_TYPE", "the body must be sent without a Transfer-Encoding other than chunked");
+  }
 }
+
+/** Absent, or the one coding that leaves the bytes as they are. */
+const isPlain = (encoding: string | undefined, plain: string): boolean => encoding === undefined || encoding.trim().toLowerCase() === plain;
 
 /** JSON by any other spelling; of its parameters only a charset says something about the bytes. */
 function isJson(contentType = ""): boolean {
@@ -102,6 +111,14 @@ export function tooLarge(most: number): VerifierError {
 /** The 400 of a body that breaks off. */
 export function endedEarly(): VerifierError {
   return badBody("ended before it was whole");
+}
+
+/**
+ * What a body is that something else has read before: the program's mistake, a 500 that `onError` hears of. A 400 would blame the client,
+ * which sent it whole.
+ */
+export function alreadyRead(): TypeError {
+  return new TypeError("the request's body was read, or taken, before the service got the request; hand it over unread");
 }
 
 /** Chunks as one. */

@@ -29,7 +29,8 @@ const REMEDIES: Readonly<Partial<Record<VerifierErrorCode, string>>> = {
   REQUEST_TIMEOUT: "The request did not arrive in time. Send it again.",
   CONFLICT: "Something with this name exists already. Choose another, or change the one that is there.",
   PAYLOAD_TOO_LARGE: "The body is larger than the service accepts. Send less at once.",
-  UNSUPPORTED_MEDIA_TYPE: "Send the body as Content-Type: application/json in UTF-8, without a Content-Encoding.",
+  UNSUPPORTED_MEDIA_TYPE:
+    "Send the body as Content-Type: application/json in UTF-8, without a Content-Encoding and without a Transfer-Encoding but chunked.",
   TOO_MANY_REQUESTS: "The workspace has made its calls for now. Wait for the seconds that Retry-After says.",
   HEADERS_TOO_LARGE: "The headers are larger than the service accepts. Send fewer or shorter ones.",
 };

@@ -11,7 +11,7 @@ export interface Incoming {
   /** Every `Authorization` header, as sent: one text each, so that a second one is seen (ruling F2). */
   readonly authorization: readonly string[];
   /** The value of a header by its lower-case name. */
-  header(name: string): string | undefined;
+  readonly header: (name: string) => string | undefined;
   /** For allow-lists (ruling A4). */
   readonly clientAddress: string | undefined;
   /** What came is no request, for this reason; absent: it is one. */
@@ -23,7 +23,7 @@ export interface Incoming {
   readonly bodyAtHand: ((most: number) => Promise<Uint8Array | undefined>) | undefined;
   /**
    * The whole body; asked for at most once, and only when it is wanted: `bodyAtHand` may have been asked before.
-   * @throws VerifierError PAYLOAD_TOO_LARGE past `most` bytes
+   * @throws (rejects) VerifierError PAYLOAD_TOO_LARGE past `most` bytes · BAD_REQUEST: it broke off · TypeError: the program read it before
    */
   readBody(most: number): Promise<Uint8Array>;
 }

@@ -1,8 +1,9 @@
 /** The service as a function of a web `Request`: for Hono, Next, Bun, Deno, workers. Knows no Node. Spec §4, ruling G1. */
 import { callable } from "../options.js";
 import type { Store } from "../store.js";
-import { endedEarly, joined, tooLarge } from "./body.js";
+import { alreadyRead, endedEarly, joined, tooLarge } from "./body.js";
 import type { Incoming, Outgoing } from "./exchange.js";
+import { guarded } from "./guarded.js";
 import { checkServiceOptions, type ServiceOptions } from "./options.js";
 import { createService, type ServiceParts } from "./service.js";
 
@@ -26,7 +27,8 @@ export interface Handler {
  * The whole service as one function.
  * @param source a store, or pieces that the program made itself
  * @throws TypeError or RangeError naming the option, or what the store lacks
- * @see spec §4, §5, §7 · never rejects: every fault is an answer in the envelope
+ * @see spec §4, §5, §7 · never rejects: every fault is an answer in the envelope. A body that the program read before, or a stream that
+ * gives no bytes, is a 500 that `onError` hears of: hand over the request unread, or a clone of it
  * @example
  * const handler = createHandler(sqliteStore("keys.db"));
  * app.all("*", (c) => handler(c.req.raw));
@@ -80,17 +82,24 @@ function cutShort(): never {
 async function readBody(request: Request, most: number): Promise<Uint8Array> {
   const declared = Number(request.headers.get("content-length") ?? 0);
   if (declared > most) throw tooLarge(most);
-  const reader = (request.body as ReadableStream<Uint8Array> | null)?.getReader();
+  const stream = request.body as ReadableStream<unknown> | null;
+  if (request.bodyUsed || stream?.locked === true) throw alreadyRead();
+  const reader = stream?.getReader();
+  const cutOff = (fault: Error): never => {
+    // Not waited for: a stream of the host's may fail at it, or never end it, and the answer is there already.
+    guarded(() => reader?.cancel());
+    throw fault;
+  };
   const chunks: Uint8Array[] = [];
   let length = 0;
   for (;;) {
     const chunk = await reader?.read().catch(cutShort);
     if (chunk === undefined || chunk.done) return joined(chunks, length);
-    length += chunk.value.length;
-    if (length > most) {
-      await reader?.cancel();
-      throw tooLarge(most);
-    }
-    chunks.push(chunk.value);
+    // By its kind and not by its class, which differs where a host keeps programs in realms of their own.
+    if (!ArrayBuffer.isView(chunk.value)) return cutOff(new TypeError("the stream of the request's body must give Uint8Arrays"));
+    const { buffer, byteOffset, byteLength } = chunk.value;
+    length += byteLength;
+    if (length > most) return cutOff(tooLarge(most));
+    chunks.push(new Uint8Array(buffer, byteOffset, byteLength));
   }
 }

@@ -23,6 +23,7 @@ export interface NodeListener {
  * The whole service as a listener; `createServer` of this package also answers broken connections and shuts down by itself.
  * Node drops headers past the 1,000th and says nothing, where a second `Authorization` would hide: set `maxHeadersCount = 0`, their
  * bytes are bounded already.
+ * A body that middleware read before is a 500 that `onError` hears of: put the listener before what reads bodies.
  * @throws TypeError or RangeError naming the option, or what the store lacks
  * @example
  * const listener = createNodeListener(sqliteStore("keys.db"));

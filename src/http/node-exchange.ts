@@ -1,5 +1,5 @@
 /** A request of `node:http` → {@link Incoming}, and an answer back, without `Request` or `Response` objects. Rulings F2, G1. */
-import { endedEarly, isShort, joined, tooLarge } from "./body.js";
+import { alreadyRead, endedEarly, isShort, joined, tooLarge } from "./body.js";
 import type { Incoming, Outgoing } from "./exchange.js";
 
 /** What is used of `http.IncomingMessage`: said here, so that the declarations need no types of Node. */
@@ -10,6 +10,9 @@ export interface NodeRequest {
   readonly rawHeaders: readonly string[];
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly socket: { readonly remoteAddress?: string | undefined; readonly localAddress?: string; readonly localPort?: number };
+  readonly readableDidRead?: boolean;
+  readonly readableEnded?: boolean;
+  readonly destroyed?: boolean;
   on(event: "data", listener: (chunk: Uint8Array) => void): unknown;
   on(event: "end" | "close" | "error", listener: () => void): unknown;
   destroy(): unknown;
@@ -100,7 +103,7 @@ function valuesOf(rawHeaders: readonly string[], name: string): readonly string[
 interface Body {
   /** What is there at the end of this turn, if that is all. */
   atHand(): Promise<Uint8Array | undefined>;
-  /** @throws (rejects) VerifierError PAYLOAD_TOO_LARGE · BAD_REQUEST: it broke off · whatever ended the reading */
+  /** @throws (rejects) VerifierError PAYLOAD_TOO_LARGE · BAD_REQUEST: it broke off · TypeError: it was read before · whatever ended the reading */
   whole(): Promise<Uint8Array>;
 }
 
@@ -116,6 +119,9 @@ function readBody(request: NodeRequest, most: number, { together, onReading }: C
     tell?.();
   };
   if (Number(request.headers["content-length"] ?? 0) > most) finish(tooLarge(most));
+  // Of what happened before, no event will tell: whoever waited for one would wait forever.
+  else if (request.readableDidRead === true || request.readableEnded === true) finish(alreadyRead());
+  else if (request.destroyed === true) finish();
   else {
     request.on("data", (chunk) => {
       length += chunk.length;

@@ -5,7 +5,7 @@
 import type { IncomingMessage, Server as HttpServer, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
-import { integer, text } from "../options.js";
+import { checkOptions, integer, text } from "../options.js";
 import type { Store } from "../store.js";
 import { createClientAddress, trustedProxies } from "./client-address.js";
 import { type Broken, sendBroken, toBroken, toFault } from "./broken.js";
@@ -38,9 +38,10 @@ export interface ServerOptions extends ServiceOptions {
 /** A server of the service. */
 export interface Server {
   /**
-   * @param port 0, the default: any that is free
+   * Once: options that are wrong leave the server as it was, what the system refuses does not.
+   * @param options `port` 0…65_535, default 0: any that is free · `host` a name or address, default `127.0.0.1`
    * @returns where it listens
-   * @throws (rejects) TypeError: an empty host, or a server that listened before · whatever the system says
+   * @throws (rejects) TypeError or RangeError naming the option · TypeError: it listened before, or was closed · whatever the system says
    */
   listen(options?: {
     readonly port?: number;
@@ -58,6 +59,11 @@ const OPTIONS = {
   requestTimeout: time,
   keepAliveTimeout: time,
   graceTimeout: time,
+};
+const LISTEN_OPTIONS = {
+  port: integer(0, 65_535),
+  // Node takes an empty host for every address there is.
+  host: text,
 };
 /** How often connections are looked over for those that take too long. */
 const CHECK_INTERVAL_MS = 1_000;
@@ -110,9 +116,9 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
     lines.breakOff(socket, fault, () => void answer());
   };
 
-  const listen = async ({ port = 0, host = "127.0.0.1" }: { readonly port?: number; readonly host?: string } = {}) => {
-    // Node takes an empty host for every address there is.
-    text(host, "host");
+  const listen: Server["listen"] = async (where = {}) => {
+    checkOptions(where, LISTEN_OPTIONS);
+    const { port = 0, host = "127.0.0.1" } = where;
     if (hasBegun || closing !== undefined) throw new TypeError("a server listens once; make another");
     hasBegun = true;
     const { createServer: create } = await import("node:http");

@@ -87,7 +87,7 @@ async function perform(desk: Desk, incoming: Incoming, trace: Trace, operation: 
     trace.headers = limitHeaders(verdict);
     if (verdict.exceeded) throw tooMany();
   }
-  judgeType(incoming.header("content-type"), incoming.header("content-encoding"));
+  judgeType(incoming.header);
   const body = readJson(early ?? (await incoming.readBody(most)));
   const { clientAddress } = incoming;
   const data = await operation.perform(services, clientAddress === undefined ? { caller, body } : { caller, body, clientAddress });

@@ -250,9 +250,12 @@ describe("api: answers", () => {
     const answers = [
       always({ data: { valid: true, code: "VALID", name: evil } }),
       always({ status: 403, error: { title: evil, detail: evil, status: 403, type: "x" } }),
+      always({ requestId: evil, data: { valid: true } }),
+      always({ data: [], pagination: { hasMore: true, cursor: evil } }),
     ];
     for (const server of answers) {
       const { stdout, stderr } = await runAs(ROOT_KEY, [...VERIFY, "--key", "sk_1"], server);
+      expect(stdout + stderr).toContain("oops");
       expect(stdout + stderr).not.toMatch(/[\u001b\u009b\u202e]/);
     }
   });

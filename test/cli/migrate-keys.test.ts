@@ -172,6 +172,17 @@ describe("migrate-keys: a large import", () => {
     expect([again.code, id, (JSON.parse(rest.join("\n")) as Data).failed.length]).toEqual([1, "req_4", 1_230]);
   });
 
+  it("lets nothing of a server's steer the terminal, as text and as an envelope", async () => {
+    const server = service((count) =>
+      count % 2 === 1 ? { requestId: "\u001b[2Jreq", data: { migrated: [], failed: ["\u009b31m"] } } : undefined,
+    );
+    const path = ndjson("steered.ndjson", keys(600));
+    const plain = await migrate(server, ["--keys", `@${path}`]);
+    const envelope = await migrate(server, ["--keys", `@${path}`, "--output", "json"]);
+    expect(plain.stdout).toMatch(/^\?\[2Jreq\n/);
+    expect(plain.stdout + envelope.stdout).not.toMatch(/[\u001b\u009b]/);
+  });
+
   it("lists nothing on a terminal, where hundreds of lines would say nothing", async () => {
     const { code, stdout, stderr } = await migrate(service(), ["--keys", "-"], {
       stdin: keys(1_200)

@@ -78,6 +78,7 @@ export interface Reply {
   /** Becomes the `data` of an envelope. */
   readonly data?: unknown;
   readonly pagination?: object;
+  readonly requestId?: string;
   /** Becomes the whole body instead. */
   readonly text?: string;
   readonly error?: object;
@@ -99,8 +100,8 @@ export function fakeServer(answer: (seen: Seen, count: number) => Reply | Error)
     seen.push(one);
     const reply = answer(one, seen.length);
     if (reply instanceof Error) throw reply;
-    const { status = 200, data = {}, pagination, error } = reply;
-    const meta = { requestId: `req_${seen.length}` };
+    const { status = 200, data = {}, pagination, requestId = `req_${seen.length}`, error } = reply;
+    const meta = { requestId };
     const body = error === undefined ? { meta, data, ...(pagination && { pagination }) } : { meta, error };
     return new Response(reply.text ?? JSON.stringify(body), { status, ...(reply.headers && { headers: reply.headers }) });
   };

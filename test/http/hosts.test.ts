@@ -2,6 +2,7 @@
 import { createServer as listenHttp } from "node:http";
 import type { AddressInfo } from "node:net";
 import { inspect } from "node:util";
+import { runInNewContext } from "node:vm";
 import { serve } from "@hono/node-server";
 import { Hono } from "hono";
 import { describe, expect, it, vi } from "vitest";
@@ -61,6 +62,105 @@ describe("hosts", () => {
     const response = await handler(new Request(url, { method: "POST", headers, body, duplex: "half" }));
     expect([response.status, ((await response.json()) as Parsed).error.errors[0].location, faults]).toEqual([400, "body", []]);
     await handler.close();
+  });
+
+  interface Source {
+    readonly start?: (controller: ReadableStreamDefaultController) => void;
+    readonly pull?: (controller: ReadableStreamDefaultController) => void;
+    readonly cancel?: () => Promise<void> | undefined;
+  }
+  const streamed = async (source: Source, options: HandlerOptions = {}) => {
+    const faults: unknown[] = [];
+    const { handler, request } = await made({ ...options, onError: (error) => faults.push(error) });
+    const { url, headers } = request("http://a.test/v2/keys.verifyKey");
+    const response = await handler(new Request(url, { method: "POST", headers, body: new ReadableStream(source), duplex: "half" }));
+    return { status: response.status, text: await response.text(), faults };
+  };
+
+  it.each([
+    ["fails", () => Promise.reject(new Error("the host's"))],
+    ["never ends", () => new Promise<void>(() => undefined)],
+  ])("ruling G1: a body over the bound is a 413 also where cutting it off %s", async (_, cancel) => {
+    const pull = (controller: ReadableStreamDefaultController) => controller.enqueue(new Uint8Array(2_000));
+    expect(await streamed({ pull, cancel }, { maxBodyBytes: 2_048 })).toMatchObject({ status: 413, faults: [] });
+  });
+
+  it.each([["text"], [undefined], [[1, 2]]])(
+    "a stream that gives %j for bytes is a mistake of the program's: a 500 whose fault says so",
+    async (chunk) => {
+      let isCut = false;
+      const { status, text, faults } = await streamed({
+        pull: (controller) => controller.enqueue(chunk),
+        cancel: () => void (isCut = true),
+      });
+      expect([status, isCut, text.includes("Uint8Array")]).toEqual([500, true, false]);
+      expect(String(faults)).toBe("TypeError: the stream of the request's body must give Uint8Arrays");
+    },
+  );
+
+  it("A019: a body that the host says came in another transfer coding than chunks is a 415", async () => {
+    const { handler, request } = await made();
+    const statusOf = async (coding: string) => {
+      const asked = request("http://a.test/v2/keys.verifyKey");
+      asked.headers.set("transfer-encoding", coding);
+      return (await handler(asked)).status;
+    };
+    expect([await statusOf("gzip, chunked"), await statusOf("chunked")]).toEqual([415, 200]);
+  });
+
+  it("bytes of another realm are bytes", async () => {
+    const bytes = runInNewContext("new Uint8Array([123, 125])") as Uint8Array;
+    expect(bytes).not.toBeInstanceOf(Uint8Array);
+    const start = (controller: ReadableStreamDefaultController) => (controller.enqueue(bytes), controller.close());
+    expect((await streamed({ start })).text).toContain("body.key: is required");
+  });
+
+  const READ_BEFORE = /^TypeError: the request's body was read, or taken, before the service got the request/;
+
+  it.each([
+    ["read", async (request: Request) => void (await request.text())],
+    ["taken", async (request: Request) => void request.body?.getReader()],
+  ])("a body that the program has %s before is its mistake: a 500 whose fault says so", async (_, use) => {
+    const faults: unknown[] = [];
+    const { handler, request } = await made({ onError: (error) => faults.push(error) });
+    const asked = request("http://a.test/v2/keys.verifyKey");
+    await use(asked);
+    expect([(await handler(asked)).status, faults.length, String(faults)]).toEqual([500, 1, expect.stringMatching(READ_BEFORE)]);
+  });
+
+  it.each([["{}"], [""], [" ".repeat(5_000)]])(
+    "node:http: so is a body that middleware read before, and it is answered: %#",
+    async (body) => {
+      const faults: unknown[] = [];
+      const { request, store } = await made();
+      const listener = createNodeListener(store, { onError: (error) => faults.push(error) });
+      const server = listenHttp((incoming, response) => void incoming.resume().on("end", () => listener(incoming, response)));
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      const { url, headers } = request(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v2/keys.verifyKey`);
+      const { status } = await fetch(url, { method: "POST", headers, body, signal: AbortSignal.timeout(2_000) });
+      expect([status, String(faults)]).toEqual([500, expect.stringMatching(READ_BEFORE)]);
+      await new Promise((resolve) => server.close(resolve));
+    },
+  );
+
+  it("node:http: a client that left before its body was asked for is no fault, and its request ends", async () => {
+    const { request, store } = await made();
+    const lines: string[] = [];
+    const listener = createNodeListener(store, { log: (line) => lines.push(line) });
+    const closed = new Promise<void>((resolve) => {
+      const server = listenHttp((incoming, response) => {
+        incoming.socket.destroy();
+        incoming.on("error", () => undefined).on("close", () => (listener(incoming, response), server.close(() => resolve())));
+      });
+      server.listen(0, "127.0.0.1", () => {
+        const asked = request(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v2/keys.verifyKey`);
+        const body = new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(1)) });
+        fetch(asked.url, { method: "POST", headers: asked.headers, body, duplex: "half" }).catch(() => undefined);
+      });
+    });
+    await closed;
+    await vi.waitFor(() => expect(lines).toHaveLength(1));
+    expect(JSON.parse(lines[0]!)).toMatchObject({ status: 400 });
   });
 
   it("node:http: a listener for a server that the program has, behind a proxy of its own", async () => {

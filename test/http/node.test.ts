@@ -48,6 +48,22 @@ describe("server: connections", () => {
     client.socket.destroy();
   });
 
+  it("A019: of transfer codings only chunks are taken apart: any other beside them is a 415, and nothing is decompressed", async () => {
+    const { url, authorization, json, key } = await serving();
+    const body = JSON.stringify({ key });
+    const chunked = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+    const statusOf = async (...codings: readonly string[]) => {
+      const client = dial(url);
+      const headers = [authorization, json, ...codings.map((coding) => `transfer-encoding: ${coding}`)].join("\r\n");
+      client.write(`POST /v2/keys.verifyKey HTTP/1.1\r\nhost: a\r\n${headers}\r\n\r\n${chunked}`);
+      const [response] = await client.responses(1);
+      client.socket.destroy();
+      return response!.status;
+    };
+    for (const codings of [["gzip, chunked"], ["identity, chunked"], ["gzip", "chunked"]]) expect(await statusOf(...codings)).toBe(415);
+    for (const coding of ["chunked", "Chunked"]) expect(await statusOf(coding)).toBe(200);
+  });
+
   it("A073: two Authorization headers are malformed both ways, whatever their letter case, and verify nothing", async () => {
     const { url, authorization, json, key, balance } = await serving();
     const body = JSON.stringify({ key });
@@ -317,7 +333,23 @@ describe("server: shutdown", () => {
   it("a requestTimeout below the default of headersTimeout bounds both; an empty host is no address", async () => {
     await serving({ requestTimeout: 5_000 });
     await serving({ requestTimeout: 1, headersTimeout: 2 });
-    await expect(createServer(memoryStore()).listen({ host: "" })).rejects.toThrow("host must");
+    await expect(createServer(memoryStore()).listen({ host: "" })).rejects.toThrow("options.host must");
+  });
+
+  it.each([
+    [{ port: "http.sock" }, "options.port must be an integer"],
+    [{ port: NaN }, "options.port must be an integer"],
+    [{ port: 70_000 }, "options.port must be from 0 to 65535"],
+    [{ port: -1 }, "options.port must be from 0 to 65535"],
+    [{ host: 5 }, "options.host must be a string"],
+    [{ prot: 80 }, "options.prot is not an option; there are: port, host"],
+    [null, "options must be an object"],
+    [8080, "options must be an object"],
+  ])("listen(%j) is a mistake that is named, and the server can still listen", async (wrong, message) => {
+    const server = createServer(memoryStore());
+    servers.push(server);
+    await expect(server.listen(wrong as never)).rejects.toThrow(message);
+    expect((await server.listen({ port: undefined as never })).url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
   });
 
   it("a port that is taken is said", async () => {
