@@ -68,6 +68,9 @@ export const group =
  */
 export function checkOptions(options: unknown, checks: OptionChecks, path = "options"): void {
   if (typeof options !== "object" || options === null) throw new TypeError(`${path} must be an object`);
+  // They would count as no options at all, and so as those of every workspace.
+  if (Array.isArray(options) || !isPlain(options))
+    throw new TypeError(`${path} must be a plain object, not a list, a promise or a class's`);
   for (const [name, value] of Object.entries(options)) {
     const check = Object.hasOwn(checks, name) ? checks[name] : undefined;
     if (check === undefined) throw new TypeError(`${path}.${name} is not an option; there are: ${Object.keys(checks).join(", ")}`);
@@ -75,14 +78,24 @@ export function checkOptions(options: unknown, checks: OptionChecks, path = "opt
   }
 }
 
+/** Plain in any realm: no prototype, or one that has none itself. Dates, maps and the like would lose what they hold. */
+export function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+/** The last millisecond of a Date, Unix time. */
+export const LAST_MOMENT = 8_640_000_000_000_000;
+
 /**
- * A clock in whole milliseconds. One that answers nonsense must not make expired keys valid, nor count refills from 1970 on.
- * @throws TypeError, when asked, for an answer that is no finite number
+ * A clock in whole milliseconds. One that answers nonsense must not make expired keys valid, nor count refills from 1970 on; one that
+ * counts nanoseconds must not write times that no Date has.
+ * @throws TypeError, when asked, for an answer that is no moment of a Date from 1970 on
  */
 export function guardClock(clock: () => number): () => number {
   return () => {
     const now = clock();
-    if (!Number.isFinite(now)) throw new TypeError("options.clock must return Unix milliseconds");
+    if (!Number.isFinite(now) || now < 0 || now > LAST_MOMENT) throw new TypeError("options.clock must return Unix milliseconds");
     return Math.floor(now);
   };
 }

@@ -1,4 +1,5 @@
 /** What a caller hands in: copied once, every property read once, and texts measured. Rulings G6, G7. Knows JSON, nothing of keys. */
+import { isPlain } from "./options.js";
 import type { Json, JsonObject } from "./types.js";
 
 /** Levels of nesting in free-form data (ruling G7). */
@@ -166,12 +167,6 @@ function copyObject(value: object, level: number, walk: Walk): JsonObject | type
     setOwn(copy, name, item);
   }
   return copy;
-}
-
-/** Plain in any realm: no prototype, or one that has none itself. Dates, maps and the like would lose what they hold. */
-function isPlain(value: object): boolean {
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 /** Assigning to `__proto__` would call a setter; everything else is assigned, which is several times faster. */

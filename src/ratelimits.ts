@@ -9,7 +9,7 @@ import type * as R from "./keyring/service-requests.js";
 import type { Limiter } from "./limiter.js";
 import { degrading, LIMITER_OPTIONS } from "./limiters/degrading.js";
 import { memoryLimiter } from "./limiters/memory.js";
-import { callable, type Check, checkOptions, checkStore, DEFAULT_WORKSPACE, guardClock, word } from "./options.js";
+import { callable, type Check, checkOptions, checkStore, DEFAULT_WORKSPACE, guardClock, methods, word } from "./options.js";
 import type { Store } from "./store.js";
 
 /** Options of {@link createRatelimits}. */
@@ -55,6 +55,8 @@ const OPTIONS = {
   ...LIMITER_OPTIONS,
 } as const satisfies Record<keyof RatelimitsOptions, Check>;
 
+const isCaller = methods("may", "mayAny");
+
 /**
  * Makes the verbs of rate limits on a store, which keeps namespaces and overrides; the tokens are the limiter's.
  * @throws TypeError or RangeError naming the option or the store's missing method
@@ -77,8 +79,11 @@ export function createRatelimits(store: Store, options: RatelimitsOptions = {}):
   };
   const verb =
     <B, T>(act: (context: LimitContext, body: B, asking?: RatelimitContext) => Promise<T>) =>
-    (body: B, asking?: RatelimitContext) =>
-      act(context, body, asking);
+    async (body: B, asking: RatelimitContext = {}): Promise<T> => {
+      if (typeof asking !== "object" || asking === null) throw new TypeError("context must be an object, such as { caller }");
+      if (asking.caller !== undefined) isCaller(asking.caller, "context.caller");
+      return act(context, body, asking);
+    };
   return Object.freeze({
     limit: verb(limit),
     multiLimit: verb(multiLimit),

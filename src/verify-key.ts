@@ -3,6 +3,7 @@ import { answerFor, answerNotFound, eventFor } from "./answer.js";
 import type { Caller } from "./caller.js";
 import { VerifierError } from "./errors.js";
 import { redact } from "./outcomes.js";
+import { methods } from "./options.js";
 import type { Query } from "./permissions.js";
 import type { PreparedKey } from "./prepared-key.js";
 import { judgeValues, readValues, type RequestValues, type VerificationRequest } from "./request.js";
@@ -84,7 +85,10 @@ function judge(engine: Engine, body: unknown, { caller, clientAddress }: VerifyC
 function judgeRequest(engine: Engine, values: RequestValues, { caller, clientAddress }: Context, looked?: Look): MaybePromise<Answer> {
   const request = judgeValues(values);
   const query = request.permissions === undefined ? undefined : engine.compileQuery(request.permissions);
-  if (caller !== undefined && !caller.mayAny("verify_key", "api")) throw mayNotVerify();
+  if (caller !== undefined) {
+    isCaller(caller, "context.caller");
+    if (!caller.mayAny("verify_key", "api")) throw mayNotVerify();
+  }
   const now = looked?.now ?? engine.clock();
   const verification: Verification = { engine, request, query, clientAddress, now, queried: false, limits: undefined };
   const found = looked?.key ?? engine.findKey(request, caller, now);
@@ -116,6 +120,7 @@ function settle(verification: Verification, key: PreparedKey, spend: Spend | und
   return conclude(verification, key, spend.ok ? "VALID" : "USAGE_EXCEEDED", spend.remaining ?? undefined);
 }
 
+const isCaller = methods("may", "mayAny");
 const mayNotVerify = () => new VerifierError("CALLER_FORBIDDEN", "the credential has no permission to verify keys");
 
 /** An early refusal takes nothing and shows the balance as it stands (rulings A2, A6). */

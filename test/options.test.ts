@@ -1,5 +1,7 @@
+import { runInNewContext } from "node:vm";
 import { describe, expect, it, vi } from "vitest";
 import { checkOptions, group, integer, methods, oneOf } from "../src/options.js";
+import { createRatelimits } from "../src/ratelimits.js";
 import { memoryStore } from "../src/stores/memory.js";
 import { createVerifier } from "../src/verifier.js";
 
@@ -58,8 +60,11 @@ describe("createVerifier options", () => {
   });
 
   it("a clock that answers nonsense fails the call instead of validating it", async () => {
-    const verifier = createVerifier(memoryStore(), { clock: () => NaN });
-    await expect(verifier.verify({ key: "k" })).rejects.toThrow(/options\.clock must return/);
+    for (const nonsense of [NaN, -1, 8.64e15 + 1, 1.79e18]) {
+      const verifier = createVerifier(memoryStore(), { clock: () => nonsense });
+      await expect(verifier.verify({ key: "k" })).rejects.toThrow(/options\.clock must return/);
+    }
+    expect((await createVerifier(memoryStore(), { clock: () => 8.64e15 }).verify({ key: "k" })).code).toBe("NOT_FOUND");
   });
 });
 
@@ -71,6 +76,17 @@ describe("verify: its context", () => {
     }
     expect((await verify({ key: "k" }, undefined)).code).toBe("NOT_FOUND");
   });
+
+  it("a caller that is none is named too, by both verifier and rate limits", async () => {
+    const { verify } = createVerifier(memoryStore());
+    const { limit } = createRatelimits(memoryStore());
+    const check = { namespace: "email", identifier: "user_1", limit: 10, duration: 60_000 };
+    for (const caller of [null, {}, "root_1", { mayAny: () => true }]) {
+      await expect(verify({ key: "k" }, { caller } as never)).rejects.toThrow(/^context\.caller (must be an object|lacks the method)/);
+      await expect(limit(check, { caller } as never)).rejects.toThrow(/^context\.caller (must be an object|lacks the method)/);
+    }
+    for (const context of [null, 5]) await expect(limit(check, context as never)).rejects.toThrow(/^context must be an object/);
+  });
 });
 
 describe("checkOptions", () => {
@@ -81,5 +97,26 @@ describe("checkOptions", () => {
     expect(() => checkOptions({ a: { d: {} } }, checks)).toThrow("options.a.d lacks the method run()");
     expect(() => checkOptions({ a: { d: 5 } }, checks)).toThrow("options.a.d must be an object with run");
     expect(() => checkOptions(null, checks)).toThrow("options must be an object");
+  });
+
+  it("A199: what only looks like an object of options is refused: a promise that nobody awaited would serve every workspace", () => {
+    class Settings {
+      get workspaceId(): string {
+        return "ws_1";
+      }
+    }
+    const options = { workspaceId: "ws_1" };
+    for (const given of [
+      [],
+      new Map([["workspaceId", "ws_1"]]),
+      Promise.resolve(options),
+      new Date(),
+      new Settings(),
+      Object.create(options),
+    ]) {
+      expect(() => createVerifier(memoryStore(), given as object)).toThrow("options must be a plain object");
+    }
+    createVerifier(memoryStore(), Object.assign(Object.create(null) as object, options));
+    createVerifier(memoryStore(), runInNewContext("({ workspaceId: 'ws_1' })") as object);
   });
 });

@@ -8,5 +8,10 @@ import type { Context } from "./context.js";
  * @throws VerifierError CONFLICT: its name is taken
  */
 export async function insertNamed(context: Context, write: Write, what: string): Promise<void> {
-  if (!(await context.store.write([write]))) throw new VerifierError("CONFLICT", `${what} exists already`);
+  if (!(await context.store.write([write]))) throw taken(what);
+}
+
+/** CONFLICT: there is one of this name. @param what the row in words, for the message */
+export function taken(what: string): VerifierError {
+  return new VerifierError("CONFLICT", `${what} exists already`);
 }

@@ -60,8 +60,13 @@ async function grant(
 ): Promise<readonly Permission[]> {
   const { keyId, permissions } = parse(schema, body);
   const now = context.clock();
-  // Nothing is made for a key that is not there.
-  await findKey(context, keyId);
+  // Nothing is made for a key that is not there, or would have too many: what is to be made counts by its slug.
+  const { permissions: has } = await findKey(context, keyId);
+  const known = await readPermissions(context, permissions);
+  how(
+    has,
+    permissions.map((slug) => known.get(slug) ?? slug),
+  );
   const ids = idsOf(permissions, await ensurePermissions(context, permissions, now));
   return showPermissions(context, await merge(context, { keyId, field: "permissions", ids, now }, how));
 }

@@ -4,6 +4,7 @@
  * Why: the schema takes 3 µs a key, this 0.6. It may refuse what the schema accepts, which is then asked; what it accepts the schema
  * accepts as it is (`plain-key.test.ts` holds them together).
  */
+import { LAST_MOMENT } from "../options.js";
 import type { V2KeysMigrateKeyData } from "../types.js";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -11,7 +12,6 @@ type Judge = (value: unknown) => boolean;
 
 const SLUG = /^[a-zA-Z0-9_:\-.*/]{1,128}$/;
 const MAX_META_PROPERTIES = 100;
-const MAX_TIME = 8_640_000_000_000_000;
 /** Longer lists are the schema's. */
 const FEW = 50;
 
@@ -61,7 +61,7 @@ const isKey = object(
     meta: isMeta,
     roles: list(text(1, 128)),
     permissions: list((value) => typeof value === "string" && SLUG.test(value)),
-    expires: integer(0, MAX_TIME),
+    expires: integer(0, LAST_MOMENT),
     enabled: isBoolean,
     credits: isCredits,
     ratelimits: areLimits,

@@ -112,12 +112,12 @@ export interface V2KeysWhoamiRequestBody {
   /** The key itself, 1–512 code points. */
   readonly key: string;
 }
-/** Body of `addPermissions`, `removePermissions` and `setPermissions`: slugs or ids, at most 1,000. */
+/** Body of `addPermissions`, `removePermissions` and `setPermissions`: slugs, at most 1,000. */
 export interface V2KeysPermissionsRequestBody {
   readonly keyId: string;
   readonly permissions: readonly string[];
 }
-/** Body of `addRoles`, `removeRoles` and `setRoles`: names or ids, at most 100. */
+/** Body of `addRoles`, `removeRoles` and `setRoles`: names, at most 100. */
 export interface V2KeysRolesRequestBody {
   readonly keyId: string;
   readonly roles: readonly string[];

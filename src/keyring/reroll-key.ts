@@ -1,6 +1,7 @@
 /** VERB rerollKey: everything of a key under a new id and a new text. Operations `keys.rerollKey`; strict expiry is ruling A3. */
 import { periodOf } from "../credits.js";
 import { digestKey, newId, newKey } from "../hash.js";
+import { LAST_MOMENT } from "../options.js";
 import type { CreditChange, KeyRow, Write } from "../store.js";
 import type { V2KeysCreateKeyResponseData } from "./answers.js";
 import { persist, type Context } from "./context.js";
@@ -59,6 +60,6 @@ async function copyCredits(context: Context, old: KeyRow, row: Mutable<KeyRow>, 
 
 /** A key is still valid at exactly `expires` (ruling A3), so at once is a millisecond ago. */
 function lastMoment(old: KeyRow, expiration: number, now: number): number {
-  const moment = expiration === 0 ? Math.max(0, now - 1) : now + expiration;
+  const moment = expiration === 0 ? Math.max(0, now - 1) : Math.min(LAST_MOMENT, now + expiration);
   return old.expires === undefined ? moment : Math.min(old.expires, moment);
 }

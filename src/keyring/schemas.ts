@@ -1,5 +1,6 @@
 /** The requests of administration, one schema a verb. Spec §2.3, §8, operations of the wider interface; `requests.ts` says them as types. */
 import * as v from "valibot";
+import { LAST_MOMENT } from "../options.js";
 import type { KeyCreditsData, RatelimitRequest, Refill, V2KeysMigrateKeyData } from "../types.js";
 import * as atom from "./atoms.js";
 import { readCursor, type ListedTable } from "./cursor.js";
@@ -175,7 +176,7 @@ export const migratedKey: Schema<V2KeysMigrateKeyData> = strict({
   roles: optional(atom.roleNames(0)),
   permissions: optional(atom.slugs(0)),
   // Spec §2.3 names no latest time; a JavaScript date does.
-  expires: optional(integer(0, 8_640_000_000_000_000)),
+  expires: optional(integer(0, LAST_MOMENT)),
   enabled: optionalOr(atom.boolean, true),
   credits: optional(credits),
   ratelimits: optional(migratedLimits),

@@ -1,5 +1,6 @@
 /** What operations answer, as JSON Schemas of `data`. Spec §2.2, operations of the wider interface. Knows no operation. */
 import type { JsonSchema } from "../keyring/json-schema.js";
+import { LAST_MOMENT } from "../options.js";
 import type { VerificationCode } from "../types.js";
 
 const MAX = Number.MAX_SAFE_INTEGER;
@@ -8,7 +9,7 @@ const flag: JsonSchema = { type: "boolean" };
 const texts: JsonSchema = { type: "array", items: text };
 const free: JsonSchema = { type: "object", additionalProperties: true };
 const integer = (minimum: number, maximum = MAX): JsonSchema => ({ type: "integer", format: "int64", minimum, maximum });
-const time = integer(0, 8_640_000_000_000_000);
+const time = integer(0, LAST_MOMENT);
 const id: JsonSchema = { type: "string", minLength: 3, maxLength: 255, pattern: "^[a-zA-Z0-9_]+$" };
 const longId: JsonSchema = { ...id, minLength: 8 };
 

@@ -40,6 +40,7 @@ describe("permissions of a key: add, remove, set", () => {
     expect(await keyring.addPermissions({ keyId, permissions: names(1_000, "p") })).toHaveLength(1_000);
     const { errors } = await failure(keyring.addPermissions({ keyId, permissions: ["one.more"] }));
     expect(errors).toEqual([{ location: "body.permissions", message: "would give the key more than 1000 permissions" }]);
+    expect(await fault(keyring.getPermission({ permission: "one.more" }))).toBe("NOT_FOUND 404");
     for (const name of names(101, "r")) await keyring.createRole({ name });
     await keyring.setRoles({ keyId, roles: names(100, "r") });
     expect(await problems(keyring.addRoles({ keyId, roles: ["r100"] }))).toEqual(["body.roles"]);

@@ -1,4 +1,5 @@
 /** Keys by digest, by id and by list. Clauses 1, 2, 10, 16–18. A find reads one row; what it refers to comes from the directory. */
+import { VerifierError } from "../../errors.js";
 import type { ApiRow, KeyRecord, KeyRow, ListQuery } from "../../store.js";
 import { toRecordWith } from "../record.js";
 import type { Directory } from "./directory.js";
@@ -31,7 +32,8 @@ export function createKeyReader(handle: Handle, directory: Directory): KeyReader
   const apiOf = (raw: KeyRaw): ApiRow => {
     const api = directory.api(Number(raw.api));
     // Foreign keys hold in the file, so only a damaged one gets here.
-    if (api === undefined) throw new Error("a key refers to an API that does not exist");
+    if (api === undefined)
+      throw new VerifierError("STORE_INVALID", "the file has a key of an API that is not there; restore it from a backup");
     return api;
   };
   const recordOf = (raw: KeyRaw, row: KeyRow, api: ApiRow): KeyRecord | undefined =>

@@ -63,7 +63,7 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
       for (const task of group) perform(task, ledger, changes);
       ledger.save();
       return { recorded: log.record(changes) };
-    });
+    }, ledger.forget);
     log.tell(done?.recorded);
     for (const { fault, answer, resolve, reject } of group) {
       if (fault === undefined) resolve(answer as never);
@@ -73,7 +73,7 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
   /** Rejects a group that failed, apart from what may still wait for a lock: that goes back into the queue. */
   const fail = (group: readonly Task[], cause: unknown): Task[] => {
     const now = performance.now();
-    // A lock is met before anything is read or written.
+    // Also of a spend alone: whether it was written is not known.
     if (!isBusy(cause)) ledger.forget();
     const waits = isBusy(cause) ? (task: Task) => now < (task.deadline ||= now + busyTimeout) : () => false;
     const error = toStoreError(cause);

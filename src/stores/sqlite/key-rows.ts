@@ -1,6 +1,6 @@
 /** A key's row as the file has it, and as the port has it. Port clause 3. Pure: SQL is elsewhere. */
 import type { ApiRow, IdentityRow, KeyRow } from "../../store.js";
-import { type KeyBody, readGrants, readIdentityBody, readKeyBody } from "./read-body.js";
+import { type KeyBody, readGrants, readIdentityBody, readKeyBody, readName } from "./read-body.js";
 
 /** A key and its identity, if any, in one row: what a find reads. */
 export interface KeyRaw {
@@ -106,9 +106,10 @@ export function decodeFullKey(raw: FullKeyRaw, api: ApiRow): KeyRow {
 
 /** The identity that was read with a key. */
 export function decodeIdentity({ identityId, externalId, identityBody }: KeyRaw, api: ApiRow): IdentityRow | undefined {
-  if (identityId === null || externalId === null || identityBody === null) return undefined;
+  if (identityId === null || identityBody === null) return undefined;
   const { meta, ratelimits } = readIdentityBody(identityBody);
-  const identity: Mutable<IdentityRow> = { id: identityId, workspaceId: api.workspaceId, version: 0, externalId, ratelimits };
+  const name = readName("identities", externalId);
+  const identity: Mutable<IdentityRow> = { id: identityId, workspaceId: api.workspaceId, version: 0, externalId: name, ratelimits };
   if (meta !== undefined) identity.meta = meta;
   return identity;
 }

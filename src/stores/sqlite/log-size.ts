@@ -16,9 +16,9 @@ export function sizeLog({ handle, isShared, transact }: Connection): { readonly 
   let set = 0;
   const within =
     (pages: number): Transact =>
-    (work) => {
+    (work, onUndone) => {
       if (set !== pages) handle.exec(`PRAGMA wal_autocheckpoint = ${(set = pages)}`);
-      return transact(work);
+      return transact(work, onUndone);
     };
   return { short: within(SHORT), long: within(LONG) };
 }

@@ -82,7 +82,11 @@ const STEPS: readonly string[] = [
 
   // Under a new name, so that whoever still has the file open with code that knows no log fails, and does not spend by rows alone.
   `ALTER TABLE keystile_credits RENAME TO keystile_balances;
-  CREATE TABLE keystile_spends (slot INTEGER PRIMARY KEY, seq INTEGER NOT NULL CHECK (seq > 0), balances BLOB NOT NULL) STRICT;`,
+  CREATE TABLE keystile_spends (
+    slot INTEGER PRIMARY KEY CHECK (slot = seq % 256),
+    seq INTEGER NOT NULL CHECK (seq BETWEEN 1 AND 9007199254740991),
+    balances BLOB NOT NULL
+  ) STRICT;`,
 ];
 
 /** The version that this code reads and writes. */

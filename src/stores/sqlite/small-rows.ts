@@ -2,7 +2,7 @@
 import type { ListQuery, NamedTable, OverrideRow, RootKeyRow, Rows, Table } from "../../store.js";
 import { changed, type Query, select, type Handle } from "./handle.js";
 import { overrideName } from "../names.js";
-import { readSmallBody } from "./read-body.js";
+import { readName, readSmallBody } from "./read-body.js";
 import { NAMESPACE_OF_OVERRIDE } from "./schema.js";
 
 export type SmallTable = Exclude<Table, "keys">;
@@ -131,7 +131,7 @@ export function decodeSmall<T extends SmallTable>(table: T, raw: Omit<SmallRaw, 
   row["version"] = Number(raw.version);
   if (raw.workspace_id !== "") row["workspaceId"] = raw.workspace_id;
   const { field } = FORMS[table];
-  if (field !== undefined) row[field] = raw.name;
+  if (field !== undefined) row[field] = readName(table, raw.name);
   return row as unknown as Rows[T];
 }
 

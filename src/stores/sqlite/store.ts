@@ -98,9 +98,9 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   const balances = createBalances(handle);
   const shared = createSharedReads(handle, isShared);
   const staleness = askInTime(shared.before(log.ask), settings.staleness);
-  // A transaction asks in any case: where nothing is new, the verifications of its turn need not ask again.
+  // A transaction asks in any case, while nobody else can write: where nothing is new, the verifications of its turn need not ask again.
   const ledger = createLedger(handle, balances, isShared, (version) => {
-    if (log.hasTold(version)) staleness.note();
+    if (!settings.readonly && log.hasTold(version)) staleness.note();
   });
   const { short, long } = sizeLog({ ...connection, transact: shared.before(connection.transact) });
   // A statement that commits by itself must not fall into a transaction that is open for reads: it would be answered before it is durable.

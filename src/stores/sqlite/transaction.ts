@@ -10,8 +10,9 @@ import type { Handle } from "./handle.js";
 /**
  * Runs `work` as one transaction: committed when it answers, rolled back when it throws or answers `undefined`.
  * Answers only after COMMIT returned.
+ * @param onUndone called once it was rolled back: nothing that `work` saw or did holds. A lock is met before it begins, or by COMMIT
  */
-export type Transact = <T>(work: () => T | undefined) => T | undefined;
+export type Transact = <T>(work: () => T | undefined, onUndone?: () => void) => T | undefined;
 
 /** Milliseconds for which the driver waits by itself; it blocks the event loop while it does. */
 export const DRIVER_BUSY_TIMEOUT = 50;
@@ -29,16 +30,20 @@ export function createTransact(handle: Handle): Transact {
       // SQLite rolls back by itself on a full disk or a failed write: then there is nothing left to undo.
     }
   };
-  return (work) => {
+  return (work, onUndone) => {
     // Outside of the try: what did not begin here is not ours to roll back.
     begin.run();
     try {
       const answer = work();
-      if (answer === undefined) undo();
-      else commit.run();
+      if (answer !== undefined) commit.run();
+      else {
+        undo();
+        onUndone?.();
+      }
       return answer;
     } catch (cause) {
       undo();
+      onUndone?.();
       throw cause;
     }
   };

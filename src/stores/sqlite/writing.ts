@@ -3,7 +3,6 @@ import type { Change } from "../../store.js";
 import type { Answering } from "./answering.js";
 import type { ChangeLog } from "./changes.js";
 import type { Directory } from "./directory.js";
-import { isBusy } from "./errors.js";
 import type { Ledger } from "./ledger.js";
 import type { Transact } from "./transaction.js";
 
@@ -21,20 +20,14 @@ export function createWriting({ later }: Answering, log: ChangeLog, directory: D
   };
   return async (transact, work) => {
     const committed = await later(() => {
-      try {
-        const done = transact(() => {
-          ledger.begin();
-          const changes = work();
-          return changes && { recorded: log.record(changes) };
-        });
-        if (done === undefined) forget();
-        ledger.forgetAccounts();
-        log.tell(done?.recorded);
-        return done !== undefined;
-      } catch (cause) {
-        if (!isBusy(cause)) forget();
-        throw cause;
-      }
+      const done = transact(() => {
+        ledger.begin();
+        const changes = work();
+        return changes && { recorded: log.record(changes) };
+      }, forget);
+      ledger.forgetAccounts();
+      log.tell(done?.recorded);
+      return done !== undefined;
     });
     // A loop that awaits its writes would otherwise leave no turn to timers, input and spends.
     await new Promise(setImmediate);

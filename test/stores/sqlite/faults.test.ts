@@ -98,6 +98,33 @@ describe("sqliteStore: a statement that fails", () => {
     expect(db.prepare("SELECT count(*) FROM b").pluck().get()).toBe(0);
   });
 
+  it("a commit that meets a lock leaves nothing of it in what is known: of a group, and of an administrator's write", async () => {
+    const place = path();
+    let locked = 0;
+    const handle = foreignHandle(new Database(place), (sql) => {
+      if (sql === "COMMIT" && locked-- > 0) throw Object.assign(new Error("cannot commit"), { code: "ERR_SQLITE_ERROR", errcode: 5 });
+    });
+    const store = await withApi(sqliteStore(handle));
+    const refs = await addKeys(store, 4, 20);
+    const other = sqliteStore(place);
+    const group = () => Promise.all(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+    await group();
+    expect(await other.spendCredits(refs[0]!, 0, 0)).toEqual({ ok: true, remaining: 19 });
+    locked = 1;
+    expect(await group()).toEqual(Array(4).fill({ ok: true, remaining: 18 }));
+    expect(await other.spendCredits(refs[0]!, 0, 0)).toEqual({ ok: true, remaining: 18 });
+    locked = 1;
+    const row = (await store.read("keys", "key_000001"))!;
+    expect(await store.write([{ table: "keys", row, credits: { period: 0, remaining: 500 } }])).toBe(true);
+    for (const one of [store, other]) {
+      expect((await one.readBalance("key_000001", 0))?.remaining).toBe(500);
+      expect((await one.readBalance("key_000002", 0))?.remaining).toBe(18);
+    }
+    expect(inspect(place, totalIn)).toBe(500 + 3 * 18);
+    await other.close();
+    await store.close();
+  });
+
   it("trap 2: a commit that fails rejects the whole group, which is rolled back", async () => {
     const db = new Database(path());
     let broken = false;
@@ -348,8 +375,15 @@ describe("sqliteStore: a file that another tool has changed", () => {
     ['{"start":"sk","createdAt":0,"ratelimits":[{"id":"rl_1","name":"n","limit":"5","duration":1000,"autoApply":true}]}'],
     ['{"start":"sk","createdAt":0,"ipAllowlist":"192.0.2.1"}'],
     ['{"start":"sk","createdAt":0,"refill":{"interval":"weekly","amount":5}}'],
+    ['{"start":"sk","createdAt":0,"refill":{"interval":"daily","amount":-5}}'],
+    ['{"start":"sk","createdAt":0,"refill":{"interval":"monthly","amount":5}}'],
+    ['{"start":"sk","createdAt":0,"refill":{"interval":"monthly","amount":5,"refillDay":0}}'],
+    ['{"start":"sk","createdAt":0,"refill":{"interval":"monthly","amount":5,"refillDay":32}}'],
+    ['{"start":"sk","createdAt":0,"expires":8640000000000001}'],
+    [`{"start":"sk","createdAt":0,"meta":${'{"a":'.repeat(9_000)}1${"}".repeat(9_000)}}`],
+    [`{"start":"sk","createdAt":0,"ratelimits":[{"id":"rl_1","name":"${"n".repeat(3_000)}","limit":5,"duration":1000,"autoApply":true}]}`],
     ['{"start":"sk","createdAt":0'],
-  ])("A035: a key whose row says %s is refused, not let in without what the row lacks", async (body) => {
+  ])("A035: a key whose row says %.200s is refused, not let in without what the row lacks", async (body) => {
     const place = path();
     const store = await withApi(sqliteStore(place));
     await addKeys(store, 2);
@@ -387,6 +421,26 @@ describe("sqliteStore: a file that another tool has changed", () => {
     expect(await codeOf(call)).toBe("STORE_INVALID");
     await store.close();
   });
+
+  it.each(["identities", "roles"])(
+    "A035: a row of %s whose name another tool took away is refused, and its limits with it",
+    async (table) => {
+      const place = path();
+      const made = sqliteStore(place);
+      const keyring = createKeyring(made);
+      const { apiId } = await keyring.createApi({ name: "documents" });
+      await keyring.createRole({ name: "reader" });
+      const ratelimits = [{ name: "requests", limit: 1, duration: 60_000, autoApply: true }];
+      await keyring.createIdentity({ externalId: "user_1", ratelimits });
+      const { key, keyId } = await keyring.createKey({ apiId, externalId: "user_1", roles: ["reader"] });
+      await made.close();
+      inspect(place, (db) => void db.prepare(`UPDATE keystile_${table} SET name = NULL`).run());
+      const store = sqliteStore(place);
+      expect(await codeOf(() => createVerifier(store).verify({ key, permissions: "a" }))).toBe("STORE_INVALID");
+      expect(await codeOf(() => createKeyring(store).getKey({ keyId }))).toBe("STORE_INVALID");
+      await store.close();
+    },
+  );
 
   it.each(["null", "{}", "[5,6]", '["perm_1","role_1"]', '[["perm_1"]]', "[[1],[]]"])(
     "A035: grants that say %s let nothing in",
@@ -467,7 +521,7 @@ describe("sqliteStore: a file that another tool has changed", () => {
       db.exec("DELETE FROM keystile_apis");
     });
     const store = sqliteStore(place);
-    expect(await codeOf(() => store.findKey("digest-1"))).toBe("STORE_FAILED");
+    expect(await codeOf(() => store.findKey("digest-1"))).toBe("STORE_INVALID");
     await store.close();
   });
 

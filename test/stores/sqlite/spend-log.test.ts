@@ -1,7 +1,7 @@
 /** The log of spends against its obvious twin, a Map of balances, with several connections to one file. */
 import Database from "better-sqlite3";
 import fc from "fast-check";
-import { describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Handle } from "../../../src/stores/sqlite/handle.js";
 import { createSpendLog } from "../../../src/stores/sqlite/spend-log.js";
 import { createBalances } from "../../../src/stores/sqlite/balances.js";
@@ -54,6 +54,8 @@ function fileWithLog(): Database.Database {
 
 /** Eight keys, and how often the file was asked whether others have changed it. */
 async function countedKeys() {
+  // A commit that takes longer than 1 ms would end what is known of this turn.
+  vi.useFakeTimers({ toFake: ["performance", "Date"] });
   let asked = 0;
   const prepare = vi.spyOn(Database.prototype, "prepare").mockImplementation(function (this: Database.Database, sql: string) {
     const statement = original.call(this, sql);
@@ -71,6 +73,8 @@ async function countedKeys() {
 const original = Database.prototype.prepare;
 
 describe("the log of spends", () => {
+  afterEach(() => void vi.useRealTimers());
+
   const KEYS = 5;
   const key = fc.nat(KEYS - 1);
   const store = fc.nat(2);
@@ -243,6 +247,57 @@ describe("the log of spends", () => {
     // The last 256 stand: of each key one.
     for (const n of [45, 46, 299, 300]) expect(log.get(n)?.remaining).toBe(n);
     expect(log.newest()).toBe(other.newest());
+    db.close();
+  });
+
+  it("an older file that was put back is read anew", async () => {
+    const { place, store, refs, group } = await sixKeys();
+    for (let i = 0; i < 3; i++) await group();
+    const copy = async (from: string, to: string) => {
+      const db = new Database(from);
+      await db.backup(to);
+      db.close();
+    };
+    const backup = path();
+    await copy(place, backup);
+    for (let i = 0; i < 20; i++) await group();
+    await copy(backup, place);
+    const other = open(place);
+    await group();
+    for (const one of [store, other]) expect(await one.spendCredits(refs[0]!, 0, 0)).toEqual({ ok: true, remaining: 96 });
+    await other.close();
+    await store.close();
+  });
+
+  it("what another tool writes elsewhere than in its slot, or past the numbers of JavaScript, the file refuses", () => {
+    const db = fileWithLog();
+    const insert = db.prepare("INSERT INTO keystile_spends (slot, seq, balances) VALUES (?, ?, x'')");
+    for (const [slot, seq] of [
+      [5, 4],
+      [0, 2n ** 53n],
+      [0, 0],
+      [-1, -1],
+    ] as const) {
+      expect(() => insert.run(slot, seq)).toThrow("CHECK constraint failed");
+    }
+    db.close();
+  });
+
+  it("after a bad entry nothing counts as known: not what came before it, nor what comes once it is gone", () => {
+    const db = fileWithLog();
+    for (const numbers of [
+      [1, 90, 0],
+      [1, NaN, 0],
+      [1, 70, 0],
+    ]) {
+      addEntry(db, numbers);
+    }
+    const log = createSpendLog(db as Handle);
+    for (let i = 0; i < 2; i++) expect(() => log.catchUp()).toThrow("whole numbers");
+    expect(log.newest()).toBeNaN();
+    db.exec("DELETE FROM keystile_spends WHERE seq = 2");
+    log.catchUp();
+    expect([log.newest(), log.get(1)?.remaining]).toEqual([3, 70]);
     db.close();
   });
 
