@@ -90,12 +90,12 @@ export const LAST_MOMENT = 8_640_000_000_000_000;
 /**
  * A clock in whole milliseconds. One that answers nonsense must not make expired keys valid, nor count refills from 1970 on; one that
  * counts nanoseconds must not write times that no Date has.
- * @throws TypeError, when asked, for an answer that is no moment of a Date from 1970 on
+ * @throws TypeError, when asked, for an answer that is no moment of a Date
  */
 export function guardClock(clock: () => number): () => number {
   return () => {
     const now = clock();
-    if (!Number.isFinite(now) || now < 0 || now > LAST_MOMENT) throw new TypeError("options.clock must return Unix milliseconds");
+    if (!Number.isFinite(now) || Math.abs(now) > LAST_MOMENT) throw new TypeError("options.clock must return Unix milliseconds");
     return Math.floor(now);
   };
 }

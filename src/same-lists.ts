@@ -8,8 +8,9 @@
  */
 import type { KeyRecord } from "./store.js";
 
-/** Lists that are held: few, since each may be long. */
+/** Lists that are held: few, since each may be long, and few permissions in all of them. 64 lists of 20,000 kept 60 MB alive. */
 const HELD = 64;
+const HELD_PERMISSIONS = 64_000;
 
 interface Last<T> {
   readonly roles: readonly string[];
@@ -25,15 +26,19 @@ export function rememberByLists<T>(
   fits: (value: T, record: KeyRecord) => boolean,
 ): (record: KeyRecord) => T {
   const lasts = new Map<readonly string[], Last<T>>();
+  let held = 0;
   return (record) => {
     const { permissions, roles } = record;
     const last = lasts.get(permissions);
     if (last !== undefined && last.roles === roles && fits(last.value, record)) return last.value;
     const value = find(record);
-    if (Object.isFrozen(permissions) && Object.isFrozen(roles)) {
-      if (lasts.size >= HELD) lasts.clear();
-      lasts.set(permissions, { roles, value });
+    if (permissions.length > HELD_PERMISSIONS || !Object.isFrozen(permissions) || !Object.isFrozen(roles)) return value;
+    if (lasts.size >= HELD || held + permissions.length > HELD_PERMISSIONS) {
+      lasts.clear();
+      held = 0;
     }
+    lasts.set(permissions, { roles, value });
+    held += permissions.length;
     return value;
   };
 }

@@ -126,7 +126,7 @@ describe.each(STORES)("neighbours of hostile rows on the %s store", (_name, open
       const { create, verify, time } = await world({ credits });
       const refill = { interval: "monthly", amount: 1_000, refillDay: 31 } as const;
       const { key } = await create({ credits: { remaining: 50, refill }, ratelimits: [limit("minute", { limit: 50 })] });
-      const instants = [NOON, -8.64e15, -1, 0, 0.5, NOON, NOON - DAY, NOON + 400 * DAY, NOON, 8.64e15, 8.64e15 + 1, MAX, 1, NOON];
+      const instants = [NOON, -8.64e15, -1, 0, 0.5, NOON, NOON - DAY, NOON + 400 * DAY, NOON, 8.64e15, 1, NOON];
       let latest = -Infinity;
       let balance = 50;
       for (const now of instants) {

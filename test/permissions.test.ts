@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { QueryNode } from "../grammar/permission-query-ast.js";
-import { compileQuery, createGrants, type Grants } from "../src/permissions.js";
+import { compileQuery, coversAmong, createGrants, type Grants } from "../src/permissions.js";
 import { dice, permissionName, print, trees } from "./queries.js";
 
 const satisfies = (permissions: readonly string[], query: string): boolean => compileQuery(query).satisfiedBy(createGrants(permissions));
@@ -137,6 +137,43 @@ describe("grants: wildcards", () => {
       }),
       { numRuns: 3_000 },
     );
+  });
+
+  it("rulings B3, B4: covers answers as the naive matcher, among so many others that it has to search", () => {
+    // They cover nothing that is asked, and lie on every way to those that may.
+    const words = ["a", "b", "*"];
+    const ways = words.flatMap((one) => words.flatMap((two) => words.map((three) => `${one}.${two}.${three}.`)));
+    const others = ways.flatMap((way) => Array.from({ length: 60 }, (_, i) => `${way}other${i}`));
+    const word = fc.constantFrom("a", "b", "*", "*", "**", "a*", "", "-", "a/", "a-", "!", "\u00e9", "\u{1F511}");
+    const usual = fc.constantFrom("a", "b", "*");
+    const long = fc
+      .tuple(fc.array(usual, { maxLength: 3 }), fc.array(word, { minLength: 1, maxLength: 2 }))
+      .map(([first, rest]) => [...first, ...rest].join("."));
+    fc.assert(
+      fc.property(fc.array(long, { maxLength: 3 }), fc.array(long, { minLength: 1, maxLength: 20 }), (permissions, names) => {
+        const grants = createGrants([...others, ...permissions]);
+        for (const asked of names) expect(grants.covers(asked), asked).toBe(naiveCovers(permissions, asked));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it.each([
+    ["a segment that no grant has", (i: number) => `*.r${i}.${"a.".repeat(40)}x`, "a.r.b"],
+    ["a name shorter than all", (i: number) => `*.r${i}.${"a.".repeat(40)}x`, "a"],
+    ["a last segment that no grant has", (i: number) => `${"*.".repeat(30)}r${i}`, `${"a.".repeat(30)}r`],
+    ["the plain way and the wildcard's both", (i: number) => `${i % 2 === 0 ? "a" : "*"}.r${i}.*`, "a.r17.b"],
+  ])("ruling B2: a name is not tried on every grant: %s", (_, grantOf, asked) => {
+    const readsAmong = (count: number): number => {
+      const patterns = Array.from({ length: count }, (_, i) => grantOf(i)).sort();
+      let reads = 0;
+      const watched = new Proxy(patterns, { get: (list, at) => (reads++, Reflect.get(list, at) as unknown) });
+      coversAmong(watched, asked);
+      return reads;
+    };
+    // A search reads 17 of 100,000, and 10 of 1,000; there are some four at each segment.
+    expect(readsAmong(100_000)).toBeLessThan(3 * readsAmong(1_000));
+    expect(readsAmong(100_000)).toBeLessThan(4_000);
   });
 
   it("ruling B3: 1,000 long wildcard grants and a long name end at once", () => {

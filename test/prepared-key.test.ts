@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { deepFreeze } from "../src/stores/freeze.js";
 import { createQueryCompiler } from "../src/permissions.js";
 import { createPreparer } from "../src/prepared-key.js";
+import { rememberByLists } from "../src/same-lists.js";
 import type { KeyRecord } from "../src/store.js";
 
 const record = (permissions: readonly string[], roles: readonly string[] = []): KeyRecord => ({
@@ -112,6 +113,27 @@ describe("createPreparer: what keys share", () => {
     expect(prepare(record(permissions)).holdings.copyPermissions()).toEqual(["a"]);
     permissions.push("b");
     expect(prepare(record(permissions)).holdings.copyPermissions()).toEqual(["a", "b"]);
+  });
+
+  it("long lists are held while they are few, and are let go together", () => {
+    const lists = deepFreeze(Array.from({ length: 12 }, (_, n) => Array.from({ length: 10_000 }, (_, i) => `p${n}.${i}`)));
+    const roles = deepFreeze<string[]>([]);
+    let made = 0;
+    const find = rememberByLists(
+      () => ++made,
+      () => true,
+    );
+    const madeOf = (list: readonly string[]): number => {
+      const before = made;
+      find(record(list, roles));
+      return made - before;
+    };
+    expect(lists.slice(0, 6).map(madeOf)).toEqual([1, 1, 1, 1, 1, 1]);
+    expect(lists.slice(0, 6).map(madeOf)).toEqual([0, 0, 0, 0, 0, 0]);
+    expect(lists.slice(6).map(madeOf)).toEqual([1, 1, 1, 1, 1, 1]);
+    expect(lists.slice(0, 6).map(madeOf)).toEqual([1, 1, 1, 1, 1, 1]);
+    const longest = deepFreeze(lists.flat());
+    expect([madeOf(longest), madeOf(longest), ...lists.slice(0, 6).map(madeOf)]).toEqual([1, 1, 0, 0, 0, 0, 0, 0]);
   });
 
   it("more lists than are held: each key still has its own", () => {

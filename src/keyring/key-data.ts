@@ -5,14 +5,15 @@ import type { IdentityRow, KeyRow, Rows, Table } from "../store.js";
 import { toIdentity } from "../stores/record.js";
 import type { Identity, KeyCreditsData, MaybePromise } from "../types.js";
 import type { KeyResponseData } from "./answers.js";
-import type { Context } from "./context.js";
+import { pause, ROWS_A_TURN, type Context } from "./context.js";
 import type { Mutable } from "./rows.js";
 
-/** Shows keys, reading each row that they share once: make one a call. */
+/** Shows keys, reading each row that they share once: make one a call. A page of keys may name 100,000 permissions. */
 export function createKeyView(context: Context, now: number): (row: KeyRow) => Promise<KeyResponseData> {
   const permissionOf = memoised(context, "permissions");
   const roleOf = memoised(context, "roles");
   const identityOf = memoised(context, "identities");
+  let named = 0;
   return async (row) => {
     const { id: keyId, start, enabled, createdAt } = row;
     const data: Mutable<KeyResponseData> = { keyId, start, enabled, createdAt };
@@ -29,6 +30,11 @@ export function createKeyView(context: Context, now: number): (row: KeyRow) => P
     if (identity !== undefined) data.identity = showIdentity(identity);
     if (row.ratelimits.length > 0) data.ratelimits = row.ratelimits.map(toRatelimitResponse);
     if (row.ipAllowlist.length > 0) data.ipAllowlist = row.ipAllowlist;
+    named += row.permissions.length + row.roles.length;
+    if (named >= ROWS_A_TURN) {
+      named = 0;
+      await pause(0);
+    }
     return data;
   };
 }

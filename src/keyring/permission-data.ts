@@ -1,38 +1,57 @@
 /** Rows of permissions and roles → what administration shows of them. Operations `Permission` and `Role`. */
 import type { PermissionRow, RoleRow } from "../store.js";
 import type { Permission, Role } from "./answers.js";
-import type { Context } from "./context.js";
+import { pause, ROWS_A_TURN, type Context } from "./context.js";
 
 export function showPermission({ id, name, slug, description }: PermissionRow): Permission {
   return description === undefined ? { id, name, slug } : { id, name, slug, description };
 }
 
 /** Sorted by slug; what was deleted since counts as absent. */
-export async function showPermissions(context: Context, ids: readonly string[]): Promise<readonly Permission[]> {
-  const permissions: Permission[] = [];
-  for (const id of ids) {
-    const row = await context.store.read("permissions", id);
-    if (row !== undefined) permissions.push(showPermission(row));
-  }
-  return permissions.sort((a, b) => (a.slug < b.slug ? -1 : 1));
+export function showPermissions(context: Context, ids: readonly string[]): Promise<readonly Permission[]> {
+  return createPermissionView(context)(ids);
 }
 
-export async function showRole(context: Context, { id, name, description, permissions: ids }: RoleRow): Promise<Role> {
-  const permissions = await showPermissions(context, ids);
-  return {
-    id,
-    name,
-    ...(description !== undefined && { description }),
-    ...(permissions.length > 0 && { permissions }),
+/** Shows lists of permissions, reading each row once. */
+function createPermissionView(context: Context): (ids: readonly string[]) => Promise<readonly Permission[]> {
+  const rows = new Map<string, PermissionRow | undefined>();
+  let seen = 0;
+  return async (ids) => {
+    const permissions: Permission[] = [];
+    for (const id of ids) {
+      if (!rows.has(id)) rows.set(id, await context.store.read("permissions", id));
+      const row = rows.get(id);
+      if (row !== undefined) permissions.push(showPermission(row));
+      if (++seen % ROWS_A_TURN === 0) await pause(0);
+    }
+    return permissions.sort((a, b) => (a.slug < b.slug ? -1 : 1));
+  };
+}
+
+/**
+ * Shows roles, reading each permission that they share once: make one a call. Gives others their turn every thousand permissions, since
+ * a page of roles may name 100,000.
+ */
+export function createRoleView(context: Context): (row: RoleRow) => Promise<Role> {
+  const show = createPermissionView(context);
+  return async ({ id, name, description, permissions: ids }) => {
+    const permissions = await show(ids);
+    return {
+      id,
+      name,
+      ...(description !== undefined && { description }),
+      ...(permissions.length > 0 && { permissions }),
+    };
   };
 }
 
 /** Sorted by name; what was deleted since counts as absent. */
 export async function showRoles(context: Context, ids: readonly string[]): Promise<readonly Role[]> {
+  const show = createRoleView(context);
   const roles: Role[] = [];
   for (const id of ids) {
     const row = await context.store.read("roles", id);
-    if (row !== undefined) roles.push(await showRole(context, row));
+    if (row !== undefined) roles.push(await show(row));
   }
   return roles.sort((a, b) => (a.name < b.name ? -1 : 1));
 }

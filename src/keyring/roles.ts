@@ -3,14 +3,16 @@ import { newId } from "../hash.js";
 import type { RoleRow } from "../store.js";
 import type { EmptyResponse, Page, Permission, Role, V2PermissionsCreateRoleResponseData } from "./answers.js";
 import { persist, type Context } from "./context.js";
-import { insertNamed } from "./insert-named.js";
+import { insertNamed, taken } from "./insert-named.js";
 import { readPage } from "./pages.js";
 import { parse } from "./parse.js";
-import { showPermissions, showRole } from "./permission-data.js";
-import { ensurePermissions, idsOf } from "./references.js";
+import { createRoleView, showPermissions } from "./permission-data.js";
+import { ensurePermissions, idsOf, readRoles } from "./references.js";
 import type * as R from "./requests.js";
 import { change, findNamed, ownedRow, type Mutable } from "./rows.js";
 import * as schemas from "./schemas.js";
+
+const ROLE = "A role with this name";
 
 /** Permissions that do not exist are made. @throws VerifierError BAD_REQUEST · CONFLICT: the name exists */
 export async function createRole(
@@ -19,23 +21,25 @@ export async function createRole(
 ): Promise<V2PermissionsCreateRoleResponseData> {
   const { name, description, permissions = [] } = parse(schemas.createRole, body);
   const now = context.clock();
+  // No permission is made for a role that is refused; of two at once the write refuses one.
+  if (permissions.length > 0 && (await readRoles(context, [name])).size > 0) throw taken(ROLE);
   const ids = idsOf(permissions, await ensurePermissions(context, permissions, now));
   const row: Mutable<RoleRow> = { ...ownedRow(context, newId("role", now)), name, permissions: ids };
   change(row, "description", description);
-  await insertNamed(context, { table: "roles", row }, "A role with this name");
+  await insertNamed(context, { table: "roles", row }, ROLE);
   return { roleId: row.id };
 }
 
 /** @throws VerifierError BAD_REQUEST · NOT_FOUND */
 export async function getRole(context: Context, body: R.V2PermissionsGetRoleRequestBody): Promise<Role> {
   const { role } = parse(schemas.getRole, body);
-  return showRole(context, await findNamed(context, "roles", role));
+  return createRoleView(context)(await findNamed(context, "roles", role));
 }
 
 /** By id. @throws VerifierError BAD_REQUEST */
 export async function listRoles(context: Context, body: R.SearchRequestBody = {}): Promise<Page<Role>> {
   const { search, ...page } = parse(schemas.listRoles, body);
-  return readPage(context, page, { table: "roles", filter: search ? { search } : {}, show: (row) => showRole(context, row) });
+  return readPage(context, page, { table: "roles", filter: search ? { search } : {}, show: createRoleView(context) });
 }
 
 /** Keys that had it lose it at once. @throws VerifierError BAD_REQUEST · NOT_FOUND */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { failure, fault, world } from "./support.js";
+import { memoryStore } from "../../src/stores/memory.js";
+import { changed, failure, fault, world } from "./support.js";
 
 describe("permissions: create, get, list, delete", () => {
   it("a permission is found by slug or by id", async () => {
@@ -64,6 +65,8 @@ describe("roles: create, get, list, delete, setRolePermissions", () => {
     const { keyring } = await world();
     await keyring.createRole({ name: "reader" });
     expect(await fault(keyring.createRole({ name: "reader" }))).toBe("CONFLICT 409");
+    expect(await fault(keyring.createRole({ name: "reader", permissions: ["ghost"] }))).toBe("CONFLICT 409");
+    expect(await fault(keyring.getPermission({ permission: "ghost" }))).toBe("NOT_FOUND 404");
   });
 
   it("setRolePermissions replaces, by id or name; keys that have the role see it at once", async () => {
@@ -93,4 +96,49 @@ describe("roles: create, get, list, delete, setRolePermissions", () => {
     expect(await fault(keyring.deleteRole({ role: "reader" }))).toBe("NOT_FOUND 404");
     expect((await keyring.listRoles()).data).toHaveLength(2);
   });
+
+  it("a permission that many roles have is read once a call", async () => {
+    const inner = memoryStore();
+    let reads = 0;
+    const store = changed(inner, { read: (table, id) => (table === "permissions" && reads++, inner.read(table, id)) });
+    const { keyring, create, time } = await world({ store });
+    const names = ["a", "b", "c", "d"];
+    for (const name of names) {
+      time.now += 1;
+      await keyring.createRole({ name, permissions: ["p", "q", name] });
+    }
+    const { keyId } = await create();
+    const readsOf = async (answer: Promise<unknown>): Promise<number> => {
+      reads = 0;
+      await answer;
+      return reads;
+    };
+    expect(await readsOf(keyring.setRoles({ keyId, roles: names }))).toBe(6);
+    expect(await readsOf(keyring.listRoles())).toBe(6);
+    const permissions = (role: string) => [{ slug: role }, { slug: "p" }, { slug: "q" }];
+    expect(await keyring.setRoles({ keyId, roles: names })).toMatchObject(names.map((name) => ({ name, permissions: permissions(name) })));
+    expect((await keyring.listRoles()).data).toMatchObject(names.map((name) => ({ name, permissions: permissions(name) })));
+  });
+
+  it.each(["setRoles", "listRoles", "listKeys"] as const)(
+    "%s: others have their turn while thousands of permissions are read",
+    async (verb) => {
+      const { keyring, create, apiId } = await world();
+      const roles = ["a", "b", "c", "d", "e"];
+      for (const name of roles) await keyring.createRole({ name, permissions: Array.from({ length: 1_000 }, (_, i) => `${name}.${i}`) });
+      const { keyId } = await create();
+      if (verb === "listKeys")
+        for (const name of roles) await create({ permissions: Array.from({ length: 1_000 }, (_, i) => `${name}.${i}`) });
+      let turns = 0;
+      const count = (): void => void (turns++, (next = setImmediate(count)));
+      let next = setImmediate(count);
+      await {
+        setRoles: () => keyring.setRoles({ keyId, roles }),
+        listRoles: () => keyring.listRoles(),
+        listKeys: () => keyring.listKeys({ apiId }),
+      }[verb]();
+      clearImmediate(next);
+      expect(turns).toBeGreaterThanOrEqual(roles.length);
+    },
+  );
 });

@@ -4,11 +4,12 @@
  * Why not in each key's snapshot: a role or an API that changes would rewrite a million keys. Absence is not kept, since a new row
  * of these tables is told to nobody.
  */
-import type { ApiRow } from "../../store.js";
+import type { ApiRow, RoleRow } from "../../store.js";
 import { deepFreeze } from "../freeze.js";
 import { flatten, type Grants } from "../record.js";
 import { select, type Handle } from "./handle.js";
 import { decodeGrants } from "./key-rows.js";
+import { createRowMemory, sizeOfTexts } from "./row-memory.js";
 import { decodeSmall, type SmallRaw } from "./small-rows.js";
 
 export interface Directory {
@@ -23,8 +24,9 @@ export interface Directory {
   clear(): void;
 }
 
-/** Rows kept of each table. Who has more pays a point read for some. */
-const MOST = 10_000;
+/** What a row is taken to hold besides lists, in bytes: more than the id and the names of most. */
+const ROW = 256;
+const PERMISSION = 96;
 
 export function createDirectory(handle: Handle): Directory {
   const from = (table: string, column: string) =>
@@ -33,12 +35,13 @@ export function createDirectory(handle: Handle): Directory {
   const apiById = from("apis", "id");
   const workspaceById = from("workspaces", "id");
   const roleById = from("roles", "id");
-  const permissionById = from("permissions", "id");
+  // No more than is needed: a key may have 100,000, and all columns take two and a half times as long.
+  const permissionById = select<Pick<SmallRaw, "name">>(handle, "SELECT name FROM keystile_permissions WHERE id = ?");
 
   const apis = remembering((n: number) => {
     const raw = apiByNumber.get(n);
     return raw && deepFreeze(decodeSmall("apis", raw));
-  });
+  }, sizeOfApi);
   const apiNumbers = remembering((id: string) => {
     const raw = apiById.get(id);
     return raw && Number(raw.n);
@@ -50,9 +53,9 @@ export function createDirectory(handle: Handle): Directory {
   const roles = remembering((id: string) => {
     const raw = roleById.get(id);
     return raw && deepFreeze(decodeSmall("roles", raw));
-  });
-  const permissions = remembering((id: string) => permissionById.get(id)?.name ?? undefined);
-  const shared = new Map<string, Grants>();
+  }, sizeOfRole);
+  const permissions = remembering((id: string) => permissionById.get(id)?.name ?? undefined, sizeOfPermission);
+  const shared = createRowMemory<string, Grants>();
   const grants = (text: string): Grants => {
     const known = shared.get(text);
     if (known !== undefined) return known;
@@ -65,7 +68,7 @@ export function createDirectory(handle: Handle): Directory {
         return found;
       };
     const names = deepFreeze(flatten(decodeGrants(text), { role: noting(roles.get), permission: noting(permissions.get) }));
-    if (isWhole) keep(shared, text, names);
+    if (isWhole) shared.set(text, names, text.length + sizeOfTexts(names.permissions) + sizeOfTexts(names.roles));
     return names;
   };
   return {
@@ -79,22 +82,24 @@ export function createDirectory(handle: Handle): Directory {
   };
 }
 
-function remembering<K, V>(read: (key: K) => V | undefined): { get(key: K): V | undefined; clear(): void } {
-  const known = new Map<K, V>();
+function remembering<K, V>(
+  read: (key: K) => V | undefined,
+  sizeOf: (value: V) => number = sizeOfRow,
+): { get(key: K): V | undefined; clear(): void } {
+  const known = createRowMemory<K, V>();
   return {
     get(key) {
       const kept = known.get(key);
       if (kept !== undefined) return kept;
       const value = read(key);
-      if (value === undefined) return undefined;
-      keep(known, key, value);
+      if (value !== undefined) known.set(key, value, sizeOf(value));
       return value;
     },
-    clear: () => known.clear(),
+    clear: known.clear,
   };
 }
 
-function keep<K, V>(known: Map<K, V>, key: K, value: V): void {
-  if (known.size >= MOST) known.clear();
-  known.set(key, value);
-}
+const sizeOfRow = (): number => ROW;
+const sizeOfApi = ({ ipAllowlist }: ApiRow): number => ROW + sizeOfTexts(ipAllowlist);
+const sizeOfPermission = (name: string): number => PERMISSION + name.length;
+const sizeOfRole = ({ permissions }: RoleRow): number => ROW + sizeOfTexts(permissions);

@@ -1,0 +1,40 @@
+/** What was read or made of rows before: bounded by size and not by count, since one role may name a thousand permissions. Knows no table. */
+
+/** In about bytes: 30,000 lists of ten names, or 100,000 permissions. Who has more pays a point read for some. */
+const MOST_SIZE = 16_000_000;
+/** What a text costs besides its characters: its header, and the place that refers to it. */
+const TEXT = 32;
+
+/** A map that forgets everything when it would hold too much: all of it can be read again. */
+export interface RowMemory<K, V> {
+  get(key: K): V | undefined;
+  /** @param size of the key and the value, in about bytes; one above the bound is not kept */
+  set(key: K, value: V, size: number): void;
+  clear(): void;
+}
+
+export function createRowMemory<K, V>(): RowMemory<K, V> {
+  const known = new Map<K, V>();
+  let held = 0;
+  const clear = (): void => {
+    known.clear();
+    held = 0;
+  };
+  return {
+    get: (key) => known.get(key),
+    set(key, value, size) {
+      if (size > MOST_SIZE) return;
+      if (held + size > MOST_SIZE) clear();
+      known.set(key, value);
+      held += size;
+    },
+    clear,
+  };
+}
+
+/** About what a list of texts takes, in bytes: as if it shared none of them. */
+export function sizeOfTexts(texts: readonly string[]): number {
+  let size = TEXT;
+  for (const text of texts) size += text.length + TEXT;
+  return size;
+}
