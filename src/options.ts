@@ -62,15 +62,18 @@ export const group =
   (value, path) =>
     checkOptions(value, checks, path);
 
+/** An object that is neither a list nor a promise nor of any other class: what such a one lacks would count as not asked for. */
+export function isPlainObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && isPlain(value);
+}
+
 /**
  * Judges an options object.
  * @throws TypeError or RangeError that names the option: not an object, a name that does not exist, a value that does not fit
  */
 export function checkOptions(options: unknown, checks: OptionChecks, path = "options"): void {
   if (typeof options !== "object" || options === null) throw new TypeError(`${path} must be an object`);
-  // They would count as no options at all, and so as those of every workspace.
-  if (Array.isArray(options) || !isPlain(options))
-    throw new TypeError(`${path} must be a plain object, not a list, a promise or a class's`);
+  if (!isPlainObject(options)) throw new TypeError(`${path} must be a plain object, not a list, a promise or a class's`);
   for (const [name, value] of Object.entries(options)) {
     const check = Object.hasOwn(checks, name) ? checks[name] : undefined;
     if (check === undefined) throw new TypeError(`${path}.${name} is not an option; there are: ${Object.keys(checks).join(", ")}`);

@@ -9,7 +9,7 @@ import type * as R from "./keyring/service-requests.js";
 import type { Limiter } from "./limiter.js";
 import { degrading, LIMITER_OPTIONS } from "./limiters/degrading.js";
 import { memoryLimiter } from "./limiters/memory.js";
-import { callable, type Check, checkOptions, checkStore, DEFAULT_WORKSPACE, guardClock, methods, word } from "./options.js";
+import { callable, type Check, checkOptions, checkStore, DEFAULT_WORKSPACE, guardClock, isPlainObject, methods, word } from "./options.js";
 import type { Store } from "./store.js";
 
 /** Options of {@link createRatelimits}. */
@@ -80,7 +80,7 @@ export function createRatelimits(store: Store, options: RatelimitsOptions = {}):
   const verb =
     <B, T>(act: (context: LimitContext, body: B, asking?: RatelimitContext) => Promise<T>) =>
     async (body: B, asking: RatelimitContext = {}): Promise<T> => {
-      if (typeof asking !== "object" || asking === null) throw new TypeError("context must be an object, such as { caller }");
+      if (!isPlainObject(asking)) throw new TypeError("context must be an object, such as { caller }");
       if (asking.caller !== undefined) isCaller(asking.caller, "context.caller");
       return act(context, body, asking);
     };

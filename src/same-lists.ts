@@ -32,7 +32,9 @@ export function rememberByLists<T>(
     const last = lasts.get(permissions);
     if (last !== undefined && last.roles === roles && fits(last.value, record)) return last.value;
     const value = find(record);
-    if (permissions.length > HELD_PERMISSIONS || !Object.isFrozen(permissions) || !Object.isFrozen(roles)) return value;
+    if (!Object.isFrozen(permissions) || !Object.isFrozen(roles)) return value;
+    if (lasts.delete(permissions)) held -= permissions.length;
+    // One that is longer is held alone.
     if (lasts.size >= HELD || held + permissions.length > HELD_PERMISSIONS) {
       lasts.clear();
       held = 0;

@@ -7,7 +7,7 @@ import { exactSpender, type LeaseOptions, leasedSpender } from "./leases.js";
 import type { Limiter } from "./limiter.js";
 import { degrading, type DegradingLimiter, LIMITER_OPTIONS } from "./limiters/degrading.js";
 import { memoryLimiter, type MemoryLimiter } from "./limiters/memory.js";
-import { callable, type Check, checkOptions, checkStore, group, guardClock, integer, oneOf, word } from "./options.js";
+import { callable, type Check, checkOptions, checkStore, group, guardClock, integer, isPlainObject, oneOf, word } from "./options.js";
 import { createOutcomes, type OutcomeEvent } from "./outcomes.js";
 import { createQueryCompiler } from "./permissions.js";
 import { packedKeys } from "./packed-keys.js";
@@ -135,7 +135,7 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
   };
   return Object.freeze({
     verify(request: V2KeysVerifyKeyRequestBody, context: VerifyContext = NO_CONTEXT) {
-      if (typeof context !== "object" || context === null) return Promise.reject(contextError());
+      if (context !== NO_CONTEXT && !isPlainObject(context)) return Promise.reject(contextError());
       // Not async itself: a promise around a promise costs a third of a hot call.
       return closing === undefined ? verifyKey(engine, request, context) : Promise.reject(closedError());
     },

@@ -71,7 +71,7 @@ describe("createVerifier options", () => {
 describe("verify: its context", () => {
   it("one that is no object is the programmer's mistake, named before the key is looked for", async () => {
     const { verify } = createVerifier(memoryStore());
-    for (const context of [null, "192.0.2.7", 5]) {
+    for (const context of [null, "192.0.2.7", 5, [], Promise.resolve({ clientAddress: "192.0.2.7" })]) {
       await expect(verify({ key: "k" }, context as never)).rejects.toThrow(/^context must be an object/);
     }
     expect((await verify({ key: "k" }, undefined)).code).toBe("NOT_FOUND");
@@ -85,7 +85,8 @@ describe("verify: its context", () => {
       await expect(verify({ key: "k" }, { caller } as never)).rejects.toThrow(/^context\.caller (must be an object|lacks the method)/);
       await expect(limit(check, { caller } as never)).rejects.toThrow(/^context\.caller (must be an object|lacks the method)/);
     }
-    for (const context of [null, 5]) await expect(limit(check, context as never)).rejects.toThrow(/^context must be an object/);
+    for (const context of [null, 5, [1], Promise.resolve({})])
+      await expect(limit(check, context as never)).rejects.toThrow(/^context must be an object/);
   });
 });
 

@@ -121,6 +121,11 @@ export function alreadyRead(): TypeError {
   return new TypeError("the request's body was read, or taken, before the service got the request; hand it over unread");
 }
 
+/** What a stream of the program's is that gives text, or anything else but bytes: its mistake too. */
+export function noBytes(): TypeError {
+  return new TypeError("the stream of the request's body must give Uint8Arrays");
+}
+
 /** Chunks as one. */
 export function joined(chunks: readonly Uint8Array[], length: number): Uint8Array {
   if (chunks.length === 1) return chunks[0]!;

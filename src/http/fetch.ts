@@ -1,7 +1,7 @@
 /** The service as a function of a web `Request`: for Hono, Next, Bun, Deno, workers. Knows no Node. Spec §4, ruling G1. */
 import { callable } from "../options.js";
 import type { Store } from "../store.js";
-import { alreadyRead, endedEarly, joined, tooLarge } from "./body.js";
+import { alreadyRead, endedEarly, joined, noBytes, tooLarge } from "./body.js";
 import type { Incoming, Outgoing } from "./exchange.js";
 import { guarded } from "./guarded.js";
 import { checkServiceOptions, type ServiceOptions } from "./options.js";
@@ -96,7 +96,7 @@ async function readBody(request: Request, most: number): Promise<Uint8Array> {
     const chunk = await reader?.read().catch(cutShort);
     if (chunk === undefined || chunk.done) return joined(chunks, length);
     // By its kind and not by its class, which differs where a host keeps programs in realms of their own.
-    if (!ArrayBuffer.isView(chunk.value)) return cutOff(new TypeError("the stream of the request's body must give Uint8Arrays"));
+    if (!ArrayBuffer.isView(chunk.value)) return cutOff(noBytes());
     const { buffer, byteOffset, byteLength } = chunk.value;
     length += byteLength;
     if (length > most) return cutOff(tooLarge(most));

@@ -1,5 +1,5 @@
 /** A request of `node:http` → {@link Incoming}, and an answer back, without `Request` or `Response` objects. Rulings F2, G1. */
-import { alreadyRead, endedEarly, isShort, joined, tooLarge } from "./body.js";
+import { alreadyRead, endedEarly, isShort, joined, noBytes, tooLarge } from "./body.js";
 import type { Incoming, Outgoing } from "./exchange.js";
 
 /** What is used of `http.IncomingMessage`: said here, so that the declarations need no types of Node. */
@@ -13,7 +13,9 @@ export interface NodeRequest {
   readonly readableDidRead?: boolean;
   readonly readableEnded?: boolean;
   readonly destroyed?: boolean;
-  on(event: "data", listener: (chunk: Uint8Array) => void): unknown;
+  on(event: "data", listener: (chunk: unknown) => void): unknown;
+  /** Lets a body come that the program has held up. */
+  resume?(): unknown;
   on(event: "end" | "close" | "error", listener: () => void): unknown;
   destroy(): unknown;
 }
@@ -124,8 +126,9 @@ function readBody(request: NodeRequest, most: number, { together, onReading }: C
   else if (request.destroyed === true) finish();
   else {
     request.on("data", (chunk) => {
-      length += chunk.length;
-      if (length <= most) return void chunks.push(chunk);
+      if (!ArrayBuffer.isView(chunk)) return finish(noBytes());
+      length += chunk.byteLength;
+      if (length <= most) return void chunks.push(chunk as Uint8Array);
       chunks.length = 0;
       finish(tooLarge(most));
       if (length > most + DISCARDED_BYTES) request.destroy();
@@ -133,6 +136,8 @@ function readBody(request: NodeRequest, most: number, { together, onReading }: C
     request.on("end", () => finish("whole"));
     request.on("error", () => finish());
     request.on("close", () => finish());
+    // It may have been paused, for a check before this one.
+    request.resume?.();
     onReading(finish);
   }
   return {

@@ -1,5 +1,5 @@
 /** The handler inside other hosts, and what programs may get wrong in setting it up. */
-import { createServer as listenHttp } from "node:http";
+import { createServer as listenHttp, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { inspect } from "node:util";
 import { runInNewContext } from "node:vm";
@@ -142,6 +142,25 @@ describe("hosts", () => {
       await new Promise((resolve) => server.close(resolve));
     },
   );
+
+  it.each([
+    ["paused", "FORBIDDEN", (incoming: IncomingMessage) => incoming.pause()],
+    ["set to give text", undefined, (incoming: IncomingMessage) => incoming.setEncoding("utf8")],
+  ] as const)("node:http: a body that the program %s is answered all the same", async (_, code, spoil) => {
+    const faults: unknown[] = [];
+    const { request, store } = await made();
+    const listener = createNodeListener(store, { onError: (error) => faults.push(error) });
+    const server = listenHttp((incoming, response) => {
+      spoil(incoming);
+      setTimeout(() => void listener(incoming, response), 20);
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const asked = request(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v2/keys.verifyKey`);
+    const answer = await fetch(asked, { signal: AbortSignal.timeout(2_000) });
+    expect(((await answer.json()) as { data?: { code: string } }).data?.code).toBe(code);
+    if (code === undefined) expect([answer.status, String(faults)]).toEqual([500, expect.stringContaining("Uint8Arrays")]);
+    await new Promise((resolve) => server.close(resolve));
+  });
 
   it("node:http: a client that left before its body was asked for is no fault, and its request ends", async () => {
     const { request, store } = await made();

@@ -4,6 +4,7 @@ import type { SqliteStoreOptions } from "./options.js";
 /** Asks again inside one turn of the event loop once this many milliseconds have passed. */
 const WITHIN_TURN = 1;
 
+/** Keeps what is known of other processes' changes as fresh as the option says. */
 export interface Staleness {
   /**
    * Asks if what is known may be too old. A call that throws counts as not asked: the next one asks again.
@@ -25,7 +26,7 @@ export interface Staleness {
 export function askInTime(ask: () => void, staleness: Required<SqliteStoreOptions>["staleness"]): Staleness {
   if (staleness === "call") return { catchUp: () => ask(), note: () => undefined };
   const bound = staleness === "turn" ? WITHIN_TURN : staleness;
-  // When it was asked last, by the clock that the call went by; the other one then says nothing.
+  // When it was asked last, by the clock that the call went by; the other one then says nothing. Of what was noted both tell.
   let askedAt = NaN;
   let askedNow = NaN;
   const isFresh = (now: number | undefined): boolean =>

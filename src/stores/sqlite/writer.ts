@@ -3,10 +3,10 @@
  * on a connection that never writes.
  *
  * What is asked in one turn crosses over in one message, and is answered after the thread's COMMIT returned. With 1,024 in flight,
- * power-durable, other work then waited 2.1 ms (p99) instead of 7.1, at 215,000 a second instead of 227,000. Why not always: a thread must
+ * power-durable, other work then waited 3.1 ms (p99) instead of 9.7, at 178,000 a second instead of 202,000. Why not always: a thread must
  * be woken twice a call. Alone a call took 310 µs instead of 147, with 64 in flight 9.8 each instead of 6.8.
  *
- * An import reads and judges here what comes next while the thread writes: of 1,000,000 keys each took 16.4 µs, and 23.1 inline, on two
+ * An import reads and judges here what comes next while the thread writes: of 1,000,000 keys each took 17.3 µs, and 23.1 inline, on two
  * cores with nothing else to do.
  */
 import { createRequire } from "node:module";
