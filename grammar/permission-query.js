@@ -17,11 +17,7 @@ function peg$parse(input, options) {
   options = options !== undefined ? options : {};
 
   const peg$FAILED = {};
-  const peg$source = options.grammarSource;
 
-  const peg$startRuleFunctions = {
-    query: peg$parsequery,
-  };
   let peg$startRuleFunction = peg$parsequery;
 
   const peg$c0 = "(";
@@ -46,21 +42,11 @@ function peg$parse(input, options) {
   function peg$f1(first, rest) {    return rest.reduce((left, right) => ({ kind: "and", left, right }), first);  }
   function peg$f2(name) {    return { kind: "permission", name };  }
   let peg$currPos = options.peg$currPos | 0;
-  let peg$savedPos = peg$currPos;
-  const peg$posDetailsCache = [{ line: 1, column: 1 }];
   let peg$maxFailPos = peg$currPos;
   let peg$maxFailExpected = options.peg$maxFailExpected || [];
   let peg$silentFails = options.peg$silentFails | 0;
 
   let peg$result;
-
-  function peg$getUnicode(pos = peg$currPos) {
-    const cp = input.codePointAt(pos);
-    if (cp === undefined) {
-      return "";
-    }
-    return String.fromCodePoint(cp);
-  }
 
   function peg$literalExpectation(text, ignoreCase) {
     return { type: "literal", text, ignoreCase };
@@ -78,65 +64,8 @@ function peg$parse(input, options) {
     return { type: "other", description };
   }
 
-  function peg$computePosDetails(pos) {
-    let details = peg$posDetailsCache[pos];
-    let p;
-
-    if (details) {
-      return details;
-    } else {
-      if (pos >= peg$posDetailsCache.length) {
-        p = peg$posDetailsCache.length - 1;
-      } else {
-        p = pos;
-        while (!peg$posDetailsCache[--p]) {}
-      }
-
-      details = peg$posDetailsCache[p];
-      details = {
-        line: details.line,
-        column: details.column,
-      };
-
-      while (p < pos) {
-        if (input.charCodeAt(p) === 10) {
-          details.line++;
-          details.column = 1;
-        } else {
-          details.column++;
-        }
-
-        p++;
-      }
-
-      peg$posDetailsCache[pos] = details;
-
-      return details;
-    }
-  }
-
-  function peg$computeLocation(startPos, endPos, offset) {
-    const startPosDetails = peg$computePosDetails(startPos);
-    const endPosDetails = peg$computePosDetails(endPos);
-
-    const res = {
-      source: peg$source,
-      start: {
-        offset: startPos,
-        line: startPosDetails.line,
-        column: startPosDetails.column,
-      },
-      end: {
-        offset: endPos,
-        line: endPosDetails.line,
-        column: endPosDetails.column,
-      },
-    };
-    if (offset && peg$source && (typeof peg$source.offset === "function")) {
-      res.start = peg$source.offset(res.start);
-      res.end = peg$source.offset(res.end);
-    }
-    return res;
+  function peg$computeLocation(start, end) {
+    return { start: { offset: start }, end: { offset: end } };
   }
 
   function peg$fail(expected) {
@@ -218,7 +147,6 @@ function peg$parse(input, options) {
           s3 = peg$FAILED;
         }
       }
-      peg$savedPos = s0;
       s0 = peg$f0(s1, s2);
     } else {
       peg$currPos = s0;
@@ -270,7 +198,6 @@ function peg$parse(input, options) {
           s3 = peg$FAILED;
         }
       }
-      peg$savedPos = s0;
       s0 = peg$f1(s1, s2);
     } else {
       peg$currPos = s0;
@@ -321,7 +248,6 @@ function peg$parse(input, options) {
       s0 = peg$currPos;
       s1 = peg$parsename();
       if (s1 !== peg$FAILED) {
-        peg$savedPos = s0;
         s1 = peg$f2(s1);
       }
       s0 = s1;
@@ -533,7 +459,7 @@ function peg$parse(input, options) {
 
     throw peg$buildStructuredError(
       peg$maxFailExpected,
-      peg$maxFailPos < input.length ? peg$getUnicode(peg$maxFailPos) : null,
+      null,
       peg$maxFailPos < input.length
         ? peg$computeLocation(peg$maxFailPos, peg$maxFailPos + 1)
         : peg$computeLocation(peg$maxFailPos, peg$maxFailPos)

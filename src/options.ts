@@ -64,7 +64,7 @@ export const group =
 
 /** An object that is neither a list nor a promise nor of any other class: what such a one lacks would count as not asked for. */
 export function isPlainObject(value: unknown): value is object {
-  return typeof value === "object" && value !== null && !Array.isArray(value) && isPlain(value);
+  return typeof value === "object" && value !== null && isPlain(value);
 }
 
 /**
@@ -73,7 +73,7 @@ export function isPlainObject(value: unknown): value is object {
  */
 export function checkOptions(options: unknown, checks: OptionChecks, path = "options"): void {
   if (typeof options !== "object" || options === null) throw new TypeError(`${path} must be an object`);
-  if (!isPlainObject(options)) throw new TypeError(`${path} must be a plain object, not a list, a promise or a class's`);
+  if (!isPlainObject(options)) throw new TypeError(`${path} must be a plain object`);
   for (const [name, value] of Object.entries(options)) {
     const check = Object.hasOwn(checks, name) ? checks[name] : undefined;
     if (check === undefined) throw new TypeError(`${path}.${name} is not an option; there are: ${Object.keys(checks).join(", ")}`);
