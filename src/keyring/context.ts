@@ -54,9 +54,6 @@ export function persist<T extends object>(context: Context, id: string, attempt:
   });
 }
 
-/** Rows of permissions and roles that an answer reads before others have their turn: as many reads from SQLite take 4 ms. */
-export const ROWS_A_TURN = 1_000;
-
 /** Lets timers, input and other writers have their turn. */
 export function pause(milliseconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));

@@ -1,19 +1,18 @@
 /** A key's row → what administration shows of it. Operations `KeyResponseData`; a property that does not apply is not there (ruling A5). */
 import { periodOf } from "../credits.js";
 import { toRatelimitResponse } from "../ratelimit.js";
-import type { IdentityRow, KeyRow, Rows, Table } from "../store.js";
+import type { IdentityRow, KeyRow } from "../store.js";
 import { toIdentity } from "../stores/record.js";
-import type { Identity, KeyCreditsData, MaybePromise } from "../types.js";
+import type { Identity, KeyCreditsData } from "../types.js";
 import type { KeyResponseData } from "./answers.js";
-import { pause, ROWS_A_TURN, type Context } from "./context.js";
-import type { Mutable } from "./rows.js";
+import type { Context } from "./context.js";
+import { createReader, type Mutable, type Read } from "./rows.js";
 
 /** Shows keys, reading each row that they share once: make one a call. A page of keys may name 100,000 permissions. */
 export function createKeyView(context: Context, now: number): (row: KeyRow) => Promise<KeyResponseData> {
-  const permissionOf = memoised(context, "permissions");
-  const roleOf = memoised(context, "roles");
-  const identityOf = memoised(context, "identities");
-  let named = 0;
+  const permissionOf = createReader(context, "permissions");
+  const roleOf = createReader(context, "roles");
+  const identityOf = createReader(context, "identities");
   return async (row) => {
     const { id: keyId, start, enabled, createdAt } = row;
     const data: Mutable<KeyResponseData> = { keyId, start, enabled, createdAt };
@@ -30,11 +29,6 @@ export function createKeyView(context: Context, now: number): (row: KeyRow) => P
     if (identity !== undefined) data.identity = showIdentity(identity);
     if (row.ratelimits.length > 0) data.ratelimits = row.ratelimits.map(toRatelimitResponse);
     if (row.ipAllowlist.length > 0) data.ipAllowlist = row.ipAllowlist;
-    named += row.permissions.length + row.roles.length;
-    if (named >= ROWS_A_TURN) {
-      named = 0;
-      await pause(0);
-    }
     return data;
   };
 }
@@ -50,16 +44,6 @@ export async function readCredits(context: Context, row: KeyRow, now: number): P
   const balance = row.limited ? await context.store.readBalance(row.id, periodOf(row.refill, now)) : undefined;
   const remaining = balance?.remaining ?? null;
   return row.refill === undefined ? { remaining } : { remaining, refill: row.refill };
-}
-
-type Read<Row> = (id: string) => MaybePromise<Row | undefined>;
-
-function memoised<T extends Table>(context: Context, table: T): Read<Rows[T]> {
-  const rows = new Map<string, MaybePromise<Rows[T] | undefined>>();
-  return (id) => {
-    if (!rows.has(id)) rows.set(id, context.store.read(table, id));
-    return rows.get(id);
-  };
 }
 
 /** Sorted; what was deleted since counts as absent. */

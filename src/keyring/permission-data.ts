@@ -1,7 +1,8 @@
 /** Rows of permissions and roles → what administration shows of them. Operations `Permission` and `Role`. */
 import type { PermissionRow, RoleRow } from "../store.js";
 import type { Permission, Role } from "./answers.js";
-import { pause, ROWS_A_TURN, type Context } from "./context.js";
+import type { Context } from "./context.js";
+import { createReader } from "./rows.js";
 
 export function showPermission({ id, name, slug, description }: PermissionRow): Permission {
   return description === undefined ? { id, name, slug } : { id, name, slug, description };
@@ -14,23 +15,19 @@ export function showPermissions(context: Context, ids: readonly string[]): Promi
 
 /** Shows lists of permissions, reading each row once. */
 function createPermissionView(context: Context): (ids: readonly string[]) => Promise<readonly Permission[]> {
-  const rows = new Map<string, PermissionRow | undefined>();
-  let seen = 0;
+  const permissionOf = createReader(context, "permissions");
   return async (ids) => {
     const permissions: Permission[] = [];
     for (const id of ids) {
-      if (!rows.has(id)) rows.set(id, await context.store.read("permissions", id));
-      const row = rows.get(id);
+      const row = await permissionOf(id);
       if (row !== undefined) permissions.push(showPermission(row));
-      if (++seen % ROWS_A_TURN === 0) await pause(0);
     }
     return permissions.sort((a, b) => (a.slug < b.slug ? -1 : 1));
   };
 }
 
 /**
- * Shows roles, reading each permission that they share once: make one a call. Gives others their turn every thousand permissions, since
- * a page of roles may name 100,000.
+ * Shows roles, reading each permission that they share once: make one a call. A page of roles may name 100,000.
  */
 export function createRoleView(context: Context): (row: RoleRow) => Promise<Role> {
   const show = createPermissionView(context);
