@@ -13,8 +13,7 @@ class peg$SyntaxError extends SyntaxError {
   }
 }
 
-function peg$parse(input, options) {
-  options = options !== undefined ? options : {};
+function peg$parse(input) {
 
   const peg$FAILED = {};
 
@@ -32,28 +31,20 @@ function peg$parse(input, options) {
   const peg$e1 = peg$literalExpectation(")", false);
   const peg$e2 = peg$otherExpectation("permission name");
   const peg$e3 = peg$otherExpectation("AND");
-  const peg$e4 = peg$literalExpectation("AND", true);
   const peg$e5 = peg$otherExpectation("OR");
-  const peg$e6 = peg$literalExpectation("OR", true);
-  const peg$e7 = peg$classExpectation([["A", "Z"], ["a", "z"], ["0", "9"], ".", "_", "-", "*", ":", "/"], false, false, false);
-  const peg$e8 = peg$classExpectation([" ", "\t", "\r", "\n"], false, false, false);
 
   function peg$f0(first, rest) {    return rest.reduce((left, right) => ({ kind: "or", left, right }), first);  }
   function peg$f1(first, rest) {    return rest.reduce((left, right) => ({ kind: "and", left, right }), first);  }
   function peg$f2(name) {    return { kind: "permission", name };  }
-  let peg$currPos = options.peg$currPos | 0;
+  let peg$currPos = 0;
   let peg$maxFailPos = peg$currPos;
-  let peg$maxFailExpected = options.peg$maxFailExpected || [];
-  let peg$silentFails = options.peg$silentFails | 0;
+  let peg$maxFailExpected = [];
+  let peg$silentFails = 0;
 
   let peg$result;
 
   function peg$literalExpectation(text, ignoreCase) {
     return { type: "literal", text, ignoreCase };
-  }
-
-  function peg$classExpectation(parts, inverted, ignoreCase, unicode) {
-    return { type: "class", parts, inverted, ignoreCase, unicode };
   }
 
   function peg$endExpectation() {
@@ -332,7 +323,6 @@ function peg$parse(input, options) {
       peg$currPos += (3);
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e4); }
     }
     if (s1 !== peg$FAILED) {
       s2 = peg$currPos;
@@ -375,7 +365,6 @@ function peg$parse(input, options) {
       peg$currPos += (2);
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e6); }
     }
     if (s1 !== peg$FAILED) {
       s2 = peg$currPos;
@@ -416,7 +405,6 @@ function peg$parse(input, options) {
       peg$currPos++;
     } else {
       s0 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e7); }
     }
 
     return s0;
@@ -432,7 +420,6 @@ function peg$parse(input, options) {
       peg$currPos++;
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e8); }
     }
     while (s1 !== peg$FAILED) {
       s0.push(s1);
@@ -441,7 +428,6 @@ function peg$parse(input, options) {
         peg$currPos++;
       } else {
         s1 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e8); }
       }
     }
     peg$silentFails--;

@@ -22,15 +22,22 @@ const UNUSED = [
     "expected",
     "error",
     "peg\\$anyExpectation",
+    "peg\\$classExpectation",
     "peg\\$getUnicode",
     "peg\\$computePosDetails",
   ].map((name) => new RegExp(`\\n {2}function ${name}\\([^)]*\\) \\{\\n[\\s\\S]*?\\n {2}\\}\\n`)),
+  /\n {2}options = options [^\n]*/,
   /\n {2}if \(options\.startRule\) \{\n[\s\S]*?\n {2}\}\n/,
   /\n {2}if \(options\.peg\$library\) \{\n[\s\S]*?\n {2}\}\n/,
 ];
+/** What letters and words without regard to case expect: their rules have names, and an error lists those. */
+const UNHEARD = /\n {2}const (peg\$e\d+) = peg\$(?:class|literal)Expectation\(.*(?:\], false, false, false|, true)\);/g;
 /** Each is said in few words. */
 const SHORTER = [
   [/peg\$SyntaxError\.buildMessage\(expected, found\)/, '"the query is malformed"'],
+  [/options\.peg\$maxFailExpected \|\| \[\]/, "[]"],
+  [/options\.peg\$\w+ \| 0/g, "0"],
+  [/peg\$parse\(input, options\)/, "peg$parse(input)"],
   [/peg\$maxFailPos < input\.length \? peg\$getUnicode\(peg\$maxFailPos\) : null/, "null"],
   [
     /\n {2}function peg\$computeLocation\([\s\S]*?\n {2}\}\n/,
@@ -41,7 +48,8 @@ const SHORTER = [
 export function use(config) {
   config.passes.generate.push((ast) => {
     let code = ast.code.toString();
-    for (const part of UNUSED) {
+    const unheard = [...code.matchAll(UNHEARD)].map(([, name]) => new RegExp(`\\n +[^\\n]*\\b${name.replace("$", "\\$")}\\b[^\\n]*`, "g"));
+    for (const part of [...unheard, ...UNUSED]) {
       if (code.search(part) < 0) throw new Error(`the generated parser has no ${part.source}`);
       code = code.replace(part, "");
     }

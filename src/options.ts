@@ -72,8 +72,7 @@ export function isPlainObject(value: unknown): value is object {
  * @throws TypeError or RangeError that names the option: not an object, a name that does not exist, a value that does not fit
  */
 export function checkOptions(options: unknown, checks: OptionChecks, path = "options"): void {
-  if (typeof options !== "object" || options === null) throw new TypeError(`${path} must be an object`);
-  if (!isPlainObject(options)) throw new TypeError(`${path} must be a plain object`);
+  if (!isPlainObject(options)) throw new TypeError(`${path} must be an object, and a plain one`);
   for (const [name, value] of Object.entries(options)) {
     const check = Object.hasOwn(checks, name) ? checks[name] : undefined;
     if (check === undefined) throw new TypeError(`${path}.${name} is not an option; there are: ${Object.keys(checks).join(", ")}`);

@@ -86,8 +86,7 @@ function search(patterns: readonly string[], name: string, range: Range, positio
 }
 
 function holds(patterns: readonly string[], { from, to }: Range, pattern: string): boolean {
-  const at = lowerBound(patterns, from, to, pattern);
-  return at < to && patterns[at] === pattern;
+  return patterns[lowerBound(patterns, from, to, pattern)] === pattern;
 }
 
 /** Those of a range whose next segment this is, and not their last. */

@@ -115,7 +115,7 @@ describe("checkOptions", () => {
       new Settings(),
       Object.create(options),
     ]) {
-      expect(() => createVerifier(memoryStore(), given as object)).toThrow("options must be a plain object");
+      expect(() => createVerifier(memoryStore(), given as object)).toThrow("options must be an object, and a plain one");
     }
     createVerifier(memoryStore(), Object.assign(Object.create(null) as object, options));
     createVerifier(memoryStore(), runInNewContext("({ workspaceId: 'ws_1' })") as object);
