@@ -15,6 +15,9 @@ const RUN = promisify(execFile);
 /** One round of young memory takes all that is measured: nothing is collected meanwhile. The least size is cut to the most, 16 by default. */
 const NO_COLLECTION = ["--expose-gc", "--min-semi-space-size=128", "--max-semi-space-size=256"];
 
+/** Bytes a call, 965 with Node 20 and 24; some rounds with Node 22 keep one object more, 1,154. */
+const MOST_BYTES = process.versions.node.startsWith("22.") ? 1_200 : 1_100;
+
 /** A warm verifier on a store that counts the calls it gets. */
 async function warm() {
   const inner = memoryStore();
@@ -82,11 +85,11 @@ describe("the hot path, compiled", () => {
     });
   });
 
-  it("is not undone by the compiler once it has settled, and allocates at most 1,100 bytes a call", async () => {
+  it("is not undone by the compiler once it has settled, and allocates at most 1,100 bytes a call, 1,200 with Node 22", async () => {
     const { bytes, undone } = await measure();
     expect(undone).toEqual([]);
     expect(bytes).toBeGreaterThan(600);
-    expect(bytes).toBeLessThan(1_100);
+    expect(bytes).toBeLessThan(MOST_BYTES);
   });
 
   it("control: code that has to be given up is seen", async () => {

@@ -1,44 +1,25 @@
 /** The packed tarball as a stranger gets it: installed into an empty folder, loaded from ESM, CommonJS and a bare runtime, type-checked. */
-import { execFile } from "node:child_process";
-import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { runInNewContext } from "node:vm";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createStranger, type Stranger, tool } from "./packed.js";
 
-const exec = promisify(execFile);
-const ROOT = process.cwd();
-const tool = (...path: string[]) => join(ROOT, "node_modules", ...path);
-
+let stranger: Stranger;
 let folder: string;
-let tarball: string;
 
-const run = async (command: string, args: string[], cwd = folder): Promise<string> => {
-  try {
-    return (await exec(command, args, { cwd, maxBuffer: 64 << 20 })).stdout;
-  } catch (error) {
-    const { stdout, stderr } = error as { stdout: string; stderr: string };
-    throw new Error(`${command} ${args.join(" ")} failed:\n${stdout}${stderr}`, { cause: error });
-  }
-};
-const node = (...args: string[]) => run(process.execPath, args);
+const node = (...args: string[]) => stranger.run(process.execPath, args);
 const happenedIn = async (program: string, file: string) => JSON.parse(await node(program, join(folder, file))) as Record<string, unknown>;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "keystile-package-"));
-  await run("npm", ["run", "build"], ROOT);
-  const packed = await run("npm", ["pack", "--ignore-scripts", "--json", "--pack-destination", folder], ROOT);
-  tarball = join(folder, (JSON.parse(packed) as { filename: string }[])[0]!.filename);
-  await cp(join(ROOT, "test", "package", "programs"), folder, { recursive: true });
-  await writeFile(join(folder, "package.json"), JSON.stringify({ name: "stranger", private: true }));
   // Without the driver at first: keystile itself must not need it.
-  await run("npm", ["install", "--omit=optional", "--prefer-offline", "--no-audit", "--no-fund", tarball]);
+  stranger = await createStranger();
+  ({ folder } = stranger);
 });
 
-afterAll(() => rm(folder, { recursive: true, force: true }));
+afterAll(() => stranger.remove());
 
 describe("package: contents", () => {
   it("the tarball holds the builds, their declarations and the papers, and nothing else", async () => {
@@ -52,13 +33,17 @@ describe("package: contents", () => {
   });
 
   it("publint finds nothing to say", async () => {
-    expect(await run(process.execPath, [tool("publint", "src", "cli.js"), "run", tarball, "--strict"])).toContain("All good!");
+    expect(await stranger.run(process.execPath, [tool("publint", "src", "cli.js"), "run", stranger.tarball, "--strict"])).toContain(
+      "All good!",
+    );
   });
 
   it("the declarations fit the builds in every way that TypeScript resolves them", async () => {
     const attw = tool("@arethetypeswrong", "cli", "dist", "index.js");
     // Ends with 1 when anything is wrong, which `run` turns into an error that shows it.
-    expect(await run(process.execPath, [attw, tarball, "--no-color", "--format", "ascii"])).toContain("No problems found");
+    expect(await stranger.run(process.execPath, [attw, stranger.tarball, "--no-color", "--format", "ascii"])).toContain(
+      "No problems found",
+    );
   });
 });
 
@@ -85,7 +70,7 @@ describe("package: without a SQLite driver", () => {
   });
 
   it("the command line answers --help", async () => {
-    expect(await run(join(folder, "node_modules", ".bin", "keystile"), ["--help"])).toContain("keystile");
+    expect(await stranger.run(join(folder, "node_modules", ".bin", "keystile"), ["--help"])).toContain("keystile");
   });
 
   it("the ESM and the CommonJS build recognise each other's errors", async () => {
@@ -204,7 +189,7 @@ describe("package: types", () => {
       noEmit: true,
     };
     await writeFile(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["types.mts", "types.cts"] }));
-    await run(process.execPath, [tool("typescript", "bin", "tsc"), "-p", folder]);
+    await stranger.run(process.execPath, [tool("typescript", "bin", "tsc"), "-p", folder]);
   });
 
   it("the declarations name no file of this repository that is not in the package", async () => {

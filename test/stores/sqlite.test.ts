@@ -3,7 +3,7 @@ import Database from "better-sqlite3";
 import { sqliteStore } from "../../src/sqlite.js";
 import { cachedStore } from "../../src/stores/cached.js";
 import { buildWriter } from "../rigs/workers.js";
-import { foreignHandle, temporaryPaths } from "./sqlite/support.js";
+import { foreignHandle, nullHandle, temporaryPaths } from "./sqlite/support.js";
 import { storeSuite } from "./suite.js";
 
 const path = temporaryPaths();
@@ -15,5 +15,6 @@ storeSuite("sqlite in memory", () => sqliteStore(":memory:"));
 storeSuite("sqlite on a handle of its owner", () => sqliteStore(new Database(path())));
 storeSuite("sqlite on a handle that answers bigints", () => sqliteStore(new Database(path()).defaultSafeIntegers()));
 storeSuite("sqlite on a handle with prepare and exec alone", () => sqliteStore(foreignHandle(new Database(path()))));
+storeSuite("sqlite on a handle that answers null for no row", () => sqliteStore(nullHandle(new Database(path()))));
 storeSuite("sqlite with a writer thread", () => sqliteStore(path(), { writer }));
 storeSuite("sqlite with a writer thread, through the cache", () => cachedStore(sqliteStore(path(), { writer, durability: "process" })));

@@ -3,7 +3,7 @@
  *
  * Why look before loading: a native module for another Node does not throw, it ends the process.
  */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { VerifierError } from "../../errors.js";
@@ -25,7 +25,8 @@ type Driver = new (path: string, options: OpenOptions) => OwnHandle;
 /** The least major version of Node that each supported major version of the driver runs on: 13 crashes Node 20. */
 const LEAST_NODE: Readonly<Record<number, number>> = { 12: 20, 13: 22 };
 const NAME = "better-sqlite3";
-const INSTALL = `npm install ${NAME}@12`;
+/** What version 12 calls, once it was compiled with the headers of Node 24.19 or later, whenever a statement is collected: that ends the process. */
+const FATAL = "RemoveEnvironmentCleanupHook";
 
 /**
  * Loads the driver.
@@ -34,22 +35,29 @@ const INSTALL = `npm install ${NAME}@12`;
  * @throws VerifierError DRIVER_MISSING, DRIVER_UNSUPPORTED; both say what to run
  */
 export function loadDriver(require: NodeJS.Require = createRequire(import.meta.url), nodeVersion: string = process.versions.node): Driver {
-  const version = findVersion(require);
+  const node = Number.parseInt(nodeVersion, 10);
+  const { version, folder } = findPackage(require, node);
+  const refuse = (why: string) => new VerifierError("DRIVER_UNSUPPORTED", `${NAME} ${version} ${why}; run: ${installFor(node)}`);
   const leastNode = LEAST_NODE[Number.parseInt(version, 10)];
-  if (leastNode === undefined) {
-    throw new VerifierError("DRIVER_UNSUPPORTED", `${NAME} ${version} is not supported, versions 12 and 13 are; run: ${INSTALL}`);
-  }
-  if (Number.parseInt(nodeVersion, 10) < leastNode) {
-    throw new VerifierError(
-      "DRIVER_UNSUPPORTED",
-      `${NAME} ${version} needs Node ${leastNode} or later, this is ${nodeVersion}; run: ${INSTALL}`,
-    );
-  }
+  if (leastNode === undefined) throw refuse("is not supported, versions 12 and 13 are");
+  if (node < leastNode) throw refuse(`needs Node ${leastNode} or later, this is ${nodeVersion}`);
+  if (node >= 24 && isFatal(folder)) throw refuse(`was compiled for this Node, ${nodeVersion}, in a way that would end the process`);
   try {
     return require(NAME) as Driver;
   } catch (cause) {
     throw unusable(cause);
   }
+}
+
+/** The newest version that this Node can have. */
+function installFor(node: number): string {
+  return `npm install ${NAME}@${node < 22 ? 12 : 13}`;
+}
+
+function isFatal(folder: string): boolean {
+  const native = join(folder, "build", "Release", "better_sqlite3.node");
+  // Those that come ready-made for Node 24 were compiled before, and do no harm.
+  return existsSync(native) && readFileSync(native).includes(FATAL);
 }
 
 /**
@@ -71,24 +79,24 @@ export function openFile(Driver: Driver, path: string, options: OpenOptions): Ow
 }
 
 function unusable(cause: unknown): VerifierError {
-  const remedy = `npm rebuild ${NAME}, or ${INSTALL}`;
+  const remedy = `npm rebuild ${NAME}, or ${installFor(Number.parseInt(process.versions.node, 10))}`;
   return new VerifierError("DRIVER_UNSUPPORTED", `${NAME} is installed but does not load in this Node; run: ${remedy}`, { cause });
 }
 
-/** The installed version, read from its package.json without running any of it. */
-function findVersion(require: NodeJS.Require): string {
+/** The installed package, told by its package.json without running any of it. */
+function findPackage(require: NodeJS.Require, node: number): { readonly version: string; readonly folder: string } {
   let folder: string;
   try {
     folder = dirname(require.resolve(NAME));
   } catch (cause) {
-    throw new VerifierError("DRIVER_MISSING", `the SQLite store needs ${NAME}; run: ${INSTALL}`, { cause });
+    throw new VerifierError("DRIVER_MISSING", `the SQLite store needs ${NAME}; run: ${installFor(node)}`, { cause });
   }
   // Not `${NAME}/package.json`: from version 13 on the package does not export it.
   for (;;) {
     const found = readPackage(join(folder, "package.json"));
-    if (found?.name === NAME) return String(found.version);
+    if (found?.name === NAME) return { version: String(found.version), folder };
     const above = dirname(folder);
-    if (above === folder) throw new VerifierError("DRIVER_UNSUPPORTED", `the version of ${NAME} cannot be told; run: ${INSTALL}`);
+    if (above === folder) throw new VerifierError("DRIVER_UNSUPPORTED", `the version of ${NAME} cannot be told; run: ${installFor(node)}`);
     folder = above;
   }
 }

@@ -1,7 +1,7 @@
-/** What SQLite reports → the one error of keystile. Ruling G4: no text here holds a parameter, a key or a hash. Knows both drivers' ways to say it. */
+/** What SQLite reports → the one error of keystile. Ruling G4: no text here holds a parameter, a key or a hash. Knows each driver's way to say it. */
 import { isVerifierError, VerifierError, type VerifierErrorCode } from "../../errors.js";
 
-/** SQLite's primary result codes that keystile tells apart, by number (node:sqlite) and by name (better-sqlite3). */
+/** SQLite's primary result codes that keystile tells apart, by number (node:sqlite) and by name (the others). */
 const NAMES: Readonly<Record<number, string>> = {
   5: "BUSY",
   6: "LOCKED",
@@ -28,7 +28,7 @@ const MEANINGS: Readonly<Record<string, readonly [code: VerifierErrorCode, detai
 
 /**
  * The primary result code of a driver's error, as in `SQLITE_BUSY` without its head; `undefined` for other errors.
- * better-sqlite3 says `code: "SQLITE_BUSY_SNAPSHOT"`, node:sqlite `errcode: 517`.
+ * better-sqlite3 and bun:sqlite say `code: "SQLITE_BUSY_SNAPSHOT"`, node:sqlite `errcode: 517`.
  */
 export function resultName(cause: unknown): string | undefined {
   if (typeof cause !== "object" || cause === null) return undefined;
@@ -61,7 +61,7 @@ function meaningOf(cause: unknown): readonly [VerifierErrorCode, string] {
   if (/within a transaction/i.test(said)) {
     return ["STORE_FAILED", "the handle is inside a transaction of its owner; end it before keys are used"];
   }
-  if (/(connection|database) is not open/i.test(said))
+  if (/(connection|database) (is not open|has closed)/i.test(said))
     return ["STORE_CLOSED", "the database handle was closed; open it again to use the store"];
   return ["STORE_FAILED", "the database failed; its own words are in the cause"];
 }

@@ -1,4 +1,4 @@
-/** What an SQLite driver must offer, and nothing more: better-sqlite3 and node:sqlite both have it. Knows no driver by name. */
+/** What an SQLite driver must offer, and nothing more: better-sqlite3, node:sqlite and bun:sqlite have it. Knows no driver by name. */
 
 /** What a writing statement did. */
 export interface SqliteRunResult {
@@ -13,7 +13,7 @@ export interface SqliteStatement {
   run(...parameters: never[]): SqliteRunResult;
 }
 
-/** An open database: a better-sqlite3 `Database` or a node:sqlite `DatabaseSync`. */
+/** An open database: a better-sqlite3 or bun:sqlite `Database`, or a node:sqlite `DatabaseSync`. */
 export interface SqliteHandle {
   prepare(sql: string): SqliteStatement;
   exec(sql: string): unknown;
@@ -33,6 +33,22 @@ export interface Statement {
 export interface Handle {
   prepare(sql: string): Statement;
   exec(sql: string): unknown;
+}
+
+/** A handle of its owner as it is used here: where there is no row, some answer `null`. */
+export function adopt(given: Handle): Handle {
+  if (given.prepare("SELECT 1 WHERE 0").get() !== null) return given;
+  return {
+    prepare(sql) {
+      const statement = given.prepare(sql);
+      return {
+        get: (...parameters) => statement.get(...parameters) ?? undefined,
+        all: (...parameters) => statement.all(...parameters),
+        run: (...parameters) => statement.run(...parameters),
+      };
+    },
+    exec: (sql) => given.exec(sql),
+  };
 }
 
 /** A prepared SELECT whose rows have this shape. */

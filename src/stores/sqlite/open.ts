@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { VerifierError } from "../../errors.js";
 import { loadDriver, openFile, type OwnHandle } from "./driver.js";
 import { resultName } from "./errors.js";
-import { readPragma, type Handle } from "./handle.js";
+import { adopt, readPragma, type Handle } from "./handle.js";
 import type { SqliteStoreOptions } from "./options.js";
 import { prepareSchema } from "./schema.js";
 import { createTransact, DRIVER_BUSY_TIMEOUT, patientlyNow, type Transact } from "./transaction.js";
@@ -30,7 +30,7 @@ const CACHE_KIB = 65_536;
 
 /** @throws VerifierError when the file cannot serve; whatever the driver says, for the caller to translate */
 export function connect(file: string | Handle, options: Options): Connection {
-  if (typeof file !== "string") return prepare(file, options);
+  if (typeof file !== "string") return prepare(adopt(file), options);
   const { readonly, busyTimeout } = options;
   const fileMustExist = options.mustExist || readonly;
   const driver = loadDriver();

@@ -44,7 +44,7 @@ const MOST_TOLD = 16;
 /**
  * Keeps keys in an SQLite file. Its `KeyRef` is a number. Put a copy of the file back only while no process has it open.
  * @param file a path (made unless `mustExist`; `":memory:"` for none), opened with better-sqlite3 12 or 13; or an open handle of
- * better-sqlite3 or node:sqlite, on which WAL, `synchronous`, `foreign_keys` and a `busy_timeout` of 50 ms are set, and which
+ * better-sqlite3, node:sqlite or bun:sqlite, on which WAL, `synchronous`, `foreign_keys` and a `busy_timeout` of 50 ms are set, and which
  * `close()` leaves open
  * @param options see {@link SqliteStoreOptions}; with a handle only {@link SqliteHandleOptions}, since its owner opened it
  * @throws TypeError or RangeError naming an option; VerifierError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run;

@@ -50,14 +50,10 @@ async function answer(id: number, work: () => unknown): Promise<void> {
   }
 }
 
-/** All that was asked before is answered first: spends by the store, which waits for them, and calls here. With its port closed the thread ends. */
+/** All that was asked before is answered first: spends by the store, which waits for them, and calls here. */
 async function close(store: Store, calls: Iterable<Promise<void>>): Promise<void> {
   await Promise.all(calls);
-  try {
-    await store.close();
-  } finally {
-    parentPort?.close();
-  }
+  await store.close();
 }
 
 const opened = open(workerData as WriterData);
@@ -75,10 +71,12 @@ if (opened !== undefined) {
     last = inserted.catch(() => undefined);
     return inserted;
   };
-  parentPort?.on("message", (order: Order) => {
+  const obey = (order: Order): void => {
     if ("spends" in order) spend(store, order.id, order.spends);
     else if ("keys" in order) call(order.id, () => insert(order.keys));
     else if ("method" in order) call(order.id, () => (store[order.method] as Method)(...order.given));
-    else void close(store, calls);
-  });
+    // A thread that listens to nobody ends. Not by closing the port: Deno has no such method.
+    else void close(store, calls).finally(() => parentPort?.off("message", obey));
+  };
+  parentPort?.on("message", obey);
 }

@@ -50,20 +50,34 @@ describe("loadDriver", () => {
   it("none installed: DRIVER_MISSING says what to run", () => {
     const error = failure(() => loadDriver(createRequire(join(path(), "nowhere.js"))));
     expect(error.code).toBe("DRIVER_MISSING");
-    expect(error.message).toContain("npm install better-sqlite3@12");
+    expect(error.message).toContain("npm install better-sqlite3@");
   });
 
   it.each([
-    ["11.10.0", "22.0.0", /versions 12 and 13 are/],
-    ["14.0.0", "26.0.0", /versions 12 and 13 are/],
-    ["1.12.0", "22.0.0", /versions 12 and 13 are/],
-    ["13.0.0", "20.20.2", /needs Node 22 or later, this is 20.20.2/],
-    ["nonsense", "22.0.0", /versions 12 and 13 are/],
-  ])("version %s on Node %s is refused before it is loaded", (version, node, message) => {
+    ["11.10.0", "22.0.0", /versions 12 and 13 are/, 13],
+    ["14.0.0", "26.0.0", /versions 12 and 13 are/, 13],
+    ["1.12.0", "20.0.0", /versions 12 and 13 are/, 12],
+    ["13.0.0", "20.20.2", /needs Node 22 or later, this is 20.20.2/, 12],
+    ["nonsense", "22.0.0", /versions 12 and 13 are/, 13],
+  ])("version %s on Node %s is refused before it is loaded", (version, node, message, remedy) => {
     const error = failure(() => loadDriver(installed(manifest(version), CRASHES), node));
     expect(error.code).toBe("DRIVER_UNSUPPORTED");
     expect(error.message).toMatch(message);
-    expect(error.message).toContain("npm install better-sqlite3@12");
+    expect(error.message).toContain(`npm install better-sqlite3@${remedy}`);
+  });
+
+  it("version 12 that was compiled for Node 24.19 or later is refused before it is loaded: it would end the process", () => {
+    const where = { folder: "" };
+    const require = installed(manifest("12.11.1"), CRASHES, where);
+    mkdirSync(join(where.folder, "build", "Release"), { recursive: true });
+    const native = join(where.folder, "build", "Release", "better_sqlite3.node");
+    writeFileSync(native, "\0_ZN4node28RemoveEnvironmentCleanupHookEPN2v87IsolateE\0");
+    const error = failure(() => loadDriver(require, "24.21.0"));
+    expect(error.code).toBe("DRIVER_UNSUPPORTED");
+    expect(error.message).toMatch(/would end the process; run: npm install better-sqlite3@13$/);
+    // One that was compiled before is as good as ever.
+    writeFileSync(native, "\0_ZN4node25AddEnvironmentCleanupHookEPN2v87IsolateE\0");
+    expect(failure(() => loadDriver(require, "24.21.0")).cause).toMatchObject({ message: "it was loaded" });
   });
 
   it("a package whose version cannot be told is refused before it is loaded", () => {

@@ -151,6 +151,21 @@ export function foreignHandle(db: Database.Database, intercept: (sql: string) =>
   };
 }
 
+/** A handle in the manner of bun:sqlite: `null` where there is no row. */
+export function nullHandle(db: Database.Database): Handle {
+  return {
+    exec: (sql) => db.exec(sql),
+    prepare(sql): Statement {
+      const statement = db.prepare(sql);
+      return {
+        get: (...given) => statement.get(...given) ?? null,
+        all: (...given) => statement.all(...given),
+        run: (...given) => statement.run(...given),
+      };
+    },
+  };
+}
+
 const ERRCODES: Readonly<Record<string, number>> = {
   SQLITE_BUSY: 5,
   SQLITE_READONLY: 8,
