@@ -15,6 +15,8 @@ export interface LimitCheck extends LimitSize {
   readonly bucket: string;
   /** Tokens to take, ≥ 0. */
   readonly cost: number;
+  /** Its limit is known by the request alone (ruling C5): together these leave room for the others. */
+  readonly isAdHoc?: boolean | undefined;
   /** For a caller that keeps the check: room for where the limiter found its bucket last, which spares the next call the look-up. */
   readonly place?: BucketPlace | undefined;
   /** Where `limit` and `duration` override those of the limit: what the limit has by itself. */
@@ -55,7 +57,7 @@ export interface LimitVerdict {
  *     `own` too, and comes back there at that speed.
  *  6. Two checks of one bucket in a call must fit together.
  *  7. A clock that steps back mints nothing.
- *  8. Memory is bounded, and no flood makes it forget a bucket that still refuses.
+ *  8. Memory is bounded, and no flood makes it forget a bucket that still refuses; ad hoc limits alone cannot use it up.
  */
 export interface Limiter {
   /** One verdict a check, in order. */

@@ -9,7 +9,8 @@ import type { Refill } from "./types.js";
 /** Permissions and roles. */
 export class Holdings {
   readonly #grants: Grants;
-  #query: Query | undefined;
+  /** The mark of the last query: a thousand characters compiled weigh 20 kB, and a key may be the only one that does not forget it. */
+  #asked: symbol | undefined;
   #satisfied = false;
   /** Lists to cut each answer's own from: `slice` of a frozen array takes 310 ns, of these 9 ns. They never leave as they are. */
   readonly #permissions: string[];
@@ -23,9 +24,9 @@ export class Holdings {
 
   /** Whether they satisfy a query. The last question is remembered: an application asks few, and these answers never change. */
   satisfy(query: Query): boolean {
-    if (this.#query !== query) {
+    if (this.#asked !== query.mark) {
       this.#satisfied = query.satisfiedBy(this.#grants);
-      this.#query = query;
+      this.#asked = query.mark;
     }
     return this.#satisfied;
   }

@@ -21,6 +21,8 @@ export interface Grants {
 
 /** A compiled permission query. Immutable, fit to be shared by any number of keys. */
 export interface Query {
+  /** No other query has it, the same text compiled anew included: whoever remembers an answer keeps this, and keeps no query alive. */
+  readonly mark: symbol;
   /** Whether `grants` satisfy the query. Asks for each name at most once a mention, left to right, and no more than it must. */
   satisfiedBy(grants: Grants): boolean;
 }
@@ -140,6 +142,7 @@ function matches(pattern: string, from: number, name: string, position: number):
 export function compileQuery(text: string): Query {
   const first = link(parseQuery(text), true, false);
   return {
+    mark: Symbol(),
     satisfiedBy(grants) {
       let step: Step | boolean = first;
       while (typeof step !== "boolean") step = grants.covers(step.name) ? step.yes : step.no;

@@ -127,9 +127,9 @@ export function toRatelimitResponse({ id, name, limit, duration, autoApply }: Ra
 }
 
 function override(known: AppliedLimit, { cost, limit = known.limit, duration = known.duration }: RatelimitCheck): AppliedLimit {
-  const { bucket, id, name, autoApply, place } = known;
+  const { bucket, id, name, autoApply, isAdHoc, place } = known;
   const own = limit === known.limit && duration === known.duration ? undefined : known;
-  return { bucket, limit, duration, cost, id, name, autoApply, place, own };
+  return { bucket, limit, duration, cost, id, name, autoApply, isAdHoc, place, own };
 }
 
 /** A limit that exists by this request alone. Its name is cut for answers: requests allow 255, results 128 (spec §8). */
@@ -138,7 +138,7 @@ function adHoc(keyId: string, { name, limit, duration, cost }: RatelimitCheck): 
   const bucket = bucketOf(keyId, name);
   const shown = name.length <= NAME_LENGTH ? name : [...name].slice(0, NAME_LENGTH).join("");
   const id = `rl_${shortDigest(bucket)}`;
-  return { bucket, limit, duration, cost, id, name: shown, autoApply: false };
+  return { bucket, limit, duration, cost, id, name: shown, autoApply: false, isAdHoc: true };
 }
 
 /** Names the bucket of a limit of a key or an identity. */

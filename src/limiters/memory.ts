@@ -14,7 +14,10 @@ const FEW = 8;
 
 /** Options of {@link memoryLimiter}. */
 export interface MemoryLimiterOptions {
-  /** The most buckets kept, 1…10_000_000, default 1_000_000. One takes 52 to 96 bytes outside the heap, names not kept. */
+  /**
+   * The most buckets kept, 1…10_000_000, default 1_000_000. One takes 53 to 97 bytes outside the heap, names not kept; up
+   * to 240 with a limit that no other has, and 710 with overrides. Ad hoc limits (ruling C5) have half of them.
+   */
   readonly size?: number;
 }
 
@@ -43,6 +46,7 @@ interface Held extends Bucket {
   /** Where the table keeps it; {@link NONE}: not there yet. */
   readonly row: number;
   readonly tag: BucketTag;
+  readonly isAdHoc: boolean;
   /** Tokens that checks of the call are about to take. */
   pending: number;
 }
@@ -64,7 +68,8 @@ interface Claim {
  *
  * Memory is bounded by `size` (ruling C6). Buckets that are full again are dropped as calls come in, without timers. At the bound
  * a newcomer displaces a full bucket, else the fullest of a few; a bucket with less than one whole token left is never displaced.
- * When all of those few refuse, the newcomer itself is refused (`remaining` 0, `reset` its duration): it fails closed.
+ * When all of those few refuse, the newcomer itself is refused (`remaining` 0, `reset` its duration): it fails closed. Half of the
+ * room is not for ad hoc limits (ruling C5), so that whoever names a million that never come back locks out no key's own ones.
  *
  * Time is the latest `now` of any call: a clock that steps back counts as one that stands still (ruling A7).
  * @throws TypeError or RangeError naming the option
@@ -95,13 +100,13 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
     let bucket = held.get(row);
     if (bucket === undefined) {
       const { at, pair, used, next } = rows.read(row);
-      held.set(row, (bucket = { at, pair, used, next, row, tag: NO_TAG, pending: 0 }));
+      held.set(row, (bucket = { at, pair, used, next, row, tag: NO_TAG, isAdHoc: false, pending: 0 }));
     }
     return bucket;
   };
 
   /** First phase: whether the check may have its tokens. They are noted as pending, and nothing is taken. @param row or {@link NONE} */
-  const claim = ({ bucket: name, limit, duration, cost, own: size }: LimitCheck, row: number): Claim => {
+  const claim = ({ bucket: name, limit, duration, cost, own: size, isAdHoc = false }: LimitCheck, row: number): Claim => {
     const place = row === NONE ? name : row;
     const pair = pairOf(limit, duration);
     const own = size === undefined ? pair : pairOf(size.limit, size.duration);
@@ -111,7 +116,8 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
       if (bucket === undefined) {
         const { one, two, three } = table.tag;
         const first = firstOf(pair, own);
-        held.set(name, (bucket = { at: latest, pair: first, used: 0, next: undefined, row, tag: { one, two, three }, pending: 0 }));
+        const tag = { one, two, three };
+        held.set(name, (bucket = { at: latest, pair: first, used: 0, next: undefined, row, tag, isAdHoc, pending: 0 }));
       } else if (bucket.pair.token === 0) bucket.pair = firstOf(pair, own);
       bucket.pending += cost;
     }
@@ -121,15 +127,20 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
   /** Makes room for the newcomers, all or none. One that is used with a duration of 0 only is always full: it needs no place. */
   const makeRoom = (): boolean => {
     let count = 0;
-    for (const bucket of held.values()) if (isNew(bucket)) count++;
-    return table.makeRoom(count, held, latest);
+    let adHoc = 0;
+    for (const bucket of held.values()) {
+      if (!isNew(bucket)) continue;
+      count++;
+      if (bucket.isAdHoc) adHoc++;
+    }
+    return table.makeRoom(count, adHoc, held, latest);
   };
 
   /** Second phase: takes what is pending. Rows are written before newcomers come in, since these drop buckets that are full. */
   const settle = (claims: readonly Claim[]): void => {
     for (const { place, pair, own, cost } of claims) if (cost > 0) charge(held.get(place) as Held, pair, cost, latest, own);
     for (const bucket of held.values()) if (bucket.row !== NONE && bucket.pending > 0) rows.write(bucket.row, bucket);
-    for (const bucket of held.values()) if (isNew(bucket)) table.add(bucket.tag, bucket, latest);
+    for (const bucket of held.values()) if (isNew(bucket)) table.add(bucket.tag, bucket, bucket.isAdHoc, latest);
   };
 
   const conclude = (claims: readonly Claim[]): LimitVerdict[] => {

@@ -2,6 +2,7 @@
 import type { BucketPlace, LimitCheck } from "../limiter.js";
 import { NONE, TagIndex } from "../tags/tag-index.js";
 import { MAX_UNITS, TextTag } from "../tags/text-tag.js";
+import { widened } from "../tags/widened.js";
 import type { Bucket } from "./bucket.js";
 import { BucketRows } from "./rows.js";
 
@@ -40,6 +41,9 @@ export class BucketTable {
   readonly tag = new TextTag();
   readonly #bound: number;
   readonly #index = new TagIndex();
+  /** By row: 1 for the bucket of an ad hoc limit. */
+  #marks = new Uint8Array(this.rows.capacity);
+  #adHoc = 0;
   /** Rows ever in use: the walk is over these. */
   #high = 0;
   #cursor = 0;
@@ -83,16 +87,18 @@ export class BucketTable {
   }
 
   /**
-   * Makes room for `count` more. At the bound each displaces a full bucket, else the least strained of a few that do not refuse.
+   * Makes room for `count` more, `adHoc` of them of ad hoc limits, which may hold half of it. At its bound each displaces a full bucket,
+   * else the least strained of a few that do not refuse.
    * @param call the rows of the call under way: those with pending tokens never give way
    * @returns false: that many cannot give way, and none did
    */
-  makeRoom(count: number, call: CallRows, now: number): boolean {
+  makeRoom(count: number, adHoc: number, call: CallRows, now: number): boolean {
     const excess = this.count + count - this.#bound;
-    if (excess <= 0) return true;
+    const adHocExcess = adHoc === 0 ? 0 : this.#adHoc + adHoc - Math.ceil(this.#bound / 2);
+    if (excess <= 0 && adHocExcess <= 0) return true;
     const chosen = new Set<number>();
-    while (chosen.size < excess) {
-      const row = this.#probe(chosen, call, now);
+    while (chosen.size < adHocExcess || chosen.size < excess) {
+      const row = this.#probe(chosen, chosen.size < adHocExcess, call, now);
       if (row === NONE) return false;
       chosen.add(row);
     }
@@ -101,19 +107,28 @@ export class BucketTable {
   }
 
   /** Puts in a bucket by the tag of its name, which has none. Only after {@link BucketTable.makeRoom}. */
-  add({ one, two, three }: BucketTag, bucket: Bucket, now: number): void {
+  add({ one, two, three }: BucketTag, bucket: Bucket, isAdHoc: boolean, now: number): void {
     this.#visit(STEPS_PER_NEWCOMER, now);
     // Before it has a row, since this may throw where memory is short. A row is new only when none is free: then it is the count.
     const { count } = this;
-    if (count === this.rows.capacity) this.rows.widen(Math.min(count * 2, Math.max(count + 1, this.#bound)));
+    if (count === this.rows.capacity) {
+      const capacity = Math.min(count * 2, Math.max(count + 1, this.#bound));
+      this.#marks = widened(this.#marks, capacity);
+      this.rows.widen(capacity);
+    }
     const row = this.#index.add(one, two, three);
     if (row === this.#high) this.#high++;
     this.rows.add(row, one, two, bucket);
+    if (!isAdHoc) return;
+    this.#marks[row] = 1;
+    this.#adHoc++;
   }
 
   clear(): void {
     this.#index.clear();
     this.rows.clear();
+    this.#marks = new Uint8Array(this.rows.capacity);
+    this.#adHoc = 0;
     this.#high = 0;
     this.#cursor = 0;
   }
@@ -121,6 +136,8 @@ export class BucketTable {
   #drop(row: number): void {
     this.#index.remove(row);
     this.rows.remove(row);
+    this.#adHoc -= this.#marks[row] as number;
+    this.#marks[row] = 0;
   }
 
   /** The next row in turn. Only while there is one. */
@@ -138,12 +155,12 @@ export class BucketTable {
   }
 
   /** The one among the next few that gives way best, or {@link NONE}. */
-  #probe(chosen: ReadonlySet<number>, call: CallRows, now: number): number {
+  #probe(chosen: ReadonlySet<number>, mustBeAdHoc: boolean, call: CallRows, now: number): number {
     let best = NONE;
     let least = Infinity;
     for (let step = Math.min(PROBES, this.#high); step > 0; step--) {
       const row = this.#next();
-      if (!this.rows.has(row)) continue;
+      if (!this.rows.has(row) || (mustBeAdHoc && this.#marks[row] === 0)) continue;
       const own = this.rows.strain(row, now);
       if (own >= least || chosen.has(row) || (call.get(row)?.pending ?? 0) > 0) continue;
       best = row;

@@ -16,11 +16,11 @@ const rowOf = (table: BucketTable, bucket: string): number => table.find({ bucke
 const has = (table: BucketTable, name: string): boolean => rowOf(table, name) !== NONE;
 
 /** Puts in a bucket with so many of its tokens used. @returns its row */
-function put(table: BucketTable, name: string, used: number, pair: Pair = TEN): number {
+function put(table: BucketTable, name: string, used: number, pair: Pair = TEN, isAdHoc = false): number {
   const bucket: Bucket = { at: START, pair, used: 0, next: undefined };
   if (used > 0) charge(bucket, pair, used, START);
   expect(rowOf(table, name)).toBe(NONE);
-  table.add(table.tag, bucket, START);
+  table.add(table.tag, bucket, isAdHoc, START);
   return rowOf(table, name);
 }
 
@@ -28,7 +28,7 @@ describe("bucketTable: at the bound", () => {
   it("ruling C6: makes no room while there is some", () => {
     const table = new BucketTable(3);
     put(table, "full", 0);
-    expect(table.makeRoom(2, IDLE, START)).toBe(true);
+    expect(table.makeRoom(2, 0, IDLE, START)).toBe(true);
     expect(table.count).toBe(1);
   });
 
@@ -39,21 +39,21 @@ describe("bucketTable: at the bound", () => {
     put(table, "full", 0);
     const gone: string[] = [];
     for (const count of [1, 2, 3, 4]) {
-      expect(table.makeRoom(count, IDLE, START)).toBe(true);
+      expect(table.makeRoom(count, 0, IDLE, START)).toBe(true);
       for (const name of ["full", ...Object.keys(uses)]) if (!has(table, name) && !gone.includes(name)) gone.push(name);
     }
     expect(gone).toEqual(["full", "little", "half", "much"]);
-    expect(table.makeRoom(5, IDLE, START)).toBe(false);
+    expect(table.makeRoom(5, 0, IDLE, START)).toBe(false);
     expect(has(table, "refusing")).toBe(true);
   });
 
   it("ruling C6: one call displaces as many as it needs, or none", () => {
     const table = new BucketTable(4);
     for (const [name, used] of Object.entries({ a: 1, b: 2, c: 10, d: 10 })) put(table, name, used);
-    expect(table.makeRoom(3, IDLE, START)).toBe(false);
-    expect(table.makeRoom(9, IDLE, START)).toBe(false);
+    expect(table.makeRoom(3, 0, IDLE, START)).toBe(false);
+    expect(table.makeRoom(9, 0, IDLE, START)).toBe(false);
     expect(table.count).toBe(4);
-    expect(table.makeRoom(2, IDLE, START)).toBe(true);
+    expect(table.makeRoom(2, 0, IDLE, START)).toBe(true);
     expect([has(table, "a"), has(table, "b")]).toEqual([false, false]);
   });
 
@@ -61,13 +61,34 @@ describe("bucketTable: at the bound", () => {
     const table = new BucketTable(2);
     put(table, "used", 5);
     const row = put(table, "pending", 1);
-    expect(table.makeRoom(1, new Map([[row, { pending: 1 }]]), START)).toBe(true);
+    expect(table.makeRoom(1, 0, new Map([[row, { pending: 1 }]]), START)).toBe(true);
     expect([has(table, "pending"), has(table, "used")]).toEqual([true, false]);
     // One that is only looked at may give way.
     put(table, "refusing", 10);
-    expect(table.makeRoom(1, new Map([[row, { pending: 1 }]]), START)).toBe(false);
-    expect(table.makeRoom(1, new Map([[row, { pending: 0 }]]), START)).toBe(true);
+    expect(table.makeRoom(1, 0, new Map([[row, { pending: 1 }]]), START)).toBe(false);
+    expect(table.makeRoom(1, 0, new Map([[row, { pending: 0 }]]), START)).toBe(true);
     expect([has(table, "pending"), has(table, "refusing")]).toEqual([false, true]);
+  });
+
+  it("clause 8: ad hoc limits have half of the room, and beyond it only they give way for one more", () => {
+    const table = new BucketTable(8);
+    const names = ["a", "b", "c", "d"];
+    names.forEach((name, i) => put(table, name, i === 0 ? 3 : 10, TEN, true));
+    put(table, "own", 1);
+    expect(table.makeRoom(2, 2, IDLE, START)).toBe(false);
+    expect(table.makeRoom(1, 1, IDLE, START)).toBe(true);
+    expect([has(table, "own"), ...names.map((name) => has(table, name))]).toEqual([true, false, true, true, true]);
+    put(table, "e", 3, TEN, true);
+    expect(table.makeRoom(1, 1, IDLE, START)).toBe(true);
+    put(table, "g", 10, TEN, true);
+    expect(table.makeRoom(1, 1, IDLE, START)).toBe(false);
+    // Room for the others is left.
+    expect(table.makeRoom(3, 0, IDLE, START)).toBe(true);
+    expect(table.count).toBe(5);
+    // Those that went are not counted on.
+    table.clear();
+    put(table, "f", 10, TEN, true);
+    expect(table.makeRoom(4, 3, IDLE, START)).toBe(true);
   });
 
   it("ruling C6: looks at few buckets each time, but comes round to all", () => {
@@ -75,7 +96,7 @@ describe("bucketTable: at the bound", () => {
       const table = new BucketTable(200);
       for (let i = 0; i < 200; i++) put(table, `${i}`, i === loose ? 9 : 10);
       let count = 1;
-      while (count < 100 && !table.makeRoom(1, IDLE, START)) count++;
+      while (count < 100 && !table.makeRoom(1, 0, IDLE, START)) count++;
       expect(has(table, `${loose}`)).toBe(false);
       return count;
     });
@@ -84,7 +105,7 @@ describe("bucketTable: at the bound", () => {
   });
 
   it("an empty table has no bucket to give way", () => {
-    expect(new BucketTable(2).makeRoom(3, IDLE, START)).toBe(false);
+    expect(new BucketTable(2).makeRoom(3, 0, IDLE, START)).toBe(false);
   });
 });
 
@@ -111,11 +132,11 @@ describe("bucketTable: sweeping", () => {
         const twin = new Map<string, Bucket>();
         let now = START;
         steps.forEach((one, i) => {
-          if (one.kind === "add" && table.makeRoom(1, IDLE, now)) {
+          if (one.kind === "add" && table.makeRoom(1, 0, IDLE, now)) {
             const row = put(table, `${i}`, one.used);
             if (row !== NONE) twin.set(`${i}`, table.rows.read(row));
           }
-          if (one.kind === "room") table.makeRoom(one.count, IDLE, now);
+          if (one.kind === "room") table.makeRoom(one.count, 0, IDLE, now);
           if (one.kind === "sweep") table.sweep((now += one.wait));
           for (const name of twin.keys()) if (!has(table, name)) twin.delete(name);
           expect(twin.size).toBe(table.count);
@@ -136,7 +157,7 @@ describe("bucketTable: pairs", () => {
   it("ruling C6: a flood of buckets, each with a pair of its own, keeps no more pairs than buckets", () => {
     const table = new BucketTable(100);
     for (let i = 0; i < 5_000; i++) {
-      expect(table.makeRoom(1, IDLE, START)).toBe(true);
+      expect(table.makeRoom(1, 0, IDLE, START)).toBe(true);
       put(table, `${i}`, 1, toPair(10 + i, HOUR));
       expect(table.rows.pairCount).toBe(table.count);
     }
@@ -171,11 +192,11 @@ describe("bucketTable: places", () => {
     const check = remembering("a");
     const row = put(table, "a", 1);
     table.find(check);
-    table.makeRoom(1, IDLE, START);
+    table.makeRoom(1, 0, IDLE, START);
     expect(table.find(check)).toBe(NONE);
     expect(put(table, "b", 1)).toBe(row);
     expect(table.find(check)).toBe(NONE);
-    table.makeRoom(1, IDLE, START);
+    table.makeRoom(1, 0, IDLE, START);
     expect(put(table, "a", 1)).toBe(row);
     expect(table.find(check)).toBe(row);
   });

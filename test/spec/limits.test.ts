@@ -153,6 +153,20 @@ describe("ruling C5: unknown names", () => {
     expect((await ask(one.key, "n".repeat(255))).ratelimits?.[0]?.name).toHaveLength(128);
   });
 
+  it("ruling C6: whoever names a flood of them that never come back locks out no other key", async () => {
+    const { create, verify } = await world({ limiter: memoryLimiter({ size: 100 }) });
+    const flooder = await create();
+    const others = await Promise.all(Array.from({ length: 50 }, () => create({ ratelimits: [limit("requests")] })));
+    for (let i = 0; i < 200; i++) {
+      const { code } = await verify({
+        key: flooder.key,
+        ratelimits: [{ name: `flood_${i}`, limit: 1, duration: Number.MAX_SAFE_INTEGER }],
+      });
+      expect(code).toBe(i < 50 ? "VALID" : "RATE_LIMITED");
+    }
+    for (const { key } of others) expect((await verify({ key })).code).toBe("VALID");
+  });
+
   it("otherwise 400 at its place, once the key has passed the checks before, and nothing is consumed", async () => {
     const { create, verify, keyring } = await world();
     const { key, keyId } = await create({ credits: { remaining: 5 }, ratelimits: [limit("requests")], permissions: ["a"] });
