@@ -1,7 +1,7 @@
 /**
- * A plugin of the parser generator: leaves out how it words an error, lines and columns, what was found, and helpers of actions, which
- * nothing here uses (`src/query-problem.ts` explains queries). That is two fifths of the parser. What stays of an error is at which
- * unit it is and what was expected there; the declarations, which the generator writes by itself, still name what is gone.
+ * A plugin of the parser generator: drops error messages, lines and columns, the text found, and helpers of actions, none of them used
+ * here (`src/query-problem.ts` explains queries). That is two fifths of the parser. An error keeps its offset and what was expected
+ * there; the declarations, which the generator writes by itself, still name what is gone.
  */
 
 /** Each must be found, so that another version of the generator does not quietly bring one back. */
@@ -30,9 +30,9 @@ const UNUSED = [
   /\n {2}if \(options\.startRule\) \{\n[\s\S]*?\n {2}\}\n/,
   /\n {2}if \(options\.peg\$library\) \{\n[\s\S]*?\n {2}\}\n/,
 ];
-/** What letters and words without regard to case expect: their rules have names, and an error lists those. */
+/** Expectations of letters and case-blind words: an error lists the names of their rules instead. */
 const UNHEARD = /\n {2}const (peg\$e\d+) = peg\$(?:class|literal)Expectation\(.*(?:\], false, false, false|, true)\);/g;
-/** Each is said in few words. */
+/** Each gets a shorter text. */
 const SHORTER = [
   [/peg\$SyntaxError\.buildMessage\(expected, found\)/, '"the query is malformed"'],
   [/options\.peg\$maxFailExpected \|\| \[\]/, "[]"],

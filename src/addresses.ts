@@ -21,9 +21,9 @@ const HEX_GROUP = /^[0-9a-f]{1,4}$/i;
  * Whether every list holds the address. Ranges are judged by their prefix alone: `10.9.9.9/8` is `10.0.0.0/8`. `::/0` holds
  * every IPv4 address as well.
  * @param address the client's, as the connection tells it; a zone (`fe80::1%eth0`) is ignored. Absent or malformed: in no list
- * @param lists entries as {@link isAddressOrRange} accepts them; another entry holds nothing, nor does an empty list. No lists:
- *   every address is allowed, and so is none
- * @see ruling A4 · nothing without lists, else about 0.7 µs an entry: who asks often prepares the lists
+ * @param lists entries as {@link isAddressOrRange} accepts them; other entries match nothing, nor does an empty list. No lists:
+ *   everything is allowed, even no address
+ * @see ruling A4 · free without lists, else about 0.7 µs an entry: prepare lists that are asked often
  */
 export function isAllowed(address: string | undefined, lists: readonly (readonly string[])[]): boolean {
   return lists.length === 0 || createAllowlist(lists)(address);

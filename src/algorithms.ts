@@ -65,7 +65,7 @@ export function createAlgorithms(custom: MigrationAlgorithms = {}, path = "optio
   };
 }
 
-/** A function of the program's own, whose answer is judged: what is no text would be looked for all the same. */
+/** The program's function with its answer checked: else anything that is no text would still be looked up. */
 function checked(name: string, hash: (key: string) => MaybePromise<string>): (key: string) => MaybePromise<string> {
   const judge = (text: unknown): string => {
     if (typeof text !== "string") throw new TypeError(`options.migrationAlgorithms.${name} must return a string`);

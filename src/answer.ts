@@ -65,7 +65,7 @@ export function answerNotFound(
   return { valid: false, code: "NOT_FOUND" };
 }
 
-/** The event, but for what only the call knows. */
+/** The event: what the key and the call know. */
 export function eventFor(
   { keyId, mould, extra }: PreparedKey,
   code: VerificationCode,

@@ -34,7 +34,7 @@ export interface Authenticator {
    * @param authorization every value of the header that came: `request.headersDistinct.authorization` of Node, which hides no second
    *   one as `request.headers` does, or `request.headers.get("authorization")` of a web `Request`, which joins them
    * @throws (rejects) VerifierError 401: AUTH_MISSING: none, or empty · AUTH_MALFORMED: not one `Bearer <token>` in visible ASCII ·
-   *   AUTH_KEY_NOT_FOUND: an unknown, disabled, expired or deleted root key, or no root key at all, which look alike ·
+   *   AUTH_KEY_NOT_FOUND: an unknown, disabled, expired or deleted root key, or an ordinary key; all look alike ·
    *   AUTH_TOKEN_INVALID: a proxy token that does not hold. A store that failed: STORE_…, never a caller
    * @see ruling F2 · a digest and a map look-up, about 1 µs, for a root key seen before; about 0.1 ms for a proxy token
    */
@@ -69,8 +69,8 @@ interface KnownRootKey {
 /**
  * Makes what lets callers in.
  *
- * Why a disabled workspace keeps its root keys: what they verify is FORBIDDEN then (ruling A4), which only a caller that is let in can
- * be told.
+ * Why root keys of a disabled workspace still let callers in: what they verify is FORBIDDEN (ruling A4), and nobody else could be
+ * told so.
  * @throws TypeError or RangeError naming the option, among them a proxy key that is too weak
  * @see spec §5, rulings F1–F3 · remembers callers as long as the store tells of no change
  */
@@ -91,7 +91,7 @@ export function createAuthenticator(store: Store, options: AuthenticatorOptions 
   const byRootKey = async (key: string): Promise<AuthenticatedCaller> => {
     if (key.length > MAX_KEY) throw malformed();
     const now = clock();
-    // Waits only for what is a promise: each turn of the queue costs as much as a look-up.
+    // Awaits only what is a promise: each await costs as much as a look-up.
     const digest = digestKey(key);
     const found = cache.find(typeof digest === "string" ? digest : await digest);
     const known = found instanceof Promise ? await found : found;

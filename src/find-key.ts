@@ -55,7 +55,7 @@ export function findKey(
 const ROOT_KEY = `${ROOT_KEY_PREFIX}_`;
 const FIRST_UNIT = ROOT_KEY.charCodeAt(0);
 
-/** Most keys are told from one by their first unit: comparing all of them is a call. */
+/** The first unit rules most keys out, and saves them the call of `startsWith`. */
 function isLikeRootKey(key: string): boolean {
   return key.charCodeAt(0) === FIRST_UNIT && key.startsWith(ROOT_KEY);
 }
@@ -68,7 +68,7 @@ async function unlessRootKey(
   found: MaybePromise<PreparedKey | undefined>,
 ): Promise<PreparedKey | undefined> {
   const asking = Promise.resolve(digestKey(request.key)).then((digest) => places.store.findRootKey(digest));
-  // Both at once: a find that fails while the other is waited for must not go unheard.
+  // Both awaited at once, so that neither can reject while nobody handles it.
   const [root, native] = await Promise.all([asking, found]);
   return root === undefined ? orMigrated(places, request, caller, native) : undefined;
 }

@@ -43,7 +43,7 @@ export interface KeyringOptions {
 export interface Keyring {
   createApi(body: R.V2ApisCreateApiRequestBody): Promise<A.V2ApisCreateApiResponseData>;
   getApi(body: R.V2ApisGetApiRequestBody): Promise<A.V2ApisGetApiResponseData>;
-  /** Name, `enabled`, allow-list of addresses; an absent field keeps. */
+  /** Name, `enabled`, allow-list of addresses; absent fields stay. */
   updateApi(body: R.V2ApisUpdateApiRequestBody): Promise<A.EmptyResponse>;
   /** Its keys are NOT_FOUND from then on; their hashes stay taken (ruling E2). */
   deleteApi(body: R.V2ApisDeleteApiRequestBody): Promise<A.EmptyResponse>;
@@ -52,7 +52,7 @@ export interface Keyring {
   createKey(body: R.V2KeysCreateKeyRequestBody): Promise<A.V2KeysCreateKeyResponseData>;
   getKey(body: R.V2KeysGetKeyRequestBody): Promise<A.KeyResponseData>;
   listKeys(body: R.V2KeysListKeysRequestBody): Promise<A.Page<A.KeyResponseData>>;
-  /** An absent field keeps, `null` clears, a given list replaces. */
+  /** Absent fields stay, `null` clears, a given list replaces. */
   updateKey(body: R.V2KeysUpdateKeyRequestBody): Promise<A.EmptyResponse>;
   /** Hides the key; `permanent` removes it. */
   deleteKey(body: R.V2KeysDeleteKeyRequestBody): Promise<A.EmptyResponse>;
@@ -93,7 +93,7 @@ export interface Keyring {
   /** The answer is the only place where the root key's text ever appears. */
   createRootKey(body: S.CreateRootKeyRequestBody): Promise<A.CreateRootKeyResponseData>;
   listRootKeys(body?: R.ListRequestBody): Promise<A.Page<A.RootKeyData>>;
-  /** An absent field keeps, `null` clears; holds from the next request on. */
+  /** Absent fields stay, `null` clears; holds from the next request on. */
   updateRootKey(body: S.UpdateRootKeyRequestBody): Promise<A.EmptyResponse>;
   /** It lets nobody in from the next request on: in this process at once, in others as the store states. */
   deleteRootKey(body: S.DeleteRootKeyRequestBody): Promise<A.EmptyResponse>;

@@ -19,16 +19,16 @@ export interface LeaseOptions {
   readonly size?: number;
   /** Credits drawn into memory at once, 1…size; default a quarter of `size`: what a crash forfeits at most. */
   readonly step?: number;
-  /** Milliseconds after which an unused reserve returns to the balance, 100…3_600_000; default 10_000. Credits in hand return within two. */
+  /** Milliseconds until an unused reserve returns to the balance, 100…3_600_000; default 10_000. Credits in hand return within 2 × `ttl`. */
   readonly ttl?: number;
-  /** Keys leased at once, 1…10_000_000, default 100_000, 53 to 73 bytes each; for one more, the one leased longest is given back. */
+  /** Keys leased at once, 1…10_000_000, default 100_000, 53 to 73 bytes each; beyond that the oldest lease is given back. */
   readonly keys?: number;
 }
 
-/** A key whose credits are spent, with room for the lease that the spender holds of it. */
+/** A key to spend from, with room for the spender to note where its lease is. */
 export interface Account extends Pick<KeyRecord, "ref" | "generation"> {
   readonly refill: Refill | undefined;
-  /** The spender's own, 0 at first: where it found the lease last, which spares a hot spend the look-up. That lease may have ended. */
+  /** Written by the spender, 0 at first: where it last found the lease, to save the look-up. That lease may have ended. */
   readonly lease: number;
   /** Remembers another place. */
   leasedAt(lease: number): void;
@@ -62,7 +62,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   const step = options.step ?? Math.max(1, Math.floor(size / 4));
   const holder = newId("node");
   const exact = exactSpender(store);
-  /** One draw at a time a key: who comes meanwhile waits, and may be served by it. These never reject. */
+  /** One draw at a time per key: later spends wait, and it may serve them too. These never reject. */
   const drawing = new Map<KeyRef, Promise<void>>();
   const keeper = leaseKeeper(store, { holder, keys, ttl, isDrawing: (ref) => drawing.has(ref) });
   const { book } = keeper;
@@ -83,8 +83,8 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   };
 
   /**
-   * Only while no other draws for this key. What is in hand is taken out of the lease first: so nobody spends meanwhile what this
-   * call counts on, and two keys that take turns at the bound cannot keep each other from ever having enough.
+   * Only while no other call draws for this key. Credits in hand leave the lease first, so that nobody else spends them meanwhile,
+   * and two keys that displace each other at the bound can both get enough.
    */
   const drawThenTake = async (account: Account, cost: number, now: number): Promise<Spend | undefined> => {
     const { ref, refill } = account;
@@ -127,11 +127,11 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
     return spending;
   };
 
-  /** What the place that the account remembers does not answer. */
+  /** A spend that the remembered place could not serve. */
   const spendElsewhere = (account: Account, cost: number, now: number): MaybePromise<Spend | undefined> => {
     const spent = takeHeld(account, cost);
     if (spent !== undefined) return spent;
-    // 0 draws nothing, and what is no cost is the store's to refuse.
+    // Cost 0 draws nothing, and the store refuses an invalid cost.
     if (closed || !(cost > 0)) return exact.spend(account, cost, now);
     const spending = spendByDraw(account, cost, now);
     keeper.track(spending);

@@ -17,15 +17,15 @@ export interface LimitCheck extends LimitSize {
   readonly cost: number;
   /** Its limit is known by the request alone (ruling C5): together these leave room for the others. */
   readonly isAdHoc?: boolean | undefined;
-  /** For a caller that keeps the check: room for where the limiter found its bucket last, which spares the next call the look-up. */
+  /** For a caller that keeps the check: here the limiter notes where it found the bucket, to save the next look-up. */
   readonly place?: BucketPlace | undefined;
-  /** Where `limit` and `duration` override those of the limit: what the limit has by itself. */
+  /** If `limit` and `duration` are overrides: the size that the limit itself has. */
   readonly own?: LimitSize | undefined;
 }
 
 /**
- * Where a limiter found a bucket last: the limiter's own. Several limiters may write into one, and a check may be copied for another
- * bucket: each limiter judges what it finds before it trusts it.
+ * Where a limiter last found a bucket; only limiters read or write it. Several may share one, and a check may be copied for another
+ * bucket, so each limiter checks the place before it trusts it.
  */
 export interface BucketPlace {
   /** The bucket that this tells of. */
@@ -62,6 +62,6 @@ export interface LimitVerdict {
 export interface Limiter {
   /** One verdict a check, in order. */
   take(checks: readonly LimitCheck[], now: number): MaybePromise<readonly LimitVerdict[]>;
-  /** Ends it. For the program that made it: nothing here closes a limiter that was given. */
+  /** Ends it. For the program that made it: keystile never closes a limiter it was given. */
   close?(): MaybePromise<void>;
 }

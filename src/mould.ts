@@ -12,7 +12,7 @@ export class Holdings {
   /** The mark of the last query: a thousand characters compiled weigh 20 kB, and a key may be the only one that does not forget it. */
   #asked: symbol | undefined;
   #satisfied = false;
-  /** Lists to cut each answer's own from: `slice` of a frozen array takes 310 ns, of these 9 ns. They never leave as they are. */
+  /** Each answer gets copies: `slice` of a frozen array takes 310 ns, of these 9 ns. The lists themselves never leave. */
   readonly #permissions: string[];
   readonly #roles: string[];
 
@@ -59,8 +59,8 @@ export interface Mould {
 }
 
 /**
- * Different moulds, and holdings, that are remembered; a key keeps its own alive. Bounded by the length of their names as well: one of
- * 1,000 permissions takes 140 kB, and 10,000 of those were 1.4 GB for keys long forgotten.
+ * The most moulds, and holdings, remembered; a key keeps its own alive. The length of all names is bounded too: one of 1,000
+ * permissions takes 140 kB, and 10,000 of those were 1.4 GB for keys long forgotten.
  */
 const REMEMBERED = 10_000;
 const REMEMBERED_UNITS = 4_000_000;
@@ -83,7 +83,7 @@ export function createMoulds(): (record: KeyRecord) => Mould {
   }, fits);
 }
 
-/** @see {@link REMEMBERED} · a size must be above 0, and a name may be empty */
+/** {@link REMEMBERED}; + 1, as lru-cache takes no size 0: names may be empty */
 function remembered<T extends object>(): LRUCache<string, T> {
   return new LRUCache({ max: REMEMBERED, maxSize: REMEMBERED_UNITS, sizeCalculation: (_, name) => name.length + 1 });
 }
@@ -112,7 +112,7 @@ function isOfKind(a: LimitKind, b: LimitKind): boolean {
 
 const NO_BLANKS = /^\S+$/;
 
-/** A text for each list of permissions and roles, another for each other one: keys whose texts are the same may do the same. */
+/** Names a list of permissions and roles: keys have the same text only if they have the same permissions and roles. */
 function nameHoldings({ permissions, roles }: KeyRecord): string {
   // The keyring makes no names with blanks (ruling B1), but a store may hold some: JSON, which takes 430 ns against 170, tells them apart.
   if (!permissions.every((name) => NO_BLANKS.test(name))) return ` ${JSON.stringify([permissions, roles])}`;
@@ -120,7 +120,7 @@ function nameHoldings({ permissions, roles }: KeyRecord): string {
   return roles.length === 0 ? list : `${list}\n${JSON.stringify(roles)}`;
 }
 
-/** A text for all else of a mould. What may hold line breaks is JSON, and the number of limits says which lines are theirs. */
+/** Names the rest of a mould. What may hold line breaks is JSON, and the count of limits says which lines are limits. */
 function nameRest({ enabled, suspended, limited, workspaceId, apiId, refill, ratelimits }: KeyRecord): string {
   const flags = (enabled ? 1 : 0) + (suspended ? 2 : 0) + (limited ? 4 : 0);
   let name = `${flags} ${ratelimits.length} ${JSON.stringify(workspaceId)} ${JSON.stringify(apiId)}`;

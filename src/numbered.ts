@@ -1,4 +1,4 @@
-/** Objects that many share, by small numbers, each kept while one uses it. Knows nothing of what they are. The obvious twin is a Map. */
+/** Small numbers for shared objects, each kept while it has a user. Knows nothing of the objects. The obvious twin is a Map. */
 
 export interface Numbered<T> {
   /** The number of this object, for one more user; `undefined`: there are too many. */

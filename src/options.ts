@@ -62,7 +62,7 @@ export const group =
   (value, path) =>
     checkOptions(value, checks, path);
 
-/** An object that is neither a list nor a promise nor of any other class: what such a one lacks would count as not asked for. */
+/** An object that is no list, promise or instance of a class: in those, missing options would pass for ones left out. */
 export function isPlainObject(value: unknown): value is object {
   return typeof value === "object" && value !== null && isPlain(value);
 }

@@ -16,7 +16,7 @@ import { widened } from "./tags/widened.js";
 /** Bits of a length. */
 const LENGTH_BITS = 10;
 const LONGEST = (1 << LENGTH_BITS) - 1;
-/** The number of the mould stands above two lengths, and above it the generation, in one exact number. */
+/** One exact number holds, from its high end, the generation, the mould's number and two lengths. */
 const MOULD_UNIT = 2 ** (2 * LENGTH_BITS);
 const MOULDS = 2 ** 18;
 const MAX_GENERATION = 2 ** 15 - 1;
@@ -27,7 +27,7 @@ const BETWEEN = "\n";
 const WIDTH = 5;
 const EXPIRES = 1;
 const MIXED = 2;
-/** Small numbers a row, and where the four are: places of the bucket and of the lease. */
+/** 32-bit numbers per row, and where the places of the bucket and the lease are. */
 const INTS = 2 * WIDTH;
 const ROW = 6;
 const ROW_ONE = 7;
@@ -38,7 +38,7 @@ const nothing: Touch = () => undefined;
 
 /**
  * Drawers for a {@link TagTable} of prepared keys. What they answer is made anew at each call, or is the very object that was put.
- * @param touch told where the bucket and the lease of a key are that is about to be judged
+ * @param touch given the places of the bucket and the lease of each key that is read
  */
 export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
   const moulds = createNumbered<Mould>(MOULDS - 1);
@@ -48,7 +48,7 @@ export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
   /** The same memory, in halves. */
   let ints = new Int32Array(numbers.buffer);
 
-  /** Both alike: a list that grows by itself grows by half of what it has, and stands a quarter empty. Blocks were no faster. */
+  /** Both grow by hand: a list that grows by itself adds half, and stands a quarter empty. Blocks were no faster. */
   const widen = (entries: number): void => {
     parts.length = entries;
     numbers = widened(numbers, entries * WIDTH);
@@ -62,7 +62,7 @@ export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
     ints[at + LEASE] = lease;
   };
   const home: Home = {
-    // It may come late, when the entry is another's: a key is the same by its ref, and its bucket's name by its mould.
+    // May come late, when the entry is another's: the ref tells the key, and the mould its bucket's name.
     note(entry, key) {
       if (numbers[entry * WIDTH] === key.ref && moulds.get(mouldOf(numbers[entry * WIDTH + MIXED] as number)) === key.mould)
         notes(entry, key);
@@ -80,7 +80,7 @@ export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
         numbers[at] = NaN;
         return;
       }
-      // Joined, not added up: a sum keeps its parts, and their memory, until someone reads it.
+      // Joined, not `+`: V8 would keep the parts, and their memory, until the text is read.
       parts[entry] = [keyId, name, typeof limitIds === "string" ? limitIds : limitIds.join(BETWEEN)].join("");
       numbers[at] = key.ref as number;
       numbers[at + EXPIRES] = expires;
@@ -95,7 +95,7 @@ export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
       const text = parts[entry] as string | PreparedKey;
       if (typeof text !== "string") return text;
       const at = entry * WIDTH;
-      // Not by remainders, which take a call each.
+      // Not by `%`, which takes a call each.
       const mixed = numbers[at + MIXED] as number;
       const upper = Math.floor(mixed / MOULD_UNIT);
       const lengths = mixed - upper * MOULD_UNIT;

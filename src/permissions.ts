@@ -14,7 +14,7 @@ const MAX_QUERIES = 1_000_000;
 export interface Grants {
   /**
    * Whether one grant equals `name` or covers it segment by segment; `*` in `name` is a plain character.
-   * @see rulings B3, B4, B5 · one look-up, then O(length) for each of a few grants with a wildcard, or {@link coversAmong} many
+   * @see rulings B3, B4, B5 · one look-up, then {@link coversAmong} the grants that have a wildcard
    */
   covers(name: string): boolean;
 }
@@ -23,7 +23,7 @@ export interface Grants {
 export interface Query {
   /** No other query has it, the same text compiled anew included: whoever remembers an answer keeps this, and keeps no query alive. */
   readonly mark: symbol;
-  /** Whether `grants` satisfy the query. Asks for each name at most once a mention, left to right, and no more than it must. */
+  /** Whether `grants` satisfy the query. Asks left to right, for each mention at most once, and stops when it knows. */
   satisfiedBy(grants: Grants): boolean;
 }
 
@@ -59,7 +59,7 @@ const FEW = 32;
  * two ways lead on, by the name's next segment and by `*`. Trying 100,000 patterns for each of 199 names took half a second, and
  * reading them into segments beforehand another half and 200 MB.
  * @param patterns with a wildcard, in the order of their UTF-16 code units
- * @see ruling B3 · O(log patterns) for each range that agrees with the name so far; crafted patterns at the most make it try each
+ * @see ruling B3 · O(log patterns) for each range that matches the name so far; at worst, crafted patterns make it try each
  */
 export function coversAmong(patterns: readonly string[], name: string): boolean {
   return search(patterns, name, { from: 0, to: patterns.length, prefix: "" }, 0);
@@ -72,7 +72,7 @@ interface Range {
   readonly prefix: string;
 }
 
-/** @param position where the segment of the name begins that comes next; all before it agrees with the range's prefix */
+/** @param position where the name's next segment begins; all before it matches the range's prefix */
 function search(patterns: readonly string[], name: string, range: Range, position: number): boolean {
   const { from, to, prefix } = range;
   if (to - from <= FEW) {
@@ -91,11 +91,11 @@ function holds(patterns: readonly string[], { from, to }: Range, pattern: string
   return patterns[lowerBound(patterns, from, to, pattern)] === pattern;
 }
 
-/** Those of a range whose next segment this is, and not their last. */
+/** Patterns of a range with this next segment and more after it. */
 function narrow(patterns: readonly string[], { from, to, prefix }: Range, segment: string): Range {
   const longer = `${prefix}${segment}.`;
   const first = lowerBound(patterns, from, to, longer);
-  // The slash comes right after the dot.
+  // `/` is the code unit after `.`.
   return { from: first, to: lowerBound(patterns, first, to, `${prefix}${segment}/`), prefix: longer };
 }
 
@@ -154,7 +154,7 @@ export function compileQuery(text: string): Query {
 /** {@link compileQuery} with a memory. */
 export interface QueryCompiler {
   (text: string): Query;
-  /** The query of a text that it remembers: one that was judged, and compiled, before. */
+  /** The query of this text, if it was compiled before and is still remembered. */
   remembered(text: string): Query | undefined;
 }
 

@@ -10,7 +10,7 @@ const MAX_BYTES = 65_536;
 const FREE_FORM = "meta";
 /** No typed part of a request is nested deeper, so anything deeper is wrong whatever it holds. */
 const BODY_LEVELS = 6;
-/** No list of a request holds more; one more item is copied, to show that there was. */
+/** No list may be longer; one item more is copied, so that the schema sees it is. */
 const MAX_ITEMS = 1_000;
 /** Values copied of one request: objects that refer to one another would otherwise multiply. */
 const MAX_VALUES = 20_000;
@@ -19,7 +19,7 @@ const MAX_VALUES = 20_000;
 export const PLAIN_NAME = /^[A-Za-z_$][A-Za-z0-9_$]{0,23}$/;
 
 /**
- * Whether a text has from `min` to `max` code points (ruling G6). They are at most the UTF-16 units and at least half of them, so that most
+ * Whether a text has from `min` to `max` code points (ruling G6). There are at most as many as UTF-16 units and at least half as many: most
  * texts need no count.
  */
 export function hasLength(text: string, min: number, max: number): boolean {
@@ -35,7 +35,7 @@ export class Refusal {
   constructor(readonly message: string) {}
 }
 
-/** What a part of free-form data that is refused becomes on its way up. */
+/** Returned up the recursion where free-form data is refused. */
 const REFUSED = Symbol("refused");
 
 /** Stands where a request went past its bounds: no schema accepts it. */
@@ -175,7 +175,7 @@ function setOwn<T>(target: Record<string, T>, name: string, value: T): void {
   else target[name] = value;
 }
 
-/** Six bytes a unit: a control character as `\u0000`. */
+/** A unit takes up to six bytes, as in `\u0000`. */
 function takesText(text: string, walk: Walk): boolean {
   if (!takes(walk, text.length + 2, text.length * 6 + 4)) return false;
   if (text.isWellFormed() && !text.includes("\0")) return true;

@@ -11,7 +11,7 @@ const LIMIT = { min: 1, max: 1_000_000 };
 const DURATION = { min: 1_000, max: 2_592_000_000 };
 const NAME_LENGTH = 128;
 
-/** What limits of one form have in common. */
+/** A limit without its id. */
 export type LimitKind = Omit<RatelimitResponse, "id">;
 
 /** A limit that applies to a call: what to ask of the limiter, and how to show the answer. */
@@ -27,7 +27,7 @@ export interface Limits {
   readonly named: readonly AppliedLimit[];
 }
 
-/** A key as far as its limits go. It tells of the bucket of its lone limit itself. */
+/** A key as far as its limits go; itself the place of its lone limit's bucket. */
 export interface LimitedKey extends BucketPlace {
   readonly keyId: string;
   /** The only limit of the key, if every call takes from it; and its id. */
@@ -36,7 +36,7 @@ export interface LimitedKey extends BucketPlace {
   readonly limits: Limits;
 }
 
-/** The limits of an identity that apply to one of its keys: those whose names the key has not itself (ruling C1). */
+/** The limits of an identity that apply to one of its keys: those whose name no limit of the key has (ruling C1). */
 export function sharedLimits({ ratelimits, identity }: KeyRecord): readonly AppliedLimit[] | undefined {
   const shared = identity?.ratelimits?.filter(({ name }) => !ratelimits.some((limit) => limit.name === name)) ?? [];
   return shared.length === 0 ? undefined : shared.map((limit) => toApplied((identity as Identity).id, limit, limit.id));

@@ -20,7 +20,7 @@ export interface RatelimitsOptions {
   readonly clock?: () => number;
   /** Default: a `memoryLimiter()` of its own. May be shared with a verifier and with other workspaces; the program closes it. */
   readonly limiter?: Limiter;
-  /** What a limiter that cannot answer means (ruling C7): `local`: this node enforces its share (default); `deny`; `allow`. */
+  /** While the limiter cannot answer (ruling C7): `local`: this node enforces its share (default); `deny`; `allow`. */
   readonly onLimiterFailure?: "local" | "deny" | "allow";
   /** Nodes that share the limiter, 1…100_000, default 1: the share of `local` is `limit / nodes`. */
   readonly nodes?: number;

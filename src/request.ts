@@ -43,7 +43,7 @@ export interface RequestValues {
   readonly credits: unknown;
   readonly ratelimits: unknown;
   readonly migrationId: unknown;
-  /** What is wrong with its names; `undefined`: nothing. */
+  /** Properties that must not be there; absent: none. */
   readonly problems: ValidationProblem[] | undefined;
 }
 

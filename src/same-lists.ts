@@ -1,6 +1,6 @@
 /**
- * What was made last of a record with the very same lists of permissions and roles: looked at first, before a name is made of the
- * whole record. Knows no engine.
+ * Remembers what was made last for a record with the same list objects of permissions and roles: tried before a name is made of
+ * the record. Knows no engine.
  *
  * Why: a store that shares the lists among its records hands out the same objects again and again. A verification whose record is read
  * from SQLite took 11.8 µs with a name made and looked up each time, and takes 10.3 with a few fields compared instead. Lists that are
@@ -8,7 +8,7 @@
  */
 import type { KeyRecord } from "./store.js";
 
-/** Lists that are held: few, since each may be long, and few permissions in all of them. 64 lists of 20,000 kept 60 MB alive. */
+/** The most lists held, and permissions in all of them: 64 lists of 20,000 kept 60 MB alive. */
 const HELD = 64;
 const HELD_PERMISSIONS = 64_000;
 
@@ -34,7 +34,7 @@ export function rememberByLists<T>(
     const value = find(record);
     if (!Object.isFrozen(permissions) || !Object.isFrozen(roles)) return value;
     if (lasts.delete(permissions)) held -= permissions.length;
-    // One that is longer is held alone.
+    // A longer list is held alone.
     if (lasts.size >= HELD || held + permissions.length > HELD_PERMISSIONS) {
       lasts.clear();
       held = 0;

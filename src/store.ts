@@ -16,7 +16,7 @@
  *  9. A fill that began before a change never brings the old record back (for decorators that remember).
  * 10. A returned object cannot change the store.
  * 11. After `close()` every call fails with STORE_CLOSED; `close()` again does nothing.
- * 12. Two stores opened are two stores.
+ * 12. Two new stores share nothing.
  * 13. `write` is all or nothing, and answers false, changing nothing, if any row changed since it was read, its name is taken, or
  *     its balance has counted further than `credits.counted`.
  * 14. Draws never hand out more than was there; an expired reserve comes back; a set balance voids older leases.
@@ -275,7 +275,7 @@ export interface DrawRequest {
   readonly holder: string;
   /** At least this much, or nothing. */
   readonly cost: number;
-  /** At most this much to spend from memory: a crash forfeits what is left of it. */
+  /** Draw at most this, or `cost` if that is more: a crash forfeits what is left. */
   readonly step: number;
   /** At most this much in hand and in reserve together. The reserve of a crashed node comes back once it expires. */
   readonly size: number;
@@ -334,7 +334,7 @@ export interface Store {
   changes(listener: (change: Change) => void): () => void;
   /**
    * Passes on what other processes changed. Decorators that remember call it before they trust their memory.
-   * @param now Unix milliseconds of the system's clock, just read; spares reading it again. NaN asks in any case
+   * @param now the system's clock in Unix milliseconds, if just read: saves a second read. NaN: always asks
    */
   catchUp(now?: number): MaybePromise<void>;
   close(): MaybePromise<void>;

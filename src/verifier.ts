@@ -29,7 +29,7 @@ export interface VerifierOptions {
   readonly cache?: CacheOptions;
   /** Default: `memoryLimiter()`. A limiter given here is closed by the program, not by the verifier. */
   readonly limiter?: Limiter;
-  /** What a limiter that cannot answer means (ruling C7): `local`: this node enforces its share (default); `deny`; `allow`. */
+  /** While the limiter cannot answer (ruling C7): `local`: this node enforces its share (default); `deny`; `allow`. */
   readonly onLimiterFailure?: "local" | "deny" | "allow";
   /** Nodes that share the limiter, 1…100_000, default 1: the share of `local` is `limit / nodes`. */
   readonly nodes?: number;
@@ -51,12 +51,12 @@ export interface VerifierCounters {
   readonly outcomesDropped: number;
 }
 
-/** Judges keys; what `createVerifier` makes. Its methods may be taken off it. */
+/** Judges keys; what `createVerifier` makes. Its methods need no `this`. */
 export interface Verifier {
   /**
    * Verifies a key: spec §2.1 in, spec §2.2 out. Every outcome, good or bad, is a resolved answer; a failure is never a VALID.
    *
-   * From memory 0.5 to 1.7 µs, the more the more keys are in use; one durable step of the store more where a credit is taken in the
+   * From memory 0.5 to 1.7 µs, rising with the number of keys in use; plus one durable step of the store if a credit is taken in
    * `exact` mode.
    * @throws (rejects) VerifierError, each with `errors` where a request is at fault: BAD_REQUEST (400) and PERMISSIONS_QUERY_SYNTAX
    * (400) for its form, before any store call · BAD_REQUEST (400) for a limit that does not exist, once the key has passed what comes

@@ -16,7 +16,7 @@ import { answerUsual, isUsual, type Means } from "./usual-call.js";
 export interface VerifyContext {
   /** The client's address, IPv4 or IPv6; a key or API with an allow-list is FORBIDDEN without it (ruling A4). */
   readonly clientAddress?: string;
-  /** Who asks, when the program serves others: spec §4.1-3 and §4.1-4 apply. Absent: the program itself, which may all (ruling F1). */
+  /** Who asks, if the program serves others: spec §4.1-3 and §4.1-4 apply. Absent: the program, which may do all (ruling F1). */
   readonly caller?: Caller;
 }
 
@@ -33,7 +33,7 @@ interface Context {
   readonly clientAddress: string | undefined;
 }
 
-/** What was found at hand, and when. */
+/** What the cache had, and when. */
 interface Look {
   readonly now: number;
   readonly key: PreparedKey | undefined;
@@ -68,8 +68,8 @@ export function verifyKey(engine: Engine, body: unknown, context: VerifyContext)
 }
 
 /*
- * Why functions that hand on to each other, and no `await`: what is in memory is not waited for, and an async function of
- * this length takes 60 ns more for each call to be one.
+ * Why functions that call one another, and no `await`: what is in memory need not be awaited, and as one async function
+ * this would take 60 ns more a call.
  */
 
 function judge(engine: Engine, body: unknown, { caller, clientAddress }: VerifyContext): MaybePromise<Answer> {

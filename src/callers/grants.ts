@@ -29,7 +29,7 @@ interface Grant {
   readonly path: readonly string[];
 }
 
-/** What grants of one action reach of one type. The sets hold ids. */
+/** What one action's grants cover of one type. The sets hold ids. */
 interface Reach {
   /** Every API, namespace, …; else those in `some`. */
   all: boolean;
@@ -45,8 +45,8 @@ interface Reach {
  * Compiles the permissions of a credential. What is malformed, of another workspace or of another scheme grants nothing.
  * @param permissions tuples such as `api.*.verify_key`, and resource names such as `svc:v1:<workspace>:keyspaces/*#create_key`
  * @param workspaceId the credential's own
- * @returns `may`: whether a grant covers the action on this resource, where no id is covered only by a grant for all; `mayAny`: on
- *   any resource of the type that the action is for
+ * @returns `may`: whether a grant covers the action on this resource (without an id, only a grant for all does); `mayAny`: on
+ *   any resource of the type
  * @see spec §5.4, §4.1, rulings B6, B7 · O(total length) once; then a question is two map look-ups, and more where ids are named
  */
 export function createCallerGrants(
@@ -57,7 +57,7 @@ export function createCallerGrants(
   const grants = permissions.map((permission) => readGrant(permission, workspaceId, scheme)).filter((grant) => grant !== undefined);
   const reaches = {} as Record<ResourceType, ReadonlyMap<string, Reach>>;
   for (const type of TYPES) reaches[type] = reachesOf(type, grants);
-  // Asked one after the other, not merged: merged, each grant of every action would be held again for each action.
+  // Asked one after the other, not merged: merging would copy each grant of action `*` into every action.
   return {
     may(action, resource) {
       const reach = reaches[resource.type];

@@ -52,7 +52,7 @@ interface Form {
   /** The curve in Node. */
   readonly curve?: string;
 }
-/** Bytes in base64url, and the 32 of a coordinate: a key that cannot be imported would be found out by the first token. */
+/** Base64url of bytes, and of a 32-byte coordinate: a bad key must fail here, not with the first token. */
 const BYTES = /^(?:[\w-]{4})*[\w-]{2,4}$/;
 const COORDINATE = /^[\w-]{43}$/;
 const FORMS: Readonly<Record<"RS256" | "ES256" | "EdDSA", Form>> = {

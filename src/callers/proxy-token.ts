@@ -104,7 +104,7 @@ function readOptions(options: ProxyTokenOptions, path: string) {
   return { issuer, audience, workspaceClaim, keys: readProxyKeys(options.keys, `${path}.keys`) };
 }
 
-/** The algorithm that the header names, if the token is written as it must be; which key serves is not the token's to say. */
+/** The algorithm that the header names, if the token is well-formed; the token does not choose the key. */
 function readAlgorithm(token: string): string | undefined {
   const parts = token.split(".");
   const header = parts.length === 3 && parts.every(isCanonical) ? readJson(base64url.decode(parts[0] as string)) : undefined;
@@ -130,7 +130,7 @@ async function verifySignature(token: string, { algorithm, verify }: ReadyKey): 
   }
 }
 
-/** What importing a key says that is none, such as a point off its curve: no token holds by it, and none may be a fault of the server. */
+/** What importing a bad key throws, such as a point off its curve: it verifies no token, and is no fault of the server. */
 function isNoKey(error: unknown): boolean {
   return error instanceof Error && error.name === "DataError";
 }

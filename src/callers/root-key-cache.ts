@@ -1,4 +1,4 @@
-/** Remembers root keys by digest, and digests that are none. Port clauses 8, 9, 19. Judges nothing about them. */
+/** Remembers root keys by digest, and digests without one. Port clauses 8, 9, 19. Judges nothing about them. */
 import { LRUCache } from "lru-cache";
 import type { RootKeyRow, Store } from "../store.js";
 import type { MaybePromise } from "../types.js";

@@ -21,7 +21,7 @@ export interface Frame {
 }
 
 /**
- * Judges every key and cuts the import into requests. A list is judged as a whole before the first.
+ * Judges every key and cuts the import into requests. A list is judged whole before the first one.
  * @param frame as given: it is judged too
  * @param size keys a request
  * @throws VerifierError BAD_REQUEST at `body.keys[i]`, where `i` counts over the whole import; no key at all is one too

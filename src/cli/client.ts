@@ -15,7 +15,7 @@ export type Answer =
   | { readonly ok: true; readonly envelope: Envelope }
   /** The server said no, in the error envelope as it came. */
   | { readonly ok: false; readonly status: number; readonly envelope: unknown; readonly message: string; readonly retryAfter?: number }
-  /** Nothing that could be understood came. */
+  /** No answer that could be understood. */
   | { readonly ok: false; readonly status?: number; readonly message: string; readonly retryAfter?: number };
 
 /** Longest wait for an answer, milliseconds. */
@@ -95,7 +95,7 @@ function exitCodeOf(status: number): ExitCode {
   return status === 404 || status === 409 ? EXIT.no : EXIT.failed;
 }
 
-/** Ends a command for an answer that is no success, with the server's own list of faults. */
+/** The failure that an answer means for a command, with the server's own list of faults. */
 export function refusal(answer: Exclude<Answer, { ok: true }>): Failure {
   if (!("envelope" in answer)) return failure(EXIT.failed, answer.message);
   const faults = readObject(readObject(answer.envelope)?.["error"])?.["errors"];

@@ -18,7 +18,7 @@ export interface DatabaseFlags {
   readonly output?: "json";
 }
 
-/** @throws failure 2 for a folder, which SQLite only says cannot be opened */
+/** @throws failure 2 for a folder: SQLite would only say it cannot open it */
 export function assertNoFolder(db: string): void {
   if (existsSync(db) && statSync(db).isDirectory()) throw usage(`--db: ${db}: is a folder; name a file in it`);
 }

@@ -17,9 +17,9 @@ export interface Finding {
 const LEAST_NODE = 20;
 /** 2024-01-01: a clock before it was never set. */
 const LEAST_TIME = 1_704_067_200_000;
-/** Clocks of one machine may differ from the file system's by so much, milliseconds. */
+/** Milliseconds by which the clock may lag behind the times in the file. */
 const CLOCK_TOLERANCE = 5_000;
-/** A log this large was not carried over for long, bytes. */
+/** Bytes: a log this large was long not carried over. */
 const LARGE_LOG = 1_073_741_824;
 
 const ok = (check: Finding["check"], text: string): Finding => ({ level: "ok", check, text });
@@ -86,7 +86,7 @@ interface Driver {
   readonly open?: (db: string) => OwnHandle | Finding;
 }
 
-/** By a database in memory, so that its faults are told from those of the file. */
+/** Tries a database in memory, to tell the driver's faults from the file's. */
 function examineDriver(): Driver {
   try {
     const driver = loadDriver();

@@ -37,7 +37,7 @@ export function isFailure(value: unknown): value is Failure {
   return value instanceof Error && BRAND in value;
 }
 
-/** What fills properties of a request, by their names, where it is no flag of the same name. */
+/** By property: the flag or argument that gives it, where the flag has another name. */
 export type Fillers = ReadonlyMap<string, string>;
 
 /** Faults of a request, a line each: `body.apiId (--api-id): is required; fix`. */
@@ -59,7 +59,7 @@ export function toKebab(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
-/** Any fault as a failure; what nobody foresaw gives only its kind away, since its text may hold anything. @param fillers of the command */
+/** Any fault as a failure; an unforeseen one shows only its kind, since its text may hold anything. @param fillers of the command */
 export function toFailure(error: unknown, fillers?: Fillers): Failure {
   if (isFailure(error)) return error;
   if (!isVerifierError(error)) return failure(EXIT.failed, unforeseen(error));
@@ -68,7 +68,7 @@ export function toFailure(error: unknown, fillers?: Fillers): Failure {
   return failure(status === 404 || status === 409 ? EXIT.no : EXIT.failed, detail + kindOf(error.cause));
 }
 
-/** The system's or the driver's own code of what lies behind an error: who sits at a terminal has no other way to see it. */
+/** The system's or driver's code of the cause of an error: at a terminal there is no other way to see it. */
 function kindOf(cause: unknown): string {
   const { code } = (cause ?? {}) as { code?: unknown };
   return typeof code === "string" ? ` (${code})` : "";

@@ -8,7 +8,7 @@ import type { GlobalFlags } from "./settings.js";
 
 /** One property of a request as a flag. */
 export interface Flag {
-  /** Of the property, which is also commander's. */
+  /** The property's, which commander uses too. */
   readonly name: string;
   readonly flag: string;
   readonly kind: "text" | "secret" | "integer" | "boolean" | "json";
@@ -18,7 +18,7 @@ export interface Flag {
   readonly schema: JsonSchema;
 }
 
-/** Properties that hold a secret: like the same name everywhere, they mean the same in every request. */
+/** Properties that hold a secret, in every request that has them. */
 const SECRETS = new Set(["key"]);
 
 /** The flags of a request; none where the body is no object, and `--body` alone fills it. */
@@ -37,7 +37,7 @@ function kindOf(name: string, types: readonly string[]): Flag["kind"] {
 
 const PLACEHOLDERS = { text: "<text>", secret: "<text>", integer: "<integer>", boolean: "[true|false]", json: "<json>" } as const;
 
-/** Adds the flags to a command. That one is missing is told by the request's own judge, for `--body` may take their place. */
+/** Adds the flags, none of them mandatory, since `--body` may take their place: the request's judge says what is missing. */
 export function addFlags(command: Command, flags: readonly Flag[]): void {
   for (const flag of flags) {
     const option = new Option(`${flag.flag} ${PLACEHOLDERS[flag.kind]}`, describe(flag));

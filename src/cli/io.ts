@@ -5,7 +5,7 @@ export interface Output {
   /** Waits while the reader is slow. */
   write(text: string): Promise<void>;
   readonly isTTY: boolean;
-  /** For what draws on a terminal by itself; absent where nothing may. */
+  /** The raw stream, for what draws by itself; absent: nothing draws. */
   readonly terminal?: NodeJS.WritableStream;
 }
 

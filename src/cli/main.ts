@@ -57,7 +57,7 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
   return ending.exitCode;
 }
 
-/** By the package's own name: from here its manifest is elsewhere before and after the build. */
+/** By the package's own name: the path to its manifest differs before and after the build. */
 function readVersion(): string {
   return (createRequire(import.meta.url)("keystile/package.json") as { readonly version: string }).version;
 }
@@ -75,8 +75,8 @@ async function report(error: unknown, io: Io): Promise<ExitCode> {
 const PLAIN_WORD = /^-{0,2}[A-Za-z][A-Za-z-]{0,22}$/;
 
 /**
- * Commander's complaint without what it quotes of the command line, which may be a secret in the wrong place (ruling G4): no value, and
- * of unknown words and flags only plain ones, `--rootkey=…` without its value. Each quote ends at the last mark that can end it.
+ * Commander's complaint without quotes of the command line, which may be secrets in the wrong place (ruling G4): no value, and of
+ * unknown words and flags only plain ones, `--rootkey=…` without its value. A quote is taken to end at the last possible mark.
  */
 function withoutValues(text: string): string {
   return text

@@ -105,7 +105,7 @@ async function migrate(job: Job, { frame, keys }: Source): Promise<ExitCode> {
   }
 }
 
-/** Goes through everything that can be read twice, so that nothing is sent of an import that is wrong somewhere. */
+/** Judges all keys first, if they can be read twice, so that nothing of a faulty import is sent. */
 async function judgeAll({ io, given }: Job, frame: Partial<Frame>, keys: KeySource): Promise<number> {
   if ("list" in keys) return keys.list.length;
   if (!keys.isRepeatable) return 0;

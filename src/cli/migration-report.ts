@@ -102,7 +102,7 @@ export async function openFailureFile(path: string, source: string): Promise<Fai
   };
 }
 
-/** By whatever name, links included: what is written to the one is lost from the other. */
+/** By whatever name, links included: writing the one file would destroy the other. */
 function isSameFile(one: string, other: string): boolean {
   try {
     const [first, second] = [statSync(one, { bigint: true }), statSync(other, { bigint: true })];

@@ -11,7 +11,7 @@ export function toInteger(min: number, max: number): (text: string) => number {
   };
 }
 
-/** A text that says something: what an unset variable leaves of `--host "$HOST"` would mean every address. */
+/** A text that is not empty: with HOST unset, `--host "$HOST"` would mean every address. */
 export function notEmpty(text: string): string {
   if (text !== "") return text;
   throw new InvalidArgumentError("must not be empty");

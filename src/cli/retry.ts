@@ -10,7 +10,7 @@ const LONGEST_WAIT = 15_000;
 /** A server may ask for longer waits than ours; not for hours. */
 const LONGEST_ASKED = 60_000;
 
-/** A wish to stop that waits can be cut short by. */
+/** A wish to stop, which cuts waits short. */
 export interface Stop {
   readonly isWished: () => boolean;
   readonly wished: Promise<void>;

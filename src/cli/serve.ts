@@ -73,7 +73,7 @@ async function serve(io: Io, flags: ServeFlags): Promise<void> {
   await note(io, "stopped");
 }
 
-/** Listens before anything is made, so that a port that is taken leaves a first start to come. */
+/** Listens before anything is made: if the port is taken, the next start is still the first. */
 async function run(io: Io, store: SqliteStore, server: Server, flags: ServeFlags): Promise<void> {
   const { url } = await listen(server, flags);
   const stopped = new Promise<void>((resolve) => io.onStop(resolve));

@@ -85,7 +85,7 @@ function isDeep(text: string): boolean {
   return false;
 }
 
-/** Where a JSON text that begins before `from` ends. */
+/** Where the JSON string open at `from` ends. */
 function endOfText(text: string, from: number): number {
   for (let i = from; i < text.length; i++) {
     const unit = text.charCodeAt(i);
@@ -114,14 +114,14 @@ export function endedEarly(): VerifierError {
 }
 
 /**
- * What a body is that something else has read before: the program's mistake, a 500 that `onError` hears of. A 400 would blame the client,
- * which sent it whole.
+ * The fault of a body that was read before: the program's mistake, a 500 that `onError` hears of. A 400 would blame the client, which
+ * sent it whole.
  */
 export function alreadyRead(): TypeError {
   return new TypeError("the request's body was read, or taken, before the service got the request; hand it over unread");
 }
 
-/** What a stream of the program's is that gives text, or anything else but bytes: its mistake too. */
+/** The fault of a body stream that gives anything but bytes: the program's mistake too. */
 export function noBytes(): TypeError {
   return new TypeError("the stream of the request's body must give Uint8Arrays");
 }

@@ -36,7 +36,7 @@ export function toPage(
   return { status: 200, headers: headersOf(JSON_TYPE, requestId, headers), text };
 }
 
-/** Nothing is to be said of a fault of the server but that there was one: its text may name files or queries. */
+/** All that clients learn of a fault of the server: its own text may name files or queries. */
 const FAULT = "an unexpected fault of the server; a retry may succeed, and support finds the cause by the requestId";
 const BUSY = "the service cannot answer at the moment; try again";
 

@@ -17,8 +17,8 @@ export interface Incoming {
   /** What came is no request, for this reason; absent: it is one. */
   readonly fault?: VerifierError;
   /**
-   * The body that came along with its head, at the end of this turn of the event loop; nothing where not all of it is there, or it cannot
-   * be taken. Never rejects. Itself not there for a long body, which hardly comes in one turn, and on hosts that cannot tell.
+   * The body, if all of it is there at the end of this turn of the event loop; `undefined` if not, or if it cannot be taken. Never rejects.
+   * Absent for a long body, which seldom comes in one turn, and on hosts that cannot tell.
    */
   readonly bodyAtHand: ((most: number) => Promise<Uint8Array | undefined>) | undefined;
   /**

@@ -48,7 +48,7 @@ export function createHandler(source: Store | ServiceParts, options: HandlerOpti
       authorization: authorization === null ? [] : [authorization],
       header: (name) => request.headers.get(name) ?? undefined,
       clientAddress: addressOf(() => clientAddress?.(request, ...context)),
-      // Whether it is there, a stream does not say.
+      // A stream does not say what is there.
       bodyAtHand: undefined,
       readBody: (most) => readBody(request, most),
     };
@@ -86,7 +86,7 @@ async function readBody(request: Request, most: number): Promise<Uint8Array> {
   if (request.bodyUsed || stream?.locked === true) throw alreadyRead();
   const reader = stream?.getReader();
   const cutOff = (fault: Error): never => {
-    // Not waited for: a stream of the host's may fail at it, or never end it, and the answer is there already.
+    // Not awaited: a host's stream may fail or hang when cancelled, and the answer is known already.
     guarded(() => reader?.cancel());
     throw fault;
   };

@@ -24,7 +24,7 @@ interface Line {
 export interface Lines {
   /** A request begins. @returns what its answer and the reading of its body tell */
   begin(socket: Connection, request: Arriving): Turn;
-  /** Nothing well-formed comes from this connection any more. @param answer sends the fault out, where no request can be its answer */
+  /** Nothing well-formed comes from this connection any more. @param answer sends the fault, if no pending request can carry it */
   breakOff(socket: Connection, fault: VerifierError, answer: () => void): void;
 }
 
@@ -74,7 +74,7 @@ export function createLines(): Lines {
 /** How often it is asked whether earlier answers of the connection are out. */
 const ASK_MS = 5;
 
-/** Not beyond the connection: what is left of it then may never be heard of. */
+/** Ends with the connection too: what is pending then may never be answered. */
 function waitFor(line: Line, socket: Connection, then: () => void): void {
   if (line.pending === 0 || !socket.writable) then();
   else setTimeout(() => waitFor(line, socket, then), ASK_MS);

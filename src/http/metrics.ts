@@ -5,7 +5,7 @@ import type { VerifierCounters } from "../verifier.js";
 const BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
 
 interface Histogram {
-  /** Requests up to each bound, not added up, and one more for all beyond. */
+  /** Requests per bucket, not cumulative, and one more for all beyond. */
   readonly counts: number[];
   sum: number;
 }

@@ -14,7 +14,7 @@ export interface NodeRequest {
   readonly readableEnded?: boolean;
   readonly destroyed?: boolean;
   on(event: "data", listener: (chunk: unknown) => void): unknown;
-  /** Lets a body come that the program has held up. */
+  /** Resumes a body that the program paused. */
   resume?(): unknown;
   on(event: "end" | "close" | "error", listener: () => void): unknown;
   destroy(): unknown;
@@ -43,7 +43,7 @@ export interface Circumstances {
   readonly wantsContinue: boolean;
   /** Runs what is to be done with a body, at the end of this turn of the event loop. */
   together(act: () => void): void;
-  /** Takes what ends the reading of the body with a fault: nothing more will come. */
+  /** Given a function that ends the reading of the body with a fault. */
   onReading(breakOff: (fault: Error) => void): void;
 }
 
@@ -59,7 +59,7 @@ export function toIncoming(request: NodeRequest, response: NodeResponse, circums
     origin: typeof host === "string" && HOST.test(host) ? `http://${host}` : circumstances.origin,
     authorization: valuesOf(request.rawHeaders, "authorization"),
     header(name) {
-      // Not of `headers`, which keeps but the first Content-Type.
+      // Not `headers`: it keeps only the first Content-Type.
       const values = valuesOf(request.rawHeaders, name);
       return values.length > 1 ? values.join(", ") : values[0];
     },
@@ -116,12 +116,12 @@ function readBody(request: NodeRequest, most: number, { together, onReading }: C
   let tell: (() => void) | undefined;
   const finish = (how?: "whole" | Error): void => {
     if (end !== undefined) return;
-    // Made only here: every request closes, and an error costs more than all the rest of a body.
+    // Made only when needed: every request closes, and an error costs more than all the rest.
     end = how ?? endedEarly();
     tell?.();
   };
   if (Number(request.headers["content-length"] ?? 0) > most) finish(tooLarge(most));
-  // Of what happened before, no event will tell: whoever waited for one would wait forever.
+  // Past events do not come again: who waits for one would wait forever.
   else if (request.readableDidRead === true || request.readableEnded === true) finish(alreadyRead());
   else if (request.destroyed === true) finish();
   else {

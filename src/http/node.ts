@@ -29,16 +29,16 @@ export interface ServerOptions extends ServiceOptions {
   readonly headersTimeout?: number;
   /** For a whole request to arrive, default 30_000. */
   readonly requestTimeout?: number;
-  /** That an idle connection is kept, default 10_000. */
+  /** Life of an idle connection, default 10_000. */
   readonly keepAliveTimeout?: number;
-  /** That a shutdown waits for what is in flight before it cuts connections, default 10_000. */
+  /** Wait of a shutdown for what is in flight, before it cuts connections, default 10_000. */
   readonly graceTimeout?: number;
 }
 
 /** A server of the service. */
 export interface Server {
   /**
-   * Once: options that are wrong leave the server as it was, what the system refuses does not.
+   * Works once. Wrong options leave the server as it was; a refusal of the system does not.
    * @param options `port` 0…65_535, default 0: any that is free · `host` a name or address, default `127.0.0.1`
    * @returns where it listens
    * @throws (rejects) TypeError or RangeError naming the option · TypeError: it listened before, or was closed · whatever the system says
@@ -68,9 +68,9 @@ const LISTEN_OPTIONS = {
 /** How often connections are looked over for those that take too long. */
 const CHECK_INTERVAL_MS = 1_000;
 const SWEEP_INTERVAL_MS = 20;
-/** For which a shutdown lets connections in use end with an answer. */
+/** A shutdown gives connections in use this long for an answer. */
 const LINGER_MS = 50;
-/** For which the client of a tunnel may read that there is none. */
+/** Time for the client of a tunnel to read the refusal. */
 const TUNNEL_MS = 1_000;
 
 /**
@@ -109,7 +109,7 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
   const breakOff = (socket: Duplex, broken: Broken, method = ""): void => {
     const fault = toFault(broken);
     const answer = async (): Promise<void> => {
-      // Who is gone gets no answer, and counts as none.
+      // A client that left: no answer, not counted.
       if (socket.writable) sendBroken(socket, fault, await service.answer(toBroken(fault, method, origin)));
       else socket.destroy();
     };
@@ -174,8 +174,8 @@ async function drain(server: HttpServer, tunnels: Iterable<Duplex>, graceTimeout
 }
 
 /**
- * Waits until a connection that is still open is one that nobody uses. A request that came and was not read yet leaves its connection
- * idle in Node's eyes, and would be reset with it; answers end their connections from now on. Ends when input has just been read.
+ * Waits until no open connection is in use. A request that came but was not read yet leaves its connection idle in Node's eyes, and
+ * would be reset with it; answers end their connections from now on. Resolves right after input was read.
  */
 async function linger(server: HttpServer): Promise<void> {
   const { Server: Listener } = await import("node:net");
@@ -187,10 +187,10 @@ async function linger(server: HttpServer): Promise<void> {
   await afterInput();
 }
 
-/** When what has come by now was read, connections that were made among it. */
+/** Resolves once the input so far, new connections included, was read. */
 const afterInput = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** Node gives the socket of a CONNECT away: an error of it that nobody hears ends the process, and unread it is never seen to close. */
+/** Node hands over the socket of a CONNECT: an unhandled error of it ends the process, and unread it never emits close. */
 function adopt(socket: Duplex): Duplex {
   socket.on("finish", () => setTimeout(() => socket.destroy(), TUNNEL_MS).unref());
   return socket.on("error", () => socket.destroy()).resume();

@@ -39,7 +39,7 @@ const bytes = integer(1_024, 64 * MIB);
 export const SERVICE_OPTIONS: OptionChecks = {
   workspaceId: word,
   clock: callable,
-  // Less what the service says for both itself.
+  // Without what the service sets for both.
   verifier: group(without(VERIFIER_OPTIONS, "workspaceId", "clock")),
   authentication: group(without(AUTHENTICATOR_OPTIONS, "clock")),
   // Judged where the limit is made.

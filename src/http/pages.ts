@@ -45,7 +45,7 @@ export function createPages({ store, docs, metrics }: PageOptions): ReadonlyMap<
   return pages;
 }
 
-/** Alive is who can read its store. */
+/** Alive: it can read its store. */
 function liveness(store: Store): Page {
   return {
     name: "liveness",

@@ -75,8 +75,8 @@ async function answer(desk: Desk, incoming: Incoming, trace: Trace): Promise<Out
 
 async function perform(desk: Desk, incoming: Incoming, trace: Trace, operation: Operation): Promise<Outgoing> {
   const most = operation.name === IMPORT ? desk.bounds.mostOfImport : desk.bounds.most;
-  // Taken early, judged late: caller and key are then looked up in one turn of the event loop, for which the store is asked for news once.
-  // What is still on its way is waited for once the caller is known (ruling F2).
+  // Taken early, judged late: caller and key are then looked up in one turn of the event loop, so the store is asked for changes once.
+  // A body still on its way is awaited after the caller is known (ruling F2).
   const early = incoming.bodyAtHand === undefined ? undefined : await incoming.bodyAtHand(most);
   const caller = await desk.authenticator.authenticate(incoming.authorization);
   trace.workspaceId = caller.workspaceId;

@@ -17,7 +17,7 @@ export interface Trace {
   headers: readonly string[];
 }
 
-/** Anything else that a client calls a method is not repeated. */
+/** Any other method is the client's text: logged as OTHER. */
 const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"]);
 
 /**

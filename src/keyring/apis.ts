@@ -26,7 +26,7 @@ export async function getApi(context: Context, body: R.V2ApisGetApiRequestBody):
   return { id, name, enabled, ipAllowlist };
 }
 
-/** An absent field keeps. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/** Absent fields stay. @throws VerifierError BAD_REQUEST · NOT_FOUND */
 export async function updateApi(context: Context, body: R.V2ApisUpdateApiRequestBody): Promise<EmptyResponse> {
   const { apiId, name, enabled, ipAllowlist } = parse(schemas.updateApi, body);
   return writeApi(context, apiId, (row) => {

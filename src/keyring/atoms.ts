@@ -13,7 +13,7 @@ export const MAX_ROLES = 100;
 const MAX_META_PROPERTIES = 100;
 /** Characters of text that names something. */
 const MAX_NAME = 255;
-/** Properties too many that one object is told of: there may be as many as a body has room for. */
+/** Unknown properties reported per object: there may be as many as a body has room for. */
 const MAX_UNKNOWN = 1_000;
 /** 2100-01-01T00:00:00Z: the latest moment a request may name. */
 const MAX_TIME = 4_102_444_800_000;

@@ -4,7 +4,7 @@ import type { CountedBalance, CreditChange, KeyRow } from "../store.js";
 import type { Refill } from "../types.js";
 import { change, type Mutable } from "./rows.js";
 
-/** A wish: absent keeps, `null` clears (`remaining` null: unlimited). */
+/** A wish: absent: stay, `null` clears (`remaining` null: unlimited). */
 export interface CreditWish {
   readonly remaining?: number | null;
   readonly refill?: Refill | null;
@@ -18,11 +18,11 @@ export interface CreditWish {
 export function changeCredits(row: Mutable<KeyRow>, wish: CreditWish, now: number, balance: CountedBalance): CreditChange | undefined {
   const before = { limited: row.limited, refill: row.refill };
   const { remaining } = wish;
-  // Unlimited has nothing to refill: the refill goes unless one is given in the same breath.
+  // Unlimited has nothing to refill: the refill is dropped unless the request gives one.
   change(row, "refill", remaining === null ? (wish.refill ?? null) : wish.refill);
   if (remaining !== undefined) {
     row.limited = remaining !== null;
-    // In step with the store, which counts each balance that is set: older leases are void.
+    // As in the store, where each balance that is set counts up: older leases are void.
     row.generation++;
   }
   const period = periodOf(before.refill, now);
@@ -39,12 +39,12 @@ export function changeCredits(row: Mutable<KeyRow>, wish: CreditWish, now: numbe
   return remaining === undefined ? undefined : { period, remaining };
 }
 
-/** Boundaries up to this instant, Unix milliseconds, are not the present calendar's to count. */
+/** Unix milliseconds: the present calendar counts no boundary up to this instant. */
 export function countedTo(row: KeyRow): number {
   return row.countedTo ?? row.createdAt;
 }
 
-/** Boundaries that stay where they were stay counted, also when the clock stepped back since (ruling A7). */
+/** Same boundaries: those counted stay counted, also if the clock has stepped back (ruling A7). */
 function hasSameDays(a: Refill | undefined, b: Refill | undefined): boolean {
   // The day of a daily refill has no effect (ruling D4).
   return a?.interval === b?.interval && (a?.interval === "daily" || a?.refillDay === b?.refillDay);

@@ -32,9 +32,9 @@ const MOST = 10_000;
 const NONE: readonly never[] = Object.freeze([]);
 
 /**
- * Why: most imports name the same over and over, and looking names up for each batch took 2.8 of the 27 µs that a key took. Whatever
- * the store tells, but that keys were created, ends belief in all of them, and the store is asked at each batch. So a name that was
- * removed before a batch began, here or by another process, is not believed.
+ * Why: most imports name the same over and over, and looking names up for each batch took 2.8 of the 27 µs that a key took. Any change
+ * that the store tells of, except new keys, makes it forget all of them, and the store is asked at each batch. So a name that was
+ * removed before a batch began, here or by another process, is not used.
  */
 export function createImportNames(context: Context): ImportNames {
   let known = createKnown(context);

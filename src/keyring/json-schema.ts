@@ -27,7 +27,7 @@ export interface JsonSchema {
   readonly then?: JsonSchema;
 }
 
-/** A part of a schema with what JSON Schema says of it. A property of the schema itself: running it costs nothing more. */
+/** A part of a schema with its JSON Schema as a property, so that running it costs nothing more. */
 export interface Described {
   readonly json: JsonSchema;
 }
@@ -49,7 +49,7 @@ interface Anatomy extends Partial<Described> {
 
 /**
  * The JSON Schema of a request schema.
- * @throws TypeError for a part that says nothing of itself: give it {@link described}
+ * @throws TypeError for a part without a description: wrap it in {@link described}
  */
 export function toJsonSchema(schema: v.GenericSchema): JsonSchema {
   const json = convert(schema);

@@ -8,7 +8,7 @@ import type { KeyResponseData } from "./answers.js";
 import type { Context } from "./context.js";
 import { createReader, type Mutable, type Read } from "./rows.js";
 
-/** Shows keys, reading each row that they share once: make one a call. A page of keys may name 100,000 permissions. */
+/** Shows keys, reading each shared row once: make a new one per call. A page of keys may name 100,000 permissions. */
 export function createKeyView(context: Context, now: number): (row: KeyRow) => Promise<KeyResponseData> {
   const permissionOf = createReader(context, "permissions");
   const roleOf = createReader(context, "roles");

@@ -60,7 +60,7 @@ async function grant(
 ): Promise<readonly Permission[]> {
   const { keyId, permissions } = parse(schema, body);
   const now = context.clock();
-  // Nothing is made for a key that is not there, or would have too many: what is to be made counts by its slug.
+  // Tried first: nothing is made for a missing key, or one that would get too many. New ones count by slug.
   const { permissions: has } = await findKey(context, keyId);
   const known = await readPermissions(context, permissions);
   how(

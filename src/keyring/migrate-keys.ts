@@ -13,7 +13,7 @@ import { findApi, findNamed } from "./rows.js";
 import { buildAhead, createRefused, storeBatch } from "./store-batch.js";
 
 const DEFAULT_BATCH = 1_000;
-/** A store that answers late lets the event loop turn, or only seems to: after so many batches it is made to. */
+/** A late answer may not have let the event loop turn: after this many batches a pause makes sure. */
 const MOST_TRUSTED = 8;
 const OPTIONS = { batchSize: integer(1, 10_000), onProgress: callable, onBatch: callable };
 
@@ -74,7 +74,7 @@ export async function migrateKeys(
   return { migrated, failed, totals };
 }
 
-/** Keys could not be told from garbage without their algorithm, so its absence is no fault of theirs. */
+/** Without the algorithm no hash can be judged: the request fails, not each of its keys. */
 async function findUsable(context: Context, migrationId: string): Promise<MigrationRow> {
   const migration = await findNamed(context, "migrations", migrationId);
   if (problemsWith(context, migration.algorithm).length === 0) return migration;

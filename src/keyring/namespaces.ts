@@ -13,7 +13,7 @@ import * as schemas from "./service-schemas.js";
 
 /** What the verbs of rate limits may be told besides the body. */
 export interface RatelimitContext {
-  /** Who asks, when the program serves others. Absent: the program itself, which may all (ruling F1). */
+  /** Who asks, if the program serves others. Absent: the program, which may do all (ruling F1). */
   readonly caller?: Caller;
 }
 
@@ -46,7 +46,7 @@ export async function getNamespace(
 
 /**
  * The namespace with this id or name, if `caller` may do `action` in it.
- * @throws VerifierError CALLER_FORBIDDEN · NOT_FOUND: there is none, said only to who may do this in every namespace
+ * @throws VerifierError CALLER_FORBIDDEN · NOT_FOUND: none, told only to callers who may do this in all namespaces
  */
 export async function findNamespace(context: Context, idOrName: string, action: string, caller: Caller | undefined): Promise<NamespaceRow> {
   const found = (await lookUp(context, [idOrName])).get(idOrName);
@@ -88,7 +88,7 @@ async function lookUp(context: Context, idsOrNames: readonly string[]): Promise<
 }
 
 /**
- * Who may act in some namespaces only gets the same 403 for one of the others and for one that is not there: it tells nothing of
+ * A caller with rights in some namespaces only gets the same 403 for the others and for missing ones, which does not tell
  * which exist (ruling F4).
  */
 function assertAllowed(context: Context, namespace: NamespaceRow | undefined, action: string, caller: Caller | undefined): void {

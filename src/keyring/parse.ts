@@ -33,7 +33,7 @@ export function parse<T>(schema: Schema<T>, body: unknown): T {
  * @returns `undefined` when there was one
  */
 export function judge<T>(schema: Schema<T>, value: unknown, location: string, problems: ValidationProblem[]): T | undefined {
-  // Said outright, for a program may have set other defaults for all of valibot.
+  // Explicit, since a program may have changed valibot's global defaults.
   const result = v.safeParse(schema, value, { abortEarly: false, abortPipeEarly: false });
   if (result.success) return result.output;
   for (const issue of result.issues) {

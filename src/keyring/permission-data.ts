@@ -27,7 +27,7 @@ function createPermissionView(context: Context): (ids: readonly string[]) => Pro
 }
 
 /**
- * Shows roles, reading each permission that they share once: make one a call. A page of roles may name 100,000.
+ * Shows roles, reading each shared permission once: make a new one per call. A page of roles may name 100,000.
  */
 export function createRoleView(context: Context): (row: RoleRow) => Promise<Role> {
   const show = createPermissionView(context);

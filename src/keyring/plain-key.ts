@@ -1,8 +1,8 @@
 /**
  * The shortcut of an import: says at once of most keys that the schema accepts them. Spec §2.3, ruling E2. Knows no messages.
  *
- * Why: the schema takes 3 µs a key, this 0.6. It may refuse what the schema accepts, which is then asked; what it accepts the schema
- * accepts as it is (`plain-key.test.ts` holds them together).
+ * Why: the schema takes 3 µs a key, this 0.6. It may refuse what the schema accepts: then the schema decides. What it accepts, the schema
+ * accepts too (`plain-key.test.ts` holds them together).
  */
 import { LAST_MOMENT } from "../options.js";
 import type { V2KeysMigrateKeyData } from "../types.js";
@@ -36,20 +36,20 @@ const object = (judges: Readonly<Record<string, Judge>>, required: number): Judg
   const needed = [...table.keys()].slice(0, required);
   return (value) => {
     if (!isObject(value)) return false;
-    // Not Object.keys, which makes an array. What stands on a prototype fails or passes like the rest, and is none of the copy's.
+    // Not Object.keys, which makes an array. Inherited names are judged too, but a copy has none.
     for (const name in value) if (table.get(name)?.(value[name]) !== true) return false;
     return needed.every((name) => Object.hasOwn(value, name));
   };
 };
 
 const isLimit = object({ name: text(3, 128), limit: integer(1), duration: integer(1_000), autoApply: isBoolean }, 4);
-/** Names are unique; of many limits the schema finds out. */
+/** Names are unique; over two limits go to the schema. */
 const areLimits: Judge = (value) => {
   if (!Array.isArray(value) || value.length > 2 || !value.every(isLimit)) return false;
   const [first, second] = value as readonly { readonly name: string }[];
   return first === undefined || first.name !== second?.name;
 };
-/** Refills, which bind one another's fields, are the schema's. */
+/** Left to the schema: refills, whose fields interdepend. */
 const isCredits = object({ remaining: (value) => value === null || integer(0)(value) }, 1);
 const isMeta: Judge = (value) => isObject(value) && Object.keys(value).length <= MAX_META_PROPERTIES;
 

@@ -45,7 +45,7 @@ async function* readBatches(keys: V2KeysMigrateKeysRequestBody["keys"], batchSiz
     [read, problems, judged] = [0, [], []];
     return batch;
   };
-  // Judged as they come: a thousand parsed lines that wait would be moved by every collection of garbage.
+  // Judged one by one: a thousand parsed lines, if kept, would be moved by every garbage collection.
   for await (const raw of keys) {
     judgeOne(raw, index++, problems, judged);
     if (++read === batchSize) yield cut();
@@ -56,7 +56,7 @@ async function* readBatches(keys: V2KeysMigrateKeysRequestBody["keys"], batchSiz
 function judgeAll(raw: readonly unknown[], problems: ValidationProblem[]): V2KeysMigrateKeyData[] {
   const keys: V2KeysMigrateKeyData[] = [];
   const { length } = raw;
-  // No further than an error tells of: 300,000 faulty keys held the event loop for 0.3 s.
+  // Stops once the error is full: 300,000 faulty keys held the event loop for 0.3 s.
   for (let i = 0; i < length && problems.length < MAX_PROBLEMS; i++) judgeOne(raw[i], i, problems, keys);
   return keys;
 }

@@ -12,7 +12,7 @@ export interface V2ApisGetApiRequestBody {
 }
 /** Body of `deleteApi`. */
 export type V2ApisDeleteApiRequestBody = V2ApisGetApiRequestBody;
-/** An absent field keeps. */
+/** Absent fields stay. */
 export interface V2ApisUpdateApiRequestBody {
   readonly apiId: string;
   readonly name?: string;
@@ -67,7 +67,7 @@ export interface V2KeysListKeysRequestBody extends ListRequestBody {
   /** Without effect: administration reads the store itself. */
   readonly revalidateKeysCache?: boolean;
 }
-/** An absent field keeps, `null` clears, a given list replaces. */
+/** Absent fields stay, `null` clears, a given list replaces. */
 export interface V2KeysUpdateKeyRequestBody {
   readonly keyId: string;
   readonly name?: string | null;
@@ -82,7 +82,7 @@ export interface V2KeysUpdateKeyRequestBody {
   readonly permissions?: readonly string[];
   readonly ipAllowlist?: readonly string[] | null;
 }
-/** Credits of `updateKey`: an absent field keeps. */
+/** Credits of `updateKey`: absent fields stay. */
 export interface UpdateKeyCreditsData {
   /** null: unlimited; clears the refill unless one is given. */
   readonly remaining?: number | null;
@@ -169,7 +169,7 @@ export interface V2IdentitiesGetIdentityRequestBody {
   /** Id or externalId; a row with this id goes before one with this externalId. */
   readonly identity: string;
 }
-/** An absent field keeps, `null` clears, a given list replaces. */
+/** Absent fields stay, `null` clears, a given list replaces. */
 export interface V2IdentitiesUpdateIdentityRequestBody {
   readonly identity: string;
   readonly meta?: JsonObject | null;

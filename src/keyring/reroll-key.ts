@@ -17,9 +17,9 @@ import * as schemas from "./schemas.js";
 const PREFIXED = /^([a-zA-Z0-9_]{1,16})_.{4}$/;
 
 /**
- * Both happen in one write, or neither. The new key has the old one's prefix, 16 random bytes, its balance as it stands (what nodes have
- * leased of it comes back to the old key), its own buckets of the rate limits, and the old one's own `expires`. An old key that expires
- * sooner anyway keeps its time.
+ * One write makes the new key and retires the old one. The new key has the old one's prefix, balance (what nodes have leased comes back
+ * to the old key) and `expires`, but 16 new random bytes and fresh rate-limit buckets. An old key that expires sooner anyway keeps its
+ * time.
  * @throws VerifierError BAD_REQUEST · NOT_FOUND
  */
 export async function rerollKey(context: Context, body: V2KeysRerollKeyRequestBody): Promise<V2KeysCreateKeyResponseData> {
@@ -48,11 +48,11 @@ function copyOf(old: KeyRow, fresh: Pick<KeyRow, "id" | "start" | "createdAt"> &
   return row;
 }
 
-/** The balance that goes with the new row; setting it is the first of its generations. */
+/** The balance that goes with the new row; setting it starts generation 1. */
 async function copyCredits(context: Context, old: KeyRow, row: Mutable<KeyRow>, now: number): Promise<CreditChange | undefined> {
   if (!old.limited) return undefined;
   const balance = await context.store.readBalance(old.id, periodOf(old.refill, now));
-  // What the old key has counted is in what it hands on, also when the clock stepped back since (ruling A7).
+  // The copied balance holds all that the old key counted, also if the clock stepped back (ruling A7).
   const period = balance?.period ?? periodOf(old.refill, now);
   row.generation = 1;
   return { period, remaining: balance?.remaining ?? 0, refill: { amount: old.refill?.amount ?? 0, period } };

@@ -42,7 +42,7 @@ export async function listRootKeys(context: Context, body: ListRequestBody = {})
   return readPage(context, parse(schemas.listRootKeys, body), { table: "rootKeys", filter: {}, show });
 }
 
-/** An absent field keeps, `null` clears. Holds from the next request on. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/** Absent fields stay, `null` clears. Holds from the next request on. @throws VerifierError BAD_REQUEST · NOT_FOUND */
 export async function updateRootKey(context: RootKeyContext, body: R.UpdateRootKeyRequestBody): Promise<EmptyResponse> {
   const request = parse(schemas.updateRootKey(context.workspaceId, context.scheme), body);
   return persist(context, request.rootKeyId, async () => {

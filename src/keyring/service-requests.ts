@@ -15,7 +15,7 @@ export interface CreateRootKeyRequestBody {
   /** Default true. */
   readonly enabled?: boolean;
 }
-/** An absent field keeps, `null` clears, a given list replaces. */
+/** Absent fields stay, `null` clears, a given list replaces. */
 export interface UpdateRootKeyRequestBody {
   readonly rootKeyId: string;
   readonly name?: string | null;

@@ -80,7 +80,7 @@ export interface Stored {
   readonly gaveWay: boolean;
 }
 
-/** A key on its way in: with a hash it may go in, and then it has an id; otherwise a failure. */
+/** A key on its way in: without a failure it has a hash, and once it is stored also an id. */
 interface Candidate {
   readonly key: V2KeysMigrateKeyData;
   readonly hash?: ImportedHash;

@@ -1,4 +1,4 @@
-/** VERBS updateKey and deleteKey. Operations `keys.updateKey`, `keys.deleteKey`: an absent field keeps, `null` clears, a list replaces. */
+/** VERBS updateKey and deleteKey. Operations `keys.updateKey`, `keys.deleteKey`: absent fields stay, `null` clears, a list replaces. */
 import { periodOf } from "../credits.js";
 import type { CreditChange, KeyRow, Write } from "../store.js";
 import type { MaybePromise } from "../types.js";

@@ -3,8 +3,8 @@
  * objects (`book.test.ts`).
  *
  * Why not objects: a million make every young collection slow (2.6 ms against 0.3) and take 102 bytes each, all in the heap. A row is
- * 32 bytes, and with the index that finds it a lease takes 53 to 73, none in the heap. A spend by itself
- * is no faster for it: what is gained is the collections.
+ * 32 bytes, and with the index that finds it a lease takes 53 to 73, none in the heap. A spend itself
+ * is no faster: the gain is in garbage collection.
  */
 import type { Touchable } from "../tags/early-reads.js";
 import type { KeyRef } from "../store.js";
@@ -23,7 +23,7 @@ const IDLE = 1;
 const USED = 2;
 
 const FIRST = 32;
-/** By a quarter, since rows are most of a lease: doubling would leave half of them unused, and copies no less at once. */
+/** By a quarter, since rows are most of a lease: doubling would leave up to half unused, and copy as much at once. */
 const GROWTH = 5 / 4;
 
 const TWO_32 = 2 ** 32;
@@ -38,7 +38,7 @@ export class LeaseBook implements Touchable {
   readonly #index = new TagIndex();
   #rows = new Float64Array(0);
   #states = new Uint8Array(0);
-  /** Refs that are no safe integers, and of entries the refs. Both stay empty for a store whose refs are numbers. */
+  /** Refs that are no safe integers → entries, and back. Both stay empty for a store whose refs are numbers. */
   readonly #entries = new Map<KeyRef, number>();
   readonly #names: (KeyRef | undefined)[] = [];
   #named = 0;
@@ -69,7 +69,7 @@ export class LeaseBook implements Touchable {
   take(entry: number, ref: KeyRef, generation: number, cost: number): number {
     const rows = this.#rows;
     const at = entry * WIDTH;
-    // The row says whose it is, so an account that remembers the place of an ended lease does no harm. Typed, so that each compares one kind.
+    // The row names its owner, so an account that remembers an ended lease does no harm. Two branches, so that each compares one type.
     if (typeof ref === "number" ? rows[at + REF] !== ref : this.#names[entry] !== ref) return NONE;
     const left = (rows[at + IN_HAND] as number) - cost;
     if (!(left >= 0 && cost >= 0) || (rows[at + GENERATION] as number) < generation) return NONE;
@@ -101,7 +101,7 @@ export class LeaseBook implements Touchable {
     return entry;
   }
 
-  /** Takes out all that is in hand. It still counts as left: the next deposit says what is. */
+  /** Takes out all that is in hand. Until the next deposit it still counts as left. */
   withdraw(entry: number): number {
     const rows = this.#rows;
     const at = entry * WIDTH;
@@ -149,16 +149,16 @@ export class LeaseBook implements Touchable {
   /**
    * The next entry in turn that gives way. Only at the bound.
    *
-   * Why a turning hand and no list of who came when, which takes 8 bytes more and a miss at every end: at the bound every entry is in
-   * use, and a newcomer takes the one just freed, behind the hand. So who came first goes first. Leases that ended otherwise leave
-   * their places to newcomers anywhere, whose turn may come early; each has one turn a round all the same, and it costs a draw.
+   * Why a clock hand and no list by age, which takes 8 bytes more and a cache miss at each end: at the bound every entry is in use, and
+   * a newcomer takes the one just freed, behind the hand. So the oldest goes first. Entries freed otherwise may be anywhere, and the
+   * newcomer's turn may come early; each still has one turn a round, and to lose it costs a draw.
    */
   next(): number {
     this.#hand = this.#hand + 1 < this.#bound ? this.#hand + 1 : 0;
     return this.#hand;
   }
 
-  /** Whether a lease lay idle since it was last asked. */
+  /** Whether a lease was unused since the last call. */
   restsAt(entry: number): boolean {
     const state = this.#states[entry];
     if (state === USED) this.#states[entry] = IDLE;
@@ -196,7 +196,7 @@ function highTag(ref: number): number {
   return Math.floor(ref / TWO_32);
 }
 
-/** With {@link highTag} no two refs have the same. The index goes by its last bits, which refs with a stride would share. */
+/** Unique together with {@link highTag}. Spread: the index uses its low bits, which refs with a stride would share. */
 function lowTag(ref: number): number {
   const spread = Math.imul(ref | 0, SPREAD);
   return spread ^ (spread >>> 15);

@@ -24,7 +24,7 @@ export interface LeaseKeeper {
   keep(ref: KeyRef, generation: number, credits: number, beyond: number): number;
   /** Ends a key's lease, if it has one, and gives back what is in it. */
   end(ref: KeyRef): void;
-  /** Gives back credits that are in no lease. If the balance was set since they are worth nothing to the store (clause 14). */
+  /** Gives back credits that are in no lease. If the balance was set meanwhile, the store ignores them (clause 14). */
   giveBack(ref: KeyRef, generation: number, unspent: number): void;
   /** Has {@link LeaseKeeper.close} wait for this. */
   track(work: Promise<unknown>): void;

@@ -7,10 +7,10 @@ import type { LimitVerdict } from "../limiter.js";
  *
  * Why several levels. An override of limit or duration must gain nothing (ruling C2). With one level, a check at a fast override
  * would drain what a slow limit still holds. So a bucket keeps a level for each pair it is used with, each take is charged to
- * all of them, and each drains at its own speed. The limit's own pair is there from the first take on, so that tokens taken at the
- * speed of an override do not come back at it. A pair that comes later starts with the most tokens used on any level. Only
- * MAX_LEVELS are kept: the fastest gives way, because a slower one always holds at least as much and stands in for it; of the
- * limit's own, which holds no more than fits, no other depends: two more are always there.
+ * all of them, and each drains at its own speed. The limit's own pair is there from the first take on, so that tokens taken with
+ * an override do not return at its speed. A pair that comes later starts with the most tokens used on any level. Only
+ * MAX_LEVELS are kept: the fastest gives way, because a slower one always holds at least as much and stands in for it; the
+ * limit's own cannot, as it never holds more than fits: two others always can.
  *
  * Once every level is empty the bucket is full, and as if never seen: dropping it then changes no answer.
  */
@@ -130,7 +130,7 @@ export function drain(used: number, speed: number, elapsed: number): number {
 /**
  * Takes `cost` > 0 tokens that fit: brings all levels up to now, opens those that are missing, and charges them all.
  * @param own the pair of the limit itself, where `pair` is an override: what is taken is used up there too, until nothing is left, and
- *   comes back at its own speed. No debt: a key that lives on a generous override would otherwise be locked for days without it
+ *   comes back at its own speed. No debt: else a key used with a generous override would be locked for days once that ends
  */
 export function charge(bucket: Bucket, pair: Pair, cost: number, now: number, own = pair): void {
   if (settle(bucket, now)) {
@@ -146,7 +146,7 @@ export function charge(bucket: Bucket, pair: Pair, cost: number, now: number, ow
   }
 }
 
-/** The pair that a bucket begins with: of a duration of 0 nothing stays used. */
+/** The pair a bucket begins with: with a duration of 0 nothing stays used. */
 export function firstOf(pair: Pair, own: Pair): Pair {
   return own.token > 0 ? own : pair;
 }

@@ -6,7 +6,7 @@ import type { MaybePromise } from "../types.js";
 import { isLate } from "../stores/late.js";
 import type { MemoryLimiter } from "./memory.js";
 
-/** What must be the options of all that let a program give a limiter. */
+/** Checks for the options of all that take a limiter. */
 export const LIMITER_OPTIONS = {
   limiter: methods("take"),
   onLimiterFailure: oneOf("local", "deny", "allow"),
@@ -32,7 +32,7 @@ export interface LimitAnswer {
   readonly degraded: boolean;
 }
 
-/** A limiter that states when it is not itself. */
+/** A limiter that says if a fallback answered. */
 export interface DegradingLimiter {
   /** One token from one bucket of a limiter that cannot fail; absent where it can. */
   readonly takeOne?: MemoryLimiter["takeOne"];
@@ -106,7 +106,7 @@ function unavailable(cause: unknown): VerifierError {
   return new VerifierError("LIMITER_UNAVAILABLE", "The rate limiter does not answer.", { cause });
 }
 
-/** A cost above the limit is refused always (ruling C4): that takes no bucket to see. */
+/** A cost above the limit is always refused (ruling C4), whatever the bucket holds. */
 function onFullBucket({ limit, cost }: LimitCheck): LimitVerdict {
   return { exceeded: cost > limit, remaining: limit, reset: 0 };
 }

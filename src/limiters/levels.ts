@@ -3,7 +3,7 @@ import { widened } from "../tags/widened.js";
 import type { Level } from "./bucket.js";
 import type { PairTable } from "./pairs.js";
 
-/** Numbers a row: the units used, and two small ones in one: pair and the next of the chain (of a free row, the next free one). */
+/** Doubles per row: units used, and one that holds two ints: the pair, and the next row of the chain (if free: next free row). */
 const WIDTH = 2;
 const PAIR = 2;
 const NEXT = 3;
@@ -32,7 +32,7 @@ export class LevelTable {
     return this.#count;
   }
 
-  /** The chain as objects of its reader's own. */
+  /** The chain, copied into fresh objects. */
   read(first: number): Level | undefined {
     if (first === NO_LEVEL) return undefined;
     const at = first * WIDTH;

@@ -34,7 +34,7 @@ export interface MemoryLimiter extends Limiter {
   take(checks: readonly LimitCheck[], now: number): readonly LimitVerdict[];
   /** {@link MemoryLimiter.take} of one token from one bucket, without arrays. */
   takeOne(place: BucketPlace, size: LimitSize, now: number): LimitVerdict;
-  /** Reads a row for nothing but to have it near; any number may be given. */
+  /** Reads a row just to have it in the cache; any number may be given. */
   touch(row: number): number;
   close(): void;
   /** Buckets kept at the moment. */
@@ -64,7 +64,7 @@ interface Claim {
 
 /**
  * Token buckets in memory, exact within the process; nothing survives it. Names are known by 96-bit tags made with random numbers of
- * this process: two of them share a bucket with at most 2^-51.
+ * this process: two share a bucket with a chance ≤ 2^-51.
  *
  * Memory is bounded by `size` (ruling C6). Buckets that are full again are dropped as calls come in, without timers. At the bound
  * a newcomer displaces a full bucket, else the fullest of a few; a bucket with less than one whole token left is never displaced.
@@ -95,7 +95,7 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
     if (held.size > 0) held.clear();
   };
 
-  /** The bucket in a row as this call sees it: all its checks see one. */
+  /** The bucket in a row: all checks of one call share one object. */
   const holdRow = (row: number): Held => {
     let bucket = held.get(row);
     if (bucket === undefined) {
@@ -188,7 +188,7 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
     return verdicts;
   };
 
-  /** What the row that the place tells of does not answer. */
+  /** What the row at `place` could not serve. */
   const takeOneElsewhere = (place: BucketPlace, { limit, duration }: LimitSize): LimitVerdict => {
     const check = { bucket: place.bucket, limit, duration, cost: 1, place };
     assertNumbers(check);

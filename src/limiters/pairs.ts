@@ -8,7 +8,7 @@ import type { Pair } from "./bucket.js";
  * bytes, since objects would be a million for the garbage collector to walk where each bucket has its own.
  */
 
-/** Numbers a row. Where each stands is told by the names below. */
+/** Doubles per row; the names below say where each one stands. */
 export const PAIR_WIDTH = 8;
 export const LIMIT = 0;
 export const DURATION = 1;
@@ -22,7 +22,7 @@ const NEXT = 6;
 const FIRST_ROWS = 16;
 const TWO_32 = 2 ** 32;
 const LOW_16 = 2 ** 16 - 1;
-/** Of 16 bits in a number. */
+/** Parts of 16 bits each. */
 const PARTS = 4;
 
 /** No pair. */

@@ -11,10 +11,10 @@ import { BucketRows } from "./rows.js";
  * steps in each millisecond in which time moves, two for each newcomer, so that idle ones never outnumber the others for long.
  * No timers, no pass over everything. Only at the bound may a bucket that is not full give way, and never one that refuses.
  *
- * A bucket is found by the tag of its name; the name is not kept. Two names have the same tag with at most 2^-51, and would share a
- * bucket. A caller may remember where its bucket was, and two thirds of the tag, so that the name need not be tagged again (81 ns) nor
- * searched for. The row holds what it held if that tag is there still: another name that has come there since
- * has it with 2^-64, or with at most 2^-34 if the two were chosen for it. The tags of another limiter match with about 2^-64.
+ * A bucket is found by the tag of its name; the name is not kept. Two names share a tag, and so a bucket, with at most
+ * 2^-51. A caller may remember where its bucket was, and two thirds of the tag, so that the name need not be tagged again (81 ns) nor
+ * searched for. The row still holds its bucket if that tag is there: another name that came since has it
+ * with a chance of 2^-64, or at most 2^-34 if both were chosen. The tags of another limiter match with about 2^-64.
  */
 
 /** Rows visited when time moves. 32 take about 0.5 µs in a table of 1,000,000. */
@@ -154,7 +154,7 @@ export class BucketTable {
     }
   }
 
-  /** The one among the next few that gives way best, or {@link NONE}. */
+  /** Of the next few rows the best to drop, or {@link NONE}. */
   #probe(chosen: ReadonlySet<number>, mustBeAdHoc: boolean, call: CallRows, now: number): number {
     let best = NONE;
     let least = Infinity;

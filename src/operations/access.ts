@@ -2,8 +2,8 @@
  * Which caller permission an operation needs, as a function of its request. Spec §4, §5.4, rulings B6, B7, F4. Grants are judged by
  * the caller; here stands what is asked of them.
  *
- * Why 403 here and 404 there: who may do this to nothing at all is told so (403). An API or a namespace is named by its id, so
- * 403 says nothing of whether it exists. A key of an API that is none of the caller's looks like a key that is not there (404).
+ * Why 403 here and 404 there: a caller without any such right is told so (403). An API or namespace is named by its id, so a 403
+ * does not tell whether it exists. A key of an API outside the caller's rights looks like a missing key (404).
  */
 import type { Caller, Resource } from "../caller.js";
 import { VerifierError } from "../errors.js";
@@ -12,10 +12,10 @@ import { notFound } from "../keyring/rows.js";
 import type { Store } from "../store.js";
 import type { MaybePromise } from "../types.js";
 
-/** A permission that an operation asks for besides. */
+/** A further permission that an operation needs. */
 export interface Besides {
   readonly permission: string;
-  /** Which requests come to it, as the end of "where …"; absent: all do. */
+  /** Which requests need it, as the end of "where …"; absent: all do. */
   readonly where?: string;
 }
 
@@ -23,7 +23,7 @@ export interface Besides {
 export interface Asked {
   /** Of which one suffices, with `<api_id>` and the like for ids. */
   readonly permissions: readonly string[];
-  /** Each of which is needed too, where a request comes to it. */
+  /** Each is needed too, by the requests that it names. */
   readonly also: readonly Besides[];
 }
 

@@ -24,7 +24,7 @@ const operation = define({
   },
 });
 
-/** Judging all of a body costs some µs a key, and the verb does it again: a call judges the frame, then the caller, then the keys. */
+/** Only `judge` reads every key, at some µs each: a call judges the frame, then the caller, and the verb then judges the keys. */
 export const migrateKeys: Operation = { ...operation, judge: (body) => void readImport(body, 1_000) };
 
 function readFrame(body: unknown): V2KeysMigrateKeysRequestBody {

@@ -52,7 +52,7 @@ export interface Operation extends Asked {
   perform(services: Services, call: Call): MaybePromise<unknown>;
 }
 
-/** How an operation is said: the schema and the permission, then the act. */
+/** How an operation is declared: schema, permission, then the act. */
 export interface Definition<B> {
   readonly name: string;
   readonly summary: string;

@@ -1,4 +1,4 @@
-/** What changing a role's permissions takes: each grant that the operations name, where the request comes to it. */
+/** Permissions needed to change those of a role: each that the operations name, if the request needs it. */
 import type { Caller } from "../caller.js";
 import type { Store } from "../store.js";
 import { type Access, type Besides, forbidden } from "./access.js";

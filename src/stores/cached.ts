@@ -61,7 +61,7 @@ const MONOTONIC = { now: () => performance.now() };
 /**
  * @param prepare called once per fill: makes the value that `find` then answers; it must not depend on anything that changes without the record
  * @param options judged by the caller, with {@link CACHE_OPTIONS}
- * @param shelfOf makes the place for so many found ones; default: a table of the very objects. With a `ttl`, or by digests, it is not asked
+ * @param shelfOf makes the shelf for `size` values; default: a table of the objects themselves. Not used with a `ttl`, or by digests
  * @see src/store.ts, clause 9: a fill that began before a change is answered but not kept
  * · a hit costs the tag of the text, two reads of memory and the store's `catchUp`
  */

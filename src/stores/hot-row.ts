@@ -1,5 +1,5 @@
 /**
- * The values asked for most lately, at most 16,384, as objects before a table that packs them. Bounded, and forgets freely.
+ * The 16,384 values asked for most recently, as objects, before a table that packs them. Bounded, and forgets freely.
  *
  * Why: a packed value must be unpacked, which takes 90 ns and makes garbage; and these few lie close together, while 4,096 rows
  * out of 1,000,000 lie on as many pages of memory, whose addresses the processor must look up first.
@@ -54,7 +54,7 @@ export class HotRow<T> implements Front {
     this.#values[entry] = undefined;
   }
 
-  /** Only when every entry is taken: of those in turn the first goes that was not asked for since its last turn. */
+  /** Only when full: drops the first entry, going round, that was not asked for since its last turn. */
   #evict(): void {
     for (;;) {
       this.#hand = (this.#hand + 1) % SIZE;

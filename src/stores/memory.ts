@@ -127,7 +127,7 @@ export function memoryStore(): Store {
   });
 }
 
-/** The others must hear of the change, which is done: a listener's fault rises by itself. */
+/** The change is made and all must hear of it: a listener's error is thrown apart. */
 function pass(listener: (change: Change) => void, told: Change): void {
   try {
     listener(told);

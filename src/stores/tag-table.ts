@@ -1,6 +1,6 @@
 /**
- * text → value for as many as `size`, found by the text's tag; no text is kept. When it is full it forgets what was not asked for
- * lately, and at any time by name. Knows no keys. The obvious twin is a Map from text to value (`tag-table.test.ts`).
+ * text → value, at most `size` of them, found by the text's tag; no text is kept. When full it forgets what was not asked for
+ * lately; by name it forgets any time. Knows no keys. The obvious twin is a Map from text to value (`tag-table.test.ts`).
  */
 import { NONE, TagIndex } from "../tags/tag-index.js";
 import { TextTag } from "../tags/text-tag.js";
@@ -27,7 +27,7 @@ export interface Shelf<T> {
 
 /** What stands before a table: it holds some of the table's values too, by their tags. */
 export interface Front {
-  /** Whether one was asked for there since this was last asked. */
+  /** Whether it was asked for there since the last such call. */
   wasUsed(one: number, two: number, three: number): boolean;
   /** The table forgets it. */
   remove(one: number, two: number, three: number): void;
@@ -123,7 +123,7 @@ export class TagTable<T> implements Shelf<T> {
     this.#drawers.drop(entry);
   }
 
-  /** Of those in turn the first goes that was not asked for since its last turn; of none, none. */
+  /** Drops the first entry, going round, that was not asked for since its last turn. */
   #evict(): void {
     while (this.#texts.count > 0) {
       this.#hand = this.#hand + 1 < this.#used.length ? this.#hand + 1 : 0;

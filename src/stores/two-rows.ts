@@ -5,8 +5,8 @@ import { HotRow } from "./hot-row.js";
 import { type Drawers, type Shelf, TagTable } from "./tag-table.js";
 
 /**
- * A value moves up when it is asked for twice within so many that were unpacked. Where any of a million may come next, almost none
- * does, and moving all of them up, and others down, would be for nothing.
+ * A value moves up when it is asked for twice within this many unpackings. Where any of a million may come next, almost none does:
+ * to move each one up, and another down, would be for nothing.
  */
 const LATELY = 65_536;
 const EPOCHS = 255;

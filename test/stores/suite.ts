@@ -413,7 +413,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       }
     });
 
-    it("clause 12: two stores opened are two stores", async () => {
+    it("clause 12: two new stores share nothing", async () => {
       const [one, two] = [await withApi(), await withApi()];
       await insert(one, keyRow(1));
       expect(await two.findKey("digest-1")).toBeUndefined();

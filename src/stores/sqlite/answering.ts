@@ -6,7 +6,7 @@ import { afterPause, patiently } from "./transaction.js";
 export interface Answering {
   /** Makes work answer at once, unless the file is locked: then later. */
   atOnce<A extends unknown[], T>(work: (...given: A) => T): (...given: A) => MaybePromise<Awaited<T>>;
-  /** What follows on a failure: the work again after a pause, where the file was locked. @throws VerifierError for any other */
+  /** After a failure: does the work again, after a pause, if the file was locked. @throws VerifierError for any other fault */
   again<T>(cause: unknown, work: () => T): Promise<T>;
   /** Does the work as soon as the file lets it, within the busy timeout. @throws (rejects) VerifierError STORE_… */
   later<T>(work: () => T): Promise<T>;

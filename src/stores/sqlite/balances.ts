@@ -11,7 +11,7 @@ import { createSave, type Numbered } from "./save-balances.js";
 import { createSpendLog, IS_NEWER, type Said, slotOf } from "./spend-log.js";
 
 export interface Balances {
-  /** Takes note of what other connections changed. Call first in a transaction. @param isMoved whether any may have, since the last */
+  /** Notes what other connections changed. Call first in a transaction. @param isMoved they may have, since the last transaction */
   begin(isMoved: boolean): void;
   /** Reads a balance after {@link Balances.begin}. @throws VerifierError STORE_INVALID: the file has a balance that is none */
   read(n: number): Balance | undefined;
@@ -113,7 +113,7 @@ export function createBalances(handle: Handle): Balances {
     },
     save(balances) {
       const isFew = balances.length < LEAST_LOGGED && balances.every(({ n }) => log.get(n) === undefined);
-      // Who spends alone is soon alone again, and then is quicker by the row.
+      // A lone spend is often followed by another: then the row is quicker.
       if (isFew || balances.length === 1 || !log.hasRoom(balances.length)) {
         if (!isFew) carryOver();
         saveRows(balances);

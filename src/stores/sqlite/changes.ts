@@ -21,7 +21,7 @@ export interface ChangeLog {
   tell(recorded: Recorded | undefined): void;
   /** Tells the listeners what other connections committed since the last time. */
   ask(): void;
-  /** Whether all was told that the file held at this `data_version`. */
+  /** Whether all changes up to this `data_version` were told. */
   hasTold(version: number | undefined): boolean;
   listen(listener: (change: Change) => void): () => void;
 }

@@ -24,7 +24,7 @@ export interface Directory {
   clear(): void;
 }
 
-/** What a row is taken to hold besides lists, in bytes: more than the id and the names of most. */
+/** Bytes that a row is taken to need besides its lists: more than ids and names mostly take. */
 const ROW = 256;
 const PERMISSION = 96;
 

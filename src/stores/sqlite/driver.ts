@@ -25,7 +25,7 @@ type Driver = new (path: string, options: OpenOptions) => OwnHandle;
 /** The least major version of Node that each supported major version of the driver runs on: 13 crashes Node 20. */
 const LEAST_NODE: Readonly<Record<number, number>> = { 12: 20, 13: 22 };
 const NAME = "better-sqlite3";
-/** What version 12 calls, once it was compiled with the headers of Node 24.19 or later, whenever a statement is collected: that ends the process. */
+/** Version 12, if compiled with headers of Node 24.19 or later, calls this when a statement is collected, which ends the process. */
 const FATAL = "RemoveEnvironmentCleanupHook";
 
 /**

@@ -75,8 +75,8 @@ export function createKeyReader(handle: Handle, directory: Directory): KeyReader
 }
 
 /**
- * Keys of an identity are found by its place and sorted, keys of an API lie in the order of their ids. The unary plus keeps SQLite
- * from another choice.
+ * Keys of an identity are found by its place and then sorted; keys of an API lie in id order. The unary plus keeps SQLite from using
+ * another index.
  */
 function listOf({ workspaceId, apiId, identityId, search, after = "", limit }: ListQuery): { sql: string; parameters: SqliteValue[] } {
   const conditions = ["k.id > ?", "k.deleted = 0"];

@@ -25,7 +25,7 @@ export interface GroupCommit {
   drain(): Promise<void> | undefined;
 }
 
-/** A spend is told by its numbers: it needs no closure, and can be done alone. */
+/** A spend is three numbers: it needs no closure, and can be done alone. */
 interface Task {
   /** `undefined`: a spend. */
   readonly work: Work<unknown> | undefined;
@@ -49,7 +49,7 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
   let isScheduled = false;
   const onDrained: (() => void)[] = [];
 
-  /** Whether the group was a spend that needed no transaction around it. */
+  /** Spends a group of one without a transaction. False: it needs one. */
   const commitAlone = ([{ work, n, cost, period, resolve }]: readonly [Task]): boolean => {
     const answer = work === undefined ? ledger.spendAlone(n, cost, period) : undefined;
     if (answer !== undefined) resolve(answer as never);
@@ -73,7 +73,7 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
   /** Rejects a group that failed, apart from what may still wait for a lock: that goes back into the queue. */
   const fail = (group: readonly Task[], cause: unknown): Task[] => {
     const now = performance.now();
-    // Also of a spend alone: whether it was written is not known.
+    // Also for a spend alone: it may or may not be written.
     if (!isBusy(cause)) ledger.forget();
     const waits = isBusy(cause) ? (task: Task) => now < (task.deadline ||= now + busyTimeout) : () => false;
     const error = toStoreError(cause);

@@ -35,7 +35,7 @@ export interface Handle {
   exec(sql: string): unknown;
 }
 
-/** A handle of its owner as it is used here: where there is no row, some answer `null`. */
+/** Wraps the handle of a program if its `get` answers `null` where there is no row. */
 export function adopt(given: Handle): Handle {
   if (given.prepare("SELECT 1 WHERE 0").get() !== null) return given;
   return {

@@ -37,7 +37,7 @@ export interface Ledger {
   setReserve(account: Account, holder: string, reserve: Reserve | undefined): void;
   /** Writes the balances that changed. Call last in a transaction. */
   save(): void;
-  /** After balances or keys were changed around the ledger. */
+  /** Call when balances or keys were changed without it. */
   forgetAccounts(): void;
   /** Forgets everything: after a rollback. */
   forget(): void;
@@ -113,7 +113,7 @@ export function createLedger(
     },
     spendAlone(n, cost, period) {
       const from = isShared ? undefined : accounts.get(n);
-      // A refill that is due takes the amount, which the statement does not compare.
+      // A due refill adds `amount`, which the statement does not compare.
       if (from === undefined || period > from.balance.period) return undefined;
       const { balance, result } = spend(from.balance, cost, period);
       if (balance === from.balance || !balances.saveAlone(from, balance.remaining)) return undefined;

@@ -4,7 +4,7 @@ import type { Transact } from "./transaction.js";
 
 /**
  * Pages, for single commits. A commit that makes the log longer than it ever was takes 340 µs where one that writes over it takes
- * 180 (power-durable; a bare update 130): a short log is soon as long as it gets.
+ * 180 (power-durable; a bare update 130): a short log soon stops growing.
  */
 const SHORT = 1_000;
 /** Pages, for imports: at 1,000 every batch carried it over, and took 1.3 times as long. */

@@ -1,10 +1,10 @@
 /**
  * When the next group is committed. Knows how large the last groups were, nothing of what they hold.
  *
- * Why not always at the end of the turn: one call after the other has nobody to share a commit with, and the way through the event
+ * Why not always at the end of the turn: calls made one after another have no one to share a commit with, and the way through the event
  * loop took 11 µs of 159 (power-durable, its code cold after a wait for the disk; process-durable 4 of 22). So a call that comes alone is
- * committed at once. What one callback begins besides is gathered at its end; what several begin, as sockets do, is told from the
- * size of the groups.
+ * committed at once. More calls of one callback are gathered at its end; those of several, as of sockets, show in the size of the
+ * groups.
  */
 import { afterTurn } from "./transaction.js";
 
@@ -22,9 +22,9 @@ export interface Pace {
 
 /** So many groups of one in a row mean that calls come one after the other. */
 const LEAST_ALONE = 3;
-/** One in so many waits for the end of the turn, so that calls that now come together are found out. */
+/** One in this many waits for the end of the turn, to notice calls that have begun to come together. */
 const STRETCH = 64;
-/** Milliseconds for which calls in a row hold up the event loop at most, but for the last commit and what the caller does. */
+/** Milliseconds that calls in a row may hold up the event loop, apart from the last commit and the caller's own work. */
 const HELD = 4;
 
 export function createPace(): Pace {

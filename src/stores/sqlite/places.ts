@@ -2,8 +2,8 @@
  * Where keys are found: the number of a digest, a hash or an identity → the numbers of keys that may have it. Trap 13.
  *
  * Why not an index on the text: it is written at random. Half a million keys in, batches of 1,000 wrote 8.4 KB a key and went in at
- * less than half of the first speed. Here a text is 47 bits of it, and a big batch goes into a small table first, of which as much is
- * carried over, in order: 2.5 KB a key, and nearly the same speed to the end. Whoever finds a number reads the row and compares.
+ * less than half of the first speed. Here a text becomes a 47-bit number, and a big batch goes into a small table, from which as many
+ * entries then move on, in order: 2.5 KB a key, and nearly the same speed to the end. A find reads the row and compares.
  */
 import { type Handle, select } from "./handle.js";
 import { createManyRows } from "./many-rows.js";
@@ -11,7 +11,7 @@ import { textHash } from "./text-hash.js";
 
 export interface Places {
   add(place: number, n: number): void;
-  /** The same for many keys of a transaction, which {@link Places.settle} ends: place and number by turns. */
+  /** Adds for many keys; place and number alternate. Call {@link Places.settle} last in the transaction. */
   addFresh(entries: readonly number[]): void;
   remove(place: number, n: number): void;
   /** Removes a place whoever has it. */
@@ -28,9 +28,9 @@ export interface Findable {
   readonly identity: number | null;
 }
 
-/** Entries of the small table: its pages, all written by each batch, are as many as those of the large one that a batch then touches. */
+/** Entries of the small table: a batch writes all its pages, which are as many as it then touches of the large table. */
 const FRESH = 48_000;
-/** At most so many are carried over at a time, so that the event loop is not held up; more than the three a key of a batch of 1,000. */
+/** Entries carried over at a time, so that the event loop is not held up; more than the three per key of a batch of 1,000. */
 const MOST_MOVED = 4_096;
 /** Comes before any place. */
 const START = -Number.MAX_SAFE_INTEGER;

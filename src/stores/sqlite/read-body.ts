@@ -1,8 +1,8 @@
 /**
  * The JSON of rows, read and judged as far as it decides who is let in. README "Promises" (Failure), A035. Knows no SQL.
  *
- * Why judged: what is usual is left out of the text, so that a text of another tool's making, `{}` say, would read as a key that is
- * enabled, unlimited and never expires. It takes 40 to 50 ns, beside the 850 of JSON.parse.
+ * Why judged: usual values are left out of the text, so `{}`, written by another tool, would read as a key that is enabled, unlimited
+ * and never expires. It takes 40 to 50 ns, beside the 850 of JSON.parse.
  */
 import { VerifierError } from "../../errors.js";
 import { LAST_MOMENT } from "../../options.js";
@@ -47,7 +47,7 @@ export function readIdentityBody(text: string): Pick<IdentityRow, "meta" | "rate
   return readSmallBody("identities", text) as unknown as Pick<IdentityRow, "meta" | "ratelimits">;
 }
 
-/** By table: what must hold of a body. Of tables that are not here nothing depends. */
+/** By table: what must hold of a body. Nothing depends on the tables left out. */
 const JUDGES: Readonly<Record<string, (body: Fields) => boolean>> = {
   workspaces: ({ enabled }) => isBoolean(enabled),
   apis: ({ enabled, deleted, ipAllowlist }) => isBoolean(enabled) && isBoolean(deleted) && isTexts(ipAllowlist),
@@ -88,7 +88,7 @@ function isKeyBody(body: Partial<Record<keyof KeyBody, unknown>> | null): boolea
 
 const isBoolean = (value: unknown): boolean => typeof value === "boolean";
 const isText = (value: unknown): boolean => typeof value === "string";
-/** What the bucket of a limit is named by. */
+/** A limit's name, which names its bucket. */
 const isName = (value: unknown): boolean => typeof value === "string" && value.length <= MOST_UNITS;
 const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every(isText);
 const isMark = (value: unknown): boolean => value === undefined || value === true;

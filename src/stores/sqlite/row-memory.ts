@@ -1,6 +1,6 @@
 /** What was read or made of rows before: bounded by size and not by count, since one role may name a thousand permissions. Knows no table. */
 
-/** In about bytes: 38,000 lists of ten names through a role, or 200,000 permissions. */
+/** Bytes, roughly: 38,000 lists of ten names through a role, or 200,000 permissions. */
 const MOST_SIZE = 32_000_000;
 /** What a text costs besides its characters: its header, and the place that refers to it. */
 const TEXT = 32;
@@ -8,7 +8,7 @@ const TEXT = 32;
 /** A map that forgets everything when it would hold too much: all of it can be read again. */
 export interface RowMemory<K, V> {
   get(key: K): V | undefined;
-  /** Of a key that is not there. @param size of the key and the value, in about bytes; one above the bound is kept alone */
+  /** Of a key that is not there. @param size of key and value, rough bytes; an entry above the bound is kept alone */
   set(key: K, value: V, size: number): void;
   clear(): void;
 }

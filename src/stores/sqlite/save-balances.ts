@@ -25,7 +25,7 @@ const WIDTH = 5;
  */
 export function createSave(handle: Handle): (accounts: readonly Numbered[]) => void {
   const single = handle.prepare("UPDATE keystile_balances SET remaining = ?, period = ? WHERE n = ?");
-  // Each row was read in this transaction, or is as it was then: it conflicts. The other columns are said in full all the same.
+  // Each row exists, since it was read before: the insert always conflicts. The other columns must be given all the same.
   const many = SIZES.map((rows) => ({
     rows,
     values: new Array<number>(rows * WIDTH).fill(0),

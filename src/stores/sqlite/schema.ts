@@ -6,7 +6,7 @@
  * Why `deleted` is a column beside the body that has it too: the index of lists holds only keys that are shown, so that a page costs
  * the same behind 60,000 deleted keys (it took 0.98 s, now 0.25 ms).
  *
- * Why `keystile_spends` says more of a balance than its row: `spend-log.ts`.
+ * Why `keystile_spends` goes before the row of a balance: `spend-log.ts`.
  *
  * Why `unlimited` is a column: NULL as "unlimited" turns a wrong number into free credits.
  */
@@ -80,7 +80,7 @@ const STEPS: readonly string[] = [
   CREATE UNIQUE INDEX keystile_root_keys_digest ON keystile_root_keys (name);
   CREATE INDEX keystile_overrides_of ON keystile_overrides (workspace_id, ${NAMESPACE_OF_OVERRIDE}, id);`,
 
-  // Under a new name, so that whoever still has the file open with code that knows no log fails, and does not spend by rows alone.
+  // Renamed, so that an older keystile that still has the file open fails, instead of spending from rows without the log.
   `ALTER TABLE keystile_credits RENAME TO keystile_balances;
   CREATE TABLE keystile_spends (
     slot INTEGER PRIMARY KEY CHECK (slot = seq % 256),

@@ -4,8 +4,8 @@
  * Why: each read outside of a transaction locks the file and lets it go. With 100,000 keys a find took 9.2 µs alone and takes 6.2 in
  * company; a verification with it 15.2 and 11.8, one of an unknown key 5.4 and 2.4.
  *
- * It begins with the second find since anything else was done, so that one alone in its turn costs no more where each turn asks what
- * others changed; where none does, every second one has a transaction of its own. It ends with the turn, after {@link MOST} finds, and
+ * It begins with the second find in a row, so that a find alone in its turn costs no more if each turn asks what others changed; if none
+ * asks, every second find gets a transaction of its own. It ends with the turn, after {@link MOST} finds, and
  * before anything else is done on the connection: a write, another read, the question what others changed. So what it shows is never
  * older than the answer to that question, no write waits for its commit, and no transaction is open while the program waits.
  * The obvious twin is a find outside of any transaction (`shared-reads.test.ts`).

@@ -1,13 +1,13 @@
 /**
- * Where balances are written that were spent from, before they reach their rows. Promises of `exact`, trap 3.
+ * Where balances that were spent from are written before they reach their rows. Promises of `exact`, trap 3.
  *
- * The balance of a key is what the newest entry about it says, and otherwise its row. An entry about nothing ends those before it:
- * they were carried over into the rows. Entries are numbered; each lies in a slot by its number, over the one that was there. So whether
- * there is a newer one than the newest that is known is told by the slot of the next.
+ * A key's balance is what the newest entry about it says, else its row. An empty entry ends those before it: they were carried over
+ * into the rows. Entries are numbered; each overwrites the slot of its number. So the slot of the next number tells whether there is
+ * an entry newer than the newest known.
  *
- * Why: the rows of 64 keys lie on many pages, each of which a commit writes whole, and its fsync with it; an entry holds all of them on
- * one. And why slots of one size: what is written over in place changes that page alone, what is added changes 2.5 on average. A commit of
- * 64 spends takes 4 µs more than one of a single update, where an entry that is added takes 16 more.
+ * Why: the rows of 64 keys lie on many pages, each of which a commit writes and syncs whole; an entry holds all of them on one. Why
+ * slots of one size: overwriting changes one page, adding an entry 2.5 on average. A commit of 64 spends takes 4 µs more than that of a
+ * single update; with added entries it took 16 more.
  */
 import { VerifierError } from "../../errors.js";
 import type { Balance } from "../balance.js";
@@ -22,7 +22,7 @@ export interface SpendLog {
   newest(): number;
   /** What the log says of a key; `undefined`: its row stands. */
   get(n: number): Said | undefined;
-  /** Reads what other connections added. Call first in a transaction. @param isMoved whether any may have, since the last */
+  /** Reads what other connections added. Call first in a transaction. @param isMoved they may have, since the last one */
   begin(isMoved: boolean): void;
   /** The same outside. */
   catchUp(): void;
@@ -46,9 +46,9 @@ const SIZE = WIDTH * BYTES;
 /** Balances of an entry. Two entries fill a page. */
 const BALANCES = 64;
 const LENGTH = BALANCES * SIZE;
-/** Those of 1,000 keys are carried over once in sixteen spends, where 64 come at a time. The file grows by 516 KB. */
+/** With 64 spends at a time over 1,000 keys, each is carried over once in 16 spends. The file grows by 516 KB. */
 const SLOTS = 256;
-/** Keys that it speaks of before it is carried over, with those of its last entries: 8 to 14 ms where each lies on another page. */
+/** From this many keys on it is carried over: 8 to 14 ms where each lies on another page. The last entries may pass it. */
 const MOST_KEYS = 1_536;
 
 /** Part of the form of the file. */
@@ -71,7 +71,7 @@ export function createSpendLog(handle: Handle): SpendLog {
   const encode = createEncode();
   const known = new Map<number, Said>();
   let newest = NaN;
-  /** Entries since the last end, and it. */
+  /** Entries from the last end on. */
   let entries = 0;
   /** Since the last transaction began. */
   let isChanged = false;
@@ -148,7 +148,7 @@ export function createSpendLog(handle: Handle): SpendLog {
   };
 }
 
-/** Into memory that is used again, since the driver copies what it binds. */
+/** Reuses one buffer, since the driver copies what it binds. */
 function createEncode(): (balances: readonly Numbered[]) => Uint8Array {
   const bytes = new Uint8Array(LENGTH);
   const view = new DataView(bytes.buffer);

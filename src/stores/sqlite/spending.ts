@@ -59,7 +59,7 @@ function returnTo(ledger: Ledger, n: number, holder: string, generation: number,
   if (isCurrent) ledger.setReserve(account, holder, undefined);
 }
 
-/** Keys of this store are numbers; any other handle is of a key that is not here. */
+/** Keys of this store are numbers; any other ref is of a key that is not here. */
 function isNumber(ref: KeyRef): ref is number {
   return typeof ref === "number";
 }

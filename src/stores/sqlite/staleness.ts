@@ -12,7 +12,7 @@ export interface Staleness {
    *   (45 ns, a sixteenth of a hot verification). A system clock that is set back counts as too old, and so does NaN: it asks in any case.
    */
   catchUp(now?: number): void;
-  /** Notes that all is known as the file has it now. */
+  /** Notes that all changes so far are known. */
   note(): void;
 }
 
@@ -26,7 +26,7 @@ export interface Staleness {
 export function askInTime(ask: () => void, staleness: Required<SqliteStoreOptions>["staleness"]): Staleness {
   if (staleness === "call") return { catchUp: () => ask(), note: () => undefined };
   const bound = staleness === "turn" ? WITHIN_TURN : staleness;
-  // When it was asked last, by the clock that the call went by; the other one then says nothing. Of what was noted both tell.
+  // When it was last asked, by the clock that the call used; the other is NaN then. `note` sets both.
   let askedAt = NaN;
   let askedNow = NaN;
   const isFresh = (now: number | undefined): boolean =>
@@ -69,7 +69,7 @@ export function askInTime(ask: () => void, staleness: Required<SqliteStoreOption
       noteNow();
       if (sameTurn) return;
       sameTurn = true;
-      // Node runs what waits for the next tick before the microtasks of the callback that runs now: those belong to this turn.
+      // Node runs nextTick callbacks before the microtasks of the running callback, and those still belong to this turn.
       queueMicrotask(endThisTurn);
     },
   };

@@ -142,7 +142,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     adoptDigest: reading((ref: KeyRef, digest: string) =>
       typeof ref === "number" ? group.add((_, changes) => writer.adopt(ref, digest, changes)) : false,
     ),
-    // Written out: the most frequent write. What takes credits only joins its group here, and that meets locks by itself.
+    // Written out: the most frequent write. A spend only joins its group here, and the group waits for locks by itself.
     spendCredits(ref, cost, period) {
       if (!(cost > 0)) return peekBalance(ref, cost, period);
       assertOpen();
@@ -195,7 +195,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   return { store, insertEncoded };
 }
 
-/** So that the rows alone tell all balances where the file is looked into by others; who opens it next needs no such thing. */
+/** Carries the log over, so that other tools find every balance in its row; keystile itself does not need this. */
 function tidy({ transact }: Connection, balances: Balances): void {
   if (!balances.hasLogged()) return;
   try {

@@ -10,7 +10,7 @@ import type { Handle } from "./handle.js";
 /**
  * Runs `work` as one transaction: committed when it answers, rolled back when it throws or answers `undefined`.
  * Answers only after COMMIT returned.
- * @param onUndone called once it was rolled back: nothing that `work` saw or did holds. A lock is met before it begins, or by COMMIT
+ * @param onUndone called after a rollback: nothing that `work` saw or did holds. A lock shows before `work` begins, or at COMMIT
  */
 export type Transact = <T>(work: () => T | undefined, onUndone?: () => void) => T | undefined;
 

@@ -17,7 +17,7 @@ export interface KeyWriter {
   store(row: KeyRow, credits: CreditChange | undefined, changes: Change[]): boolean;
   remove(id: string, version: number, changes: Change[]): boolean;
   adopt(n: number, digest: string, changes: Change[]): boolean;
-  /** Tells the keys of an identity, which changes with them; of one without keys that can be found by digest, its id. */
+  /** Tells that the keys of an identity changed, or its id if none of its keys can be found by digest. */
   tellOfIdentity(identityId: string, changes: Change[]): void;
   /** Call before an identity is removed: its keys remain, without one. */
   forgetIdentity(identityId: string): void;

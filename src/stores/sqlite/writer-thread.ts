@@ -50,7 +50,7 @@ async function answer(id: number, work: () => unknown): Promise<void> {
   }
 }
 
-/** All that was asked before is answered first: spends by the store, which waits for them, and calls here. */
+/** Answers what was asked before: the store waits for its spends, and this function for the calls. */
 async function close(store: Store, calls: Iterable<Promise<void>>): Promise<void> {
   await Promise.all(calls);
   await store.close();
