@@ -2,9 +2,10 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import type { Limiter } from "../src/limiter.js";
+import type { KeyRecord, Store } from "../src/store.js";
 import { createVerifier, type VerifierOptions } from "../src/verifier.js";
 import { report, type Row, scaled } from "./harness.js";
-import { keyRow } from "./keys.js";
+import { keyRow, PERMISSIONS } from "./keys.js";
 import { openCopy } from "./stores.js";
 import { LARGE_LEASES, remember } from "./work.js";
 
@@ -31,7 +32,18 @@ function textOf(n: number): number {
   const { row } = keyRow(n, true);
   return row.id.length + (row.name ?? "").length + (row.ratelimits[0]?.id ?? "").length;
 }
-const text = Array.from({ length: KEYS }, (_, n) => textOf(n)).reduce((sum, length) => sum + length, 0) / KEYS;
+
+/** Keys that a store holds, and the mean length of their text. */
+interface Kind {
+  readonly store: Store;
+  readonly text: number;
+}
+
+function mean(lengthOf: (n: number) => number): number {
+  let sum = 0;
+  for (let n = 0; n < KEYS; n++) sum += lengthOf(n);
+  return sum / KEYS;
+}
 
 /** Keeps no buckets, so that only the record is weighed. */
 const forgetful: Limiter = {
@@ -41,29 +53,54 @@ const forgetful: Limiter = {
 
 const { store } = await openCopy({ keys: KEYS, limited: true }, { durability: "process" });
 
+const alike: Kind = { store, text: mean(textOf) };
+
+/** What every key was granted and no query asks for. */
+const SPARE = PERMISSIONS[2];
+const ownPermission = (n: number): string => `audit.${n}`;
+
+function withOwnPermission(record: KeyRecord): KeyRecord {
+  const own = ownPermission(Number(record.keyId.replace("key_", "")));
+  return { ...record, permissions: record.permissions.map((name) => (name === SPARE ? own : name)) };
+}
+
+/** The same keys, each with one permission that no other has. What a store remembers of such names is bounded, and not weighed here. */
+const apart: Kind = {
+  store: {
+    ...store,
+    async findKey(digest) {
+      const record = await store.findKey(digest);
+      return record && withOwnPermission(record);
+    },
+  },
+  text: alike.text + mean((n) => ownPermission(n).length),
+};
+
 /** Bytes a key of a verifier that has verified each of them once. `cost` 0 takes no lease. */
-async function weigh(options: VerifierOptions, cost: number): Promise<number> {
+async function weigh(from: Store, options: VerifierOptions, cost: number): Promise<number> {
   const before = await held();
-  const verifier = createVerifier(store, { ...options, cache: { size: KEYS } });
+  const verifier = createVerifier(from, { ...options, cache: { size: KEYS } });
   await remember(verifier, KEYS, { cost });
   const bytes = ((await held()) - before) / KEYS;
   await verifier.close();
   return bytes;
 }
 
-async function beyondText(name: string, options: VerifierOptions, cost: number, goal?: string): Promise<Row> {
+async function beyondText(name: string, kind: Kind, options: VerifierOptions, cost: number, goal?: string): Promise<Row> {
   const values: number[] = [];
-  for (let round = 0; round < ROUNDS; round++) values.push((await weigh(options, cost)) - text);
+  for (let round = 0; round < ROUNDS; round++) values.push((await weigh(kind.store, options, cost)) - kind.text);
   return { name, unit: "bytes", values, ...(goal !== undefined && { goal }) };
 }
 
 // What all verifiers share is made by the first, which is not counted.
-await weigh({}, 0);
+await weigh(store, {}, 0);
 const rows: Row[] = [
-  { name: "text: key id, name, limit id", unit: "bytes", values: [text] },
-  await beyondText("beyond it: the record, ready to be verified", { limiter: forgetful }, 0, "≤ 128"),
-  await beyondText("beyond it: the record and its bucket in the limiter", {}, 0),
-  await beyondText("beyond it: the record, its bucket and its lease", { credits: LARGE_LEASES }, 1),
+  { name: "text: key id, name, limit id", unit: "bytes", values: [alike.text] },
+  await beyondText("beyond it: the record, ready to be verified", alike, { limiter: forgetful }, 0, "≤ 128"),
+  await beyondText("beyond it: the record and its bucket in the limiter", alike, {}, 0),
+  await beyondText("beyond it: the record, its bucket and its lease", alike, { credits: LARGE_LEASES }, 1),
+  { name: "text: the same, and of three permissions one that no other key has", unit: "bytes", values: [apart.text] },
+  await beyondText("beyond it: the record, ready to be verified", apart, { limiter: forgetful }, 0),
 ];
 await store.close();
 report({ question: "How many bytes does a remembered key take, beyond the text that it must hold?", rows });

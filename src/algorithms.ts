@@ -1,6 +1,7 @@
 /** Hashes of other providers: which are known, and the one form in which each is compared. Ruling E3. Knows nothing of stores. */
 import { badRequest } from "./errors.js";
 import { digestText } from "./hash.js";
+import { isLate } from "./late.js";
 import type { MaybePromise } from "./types.js";
 
 /**
@@ -73,7 +74,7 @@ function checked(name: string, hash: (key: string) => MaybePromise<string>): (ke
   };
   return (key) => {
     const text = hash(key);
-    return text instanceof Promise ? text.then(judge) : judge(text);
+    return isLate(text) ? Promise.resolve(text).then(judge) : judge(text);
   };
 }
 

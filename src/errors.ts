@@ -51,7 +51,45 @@ const CATALOGUE = {
   DRIVER_UNSUPPORTED: kind(500, "Internal Server Error", "application/driver_unsupported"),
 } as const satisfies Record<string, Kind>;
 
-/** Stable codes of {@link VerifierError}. */
+/**
+ * Stable codes of {@link VerifierError}. Spec §7.
+ *
+ * 400, `errors` says where:
+ * - `BAD_REQUEST`: the request breaks its schema, or names a limit or an algorithm that does not exist.
+ * - `PERMISSIONS_QUERY_SYNTAX`: the permission query does not parse, at `body.permissions` (rulings B1, B2).
+ *
+ * 401, from an authenticator:
+ * - `AUTH_MISSING`: no credential was sent.
+ * - `AUTH_MALFORMED`: the `Authorization` header is not one `Bearer` and one token (ruling F2).
+ * - `AUTH_KEY_NOT_FOUND`: the root key is unknown, deleted, disabled, expired or no root key; which of these is not told.
+ * - `AUTH_TOKEN_INVALID`: the proxy token's signature, times or claims do not hold (ruling F3).
+ *
+ * 403 to 429:
+ * - `CALLER_FORBIDDEN`: the caller is known and lacks the permission for this (spec §4.1-4, §5.4).
+ * - `PROTECTED_RESOURCE`: named by the specification; nothing throws it so far.
+ * - `NOT_FOUND`: unknown, deleted or not yours to see, which is not told apart (ruling F4); from a server also an unknown path.
+ * - `METHOD_NOT_ALLOWED`: from a server: the path takes other methods, which `Allow` names (ruling G1).
+ * - `REQUEST_TIMEOUT`: from a server: the request did not arrive in time.
+ * - `CONFLICT`: the name, or the id given, exists already.
+ * - `PAYLOAD_TOO_LARGE`: from a server: the body is over its bound, 1 MiB unless configured (ruling G1).
+ * - `UNSUPPORTED_MEDIA_TYPE`: from a server: the body is not plain `application/json` in UTF-8.
+ * - `TOO_MANY_REQUESTS`: from a server: the workspace has made its requests; `Retry-After` says for how many seconds (ruling F5).
+ * - `HEADERS_TOO_LARGE`: from a server: the headers are over its bound.
+ *
+ * 500 and 503, no fault of the request; `cause` may say more:
+ * - `INTERNAL`: from a server: something else was thrown, which `onError` was told; the client learns nothing of it.
+ * - `VERIFIER_CLOSED`: the verifier was closed.
+ * - `LIMITER_UNAVAILABLE`: the limiter does not answer and the program chose `deny` (ruling C7), or a memory limiter was closed.
+ * - `STORE_BUSY`: other writers were in the way for too long; what was asked was not done, try again.
+ * - `STORE_CLOSED`: the store, or its handle, was closed.
+ * - `STORE_READ_ONLY`: the database may not be written; nothing was changed.
+ * - `STORE_FULL`: the disk or the database is full; nothing was changed.
+ * - `STORE_INVALID`: the file is damaged, or no database; restore it from a copy.
+ * - `STORE_SCHEMA_NEWER`: a later version of keystile wrote the file; open it with that one.
+ * - `STORE_FAILED`: anything else that went wrong in a store; a write may have been made or not.
+ * - `DRIVER_MISSING`: better-sqlite3 is not installed; `detail` says what to run.
+ * - `DRIVER_UNSUPPORTED`: this better-sqlite3 does not run here, or is not loaded; `detail` says what to run.
+ */
 export type VerifierErrorCode = keyof typeof CATALOGUE;
 
 /** One problem type as documentation shows it. Spec §2.4, §7. */
@@ -102,7 +140,11 @@ export class VerifierError extends Error {
   }
 }
 
-/** Whether `value` is a {@link VerifierError} of this or of another copy of the package. */
+/**
+ * Whether `value` is a {@link VerifierError} of this or of another copy of the package. Of an error that was cloned (`structuredClone`, or
+ * sent to another thread) it is false: the clone has the message, but neither code nor status. `JSON.stringify` of it keeps all but the
+ * stack and the cause.
+ */
 export function isVerifierError(value: unknown): value is VerifierError {
   return typeof value === "object" && value !== null && (value as Record<symbol, unknown>)[BRAND] === true;
 }

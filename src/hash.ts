@@ -53,7 +53,9 @@ export function newKey(prefix: string | undefined, byteLength: number): { readon
   return { key: body + checksum(body), start: head + random.slice(0, SHOWN) };
 }
 
-/** Whether a text ends in the checksum of {@link newKey}. For scanners: a text that passes need not be a key. */
+/**
+ * Whether a text ends in the checksum that new keys have. For scanners: a text that passes need not be a key, nor need an imported key pass.
+ */
 export function hasKeyChecksum(text: string): boolean {
   const cut = text.length - CHECKSUM_LENGTH;
   return cut > 0 && checksum(text.slice(0, cut)) === text.slice(cut);

@@ -5,14 +5,14 @@ export { isVerifierError, type ValidationProblem, VerifierError, type VerifierEr
 export { hasKeyChecksum } from "./hash.js";
 export { createKeyring, type Keyring, type KeyringOptions } from "./keyring.js";
 export type * from "./keyring/answers.js";
-export type { RatelimitContext } from "./keyring/namespaces.js";
+export type * from "./keyring/migration-requests.js";
 export type * from "./keyring/requests.js";
 export type * from "./keyring/service-requests.js";
 export type { LeaseOptions } from "./leases.js";
 export type { BucketPlace, LimitCheck, Limiter, LimitSize, LimitVerdict } from "./limiter.js";
 export { memoryLimiter, type MemoryLimiter, type MemoryLimiterOptions } from "./limiters/memory.js";
 export type { OutcomeEvent } from "./outcomes.js";
-export { createRatelimits, type Ratelimits, type RatelimitsOptions } from "./ratelimits.js";
+export { createRatelimits, type RatelimitContext, type Ratelimits, type RatelimitsOptions } from "./ratelimits.js";
 export type * from "./store.js";
 export { cachedStore, type CacheOptions } from "./stores/cached.js";
 export { memoryStore } from "./stores/memory.js";

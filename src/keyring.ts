@@ -9,6 +9,7 @@ import { createMigration } from "./keyring/create-migration.js";
 import { createIdentity, deleteIdentity, getIdentity, listIdentities, updateIdentity } from "./keyring/identities.js";
 import { addPermissions, addRoles, removePermissions, removeRoles, setPermissions, setRoles } from "./keyring/key-grants.js";
 import { migrateKeys } from "./keyring/migrate-keys.js";
+import type * as M from "./keyring/migration-requests.js";
 import { createPermission, deletePermission, getPermission, listPermissions } from "./keyring/permissions.js";
 import { getKey, listKeys, whoami } from "./keyring/read-keys.js";
 import type * as R from "./keyring/requests.js";
@@ -39,67 +40,133 @@ export interface KeyringOptions {
  * The verbs of administration. Each takes the body of the operation of its name and resolves to its `data`. All reject with a
  * `VerifierError`: BAD_REQUEST with every problem of the body, before any change; NOT_FOUND, the same for unknown, deleted and
  * foreign; CONFLICT; STORE_… when the store fails. A write is durable, as the store states, before the promise resolves.
+ *
+ * Each verb names what it may reject with beside BAD_REQUEST and STORE_…. Changes of one row run one after another in a keyring; STORE_BUSY
+ * also says that writers elsewhere came between 20 times. Bounds stand at the bodies.
+ * @see spec §4.3, §5, §7
  */
 export interface Keyring {
+  /** Makes an API, enabled and open to any address (ruling A4). Several may have one name. */
   createApi(body: R.V2ApisCreateApiRequestBody): Promise<A.V2ApisCreateApiResponseData>;
+  /** An API by its id. @throws VerifierError NOT_FOUND */
   getApi(body: R.V2ApisGetApiRequestBody): Promise<A.V2ApisGetApiResponseData>;
-  /** Name, `enabled`, allow-list of addresses; absent fields stay. */
+  /** Name, `enabled`, allow-list of addresses; absent fields stay. @throws VerifierError NOT_FOUND */
   updateApi(body: R.V2ApisUpdateApiRequestBody): Promise<A.EmptyResponse>;
-  /** Its keys are NOT_FOUND from then on; their hashes stay taken (ruling E2). */
+  /** Its keys are NOT_FOUND from then on; their hashes stay taken (ruling E2). @throws VerifierError NOT_FOUND */
   deleteApi(body: R.V2ApisDeleteApiRequestBody): Promise<A.EmptyResponse>;
 
-  /** The answer is the only place where the key's text ever appears. */
+  /**
+   * The answer is the only place where the key's text ever appears (ruling E5). Unknown permissions and identities are made.
+   * @throws VerifierError NOT_FOUND: no such API, or a role that does not exist; nothing is made then
+   */
   createKey(body: R.V2KeysCreateKeyRequestBody): Promise<A.V2KeysCreateKeyResponseData>;
+  /** A key as it stands, refills due by now counted in `credits`. @throws VerifierError NOT_FOUND */
   getKey(body: R.V2KeysGetKeyRequestBody): Promise<A.KeyResponseData>;
+  /** Keys of an API by id, 100 a page unless `limit` says otherwise. @throws VerifierError NOT_FOUND: no such API */
   listKeys(body: R.V2KeysListKeysRequestBody): Promise<A.Page<A.KeyResponseData>>;
-  /** Absent fields stay, `null` clears, a given list replaces. */
+  /**
+   * Absent fields stay, `null` clears, a given list replaces. Unknown permissions and identities are made.
+   * @throws VerifierError NOT_FOUND: no such key, or a role that does not exist
+   */
   updateKey(body: R.V2KeysUpdateKeyRequestBody): Promise<A.EmptyResponse>;
-  /** Hides the key; `permanent` removes it. */
+  /** Hides the key, which is NOT_FOUND from then on; `permanent` removes it, a hidden one too. @throws VerifierError NOT_FOUND */
   deleteKey(body: R.V2KeysDeleteKeyRequestBody): Promise<A.EmptyResponse>;
-  /** A new id and text with all else as it was; the old key expires `expiration` milliseconds from now. */
+  /**
+   * A new id, 16 new random bytes and fresh rate-limit buckets, with all else as it was, balance and `expires` included; the old key
+   * expires `expiration` milliseconds from now, or sooner if it was to (ruling A3).
+   * @throws VerifierError NOT_FOUND
+   */
   rerollKey(body: R.V2KeysRerollKeyRequestBody): Promise<A.V2KeysCreateKeyResponseData>;
-  /** Answers the balance after the change. */
+  /**
+   * Answers the balance after the change; spends at the same time may be in it. Setting it voids what nodes have leased.
+   * @throws VerifierError BAD_REQUEST at `body.operation` for `increment` and `decrement` on an unlimited key · NOT_FOUND
+   */
   updateCredits(body: R.V2KeysUpdateCreditsRequestBody): Promise<KeyCreditsData>;
-  /** The record of a key by its text. */
+  /**
+   * The record of a key by its text. An imported key is known by its text once it verified, or from the start where its hash is a SHA-256
+   * of the whole key (ruling E4). A root key is NOT_FOUND.
+   * @throws VerifierError NOT_FOUND
+   */
   whoami(body: R.V2KeysWhoamiRequestBody): Promise<A.KeyResponseData>;
 
+  /**
+   * Grants permissions directly; those that do not exist are made. Answers all direct ones afterwards, sorted by slug.
+   * @throws VerifierError BAD_REQUEST at `body.permissions` if the key would have more than 1,000 · NOT_FOUND; nothing is made then
+   */
   addPermissions(body: R.V2KeysPermissionsRequestBody): Promise<readonly A.Permission[]>;
+  /** Takes direct grants away, if it has them. Answers those left, sorted by slug. @throws VerifierError NOT_FOUND */
   removePermissions(body: R.V2KeysPermissionsRequestBody): Promise<readonly A.Permission[]>;
+  /** Replaces the direct grants; permissions that do not exist are made. Answers them, sorted by slug. @throws VerifierError NOT_FOUND */
   setPermissions(body: R.V2KeysPermissionsRequestBody): Promise<readonly A.Permission[]>;
+  /**
+   * Gives roles, which must exist. Answers all that the key has afterwards, sorted by name.
+   * @throws VerifierError BAD_REQUEST at `body.roles` if the key would have more than 100 · NOT_FOUND as for `setRoles`
+   */
   addRoles(body: R.V2KeysRolesRequestBody): Promise<readonly A.Role[]>;
+  /** Takes roles away, if it has them. Answers those left, sorted by name. @throws VerifierError NOT_FOUND */
   removeRoles(body: R.V2KeysRolesRequestBody): Promise<readonly A.Role[]>;
+  /** Replaces the roles. Answers them, sorted by name. @throws VerifierError NOT_FOUND: no such key, or a role that does not exist */
   setRoles(body: R.V2KeysRolesRequestBody): Promise<readonly A.Role[]>;
 
+  /** Makes a permission, as granting an unknown one does. @throws VerifierError CONFLICT: the slug exists */
   createPermission(body: R.V2PermissionsCreatePermissionRequestBody): Promise<A.V2PermissionsCreatePermissionResponseData>;
+  /** A permission by its slug or id. @throws VerifierError NOT_FOUND */
   getPermission(body: R.V2PermissionsGetPermissionRequestBody): Promise<A.Permission>;
+  /** By id, 100 a page unless `limit` says otherwise. */
   listPermissions(body?: R.SearchRequestBody): Promise<A.Page<A.Permission>>;
+  /** Keys and roles that had it lose it at once. @throws VerifierError NOT_FOUND */
   deletePermission(body: R.V2PermissionsGetPermissionRequestBody): Promise<A.EmptyResponse>;
+  /** Makes a role; permissions that do not exist are made. @throws VerifierError CONFLICT: the name exists; nothing is made then */
   createRole(body: R.V2PermissionsCreateRoleRequestBody): Promise<A.V2PermissionsCreateRoleResponseData>;
+  /** A role by its name or id, with its permissions. @throws VerifierError NOT_FOUND */
   getRole(body: R.V2PermissionsGetRoleRequestBody): Promise<A.Role>;
+  /** By id, 100 a page unless `limit` says otherwise, each with its permissions. */
   listRoles(body?: R.SearchRequestBody): Promise<A.Page<A.Role>>;
+  /** Keys that had it lose it, and what it granted, at once. @throws VerifierError NOT_FOUND */
   deleteRole(body: R.V2PermissionsGetRoleRequestBody): Promise<A.EmptyResponse>;
+  /** Replaces a role's permissions; those that do not exist are made. Answers them, sorted by slug. @throws VerifierError NOT_FOUND */
   setRolePermissions(body: R.V2PermissionsSetRolePermissionsRequestBody): Promise<readonly A.Permission[]>;
 
+  /** Makes an identity, as naming an unknown one for a key does. @throws VerifierError CONFLICT: the externalId exists */
   createIdentity(body: R.V2IdentitiesCreateIdentityRequestBody): Promise<A.V2IdentitiesCreateIdentityResponseData>;
+  /** An identity by its externalId or id. @throws VerifierError NOT_FOUND */
   getIdentity(body: R.V2IdentitiesGetIdentityRequestBody): Promise<Identity>;
+  /** By id, 100 a page unless `limit` says otherwise. */
   listIdentities(body?: R.SearchRequestBody): Promise<A.Page<Identity>>;
+  /** Absent fields stay, `null` clears, a given list replaces. Answers the identity afterwards. @throws VerifierError NOT_FOUND */
   updateIdentity(body: R.V2IdentitiesUpdateIdentityRequestBody): Promise<Identity>;
+  /** Its keys stay, without an identity and without the limits that they shared. @throws VerifierError NOT_FOUND */
   deleteIdentity(body: R.V2IdentitiesGetIdentityRequestBody): Promise<A.EmptyResponse>;
 
-  createMigration(body: R.CreateMigrationRequestBody): Promise<A.CreateMigrationResponseData>;
-  /** Takes in keys by their hashes; for large imports give an iterable and `onBatch`. */
-  migrateKeys(body: R.V2KeysMigrateKeysRequestBody, options?: R.MigrateKeysOptions): Promise<A.V2KeysMigrateKeysResponseData>;
+  /**
+   * Says beforehand how the keys of an import were hashed (ruling E3).
+   * @throws VerifierError BAD_REQUEST at `body.algorithm` if it is unknown, or its hashes cannot be looked up · CONFLICT: the id exists
+   */
+  createMigration(body: M.CreateMigrationRequestBody): Promise<A.CreateMigrationResponseData>;
+  /**
+   * Takes in keys by their hashes; for large imports give an iterable and `onBatch`. A key that cannot go in fails alone, and the answer
+   * says why; permissions and identities that do not exist are made (rulings E1, E2). Run again after an interruption, it goes on (E6).
+   * @throws VerifierError BAD_REQUEST at `body.keys[i]` also for one key that breaks the schema: then nothing of an array is stored, and
+   *   of an iterable the batches before it · NOT_FOUND: no such migration or API · what the iterable, `onProgress` or `onBatch` throws
+   * @throws TypeError or RangeError naming an option
+   */
+  migrateKeys(body: M.V2KeysMigrateKeysRequestBody, options?: M.MigrateKeysOptions): Promise<A.V2KeysMigrateKeysResponseData>;
 
-  /** The answer is the only place where the root key's text ever appears. */
+  /**
+   * The answer is the only place where the root key's text ever appears.
+   * @throws VerifierError BAD_REQUEST at `body.permissions[i]` also for what could never grant anything in this workspace (rulings B6, B7)
+   */
   createRootKey(body: S.CreateRootKeyRequestBody): Promise<A.CreateRootKeyResponseData>;
+  /** By id, 100 a page unless `limit` says otherwise, disabled and expired ones too. */
   listRootKeys(body?: R.ListRequestBody): Promise<A.Page<A.RootKeyData>>;
-  /** Absent fields stay, `null` clears; holds from the next request on. */
+  /** Absent fields stay, `null` clears; holds from the next request on, as for `deleteRootKey`. @throws VerifierError NOT_FOUND */
   updateRootKey(body: S.UpdateRootKeyRequestBody): Promise<A.EmptyResponse>;
-  /** It lets nobody in from the next request on: in this process at once, in others as the store states. */
+  /** Lets nobody in from the next request on: here at once, in other processes as the store states. @throws VerifierError NOT_FOUND */
   deleteRootKey(body: S.DeleteRootKeyRequestBody): Promise<A.EmptyResponse>;
 
+  /** The workspace of this keyring; enabled until `updateWorkspace` says otherwise. */
   getWorkspace(body?: Record<string, never>): Promise<A.WorkspaceData>;
-  /** While disabled, every verification of its keys is FORBIDDEN. */
+  /** While disabled, every verification of its keys is FORBIDDEN (ruling A4). */
   updateWorkspace(body: R.UpdateWorkspaceRequestBody): Promise<A.EmptyResponse>;
 }
 
@@ -108,7 +175,7 @@ const OPTIONS = { workspaceId: word, clock: callable, migrationAlgorithms: () =>
 /**
  * Administration over a store, which stays the caller's to close.
  * @throws TypeError or RangeError naming an option that does not fit, or the method that the store lacks
- * @see operations of the wider interface, issue §2
+ * @see spec §4.3, §5
  */
 export function createKeyring(store: Store, options: KeyringOptions = {}): Keyring {
   checkStore(store);

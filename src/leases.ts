@@ -7,9 +7,9 @@
 import { periodOf } from "./credits.js";
 import type { Touchable } from "./tags/early-reads.js";
 import { newId } from "./hash.js";
+import { isLate } from "./late.js";
 import { leaseKeeper } from "./leases/keeper.js";
 import type { Draw, KeyRecord, KeyRef, Spend, Store } from "./store.js";
-import { isLate } from "./stores/late.js";
 import { NONE } from "./tags/tag-index.js";
 import type { MaybePromise, Refill } from "./types.js";
 
@@ -60,7 +60,9 @@ export function exactSpender(store: Store): Spender {
 export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender {
   const { size = 1_000, ttl = 10_000, keys = 100_000 } = options;
   const step = options.step ?? Math.max(1, Math.floor(size / 4));
-  const holder = newId("node");
+  let name: string | undefined;
+  // Named for the first lease: workers refuse random numbers at module scope, where programs make verifiers.
+  const holder = (): string => (name ??= newId("node"));
   const exact = exactSpender(store);
   /** One draw at a time per key: later spends wait, and it may serve them too. These never reject. */
   const drawing = new Map<KeyRef, Promise<void>>();
@@ -88,7 +90,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
    */
   const drawThenTake = async (account: Account, cost: number, now: number): Promise<Spend | undefined> => {
     const { ref, refill } = account;
-    const wanted = { holder, step, size, now, until: now + ttl, period: periodOf(refill, now) };
+    const wanted = { holder: holder(), step, size, now, until: now + ttl, period: periodOf(refill, now) };
     let { credits, generation } = keeper.withdraw(ref);
     for (;;) {
       let drawn: Draw | undefined;

@@ -1,5 +1,6 @@
 /** Hands outcomes to a listener after the answer. Rulings A8, C7, G4: dropped and counted when too many, never in an answer's way. */
 
+import { isLate } from "./late.js";
 import type { VerificationCode } from "./types.js";
 
 /** One verification, for analytics. Holds no key, no hash, no address. */
@@ -42,7 +43,7 @@ export function createOutcomes(listener: (event: OutcomeEvent) => unknown): Outc
       try {
         const told = listener(event);
         // An async function is a listener too; its rejection must not end the process.
-        if (told instanceof Promise) told.catch(() => void dropped++);
+        if (isLate(told)) Promise.resolve(told).catch(() => void dropped++);
       } catch {
         dropped++;
       }

@@ -15,8 +15,11 @@ const MAX_ITEMS = 1_000;
 /** Values copied of one request: objects that refer to one another would otherwise multiply. */
 const MAX_VALUES = 20_000;
 
-/** Names longer or stranger than this are not repeated in a location: they might be a secret, and keys have 28 characters (ruling G4). */
-export const PLAIN_NAME = /^[A-Za-z_$][A-Za-z0-9_$]{0,23}$/;
+/**
+ * Names longer or stranger than this are not repeated in a location: they might be a secret (ruling G4). New keys have 28 characters, and
+ * imported ones may be shorter, but hardly without a digit; no name of ours has one.
+ */
+export const PLAIN_NAME = /^[A-Za-z_$]{1,24}$/;
 
 /**
  * Whether a text has from `min` to `max` code points (ruling G6). There are at most as many as UTF-16 units and at least half as many: most

@@ -1,16 +1,24 @@
 /** createRatelimits: rate limits of anything, by namespace and identifier. Operations `ratelimit.*`. Wires the verbs of `keyring/`, which hold the rules. */
 import { createAlgorithms } from "./algorithms.js";
+import type { Caller } from "./caller.js";
+import { strictCaller } from "./callers/strict-caller.js";
 import type * as A from "./keyring/answers.js";
 import { createQueue } from "./keyring/context.js";
-import { createNamespace, getNamespace, type RatelimitContext } from "./keyring/namespaces.js";
+import { createNamespace, getNamespace } from "./keyring/namespaces.js";
 import { deleteOverride, getOverride, listOverrides, setOverride } from "./keyring/overrides.js";
 import { limit, type LimitContext, multiLimit } from "./keyring/ratelimits.js";
 import type * as R from "./keyring/service-requests.js";
 import type { Limiter } from "./limiter.js";
 import { degrading, LIMITER_OPTIONS } from "./limiters/degrading.js";
 import { memoryLimiter } from "./limiters/memory.js";
-import { callable, type Check, checkOptions, checkStore, DEFAULT_WORKSPACE, guardClock, isPlainObject, methods, word } from "./options.js";
+import { callable, type Check, checkOptions, checkStore, DEFAULT_WORKSPACE, guardClock, isPlainObject, word } from "./options.js";
 import type { Store } from "./store.js";
+
+/** What the verbs of rate limits may be told besides the body. */
+export interface RatelimitContext {
+  /** Who asks, if the program serves others. Absent: the program, which may do all (ruling F1). */
+  readonly caller?: Caller;
+}
 
 /** Options of {@link createRatelimits}. */
 export interface RatelimitsOptions {
@@ -39,13 +47,20 @@ export interface Ratelimits {
   limit(body: R.V2RatelimitLimitRequestBody, context?: RatelimitContext): Promise<A.V2RatelimitLimitResponseData>;
   /** As `limit` for several at once, all or nothing. */
   multiLimit(body: R.V2RatelimitMultiLimitRequestBody, context?: RatelimitContext): Promise<A.V2RatelimitMultiLimitResponseData>;
+  /** A namespace of rate limits; `limit` and `setOverride` make one too. @throws VerifierError CONFLICT: the name exists */
   createNamespace(body: R.CreateNamespaceRequestBody, context?: RatelimitContext): Promise<A.CreateNamespaceResponseData>;
+  /** A namespace by its id or name. @throws VerifierError NOT_FOUND */
   getNamespace(body: R.GetNamespaceRequestBody, context?: RatelimitContext): Promise<A.NamespaceData>;
   /** Another limit for one identifier, from the next check on; makes the namespace as `limit` does. */
   setOverride(body: R.V2RatelimitSetOverrideRequestBody, context?: RatelimitContext): Promise<A.V2RatelimitSetOverrideResponseData>;
+  /** The override of one identifier. @throws VerifierError NOT_FOUND: no such namespace, or it has no override for the identifier */
   getOverride(body: R.V2RatelimitGetOverrideRequestBody, context?: RatelimitContext): Promise<A.RatelimitOverride>;
-  /** By id, 10 a page. */
+  /** By id, 10 a page unless `limit` says otherwise. @throws VerifierError NOT_FOUND: no such namespace */
   listOverrides(body: R.V2RatelimitListOverridesRequestBody, context?: RatelimitContext): Promise<A.Page<A.RatelimitOverride>>;
+  /**
+   * From the next check on the request's own limit counts; tokens already used stay used.
+   * @throws VerifierError NOT_FOUND: no such namespace, or it has no override for the identifier
+   */
   deleteOverride(body: R.V2RatelimitDeleteOverrideRequestBody, context?: RatelimitContext): Promise<A.EmptyResponse>;
 }
 
@@ -54,8 +69,6 @@ const OPTIONS = {
   clock: callable,
   ...LIMITER_OPTIONS,
 } as const satisfies Record<keyof RatelimitsOptions, Check>;
-
-const isCaller = methods("may", "mayAny");
 
 /**
  * Makes the verbs of rate limits on a store, which keeps namespaces and overrides; the tokens are the limiter's.
@@ -78,11 +91,11 @@ export function createRatelimits(store: Store, options: RatelimitsOptions = {}):
     limiter: degrading(limiter ?? local, { onFailure: onLimiterFailure, nodes, local }),
   };
   const verb =
-    <B, T>(act: (context: LimitContext, body: B, asking?: RatelimitContext) => Promise<T>) =>
+    <B, T>(act: (context: LimitContext, body: B, caller: Caller | undefined) => Promise<T>) =>
     async (body: B, asking: RatelimitContext = {}): Promise<T> => {
       if (!isPlainObject(asking)) throw new TypeError("context must be an object, such as { caller }");
-      if (asking.caller !== undefined) isCaller(asking.caller, "context.caller");
-      return act(context, body, asking);
+      const { caller } = asking;
+      return act(context, body, caller === undefined ? undefined : strictCaller(caller, "context.caller"));
     };
   return Object.freeze({
     limit: verb(limit),

@@ -5,7 +5,7 @@ import { memoryLimiter } from "./limiters/memory.js";
 import { checkOptions, integer } from "./options.js";
 import type { MaybePromise } from "./types.js";
 
-/** Options of {@link createRequestLimit}. */
+/** How many requests a workspace may make; `options.requestLimit` of the service. */
 export interface RequestLimitOptions {
   /** Requests a window, 1…1_000_000_000. */
   readonly limit: number;

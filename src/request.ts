@@ -139,8 +139,10 @@ function readList<T>(
   readItem: (item: unknown, location: string) => T,
 ): readonly T[] {
   if (!Array.isArray(value)) return (fault(problems, location, "must be an array"), NONE);
+  // Once, since a proxy's length may be anything, and another each time.
   const { length } = value;
-  if (length > max) return (fault(problems, location, `must have at most ${max} items`), NONE);
+  if (!Number.isSafeInteger(length) || length < 0 || length > max)
+    return (fault(problems, location, `must have at most ${max} items`), NONE);
   const items: T[] = [];
   for (let i = 0; i < length; i++) items.push(readItem(value[i], `${location}[${i}]`));
   return items;

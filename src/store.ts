@@ -31,8 +31,7 @@ import type { Identity, JsonObject, MaybePromise, RatelimitResponse, Refill } fr
 
 /** The store's own short handle of a key: opaque to the core, never used again for another key. */
 export type KeyRef = string | number;
-
-/** What a verification needs of a key, ready-made: roles flattened, no counters. Immutable. */
+/** What a verification needs of a key, ready-made: roles flattened, numbers of limits as given, no counters. Immutable. */
 export interface KeyRecord {
   readonly ref: KeyRef;
   readonly keyId: string;
@@ -40,7 +39,7 @@ export interface KeyRecord {
   readonly apiId: string;
   readonly name?: string;
   readonly meta?: JsonObject;
-  /** Unix time, milliseconds. */
+  /** Unix time, milliseconds, the last at which it is valid (ruling A3); absent: never. */
   readonly expires?: number;
   readonly enabled: boolean;
   /** Direct and through roles; sorted, without duplicates. */
@@ -49,7 +48,7 @@ export interface KeyRecord {
   readonly roles: readonly string[];
   readonly identity?: Identity;
   readonly ratelimits: readonly RatelimitResponse[];
-  /** False: unlimited, `spendCredits` need not be asked. */
+  /** It has a balance of credits. False: unlimited, `spendCredits` need not be asked. */
   readonly limited: boolean;
   readonly refill?: Refill;
   /** Grows whenever an administrator sets the balance: leases of an older generation are void. */
@@ -61,62 +60,56 @@ export interface KeyRecord {
   /** The non-empty allow-lists of the key and its API; an address must be in each (ruling A4). */
   readonly ipAllowlists: readonly (readonly string[])[];
 }
-
-/** Counts changes of a row: 0 in a row that is not stored yet, then as read. `write` compares it and stores the next. */
+/** What every row has. */
 export interface Versioned {
+  /** Unique in its table, whatever the workspace; at most 255 code points, compared exactly. */
   readonly id: string;
+  /** Counts its changes: 0 in a row that is not stored yet, then as read. `write` compares it and stores the next (clause 13). */
   readonly version: number;
 }
-
-/** A workspace: who owns everything else. One without a row is enabled. */
+/** A workspace: what owns everything else. One without a row is enabled; keys of a disabled one are FORBIDDEN (ruling A4). */
 export interface WorkspaceRow extends Versioned {
   readonly enabled: boolean;
 }
-
 /** All other rows belong to one workspace. */
 export interface OwnedRow extends Versioned {
   readonly workspaceId: string;
 }
-
-/** An API: where keys belong. */
+/** An API: where keys belong; those of a disabled one are FORBIDDEN (ruling A4). Several may have one `name`. */
 export interface ApiRow extends OwnedRow {
   readonly name: string;
   readonly enabled: boolean;
   /** Empty: any address. */
   readonly ipAllowlist: readonly string[];
+  /** True: it is not listed, and its keys are not found (clauses 16, 18). */
   readonly deleted: boolean;
   /** Unix time, milliseconds. */
   readonly createdAt: number;
 }
-
-/** Its name within the workspace is `externalId`. */
+/** What keys belong to, and share the limits of. Its name within the workspace is `externalId`. */
 export interface IdentityRow extends OwnedRow {
   readonly externalId: string;
   readonly meta?: JsonObject;
   readonly ratelimits: readonly RatelimitResponse[];
 }
-
-/** Its name within the workspace is `name`. */
+/** Permissions under one name. Its name within the workspace is `name`; `description` is for people. */
 export interface RoleRow extends OwnedRow {
   readonly name: string;
   readonly description?: string;
   /** Ids of permissions; those deleted since count as absent. */
   readonly permissions: readonly string[];
 }
-
-/** Its name within the workspace is `slug`: the text that queries and grants compare. */
+/** Its name within the workspace is `slug`: the text that queries and grants compare. `name` and `description` are for people. */
 export interface PermissionRow extends OwnedRow {
   readonly name: string;
   readonly slug: string;
   readonly description?: string;
 }
-
-/** Its name within the workspace is its id. Ruling E3. */
+/** How the keys of an import were hashed: the algorithm's name. Its own name within the workspace is its id. Ruling E3. */
 export interface MigrationRow extends OwnedRow {
   readonly algorithm: string;
 }
-
-/** Its name within the workspace is `digest`, which is unique in the store as well. Spec §5. */
+/** Lets a caller in while enabled. Its name within the workspace is `digest`, which is unique in the store as well. Spec §5. */
 export interface RootKeyRow extends OwnedRow {
   /** Native digest (ruling E5). */
   readonly digest: string;
@@ -125,30 +118,28 @@ export interface RootKeyRow extends OwnedRow {
   readonly name?: string;
   /** Grants in either form (rulings B6, B7). */
   readonly permissions: readonly string[];
-  /** Unix time, milliseconds. */
+  /** Unix time, milliseconds, the last at which it lets anyone in; absent: never. */
   readonly expires?: number;
   readonly enabled: boolean;
   /** Unix time, milliseconds. */
   readonly createdAt: number;
 }
-
 /** Where rate limits of anything but keys live. Its name within the workspace is `name`. */
 export interface NamespaceRow extends OwnedRow {
   readonly name: string;
   /** Unix time, milliseconds. */
   readonly createdAt: number;
 }
-
 /** Another limit for one identifier of a namespace. Its name within the workspace is `namespaceId`, a space and `identifier`. */
 export interface OverrideRow extends OwnedRow {
   readonly namespaceId: string;
   readonly identifier: string;
+  /** Tokens a window, ≥ 0. */
   readonly limit: number;
-  /** Milliseconds. */
+  /** Window, milliseconds, ≥ 1_000. */
   readonly duration: number;
 }
-
-/** A key as administration keeps it; its balance is apart ({@link CountedBalance}). */
+/** A key as administration keeps it; its balance is apart ({@link CountedBalance}). An identity deleted since counts as absent. */
 export interface KeyRow extends OwnedRow {
   readonly apiId: string;
   /** Native digest (ruling E5); absent while a migrated key is pending. Unique in the store. */
@@ -163,6 +154,7 @@ export interface KeyRow extends OwnedRow {
   readonly start: string;
   readonly name?: string;
   readonly meta?: JsonObject;
+  /** Unix time, milliseconds, the last at which it is valid (ruling A3); absent: never. */
   readonly expires?: number;
   readonly enabled: boolean;
   readonly identityId?: string;
@@ -172,17 +164,20 @@ export interface KeyRow extends OwnedRow {
   readonly roles: readonly string[];
   readonly ratelimits: readonly RatelimitResponse[];
   readonly ipAllowlist: readonly string[];
+  /** It has a balance of credits; false: unlimited. */
   readonly limited: boolean;
   readonly refill?: Refill;
   /** Unix time, milliseconds: no calendar counts boundaries up to it again. Absent: `createdAt` (ruling A7). */
   readonly countedTo?: number;
+  /** As in {@link KeyRecord.generation}. */
   readonly generation: number;
+  /** True: it is neither found nor listed, and its digests stay taken (clauses 16, 18). */
   readonly deleted: boolean;
   /** Unix time, milliseconds. */
   readonly createdAt: number;
+  /** Unix time, milliseconds, of the last change by administration. */
   readonly updatedAt?: number;
 }
-
 /** The kinds of row, by table. */
 export interface Rows {
   workspaces: WorkspaceRow;
@@ -200,10 +195,10 @@ export interface Rows {
 export type Table = keyof Rows;
 /** Tables whose rows have a name that is unique in their workspace. */
 export type NamedTable = Exclude<Table, "workspaces" | "apis" | "keys">;
-
-/** A new key with its first balance; no `balance`: unlimited. */
+/** A new key, its `version` 0, with its first balance. */
 export interface NewKey {
   readonly row: KeyRow;
+  /** Absent: unlimited. */
   readonly balance?: NewBalance;
 }
 /** What a limited key begins with. */
@@ -215,12 +210,12 @@ export interface NewBalance {
   /** Periods counted so far (`periodOf`). */
   readonly period: number;
 }
-
 /**
  * A change of a balance, in this order: refills due at `period` are counted, then `remaining` replaces or `add` is added
  * (stopping at 0 and at 2^53 − 1), then `refill` replaces the calendar.
  */
 export interface CreditChange {
+  /** `periodOf` the refill as it was, at the time of the change. */
   readonly period: number;
   /** Refuses the write when more periods than these are counted by then (clause 13). */
   readonly counted?: number;
@@ -228,16 +223,15 @@ export interface CreditChange {
   readonly remaining?: number | null;
   /** May be negative; without effect on an unlimited key. */
   readonly add?: number;
-  readonly refill?: { readonly amount: number; /** Absent: the periods counted so far stay. */ readonly period?: number };
+  /** `amount`: credits added per period, 0 without refill. No `period`: the periods counted so far stay. */
+  readonly refill?: { readonly amount: number; readonly period?: number };
 }
-
-/** One row to store (`version` 0: it must be new) or to remove (it must be as it was read). */
+/** One row to store (`version` 0: it must be new), keys also with `credits`; or to remove (it must be as it was read). */
 export type Write = {
   [T in Table]:
-    | { readonly table: T; readonly row: Rows[T]; /** Keys only. */ readonly credits?: T extends "keys" ? CreditChange : never }
+    | { readonly table: T; readonly row: Rows[T]; readonly credits?: T extends "keys" ? CreditChange : never }
     | { readonly table: T; readonly remove: string; readonly version: number };
 }[Table];
-
 /** Which rows of a table, in the order of their ids (clause 16). */
 export interface ListQuery {
   readonly workspaceId: string;
@@ -251,9 +245,9 @@ export interface ListQuery {
   readonly search?: string;
   /** Only ids above this one. */
   readonly after?: string;
+  /** At most this many rows, ≥ 1. */
   readonly limit: number;
 }
-
 /** A balance with its due refills counted, but not stored. */
 export interface CountedBalance {
   /** null: unlimited. */
@@ -261,14 +255,13 @@ export interface CountedBalance {
   /** Periods counted: those asked for, or more where more were counted already. */
   readonly period: number;
 }
-
 /** Outcome of a spend. */
 export interface Spend {
+  /** False: the balance is below the cost, and nothing was taken. */
   readonly ok: boolean;
   /** Balance after it; untouched when refused; null: unlimited. */
   readonly remaining: number | null;
 }
-
 /** A node's wish for credits to spend from its own memory. */
 export interface DrawRequest {
   /** The drawing verifier's own random id. */
@@ -279,12 +272,13 @@ export interface DrawRequest {
   readonly step: number;
   /** At most this much in hand and in reserve together. The reserve of a crashed node comes back once it expires. */
   readonly size: number;
+  /** `periodOf` the key's refill now; 0 without refill. */
   readonly period: number;
+  /** Unix time, milliseconds: reserves of others that expired by then come back. */
   readonly now: number;
   /** When the reserve expires, Unix milliseconds. */
   readonly until: number;
 }
-
 /** What a draw gave. */
 export interface Draw {
   /** 0: not enough was there. */
@@ -294,11 +288,14 @@ export interface Draw {
   /** Left for this holder in the store after the draw, its own reserve included; null: unlimited. */
   readonly remaining: number | null;
 }
-
 /** What may have become stale: one digest, every digest not found so far, or everything. */
 export type Change = { readonly digest: string } | "created" | "all";
 
-/** A place that keeps keys. The clauses above are its contract. */
+/**
+ * A place that keeps keys. The clauses above are its contract. What it cannot do it says by throwing, or rejecting with, a `VerifierError`
+ * STORE_…; with STORE_BUSY, STORE_FULL and STORE_READ_ONLY nothing was changed. STORE_READ_ONLY from `adoptDigest` is passed over: the key
+ * verifies all the same. All else rises as it is.
+ */
 export interface Store {
   /** The key whose native digest this is. */
   findKey(digest: string): MaybePromise<KeyRecord | undefined>;
@@ -314,7 +311,7 @@ export interface Store {
    * @param period `periodOf` the key's refill now; 0 without refill
    */
   spendCredits(ref: KeyRef, cost: number, period: number): MaybePromise<Spend | undefined>;
-  /** Moves credits from the balance into a node's memory (clause 14). */
+  /** Moves credits from the balance into a node's memory (clause 14). `undefined`: as for `spendCredits`. */
   drawCredits(ref: KeyRef, request: DrawRequest): MaybePromise<Draw | undefined>;
   /** Gives back a holder's reserve and what it did not spend; without effect when `generation` is not the balance's. */
   returnCredits(ref: KeyRef, holder: string, generation: number, unspent: number): MaybePromise<void>;
@@ -322,12 +319,18 @@ export interface Store {
   /** Balance of a key by id with the refills due at `period`; `undefined`: no such key. */
   readBalance(keyId: string, period: number): MaybePromise<CountedBalance | undefined>;
 
+  /** The row with this id, of any workspace, deleted or not. */
   read<T extends Table>(table: T, id: string): MaybePromise<Rows[T] | undefined>;
   /** The rows that have these names; unknown names are absent. */
   readNames<T extends NamedTable>(table: T, workspaceId: string, names: readonly string[]): MaybePromise<Rows[T][]>;
+  /** Rows of one workspace by id (clause 16). */
   list<T extends Table>(table: T, query: ListQuery): MaybePromise<Rows[T][]>;
-  /** One answer a key, in order: whether it went in. False: its digest or hash is there already. */
+  /** Adds keys, durably. One answer per key, in order: whether it went in. False: its id, digest or hash is there already (clause 4). */
   insertKeys(keys: readonly NewKey[]): MaybePromise<boolean[]>;
+  /**
+   * Stores and removes rows, all or nothing, in one durable step. False, having changed nothing: one is not as it was read, its name is
+   * taken, or its balance has counted further than `credits.counted` (clause 13).
+   */
   write(writes: readonly Write[]): MaybePromise<boolean>;
 
   /** Tells `listener` of every change from now on; the result ends that. */
@@ -337,5 +340,6 @@ export interface Store {
    * @param now the system's clock in Unix milliseconds, if just read: saves a second read. NaN: always asks
    */
   catchUp(now?: number): MaybePromise<void>;
+  /** Ends it; later calls fail with STORE_CLOSED (clause 11). For the program that made it: keystile closes no store that it was given. */
   close(): MaybePromise<void>;
 }

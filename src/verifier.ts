@@ -24,23 +24,23 @@ export type CreditsOptions = { readonly mode: "exact" } | ({ readonly mode: "lea
 /** How a verifier works; every part has a default. */
 export interface VerifierOptions {
   /** Judge only keys of this workspace, 1–255 characters of `[a-zA-Z0-9_-]`; others are NOT_FOUND. Default: every workspace of the store. */
-  readonly workspaceId?: string;
+  readonly workspaceId?: string | undefined;
   /** How many records are remembered, and for how long. */
-  readonly cache?: CacheOptions;
+  readonly cache?: CacheOptions | undefined;
   /** Default: `memoryLimiter()`. A limiter given here is closed by the program, not by the verifier. */
-  readonly limiter?: Limiter;
+  readonly limiter?: Limiter | undefined;
   /** While the limiter cannot answer (ruling C7): `local`: this node enforces its share (default); `deny`; `allow`. */
-  readonly onLimiterFailure?: "local" | "deny" | "allow";
+  readonly onLimiterFailure?: "local" | "deny" | "allow" | undefined;
   /** Nodes that share the limiter, 1…100_000, default 1: the share of `local` is `limit / nodes`. */
-  readonly nodes?: number;
+  readonly nodes?: number | undefined;
   /** Unix milliseconds; read once a call (ruling A7). Default `Date.now`. */
-  readonly clock?: () => number;
+  readonly clock?: (() => number) | undefined;
   /** Default `{ mode: "exact" }`. */
-  readonly credits?: CreditsOptions;
+  readonly credits?: CreditsOptions | undefined;
   /** Hashes of your own for migrated keys, by the name given to `createMigration` (ruling E3). */
-  readonly migrationAlgorithms?: MigrationAlgorithms;
+  readonly migrationAlgorithms?: MigrationAlgorithms | undefined;
   /** Told of every outcome after it was answered (ruling A8). What it throws, or rejects with, is dropped and counted. */
-  readonly onOutcome?: (event: OutcomeEvent) => unknown;
+  readonly onOutcome?: ((event: OutcomeEvent) => unknown) | undefined;
 }
 
 /** Counts since the verifier was made. */
@@ -65,6 +65,7 @@ export interface Verifier {
    * @throws (rejects) TypeError for a context that is no object, or a migration whose algorithm is not among `migrationAlgorithms`
    */
   verify(request: V2KeysVerifyKeyRequestBody, context?: VerifyContext): Promise<V2KeysVerifyKeyResponseData>;
+  /** What went wrong without failing a call, counted in this verifier; never throws, after `close` neither. */
   counters(): VerifierCounters;
   /** Later calls are refused, those in flight settle; returns leases. The store stays open. A second call does nothing. */
   close(): Promise<void>;

@@ -1,9 +1,9 @@
 /** The ordered checks, top to bottom. Spec §2.2, §3, ruling A1. The one room with the branching; what each check means is said elsewhere. */
 import { answerFor, answerNotFound, eventFor } from "./answer.js";
+import { strictCaller } from "./callers/strict-caller.js";
 import type { Caller } from "./caller.js";
 import { VerifierError } from "./errors.js";
 import { redact } from "./outcomes.js";
-import { methods } from "./options.js";
 import type { Query } from "./permissions.js";
 import type { PreparedKey } from "./prepared-key.js";
 import { judgeValues, readValues, type RequestValues, type VerificationRequest } from "./request.js";
@@ -15,7 +15,7 @@ import { answerUsual, isUsual, type Means } from "./usual-call.js";
 /** What the caller knows of a request besides its body. */
 export interface VerifyContext {
   /** The client's address, IPv4 or IPv6; a key or API with an allow-list is FORBIDDEN without it (ruling A4). */
-  readonly clientAddress?: string;
+  readonly clientAddress?: string | undefined;
   /** Who asks, if the program serves others: spec §4.1-3 and §4.1-4 apply. Absent: the program, which may do all (ruling F1). */
   readonly caller?: Caller;
 }
@@ -82,13 +82,16 @@ function judge(engine: Engine, body: unknown, { caller, clientAddress }: VerifyC
   return usual ?? judgeRequest(engine, values, { caller, clientAddress }, { now, key });
 }
 
-function judgeRequest(engine: Engine, values: RequestValues, { caller, clientAddress }: Context, looked?: Look): MaybePromise<Answer> {
+function judgeRequest(
+  engine: Engine,
+  values: RequestValues,
+  { caller: given, clientAddress }: Context,
+  looked?: Look,
+): MaybePromise<Answer> {
   const request = judgeValues(values);
   const query = request.permissions === undefined ? undefined : engine.compileQuery(request.permissions);
-  if (caller !== undefined) {
-    isCaller(caller, "context.caller");
-    if (!caller.mayAny("verify_key", "api")) throw mayNotVerify();
-  }
+  const caller = given === undefined ? undefined : strictCaller(given, "context.caller");
+  if (caller?.mayAny("verify_key", "api") === false) throw mayNotVerify();
   const now = looked?.now ?? engine.clock();
   const verification: Verification = { engine, request, query, clientAddress, now, queried: false, limits: undefined };
   const found = looked?.key ?? engine.findKey(request, caller, now);
@@ -120,7 +123,6 @@ function settle(verification: Verification, key: PreparedKey, spend: Spend | und
   return conclude(verification, key, spend.ok ? "VALID" : "USAGE_EXCEEDED", spend.remaining ?? undefined);
 }
 
-const isCaller = methods("may", "mayAny");
 const mayNotVerify = () => new VerifierError("CALLER_FORBIDDEN", "the credential has no permission to verify keys");
 
 /** An early refusal takes nothing and shows the balance as it stands (rulings A2, A6). */

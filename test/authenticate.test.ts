@@ -245,6 +245,20 @@ describe("authenticate: what is remembered", () => {
     expect(calls.finds).toBe(before + 1);
   });
 
+  it("its size is 10,000 unless told otherwise", async () => {
+    let finds = 0;
+    const row = { version: 0, workspaceId: "ws_1", start: "root_", permissions: [], enabled: true, createdAt: 0 };
+    const findRootKey: Store["findRootKey"] = (digest) => (finds++, { ...row, id: digest, digest });
+    const { authenticate } = createAuthenticator({ ...memoryStore(), findRootKey });
+    const findTwice = async (count: number) => {
+      finds = 0;
+      for (let i = 0; i < 2 * count; i++) await authenticate(`Bearer root_${i % count}`);
+      return finds;
+    };
+    expect(await findTwice(10_000)).toBe(10_000);
+    expect(await findTwice(10_001)).toBeGreaterThan(1);
+  });
+
   it("port clause 9: a read that began before a change is not remembered", async () => {
     const base = memoryStore();
     let release = (): void => undefined;

@@ -38,6 +38,14 @@ describe("errors: the catalogue", () => {
     for (const other of [cause, null, undefined, "x", { code: "INTERNAL" }]) expect(isVerifierError(other)).toBe(false);
   });
 
+  it("a clone is none any more, and has neither code nor status; JSON keeps all that programs judge by", () => {
+    const error = new VerifierError("NOT_FOUND", "there is no such API", { errors: [{ location: "body.apiId", message: "is unknown" }] });
+    const clone: unknown = structuredClone(error);
+    expect([isVerifierError(clone), (clone as Error).message, Object.keys(clone as Error)]).toEqual([false, error.message, []]);
+    const { code, status, title, type, detail, errors } = error;
+    expect(JSON.parse(JSON.stringify(error))).toEqual({ name: "VerifierError", code, status, title, type, detail, errors });
+  });
+
   it("badRequest names the first problem and counts the rest", () => {
     const problems = [1, 2, 3].map((i) => ({ location: `body.a${i}`, message: "is required" }));
     const error = badRequest(problems);

@@ -88,6 +88,13 @@ describe("verify: its context", () => {
     for (const context of [null, 5, [1], Promise.resolve({})])
       await expect(limit(check, context as never)).rejects.toThrow(/^context must be an object/);
   });
+
+  it("a caller of no workspace is named too, and would see the keys of none", async () => {
+    const caller = { may: () => true, mayAny: () => true } as never;
+    const check = { namespace: "email", identifier: "user_1", limit: 10, duration: 60_000 };
+    await expect(createVerifier(memoryStore()).verify({ key: "k" }, { caller })).rejects.toThrow(/^context\.caller\.workspaceId must be/);
+    await expect(createRatelimits(memoryStore()).limit(check, { caller })).rejects.toThrow(/^context\.caller\.workspaceId must be/);
+  });
 });
 
 describe("checkOptions", () => {

@@ -1,3 +1,4 @@
+import { runInNewContext } from "node:vm";
 import { afterEach, beforeEach, describe, expect, expectTypeOf, it, vi } from "vitest";
 import { createOutcomes, type OutcomeEvent, redact } from "../src/outcomes.js";
 import type { VerificationCode } from "../src/types.js";
@@ -48,6 +49,22 @@ describe("createOutcomes: a listener that answers late", () => {
       if (time === 2) throw new Error("the analytics service is gone");
     });
     for (const n of [1, 2, 3]) outcomes.emit(event(n));
+    outcomes.close();
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    process.off("unhandledRejection", unhandled);
+    expect(unhandled).not.toHaveBeenCalled();
+    expect(outcomes.dropped()).toBe(1);
+  });
+
+  it.each([
+    ["an async function of another realm", runInNewContext("async () => { throw new Error('gone') }") as () => unknown],
+    ["one that answers with a thenable", () => ({ then: (_: unknown, fail: (reason: unknown) => void) => fail(new Error("gone")) })],
+    ["one whose answer's `then` throws", () => ({ then: () => JSON.parse("no JSON") as unknown })],
+  ])("ruling A8: so with %s", async (_, listener) => {
+    const unhandled = vi.fn();
+    process.on("unhandledRejection", unhandled);
+    const outcomes = createOutcomes(listener);
+    outcomes.emit(event(1));
     outcomes.close();
     await new Promise((resolve) => setTimeout(resolve, 0));
     process.off("unhandledRejection", unhandled);

@@ -151,6 +151,24 @@ describe("readRequest", () => {
     expect(locations({ key: "k", a_name_as_people_write: 1 })).toEqual(["body.a_name_as_people_write"]);
   });
 
+  it("ruling G4: so with one of another maker, which may be as short as a name of ours: they have no digits", () => {
+    expect(locations({ key: "k", sk_live_4eC39HqLyjWD: 1, credits: { cost: 1, k1: 1 } })).toEqual(["body", "body.credits"]);
+    expect(locations({ key: "k", externalId: 1, ratelimits: [{ name: "abc", refill_Day$: 1 }] })).toEqual([
+      "body.externalId",
+      "body.ratelimits[0].refill_Day$",
+    ]);
+  });
+
+  it.each([NaN, -1, 1.5, "1", Infinity, 2 ** 53, undefined, { valueOf: () => 1 }])(
+    "A015, ruling G7: a list whose length a proxy says is %s is refused, and its length read once",
+    (length) => {
+      let reads = 0;
+      const get = (items: unknown[], name: string | symbol) => (name === "length" ? (reads++, length) : Reflect.get(items, name));
+      expect(locations({ key: "k", tags: new Proxy(["a"], { get }) })).toEqual(["body.tags"]);
+      expect(reads).toBe(1);
+    },
+  );
+
   it("A015, ruling G7: each property is read exactly once, own ones only", () => {
     let reads = 0;
     const body = Object.defineProperty({ credits: {} }, "key", { enumerable: true, get: () => `k${++reads}` });

@@ -1,7 +1,7 @@
 /** The keys of proxy tokens, judged where they are configured. Ruling F3, hostile inputs A101. Knows key formats, verifies nothing. */
 
 /** A public or private key as a JSON Web Key. */
-export type JsonWebKeyLike = Readonly<Record<string, unknown>>;
+export type JsonWebKeyLike = Readonly<Record<string, unknown>> | { readonly kty?: string; readonly crv?: string };
 /** A key of WebCrypto. */
 export interface CryptoKeyLike {
   readonly type: string;
@@ -18,7 +18,13 @@ export type AsymmetricKey = JsonWebKeyLike | CryptoKeyLike | KeyObjectLike;
 
 /** One key; its algorithm is said here, never by a token. */
 export type ProxyTokenKey =
-  | { /** HS256: at least 32 bytes, text counted as UTF-8. */ readonly secret: string | Uint8Array }
+  | {
+      /** HS256: at least 32 bytes, text counted as UTF-8. */
+      readonly secret: string | Uint8Array;
+      readonly algorithm?: never;
+      readonly publicKey?: never;
+      readonly privateKey?: never;
+    }
   | {
       /** RS256 with at least 2048 bits, ES256 on P-256, EdDSA on Ed25519. */
       readonly algorithm: "RS256" | "ES256" | "EdDSA";
@@ -121,7 +127,7 @@ function readAsymmetric(key: unknown, algorithm: Algorithm, type: "public" | "pr
   if (algorithm === "RS256" && !(Number(facts.bits) >= MIN_RSA_BITS))
     throw new RangeError(`${path} must have at least ${MIN_RSA_BITS} bits`);
   if (algorithm === "RS256" && !isExponent(facts.exponent)) throw new RangeError(`${path} must have an odd exponent above 1`);
-  return own as AsymmetricKey;
+  return own;
 }
 
 function readFacts(key: Readonly<Record<string, unknown>>, algorithm: Algorithm): Facts {

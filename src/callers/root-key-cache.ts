@@ -1,5 +1,6 @@
 /** Remembers root keys by digest, and digests without one. Port clauses 8, 9, 19. Judges nothing about them. */
 import { LRUCache } from "lru-cache";
+import { isLate } from "../late.js";
 import type { RootKeyRow, Store } from "../store.js";
 import type { MaybePromise } from "../types.js";
 
@@ -49,7 +50,7 @@ export function createRootKeyCache<T extends object>(store: Store, prepare: (row
     if (missed.get(digest) === true) return undefined;
     const begun = generation;
     const row = store.findRootKey(digest);
-    return row instanceof Promise ? row.then((late) => keep(digest, late, begun)) : keep(digest, row, begun);
+    return isLate(row) ? Promise.resolve(row).then((late) => keep(digest, late, begun)) : keep(digest, row, begun);
   };
   return {
     find(digest) {

@@ -5,11 +5,12 @@ import { createKeyring, type Keyring } from "../keyring.js";
 import { OPERATIONS } from "../operations.js";
 import { sqliteStore } from "../sqlite.js";
 import { usage } from "./failures.js";
+import { toPath } from "./parsers.js";
 
 /** Adds what these commands share. */
 export function addDatabaseFlags(command: Command): Command {
   return command
-    .requiredOption("--db <file>", "the database file")
+    .requiredOption("--db <file>", "the database file", toPath)
     .addOption(new Option("--output <form>", "json: for programs").choices(["json"]));
 }
 

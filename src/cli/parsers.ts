@@ -17,6 +17,12 @@ export function notEmpty(text: string): string {
   throw new InvalidArgumentError("must not be empty");
 }
 
+/** A path of a database: the driver drops blanks at its ends, and would open another file or none. */
+export function toPath(text: string): string {
+  if (notEmpty(text) === text.trim()) return text;
+  throw new InvalidArgumentError("must be a path without blanks at its ends");
+}
+
 /** A flag that may be given several times. */
 export function collect(value: string, before: readonly string[] | undefined): readonly string[] {
   return [...(before ?? []), value];

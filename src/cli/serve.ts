@@ -1,5 +1,5 @@
 /** `keystile serve`: the service on one database file, until it is told to stop. Rulings F5, G1, G4. */
-import { closeSync, openSync } from "node:fs";
+import { closeSync, existsSync, openSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { createServer, type Server, type ServerOptions } from "../http.js";
 import { sqliteStore, type SqliteStore } from "../sqlite.js";
@@ -7,7 +7,7 @@ import { assertNoFolder } from "./database.js";
 import { EXIT, failure, toFailure, usage } from "./failures.js";
 import { type FirstStart, makeFirst } from "./first-start.js";
 import type { Io } from "./io.js";
-import { collectRange, notEmpty, toInteger, toRequestLimit } from "./parsers.js";
+import { collectRange, notEmpty, toInteger, toPath, toRequestLimit } from "./parsers.js";
 import { DEFAULT_HOST, DEFAULT_PORT } from "./settings.js";
 import { note, paint } from "./text.js";
 
@@ -36,7 +36,7 @@ export function addServeCommand(program: Command, io: Io): void {
   program
     .command("serve")
     .description("Serve a database file over HTTP; the first start makes it.")
-    .option("--db <file>", "the database file; :memory: for none", notEmpty, "keys.db")
+    .option("--db <file>", "the database file; :memory: for none", toPath, "keys.db")
     .option("--port <port>", "0: any that is free", toInteger(0, 65_535), DEFAULT_PORT)
     .option("--host <address>", "the address to listen on", notEmpty, DEFAULT_HOST)
     .option("--log", "a line of JSON for each request on stderr, without any secret")
@@ -97,12 +97,14 @@ async function run(io: Io, store: SqliteStore, server: Server, flags: ServeFlags
 function makeFile(db: string): void {
   if (db === ":memory:") return;
   assertNoFolder(db);
+  if (existsSync(db)) return;
   try {
-    closeSync(openSync(db, "wx", 0o600));
+    // Not "wx": to it a link whose target is not there yet is a file, and nothing would be made.
+    closeSync(openSync(db, "a", 0o600));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === "EEXIST") return;
-    throw usage(`--db: ${db}: ${code === "ENOENT" ? "its folder does not exist" : `cannot be made (${code ?? "unknown"})`}`);
+    const why = code === "ENOENT" ? "its folder, or that of what it links to, does not exist" : `cannot be made (${code ?? "unknown"})`;
+    throw usage(`--db: ${db}: ${why}`);
   }
 }
 

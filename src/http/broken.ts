@@ -25,7 +25,7 @@ export function toFault(broken: Broken): VerifierError {
 }
 
 /** A request that fails with this fault, to be answered, logged and counted like any other (ruling G2). */
-export function toBroken(fault: VerifierError, method: string, origin: string): Incoming {
+export function toBroken(fault: Error, method: string, origin: string): Incoming {
   const none = { authorization: [], header: () => undefined, clientAddress: undefined, bodyAtHand: undefined };
   return { ...none, method, path: "", origin, fault, readBody: () => Promise.reject(fault) };
 }

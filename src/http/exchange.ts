@@ -1,6 +1,4 @@
 /** One request and its answer, as every host of the service sees them. Types only: neither `node:http` nor `Request` is known here. */
-import type { VerifierError } from "../errors.js";
-
 /** What a host hands in. */
 export interface Incoming {
   readonly method: string;
@@ -15,7 +13,7 @@ export interface Incoming {
   /** For allow-lists (ruling A4). */
   readonly clientAddress: string | undefined;
   /** What came is no request, for this reason; absent: it is one. */
-  readonly fault?: VerifierError;
+  readonly fault?: Error;
   /**
    * The body, if all of it is there at the end of this turn of the event loop; `undefined` if not, or if it cannot be taken. Never rejects.
    * Absent for a long body, which seldom comes in one turn, and on hosts that cannot tell.

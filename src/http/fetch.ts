@@ -1,7 +1,9 @@
 /** The service as a function of a web `Request`: for Hono, Next, Bun, Deno, workers. Knows no Node. Spec §4, ruling G1. */
+import { isLate } from "../late.js";
 import { callable } from "../options.js";
 import type { Store } from "../store.js";
 import { alreadyRead, endedEarly, joined, noBytes, tooLarge } from "./body.js";
+import { toBroken } from "./broken.js";
 import type { Incoming, Outgoing } from "./exchange.js";
 import { guarded } from "./guarded.js";
 import { checkServiceOptions, type ServiceOptions } from "./options.js";
@@ -27,8 +29,8 @@ export interface Handler {
  * The whole service as one function.
  * @param source a store, or pieces that the program made itself
  * @throws TypeError or RangeError naming the option, or what the store lacks
- * @see spec §4, §5, §7 · never rejects: every fault is an answer in the envelope. A body that the program read before, or a stream that
- * gives no bytes, is a 500 that `onError` hears of: hand over the request unread, or a clone of it
+ * @see spec §4, §5, §7 · never rejects: every fault is an answer in the envelope. What is no `Request` with an absolute url, a body that
+ * the program read before, or a stream that gives no bytes is a 500 that `onError` hears of: hand over the request unread, or a clone of it
  * @example
  * const handler = createHandler(sqliteStore("keys.db"));
  * app.all("*", (c) => handler(c.req.raw));
@@ -37,10 +39,10 @@ export function createHandler(source: Store | ServiceParts, options: HandlerOpti
   checkServiceOptions(options, { clientAddress: callable });
   const { clientAddress } = options;
   const service = createService(source, options);
-  const handle = async (request: Request, ...context: readonly unknown[]): Promise<Response> => {
+  const toIncoming = (request: Request, context: readonly unknown[]): Incoming => {
     const { pathname, origin } = new URL(request.url);
     const authorization = request.headers.get("authorization");
-    const incoming: Incoming = {
+    return {
       method: request.method,
       path: pathname,
       origin,
@@ -52,16 +54,28 @@ export function createHandler(source: Store | ServiceParts, options: HandlerOpti
       bodyAtHand: undefined,
       readBody: (most) => readBody(request, most),
     };
-    return toResponse(request.method, await service.answer(incoming));
+  };
+  const handle = async (request: Request, ...context: readonly unknown[]): Promise<Response> => {
+    const incoming = orBroken(() => toIncoming(request, context));
+    return toResponse(incoming.method, await service.answer(incoming));
   };
   return Object.assign(handle, { close: () => service.close() });
+}
+
+/** A host may hand over what is no `Request`. The error that shows it is dropped: it may quote the url. */
+function orBroken(read: () => Incoming): Incoming {
+  try {
+    return read();
+  } catch {
+    return toBroken(new TypeError("the handler must be given a Request, with an absolute url"), "", "");
+  }
 }
 
 /** A function of the program's that throws, or answers late, leaves the client without an address, which is in no allow-list. */
 function addressOf(ask: () => unknown): string | undefined {
   try {
     const address = ask();
-    if (address instanceof Promise) address.catch(() => undefined);
+    if (isLate(address)) guarded(() => address);
     return typeof address === "string" ? address : undefined;
   } catch {
     return undefined;

@@ -52,6 +52,7 @@ export function toIncoming(request: NodeRequest, response: NodeResponse, circums
   const { method = "", url = "", headers } = request;
   const { host } = headers;
   let body: Body | undefined;
+  const bodyOf = (most: number): Body => (body ??= readBody(request, response, most, circumstances));
   const isAtHand = !circumstances.wantsContinue && isShort(headers["content-length"] as string | undefined);
   return {
     method,
@@ -64,11 +65,8 @@ export function toIncoming(request: NodeRequest, response: NodeResponse, circums
       return values.length > 1 ? values.join(", ") : values[0];
     },
     clientAddress: circumstances.clientAddress,
-    bodyAtHand: isAtHand ? (most) => (body ??= readBody(request, most, circumstances)).atHand() : undefined,
-    readBody(most) {
-      if (circumstances.wantsContinue) response.writeContinue();
-      return (body ??= readBody(request, most, circumstances)).whole();
-    },
+    bodyAtHand: isAtHand ? (most) => bodyOf(most).atHand() : undefined,
+    readBody: (most) => bodyOf(most).whole(),
   };
 }
 
@@ -109,7 +107,8 @@ interface Body {
   whole(): Promise<Uint8Array>;
 }
 
-function readBody(request: NodeRequest, most: number, { together, onReading }: Circumstances): Body {
+function readBody(request: NodeRequest, response: NodeResponse, most: number, circumstances: Circumstances): Body {
+  const { together, onReading, wantsContinue } = circumstances;
   const chunks: Uint8Array[] = [];
   let length = 0;
   let end: "whole" | Error | undefined;
@@ -139,6 +138,8 @@ function readBody(request: NodeRequest, most: number, { together, onReading }: C
     // It may have been paused, for a check before this one.
     request.resume?.();
     onReading(finish);
+    // Only now: a body that is too long by its own account is not asked for.
+    if (wantsContinue) response.writeContinue();
   }
   return {
     atHand: () => new Promise((resolve) => together(() => resolve(end === "whole" ? joined(chunks, length) : undefined))),

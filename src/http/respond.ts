@@ -3,6 +3,7 @@
  * Spec §4, §5, §7, rulings F2, F5, G1, G2. The one room of the service with the branching; no rule of the domain stands here.
  */
 import type { Authenticator } from "../authenticate.js";
+import { strictCaller } from "../callers/strict-caller.js";
 import { newId } from "../hash.js";
 import type { Operation, Services } from "../operations/operation.js";
 import type { RequestVerdict } from "../request-limit.js";
@@ -78,7 +79,7 @@ async function perform(desk: Desk, incoming: Incoming, trace: Trace, operation: 
   // Taken early, judged late: caller and key are then looked up in one turn of the event loop, so the store is asked for changes once.
   // A body still on its way is awaited after the caller is known (ruling F2).
   const early = incoming.bodyAtHand === undefined ? undefined : await incoming.bodyAtHand(most);
-  const caller = await desk.authenticator.authenticate(incoming.authorization);
+  const caller = strictCaller(await desk.authenticator.authenticate(incoming.authorization), "what authenticate() answers");
   trace.workspaceId = caller.workspaceId;
   const finding = desk.servicesOf(caller.workspaceId);
   const services = finding instanceof Promise ? await finding : finding;

@@ -6,7 +6,7 @@ import type { CreateMigrationResponseData } from "./answers.js";
 import type { Context } from "./context.js";
 import { insertNamed } from "./insert-named.js";
 import { judge } from "./parse.js";
-import type { CreateMigrationRequestBody } from "./requests.js";
+import type { CreateMigrationRequestBody } from "./migration-requests.js";
 import { ownedRow } from "./rows.js";
 import * as schemas from "./schemas.js";
 

@@ -8,7 +8,7 @@ import { problemsWith } from "./create-migration.js";
 import { createImportNames, type KnownNames } from "./import-names.js";
 import { createReadAhead } from "./read-ahead.js";
 import { readImport } from "./read-import.js";
-import type { FailedKey, MigratedKey, MigrateKeysOptions, MigrationResults, V2KeysMigrateKeysRequestBody } from "./requests.js";
+import type { FailedKey, MigratedKey, MigrateKeysOptions, MigrationResults, V2KeysMigrateKeysRequestBody } from "./migration-requests.js";
 import { findApi, findNamed } from "./rows.js";
 import { buildAhead, createRefused, storeBatch } from "./store-batch.js";
 

@@ -11,12 +11,6 @@ import type * as R from "./service-requests.js";
 import { notFound, ownedRow } from "./rows.js";
 import * as schemas from "./service-schemas.js";
 
-/** What the verbs of rate limits may be told besides the body. */
-export interface RatelimitContext {
-  /** Who asks, if the program serves others. Absent: the program, which may do all (ruling F1). */
-  readonly caller?: Caller;
-}
-
 /** Ids of namespaces begin with it; only a text that does is looked for among ids. */
 const ID_PREFIX = "ns";
 
@@ -24,7 +18,7 @@ const ID_PREFIX = "ns";
 export async function createNamespace(
   context: Context,
   body: R.CreateNamespaceRequestBody,
-  { caller }: RatelimitContext = {},
+  caller: Caller | undefined,
 ): Promise<CreateNamespaceResponseData> {
   const { name } = parse(schemas.createNamespace, body);
   if (caller !== undefined && !mayOnAll(context, caller, "create_namespace")) throw forbidden("create_namespace");
@@ -34,11 +28,7 @@ export async function createNamespace(
 }
 
 /** @throws VerifierError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND */
-export async function getNamespace(
-  context: Context,
-  body: R.GetNamespaceRequestBody,
-  { caller }: RatelimitContext = {},
-): Promise<NamespaceData> {
+export async function getNamespace(context: Context, body: R.GetNamespaceRequestBody, caller: Caller | undefined): Promise<NamespaceData> {
   const { namespace } = parse(schemas.getNamespace, body);
   const { id, name } = await findNamespace(context, namespace, "read_namespace", caller);
   return { id, name };

@@ -1,10 +1,11 @@
 /** VERBS of overrides: another limit for one identifier of a namespace. Operations `ratelimit.*Override*`. Identifiers compare exactly. */
+import type { Caller } from "../caller.js";
 import { newId } from "../hash.js";
 import type { OverrideRow } from "../store.js";
 import { overrideName } from "../stores/names.js";
 import type { EmptyResponse, Page, RatelimitOverride, V2RatelimitSetOverrideResponseData } from "./answers.js";
 import { persist, type Context } from "./context.js";
-import { findNamespace, enterNamespaces, type RatelimitContext } from "./namespaces.js";
+import { findNamespace, enterNamespaces } from "./namespaces.js";
 import { readPage } from "./pages.js";
 import { parse } from "./parse.js";
 import type * as R from "./service-requests.js";
@@ -21,7 +22,7 @@ const DEFAULT_PAGE = 10;
 export async function setOverride(
   context: Context,
   body: R.V2RatelimitSetOverrideRequestBody,
-  { caller }: RatelimitContext = {},
+  caller: Caller | undefined,
 ): Promise<V2RatelimitSetOverrideResponseData> {
   const { namespace, identifier, limit, duration } = parse(schemas.setOverride, body);
   const namespaces = await enterNamespaces(context, [namespace], "set_override", caller);
@@ -39,7 +40,7 @@ export async function setOverride(
 export async function getOverride(
   context: Context,
   body: R.V2RatelimitGetOverrideRequestBody,
-  { caller }: RatelimitContext = {},
+  caller: Caller | undefined,
 ): Promise<RatelimitOverride> {
   const { namespace, identifier } = parse(schemas.getOverride, body);
   const { id } = await findNamespace(context, namespace, "read_override", caller);
@@ -52,7 +53,7 @@ export async function getOverride(
 export async function listOverrides(
   context: Context,
   body: R.V2RatelimitListOverridesRequestBody,
-  { caller }: RatelimitContext = {},
+  caller: Caller | undefined,
 ): Promise<Page<RatelimitOverride>> {
   const { namespace, limit = DEFAULT_PAGE, ...page } = parse(schemas.listOverrides, body);
   const { id } = await findNamespace(context, namespace, "read_override", caller);
@@ -63,7 +64,7 @@ export async function listOverrides(
 export async function deleteOverride(
   context: Context,
   body: R.V2RatelimitDeleteOverrideRequestBody,
-  { caller }: RatelimitContext = {},
+  caller: Caller | undefined,
 ): Promise<EmptyResponse> {
   const { namespace, identifier } = parse(schemas.getOverride, body);
   const { id: namespaceId } = await findNamespace(context, namespace, "delete_override", caller);

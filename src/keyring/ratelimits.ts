@@ -6,7 +6,7 @@ import type { OverrideRow } from "../store.js";
 import { overrideName } from "../stores/names.js";
 import type { V2RatelimitLimitResponseData, V2RatelimitMultiLimitResponseData } from "./answers.js";
 import type { Context } from "./context.js";
-import { enterNamespaces, type RatelimitContext } from "./namespaces.js";
+import { enterNamespaces } from "./namespaces.js";
 import { parse } from "./parse.js";
 import type { V2RatelimitLimitRequestBody, V2RatelimitMultiLimitRequestBody } from "./service-requests.js";
 import * as schemas from "./service-schemas.js";
@@ -31,7 +31,7 @@ interface Checked {
 export async function limit(
   context: LimitContext,
   body: V2RatelimitLimitRequestBody,
-  { caller }: RatelimitContext = {},
+  caller: Caller | undefined,
 ): Promise<V2RatelimitLimitResponseData> {
   const [checked] = await take(context, [parse(schemas.limit, body)], caller);
   const { counts, exceeded, overrideId } = checked as Checked;
@@ -45,7 +45,7 @@ export async function limit(
 export async function multiLimit(
   context: LimitContext,
   body: V2RatelimitMultiLimitRequestBody,
-  { caller }: RatelimitContext = {},
+  caller: Caller | undefined,
 ): Promise<V2RatelimitMultiLimitResponseData> {
   const requests = parse(schemas.multiLimit, body);
   const checked = await take(context, requests, caller);

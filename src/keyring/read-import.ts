@@ -4,7 +4,7 @@ import { copyBody, readOwn } from "../plain.js";
 import type { V2KeysMigrateKeyData } from "../types.js";
 import { judge, MAX_PROBLEMS } from "./parse.js";
 import { isPlainlyRight } from "./plain-key.js";
-import type { V2KeysMigrateKeysRequestBody } from "./requests.js";
+import type { V2KeysMigrateKeysRequestBody } from "./migration-requests.js";
 import * as schemas from "./schemas.js";
 
 type Batch = readonly V2KeysMigrateKeyData[];

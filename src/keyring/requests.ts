@@ -1,5 +1,5 @@
-/** What the verbs of administration take: the bodies of the wider interface. Bounds are in schemas.ts. Types only. */
-import type { JsonObject, KeyCreditsData, MaybePromise, RatelimitRequest, Refill, V2KeysMigrateKeyData } from "../types.js";
+/** What the verbs of administration take: the bodies of the wider interface. Types only; schemas.ts judges them. Spec §2.3, §8. */
+import type { JsonObject, KeyCreditsData, RatelimitRequest, Refill } from "../types.js";
 
 /** Body of `createApi`. */
 export interface V2ApisCreateApiRequestBody {
@@ -8,13 +8,16 @@ export interface V2ApisCreateApiRequestBody {
 }
 /** Body of `getApi`. */
 export interface V2ApisGetApiRequestBody {
+  /** 8–255 characters of `[a-zA-Z0-9_]`. */
   readonly apiId: string;
 }
 /** Body of `deleteApi`. */
 export type V2ApisDeleteApiRequestBody = V2ApisGetApiRequestBody;
 /** Absent fields stay. */
 export interface V2ApisUpdateApiRequestBody {
+  /** 8–255 characters of `[a-zA-Z0-9_]`. */
   readonly apiId: string;
+  /** 3–256 code points. */
   readonly name?: string;
   /** False: every verification of its keys is FORBIDDEN (ruling A4). */
   readonly enabled?: boolean;
@@ -24,6 +27,7 @@ export interface V2ApisUpdateApiRequestBody {
 
 /** Body of `createKey`. Without `roles` and `permissions` the key may do nothing that a query asks for. */
 export interface V2KeysCreateKeyRequestBody {
+  /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly apiId: string;
   /** 1–16 characters of `[a-zA-Z0-9_]` before the random part. */
   readonly prefix?: string;
@@ -33,6 +37,7 @@ export interface V2KeysCreateKeyRequestBody {
   readonly byteLength?: number;
   /** The identity it belongs to, made when there is none: 1–255 characters of `[a-zA-Z0-9_.-]`. Imports take any text of that length. */
   readonly externalId?: string;
+  /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says; verifications answer it. */
   readonly meta?: JsonObject;
   /** Names of roles that exist, at most 100. */
   readonly roles?: readonly string[];
@@ -53,14 +58,16 @@ export interface V2KeysCreateKeyRequestBody {
 }
 /** Body of `getKey`. */
 export interface V2KeysGetKeyRequestBody {
+  /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
   /** Only false: plaintext keys are never kept. */
   readonly decrypt?: false;
 }
 /** Body of `listKeys`. */
 export interface V2KeysListKeysRequestBody extends ListRequestBody {
+  /** 1–255 code points. */
   readonly apiId: string;
-  /** Only keys of this identity. */
+  /** Only keys of this identity, 1–255 code points; one that does not exist has none. */
   readonly externalId?: string;
   /** Only false: plaintext keys are never kept. */
   readonly decrypt?: false;
@@ -69,57 +76,81 @@ export interface V2KeysListKeysRequestBody extends ListRequestBody {
 }
 /** Absent fields stay, `null` clears, a given list replaces. */
 export interface V2KeysUpdateKeyRequestBody {
+  /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
+  /** 1–255 code points; null: none. */
   readonly name?: string | null;
+  /** The identity it belongs to, made when there is none: 1–255 characters of `[a-zA-Z0-9_.-]`; null: none. */
   readonly externalId?: string | null;
+  /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says; null: none. */
   readonly meta?: JsonObject | null;
+  /** Unix time, milliseconds, up to 4_102_444_800_000; null: never. A time in seconds goes in too, and is EXPIRED at once. */
   readonly expires?: number | null;
   /** null: unlimited, without refill. */
   readonly credits?: UpdateKeyCreditsData | null;
+  /** At most 50, names unique. A limit whose name stays keeps its id and the tokens already used. */
   readonly ratelimits?: readonly RatelimitRequest[];
+  /** False: every verification is DISABLED. */
   readonly enabled?: boolean;
+  /** Names of roles that exist, at most 100. */
   readonly roles?: readonly string[];
+  /** Granted directly, at most 1,000; wildcards allowed (ruling B3); made when they do not exist. */
   readonly permissions?: readonly string[];
+  /** Addresses and CIDR ranges that it may be used from, at most 1,000; null or empty: any (ruling A4). */
   readonly ipAllowlist?: readonly string[] | null;
 }
 /** Credits of `updateKey`: absent fields stay. */
 export interface UpdateKeyCreditsData {
-  /** null: unlimited; clears the refill unless one is given. */
+  /** Integer from 0 to 2^53 − 1; null: unlimited; clears the refill unless one is given. */
   readonly remaining?: number | null;
+  /** null: none (rulings D3, D4). */
   readonly refill?: Refill | null;
 }
 /** Body of `deleteKey`. */
 export interface V2KeysDeleteKeyRequestBody {
+  /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
   /** True: its row goes too, and its hash may be imported again. Default false: it is hidden. */
   readonly permanent?: boolean;
 }
 /** Body of `rerollKey`: a new key with all that the old one has. */
 export interface V2KeysRerollKeyRequestBody {
+  /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
-  /** Milliseconds until the old key expires, 0: at once. */
+  /** Milliseconds until the old key expires, up to 4_102_444_800_000; 0: at once. */
   readonly expiration: number;
 }
-/** Body of `updateCredits`. A decrement stops at 0, an increment at 2^53 − 1. */
-export interface V2KeysUpdateCreditsRequestBody {
-  readonly keyId: string;
-  /** Integer ≥ 0. With `set` also null, or absent: unlimited, without refill. */
-  readonly value?: number | null;
-  readonly operation: "set" | "increment" | "decrement";
-}
+/** Body of `updateCredits`. `keyId` has 3–255 code points. A decrement stops at 0, an increment at 2^53 − 1 (ruling D3). */
+export type V2KeysUpdateCreditsRequestBody =
+  | {
+      readonly keyId: string;
+      readonly operation: "set";
+      /** Integer from 0 to 2^53 − 1; null, or absent: unlimited, without refill. */
+      readonly value?: number | null;
+    }
+  | {
+      readonly keyId: string;
+      readonly operation: "increment" | "decrement";
+      /** Integer from 0 to 2^53 − 1. The key must have a balance: with an unlimited one it is a 400 at `body.operation`. */
+      readonly value: number;
+    };
 /** Body of `whoami`. */
 export interface V2KeysWhoamiRequestBody {
   /** The key itself, 1–512 code points. */
   readonly key: string;
 }
-/** Body of `addPermissions`, `removePermissions` and `setPermissions`: slugs, at most 1,000. */
+/** Body of `addPermissions`, `removePermissions` and `setPermissions`. */
 export interface V2KeysPermissionsRequestBody {
+  /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
+  /** Slugs, 1–1,000; for `setPermissions` 0–1,000. Wildcards allowed (ruling B3). */
   readonly permissions: readonly string[];
 }
-/** Body of `addRoles`, `removeRoles` and `setRoles`: names, at most 100. */
+/** Body of `addRoles`, `removeRoles` and `setRoles`. */
 export interface V2KeysRolesRequestBody {
+  /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
+  /** Names, 1–100, each 1–128 code points; for `setRoles` 0–100. */
   readonly roles: readonly string[];
 }
 
@@ -129,24 +160,26 @@ export interface V2PermissionsCreatePermissionRequestBody {
   readonly name: string;
   /** What queries and grants compare, 1–128 characters of `[a-zA-Z0-9_:./*-]` (ruling B1). */
   readonly slug: string;
+  /** At most 512 code points. */
   readonly description?: string;
 }
 /** Body of `getPermission` and `deletePermission`. */
 export interface V2PermissionsGetPermissionRequestBody {
-  /** Slug or id; a row with this id goes before one with this slug. */
+  /** Slug or id, 1–128 characters; a row with this id goes before one with this slug. */
   readonly permission: string;
 }
 /** Body of `createRole`. */
 export interface V2PermissionsCreateRoleRequestBody {
   /** 1–128 code points. */
   readonly name: string;
+  /** At most 512 code points. */
   readonly description?: string;
   /** Slugs, at most 1,000, made when they do not exist. */
   readonly permissions?: readonly string[];
 }
 /** Body of `getRole` and `deleteRole`. */
 export interface V2PermissionsGetRoleRequestBody {
-  /** Name or id; a row with this id goes before one with this name. */
+  /** Name or id, 1–128 code points; a row with this id goes before one with this name. */
   readonly role: string;
 }
 /** Body of `setRolePermissions`. */
@@ -161,81 +194,38 @@ export interface V2PermissionsSetRolePermissionsRequestBody {
 export interface V2IdentitiesCreateIdentityRequestBody {
   /** What the program calls it, unique in the workspace: 1–255 characters of `[a-zA-Z0-9_.-]`. */
   readonly externalId: string;
+  /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says. */
   readonly meta?: JsonObject;
+  /** Shared by all keys of the identity: at most 50, names unique. */
   readonly ratelimits?: readonly RatelimitRequest[];
 }
 /** Body of `getIdentity` and `deleteIdentity`. */
 export interface V2IdentitiesGetIdentityRequestBody {
-  /** Id or externalId; a row with this id goes before one with this externalId. */
+  /** Id or externalId, 1–255 code points; a row with this id goes before one with this externalId. */
   readonly identity: string;
 }
 /** Absent fields stay, `null` clears, a given list replaces. */
 export interface V2IdentitiesUpdateIdentityRequestBody {
+  /** Id or externalId, 1–255 code points; a row with this id goes before one with this externalId. */
   readonly identity: string;
+  /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says; null: none. */
   readonly meta?: JsonObject | null;
+  /** At most 50, names unique. A limit whose name stays keeps its id and the tokens already used. */
   readonly ratelimits?: readonly RatelimitRequest[];
 }
 
 /** Which page of a list. */
 export interface ListRequestBody {
   /** Rows a page, 1–100, default 100. */
-  readonly limit?: number;
+  readonly limit?: number | undefined;
   /** `pagination.cursor` of the page before. */
-  readonly cursor?: string;
+  readonly cursor?: string | undefined;
 }
 /** Which page of a list, of rows whose name holds a text. */
 export interface SearchRequestBody extends ListRequestBody {
   /** Part of the name (externalId, role name, slug), case-sensitive, at most 256 code points. */
-  readonly search?: string;
+  readonly search?: string | undefined;
 }
-
-/** Body of `createMigration`. */
-export interface CreateMigrationRequestBody {
-  /** 3–255 code points; default a new id. */
-  readonly id?: string;
-  /** `sha256`, `sha512`, `prefixed-api-key` or a name of `options.migrationAlgorithms` (ruling E3). */
-  readonly algorithm: string;
-}
-/** Body of `migrateKeys`. */
-export interface V2KeysMigrateKeysRequestBody {
-  readonly migrationId: string;
-  readonly apiId: string;
-  /** At least one in an array, each hash at most 1,024 code points; for large imports anything that can be iterated, asynchronously or not. */
-  readonly keys: readonly V2KeysMigrateKeyData[] | Iterable<V2KeysMigrateKeyData> | AsyncIterable<V2KeysMigrateKeyData>;
-}
-/** How an import goes on. */
-export interface MigrateKeysOptions {
-  /** Keys stored in one step, 1–10,000, default 1,000. */
-  readonly batchSize?: number;
-  /** Told after each batch; waited for. */
-  readonly onProgress?: (totals: MigrationTotals) => unknown;
-  /** Takes each batch's results, which the answer then leaves out; waited for. */
-  readonly onBatch?: (results: MigrationResults) => MaybePromise<void>;
-}
-/** How many keys an import has taken and refused so far. */
-export interface MigrationTotals {
-  readonly migrated: number;
-  readonly failed: number;
-}
-/** What became of the keys of a batch, or of a whole import: each is in one of the two lists. */
-export interface MigrationResults {
-  readonly migrated: readonly MigratedKey[];
-  readonly failed: readonly FailedKey[];
-}
-/** A key that went in, by the hash that it came with. */
-export interface MigratedKey {
-  readonly hash: string;
-  readonly keyId: string;
-}
-/** A key that did not go in; the others did (ruling E2). */
-export interface FailedKey {
-  readonly hash: string;
-  readonly reason: MigrationFailure;
-  /** The reason in words. */
-  readonly message: string;
-}
-/** `ALREADY_EXISTS`: anywhere in the store, or earlier in the same import. */
-export type MigrationFailure = "INVALID_HASH" | "ALREADY_EXISTS" | "UNKNOWN_ROLE";
 
 /** Body of `updateWorkspace`. */
 export interface UpdateWorkspaceRequestBody {

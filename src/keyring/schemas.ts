@@ -5,6 +5,7 @@ import type { KeyCreditsData, RatelimitRequest, Refill, V2KeysMigrateKeyData } f
 import * as atom from "./atoms.js";
 import { readCursor, type ListedTable } from "./cursor.js";
 import { described } from "./json-schema.js";
+import type * as M from "./migration-requests.js";
 import { withFix, type Schema } from "./parse.js";
 import type * as R from "./requests.js";
 
@@ -158,12 +159,12 @@ export const listRoles = search("roles");
 export const listPermissions = search("permissions");
 
 const migrationId = text(3, 255);
-export const createMigration: Schema<R.CreateMigrationRequestBody> = strict({ id: optional(migrationId), algorithm: text(1, 255) });
+export const createMigration: Schema<M.CreateMigrationRequestBody> = strict({ id: optional(migrationId), algorithm: text(1, 255) });
 /** The frame of an import; its keys are judged one by one with {@link migratedKey}. */
-export const migrateKeys: Schema<R.V2KeysMigrateKeysRequestBody> = strict({
+export const migrateKeys: Schema<M.V2KeysMigrateKeysRequestBody> = strict({
   migrationId,
   apiId: text(3, 255),
-  keys: described(v.custom<R.V2KeysMigrateKeysRequestBody["keys"]>(isIterable, "must be an array of at least 1 item, or an iterable"), {
+  keys: described(v.custom<M.V2KeysMigrateKeysRequestBody["keys"]>(isIterable, "must be an array of at least 1 item, or an iterable"), {
     type: "array",
     minItems: 1,
   }),

@@ -1,4 +1,4 @@
-/** What the verbs of root keys, namespaces and rate limits take. Bounds are in service-schemas.ts. Types only. */
+/** What the verbs of root keys, namespaces and rate limits take. Types only; service-schemas.ts judges them. Spec §5, §8. */
 import type { ListRequestBody } from "./requests.js";
 
 /** Body of `createRootKey`. */
@@ -6,7 +6,8 @@ export interface CreateRootKeyRequestBody {
   /** 1–255 code points. */
   readonly name?: string;
   /**
-   * What its bearer may do, at most 1,000: `api.*.verify_key` or `svc:v1:<workspace>:keyspaces/*#create_key` (spec §5.4, rulings B6, B7).
+   * What its bearer may do, at most 1,000, each at most 1,024 code points: `api.*.verify_key` or
+   * `svc:v1:<workspace>:keyspaces/*#create_key` (spec §5.4, rulings B6, B7).
    * What could never grant anything is a 400; none at all is a root key that may do nothing.
    */
   readonly permissions: readonly string[];
@@ -17,14 +18,20 @@ export interface CreateRootKeyRequestBody {
 }
 /** Absent fields stay, `null` clears, a given list replaces. */
 export interface UpdateRootKeyRequestBody {
+  /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly rootKeyId: string;
+  /** 1–255 code points; null: none. */
   readonly name?: string | null;
+  /** What its bearer may do, at most 1,000, each as in {@link CreateRootKeyRequestBody.permissions}. */
   readonly permissions?: readonly string[];
+  /** Unix time, milliseconds, up to 4_102_444_800_000; null: never. */
   readonly expires?: number | null;
+  /** False: it lets nobody in (ruling F2). */
   readonly enabled?: boolean;
 }
 /** Body of `deleteRootKey`. */
 export interface DeleteRootKeyRequestBody {
+  /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly rootKeyId: string;
 }
 
@@ -35,34 +42,35 @@ export interface CreateNamespaceRequestBody {
 }
 /** Which namespace. */
 export interface GetNamespaceRequestBody {
-  /** Id or name; a namespace with this id goes before one with this name. */
+  /** Id or name, 1–512 code points; a namespace with this id goes before one with this name. */
   readonly namespace: string;
 }
 /** Body of `limit`: one bucket of a namespace. */
 export interface V2RatelimitLimitRequestBody extends GetNamespaceRequestBody {
   /** Who is limited, 1–512 code points, compared exactly. */
   readonly identifier: string;
-  /** Tokens a window, ≥ 1; an override of this identifier goes before it. */
+  /** Tokens a window, 1…2^53 − 1; an override of this identifier goes before it. */
   readonly limit: number;
   /** Window, milliseconds, 1_000…2_592_000_000; an override goes before it. */
   readonly duration: number;
-  /** Tokens to take, ≥ 0, default 1; 0 only reads. */
+  /** Tokens to take, 0…2^53 − 1, default 1; 0 only reads. */
   readonly cost?: number;
 }
 /** 1–100 checks. */
 export type V2RatelimitMultiLimitRequestBody = readonly V2RatelimitLimitRequestBody[];
 /** Body of `getOverride`: which identifier of a namespace. */
 export interface V2RatelimitGetOverrideRequestBody extends GetNamespaceRequestBody {
+  /** 1–512 code points, compared exactly. */
   readonly identifier: string;
 }
 /** Body of `deleteOverride`. */
 export type V2RatelimitDeleteOverrideRequestBody = V2RatelimitGetOverrideRequestBody;
 /** Replaces the limit and the window of one identifier, whatever a check asks for. */
 export interface V2RatelimitSetOverrideRequestBody extends V2RatelimitGetOverrideRequestBody {
-  /** Tokens a window, ≥ 0; 0: nothing passes. */
+  /** Tokens a window, 0…2^53 − 1; 0: nothing passes. */
   readonly limit: number;
-  /** Window, milliseconds, ≥ 1_000. */
+  /** Window, milliseconds, 1_000…2^53 − 1. */
   readonly duration: number;
 }
-/** Rows a page: default 10. */
+/** Body of `listOverrides`. Here `limit` is 10 by default. */
 export interface V2RatelimitListOverridesRequestBody extends ListRequestBody, GetNamespaceRequestBody {}

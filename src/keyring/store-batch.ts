@@ -7,7 +7,7 @@ import type { Context } from "./context.js";
 import type { ImportNames, KnownNames } from "./import-names.js";
 import { buildKey } from "./new-key.js";
 import type { Ids } from "./references.js";
-import type { FailedKey, MigratedKey, MigrationFailure, MigrationResults } from "./requests.js";
+import type { FailedKey, MigratedKey, MigrationFailure, MigrationResults } from "./migration-requests.js";
 
 /** Shown as `start`: the first characters of an imported key are not known. */
 const UNKNOWN_START = "...";

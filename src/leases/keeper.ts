@@ -33,8 +33,8 @@ export interface LeaseKeeper {
 }
 
 export interface Keeping {
-  /** The name that the store knows this process by. */
-  readonly holder: string;
+  /** Tells the name that the store knows this process by. */
+  readonly holder: () => string;
   /** The most leases kept, ≥ 1. */
   readonly keys: number;
   /** Milliseconds. */
@@ -62,7 +62,7 @@ export function leaseKeeper(store: Store, { holder, keys, ttl, isDrawing }: Keep
   };
   const giveBack = (ref: KeyRef, generation: number, unspent: number): void => {
     // A store that fails here keeps the credits: they count as spent, never twice.
-    track(new Promise((resolve) => resolve(store.returnCredits(ref, holder, generation, unspent))));
+    track(new Promise((resolve) => resolve(store.returnCredits(ref, holder(), generation, unspent))));
   };
   const endAt = (entry: number): void => {
     const ref = book.ref(entry);

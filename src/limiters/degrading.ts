@@ -1,9 +1,9 @@
 /** What happens while a limiter cannot answer. Ruling C7. Knows two limiters by their port; knows no buckets. */
 import { VerifierError } from "../errors.js";
+import { isLate } from "../late.js";
 import type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "../limiter.js";
 import { integer, methods, oneOf, type OptionChecks } from "../options.js";
 import type { MaybePromise } from "../types.js";
-import { isLate } from "../stores/late.js";
 import type { MemoryLimiter } from "./memory.js";
 
 /** Checks for the options of all that take a limiter. */

@@ -36,6 +36,7 @@ export interface MemoryLimiter extends Limiter {
   takeOne(place: BucketPlace, size: LimitSize, now: number): LimitVerdict;
   /** Reads a row just to have it in the cache; any number may be given. */
   touch(row: number): number;
+  /** Forgets all buckets; `take` throws from then on. A second call does nothing. */
   close(): void;
   /** Buckets kept at the moment. */
   size(): number;

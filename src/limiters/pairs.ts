@@ -37,8 +37,8 @@ export class PairTable {
   /** Row 0 is {@link NO_PAIR}. */
   #high = 1;
   #count = 0;
-  /** Nobody can choose pairs that all hash alike. */
-  readonly #factors = globalThis.crypto.getRandomValues(new Int32Array(2 * PARTS));
+  /** Nobody can choose pairs that all hash alike. Drawn for the first pair: workers refuse random numbers where limiters are made. */
+  #factors: Int32Array | undefined;
 
   /** Pairs held. */
   get count(): number {
@@ -137,7 +137,8 @@ export class PairTable {
   }
 
   #hash(limit: number, duration: number): number {
-    return (mix(limit, this.#factors, 0) + mix(duration, this.#factors, PARTS)) >>> this.#shift;
+    const factors = (this.#factors ??= globalThis.crypto.getRandomValues(new Int32Array(2 * PARTS)));
+    return (mix(limit, factors, 0) + mix(duration, factors, PARTS)) >>> this.#shift;
   }
 }
 

@@ -3,7 +3,7 @@ import { badRequest, type ValidationProblem } from "../errors.js";
 import { type JsonSchema, toJsonSchema } from "../keyring/json-schema.js";
 import { judge } from "../keyring/parse.js";
 import { readImport } from "../keyring/read-import.js";
-import type { V2KeysMigrateKeysRequestBody } from "../keyring/requests.js";
+import type { V2KeysMigrateKeysRequestBody } from "../keyring/migration-requests.js";
 import * as schemas from "../keyring/schemas.js";
 import { readOwn } from "../plain.js";
 import { onApi } from "./access.js";

@@ -1,9 +1,8 @@
 /** Operations `ratelimit.*`. A namespace is named by id or name, so who may act in it is asked where it is looked up. */
-import type { RatelimitContext } from "../keyring/namespaces.js";
 import type { JsonSchema } from "../keyring/json-schema.js";
 import type { Schema } from "../keyring/parse.js";
 import * as schemas from "../keyring/service-schemas.js";
-import type { Ratelimits } from "../ratelimits.js";
+import type { RatelimitContext, Ratelimits } from "../ratelimits.js";
 import type { Besides } from "./access.js";
 import * as answer from "./answers.js";
 import { define, type Operation } from "./operation.js";

@@ -5,12 +5,12 @@
  * most, since a key may be created elsewhere.
  */
 import { LRUCache } from "lru-cache";
+import { isLate } from "../late.js";
 import { type Check, checkOptions, checkStore, integer, oneOf } from "../options.js";
 import type { KeyRecord, Store } from "../store.js";
 import type { MaybePromise } from "../types.js";
 import { deepFreeze } from "./freeze.js";
 import { digestShelf } from "./digest-shelf.js";
-import { isLate } from "./late.js";
 import { objectDrawers, type Shelf, TagTable } from "./tag-table.js";
 
 /** How many keys are remembered, for how long, and how they are found. */

@@ -25,10 +25,13 @@ export class TextTag {
   two = 0;
   three = 0;
   readonly #table = new Int32Array(HEAD + MAX_UNITS + LANES);
+  readonly #random: (array: Int32Array<ArrayBuffer>) => void;
+  /** Units of the longest text that gets a tag; at first none does. */
+  #longest = -1;
 
-  /** @param random fills an array with random bits; the system's source */
+  /** @param random fills an array with random bits, at the first text; the system's source */
   constructor(random: (array: Int32Array<ArrayBuffer>) => void = (array) => void globalThis.crypto.getRandomValues(array)) {
-    random(this.#table);
+    this.#random = random;
   }
 
   /**
@@ -37,7 +40,7 @@ export class TextTag {
    */
   read(text: string): boolean {
     const { length } = text;
-    if (length > MAX_UNITS) return false;
+    if (length > this.#longest && !this.#begin(length)) return false;
     const table = this.#table;
     let one = ((table[0] as number) + Math.imul(table[1] as number, length)) | 0;
     let two = ((table[2] as number) + Math.imul(table[3] as number, length)) | 0;
@@ -71,6 +74,19 @@ export class TextTag {
     if ((length & 3) !== 0) bits |= this.#addUnits(text, length & ~3, at);
     if (bits > ASCII) this.#readUnits(text);
     return true;
+  }
+
+  /**
+   * Fills the table for the first text. Not sooner: programs make verifiers at module scope, where Cloudflare's workers refuse random
+   * numbers. Asked only beyond `#longest`, so that the usual text costs no branch more.
+   * @returns whether a text of this length gets a tag
+   */
+  #begin(length: number): boolean {
+    if (this.#longest < 0) {
+      this.#random(this.#table);
+      this.#longest = MAX_UNITS;
+    }
+    return length <= MAX_UNITS;
   }
 
   #readUnits(text: string): void {

@@ -137,6 +137,17 @@ describe("a file that is not there", () => {
     expect([code, stderr]).toEqual([2, `error: --db: ${FOLDER}: is a folder; name a file in it\n`]);
   });
 
+  it.each([["root-keys", "list"], ["doctor"]])(
+    "%s %s: a path with blanks at its ends is refused: another file would be opened",
+    async (...words) => {
+      const db = `${await database("blank.db")} `;
+      writeFileSync(db, "");
+      const { code, stdout, stderr } = await run([...words.filter((word) => word !== undefined), "--db", db]);
+      expect([code, stdout]).toEqual([2, ""]);
+      expect(stderr).toContain("must be a path without blanks at its ends");
+    },
+  );
+
   it("doctor: a path that leads through a file, and a folder, fail as files", async () => {
     const file = join(FOLDER, "through.db");
     writeFileSync(file, "");

@@ -1,5 +1,5 @@
 import { execFile, spawnSync } from "node:child_process";
-import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -163,12 +163,36 @@ describe("serve", () => {
     [["--db", join(FOLDER, "no", "such", "folder.db")], 2],
     [["--db", FOLDER], 2],
     [["--db", ""], 2],
+    [["--db", " "], 2],
+    [["--db", " :memory: "], 2],
+    [["--db", join(FOLDER, "never.db ")], 2],
+    [["--db", `\t${join(FOLDER, "never.db")}`], 2],
     [["--host", ""], 2],
     [["keys.db"], 2],
   ])("refuses %j", async (more, code) => {
     const ran = await run(["serve", ...(more.includes("--db") ? [] : ["--db", db("never.db")]), ...more]);
-    expect([ran.code, ran.stdout, existsSync(db("never.db"))]).toEqual([code, "", false]);
+    expect([ran.code, ran.stdout, existsSync(db("never.db")), existsSync(db("never.db "))]).toEqual([code, "", false, false]);
     expect(ran.stderr).not.toBe("");
+  });
+
+  it("a link whose target is not there yet: makes the target, which nobody else can read", async () => {
+    symlinkSync("target.db", db("link.db"));
+    const server = await serve(db("link.db"));
+    expect(server.rootKey).not.toBe("");
+    await server.stop();
+    expect(statSync(db("target.db")).mode & 0o777).toBe(0o600);
+  });
+
+  it("a link that leads to no folder, or to itself, is said to lead nowhere", async () => {
+    symlinkSync(join("no", "target.db"), db("astray.db"));
+    symlinkSync("circle.db", db("circle.db"));
+    for (const [name, why] of [
+      ["astray.db", "its folder, or that of what it links to, does not exist"],
+      ["circle.db", "cannot be made (ELOOP)"],
+    ] as const) {
+      const { code, stderr } = await run(["serve", "--db", db(name), "--port", "0"]);
+      expect([code, stderr]).toEqual([2, `error: --db: ${db(name)}: ${why}\n`]);
+    }
   });
 
   it("refuses a file that is no database, and leaves it as it is", async () => {

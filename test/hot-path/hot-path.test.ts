@@ -6,6 +6,7 @@ import { build } from "esbuild";
 import { beforeAll, describe, expect, it } from "vitest";
 import { createKeyring, createVerifier, memoryStore } from "../../src/index.js";
 import type { Store } from "../../src/store.js";
+import type { VerifierOptions } from "../../src/verifier.js";
 
 // No clock is asked here: these are counts, the same on a slow machine, so that a later change cannot quietly undo the hot path.
 const WORKER = join(import.meta.dirname, "worker.ts");
@@ -18,8 +19,28 @@ const NO_COLLECTION = ["--expose-gc", "--min-semi-space-size=128", "--max-semi-s
 /** Bytes a call, 965 with Node 20 and 24; some rounds with Node 22 keep one object more, 1,154. */
 const MOST_BYTES = process.versions.node.startsWith("22.") ? 1_200 : 1_100;
 
+interface Mode {
+  readonly options?: VerifierOptions;
+  /** Of the key, beside its permission and its limit. */
+  readonly key?: object;
+  /** Keys that are verified in turn. */
+  readonly keys?: number;
+}
+
+const CREDITS = { credits: { remaining: 100_000 } };
+const LEASED: VerifierOptions = { credits: { mode: "leased" } };
+const MODES: readonly (readonly [name: string, mode: Mode, calls: Readonly<Record<string, number>>])[] = [
+  ["leased", { options: LEASED, key: CREDITS }, { catchUp: 1 }],
+  ["exact", { key: CREDITS }, { catchUp: 1, spendCredits: 1 }],
+  ["found by its digest", { options: { ...LEASED, cache: { by: "digest" } }, key: CREDITS }, { catchUp: 1 }],
+  ["unlimited", {}, { catchUp: 1 }],
+  ["with identity and meta", { options: LEASED, key: { ...CREDITS, externalId: "user", meta: { plan: "pro" } } }, { catchUp: 1 }],
+  // Of two keys the cache has room for one, so every call is the first of its key.
+  ["cold", { options: { ...LEASED, cache: { size: 1 } }, key: CREDITS, keys: 2 }, { catchUp: 1, findKey: 1 }],
+];
+
 /** A warm verifier on a store that counts the calls it gets. */
-async function warm() {
+async function warm({ options = {}, key: more = {}, keys: count = 1 }: Mode) {
   const inner = memoryStore();
   const calls: Record<string, number> = {};
   const store = Object.fromEntries(
@@ -34,23 +55,25 @@ async function warm() {
   const keyring = createKeyring(store);
   const { apiId } = await keyring.createApi({ name: "documents" });
   const ratelimits = [{ name: "requests", limit: 1_000, duration: 60_000, autoApply: true }];
-  const { key } = await keyring.createKey({ apiId, permissions: ["a.b"], credits: { remaining: 100_000 }, ratelimits });
-  const verifier = createVerifier(store, { credits: { mode: "leased" } });
-  const verify = () => verifier.verify({ key, permissions: "a.b" });
+  const keys: string[] = [];
+  for (let n = 0; n < count; n++) keys.push((await keyring.createKey({ apiId, permissions: ["a.b"], ratelimits, ...more })).key);
+  const verifier = createVerifier(store, options);
+  let turn = 0;
+  const verify = () => verifier.verify({ key: keys[turn++ % count] as string, permissions: "a.b" });
   for (let i = 0; i < 10; i++) expect((await verify()).code).toBe("VALID");
-  for (const name of Object.keys(calls)) calls[name] = 0;
+  for (const name of Object.keys(calls)) delete calls[name];
   return { verify, calls };
 }
 
-describe("the hot path", () => {
-  it("asks the store once a call whether anything changed, and nothing else", async () => {
-    const { verify, calls } = await warm();
+describe.each(MODES)("the hot path: %s", (_name, mode, callsEach) => {
+  it("asks the store so often a call, and nothing else", async () => {
+    const { verify, calls } = await warm(mode);
     for (let i = 0; i < 100; i++) expect((await verify()).code).toBe("VALID");
-    expect(Object.entries(calls).filter(([, count]) => count > 0)).toEqual([["catchUp", 100]]);
+    expect(calls).toEqual(Object.fromEntries(Object.entries(callsEach).map(([name, count]) => [name, 100 * count])));
   });
 
   it("makes one promise a call, and has its answer ready when the call returns", async () => {
-    const { verify } = await warm();
+    const { verify } = await warm(mode);
     let promises = 0;
     const hook = createHook({
       init(_, type) {

@@ -18,9 +18,9 @@ const ROOMS: readonly Room[] = [
   { name: "types", files: /^src\/types\.ts$/, uses: [] },
   { name: "ports", files: /^src\/(store|limiter|caller)\.ts$/, uses: ["types"] },
   { name: "tags", files: /^src\/tags\//, uses: [] },
-  // What goes wrong, and what judges a program's options: every room may say so in the same words.
-  { name: "errors", files: /^src\/(errors|options)\.ts$/, uses: NOUNS },
-  { name: "basics", files: /^src\/(hash|credits|plain|outcomes|callers\/json-names)\.ts$/, uses: ["errors", ...NOUNS] },
+  // What goes wrong, what judges a program's options, what tells a promise: every room may say so in the same words.
+  { name: "errors", files: /^src\/(errors|options|late)\.ts$/, uses: NOUNS },
+  { name: "basics", files: /^src\/(hash|credits|plain|outcomes|callers\/(json-names|strict-caller))\.ts$/, uses: ["errors", ...NOUNS] },
   {
     name: "consulted",
     files:
@@ -79,7 +79,7 @@ const ROOMS: readonly Room[] = [
     uses: ["errors", ...NOUNS, "helpers", "tags"],
   },
   // Pure functions over rows and balances, which every engine shares.
-  { name: "helpers", files: /^src\/stores\/(record|balance|freeze|names|late)\.ts$/, uses: NOUNS },
+  { name: "helpers", files: /^src\/stores\/(record|balance|freeze|names)\.ts$/, uses: NOUNS },
   { name: "memory store", files: /^src\/stores\/memory\.ts$/, uses: ["errors", ...NOUNS, "helpers"] },
   { name: "engines", files: /^src\/(stores|limiters)\//, uses: ["errors", ...NOUNS, "helpers"] },
   { name: "grammar", files: /^grammar\//, uses: [] },

@@ -206,9 +206,37 @@ describe("hosts", () => {
     ],
     ["rejects", () => Promise.reject(new Error("no")) as never],
     ["answers late", () => Promise.resolve("192.0.2.7") as never],
-  ])("an address that cannot be told is in no allow-list: clientAddress %s", async (_, clientAddress: () => string) => {
-    const { handler, request } = await made({ clientAddress });
-    expect(((await (await handler(request("http://a.test/v2/keys.verifyKey"))).json()) as Parsed).data.code).toBe("FORBIDDEN");
+    ["rejects in another realm", () => runInNewContext("Promise.reject(new Error('no'))") as never],
+  ])(
+    "an address that cannot be told is in no allow-list, and ends no process: clientAddress %s",
+    async (_, clientAddress: () => string) => {
+      const unhandled = vi.fn();
+      process.on("unhandledRejection", unhandled);
+      const { handler, request } = await made({ clientAddress });
+      expect(((await (await handler(request("http://a.test/v2/keys.verifyKey"))).json()) as Parsed).data.code).toBe("FORBIDDEN");
+      await new Promise((resolve) => setTimeout(resolve, 0));
+      process.off("unhandledRejection", unhandled);
+      expect(unhandled).not.toHaveBeenCalled();
+    },
+  );
+
+  const secret = "/v2/liveness?key=sk_live_secret";
+  it.each<[string, unknown]>([
+    ["nothing", undefined],
+    ["null", null],
+    ["a text", `http://a.test${secret}`],
+    ["an object without headers", { url: `http://a.test${secret}`, method: "GET" }],
+    ["a request whose url is relative", { url: secret, method: "GET", headers: new Headers() }],
+    ["a request of node:http", { url: secret, method: "GET", headers: { host: "a.test" } }],
+  ])("a handler that gets %s for a Request answers 500, and its fault says so and no more", async (_, asked) => {
+    const faults: unknown[] = [];
+    const lines: string[] = [];
+    const { handler } = await made({ onError: (error) => faults.push(error), log: (line) => lines.push(line) });
+    const response = await handler(asked as Request);
+    expect([response.status, ((await response.json()) as Parsed).error.type]).toEqual([500, "/docs/errors/application/internal"]);
+    expect(faults).toEqual([new TypeError("the handler must be given a Request, with an absolute url")]);
+    expect(lines.map((line) => JSON.parse(line).status)).toEqual([500]);
+    expect(inspect([faults, lines], { depth: 9, showHidden: true })).not.toContain("sk_live");
   });
 
   it("a stream without a length is bounded too, and is cut off at the bound", async () => {

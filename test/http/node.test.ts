@@ -1,5 +1,6 @@
 /** The server on real sockets: order, limits, broken connections, shutdown. Ruling G1; hostile inputs A027, A073. */
-import { afterEach, describe, expect, it } from "vitest";
+import { Server as HttpServer } from "node:http";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { createServer, type Server, type ServerOptions } from "../../src/http.js";
 import { createKeyring, memoryStore } from "../../src/index.js";
 import type { Store } from "../../src/store.js";
@@ -190,6 +191,14 @@ describe("server: connections", () => {
     await refused.ended;
   });
 
+  it("ruling G1: a client that waits for 100 Continue with a body longer than the bound gets the 413 at once", async () => {
+    const { url, authorization, json } = await serving({ maxBodyBytes: 2_048 });
+    const client = dial(url);
+    client.write(toText("/v2/keys.verifyKey", ["expect: 100-continue", authorization, json], "x".repeat(2_049)).slice(0, -2_049));
+    expect((await client.responses(2)).map(({ status }) => status)).toEqual([413]);
+    await client.ended;
+  });
+
   it("takes HTTP/1.0, no Host, the absolute form, and repeats no strange Host", async () => {
     const { url, authorization, json, key } = await serving();
     const body = JSON.stringify({ key });
@@ -208,6 +217,74 @@ describe("server: connections", () => {
     client.write(`GET /nowhere HTTP/1.1\r\nhost: "><script>\r\n\r\n`);
     expect((await client.responses(1))[0]!.body.error.type).toBe(`${url}/docs/errors/application/not_found`);
     client.socket.destroy();
+  });
+});
+
+describe("server: defaults", () => {
+  it("maxHeaderBytes: 16 KiB", async () => {
+    const { url } = await serving();
+    const statusWith = async (bytes: number) => {
+      const client = dial(url);
+      const start = "GET /v2/liveness HTTP/1.1\r\nhost: a\r\nx-long: ";
+      client.write(`${start}${"a".repeat(bytes - start.length - 4)}\r\n\r\n`);
+      const [response] = await client.responses(1);
+      client.socket.destroy();
+      return response!.status;
+    };
+    // What of the lines counts is the parser's affair.
+    expect([await statusWith(16_384 - 100), await statusWith(16_384 + 100)]).toEqual([200, 431]);
+  });
+
+  it("keepAliveTimeout: 10 s, and the client is told", async () => {
+    const { url } = await serving();
+    const client = dial(url);
+    client.write("GET /v2/liveness HTTP/1.1\r\nhost: a\r\n\r\n");
+    const [response] = await client.responses(1);
+    expect(response!.headers.get("keep-alive")).toBe("timeout=10");
+    client.socket.destroy();
+  });
+
+  it("headersTimeout: 10 s, and never longer than requestTimeout: 30 s", async () => {
+    const listen = vi.spyOn(HttpServer.prototype, "listen");
+    try {
+      await serving();
+      await serving({ requestTimeout: 9_000 });
+      const made = listen.mock.contexts as HttpServer[];
+      expect(made.map(({ headersTimeout, requestTimeout }) => [headersTimeout, requestTimeout])).toEqual([
+        [10_000, 30_000],
+        [9_000, 9_000],
+      ]);
+    } finally {
+      listen.mockRestore();
+    }
+  });
+
+  it("graceTimeout: after 10 s connections that never finish are cut", async () => {
+    const { server, url } = await serving();
+    const client = dial(url);
+    client.write("POST /v2/keys.verifyKey HTTP/1.1\r\nhost: a\r\n");
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    try {
+      let isClosed = false;
+      void server.close().then(() => (isClosed = true));
+      const turnsUntil = async (isSo: () => boolean) => {
+        for (let turn = 0; turn < 1_000 && !isSo(); turn++) await new Promise(setImmediate);
+      };
+      await turnsUntil(() => vi.getTimerCount() > 0);
+      // The first timer gives connections in use a moment to be answered.
+      vi.advanceTimersToNextTimer();
+      await turnsUntil(() => vi.getTimerCount() > 0);
+      vi.advanceTimersByTime(9_999);
+      await turnsUntil(() => isClosed);
+      expect(isClosed).toBe(false);
+      vi.advanceTimersByTime(1);
+      await turnsUntil(() => isClosed);
+      expect(isClosed).toBe(true);
+    } finally {
+      vi.useRealTimers();
+      client.socket.destroy();
+    }
   });
 });
 

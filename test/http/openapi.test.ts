@@ -8,12 +8,24 @@ import { listProblemTypes, VerifierError } from "../../src/errors.js";
 import { toOpenApi } from "../../src/http/openapi.js";
 import type { JsonSchema } from "../../src/keyring/json-schema.js";
 import { OPERATIONS } from "../../src/operations.js";
+import { PLAIN_NAME } from "../../src/plain.js";
 import { DOCUMENT } from "../wider-interface.js";
 import { faultsOf, world } from "./support.js";
 
 const document = JSON.parse(toOpenApi());
 
 describe("openapi: the document", () => {
+  it("ruling G4: no name of a property is taken for a secret, so each can be named where it is wrong", () => {
+    const namesIn = (value: unknown): string[] => {
+      if (typeof value !== "object" || value === null) return [];
+      const { properties } = value as { properties?: object };
+      return [...Object.keys(properties ?? {}), ...Object.values(value).flatMap(namesIn)];
+    };
+    const names = namesIn(document);
+    expect(names).toContain("revalidateKeysCache");
+    expect(names.filter((name) => !PLAIN_NAME.test(name))).toEqual([]);
+  });
+
   it("is valid OpenAPI 3.1", async () => {
     const { valid, errors } = await new Validator().validate(structuredClone(document));
     expect(errors).toBeUndefined();

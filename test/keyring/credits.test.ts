@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { UpdateKeyCreditsData } from "../../src/keyring/requests.js";
+import type { UpdateKeyCreditsData, V2KeysUpdateCreditsRequestBody } from "../../src/keyring/requests.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { changed, DAY, failure, fault, refOf, world } from "./support.js";
 
@@ -10,7 +10,7 @@ async function limited(credits: NonNullable<Parameters<Awaited<ReturnType<typeof
   const { keyId } = await one.create({ credits });
   const credit = async () => (await one.keyring.getKey({ keyId })).credits;
   const change = (operation: "set" | "increment" | "decrement", value: number | null) =>
-    one.keyring.updateCredits({ keyId, operation, value });
+    one.keyring.updateCredits({ keyId, operation, value } as V2KeysUpdateCreditsRequestBody);
   return { ...one, keyId, credit, change };
 }
 

@@ -1,4 +1,5 @@
 /** Steps that change what a key may do and what it has: permissions, roles, credits. */
+import type { V2KeysUpdateCreditsRequestBody } from "../../src/index.js";
 import { createKey } from "./key-steps.js";
 import { chosen } from "./key-rolls.js";
 import { add, set } from "./naive-credits.js";
@@ -14,7 +15,7 @@ export async function updateCredits(stage: Stage): Promise<void> {
   const { key, keyring, absent } = target;
   const operation = dice.pick(["set", "increment", "decrement"] as const);
   const value = operation === "set" ? rollRemaining(dice) : dice.pick([0, 1, 3, 100, Number.MAX_SAFE_INTEGER]);
-  const body = { keyId: key.id, operation, value };
+  const body = { keyId: key.id, operation, value } as V2KeysUpdateCreditsRequestBody;
   stage.note("updateCredits", body);
   if (absent) return refused("updateCredits", keyring.updateCredits(body), "NOT_FOUND");
   if (operation !== "set" && key.credits.remaining === null) {

@@ -1,5 +1,6 @@
 /** The packed tarball as a stranger gets it: installed into an empty folder, loaded from ESM, CommonJS and a bare runtime, type-checked. */
-import { readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { runInNewContext } from "node:vm";
 import { gzipSync } from "node:zlib";
@@ -79,16 +80,46 @@ describe("package: without a SQLite driver", () => {
   });
 });
 
+/** The driver that this repository has, so that nothing is compiled twice. */
+async function linkDriver(root: string): Promise<void> {
+  await mkdir(join(root, "node_modules"), { recursive: true });
+  for (const name of ["better-sqlite3", "bindings", "file-uri-to-path"]) await symlink(tool(name), join(root, "node_modules", name), "dir");
+}
+
 describe("package: with the driver", () => {
   beforeAll(async () => {
-    // The driver that this repository has, so that nothing is compiled twice.
-    for (const name of ["better-sqlite3", "bindings", "file-uri-to-path"])
-      await symlink(tool(name), join(folder, "node_modules", name), "dir");
+    await linkDriver(folder);
   });
 
   it.each(["esm.mjs", "cjs.cjs"])("%s verifies on a SQLite file, and with a writer thread", async (program) => {
     const valid = { code: "VALID", credits: 0 };
     expect(await happenedIn(program, `${program}.db`)).toMatchObject({ sqlite: valid, thread: valid });
+  });
+
+  it.each(["cjs", "esm"] as const)("a program in one file of %s opens a file; a writer thread takes keystile beside it", async (format) => {
+    const valid = { code: "VALID", credits: 0 };
+    const program = format === "cjs" ? "app.cjs" : "app.mjs";
+    await build({
+      entryPoints: [join(folder, "bundled.mjs")],
+      outfile: join(folder, program),
+      bundle: true,
+      platform: "node",
+      format,
+      // It says that CommonJS has no import.meta, which is what is tried here.
+      logLevel: "error",
+    });
+    expect(await happenedIn(program, `${program}.db`)).toMatchObject({ sqlite: valid, thread: valid });
+    const elsewhere = await mkdtemp(join(tmpdir(), "keystile-bundle-"));
+    try {
+      await linkDriver(elsewhere);
+      await copyFile(join(folder, program), join(elsewhere, program));
+      expect(await happenedIn(join(elsewhere, program), `${program}-elsewhere.db`)).toMatchObject({
+        sqlite: valid,
+        thread: { code: "STORE_FAILED", message: expect.stringContaining("give its place as options.writer") as string },
+      });
+    } finally {
+      await rm(elsewhere, { recursive: true });
+    }
   });
 });
 

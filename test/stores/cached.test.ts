@@ -107,7 +107,9 @@ describe.each(["tag", "digest"] as const)("createKeyCache by %s", (by) => {
     expect(silent.find("digest-2", itself)).toBeUndefined();
     await inner.insertKeys([{ row: keyRow(2) }]);
     expect(silent.find("digest-2", itself)).toBeUndefined();
-    vi.advanceTimersByTime(1_001);
+    vi.advanceTimersByTime(1_000);
+    expect(silent.find("digest-2", itself)).toBeUndefined();
+    vi.advanceTimersByTime(1);
     expect(silent.find("digest-2", itself)).toBeDefined();
   });
 
@@ -135,6 +137,33 @@ describe.each(["tag", "digest"] as const)("createKeyCache by %s", (by) => {
     vi.advanceTimersByTime(51);
     await cache.find("digest-2", itself);
     expect(state.finds).toBe(2);
+  });
+
+  it.each([
+    ["size", 100_000, {}],
+    ["missSize", 10_000, undefined],
+  ])("default of %s: %i are remembered, and of one more not all", async (_option, most, record) => {
+    const { store } = await counted();
+    let finds = 0;
+    const cache = cacheOf({ ...store, findKey: () => (finds++, record as KeyRecord | undefined) }, (found) => found);
+    const findTwice = (count: number) => {
+      finds = 0;
+      for (let i = 0; i < 2 * count; i++) void cache.find(`key-${i % count}`, itself);
+      return finds;
+    };
+    expect(findTwice(most)).toBe(most);
+    // One find is the newcomer's, and each further one is of a key that had to go.
+    expect(findTwice(most + 1)).toBeGreaterThan(1);
+  });
+
+  it("default of ttl: a record is believed without end", async () => {
+    const { store, state } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    const cache = cacheOf(store, (record) => record);
+    void cache.find("digest-1", itself);
+    vi.advanceTimersByTime(Number.MAX_SAFE_INTEGER);
+    void cache.find("digest-1", itself);
+    expect(state.finds).toBe(1);
   });
 
   it("A113: a find that fails is not remembered as a miss", async () => {

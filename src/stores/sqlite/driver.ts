@@ -8,6 +8,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { VerifierError } from "../../errors.js";
 import type { Handle } from "./handle.js";
+import { here } from "./here.js";
 
 /** A handle that this store opened, and closes. */
 export interface OwnHandle extends Handle {
@@ -34,7 +35,7 @@ const FATAL = "RemoveEnvironmentCleanupHook";
  * @param nodeVersion as in `process.versions.node`
  * @throws VerifierError DRIVER_MISSING, DRIVER_UNSUPPORTED; both say what to run
  */
-export function loadDriver(require: NodeJS.Require = createRequire(import.meta.url), nodeVersion: string = process.versions.node): Driver {
+export function loadDriver(require: NodeJS.Require = createRequire(here()), nodeVersion: string = process.versions.node): Driver {
   const node = Number.parseInt(nodeVersion, 10);
   const { version, folder } = findPackage(require, node);
   const refuse = (why: string) => new VerifierError("DRIVER_UNSUPPORTED", `${NAME} ${version} ${why}; run: ${installFor(node)}`);
@@ -70,7 +71,7 @@ export function openFile(Driver: Driver, path: string, options: OpenOptions): Ow
   } catch (cause) {
     // The native part is loaded by the first open, not by `require`.
     const { code, message } = cause as { code?: unknown; message?: unknown };
-    if (code === "ERR_DLOPEN_FAILED" || /bindings file/i.test(String(message))) throw unusable(cause);
+    if (code === "ERR_DLOPEN_FAILED" || code === FORBIDDEN || /bindings file/i.test(String(message))) throw unusable(cause);
     if (/directory does not exist/i.test(String(message))) {
       throw new VerifierError("STORE_FAILED", "the folder of the database file does not exist", { cause });
     }
@@ -78,9 +79,17 @@ export function openFile(Driver: Driver, path: string, options: OpenOptions): Ow
   }
 }
 
+/** Under Node's permission model, and with `--no-addons`. */
+const FORBIDDEN = "ERR_DLOPEN_DISABLED";
+
 function unusable(cause: unknown): VerifierError {
-  const remedy = `npm rebuild ${NAME}, or ${installFor(Number.parseInt(process.versions.node, 10))}`;
-  return new VerifierError("DRIVER_UNSUPPORTED", `${NAME} is installed but does not load in this Node; run: ${remedy}`, { cause });
+  const install = installFor(Number.parseInt(process.versions.node, 10));
+  const why =
+    (cause as { code?: unknown }).code === FORBIDDEN
+      ? "this Node may load no native code; run it with --allow-addons, and without --no-addons"
+      : `it does not load in this Node; run: npm rebuild ${NAME}, or ${install}. Its install script may have been skipped: ` +
+        "pnpm, yarn and npm 11 may want it approved";
+  return new VerifierError("DRIVER_UNSUPPORTED", `${NAME} is installed, but ${why}`, { cause });
 }
 
 /** The installed package, told by its package.json without running any of it. */

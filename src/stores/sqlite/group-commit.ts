@@ -11,7 +11,7 @@ import type { ChangeLog } from "./changes.js";
 import { isBusy, toStoreError } from "./errors.js";
 import type { Ledger } from "./ledger.js";
 import { createPace, type Later } from "./pace.js";
-import { afterPause, type Transact } from "./transaction.js";
+import { afterPause, monotonic, type Transact } from "./transaction.js";
 
 /** What a piece of work may use; changes that it reports are told after the commit. */
 export type Work<T> = (ledger: Ledger, changes: Change[]) => T;
@@ -72,7 +72,7 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
   };
   /** Rejects a group that failed, apart from what may still wait for a lock: that goes back into the queue. */
   const fail = (group: readonly Task[], cause: unknown): Task[] => {
-    const now = performance.now();
+    const now = monotonic();
     // Also for a spend alone: it may or may not be written.
     if (!isBusy(cause)) ledger.forget();
     const waits = isBusy(cause) ? (task: Task) => now < (task.deadline ||= now + busyTimeout) : () => false;

@@ -35,6 +35,20 @@ export interface Handle {
   exec(sql: string): unknown;
 }
 
+/**
+ * A handle that fails is left to its first use, which says why.
+ * @throws TypeError: rows come as arrays, and nothing could be read from them by name
+ */
+export function assertNamedRows(given: Pick<SqliteHandle, "prepare">): void {
+  let row: unknown;
+  try {
+    row = given.prepare("SELECT 1").get();
+  } catch {
+    return;
+  }
+  if (Array.isArray(row)) throw new TypeError("file must be a handle whose rows are objects: open it without returnArrays");
+}
+
 /** Wraps the handle of a program if its `get` answers `null` where there is no row. */
 export function adopt(given: Handle): Handle {
   if (given.prepare("SELECT 1 WHERE 0").get() !== null) return given;

@@ -22,7 +22,15 @@ export interface SqliteHandleOptions {
 export interface SqliteStoreOptions extends SqliteHandleOptions {
   /** Fail instead of making a new database where there is none. Default false. */
   readonly mustExist?: boolean;
-  /** Open for reading only: checks answer, whatever takes credits or changes keys fails with STORE_READ_ONLY. Default false. */
+  /**
+   * Open for reading only: checks answer, whatever takes credits or changes keys fails with STORE_READ_ONLY. Default false.
+   *
+   * Where the folder may be written, SQLite still makes `-wal` and `-shm` beside the file if nobody has, and leaves them there. They
+   * belong to this process's user: run it as the owner of the file, or the owner may be unable to write (STORE_READ_ONLY) until they are
+   * removed while nobody has the file open. In a folder that may not be written the two must be there, as they are while another process
+   * has the file open; otherwise opening fails with STORE_READ_ONLY, as it does for an empty file and for the tables of an older keystile.
+   * A TypeError with `":memory:"`.
+   */
   readonly readonly?: boolean;
   /**
    * Who writes. `"inline"` (default): the thread that uses the store, which waits for the disk at every commit. `"thread"`: a thread of

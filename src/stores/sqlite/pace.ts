@@ -6,7 +6,7 @@
  * committed at once. More calls of one callback are gathered at its end; those of several, as of sockets, show in the size of the
  * groups.
  */
-import { afterTurn } from "./transaction.js";
+import { afterCallback, afterTurn } from "./transaction.js";
 
 /** Calls back later. */
 export type Later = (wake: () => void) => void;
@@ -52,9 +52,4 @@ export function createPace(): Pace {
       afterTurn(markTurn);
     },
   };
-}
-
-/** Calls back once the code that runs now is done, before the event loop goes on. */
-function afterCallback(wake: () => void): void {
-  queueMicrotask(wake);
 }

@@ -11,6 +11,7 @@
  * Why `unlimited` is a column: NULL as "unlimited" turns a wrong number into free credits.
  */
 import { VerifierError } from "../../errors.js";
+import { resultName } from "./errors.js";
 import { select, type Handle } from "./handle.js";
 import type { Transact } from "./transaction.js";
 
@@ -101,18 +102,30 @@ export function schemaVersion(handle: Handle): number {
 
 /**
  * Makes or completes the tables.
- * @throws VerifierError STORE_SCHEMA_NEWER: a later keystile wrote this file; STORE_INVALID: its version is no version
+ * @throws VerifierError STORE_SCHEMA_NEWER: a later keystile wrote this file; STORE_INVALID: its version is no version;
+ * STORE_READ_ONLY: tables are wanting in a file that may not be written
  */
 export function prepareSchema(handle: Handle, transact: Transact): void {
   // Asked before and inside: a file that is complete is not locked, and of two processes that find none only one makes the tables.
-  if (stepsTaken(handle) === SCHEMA_VERSION) return;
-  transact(() => {
-    const taken = stepsTaken(handle);
-    if (taken === 0) handle.exec("CREATE TABLE keystile_schema (version INTEGER NOT NULL) STRICT; INSERT INTO keystile_schema VALUES (0)");
-    for (const step of STEPS.slice(taken)) handle.exec(step);
-    handle.exec(`UPDATE keystile_schema SET version = ${SCHEMA_VERSION}`);
-    return true;
-  });
+  const found = stepsTaken(handle);
+  if (found === SCHEMA_VERSION) return;
+  try {
+    transact(() => {
+      completeTables(handle);
+      return true;
+    });
+  } catch (cause) {
+    if (resultName(cause) !== "READONLY") throw cause;
+    const tables = found === 0 ? "no keystile tables" : `keystile tables of version ${found}, this keystile needs ${SCHEMA_VERSION}`;
+    throw new VerifierError("STORE_READ_ONLY", `the file has ${tables}, and may not be written here; open it once for writing`, { cause });
+  }
+}
+
+function completeTables(handle: Handle): void {
+  const taken = stepsTaken(handle);
+  if (taken === 0) handle.exec("CREATE TABLE keystile_schema (version INTEGER NOT NULL) STRICT; INSERT INTO keystile_schema VALUES (0)");
+  for (const step of STEPS.slice(taken)) handle.exec(step);
+  handle.exec(`UPDATE keystile_schema SET version = ${SCHEMA_VERSION}`);
 }
 
 function stepsTaken(handle: Handle): number {

@@ -11,6 +11,7 @@
  * The obvious twin is a find outside of any transaction (`shared-reads.test.ts`).
  */
 import type { Handle } from "./handle.js";
+import { nextTick } from "./transaction.js";
 
 export interface SharedReads {
   /** The same find, in a transaction with the others of its turn. */
@@ -63,7 +64,7 @@ export function createSharedReads(handle: Handle, isShared: boolean): SharedRead
     isOpen = true;
     if (isScheduled) return;
     isScheduled = true;
-    process.nextTick(endTurn);
+    nextTick(endTurn);
   };
   return {
     within:

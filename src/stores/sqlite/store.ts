@@ -12,6 +12,7 @@ import { createChangeLog } from "./changes.js";
 import { createDirectory } from "./directory.js";
 import { type EncodedKey, encodeKeys } from "./encoded-keys.js";
 import { toStoreError } from "./errors.js";
+import { assertFile, assertFits } from "./file.js";
 import { createKeyReader } from "./find-keys.js";
 import { createGroupCommit } from "./group-commit.js";
 import type { SqliteHandle } from "./handle.js";
@@ -47,8 +48,9 @@ const MOST_TOLD = 16;
  * better-sqlite3, node:sqlite or bun:sqlite, on which WAL, `synchronous`, `foreign_keys` and a `busy_timeout` of 50 ms are set, and which
  * `close()` leaves open
  * @param options see {@link SqliteStoreOptions}; with a handle only {@link SqliteHandleOptions}, since its owner opened it
- * @throws TypeError or RangeError naming an option; VerifierError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run;
- * STORE_INVALID (not a database), STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables, and none can be made), STORE_BUSY, STORE_FAILED
+ * @throws TypeError or RangeError naming an option, or saying why this is no file: a path with blanks at its ends, a handle whose rows
+ * are arrays; VerifierError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run; STORE_INVALID (not a database),
+ * STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables or old ones, and it may not be written), STORE_BUSY, STORE_FAILED
  * @see src/store.ts for the contract, rulings D1–D5 · a find alone in its turn 1.15 times a bare SELECT and JSON.parse, in company
  * 0.75 times (`shared-reads.ts`); a spend alone 1.09 to 1.2 times a bare UPDATE in its own transaction
  */
@@ -57,8 +59,7 @@ export function sqliteStore(file: string, options?: SqliteStoreOptions): SqliteS
 export function sqliteStore(file: string | SqliteHandle, options: SqliteStoreOptions = {}): SqliteStore {
   assertFile(file);
   const settings = readOptions(options, typeof file === "string");
-  if (file === ":memory:" && settings.writer !== "inline")
-    throw new TypeError("options.writer is for files: no other thread can see a database in memory");
+  assertFits(file, settings);
   try {
     const connection = connect(file, settings);
     try {
@@ -217,12 +218,4 @@ function changesOf(keys: readonly EncodedKey[]): Change[] {
     if (digests.length > MOST_TOLD) return ["created"];
   }
   return digests.length < keys.length ? [...digests, "created"] : digests;
-}
-
-function assertFile(file: unknown): void {
-  // A driver ends a path at U+0000, and would open another file.
-  if (typeof file === "string" && file !== "" && file.isWellFormed() && !file.includes("\0")) return;
-  const { prepare, exec } = (file ?? {}) as Partial<SqliteHandle>;
-  if (typeof prepare === "function" && typeof exec === "function") return;
-  throw new TypeError("file must be a path of well-formed text, or an open database handle with prepare() and exec()");
 }

@@ -49,8 +49,20 @@ export function createTransact(handle: Handle): Transact {
   };
 }
 
-// Taken when the program loads: the fake timers of a test hold up no commit.
-const { setImmediate: runNextTurn, setTimeout: runAfter } = globalThis;
+// Taken when the program loads: the fake timers of a test hold up no commit, hide no change of others and prolong no wait for a lock.
+const { setImmediate: runNextTurn, setTimeout: runAfter, queueMicrotask: runAsMicrotask, performance: clock } = globalThis;
+/** Node's own: calls back once the callback that runs now has ended. */
+export const { nextTick } = process;
+
+/** Milliseconds of a clock that never steps back. */
+export function monotonic(): number {
+  return clock.now();
+}
+
+/** Calls back once the code that runs now is done, before the event loop goes on. */
+export function afterCallback(wake: () => void): void {
+  runAsMicrotask(wake);
+}
 
 /** Calls back once this turn of the event loop is over. */
 export function afterTurn(wake: () => void): void {
@@ -67,12 +79,12 @@ export function afterPause(wake: () => void): void {
  * @returns a promise; the first attempt has been made when it is returned
  */
 export async function patiently<T>(attempt: () => T, total: number): Promise<T> {
-  const deadline = performance.now() + total;
+  const deadline = monotonic() + total;
   for (;;) {
     try {
       return attempt();
     } catch (cause) {
-      if (!isBusy(cause) || performance.now() >= deadline) throw cause;
+      if (!isBusy(cause) || monotonic() >= deadline) throw cause;
     }
     await new Promise<void>(afterPause);
   }
@@ -80,13 +92,13 @@ export async function patiently<T>(attempt: () => T, total: number): Promise<T> 
 
 /** The same without an event loop, for opening: blocks the thread between attempts. */
 export function patientlyNow<T>(attempt: () => T, total: number): T {
-  const deadline = performance.now() + total;
+  const deadline = monotonic() + total;
   const cell = new Int32Array(new SharedArrayBuffer(4));
   for (;;) {
     try {
       return attempt();
     } catch (cause) {
-      if (!isBusy(cause) || performance.now() >= deadline) throw cause;
+      if (!isBusy(cause) || monotonic() >= deadline) throw cause;
     }
     Atomics.wait(cell, 0, 0, MIN_PAUSE);
   }

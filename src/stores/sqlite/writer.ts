@@ -16,6 +16,7 @@ import { VerifierError } from "../../errors.js";
 import type { NewKey, Spend, Store } from "../../store.js";
 import type { MaybePromise } from "../../types.js";
 import { encodeKeys, packKeys } from "./encoded-keys.js";
+import { here } from "./here.js";
 import type { SqliteStoreOptions } from "./options.js";
 import { assertSpend } from "./spending.js";
 import { afterTurn } from "./transaction.js";
@@ -106,7 +107,7 @@ export function withWriter<S extends Store>(reader: S, path: string, options: Re
 /** The thread's program in this package, found by the package's own name: so also from a program that was bundled into one file. */
 function ownProgram(): string {
   try {
-    return createRequire(import.meta.url).resolve("keystile/sqlite-writer");
+    return createRequire(here()).resolve("keystile/sqlite-writer");
   } catch (cause) {
     throw new VerifierError("STORE_FAILED", "keystile/sqlite-writer is not found from here; give its place as options.writer", { cause });
   }

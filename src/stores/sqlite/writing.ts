@@ -4,7 +4,7 @@ import type { Answering } from "./answering.js";
 import type { ChangeLog } from "./changes.js";
 import type { Directory } from "./directory.js";
 import type { Ledger } from "./ledger.js";
-import type { Transact } from "./transaction.js";
+import { afterTurn, type Transact } from "./transaction.js";
 
 /**
  * @param work answers what it changed; `undefined`: something is not as it was read, so nothing is written
@@ -30,7 +30,7 @@ export function createWriting({ later }: Answering, log: ChangeLog, directory: D
       return done !== undefined;
     });
     // A loop that awaits its writes would otherwise leave no turn to timers, input and spends.
-    await new Promise(setImmediate);
+    await new Promise<void>(afterTurn);
     return committed;
   };
 }

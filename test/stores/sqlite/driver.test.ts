@@ -97,10 +97,20 @@ describe("loadDriver", () => {
   it.each([
     ['Object.assign(new Error("was compiled against a different Node.js version"), { code: "ERR_DLOPEN_FAILED" })', "DRIVER_UNSUPPORTED"],
     ['new Error("Could not locate the bindings file. Tried: …")', "DRIVER_UNSUPPORTED"],
+    ['Object.assign(new Error("loading addons is disabled"), { code: "ERR_DLOPEN_DISABLED" })', "DRIVER_UNSUPPORTED"],
     ['new TypeError("Cannot open database because the directory does not exist")', "STORE_FAILED"],
   ])("the native part is loaded by the first open: %s", (thrown, code) => {
     const Driver = loadDriver(installed(manifest("12.1.0"), `module.exports = class { constructor() { throw ${thrown} } }`), "22.0.0");
     expect(failure(() => openFile(Driver, "x.db", { readonly: false, fileMustExist: false, timeout: 0 })).code).toBe(code);
+  });
+
+  it.each([
+    ["ERR_DLOPEN_DISABLED", /may load no native code; run it with --allow-addons, and without --no-addons$/],
+    ["ERR_DLOPEN_FAILED", /npm rebuild better-sqlite3, or .* install script may have been skipped: pnpm, yarn and npm 11/],
+  ])("%s: says what to do about it", (code, message) => {
+    const thrown = `module.exports = class { constructor() { throw Object.assign(new Error("x"), { code: "${code}" }) } }`;
+    const Driver = loadDriver(installed(manifest("12.1.0"), thrown), "22.0.0");
+    expect(failure(() => openFile(Driver, "x.db", { readonly: false, fileMustExist: false, timeout: 0 })).message).toMatch(message);
   });
 
   it("any other fault of opening rises as it is", () => {

@@ -57,6 +57,7 @@ describe("sqliteStore: a database that cannot be written", () => {
     const place = path();
     inspect(place, (db) => db.exec("CREATE TABLE mine (x)"));
     expect(await codeOf(() => sqliteStore(place, { readonly: true }))).toBe("STORE_READ_ONLY");
+    expect(() => sqliteStore(place, { readonly: true })).toThrow(/no keystile tables.*open it once for writing/);
   });
 
   it("hostile A143: on a full disk nothing acknowledged is lost, and it recovers", async () => {
@@ -311,6 +312,21 @@ describe("sqliteStore: a file that another connection holds", () => {
     other.close();
     expect((await store.readBalance("key_000001", 0))?.remaining).toBe(100);
     expect(await store.findKey("digest-2")).toBeUndefined();
+    await store.close();
+  });
+
+  it("without the option a lock is waited for two seconds", async () => {
+    const place = path();
+    const store = await withApi(sqliteStore(place));
+    const other = new Database(place);
+    other.exec("BEGIN IMMEDIATE");
+    const began = performance.now();
+    expect(await codeOf(() => store.insertKeys([{ row: keyRow(1) }]))).toBe("STORE_BUSY");
+    const waited = performance.now() - began;
+    expect(waited).toBeGreaterThanOrEqual(1_990);
+    // Room for a machine that is busy with other tests.
+    expect(waited).toBeLessThan(10_000);
+    other.close();
     await store.close();
   });
 

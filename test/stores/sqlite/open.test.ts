@@ -4,6 +4,7 @@ import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { isVerifierError } from "../../../src/errors.js";
 import { sqliteStore } from "../../../src/sqlite.js";
+import { SCHEMA_VERSION } from "../../../src/stores/sqlite/schema.js";
 import { keyRow } from "../suite.js";
 import { addKeys, codeOf, inspect, temporaryPaths, totalIn, withApi } from "./support.js";
 
@@ -20,6 +21,46 @@ describe("sqliteStore: opening", () => {
   ])("a file that is neither path nor handle is a TypeError: %s", (file, message) => {
     expect(() => sqliteStore(file as never)).toThrow(TypeError);
     expect(() => sqliteStore(file as never)).toThrow(message);
+  });
+
+  it("a path that better-sqlite3 would trim is a TypeError, and makes no file", () => {
+    const place = path();
+    for (const file of [" ", `${place} `, `${place}\n`, `\t${place}`, `\ufeff${place}`, " :memory: "]) {
+      expect(() => sqliteStore(file), JSON.stringify(file)).toThrow(TypeError);
+      expect(() => sqliteStore(file), JSON.stringify(file)).toThrow(/without blanks at its ends: better-sqlite3 drops them/);
+    }
+    expect([place, `${place} `].map((file) => existsSync(file))).toEqual([false, false]);
+  });
+
+  it("a handle whose rows are arrays, as of node:sqlite with returnArrays, is a TypeError that says so", () => {
+    const db = new Database(path());
+    const prepare = (sql: string) => (db.prepare(sql).reader ? db.prepare(sql).raw() : db.prepare(sql));
+    const open = () => sqliteStore({ prepare, exec: (sql: string) => db.exec(sql) });
+    expect(open).toThrow(TypeError);
+    expect(open).toThrow("file must be a handle whose rows are objects: open it without returnArrays");
+    db.close();
+  });
+
+  it("a database in memory is not for reading only: a TypeError", () => {
+    const open = () => sqliteStore(":memory:", { readonly: true });
+    expect(open).toThrow(TypeError);
+    expect(open).toThrow("options.readonly is for files");
+  });
+
+  it("health says how a file was opened", () => {
+    const place = path();
+    const store = sqliteStore(place);
+    const fit = { ok: true, problems: [], journalMode: "wal", synchronous: "full", schemaVersion: SCHEMA_VERSION };
+    expect(store.health()).toEqual(fit);
+    void store.close();
+    inspect(place, (db) => db.pragma("journal_mode = DELETE"));
+    // What is opened for reading keeps its journal.
+    const reader = sqliteStore(place, { readonly: true });
+    expect(reader.health()).toEqual({ ...fit, ok: false, problems: ["the journal mode is delete, not wal"], journalMode: "delete" });
+    void reader.close();
+    const again = sqliteStore(place);
+    expect(again.health()).toEqual(fit);
+    void again.close();
   });
 
   it.each([

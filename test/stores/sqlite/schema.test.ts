@@ -103,6 +103,11 @@ describe("prepareSchema: files of earlier versions", () => {
   it("a file of version 1 that may not be written is refused, and stays as it is", async () => {
     const place = oldFile();
     expect(await codeOf(() => sqliteStore(place, { readonly: true }))).toBe("STORE_READ_ONLY");
+    expect(() => sqliteStore(place, { readonly: true })).toThrow(/tables of version 1, this keystile needs 3.*open it once for writing/);
+    inspect(place, (db) => {
+      db.pragma("query_only = ON");
+      expect(() => sqliteStore(db)).toThrow(/open it once for writing/);
+    });
     expect(inspect(place, (db) => db.prepare("SELECT version FROM keystile_schema").pluck().get())).toBe(1);
   });
 

@@ -1,6 +1,6 @@
 import Database from "better-sqlite3";
 import fc from "fast-check";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { sqliteStore, type SqliteStore } from "../../../src/sqlite.js";
 import type { DrawRequest } from "../../../src/store.js";
 import { memoryStore } from "../../../src/stores/memory.js";
@@ -225,17 +225,6 @@ describe("sqliteStore: credits", () => {
     expect(leases()).toBe(1);
     await store.returnCredits(ref!, "a", 0, 0);
     expect(leases()).toBe(0);
-  });
-
-  it("the fake timers of a test hold up no spend", async () => {
-    const store = await withApi(open());
-    const [ref] = await addKeys(store, 1);
-    vi.useFakeTimers();
-    try {
-      expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 99 });
-    } finally {
-      vi.useRealTimers();
-    }
   });
 
   it("property: any history of turns answers as the memory store does, in every order within a turn", async () => {

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { askInTime } from "../../../src/stores/sqlite/staleness.js";
+import { nextTurn, withoutTicks } from "./support.js";
 
 describe("askInTime", () => {
   afterEach(() => void vi.useRealTimers());
@@ -56,6 +57,19 @@ describe("askInTime", () => {
       });
     });
     expect(asked).toBe(1);
+  });
+
+  it("turn: it ends though the timers of the program's tests are faked, all of them", async () => {
+    vi.useFakeTimers({ toFake: ["performance", "Date"] });
+    for (const begin of ["catchUp", "note"] as const) {
+      let asked = 0;
+      const staleness = askInTime(() => void asked++, "turn");
+      withoutTicks(() => staleness[begin](Date.now()));
+      await nextTurn();
+      asked = 0;
+      staleness.catchUp(Date.now());
+      expect(asked, begin).toBe(1);
+    }
   });
 
   it.each(["turn", 250] as const)("%s: what was noted is too old after its time, by either clock", (staleness) => {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { afterAll } from "vitest";
+import { afterAll, vi } from "vitest";
 import { isVerifierError, type VerifierErrorCode } from "../../../src/errors.js";
 import type { Handle, Statement } from "../../../src/stores/sqlite/handle.js";
 import type { ApiRow, KeyRow, NewBalance, Store } from "../../../src/store.js";
@@ -173,6 +173,19 @@ const ERRCODES: Readonly<Record<string, number>> = {
   SQLITE_CONSTRAINT_FOREIGNKEY: 787,
   SQLITE_NOTADB: 26,
 };
+
+/**
+ * Acts while `process.nextTick` and `queueMicrotask` do nothing, as under fake timers that nobody moves. Not for longer than that: the
+ * process of the tests needs both.
+ */
+export function withoutTicks<T>(act: () => T): T {
+  const fakes = [vi.spyOn(process, "nextTick").mockReturnValue(), vi.spyOn(globalThis, "queueMicrotask").mockReturnValue()];
+  try {
+    return act();
+  } finally {
+    for (const fake of fakes) fake.mockRestore();
+  }
+}
 
 /** Ends the turn of the event loop. */
 export const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve));

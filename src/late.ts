@@ -1,5 +1,5 @@
-/** Promises of any kind: of another realm, or a library's own. A store or limiter that a program brings may answer with one. */
-import type { MaybePromise } from "../types.js";
+/** Promises of any kind: of another realm, or a library's own. What a program brings may answer with one. */
+import type { MaybePromise } from "./types.js";
 
 /** Whether an answer is still to come. `instanceof Promise` is faster, and right for what this package makes itself. */
 export function isLate<T>(answer: MaybePromise<T>): answer is Promise<T> {

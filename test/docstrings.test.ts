@@ -1,0 +1,83 @@
+/** What an editor shows of the public interfaces: every verb, every bound of a request, every code of an error. */
+import { join } from "node:path";
+import ts from "typescript";
+import { describe, expect, it } from "vitest";
+import { listProblemTypes } from "../src/errors.js";
+import { ROOT } from "./house/source.js";
+
+const config = ts.readConfigFile(join(ROOT, "tsconfig.json"), (path) => ts.sys.readFile(path)).config as object;
+const { options } = ts.parseJsonConfigFileContent(config, ts.sys, ROOT);
+const DOORS = ["src/index.ts", "src/sqlite.ts", "src/http.ts"].map((path) => join(ROOT, path));
+const program = ts.createProgram(DOORS, { ...options, noEmit: true });
+const checker = program.getTypeChecker();
+
+/** The docstring of a symbol as an editor shows it: none where the comment stands beside the token before it. */
+function docOf(symbol: ts.Symbol): string {
+  return ts.displayPartsToString(symbol.getDocumentationComment(checker));
+}
+
+/** Every export of these doors by name. */
+function exportsOf(doors: readonly string[]): Map<string, ts.Symbol> {
+  const whole = (symbol: ts.Symbol) => (symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol);
+  const modules = doors.map((door) => checker.getSymbolAtLocation(program.getSourceFile(door)!)!);
+  return new Map(modules.flatMap((module) => checker.getExportsOfModule(module)).map((symbol) => [symbol.name, whole(symbol)]));
+}
+const FRONT = exportsOf(DOORS.slice(0, 1));
+
+/** `Interface.member` for every member written in a file that `path` fits, and that `keep` takes. */
+function silentMembers(path: RegExp, keep: (member: ts.TypeElement) => boolean): string[] {
+  const silent: string[] = [];
+  const visit = (owner: string, node: ts.Node): void => {
+    if (ts.isTypeElement(node) && keep(node) && node.name !== undefined) {
+      const symbol = checker.getSymbolAtLocation(node.name)!;
+      if (docOf(symbol) === "") silent.push(`${owner}.${symbol.name}`);
+    }
+    ts.forEachChild(node, (child) => visit(owner, child));
+  };
+  for (const [name, symbol] of FRONT) {
+    for (const declaration of symbol.declarations ?? []) {
+      const isType = ts.isInterfaceDeclaration(declaration) || ts.isTypeAliasDeclaration(declaration);
+      if (isType && path.test(declaration.getSourceFile().fileName)) visit(name, declaration);
+    }
+  }
+  return silent;
+}
+
+describe("docstrings: what an editor shows", () => {
+  it("every method of a public interface says what it does", () => {
+    expect(FRONT.size).toBeGreaterThan(100);
+    expect(silentMembers(/\/src\//, ts.isMethodSignature)).toEqual([]);
+  });
+
+  it("spec §8: every property of a request and of an answer says its unit or bound", () => {
+    // Said at the type itself: the two sides of a union, and totals that its docstring counts.
+    const atTheType = ["V2KeysUpdateCreditsRequestBody.keyId", "V2KeysUpdateCreditsRequestBody.operation"];
+    const totals = ["MigrationTotals.migrated", "MigrationTotals.failed", "MigrationResults.migrated", "MigrationResults.failed"];
+    const said = new Set([...atTheType, ...totals]);
+    const silent = silentMembers(/\/src\/(keyring\/[a-z-]*(requests|answers)|types)\.ts$/, ts.isPropertySignature);
+    expect(silent.filter((member) => !said.has(member))).toEqual([]);
+  });
+
+  it("VerifierErrorCode tells each code once", () => {
+    const doc = docOf(FRONT.get("VerifierErrorCode")!);
+    const told = [...doc.matchAll(/^- `([A-Z_]+)`: \S/gm)].map(([, code]) => code);
+    expect(told.sort()).toEqual(
+      listProblemTypes()
+        .map(({ code }) => code)
+        .sort(),
+    );
+  });
+
+  it("what is public links only to what is public", () => {
+    const known = exportsOf(DOORS);
+    const dead: string[] = [];
+    for (const [name, symbol] of known) {
+      for (const declaration of symbol.declarations ?? []) {
+        const body = ts.isFunctionDeclaration(declaration) ? (declaration.body?.getFullText() ?? "") : "";
+        const text = declaration.getFullText().replace(body, "");
+        for (const [, to = ""] of text.matchAll(/\{@link (\w+)/g)) if (!known.has(to)) dead.push(`${name} → ${to}`);
+      }
+    }
+    expect(dead).toEqual([]);
+  });
+});
