@@ -4,10 +4,9 @@
 
 
 class peg$SyntaxError extends SyntaxError {
-  constructor(message, expected, found, location) {
-    super(message);
+  constructor(expected, location) {
+    super("the query is malformed");
     this.expected = expected;
-    this.found = found;
     this.location = location;
     this.name = "SyntaxError";
   }
@@ -55,10 +54,6 @@ function peg$parse(input) {
     return { type: "other", description };
   }
 
-  function peg$computeLocation(start, end) {
-    return { start: { offset: start }, end: { offset: end } };
-  }
-
   function peg$fail(expected) {
     if (peg$currPos < peg$maxFailPos) { return; }
 
@@ -68,15 +63,6 @@ function peg$parse(input) {
     }
 
     peg$maxFailExpected.push(expected);
-  }
-
-  function peg$buildStructuredError(expected, found, location) {
-    return new peg$SyntaxError(
-      "the query is malformed",
-      expected,
-      found,
-      location
-    );
   }
 
   function peg$parsequery() {
@@ -443,13 +429,7 @@ function peg$parse(input) {
       peg$fail(peg$endExpectation());
     }
 
-    throw peg$buildStructuredError(
-      peg$maxFailExpected,
-      null,
-      peg$maxFailPos < input.length
-        ? peg$computeLocation(peg$maxFailPos, peg$maxFailPos + 1)
-        : peg$computeLocation(peg$maxFailPos, peg$maxFailPos)
-    );
+    throw new peg$SyntaxError(peg$maxFailExpected, { start: { offset: peg$maxFailPos } });
   }  if (peg$success) {
     return peg$result;
   } else {

@@ -34,14 +34,19 @@ const UNUSED = [
 const UNHEARD = /\n {2}const (peg\$e\d+) = peg\$(?:class|literal)Expectation\(.*(?:\], false, false, false|, true)\);/g;
 /** Each gets a shorter text. */
 const SHORTER = [
-  [/peg\$SyntaxError\.buildMessage\(expected, found\)/, '"the query is malformed"'],
   [/options\.peg\$maxFailExpected \|\| \[\]/, "[]"],
   [/options\.peg\$\w+ \| 0/g, "0"],
   [/peg\$parse\(input, options\)/, "peg$parse(input)"],
-  [/peg\$maxFailPos < input\.length \? peg\$getUnicode\(peg\$maxFailPos\) : null/, "null"],
   [
-    /\n {2}function peg\$computeLocation\([\s\S]*?\n {2}\}\n/,
-    "\n  function peg$computeLocation(start, end) {\n    return { start: { offset: start }, end: { offset: end } };\n  }\n",
+    /constructor\(message, expected, found, location\) \{\n {4}super\(message\);/,
+    'constructor(expected, location) {\n    super("the query is malformed");',
+  ],
+  [/\n {4}this\.found = found;/, ""],
+  [/\n {2}function peg\$computeLocation\([\s\S]*?\n {2}\}\n/, ""],
+  [/\n {2}function peg\$buildStructuredError\([\s\S]*?\n {2}\}\n/, ""],
+  [
+    /throw peg\$buildStructuredError\([\s\S]*?\n {4}\);/,
+    "throw new peg$SyntaxError(peg$maxFailExpected, { start: { offset: peg$maxFailPos } });",
   ],
 ];
 

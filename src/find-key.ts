@@ -10,7 +10,7 @@ import type { KeyCache } from "./stores/cached.js";
 import type { MaybePromise } from "./types.js";
 
 /** Where keys are looked for. */
-export interface Places {
+export interface KeySources {
   readonly store: Store;
   readonly cache: KeyCache<PreparedKey>;
   readonly prepare: (record: KeyRecord) => PreparedKey;
@@ -25,30 +25,30 @@ export interface Places {
  * The key that {@link findKey} would find for a request of a key alone, if it is remembered. The text needs no judging: only what was
  * judged is remembered. Asks the store at most whether anything has changed.
  */
-export function keyAtHand(places: Places, key: string, now: number): MaybePromise<PreparedKey | undefined> {
+export function rememberedKey(sources: KeySources, key: string, now: number): MaybePromise<PreparedKey | undefined> {
   if (isLikeRootKey(key)) return undefined;
-  const found = places.cache.remembered(key, places.isSystemTime ? now : undefined);
-  if (found === undefined || places.workspaceId === undefined) return found;
-  return found instanceof Promise ? found.then((late) => own(places, late)) : own(places, found);
+  const found = sources.cache.remembered(key, sources.isSystemTime ? now : undefined);
+  if (found === undefined || sources.workspaceId === undefined) return found;
+  return found instanceof Promise ? found.then((late) => own(sources, late)) : own(sources, found);
 }
 
-function own(places: Places, key: PreparedKey | undefined): PreparedKey | undefined {
-  return key !== undefined && isVisible(places, undefined, key) ? key : undefined;
+function own(sources: KeySources, key: PreparedKey | undefined): PreparedKey | undefined {
+  return key !== undefined && isVisible(sources, undefined, key) ? key : undefined;
 }
 
 /** @returns undefined for a key that does not exist or may not be seen: the two look the same (spec §4.1-3) */
 export function findKey(
-  places: Places,
+  sources: KeySources,
   request: VerificationRequest,
   caller: Caller | undefined,
   now: number,
 ): MaybePromise<PreparedKey | undefined> {
-  const found = places.cache.find(request.key, digestKey, places.isSystemTime ? now : undefined);
-  if (isLikeRootKey(request.key)) return unlessRootKey(places, request, caller, found);
-  if (request.migrationId === undefined && places.workspaceId === undefined && caller === undefined) return found;
+  const found = sources.cache.find(request.key, digestKey, sources.isSystemTime ? now : undefined);
+  if (isLikeRootKey(request.key)) return unlessRootKey(sources, request, caller, found);
+  if (request.migrationId === undefined && sources.workspaceId === undefined && caller === undefined) return found;
   return found instanceof Promise
-    ? found.then((late) => orMigrated(places, request, caller, late))
-    : orMigrated(places, request, caller, found);
+    ? found.then((late) => orMigrated(sources, request, caller, late))
+    : orMigrated(sources, request, caller, found);
 }
 
 /** How every root key begins; other keys may begin so too. */
@@ -62,25 +62,25 @@ function isLikeRootKey(key: string): boolean {
 
 /** A root key is no key, even where someone imported its hash (ruling F2). */
 async function unlessRootKey(
-  places: Places,
+  sources: KeySources,
   request: VerificationRequest,
   caller: Caller | undefined,
   found: MaybePromise<PreparedKey | undefined>,
 ): Promise<PreparedKey | undefined> {
-  const asking = Promise.resolve(digestKey(request.key)).then((digest) => places.store.findRootKey(digest));
+  const asking = Promise.resolve(digestKey(request.key)).then((digest) => sources.store.findRootKey(digest));
   // Both awaited at once, so that neither can reject while nobody handles it.
   const [root, native] = await Promise.all([asking, found]);
-  return root === undefined ? orMigrated(places, request, caller, native) : undefined;
+  return root === undefined ? orMigrated(sources, request, caller, native) : undefined;
 }
 
 function orMigrated(
-  places: Places,
+  sources: KeySources,
   request: VerificationRequest,
   caller: Caller | undefined,
   native: PreparedKey | undefined,
 ): MaybePromise<PreparedKey | undefined> {
-  if (native !== undefined) return isVisible(places, caller, native) ? native : undefined;
-  return request.migrationId === undefined ? undefined : findMigrated(places, request.key, request.migrationId, caller);
+  if (native !== undefined) return isVisible(sources, caller, native) ? native : undefined;
+  return request.migrationId === undefined ? undefined : findMigrated(sources, request.key, request.migrationId, caller);
 }
 
 /**
@@ -88,22 +88,22 @@ function orMigrated(
  * The imported hash stays valid for its migration, since an old scheme may hash only a part of the key (ruling E4).
  */
 async function findMigrated(
-  places: Places,
+  sources: KeySources,
   key: string,
   migrationId: string,
   caller: Caller | undefined,
 ): Promise<PreparedKey | undefined> {
-  const { store, algorithms } = places;
+  const { store, algorithms } = sources;
   const migration = await store.read("migrations", migrationId);
-  if (migration === undefined || !isOwn(places, caller, migration.workspaceId)) return undefined;
+  if (migration === undefined || !isOwn(sources, caller, migration.workspaceId)) return undefined;
   if (!algorithms.knows(migration.algorithm)) {
     throw new TypeError(`options.migrationAlgorithms lacks "${migration.algorithm}", which a migration of this store uses`);
   }
   const foreignDigest = await algorithms.foreignDigest(migration.algorithm, key);
   if (foreignDigest === undefined) return undefined;
   const record = await store.findForeignKey(migrationId, foreignDigest);
-  const found = record && places.prepare(record);
-  if (found === undefined || !isVisible(places, caller, found)) return undefined;
+  const found = record && sources.prepare(record);
+  if (found === undefined || !isVisible(sources, caller, found)) return undefined;
   if (record?.pending === true) await adopt(store, record.ref, key);
   return found;
 }
@@ -117,11 +117,11 @@ async function adopt(store: Store, ref: KeyRef, key: string): Promise<void> {
   }
 }
 
-function isVisible(places: Places, caller: Caller | undefined, { mould, keyId }: PreparedKey): boolean {
-  if (!isOwn(places, caller, mould.workspaceId)) return false;
+function isVisible(sources: KeySources, caller: Caller | undefined, { mould, keyId }: PreparedKey): boolean {
+  if (!isOwn(sources, caller, mould.workspaceId)) return false;
   return caller === undefined || caller.may("verify_key", { type: "api", id: mould.apiId, keyId });
 }
 
-function isOwn({ workspaceId }: Places, caller: Caller | undefined, owner: string): boolean {
+function isOwn({ workspaceId }: KeySources, caller: Caller | undefined, owner: string): boolean {
   return (workspaceId === undefined || workspaceId === owner) && (caller === undefined || caller.workspaceId === owner);
 }

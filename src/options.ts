@@ -67,6 +67,9 @@ export function isPlainObject(value: unknown): value is object {
   return typeof value === "object" && value !== null && isPlain(value);
 }
 
+/** What comes with a call besides its body is none: the programmer's mistake. */
+export const contextError = (): TypeError => new TypeError("context must be an object, such as { caller }");
+
 /**
  * Judges an options object.
  * @throws TypeError or RangeError that names the option: not an object, a name that does not exist, a value that does not fit

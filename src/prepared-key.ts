@@ -9,8 +9,8 @@ import {
   type LimitKind,
   type Limits,
   sharedLimits,
+  showIdentity,
   toLimits,
-  toRatelimitResponse,
 } from "./ratelimit.js";
 import type { KeyRecord, KeyRef } from "./store.js";
 import { deepFreeze } from "./stores/freeze.js";
@@ -172,10 +172,4 @@ function extraOf(record: KeyRecord): Extra | undefined {
 function lazyAllowlist(lists: KeyRecord["ipAllowlists"]): (address: string | undefined) => boolean {
   let allows: ((address: string | undefined) => boolean) | undefined;
   return (address) => (allows ??= createAllowlist(lists))(address);
-}
-
-function showIdentity(identity: Identity): Identity {
-  const { id, externalId, meta, ratelimits } = identity;
-  if (ratelimits === undefined) return identity;
-  return { id, externalId, ...(meta !== undefined && { meta }), ratelimits: ratelimits.map(toRatelimitResponse) };
 }

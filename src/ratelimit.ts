@@ -126,6 +126,13 @@ export function toRatelimitResponse({ id, name, limit, duration, autoApply }: Ra
   };
 }
 
+/** An identity with its limits as answers show them. */
+export function showIdentity(identity: Identity): Identity {
+  const { id, externalId, meta, ratelimits } = identity;
+  if (ratelimits === undefined) return identity;
+  return { id, externalId, ...(meta !== undefined && { meta }), ratelimits: ratelimits.map(toRatelimitResponse) };
+}
+
 function override(known: AppliedLimit, { cost, limit = known.limit, duration = known.duration }: RatelimitCheck): AppliedLimit {
   const { bucket, id, name, autoApply, isAdHoc, place } = known;
   const own = limit === known.limit && duration === known.duration ? undefined : known;

@@ -11,7 +11,17 @@ import type * as R from "./keyring/service-requests.js";
 import type { Limiter } from "./limiter.js";
 import { degrading, LIMITER_OPTIONS } from "./limiters/degrading.js";
 import { memoryLimiter } from "./limiters/memory.js";
-import { callable, type Check, checkOptions, checkStore, DEFAULT_WORKSPACE, guardClock, isPlainObject, word } from "./options.js";
+import {
+  callable,
+  type Check,
+  checkOptions,
+  checkStore,
+  contextError,
+  DEFAULT_WORKSPACE,
+  guardClock,
+  isPlainObject,
+  word,
+} from "./options.js";
 import type { Store } from "./store.js";
 
 /** What the verbs of rate limits may be told besides the body. */
@@ -93,7 +103,7 @@ export function createRatelimits(store: Store, options: RatelimitsOptions = {}):
   const verb =
     <B, T>(act: (context: LimitContext, body: B, caller: Caller | undefined) => Promise<T>) =>
     async (body: B, asking: RatelimitContext = {}): Promise<T> => {
-      if (!isPlainObject(asking)) throw new TypeError("context must be an object, such as { caller }");
+      if (!isPlainObject(asking)) throw contextError();
       const { caller } = asking;
       return act(context, body, caller === undefined ? undefined : strictCaller(caller, "context.caller"));
     };

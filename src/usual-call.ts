@@ -21,7 +21,7 @@ import type { MaybePromise, V2KeysVerifyKeyResponseData, VerificationCode, Verif
 export interface Means {
   readonly compileQuery: QueryCompiler;
   /** The key, if it is remembered and may be seen by the program itself. */
-  readonly keyAtHand: (key: string, now: number) => MaybePromise<PreparedKey | undefined>;
+  readonly rememberedKey: (key: string, now: number) => MaybePromise<PreparedKey | undefined>;
   readonly limiter: DegradingLimiter;
   readonly spender: Spender;
   readonly onOutcome: ((event: OutcomeEvent) => void) | undefined;
@@ -80,11 +80,11 @@ function costOf(code: VerificationCode): number {
 function spend(means: Means, key: PreparedKey, code: VerificationCode, found: Found): MaybePromise<Answer> {
   const spending = means.spender.spend(key, costOf(code), found.now);
   return spending instanceof Promise
-    ? spending.then((spent) => settle(means, key, code, spent, found))
-    : settle(means, key, code, spending, found);
+    ? spending.then((spent) => afterSpend(means, key, code, spent, found))
+    : afterSpend(means, key, code, spending, found);
 }
 
-function settle(means: Means, key: PreparedKey, code: VerificationCode, spent: Spend | undefined, found: Found): Answer {
+function afterSpend(means: Means, key: PreparedKey, code: VerificationCode, spent: Spend | undefined, found: Found): Answer {
   if (spent === undefined) return answerNotFound(means.onOutcome, found.now, NO_TAGS);
   const judged = code === "VALID" && !spent.ok ? "USAGE_EXCEEDED" : code;
   return conclude(means, key, judged, spent.remaining ?? undefined, found);

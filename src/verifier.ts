@@ -2,12 +2,24 @@
 import { createAlgorithms, type MigrationAlgorithms } from "./algorithms.js";
 import { VerifierError } from "./errors.js";
 import { createTouch } from "./tags/early-reads.js";
-import { findKey, keyAtHand } from "./find-key.js";
+import { findKey, rememberedKey } from "./find-key.js";
 import { exactSpender, type LeaseOptions, leasedSpender } from "./leases.js";
 import type { Limiter } from "./limiter.js";
 import { degrading, type DegradingLimiter, LIMITER_OPTIONS } from "./limiters/degrading.js";
 import { memoryLimiter, type MemoryLimiter } from "./limiters/memory.js";
-import { callable, type Check, checkOptions, checkStore, group, guardClock, integer, isPlainObject, oneOf, word } from "./options.js";
+import {
+  callable,
+  type Check,
+  checkOptions,
+  checkStore,
+  contextError,
+  group,
+  guardClock,
+  integer,
+  isPlainObject,
+  oneOf,
+  word,
+} from "./options.js";
 import { createOutcomes, type OutcomeEvent } from "./outcomes.js";
 import { createQueryCompiler } from "./permissions.js";
 import { packedKeys } from "./packed-keys.js";
@@ -117,12 +129,12 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
   const cache = createKeyCache(store, prepare, options.cache, (size) => twoRows(size, packedKeys(touch)));
   const outcomes = options.onOutcome && createOutcomes(options.onOutcome);
   const isSystemTime = given === Date.now;
-  const places = { store, cache, prepare, algorithms: createAlgorithms(options.migrationAlgorithms), isSystemTime, workspaceId };
+  const sources = { store, cache, prepare, algorithms: createAlgorithms(options.migrationAlgorithms), isSystemTime, workspaceId };
   const engine: Engine = {
     clock,
     compileQuery: createQueryCompiler(),
-    keyAtHand: (key, now) => keyAtHand(places, key, now),
-    findKey: (request, caller, now) => findKey(places, request, caller, now),
+    rememberedKey: (key, now) => rememberedKey(sources, key, now),
+    findKey: (request, caller, now) => findKey(sources, request, caller, now),
     limiter,
     spender,
     onOutcome: outcomes?.emit,
@@ -147,7 +159,6 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
 
 const NO_CONTEXT: VerifyContext = Object.freeze({});
 
-const contextError = () => new TypeError("context must be an object, such as { clientAddress }");
 const closedError = () => new VerifierError("VERIFIER_CLOSED", "the verifier was closed; make another to go on");
 
 /** The limiter of this process cannot fail, and its answers need no judging. */

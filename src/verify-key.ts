@@ -76,7 +76,7 @@ function judge(engine: Engine, body: unknown, { caller, clientAddress }: VerifyC
   const values = readValues(body);
   if (caller !== undefined || !isUsual(engine, values)) return judgeRequest(engine, values, { caller, clientAddress });
   const now = engine.clock();
-  const key = engine.keyAtHand(values.key, now);
+  const key = engine.rememberedKey(values.key, now);
   if (key instanceof Promise) return key.then((late) => judgeRequest(engine, values, { caller, clientAddress }, { now, key: late }));
   const usual = key === undefined ? undefined : answerUsual(engine, values, key, now);
   return usual ?? judgeRequest(engine, values, { caller, clientAddress }, { now, key });
@@ -115,10 +115,12 @@ function judgeUse(verification: Verification, key: PreparedKey, limits: LimitsTa
   if (limits?.exceeded === true) return refuse(verification, key, "RATE_LIMITED");
   if (!key.limited) return conclude(verification, key, "VALID", undefined);
   const spending = verification.engine.spender.spend(key, verification.request.cost, verification.now);
-  return spending instanceof Promise ? spending.then((spend) => settle(verification, key, spend)) : settle(verification, key, spending);
+  return spending instanceof Promise
+    ? spending.then((spend) => afterSpend(verification, key, spend))
+    : afterSpend(verification, key, spending);
 }
 
-function settle(verification: Verification, key: PreparedKey, spend: Spend | undefined): Answer {
+function afterSpend(verification: Verification, key: PreparedKey, spend: Spend | undefined): Answer {
   if (spend === undefined) return notFound(verification);
   return conclude(verification, key, spend.ok ? "VALID" : "USAGE_EXCEEDED", spend.remaining ?? undefined);
 }

@@ -37,7 +37,7 @@ async function atHand(
   if (row.limited) await spender.spend(key, 1, NOON);
   const bucket = bucketOf(key.keyId, LIMIT.name);
   buckets.take([{ ...LIMIT, bucket, cost: 1 }], NOON);
-  const means: Means = { compileQuery, keyAtHand: () => key, limiter, spender, onOutcome: (event) => events.push(event) };
+  const means: Means = { compileQuery, rememberedKey: () => key, limiter, spender, onOutcome: (event) => events.push(event) };
   const call = (now = NOON, permissions?: string) => answerUsual(means, readValues({ key: "k", permissions }) as UsualValues, key, now);
   const left = async () => ({
     credits: row.limited ? (await spender.spend(key, 0, NOON))?.remaining : undefined,

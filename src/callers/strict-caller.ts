@@ -1,6 +1,6 @@
 /** A caller as a program gives it, whose answers no compiler has judged. Spec §4.1-3, §4.1-4. Knows no header and no token. */
 import type { Caller, Resource } from "../caller.js";
-import { methods, text } from "../options.js";
+import { methods, word } from "../options.js";
 
 /**
  * The same caller, but nothing except `true` lets it do anything: a promise of `false` does not.
@@ -10,7 +10,7 @@ export function strictCaller(value: unknown, path: string): Caller {
   isCaller(value, path);
   const caller = value as Caller;
   const { workspaceId } = caller;
-  text(workspaceId, `${path}.workspaceId`);
+  word(workspaceId, `${path}.workspaceId`);
   return {
     workspaceId,
     may: (action, resource) => isTrue(caller.may(action, resource)),

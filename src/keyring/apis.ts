@@ -6,7 +6,7 @@ import { persist, type Context } from "./context.js";
 import { insertNamed } from "./insert-named.js";
 import { parse } from "./parse.js";
 import type * as R from "./requests.js";
-import { change, findApi, ownedRow, type Mutable } from "./rows.js";
+import { type Mutable, ownedRow, requireApi, setField } from "./rows.js";
 import * as schemas from "./schemas.js";
 
 /** @throws VerifierError BAD_REQUEST */
@@ -22,7 +22,7 @@ export async function createApi(context: Context, body: R.V2ApisCreateApiRequest
 /** @throws VerifierError BAD_REQUEST · NOT_FOUND */
 export async function getApi(context: Context, body: R.V2ApisGetApiRequestBody): Promise<V2ApisGetApiResponseData> {
   const { apiId } = parse(schemas.getApi, body);
-  const { id, name, enabled, ipAllowlist } = await findApi(context, apiId);
+  const { id, name, enabled, ipAllowlist } = await requireApi(context, apiId);
   return { id, name, enabled, ipAllowlist };
 }
 
@@ -30,8 +30,8 @@ export async function getApi(context: Context, body: R.V2ApisGetApiRequestBody):
 export async function updateApi(context: Context, body: R.V2ApisUpdateApiRequestBody): Promise<EmptyResponse> {
   const { apiId, name, enabled, ipAllowlist } = parse(schemas.updateApi, body);
   return writeApi(context, apiId, (row) => {
-    change(row, "name", name);
-    change(row, "enabled", enabled);
+    setField(row, "name", name);
+    setField(row, "enabled", enabled);
     if (ipAllowlist !== undefined) row.ipAllowlist = ipAllowlist ?? [];
   });
 }
@@ -50,7 +50,7 @@ export async function deleteApi(context: Context, body: R.V2ApisDeleteApiRequest
 
 function writeApi(context: Context, apiId: string, edit: (row: Mutable<ApiRow>) => void): Promise<EmptyResponse> {
   return persist(context, apiId, async () => {
-    const row: Mutable<ApiRow> = { ...(await findApi(context, apiId)) };
+    const row: Mutable<ApiRow> = { ...(await requireApi(context, apiId)) };
     edit(row);
     return (await context.store.write([{ table: "apis", row }])) ? {} : undefined;
   });

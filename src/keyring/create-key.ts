@@ -7,7 +7,7 @@ import { buildKey } from "./new-key.js";
 import { parse } from "./parse.js";
 import { ensureIdentities, ensurePermissions, idsOf, requireRoles } from "./references.js";
 import type { V2KeysCreateKeyRequestBody } from "./requests.js";
-import { findApi } from "./rows.js";
+import { requireApi } from "./rows.js";
 import * as schemas from "./schemas.js";
 
 /** Random bytes of a key unless the request says otherwise: 128 bits. */
@@ -18,7 +18,7 @@ export async function createKey(context: Context, body: V2KeysCreateKeyRequestBo
   const request = parse(schemas.createKey, body);
   const now = context.clock();
   const { roles = [], permissions = [], externalId } = request;
-  await findApi(context, request.apiId);
+  await requireApi(context, request.apiId);
   const roleIds = await requireRoles(context, roles);
   const permissionIds = await ensurePermissions(context, permissions, now);
   const identityIds = await ensureIdentities(context, externalId === undefined ? [] : [externalId], now);

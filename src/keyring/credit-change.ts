@@ -2,7 +2,7 @@
 import { boundaryOf, periodOf } from "../credits.js";
 import type { CountedBalance, CreditChange, KeyRow } from "../store.js";
 import type { Refill } from "../types.js";
-import { change, type Mutable } from "./rows.js";
+import { type Mutable, setField } from "./rows.js";
 
 /** A wish: absent: stay, `null` clears (`remaining` null: unlimited). */
 export interface CreditWish {
@@ -19,7 +19,7 @@ export function changeCredits(row: Mutable<KeyRow>, wish: CreditWish, now: numbe
   const before = { limited: row.limited, refill: row.refill };
   const { remaining } = wish;
   // Unlimited has nothing to refill: the refill is dropped unless the request gives one.
-  change(row, "refill", remaining === null ? (wish.refill ?? null) : wish.refill);
+  setField(row, "refill", remaining === null ? (wish.refill ?? null) : wish.refill);
   if (remaining !== undefined) {
     row.limited = remaining !== null;
     // As in the store, where each balance that is set counts up: older leases are void.

@@ -5,12 +5,12 @@ import type { Identity } from "../types.js";
 import type { EmptyResponse, Page, V2IdentitiesCreateIdentityResponseData } from "./answers.js";
 import { persist, type Context } from "./context.js";
 import { insertNamed } from "./insert-named.js";
-import { showIdentity } from "./key-data.js";
-import { toLimits } from "./new-key.js";
+import { viewIdentity } from "./key-data.js";
+import { toLimitRows } from "./new-key.js";
 import { readPage } from "./pages.js";
 import { parse } from "./parse.js";
 import type * as R from "./requests.js";
-import { change, findNamed, ownedRow, type Mutable } from "./rows.js";
+import { type Mutable, ownedRow, requireNamed, setField } from "./rows.js";
 import * as schemas from "./schemas.js";
 
 /** @throws VerifierError BAD_REQUEST · CONFLICT: the externalId exists */
@@ -20,8 +20,8 @@ export async function createIdentity(
 ): Promise<V2IdentitiesCreateIdentityResponseData> {
   const { externalId, meta, ratelimits = [] } = parse(schemas.createIdentity, body);
   const now = context.clock();
-  const row: Mutable<IdentityRow> = { ...ownedRow(context, newId("id", now)), externalId, ratelimits: toLimits(ratelimits, now) };
-  change(row, "meta", meta);
+  const row: Mutable<IdentityRow> = { ...ownedRow(context, newId("id", now)), externalId, ratelimits: toLimitRows(ratelimits, now) };
+  setField(row, "meta", meta);
   await insertNamed(context, { table: "identities", row }, "An identity with this externalId");
   return { identityId: row.id };
 }
@@ -29,13 +29,13 @@ export async function createIdentity(
 /** @throws VerifierError BAD_REQUEST · NOT_FOUND */
 export async function getIdentity(context: Context, body: R.V2IdentitiesGetIdentityRequestBody): Promise<Identity> {
   const { identity } = parse(schemas.getIdentity, body);
-  return showIdentity(await findNamed(context, "identities", identity));
+  return viewIdentity(await requireNamed(context, "identities", identity));
 }
 
 /** By id. @throws VerifierError BAD_REQUEST */
 export async function listIdentities(context: Context, body: R.SearchRequestBody = {}): Promise<Page<Identity>> {
   const { search, ...page } = parse(schemas.listIdentities, body);
-  return readPage(context, page, { table: "identities", filter: search ? { search } : {}, show: showIdentity });
+  return readPage(context, page, { table: "identities", filter: search ? { search } : {}, show: viewIdentity });
 }
 
 /** A limit keeps its id and its tokens while its name stays. @throws VerifierError BAD_REQUEST · NOT_FOUND */
@@ -43,10 +43,10 @@ export async function updateIdentity(context: Context, body: R.V2IdentitiesUpdat
   const { identity, meta, ratelimits } = parse(schemas.updateIdentity, body);
   const now = context.clock();
   return persist(context, identity, async () => {
-    const row: Mutable<IdentityRow> = { ...(await findNamed(context, "identities", identity)) };
-    change(row, "meta", meta);
-    if (ratelimits !== undefined) row.ratelimits = toLimits(ratelimits, now, row.ratelimits);
-    return (await context.store.write([{ table: "identities", row }])) ? showIdentity(row) : undefined;
+    const row: Mutable<IdentityRow> = { ...(await requireNamed(context, "identities", identity)) };
+    setField(row, "meta", meta);
+    if (ratelimits !== undefined) row.ratelimits = toLimitRows(ratelimits, now, row.ratelimits);
+    return (await context.store.write([{ table: "identities", row }])) ? viewIdentity(row) : undefined;
   });
 }
 
@@ -54,7 +54,7 @@ export async function updateIdentity(context: Context, body: R.V2IdentitiesUpdat
 export async function deleteIdentity(context: Context, body: R.V2IdentitiesGetIdentityRequestBody): Promise<EmptyResponse> {
   const { identity } = parse(schemas.getIdentity, body);
   return persist(context, identity, async () => {
-    const { id, version } = await findNamed(context, "identities", identity);
+    const { id, version } = await requireNamed(context, "identities", identity);
     return (await context.store.write([{ table: "identities", remove: id, version }])) ? {} : undefined;
   });
 }

@@ -1,6 +1,6 @@
 /** A key's row → what administration shows of it. Operations `KeyResponseData`; a property that does not apply is not there (ruling A5). */
 import { periodOf } from "../credits.js";
-import { toRatelimitResponse } from "../ratelimit.js";
+import { showIdentity, toRatelimitResponse } from "../ratelimit.js";
 import type { IdentityRow, KeyRow } from "../store.js";
 import { toIdentity } from "../stores/record.js";
 import type { Identity, KeyCreditsData } from "../types.js";
@@ -26,17 +26,16 @@ export function createKeyView(context: Context, now: number): (row: KeyRow) => P
     if (roles.length > 0) data.roles = roles;
     if (row.limited || row.refill !== undefined) data.credits = await readCredits(context, row, now);
     const identity = row.identityId === undefined ? undefined : await identityOf(row.identityId);
-    if (identity !== undefined) data.identity = showIdentity(identity);
+    if (identity !== undefined) data.identity = viewIdentity(identity);
     if (row.ratelimits.length > 0) data.ratelimits = row.ratelimits.map(toRatelimitResponse);
     if (row.ipAllowlist.length > 0) data.ipAllowlist = row.ipAllowlist;
     return data;
   };
 }
 
-/** An identity with its limits in the bounds of answers (ruling C4). */
-export function showIdentity(row: IdentityRow): Identity {
-  const identity = toIdentity(row);
-  return identity.ratelimits === undefined ? identity : { ...identity, ratelimits: identity.ratelimits.map(toRatelimitResponse) };
+/** An identity as answers show it. */
+export function viewIdentity(row: IdentityRow): Identity {
+  return showIdentity(toIdentity(row));
 }
 
 /** Balance of a key as it stands, refills due by now counted. */

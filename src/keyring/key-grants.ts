@@ -7,7 +7,7 @@ import { parse, type Schema } from "./parse.js";
 import { showPermissions, showRoles } from "./permission-data.js";
 import { ensurePermissions, idsOf, readPermissions, readRoles, requireRoles } from "./references.js";
 import type { V2KeysPermissionsRequestBody, V2KeysRolesRequestBody } from "./requests.js";
-import { findKey } from "./rows.js";
+import { requireKey } from "./rows.js";
 import * as schemas from "./schemas.js";
 import { writeKey } from "./update-key.js";
 
@@ -61,7 +61,7 @@ async function grant(
   const { keyId, permissions } = parse(schema, body);
   const now = context.clock();
   // Tried first: nothing is made for a missing key, or one that would get too many. New ones count by slug.
-  const { permissions: has } = await findKey(context, keyId);
+  const { permissions: has } = await requireKey(context, keyId);
   const known = await readPermissions(context, permissions);
   how(
     has,
@@ -74,7 +74,7 @@ async function grant(
 async function assign(context: Context, body: unknown, schema: Schema<V2KeysRolesRequestBody>, how: Merge): Promise<readonly Role[]> {
   const { keyId, roles } = parse(schema, body);
   const now = context.clock();
-  await findKey(context, keyId);
+  await requireKey(context, keyId);
   const ids = await requireRoles(context, roles);
   return showRoles(context, await merge(context, { keyId, field: "roles", ids, now }, how));
 }

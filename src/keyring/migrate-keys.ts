@@ -9,7 +9,7 @@ import { createImportNames, type KnownNames } from "./import-names.js";
 import { createReadAhead } from "./read-ahead.js";
 import { readImport } from "./read-import.js";
 import type { FailedKey, MigratedKey, MigrateKeysOptions, MigrationResults, V2KeysMigrateKeysRequestBody } from "./migration-requests.js";
-import { findApi, findNamed } from "./rows.js";
+import { requireApi, requireNamed } from "./rows.js";
 import { buildAhead, createRefused, storeBatch } from "./store-batch.js";
 
 const DEFAULT_BATCH = 1_000;
@@ -41,7 +41,7 @@ export async function migrateKeys(
   const { batchSize = DEFAULT_BATCH, onProgress, onBatch } = options;
   const { migrationId, apiId, batches } = readImport(body, batchSize);
   const migration = await findUsable(context, migrationId);
-  await findApi(context, apiId);
+  await requireApi(context, apiId);
 
   const migrated: MigratedKey[] = [];
   const failed: FailedKey[] = [];
@@ -76,7 +76,7 @@ export async function migrateKeys(
 
 /** Without the algorithm no hash can be judged: the request fails, not each of its keys. */
 async function findUsable(context: Context, migrationId: string): Promise<MigrationRow> {
-  const migration = await findNamed(context, "migrations", migrationId);
+  const migration = await requireNamed(context, "migrations", migrationId);
   if (problemsWith(context, migration.algorithm).length === 0) return migration;
   const message = "has an algorithm that this keyring does not know";
   throw badRequest([{ location: "body.migrationId", message, fix: "register it in options.migrationAlgorithms" }]);

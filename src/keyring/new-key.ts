@@ -36,7 +36,7 @@ export function buildKey(origin: KeyOrigin, fields: KeyFields): { readonly row: 
     enabled: fields.enabled ?? true,
     permissions: origin.permissions,
     roles: origin.roles,
-    ratelimits: ratelimits === undefined ? NONE : toLimits(ratelimits, origin.createdAt),
+    ratelimits: ratelimits === undefined ? NONE : toLimitRows(ratelimits, origin.createdAt),
     ipAllowlist: fields.ipAllowlist ?? NONE,
     limited: remaining !== null,
     generation: 0,
@@ -53,7 +53,7 @@ export function buildKey(origin: KeyOrigin, fields: KeyFields): { readonly row: 
 }
 
 /** Limits with ids; one that was there under the same name keeps its id. */
-export function toLimits(
+export function toLimitRows(
   given: readonly RatelimitRequest[],
   now: number,
   before: readonly RatelimitResponse[] = NONE,

@@ -7,7 +7,7 @@ import { readPage } from "./pages.js";
 import { parse } from "./parse.js";
 import { showPermission } from "./permission-data.js";
 import type * as R from "./requests.js";
-import { findNamed, ownedRow } from "./rows.js";
+import { ownedRow, requireNamed } from "./rows.js";
 import * as schemas from "./schemas.js";
 
 /** @throws VerifierError BAD_REQUEST · CONFLICT: the slug exists */
@@ -24,7 +24,7 @@ export async function createPermission(
 /** @throws VerifierError BAD_REQUEST · NOT_FOUND */
 export async function getPermission(context: Context, body: R.V2PermissionsGetPermissionRequestBody): Promise<Permission> {
   const { permission } = parse(schemas.getPermission, body);
-  return showPermission(await findNamed(context, "permissions", permission));
+  return showPermission(await requireNamed(context, "permissions", permission));
 }
 
 /** By id. @throws VerifierError BAD_REQUEST */
@@ -37,7 +37,7 @@ export async function listPermissions(context: Context, body: R.SearchRequestBod
 export async function deletePermission(context: Context, body: R.V2PermissionsGetPermissionRequestBody): Promise<EmptyResponse> {
   const { permission } = parse(schemas.getPermission, body);
   return persist(context, permission, async () => {
-    const { id, version } = await findNamed(context, "permissions", permission);
+    const { id, version } = await requireNamed(context, "permissions", permission);
     return (await context.store.write([{ table: "permissions", remove: id, version }])) ? {} : undefined;
   });
 }

@@ -6,13 +6,13 @@ import { createKeyView } from "./key-data.js";
 import { readPage } from "./pages.js";
 import { parse } from "./parse.js";
 import type { V2KeysGetKeyRequestBody, V2KeysListKeysRequestBody, V2KeysWhoamiRequestBody } from "./requests.js";
-import { findApi, findKey, notFound } from "./rows.js";
+import { notFound, requireApi, requireKey } from "./rows.js";
 import * as schemas from "./schemas.js";
 
 /** @throws VerifierError BAD_REQUEST · NOT_FOUND */
 export async function getKey(context: Context, body: V2KeysGetKeyRequestBody): Promise<KeyResponseData> {
   const { keyId } = parse(schemas.getKey, body);
-  return createKeyView(context, context.clock())(await findKey(context, keyId));
+  return createKeyView(context, context.clock())(await requireKey(context, keyId));
 }
 
 /**
@@ -22,7 +22,7 @@ export async function getKey(context: Context, body: V2KeysGetKeyRequestBody): P
 export async function listKeys(context: Context, body: V2KeysListKeysRequestBody): Promise<Page<KeyResponseData>> {
   const request = parse(schemas.listKeys, body);
   const { apiId, externalId } = request;
-  await findApi(context, apiId);
+  await requireApi(context, apiId);
   const show = createKeyView(context, context.clock());
   if (externalId === undefined) return readPage(context, request, { table: "keys", filter: { apiId }, show });
   const [identity] = await context.store.readNames("identities", context.workspaceId, [externalId]);
@@ -41,5 +41,5 @@ export async function whoami(context: Context, body: V2KeysWhoamiRequestBody): P
   const record = await context.store.findKey(digest);
   // A root key is no key, even where someone imported its hash (ruling F2).
   if (record === undefined || (await context.store.findRootKey(digest)) !== undefined) throw notFound("The key");
-  return createKeyView(context, context.clock())(await findKey(context, record.keyId));
+  return createKeyView(context, context.clock())(await requireKey(context, record.keyId));
 }

@@ -7,10 +7,10 @@ import type { V2KeysCreateKeyResponseData } from "./answers.js";
 import { persist, type Context } from "./context.js";
 import { DEFAULT_BYTES } from "./create-key.js";
 import { countedTo } from "./credit-change.js";
-import { toLimits } from "./new-key.js";
+import { toLimitRows } from "./new-key.js";
 import { parse } from "./parse.js";
 import type { V2KeysRerollKeyRequestBody } from "./requests.js";
-import { findKey, type Mutable } from "./rows.js";
+import { type Mutable, requireKey } from "./rows.js";
 import * as schemas from "./schemas.js";
 
 /** `<prefix>_` and the four characters that follow it in `start`. */
@@ -26,7 +26,7 @@ export async function rerollKey(context: Context, body: V2KeysRerollKeyRequestBo
   const { keyId, expiration } = parse(schemas.rerollKey, body);
   const now = context.clock();
   return persist(context, keyId, async () => {
-    const old = await findKey(context, keyId);
+    const old = await requireKey(context, keyId);
     const { key, start } = newKey(PREFIXED.exec(old.start)?.[1], DEFAULT_BYTES);
     const row = copyOf(old, { id: newId("key", now), digest: await digestKey(key), start, createdAt: now });
     const credits = await copyCredits(context, old, row, now);
@@ -37,7 +37,7 @@ export async function rerollKey(context: Context, body: V2KeysRerollKeyRequestBo
 }
 
 function copyOf(old: KeyRow, fresh: Pick<KeyRow, "id" | "start" | "createdAt"> & { readonly digest: string }): Mutable<KeyRow> {
-  const row: Mutable<KeyRow> = { ...old, ...fresh, version: 0, generation: 0, ratelimits: toLimits(old.ratelimits, fresh.createdAt) };
+  const row: Mutable<KeyRow> = { ...old, ...fresh, version: 0, generation: 0, ratelimits: toLimitRows(old.ratelimits, fresh.createdAt) };
   if (countedTo(old) > row.createdAt) row.countedTo = countedTo(old);
   else delete row.countedTo;
   delete row.updatedAt;

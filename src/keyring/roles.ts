@@ -9,7 +9,7 @@ import { parse } from "./parse.js";
 import { createRoleView, showPermissions } from "./permission-data.js";
 import { ensurePermissions, idsOf, readRoles } from "./references.js";
 import type * as R from "./requests.js";
-import { change, findNamed, ownedRow, type Mutable } from "./rows.js";
+import { type Mutable, ownedRow, requireNamed, setField } from "./rows.js";
 import * as schemas from "./schemas.js";
 
 const ROLE = "A role with this name";
@@ -25,7 +25,7 @@ export async function createRole(
   if (permissions.length > 0 && (await readRoles(context, [name])).size > 0) throw taken(ROLE);
   const ids = idsOf(permissions, await ensurePermissions(context, permissions, now));
   const row: Mutable<RoleRow> = { ...ownedRow(context, newId("role", now)), name, permissions: ids };
-  change(row, "description", description);
+  setField(row, "description", description);
   await insertNamed(context, { table: "roles", row }, ROLE);
   return { roleId: row.id };
 }
@@ -33,7 +33,7 @@ export async function createRole(
 /** @throws VerifierError BAD_REQUEST · NOT_FOUND */
 export async function getRole(context: Context, body: R.V2PermissionsGetRoleRequestBody): Promise<Role> {
   const { role } = parse(schemas.getRole, body);
-  return createRoleView(context)(await findNamed(context, "roles", role));
+  return createRoleView(context)(await requireNamed(context, "roles", role));
 }
 
 /** By id. @throws VerifierError BAD_REQUEST */
@@ -46,7 +46,7 @@ export async function listRoles(context: Context, body: R.SearchRequestBody = {}
 export async function deleteRole(context: Context, body: R.V2PermissionsGetRoleRequestBody): Promise<EmptyResponse> {
   const { role } = parse(schemas.getRole, body);
   return persist(context, role, async () => {
-    const { id, version } = await findNamed(context, "roles", role);
+    const { id, version } = await requireNamed(context, "roles", role);
     return (await context.store.write([{ table: "roles", remove: id, version }])) ? {} : undefined;
   });
 }
@@ -57,10 +57,10 @@ export async function setRolePermissions(
   body: R.V2PermissionsSetRolePermissionsRequestBody,
 ): Promise<readonly Permission[]> {
   const { roleId, permissions } = parse(schemas.setRolePermissions, body);
-  await findNamed(context, "roles", roleId);
+  await requireNamed(context, "roles", roleId);
   const ids = idsOf(permissions, await ensurePermissions(context, permissions, context.clock()));
   return persist(context, roleId, async () => {
-    const row = { ...(await findNamed(context, "roles", roleId)), permissions: ids };
+    const row = { ...(await requireNamed(context, "roles", roleId)), permissions: ids };
     return (await context.store.write([{ table: "roles", row }])) ? showPermissions(context, ids) : undefined;
   });
 }

@@ -7,7 +7,7 @@ import { insertNamed } from "./insert-named.js";
 import { readPage } from "./pages.js";
 import { parse } from "./parse.js";
 import type { ListRequestBody } from "./requests.js";
-import { change, findNamed, ownedRow, type Mutable } from "./rows.js";
+import { type Mutable, ownedRow, requireNamed, setField } from "./rows.js";
 import type * as R from "./service-requests.js";
 import * as schemas from "./service-schemas.js";
 
@@ -31,8 +31,8 @@ export async function createRootKey(context: RootKeyContext, body: R.CreateRootK
   const digest = await digestKey(key);
   const { permissions, enabled = true } = request;
   const row: Mutable<RootKeyRow> = { ...ownedRow(context, newId("rk", createdAt)), digest, start, permissions, enabled, createdAt };
-  change(row, "name", request.name);
-  change(row, "expires", request.expires);
+  setField(row, "name", request.name);
+  setField(row, "expires", request.expires);
   await insertNamed(context, { table: "rootKeys", row }, "A root key with this digest");
   return { rootKeyId: row.id, key };
 }
@@ -46,11 +46,11 @@ export async function listRootKeys(context: Context, body: ListRequestBody = {})
 export async function updateRootKey(context: RootKeyContext, body: R.UpdateRootKeyRequestBody): Promise<EmptyResponse> {
   const request = parse(schemas.updateRootKey(context.workspaceId, context.scheme), body);
   return persist(context, request.rootKeyId, async () => {
-    const row: Mutable<RootKeyRow> = { ...(await findNamed(context, "rootKeys", request.rootKeyId)) };
-    change(row, "name", request.name);
-    change(row, "expires", request.expires);
-    change(row, "permissions", request.permissions);
-    change(row, "enabled", request.enabled);
+    const row: Mutable<RootKeyRow> = { ...(await requireNamed(context, "rootKeys", request.rootKeyId)) };
+    setField(row, "name", request.name);
+    setField(row, "expires", request.expires);
+    setField(row, "permissions", request.permissions);
+    setField(row, "enabled", request.enabled);
     return (await context.store.write([{ table: "rootKeys", row }])) ? {} : undefined;
   });
 }
@@ -59,7 +59,7 @@ export async function updateRootKey(context: RootKeyContext, body: R.UpdateRootK
 export async function deleteRootKey(context: Context, body: R.DeleteRootKeyRequestBody): Promise<EmptyResponse> {
   const { rootKeyId } = parse(schemas.deleteRootKey, body);
   return persist(context, rootKeyId, async () => {
-    const { id, version } = await findNamed(context, "rootKeys", rootKeyId);
+    const { id, version } = await requireNamed(context, "rootKeys", rootKeyId);
     return (await context.store.write([{ table: "rootKeys", remove: id, version }])) ? {} : undefined;
   });
 }

@@ -13,21 +13,21 @@ export function notFound(what: string): VerifierError {
 }
 
 /** @throws VerifierError NOT_FOUND */
-export async function findApi(context: Context, apiId: string): Promise<ApiRow> {
+export async function requireApi(context: Context, apiId: string): Promise<ApiRow> {
   const api = own(context, await context.store.read("apis", apiId));
   if (api === undefined || api.deleted) throw notFound("The API");
   return api;
 }
 
 /** A key that is there; those of deleted APIs are not. @throws VerifierError NOT_FOUND */
-export async function findKey(context: Context, keyId: string): Promise<KeyRow> {
-  const key = await findHiddenKey(context, keyId);
+export async function requireKey(context: Context, keyId: string): Promise<KeyRow> {
+  const key = await requireHiddenKey(context, keyId);
   if (key.deleted) throw notFound("The key");
   return key;
 }
 
-/** As {@link findKey}, deleted ones included. */
-export async function findHiddenKey(context: Context, keyId: string): Promise<KeyRow> {
+/** As {@link requireKey}, deleted ones included. */
+export async function requireHiddenKey(context: Context, keyId: string): Promise<KeyRow> {
   const key = own(context, await context.store.read("keys", keyId));
   const api = key && (await context.store.read("apis", key.apiId));
   if (key === undefined || api === undefined || api.deleted) throw notFound("The key");
@@ -45,7 +45,7 @@ const NOUNS: Readonly<Record<NamedTable, string>> = {
 };
 
 /** The row with this id, else the one with this name. @throws VerifierError NOT_FOUND */
-export async function findNamed<T extends NamedTable>(context: Context, table: T, idOrName: string): Promise<Rows[T]> {
+export async function requireNamed<T extends NamedTable>(context: Context, table: T, idOrName: string): Promise<Rows[T]> {
   const byId = own(context, await context.store.read(table, idOrName));
   if (byId !== undefined) return byId;
   const [byName] = await context.store.readNames(table, context.workspaceId, [idOrName]);
@@ -76,7 +76,7 @@ export function ownedRow(context: Context, id: string) {
 }
 
 /** Sets a field, or takes it away with `null`; `undefined` keeps it. */
-export function change<T extends object, K extends keyof T>(row: T, field: K, value: T[K] | null | undefined): void {
+export function setField<T extends object, K extends keyof T>(row: T, field: K, value: T[K] | null | undefined): void {
   if (value === null) Reflect.deleteProperty(row, field);
   else if (value !== undefined) row[field] = value;
 }

@@ -6,7 +6,7 @@ import type { Context } from "./context.js";
 import { readCredits } from "./key-data.js";
 import { parse } from "./parse.js";
 import type { V2KeysUpdateCreditsRequestBody } from "./requests.js";
-import { findKey } from "./rows.js";
+import { requireKey } from "./rows.js";
 import * as schemas from "./schemas.js";
 import { changeBalance, writeKey } from "./update-key.js";
 
@@ -23,7 +23,7 @@ export async function updateCredits(context: Context, body: V2KeysUpdateCreditsR
     if (!row.limited) throw badRequest([UNLIMITED]);
     return { period: periodOf(row.refill, now), add: operation === "increment" ? value : -value };
   });
-  return readCredits(context, await findKey(context, keyId), now);
+  return readCredits(context, await requireKey(context, keyId), now);
 }
 
 const UNLIMITED = {

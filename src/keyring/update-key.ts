@@ -5,11 +5,11 @@ import type { MaybePromise } from "../types.js";
 import type { EmptyResponse } from "./answers.js";
 import { persist, type Context } from "./context.js";
 import { changeCredits, type CreditWish } from "./credit-change.js";
-import { toLimits } from "./new-key.js";
+import { toLimitRows } from "./new-key.js";
 import { parse } from "./parse.js";
 import { ensureIdentities, ensurePermissions, idsOf, requireRoles } from "./references.js";
 import type { V2KeysDeleteKeyRequestBody, V2KeysUpdateKeyRequestBody } from "./requests.js";
-import { change, findHiddenKey, findKey, type Mutable } from "./rows.js";
+import { type Mutable, requireHiddenKey, requireKey, setField } from "./rows.js";
 import * as schemas from "./schemas.js";
 
 /**
@@ -20,19 +20,19 @@ export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBo
   const request = parse(schemas.updateKey, body);
   const now = context.clock();
   const { keyId, roles, permissions, externalId } = request;
-  await findKey(context, keyId);
+  await requireKey(context, keyId);
   const roleIds = roles && (await requireRoles(context, roles));
   const permissionIds = permissions && idsOf(permissions, await ensurePermissions(context, permissions, now));
   const identityId = typeof externalId === "string" ? (await ensureIdentities(context, [externalId], now)).get(externalId) : externalId;
   return writeKey(context, keyId, now, (row) => {
-    change(row, "name", request.name);
-    change(row, "meta", request.meta);
-    change(row, "expires", request.expires);
-    change(row, "enabled", request.enabled);
-    change(row, "identityId", identityId);
-    change(row, "roles", roleIds);
-    change(row, "permissions", permissionIds);
-    if (request.ratelimits !== undefined) row.ratelimits = toLimits(request.ratelimits, now, row.ratelimits);
+    setField(row, "name", request.name);
+    setField(row, "meta", request.meta);
+    setField(row, "expires", request.expires);
+    setField(row, "enabled", request.enabled);
+    setField(row, "identityId", identityId);
+    setField(row, "roles", roleIds);
+    setField(row, "permissions", permissionIds);
+    if (request.ratelimits !== undefined) row.ratelimits = toLimitRows(request.ratelimits, now, row.ratelimits);
     if (request.ipAllowlist !== undefined) row.ipAllowlist = request.ipAllowlist ?? [];
     if (request.credits === undefined) return undefined;
     return changeBalance(context, row, request.credits ?? { remaining: null }, now);
@@ -48,7 +48,7 @@ export async function deleteKey(context: Context, body: V2KeysDeleteKeyRequestBo
   const now = context.clock();
   if (!permanent) return writeKey(context, keyId, now, hide);
   return persist(context, keyId, async () => {
-    const { version } = await findHiddenKey(context, keyId);
+    const { version } = await requireHiddenKey(context, keyId);
     return (await context.store.write([{ table: "keys", remove: keyId, version }])) ? {} : undefined;
   });
 }
@@ -80,7 +80,7 @@ export async function writeKey(
   edit: (row: Mutable<KeyRow>) => MaybePromise<CreditChange | undefined>,
 ): Promise<EmptyResponse> {
   return persist(context, keyId, async () => {
-    const row: Mutable<KeyRow> = { ...(await findKey(context, keyId)), updatedAt: now };
+    const row: Mutable<KeyRow> = { ...(await requireKey(context, keyId)), updatedAt: now };
     const credits = await edit(row);
     const write: Write = credits ? { table: "keys", row, credits } : { table: "keys", row };
     return (await context.store.write([write])) ? {} : undefined;

@@ -159,7 +159,7 @@ export class LeaseBook implements Touchable {
   }
 
   /** Whether a lease was unused since the last call. */
-  restsAt(entry: number): boolean {
+  markIdle(entry: number): boolean {
     const state = this.#states[entry];
     if (state === USED) this.#states[entry] = IDLE;
     return state === IDLE;

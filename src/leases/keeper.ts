@@ -86,7 +86,7 @@ export function leaseKeeper(store: Store, { holder, keys, ttl, isDrawing }: Keep
   /** Gives back what was not used since the last round. A round takes several turns if it is long: each return is a write. */
   const tidy = (): void => {
     for (let work = TURN; work > 0 && place < book.capacity; work--, place++) {
-      if (!book.restsAt(place) || isDrawing(book.ref(place))) continue;
+      if (!book.markIdle(place) || isDrawing(book.ref(place))) continue;
       endAt(place);
       work -= RETURN;
     }

@@ -133,7 +133,7 @@ export function drain(used: number, speed: number, elapsed: number): number {
  *   comes back at its own speed. No debt: else a key used with a generous override would be locked for days once that ends
  */
 export function charge(bucket: Bucket, pair: Pair, cost: number, now: number, own = pair): void {
-  if (settle(bucket, now)) {
+  if (bringUpToDate(bucket, now)) {
     bucket.pair = firstOf(pair, own);
     bucket.next = undefined;
   }
@@ -200,7 +200,7 @@ function tokensUsed(bucket: Bucket, elapsed: number): number {
 }
 
 /** Brings all levels up to now; true: nothing is used on any. */
-function settle(bucket: Bucket, now: number): boolean {
+function bringUpToDate(bucket: Bucket, now: number): boolean {
   const elapsed = elapsedSince(bucket, now);
   bucket.at += elapsed;
   let empty = true;

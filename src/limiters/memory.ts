@@ -26,7 +26,7 @@ const OPTIONS = { size: integer(1, LARGEST_SIZE) } as const satisfies Record<key
 /** A limiter that answers at once. */
 export interface MemoryLimiter extends Limiter {
   /**
-   * Takes tokens as port clauses 1–8 say.
+   * Takes tokens as limiter clauses 1–8 say.
    * @throws RangeError when a number of a check is no integer from 0 to 2^53 − 1, a name has more than 2,048 UTF-16 units, or `now` is
    *   not finite
    * @throws VerifierError LIMITER_UNAVAILABLE after `close`
@@ -138,7 +138,7 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
   };
 
   /** Second phase: takes what is pending. Rows are written before newcomers come in, since these drop buckets that are full. */
-  const settle = (claims: readonly Claim[]): void => {
+  const takeClaims = (claims: readonly Claim[]): void => {
     for (const { place, pair, own, cost } of claims) if (cost > 0) charge(held.get(place) as Held, pair, cost, latest, own);
     for (const bucket of held.values()) if (bucket.row !== NONE && bucket.pending > 0) rows.write(bucket.row, bucket);
     for (const bucket of held.values()) if (isNew(bucket)) table.add(bucket.tag, bucket, bucket.isAdHoc, latest);
@@ -147,7 +147,7 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
   const conclude = (claims: readonly Claim[]): LimitVerdict[] => {
     const fit = !claims.some(isExceeded);
     const kept = !fit || makeRoom();
-    if (fit && kept) settle(claims);
+    if (fit && kept) takeClaims(claims);
     const verdicts = new Array<LimitVerdict>(claims.length);
     for (let i = 0; i < claims.length; i++) {
       const { place, pair, cost, exceeded } = claims[i] as Claim;

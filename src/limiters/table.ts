@@ -1,4 +1,4 @@
-/** A bounded table of buckets that forgets the full ones as it is used. Ruling C6, port clause 8. Knows no limits and takes no tokens. */
+/** A bounded table of buckets that forgets the full ones as it is used. Ruling C6, limiter clause 8. Knows no limits and takes no tokens. */
 import type { BucketPlace, LimitCheck } from "../limiter.js";
 import { NONE, TagIndex } from "../tags/tag-index.js";
 import { MAX_UNITS, TextTag } from "../tags/text-tag.js";

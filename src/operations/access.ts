@@ -13,7 +13,7 @@ import type { Store } from "../store.js";
 import type { MaybePromise } from "../types.js";
 
 /** A further permission that an operation needs. */
-export interface Besides {
+export interface FurtherPermission {
   readonly permission: string;
   /** Which requests need it, as the end of "where …"; absent: all do. */
   readonly where?: string;
@@ -24,7 +24,7 @@ export interface Asked {
   /** Of which one suffices, with `<api_id>` and the like for ids. */
   readonly permissions: readonly string[];
   /** Each is needed too, by the requests that it names. */
-  readonly also: readonly Besides[];
+  readonly also: readonly FurtherPermission[];
 }
 
 /** What is asked before an operation acts. */

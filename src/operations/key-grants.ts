@@ -1,23 +1,21 @@
 /** Operations that change what a key is granted. Each answers all that the key has afterwards. */
 import type { JsonSchema } from "../keyring/json-schema.js";
 import type { Schema } from "../keyring/parse.js";
-import * as schemas from "../keyring/schemas.js";
+import { changePermissions, changeRoles, setPermissions, setRoles } from "../keyring/schemas.js";
 import { onKey } from "./access.js";
 import * as answer from "./answers.js";
 import { define, type Operation, type Services } from "./operation.js";
 
-type Grants = "addPermissions" | "removePermissions" | "setPermissions" | "addRoles" | "removeRoles" | "setRoles";
+type GrantVerb = "addPermissions" | "removePermissions" | "setPermissions" | "addRoles" | "removeRoles" | "setRoles";
 type Act<B> = (services: Services, request: B) => Promise<unknown>;
 
 const grant = <B extends { readonly keyId: string }>(
-  name: Grants,
+  name: GrantVerb,
   summary: string,
   schema: Schema<B>,
   answer: JsonSchema,
   act: Act<B>,
 ): Operation => define({ name: `keys.${name}`, summary, schema, answer, access: onKey("update_key"), act });
-
-const { changePermissions, setPermissions, changeRoles, setRoles } = schemas;
 
 /** Permissions and roles of a key. */
 export const keyGrants = [

@@ -3,7 +3,7 @@ import type { JsonSchema } from "../keyring/json-schema.js";
 import type { Schema } from "../keyring/parse.js";
 import * as schemas from "../keyring/service-schemas.js";
 import type { RatelimitContext, Ratelimits } from "../ratelimits.js";
-import type { Besides } from "./access.js";
+import type { FurtherPermission } from "./access.js";
 import * as answer from "./answers.js";
 import { define, type Operation } from "./operation.js";
 
@@ -14,7 +14,7 @@ interface Verb<B> {
   readonly schema: Schema<B>;
   readonly answer: JsonSchema;
   readonly isList?: boolean;
-  readonly also?: readonly Besides[];
+  readonly also?: readonly FurtherPermission[];
   readonly act: (ratelimits: Ratelimits, request: B, context: RatelimitContext) => Promise<unknown>;
 }
 
@@ -32,7 +32,7 @@ function verb<B>({ name, summary, action, schema, answer, isList = false, also =
 }
 
 /** A namespace that is not there is made. */
-const making: readonly Besides[] = [{ permission: "ratelimit.*.create_namespace", where: "the namespace does not exist yet" }];
+const making: readonly FurtherPermission[] = [{ permission: "ratelimit.*.create_namespace", where: "the namespace does not exist yet" }];
 
 /** Limits of anything, by namespace and identifier. */
 export const ratelimits = [

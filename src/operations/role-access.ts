@@ -1,13 +1,13 @@
 /** Permissions needed to change those of a role: each that the operations name, if the request needs it. */
 import type { Caller } from "../caller.js";
 import type { Store } from "../store.js";
-import { type Access, type Besides, forbidden } from "./access.js";
+import { type Access, type FurtherPermission, forbidden } from "./access.js";
 
 interface Places {
   readonly store: Store;
 }
 
-const making: Besides = { permission: "rbac.*.create_permission", where: "a permission does not exist yet" };
+const making: FurtherPermission = { permission: "rbac.*.create_permission", where: "a permission does not exist yet" };
 
 /** A role with permissions also takes the right to add them, and to make those that do not exist. */
 export const onNewRole: Access<{ readonly permissions?: readonly string[] }> = {

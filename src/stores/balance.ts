@@ -26,7 +26,7 @@ export interface Reserve {
 }
 
 /** Counts the refills that are due at `period`. An earlier period changes nothing (ruling A7). */
-export function settle(balance: Balance, period: number): Balance {
+export function countRefills(balance: Balance, period: number): Balance {
   if (period <= balance.period) return balance;
   const room = MAX_BALANCE - balance.remaining;
   const due = period - balance.period;
@@ -39,7 +39,7 @@ export function settle(balance: Balance, period: number): Balance {
 export function spend(balance: Balance, cost: number, period: number): { readonly balance: Balance; readonly result: Spend } {
   if (!Number.isSafeInteger(cost) || cost < 0) throw new RangeError("cost must be an integer from 0 to 2^53 - 1");
   if (balance.unlimited) return { balance, result: { ok: true, remaining: null } };
-  const settled = settle(balance, period);
+  const settled = countRefills(balance, period);
   if (cost === 0 || cost > settled.remaining) return { balance, result: { ok: cost === 0, remaining: settled.remaining } };
   const remaining = settled.remaining - cost;
   return { balance: holding(settled, remaining, settled.period), result: { ok: true, remaining } };
@@ -48,7 +48,7 @@ export function spend(balance: Balance, cost: number, period: number): { readonl
 /** What administration reads of a balance at `period`; `undefined`: the key never had one. */
 export function counted(balance: Balance | undefined, period: number): CountedBalance {
   if (balance === undefined) return { remaining: null, period };
-  const settled = settle(balance, period);
+  const settled = countRefills(balance, period);
   return { remaining: settled.unlimited ? null : settled.remaining, period: settled.period };
 }
 
@@ -58,8 +58,8 @@ export function isCurrent(before: Balance | undefined, change: CreditChange | un
 }
 
 /** Applies an administrator's change in the order that {@link CreditChange} states. */
-export function change(before: Balance | undefined, { period, remaining, add = 0, refill }: CreditChange): Balance {
-  let balance = settle(before ?? { unlimited: true, remaining: 0, amount: 0, period, generation: 0 }, period);
+export function applyChange(before: Balance | undefined, { period, remaining, add = 0, refill }: CreditChange): Balance {
+  let balance = countRefills(before ?? { unlimited: true, remaining: 0, amount: 0, period, generation: 0 }, period);
   if (remaining !== undefined) {
     const generation = balance.generation + 1;
     balance = { ...balance, unlimited: remaining === null, remaining: remaining ?? 0, generation };
@@ -78,7 +78,7 @@ export function draw(
   reserve: Reserve | undefined,
   request: DrawRequest,
 ): { readonly balance: Balance; readonly reserve: Reserve; readonly drawn: number } {
-  const settled = settle(balance, request.period);
+  const settled = countRefills(balance, request.period);
   const own = reserve?.generation === settled.generation ? reserve.reserved : 0;
   const free = settled.remaining + own;
   const share = Math.floor(free / 4);

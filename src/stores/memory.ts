@@ -1,7 +1,7 @@
 /** The store that is obviously right: plain maps, nothing survives the process. The oracle that every other store is compared with. */
 import { VerifierError } from "../errors.js";
 import type { Change, KeyRecord, KeyRow, NewKey, RootKeyRow, Rows, Store, Table, Write } from "../store.js";
-import { type Balance, change, counted, draw, giveBack, isCurrent, type Reserve, spend, sweep } from "./balance.js";
+import { type Balance, applyChange, counted, draw, giveBack, isCurrent, type Reserve, spend, sweep } from "./balance.js";
 import { deepFreeze } from "./freeze.js";
 import { listed, nameOf, uniqueOf } from "./names.js";
 import { toRecord } from "./record.js";
@@ -189,7 +189,7 @@ function apply(state: State, write: Write): void {
   put(state, write.table, write.row);
   if (write.credits === undefined) return;
   const { id } = write.row;
-  const after = change(state.balances.get(id), write.credits);
+  const after = applyChange(state.balances.get(id), write.credits);
   state.balances.set(id, after);
   if (write.credits.remaining !== undefined) state.reserves.delete(id);
 }

@@ -15,7 +15,7 @@ export interface Related {
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** Names of roles, and of permissions, direct and through roles; sorted, without duplicates. */
-export interface Grants {
+export interface GrantedNames {
   readonly permissions: readonly string[];
   readonly roles: readonly string[];
 }
@@ -33,7 +33,7 @@ export function toRecordWith(
   ref: KeyRef,
   row: KeyRow,
   { api, identity, workspaceEnabled }: Pick<Related, "api" | "identity" | "workspaceEnabled">,
-  grantsOf: () => Grants,
+  grantsOf: () => GrantedNames,
 ): KeyRecord | undefined {
   if (row.deleted || api === undefined || api.deleted) return undefined;
   const { permissions, roles } = grantsOf();
@@ -69,7 +69,10 @@ export function toIdentity({ id, externalId, meta, ratelimits }: IdentityRow): I
 }
 
 /** Ids → names; ids of what was deleted are passed over. */
-export function flatten(row: Pick<KeyRow, "permissions" | "roles">, { role, permission }: Pick<Related, "role" | "permission">): Grants {
+export function flatten(
+  row: Pick<KeyRow, "permissions" | "roles">,
+  { role, permission }: Pick<Related, "role" | "permission">,
+): GrantedNames {
   const roles: string[] = [];
   const permissions: string[] = [];
   const add = (ids: readonly string[]) => {

@@ -141,13 +141,13 @@ describe("LeaseBook: turns", () => {
 
   it("a lease rests when it was not used since it was last asked; a free place does not", () => {
     const { book, entry } = held(7, 10);
-    expect([book.restsAt(entry), book.restsAt(entry), book.restsAt(entry)]).toEqual([false, true, true]);
+    expect([book.markIdle(entry), book.markIdle(entry), book.markIdle(entry)]).toEqual([false, true, true]);
     book.take(entry, 7, 1, 1);
-    expect([book.restsAt(entry), book.restsAt(entry)]).toEqual([false, true]);
+    expect([book.markIdle(entry), book.markIdle(entry)]).toEqual([false, true]);
     book.take(entry, 7, 1, 100);
-    expect(book.restsAt(entry)).toBe(true);
+    expect(book.markIdle(entry)).toBe(true);
     book.remove(entry);
-    expect(book.restsAt(entry)).toBe(false);
+    expect(book.markIdle(entry)).toBe(false);
     expect(book.has(entry)).toBe(false);
   });
 });
@@ -196,7 +196,7 @@ describe("LeaseBook: against a Map of objects", () => {
             expect(book.deposit(entry, generation, amount, 50)).toBe(amount + 50);
             Object.assign(twin, { inHand: amount, beyond: 50, generation, used: true });
           } else if (kind === 2) {
-            expect(book.restsAt(entry)).toBe(!twin.used);
+            expect(book.markIdle(entry)).toBe(!twin.used);
             twin.used = false;
           } else {
             const may = twin.inHand >= amount && twin.generation >= generation;

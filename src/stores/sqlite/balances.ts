@@ -5,9 +5,9 @@
 import { VerifierError } from "../../errors.js";
 import type { Balance } from "../balance.js";
 import type { EncodedKey } from "./encoded-keys.js";
-import { changed, type Handle, type Query, select } from "./handle.js";
+import { changed, type Handle, type Select, select } from "./handle.js";
 import { createManyRows } from "./many-rows.js";
-import { createSave, type Numbered } from "./save-balances.js";
+import { createSave, type BalanceOf } from "./save-balances.js";
 import { createSpendLog, IS_NEWER, type Said, slotOf } from "./spend-log.js";
 
 export interface Balances {
@@ -20,12 +20,12 @@ export interface Balances {
   /** The same by the key's id. `undefined`: there is no such key. */
   peekOf(keyId: string): { readonly balance: Balance | undefined } | undefined;
   /** Writes what was spent. In a transaction, after {@link Balances.begin}. */
-  save(balances: readonly Numbered[]): void;
+  save(balances: readonly BalanceOf[]): void;
   /**
    * The same of one balance outside of a transaction, in its row.
    * @param before as it is remembered; false: it is not so any more, or is in the log, and nothing was written
    */
-  saveAlone(before: Numbered, remaining: number): boolean;
+  saveAlone(before: BalanceOf, remaining: number): boolean;
   /** Writes the first balances of new keys, of those that have one. */
   create(keys: readonly (readonly [n: number, key: EncodedKey])[]): void;
   /** Writes a balance whole, new or changed by an administrator; `voidsLeases` removes all reserves. */
@@ -81,7 +81,7 @@ export function createBalances(handle: Handle): Balances {
     return said === undefined ? row : { ...row, remaining: said.remaining, period: said.period };
   };
   /** Reads until row and log are of one state: another connection may write between the two. */
-  const readNow = <R extends BalanceNow>(query: Query<R>, of: number | string): R | undefined => {
+  const readNow = <R extends BalanceNow>(query: Select<R>, of: number | string): R | undefined => {
     if (Number.isNaN(log.newest())) log.catchUp();
     for (;;) {
       const newest = log.newest();

@@ -6,7 +6,7 @@
  */
 import type { ApiRow, RoleRow } from "../../store.js";
 import { deepFreeze } from "../freeze.js";
-import { flatten, type Grants } from "../record.js";
+import { flatten, type GrantedNames } from "../record.js";
 import { select, type Handle } from "./handle.js";
 import { decodeGrants } from "./key-rows.js";
 import { createRowMemory, sizeOfTexts } from "./row-memory.js";
@@ -19,7 +19,7 @@ export interface Directory {
   /** A workspace without a row is enabled. */
   workspaceEnabled(id: string): boolean;
   /** Names of what a key was granted, out of the text in its row; shared by all keys that have the same text. */
-  grants(text: string): Grants;
+  grants(text: string): GrantedNames;
   /** Forgets everything. */
   clear(): void;
 }
@@ -55,8 +55,8 @@ export function createDirectory(handle: Handle): Directory {
     return raw && deepFreeze(decodeSmall("roles", raw));
   }, sizeOfRole);
   const permissions = remembering((id: string) => permissionById.get(id)?.name ?? undefined, sizeOfPermission);
-  const shared = createRowMemory<string, Grants>();
-  const grants = (text: string): Grants => {
+  const shared = createRowMemory<string, GrantedNames>();
+  const grants = (text: string): GrantedNames => {
     const known = shared.get(text);
     if (known !== undefined) return known;
     let isWhole = true;

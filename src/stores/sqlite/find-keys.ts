@@ -3,7 +3,7 @@ import { VerifierError } from "../../errors.js";
 import type { ApiRow, KeyRecord, KeyRow, ListQuery } from "../../store.js";
 import { toRecordWith } from "../record.js";
 import type { Directory } from "./directory.js";
-import { type Query, select, type Handle, type SqliteValue } from "./handle.js";
+import { type Select, select, type Handle, type SqliteValue } from "./handle.js";
 import { decodeFullKey, decodeIdentity, decodeKey, type FullKeyRaw, KEY_COLUMNS, type KeyRaw } from "./key-rows.js";
 import { textHash } from "./text-hash.js";
 
@@ -26,7 +26,7 @@ export function createKeyReader(handle: Handle, directory: Directory): KeyReader
   const byDigest = select<KeyRaw>(handle, FIND);
   const byForeign = select<FullKeyRaw>(handle, FIND_FOREIGN);
   const byId = select<FullKeyRaw>(handle, `${FULL} WHERE k.id = ?`);
-  const lists = new Map<string, Query<FullKeyRaw>>();
+  const lists = new Map<string, Select<FullKeyRaw>>();
 
   const toRow = (raw: FullKeyRaw): KeyRow => decodeFullKey(raw, apiOf(raw));
   const apiOf = (raw: KeyRaw): ApiRow => {

@@ -66,14 +66,14 @@ export function adopt(given: Handle): Handle {
 }
 
 /** A prepared SELECT whose rows have this shape. */
-export interface Query<Row> {
+export interface Select<Row> {
   get(...parameters: SqliteValue[]): Row | undefined;
   all(...parameters: SqliteValue[]): Row[];
 }
 
 /** Prepares a SELECT; the caller vouches that its columns are `Row`. */
-export function select<Row>(handle: Handle, sql: string): Query<Row> {
-  return handle.prepare(sql) as Query<Row>;
+export function select<Row>(handle: Handle, sql: string): Select<Row> {
+  return handle.prepare(sql) as Select<Row>;
 }
 
 /** One setting of the connection as it stands. */

@@ -78,7 +78,7 @@ export function createBulkInsert(
       values.push(first + i, key.id, single.apiNumber(key.apiId), identity, key.version + 1, key.digest);
       values.push(key.foreignDigest, key.deleted ? 1 : 0, key.grants, key.body);
     });
-    if (fits(insertRows, values)) return chunk.map((candidate, i) => ((candidate.n = first + i), candidate));
+    if (tryInsert(insertRows, values)) return chunk.map((candidate, i) => ((candidate.n = first + i), candidate));
     chunk.forEach(insertSingly);
     return [];
   };
@@ -128,7 +128,7 @@ function byId({ key: a }: Candidate, { key: b }: Candidate): number {
 }
 
 /** Runs an insertion. False: something of it is there already, and nothing went in. */
-function fits(statement: Statement, values: readonly SqliteValue[]): boolean {
+function tryInsert(statement: Statement, values: readonly SqliteValue[]): boolean {
   try {
     statement.run(...values);
     return true;

@@ -8,7 +8,7 @@ import { type Balances, integer, natural, readExactly } from "./balances.js";
 import { select, type Handle } from "./handle.js";
 
 /** A key's balance as it stands in the transaction. */
-export interface Account {
+export interface OpenBalance {
   readonly n: number;
   balance: Balance;
   /** Whether the file has an older balance. */
@@ -21,7 +21,7 @@ export interface Ledger {
   /** Call first in a transaction: forgets what other connections may have changed. */
   begin(): void;
   /** @throws VerifierError STORE_INVALID: the file has a balance that is no balance */
-  account(n: number): Account | undefined;
+  account(n: number): OpenBalance | undefined;
   /** Takes credits. `undefined`: there is no such balance. */
   spend(n: number, cost: number, period: number): Spend | undefined;
   /**
@@ -31,10 +31,10 @@ export interface Ledger {
    * Why: BEGIN, the question for changes and COMMIT took 6 µs of 171 (power-durable; process-durable 1.6 of 18).
    */
   spendAlone(n: number, cost: number, period: number): Spend | undefined;
-  setBalance(account: Account, balance: Balance): void;
-  reserves(account: Account): ReadonlyMap<string, Reserve>;
+  setBalance(account: OpenBalance, balance: Balance): void;
+  reserves(account: OpenBalance): ReadonlyMap<string, Reserve>;
   /** Stores a holder's reserve; nothing reserved: removes it. */
-  setReserve(account: Account, holder: string, reserve: Reserve | undefined): void;
+  setReserve(account: OpenBalance, holder: string, reserve: Reserve | undefined): void;
   /** Writes the balances that changed. Call last in a transaction. */
   save(): void;
   /** Call when balances or keys were changed without it. */
@@ -70,23 +70,23 @@ export function createLedger(
   const dropLease = handle.prepare("DELETE FROM keystile_leases WHERE n = ? AND holder = ?");
   const dataVersion = select<{ data_version: number }>(handle, "PRAGMA data_version");
   let version: number | undefined;
-  let accounts = new Map<number, Account>();
-  let dirty: Account[] = [];
+  let accounts = new Map<number, OpenBalance>();
+  let dirty: OpenBalance[] = [];
 
   const forgetAccounts = () => {
     accounts = new Map();
     dirty = [];
   };
-  const account = (n: number): Account | undefined => {
+  const account = (n: number): OpenBalance | undefined => {
     const kept = accounts.get(n);
     if (kept !== undefined) return kept;
     const balance = balances.read(n);
     if (balance === undefined) return undefined;
-    const found: Account = { n, balance, isDirty: false };
+    const found: OpenBalance = { n, balance, isDirty: false };
     accounts.set(n, found);
     return found;
   };
-  const setBalance = (of: Account, balance: Balance) => {
+  const setBalance = (of: OpenBalance, balance: Balance) => {
     if (balance === of.balance) return;
     of.balance = balance;
     if (of.isDirty) return;

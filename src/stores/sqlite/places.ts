@@ -11,13 +11,13 @@ import { textHash } from "./text-hash.js";
 
 export interface Places {
   add(place: number, n: number): void;
-  /** Adds for many keys; place and number alternate. Call {@link Places.settle} last in the transaction. */
+  /** Adds for many keys; place and number alternate. Call {@link Places.moveOn} last in the transaction. */
   addFresh(entries: readonly number[]): void;
   remove(place: number, n: number): void;
   /** Removes a place whoever has it. */
   clear(place: number): void;
   /** Carries over what the small table has above its size. */
-  settle(): void;
+  moveOn(): void;
 }
 
 /** What a key is found by. */
@@ -76,7 +76,7 @@ export function createPlaces(handle: Handle): Places {
     clear(place) {
       for (const statement of clear) statement.run(place);
     },
-    settle() {
+    moveOn() {
       const surplus = Math.min(MOST_MOVED, Number(count.get()?.count) - FRESH);
       if (surplus <= 0) return;
       const next = after.get(...from, surplus);

@@ -9,7 +9,7 @@ import type { Balance } from "../balance.js";
 import { changed, type Handle } from "./handle.js";
 
 /** A balance and the number of its key. */
-export interface Numbered {
+export interface BalanceOf {
   readonly n: number;
   readonly balance: Balance;
 }
@@ -23,7 +23,7 @@ const WIDTH = 5;
 /**
  * @returns a function that writes balances of limited keys that are in the file; it throws VerifierError STORE_FAILED when one is not
  */
-export function createSave(handle: Handle): (accounts: readonly Numbered[]) => void {
+export function createSave(handle: Handle): (balances: readonly BalanceOf[]) => void {
   const single = handle.prepare("UPDATE keystile_balances SET remaining = ?, period = ? WHERE n = ?");
   // Each row exists, since it was read before: the insert always conflicts. The other columns must be given all the same.
   const many = SIZES.map((rows) => ({
@@ -34,22 +34,22 @@ export function createSave(handle: Handle): (accounts: readonly Numbered[]) => v
        ON CONFLICT (n) DO UPDATE SET remaining = excluded.remaining, period = excluded.period`,
     ),
   }));
-  return (accounts) => {
+  return (balances) => {
     let done = 0;
     for (const { rows, values, statement } of many) {
-      for (; accounts.length - done >= rows; done += rows) {
-        for (let i = 0; i < rows; i++) put(values, i * WIDTH, accounts[done + i] as Numbered);
+      for (; balances.length - done >= rows; done += rows) {
+        for (let i = 0; i < rows; i++) put(values, i * WIDTH, balances[done + i] as BalanceOf);
         statement.run(...values);
       }
     }
-    for (const { n, balance } of accounts.slice(done)) {
+    for (const { n, balance } of balances.slice(done)) {
       if (changed(single.run(balance.remaining, balance.period, n)) !== 1)
         throw new VerifierError("STORE_FAILED", "a balance vanished while it was changed");
     }
   };
 }
 
-function put(values: number[], at: number, { n, balance }: Numbered): void {
+function put(values: number[], at: number, { n, balance }: BalanceOf): void {
   values[at] = n;
   values[at + 1] = balance.remaining;
   values[at + 2] = balance.amount;

@@ -1,6 +1,6 @@
 /** The tables beside the keys: all nine have one form, so one piece of code serves them. Port clauses 13, 16, 17. Knows no rule of any of them. */
 import type { ListQuery, NamedTable, OverrideRow, RootKeyRow, Rows, Table } from "../../store.js";
-import { changed, type Query, select, type Handle } from "./handle.js";
+import { changed, type Select, select, type Handle } from "./handle.js";
 import { overrideName } from "../names.js";
 import { readName, readSmallBody } from "./read-body.js";
 import { NAMESPACE_OF_OVERRIDE } from "./schema.js";
@@ -59,7 +59,7 @@ const PAGE = "id > ? AND (? = '' OR instr(coalesce(name, id), ?) > 0) ORDER BY i
 
 const statements = (handle: Handle, table: SmallTable) => {
   const name = FORMS[table].table;
-  const rows = (rest: string): Query<SmallRaw> => select(handle, `SELECT ${COLUMNS} FROM ${name} r WHERE ${rest}`);
+  const rows = (rest: string): Select<SmallRaw> => select(handle, `SELECT ${COLUMNS} FROM ${name} r WHERE ${rest}`);
   return {
     byId: rows("id = ?"),
     byName: rows("workspace_id = ? AND name = ?"),

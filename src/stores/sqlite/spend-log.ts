@@ -12,7 +12,7 @@
 import { VerifierError } from "../../errors.js";
 import type { Balance } from "../balance.js";
 import { changed, type Handle, select } from "./handle.js";
-import type { Numbered } from "./save-balances.js";
+import type { BalanceOf } from "./save-balances.js";
 
 /** What an entry says of a key: the part of a balance that a spend changes. */
 export type Said = Pick<Balance, "remaining" | "period">;
@@ -29,7 +29,7 @@ export interface SpendLog {
   /** Whether so many balances can be added; otherwise it is to be carried over. */
   hasRoom(count: number): boolean;
   /** Adds balances that it has room for. In a transaction. @throws VerifierError STORE_FAILED: it was changed around this connection */
-  append(balances: readonly Numbered[]): void;
+  append(balances: readonly BalanceOf[]): void;
   /** Ends it with an entry about nothing. In a transaction. @returns what it said, for the rows */
   end(): ReadonlyMap<number, Said>;
   /** After a rollback: what is known may never have been committed. */
@@ -113,7 +113,7 @@ export function createSpendLog(handle: Handle): SpendLog {
   const catchUp = () => {
     if (Number.isNaN(newest) || !readNewer()) readAll();
   };
-  const add = (balances: readonly Numbered[]): void => {
+  const add = (balances: readonly BalanceOf[]): void => {
     isChanged = true;
     const next = newest + 1;
     if (changed(put.run(slotOf(next), next, encode(balances))) !== 1)
@@ -149,7 +149,7 @@ export function createSpendLog(handle: Handle): SpendLog {
 }
 
 /** Reuses one buffer, since the driver copies what it binds. */
-function createEncode(): (balances: readonly Numbered[]) => Uint8Array {
+function createEncode(): (balances: readonly BalanceOf[]) => Uint8Array {
   const bytes = new Uint8Array(LENGTH);
   const view = new DataView(bytes.buffer);
   return (balances) => {

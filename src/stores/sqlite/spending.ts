@@ -21,12 +21,12 @@ export function createSpending(balances: Balances, group: GroupCommit): Spending
     drawCredits(ref, request) {
       for (const name of ["cost", "step", "size"] as const) assertCount(`request.${name}`, request[name]);
       for (const name of ["period", "now", "until"] as const) assertInteger(`request.${name}`, request[name]);
-      return isNumber(ref) ? group.add((accounts) => drawFrom(accounts, ref, request)) : undefined;
+      return isNumber(ref) ? group.add((ledger) => drawFrom(ledger, ref, request)) : undefined;
     },
     returnCredits(ref, holder, generation, unspent) {
       assertCount("generation", generation);
       assertCount("unspent", unspent);
-      return isNumber(ref) ? group.add((accounts) => returnTo(accounts, ref, holder, generation, unspent)) : undefined;
+      return isNumber(ref) ? group.add((ledger) => returnTo(ledger, ref, holder, generation, unspent)) : undefined;
     },
     readBalance(keyId, period) {
       assertInteger("period", period);

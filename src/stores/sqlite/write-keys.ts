@@ -1,7 +1,7 @@
 /** Keys going in, changed and removed. Clauses 4, 13, 15, ruling E4. Every function here runs inside a transaction of its caller. */
 import { VerifierError } from "../../errors.js";
 import type { Change, CreditChange, KeyRow } from "../../store.js";
-import { change, isCurrent } from "../balance.js";
+import { applyChange, isCurrent } from "../balance.js";
 import type { Balances } from "./balances.js";
 import type { Directory } from "./directory.js";
 import { type EncodedKey, encodeKey } from "./encoded-keys.js";
@@ -119,7 +119,7 @@ export function createKeyWriter(handle: Handle, directory: Directory, balances: 
     insert(keys) {
       if (keys.length < MANY) return keys.map((key) => insertOne(key, identityNumber(key.identityId)) !== undefined);
       const inserted = insertMany(keys);
-      places.settle();
+      places.moveOn();
       return inserted;
     },
     store(row, credits, changes) {
@@ -131,7 +131,7 @@ export function createKeyWriter(handle: Handle, directory: Directory, balances: 
       if (credits !== undefined) {
         const before = balances.peek(n);
         if (!isCurrent(before, credits)) return false;
-        balances.replace(n, change(before, credits), credits.remaining !== undefined);
+        balances.replace(n, applyChange(before, credits), credits.remaining !== undefined);
       }
       tell(old?.digest, changes);
       tell(row.digest, changes);

@@ -155,7 +155,7 @@ function startWriter(program: URL | string, data: WriterData): Writer {
     if (waits === undefined) return;
     waiting.delete(message.id);
     if (waiting.size === 0 && !isClosing) worker.unref();
-    if ("spends" in message) settle(waits as readonly Waiting<Spend | undefined>[], message);
+    if ("spends" in message) deliver(waits as readonly Waiting<Spend | undefined>[], message);
     else if ("fault" in message) (waits as Waiting<never>).reject(unpackError(message.fault));
     else (waits as Waiting<unknown>).resolve(message.answer);
   };
@@ -201,7 +201,7 @@ function startWriter(program: URL | string, data: WriterData): Writer {
 
 const ENDED = "the writer thread ended; what was in flight may have been written or not; open the store again";
 
-function settle(waits: readonly Waiting<Spend | undefined>[], { spends, faults }: Extract<Reply, { spends: unknown }>): void {
+function deliver(waits: readonly Waiting<Spend | undefined>[], { spends, faults }: Extract<Reply, { spends: unknown }>): void {
   for (const [at, fault] of faults) waits[at]?.reject(unpackError(fault));
   // A promise that was rejected stays so.
   for (let i = 0; i * REPLY_WIDTH < spends.length; i++) waits[i]?.resolve(unpackSpend(spends, i));

@@ -10,9 +10,9 @@ import { afterTurn, type Transact } from "./transaction.js";
  * @param work answers what it changed; `undefined`: something is not as it was read, so nothing is written
  * @returns whether the transaction was committed
  */
-export type Write = (transact: Transact, work: () => readonly Change[] | undefined) => Promise<boolean>;
+export type RunWrite = (transact: Transact, work: () => readonly Change[] | undefined) => Promise<boolean>;
 
-export function createWriting({ later }: Answering, log: ChangeLog, directory: Directory, ledger: Ledger): Write {
+export function createWriting({ later }: Answering, log: ChangeLog, directory: Directory, ledger: Ledger): RunWrite {
   /** What was read inside may never have been committed. */
   const forget = () => {
     directory.clear();

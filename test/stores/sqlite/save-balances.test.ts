@@ -2,7 +2,7 @@ import Database from "better-sqlite3";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Handle } from "../../../src/stores/sqlite/handle.js";
-import { createSave, type Numbered } from "../../../src/stores/sqlite/save-balances.js";
+import { createSave, type BalanceOf } from "../../../src/stores/sqlite/save-balances.js";
 import { prepareSchema } from "../../../src/stores/sqlite/schema.js";
 import { createTransact } from "../../../src/stores/sqlite/transaction.js";
 
@@ -22,13 +22,13 @@ function withBalances(): Database.Database {
 }
 
 /** The obvious way: a statement a row. */
-function saveEach(db: Database.Database, accounts: readonly Numbered[]): void {
+function saveEach(db: Database.Database, balances: readonly BalanceOf[]): void {
   const update = db.prepare("UPDATE keystile_balances SET remaining = ?, period = ? WHERE n = ?");
-  for (const { n, balance } of accounts) update.run(balance.remaining, balance.period, n);
+  for (const { n, balance } of balances) update.run(balance.remaining, balance.period, n);
 }
 
 const rows = (db: Database.Database) => db.prepare("SELECT * FROM keystile_balances ORDER BY n").all();
-const account = (n: number, remaining: number, period: number): Numbered => ({
+const account = (n: number, remaining: number, period: number): BalanceOf => ({
   n,
   balance: { unlimited: false, remaining, amount: n, period, generation: n % 5 },
 });
@@ -36,13 +36,13 @@ const account = (n: number, remaining: number, period: number): Numbered => ({
 describe("createSave", () => {
   it("property: many rows a statement leave what a statement a row leaves", () => {
     const balance = fc.tuple(fc.maxSafeNat(), fc.integer({ min: -10, max: 100 }));
-    const accounts = fc
+    const balances = fc
       .uniqueArray(fc.nat(KEYS - 1), { maxLength: KEYS })
       .chain((numbers) => fc.tuple(...numbers.map((n) => balance.map(([remaining, period]) => account(n, remaining, period)))));
     const [one, other] = [withBalances(), withBalances()];
     const save = createSave(one as unknown as Handle);
     fc.assert(
-      fc.property(accounts, (changed) => {
+      fc.property(balances, (changed) => {
         save(changed);
         saveEach(other, changed);
         expect(rows(one)).toEqual(rows(other));
