@@ -68,7 +68,7 @@ export interface Verifier {
   /**
    * Verifies a key: spec §2.1 in, spec §2.2 out. Every outcome, good or bad, is a resolved answer; a failure is never a VALID.
    *
-   * From memory 0.5 to 1.7 µs, rising with the number of keys in use; plus one durable step of the store if a credit is taken in
+   * From memory 0.4 to 2.1 µs, rising with the number of keys in use; plus one durable step of the store if a credit is taken in
    * `exact` mode.
    * @throws (rejects) VerifierError, each with `errors` where a request is at fault: BAD_REQUEST (400) and PERMISSIONS_QUERY_SYNTAX
    * (400) for its form, before any store call · BAD_REQUEST (400) for a limit that does not exist, once the key has passed what comes

@@ -52,7 +52,7 @@ const MOST_TOLD = 16;
  * are arrays; VerifierError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run; STORE_INVALID (not a database),
  * STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables or old ones, and it may not be written), STORE_BUSY, STORE_FAILED
  * @see src/store.ts for the contract, rulings D1–D5 · a find alone in its turn 1.15 times a bare SELECT and JSON.parse, in company
- * 0.75 times (`shared-reads.ts`); a spend alone 1.09 to 1.2 times a bare UPDATE in its own transaction
+ * 0.75 times (`shared-reads.ts`); a spend alone about 1.15 times a bare UPDATE in its own transaction
  */
 export function sqliteStore(file: string | SqliteHandle, options?: SqliteHandleOptions): SqliteStore;
 export function sqliteStore(file: string, options?: SqliteStoreOptions): SqliteStore;
