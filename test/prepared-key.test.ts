@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { deepFreeze } from "../src/stores/freeze.js";
-import { createQueryCompiler } from "../src/permissions.js";
+import { compileQuery, createQueryCompiler } from "../src/permissions.js";
 import { createPreparer } from "../src/prepared-key.js";
 import { rememberByLists } from "../src/same-lists.js";
 import type { KeyRecord } from "../src/store.js";
@@ -49,6 +49,16 @@ describe("createPreparer: what keys share", () => {
     expect(new Set(different).size).toBe(different.length);
     const query = createQueryCompiler()("a");
     expect(different.map((holdings) => holdings.satisfy(query)).indexOf(false)).toBe(1);
+  });
+
+  it("of the last query its mark is kept, and not the query, which nobody else may hold any more", () => {
+    const { holdings } = createPreparer()(record(["a"]));
+    const mark = Symbol();
+    let asked = 0;
+    const ask = (of: symbol, answer: boolean) => holdings.satisfy({ mark: of, satisfiedBy: () => (asked++, answer) });
+    expect([ask(mark, true), ask(mark, false), ask(Symbol(), false), ask(mark, true)]).toEqual([true, true, false, true]);
+    expect(asked).toBe(3);
+    expect(compileQuery("a").mark).not.toBe(compileQuery("a").mark);
   });
 
   it("ruling C1: a limit of one key is never taken for permissions of another", () => {
