@@ -47,15 +47,6 @@ export default tseslint.config(
     },
   },
   {
-    files: ["src/**/*.ts"],
-    rules: { "max-lines": ["error", { max: 250 }] },
-  },
-  {
-    // The port and its contract are read as one page, and hold no code.
-    files: ["src/store.ts"],
-    rules: { "max-lines": ["error", { max: 345 }] },
-  },
-  {
     // Tests feed wrong types on purpose.
     files: ["test/**/*.ts"],
     rules: {

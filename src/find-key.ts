@@ -21,21 +21,6 @@ export interface KeySources {
   readonly workspaceId: string | undefined;
 }
 
-/**
- * The key that {@link findKey} would find for a request of a key alone, if it is remembered. The text needs no judging: only what was
- * judged is remembered. Asks the store at most whether anything has changed.
- */
-export function rememberedKey(sources: KeySources, key: string, now: number): MaybePromise<PreparedKey | undefined> {
-  if (isLikeRootKey(key)) return undefined;
-  const found = sources.cache.remembered(key, sources.isSystemTime ? now : undefined);
-  if (found === undefined || sources.workspaceId === undefined) return found;
-  return found instanceof Promise ? found.then((late) => own(sources, late)) : own(sources, found);
-}
-
-function own(sources: KeySources, key: PreparedKey | undefined): PreparedKey | undefined {
-  return key !== undefined && isVisible(sources, undefined, key) ? key : undefined;
-}
-
 /** @returns undefined for a key that does not exist or may not be seen: the two look the same (spec §4.1-3) */
 export function findKey(
   sources: KeySources,
@@ -49,6 +34,20 @@ export function findKey(
   return found instanceof Promise
     ? found.then((late) => orMigrated(sources, request, caller, late))
     : orMigrated(sources, request, caller, found);
+}
+
+/** {@link findKey} without what is remembered: the store is asked what changed elsewhere, and for the key. */
+export async function findKeyAgain(
+  sources: KeySources,
+  request: VerificationRequest,
+  caller: Caller | undefined,
+): Promise<PreparedKey | undefined> {
+  const { store, prepare } = sources;
+  await store.catchUp(NaN);
+  const digest = await digestKey(request.key);
+  const record = await store.findKey(digest);
+  if (isLikeRootKey(request.key) && (await store.findRootKey(digest)) !== undefined) return undefined;
+  return orMigrated(sources, request, caller, record && prepare(record));
 }
 
 /** How every root key begins; other keys may begin so too. */

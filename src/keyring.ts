@@ -22,7 +22,7 @@ import { deleteKey, updateKey } from "./keyring/update-key.js";
 import { getWorkspace, updateWorkspace } from "./keyring/workspace.js";
 import { callable, checkOptions, checkStore, DEFAULT_WORKSPACE, guardClock, word } from "./options.js";
 import type { Store } from "./store.js";
-import type { Identity, KeyCreditsData } from "./types.js";
+import type { Identity } from "./types.js";
 
 /** Options of {@link createKeyring}. */
 export interface KeyringOptions {
@@ -81,7 +81,7 @@ export interface Keyring {
    * Answers the balance after the change; spends at the same time may be in it. Setting it voids what nodes have leased.
    * @throws VerifierError BAD_REQUEST at `body.operation` for `increment` and `decrement` on an unlimited key · NOT_FOUND
    */
-  updateCredits(body: R.V2KeysUpdateCreditsRequestBody): Promise<KeyCreditsData>;
+  updateCredits(body: R.V2KeysUpdateCreditsRequestBody): Promise<A.KeyCredits>;
   /**
    * The record of a key by its text. An imported key is known by its text once it verified, or from the start where its hash is a SHA-256
    * of the whole key (ruling E4). A root key is NOT_FOUND.

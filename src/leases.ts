@@ -34,11 +34,10 @@ export interface Account extends Pick<KeyRecord, "ref" | "generation"> {
   leasedAt(lease: number): void;
 }
 
-/** Takes credits of a key. `undefined`: the store knows no such key any more. */
+/** Takes credits of a key. */
 export interface Spender extends Touchable {
+  /** @returns `undefined`: the store knows no such key any more; `stale`: its refill has another calendar by now, find it again */
   spend(account: Account, cost: number, now: number): MaybePromise<Spend | undefined>;
-  /** Takes credits that are in hand where the account remembers its lease. @returns what is left; undefined: nothing was taken */
-  takeHeld(account: Account, cost: number): number | undefined;
   /** Gives back what was leased; spends that come later go straight to the store. */
   close(): MaybePromise<void>;
 }
@@ -47,10 +46,9 @@ export interface Spender extends Touchable {
 export function exactSpender(store: Store): Spender {
   return {
     spend({ ref, refill }, cost, now) {
-      const spending = store.spendCredits(ref, cost, periodOf(refill, now));
+      const spending = store.spendCredits(ref, cost, periodOf(refill, now), now);
       return isLate(spending) ? Promise.resolve(spending) : spending;
     },
-    takeHeld: () => undefined,
     close: () => undefined,
     touch: () => 0,
   };
@@ -100,6 +98,10 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
         keeper.giveBack(ref, generation, credits);
         throw error;
       }
+      if (drawn?.stale === true) {
+        keeper.giveBack(ref, generation, credits);
+        return { ok: false, remaining: 0, stale: true };
+      }
       if (drawn === undefined || drawn.remaining === null) {
         keeper.end(ref);
         return drawn && { ok: true, remaining: null };
@@ -111,7 +113,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
       if (credits >= cost) {
         const remaining = keeper.keep(ref, generation, credits - cost, drawn.remaining);
         account.leasedAt(book.find(ref));
-        return { ok: true, remaining };
+        return drawn.forfeited === undefined ? { ok: true, remaining } : { ok: true, remaining, forfeited: drawn.forfeited };
       }
       if (drawn.drawn > 0) continue;
       if (credits > 0 || book.find(ref) !== NONE) keeper.keep(ref, generation, credits, drawn.remaining);
@@ -146,7 +148,6 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   };
   return {
     touch: (lease) => book.touch(lease),
-    takeHeld: takeHeldAt,
     spend(account, cost, now) {
       const left = takeHeldAt(account, cost);
       return left === undefined ? spendElsewhere(account, cost, now) : { ok: true, remaining: left };

@@ -19,6 +19,11 @@ export interface OutcomeEvent {
   readonly spent: number;
   /** The limiter could not answer and the configured fallback did (ruling C7). */
   readonly degraded: boolean;
+  /**
+   * Refill boundaries that this call passed over without a refill: the clock jumped ahead by more than 400 daily or 24 monthly ones, or
+   * the key was idle for so long. Absent: none.
+   */
+  readonly forfeitedRefills?: number | undefined;
 }
 
 /** Events that wait at most; further ones are dropped and counted. */

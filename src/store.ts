@@ -10,8 +10,9 @@
  *  3. Any row survives a round trip: Unicode, empty lists, 0, absent properties, `__proto__` inside meta, credits to 2^53 − 1.
  *  4. `insertKeys` reports each duplicate by itself; the others go in.
  *  5. Concurrent spends never grant more than was there; a cost above the balance takes nothing.
- *  6. A cost of 0 changes nothing and answers the balance with refills counted.
- *  7. Counted periods only move forward; an earlier period refills nothing. Balances stop at 2^53 − 1.
+ *  6. A cost of 0 changes nothing and returns the balance with refills and expired reserves counted.
+ *  7. Counted periods only move forward; an earlier period refills nothing. Balances stop at 2^53 − 1. A spend or draw whose period is of
+ *     another calendar than the balance's changes nothing and is `stale`. At most 400 daily or 24 monthly boundaries are refilled at once.
  *  8. A change is seen by the next find: in this process at once, in others after their next `catchUp`.
  *  9. A fill that began before a change never brings the old record back (for decorators that remember).
  * 10. A returned object cannot change the store.
@@ -19,7 +20,8 @@
  * 12. Two new stores share nothing.
  * 13. `write` is all or nothing, and answers false, changing nothing, if any row changed since it was read, its name is taken, or
  *     its balance has counted further than `credits.counted`.
- * 14. Draws never hand out more than was there; an expired reserve comes back; a set balance voids older leases.
+ * 14. Draws never hand out more than was there; an expired reserve comes back to whoever spends or draws next and would be refused
+ *     without it; a set balance voids older leases.
  * 15. Every change that a find could see is told to `changes` listeners after it is durable, and every change of an identity, a role or a
  *     permission, since imports remember their names too.
  * 16. Lists are ordered by id, start after `after`, never exceed `limit`, and leave deleted keys and APIs out.
@@ -207,16 +209,21 @@ export interface NewBalance {
   readonly remaining: number;
   /** Credits added per period; 0 without refill. */
   readonly amount: number;
-  /** Periods counted so far (`periodOf`). */
+  /** The calendar and its periods counted so far (`periodOf`). */
   readonly period: number;
 }
 /**
- * A change of a balance, in this order: refills due at `period` are counted, then `remaining` replaces or `add` is added
- * (stopping at 0 and at 2^53 − 1), then `refill` replaces the calendar.
+ * A change of a balance, in this order: refills due at `period` are counted, then `remaining` or the copied balance replaces or `add` is
+ * added (stopping at 0 and at 2^53 − 1), then `refill` replaces the calendar.
  */
 export interface CreditChange {
-  /** `periodOf` the refill as it was, at the time of the change. */
+  /** `periodOf` the refill as it was, at the time of the change. Of another calendar than the balance's: only `remaining` may be set. */
   readonly period: number;
+  /**
+   * Id of another key whose balance, with its refills due at `period` counted, becomes this one, periods counted included; 0 where it has
+   * none. Read in the same atomic step, so that a spend in between is in neither or in both.
+   */
+  readonly copyOf?: string;
   /** Refuses the write when more periods than these are counted by then (clause 13). */
   readonly counted?: number;
   /** null: unlimited. */
@@ -250,10 +257,12 @@ export interface ListQuery {
 }
 /** A balance with its due refills counted, but not stored. */
 export interface CountedBalance {
-  /** null: unlimited. */
+  /** Expired reserves included. null: unlimited. */
   readonly remaining: number | null;
-  /** Periods counted: those asked for, or more where more were counted already. */
+  /** Periods counted: those asked for, or more where more were counted already; of another calendar: the balance's own, nothing counted. */
   readonly period: number;
+  /** Credits that nodes have in reserve in the store, besides `remaining`; what a node has drawn into its memory is in neither. */
+  readonly reserved: number;
 }
 /** Outcome of a spend. */
 export interface Spend {
@@ -261,6 +270,13 @@ export interface Spend {
   readonly ok: boolean;
   /** Balance after it; untouched when refused; null: unlimited. */
   readonly remaining: number | null;
+  /** Boundaries whose refills were not given, since too many were due at once (clause 7). Absent: none. */
+  readonly forfeited?: number;
+  /**
+   * The period was of another calendar than the balance's: nothing was taken, `ok` is false and `remaining` says nothing. Find the key again
+   * and ask with its calendar (clause 7). Absent: it was not.
+   */
+  readonly stale?: true;
 }
 /** A node's wish for credits to spend from its own memory. */
 export interface DrawRequest {
@@ -287,6 +303,10 @@ export interface Draw {
   readonly generation: number;
   /** Left for this holder in the store after the draw, its own reserve included; null: unlimited. */
   readonly remaining: number | null;
+  /** As in {@link Spend.forfeited}. */
+  readonly forfeited?: number;
+  /** As in {@link Spend.stale}: nothing was drawn. */
+  readonly stale?: true;
 }
 /** What may have become stale: one digest, every digest not found so far, or everything. */
 export type Change = { readonly digest: string } | "created" | "all";
@@ -307,17 +327,18 @@ export interface Store {
   adoptDigest(ref: KeyRef, digest: string): MaybePromise<boolean>;
 
   /**
-   * Takes `cost` ≥ 0 credits in one atomic, durable step (rulings D1–D3). `undefined`: no such key, or it never had a balance.
+   * Takes `cost` ≥ 0 credits in one atomic, durable step. `undefined`: no such key, or it never had a balance.
    * @param period `periodOf` the key's refill now; 0 without refill
+   * @param now Unix time, milliseconds: reserves that expired by then come back (clause 14)
    */
-  spendCredits(ref: KeyRef, cost: number, period: number): MaybePromise<Spend | undefined>;
+  spendCredits(ref: KeyRef, cost: number, period: number, now: number): MaybePromise<Spend | undefined>;
   /** Moves credits from the balance into a node's memory (clause 14). `undefined`: as for `spendCredits`. */
   drawCredits(ref: KeyRef, request: DrawRequest): MaybePromise<Draw | undefined>;
   /** Gives back a holder's reserve and what it did not spend; without effect when `generation` is not the balance's. */
   returnCredits(ref: KeyRef, holder: string, generation: number, unspent: number): MaybePromise<void>;
 
-  /** Balance of a key by id with the refills due at `period`; `undefined`: no such key. */
-  readBalance(keyId: string, period: number): MaybePromise<CountedBalance | undefined>;
+  /** Balance of a key by id with the refills due at `period`, and reserves as they stand at `now`; `undefined`: no such key. */
+  readBalance(keyId: string, period: number, now: number): MaybePromise<CountedBalance | undefined>;
 
   /** The row with this id, of any workspace, deleted or not. */
   read<T extends Table>(table: T, id: string): MaybePromise<Rows[T] | undefined>;

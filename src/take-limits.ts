@@ -24,12 +24,6 @@ export function takeLimits(
   requested: readonly RatelimitCheck[],
   now: number,
 ): MaybePromise<LimitsTaken | undefined> {
-  const { lone } = key;
-  // The common call, without lists.
-  if (lone !== undefined && requested.length === 0 && limiter.takeOne !== undefined) {
-    const verdict = limiter.takeOne(key, lone, now);
-    return { results: [toRatelimitData(lone, key.loneId, verdict)], exceeded: verdict.exceeded, degraded: false };
-  }
   const limits = applyLimits(key.keyId, key.limits, requested);
   if (limits.length === 0) return undefined;
   const taking = limiter.take(limits, now);

@@ -2,7 +2,7 @@
 import { createAlgorithms, type MigrationAlgorithms } from "./algorithms.js";
 import { VerifierError } from "./errors.js";
 import { createTouch } from "./tags/early-reads.js";
-import { findKey, rememberedKey } from "./find-key.js";
+import { findKey, findKeyAgain } from "./find-key.js";
 import { exactSpender, type LeaseOptions, leasedSpender } from "./leases.js";
 import type { Limiter } from "./limiter.js";
 import { degrading, type DegradingLimiter, LIMITER_OPTIONS } from "./limiters/degrading.js";
@@ -133,8 +133,8 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
   const engine: Engine = {
     clock,
     compileQuery: createQueryCompiler(),
-    rememberedKey: (key, now) => rememberedKey(sources, key, now),
     findKey: (request, caller, now) => findKey(sources, request, caller, now),
+    findKeyAgain: (request, caller) => findKeyAgain(sources, request, caller),
     limiter,
     spender,
     onOutcome: outcomes?.emit,
@@ -164,7 +164,6 @@ const closedError = () => new VerifierError("VERIFIER_CLOSED", "the verifier was
 /** The limiter of this process cannot fail, and its answers need no judging. */
 function trusted(limiter: MemoryLimiter): DegradingLimiter {
   return {
-    takeOne: limiter.takeOne,
     take: (checks, now) => ({ verdicts: limiter.take(checks, now), degraded: false }),
     degradedCalls: () => 0,
   };

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { boundaryOf, periodOf } from "../src/credits.js";
+import { boundariesBetween, boundaryOf, calendarOf, periodOf } from "../src/credits.js";
 import type { Refill } from "../src/types.js";
 
 const DAY = 86_400_000;
@@ -8,6 +8,11 @@ const LAST_INSTANT = 8.64e15;
 const at = (text: string): number => Date.parse(text);
 const daily: Refill = { interval: "daily", amount: 1 };
 const monthly = (refillDay: number): Refill => ({ interval: "monthly", amount: 1, refillDay });
+
+const START = at("2026-01-10T00:00:00Z");
+
+/** Boundaries since the epoch, without the calendar. */
+const countOf = (refill: Refill, now: number): number => periodOf(refill, now) % 1_000_000_000;
 
 /** Boundaries between two instants. */
 const passed = (refill: Refill, from: string, to: string): number => periodOf(refill, at(to)) - periodOf(refill, at(from));
@@ -22,8 +27,8 @@ function naiveMonthly(refillDay: number, now: number): number {
 
 describe("periodOf: daily", () => {
   it("ruling D3: counts 00:00 UTC at its very millisecond", () => {
-    expect(periodOf(daily, DAY - 1)).toBe(0);
-    expect(periodOf(daily, DAY)).toBe(1);
+    expect(countOf(daily, DAY - 1)).toBe(0);
+    expect(countOf(daily, DAY)).toBe(1);
     expect(passed(daily, "2024-02-28T23:59:59.999Z", "2024-02-29T00:00:00.000Z")).toBe(1);
     expect(passed(daily, "2024-02-28T12:00:00Z", "2024-03-01T12:00:00Z")).toBe(2);
   });
@@ -74,7 +79,7 @@ describe("periodOf: monthly", () => {
   it("ruling D3: agrees with a walk through the host's calendar", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 31 }), fc.integer({ min: 0, max: at("2500-01-01T00:00:00Z") }), (refillDay, now) => {
-        expect(periodOf(monthly(refillDay), now)).toBe(naiveMonthly(refillDay, now));
+        expect(countOf(monthly(refillDay), now)).toBe(naiveMonthly(refillDay, now));
       }),
       { numRuns: 300 },
     );
@@ -87,7 +92,7 @@ describe("periodOf: monthly", () => {
         const date = new Date(day * DAY);
         const lastDay = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 0)).getUTCDate();
         if (date.getUTCDate() === Math.min(refillDay, lastDay)) count++;
-        if (periodOf(monthly(refillDay), day * DAY) !== count) expect.fail(`refillDay ${refillDay}, ${date.toISOString()}`);
+        if (countOf(monthly(refillDay), day * DAY) !== count) expect.fail(`refillDay ${refillDay}, ${date.toISOString()}`);
       }
       expect(count).toBe(4800);
     }
@@ -114,17 +119,17 @@ describe("periodOf: any clock", () => {
   });
 
   it("ruling D3: reaches the last instant, and clamps what lies outside", () => {
-    expect(periodOf(daily, LAST_INSTANT)).toBe(100_000_000);
+    expect(countOf(daily, LAST_INSTANT)).toBe(100_000_000);
     // 13 September 275760
-    expect(periodOf(monthly(13), LAST_INSTANT)).toBe((275_760 - 1970) * 12 + 9);
-    expect(periodOf(monthly(14), LAST_INSTANT)).toBe((275_760 - 1970) * 12 + 8);
+    expect(countOf(monthly(13), LAST_INSTANT)).toBe((275_760 - 1970) * 12 + 9);
+    expect(countOf(monthly(14), LAST_INSTANT)).toBe((275_760 - 1970) * 12 + 8);
     for (const refill of [daily, monthly(1), monthly(31)]) {
       for (const late of [LAST_INSTANT + 1, Number.MAX_VALUE, Infinity])
         expect(periodOf(refill, late)).toBe(periodOf(refill, LAST_INSTANT));
       for (const early of [-1, -Infinity, NaN, -0]) expect(periodOf(refill, early)).toBe(periodOf(refill, 0));
     }
-    expect(periodOf(monthly(1), 0)).toBe(1);
-    expect(periodOf(monthly(2), 0)).toBe(0);
+    expect(countOf(monthly(1), 0)).toBe(1);
+    expect(countOf(monthly(2), 0)).toBe(0);
   });
 
   it("ruling G5: asks no host calendar and so no time zone", () => {
@@ -144,7 +149,7 @@ describe("boundaryOf: the instant of a count", () => {
     fc.assert(
       fc.property(refill, instant, (calendar, now) => {
         const period = periodOf(calendar, now);
-        const boundary = boundaryOf(calendar, period);
+        const boundary = boundaryOf(period);
         expect(boundary).toBeLessThanOrEqual(now);
         expect(periodOf(calendar, boundary)).toBe(period);
         if (boundary > 0) expect(periodOf(calendar, boundary - 1)).toBe(period - 1);
@@ -152,9 +157,39 @@ describe("boundaryOf: the instant of a count", () => {
     );
   });
 
-  it("is 0 where nothing was counted, and stays a time whatever the count", () => {
-    expect([boundaryOf(undefined, 7), boundaryOf(daily, 0), boundaryOf(monthly(2), 0), boundaryOf(daily, -3)]).toEqual([0, 0, 0, 0]);
-    expect(boundaryOf(monthly(31), 2)).toBe(at("1970-02-28T00:00:00Z"));
-    for (const calendar of [daily, monthly(31)]) expect(boundaryOf(calendar, Number.MAX_SAFE_INTEGER)).toBe(LAST_INSTANT);
+  it("is 0 where nothing was counted, and stays a time whatever the period", () => {
+    expect([boundaryOf(7), boundaryOf(0), boundaryOf(periodOf(monthly(2), 0)), boundaryOf(-3)]).toEqual([0, 0, 0, 0]);
+    expect(boundaryOf(periodOf(monthly(31), at("1970-03-01T00:00:00Z")))).toBe(at("1970-02-28T00:00:00Z"));
+    const any = fc.integer({ min: -Number.MAX_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER });
+    fc.assert(
+      fc.property(any, (period) => {
+        const instant = boundaryOf(period);
+        expect(instant >= 0 && instant <= LAST_INSTANT).toBe(true);
+      }),
+    );
+  });
+});
+
+describe("a period names its calendar", () => {
+  it("no period of one calendar is one of another, at any instant", () => {
+    const instant = fc.integer({ min: 0, max: LAST_INSTANT });
+    const calendars = [undefined, daily, ...Array.from({ length: 31 }, (_, i) => monthly(i + 1))];
+    fc.assert(
+      fc.property(instant, instant, (one, other) => {
+        const named = calendars.map((refill) => calendarOf(periodOf(refill, one)));
+        expect(new Set(named).size).toBe(calendars.length);
+        expect(calendars.map((refill) => calendarOf(periodOf(refill, other)))).toEqual(named);
+      }),
+    );
+  });
+
+  it("at most 400 daily or 24 monthly boundaries are due at once", () => {
+    const years = (refill: Refill, count: number) =>
+      boundariesBetween(periodOf(refill, START), periodOf(refill, START + count * 365 * DAY));
+    expect(years(daily, 1)).toEqual({ due: 365, forfeited: 0 });
+    expect(years(daily, 2)).toEqual({ due: 400, forfeited: 330 });
+    expect(years(monthly(1), 1)).toEqual({ due: 12, forfeited: 0 });
+    expect(years(monthly(1), 10)).toEqual({ due: 24, forfeited: 96 });
+    expect(boundariesBetween(periodOf(daily, START), periodOf(daily, 0))).toEqual({ due: 0, forfeited: 0 });
   });
 });

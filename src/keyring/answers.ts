@@ -47,6 +47,15 @@ export interface V2KeysCreateKeyResponseData {
   /** `<prefix>_<random><checksum>`, or without the prefix: 28–372 characters of `[a-zA-Z0-9_]`. */
   readonly key: string;
 }
+/** Credits of a key as the library shows them; over HTTP they are as {@link KeyCreditsData}. */
+export interface KeyCredits extends KeyCreditsData {
+  /**
+   * Credits that nodes in `leased` mode have set aside in the store, besides `remaining`: they come back when a node closes, or `ttl` after
+   * it died. What a node has drawn into its memory is in neither number. Absent: none.
+   */
+  readonly reserved?: number;
+}
+
 /** A key as administration sees it; a property that does not apply is not there. */
 export interface KeyResponseData {
   /** `key_` and 22 characters of `[a-zA-Z0-9]`. */
@@ -70,7 +79,7 @@ export interface KeyResponseData {
   /** Sorted. */
   readonly roles?: readonly string[];
   /** Absent: unlimited and without refill. */
-  readonly credits?: KeyCreditsData;
+  readonly credits?: KeyCredits;
   /** The entity that it belongs to, with the limits that it shares. */
   readonly identity?: Identity;
   /** Its own; those of its identity are in `identity`. */

@@ -30,7 +30,7 @@ export function changeCredits(row: Mutable<KeyRow>, wish: CreditWish, now: numbe
   const amount = row.refill?.amount ?? 0;
   if (row.limited !== before.limited || !hasSameDays(before.refill, row.refill)) {
     // A balance that starts or takes another calendar counts from now on, and never again what was counted (ruling A7).
-    const last = before.limited ? boundaryOf(before.refill, balance.period) : 0;
+    const last = before.limited ? boundaryOf(balance.period) : 0;
     row.countedTo = Math.max(now, last, countedTo(row));
     if (row.limited) return { period, counted: balance.period, ...set, refill: { amount, period: periodOf(row.refill, row.countedTo) } };
   } else if (row.limited && before.refill?.amount !== row.refill?.amount) {

@@ -1,12 +1,12 @@
 /** A key's row → what administration shows of it. Operations `KeyResponseData`; a property that does not apply is not there (ruling A5). */
-import { periodOf } from "../credits.js";
+import { calendarOf, periodOf } from "../credits.js";
 import { showIdentity, toRatelimitResponse } from "../ratelimit.js";
 import type { IdentityRow, KeyRow } from "../store.js";
 import { toIdentity } from "../stores/record.js";
-import type { Identity, KeyCreditsData } from "../types.js";
-import type { KeyResponseData } from "./answers.js";
+import type { Identity, Refill } from "../types.js";
+import type { KeyCredits, KeyResponseData } from "./answers.js";
 import type { Context } from "./context.js";
-import { createReader, type Mutable, type Read } from "./rows.js";
+import { createReader, type Mutable, type Read, requireKey } from "./rows.js";
 
 /** Shows keys, reading each shared row once: make a new one per call. A page of keys may name 100,000 permissions. */
 export function createKeyView(context: Context, now: number): (row: KeyRow) => Promise<KeyResponseData> {
@@ -38,11 +38,31 @@ export function viewIdentity(row: IdentityRow): Identity {
   return showIdentity(toIdentity(row));
 }
 
-/** Balance of a key as it stands, refills due by now counted. */
-export async function readCredits(context: Context, row: KeyRow, now: number): Promise<KeyCreditsData> {
-  const balance = row.limited ? await context.store.readBalance(row.id, periodOf(row.refill, now)) : undefined;
-  const remaining = balance?.remaining ?? null;
-  return row.refill === undefined ? { remaining } : { remaining, refill: row.refill };
+/**
+ * Balance of a key as it stands, refills due by now counted. The refill may change between the reading of the row and of the balance:
+ * then both are read again.
+ */
+export async function readCredits(context: Context, row: KeyRow, now: number): Promise<KeyCredits> {
+  let { limited, refill } = row;
+  for (let attempts = 1; limited; attempts++) {
+    const period = periodOf(refill, now);
+    const balance = await context.store.readBalance(row.id, period, now);
+    const remaining = balance?.remaining ?? null;
+    if (balance === undefined || remaining === null || calendarOf(balance.period) === calendarOf(period) || attempts === MAX_READS)
+      return toCredits(remaining, refill, balance?.reserved);
+    ({ limited, refill } = await requireKey(context, row.id));
+  }
+  return toCredits(null, refill);
+}
+
+/** Reads that an administrator overtook: after so many the balance is shown without the refills that are due. */
+const MAX_READS = 4;
+
+function toCredits(remaining: number | null, refill: Refill | undefined, reserved = 0): KeyCredits {
+  const credits: Mutable<KeyCredits> = { remaining };
+  if (refill !== undefined) credits.refill = refill;
+  if (reserved > 0) credits.reserved = reserved;
+  return credits;
 }
 
 /** Sorted; what was deleted since counts as absent. */

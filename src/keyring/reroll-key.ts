@@ -29,7 +29,7 @@ export async function rerollKey(context: Context, body: V2KeysRerollKeyRequestBo
     const old = await requireKey(context, keyId);
     const { key, start } = newKey(PREFIXED.exec(old.start)?.[1], DEFAULT_BYTES);
     const row = copyOf(old, { id: newId("key", now), digest: await digestKey(key), start, createdAt: now });
-    const credits = await copyCredits(context, old, row, now);
+    const credits = copyCredits(old, row, now);
     const made: Write = credits === undefined ? { table: "keys", row } : { table: "keys", row, credits };
     const retired: Write = { table: "keys", row: { ...old, expires: lastMoment(old, expiration, now), updatedAt: now } };
     return (await context.store.write([made, retired])) ? { keyId: row.id, key } : undefined;
@@ -48,14 +48,15 @@ function copyOf(old: KeyRow, fresh: Pick<KeyRow, "id" | "start" | "createdAt"> &
   return row;
 }
 
-/** The balance that goes with the new row; setting it starts generation 1. */
-async function copyCredits(context: Context, old: KeyRow, row: Mutable<KeyRow>, now: number): Promise<CreditChange | undefined> {
+/**
+ * The old key's balance as it stands when the new row is written: one that was read before would give what was spent meanwhile a second
+ * time. Setting it starts generation 1.
+ */
+function copyCredits(old: KeyRow, row: Mutable<KeyRow>, now: number): CreditChange | undefined {
   if (!old.limited) return undefined;
-  const balance = await context.store.readBalance(old.id, periodOf(old.refill, now));
-  // The copied balance holds all that the old key counted, also if the clock stepped back (ruling A7).
-  const period = balance?.period ?? periodOf(old.refill, now);
   row.generation = 1;
-  return { period, remaining: balance?.remaining ?? 0, refill: { amount: old.refill?.amount ?? 0, period } };
+  const period = periodOf(old.refill, now);
+  return { period, copyOf: old.id, refill: { amount: old.refill?.amount ?? 0 } };
 }
 
 /** A key is still valid at exactly `expires` (ruling A3), so at once is a millisecond ago. */

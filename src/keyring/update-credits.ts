@@ -1,7 +1,7 @@
 /** VERB updateCredits: set, add to or take from a balance. Operations `keys.updateCredits`; ruling D3: balances stop at 0 and 2^53 − 1. */
 import { periodOf } from "../credits.js";
 import { badRequest } from "../errors.js";
-import type { KeyCreditsData } from "../types.js";
+import type { KeyCredits } from "./answers.js";
 import type { Context } from "./context.js";
 import { readCredits } from "./key-data.js";
 import { parse } from "./parse.js";
@@ -15,7 +15,7 @@ import { changeBalance, writeKey } from "./update-key.js";
  * time may be in it.
  * @throws VerifierError BAD_REQUEST, also for `increment` and `decrement` on an unlimited key · NOT_FOUND
  */
-export async function updateCredits(context: Context, body: V2KeysUpdateCreditsRequestBody): Promise<KeyCreditsData> {
+export async function updateCredits(context: Context, body: V2KeysUpdateCreditsRequestBody): Promise<KeyCredits> {
   const { keyId, value = null, operation } = parse(schemas.updateCredits, body);
   const now = context.clock();
   await writeKey(context, keyId, now, (row) => {

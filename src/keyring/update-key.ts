@@ -65,7 +65,8 @@ export async function changeBalance(
   now: number,
 ): Promise<CreditChange | undefined> {
   const period = periodOf(row.refill, now);
-  return changeCredits(row, wish, now, (await context.store.readBalance(row.id, period)) ?? { remaining: null, period });
+  const balance = await context.store.readBalance(row.id, period, now);
+  return changeCredits(row, wish, now, balance ?? { remaining: null, period, reserved: 0 });
 }
 
 /**

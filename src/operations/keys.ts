@@ -4,6 +4,7 @@ import { onKey, onKeyspace, onKeyspaceOfKey, onKeyText } from "./access.js";
 import * as answer from "./answers.js";
 import { listKeys } from "./list-keys.js";
 import { define } from "./operation.js";
+import { toWireCredits, toWireKey } from "./wire-key.js";
 
 /** Keys one by one. */
 export const keys = [
@@ -21,7 +22,7 @@ export const keys = [
     schema: schemas.getKey,
     answer: answer.key,
     access: onKey("read_key"),
-    act: ({ keyring }, request) => keyring.getKey(request),
+    act: ({ keyring }, request) => keyring.getKey(request).then(toWireKey),
   }),
   define({
     name: "keys.whoami",
@@ -29,7 +30,7 @@ export const keys = [
     schema: schemas.whoami,
     answer: answer.key,
     access: onKeyText("read_key"),
-    act: ({ keyring }, request) => keyring.whoami(request),
+    act: ({ keyring }, request) => keyring.whoami(request).then(toWireKey),
   }),
   listKeys("keys.listKeys"),
   define({
@@ -46,7 +47,7 @@ export const keys = [
     schema: schemas.updateCredits,
     answer: answer.credits,
     access: onKey("update_key"),
-    act: ({ keyring }, request) => keyring.updateCredits(request),
+    act: ({ keyring }, request) => keyring.updateCredits(request).then(toWireCredits),
   }),
   define({
     name: "keys.deleteKey",

@@ -3,6 +3,7 @@ import * as schemas from "../keyring/schemas.js";
 import { onApi } from "./access.js";
 import * as answer from "./answers.js";
 import { define, type Operation } from "./operation.js";
+import { toWireKey } from "./wire-key.js";
 
 /** Who may read an API's keys may list them; `read_api` alone shows no key. */
 export function listKeys(name: string): Operation {
@@ -13,6 +14,9 @@ export function listKeys(name: string): Operation {
     answer: answer.key,
     isList: true,
     access: onApi("read_key"),
-    act: ({ keyring }, request) => keyring.listKeys(request),
+    act: async ({ keyring }, request) => {
+      const { data, pagination } = await keyring.listKeys(request);
+      return { data: data.map(toWireKey), pagination };
+    },
   });
 }

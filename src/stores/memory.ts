@@ -1,10 +1,24 @@
 /** The store that is obviously right: plain maps, nothing survives the process. The oracle that every other store is compared with. */
 import { VerifierError } from "../errors.js";
 import type { Change, KeyRecord, KeyRow, NewKey, RootKeyRow, Rows, Store, Table, Write } from "../store.js";
-import { type Balance, applyChange, counted, draw, giveBack, isCurrent, type Reserve, spend, sweep } from "./balance.js";
+import {
+  type Balance,
+  applyChange,
+  counted,
+  draw,
+  forfeitedRefills,
+  giveBack,
+  isCurrent,
+  isOfCalendar,
+  type Reserve,
+  spendWithReserves,
+  sweep,
+} from "./balance.js";
 import { deepFreeze } from "./freeze.js";
 import { listed, nameOf, uniqueOf } from "./names.js";
 import { toRecord } from "./record.js";
+
+const NO_RESERVES: ReadonlyMap<string, Reserve> = new Map();
 
 /** All that one store holds. */
 interface State {
@@ -62,25 +76,31 @@ export function memoryStore(): Store {
       return true;
     },
 
-    spendCredits(ref, cost, period) {
-      const balance = balances.get(String(ref));
-      if (balance === undefined) return undefined;
-      const spent = spend(balance, cost, period);
-      balances.set(String(ref), spent.balance);
-      return spent.result;
+    spendCredits(ref, cost, period, now) {
+      const keyId = String(ref);
+      const before = balances.get(keyId);
+      if (before === undefined) return undefined;
+      const holders = reserves.get(keyId) ?? NO_RESERVES;
+      const { balance, result, expired } = spendWithReserves(before, () => holders, cost, period, now);
+      for (const holder of expired) reserves.get(keyId)?.delete(holder);
+      balances.set(keyId, balance);
+      return result;
     },
     drawCredits(ref, request) {
       const keyId = String(ref);
       const before = balances.get(keyId);
       if (before === undefined) return undefined;
       if (before.unlimited) return { drawn: request.cost, generation: before.generation, remaining: null };
+      if (!isOfCalendar(before, request.period)) return { drawn: 0, generation: before.generation, remaining: 0, stale: true };
       const holders = reserves.get(keyId) ?? new Map<string, Reserve>();
       const { balance: swept, expired } = sweep(before, holders, request.holder, request.now);
       for (const holder of expired) holders.delete(holder);
       const { balance, reserve, drawn } = draw(swept, holders.get(request.holder), request);
       balances.set(keyId, balance);
       reserves.set(keyId, holders.set(request.holder, reserve));
-      return { drawn, generation: balance.generation, remaining: balance.remaining + reserve.reserved };
+      const forfeited = forfeitedRefills(swept, request.period);
+      const outcome = { drawn, generation: balance.generation, remaining: balance.remaining + reserve.reserved };
+      return forfeited === 0 ? outcome : { ...outcome, forfeited };
     },
     returnCredits(ref, holder, generation, unspent) {
       const keyId = String(ref);
@@ -91,9 +111,9 @@ export function memoryStore(): Store {
       balances.set(keyId, giveBack(balance, generation, unspent + reserved));
       if (reserve?.generation === generation) reserves.get(keyId)?.delete(holder);
     },
-    readBalance(keyId, period) {
-      const balance = balances.get(keyId);
-      return rows.keys.has(keyId) ? counted(balance, period) : undefined;
+    readBalance(keyId, period, now) {
+      if (!rows.keys.has(keyId)) return undefined;
+      return counted(balances.get(keyId), period, (reserves.get(keyId) ?? NO_RESERVES).values(), now);
     },
 
     read: (table, id) => rows[table].get(id),
@@ -189,9 +209,10 @@ function apply(state: State, write: Write): void {
   put(state, write.table, write.row);
   if (write.credits === undefined) return;
   const { id } = write.row;
-  const after = applyChange(state.balances.get(id), write.credits);
+  const { copyOf, remaining } = write.credits;
+  const after = applyChange(state.balances.get(id), write.credits, state.balances.get(copyOf ?? ""));
   state.balances.set(id, after);
-  if (write.credits.remaining !== undefined) state.reserves.delete(id);
+  if (remaining !== undefined) state.reserves.delete(id);
 }
 
 function put<T extends Table>(state: State, table: T, row: Rows[T]): void {

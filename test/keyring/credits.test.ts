@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { periodOf } from "../../src/credits.js";
 import type { UpdateKeyCreditsData, V2KeysUpdateCreditsRequestBody } from "../../src/keyring/requests.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { changed, DAY, failure, fault, refOf, world } from "./support.js";
@@ -34,7 +35,7 @@ describe("updateCredits: set, increment, decrement", () => {
     const { keyring, credit, store, keyId } = await limited({ remaining: 1, refill: DAILY });
     expect(await keyring.updateCredits({ keyId, operation: "set", ...value })).toEqual({ remaining: null });
     expect(await credit()).toBeUndefined();
-    expect(await store.spendCredits(await refOf(store, keyId), 1_000, 0)).toEqual({ ok: true, remaining: null });
+    expect(await store.spendCredits(await refOf(store, keyId), 1_000, 0, 0)).toEqual({ ok: true, remaining: null });
   });
 
   it("increment and decrement of an unlimited key are a 400 that says what to do", async () => {
@@ -217,8 +218,8 @@ describe("updateKey: credits in parts", () => {
     const store = memoryStore();
     let meanwhile: (() => unknown) | undefined;
     const racing = changed(store, {
-      async readBalance(keyId, period) {
-        const balance = await store.readBalance(keyId, period);
+      async readBalance(keyId, period, now) {
+        const balance = await store.readBalance(keyId, period, now);
         await meanwhile?.();
         meanwhile = undefined;
         return balance;
@@ -228,7 +229,7 @@ describe("updateKey: credits in parts", () => {
     const { keyId } = await create({ credits: { remaining: 10, refill: DAILY } });
     const ref = await refOf(store, keyId);
     // Another process, whose clock has passed midnight.
-    meanwhile = () => store.spendCredits(ref, 1, Math.floor(time.now / DAY) + 1);
+    meanwhile = () => store.spendCredits(ref, 1, periodOf(DAILY, time.now + DAY), 0);
     await keyring.updateKey({ keyId, credits: { refill: monthly(11) } });
     expect(meanwhile).toBeUndefined();
     time.now += DAY;

@@ -43,7 +43,7 @@ describe("getKey and whoami: one key", () => {
   it("shows the balance as it stands, and null where the store knows none any more", async () => {
     const { keyring, store, create } = await world();
     const { keyId } = await create({ credits: { remaining: 3 } });
-    await store.spendCredits(await refOf(store, keyId), 2, 0);
+    await store.spendCredits(await refOf(store, keyId), 2, 0, 0);
     expect((await keyring.getKey({ keyId })).credits).toEqual({ remaining: 1 });
     const other = await world({ store: changed(store, { readBalance: () => undefined }) });
     expect((await other.keyring.getKey({ keyId })).credits).toEqual({ remaining: null });

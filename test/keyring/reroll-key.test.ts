@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { periodOf } from "../../src/credits.js";
 import { createVerifier } from "../../src/verifier.js";
 import { DAY, fault, limit, refOf, world } from "./support.js";
 
@@ -21,7 +22,7 @@ describe("rerollKey: everything under a new id and a new text", () => {
       enabled: false,
       ipAllowlist: ["10.0.0.0/8"],
     });
-    await store.spendCredits(await refOf(store, old.keyId), 4, Math.floor(time.now / DAY));
+    await store.spendCredits(await refOf(store, old.keyId), 4, periodOf(REFILL, time.now), 0);
     time.now += DAY;
     const before = await keyring.getKey({ keyId: old.keyId });
     const fresh = await keyring.rerollKey({ keyId: old.keyId, expiration: 60_000 });
@@ -160,12 +161,24 @@ describe("rerollKey: everything under a new id and a new text", () => {
     expect(await keyring.getKey({ keyId })).toMatchObject({ credits: { remaining: 3 } });
   });
 
-  it("a balance that vanished in between is copied as 0, never as unlimited", async () => {
+  it("copies the balance as it stands when the new key is written: what is spent meanwhile is in neither twice", async () => {
     const { store, create } = await world();
-    const { keyId } = await create({ credits: { remaining: 3 } });
-    const { keyring } = await world({ store: { ...store, readBalance: () => undefined } });
+    const { keyId } = await create({ credits: { remaining: 100 } });
+    const ref = await refOf(store, keyId);
+    // Spends that come between all that rerollKey reads and its write.
+    const { keyring } = await world({
+      store: {
+        ...store,
+        async write(writes) {
+          for (let i = 0; i < 40; i++) await store.spendCredits(ref, 1, 0, 0);
+          return store.write(writes);
+        },
+      },
+    });
     const fresh = await keyring.rerollKey({ keyId, expiration: 0 });
-    expect((await store.readBalance(fresh.keyId, 0))?.remaining).toBe(0);
+    const left = (await store.readBalance(keyId, 0, 0))?.remaining;
+    expect(left).toBeLessThan(100);
+    expect((await store.readBalance(fresh.keyId, 0, 0))?.remaining).toBe(left);
   });
 
   it("an unknown or deleted key is 404", async () => {

@@ -98,7 +98,7 @@ describe("updateKey: a balance that vanished", () => {
     const { keyId } = await create({ credits: { remaining: 3 } });
     const { keyring } = await world({ store: { ...store, readBalance: () => undefined } });
     await keyring.updateKey({ keyId, credits: { remaining: 5, refill: { interval: "daily", amount: 1 } } });
-    expect((await store.readBalance(keyId, 0))?.remaining).toBe(5);
+    expect((await store.readBalance(keyId, 0, 0))?.remaining).toBe(5);
   });
 });
 
@@ -120,6 +120,6 @@ describe("deleteKey: hidden or removed", () => {
     const { keyring, store, keyId } = await full();
     await keyring.deleteKey({ keyId, permanent: true });
     expect(await store.read("keys", keyId)).toBeUndefined();
-    expect(await store.readBalance(keyId, 0)).toBeUndefined();
+    expect(await store.readBalance(keyId, 0, 0)).toBeUndefined();
   });
 });

@@ -15,7 +15,7 @@ export async function opened(remaining = 100, keys = 1) {
   const rows = Array.from({ length: keys }, (_, i) => keyRow(i + 1, { limited: true }));
   await store.insertKeys(rows.map((row) => ({ row, balance: { remaining, amount: 0, period: 0 } })));
   const record = (await store.findKey("digest-1"))!;
-  return { store, record, balance: async (n = 1) => (await store.readBalance(idOf(n), 0))?.remaining };
+  return { store, record, balance: async (n = 1) => (await store.readBalance(idOf(n), 0, 0))?.remaining };
 }
 
 /** An account as the engine makes it of a record; nothing is remembered in it yet. */
@@ -68,7 +68,7 @@ export function numbered(store: Store): Store {
       const record = await store.findKey(digest);
       return record && { ...record, ref: Number(String(record.ref).slice(4)) };
     },
-    spendCredits: (ref, cost, period) => store.spendCredits(nameOf(ref), cost, period),
+    spendCredits: (ref, cost, period, now) => store.spendCredits(nameOf(ref), cost, period, now),
     drawCredits: (ref, request) => store.drawCredits(nameOf(ref), request),
     returnCredits: (ref, holder, generation, unspent) => store.returnCredits(nameOf(ref), holder, generation, unspent),
   };

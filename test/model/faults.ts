@@ -13,12 +13,12 @@ export const FAULTS: Readonly<Record<string, Break>> = {
   }),
   "reads a balance, waits, and then writes it": (store) => ({
     ...store,
-    async spendCredits(ref, cost, period) {
-      const seen = await store.spendCredits(ref, 0, period);
+    async spendCredits(ref, cost, period, now) {
+      const seen = await store.spendCredits(ref, 0, period, now);
       await later();
       if (seen === undefined || cost === 0 || seen.remaining === null) return seen;
       if (seen.remaining < cost) return { ok: false, remaining: seen.remaining };
-      await store.spendCredits(ref, cost, period);
+      await store.spendCredits(ref, cost, period, now);
       return { ok: true, remaining: seen.remaining - cost };
     },
   }),
@@ -26,19 +26,22 @@ export const FAULTS: Readonly<Record<string, Break>> = {
     const last = new Map<unknown, number>();
     return {
       ...store,
-      async spendCredits(ref, cost, period) {
+      async spendCredits(ref, cost, period, now) {
         const back = period < (last.get(ref) ?? period);
         last.set(ref, period);
-        const spent = await store.spendCredits(ref, cost, period);
+        const spent = await store.spendCredits(ref, cost, period, now);
         return back && spent?.remaining != null ? { ...spent, remaining: spent.remaining + 1 } : spent;
       },
     };
   },
   "misses one boundary of a refill in three": (store) => ({
     ...store,
-    spendCredits: (ref, cost, period) => store.spendCredits(ref, cost, period - (period % 3 === 0 ? 1 : 0)),
+    spendCredits: (ref, cost, period, now) => store.spendCredits(ref, cost, period - (period % 3 === 0 ? 1 : 0), now),
   }),
-  "takes a cost of 0 for 1": (store) => ({ ...store, spendCredits: (ref, cost, period) => store.spendCredits(ref, cost || 1, period) }),
+  "takes a cost of 0 for 1": (store) => ({
+    ...store,
+    spendCredits: (ref, cost, period, now) => store.spendCredits(ref, cost || 1, period, now),
+  }),
   "forgets the last permission of a role": changed((record) =>
     record.roles.length > 0 ? { ...record, permissions: record.permissions.slice(0, -1) } : record,
   ),

@@ -46,7 +46,8 @@ function lastBoundary(refill: Refill | undefined, to: number): number {
 /** The balance with what is due; `null`: unlimited. Changes nothing. */
 export function balanceAt({ remaining, refill, counted }: ModelCredits, now: number): bigint | null {
   if (remaining === null || refill === undefined) return remaining;
-  return least(MAX, remaining + BigInt(refill.amount) * BigInt(boundaries(refill, counted, now)));
+  const due = Math.min(boundaries(refill, counted, now), refill.interval === "daily" ? 400 : 24);
+  return least(MAX, remaining + BigInt(refill.amount) * BigInt(due));
 }
 
 /** Counts what is due, for good. */

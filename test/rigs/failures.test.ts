@@ -83,14 +83,14 @@ describe("a store that fails one call in five", () => {
   const FAULTS: Readonly<Record<string, (store: Store) => Store>> = {
     "takes a failed spend for a good one": (store) => ({
       ...store,
-      spendCredits: async (ref, cost, period) => attempt(() => store.spendCredits(ref, cost, period), { ok: true, remaining: 0 }),
+      spendCredits: async (ref, cost, period, now) => attempt(() => store.spendCredits(ref, cost, period, now), { ok: true, remaining: 0 }),
     }),
     "takes a failed find for none": (store) => ({ ...store, findKey: (digest) => attempt(() => store.findKey(digest), undefined) }),
     "answers a spend before it is done": (store) => ({
       ...store,
-      spendCredits(ref, cost, period) {
-        if (cost === 0) return store.spendCredits(ref, cost, period);
-        void attempt(() => store.spendCredits(ref, cost, period), undefined);
+      spendCredits(ref, cost, period, now) {
+        if (cost === 0) return store.spendCredits(ref, cost, period, now);
+        void attempt(() => store.spendCredits(ref, cost, period, now), undefined);
         return { ok: true, remaining: 0 };
       },
     }),

@@ -14,8 +14,8 @@ describe("a log that is cut or spoilt anywhere", () => {
       let before: Promise<unknown> = Promise.resolve();
       return {
         ...store,
-        spendCredits: (ref, cost, period) => {
-          const mine = before.then(() => store.spendCredits(ref, cost, period));
+        spendCredits: (ref, cost, period, now) => {
+          const mine = before.then(() => store.spendCredits(ref, cost, period, now));
           before = mine;
           return mine;
         },

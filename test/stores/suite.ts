@@ -143,11 +143,11 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       expect(await store.read("roles", "role_x")).toBeUndefined();
       expect(await store.readNames("roles", WS, ["x", "y"])).toEqual([]);
       expect(await store.list("keys", { workspaceId: WS, limit: 10 })).toEqual([]);
-      expect(await store.readBalance("key_x", 0)).toBeUndefined();
+      expect(await store.readBalance("key_x", 0, 0)).toBeUndefined();
       await insert(store, keyRow(1));
       const ref = await refOf(store, "digest-1");
-      expect(await store.spendCredits(ref, 1, 0)).toBeUndefined();
-      expect(await store.readBalance("key_000001", 4)).toEqual({ remaining: null, period: 4 });
+      expect(await store.spendCredits(ref, 1, 0, 0)).toBeUndefined();
+      expect(await store.readBalance("key_000001", 4, 0)).toEqual({ remaining: null, period: 4, reserved: 0 });
       expect(await store.returnCredits(ref, "nobody", 0, 5)).toBeUndefined();
     });
 
@@ -185,7 +185,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
             expect(found).toMatchObject({ keyId: row.id, name, enabled: true, permissions: [], roles: [], limited: true, pending: false });
             expect("expires" in found!).toBe(expires !== undefined);
             expect("identity" in found!).toBe(false);
-            expect((await store.readBalance(row.id, 0))?.remaining).toBe(remaining);
+            expect((await store.readBalance(row.id, 0, 0))?.remaining).toBe(remaining);
           },
         ),
         { numRuns: 60 },
@@ -260,7 +260,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const inserted = await store.insertKeys(batch.map((row) => ({ row, balance: balance(1) })));
       expect(inserted).toEqual([true, false, false, false, true, false, true]);
       expect(await store.read("keys", "key_000003")).toBeUndefined();
-      expect(await store.readBalance("key_000003", 0)).toBeUndefined();
+      expect(await store.readBalance("key_000003", 0, 0)).toBeUndefined();
       expect((await store.findKey("digest-1"))?.keyId).toBe("key_000001");
       expect((await store.findKey("digest-8"))?.keyId).toBe("key_000008");
     });
@@ -269,9 +269,9 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const store = await withApi();
       await insert(store, keyRow(1, { limited: true }), balance(500));
       const ref = await refOf(store, "digest-1");
-      const answers = await Promise.all(Array.from({ length: 2_000 }, () => store.spendCredits(ref, 1, 0)));
+      const answers = await Promise.all(Array.from({ length: 2_000 }, () => store.spendCredits(ref, 1, 0, 0)));
       expect(answers.filter((answer) => answer?.ok)).toHaveLength(500);
-      expect((await store.readBalance("key_000001", 0))?.remaining).toBe(0);
+      expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(0);
       expect(new Set(answers.filter((answer) => answer?.ok).map((answer) => answer?.remaining)).size).toBe(500);
     });
 
@@ -279,9 +279,9 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const store = await withApi();
       await insert(store, keyRow(1, { limited: true }), balance(5));
       const ref = await refOf(store, "digest-1");
-      expect(await store.spendCredits(ref, 6, 0)).toEqual({ ok: false, remaining: 5 });
-      expect(await store.spendCredits(ref, 5, 0)).toEqual({ ok: true, remaining: 0 });
-      expect(await store.spendCredits(ref, 1, 0)).toEqual({ ok: false, remaining: 0 });
+      expect(await store.spendCredits(ref, 6, 0, 0)).toEqual({ ok: false, remaining: 5 });
+      expect(await store.spendCredits(ref, 5, 0, 0)).toEqual({ ok: true, remaining: 0 });
+      expect(await store.spendCredits(ref, 1, 0, 0)).toEqual({ ok: false, remaining: 0 });
     });
 
     it("clause 5: a cost that is no integer from 0 to 2^53 - 1 is refused and changes nothing", async () => {
@@ -289,19 +289,60 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       await insert(store, keyRow(1, { limited: true }), balance(5));
       const ref = await refOf(store, "digest-1");
       for (const cost of [-1, NaN, Infinity, -Infinity, 1.5, 2 ** 53, undefined, null, "1"]) {
-        await expect((async () => store.spendCredits(ref, cost as number, 0))()).rejects.toThrow(RangeError);
+        await expect((async () => store.spendCredits(ref, cost as number, 0, 0))()).rejects.toThrow(RangeError);
       }
-      expect(await store.spendCredits(ref, 1, 0)).toEqual({ ok: true, remaining: 4 });
+      expect(await store.spendCredits(ref, 1, 0, 0)).toEqual({ ok: true, remaining: 4 });
     });
 
     it("clause 6: a cost of 0 changes nothing and counts due refills", async () => {
       const store = await withApi();
       await insert(store, keyRow(1, { limited: true }), balance(0, { amount: 10, period: 100 }));
       const ref = await refOf(store, "digest-1");
-      expect(await store.spendCredits(ref, 0, 100)).toEqual({ ok: true, remaining: 0 });
-      expect(await store.spendCredits(ref, 0, 103)).toEqual({ ok: true, remaining: 30 });
-      expect(await store.spendCredits(ref, 0, 100)).toEqual({ ok: true, remaining: 0 });
-      expect(await store.readBalance("key_000001", 102)).toEqual({ remaining: 20, period: 102 });
+      expect(await store.spendCredits(ref, 0, 100, 0)).toEqual({ ok: true, remaining: 0 });
+      expect(await store.spendCredits(ref, 0, 103, 0)).toEqual({ ok: true, remaining: 30 });
+      expect(await store.spendCredits(ref, 0, 100, 0)).toEqual({ ok: true, remaining: 0 });
+      expect(await store.readBalance("key_000001", 102, 0)).toEqual({ remaining: 20, period: 102, reserved: 0 });
+    });
+
+    it("clause 7: what was prepared under another calendar changes nothing, whoever asks", async () => {
+      const store = await withApi();
+      const daily = (count: number) => 32_000_000_000 + count;
+      const monthly = (count: number) => 15_000_000_000 + count;
+      await insert(store, keyRow(1, { limited: true }), balance(10, { amount: 5, period: daily(20_000) }));
+      const ref = await refOf(store, "digest-1");
+      const request = { holder: "a", cost: 1, step: 5, size: 10, now: 0, until: 1000 };
+      for (const period of [0, 20_000, monthly(680), monthly(20_000), 31_000_020_000]) {
+        for (const cost of [0, 1, 100]) expect(await store.spendCredits(ref, cost, period, 0)).toMatchObject({ ok: false, stale: true });
+        expect(await store.drawCredits(ref, { ...request, period })).toMatchObject({ drawn: 0, stale: true });
+        expect(await store.readBalance("key_000001", period, 0)).toEqual({ remaining: 10, period: daily(20_000), reserved: 0 });
+        const row = (await store.read("keys", "key_000001"))!;
+        expect(await store.write([{ table: "keys", row, credits: { period, add: 7 } }])).toBe(false);
+      }
+      expect(await store.spendCredits(ref, 1, daily(20_001), 0)).toEqual({ ok: true, remaining: 14 });
+      // A balance that is set needs no calendar to be counted by.
+      const row = (await store.read("keys", "key_000001"))!;
+      const credits = { period: monthly(680), remaining: 3, refill: { amount: 2, period: monthly(680) } };
+      expect(await store.write([{ table: "keys", row: { ...row, generation: 1 }, credits }])).toBe(true);
+      expect(await store.spendCredits(ref, 1, daily(20_001), 0)).toMatchObject({ ok: false, stale: true });
+      expect(await store.spendCredits(ref, 1, monthly(681), 0)).toEqual({ ok: true, remaining: 4 });
+    });
+
+    it("clause 7: at most 400 daily and 24 monthly boundaries are refilled at once, and the rest is told once", async () => {
+      const store = await withApi();
+      const request = { holder: "a", cost: 1, step: 1, size: 1, now: 0, until: 1000 };
+      for (const [n, calendar, most] of [
+        [1, 32_000_000_000, 400],
+        [2, 7_000_000_000, 24],
+      ] as const) {
+        for (const id of [n, n + 10]) await insert(store, keyRow(id, { limited: true }), balance(10, { amount: 1, period: calendar }));
+        const ref = await refOf(store, `digest-${n}`);
+        const later = calendar + most + 3;
+        expect(await store.spendCredits(ref, 0, later, 0)).toEqual({ ok: true, remaining: 10 + most });
+        expect(await store.spendCredits(ref, 1, later, 0)).toEqual({ ok: true, remaining: 9 + most, forfeited: 3 });
+        expect(await store.spendCredits(ref, 1, later + 1, 0)).toEqual({ ok: true, remaining: 9 + most });
+        const drawn = await store.drawCredits(await refOf(store, `digest-${n + 10}`), { ...request, period: later });
+        expect(drawn).toMatchObject({ drawn: 1, forfeited: 3, remaining: 9 + most });
+      }
     });
 
     it("clause 7: periods only move forward, balances stop at 2^53 - 1", async () => {
@@ -313,13 +354,13 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
         balance(Number.MAX_SAFE_INTEGER - 5, { amount: Number.MAX_SAFE_INTEGER, period: 0 }),
       );
       const ref = await refOf(store, "digest-1");
-      expect(await store.spendCredits(ref, 1, 102)).toEqual({ ok: true, remaining: 19 });
-      expect(await store.spendCredits(ref, 1, 90)).toEqual({ ok: true, remaining: 18 });
-      expect(await store.readBalance("key_000001", 90)).toEqual({ remaining: 18, period: 102 });
-      expect(await store.spendCredits(ref, 1, 102)).toEqual({ ok: true, remaining: 17 });
-      expect(await store.spendCredits(ref, 1, 103)).toEqual({ ok: true, remaining: 26 });
+      expect(await store.spendCredits(ref, 1, 102, 0)).toEqual({ ok: true, remaining: 19 });
+      expect(await store.spendCredits(ref, 1, 90, 0)).toEqual({ ok: true, remaining: 18 });
+      expect(await store.readBalance("key_000001", 90, 0)).toEqual({ remaining: 18, period: 102, reserved: 0 });
+      expect(await store.spendCredits(ref, 1, 102, 0)).toEqual({ ok: true, remaining: 17 });
+      expect(await store.spendCredits(ref, 1, 103, 0)).toEqual({ ok: true, remaining: 26 });
       const huge = await refOf(store, "digest-2");
-      expect(await store.spendCredits(huge, 1, 20_000)).toEqual({ ok: true, remaining: Number.MAX_SAFE_INTEGER - 1 });
+      expect(await store.spendCredits(huge, 1, 20_000, 0)).toEqual({ ok: true, remaining: Number.MAX_SAFE_INTEGER - 1 });
     });
 
     it("clause 8: a change is seen by the next find", async () => {
@@ -391,11 +432,11 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
         () => store.findForeignKey("m", "d"),
         () => store.findRootKey("d"),
         () => store.adoptDigest("k", "d"),
-        () => store.spendCredits("k", 1, 0),
-        () => store.spendCredits("k", 0, 0),
+        () => store.spendCredits("k", 1, 0, 0),
+        () => store.spendCredits("k", 0, 0, 0),
         () => store.drawCredits("k", { holder: "h", cost: 1, step: 1, size: 1, period: 0, now: 0, until: 1 }),
         () => store.returnCredits("k", "h", 0, 1),
-        () => store.readBalance("k", 0),
+        () => store.readBalance("k", 0, 0),
         () => store.read("apis", "a"),
         () => store.readNames("roles", WS, ["r"]),
         () => store.list("keys", { workspaceId: WS, limit: 1 }),
@@ -455,18 +496,18 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const store = await withApi();
       await insert(store, keyRow(1, { limited: true }), balance(0, { amount: 10, period: 100 }));
       const ref = await refOf(store, "digest-1");
-      const { period } = (await store.readBalance("key_000001", 101))!;
+      const { period } = (await store.readBalance("key_000001", 101, 0))!;
       const change = async (counted: number) => {
         const row = (await store.read("keys", "key_000001"))!;
         const credits = { period: 101, counted, refill: { amount: 1, period: 7 } };
         return store.write([{ table: "keys", row: { ...row, name: "changed" }, credits }]);
       };
-      expect(await store.spendCredits(ref, 1, 102)).toEqual({ ok: true, remaining: 19 });
+      expect(await store.spendCredits(ref, 1, 102, 0)).toEqual({ ok: true, remaining: 19 });
       expect(await change(period)).toBe(false);
       expect(await store.read("keys", "key_000001")).not.toHaveProperty("name");
-      expect(await store.readBalance("key_000001", 0)).toEqual({ remaining: 19, period: 102 });
+      expect(await store.readBalance("key_000001", 0, 0)).toEqual({ remaining: 19, period: 102, reserved: 0 });
       expect(await change(102)).toBe(true);
-      expect(await store.readBalance("key_000001", 0)).toEqual({ remaining: 19, period: 7 });
+      expect(await store.readBalance("key_000001", 0, 0)).toEqual({ remaining: 19, period: 7, reserved: 0 });
     });
 
     it("clause 13: removal removes, credits included", async () => {
@@ -475,7 +516,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const ref = await refOf(store, "digest-1");
       expect(await store.write([{ table: "keys", remove: "key_000001", version: 1 }])).toBe(true);
       expect(await store.findKey("digest-1")).toBeUndefined();
-      expect(await store.spendCredits(ref, 1, 0)).toBeUndefined();
+      expect(await store.spendCredits(ref, 1, 0, 0)).toBeUndefined();
       expect(await insert(store, keyRow(2, { digest: "digest-1" }))).toBe(true);
       expect(await refOf(store, "digest-1")).not.toBe(ref);
     });
@@ -488,21 +529,54 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
         expect(await store.write([{ table: "keys", row: { ...row, generation }, credits: credits as never }])).toBe(true);
       };
       await change({ period: 102, add: 4 });
-      expect((await store.readBalance("key_000001", 102))?.remaining).toBe(25);
+      expect((await store.readBalance("key_000001", 102, 0))?.remaining).toBe(25);
       await change({ period: 102, add: -100 });
-      expect((await store.readBalance("key_000001", 102))?.remaining).toBe(0);
+      expect((await store.readBalance("key_000001", 102, 0))?.remaining).toBe(0);
       await change({ period: 103, refill: { amount: 1, period: 0 } });
-      expect((await store.readBalance("key_000001", 2))?.remaining).toBe(12);
+      expect((await store.readBalance("key_000001", 2, 0))?.remaining).toBe(12);
       await change({ period: 2, remaining: null }, 1);
-      expect((await store.readBalance("key_000001", 50))?.remaining).toBeNull();
+      expect((await store.readBalance("key_000001", 50, 0))?.remaining).toBeNull();
       const ref = await refOf(store, "digest-1");
-      expect(await store.spendCredits(ref, 10 ** 12, 2)).toEqual({ ok: true, remaining: null });
+      expect(await store.spendCredits(ref, 10 ** 12, 2, 0)).toEqual({ ok: true, remaining: null });
       await change({ period: 2, remaining: 7 }, 2);
-      expect(await store.spendCredits(ref, 1, 2)).toEqual({ ok: true, remaining: 6 });
+      expect(await store.spendCredits(ref, 1, 2, 0)).toEqual({ ok: true, remaining: 6 });
       await insert(store, keyRow(2));
       const unlimited = (await store.read("keys", "key_000002"))!;
       await store.write([{ table: "keys", row: { ...unlimited, limited: true }, credits: { period: 0, remaining: 9 } }]);
-      expect(await store.spendCredits(await refOf(store, "digest-2"), 1, 0)).toEqual({ ok: true, remaining: 8 });
+      expect(await store.spendCredits(await refOf(store, "digest-2"), 1, 0, 0)).toEqual({ ok: true, remaining: 8 });
+    });
+
+    it("clause 14: an expired reserve comes back to an exact spend that would be refused without it, and to reads", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { limited: true }), balance(1_000));
+      const ref = await refOf(store, "digest-1");
+      const request = { holder: "dead", cost: 1, step: 250, size: 1_000, period: 0, now: 0, until: 1_000 };
+      const drawn = (await store.drawCredits(ref, request))!.drawn;
+      const left = (await store.readBalance("key_000001", 0, 999))!;
+      expect(left.reserved).toBeGreaterThan(0);
+      expect(left.remaining! + left.reserved + drawn).toBe(1_000);
+      const all = left.remaining! + left.reserved;
+      expect(await store.spendCredits(ref, all, 0, 999)).toEqual({ ok: false, remaining: left.remaining });
+      expect(await store.spendCredits(ref, 0, 0, 1_000)).toEqual({ ok: true, remaining: all });
+      expect(await store.readBalance("key_000001", 0, 1_000)).toEqual({ remaining: all, period: 0, reserved: 0 });
+      expect(await store.spendCredits(ref, all, 0, 1_000)).toEqual({ ok: true, remaining: 0 });
+      expect(await store.spendCredits(ref, 1, 0, 2_000)).toEqual({ ok: false, remaining: 0 });
+      // What the dead holder returns late belongs to nobody else: its reserve is gone, what it had in hand comes back.
+      await store.returnCredits(ref, "dead", 0, drawn);
+      expect((await store.readBalance("key_000001", 0, 2_000))?.remaining).toBe(drawn);
+    });
+
+    it("clause 13: a balance is copied as it stands when the rows are written", async () => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { limited: true }), balance(10, { amount: 5, period: 32_000_000_100 }));
+      const row = keyRow(2, { limited: true, generation: 1 });
+      const credits = { period: 32_000_000_101, copyOf: "key_000001", refill: { amount: 5 } };
+      await store.spendCredits(await refOf(store, "digest-1"), 4, 32_000_000_102, 0);
+      expect(await store.write([{ table: "keys", row, credits }])).toBe(true);
+      expect(await store.readBalance(row.id, 32_000_000_101, 0)).toEqual({ remaining: 16, period: 32_000_000_102, reserved: 0 });
+      const lost = keyRow(3, { limited: true, generation: 1 });
+      expect(await store.write([{ table: "keys", row: lost, credits: { ...credits, copyOf: "key_unknown" } }])).toBe(true);
+      expect((await store.readBalance(lost.id, 32_000_000_101, 0))?.remaining).toBe(0);
     });
 
     it("clause 14: draws never hand out more than was there, and what is given back returns", async () => {
@@ -514,10 +588,10 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       let held = 0;
       for (let i = 0; i < 50; i++) held += (await ask(i % 2 ? "a" : "b", 1))?.drawn ?? 0;
       expect(held).toBeLessThanOrEqual(100);
-      expect((await store.readBalance("key_000001", 0))!.remaining! + held).toBeLessThanOrEqual(100);
+      expect((await store.readBalance("key_000001", 0, 0))!.remaining! + held).toBeLessThanOrEqual(100);
       await store.returnCredits(ref, "a", 0, held);
       await store.returnCredits(ref, "b", 0, 0);
-      expect((await store.readBalance("key_000001", 0))?.remaining).toBe(100);
+      expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
       expect((await ask("c", 101))?.drawn).toBe(0);
     });
 
@@ -541,7 +615,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const ask = (holder: string, cost: number, now: number) =>
         store.drawCredits(ref, { holder, cost, step: 5, size: 25, period: 0, now, until: now + 1000 });
       const lost = (await ask("crashed", 1, 0))!.drawn;
-      const before = (await store.readBalance("key_000001", 0))!.remaining!;
+      const before = (await store.readBalance("key_000001", 0, 0))!.remaining!;
       expect(before + lost).toBeLessThan(100);
       expect((await ask("other", before + 1, 999))!.drawn).toBe(0);
       expect((await ask("other", before + 1, 1000))!.drawn).toBe(before + 1);
@@ -557,9 +631,9 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const drawn = (await store.drawCredits(ref, request))!;
       const row = (await store.read("keys", "key_000001"))!;
       await store.write([{ table: "keys", row: { ...row, generation: 1 }, credits: { period: 0, remaining: 50 } }]);
-      expect((await store.readBalance("key_000001", 0))?.remaining).toBe(50);
+      expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(50);
       await store.returnCredits(ref, "a", drawn.generation, drawn.drawn);
-      expect((await store.readBalance("key_000001", 0))?.remaining).toBe(50);
+      expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(50);
       expect((await store.drawCredits(ref, request))!.generation).toBe(1);
       expect((await store.findKey("digest-1"))?.generation).toBe(1);
     });
@@ -588,7 +662,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const since = () => told.splice(0);
       await insert(store, keyRow(1, { limited: true }), balance(5));
       expect(since()).toEqual([{ digest: "digest-1" }]);
-      await store.spendCredits(await refOf(store, "digest-1"), 1, 0);
+      await store.spendCredits(await refOf(store, "digest-1"), 1, 0, 0);
       expect(since()).toEqual([]);
       const row = (await store.read("keys", "key_000001"))!;
       await store.write([{ table: "keys", row: { ...row, enabled: false } }]);

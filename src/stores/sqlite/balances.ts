@@ -3,7 +3,7 @@
  * brings them from the file and back, and trusts none that is not a whole number.
  */
 import { VerifierError } from "../../errors.js";
-import type { Balance } from "../balance.js";
+import type { Balance, Reserve } from "../balance.js";
 import type { EncodedKey } from "./encoded-keys.js";
 import { changed, type Handle, type Select, select } from "./handle.js";
 import { createManyRows } from "./many-rows.js";
@@ -18,7 +18,9 @@ export interface Balances {
   /** Reads a balance in a transaction or outside. */
   peek(n: number): Balance | undefined;
   /** The same by the key's id. `undefined`: there is no such key. */
-  peekOf(keyId: string): { readonly balance: Balance | undefined } | undefined;
+  peekOf(keyId: string): { readonly n: number; readonly balance: Balance | undefined } | undefined;
+  /** Reserves of a balance by holder. @throws VerifierError STORE_INVALID: the file has one that is none */
+  reserves(n: number): Map<string, Reserve>;
   /** Writes what was spent. In a transaction, after {@link Balances.begin}. */
   save(balances: readonly BalanceOf[]): void;
   /**
@@ -43,6 +45,9 @@ type BalanceRaw = Record<"unlimited" | "remaining" | "amount" | "period" | "gene
 
 /** The same, and whether the log has a newer entry than was asked for. */
 type BalanceNow = BalanceRaw & { readonly isNewer: number | bigint };
+
+/** A reserve as the file has it. */
+type LeaseRaw = { readonly holder: string } & Record<"reserved" | "generation" | "expires", unknown>;
 
 /** Fewer are written to their rows. */
 const LEAST_LOGGED = 4;
@@ -71,6 +76,7 @@ export function createBalances(handle: Handle): Balances {
     `UPDATE keystile_balances SET remaining = ?
      WHERE n = ? AND remaining = ? AND period = ? AND generation = ? AND unlimited = 0 AND NOT ${IS_NEWER}`,
   );
+  const readLeases = select<LeaseRaw>(handle, "SELECT holder, reserved, generation, expires FROM keystile_leases WHERE n = ?");
   const dropLeases = handle.prepare("DELETE FROM keystile_leases WHERE n = ?");
   const saveRows = createSave(handle);
   const log = createSpendLog(handle);
@@ -109,8 +115,9 @@ export function createBalances(handle: Handle): Balances {
     },
     peekOf(keyId) {
       const raw = readNow(nowByKey, keyId);
-      return raw && { balance: raw.unlimited === null ? undefined : overlaid(Number(raw.n), decodeBalance(raw)) };
+      return raw && { n: Number(raw.n), balance: raw.unlimited === null ? undefined : overlaid(Number(raw.n), decodeBalance(raw)) };
     },
+    reserves: (n) => new Map(readExactly(() => readLeases.all(n)).map((raw) => [raw.holder, decodeReserve(raw)])),
     save(balances) {
       const isFew = balances.length < LEAST_LOGGED && balances.every(({ n }) => log.get(n) === undefined);
       // A lone spend is often followed by another: then the row is quicker.
@@ -152,7 +159,7 @@ export function createBalances(handle: Handle): Balances {
 }
 
 /** Reads rows with balances: node:sqlite answers a number past 2^53 − 1 with a RangeError, others with one that is not exact. */
-export function readExactly<T>(read: () => T): T {
+function readExactly<T>(read: () => T): T {
   try {
     return read();
   } catch (cause) {
@@ -171,15 +178,19 @@ function decodeBalance(raw: BalanceRaw): Balance {
   };
 }
 
+function decodeReserve(raw: LeaseRaw): Reserve {
+  return { reserved: natural(raw.reserved), generation: natural(raw.generation), expires: integer(raw.expires) };
+}
+
 /** A whole number from 0. @throws VerifierError STORE_INVALID for any other value */
-export function natural(value: unknown): number {
+function natural(value: unknown): number {
   const number = integer(value);
   if (number < 0) throw invalid();
   return number;
 }
 
 /** A whole number. @throws VerifierError STORE_INVALID for any other value */
-export function integer(value: unknown): number {
+function integer(value: unknown): number {
   // A handle may be set to answer bigints.
   const number = typeof value === "bigint" ? Number(value) : value;
   if (!Number.isSafeInteger(number)) throw invalid();

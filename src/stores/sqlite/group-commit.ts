@@ -20,18 +20,19 @@ export interface GroupCommit {
   /** Does `work` in the next transaction. */
   add<T>(work: Work<T>): Promise<T>;
   /** Takes credits in the next transaction, or at once where nobody is there to share it: {@link Ledger.spend}. */
-  spend(n: number, cost: number, period: number): MaybePromise<Spend | undefined>;
+  spend(n: number, cost: number, period: number, now: number): MaybePromise<Spend | undefined>;
   /** Resolves once everything added so far is answered; `undefined`: it is. */
   drain(): Promise<void> | undefined;
 }
 
-/** A spend is three numbers: it needs no closure, and can be done alone. */
+/** A spend is four numbers: it needs no closure, and can be done alone. */
 interface Task {
   /** `undefined`: a spend. */
   readonly work: Work<unknown> | undefined;
   readonly n: number;
   readonly cost: number;
   readonly period: number;
+  readonly now: number;
   readonly resolve: (answer: never) => void;
   readonly reject: (error: Error) => void;
   answer: unknown;
@@ -117,16 +118,16 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
       throw toStoreError(cause);
     }
   };
-  const put = <T>(work: Work<unknown> | undefined, n: number, cost: number, period: number): Promise<T> =>
+  const put = <T>(work: Work<unknown> | undefined, n: number, cost: number, period: number, now: number): Promise<T> =>
     new Promise((resolve, reject) => {
-      queue.push({ work, n, cost, period, resolve, reject, answer: undefined, fault: undefined, deadline: 0 });
+      queue.push({ work, n, cost, period, now, resolve, reject, answer: undefined, fault: undefined, deadline: 0 });
       if (!isScheduled) schedule(pace.next());
     });
   return {
-    add: (work) => put(work, 0, 0, 0),
-    spend(n, cost, period) {
+    add: (work) => put(work, 0, 0, 0, 0),
+    spend(n, cost, period, now) {
       const isAlone = queue.length === 0 && !isScheduled && pace.isAlone();
-      return (isAlone ? spendNow(n, cost, period) : undefined) ?? put(undefined, n, cost, period);
+      return (isAlone ? spendNow(n, cost, period) : undefined) ?? put(undefined, n, cost, period, now);
     },
     drain: () => (queue.length === 0 ? undefined : new Promise((resolve) => onDrained.push(resolve))),
   };
@@ -141,7 +142,7 @@ function perform(task: Task, ledger: Ledger, changes: Change[]): void {
   const { work } = task;
   task.fault = undefined;
   try {
-    task.answer = work === undefined ? ledger.spend(task.n, task.cost, task.period) : work(ledger, changes);
+    task.answer = work === undefined ? ledger.spend(task.n, task.cost, task.period, task.now) : work(ledger, changes);
   } catch (error) {
     if (!isVerifierError(error) || error.code !== "STORE_INVALID") throw error;
     task.fault = error;

@@ -2,9 +2,9 @@
  * Balances and reserves inside one transaction: each read once, changed in memory, written once. Rulings D1–D3, trap 3.
  * What is remembered holds from one transaction to the next, as long as no other connection has changed it.
  */
-import { type Balance, type Reserve, spend } from "../balance.js";
+import { type Balance, type Reserve, spend, spendWithReserves } from "../balance.js";
 import type { Spend } from "../../store.js";
-import { type Balances, integer, natural, readExactly } from "./balances.js";
+import type { Balances } from "./balances.js";
 import { select, type Handle } from "./handle.js";
 
 /** A key's balance as it stands in the transaction. */
@@ -23,7 +23,7 @@ export interface Ledger {
   /** @throws VerifierError STORE_INVALID: the file has a balance that is no balance */
   account(n: number): OpenBalance | undefined;
   /** Takes credits. `undefined`: there is no such balance. */
-  spend(n: number, cost: number, period: number): Spend | undefined;
+  spend(n: number, cost: number, period: number, now: number): Spend | undefined;
   /**
    * The same outside of a transaction, in one statement that is its own: from a balance that is remembered, if the file still has it as
    * remembered. `undefined`: nothing was changed, spend in a transaction.
@@ -43,13 +43,6 @@ export interface Ledger {
   forget(): void;
 }
 
-interface LeaseRaw {
-  readonly holder: string;
-  readonly reserved: unknown;
-  readonly generation: unknown;
-  readonly expires: unknown;
-}
-
 /** Balances kept from one transaction to the next. */
 const MOST_KEPT = 4_096;
 
@@ -63,7 +56,6 @@ export function createLedger(
   isShared: boolean,
   onVersion: (version: number | undefined) => void,
 ): Ledger {
-  const readLeases = select<LeaseRaw>(handle, "SELECT holder, reserved, generation, expires FROM keystile_leases WHERE n = ?");
   const putLease = handle.prepare(
     "INSERT OR REPLACE INTO keystile_leases (n, holder, reserved, generation, expires) VALUES (?, ?, ?, ?, ?)",
   );
@@ -93,6 +85,15 @@ export function createLedger(
     of.isDirty = true;
     dirty.push(of);
   };
+  const reserves = (of: OpenBalance): ReadonlyMap<string, Reserve> => (of.reserves ??= balances.reserves(of.n));
+  const setReserve = (of: OpenBalance, holder: string, reserve: Reserve | undefined) => {
+    if (reserve === undefined || reserve.reserved === 0) {
+      if (of.reserves?.delete(holder) === true) dropLease.run(of.n, holder);
+      return;
+    }
+    of.reserves?.set(holder, reserve);
+    putLease.run(of.n, holder, reserve.reserved, reserve.generation, reserve.expires);
+  };
   return {
     begin() {
       // Inside the transaction no other connection can write: an unmoved number means that what was kept is what the file has.
@@ -104,10 +105,11 @@ export function createLedger(
       version = now;
     },
     account,
-    spend(n, cost, period) {
+    spend(n, cost, period, now) {
       const from = account(n);
       if (from === undefined) return undefined;
-      const { balance, result } = spend(from.balance, cost, period);
+      const { balance, result, expired } = spendWithReserves(from.balance, () => reserves(from), cost, period, now);
+      for (const holder of expired) setReserve(from, holder, undefined);
       setBalance(from, balance);
       return result;
     },
@@ -121,18 +123,8 @@ export function createLedger(
       return result;
     },
     setBalance,
-    reserves(account) {
-      account.reserves ??= new Map(readExactly(() => readLeases.all(account.n)).map((raw) => [raw.holder, decodeReserve(raw)]));
-      return account.reserves;
-    },
-    setReserve(account, holder, reserve) {
-      if (reserve === undefined || reserve.reserved === 0) {
-        if (account.reserves?.delete(holder) === true) dropLease.run(account.n, holder);
-        return;
-      }
-      account.reserves?.set(holder, reserve);
-      putLease.run(account.n, holder, reserve.reserved, reserve.generation, reserve.expires);
-    },
+    reserves,
+    setReserve,
     save() {
       if (dirty.length === 0) return;
       balances.save(dirty);
@@ -145,8 +137,4 @@ export function createLedger(
       forgetAccounts();
     },
   };
-}
-
-function decodeReserve(raw: LeaseRaw): Reserve {
-  return { reserved: natural(raw.reserved), generation: natural(raw.generation), expires: integer(raw.expires) };
 }

@@ -11,6 +11,7 @@
  * Why `unlimited` is a column: NULL as "unlimited" turns a wrong number into free credits.
  */
 import { VerifierError } from "../../errors.js";
+import { createBalances } from "./balances.js";
 import { resultName } from "./errors.js";
 import { select, type Handle } from "./handle.js";
 import type { Transact } from "./transaction.js";
@@ -34,7 +35,7 @@ const count = (name: string) => `${name} ${COUNT.replace("%s", name)}`;
 export const NAMESPACE_OF_OVERRIDE = "substr(name, 1, instr(name, ' ') - 1)";
 
 /** Each entry takes a file from version i to i + 1. Entries are never changed once released. */
-const STEPS: readonly string[] = [
+const STEPS: readonly (string | ((handle: Handle) => void))[] = [
   `${["workspaces", "apis", "identities", "roles", "permissions", "migrations"].map(small).join("")}
   CREATE TABLE keystile_keys (
     n INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -88,6 +89,15 @@ const STEPS: readonly string[] = [
     seq INTEGER NOT NULL CHECK (seq BETWEEN 1 AND 9007199254740991),
     balances BLOB NOT NULL
   ) STRICT;`,
+
+  // Periods name their calendar (`credits.ts`). Spends still in the log count by bare periods: they are carried over first.
+  (handle) => {
+    carryOver(handle);
+    handle.exec(`UPDATE keystile_balances SET period = period + 1000000000 * (
+      SELECT CASE json_extract(k.body, '$.refill.interval')
+        WHEN 'daily' THEN 32 WHEN 'monthly' THEN json_extract(k.body, '$.refill.refillDay') ELSE 0 END
+      FROM keystile_keys k WHERE k.n = keystile_balances.n)`);
+  },
 ];
 
 /** The version that this code reads and writes. */
@@ -124,8 +134,18 @@ export function prepareSchema(handle: Handle, transact: Transact): void {
 function completeTables(handle: Handle): void {
   const taken = stepsTaken(handle);
   if (taken === 0) handle.exec("CREATE TABLE keystile_schema (version INTEGER NOT NULL) STRICT; INSERT INTO keystile_schema VALUES (0)");
-  for (const step of STEPS.slice(taken)) handle.exec(step);
+  for (const step of STEPS.slice(taken)) {
+    if (typeof step === "string") handle.exec(step);
+    else step(handle);
+  }
   handle.exec(`UPDATE keystile_schema SET version = ${SCHEMA_VERSION}`);
+}
+
+function carryOver(handle: Handle): void {
+  if (select(handle, "SELECT 1 FROM keystile_spends LIMIT 1").get() === undefined) return;
+  const balances = createBalances(handle);
+  balances.begin(true);
+  balances.carryOver();
 }
 
 function stepsTaken(handle: Handle): number {

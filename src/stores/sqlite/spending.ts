@@ -1,6 +1,6 @@
 /** Credits of keys: spent, lent and given back, each through the group commit of its turn. Rulings D1–D3, clauses 5–7, 14. Knows no key but by number. */
 import type { Draw, DrawRequest, KeyRef, Store } from "../../store.js";
-import { counted, draw, giveBack, spend, sweep } from "../balance.js";
+import { counted, draw, forfeitedRefills, giveBack, isOfCalendar, spendWithReserves, sweep } from "../balance.js";
 import type { Balances } from "./balances.js";
 import type { GroupCommit } from "./group-commit.js";
 import type { Ledger } from "./ledger.js";
@@ -9,14 +9,14 @@ export type Spending = Pick<Store, "spendCredits" | "drawCredits" | "returnCredi
 
 export function createSpending(balances: Balances, group: GroupCommit): Spending {
   return {
-    spendCredits(ref, cost, period) {
-      assertSpend(cost, period);
+    spendCredits(ref, cost, period, now) {
+      assertSpend(cost, period, now);
       if (!isNumber(ref)) return undefined;
       if (cost === 0) {
         const balance = balances.peek(ref);
-        return balance && spend(balance, 0, period).result;
+        return balance && spendWithReserves(balance, () => balances.reserves(ref), 0, period, now).result;
       }
-      return group.spend(ref, cost, period);
+      return group.spend(ref, cost, period, now);
     },
     drawCredits(ref, request) {
       for (const name of ["cost", "step", "size"] as const) assertCount(`request.${name}`, request[name]);
@@ -28,10 +28,11 @@ export function createSpending(balances: Balances, group: GroupCommit): Spending
       assertCount("unspent", unspent);
       return isNumber(ref) ? group.add((ledger) => returnTo(ledger, ref, holder, generation, unspent)) : undefined;
     },
-    readBalance(keyId, period) {
+    readBalance(keyId, period, now) {
       assertInteger("period", period);
+      assertInteger("now", now);
       const found = balances.peekOf(keyId);
-      return found && counted(found.balance, period);
+      return found && counted(found.balance, period, balances.reserves(found.n).values(), now);
     },
   };
 }
@@ -41,13 +42,16 @@ function drawFrom(ledger: Ledger, n: number, request: DrawRequest): Draw | undef
   if (account === undefined) return undefined;
   const { generation, unlimited } = account.balance;
   if (unlimited) return { drawn: request.cost, generation, remaining: null };
+  if (!isOfCalendar(account.balance, request.period)) return { drawn: 0, generation, remaining: 0, stale: true };
   const holders = ledger.reserves(account);
   const { balance: swept, expired } = sweep(account.balance, holders, request.holder, request.now);
   for (const holder of expired) ledger.setReserve(account, holder, undefined);
   const { balance, reserve, drawn } = draw(swept, holders.get(request.holder), request);
   ledger.setBalance(account, balance);
   ledger.setReserve(account, request.holder, reserve);
-  return { drawn, generation, remaining: balance.remaining + reserve.reserved };
+  const forfeited = forfeitedRefills(swept, request.period);
+  const outcome = { drawn, generation, remaining: balance.remaining + reserve.reserved };
+  return forfeited === 0 ? outcome : { ...outcome, forfeited };
 }
 
 function returnTo(ledger: Ledger, n: number, holder: string, generation: number, unspent: number): void {
@@ -65,9 +69,10 @@ function isNumber(ref: KeyRef): ref is number {
 }
 
 /** @throws RangeError naming what is no whole number, or a cost below 0 */
-export function assertSpend(cost: number, period: number): void {
+export function assertSpend(cost: number, period: number, now: number): void {
   assertCount("cost", cost);
   assertInteger("period", period);
+  assertInteger("now", now);
 }
 
 // NaN binds as NULL and a negative cost adds credits: numbers are judged here too (trap 3).

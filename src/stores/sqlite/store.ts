@@ -144,10 +144,10 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
       typeof ref === "number" ? group.add((_, changes) => writer.adopt(ref, digest, changes)) : false,
     ),
     // Written out: the most frequent write. A spend only joins its group here, and the group waits for locks by itself.
-    spendCredits(ref, cost, period) {
-      if (!(cost > 0)) return peekBalance(ref, cost, period);
+    spendCredits(ref, cost, period, now) {
+      if (!(cost > 0)) return peekBalance(ref, cost, period, now);
       assertOpen();
-      return spending.spendCredits(ref, cost, period);
+      return spending.spendCredits(ref, cost, period, now);
     },
     drawCredits: reading(spending.drawCredits),
     returnCredits: reading(spending.returnCredits),

@@ -131,7 +131,8 @@ export function createKeyWriter(handle: Handle, directory: Directory, balances: 
       if (credits !== undefined) {
         const before = balances.peek(n);
         if (!isCurrent(before, credits)) return false;
-        balances.replace(n, applyChange(before, credits), credits.remaining !== undefined);
+        const source = credits.copyOf === undefined ? undefined : balances.peekOf(credits.copyOf)?.balance;
+        balances.replace(n, applyChange(before, credits, source), credits.remaining !== undefined);
       }
       tell(old?.digest, changes);
       tell(row.digest, changes);

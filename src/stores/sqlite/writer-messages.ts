@@ -14,7 +14,7 @@ export interface WriterData {
 export type WriterMethod = "drawCredits" | "returnCredits" | "adoptDigest" | "write";
 export type WriterArguments<M extends WriterMethod> = Parameters<Store[M]>;
 
-/** To the thread. Spends of one turn come together: `ref`, `cost` and `period` of each, one after another. */
+/** To the thread. Spends of one turn come together: `ref`, `cost`, `period` and `now` of each, one after another. */
 export type Order =
   | { readonly id: number; readonly spends: Float64Array<ArrayBuffer> }
   | { readonly id: number; readonly keys: PackedKeys }
@@ -30,26 +30,33 @@ export type Reply =
   | { readonly unable: Fault };
 
 /** Numbers a spend in an {@link Order}. */
-export const ORDER_WIDTH = 3;
+export const ORDER_WIDTH = 4;
 /** Numbers a spend in a {@link Reply}. */
-export const REPLY_WIDTH = 2;
+export const REPLY_WIDTH = 3;
 
+const STALE = -2;
 const NO_KEY = -1;
 const REFUSED = 0;
 const TAKEN = 1;
 
 /** Writes an answer at place `i`. An unlimited balance is NaN there. */
 export function packSpend(into: Float64Array, i: number, spend: Spend | undefined): void {
-  into[i * REPLY_WIDTH] = spend === undefined ? NO_KEY : spend.ok ? TAKEN : REFUSED;
-  into[i * REPLY_WIDTH + 1] = spend?.remaining ?? NaN;
+  const at = i * REPLY_WIDTH;
+  into[at] = spend === undefined ? NO_KEY : spend.stale === true ? STALE : spend.ok ? TAKEN : REFUSED;
+  into[at + 1] = spend?.remaining ?? NaN;
+  into[at + 2] = spend?.forfeited ?? 0;
 }
 
 /** Reads what {@link packSpend} wrote. */
 export function unpackSpend(from: Float64Array, i: number): Spend | undefined {
-  const outcome = from[i * REPLY_WIDTH];
-  const remaining = from[i * REPLY_WIDTH + 1] as number;
+  const at = i * REPLY_WIDTH;
+  const outcome = from[at];
   if (outcome === NO_KEY) return undefined;
-  return { ok: outcome === TAKEN, remaining: Number.isNaN(remaining) ? null : remaining };
+  if (outcome === STALE) return { ok: false, remaining: 0, stale: true };
+  const balance = from[at + 1] as number;
+  const forfeited = from[at + 2] as number;
+  const spend = { ok: outcome === TAKEN, remaining: Number.isNaN(balance) ? null : balance };
+  return forfeited === 0 ? spend : { ...spend, forfeited };
 }
 
 /** An error as it crosses over: a structured clone would lose its class and codes. */

@@ -33,7 +33,8 @@ function spend(store: Store, id: number, orders: Float64Array<ArrayBuffer>): voi
   const spendOne = async (i: number): Promise<void> => {
     const at = i * ORDER_WIDTH;
     try {
-      packSpend(spends, i, await store.spendCredits(orders[at] as number, orders[at + 1] as number, orders[at + 2] as number));
+      const [ref, cost, period, now] = orders.subarray(at, at + ORDER_WIDTH) as unknown as [number, number, number, number];
+      packSpend(spends, i, await store.spendCredits(ref, cost, period, now));
     } catch (error) {
       faults.push([i, packError(error)]);
     }

@@ -42,7 +42,7 @@ const BATCH = 1_000;
 
 /** The thread as the store sees it. */
 interface Writer {
-  spend(ref: number, cost: number, period: number): Promise<Spend | undefined>;
+  spend(ref: number, cost: number, period: number, now: number): Promise<Spend | undefined>;
   call<M extends WriterMethod>(method: M, ...given: WriterArguments<M>): Promise<Answer<M>>;
   /** Inserts keys in one transaction. */
   insert(keys: readonly NewKey[]): Promise<boolean[]>;
@@ -79,12 +79,12 @@ export function withWriter<S extends Store>(reader: S, path: string, options: Re
   const change: Writer["call"] = (method, ...given) => ask(method, ...given).finally(tell);
   return {
     ...reader,
-    spendCredits(ref, cost, period): MaybePromise<Spend | undefined> {
+    spendCredits(ref, cost, period, now): MaybePromise<Spend | undefined> {
       assertOpen();
       // What takes nothing is read, and what is no cost refused, without the thread.
-      if (typeof ref !== "number" || !(cost > 0)) return reader.spendCredits(ref, cost, period);
-      assertSpend(cost, period);
-      return writer.spend(ref, cost, period);
+      if (typeof ref !== "number" || !(cost > 0)) return reader.spendCredits(ref, cost, period, now);
+      assertSpend(cost, period, now);
+      return writer.spend(ref, cost, period, now);
     },
     drawCredits: (ref, request) => ask("drawCredits", ref, request),
     returnCredits: (ref, holder, generation, unspent) => ask("returnCredits", ref, holder, generation, unspent),
@@ -168,10 +168,10 @@ function startWriter(program: URL | string, data: WriterData): Writer {
   worker.once("exit", () => end(new VerifierError("STORE_FAILED", ENDED)));
   worker.unref();
   return {
-    spend(ref, cost, period) {
+    spend(ref, cost, period, now) {
       return new Promise((resolve, reject) => {
         if (gone !== undefined) throw gone;
-        numbers.push(ref, cost, period);
+        numbers.push(ref, cost, period, now);
         if (spends.push({ resolve, reject }) === 1) afterTurn(send);
       });
     },

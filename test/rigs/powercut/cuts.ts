@@ -126,7 +126,7 @@ export function examine(file: string, ids: readonly string[], acks: Acks): strin
     if (made > 1) return `${made} more keys than were acknowledged`;
     let [lost, unanswered] = [Math.max(0, -made), 0];
     ids.forEach((id, i) => {
-      const read = store.readBalance(id, 0);
+      const read = store.readBalance(id, 0, 0);
       const balance = read instanceof Promise ? undefined : read?.remaining;
       if (typeof balance !== "number") throw new TypeError("a key has lost its balance");
       const more = CREDITS - balance - acks.deductions[i]!;

@@ -72,8 +72,8 @@ async function openStore(): Promise<Store> {
 function acknowledgeEarly(real: Store): Store {
   return {
     ...real,
-    spendCredits(ref, cost, period) {
-      if (cost > 0) setTimeout(() => void real.spendCredits(ref, cost, period), 5);
+    spendCredits(ref, cost, period, now) {
+      if (cost > 0) setTimeout(() => void real.spendCredits(ref, cost, period, now), 5);
       return new Promise<Spend>((resolve) => setImmediate(resolve, { ok: true, remaining: 1 }));
     },
   };

@@ -82,7 +82,7 @@ describe("sqliteStore: changes of other processes", () => {
     const { writer, heard } = await pair();
     const [ref] = await addKeys(writer, 1);
     await heard();
-    await writer.spendCredits(ref!, 1, 0);
+    await writer.spendCredits(ref!, 1, 0, 0);
     await writer.drawCredits(ref!, { holder: "h", cost: 1, step: 5, size: 20, period: 0, now: 0, until: 1 });
     await writer.returnCredits(ref!, "h", 0, 1);
     expect(await heard()).toEqual([]);
@@ -241,10 +241,10 @@ describe("sqliteStore: changes of other processes", () => {
     await change(one, "key_000001", { enabled: false });
     expect((await two.findKey("digest-1"))?.enabled).toBe(false);
     for (let i = 0; i < 5; i++) {
-      expect((await one.spendCredits(ref!, 1, 0))?.remaining).toBe(9 - 2 * i);
-      expect((await two.spendCredits(ref!, 1, 0))?.remaining).toBe(8 - 2 * i);
+      expect((await one.spendCredits(ref!, 1, 0, 0))?.remaining).toBe(9 - 2 * i);
+      expect((await two.spendCredits(ref!, 1, 0, 0))?.remaining).toBe(8 - 2 * i);
     }
-    expect((await one.spendCredits(ref!, 1, 0))?.ok).toBe(false);
+    expect((await one.spendCredits(ref!, 1, 0, 0))?.ok).toBe(false);
     db.close();
   });
 });

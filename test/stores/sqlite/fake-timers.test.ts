@@ -30,8 +30,8 @@ describe("sqliteStore: under the fake timers of a program's tests", () => {
     const store = await withApi(sqliteStore(path()));
     const [ref] = await addKeys(store, 1);
     // Once calls were seen to come alone, what takes a transaction waits for the end of its callback only.
-    for (let i = 0; i < 8; i++) await store.spendCredits(ref!, 1, 0);
-    const both = withoutTicks(() => [store.spendCredits(ref!, 1, 0), store.spendCredits(ref!, 1, 0), store.adoptDigest(ref!, "d")]);
+    for (let i = 0; i < 8; i++) await store.spendCredits(ref!, 1, 0, 0);
+    const both = withoutTicks(() => [store.spendCredits(ref!, 1, 0, 0), store.spendCredits(ref!, 1, 0, 0), store.adoptDigest(ref!, "d")]);
     expect(await Promise.all(both)).toMatchObject([{ remaining: 91 }, { remaining: 90 }, false]);
     await store.close();
   });
@@ -54,7 +54,7 @@ describe("sqliteStore: under the fake timers of a program's tests", () => {
     const [ref] = await addKeys(store, 1);
     const other = new Database(place);
     other.exec("BEGIN IMMEDIATE");
-    expect(await codeOf(() => store.spendCredits(ref!, 1, 0))).toBe("STORE_BUSY");
+    expect(await codeOf(() => store.spendCredits(ref!, 1, 0, 0))).toBe("STORE_BUSY");
     expect(await codeOf(() => store.insertKeys([{ row: keyRow(2) }]))).toBe("STORE_BUSY");
     other.close();
     const fresh = path();

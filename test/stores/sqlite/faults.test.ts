@@ -25,10 +25,10 @@ describe("sqliteStore: a database that cannot be written", () => {
     await addKeys(writer, 1);
     const store = sqliteStore(place, { readonly: true });
     const ref = await refOf(store, "digest-1");
-    expect(await store.spendCredits(ref, 0, 0)).toEqual({ ok: true, remaining: 100 });
-    expect((await store.readBalance("key_000001", 0))?.remaining).toBe(100);
+    expect(await store.spendCredits(ref, 0, 0, 0)).toEqual({ ok: true, remaining: 100 });
+    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
     expect(await store.list("keys", { workspaceId: "ws_1", limit: 5 })).toHaveLength(1);
-    expect(await codeOf(() => store.spendCredits(ref, 1, 0))).toBe("STORE_READ_ONLY");
+    expect(await codeOf(() => store.spendCredits(ref, 1, 0, 0))).toBe("STORE_READ_ONLY");
     expect(await codeOf(() => store.insertKeys([{ row: keyRow(2) }]))).toBe("STORE_READ_ONLY");
     expect(await codeOf(() => change(store, "key_000001", { enabled: false }))).toBe("STORE_READ_ONLY");
     expect(await codeOf(() => store.adoptDigest(ref, "d"))).toBe("STORE_READ_ONLY");
@@ -48,8 +48,8 @@ describe("sqliteStore: a database that cannot be written", () => {
     db.pragma("query_only = ON");
     const store = sqliteStore(db);
     const ref = await refOf(store, "digest-1");
-    expect(await codeOf(() => store.spendCredits(ref, 1, 0))).toBe("STORE_READ_ONLY");
-    expect(await store.spendCredits(ref, 0, 0)).toEqual({ ok: true, remaining: 100 });
+    expect(await codeOf(() => store.spendCredits(ref, 1, 0, 0))).toBe("STORE_READ_ONLY");
+    expect(await store.spendCredits(ref, 0, 0, 0)).toEqual({ ok: true, remaining: 100 });
     db.close();
   });
 
@@ -73,7 +73,7 @@ describe("sqliteStore: a database that cannot be written", () => {
     let n = 1;
     expect(await codeOf(fill)).toBe("STORE_FULL");
     // A new row of a balance that is there needs no room; a lease of another holder may.
-    expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 999 });
+    expect(await store.spendCredits(ref!, 1, 0, 0)).toEqual({ ok: true, remaining: 999 });
     expect(db.prepare("SELECT count(*) FROM keystile_keys").pluck().get()).toBe(stored);
     expect(db.inTransaction).toBe(false);
     db.pragma("max_page_count = 1000000");
@@ -108,18 +108,18 @@ describe("sqliteStore: a statement that fails", () => {
     const store = await withApi(sqliteStore(handle));
     const refs = await addKeys(store, 4, 20);
     const other = sqliteStore(place);
-    const group = () => Promise.all(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+    const group = () => Promise.all(refs.map((ref) => store.spendCredits(ref, 1, 0, 0)));
     await group();
-    expect(await other.spendCredits(refs[0]!, 0, 0)).toEqual({ ok: true, remaining: 19 });
+    expect(await other.spendCredits(refs[0]!, 0, 0, 0)).toEqual({ ok: true, remaining: 19 });
     locked = 1;
     expect(await group()).toEqual(Array(4).fill({ ok: true, remaining: 18 }));
-    expect(await other.spendCredits(refs[0]!, 0, 0)).toEqual({ ok: true, remaining: 18 });
+    expect(await other.spendCredits(refs[0]!, 0, 0, 0)).toEqual({ ok: true, remaining: 18 });
     locked = 1;
     const row = (await store.read("keys", "key_000001"))!;
     expect(await store.write([{ table: "keys", row, credits: { period: 0, remaining: 500 } }])).toBe(true);
     for (const one of [store, other]) {
-      expect((await one.readBalance("key_000001", 0))?.remaining).toBe(500);
-      expect((await one.readBalance("key_000002", 0))?.remaining).toBe(18);
+      expect((await one.readBalance("key_000001", 0, 0))?.remaining).toBe(500);
+      expect((await one.readBalance("key_000002", 0, 0))?.remaining).toBe(18);
     }
     expect(inspect(place, totalIn)).toBe(500 + 3 * 18);
     await other.close();
@@ -135,12 +135,12 @@ describe("sqliteStore: a statement that fails", () => {
     const store = await withApi(sqliteStore(handle));
     const refs = await addKeys(store, 3);
     broken = true;
-    const answers = await Promise.allSettled(Array.from({ length: 30 }, (_, i) => store.spendCredits(refs[i % 3]!, 1, 0)));
+    const answers = await Promise.allSettled(Array.from({ length: 30 }, (_, i) => store.spendCredits(refs[i % 3]!, 1, 0, 0)));
     expect(answers.map(({ status }) => status)).toEqual(Array(30).fill("rejected"));
     for (const answer of answers) expect(answer).toMatchObject({ reason: { code: "STORE_FAILED", cause: IO } });
     expect(totalIn(db)).toBe(300);
     broken = false;
-    expect(await store.spendCredits(refs[0]!, 1, 0)).toEqual({ ok: true, remaining: 99 });
+    expect(await store.spendCredits(refs[0]!, 1, 0, 0)).toEqual({ ok: true, remaining: 99 });
     expect(totalIn(db)).toBe(299);
     db.close();
   });
@@ -162,7 +162,7 @@ describe("sqliteStore: a statement that fails", () => {
           let acknowledged = 0;
           for (const inFlight of turns) {
             const answers = await Promise.allSettled(
-              Array.from({ length: inFlight }, async (_, i) => store.spendCredits(refs[i % 8]!, 1, 0)),
+              Array.from({ length: inFlight }, async (_, i) => store.spendCredits(refs[i % 8]!, 1, 0, 0)),
             );
             for (const answer of answers) {
               if (answer.status === "fulfilled" && answer.value?.ok === true) acknowledged++;
@@ -278,7 +278,7 @@ describe("sqliteStore: a file that another connection holds", () => {
     const other = new Database(place);
     other.exec("BEGIN IMMEDIATE");
     let settled = 0;
-    const spend = () => (store.spendCredits(ref!, 1, 0) as Promise<Spend>).finally(() => settled++);
+    const spend = () => (store.spendCredits(ref!, 1, 0, 0) as Promise<Spend>).finally(() => settled++);
     const inserted = store.insertKeys([{ row: keyRow(2) }]);
     const first = spend();
     await nextTurn();
@@ -303,14 +303,14 @@ describe("sqliteStore: a file that another connection holds", () => {
     const other = new Database(place);
     other.exec("BEGIN IMMEDIATE");
     const codes = await Promise.all([
-      codeOf(() => store.spendCredits(ref!, 1, 0)),
+      codeOf(() => store.spendCredits(ref!, 1, 0, 0)),
       codeOf(() => store.insertKeys([{ row: keyRow(2) }])),
       codeOf(() => change(store, "key_000001", { enabled: false })),
     ]);
     expect(codes).toEqual(["STORE_BUSY", "STORE_BUSY", "STORE_BUSY"]);
     other.exec("ROLLBACK");
     other.close();
-    expect((await store.readBalance("key_000001", 0))?.remaining).toBe(100);
+    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
     expect(await store.findKey("digest-2")).toBeUndefined();
     await store.close();
   });
@@ -336,7 +336,7 @@ describe("sqliteStore: a file that another connection holds", () => {
     const [ref] = await addKeys(store, 1);
     const other = new Database(place);
     other.exec("BEGIN IMMEDIATE");
-    const spent = codeOf(() => store.spendCredits(ref!, 1, 0));
+    const spent = codeOf(() => store.spendCredits(ref!, 1, 0, 0));
     await store.close();
     expect(await spent).toBe("STORE_BUSY");
     other.close();
@@ -492,15 +492,15 @@ describe("sqliteStore: a file that another tool has changed", () => {
       ["period", "9223372036854775807"],
     ] as const) {
       set(column, value);
-      const answers = await Promise.allSettled([0, 1, 0].map((i) => store.spendCredits(refs[i]!, 1, 5)));
+      const answers = await Promise.allSettled([0, 1, 0].map((i) => store.spendCredits(refs[i]!, 1, 5, 0)));
       expect(answers.map(({ status }) => status)).toEqual(["rejected", "fulfilled", "rejected"]);
       expect(answers[0]).toMatchObject({ reason: { code: "STORE_INVALID" } });
-      expect(await codeOf(() => store.spendCredits(refs[0]!, 0, 5))).toBe("STORE_INVALID");
-      expect(await codeOf(() => store.readBalance("key_000001", 5))).toBe("STORE_INVALID");
+      expect(await codeOf(() => store.spendCredits(refs[0]!, 0, 5, 0))).toBe("STORE_INVALID");
+      expect(await codeOf(() => store.readBalance("key_000001", 5, 0))).toBe("STORE_INVALID");
       expect(await codeOf(() => store.drawCredits(refs[0]!, DRAW))).toBe("STORE_INVALID");
       set(column, "0");
     }
-    expect((await store.readBalance("key_000002", 0))?.remaining).toBe(95);
+    expect((await store.readBalance("key_000002", 0, 0))?.remaining).toBe(95);
     await store.drawCredits(refs[1]!, DRAW);
     inspect(place, (db) => {
       db.pragma("ignore_check_constraints = ON");
@@ -514,8 +514,8 @@ describe("sqliteStore: a file that another tool has changed", () => {
   it("hostile A161: 2^53 − 1 and refills stay whole numbers", async () => {
     const store = await withApi(sqliteStore(":memory:"));
     const [ref] = await addKeys(store, 1, Number.MAX_SAFE_INTEGER - 1, { amount: Number.MAX_SAFE_INTEGER });
-    expect(await store.spendCredits(ref!, 1, 9)).toEqual({ ok: true, remaining: Number.MAX_SAFE_INTEGER - 1 });
-    expect(await store.spendCredits(ref!, Number.MAX_SAFE_INTEGER - 1, 9)).toEqual({ ok: true, remaining: 0 });
+    expect(await store.spendCredits(ref!, 1, 9, 0)).toEqual({ ok: true, remaining: Number.MAX_SAFE_INTEGER - 1 });
+    expect(await store.spendCredits(ref!, Number.MAX_SAFE_INTEGER - 1, 9, 0)).toEqual({ ok: true, remaining: 0 });
     await store.close();
   });
 

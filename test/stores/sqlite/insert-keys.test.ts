@@ -75,7 +75,7 @@ describe("sqliteStore.insertKeys: many at once", () => {
               const foreign = await store.findForeignKey("m", row.foreignDigest ?? "");
               const read = await store.read("keys", row.id);
               rows.push(read?.identityId === "id_gone" ? { ...read, identityId: undefined } : { identityId: undefined, ...read });
-              rows.push(found?.keyId, found?.identity, foreign?.keyId, await store.readBalance(row.id, 7));
+              rows.push(found?.keyId, found?.identity, foreign?.keyId, await store.readBalance(row.id, 7, 0));
             }
             const listed = await store.list("keys", { workspaceId: "ws_1", identityId: "id_1", limit: 1_000 });
             seen.push({ inserted, rows, listed: listed.map(({ id }) => id) });
@@ -128,7 +128,7 @@ describe("sqliteStore.insertKeys: many at once", () => {
     keys[3] = { ...many(1)[3]!, row: keyRow(4, { apiId: "api_unknown" }) };
     expect(await codeOf(() => store.insertKeys(keys))).toBe("NOT_FOUND");
     expect((await store.insertKeys(many(1))).every(Boolean)).toBe(true);
-    expect((await store.readBalance(keyRow(9).id, 0))?.remaining).toBe(9);
+    expect((await store.readBalance(keyRow(9).id, 0, 0))?.remaining).toBe(9);
   });
 
   it("a fault of the disk is no key that is there already", async () => {

@@ -138,11 +138,11 @@ describe("sqliteStore: opening", () => {
     const place = path();
     const first = await withApi(sqliteStore(place));
     const [ref] = await addKeys(first, 2);
-    await first.spendCredits(ref!, 30, 0);
+    await first.spendCredits(ref!, 30, 0, 0);
     await first.close();
     const second = sqliteStore(place, { mustExist: true });
     expect((await second.findKey("digest-1"))?.ref).toBe(ref);
-    expect((await second.readBalance("key_000001", 0))?.remaining).toBe(70);
+    expect((await second.readBalance("key_000001", 0, 0))?.remaining).toBe(70);
     await second.close();
   });
 
@@ -219,12 +219,12 @@ describe("sqliteStore: opening", () => {
     const store = await withApi(sqliteStore(db));
     const [ref] = await addKeys(store, 1);
     db.exec("BEGIN");
-    expect(await codeOf(() => store.spendCredits(ref!, 1, 0))).toBe("STORE_FAILED");
+    expect(await codeOf(() => store.spendCredits(ref!, 1, 0, 0))).toBe("STORE_FAILED");
     expect(await codeOf(() => store.insertKeys([{ row: keyRow(9) }]))).toBe("STORE_FAILED");
     expect(db.inTransaction).toBe(true);
     expect((await store.findKey("digest-1"))?.keyId).toBe("key_000001");
     db.exec("ROLLBACK");
-    expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 99 });
+    expect(await store.spendCredits(ref!, 1, 0, 0)).toEqual({ ok: true, remaining: 99 });
   });
 
   it("a handle that its owner closes: STORE_CLOSED", async () => {
@@ -247,7 +247,7 @@ describe("sqliteStore: opening", () => {
     const place = path();
     const store = await withApi(sqliteStore(place));
     const refs = await addKeys(store, 2);
-    const inFlight = Array.from({ length: 1_000 }, (_, i) => store.spendCredits(refs[i % 2]!, 1, 0));
+    const inFlight = Array.from({ length: 1_000 }, (_, i) => store.spendCredits(refs[i % 2]!, 1, 0, 0));
     const closed = store.close();
     expect(store.close()).toBe(closed);
     const answers = await Promise.all(inFlight);
@@ -259,11 +259,11 @@ describe("sqliteStore: opening", () => {
       () => store.findForeignKey("m", "f"),
       () => store.findRootKey("d"),
       () => store.adoptDigest(1, "d"),
-      () => store.spendCredits(1, 0, 0),
-      () => store.spendCredits(1, 1, 0),
+      () => store.spendCredits(1, 0, 0, 0),
+      () => store.spendCredits(1, 1, 0, 0),
       () => store.drawCredits(1, { holder: "h", cost: 1, step: 1, size: 1, period: 0, now: 0, until: 1 }),
       () => store.returnCredits(1, "h", 0, 0),
-      () => store.readBalance("key_000001", 0),
+      () => store.readBalance("key_000001", 0, 0),
       () => store.read("keys", "key_000001"),
       () => store.readNames("roles", "ws_1", ["a"]),
       () => store.list("keys", { workspaceId: "ws_1", limit: 1 }),

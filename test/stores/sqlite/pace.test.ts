@@ -19,7 +19,7 @@ afterEach(async () => {
 
 /** Spends one after the other until a spend that comes alone needs no turn of the event loop. */
 async function spendAlone(store: SqliteStore, ref: number, times = 4): Promise<void> {
-  for (let i = 0; i < times; i++) await store.spendCredits(ref, 1, 0);
+  for (let i = 0; i < times; i++) await store.spendCredits(ref, 1, 0, 0);
 }
 /** Transactions in the log, which has not begun anew: a frame that ends one says how large the file then is. */
 function commits(place: string): number {
@@ -95,11 +95,11 @@ describe("sqliteStore: a spend alone", () => {
     await spendAlone(store, ref!);
     let turns = 0;
     const later = nextTurn().then(() => turns++);
-    expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 5 });
+    expect(await store.spendCredits(ref!, 1, 0, 0)).toEqual({ ok: true, remaining: 5 });
     expect(turns).toBe(0);
-    expect(await store.spendCredits(ref!, 6, 0)).toEqual({ ok: false, remaining: 5 });
-    expect(await store.spendCredits(ref!, 5, 0)).toEqual({ ok: true, remaining: 0 });
-    expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: false, remaining: 0 });
+    expect(await store.spendCredits(ref!, 6, 0, 0)).toEqual({ ok: false, remaining: 5 });
+    expect(await store.spendCredits(ref!, 5, 0, 0)).toEqual({ ok: true, remaining: 0 });
+    expect(await store.spendCredits(ref!, 1, 0, 0)).toEqual({ ok: false, remaining: 0 });
     expect(balance(place, ref!)).toBe(0);
     await later;
   });
@@ -110,7 +110,7 @@ describe("sqliteStore: a spend alone", () => {
     const refs = await addKeys(store, 3, 100);
     await spendAlone(store, refs[0]!);
     const before = commits(place);
-    const answers = await Promise.all(Array.from({ length: 30 }, (_, i) => store.spendCredits(refs[i % 3]!, 1, 0)));
+    const answers = await Promise.all(Array.from({ length: 30 }, (_, i) => store.spendCredits(refs[i % 3]!, 1, 0, 0)));
     expect(answers.every((answer) => answer?.ok)).toBe(true);
     // The first of them was committed at once, when nothing told of the others.
     expect(commits(place)).toBe(before + 2);
@@ -136,13 +136,13 @@ describe("sqliteStore: a spend alone", () => {
     const [store, other] = [await withApi(open(place)), open(place)];
     const [ref] = await addKeys(store, 1, 20, { amount: 7, period: 0 });
     await spendAlone(store, ref!);
-    await other.spendCredits(ref!, 1, 0);
-    expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 14 });
+    await other.spendCredits(ref!, 1, 0, 0);
+    expect(await store.spendCredits(ref!, 1, 0, 0)).toEqual({ ok: true, remaining: 14 });
     const row = (await other.read("keys", "key_000001"))!;
     await other.write([{ table: "keys", row, credits: { period: 0, refill: { amount: 100 } } }]);
-    expect(await store.spendCredits(ref!, 1, 1)).toEqual({ ok: true, remaining: 113 });
+    expect(await store.spendCredits(ref!, 1, 1, 0)).toEqual({ ok: true, remaining: 113 });
     await other.write([{ table: "keys", row: { ...row, version: row.version + 1 }, credits: { period: 1, remaining: null } }]);
-    expect(await store.spendCredits(ref!, 1, 1)).toEqual({ ok: true, remaining: null });
+    expect(await store.spendCredits(ref!, 1, 1, 0)).toEqual({ ok: true, remaining: null });
   });
 
   it("is answered only when it is durable, also where the finds of its turn share a transaction", async () => {
@@ -151,7 +151,7 @@ describe("sqliteStore: a spend alone", () => {
     const [ref] = await addKeys(store, 1, 20);
     await spendAlone(store, ref!);
     for (let expected = 15; expected > 5; expected--) {
-      const spending = store.spendCredits(ref!, 1, 0);
+      const spending = store.spendCredits(ref!, 1, 0, 0);
       // In one stretch with the spend: the statement comes after them, before the turn ends.
       for (let i = 0; i < 3; i++) void store.findKey("digest-1");
       expect(await spending).toEqual({ ok: true, remaining: expected });
@@ -165,9 +165,9 @@ describe("sqliteStore: a spend alone", () => {
     const [ref] = await addKeys(store, 1, 20);
     await spendAlone(store, ref!);
     db.exec("BEGIN");
-    await expect(store.spendCredits(ref!, 1, 0)).rejects.toMatchObject({ code: "STORE_FAILED" });
+    await expect(store.spendCredits(ref!, 1, 0, 0)).rejects.toMatchObject({ code: "STORE_FAILED" });
     db.exec("COMMIT");
-    expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 15 });
+    expect(await store.spendCredits(ref!, 1, 0, 0)).toEqual({ ok: true, remaining: 15 });
     db.close();
   });
 
@@ -178,10 +178,10 @@ describe("sqliteStore: a spend alone", () => {
     await spendAlone(store, ref!);
     const trigger = "CREATE TRIGGER planted AFTER UPDATE ON keystile_balances BEGIN SELECT RAISE(ABORT, 'planted'); END";
     inspect(place, (db) => db.exec(trigger));
-    expect(await codeOf(() => store.spendCredits(ref!, 1, 0))).toBe("STORE_FAILED");
+    expect(await codeOf(() => store.spendCredits(ref!, 1, 0, 0))).toBe("STORE_FAILED");
     expect(balance(place, ref!)).toBe(16);
     inspect(place, (db) => db.exec("DROP TRIGGER planted"));
-    expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 15 });
+    expect(await store.spendCredits(ref!, 1, 0, 0)).toEqual({ ok: true, remaining: 15 });
   });
 
   /** A key of 20 credits, four of them spent alone, while another connection holds the file. */
@@ -198,14 +198,14 @@ describe("sqliteStore: a spend alone", () => {
   it("waits for a lock of another process as a group does", async () => {
     const { store, ref, other } = await locked();
     setTimeout(() => other.exec("COMMIT"), 100);
-    expect(await store.spendCredits(ref, 1, 0)).toEqual({ ok: true, remaining: 15 });
+    expect(await store.spendCredits(ref, 1, 0, 0)).toEqual({ ok: true, remaining: 15 });
     other.close();
   });
 
   it("trap 4: what met a lock is not tried again before the event loop has gone on", async () => {
     const { store, ref, other } = await locked();
     let isAnswered = false;
-    const spending = Promise.resolve(store.spendCredits(ref, 1, 0)).finally(() => (isAnswered = true));
+    const spending = Promise.resolve(store.spendCredits(ref, 1, 0, 0)).finally(() => (isAnswered = true));
     other.exec("COMMIT");
     for (let i = 0; i < 20; i++) await Promise.resolve();
     expect(isAnswered).toBe(false);
@@ -218,8 +218,8 @@ describe("sqliteStore: a spend alone", () => {
     const [ref] = await addKeys(store, 1, 20);
     await spendAlone(store, ref!);
     await change(store, "key_000001", { name: "new" });
-    expect(await store.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 15 });
+    expect(await store.spendCredits(ref!, 1, 0, 0)).toEqual({ ok: true, remaining: 15 });
     await store.write([{ table: "keys", remove: "key_000001", version: 2 }]);
-    expect(await store.spendCredits(ref!, 1, 0)).toBeUndefined();
+    expect(await store.spendCredits(ref!, 1, 0, 0)).toBeUndefined();
   });
 });

@@ -185,7 +185,7 @@ describe("sqliteStore: finds that share a transaction", () => {
     const [ref] = await addKeys(store, 1, 10);
     await nextTurn();
     expect(await findSome(store)).toEqual(Array(FINDS).fill(true));
-    const spending = store.spendCredits(ref!, 4, 0);
+    const spending = store.spendCredits(ref!, 4, 0, 0);
     await findSome(store);
     expect(await spending).toEqual({ ok: true, remaining: 6 });
     expect(inspect(place, totalIn)).toBe(6);

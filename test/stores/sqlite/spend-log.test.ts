@@ -39,7 +39,7 @@ async function sixKeys(credits = 100) {
   const place = path();
   const store = await withApi(open(place));
   const refs = await addKeys(store, 6, credits);
-  const group = () => Promise.allSettled(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+  const group = () => Promise.allSettled(refs.map((ref) => store.spendCredits(ref, 1, 0, 0)));
   return { place, store, refs, group };
 }
 
@@ -116,10 +116,10 @@ describe("the log of spends", () => {
           const one = stores[move.store]!;
           if (move.do === "alone") {
             for (let i = 0; i < move.times; i++) {
-              expect(await one.spendCredits(refs[move.key]!, move.cost, 0)).toEqual(spend(move.key, move.cost));
+              expect(await one.spendCredits(refs[move.key]!, move.cost, 0, 0)).toEqual(spend(move.key, move.cost));
             }
           } else if (move.do === "group") {
-            const answers = await Promise.all(move.spends.map((each) => one.spendCredits(refs[each.key]!, each.cost, 0)));
+            const answers = await Promise.all(move.spends.map((each) => one.spendCredits(refs[each.key]!, each.cost, 0, 0)));
             expect(answers).toEqual(move.spends.map((each) => spend(each.key, each.cost)));
           } else if (move.do === "set") {
             if (twin.has(move.key)) await set(one, move.key, move.to).then(() => twin.set(move.key, move.to));
@@ -138,9 +138,9 @@ describe("the log of spends", () => {
             await one.close();
             stores[move.store] = open(place);
           } else {
-            const remaining = (await one.readBalance(idOf(move.key), 0))?.remaining;
+            const remaining = (await one.readBalance(idOf(move.key), 0, 0))?.remaining;
             expect(remaining).toBe(twin.get(move.key));
-            expect(await one.spendCredits(refs[move.key]!, 0, 0)).toEqual(twin.has(move.key) ? { ok: true, remaining } : undefined);
+            expect(await one.spendCredits(refs[move.key]!, 0, 0, 0)).toEqual(twin.has(move.key) ? { ok: true, remaining } : undefined);
           }
         }
         const limited = [...twin].filter(([, remaining]) => remaining !== null).map(([i, remaining]) => [refs[i], remaining]);
@@ -160,14 +160,14 @@ describe("the log of spends", () => {
     let most = 0;
     for (let i = 0; i < 600; i++) {
       const spender = i % 3 === 0 ? two : one;
-      await Promise.all(refs.map((ref) => spender.spendCredits(ref, 1, 0)));
+      await Promise.all(refs.map((ref) => spender.spendCredits(ref, 1, 0, 0)));
       most = Math.max(most, entries(place));
     }
     // In the first round no slot holds an end.
     expect(most).toBe(256);
     expect(inspect(place, totalIn)).toBe(64 * 400);
     for (const store of [one, two, open(place)]) {
-      expect(await store.spendCredits(refs[63]!, 0, 0)).toEqual({ ok: true, remaining: 400 });
+      expect(await store.spendCredits(refs[63]!, 0, 0, 0)).toEqual({ ok: true, remaining: 400 });
       await store.close();
     }
   });
@@ -176,15 +176,15 @@ describe("the log of spends", () => {
     const place = path();
     const [one, two] = [await withApi(open(place)), open(place)];
     const refs = await addKeys(one, 64, 1_000);
-    const group = (store: SqliteStore) => Promise.all(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+    const group = (store: SqliteStore) => Promise.all(refs.map((ref) => store.spendCredits(ref, 1, 0, 0)));
     await group(two);
     for (let i = 0; i < 300; i++) await group(one);
-    expect(await two.spendCredits(refs[0]!, 0, 0)).toEqual({ ok: true, remaining: 699 });
+    expect(await two.spendCredits(refs[0]!, 0, 0, 0)).toEqual({ ok: true, remaining: 699 });
     for (let i = 0; i < 256; i++) await group(one);
     expect((await group(two)).every((answer) => answer?.remaining === 442)).toBe(true);
     // Exactly one round further: the slot of the newest that is known holds another.
     for (let i = 0; i < 256; i++) await group(one);
-    expect(await two.spendCredits(refs[0]!, 1, 0)).toEqual({ ok: true, remaining: 185 });
+    expect(await two.spendCredits(refs[0]!, 1, 0, 0)).toEqual({ ok: true, remaining: 185 });
     expect(inspect(place, totalIn)).toBe(64 * 186 - 1);
     await two.close();
     await one.close();
@@ -202,11 +202,11 @@ describe("the log of spends", () => {
 
   it("asks once for changes of others where a group of verifications is answered and begun anew in one turn", async () => {
     const { asked, store, refs } = await countedKeys();
-    await Promise.all(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+    await Promise.all(refs.map((ref) => store.spendCredits(ref, 1, 0, 0)));
     const before = asked();
     await Promise.all(
       refs.map(async (ref) => {
-        await store.spendCredits(ref, 1, 0);
+        await store.spendCredits(ref, 1, 0, 0);
         await store.catchUp(Date.now());
       }),
     );
@@ -221,7 +221,7 @@ describe("the log of spends", () => {
     const told: unknown[] = [];
     one.changes((change) => void told.push(change));
     await change(two, idOf(0), { enabled: false });
-    await Promise.all(refs.map((ref) => one.spendCredits(ref, 1, 0)));
+    await Promise.all(refs.map((ref) => one.spendCredits(ref, 1, 0, 0)));
     await one.catchUp(Date.now());
     expect(told).toEqual([{ digest: "digest-1" }]);
     await two.close();
@@ -264,7 +264,7 @@ describe("the log of spends", () => {
     await copy(backup, place);
     const other = open(place);
     await group();
-    for (const one of [store, other]) expect(await one.spendCredits(refs[0]!, 0, 0)).toEqual({ ok: true, remaining: 96 });
+    for (const one of [store, other]) expect(await one.spendCredits(refs[0]!, 0, 0, 0)).toEqual({ ok: true, remaining: 96 });
     await other.close();
     await store.close();
   });
@@ -328,11 +328,11 @@ describe("the log of spends", () => {
     const place = path();
     const store = await withApi(open(place));
     const refs = await addKeys(store, 2_000, 10);
-    const answers = await Promise.all(refs.map((ref) => store.spendCredits(ref, 3, 0)));
+    const answers = await Promise.all(refs.map((ref) => store.spendCredits(ref, 3, 0, 0)));
     expect(answers.every((answer) => answer?.ok === true && answer.remaining === 7)).toBe(true);
     expect(inspect(place, totalIn)).toBe(14_000);
     expect(entries(place)).toBe(Math.ceil(1_024 / 64) + Math.ceil(976 / 64));
-    await Promise.all(refs.slice(0, 8).map((ref) => store.spendCredits(ref, 3, 0)));
+    await Promise.all(refs.slice(0, 8).map((ref) => store.spendCredits(ref, 3, 0, 0)));
     expect(entries(place)).toBe(0);
     expect([...rowsIn(place).values()].reduce((sum, remaining) => sum + remaining, 0)).toBe(14_000 - 8 * 3);
     await store.close();
@@ -345,9 +345,9 @@ describe("the log of spends", () => {
     const request = { holder: "h", cost: 1, step: 1, size: 1, period: 0, now: 0, until: 1_000 };
     const drawn = await Promise.all(refs.map((ref) => store.drawCredits(ref, request)));
     await Promise.all(refs.map((ref, i) => store.returnCredits(ref, "h", drawn[i]!.generation, 1)));
-    for (let i = 0; i < 5; i++) await store.spendCredits(alone!, 1, 0);
-    expect(await store.spendCredits(refs[0]!, 1, 0)).toEqual({ ok: true, remaining: 99 });
-    expect(await store.spendCredits(refs[0]!, 0, 0)).toEqual({ ok: true, remaining: 99 });
+    for (let i = 0; i < 5; i++) await store.spendCredits(alone!, 1, 0, 0);
+    expect(await store.spendCredits(refs[0]!, 1, 0, 0)).toEqual({ ok: true, remaining: 99 });
+    expect(await store.spendCredits(refs[0]!, 0, 0, 0)).toEqual({ ok: true, remaining: 99 });
     expect(inspect(place, totalIn)).toBe(95 + 99 + 300);
     await store.close();
   });
@@ -356,11 +356,11 @@ describe("the log of spends", () => {
     const place = path();
     const [one, other] = [await withApi(open(place)), open(place)];
     const refs = await addKeys(one, 2, 100);
-    for (const ref of refs) for (let i = 0; i < 4; i++) await one.spendCredits(ref, 1, 0);
+    for (const ref of refs) for (let i = 0; i < 4; i++) await one.spendCredits(ref, 1, 0, 0);
     await other.write([{ table: "keys", remove: idOf(0), version: 1 }]);
-    expect(await one.spendCredits(refs[0]!, 1, 0)).toBeUndefined();
+    expect(await one.spendCredits(refs[0]!, 1, 0, 0)).toBeUndefined();
     await set(other, 1, 96);
-    expect(await one.spendCredits(refs[1]!, 1, 0)).toEqual({ ok: true, remaining: 95 });
+    expect(await one.spendCredits(refs[1]!, 1, 0, 0)).toEqual({ ok: true, remaining: 95 });
     await other.close();
     await one.close();
     expect([...rowsIn(place)]).toEqual([[refs[1], 95]]);
@@ -371,7 +371,7 @@ describe("the log of spends", () => {
     await group();
     inspect(place, (db) => db.exec("CREATE TRIGGER t AFTER INSERT ON keystile_spends BEGIN SELECT RAISE(ABORT, 'no'); END"));
     expect((await group()).map(({ status }) => status)).toEqual(Array(6).fill("rejected"));
-    expect(await store.spendCredits(refs[0]!, 0, 0)).toEqual({ ok: true, remaining: 99 });
+    expect(await store.spendCredits(refs[0]!, 0, 0, 0)).toEqual({ ok: true, remaining: 99 });
     inspect(place, (db) => db.exec("DROP TRIGGER t"));
     expect(await group()).toEqual(Array(6).fill({ status: "fulfilled", value: { ok: true, remaining: 98 } }));
     await store.close();
@@ -382,9 +382,9 @@ describe("the log of spends", () => {
     const store = await withApi(open(place));
     const refs = await addKeys(store, 2, 4);
     inspect(place, (db) => addEntry(db, [refs[0]!, 1_000, 0, refs[1]!, NaN, 0]));
-    expect(await codeOf(() => store.spendCredits(refs[0]!, 0, 0))).toBe("STORE_INVALID");
+    expect(await codeOf(() => store.spendCredits(refs[0]!, 0, 0, 0))).toBe("STORE_INVALID");
     inspect(place, (db) => db.exec("DELETE FROM keystile_spends"));
-    expect(await store.spendCredits(refs[0]!, 5, 0)).toEqual({ ok: false, remaining: 4 });
+    expect(await store.spendCredits(refs[0]!, 5, 0, 0)).toEqual({ ok: false, remaining: 4 });
     await store.close();
   });
 
@@ -392,11 +392,11 @@ describe("the log of spends", () => {
     const place = path();
     const store = await withApi(open(place));
     const [ref] = await addKeys(store, 1, 4);
-    await store.spendCredits(ref!, 1, 0);
+    await store.spendCredits(ref!, 1, 0, 0);
     for (const spoil of ["UPDATE keystile_spends SET seq = -seq", "DELETE FROM keystile_spends"]) {
       inspect(place, (db) => db.exec(`PRAGMA ignore_check_constraints = ON; ${spoil}`));
-      expect(await store.spendCredits(ref!, 0, 0)).toEqual({ ok: true, remaining: 3 });
-      expect(await store.readBalance("key_000001", 0)).toMatchObject({ remaining: 3 });
+      expect(await store.spendCredits(ref!, 0, 0, 0)).toEqual({ ok: true, remaining: 3 });
+      expect(await store.readBalance("key_000001", 0, 0)).toMatchObject({ remaining: 3 });
     }
     await store.close();
   });
@@ -405,7 +405,7 @@ describe("the log of spends", () => {
     const place = path();
     const store = await withApi(open(place));
     const refs = await addKeys(store, 5, 100);
-    await Promise.all(refs.map((ref) => store.spendCredits(ref, 1, 0)));
+    await Promise.all(refs.map((ref) => store.spendCredits(ref, 1, 0, 0)));
     for (let i = 0; i < 5; i++) await set(store, 0, i);
     expect(entries(place)).toBe(0);
     expect(inspect(place, totalIn)).toBe(4 + 4 * 99);
@@ -417,7 +417,7 @@ describe("the log of spends", () => {
     await group();
     const trigger = "CREATE TRIGGER t BEFORE UPDATE ON keystile_balances WHEN NEW.remaining = 98 BEGIN SELECT RAISE(ABORT, 'no'); END";
     inspect(place, (db) => db.exec(trigger));
-    expect(await codeOf(() => store.spendCredits(refs[0]!, 1, 0))).toBe("STORE_FAILED");
+    expect(await codeOf(() => store.spendCredits(refs[0]!, 1, 0, 0))).toBe("STORE_FAILED");
     inspect(place, (db) => db.exec("DROP TRIGGER t"));
     await store.close();
     expect([...rowsIn(place).values()]).toEqual(Array(6).fill(99));
@@ -453,7 +453,7 @@ describe("the log of spends", () => {
     other.close();
     expect(inspect(place, totalIn)).toBe(594);
     const again = open(place);
-    expect(await again.spendCredits(await refOf(again, "digest-1"), 1, 0)).toEqual({ ok: true, remaining: 98 });
+    expect(await again.spendCredits(await refOf(again, "digest-1"), 1, 0, 0)).toEqual({ ok: true, remaining: 98 });
     await again.close();
   });
 
@@ -473,9 +473,9 @@ describe("the log of spends", () => {
       const [ref] = await addKeys(store, 1, 100);
       inspect(place, (db) => addEntry(db, numbers, length));
       for (let i = 0; i < 2; i++) {
-        expect(await codeOf(() => store.spendCredits(ref!, 1, 0))).toBe("STORE_INVALID");
-        expect(await codeOf(() => store.spendCredits(ref!, 0, 0))).toBe("STORE_INVALID");
-        expect(await codeOf(() => store.readBalance("key_000001", 0))).toBe("STORE_INVALID");
+        expect(await codeOf(() => store.spendCredits(ref!, 1, 0, 0))).toBe("STORE_INVALID");
+        expect(await codeOf(() => store.spendCredits(ref!, 0, 0, 0))).toBe("STORE_INVALID");
+        expect(await codeOf(() => store.readBalance("key_000001", 0, 0))).toBe("STORE_INVALID");
       }
       await store.close();
     }

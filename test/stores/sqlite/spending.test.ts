@@ -35,7 +35,7 @@ describe("sqliteStore: credits", () => {
     const store = await withApi(sqliteStore(foreignHandle(db, (sql) => ran.push(sql))));
     const refs = await addKeys(store, 5);
     ran.length = 0;
-    await Promise.all(Array.from({ length: 90 }, (_, i) => store.spendCredits(refs[i % 5]!, 1, 0)));
+    await Promise.all(Array.from({ length: 90 }, (_, i) => store.spendCredits(refs[i % 5]!, 1, 0, 0)));
     // Trap 4: a transaction that reads first and writes later would fail under contention.
     expect(ran.filter((sql) => sql.startsWith("BEGIN"))).toEqual(["BEGIN IMMEDIATE"]);
     expect(ran.filter((sql) => sql === "COMMIT")).toHaveLength(1);
@@ -50,7 +50,7 @@ describe("sqliteStore: credits", () => {
     const store = await withApi(sqliteStore(foreignHandle(db, (sql) => sql === "COMMIT" && order.push("commit"))));
     const [ref] = await addKeys(store, 1);
     order.length = 0;
-    await Promise.all([1, 2].map(async () => (await store.spendCredits(ref!, 1, 0)) && order.push("answer")));
+    await Promise.all([1, 2].map(async () => (await store.spendCredits(ref!, 1, 0, 0)) && order.push("answer")));
     expect(order).toEqual(["commit", "answer", "answer"]);
     db.close();
   });
@@ -61,11 +61,12 @@ describe("sqliteStore: credits", () => {
     const store = await withApi(sqliteStore(foreignHandle(db, (sql) => ran.push(sql))));
     const [ref] = await addKeys(store, 1, 5, { amount: 10, period: 3 });
     ran.length = 0;
-    expect(store.spendCredits(ref!, 0, 5)).toEqual({ ok: true, remaining: 25 });
+    expect(store.spendCredits(ref!, 0, 5, 0)).toEqual({ ok: true, remaining: 25 });
     for (const sql of ran) expect(sql).toMatch(/^SELECT/);
     ran.length = 0;
-    expect(store.spendCredits(ref!, 0, 6)).toEqual({ ok: true, remaining: 35 });
-    expect(ran).toHaveLength(1);
+    expect(store.spendCredits(ref!, 0, 6, 0)).toEqual({ ok: true, remaining: 35 });
+    // The balance, and the reserves that may have expired.
+    expect(ran).toHaveLength(2);
     db.close();
   });
 
@@ -73,40 +74,40 @@ describe("sqliteStore: credits", () => {
     const store = await withApi(open());
     const [ref] = await addKeys(store, 1, 5_000);
     let settled = 0;
-    const all = Promise.all(Array.from({ length: 3_000 }, async () => (await store.spendCredits(ref!, 1, 0)) && settled++));
+    const all = Promise.all(Array.from({ length: 3_000 }, async () => (await store.spendCredits(ref!, 1, 0, 0)) && settled++));
     await nextTurn();
     await nextTurn();
     expect(settled).toBeGreaterThan(0);
     expect(settled).toBeLessThan(3_000);
     await all;
-    expect((await store.readBalance("key_000001", 0))?.remaining).toBe(2_000);
+    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(2_000);
   });
 
   it("trap 3: a cost, period or amount that is no whole number throws before anything is stored", async () => {
     const store = await withApi(open());
     const [ref] = await addKeys(store, 1);
     const wrong = [NaN, Infinity, -Infinity, 1.5, 2 ** 53, "5", 5n, null, undefined, { valueOf: () => 5 }] as number[];
-    for (const value of [...wrong, -1]) expect(() => store.spendCredits(ref!, value, 0), String(value)).toThrow(RangeError);
-    for (const value of wrong) expect(() => store.spendCredits(ref!, 1, value), String(value)).toThrow(RangeError);
-    for (const value of wrong) expect(() => store.readBalance("key_000001", value)).toThrow(RangeError);
+    for (const value of [...wrong, -1]) expect(() => store.spendCredits(ref!, value, 0, 0), String(value)).toThrow(RangeError);
+    for (const value of wrong) expect(() => store.spendCredits(ref!, 1, value, 0), String(value)).toThrow(RangeError);
+    for (const value of wrong) expect(() => store.readBalance("key_000001", value, 0)).toThrow(RangeError);
     for (const name of ["cost", "step", "size", "period", "now", "until"] as const)
       expect(() => store.drawCredits(ref!, draw({ [name]: NaN })), name).toThrow(RangeError);
     expect(() => store.returnCredits(ref!, "a", 0, -1)).toThrow(RangeError);
     expect(() => store.returnCredits(ref!, "a", NaN, 1)).toThrow(RangeError);
-    expect((await store.readBalance("key_000001", 0))?.remaining).toBe(100);
+    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
   });
 
   it("clause 1: a handle of another kind is of no key here", async () => {
     const store = await withApi(open());
     await addKeys(store, 1);
     for (const ref of ["1", "key_000001", 99]) {
-      expect(await store.spendCredits(ref, 1, 0)).toBeUndefined();
-      expect(await store.spendCredits(ref, 0, 0)).toBeUndefined();
+      expect(await store.spendCredits(ref, 1, 0, 0)).toBeUndefined();
+      expect(await store.spendCredits(ref, 0, 0, 0)).toBeUndefined();
       expect(await store.drawCredits(ref, draw())).toBeUndefined();
       expect(await store.returnCredits(ref, "a", 0, 5)).toBeUndefined();
       expect(await store.adoptDigest(ref, "x")).toBe(false);
     }
-    expect((await store.readBalance("key_000001", 0))?.remaining).toBe(100);
+    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
   });
 
   it("the number of a removed key is never given to another (KeyRef)", async () => {
@@ -116,7 +117,7 @@ describe("sqliteStore: credits", () => {
     await store.write([{ table: "keys", remove: "key_000001", version: 1 }]);
     const [again] = await addKeys(store, 1);
     expect(again).toBeGreaterThan(ref!);
-    expect(await store.spendCredits(ref!, 1, 0)).toBeUndefined();
+    expect(await store.spendCredits(ref!, 1, 0, 0)).toBeUndefined();
   });
 
   it("permanent removal takes credits and leases with it", async () => {
@@ -145,7 +146,7 @@ describe("sqliteStore: credits", () => {
     const [one, two] = [await withApi(open(place)), open(place)];
     const [ref] = await addKeys(one, 1, 10);
     const granted = [];
-    for (let i = 0; i < 8; i++) granted.push(await one.spendCredits(ref!, 1, 0), await two.spendCredits(ref!, 1, 0));
+    for (let i = 0; i < 8; i++) granted.push(await one.spendCredits(ref!, 1, 0, 0), await two.spendCredits(ref!, 1, 0, 0));
     expect(granted.map((answer) => answer?.remaining)).toEqual([9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0]);
     expect(granted.filter((answer) => answer?.ok)).toHaveLength(10);
   });
@@ -154,20 +155,20 @@ describe("sqliteStore: credits", () => {
     const place = path();
     const [one, two] = [await withApi(open(place)), open(place)];
     const [ref] = await addKeys(one, 1, 10);
-    await one.spendCredits(ref!, 1, 0);
+    await one.spendCredits(ref!, 1, 0, 0);
     const set = async (store: SqliteStore, remaining: number | null) => {
       const row = (await store.read("keys", "key_000001"))!;
       await store.write([{ table: "keys", row, credits: { period: 0, remaining } }]);
     };
     await set(one, 50);
-    expect(await one.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 49 });
+    expect(await one.spendCredits(ref!, 1, 0, 0)).toEqual({ ok: true, remaining: 49 });
     await set(two, 5);
-    expect(await one.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: 4 });
+    expect(await one.spendCredits(ref!, 1, 0, 0)).toEqual({ ok: true, remaining: 4 });
     await set(two, null);
-    expect(await one.spendCredits(ref!, 1, 0)).toEqual({ ok: true, remaining: null });
+    expect(await one.spendCredits(ref!, 1, 0, 0)).toEqual({ ok: true, remaining: null });
     expect(await one.drawCredits(ref!, draw({ cost: 7 }))).toMatchObject({ drawn: 7, remaining: null });
     await set(one, 3);
-    expect(await two.spendCredits(ref!, 4, 0)).toEqual({ ok: false, remaining: 3 });
+    expect(await two.spendCredits(ref!, 4, 0, 0)).toEqual({ ok: false, remaining: 3 });
   });
 
   it("a group that fails leaves nothing of it in what is remembered", async () => {
@@ -177,10 +178,10 @@ describe("sqliteStore: credits", () => {
     inspect(place, (db) =>
       db.exec("CREATE TRIGGER t BEFORE UPDATE ON keystile_balances WHEN NEW.period = 7 BEGIN SELECT RAISE(ABORT, 'no'); END"),
     );
-    await store.spendCredits(refs[0]!, 1, 0);
-    const answers = await Promise.allSettled([store.spendCredits(refs[0]!, 5, 0), store.spendCredits(refs[1]!, 1, 7)]);
+    await store.spendCredits(refs[0]!, 1, 0, 0);
+    const answers = await Promise.allSettled([store.spendCredits(refs[0]!, 5, 0, 0), store.spendCredits(refs[1]!, 1, 7, 0)]);
     expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
-    expect(await store.spendCredits(refs[0]!, 1, 0)).toEqual({ ok: true, remaining: 98 });
+    expect(await store.spendCredits(refs[0]!, 1, 0, 0)).toEqual({ ok: true, remaining: 98 });
   });
 
   it("clause 14: a set balance removes the leases of all holders", async () => {
@@ -205,11 +206,11 @@ describe("sqliteStore: credits", () => {
     for (let i = 0; i < 40; i++) {
       held += (await (i % 2 ? one : two).drawCredits(ref!, draw({ holder: i % 2 ? "one" : "two" })))?.drawn ?? 0;
       const reserved = inspect(place, (db) => db.prepare("SELECT coalesce(sum(reserved), 0) FROM keystile_leases").pluck().get()) as number;
-      expect(held + reserved + (await one.readBalance("key_000001", 0))!.remaining!).toBe(100);
+      expect(held + reserved + (await one.readBalance("key_000001", 0, 0))!.remaining!).toBe(100);
     }
     expect(held).toBe(100);
     await two.returnCredits(ref!, "two", 0, held);
-    expect((await one.readBalance("key_000001", 0))?.remaining).toBe(100);
+    expect((await one.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
   });
 
   it("a lease that holds nothing leaves no row", async () => {
@@ -258,8 +259,8 @@ describe("sqliteStore: credits", () => {
             if (kind === "draw")
               return store.drawCredits(ref, { holder, cost: cost + 1, step: 9, size: 30, period, now, until: now + 500 });
             if (kind === "return") return store.returnCredits(ref, holder, 0, cost);
-            if (kind === "spend") return cost === 0 ? undefined : store.spendCredits(ref, cost, period);
-            return store.readBalance(id, period);
+            if (kind === "spend") return cost === 0 ? undefined : store.spendCredits(ref, cost, period, now);
+            return store.readBalance(id, period, now);
           };
           const acts = turn.filter(({ kind }) => kind !== "set");
           const answers = await Promise.all(acts.map((each) => perform(one, refs[each.key]!, each)));
@@ -274,7 +275,7 @@ describe("sqliteStore: credits", () => {
             }
           }
           for (const id of ["key_000001", "key_000002", "key_000003"])
-            expect(await one.readBalance(id, 3)).toEqual(await oracle.readBalance(id, 3));
+            expect(await one.readBalance(id, 3, 0)).toEqual(await oracle.readBalance(id, 3, 0));
         }
         await Promise.all(stores.map((store) => store.close()));
       }),
@@ -285,11 +286,11 @@ describe("sqliteStore: credits", () => {
   it("spends, changes and new keys of one turn all go in", async () => {
     const store = await withApi(open());
     const [ref] = await addKeys(store, 1, 10);
-    const spent = [store.spendCredits(ref!, 1, 0), store.spendCredits(ref!, 1, 0)];
+    const spent = [store.spendCredits(ref!, 1, 0, 0), store.spendCredits(ref!, 1, 0, 0)];
     const changed = change(store, "key_000001", { name: "new" });
     const inserted = store.insertKeys([{ row: keyRow(7) }]);
     await Promise.all([...spent, changed, inserted]);
-    expect((await store.readBalance("key_000001", 0))?.remaining).toBe(8);
+    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(8);
     expect(await store.findKey("digest-1")).toMatchObject({ name: "new" });
     expect(await store.findKey("digest-7")).toBeDefined();
   });

@@ -41,9 +41,9 @@ describe("sqliteStore: writer thread", () => {
         cost: 1 + ((i * round) % 5),
         period: round >> 2,
       }));
-      const answers = await Promise.all(spends.map(({ key, cost, period }) => store.spendCredits(refs[key]!, cost, period)));
+      const answers = await Promise.all(spends.map(({ key, cost, period }) => store.spendCredits(refs[key]!, cost, period, 0)));
       const expected = [];
-      for (const { key, cost, period } of spends) expected.push(await oracle.spendCredits(`key_00000${key + 1}`, cost, period));
+      for (const { key, cost, period } of spends) expected.push(await oracle.spendCredits(`key_00000${key + 1}`, cost, period, 0));
       expect(answers).toEqual(expected);
     }
   });
@@ -91,7 +91,7 @@ describe("sqliteStore: writer thread", () => {
     const lock = new Database(place);
     lock.exec("BEGIN IMMEDIATE");
     let answered = 0;
-    const spends = Array.from({ length: 10 }, async () => (await store.spendCredits(ref!, 1, 0)) && answered++);
+    const spends = Array.from({ length: 10 }, async () => (await store.spendCredits(ref!, 1, 0, 0)) && answered++);
     let turns = 0;
     for (const until = performance.now() + 120; performance.now() < until; turns++) await nextTurn();
     expect(answered).toBe(0);
@@ -107,7 +107,7 @@ describe("sqliteStore: writer thread", () => {
     const [ref] = await addKeys(store, 1);
     const told: unknown[] = [];
     store.changes((each) => told.push(each));
-    await store.spendCredits(ref!, 1, 0);
+    await store.spendCredits(ref!, 1, 0, 0);
     await store.catchUp(NaN);
     expect(told).toEqual([]);
     await change(store, "key_000001", { enabled: false });
@@ -133,12 +133,12 @@ describe("sqliteStore: writer thread", () => {
     const store = await withApi(open());
     const [ref] = await addKeys(store, 1);
     const wrong = [NaN, Infinity, 1.5, 2 ** 53, "5", 5n, null, { valueOf: () => 5 }] as number[];
-    for (const value of [...wrong, -1]) expect(() => store.spendCredits(ref!, value, 0), String(value)).toThrow(RangeError);
-    for (const value of wrong) expect(() => store.spendCredits(ref!, 1, value), String(value)).toThrow(RangeError);
+    for (const value of [...wrong, -1]) expect(() => store.spendCredits(ref!, value, 0, 0), String(value)).toThrow(RangeError);
+    for (const value of wrong) expect(() => store.spendCredits(ref!, 1, value, 0), String(value)).toThrow(RangeError);
     await expect(store.drawCredits(ref!, { holder: "a", cost: NaN, step: 1, size: 1, period: 0, now: 0, until: 1 })).rejects.toThrow(
       RangeError,
     );
-    expect((await store.readBalance("key_000001", 0))?.remaining).toBe(100);
+    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
   });
 
   it("an error keeps its code, and a balance that is none fails alone", async () => {
@@ -149,7 +149,7 @@ describe("sqliteStore: writer thread", () => {
       db.pragma("ignore_check_constraints = ON");
       db.prepare("UPDATE keystile_balances SET remaining = -5 WHERE n = ?").run(refs[0]);
     });
-    const [broken, whole] = await Promise.allSettled([store.spendCredits(refs[0]!, 1, 0), store.spendCredits(refs[1]!, 1, 0)]);
+    const [broken, whole] = await Promise.allSettled([store.spendCredits(refs[0]!, 1, 0, 0), store.spendCredits(refs[1]!, 1, 0, 0)]);
     expect(broken).toMatchObject({ status: "rejected", reason: { code: "STORE_INVALID", status: 500 } });
     expect(whole).toEqual({ status: "fulfilled", value: { ok: true, remaining: 99 } });
     expect(await codeOf(() => store.write([{ table: "apis", remove: "api_1", version: 1 }]))).toBe("CONFLICT");
@@ -159,10 +159,10 @@ describe("sqliteStore: writer thread", () => {
     const place = path();
     const store = await withApi(open(place));
     const [ref] = await addKeys(store, 1, 100);
-    const spends = Array.from({ length: 40 }, () => store.spendCredits(ref!, 1, 0));
+    const spends = Array.from({ length: 40 }, () => store.spendCredits(ref!, 1, 0, 0));
     const closed = store.close();
     expect(store.close()).toBe(closed);
-    expect(await codeOf(() => store.spendCredits(ref!, 1, 0))).toBe("STORE_CLOSED");
+    expect(await codeOf(() => store.spendCredits(ref!, 1, 0, 0))).toBe("STORE_CLOSED");
     expect(await codeOf(() => store.insertKeys([{ row: keyRow(9) }]))).toBe("STORE_CLOSED");
     expect(await codeOf(() => store.findKey("digest-1"))).toBe("STORE_CLOSED");
     expect((await Promise.all(spends)).every((spend) => spend?.ok)).toBe(true);
@@ -205,11 +205,11 @@ describe("sqliteStore: a writer thread that is closed or ends", () => {
     const [ref] = await addKeys(first, 1);
     await first.close();
     const store = open(place, { writer: threadOf('parentPort.on("message", () => process.exit(3));') });
-    const inFlight = await Promise.allSettled([store.spendCredits(ref!, 1, 0), store.spendCredits(ref!, 1, 0), store.write([])]);
+    const inFlight = await Promise.allSettled([store.spendCredits(ref!, 1, 0, 0), store.spendCredits(ref!, 1, 0, 0), store.write([])]);
     for (const answer of inFlight) expect(answer).toMatchObject({ status: "rejected", reason: { code: "STORE_FAILED" } });
-    expect(await codeOf(() => store.spendCredits(ref!, 1, 0))).toBe("STORE_FAILED");
+    expect(await codeOf(() => store.spendCredits(ref!, 1, 0, 0))).toBe("STORE_FAILED");
     expect(await codeOf(() => store.insertKeys([{ row: keyRow(9) }]))).toBe("STORE_FAILED");
-    expect(await store.spendCredits(ref!, 0, 0)).toEqual({ ok: true, remaining: 100 });
+    expect(await store.spendCredits(ref!, 0, 0, 0)).toEqual({ ok: true, remaining: 100 });
     expect(await store.findKey("digest-1")).toBeDefined();
     await store.close();
   });
