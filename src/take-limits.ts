@@ -1,6 +1,6 @@
 /** VERB: takes from the rate limits of a call, and puts their results into the form of answers. Rulings C1, C3. Knows no buckets. */
 import type { LimitVerdict } from "./limiter.js";
-import type { DegradingLimiter, LimitAnswer } from "./limiters/degrading.js";
+import type { LimitTaker, LimitAnswer } from "./limiters/degrading.js";
 import { type AppliedLimit, applyLimits, type LimitedKey, toRatelimitData } from "./ratelimit.js";
 import type { RatelimitCheck } from "./request.js";
 import type { MaybePromise, VerifyKeyRatelimitData } from "./types.js";
@@ -19,7 +19,7 @@ export interface LimitsTaken {
  * @throws VerifierError BAD_REQUEST for a name that no limit has (ruling C5); what the limiter throws
  */
 export function takeLimits(
-  limiter: DegradingLimiter,
+  limiter: LimitTaker,
   key: LimitedKey,
   requested: readonly RatelimitCheck[],
   now: number,

@@ -5,7 +5,7 @@ import { createTouch } from "./tags/early-reads.js";
 import { findKey, findKeyAgain } from "./find-key.js";
 import { exactSpender, type LeaseOptions, leasedSpender } from "./leases.js";
 import type { Limiter } from "./limiter.js";
-import { degrading, type DegradingLimiter, LIMITER_OPTIONS } from "./limiters/degrading.js";
+import { degrading, type LimitTaker, LIMITER_OPTIONS } from "./limiters/degrading.js";
 import { memoryLimiter, type MemoryLimiter } from "./limiters/memory.js";
 import {
   callable,
@@ -28,7 +28,7 @@ import type { Store } from "./store.js";
 import { CACHE_OPTIONS, type CacheOptions, createKeyCache } from "./stores/cached.js";
 import { twoRows } from "./stores/two-rows.js";
 import type { V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData } from "./types.js";
-import { type Engine, type VerifyContext, verifyKey } from "./verify-key.js";
+import { type VerifyContext, type VerifyDeps, verifyKey } from "./verify-key.js";
 
 /** How credits are taken: one durable step a call, or from leases in memory. */
 export type CreditsOptions = { readonly mode: "exact" } | ({ readonly mode: "leased" } & LeaseOptions);
@@ -130,7 +130,7 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
   const outcomes = options.onOutcome && createOutcomes(options.onOutcome);
   const isSystemTime = given === Date.now;
   const sources = { store, cache, prepare, algorithms: createAlgorithms(options.migrationAlgorithms), isSystemTime, workspaceId };
-  const engine: Engine = {
+  const deps: VerifyDeps = {
     clock,
     compileQuery: createQueryCompiler(),
     findKey: (request, caller, now) => findKey(sources, request, caller, now),
@@ -150,7 +150,7 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
     verify(request: V2KeysVerifyKeyRequestBody, context: VerifyContext = NO_CONTEXT) {
       if (context !== NO_CONTEXT && !isPlainObject(context)) return Promise.reject(contextError());
       // Not async itself: a promise around a promise costs a third of a hot call.
-      return closing === undefined ? verifyKey(engine, request, context) : Promise.reject(closedError());
+      return closing === undefined ? verifyKey(deps, request, context) : Promise.reject(closedError());
     },
     counters: () => ({ degraded: limiter.degradedCalls(), outcomesDropped: outcomes?.dropped() ?? 0 }),
     close: () => (closing ??= close()),
@@ -162,7 +162,7 @@ const NO_CONTEXT: VerifyContext = Object.freeze({});
 const closedError = () => new VerifierError("VERIFIER_CLOSED", "the verifier was closed; make another to go on");
 
 /** The limiter of this process cannot fail, and its answers need no judging. */
-function trusted(limiter: MemoryLimiter): DegradingLimiter {
+function trusted(limiter: MemoryLimiter): LimitTaker {
   return {
     take: (checks, now) => ({ verdicts: limiter.take(checks, now), degraded: false }),
     degradedCalls: () => 0,

@@ -1,6 +1,6 @@
 /** VERBS limit and multiLimit: tokens of an identifier in a namespace. Operations `ratelimit.limit`, `ratelimit.multiLimit`, rulings C2–C4. */
 import type { Caller } from "../caller.js";
-import type { DegradingLimiter } from "../limiters/degrading.js";
+import type { LimitTaker } from "../limiters/degrading.js";
 import { type AppliedLimit, boundReset } from "../ratelimit.js";
 import type { OverrideRow } from "../store.js";
 import { overrideName } from "../stores/names.js";
@@ -13,7 +13,7 @@ import * as schemas from "./service-schemas.js";
 
 /** What the checks work with besides. */
 export interface LimitContext extends Context {
-  readonly limiter: DegradingLimiter;
+  readonly limiter: LimitTaker;
 }
 
 /** The result of one check. */

@@ -4,7 +4,6 @@ import { isLate } from "../late.js";
 import type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "../limiter.js";
 import { integer, methods, oneOf, type OptionChecks } from "../options.js";
 import type { MaybePromise } from "../types.js";
-import type { MemoryLimiter } from "./memory.js";
 
 /** Checks for the options of all that take a limiter. */
 export const LIMITER_OPTIONS = {
@@ -32,10 +31,8 @@ export interface LimitAnswer {
   readonly degraded: boolean;
 }
 
-/** A limiter that says if a fallback answered. */
-export interface DegradingLimiter {
-  /** One token from one bucket of a limiter that cannot fail; absent where it can. */
-  readonly takeOne?: MemoryLimiter["takeOne"];
+/** How a verification takes from its limits, whichever limiter it has. */
+export interface LimitTaker {
   /**
    * @throws VerifierError LIMITER_UNAVAILABLE with `deny`, or when the local limiter's answer is malformed too; what the local
    *   limiter throws rises as it is
@@ -54,7 +51,7 @@ export interface DegradingLimiter {
  * `nodes − limit` tokens more when they start full. A limit of 0 and a duration of 0 stay as they are.
  * @see ruling C7
  */
-export function degrading(limiter: Limiter, options: DegradingOptions): DegradingLimiter {
+export function degrading(limiter: Limiter, options: DegradingOptions): LimitTaker {
   const degrade = fallback(options);
   let calls = 0;
 
