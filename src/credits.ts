@@ -11,13 +11,6 @@ import type { Refill } from "./types.js";
 const DAY_MS = 86_400_000;
 /** The last instant that ECMAScript dates know, Unix milliseconds. */
 const LAST_INSTANT = 8.64e15;
-/** Days from 1 March of year 0 to 1 January 1970. */
-const EPOCH_DAY = 719_468;
-/** Months from March of year 0 to January 1970. */
-const EPOCH_MONTH = 1969 * 12 + 10;
-const DAYS_PER_400_YEARS = 146_097;
-/** More than any day of the month, so that month and day fit one growing number. */
-const DAY_ROOM = 32;
 /** More than any count: 8.64e15 ms are 100,000,000 days. */
 const CALENDAR_UNIT = 1_000_000_000;
 /** Calendars: 0 without refill, 1…31 monthly on that day, 32 daily. */
@@ -49,13 +42,17 @@ export function boundariesBetween(from: number, to: number): { readonly due: num
  * where the month is shorter, January 1970 included. A boundary counts at its very millisecond.
  * @param now Unix time, milliseconds; brought into 0…8.64e15, and NaN is 0
  * @returns an integer ≥ 0 that never falls while `now` grows; 0 without refill
- * @see O(1), allocates nothing, and needs no time zone
+ * @see O(1), needs no time zone
  */
 export function periodOf(refill: Refill | undefined, now: number): number {
   if (refill === undefined) return 0;
-  const day = Math.floor((now > 0 ? Math.min(now, LAST_INSTANT) : 0) / DAY_MS);
-  if (refill.interval === "daily") return DAILY * CALENDAR_UNIT + day;
-  return refill.refillDay * CALENDAR_UNIT + monthlyBoundaries(day, refill.refillDay);
+  const instant = now > 0 ? Math.min(now, LAST_INSTANT) : 0;
+  if (refill.interval === "daily") return DAILY * CALENDAR_UNIT + Math.floor(instant / DAY_MS);
+  const date = new Date(instant);
+  const month = (date.getUTCFullYear() - 1970) * 12 + date.getUTCMonth();
+  // The last day of a month counts for whichever refillDay the month does not have.
+  const isCounted = date.getUTCDate() >= refill.refillDay || instant >= Date.UTC(1970, month + 1) - DAY_MS;
+  return refill.refillDay * CALENDAR_UNIT + (isCounted ? month + 1 : month);
 }
 
 /**
@@ -74,28 +71,4 @@ export function boundaryOf(period: number): number {
   const nextMonth = Date.UTC(1970, count, 1);
   if (instant >= nextMonth) return nextMonth - DAY_MS;
   return Number.isNaN(instant) ? LAST_INSTANT : instant;
-}
-
-/** Boundaries up to `day` (days since the epoch), that day included. */
-function monthlyBoundaries(day: number, refillDay: number): number {
-  const date = monthAndDay(day);
-  if (date % DAY_ROOM >= refillDay) return Math.floor(date / DAY_ROOM) + 1;
-  // On the last day of a month shorter than refillDay, tomorrow is in the next month: that counts this month's boundary.
-  return Math.floor(monthAndDay(day + 1) / DAY_ROOM);
-}
-
-/**
- * Months since the epoch × {@link DAY_ROOM} + day of the month. Years begin in March here, so that the leap day comes last and
- * month lengths repeat as 31, 30, 31, 30, 31: 153 days in five months.
- */
-function monthAndDay(day: number): number {
-  const since = day + EPOCH_DAY;
-  const era = Math.floor(since / DAYS_PER_400_YEARS);
-  const dayOfEra = since - era * DAYS_PER_400_YEARS;
-  const leapDays = Math.floor(dayOfEra / 1460) - Math.floor(dayOfEra / 36_524) + Math.floor(dayOfEra / 146_096);
-  const yearOfEra = Math.floor((dayOfEra - leapDays) / 365);
-  const dayOfYear = dayOfEra - (365 * yearOfEra + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100));
-  const month = Math.floor((5 * dayOfYear + 2) / 153);
-  const dayOfMonth = dayOfYear - Math.floor((153 * month + 2) / 5) + 1;
-  return ((era * 400 + yearOfEra) * 12 + month - EPOCH_MONTH) * DAY_ROOM + dayOfMonth;
 }

@@ -1,15 +1,9 @@
 /** What the quickstart shows: headings, lines, tables, a progress bar. Colours and the bar on a terminal only. */
-import { inspect } from "node:util";
-import cliProgress from "cli-progress";
+import { inspect, styleText } from "node:util";
+import { drawProgress, type Progress } from "../../src/cli/progress.js";
 
 /** A cell; numbers are set right. */
 export type Cell = string | number;
-
-/** A progress bar, or what stands for one. */
-export interface Progress {
-  update(done: number): void;
-  stop(): void;
-}
 
 /** Where the quickstart tells its story. */
 export interface Screen {
@@ -28,8 +22,11 @@ type Style = (text: string) => string;
 export function terminalScreen(): Screen {
   const tty = process.stdout.isTTY;
   const coloured = tty && !process.env["NO_COLOR"];
-  const style = (code: string): Style => (coloured ? (text) => `\u001b[${code}m${text}\u001b[0m` : (text) => text);
-  const [bold, dim, green, red, cyan] = [style("1"), style("2"), style("32"), style("31"), style("36")];
+  const style =
+    (format: Parameters<typeof styleText>[0]): Style =>
+    (text) =>
+      coloured ? styleText(format, text, { validateStream: false }) : text;
+  const [bold, dim, green, red, cyan] = [style("bold"), style("dim"), style("green"), style("red"), style("cyan")];
   const print = (text = ""): void => void process.stdout.write(`${text}\n`);
   let steps = 0;
 
@@ -50,7 +47,7 @@ export function terminalScreen(): Screen {
       for (const row of rows) print(`   ${paintMark(lay(row, right), green, red)}`);
     },
     value: (value) => print(inspect(value, { depth: null, breakLength: 110, colors: coloured }).replace(/^/gm, "   ")),
-    progress: tty ? barOf(dim) : plainProgress(print),
+    progress: tty ? (label, total) => drawProgress(process.stdout, label, total, Date.now) : plainProgress(print),
   };
 }
 
@@ -71,20 +68,6 @@ export function silentScreen(): Screen {
 const show = (cell: Cell): string => (typeof cell === "number" ? cell.toLocaleString("en-US") : cell);
 
 const paintMark = (line: string, green: Style, red: Style): string => line.replace(/✓$/, green("✓")).replace(/✗$/, red("✗"));
-
-const barOf =
-  (dim: Style) =>
-  (label: string, total: number): Progress => {
-    const bar = new cliProgress.SingleBar({
-      format: `   {bar} {percentage}%  {value}/{total}  ${dim(label)}`,
-      barCompleteChar: "█",
-      barIncompleteChar: "░",
-      barsize: 30,
-      hideCursor: true,
-    });
-    bar.start(total, 0);
-    return { update: (done) => bar.update(done), stop: () => bar.stop() };
-  };
 
 /** A line for each quarter. */
 const plainProgress =

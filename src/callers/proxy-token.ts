@@ -1,7 +1,13 @@
-/** Proxy tokens: the short-lived JWTs of a dashboard's server. Spec §1, §5, ruling F3. jose verifies signatures; here is what it leaves out. */
-import { base64url, compactVerify, errors, SignJWT } from "jose";
+/**
+ * Proxy tokens: the short-lived JWTs of a dashboard's server. Spec §1, §5.
+ *
+ * Why so much beside `jwtVerify`. jose accepts a name given twice, padded or stray base64url, a byte order mark, headers that it does
+ * not know, times with fractions, a lifetime of any length and tokens of any size; its tolerance for clocks prolongs `exp` too.
+ */
+import { base64url, errors, type JWTVerifyOptions, jwtVerify, SignJWT } from "jose";
+import { newId } from "../hash.js";
 import { hasRepeatedName } from "./json-names.js";
-import { callable, checkOptions, guardClock, integer, text, word } from "../options.js";
+import { callable, type Check, checkOptions, guardClock, integer, text, word } from "../options.js";
 import { type ProxyTokenKey, readProxyKeys, type ReadyKey } from "./proxy-keys.js";
 
 /** What proxy tokens must be. */
@@ -14,6 +20,14 @@ export interface ProxyTokenOptions {
   readonly keys: readonly ProxyTokenKey[];
   /** Name of the claim that holds the workspace, default `workspaceId`. */
   readonly workspaceClaim?: string;
+  /** `typ` that the header of every token must have, such as `keystile+jwt`, so that no other token of the issuer passes. Default: `JWT` or none. */
+  readonly typ?: string;
+  /**
+   * Accepts each token once: how many token ids (`jti`, then required) are remembered, 1…1_000_000, each until its token ends. While
+   * that many are, new tokens are refused: give more than are made in the lifetime of one. Each verifier has its own list, which ends
+   * with the process. Absent: a token may be used until it ends.
+   */
+  readonly replayListSize?: number;
 }
 
 /** What a proxy token says of its bearer. */
@@ -21,7 +35,7 @@ export interface ProxyTokenClaims {
   /** `sub`: who acts, 1–255 characters. */
   readonly subject: string;
   readonly workspaceId: string;
-  /** `perms`: grants in either form (rulings B6, B7). */
+  /** `perms`: grants in either form. */
   readonly permissions: readonly string[];
 }
 
@@ -54,19 +68,32 @@ export function isTokenShaped(credential: string): boolean {
  * Makes what verifies proxy tokens.
  * @returns the claims; `undefined` for a token that does not hold, whatever the reason
  * @throws TypeError or RangeError naming the option, among them a key that is too weak
- * @see ruling F3, hostile inputs A087–A105 · about 0.1 ms for each key of the token's algorithm
+ * @see hostile inputs A087–A105 · about 0.1 ms for each key that is tried: those of the token's algorithm, and of its `kid` if it has one
  */
 export function createProxyTokenVerifier(
   options: ProxyTokenOptions,
   path = "options.proxyTokens",
 ): (token: string, now: number) => Promise<ProxyTokenClaims | undefined> {
-  const expected = readOptions(options, path);
+  const { issuer, audience, workspaceClaim, keys, typ, replayListSize } = readOptions(options, path);
+  const isFirstUse = replayListSize === undefined ? () => true : createReplayList(replayListSize);
+  const expected = {
+    issuer,
+    audience,
+    clockTolerance: TOLERANCE,
+    maxTokenAge: MAX_LIFETIME,
+    requiredClaims: ["exp", "sub", workspaceClaim],
+  };
   return async (token, now) => {
-    const algorithm = token.length > MAX_TOKEN ? undefined : readAlgorithm(token);
-    for (const key of expected.keys) {
-      if (key.algorithm !== algorithm) continue;
-      const payload = await verifySignature(token, key);
-      if (payload !== undefined) return readClaims(readJson(payload), expected, now);
+    const parts = token.length > MAX_TOKEN ? [] : token.split(".");
+    const header = parts.length === 3 && parts.every(isCanonical) ? readHeader(parts[0] as string) : undefined;
+    if (header === undefined) return undefined;
+    const rules = { ...expected, currentDate: new Date(now), ...((typ ?? header.typ) !== undefined && { typ: typ ?? "JWT" }) };
+    for (const key of keys) {
+      const isOther = key.kid !== undefined && header.kid !== undefined && key.kid !== header.kid;
+      if (isOther || !(await isVerified(token, key, rules))) continue;
+      const payload = readJson(parts[1] as string);
+      const claims = payload && readClaims(payload, workspaceClaim, now);
+      return claims && isFirstUse(claims, now) ? claims.bearer : undefined;
     }
     return undefined;
   };
@@ -75,43 +102,42 @@ export function createProxyTokenVerifier(
 /**
  * Signs a proxy token with the first key, for the dashboard's side.
  * @throws TypeError or RangeError (rejects) naming what does not fit: an option, a claim, a first key that cannot sign
- * @see ruling F3
  */
 export async function signProxyToken(claims: ProxyTokenClaims, options: SignProxyTokenOptions): Promise<string> {
   const { lifetime = 60_000, clock = Date.now, ...rest } = options;
   checkOptions({ lifetime, clock }, { lifetime: integer(1_000, MAX_LIFETIME * 1_000), clock: callable });
-  const { issuer, audience, keys, workspaceClaim } = readOptions(rest, "options");
-  const { algorithm, sign } = keys[0] as ReadyKey;
+  const { issuer, audience, keys, workspaceClaim, typ = "JWT" } = readOptions(rest, "options");
+  const { algorithm, kid, sign } = keys[0] as ReadyKey;
   if (sign === undefined) throw new TypeError("options.keys[0] must have a privateKey to sign with");
-  const iat = Math.floor(guardClock(clock)() / 1_000);
+  const now = guardClock(clock)();
+  const iat = Math.floor(now / 1_000);
   const { subject, workspaceId, permissions } = claims;
-  const payload = { iss: issuer, aud: audience, sub: subject, [workspaceClaim]: workspaceId, perms: permissions, iat };
-  const whole = { ...payload, exp: iat + Math.floor(lifetime / 1_000) };
+  const named = { iss: issuer, aud: audience, sub: subject, [workspaceClaim]: workspaceId, perms: permissions };
+  const payload = { ...named, iat, exp: iat + Math.floor(lifetime / 1_000), jti: newId("tok", now) };
   // What would not be accepted is not signed.
-  if (readClaims(whole, { issuer, audience, workspaceClaim }, iat * 1_000) === undefined) {
+  if (readClaims(payload, workspaceClaim, iat * 1_000) === undefined) {
     throw new TypeError("claims must be a subject of 1 to 255 characters, a workspaceId, and a list of at most 1000 permissions");
   }
-  const token = await new SignJWT(whole).setProtectedHeader({ alg: algorithm, typ: "JWT" }).sign(sign);
+  const header = { alg: algorithm, typ, ...(kid !== undefined && { kid }) };
+  const token = await new SignJWT(payload).setProtectedHeader(header).sign(await sign());
   if (token.length > MAX_TOKEN) throw new RangeError(`claims.permissions must fit in a token of ${MAX_TOKEN} characters`);
   return token;
 }
 
 function readOptions(options: ProxyTokenOptions, path: string) {
-  checkOptions(options, { issuer: text, audience: text, keys: () => undefined, workspaceClaim: word }, path);
-  const { issuer, audience, workspaceClaim = "workspaceId" } = options;
+  const keys = () => undefined;
+  const checks = { issuer: text, audience: text, keys, workspaceClaim: word, typ: text, replayListSize: integer(1, 1_000_000) };
+  checkOptions(options, checks satisfies Record<keyof ProxyTokenOptions, Check>, path);
+  const { workspaceClaim = "workspaceId" } = options;
   for (const name of ["issuer", "audience"] as const) if (options[name] === undefined) throw new TypeError(`${path}.${name} must be given`);
   if (RESERVED.has(workspaceClaim)) throw new TypeError(`${path}.workspaceClaim must not be a claim of another meaning`);
-  return { issuer, audience, workspaceClaim, keys: readProxyKeys(options.keys, `${path}.keys`) };
+  return { ...options, workspaceClaim, keys: readProxyKeys(options.keys, `${path}.keys`) };
 }
 
-/** The algorithm that the header names, if the token is well-formed; the token does not choose the key. */
-function readAlgorithm(token: string): string | undefined {
-  const parts = token.split(".");
-  const header = parts.length === 3 && parts.every(isCanonical) ? readJson(base64url.decode(parts[0] as string)) : undefined;
-  if (header === undefined) return undefined;
-  const { alg, typ = "JWT", kid = "" } = header;
-  if (!Object.keys(header).every((name) => HEADER_NAMES.has(name)) || typeof typ !== "string" || typeof kid !== "string") return undefined;
-  return typeof alg === "string" && typ.toUpperCase() === "JWT" ? alg : undefined;
+function readHeader(part: string): { readonly kid?: unknown; readonly typ?: unknown } | undefined {
+  const header = readJson(part);
+  const isKnown = header !== undefined && Object.keys(header).every((name) => HEADER_NAMES.has(name));
+  return isKnown && (header["kid"] === undefined || typeof header["kid"] === "string") ? header : undefined;
 }
 
 /** Base64url without padding, blanks or stray bits: one text for one value. */
@@ -119,13 +145,13 @@ function isCanonical(part: string): boolean {
   return /^[A-Za-z0-9_-]+$/.test(part) && part.length % 4 !== 1 && base64url.encode(base64url.decode(part)) === part;
 }
 
-/** The payload, if this key signed it. */
-async function verifySignature(token: string, { algorithm, verify }: ReadyKey): Promise<Uint8Array | undefined> {
+/** Whether this key signed the token by its own algorithm, and `rules` hold for the claims. */
+async function isVerified(token: string, { algorithm, verify }: ReadyKey, rules: JWTVerifyOptions): Promise<boolean> {
   try {
-    const { payload } = await compactVerify(token, verify as never, { algorithms: [algorithm] });
-    return payload;
+    await jwtVerify(token, await verify(), { ...rules, algorithms: [algorithm] });
+    return true;
   } catch (error) {
-    if (error instanceof errors.JOSEError || isNoKey(error)) return undefined;
+    if (error instanceof errors.JOSEError || isNoKey(error)) return false;
     throw error;
   }
 }
@@ -136,9 +162,9 @@ function isNoKey(error: unknown): boolean {
 }
 
 /** A JSON object in UTF-8 that names nothing twice. */
-function readJson(bytes: Uint8Array): Readonly<Record<string, unknown>> | undefined {
+function readJson(part: string): Readonly<Record<string, unknown>> | undefined {
   try {
-    const json = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    const json = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(base64url.decode(part));
     const value: unknown = JSON.parse(json);
     const isObject = typeof value === "object" && value !== null && !Array.isArray(value) && !hasRepeatedName(json);
     return isObject ? (value as Record<string, unknown>) : undefined;
@@ -147,22 +173,44 @@ function readJson(bytes: Uint8Array): Readonly<Record<string, unknown>> | undefi
   }
 }
 
-/** Every claim is required but `nbf` and `perms`; times are whole seconds (hostile inputs A093). */
+interface AcceptedClaims {
+  readonly bearer: ProxyTokenClaims;
+  readonly jti: unknown;
+  /** Milliseconds. */
+  readonly end: number;
+}
+
+/** What jose leaves to us. Times are whole seconds: as milliseconds `exp` would lie 50,000 years ahead. */
 function readClaims(
-  claims: Readonly<Record<string, unknown>> | undefined,
-  { issuer, audience, workspaceClaim }: Required<Omit<ProxyTokenOptions, "keys">>,
+  { aud, sub, exp, iat, nbf = iat, jti, perms = [], ...claims }: Readonly<Record<string, unknown>>,
+  workspaceClaim: string,
   now: number,
-): ProxyTokenClaims | undefined {
-  if (claims === undefined) return undefined;
-  const { iss, aud, sub, exp, iat, nbf = iat, perms = [] } = claims;
+): AcceptedClaims | undefined {
   const workspaceId = Object.hasOwn(claims, workspaceClaim) ? claims[workspaceClaim] : undefined;
-  if (iss !== issuer || !(aud === audience || (Array.isArray(aud) && aud.every(isText) && aud.includes(audience)))) return undefined;
+  if (Array.isArray(aud) && !aud.every(isText)) return undefined;
   if (!isText(sub) || sub === "" || sub.length > 255 || !isText(workspaceId) || !WORKSPACE.test(workspaceId)) return undefined;
   if (!isSeconds(exp) || !isSeconds(iat) || !isSeconds(nbf)) return undefined;
-  const soon = now / 1_000 + TOLERANCE;
-  if (exp <= iat || exp - iat > MAX_LIFETIME || now >= exp * 1_000 || iat > soon || nbf > soon) return undefined;
+  if (exp <= iat || exp - iat > MAX_LIFETIME || now >= exp * 1_000) return undefined;
   if (!Array.isArray(perms) || perms.length > MAX_PERMISSIONS || !perms.every(isText)) return undefined;
-  return { subject: sub, workspaceId, permissions: perms };
+  return { bearer: { subject: sub, workspaceId, permissions: perms }, jti, end: exp * 1_000 };
+}
+
+/** Remembers the ids of the tokens that were accepted, until each ends; while it is full, it refuses new ones. */
+function createReplayList(size: number): (claims: AcceptedClaims, now: number) => boolean {
+  const ends = new Map<string, number>();
+  let forgottenTo = 0;
+  return ({ jti, end }, now) => {
+    // Oldest first: one that ends later than those after it keeps them for five minutes at most.
+    for (const [used, ended] of ends) {
+      if (ended > now) break;
+      ends.delete(used);
+      forgottenTo = Math.max(forgottenTo, ended);
+    }
+    // A clock that steps back must not revive tokens whose ids are forgotten.
+    if (!isText(jti) || jti === "" || jti.length > 255 || ends.has(jti) || ends.size >= size || end <= forgottenTo) return false;
+    ends.set(jti, end);
+    return true;
+  };
 }
 
 function isSeconds(value: unknown): value is number {

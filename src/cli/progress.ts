@@ -1,35 +1,62 @@
-/** A progress bar, where there is a terminal to draw it on. The one door of cli-progress. */
-import cliProgress from "cli-progress";
+/** A progress bar, where there is a terminal to draw it on. */
+import { clearLine, cursorTo } from "node:readline";
 import type { Io } from "./io.js";
 
 export interface Progress {
-  /** @param done keys so far */
+  /** @param done so far */
   update(done: number): void;
-  /** Ends the drawing; what is written to stderr before that may be drawn over. */
+  /** Removes the bar; what is written to the terminal before that may be drawn over. */
   stop(): void;
 }
 
 const NONE: Progress = { update: () => undefined, stop: () => undefined };
+const BAR_LENGTH = 40;
+/** Milliseconds between two drawings. */
+const REDRAW_AFTER = 100;
 
 /**
- * @param total keys in all; unknown: 0
  * @param what is being done, one word
+ * @param total keys in all; unknown: 0
  */
 export function startProgress(io: Io, what: string, total: number): Progress {
   const { terminal, isTTY } = io.stderr;
-  if (terminal === undefined || !isTTY || io.env["TERM"] === "dumb") return NONE;
-  const format = total > 0 ? `${what} {bar} {value}/{total} {percentage}% {eta_formatted} left` : `${what} {value}`;
-  const bar = new cliProgress.SingleBar({
-    format,
-    stream: terminal,
-    // The cursor and the wrapping stay as they are: a process that is stopped at once could not put them back.
-    hideCursor: false,
-    linewrap: true,
-    clearOnComplete: true,
-    gracefulExit: false,
-    barCompleteChar: "█",
-    barIncompleteChar: "░",
-  });
-  bar.start(total, 0);
-  return { update: (done) => bar.update(done), stop: () => bar.stop() };
+  return terminal === undefined || !isTTY || io.env["TERM"] === "dumb" ? NONE : drawProgress(terminal, what, total, io.now);
+}
+
+/** The bar itself. The cursor stays visible and the terminal's settings as they are: a killed process could not restore them. */
+export function drawProgress(
+  terminal: NodeJS.WritableStream & { readonly columns?: number },
+  what: string,
+  total: number,
+  now: () => number,
+): Progress {
+  const began = now();
+  let drawn = began;
+  const draw = (done: number): void => {
+    const text = total > 0 ? `${what} ${describe(done, total, drawn - began)}` : `${what} ${done}`;
+    cursorTo(terminal, 0);
+    // A line that wraps could not be drawn over.
+    terminal.write(text.slice(0, (terminal.columns ?? 80) - 1));
+    clearLine(terminal, 1);
+  };
+  draw(0);
+  return {
+    update(done) {
+      const instant = now();
+      if (Math.abs(instant - drawn) < REDRAW_AFTER) return;
+      drawn = instant;
+      draw(done);
+    },
+    stop() {
+      cursorTo(terminal, 0);
+      clearLine(terminal, 1);
+    },
+  };
+}
+
+function describe(done: number, total: number, elapsed: number): string {
+  const share = Math.min(done / total, 1);
+  const bar = "█".repeat(Math.floor(share * BAR_LENGTH)).padEnd(BAR_LENGTH, "░");
+  const left = share > 0 ? `, ${Math.ceil((elapsed * (1 - share)) / share / 1_000)} s left` : "";
+  return `${bar} ${done}/${total} ${Math.floor(share * 100)}%${left}`;
 }

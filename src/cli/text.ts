@@ -1,13 +1,14 @@
 /** Text for terminals: colours only where they are wanted, and nothing of a stranger's that would steer the terminal. */
+import { styleText } from "node:util";
 import type { Io, Output } from "./io.js";
 
-const COLOURS = { red: 31, green: 32, yellow: 33, dim: 2 } as const;
-export type Colour = keyof typeof COLOURS;
+export type Colour = "red" | "green" | "yellow" | "dim";
 
 /** @returns `text` in colour where the output is a terminal, `NO_COLOR` is empty or absent and `TERM` is not `dumb` */
 export function paint(io: Io, output: Output, colour: Colour, text: string): string {
   const isPlain = !output.isTTY || (io.env["NO_COLOR"] ?? "") !== "" || io.env["TERM"] === "dumb";
-  return isPlain ? text : `\u001b[${COLOURS[colour]}m${text}\u001b[0m`;
+  // Later versions of Node would ask standard output, whichever output this is.
+  return isPlain ? text : styleText(colour, text, { validateStream: false });
 }
 
 /** Control characters become `?`: what a server says must not move the cursor or hide text. Tabs and line feeds stay. */

@@ -185,7 +185,7 @@ describe("doctor", () => {
     const { stdout } = await run(["doctor", "--db", db]);
     expect(stdout).toMatch(/^ok {4}integrity {3}whole$/m);
     expect(stdout).not.toContain("\u001b");
-    expect((await run(["doctor", "--db", db], { isTTY: true })).stdout).toContain("\u001b[32mok  \u001b[0m");
+    expect((await run(["doctor", "--db", db], { isTTY: true })).stdout).toContain("\u001b[32mok  \u001b[39m");
     const quiet = await run(["doctor", "--db", db], { isTTY: true, env: { NO_COLOR: "1" } });
     expect(quiet.stdout).not.toContain("\u001b");
   });

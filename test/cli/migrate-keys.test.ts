@@ -5,6 +5,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Writable } from "node:stream";
 import { describe, expect, it } from "vitest";
+import { drawProgress } from "../../src/cli/progress.js";
 import { fakeServer, folder, ROOT_KEY, runAs, type Reply, type RunOptions } from "./support.js";
 
 const FOLDER = folder();
@@ -211,6 +212,27 @@ describe("migrate-keys: a large import", () => {
     await migrate(service(), ["--keys", `@${path}`], { terminal, isTTY: true });
     expect(drawn).toContain("migrating");
     expect(drawn).toContain("0/1200 0%");
+  });
+
+  it("draws how far it is and how long it will take, at most ten times a second, and leaves the line empty", async () => {
+    let drawn = "";
+    let now = 0;
+    const terminal = Object.assign(new Writable({ write: (bytes: Buffer, _encoding, done) => ((drawn += bytes.toString()), done()) }), {
+      columns: 60,
+    });
+    const progress = drawProgress(terminal, "migrating", 1_000, () => now);
+    progress.update(1);
+    expect(drawn).not.toContain("1/1000");
+    now = 2_000;
+    progress.update(250);
+    expect(drawn).toContain(`migrating ${"█".repeat(10)}${"░".repeat(30)} 250/10`);
+    expect(Math.max(...drawn.split("\u001b[1G").map((line) => line.replace(/\u001b\[0K/, "").length)), "never wraps").toBe(59);
+    Object.assign(terminal, { columns: 100 });
+    now = 4_000;
+    progress.update(500);
+    expect(drawn).toContain("500/1000 50%, 4 s left");
+    progress.stop();
+    expect(drawn).toMatch(/\u001b\[1G\u001b\[0K$/);
   });
 
   it("ruling G1: no request is larger than a server takes", async () => {

@@ -94,7 +94,6 @@ const DOORS: readonly (readonly [pattern: RegExp, doors: RegExp])[] = [
   [/^jose$/, /^src\/callers\/proxy-token\.ts$/],
   [/^valibot$/, /^src\/keyring\//],
   [/^commander$/, /^src\/cli\//],
-  [/^cli-progress$/, /^src\/cli\/progress\.ts$/],
 ];
 
 /** Names that only Node knows: the core says them nowhere, so that it loads in any runtime. */
