@@ -9,7 +9,7 @@ export type * from "./keyring/migration-requests.js";
 export type * from "./keyring/requests.js";
 export type * from "./keyring/service-requests.js";
 export type { LeaseOptions } from "./leases.js";
-export type { BucketPlace, LimitCheck, Limiter, LimitSize, LimitVerdict } from "./limiter.js";
+export type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "./limiter.js";
 export { memoryLimiter, type MemoryLimiter, type MemoryLimiterOptions } from "./limiters/memory.js";
 export type { OutcomeEvent } from "./outcomes.js";
 export { createRatelimits, type RatelimitContext, type Ratelimits, type RatelimitsOptions } from "./ratelimits.js";

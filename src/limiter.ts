@@ -17,25 +17,8 @@ export interface LimitCheck extends LimitSize {
   readonly cost: number;
   /** Its limit is known by the request alone (ruling C5): together these leave room for the others. */
   readonly isAdHoc?: boolean | undefined;
-  /** For a caller that keeps the check: here the limiter notes where it found the bucket, to save the next look-up. */
-  readonly place?: BucketPlace | undefined;
   /** If `limit` and `duration` are overrides: the size that the limit itself has. */
   readonly own?: LimitSize | undefined;
-}
-
-/**
- * Where a limiter last found a bucket; only limiters read or write it. Several may share one, and a check may be copied for another
- * bucket, so each limiter checks the place before it trusts it.
- */
-export interface BucketPlace {
-  /** The bucket that this tells of. */
-  readonly bucket: string;
-  /** A row, and a part of the tag that it has; −1 and zeros to begin with. */
-  readonly row: number;
-  readonly rowOne: number;
-  readonly rowTwo: number;
-  /** Remembers another one. */
-  foundAt(row: number, rowOne: number, rowTwo: number): void;
 }
 
 /** The answer to one check. */

@@ -1,7 +1,8 @@
 /** Which rate limits apply to a call, and how their results read. Spec §2.1, §2.2, rulings C1, C4, C5. Knows nothing of buckets. */
 import { badRequest, type ValidationProblem } from "./errors.js";
 import { shortDigest } from "./hash.js";
-import type { BucketPlace, LimitCheck, LimitVerdict } from "./limiter.js";
+import type { LimitVerdict } from "./limiter.js";
+import { type BucketHint, type HintedCheck, hintFor } from "./limiters/hints.js";
 import type { RatelimitCheck } from "./request.js";
 import type { KeyRecord } from "./store.js";
 import type { Identity, RatelimitResponse, VerifyKeyRatelimitData } from "./types.js";
@@ -15,7 +16,7 @@ const NAME_LENGTH = 128;
 export type LimitKind = Omit<RatelimitResponse, "id">;
 
 /** A limit that applies to a call: what to ask of the limiter, and how to show the answer. */
-export interface AppliedLimit extends LimitCheck, LimitKind {
+export interface AppliedLimit extends HintedCheck, LimitKind {
   readonly id: string;
 }
 
@@ -27,8 +28,8 @@ export interface Limits {
   readonly named: readonly AppliedLimit[];
 }
 
-/** A key as far as its limits go; itself the place of its lone limit's bucket. */
-export interface LimitedKey extends BucketPlace {
+/** A key as far as its limits go; itself the hint of its lone limit's bucket. */
+export interface LimitedKey extends BucketHint {
   readonly keyId: string;
   /** The only limit of the key, if every call takes from it; and its id. */
   readonly lone: LimitKind | undefined;
@@ -51,18 +52,7 @@ export function toLimits(keyId: string, kinds: readonly LimitKind[], ids: readon
 
 function toApplied(owner: string, { name, limit, duration, autoApply }: LimitKind, id: string): AppliedLimit {
   const bucket = bucketOf(owner, name);
-  return { bucket, limit, duration, cost: 1, id, name, autoApply, place: placeOf(bucket) };
-}
-
-/** A place for a check that is kept. */
-export function placeOf(bucket: string): BucketPlace {
-  const place = { bucket, row: -1, rowOne: 0, rowTwo: 0, foundAt };
-  function foundAt(row: number, rowOne: number, rowTwo: number): void {
-    place.row = row;
-    place.rowOne = rowOne;
-    place.rowTwo = rowTwo;
-  }
-  return place;
+  return { bucket, limit, duration, cost: 1, id, name, autoApply, hint: hintFor(bucket) };
 }
 
 const isAutomatic = ({ autoApply }: AppliedLimit) => autoApply;
@@ -134,9 +124,9 @@ export function showIdentity(identity: Identity): Identity {
 }
 
 function override(known: AppliedLimit, { cost, limit = known.limit, duration = known.duration }: RatelimitCheck): AppliedLimit {
-  const { bucket, id, name, autoApply, isAdHoc, place } = known;
+  const { bucket, id, name, autoApply, isAdHoc, hint } = known;
   const own = limit === known.limit && duration === known.duration ? undefined : known;
-  return { bucket, limit, duration, cost, id, name, autoApply, isAdHoc, place, own };
+  return { bucket, limit, duration, cost, id, name, autoApply, isAdHoc, hint, own };
 }
 
 /** A limit that exists by this request alone. Its name is cut for answers: requests allow 255, results 128 (spec §8). */

@@ -5,8 +5,8 @@ import { createTouch } from "./tags/early-reads.js";
 import { findKey, findKeyAgain } from "./find-key.js";
 import { exactSpender, type LeaseOptions, leasedSpender } from "./leases.js";
 import type { Limiter } from "./limiter.js";
-import { degrading, type LimitTaker, LIMITER_OPTIONS } from "./limiters/degrading.js";
-import { memoryLimiter, type MemoryLimiter } from "./limiters/memory.js";
+import { degrading, hintedTaker, LIMITER_OPTIONS } from "./limiters/degrading.js";
+import { hintedLimiter } from "./limiters/memory.js";
 import {
   callable,
   type Check,
@@ -121,9 +121,9 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
   const given = options.clock ?? Date.now;
   const clock = guardClock(given);
   const prepare = createPreparer();
-  const local = memoryLimiter();
+  const local = hintedLimiter();
   const limiter =
-    options.limiter === undefined ? trusted(local) : degrading(options.limiter, { onFailure: onLimiterFailure, nodes, local });
+    options.limiter === undefined ? hintedTaker(local) : degrading(options.limiter, { onFailure: onLimiterFailure, nodes, local });
   const spender = credits?.mode === "leased" ? leasedSpender(store, credits) : exactSpender(store);
   const touch = createTouch(local, spender);
   const cache = createKeyCache(store, prepare, options.cache, (size) => twoRows(size, packedKeys(touch)));
@@ -160,11 +160,3 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
 const NO_CONTEXT: VerifyContext = Object.freeze({});
 
 const closedError = () => new VerifierError("VERIFIER_CLOSED", "the verifier was closed; make another to go on");
-
-/** The limiter of this process cannot fail, and its answers need no judging. */
-function trusted(limiter: MemoryLimiter): LimitTaker {
-  return {
-    take: (checks, now) => ({ verdicts: limiter.take(checks, now), degraded: false }),
-    degradedCalls: () => 0,
-  };
-}

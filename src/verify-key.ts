@@ -190,9 +190,7 @@ function conclude(call: Verification, key: PreparedKey, code: VerificationCode):
   if (deps.onOutcome !== undefined) {
     const { tags, cost } = request;
     const degraded = limits?.degraded === true;
-    deps.onOutcome(
-      eventFor(key, code, { time: now, tags: redact(tags, request.key), cost, degraded, forfeitedRefills: spend?.forfeited }),
-    );
+    deps.onOutcome(eventFor(key, code, { time: now, tags: redact(tags, request.key), cost, degraded, forfeitedRefills: spend?.forfeited }));
   }
   return answer;
 }

@@ -59,7 +59,7 @@ const record: fc.Arbitrary<KeyRecord> = fc.record(
 
 /** Limits but for the functions that remember where buckets are. */
 function limitsSeen({ limits, lone }: PreparedKey) {
-  const plain = (list: readonly AppliedLimit[]) => list.map((one) => ({ ...one, place: one.place?.bucket }));
+  const plain = (list: readonly AppliedLimit[]) => list.map((one) => ({ ...one, hint: one.hint?.bucket }));
   return { lone, automatic: plain(limits.automatic), named: plain(limits.named) };
 }
 

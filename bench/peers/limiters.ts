@@ -1,8 +1,9 @@
 /** Limiters alone, in memory: one bucket for each number, nothing else checked. */
 import { RateLimiter } from "limiter";
 import { RateLimiterMemory } from "rate-limiter-flexible";
-import { type LimitVerdict, memoryLimiter } from "../../src/index.js";
-import { placeOf } from "../../src/ratelimit.js";
+import type { LimitVerdict } from "../../src/index.js";
+import { hintFor } from "../../src/limiters/hints.js";
+import { hintedLimiter } from "../../src/limiters/memory.js";
 import { type Contestant, type Gate, lettersOf } from "./contestant.js";
 
 const namesOf = (keys: number): string[] => Array.from({ length: keys }, (_, n) => `key_${lettersOf(n, 22)}`);
@@ -11,10 +12,10 @@ const passes = ({ exceeded }: LimitVerdict): boolean => !exceeded;
 
 /** As anyone would call it: a name, a limit. */
 export const keystileByName: Contestant<LimitVerdict> = {
-  name: "keystile, memoryLimiter",
+  name: "keystile, hintedLimiter",
   checks: { limit: "exact token buckets; several at once, all or none; bounded memory" },
   async open(keys, { limit, duration }) {
-    const limiter = memoryLimiter();
+    const limiter = hintedLimiter();
     const names = namesOf(keys);
     const verify = (n: number): LimitVerdict => limiter.take([{ bucket: names[n]!, limit, duration, cost: 1 }], Date.now())[0]!;
     return { verify, passes, close: () => limiter.close() };
@@ -24,10 +25,10 @@ export const keystileByName: Contestant<LimitVerdict> = {
 /** As its verifier calls it: a place is kept with the key, and the limiter notes in it where the bucket lies. */
 export const keystileByCheck: Contestant<LimitVerdict> = {
   ...keystileByName,
-  name: "keystile, memoryLimiter, places kept",
+  name: "keystile, hintedLimiter, places kept",
   async open(keys, { limit, duration }) {
-    const limiter = memoryLimiter();
-    const places = namesOf(keys).map(placeOf);
+    const limiter = hintedLimiter();
+    const places = namesOf(keys).map(hintFor);
     const size = { limit, duration };
     return { verify: (n) => limiter.takeOne(places[n]!, size, Date.now()), passes, close: () => limiter.close() };
   },

@@ -4,6 +4,8 @@ import { isLate } from "../late.js";
 import type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "../limiter.js";
 import { integer, methods, oneOf, type OptionChecks } from "../options.js";
 import type { MaybePromise } from "../types.js";
+import type { BucketHint } from "./hints.js";
+import type { HintedLimiter } from "./memory.js";
 
 /** Checks for the options of all that take a limiter. */
 export const LIMITER_OPTIONS = {
@@ -38,6 +40,8 @@ export interface LimitTaker {
    *   limiter throws rises as it is
    */
   take(checks: readonly LimitCheck[], now: number): MaybePromise<LimitAnswer>;
+  /** One token of the one bucket that a hint tells of; `undefined`: this limiter has no use for hints, call `take`. */
+  takeOne(hint: BucketHint, size: LimitSize, now: number): LimitVerdict | undefined;
   /** Calls that the limiter did not answer so far, denied ones included. */
   degradedCalls(): number;
 }
@@ -73,7 +77,17 @@ export function degrading(limiter: Limiter, options: DegradingOptions): LimitTak
         .then((verdicts) => ({ verdicts: wellFormed(verdicts, checks), degraded: false }))
         .catch((cause: unknown) => instead(checks, now, cause));
     },
+    takeOne: () => undefined,
     degradedCalls: () => calls,
+  };
+}
+
+/** The verifier's own limiter: it cannot fail, its answers need no validation, and it keeps hints. */
+export function hintedTaker(limiter: HintedLimiter): LimitTaker {
+  return {
+    takeOne: limiter.takeOne,
+    take: (checks, now) => ({ verdicts: limiter.take(checks, now), degraded: false }),
+    degradedCalls: () => 0,
   };
 }
 

@@ -1,9 +1,10 @@
 /** Token buckets in the memory of this process. Port src/limiter.ts, rulings C2–C4, C6. Knows no keys; time is what each call says. */
 import { VerifierError } from "../errors.js";
 import { type Check, checkOptions, integer } from "../options.js";
-import type { BucketPlace, LimitCheck, Limiter, LimitSize, LimitVerdict } from "../limiter.js";
+import type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "../limiter.js";
 import { NONE } from "../tags/tag-index.js";
 import { type Bucket, charge, firstOf, fits, type Pair, pairMemo, verdictOf } from "./bucket.js";
+import type { BucketHint } from "./hints.js";
 import { BucketTable, type BucketTag } from "./table.js";
 
 const DEFAULT_SIZE = 1_000_000;
@@ -32,14 +33,18 @@ export interface MemoryLimiter extends Limiter {
    * @throws VerifierError LIMITER_UNAVAILABLE after `close`
    */
   take(checks: readonly LimitCheck[], now: number): readonly LimitVerdict[];
-  /** {@link MemoryLimiter.take} of one token from one bucket, without arrays. */
-  takeOne(place: BucketPlace, size: LimitSize, now: number): LimitVerdict;
-  /** Reads a row just to have it in the cache; any number may be given. */
-  touch(row: number): number;
   /** Forgets all buckets; `take` throws from then on. A second call does nothing. */
   close(): void;
   /** Buckets kept at the moment. */
   size(): number;
+}
+
+/** The same as verifications use it: they keep hints of where their buckets are. */
+export interface HintedLimiter extends MemoryLimiter {
+  /** {@link MemoryLimiter.take} of one token from one bucket, without arrays. */
+  takeOne(hint: BucketHint, size: LimitSize, now: number): LimitVerdict;
+  /** Reads a row just to have it in the processor's cache; any number may be given. */
+  touch(row: number): number;
 }
 
 /** A bucket that the call under way touches. */
@@ -77,6 +82,12 @@ interface Claim {
  * @see rulings C2–C4, C6 · a take is O(1) a check; one that doubles the table takes 25 to 60 ms near a million buckets
  */
 export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter {
+  const { take, close, size } = hintedLimiter(options);
+  return { take, close, size };
+}
+
+/** {@link memoryLimiter} for verifiers. */
+export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter {
   checkOptions(options, OPTIONS);
   const { size = DEFAULT_SIZE } = options;
   const table = new BucketTable(size);
@@ -189,20 +200,18 @@ export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter
     return verdicts;
   };
 
-  /** What the row at `place` could not serve. */
-  const takeOneElsewhere = (place: BucketPlace, { limit, duration }: LimitSize): LimitVerdict => {
-    const check = { bucket: place.bucket, limit, duration, cost: 1, place };
-    assertNumbers(check);
-    const verdict = takeChecked(check);
-    // The place of a new bucket, for the next call.
-    table.findAt(place);
-    return verdict;
-  };
-
   return {
-    takeOne(place, size, now) {
+    takeOne(hint, size, now) {
       begin(now);
-      return rows.takeOne(place, size, latest) ?? takeOneElsewhere(place, size);
+      const { limit, duration } = size;
+      const row = table.findAt(hint);
+      if (row !== NONE && rows.isCommon(row, size)) return rows.take(row, limit, 1, latest);
+      const check = { bucket: hint.bucket, limit, duration, cost: 1, hint };
+      assertNumbers(check);
+      const verdict = takeChecked(check);
+      // Where a new bucket went, for the next call.
+      table.findAt(hint);
+      return verdict;
     },
     take(checks, now) {
       checks.forEach(assertNumbers);

@@ -1,6 +1,6 @@
 /** Buckets in rows of 32 bytes, outside the heap. Rulings C2, C4. Knows no names but by their tags, and no bounds. */
 import type { Touchable } from "../tags/early-reads.js";
-import type { BucketPlace, LimitSize, LimitVerdict } from "../limiter.js";
+import type { LimitSize, LimitVerdict } from "../limiter.js";
 import { widened } from "../tags/widened.js";
 import { type Bucket, drain, strain, strainOf, tokensLeft, untilFull } from "./bucket.js";
 import { LevelTable, NO_LEVEL } from "./levels.js";
@@ -171,34 +171,6 @@ export class BucketRows implements Touchable {
       numbers[at + USED] = used;
     }
     return { exceeded, remaining: tokensLeft(used, capacity, token), reset: untilFull(used, speed) };
-  }
-
-  /**
-   * Takes one token from the row that a place tells of, if the check is a common one and may have it.
-   * @returns undefined: otherwise, and nothing was done
-   *
-   * `isTagged`, `isCommon` and `take` inlined by hand, as the compiler does not do it here: a hot verification takes 480 to 500 ns,
-   * and with the calls took 510 to 530.
-   */
-  takeOne({ row, rowOne, rowTwo }: BucketPlace, { limit, duration }: LimitSize, now: number): LimitVerdict | undefined {
-    if (!(row >= 0 && row < this.#capacity)) return undefined;
-    const ints = this.#ints;
-    const small = row * INTS;
-    if (ints[small + ONE] !== rowOne || ints[small + TWO] !== rowTwo || ints[small + NEXT] !== NO_LEVEL) return undefined;
-    const { rows } = this.#pairs;
-    const pair = (ints[small + PAIR] as number) * PAIR_WIDTH;
-    const token = rows[pair + TOKEN] as number;
-    if (rows[pair + LIMIT] !== limit || rows[pair + DURATION] !== duration || token === 0) return undefined;
-    const numbers = this.#numbers;
-    const at = row * WIDTH;
-    const speed = rows[pair + SPEED] as number;
-    const capacity = rows[pair + CAPACITY] as number;
-    const left = (numbers[at + USED] as number) - Math.floor((now - (numbers[at + AT] as number)) * speed);
-    const used = (left > 0 ? left : 0) + token;
-    if (used > capacity) return undefined;
-    numbers[at + AT] = now;
-    numbers[at + USED] = used;
-    return { exceeded: false, remaining: Math.floor((capacity - used) / token), reset: untilFull(used, speed) };
   }
 
   /** What a common check sees where nothing is taken. */

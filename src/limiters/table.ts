@@ -1,5 +1,5 @@
 /** A bounded table of buckets that forgets the full ones as it is used. Ruling C6, limiter clause 8. Knows no limits and takes no tokens. */
-import type { BucketPlace, LimitCheck } from "../limiter.js";
+import type { BucketHint, HintedCheck } from "./hints.js";
 import { NONE, TagIndex } from "../tags/tag-index.js";
 import { MAX_UNITS, TextTag } from "../tags/text-tag.js";
 import { widened } from "../tags/widened.js";
@@ -62,16 +62,16 @@ export class BucketTable {
    * The row of a check's bucket, or {@link NONE}.
    * @throws RangeError for a name too long for a tag
    */
-  find({ bucket, place }: LimitCheck): number {
+  find({ bucket, hint }: HintedCheck): number {
     // Object.is compares addresses first, where === would look into both texts.
-    return place !== undefined && Object.is(place.bucket, bucket) ? this.findAt(place) : this.#search(bucket);
+    return hint !== undefined && Object.is(hint.bucket, bucket) ? this.findAt(hint) : this.#search(bucket);
   }
 
-  /** The row of the bucket that a place tells of: where it was found last, or else by its name. */
-  findAt(place: BucketPlace): number {
-    if (this.rows.isTagged(place.row, place.rowOne, place.rowTwo)) return place.row;
-    const row = this.#search(place.bucket);
-    if (row !== NONE) place.foundAt(row, this.tag.one, this.tag.two);
+  /** The row of the bucket that a hint tells of: where it was found last, or else by its name. */
+  findAt(hint: BucketHint): number {
+    if (this.rows.isTagged(hint.row, hint.rowOne, hint.rowTwo)) return hint.row;
+    const row = this.#search(hint.bucket);
+    if (row !== NONE) hint.foundAt(row, this.tag.one, this.tag.two);
     return row;
   }
 

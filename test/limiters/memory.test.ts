@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import type { BucketPlace, LimitCheck } from "../../src/limiter.js";
-import { memoryLimiter, type MemoryLimiter } from "../../src/limiters/memory.js";
-import { placeOf } from "../../src/ratelimit.js";
+import type { LimitCheck } from "../../src/limiter.js";
+import type { BucketHint, HintedCheck } from "../../src/limiters/hints.js";
+import { hintedLimiter, memoryLimiter, type MemoryLimiter } from "../../src/limiters/memory.js";
+import { hintFor } from "../../src/limiters/hints.js";
 import { modelLimiter } from "./model.js";
 import { limiterSuite } from "./suite.js";
 
@@ -49,7 +50,7 @@ describe("memoryLimiter: any history", () => {
 });
 
 describe("memoryLimiter: remembered checks", () => {
-  const keep = (one: LimitCheck): LimitCheck => ({ ...one, place: placeOf(one.bucket) });
+  const keep = (one: LimitCheck): HintedCheck => ({ ...one, hint: hintFor(one.bucket) });
   const aName = fc.integer({ min: 0, max: 7 }).map((i) => `bucket ${i}`);
   const calls = (most: number) => {
     const one = fc.record({ name: aName, pick: fc.nat(3), cost: fc.integer({ min: 0, max: 6 }) });
@@ -76,7 +77,7 @@ describe("memoryLimiter: remembered checks", () => {
   it.each([1, 2, 4, 1_000])("change no answer of a limiter of size %i, whichever limiters saw them before", (size) => {
     fc.assert(
       fc.property(calls(3), (history) => {
-        const [plain, one, other] = [memoryLimiter({ size }), memoryLimiter({ size }), memoryLimiter({ size: 1_000 })];
+        const [plain, one, other] = [hintedLimiter({ size }), hintedLimiter({ size }), memoryLimiter({ size: 1_000 })];
         const kept = new Map<string, LimitCheck>();
         let now = START;
         history.forEach(({ wait, checks: asked }, i) => {
@@ -99,13 +100,13 @@ describe("memoryLimiter: remembered checks", () => {
   it("takeOne answers what take answers", () => {
     fc.assert(
       fc.property(calls(1), (history) => {
-        const [one, other] = [memoryLimiter({ size: 4 }), memoryLimiter({ size: 4 })];
-        const places: Record<string, BucketPlace> = {};
+        const [one, other] = [hintedLimiter({ size: 4 }), hintedLimiter({ size: 4 })];
+        const places: Record<string, BucketHint> = {};
         let now = START;
         for (const { wait, checks } of history) {
           now += wait;
           const check = { ...ask(checks[0]!), cost: 1 };
-          const place = (places[check.bucket] ??= placeOf(check.bucket));
+          const place = (places[check.bucket] ??= hintFor(check.bucket));
           expect([one.takeOne(place, check, now)]).toEqual(other.take([check], now));
         }
       }),

@@ -63,22 +63,13 @@ describe("BucketRows: like a map of buckets", () => {
 });
 
 describe("BucketRows: common checks", () => {
-  const foundAt = () => expect.fail("the rows tell nobody");
-  /** Of the row that is there, and of others. */
-  const PLACE = { bucket: "key requests", row: 0, rowOne: 1, rowTwo: 2, foundAt };
-  const strangers = [{ row: -1 }, { row: 1 }, { row: 32 }, { row: NaN }, { rowOne: 3 }, { rowTwo: 3 }].map((over) => ({
-    ...PLACE,
-    ...over,
-  }));
-
-  it("rulings C2, C4: take, takeOne, fits, look and strain are those of the bucket as an object", () => {
+  it("rulings C2, C4: take, fits, look and strain are those of the bucket as an object", () => {
     const cost = fc.oneof(fc.integer({ min: 0, max: 12 }), fc.constantFrom(0, MAX, 67_280_421_310_721, 60_000_000_000_000));
     const step = fc.record({
       wait: fc.oneof(fc.constant(0), fc.nat(50), fc.nat(100_000)),
       pair: fc.nat(PAIRS.length - 1),
       cost,
       look: fc.boolean(),
-      one: fc.boolean(),
     });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
@@ -86,8 +77,7 @@ describe("BucketRows: common checks", () => {
         const twin: Bucket = { at: START, pair: PAIRS[0]!, used: 0, next: undefined };
         rows.add(0, 1, 2, twin);
         let now = START;
-        for (const { wait, pair: pick, cost: any, look, one } of steps) {
-          const cost = one && !look ? 1 : any;
+        for (const { wait, pair: pick, cost, look } of steps) {
           now += wait;
           const pair = PAIRS[pick]!;
           const fit = fits(twin, pair, cost, 0, now);
@@ -95,10 +85,7 @@ describe("BucketRows: common checks", () => {
           expect(rows.isCommon(0, pair)).toBe(common && pair.token > 0);
           expect(rows.strain(0, now)).toBe(strain(twin, now));
           if (!look && fit && cost > 0) charge(twin, pair, cost, now);
-          for (const place of strangers) expect(rows.takeOne(place, pair, now)).toBeUndefined();
-          if (one && !look && rows.isCommon(0, pair)) {
-            expect(rows.takeOne(PLACE, pair, now)).toEqual(fit ? verdictOf(twin, pair, false, now) : undefined);
-          } else if (rows.isCommon(0, pair)) {
+          if (rows.isCommon(0, pair)) {
             expect(rows.fits(0, pair.limit, cost, now)).toBe(fit);
             expect(look ? rows.look(0, pair.limit, cost, now) : rows.take(0, pair.limit, cost, now)).toEqual(
               verdictOf(twin, pair, !fit, now),

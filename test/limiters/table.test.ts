@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { type Bucket, charge, type Pair, toPair } from "../../src/limiters/bucket.js";
 import { BucketTable } from "../../src/limiters/table.js";
-import { placeOf } from "../../src/ratelimit.js";
+import { hintFor } from "../../src/limiters/hints.js";
 import { NONE } from "../../src/tags/tag-index.js";
 import { MAX_UNITS } from "../../src/tags/text-tag.js";
 
@@ -169,17 +169,17 @@ describe("bucketTable: pairs", () => {
 });
 
 describe("bucketTable: places", () => {
-  const remembering = (bucket: string) => ({ bucket, limit: 10, duration: HOUR, cost: 1, place: placeOf(bucket) });
+  const remembering = (bucket: string) => ({ bucket, limit: 10, duration: HOUR, cost: 1, hint: hintFor(bucket) });
 
   it("a check remembers its bucket, and its name is not read again", () => {
     const table = new BucketTable(10);
     const check = remembering("a");
     expect(table.find(check)).toBe(NONE);
-    expect(check.place.row).toBe(-1);
+    expect(check.hint.row).toBe(-1);
     const row = put(table, "a", 1);
     expect(table.find(check)).toBe(row);
-    expect(check.place.row).toBe(row);
-    const unnamed = { ...check.place, bucket: null as never };
+    expect(check.hint.row).toBe(row);
+    const unnamed = { ...check.hint, bucket: null as never };
     expect(table.findAt(unnamed)).toBe(row);
     expect(table.find({ ...check, bucket: "b" })).toBe(NONE);
     table.clear();
@@ -209,7 +209,7 @@ describe("bucketTable: places", () => {
       for (const table of [...tables, ...tables]) expect(table.find(check)).toBe(rowOf(table, `${i}`));
     }
     for (const row of [0, 1, 99, 100, 1e9, -1, -2, 0.5, NaN, Infinity, 2 ** 31])
-      expect(tables[0]!.findAt({ ...placeOf("7"), row })).toBe(rowOf(tables[0]!, "7"));
+      expect(tables[0]!.findAt({ ...hintFor("7"), row })).toBe(rowOf(tables[0]!, "7"));
   });
 
   it("nothing is written to a check without a place", () => {
