@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { boundaryOf, periodOf } from "../src/credits.js";
 import type { Refill } from "../src/types.js";
+import { runs } from "./runs.js";
 
 const DAY = 86_400_000;
 const LAST_INSTANT = 8.64e15;
@@ -76,7 +77,7 @@ describe("periodOf: monthly", () => {
       fc.property(fc.integer({ min: 1, max: 31 }), fc.integer({ min: 0, max: at("2500-01-01T00:00:00Z") }), (refillDay, now) => {
         expect(periodOf(monthly(refillDay), now)).toBe(naiveMonthly(refillDay, now));
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 

@@ -15,6 +15,7 @@ import { createVerifier, type CreditsOptions } from "../src/verifier.js";
 import { failure, limit, NOON, world } from "./spec/support.js";
 import { keyRow } from "./stores/suite.js";
 import { opened } from "./leases/support.js";
+import { runs } from "./runs.js";
 
 const LIMIT = { id: "rl_1", ...limit("requests", { limit: 2, duration: 1_000 }) };
 
@@ -274,7 +275,7 @@ describe("verify: the usual call and its twin", () => {
       fc.asyncProperty(fc.array(step, { minLength: 100, maxLength: 200 }), async (steps) => {
         expect(await play(steps, credits, {})).toEqual(await play(steps, credits, { tags: ["twin"] }));
       }),
-      { numRuns: 50 },
+      { numRuns: runs(50) },
     );
   });
 

@@ -6,6 +6,7 @@ import { sqliteStore } from "../../src/sqlite.js";
 import type { Store } from "../../src/store.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import type { V2KeysMigrateKeyData } from "../../src/types.js";
+import { runs } from "../runs.js";
 import { temporaryPaths } from "../stores/sqlite/support.js";
 import { changed, world } from "./support.js";
 
@@ -171,7 +172,7 @@ describe("names of an import, remembered from batch to batch", () => {
         }
         expect(seen[0]).toEqual(seen[1]);
       }),
-      { numRuns: 20 },
+      { numRuns: runs(20) },
     );
   });
 });

@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from "vitest";
 import type { BucketPlace, LimitCheck } from "../../src/limiter.js";
 import { memoryLimiter, type MemoryLimiter } from "../../src/limiters/memory.js";
 import { placeOf } from "../../src/ratelimit.js";
+import { runs } from "../runs.js";
 import { modelLimiter } from "./model.js";
 import { limiterSuite } from "./suite.js";
 
@@ -43,7 +44,7 @@ describe("memoryLimiter: any history", () => {
           expect(limiter.take(checks, now)).toEqual(model.take(checks, now));
         }
       }),
-      { numRuns: 3_000 },
+      { numRuns: runs(3_000) },
     );
   });
 });
@@ -92,7 +93,7 @@ describe("memoryLimiter: remembered checks", () => {
           expect(one.size()).toBe(plain.size());
         });
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 
