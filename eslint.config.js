@@ -67,7 +67,7 @@ export default tseslint.config(
     rules: { "no-console": "off" },
   },
   {
-    files: ["*.config.ts", "test/package/vitest.config.ts"],
+    files: ["*.config.ts"],
     rules: { "no-restricted-exports": "off" },
   },
 );

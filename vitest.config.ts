@@ -1,13 +1,57 @@
 import { defineConfig } from "vitest/config";
 
-export default defineConfig({
+/** What needs the packed package: built, packed and installed first. */
+export const PACKAGE = ["test/package/**/*.test.ts"];
+
+/** What starts processes, waits for real time, counts what the compiler does or reads the whole tree. */
+export const SLOW = [
+  "test/rigs/**/*.test.ts",
+  "test/service/**/*.test.ts",
+  "test/hot-path/**/*.test.ts",
+  "test/cli/{serve,migrate-keys}.test.ts",
+  "test/http/{early,node}.test.ts",
+  "test/{bench,docstrings,house,secrets,secrets-sqlite}.test.ts",
+];
+
+/**
+ * `npm test` runs `fast`, with a part of each property's runs. `npm run test:all` and `npm run coverage` set the mode
+ * `all`, in which every property takes all its runs (test/runs.ts); the first of them runs all projects, one after the other.
+ */
+export default defineConfig(({ mode }) => ({
   test: {
-    include: ["test/**/*.test.ts"],
-    // The packed tarball has a run of its own: `npm run smoke`.
-    exclude: ["test/package/**"],
-    // Rigs that start processes share two cores with everything else.
+    env: { KEYSTILE_RUNS: mode === "all" ? "1" : "0.2" },
+    // Many files share two cores.
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: "fast",
+          include: ["test/**/*.test.ts"],
+          exclude: [...SLOW, ...PACKAGE],
+          // No module of src keeps state, so files may share a process: half the time goes into starting one for each.
+          isolate: false,
+          maxWorkers: "100%",
+        },
+      },
+      {
+        extends: true,
+        // Rigs start processes of their own: one file at a time.
+        test: { name: "slow", include: SLOW, maxWorkers: 1, sequence: { groupOrder: 1 } },
+      },
+      {
+        extends: true,
+        test: {
+          name: "package",
+          include: PACKAGE,
+          maxWorkers: 1,
+          sequence: { groupOrder: 2 },
+          testTimeout: 120_000,
+          hookTimeout: 300_000,
+        },
+      },
+    ],
     coverage: {
       provider: "v8",
       include: ["src/**/*.ts"],
@@ -24,4 +68,4 @@ export default defineConfig({
       },
     },
   },
-});
+}));

@@ -3,6 +3,7 @@ import { BlockList, isIP } from "node:net";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isAddressOrRange, isAllowed } from "../src/addresses.js";
+import { runs } from "./runs.js";
 
 /** Eight groups, with the shapes that matter: runs of zeros, IPv4 at `::ffff:`, and anything. */
 const group = fc.oneof(fc.constant(0), fc.constant(0xffff), fc.nat(0xffff));
@@ -43,7 +44,7 @@ describe("addresses: against Node", () => {
         oracle.addSubnet(entry, bits, family(entry));
         expect(isAllowed(address, [[`${entry}/${bits}`]]), `${address} in ${entry}/${bits}`).toBe(oracle.check(address, family(address)));
       }),
-      { numRuns: 5_000 },
+      { numRuns: runs(5_000) },
     );
   });
 
@@ -54,7 +55,7 @@ describe("addresses: against Node", () => {
         expect(isAddressOrRange(write(address, one))).toBe(true);
         expect(isAllowed(write(address, one), [[write(address, two)]])).toBe(true);
       }),
-      { numRuns: 2_000 },
+      { numRuns: runs(2_000) },
     );
   });
 
@@ -88,7 +89,7 @@ describe("addresses: against Node", () => {
         fc.pre(!text.includes("/") && !text.includes("%"));
         expect(isAddressOrRange(text), text).toBe(isIP(text) !== 0);
       }),
-      { numRuns: 20_000 },
+      { numRuns: runs(20_000) },
     );
   });
 });

@@ -13,6 +13,7 @@ import { memoryStore } from "../src/stores/memory.js";
 import { sqliteStore } from "../src/sqlite.js";
 import { createVerifier } from "../src/verifier.js";
 import { failure, fault, NOON } from "./keyring/support.js";
+import { runs } from "./runs.js";
 
 const proxyTokens = { issuer: "dashboard", audience: "keystile", keys: [{ secret: "s".repeat(32) }] };
 
@@ -208,7 +209,7 @@ describe("authenticate: the header (ruling F2)", () => {
           expect(error.message + JSON.stringify(error)).not.toContain(token);
         },
       ),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 });

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { boundariesBetween, boundaryOf, calendarOf, periodOf } from "../src/credits.js";
 import type { Refill } from "../src/types.js";
+import { runs } from "./runs.js";
 
 const DAY = 86_400_000;
 const LAST_INSTANT = 8.64e15;
@@ -94,7 +95,7 @@ describe("periodOf: monthly", () => {
       fc.property(fc.integer({ min: 1, max: 31 }), instant, (refillDay, now) => {
         expect(countOf(monthly(refillDay), now)).toBe(naiveMonthly(refillDay, now));
       }),
-      { numRuns: 1_000 },
+      { numRuns: runs(1_000) },
     );
   });
 

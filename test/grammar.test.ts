@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parse, StartRules, SyntaxError as GrammarError } from "../grammar/permission-query.js";
 import { and, dice, name, NAME_LETTERS, or, print, trees } from "./queries.js";
+import { runs } from "./runs.js";
 
 const [a, b, c] = [name("a"), name("b"), name("c")];
 
@@ -69,7 +70,7 @@ describe("grammar: trees", () => {
       fc.property(trees(), dice, (node, rolls) => {
         expect(parse(print(node, rolls))).toEqual(node);
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 });

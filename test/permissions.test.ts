@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { QueryNode } from "../grammar/permission-query-ast.js";
 import { compileQuery, coversAmong, createGrants, type Grants } from "../src/permissions.js";
 import { dice, permissionName, print, trees } from "./queries.js";
+import { runs } from "./runs.js";
 
 const satisfies = (permissions: readonly string[], query: string): boolean => compileQuery(query).satisfiedBy(createGrants(permissions));
 
@@ -135,7 +136,7 @@ describe("grants: wildcards", () => {
       fc.property(fc.array(dotted, { maxLength: 5 }), dotted, (permissions, asked) => {
         expect(createGrants(permissions).covers(asked)).toBe(naiveCovers(permissions, asked));
       }),
-      { numRuns: 3_000 },
+      { numRuns: runs(3_000) },
     );
   });
 
@@ -154,7 +155,7 @@ describe("grants: wildcards", () => {
         const grants = createGrants([...others, ...permissions]);
         for (const asked of names) expect(grants.covers(asked), asked).toBe(naiveCovers(permissions, asked));
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 
@@ -204,7 +205,7 @@ describe("queries: meaning", () => {
       fc.property(trees(askable), fc.array(askable, { maxLength: 6 }), dice, (tree, permissions, rolls) => {
         expect(satisfies(permissions, print(tree, rolls))).toBe(naiveSatisfies(tree, permissions));
       }),
-      { numRuns: 2_000 },
+      { numRuns: runs(2_000) },
     );
   });
 

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { isVerifierError, type ValidationProblem } from "../src/errors.js";
 import { compileQuery } from "../src/permissions.js";
 import { dice, NAME_LETTERS, print, trees } from "./queries.js";
+import { runs } from "./runs.js";
 
 const OPERAND = 'a permission name or "("';
 const OPERATOR = "AND, OR or the end of the query";
@@ -119,7 +120,7 @@ describe("query problems: characters", () => {
         expect(message).toMatch(/^found ("[!-~]"|U\+[0-9A-F]{4,6}) at position \d+, expected names of A-Z/);
         expect(message).toContain(` at position ${at}, `);
       }),
-      { numRuns: 1_000 },
+      { numRuns: runs(1_000) },
     );
   });
 
@@ -137,7 +138,7 @@ describe("query problems: characters", () => {
           expect(Number(/position (\d+)/.exec(message)?.[1])).toBeLessThanOrEqual(text.length);
         }
       }),
-      { numRuns: 2_000 },
+      { numRuns: runs(2_000) },
     );
   });
 });

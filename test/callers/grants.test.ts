@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import type { Resource } from "../../src/caller.js";
 import { createCallerGrants, explainGrant } from "../../src/callers/grants.js";
+import { runs } from "../runs.js";
 
 const WS = "ws_1";
 const name = (path: string) => `svc:v1:${WS}:${path}`;
@@ -232,7 +233,7 @@ describe("callerGrants: against a naive matcher", () => {
           if (compiled.may(action, resource) !== expected) throw new Error(`${JSON.stringify(resource)}: expected ${expected}`);
         }
       }),
-      { numRuns: 1_500 },
+      { numRuns: runs(1_500) },
     );
   });
 
@@ -247,7 +248,7 @@ describe("callerGrants: against a naive matcher", () => {
           if (compiled.mayAny(action, type) !== expected) throw new Error(`${type}: expected ${expected}`);
         }
       }),
-      { numRuns: 1_500 },
+      { numRuns: runs(1_500) },
     );
   });
 
@@ -257,7 +258,7 @@ describe("callerGrants: against a naive matcher", () => {
         const covers = ["verify_key", "read_api", "other"].some((action) => universe.some((resource) => naive(grant, action, resource)));
         expect(explainGrant(grant, WS) === undefined).toBe(covers);
       }),
-      { numRuns: 1_000 },
+      { numRuns: runs(1_000) },
     );
   });
 });

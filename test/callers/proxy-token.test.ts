@@ -6,6 +6,7 @@ import { describe, expect, it, vi } from "vitest";
 import { hasRepeatedName } from "../../src/callers/json-names.js";
 import { createProxyTokenVerifier, isTokenShaped, type ProxyTokenOptions, signProxyToken } from "../../src/callers/proxy-token.js";
 import { NOON } from "../keyring/support.js";
+import { runs } from "../runs.js";
 
 const SECRET = "0123456789abcdef0123456789abcdef";
 const OTHER = "fedcba9876543210fedcba9876543210";
@@ -137,7 +138,7 @@ describe("proxy token: claims that do not hold", () => {
         if (good[at] === letter) return;
         expect(await holds(good.slice(0, at) + letter + good.slice(at + 1))).toBe(false);
       }),
-      { numRuns: 400 },
+      { numRuns: runs(400) },
     );
   });
 });

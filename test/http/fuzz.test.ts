@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { OPERATIONS } from "../../src/operations.js";
+import { runs } from "../runs.js";
 import { type World, world } from "./support.js";
 
 const STATUSES = [200, 400, 401, 403, 404, 405, 409, 413, 415];
@@ -69,7 +70,7 @@ describe("any request", () => {
         expect(STATUSES).toContain(status);
         if (!asked.path.startsWith("/docs")) expect(text).not.toMatch(/<html|at .*\.ts:\d+|root_[A-Za-z0-9]{8}/);
       }),
-      { numRuns: 600 },
+      { numRuns: runs(600) },
     );
   });
 });

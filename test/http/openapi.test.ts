@@ -9,6 +9,7 @@ import { toOpenApi } from "../../src/http/openapi.js";
 import type { JsonSchema } from "../../src/keyring/json-schema.js";
 import { OPERATIONS } from "../../src/operations.js";
 import { PLAIN_NAME } from "../../src/plain.js";
+import { runs } from "../runs.js";
 import { DOCUMENT } from "../wider-interface.js";
 import { faultsOf, world } from "./support.js";
 
@@ -147,7 +148,7 @@ describe("openapi: requests", () => {
         if (!beyondSchema(body)) expect(accepts(body), JSON.stringify(body).slice(0, 500)).toBe(allows(body));
       };
       edgesOf(operation.request).forEach(agree);
-      fc.assert(fc.property(bodies, agree), { numRuns: 100 });
+      fc.assert(fc.property(bodies, agree), { numRuns: runs(100) });
     },
   );
 });

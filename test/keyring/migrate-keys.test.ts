@@ -7,6 +7,7 @@ import { createRefused } from "../../src/keyring/store-batch.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import type { V2KeysMigrateKeyData } from "../../src/types.js";
 import { createVerifier } from "../../src/verifier.js";
+import { runs } from "../runs.js";
 import { changed, failure, fault, limit, problems, world } from "./support.js";
 
 const sha256 = (text: string, encoding: "hex" | "base64" | "base64url" = "hex") => createHash("sha256").update(text).digest(encoding);
@@ -546,7 +547,7 @@ describe("migrateKeys: batches, progress, iterables", () => {
           expect(data.map(({ externalId }) => externalId).sort()).toEqual(named.sort());
         },
       ),
-      { numRuns: 120 },
+      { numRuns: runs(120) },
     );
   });
 

@@ -8,6 +8,7 @@ import { memoryLimiter } from "../../src/limiters/memory.js";
 import { createRatelimits, type RatelimitsOptions } from "../../src/ratelimits.js";
 import { createRequestLimit } from "../../src/request-limit.js";
 import { memoryStore } from "../../src/stores/memory.js";
+import { runs } from "../runs.js";
 import { failure, fault, NOON, problems } from "./support.js";
 
 function world(options: RatelimitsOptions = {}) {
@@ -148,7 +149,7 @@ describe("ratelimits: multiLimit", () => {
           for (const { identifier, remaining } of limits) expect(remaining).toBe(left[identifier]);
         }
       }),
-      { numRuns: 100 },
+      { numRuns: runs(100) },
     );
   });
 });

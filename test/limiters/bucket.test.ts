@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Bucket, charge, fits, pairMemo, strain, toPair, verdictOf } from "../../src/limiters/bucket.js";
+import { runs } from "../runs.js";
 import { replay, type Take } from "./model.js";
 
 const START = 1_700_000_000_000;
@@ -47,7 +48,7 @@ describe("toPair: units", () => {
           expect(drained * BigInt(duration) <= BigInt(ms) * BigInt(limit) * BigInt(token)).toBe(true);
         },
       ),
-      { numRuns: 1_000 },
+      { numRuns: runs(1_000) },
     );
   });
 
@@ -71,7 +72,7 @@ describe("toPair: units", () => {
           takes.push({ now, cost });
         }
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 

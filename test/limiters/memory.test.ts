@@ -4,6 +4,7 @@ import type { LimitCheck } from "../../src/limiter.js";
 import type { BucketHint, HintedCheck } from "../../src/limiters/hints.js";
 import { hintedLimiter, memoryLimiter, type MemoryLimiter } from "../../src/limiters/memory.js";
 import { hintFor } from "../../src/limiters/hints.js";
+import { runs } from "../runs.js";
 import { modelLimiter } from "./model.js";
 import { limiterSuite } from "./suite.js";
 
@@ -44,7 +45,7 @@ describe("memoryLimiter: any history", () => {
           expect(limiter.take(checks, now)).toEqual(model.take(checks, now));
         }
       }),
-      { numRuns: 3_000 },
+      { numRuns: runs(3_000) },
     );
   });
 });
@@ -93,7 +94,7 @@ describe("memoryLimiter: remembered checks", () => {
           expect(one.size()).toBe(plain.size());
         });
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 

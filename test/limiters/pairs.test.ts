@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Pair, toPair } from "../../src/limiters/bucket.js";
 import { PairTable } from "../../src/limiters/pairs.js";
+import { runs } from "../runs.js";
 
 const MAX = Number.MAX_SAFE_INTEGER;
 
@@ -28,7 +29,7 @@ describe("PairTable: like a map that counts", () => {
           for (const { id, pair } of uses) expect(named.get(`${pair.limit} ${pair.duration}`)).toBe(id);
         }
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 

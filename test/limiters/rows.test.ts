@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Bucket, charge, fits, type Level, strain, toPair, verdictOf } from "../../src/limiters/bucket.js";
 import { BucketRows } from "../../src/limiters/rows.js";
+import { runs } from "../runs.js";
 
 const START = 1_700_000_000_000;
 const MAX = Number.MAX_SAFE_INTEGER;
@@ -52,7 +53,7 @@ describe("BucketRows: like a map of buckets", () => {
         expect(rows.levelCount).toBe(levels.length - twin.size);
         expect(rows.pairCount).toBe(new Set(levels.map(({ pair }) => `${pair.limit} ${pair.duration}`)).size);
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 
@@ -94,7 +95,7 @@ describe("BucketRows: common checks", () => {
           expect(rows.read(0)).toEqual(twin);
         }
       }),
-      { numRuns: 1_000 },
+      { numRuns: runs(1_000) },
     );
   });
 });

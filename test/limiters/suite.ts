@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { LimitCheck, Limiter, LimitVerdict } from "../../src/limiter.js";
+import { runs } from "../runs.js";
 import { numbersOf, replay, type Take } from "./model.js";
 
 const START = 1_700_000_000_000;
@@ -111,7 +112,7 @@ export function limiterSuite(name: string, make: () => Limiter): void {
             expect(await takeOne(limiter, now, check(cost, limit, duration))).toEqual({ exceeded, ...after });
           }
         }),
-        { numRuns: 200 },
+        { numRuns: runs(200) },
       );
     });
 
@@ -177,7 +178,7 @@ export function limiterSuite(name: string, make: () => Limiter): void {
             takes.push({ now, cost });
           }
         }),
-        { numRuns: 300 },
+        { numRuns: runs(300) },
       );
     });
 
@@ -208,7 +209,7 @@ export function limiterSuite(name: string, make: () => Limiter): void {
             if (!exceeded) used = after < capacity ? after : capacity;
           }
         }),
-        { numRuns: 300 },
+        { numRuns: runs(300) },
       );
     });
 

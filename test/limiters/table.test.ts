@@ -5,6 +5,7 @@ import { BucketTable } from "../../src/limiters/table.js";
 import { hintFor } from "../../src/limiters/hints.js";
 import { NONE } from "../../src/tags/tag-index.js";
 import { MAX_UNITS } from "../../src/tags/text-tag.js";
+import { runs } from "../runs.js";
 
 const START = 1_700_000_000_000;
 const HOUR = 3_600_000;
@@ -148,7 +149,7 @@ describe("bucketTable: sweeping", () => {
         expect([table.count, table.rows.pairCount]).toEqual([0, 0]);
         expect([...twin.keys()].some((name) => has(table, name))).toBe(false);
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 });

@@ -5,6 +5,7 @@ import type { Store } from "../../src/store.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/sqlite.js";
 import { createVerifier } from "../../src/verifier.js";
+import { runs } from "../runs.js";
 import { fileBed, memoryBed } from "./beds.js";
 import { seedsOf } from "./dice.js";
 import { playLeased } from "./leased.js";
@@ -40,7 +41,7 @@ async function isFound(spoil: (store: Store) => Store): Promise<boolean> {
 
 describe("leased credits against a model that knows what was there", () => {
   it("memory store: nodes that come, go and crash never grant more than there was, and give back the rest", async () => {
-    await agree(memoryBed, 200, 40);
+    await agree(memoryBed, 200, runs(40));
   });
 
   it("SQLite: the same with two handles on one file", async () => {

@@ -16,6 +16,7 @@ import type {
 } from "../../src/store.js";
 import { isVerifierError } from "../../src/errors.js";
 import type { JsonObject } from "../../src/types.js";
+import { runs } from "../runs.js";
 
 const WS = "ws_1";
 const NOW = 1_700_000_000_000;
@@ -188,7 +189,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
             expect((await store.readBalance(row.id, 0, 0))?.remaining).toBe(remaining);
           },
         ),
-        { numRuns: 60 },
+        { numRuns: runs(60) },
       );
       const refilled = keyRow(++n, {
         limited: true,

@@ -74,7 +74,7 @@ describe("TagTable", () => {
     const add = (n: number) => table.set(`key ${n}`, `name ${n}`, { of: `${n}` });
     for (let n = 0; n < 1_000; n++) add(n);
     for (let n = 1_000; n < 21_000; n++) {
-      for (let hot = 0; hot < 10; hot++) expect(table.get(`key ${hot}`)).toEqual({ of: `${hot}` });
+      for (let hot = 0; hot < 10; hot++) if (table.get(`key ${hot}`)?.of !== `${hot}`) throw new Error(`key ${hot} was lost`);
       add(n);
       expect(table.count).toBe(1_000);
     }

@@ -12,6 +12,7 @@ import { toStoreError } from "../../../src/stores/sqlite/errors.js";
 import { SCHEMA_VERSION } from "../../../src/stores/sqlite/schema.js";
 import { createTransact } from "../../../src/stores/sqlite/transaction.js";
 import { createVerifier } from "../../../src/verifier.js";
+import { runs } from "../../runs.js";
 import { keyRow } from "../suite.js";
 import { addKeys, api, change, codeOf, foreignHandle, inspect, nextTurn, refOf, temporaryPaths, totalIn, withApi } from "./support.js";
 
@@ -174,7 +175,7 @@ describe("sqliteStore: a statement that fails", () => {
           db.close();
         },
       ),
-      { numRuns: 100 },
+      { numRuns: runs(100) },
     );
   });
 

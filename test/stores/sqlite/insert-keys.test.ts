@@ -5,6 +5,7 @@ import { sqliteStore, type SqliteStore } from "../../../src/sqlite.js";
 import type { NewKey } from "../../../src/store.js";
 import { memoryStore } from "../../../src/stores/memory.js";
 import { textHash } from "../../../src/stores/sqlite/text-hash.js";
+import { runs } from "../../runs.js";
 import { keyRow } from "../suite.js";
 import { codeOf, foreignHandle, inspect, temporaryPaths, withApi } from "./support.js";
 
@@ -83,7 +84,7 @@ describe("sqliteStore.insertKeys: many at once", () => {
           expect(seen[0]).toEqual(seen[1]);
         },
       ),
-      { numRuns: 40 },
+      { numRuns: runs(40) },
     );
   });
 

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../../../src/sqlite.js";
 import { createSharedReads } from "../../../src/stores/sqlite/shared-reads.js";
+import { runs } from "../../runs.js";
 import { keyRow } from "../suite.js";
 import { addKeys, change, inspect, nextTurn, temporaryPaths, totalIn, withApi } from "./support.js";
 
@@ -147,7 +148,7 @@ describe("createSharedReads", () => {
           other.close();
         }
       }),
-      { numRuns: 60 },
+      { numRuns: runs(60) },
     );
   });
 });

@@ -6,6 +6,7 @@ import type { Handle } from "../../../src/stores/sqlite/handle.js";
 import { createSpendLog } from "../../../src/stores/sqlite/spend-log.js";
 import { createBalances } from "../../../src/stores/sqlite/balances.js";
 import { sqliteStore, type SqliteStore } from "../../../src/sqlite.js";
+import { runs } from "../../runs.js";
 import {
   addEntry,
   addKeys,
@@ -149,7 +150,7 @@ describe("the log of spends", () => {
         const rows = rowsIn(place);
         for (const [n, remaining] of limited) expect(rows.get(n as number)).toBe(remaining);
       }),
-      { numRuns: 60 },
+      { numRuns: runs(60) },
     );
   });
 

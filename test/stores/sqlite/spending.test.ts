@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { sqliteStore, type SqliteStore } from "../../../src/sqlite.js";
 import type { DrawRequest } from "../../../src/store.js";
 import { memoryStore } from "../../../src/stores/memory.js";
+import { runs } from "../../runs.js";
 import { keyRow } from "../suite.js";
 import { addKeys, change, foreignHandle, inspect, nextTurn, temporaryPaths, totalIn, withApi } from "./support.js";
 
@@ -279,7 +280,7 @@ describe("sqliteStore: credits", () => {
         }
         await Promise.all(stores.map((store) => store.close()));
       }),
-      { numRuns: 60 },
+      { numRuns: runs(60) },
     );
   });
 
