@@ -278,3 +278,19 @@ describe("createLockQueue", () => {
     expect(said).toEqual(["impatient refused", "first", "second", "third"]);
   });
 });
+
+describe("createKeyring", () => {
+  it("trap 23: changes of one key are refused together", { timeout: 60_000 }, async () => {
+    const place = path();
+    const store = keep(sqliteStore(place, { busyTimeout }));
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "docs" });
+    const { keyId } = await keyring.createKey({ apiId });
+    const letGo = await stall(place);
+    const changes = () => times(64, (i) => () => keyring.updateKey({ keyId, name: `name ${i}` }));
+    await expectRefused(changes);
+    await letGo();
+    expect((await together(changes())).outcomes.every(({ code }) => code === "done")).toBe(true);
+    expect(await codeOf(() => keyring.updateKey({ keyId: "key_none", name: "x" }))).toBe("NOT_FOUND");
+  });
+});
