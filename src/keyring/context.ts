@@ -1,6 +1,6 @@
 /** What every verb of administration works with: the store, its workspace, the clock, and one way to change a row. Knows no verb. */
 import type { Algorithms } from "../algorithms.js";
-import { VerifierError } from "../errors.js";
+import { isVerifierError, VerifierError } from "../errors.js";
 import type { Store } from "../store.js";
 
 /** Wired once by `createKeyring`. */
@@ -21,13 +21,17 @@ const MAX_ATTEMPTS = 20;
 /** From this attempt on there is a pause, so that writers in step get out of it. */
 const FIRST_PAUSE = 3;
 
-/** Without it, a hundred changes of one key started at once would keep refusing one another. */
+/**
+ * Without it, a hundred changes of one key started at once would keep refusing one another. When one ends in STORE_BUSY, those behind it
+ * end with it: they have waited for the store too, and one after another each would wait as long again.
+ */
 export function createQueue(): Queue {
   const tails = new Map<string, Promise<unknown>>();
   return async (id, act) => {
     const before = tails.get(id);
     const mine = before === undefined ? act() : before.then(act);
-    const tail = mine.then(nothing, nothing);
+    const tail = mine.then(nothing, passOnBusy);
+    tail.catch(nothing);
     tails.set(id, tail);
     try {
       return await mine;
@@ -57,6 +61,10 @@ export function persist<T extends object>(context: Context, id: string, attempt:
 /** Lets timers, input and other writers have their turn. */
 export function pause(milliseconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}
+
+function passOnBusy(error: unknown): void {
+  if (isVerifierError(error) && error.code === "STORE_BUSY") throw error;
 }
 
 function nothing(): void {}

@@ -18,7 +18,7 @@ export interface OwnHandle extends Handle {
 interface OpenOptions {
   readonly readonly: boolean;
   readonly fileMustExist: boolean;
-  /** Milliseconds for which the driver itself waits for locks. */
+  /** Milliseconds for which the driver itself waits for locks, and blocks the thread. */
   readonly timeout: number;
 }
 type Driver = new (path: string, options: OpenOptions) => OwnHandle;

@@ -2,7 +2,7 @@
  * One transaction for the work of one turn of the event loop, or of one callback (`pace.ts`). Trap 2; promises of `exact`.
  *
  * Why: a durable commit takes as long as a hundred updates. Answers are given only after COMMIT returned; any fault rolls the group
- * back and rejects all of it. A group that finds the file locked waits, and what arrives meanwhile joins it.
+ * back and rejects all of it. A group that finds the file locked waits in the queue of the writes, and what arrives meanwhile joins it.
  */
 import { isVerifierError } from "../../errors.js";
 import type { Change, Spend } from "../../store.js";
@@ -10,8 +10,9 @@ import type { MaybePromise } from "../../types.js";
 import type { ChangeLog } from "./changes.js";
 import { isBusy, toStoreError } from "./errors.js";
 import type { Ledger } from "./ledger.js";
-import { createPace, type Later } from "./pace.js";
-import { afterPause, monotonic, type Transact } from "./transaction.js";
+import type { LockQueue, LockWaiter } from "./lock-queue.js";
+import { createPace } from "./pace.js";
+import type { Transact } from "./transaction.js";
 
 /** What a piece of work may use; changes that it reports are told after the commit. */
 export type Work<T> = (ledger: Ledger, changes: Change[]) => T;
@@ -37,14 +38,14 @@ interface Task {
   readonly reject: (error: Error) => void;
   answer: unknown;
   fault: Error | undefined;
-  /** When it has waited long enough for a lock; 0: it has not waited. */
+  /** When it has waited long enough for a lock, in {@link LockQueue.lockedTime}; 0: it has not waited. */
   deadline: number;
 }
 
 /** At most so many pieces of work in a transaction, so that a flood leaves the event loop its turns. */
 const MOST = 1_024;
 
-export function createGroupCommit(transact: Transact, ledger: Ledger, log: ChangeLog, busyTimeout: number): GroupCommit {
+export function createGroupCommit(transact: Transact, ledger: Ledger, log: ChangeLog, locked: LockQueue, busyTimeout: number): GroupCommit {
   const pace = createPace();
   let queue: Task[] = [];
   let isScheduled = false;
@@ -57,7 +58,8 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
     return answer !== undefined;
   };
   const commit = (group: readonly Task[]) => {
-    if (isOne(group) && commitAlone(group)) return;
+    // Not after a wait: others have written meanwhile, so that the transaction would be needed as well, and another lock.
+    if (isOne(group) && !locked.isWaiting() && commitAlone(group)) return;
     const done = transact(() => {
       ledger.begin();
       const changes: Change[] = [];
@@ -71,37 +73,54 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
       else reject(fault);
     }
   };
-  /** Rejects a group that failed, apart from what may still wait for a lock: that goes back into the queue. */
-  const fail = (group: readonly Task[], cause: unknown): Task[] => {
-    const now = monotonic();
-    // Also for a spend alone: it may or may not be written.
-    if (!isBusy(cause)) ledger.forget();
-    const waits = isBusy(cause) ? (task: Task) => now < (task.deadline ||= now + busyTimeout) : () => false;
-    const error = toStoreError(cause);
-    return group.filter((task) => {
-      const isWaiting = waits(task);
-      if (!isWaiting) task.reject(error);
-      return isWaiting;
-    });
-  };
-  const flush = () => {
-    isScheduled = false;
+  /** Commits the next group. @throws the driver's error while the file is locked: nothing was done */
+  const commitNext = () => {
     const group = queue.length <= MOST ? queue : queue.slice(0, MOST);
     queue = queue.slice(group.length);
-    let waiting: Task[] = [];
     try {
       commit(group);
     } catch (cause) {
-      waiting = fail(group, cause);
+      if (isBusy(cause)) {
+        queue = [...group, ...queue];
+        throw cause;
+      }
+      // Also for a spend alone: it may or may not be written.
+      ledger.forget();
+      const error = toStoreError(cause);
+      for (const { reject } of group) reject(error);
     }
     pace.note(group.length);
-    queue = [...waiting, ...queue];
-    if (queue.length > 0) schedule(waiting.length > 0 ? afterPause : pace.next());
-    else for (const resolve of onDrained.splice(0)) resolve();
+    goOn();
   };
-  const schedule = (later: Later) => {
+  const waiter: LockWaiter = {
+    attempt: commitNext,
+    keepsWaiting(lockedTime, toError) {
+      queue = queue.filter((task) => {
+        task.deadline ||= lockedTime + busyTimeout;
+        if (lockedTime < task.deadline) return true;
+        task.reject(toError());
+        return false;
+      });
+      if (queue.length === 0) goOn();
+      return queue.length > 0;
+    },
+  };
+  const flush = () => {
+    try {
+      if (locked.isWaiting()) locked.join(waiter);
+      else commitNext();
+    } catch {
+      locked.join(waiter);
+    }
+  };
+  const schedule = () => {
     isScheduled = true;
-    later(flush);
+    pace.next()(flush);
+  };
+  const goOn = () => {
+    isScheduled = false;
+    if (queue.length > 0) schedule();
+    else for (const resolve of onDrained.splice(0)) resolve();
   };
   /** A spend that comes alone. `undefined`: it takes a transaction, or has to wait for a lock. */
   const spendNow = (n: number, cost: number, period: number): Spend | undefined => {
@@ -111,7 +130,8 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
       return answer;
     } catch (cause) {
       if (isBusy(cause)) {
-        schedule(afterPause);
+        isScheduled = true;
+        locked.join(waiter);
         return undefined;
       }
       ledger.forget();
@@ -121,12 +141,12 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
   const put = <T>(work: Work<unknown> | undefined, n: number, cost: number, period: number, now: number): Promise<T> =>
     new Promise((resolve, reject) => {
       queue.push({ work, n, cost, period, now, resolve, reject, answer: undefined, fault: undefined, deadline: 0 });
-      if (!isScheduled) schedule(pace.next());
+      if (!isScheduled) schedule();
     });
   return {
     add: (work) => put(work, 0, 0, 0, 0),
     spend(n, cost, period, now) {
-      const isAlone = queue.length === 0 && !isScheduled && pace.isAlone();
+      const isAlone = queue.length === 0 && !isScheduled && !locked.isWaiting() && pace.isAlone();
       return (isAlone ? spendNow(n, cost, period) : undefined) ?? put(undefined, n, cost, period, now);
     },
     drain: () => (queue.length === 0 ? undefined : new Promise((resolve) => onDrained.push(resolve))),

@@ -14,7 +14,10 @@ export interface SqliteHandleOptions {
    * a millisecond has passed inside one. `"call"`: at every call. A number: at most every so many milliseconds, 1…3_600_000.
    */
   readonly staleness?: "turn" | "call" | number;
-  /** Total wait for other processes' locks, milliseconds, 0…60_000. Default 2_000. The event loop runs meanwhile. */
+  /**
+   * How long a call waits for locks of other processes, milliseconds, 0…60_000. Default 2_000. Then it fails with STORE_BUSY. Calls that
+   * wait together wait no longer than one, and the event loop runs meanwhile. Opening waits as long, and blocks the thread.
+   */
   readonly busyTimeout?: number;
 }
 

@@ -5,7 +5,7 @@
  * process ever sees half of another's work, and a find costs no hop. What a worker is worth: `writer.ts`.
  */
 import { VerifierError } from "../../errors.js";
-import type { Change, KeyRef, ListQuery, Store, Table } from "../../store.js";
+import type { Change, ListQuery, Store, Table } from "../../store.js";
 import { createAnswering } from "./answering.js";
 import { type Balances, createBalances } from "./balances.js";
 import { createChangeLog } from "./changes.js";
@@ -18,13 +18,13 @@ import { createGroupCommit } from "./group-commit.js";
 import type { SqliteHandle } from "./handle.js";
 import { createHealth, type HealthOptions, type SqliteHealth } from "./health.js";
 import { createLedger } from "./ledger.js";
-import { connect, type Connection } from "./open.js";
+import { connect, type Connection, DRIVER_BUSY_TIMEOUT } from "./open.js";
 import { readOptions, type SqliteHandleOptions, type SqliteStoreOptions } from "./options.js";
 import { createSharedReads } from "./shared-reads.js";
 import { createSmallRows } from "./small-rows.js";
 import { createSpending } from "./spending.js";
 import { askInTime } from "./staleness.js";
-import { afterTurn } from "./transaction.js";
+import { afterTurn, retryWhileBusy } from "./transaction.js";
 import { sizeLog } from "./log-size.js";
 import { createKeyWriter } from "./write-keys.js";
 import { applyWrites } from "./write-rows.js";
@@ -77,8 +77,10 @@ export function sqliteStore(file: string | SqliteHandle, options: SqliteStoreOpt
 /** A store, and a way in for keys that were encoded elsewhere. */
 export interface WriterStore {
   readonly store: SqliteStore;
-  /** {@link Store.insertKeys}, in one transaction. */
-  insertEncoded(keys: readonly EncodedKey[]): Promise<boolean[]>;
+  /** {@link Store.insertKeys}, in one transaction. @param deadline when it has waited long enough for a lock, by {@link WriterStore.deadline} */
+  insertEncoded(keys: readonly EncodedKey[], deadline: number): Promise<boolean[]>;
+  /** The deadline of a call that is made now. */
+  deadline(): number;
 }
 
 /** The same for the writer thread. */
@@ -106,51 +108,60 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   const { short, long } = sizeLog({ ...connection, transact: shared.before(connection.transact) });
   // A statement that commits by itself must not fall into a transaction that is open for reads: it would be answered before it is durable.
   const spendAlone = shared.before(ledger.spendAlone);
-  const group = createGroupCommit(short, { ...ledger, spendAlone }, log, settings.busyTimeout);
-  const rows = createSmallRows(handle);
-  const reader = createKeyReader(handle, directory);
-  const writer = createKeyWriter(handle, directory, balances);
-  const spending = createSpending(balances, group);
-  const health = shared.before(createHealth(handle, settings));
-  const finish = shared.before(() => {
-    tidy(connection, balances);
-    connection.close();
-  });
   let closing: Promise<void> | undefined;
   let isClosed = false;
   const assertOpen = () => {
     if (isClosed) throw new VerifierError("STORE_CLOSED", "the store was closed; open it again to use it");
   };
+  const reads = createAnswering(assertOpen, connection.probe, settings.busyTimeout);
+  const writes = createAnswering(assertOpen, connection.probe, settings.busyTimeout);
+  const group = createGroupCommit(short, { ...ledger, spendAlone }, log, writes.queue, settings.busyTimeout);
+  const rows = createSmallRows(handle);
+  const reader = createKeyReader(handle, directory);
+  const writer = createKeyWriter(handle, directory, balances);
+  const spending = createSpending(balances, group);
+  const examine = createHealth(handle, settings);
+  const health = shared.before((given?: HealthOptions) => retryWhileBusy(() => examine(given), DRIVER_BUSY_TIMEOUT));
+  const finish = shared.before(() => {
+    tidy(connection, balances);
+    connection.close();
+  });
 
-  const answering = createAnswering(assertOpen, settings.busyTimeout);
-  const reading = <A extends unknown[], T>(work: (...given: A) => T) => answering.atOnce(shared.before(work));
-  const write = createWriting(answering, log, directory, ledger);
-  const insertEncoded = async (keys: readonly EncodedKey[]): Promise<boolean[]> => {
-    assertOpen();
+  const reading = <A extends unknown[], T>(work: (...given: A) => T) => reads.runOrRetry(shared.before(work));
+  const write = createWriting(writes, log, directory, ledger);
+  const insertEncoded = async (keys: readonly EncodedKey[], deadline: number): Promise<boolean[]> => {
     let inserted: boolean[] = [];
-    await write(long, () => {
+    const insert = () => {
       inserted = writer.insert(keys);
       return changesOf(keys.filter((_, i) => inserted[i]));
-    });
+    };
+    await write(long, insert, deadline);
     return inserted;
   };
 
   const peekBalance = reading(spending.spendCredits);
   const store: SqliteStore = {
-    findKey: answering.atOnce(shared.within(reader.findKey)),
+    findKey: reads.runOrRetry(shared.within(reader.findKey)),
     findForeignKey: reading(reader.findForeignKey),
     findRootKey: reading(rows.findRootKey),
-    adoptDigest: reading((ref: KeyRef, digest: string) =>
-      typeof ref === "number" ? group.add((_, changes) => writer.adopt(ref, digest, changes)) : false,
-    ),
-    // Written out: the most frequent write. A spend only joins its group here, and the group waits for locks by itself.
+    // What joins a group does not wait here: the group waits for locks by itself.
+    adoptDigest(ref, digest) {
+      assertOpen();
+      return typeof ref === "number" ? group.add((_, changes) => writer.adopt(ref, digest, changes)) : false;
+    },
     spendCredits(ref, cost, period, now) {
       if (!(cost > 0)) return peekBalance(ref, cost, period, now);
       assertOpen();
       return spending.spendCredits(ref, cost, period, now);
     },
-    drawCredits: reading(spending.drawCredits),
-    returnCredits: reading(spending.returnCredits),
+    drawCredits(ref, request) {
+      assertOpen();
+      return spending.drawCredits(ref, request);
+    },
+    returnCredits(ref, holder, generation, unspent) {
+      assertOpen();
+      return spending.returnCredits(ref, holder, generation, unspent);
+    },
     readBalance: reading(spending.readBalance),
 
     read: reading((table: Table, id: string) => (table === "keys" ? reader.read(id) : rows.read(table, id))) as Store["read"],
@@ -159,9 +170,10 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     async insertKeys(keys) {
       assertOpen();
       const inserted: boolean[] = [];
+      const deadline = writes.deadline();
       for (let start = 0; start < keys.length; start += BATCH) {
         if (start > 0) await new Promise<void>(afterTurn);
-        inserted.push(...(await insertEncoded(encodeKeys(keys.slice(start, start + BATCH)))));
+        inserted.push(...(await insertEncoded(encodeKeys(keys.slice(start, start + BATCH)), deadline)));
       }
       return inserted;
     },
@@ -174,10 +186,11 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     // Written out: every verification comes by here.
     catchUp(now) {
       assertOpen();
+      if (reads.queue.isWaiting()) return reads.run(() => staleness.catchUp());
       try {
         staleness.catchUp(now);
       } catch (cause) {
-        return answering.again(cause, () => staleness.catchUp());
+        return reads.retry(cause, () => staleness.catchUp());
       }
     },
     health(options) {
@@ -193,18 +206,19 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
       return closing;
     },
   };
-  return { store, insertEncoded };
+  return { store, insertEncoded, deadline: writes.deadline };
 }
 
 /** Carries the log over, so that other tools find every balance in its row; keystile itself does not need this. */
 function tidy({ transact }: Connection, balances: Balances): void {
   if (!balances.hasLogged()) return;
   try {
-    transact(() => {
+    const checkpoint = () => {
       balances.begin(true);
       balances.carryOver();
       return true;
-    });
+    };
+    retryWhileBusy(() => transact(checkpoint), DRIVER_BUSY_TIMEOUT);
   } catch {
     // Another process is writing, or the disk is full: the log is as good.
   }

@@ -14,10 +14,8 @@ import type { Handle } from "./handle.js";
  */
 export type Transact = <T>(work: () => T | undefined, onUndone?: () => void) => T | undefined;
 
-/** Milliseconds for which the driver waits by itself; it blocks the event loop while it does. */
-export const DRIVER_BUSY_TIMEOUT = 50;
-const MIN_PAUSE = 2;
-const MAX_PAUSE = 20;
+/** Milliseconds between attempts while the thread waits. */
+const PAUSE = 2;
 
 export function createTransact(handle: Handle): Transact {
   const begin = handle.prepare("BEGIN IMMEDIATE");
@@ -69,29 +67,16 @@ export function afterTurn(wake: () => void): void {
   runNextTurn(wake);
 }
 
-/** Calls back after a short pause: random, so that waiting processes do not wake together. */
-export function afterPause(wake: () => void): void {
-  runAfter(wake, MIN_PAUSE + Math.random() * (MAX_PAUSE - MIN_PAUSE));
+/** Calls back after so many milliseconds. */
+export function afterDelay(wake: () => void, milliseconds: number): void {
+  runAfter(wake, milliseconds);
 }
 
 /**
- * Runs `attempt` at once, and again while other connections hold the file, up to `total` milliseconds.
- * @returns a promise; the first attempt has been made when it is returned
+ * Runs `attempt` at once, and again while other connections hold the file, up to `total` milliseconds. Blocks the thread meanwhile: for
+ * opening and closing, which have no event loop to give way to.
  */
-export async function patiently<T>(attempt: () => T, total: number): Promise<T> {
-  const deadline = monotonic() + total;
-  for (;;) {
-    try {
-      return attempt();
-    } catch (cause) {
-      if (!isBusy(cause) || monotonic() >= deadline) throw cause;
-    }
-    await new Promise<void>(afterPause);
-  }
-}
-
-/** The same without an event loop, for opening: blocks the thread between attempts. */
-export function patientlyNow<T>(attempt: () => T, total: number): T {
+export function retryWhileBusy<T>(attempt: () => T, total: number): T {
   const deadline = monotonic() + total;
   const cell = new Int32Array(new SharedArrayBuffer(4));
   for (;;) {
@@ -100,6 +85,6 @@ export function patientlyNow<T>(attempt: () => T, total: number): T {
     } catch (cause) {
       if (!isBusy(cause) || monotonic() >= deadline) throw cause;
     }
-    Atomics.wait(cell, 0, 0, MIN_PAUSE);
+    Atomics.wait(cell, 0, 0, PAUSE);
   }
 }

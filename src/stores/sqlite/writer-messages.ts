@@ -21,9 +21,9 @@ export type Order =
   | { readonly id: number; readonly method: WriterMethod; readonly given: readonly unknown[] }
   | { readonly close: true };
 
-/** From the thread. Of spends: {@link packSpend} of each, and those that failed by their place. */
+/** From the thread. Of spends: {@link packSpend} of each, and those that failed by their places: many fail for one reason. */
 export type Reply =
-  | { readonly id: number; readonly spends: Float64Array<ArrayBuffer>; readonly faults: readonly (readonly [at: number, fault: Fault])[] }
+  | { readonly id: number; readonly spends: Float64Array<ArrayBuffer>; readonly faults: readonly (readonly [fault: Fault, at: number[]])[] }
   | { readonly id: number; readonly answer: unknown }
   | { readonly id: number; readonly fault: Fault }
   /** The thread could not open the file, and has ended. */

@@ -6,7 +6,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import type { Store } from "../../store.js";
 import { type PackedKeys, unpackKeys } from "./encoded-keys.js";
 import { writerStore, type WriterStore } from "./store.js";
-import { type Fault, type Order, ORDER_WIDTH, packError, packSpend, type Reply, REPLY_WIDTH, type WriterData } from "./writer-messages.js";
+import { type Order, ORDER_WIDTH, packError, packSpend, type Reply, REPLY_WIDTH, type WriterData } from "./writer-messages.js";
 
 const reply = (message: Reply): void => parentPort?.postMessage(message);
 
@@ -25,10 +25,12 @@ type Method = (...given: readonly unknown[]) => unknown;
 function spend(store: Store, id: number, orders: Float64Array<ArrayBuffer>): void {
   const count = orders.length / ORDER_WIDTH;
   const spends = new Float64Array(count * REPLY_WIDTH);
-  const faults: [number, Fault][] = [];
+  const failed = new Map<unknown, number[]>();
   let left = count;
   const done = (): void => {
-    if (--left === 0) reply({ id, spends, faults });
+    if (--left > 0) return;
+    const faults = Array.from(failed, ([error, at]) => [packError(error), at] as const);
+    reply({ id, spends, faults });
   };
   const spendOne = async (i: number): Promise<void> => {
     const at = i * ORDER_WIDTH;
@@ -36,7 +38,9 @@ function spend(store: Store, id: number, orders: Float64Array<ArrayBuffer>): voi
       const [ref, cost, period, now] = orders.subarray(at, at + ORDER_WIDTH) as unknown as [number, number, number, number];
       packSpend(spends, i, await store.spendCredits(ref, cost, period, now));
     } catch (error) {
-      faults.push([i, packError(error)]);
+      const places = failed.get(error);
+      if (places === undefined) failed.set(error, [i]);
+      else places.push(i);
     }
     done();
   };
@@ -59,7 +63,7 @@ async function close(store: Store, calls: Iterable<Promise<void>>): Promise<void
 
 const opened = open(workerData as WriterData);
 if (opened !== undefined) {
-  const { store, insertEncoded } = opened;
+  const { store, insertEncoded, deadline } = opened;
   const calls = new Set<Promise<void>>();
   const call = (id: number, work: () => unknown): void => {
     const answered: Promise<void> = answer(id, work).then(() => void calls.delete(answered));
@@ -68,7 +72,9 @@ if (opened !== undefined) {
   /** Parts of one insertion go in one after another, also when the file is locked: of two keys with one hash the first goes in. */
   let last: Promise<unknown> = Promise.resolve();
   const insert = (keys: PackedKeys): Promise<boolean[]> => {
-    const inserted = last.then(() => insertEncoded(unpackKeys(keys)));
+    // Counted from here: parts that wait for one another wait for one lock.
+    const until = deadline();
+    const inserted = last.then(() => insertEncoded(unpackKeys(keys), until));
     last = inserted.catch(() => undefined);
     return inserted;
   };

@@ -68,9 +68,10 @@ export function withWriter<S extends Store>(reader: S, path: string, options: Re
     assertOpen();
     return writer.call(method, ...given);
   };
-  const tell = async () => {
+  /** Does not wait where the file is locked to readers: the call has waited for the write. The next call asks first, and waits or fails. */
+  const tell = () => {
     try {
-      await reader.catchUp(NaN);
+      Promise.resolve(reader.catchUp(NaN)).catch(() => undefined);
     } catch {
       // What was written is durable. The next call asks again, and fails if that does.
     }
@@ -202,7 +203,10 @@ function startWriter(program: URL | string, data: WriterData): Writer {
 const ENDED = "the writer thread ended; what was in flight may have been written or not; open the store again";
 
 function deliver(waits: readonly Waiting<Spend | undefined>[], { spends, faults }: Extract<Reply, { spends: unknown }>): void {
-  for (const [at, fault] of faults) waits[at]?.reject(unpackError(fault));
+  for (const [fault, places] of faults) {
+    const error = unpackError(fault);
+    for (const at of places) waits[at]?.reject(error);
+  }
   // A promise that was rejected stays so.
   for (let i = 0; i * REPLY_WIDTH < spends.length; i++) waits[i]?.resolve(unpackSpend(spends, i));
 }

@@ -8,18 +8,19 @@ import { afterTurn, type Transact } from "./transaction.js";
 
 /**
  * @param work answers what it changed; `undefined`: something is not as it was read, so nothing is written
+ * @param deadline of a call with several transactions, which together wait no longer than one
  * @returns whether the transaction was committed
  */
-export type RunWrite = (transact: Transact, work: () => readonly Change[] | undefined) => Promise<boolean>;
+export type RunWrite = (transact: Transact, work: () => readonly Change[] | undefined, deadline?: number) => Promise<boolean>;
 
-export function createWriting({ later }: Answering, log: ChangeLog, directory: Directory, ledger: Ledger): RunWrite {
+export function createWriting({ run }: Answering, log: ChangeLog, directory: Directory, ledger: Ledger): RunWrite {
   /** What was read inside may never have been committed. */
   const forget = () => {
     directory.clear();
     ledger.forget();
   };
-  return async (transact, work) => {
-    const committed = await later(() => {
+  return async (transact, work, deadline) => {
+    const commit = () => {
       const done = transact(() => {
         ledger.begin();
         const changes = work();
@@ -28,7 +29,8 @@ export function createWriting({ later }: Answering, log: ChangeLog, directory: D
       ledger.forgetAccounts();
       log.tell(done?.recorded);
       return done !== undefined;
-    });
+    };
+    const committed = await run(commit, deadline);
     // A loop that awaits its writes would otherwise leave no turn to timers, input and spends.
     await new Promise<void>(afterTurn);
     return committed;
