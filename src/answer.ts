@@ -19,15 +19,15 @@ export function answerFor(
   code: VerificationCode,
   { queried, credits, ratelimits }: Findings,
 ): V2KeysVerifyKeyResponseData {
-  const { name, expires, extra, holdings } = key;
+  const { name, expires, rare, grants } = key;
   const answer: V2KeysVerifyKeyResponseData = { valid: code === "VALID", code, keyId: key.keyId, enabled: key.enabled };
   if (name !== undefined) answer.name = name;
-  if (extra?.meta !== undefined) answer.meta = extra.meta;
+  if (rare?.meta !== undefined) answer.meta = rare.meta;
   if (expires !== undefined) answer.expires = expires;
   if (credits !== undefined) answer.credits = credits;
-  if (queried || code === "FORBIDDEN") answer.permissions = holdings.copyPermissions();
-  if (queried) answer.roles = holdings.copyRoles();
-  if (extra?.identity !== undefined) answer.identity = extra.identity;
+  if (queried || code === "FORBIDDEN") answer.permissions = grants.copyPermissions();
+  if (queried) answer.roles = grants.copyRoles();
+  if (rare?.identity !== undefined) answer.identity = rare.identity;
   if (ratelimits !== undefined) answer.ratelimits = ratelimits;
   return answer;
 }
@@ -37,7 +37,7 @@ export function answerFor(
  * @param key has a name
  */
 export function commonAnswer(
-  { keyId, name, holdings }: PreparedKey,
+  { keyId, name, grants }: PreparedKey,
   code: VerificationCode,
   credits: number,
   ratelimits: VerifyKeyRatelimitData[],
@@ -49,8 +49,8 @@ export function commonAnswer(
     enabled: true,
     name: name as string,
     credits,
-    permissions: holdings.copyPermissions(),
-    roles: holdings.copyRoles(),
+    permissions: grants.copyPermissions(),
+    roles: grants.copyRoles(),
     ratelimits,
   };
 }
@@ -67,7 +67,7 @@ export function answerNotFound(
 
 /** The event: what the key and the call know. */
 export function eventFor(
-  { keyId, mould, extra }: PreparedKey,
+  { keyId, policy, rare }: PreparedKey,
   code: VerificationCode,
   call: Pick<OutcomeEvent, "time" | "tags" | "degraded"> & { readonly cost: number },
 ): OutcomeEvent {
@@ -76,10 +76,10 @@ export function eventFor(
     code,
     tags: call.tags,
     keyId,
-    apiId: mould.apiId,
-    workspaceId: mould.workspaceId,
-    ...(extra?.identity !== undefined && { identityId: extra.identity.id }),
-    spent: code === "VALID" && mould.limited ? call.cost : 0,
+    apiId: policy.apiId,
+    workspaceId: policy.workspaceId,
+    ...(rare?.identity !== undefined && { identityId: rare.identity.id }),
+    spent: code === "VALID" && policy.limited ? call.cost : 0,
     degraded: call.degraded,
   };
 }

@@ -24,11 +24,11 @@ export function takeLimits(
   requested: readonly RatelimitCheck[],
   now: number,
 ): MaybePromise<LimitsTaken | undefined> {
-  const { lone } = key;
+  const { onlyLimit } = key;
   // The common call, without lists.
-  if (lone !== undefined && requested.length === 0 && limiter.takeOne !== undefined) {
-    const verdict = limiter.takeOne(key, lone, now);
-    return { results: [toRatelimitData(lone, key.loneId, verdict)], exceeded: verdict.exceeded, degraded: false };
+  if (onlyLimit !== undefined && requested.length === 0 && limiter.takeOne !== undefined) {
+    const verdict = limiter.takeOne(key, onlyLimit, now);
+    return { results: [toRatelimitData(onlyLimit, key.onlyLimitId, verdict)], exceeded: verdict.exceeded, degraded: false };
   }
   const limits = applyLimits(key.keyId, key.limits, requested);
   if (limits.length === 0) return undefined;

@@ -49,17 +49,17 @@ export function isUsual({ compileQuery }: Means, values: RequestValues): values 
 /** @returns undefined: something of the key is not as usual, and nothing was taken */
 export function answerUsual(means: Means, { permissions }: UsualValues, key: PreparedKey, now: number): MaybePromise<Answer> | undefined {
   const { limiter, spender } = means;
-  const { expires, mould } = key;
-  const { lone } = mould;
-  if (lone === undefined || key.extra !== undefined || limiter.takeOne === undefined) return undefined;
-  if (!mould.enabled || mould.suspended || (expires !== undefined && now > expires)) return undefined;
+  const { expires, policy } = key;
+  const { onlyLimit } = policy;
+  if (onlyLimit === undefined || key.rare !== undefined || limiter.takeOne === undefined) return undefined;
+  if (!policy.enabled || policy.suspended || (expires !== undefined && now > expires)) return undefined;
   const query = permissions === undefined ? undefined : means.compileQuery.remembered(permissions);
   const queried = query !== undefined;
-  if (queried && !mould.holdings.satisfy(query)) return undefined;
-  const verdict = limiter.takeOne(key, lone, now);
+  if (queried && !policy.grants.satisfies(query)) return undefined;
+  const verdict = limiter.takeOne(key, onlyLimit, now);
   const code = verdict.exceeded ? "RATE_LIMITED" : "VALID";
-  const found = { now, queried, ratelimits: [toRatelimitData(lone, key.loneId, verdict)] };
-  if (!mould.limited) return conclude(means, key, code, undefined, found);
+  const found = { now, queried, ratelimits: [toRatelimitData(onlyLimit, key.onlyLimitId, verdict)] };
+  if (!policy.limited) return conclude(means, key, code, undefined, found);
   const left = spender.takeHeld(key, costOf(code));
   return left === undefined ? spend(means, key, code, found) : conclude(means, key, code, left, found);
 }

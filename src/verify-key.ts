@@ -105,7 +105,7 @@ function judgeKey(verification: Verification, key: PreparedKey | undefined): May
   if (key.expires !== undefined && now > key.expires) return refuse(verification, key, "EXPIRED");
   if (key.suspended || !key.allows(clientAddress)) return refuse(verification, key, "FORBIDDEN");
   verification.queried = query !== undefined;
-  if (query !== undefined && !key.holdings.satisfy(query)) return refuse(verification, key, "INSUFFICIENT_PERMISSIONS");
+  if (query !== undefined && !key.grants.satisfies(query)) return refuse(verification, key, "INSUFFICIENT_PERMISSIONS");
   const taking = takeLimits(engine.limiter, key, request.ratelimits, now);
   return taking instanceof Promise ? taking.then((limits) => judgeUse(verification, key, limits)) : judgeUse(verification, key, taking);
 }
