@@ -19,15 +19,15 @@ export function answerFor(
   code: VerificationCode,
   { queried, credits, ratelimits }: Findings,
 ): V2KeysVerifyKeyResponseData {
-  const { name, expires, extra, holdings } = key;
+  const { name, expires, rare, grants } = key;
   const answer: V2KeysVerifyKeyResponseData = { valid: code === "VALID", code, keyId: key.keyId, enabled: key.enabled };
   if (name !== undefined) answer.name = name;
-  if (extra?.meta !== undefined) answer.meta = extra.meta;
+  if (rare?.meta !== undefined) answer.meta = rare.meta;
   if (expires !== undefined) answer.expires = expires;
   if (credits !== undefined) answer.credits = credits;
-  if (queried || code === "FORBIDDEN") answer.permissions = holdings.copyPermissions();
-  if (queried) answer.roles = holdings.copyRoles();
-  if (extra?.identity !== undefined) answer.identity = extra.identity;
+  if (queried || code === "FORBIDDEN") answer.permissions = grants.copyPermissions();
+  if (queried) answer.roles = grants.copyRoles();
+  if (rare?.identity !== undefined) answer.identity = rare.identity;
   if (ratelimits !== undefined) answer.ratelimits = ratelimits;
   return answer;
 }
@@ -44,7 +44,7 @@ export function answerNotFound(
 
 /** The event: what the key and the call know. */
 export function eventFor(
-  { keyId, mould, extra }: PreparedKey,
+  { keyId, policy, rare }: PreparedKey,
   code: VerificationCode,
   call: Pick<OutcomeEvent, "time" | "tags" | "degraded" | "forfeitedRefills"> & { readonly cost: number },
 ): OutcomeEvent {
@@ -53,10 +53,10 @@ export function eventFor(
     code,
     tags: call.tags,
     keyId,
-    apiId: mould.apiId,
-    workspaceId: mould.workspaceId,
-    ...(extra?.identity !== undefined && { identityId: extra.identity.id }),
-    spent: code === "VALID" && mould.limited ? call.cost : 0,
+    apiId: policy.apiId,
+    workspaceId: policy.workspaceId,
+    ...(rare?.identity !== undefined && { identityId: rare.identity.id }),
+    spent: code === "VALID" && policy.limited ? call.cost : 0,
     degraded: call.degraded,
     ...(call.forfeitedRefills !== undefined && { forfeitedRefills: call.forfeitedRefills }),
   };

@@ -116,9 +116,9 @@ async function adopt(store: Store, ref: KeyRef, key: string): Promise<void> {
   }
 }
 
-function isVisible(sources: KeySources, caller: Caller | undefined, { mould, keyId }: PreparedKey): boolean {
-  if (!isOwn(sources, caller, mould.workspaceId)) return false;
-  return caller === undefined || caller.may("verify_key", { type: "api", id: mould.apiId, keyId });
+function isVisible(sources: KeySources, caller: Caller | undefined, { policy, keyId }: PreparedKey): boolean {
+  if (!isOwn(sources, caller, policy.workspaceId)) return false;
+  return caller === undefined || caller.may("verify_key", { type: "api", id: policy.apiId, keyId });
 }
 
 function isOwn({ workspaceId }: KeySources, caller: Caller | undefined, owner: string): boolean {

@@ -6,7 +6,7 @@
  * A key with metadata, an identity or an allow-list stays an object. The obvious twin is an array of the keys themselves
  * (`packed-keys.test.ts`).
  */
-import type { Mould } from "./mould.js";
+import type { KeyPolicy } from "./key-policy.js";
 import type { Touch } from "./tags/early-reads.js";
 import { type Home, PreparedKey } from "./prepared-key.js";
 import { createNumbered } from "./numbered.js";
@@ -16,14 +16,14 @@ import { widened } from "./tags/widened.js";
 /** Bits of a length. */
 const LENGTH_BITS = 10;
 const LONGEST = (1 << LENGTH_BITS) - 1;
-/** One exact number holds, from its high end, the generation, the mould's number and two lengths. */
-const MOULD_UNIT = 2 ** (2 * LENGTH_BITS);
-const MOULDS = 2 ** 18;
+/** One exact number holds, from its high end, the generation, the policy's number and two lengths. */
+const POLICY_UNIT = 2 ** (2 * LENGTH_BITS);
+const POLICIES = 2 ** 18;
 const MAX_GENERATION = 2 ** 15 - 1;
 /** Stands between the ids of several limits; no id holds it (spec §8). */
 const BETWEEN = "\n";
 
-/** Numbers a row: ref; expiry, NaN for none; generation, mould, and the lengths of the id and of the name + 1 (0: none); four small ones. */
+/** Numbers a row: ref; expiry, NaN for none; generation, policy, and the lengths of the id and of the name + 1 (0: none); four small ones. */
 const WIDTH = 5;
 const EXPIRES = 1;
 const MIXED = 2;
@@ -41,7 +41,7 @@ const nothing: Touch = () => undefined;
  * @param touch given the places of the bucket and the lease of each key that is read
  */
 export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
-  const moulds = createNumbered<Mould>(MOULDS - 1);
+  const policies = createNumbered<KeyPolicy>(POLICIES - 1);
   /** Key id, name and limit ids in one text, or the whole key where it has more than that. */
   let parts = new Array<string | PreparedKey | undefined>(FIRST);
   let numbers = new Float64Array(FIRST * WIDTH);
@@ -62,20 +62,20 @@ export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
     ints[at + LEASE] = lease;
   };
   const home: Home = {
-    // May come late, when the entry is another's: the ref tells the key, and the mould its bucket's name.
+    // May come late, when the entry is another's: the ref tells the key, and the policy its bucket's name.
     note(entry, key) {
-      if (numbers[entry * WIDTH] === key.ref && moulds.get(mouldOf(numbers[entry * WIDTH + MIXED] as number)) === key.mould)
+      if (numbers[entry * WIDTH] === key.ref && policies.get(policyNumberOf(numbers[entry * WIDTH + MIXED] as number)) === key.policy)
         notes(entry, key);
     },
   };
 
   return {
     put(entry, key) {
-      const { keyId, name = "", mould, expires = NaN, generation, limitIds } = key;
+      const { keyId, name = "", policy, expires = NaN, generation, limitIds } = key;
       if (entry * WIDTH >= numbers.length) widen(entry * 2);
       const at = entry * WIDTH;
-      const mouldNumber = isPackable(key) ? moulds.take(mould) : undefined;
-      if (mouldNumber === undefined) {
+      const policyNumber = isPackable(key) ? policies.take(policy) : undefined;
+      if (policyNumber === undefined) {
         parts[entry] = key;
         numbers[at] = NaN;
         return;
@@ -85,7 +85,7 @@ export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
       numbers[at] = key.ref as number;
       numbers[at + EXPIRES] = expires;
       const nameMark = key.name === undefined ? 0 : name.length + 1;
-      numbers[at + MIXED] = (generation * MOULDS + mouldNumber) * MOULD_UNIT + (nameMark << LENGTH_BITS) + keyId.length;
+      numbers[at + MIXED] = (generation * POLICIES + policyNumber) * POLICY_UNIT + (nameMark << LENGTH_BITS) + keyId.length;
       notes(entry, key);
       key.settleAt(home, entry);
     },
@@ -97,25 +97,25 @@ export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
       const at = entry * WIDTH;
       // Not by `%`, which takes a call each.
       const mixed = numbers[at + MIXED] as number;
-      const upper = Math.floor(mixed / MOULD_UNIT);
-      const lengths = mixed - upper * MOULD_UNIT;
-      const generation = Math.floor(upper / MOULDS);
-      const mould = moulds.get(upper - generation * MOULDS) as Mould;
+      const upper = Math.floor(mixed / POLICY_UNIT);
+      const lengths = mixed - upper * POLICY_UNIT;
+      const generation = Math.floor(upper / POLICIES);
+      const policy = policies.get(upper - generation * POLICIES) as KeyPolicy;
       const idEnd = lengths & LONGEST;
       const nameMark = lengths >>> LENGTH_BITS;
       const nameEnd = nameMark === 0 ? idEnd : idEnd + nameMark - 1;
       const expires = numbers[at + EXPIRES] as number;
       const ids = text.slice(nameEnd);
-      const own = {
+      const core = {
         ref: numbers[at] as number,
         keyId: text.slice(0, idEnd),
         name: nameMark === 0 ? undefined : text.slice(idEnd, nameEnd),
         expires: Number.isNaN(expires) ? undefined : expires,
         generation,
-        limitIds: mould.limits.length === 1 ? ids : mould.limits.length === 0 ? [] : ids.split(BETWEEN),
-        extra: undefined,
+        limitIds: policy.limits.length === 1 ? ids : policy.limits.length === 0 ? [] : ids.split(BETWEEN),
+        rare: undefined,
       };
-      const key = new PreparedKey(mould, own, home, entry);
+      const key = new PreparedKey(policy, core, home, entry);
       key.row = ints[small + ROW] as number;
       key.rowOne = ints[small + ROW_ONE] as number;
       key.rowTwo = ints[small + ROW_TWO] as number;
@@ -123,12 +123,12 @@ export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
       return key;
     },
     drop(entry) {
-      if (typeof parts[entry] === "string") moulds.release(mouldOf(numbers[entry * WIDTH + MIXED] as number));
+      if (typeof parts[entry] === "string") policies.release(policyNumberOf(numbers[entry * WIDTH + MIXED] as number));
       parts[entry] = undefined;
       numbers[entry * WIDTH] = NaN;
     },
     clear() {
-      moulds.clear();
+      policies.clear();
       parts = new Array<string | PreparedKey | undefined>(FIRST);
       numbers = new Float64Array(FIRST * WIDTH);
       ints = new Int32Array(numbers.buffer);
@@ -136,12 +136,12 @@ export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
   };
 }
 
-function mouldOf(mixed: number): number {
-  return Math.floor(mixed / MOULD_UNIT) % MOULDS;
+function policyNumberOf(mixed: number): number {
+  return Math.floor(mixed / POLICY_UNIT) % POLICIES;
 }
 
-function isPackable({ extra, ref, generation, keyId, name = "", limitIds }: PreparedKey): boolean {
-  if (extra !== undefined || typeof ref !== "number" || generation > MAX_GENERATION) return false;
+function isPackable({ rare, ref, generation, keyId, name = "", limitIds }: PreparedKey): boolean {
+  if (rare !== undefined || typeof ref !== "number" || generation > MAX_GENERATION) return false;
   if (keyId.length > LONGEST || name.length >= LONGEST) return false;
   return typeof limitIds === "string" || limitIds.every((id) => !id.includes(BETWEEN));
 }

@@ -1,7 +1,8 @@
 /** A found record as verifications need it, each part made once. Knows no rule of its own. */
 import { createAllowlist } from "./addresses.js";
 import type { Account } from "./leases.js";
-import { createMoulds, type Holdings, type Mould } from "./mould.js";
+import { type FieldsThat, fieldsThat } from "./key-fields.js";
+import { type GrantSet, internPolicies, type KeyPolicy } from "./key-policy.js";
 import {
   type AppliedLimit,
   bucketOf,
@@ -14,26 +15,19 @@ import {
 } from "./ratelimit.js";
 import type { KeyRecord, KeyRef } from "./store.js";
 import { deepFreeze } from "./stores/freeze.js";
-import type { Identity, JsonObject, Refill } from "./types.js";
+import type { Refill } from "./types.js";
+
+type ValuesOf<Name extends keyof KeyRecord> = { readonly [K in Name]: KeyRecord[K] };
 
 /** What a key has that no other may share. */
-export interface Own {
-  readonly ref: KeyRef;
-  readonly keyId: string;
-  readonly name: string | undefined;
-  readonly expires: number | undefined;
-  readonly generation: number;
+export interface CoreFields extends ValuesOf<FieldsThat<{ record: "key" }>> {
   /** Of its own limits: the id of the only one, or a list. */
   readonly limitIds: string | readonly string[];
-  /** Rare parts. */
-  readonly extra: Extra | undefined;
+  readonly rare: RareFields | undefined;
 }
 
 /** Parts that few keys have. Frozen where answers show them. */
-export interface Extra {
-  readonly meta: JsonObject | undefined;
-  /** The identity as answers show it. */
-  readonly identity: Identity | undefined;
+export interface RareFields extends ValuesOf<FieldsThat<{ record: "rare" }>> {
   /** Limits of the identity that apply to the key. */
   readonly shared: readonly AppliedLimit[] | undefined;
   /** Whether the allow-lists let an address in (ruling A4). */
@@ -47,12 +41,12 @@ export interface Home {
 
 /**
  * What a cache keeps for a key. Flat and small, since over many keys most of the time of a verification is waiting for memory: so it
- * is itself the account that is spent from, and the place of its lone limit's bucket.
+ * is itself the account that is spent from, and the place of its only limit's bucket.
  */
-export class PreparedKey implements Account, LimitedKey {
-  readonly mould: Mould;
+export class PreparedKey implements Account, LimitedKey, CoreFields {
+  readonly policy: KeyPolicy;
   readonly expires: number | undefined;
-  /** The place of its lease, and of the bucket of its lone limit: where they were found last. */
+  /** The place of its lease, and of the bucket of its only limit: where they were found last. */
   lease = 0;
   row = -1;
   rowOne = 0;
@@ -62,63 +56,63 @@ export class PreparedKey implements Account, LimitedKey {
   readonly keyId: string;
   readonly name: string | undefined;
   readonly limitIds: string | readonly string[];
-  readonly extra: Extra | undefined;
+  readonly rare: RareFields | undefined;
   #home: Home | undefined;
   #entry: number;
   #limits: Limits | undefined = undefined;
 
-  constructor(mould: Mould, { ref, keyId, name, expires, generation, limitIds, extra }: Own, home?: Home, entry = 0) {
-    this.mould = mould;
+  constructor(policy: KeyPolicy, { ref, keyId, name, expires, generation, limitIds, rare }: CoreFields, home?: Home, entry = 0) {
+    this.policy = policy;
     this.expires = expires;
     this.generation = generation;
     this.ref = ref;
     this.keyId = keyId;
     this.name = name;
     this.limitIds = limitIds;
-    this.extra = extra;
+    this.rare = rare;
     this.#home = home;
     this.#entry = entry;
   }
 
   get enabled(): boolean {
-    return this.mould.enabled;
+    return this.policy.enabled;
   }
 
   /** Its API or workspace is disabled (ruling A4). */
   get suspended(): boolean {
-    return this.mould.suspended;
+    return this.policy.suspended;
   }
 
   get limited(): boolean {
-    return this.mould.limited;
+    return this.policy.limited;
   }
 
   get refill(): Refill | undefined {
-    return this.mould.refill;
+    return this.policy.refill;
   }
 
   /** What it may do, and the names that answers list. */
-  get holdings(): Holdings {
-    return this.mould.holdings;
+  get grants(): GrantSet {
+    return this.policy.grants;
   }
 
-  get lone(): LimitKind | undefined {
-    return this.extra?.shared === undefined ? this.mould.lone : undefined;
+  get onlyLimit(): LimitKind | undefined {
+    return this.rare?.shared === undefined ? this.policy.onlyLimit : undefined;
   }
 
-  get loneId(): string {
+  get onlyLimitId(): string {
     return this.limitIds as string;
   }
 
-  /** The bucket of the lone limit. */
+  /** The bucket of the only limit. */
   get bucket(): string {
-    return bucketOf(this.keyId, (this.mould.lone as LimitKind).name);
+    return bucketOf(this.keyId, (this.policy.onlyLimit as LimitKind).name);
   }
 
   /** All its limits, as lists. */
   get limits(): Limits {
-    const { keyId, mould, limitIds, extra } = this;
-    return (this.#limits ??= toLimits(keyId, mould.limits, typeof limitIds === "string" ? [limitIds] : limitIds, extra?.shared));
+    const { keyId, policy, limitIds, rare } = this;
+    return (this.#limits ??= toLimits(keyId, policy.limits, typeof limitIds === "string" ? [limitIds] : limitIds, rare?.shared));
   }
 
   /** It was packed. */
@@ -141,32 +135,37 @@ export class PreparedKey implements Account, LimitedKey {
 
   /** Whether the allow-lists let this address in (ruling A4). */
   allows(address: string | undefined): boolean {
-    return this.extra?.allows === undefined || this.extra.allows(address);
+    return this.rare?.allows === undefined || this.rare.allows(address);
   }
 }
 
 /** Prepares records, sharing among them what is the same. */
 export function createPreparer(): (record: KeyRecord) => PreparedKey {
-  const mouldOf = createMoulds();
+  const policyOf = internPolicies();
   return (record) => {
     const { ref, keyId, name, expires, generation, ratelimits } = record;
     const ids = ratelimits.map(({ id }) => id);
     const limitIds = ids.length === 1 ? (ids[0] as string) : ids;
-    return new PreparedKey(mouldOf(record), { ref, keyId, name, expires, generation, limitIds, extra: extraOf(record) });
+    return new PreparedKey(policyOf(record), { ref, keyId, name, expires, generation, limitIds, rare: rareOf(record) });
   };
 }
 
-function extraOf(record: KeyRecord): Extra | undefined {
+const RARE = fieldsThat({ record: "rare" });
+
+function rareOf(record: KeyRecord): RareFields | undefined {
+  if (RARE.every((field) => isNothing(record[field]))) return undefined;
   const { meta, identity, ipAllowlists } = record;
-  if (meta === undefined && identity === undefined && ipAllowlists.length === 0) return undefined;
   return {
     // Frozen, since every answer shows these very objects.
     meta: meta && deepFreeze(meta),
     identity: identity && deepFreeze(showIdentity(identity)),
+    ipAllowlists,
     shared: sharedLimits(record),
     allows: ipAllowlists.length === 0 ? undefined : lazyAllowlist(ipAllowlists),
   };
 }
+
+const isNothing = (value: unknown): boolean => value === undefined || (Array.isArray(value) && value.length === 0);
 
 /** Reads the lists when a call first asks. */
 function lazyAllowlist(lists: KeyRecord["ipAllowlists"]): (address: string | undefined) => boolean {

@@ -28,12 +28,12 @@ export interface Limits {
   readonly named: readonly AppliedLimit[];
 }
 
-/** A key as far as its limits go; itself the hint of its lone limit's bucket. */
+/** A key as far as its limits go; itself the hint of its only limit's bucket. */
 export interface LimitedKey extends BucketHint {
   readonly keyId: string;
   /** The only limit of the key, if every call takes from it; and its id. */
-  readonly lone: LimitKind | undefined;
-  readonly loneId: string;
+  readonly onlyLimit: LimitKind | undefined;
+  readonly onlyLimitId: string;
   readonly limits: Limits;
 }
 

@@ -24,12 +24,12 @@ export function takeLimits(
   requested: readonly RatelimitCheck[],
   now: number,
 ): MaybePromise<LimitsTaken | undefined> {
-  const { lone } = key;
-  if (lone !== undefined && requested.length === 0) {
-    const verdict = limiter.takeOne(key, lone, now);
+  const { onlyLimit } = key;
+  if (onlyLimit !== undefined && requested.length === 0) {
+    const verdict = limiter.takeOne(key, onlyLimit, now);
     // The common call, without lists.
     if (verdict !== undefined)
-      return { results: [toRatelimitData(lone, key.loneId, verdict)], exceeded: verdict.exceeded, degraded: false };
+      return { results: [toRatelimitData(onlyLimit, key.onlyLimitId, verdict)], exceeded: verdict.exceeded, degraded: false };
   }
   const limits = applyLimits(key.keyId, key.limits, requested);
   if (limits.length === 0) return undefined;

@@ -143,7 +143,7 @@ function runChecks(call: Verification, key: PreparedKey, from: number): MaybePro
 function lacksPermissions(call: Verification, key: PreparedKey): boolean {
   if (call.query === undefined) return false;
   call.queried = true;
-  return !key.holdings.satisfy(call.query);
+  return !key.grants.satisfies(call.query);
 }
 
 function exceedsLimits(call: Verification, key: PreparedKey): MaybePromise<boolean> {

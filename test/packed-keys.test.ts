@@ -58,18 +58,18 @@ const record: fc.Arbitrary<KeyRecord> = fc.record(
 );
 
 /** Limits but for the functions that remember where buckets are. */
-function limitsSeen({ limits, lone }: PreparedKey) {
+function limitsSeen({ limits, onlyLimit }: PreparedKey) {
   const plain = (list: readonly AppliedLimit[]) => list.map((one) => ({ ...one, hint: one.hint?.bucket }));
-  return { lone, automatic: plain(limits.automatic), named: plain(limits.named) };
+  return { onlyLimit, automatic: plain(limits.automatic), named: plain(limits.named) };
 }
 
 /** All that a verification reads of a key. */
 function seen(key: PreparedKey) {
-  const { mould, expires, generation, keyId, name, extra, ref, enabled, suspended, limited, refill } = key;
-  const { workspaceId, apiId } = mould;
-  const names = [key.holdings.copyPermissions(), key.holdings.copyRoles()];
+  const { policy, expires, generation, keyId, name, rare, ref, enabled, suspended, limited, refill } = key;
+  const { workspaceId, apiId } = policy;
+  const names = [key.grants.copyPermissions(), key.grants.copyRoles()];
   const allows = [undefined, "192.0.2.1", "192.0.2.2"].map((address) => key.allows(address));
-  const shown = { meta: extra?.meta, identity: extra?.identity };
+  const shown = { meta: rare?.meta, identity: rare?.identity };
   return {
     workspaceId,
     apiId,

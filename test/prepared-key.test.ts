@@ -2,8 +2,9 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { deepFreeze } from "../src/stores/freeze.js";
 import { compileQuery, createQueryCompiler } from "../src/permissions.js";
+import { fieldsThat, KEY_FIELDS, type KeyField } from "../src/key-fields.js";
+import { internPolicies, memoizeByListIdentity } from "../src/key-policy.js";
 import { createPreparer } from "../src/prepared-key.js";
-import { rememberByLists } from "../src/same-lists.js";
 import type { KeyRecord } from "../src/store.js";
 
 const record = (permissions: readonly string[], roles: readonly string[] = []): KeyRecord => ({
@@ -26,7 +27,7 @@ describe("createPreparer: what keys share", () => {
   it("keys with the same permissions and roles share what is derived of them", () => {
     const prepare = createPreparer();
     for (const [permissions, roles] of [[["a", "b"]], [["a"], ["r"]], [["a b"]], [[]]] as const) {
-      expect(prepare(record(permissions, roles)).holdings).toBe(prepare(record([...permissions], roles && [...roles])).holdings);
+      expect(prepare(record(permissions, roles)).grants).toBe(prepare(record([...permissions], roles && [...roles])).grants);
     }
   });
 
@@ -45,17 +46,17 @@ describe("createPreparer: what keys share", () => {
       record([""]),
       record([]),
       record([], [""]),
-    ].map((one) => prepare(one).holdings);
+    ].map((one) => prepare(one).grants);
     expect(new Set(different).size).toBe(different.length);
     const query = createQueryCompiler()("a");
-    expect(different.map((holdings) => holdings.satisfy(query)).indexOf(false)).toBe(1);
+    expect(different.map((grants) => grants.satisfies(query)).indexOf(false)).toBe(1);
   });
 
   it("of the last query its mark is kept, and not the query, which nobody else may hold any more", () => {
-    const { holdings } = createPreparer()(record(["a"]));
+    const { grants } = createPreparer()(record(["a"]));
     const mark = Symbol();
     let asked = 0;
-    const ask = (of: symbol, answer: boolean) => holdings.satisfy({ mark: of, satisfiedBy: () => (asked++, answer) });
+    const ask = (of: symbol, answer: boolean) => grants.satisfies({ mark: of, satisfiedBy: () => (asked++, answer) });
     expect([ask(mark, true), ask(mark, false), ask(Symbol(), false), ask(mark, true)]).toEqual([true, true, false, true]);
     expect(asked).toBe(3);
     expect(compileQuery("a").mark).not.toBe(compileQuery("a").mark);
@@ -66,9 +67,9 @@ describe("createPreparer: what keys share", () => {
     const limit = { id: "rl_1", name: "a", limit: 1, duration: 1_000, autoApply: true };
     const limited = prepare({ ...record(['["r"]']), ratelimits: [limit] });
     const named = prepare(record(['"a"', "1", "1000", "true"], ["r"]));
-    expect(named.mould).not.toBe(limited.mould);
-    expect(named.mould.limits).toEqual([]);
-    expect(named.holdings.copyRoles()).toEqual(["r"]);
+    expect(named.policy).not.toBe(limited.policy);
+    expect(named.policy.limits).toEqual([]);
+    expect(named.grants.copyRoles()).toEqual(["r"]);
   });
 
   it("keys whose lists are the same objects share what those with equal lists do, and no more (property)", () => {
@@ -100,36 +101,74 @@ describe("createPreparer: what keys share", () => {
     fc.assert(
       fc.property(some, fc.array(next, { maxLength: 40 }), (first, rest) => {
         const [near, byName] = [createPreparer(), createPreparer()];
-        const mouldOf = new Map<unknown, unknown>();
+        const policyOf = new Map<unknown, unknown>();
         let last: Record<string, unknown> = first;
         for (const [drawn, changed] of [[first, []] as const, ...rest]) {
           last = { ...last, ...Object.fromEntries(changed.map((name) => [name, drawn[name as keyof typeof drawn]])) };
           const { refill, ...one } = { ...record([]), ...last };
           const whole = refill === undefined ? one : { ...one, refill };
-          const { mould } = near(whole);
-          const twin = byName({ ...whole, permissions: [...one.permissions], roles: [...one.roles] }).mould;
-          expect(mould).toEqual(twin);
-          expect(mouldOf.get(twin) ?? mould).toBe(mould);
-          mouldOf.set(twin, mould);
+          const { policy } = near(whole);
+          const twin = byName({ ...whole, permissions: [...one.permissions], roles: [...one.roles] }).policy;
+          expect(policy).toEqual(twin);
+          expect(policyOf.get(twin) ?? policy).toBe(policy);
+          policyOf.set(twin, policy);
         }
-        expect(new Set(mouldOf.values()).size).toBe(mouldOf.size);
+        expect(new Set(policyOf.values()).size).toBe(policyOf.size);
       }),
     );
+  });
+
+  it("keys that differ in one field of a policy never share, whichever it is", () => {
+    const whole = record(deepFreeze(["a"]), deepFreeze(["r"]));
+    const limit = { id: "rl_1", name: "one", limit: 1, duration: 1_000, autoApply: true };
+    const values: Readonly<Record<string, readonly [unknown, unknown]>> = {
+      text: ["a", "b"],
+      flag: [true, false],
+      refill: [undefined, { interval: "daily", amount: 1 }],
+    };
+    for (const field of [...fieldsThat({ record: "policy" }), ...fieldsThat({ record: "limits" }), ...fieldsThat({ record: "grants" })]) {
+      const { row = "flag" }: KeyField = KEY_FIELDS[field];
+      const [one, other] = field === "ratelimits" ? [[], [limit]] : typeof row === "string" ? values[row]! : [["x"], ["y"]];
+      const prepare = createPreparer();
+      expect(prepare({ ...whole, [field]: one }).policy, field).not.toBe(prepare({ ...whole, [field]: other }).policy);
+      expect(prepare({ ...whole, [field]: other }).policy[field as "enabled"] ?? other, field).toEqual(other);
+    }
+  });
+
+  it("a field that is new to policies: keys that differ in it never share, and all else is shared as before", () => {
+    const planted = "validHours" as "apiId";
+    const intern = internPolicies([...fieldsThat({ record: "policy" }), planted]);
+    const [lists, none] = [deepFreeze(["a"]), deepFreeze<string[]>([])];
+    const hours: unknown[] = [undefined, null, NaN, Infinity, "9-17", "undefined", "9", 9, true, [], {}, [9], { 0: 9 }, ["9"]];
+    hours.push({ from: 9, to: 17 }, { from: 9 }, { from: 9, to: 18 }, { from: { to: 9 } }, { from: [9] });
+    const of = (value: unknown, permissions: readonly string[]) =>
+      intern({ ...record(permissions, none), [planted]: structuredClone(value) as string });
+    // The same lists are compared field by field, equal ones by name; each value after each other.
+    const policies = hours.map((value) => of(value, lists));
+    expect(new Set(policies).size).toBe(hours.length);
+    hours.forEach((one, i) => {
+      expect(of(one, [...lists])).toBe(policies[i]);
+      expect(policies[i]![planted]).toEqual(one);
+      for (const [j, other] of hours.entries()) {
+        expect(of(one, lists)).toBe(policies[i]);
+        expect(of(other, lists)).toBe(policies[j]);
+      }
+    });
   });
 
   it("lists that are not frozen may change, and are read each time", () => {
     const prepare = createPreparer();
     const permissions = ["a"];
-    expect(prepare(record(permissions)).holdings.copyPermissions()).toEqual(["a"]);
+    expect(prepare(record(permissions)).grants.copyPermissions()).toEqual(["a"]);
     permissions.push("b");
-    expect(prepare(record(permissions)).holdings.copyPermissions()).toEqual(["a", "b"]);
+    expect(prepare(record(permissions)).grants.copyPermissions()).toEqual(["a", "b"]);
   });
 
   it("long lists are held while they are few, and are let go together", () => {
     const lists = deepFreeze(Array.from({ length: 12 }, (_, n) => Array.from({ length: 10_000 }, (_, i) => `p${n}.${i}`)));
     const roles = deepFreeze<string[]>([]);
     let made = 0;
-    const find = rememberByLists(
+    const find = memoizeByListIdentity(
       () => ++made,
       () => true,
     );
@@ -151,7 +190,7 @@ describe("createPreparer: what keys share", () => {
     const prepare = createPreparer();
     const lists = deepFreeze(Array.from({ length: 200 }, (_, n) => [`p.${n}`]));
     for (let round = 0; round < 2; round++) {
-      for (const list of lists) expect(prepare(record(list, lists[0])).holdings.copyPermissions()).toEqual(list);
+      for (const list of lists) expect(prepare(record(list, lists[0])).grants.copyPermissions()).toEqual(list);
     }
   });
 
@@ -162,10 +201,10 @@ describe("createPreparer: what keys share", () => {
       for (let n = 0; n < 500; n++) prepare(record([`${n}.`.padEnd(length, "x")]));
     };
     fill(20);
-    expect(prepare(record(["short"])).mould).toBe(first[1]!.mould);
+    expect(prepare(record(["short"])).policy).toBe(first[1]!.policy);
     fill(10_000);
     const again = prepare(record(["long"]));
-    expect(again.mould).not.toBe(first[0]!.mould);
-    expect(again.holdings).not.toBe(first[0]!.holdings);
+    expect(again.policy).not.toBe(first[0]!.policy);
+    expect(again.grants).not.toBe(first[0]!.grants);
   });
 });

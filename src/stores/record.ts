@@ -1,4 +1,5 @@
 /** Makes the record that a find answers out of a key's row and what it refers to. Ruling A5, port clauses 10 and 18. Knows no engine. */
+import { fieldsThat } from "../key-fields.js";
 import type { ApiRow, IdentityRow, KeyRecord, KeyRef, KeyRow, RoleRow } from "../store.js";
 import type { Identity } from "../types.js";
 
@@ -52,12 +53,17 @@ export function toRecordWith(
     pending: row.digest === undefined,
     ipAllowlists: allowlists(row.ipAllowlist, api.ipAllowlist),
   };
-  if (row.name !== undefined) record.name = row.name;
-  if (row.meta !== undefined) record.meta = row.meta;
-  if (row.expires !== undefined) record.expires = row.expires;
   if (identity !== undefined) record.identity = toIdentity(identity);
-  if (row.refill !== undefined) record.refill = row.refill;
+  for (const name of OPTIONAL) copyField(row, record, name);
   return record;
+}
+
+/** The literal above has all others, or the compiler refuses it. */
+const OPTIONAL = fieldsThat({ from: "row", absent: true });
+
+function copyField<K extends keyof KeyRow & keyof KeyRecord>(row: Pick<KeyRow, K>, record: object, name: K): void {
+  const value = row[name];
+  if (value !== undefined) (record as Record<K, KeyRow[K]>)[name] = value;
 }
 
 /** An identity as answers show it (spec §2.2). */

@@ -16,7 +16,7 @@ const NOUNS = ["types", "ports"];
 /** Every file of `src` is in one room, the first that fits. */
 const ROOMS: readonly Room[] = [
   { name: "types", files: /^src\/types\.ts$/, uses: [] },
-  { name: "ports", files: /^src\/(store|limiter|caller)\.ts$/, uses: ["types"] },
+  { name: "ports", files: /^src\/(store|limiter|caller|key-fields)\.ts$/, uses: ["types"] },
   { name: "tags", files: /^src\/tags\//, uses: [] },
   // What goes wrong, what judges a program's options, what tells a promise: every room may say so in the same words.
   { name: "errors", files: /^src\/(errors|options|late)\.ts$/, uses: NOUNS },
@@ -24,7 +24,7 @@ const ROOMS: readonly Room[] = [
   {
     name: "consulted",
     files:
-      /^src\/(request|permissions|callers\/grants|query-problem|ratelimit|addresses|algorithms|leases|leases\/[a-z]+|mould|same-lists|numbered|prepared-key|packed-keys)\.ts$/,
+      /^src\/(request|permissions|callers\/grants|query-problem|ratelimit|addresses|algorithms|leases|leases\/[a-z]+|key-policy|numbered|prepared-key|packed-keys)\.ts$/,
     uses: ["basics", "errors", ...NOUNS, "helpers", "tags", "grammar"],
     names: ["defaults"],
   },
@@ -90,7 +90,7 @@ const DOORS: readonly (readonly [pattern: RegExp, doors: RegExp])[] = [
   [/^node:crypto$/, /^src\/hash\.ts$/],
   [/^node:/, /^src\/(stores\/sqlite\/|cli\/|http\/node\.ts$)/],
   [/^better-sqlite3/, /^src\/stores\/sqlite\//],
-  [/^lru-cache$/, /^src\/(permissions|mould|callers\/root-key-cache|stores\/(cached|digest-shelf))\.ts$/],
+  [/^lru-cache$/, /^src\/(permissions|key-policy|callers\/root-key-cache|stores\/(cached|digest-shelf))\.ts$/],
   [/^jose$/, /^src\/callers\/proxy-token\.ts$/],
   [/^valibot$/, /^src\/keyring\//],
   [/^commander$/, /^src\/cli\//],

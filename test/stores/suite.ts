@@ -1,6 +1,7 @@
 /** The judge of every store: each clause of src/store.ts, under its number. A new store passes this before anything else. */
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
+import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type Shape } from "../../src/key-fields.js";
 import type {
   ApiRow,
   Change,
@@ -109,6 +110,48 @@ const meta: fc.Arbitrary<JsonObject> = fc
     (entries) =>
       JSON.parse(`{${entries.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join(",")}}`) as JsonObject,
   );
+
+/** Values of each named shape, none of which is what most keys have. */
+const SAMPLES: Readonly<Record<Extract<Shape, string>, unknown>> = {
+  text: "ключ 日本 \u{1f511}",
+  name: "límite\n",
+  integer: Number.MAX_SAFE_INTEGER,
+  count: 0,
+  time: 8.64e15,
+  flag: true,
+  meta: { a: [], b: { c: null, "": 0.5 } },
+  refill: { interval: "monthly", amount: 5, refillDay: 31 },
+};
+function sampleOf(shape: Shape): unknown {
+  if (typeof shape === "string") return SAMPLES[shape];
+  if (Array.isArray(shape)) return [sampleOf(shape[0] as Shape)];
+  return Object.fromEntries(Object.entries(shape).map(([name, part]) => [name, sampleOf(part)]));
+}
+/** A row that has every field of the table, and none as most keys have it; what names another row names one that {@link withRelated} makes. */
+function fullRow(n: number): Required<KeyRow> {
+  const sampled = Object.fromEntries(
+    Object.entries<KeyField>(KEY_FIELDS).flatMap(([name, { row, usual }]) =>
+      row === undefined ? [] : [[name, row === "flag" ? usual !== true : sampleOf(row)]],
+    ),
+  ) as unknown as Required<KeyRow>;
+  const own = {
+    id: `key_full_${n}`,
+    digest: `digest-full-${n}`,
+    foreignDigest: `foreign-${n}`,
+    workspaceId: WS,
+    apiId: "api_1",
+    version: 0,
+  };
+  return { ...sampled, ...own, identityId: "id_user", permissions: ["perm_a_read"], roles: ["role_r"], deleted: false };
+}
+const RELATED: readonly Write[] = [
+  { table: "permissions", row: permission("a.read") },
+  { table: "permissions", row: permission("b.read") },
+  { table: "roles", row: role("r", ["perm_b_read"]) },
+  { table: "identities", row: identity("user", { meta: { plan: "pro" } }) },
+];
+/** Fields without which a key is another's, or cannot be found. */
+const NEEDED = ["id", "version", "workspaceId", "apiId", "digest"];
 
 /** @param open makes a new, empty store; called once a test and again for clause 12 */
 export function storeSuite(title: string, open: () => Store | Promise<Store>): void {
@@ -219,6 +262,51 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       ] as const;
       expect(await store.write(others)).toBe(true);
       for (const { table, row } of others) expect(await store.read(table, row.id)).toEqual({ ...row, version: 1 });
+    });
+
+    it("clause 3: every field of a key survives a round trip, each also by itself, and each also taken away", async () => {
+      const store = await withApi();
+      await store.write(RELATED);
+      const usual = keyRow(0);
+      const rows = [fullRow(0), { ...fullRow(1), deleted: true }];
+      for (const [name, { row, absent }] of Object.entries<KeyField>(KEY_FIELDS)) {
+        if (row === undefined || NEEDED.includes(name)) continue;
+        const [full, alone] = [fullRow(rows.length), { ...keyRow(rows.length), ...(name === "identityId" && { identityId: "id_user" }) }];
+        const { [name as "name"]: _, ...without } = full;
+        rows.push((absent === true ? without : { ...full, [name]: usual[name as keyof KeyRow] }) as Required<KeyRow>);
+        rows.push({ ...alone, [name]: full[name as keyof KeyRow] } as Required<KeyRow>);
+      }
+      // Written one by one and in a batch, new and again.
+      const half = rows.length >> 1;
+      for (const row of rows.slice(0, half)) expect(await store.write([{ table: "keys", row }])).toBe(true);
+      expect(await store.insertKeys(rows.slice(half).map((row) => ({ row })))).not.toContain(false);
+      for (const row of rows) expect(await store.read("keys", row.id)).toStrictEqual({ ...row, version: 1 });
+      for (const row of rows) expect(await store.write([{ table: "keys", row: { ...row, version: 1 } }])).toBe(true);
+      for (const row of rows) expect(await store.read("keys", row.id)).toStrictEqual({ ...row, version: 2 });
+      const listed = await store.list("keys", { workspaceId: WS, limit: rows.length });
+      expect(listed.find(({ id }) => id === rows[0]!.id)).toStrictEqual({ ...rows[0], version: 2 });
+    });
+
+    it("clause 3: every field of a record is the row's, or what it refers to", async () => {
+      const store = await withApi();
+      await store.write([...RELATED, { table: "apis", row: api({ version: 1, ipAllowlist: ["10.0.0.0/8"] }) }]);
+      const row = fullRow(1);
+      await insert(store, row);
+      const found = (await store.findKey(row.digest))!;
+      const made = {
+        ref: found.ref,
+        keyId: row.id,
+        permissions: ["a.read", "b.read"],
+        roles: ["r"],
+        identity: { id: "id_user", externalId: "user", meta: { plan: "pro" } },
+        suspended: false,
+        pending: false,
+        ipAllowlists: [row.ipAllowlist, ["10.0.0.0/8"]],
+      } satisfies Record<FieldsThat<{ from: "made" }>, unknown>;
+      const copied = Object.fromEntries(fieldsThat({ from: "row" }).map((name) => [name, row[name]]));
+      const whole = { ...made, ...copied };
+      expect(found).toStrictEqual(whole);
+      expect(await store.findForeignKey(row.migrationId, row.foreignDigest)).toStrictEqual(whole);
     });
 
     it("clause 3: a record has roles and permissions flattened, identity and limits beside them", async () => {
