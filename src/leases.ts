@@ -1,5 +1,5 @@
 /**
- * Credits spent from this process's memory: the `leased` credit mode. Ruling D1, port clause 14. Knows the port, no engine.
+ * Credits spent from this process's memory: the `leased` credit mode. Port clause 14.
  *
  * Why it never over-spends: credits leave the balance, durably, before they are spent here. What a crash finds in hand is
  * forfeited (whether it was spent is unknown then); the reserve in the store comes back once it expires.
@@ -23,6 +23,11 @@ export interface LeaseOptions {
   readonly ttl?: number;
   /** Keys leased at once, 1…10_000_000, default 100_000, 53 to 73 bytes each; beyond that the oldest lease is given back. */
   readonly keys?: number;
+  /**
+   * Milliseconds that `close()` waits for the store to take back what is leased, 0…3_600_000; default 10_000. Then it rejects with
+   * CREDITS_NOT_RETURNED. Raise it with `keys`: 100_000 leases take an SQLite store some 4 s.
+   */
+  readonly closeTimeout?: number;
 }
 
 /** A key to spend from, with room for the spender to note where its lease is. */
@@ -39,7 +44,12 @@ export interface Spender extends Touchable {
   spend(account: Account, cost: number, now: number): MaybePromise<Spend | undefined>;
   /** Takes credits that are in hand where the account remembers its lease. @returns what is left; undefined: nothing was taken */
   takeHeld(account: Account, cost: number): number | undefined;
-  /** Gives back what was leased; spends that come later go straight to the store. */
+  /** Credits of leases that were given up, since the store failed to say whether it took them back. */
+  creditsForfeited(): number;
+  /**
+   * Gives back what was leased; spends that come later go straight to the store.
+   * @throws (rejects) VerifierError CREDITS_NOT_RETURNED
+   */
   close(): MaybePromise<void>;
 }
 
@@ -51,6 +61,7 @@ export function exactSpender(store: Store): Spender {
       return isLate(spending) ? Promise.resolve(spending) : spending;
     },
     takeHeld: () => undefined,
+    creditsForfeited: () => 0,
     close: () => undefined,
     touch: () => 0,
   };
@@ -58,7 +69,7 @@ export function exactSpender(store: Store): Spender {
 
 /** The `leased` mode. */
 export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender {
-  const { size = 1_000, ttl = 10_000, keys = 100_000 } = options;
+  const { size = 1_000, ttl = 10_000, keys = 100_000, closeTimeout = 10_000 } = options;
   const step = options.step ?? Math.max(1, Math.floor(size / 4));
   let name: string | undefined;
   // Named for the first lease: workers refuse random numbers at module scope, where programs make verifiers.
@@ -66,7 +77,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   const exact = exactSpender(store);
   /** One draw at a time per key: later spends wait, and it may serve them too. These never reject. */
   const drawing = new Map<KeyRef, Promise<void>>();
-  const keeper = leaseKeeper(store, { holder, keys, ttl, isDrawing: (ref) => drawing.has(ref) });
+  const keeper = leaseKeeper(store, { holder, keys, ttl, closeTimeout, isDrawing: (ref) => drawing.has(ref) });
   const { book } = keeper;
   let closed = false;
 
@@ -90,6 +101,8 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
    */
   const drawThenTake = async (account: Account, cost: number, now: number): Promise<Spend | undefined> => {
     const { ref, refill } = account;
+    // Credits on their way back, if they wait for another attempt, count for this draw.
+    keeper.returns.retry(ref);
     const wanted = { holder: holder(), step, size, now, until: now + ttl, period: periodOf(refill, now) };
     let { credits, generation } = keeper.withdraw(ref);
     for (;;) {
@@ -97,7 +110,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
       try {
         drawn = await store.drawCredits(ref, { ...wanted, cost: cost - credits });
       } catch (error) {
-        keeper.giveBack(ref, generation, credits);
+        if (credits > 0) keeper.returns.add(ref, generation, credits);
         throw error;
       }
       if (drawn === undefined || drawn.remaining === null) {
@@ -134,7 +147,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
     const spent = takeHeld(account, cost);
     if (spent !== undefined) return spent;
     // Cost 0 draws nothing, and the store refuses an invalid cost.
-    if (closed || !(cost > 0)) return exact.spend(account, cost, now);
+    if (closed || !(cost > 0) || !keeper.mayLease(account.ref)) return exact.spend(account, cost, now);
     const spending = spendByDraw(account, cost, now);
     keeper.track(spending);
     return spending;
@@ -151,6 +164,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
       const left = takeHeldAt(account, cost);
       return left === undefined ? spendElsewhere(account, cost, now) : { ok: true, remaining: left };
     },
+    creditsForfeited: () => keeper.returns.forfeited().credits,
     close() {
       closed = true;
       return keeper.close();

@@ -133,6 +133,11 @@ export class LeaseBook implements Touchable {
     this.#index.remove(entry);
   }
 
+  /** Credits to spend, without taking them. */
+  inHand(entry: number): number {
+    return this.#rows[entry * WIDTH + IN_HAND] as number;
+  }
+
   generation(entry: number): number {
     return this.#rows[entry * WIDTH + GENERATION] as number;
   }
