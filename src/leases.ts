@@ -3,9 +3,16 @@
  *
  * Why it never over-spends: credits leave the balance, durably, before they are spent here. What a crash finds in hand is
  * forfeited (whether it was spent is unknown then); the reserve in the store comes back once it expires.
+ *
+ * Why no call waits for more than two draws, however many wait with it: a call waits for one draw of another call at most. If that fails, the
+ * call fails with it. If what it left over is not enough, the call draws its own cost and no more, beside the others that waited, and no call
+ * waits for that. (A call draws again only if the balance was set during its draw.) Draws beside each other grant no credit twice: each call
+ * spends what its own draw took out of the balance, and what it took out of the lease. The price: where calls that wait ask together for more
+ * than is there, one may be refused though what is left in the end is enough for it, since another held a part of that until it was refused.
  */
 import { periodOf } from "./credits.js";
 import type { Touchable } from "./tags/early-reads.js";
+import { isVerifierError, VerifierError } from "./errors.js";
 import { newId } from "./hash.js";
 import { isLate } from "./late.js";
 import { leaseKeeper } from "./leases/keeper.js";
@@ -67,6 +74,11 @@ export function exactSpender(store: Store): Spender {
   };
 }
 
+/** How a draw failed. */
+interface Failure {
+  readonly error: unknown;
+}
+
 /** The `leased` mode. */
 export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender {
   const { size = 1_000, ttl = 10_000, keys = 100_000, closeTimeout = 10_000 } = options;
@@ -75,8 +87,8 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   // Named for the first lease: workers refuse random numbers at module scope, where programs make verifiers.
   const holder = (): string => (name ??= newId("node"));
   const exact = exactSpender(store);
-  /** One draw at a time per key: later spends wait, and it may serve them too. These never reject. */
-  const drawing = new Map<KeyRef, Promise<void>>();
+  /** The draw of each key that later spends wait for, since it may serve them too. These never reject. */
+  const drawing = new Map<KeyRef, Promise<Failure | undefined>>();
   const keeper = leaseKeeper(store, { holder, keys, ttl, closeTimeout, isDrawing: (ref) => drawing.has(ref) });
   const { book } = keeper;
   let closed = false;
@@ -96,10 +108,11 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   };
 
   /**
-   * Only while no other call draws for this key. Credits in hand leave the lease first, so that nobody else spends them meanwhile,
-   * and two keys that displace each other at the bound can both get enough.
+   * Credits in hand leave the lease first, so that nobody else spends them meanwhile, and two keys that displace each other at the bound
+   * can both get enough.
+   * @param step as in {@link LeaseOptions}; 1: draws just the cost
    */
-  const drawThenTake = async (account: Account, cost: number, now: number): Promise<Spend | undefined> => {
+  const drawThenTake = async (account: Account, cost: number, now: number, step: number): Promise<Spend | undefined> => {
     const { ref, refill } = account;
     // Credits on their way back, if they wait for another attempt, count for this draw.
     keeper.returns.retry(ref);
@@ -133,12 +146,20 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   };
   const spendByDraw = async (account: Account, cost: number, now: number): Promise<Spend | undefined> => {
     const { ref } = account;
-    for (let other = drawing.get(ref); other !== undefined; other = drawing.get(ref)) await other;
-    const spent = takeHeld(account, cost);
-    if (spent !== undefined) return spent;
-    const spending = drawThenTake(account, cost, now);
-    const done = () => void drawing.delete(ref);
-    drawing.set(ref, spending.then(done, done));
+    const other = drawing.get(ref);
+    if (other !== undefined) {
+      const failure = await other;
+      if (failure !== undefined) throw copyOf(failure.error);
+      const spent = takeHeld(account, cost);
+      return spent ?? drawThenTake(account, cost, now, 1);
+    }
+    const spending = drawThenTake(account, cost, now, step);
+    const end = () => void drawing.delete(ref);
+    const fail = (error: unknown): Failure => {
+      end();
+      return { error };
+    };
+    drawing.set(ref, spending.then(end, fail));
     return spending;
   };
 
@@ -170,4 +191,11 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
       return keeper.close();
     },
   };
+}
+
+/** An error for each call that failed: none meets what another did to its own. */
+function copyOf(error: unknown): unknown {
+  if (!isVerifierError(error)) return error;
+  const { code, detail, errors, cause } = error;
+  return new VerifierError(code, detail, { errors, ...(cause !== undefined && { cause }) });
 }

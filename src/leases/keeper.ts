@@ -17,7 +17,7 @@ export interface LeaseKeeper {
   /** Takes all that is in hand of a key out of its lease; nothing, of generation 0, without a lease. */
   withdraw(ref: KeyRef): { readonly credits: number; readonly generation: number };
   /**
-   * Puts into a key's lease what is in hand after a draw, and begins one if there is none.
+   * Adds to a key's lease what a draw left over, and begins a lease if there is none. Of two generations the older is void.
    * @param beyond free in the store after the draw
    * @returns what is left of both
    */
@@ -149,7 +149,9 @@ export function leaseKeeper(store: Store, { holder, keys, ttl, closeTimeout, isD
           wait(ttl);
         }
       }
-      return book.deposit(entry, generation, credits, beyond);
+      const held = book.generation(entry);
+      if (held > generation) return credits + beyond;
+      return book.deposit(entry, generation, held < generation ? credits : credits + book.withdraw(entry), beyond);
     },
     end(ref) {
       const entry = book.find(ref);

@@ -1,16 +1,19 @@
 /** Leases on a real file that another process keeps locked. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { performance } from "node:perf_hooks";
 import { afterEach, describe, expect, it } from "vitest";
 import { leasedSpender } from "../../src/leases.js";
 import { sqliteStore } from "../../src/sqlite.js";
 import type { Store } from "../../src/store.js";
-import { addKeys, balancesIn, inspect, temporaryPaths, withApi } from "../stores/sqlite/support.js";
-import { accountOf } from "./support.js";
+import { addKeys, balancesIn, codeOf, inspect, temporaryPaths, withApi } from "../stores/sqlite/support.js";
+import { account, accountOf } from "./support.js";
 
 const path = temporaryPaths();
 const KEYS = 100;
 const CREDITS = 10_000;
+/** Milliseconds that a call may take beyond the busy timeout. */
+const GRACE = 500;
 
 const HOLDER = `
   const Database = require("better-sqlite3");
@@ -95,6 +98,22 @@ describe("leases on a file that another process keeps locked", () => {
     });
     await release();
     await expect.poll(total, { timeout: 5_000 }).toBe(KEYS * (CREDITS - 1));
+    await store.close();
+  });
+
+  it("64 calls of one key wait no longer for it than one does", { timeout: 20_000 }, async () => {
+    const busyTimeout = 300;
+    const { file, store } = await bed(busyTimeout);
+    const record = (await store.findKey("digest-1"))!;
+    const spender = leasedSpender(store);
+    const release = await lock(file);
+    const began = performance.now();
+    const codes = await Promise.all(Array.from({ length: 64 }, () => codeOf(() => spender.spend(account(record), 1, Date.now()))));
+    expect(performance.now() - began).toBeLessThan(busyTimeout + GRACE);
+    expect(new Set(codes)).toEqual(new Set(["STORE_BUSY"]));
+    await release();
+    expect(await spender.spend(account(record), 1, Date.now())).toEqual({ ok: true, remaining: CREDITS - 1 });
+    await spender.close();
     await store.close();
   });
 });
