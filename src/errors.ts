@@ -39,6 +39,7 @@ const CATALOGUE = {
   HEADERS_TOO_LARGE: kind(431, "Request Header Fields Too Large", "user/bad_request/headers_too_large"),
   INTERNAL: kind(500, "Internal Server Error", "application/internal"),
   VERIFIER_CLOSED: kind(500, "Internal Server Error", "application/verifier_closed"),
+  CREDITS_NOT_RETURNED: kind(500, "Internal Server Error", "application/credits_not_returned"),
   LIMITER_UNAVAILABLE: kind(503, "Service Unavailable", "application/limiter_unavailable"),
   STORE_BUSY: kind(503, "Service Unavailable", "application/store_busy"),
   STORE_CLOSED: kind(500, "Internal Server Error", "application/store_closed"),
@@ -79,6 +80,7 @@ const CATALOGUE = {
  * 500 and 503, no fault of the request; `cause` may say more:
  * - `INTERNAL`: from a server: something else was thrown, which `onError` was told; the client learns nothing of it.
  * - `VERIFIER_CLOSED`: the verifier was closed.
+ * - `CREDITS_NOT_RETURNED`: from `close()`: the store did not take back leased credits in time, or failed while it did; `detail` says how many.
  * - `LIMITER_UNAVAILABLE`: the limiter does not answer and the program chose `deny` (ruling C7), or a memory limiter was closed.
  * - `STORE_BUSY`: other writers were in the way for too long; what was asked was not done, try again.
  * - `STORE_CLOSED`: the store, or its handle, was closed.

@@ -1,11 +1,18 @@
 /**
- * Credits spent from this process's memory: the `leased` credit mode. Ruling D1, port clause 14. Knows the port, no engine.
+ * Credits spent from this process's memory: the `leased` credit mode. Port clause 14.
  *
  * Why it never over-spends: credits leave the balance, durably, before they are spent here. What a crash finds in hand is
  * forfeited (whether it was spent is unknown then); the reserve in the store comes back once it expires.
+ *
+ * Why no call waits for more than two draws, however many wait with it: a call waits for one draw of another call at most. If that fails, the
+ * call fails with it. If what it left over is not enough, the call draws its own cost and no more, beside the others that waited, and no call
+ * waits for that. (A call draws again only if the balance was set during its draw.) Draws beside each other grant no credit twice: each call
+ * spends what its own draw took out of the balance, and what it took out of the lease. The price: where calls that wait ask together for more
+ * than is there, one may be refused though what is left in the end is enough for it, since another held a part of that until it was refused.
  */
 import { periodOf } from "./credits.js";
 import type { Touchable } from "./tags/early-reads.js";
+import { isVerifierError, VerifierError } from "./errors.js";
 import { newId } from "./hash.js";
 import { isLate } from "./late.js";
 import { leaseKeeper } from "./leases/keeper.js";
@@ -23,6 +30,11 @@ export interface LeaseOptions {
   readonly ttl?: number;
   /** Keys leased at once, 1…10_000_000, default 100_000, 53 to 73 bytes each; beyond that the oldest lease is given back. */
   readonly keys?: number;
+  /**
+   * Milliseconds that `close()` waits for the store to take back what is leased, 0…3_600_000; default 10_000. Then it rejects with
+   * CREDITS_NOT_RETURNED. Raise it with `keys`: 100_000 leases take an SQLite store some 4 s.
+   */
+  readonly closeTimeout?: number;
 }
 
 /** A key to spend from, with room for the spender to note where its lease is. */
@@ -38,7 +50,12 @@ export interface Account extends Pick<KeyRecord, "ref" | "generation"> {
 export interface Spender extends Touchable {
   /** @returns `undefined`: the store knows no such key any more; `stale`: its refill has another calendar by now, find it again */
   spend(account: Account, cost: number, now: number): MaybePromise<Spend | undefined>;
-  /** Gives back what was leased; spends that come later go straight to the store. */
+  /** Credits of leases that were given up, since the store failed to say whether it took them back. */
+  creditsForfeited(): number;
+  /**
+   * Gives back what was leased; spends that come later go straight to the store.
+   * @throws (rejects) VerifierError CREDITS_NOT_RETURNED
+   */
   close(): MaybePromise<void>;
 }
 
@@ -49,22 +66,28 @@ export function exactSpender(store: Store): Spender {
       const spending = store.spendCredits(ref, cost, periodOf(refill, now), now);
       return isLate(spending) ? Promise.resolve(spending) : spending;
     },
+    creditsForfeited: () => 0,
     close: () => undefined,
     touch: () => 0,
   };
 }
 
+/** How a draw failed. */
+interface Failure {
+  readonly error: unknown;
+}
+
 /** The `leased` mode. */
 export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender {
-  const { size = 1_000, ttl = 10_000, keys = 100_000 } = options;
+  const { size = 1_000, ttl = 10_000, keys = 100_000, closeTimeout = 10_000 } = options;
   const step = options.step ?? Math.max(1, Math.floor(size / 4));
   let name: string | undefined;
   // Named for the first lease: workers refuse random numbers at module scope, where programs make verifiers.
   const holder = (): string => (name ??= newId("node"));
   const exact = exactSpender(store);
-  /** One draw at a time per key: later spends wait, and it may serve them too. These never reject. */
-  const drawing = new Map<KeyRef, Promise<void>>();
-  const keeper = leaseKeeper(store, { holder, keys, ttl, isDrawing: (ref) => drawing.has(ref) });
+  /** The draw of each key that later spends wait for, since it may serve them too. These never reject. */
+  const drawing = new Map<KeyRef, Promise<Failure | undefined>>();
+  const keeper = leaseKeeper(store, { holder, keys, ttl, closeTimeout, isDrawing: (ref) => drawing.has(ref) });
   const { book } = keeper;
   let closed = false;
 
@@ -83,11 +106,14 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   };
 
   /**
-   * Only while no other call draws for this key. Credits in hand leave the lease first, so that nobody else spends them meanwhile,
-   * and two keys that displace each other at the bound can both get enough.
+   * Credits in hand leave the lease first, so that nobody else spends them meanwhile, and two keys that displace each other at the bound
+   * can both get enough.
+   * @param step as in {@link LeaseOptions}; 1: draws just the cost
    */
-  const drawThenTake = async (account: Account, cost: number, now: number): Promise<Spend | undefined> => {
+  const drawThenTake = async (account: Account, cost: number, now: number, step: number): Promise<Spend | undefined> => {
     const { ref, refill } = account;
+    // Credits on their way back, if they wait for another attempt, count for this draw.
+    keeper.returns.retry(ref);
     const wanted = { holder: holder(), step, size, now, until: now + ttl, period: periodOf(refill, now) };
     let { credits, generation } = keeper.withdraw(ref);
     for (;;) {
@@ -95,11 +121,11 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
       try {
         drawn = await store.drawCredits(ref, { ...wanted, cost: cost - credits });
       } catch (error) {
-        keeper.giveBack(ref, generation, credits);
+        if (credits > 0) keeper.returns.add(ref, generation, credits);
         throw error;
       }
       if (drawn?.stale === true) {
-        keeper.giveBack(ref, generation, credits);
+        if (credits > 0) keeper.returns.add(ref, generation, credits);
         return { ok: false, remaining: 0, stale: true };
       }
       if (drawn === undefined || drawn.remaining === null) {
@@ -122,12 +148,20 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   };
   const spendByDraw = async (account: Account, cost: number, now: number): Promise<Spend | undefined> => {
     const { ref } = account;
-    for (let other = drawing.get(ref); other !== undefined; other = drawing.get(ref)) await other;
-    const spent = takeHeld(account, cost);
-    if (spent !== undefined) return spent;
-    const spending = drawThenTake(account, cost, now);
-    const done = () => void drawing.delete(ref);
-    drawing.set(ref, spending.then(done, done));
+    const other = drawing.get(ref);
+    if (other !== undefined) {
+      const failure = await other;
+      if (failure !== undefined) throw copyOf(failure.error);
+      const spent = takeHeld(account, cost);
+      return spent ?? drawThenTake(account, cost, now, 1);
+    }
+    const spending = drawThenTake(account, cost, now, step);
+    const end = () => void drawing.delete(ref);
+    const fail = (error: unknown): Failure => {
+      end();
+      return { error };
+    };
+    drawing.set(ref, spending.then(end, fail));
     return spending;
   };
 
@@ -136,7 +170,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
     const spent = takeHeld(account, cost);
     if (spent !== undefined) return spent;
     // Cost 0 draws nothing, and the store refuses an invalid cost.
-    if (closed || !(cost > 0)) return exact.spend(account, cost, now);
+    if (closed || !(cost > 0) || !keeper.mayLease(account.ref)) return exact.spend(account, cost, now);
     const spending = spendByDraw(account, cost, now);
     keeper.track(spending);
     return spending;
@@ -152,9 +186,17 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
       const left = takeHeldAt(account, cost);
       return left === undefined ? spendElsewhere(account, cost, now) : { ok: true, remaining: left };
     },
+    creditsForfeited: () => keeper.returns.forfeited().credits,
     close() {
       closed = true;
       return keeper.close();
     },
   };
+}
+
+/** An error for each call that failed: none meets what another did to its own. */
+function copyOf(error: unknown): unknown {
+  if (!isVerifierError(error)) return error;
+  const { code, detail, errors, cause } = error;
+  return new VerifierError(code, detail, { errors, ...(cause !== undefined && { cause }) });
 }

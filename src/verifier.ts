@@ -61,6 +61,11 @@ export interface VerifierCounters {
   readonly degraded: number;
   /** Outcome events that were dropped. */
   readonly outcomesDropped: number;
+  /**
+   * Leased credits that were given up: the store failed without saying whether it had taken them back, or was closed before the verifier.
+   * They count as spent.
+   */
+  readonly creditsForfeited: number;
 }
 
 /** Judges keys; what `createVerifier` makes. Its methods need no `this`. */
@@ -79,7 +84,12 @@ export interface Verifier {
   verify(request: V2KeysVerifyKeyRequestBody, context?: VerifyContext): Promise<V2KeysVerifyKeyResponseData>;
   /** What went wrong without failing a call, counted in this verifier; never throws, after `close` neither. */
   counters(): VerifierCounters;
-  /** Later calls are refused, those in flight settle; returns leases. The store stays open. A second call does nothing. */
+  /**
+   * Later calls are refused, those in flight settle; returns leases, and tries again while the store is busy, full or read-only. The store
+   * stays open: close it after this. A second call returns the same promise.
+   * @throws (rejects) VerifierError CREDITS_NOT_RETURNED: after `credits.closeTimeout` milliseconds leased credits were not back in the
+   * store, or it failed to take them; everything else is closed all the same
+   */
   close(): Promise<void>;
 }
 
@@ -96,6 +106,7 @@ export const VERIFIER_OPTIONS = {
       step: integer(1, 1_000_000_000),
       ttl: integer(100, 3_600_000),
       keys: integer(1, 10_000_000),
+      closeTimeout: integer(0, 3_600_000),
     };
     checkOptions(value, { mode: oneOf("exact", "leased"), ...(leased && sizes) }, path);
     const { mode, size = 1_000, step = 1 } = value as { mode?: string; size?: number; step?: number };
@@ -142,9 +153,12 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
 
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
-    await spender.close();
-    outcomes?.close();
-    cache.close();
+    try {
+      await spender.close();
+    } finally {
+      outcomes?.close();
+      cache.close();
+    }
   };
   return Object.freeze({
     verify(request: V2KeysVerifyKeyRequestBody, context: VerifyContext = NO_CONTEXT) {
@@ -152,7 +166,11 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
       // Not async itself: a promise around a promise costs a third of a hot call.
       return closing === undefined ? verifyKey(deps, request, context) : Promise.reject(closedError());
     },
-    counters: () => ({ degraded: limiter.degradedCalls(), outcomesDropped: outcomes?.dropped() ?? 0 }),
+    counters: () => ({
+      degraded: limiter.degradedCalls(),
+      outcomesDropped: outcomes?.dropped() ?? 0,
+      creditsForfeited: spender.creditsForfeited(),
+    }),
     close: () => (closing ??= close()),
   });
 }

@@ -267,16 +267,18 @@ describe("leasedSpender", () => {
     expect(await balance()).toBe(97);
   });
 
-  it("a store that fails to take credits back breaks nothing: they count as spent", async () => {
-    const { store, record } = await opened(10);
+  it("credits that a store may have taken back or not count as spent, and close says so", async () => {
+    const { store, record, balance } = await opened(100);
     const spender = leased({
       ...store,
       returnCredits() {
         throw new Error("disk");
       },
     });
-    await spender.spend(account(record), 1, 0);
-    await expect(spender.close()).resolves.toBeUndefined();
+    expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: true, remaining: 99 });
+    await expect(Promise.resolve(spender.close())).rejects.toMatchObject({ code: "CREDITS_NOT_RETURNED", cause: new Error("disk") });
+    // Of 100 a node gets a quarter in hand and a quarter of the rest in reserve.
+    expect([spender.creditsForfeited(), await balance()]).toEqual([24, 57]);
   });
 
   it("after close, spends go straight to the store, and those under way settle", async () => {

@@ -36,6 +36,8 @@ describe("createVerifier options", () => {
     [{ credits: { mode: "leased", size: 0 } }, /options\.credits\.size/],
     [{ credits: { mode: "leased", size: 5, step: 6 } }, /options\.credits\.step must be at most options\.credits\.size/],
     [{ credits: { mode: "leased", ttl: 1 } }, /options\.credits\.ttl/],
+    [{ credits: { mode: "leased", closeTimeout: -1 } }, /options\.credits\.closeTimeout must be from 0 to 3600000/],
+    [{ credits: { mode: "leased", closeTimeout: Infinity } }, /options\.credits\.closeTimeout must be an integer/],
     [{ migrationAlgorithms: { x: 1 } }, /options\.migrationAlgorithms\.x must be a function/],
   ])("%j is refused and the option named", (options, expected) => {
     expect(() => createVerifier(memoryStore(), options as never)).toThrow(expected);

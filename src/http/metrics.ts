@@ -33,13 +33,14 @@ export function createMetrics(): Metrics {
       if (status === 200 && code !== "") increment(outcomes, `code="${code}"`);
       observe(durations, operation, ms / 1_000);
     },
-    read: ({ degraded, outcomesDropped }) =>
+    read: ({ degraded, outcomesDropped, creditsForfeited }) =>
       [
         ...family("keystile_requests_total", "counter", "Requests answered.", [...requests]),
         ...family("keystile_verifications_total", "counter", "Verifications by outcome.", [...outcomes]),
         ...family("keystile_requests_in_flight", "gauge", "Requests being answered.", [["", inFlight]]),
         ...family("keystile_degraded_total", "counter", "Verifications whose limiter could not answer.", [["", degraded]]),
         ...family("keystile_outcomes_dropped_total", "counter", "Outcome events dropped.", [["", outcomesDropped]]),
+        ...family("keystile_credits_forfeited_total", "counter", "Leased credits that were given up.", [["", creditsForfeited]]),
         ...histogram("keystile_request_duration_seconds", "Time from the request to its answer.", durations),
         "",
       ].join("\n"),

@@ -118,8 +118,11 @@ function wireStore(store: Store, { workspaceId, clock = Date.now, verifier: veri
     },
     async close() {
       authenticator.close();
-      await verifier.close();
-      own.close();
+      try {
+        await verifier.close();
+      } finally {
+        own.close();
+      }
     },
   };
 }

@@ -111,7 +111,7 @@ export class LeaseBook implements Touchable {
     return inHand;
   }
 
-  /** Puts credits in hand, where none are. @returns what is left, in hand and beyond */
+  /** Sets what is in hand. @returns what is left, in hand and beyond */
   deposit(entry: number, generation: number, credits: number, beyond: number): number {
     const rows = this.#rows;
     const at = entry * WIDTH;
@@ -131,6 +131,11 @@ export class LeaseBook implements Touchable {
     this.#rows[entry * WIDTH + REF] = NaN;
     this.#states[entry] = FREE;
     this.#index.remove(entry);
+  }
+
+  /** Credits to spend, without taking them. */
+  inHand(entry: number): number {
+    return this.#rows[entry * WIDTH + IN_HAND] as number;
   }
 
   generation(entry: number): number {

@@ -86,6 +86,7 @@ describe.each(HOSTS)("log lines and metrics on the %s host", (host) => {
     expect(text).toContain('keystile_requests_total{operation="keys.verifyKey",status="400"} 1\n');
     expect(text).toContain('keystile_verifications_total{code="VALID"} 3\n');
     expect(text).toContain('keystile_verifications_total{code="NOT_FOUND"} 1\n');
+    expect(text).toContain("keystile_credits_forfeited_total 0\n");
     expect(text).toContain("keystile_requests_in_flight 1\n");
     expect(text).toContain('keystile_request_duration_seconds_bucket{operation="keys.verifyKey",le="+Inf"} 5\n');
     for (const line of text.trimEnd().split("\n"))

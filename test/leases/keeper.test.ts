@@ -1,7 +1,9 @@
 /** When leases go back, seen through the spender. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { leasedSpender } from "../../src/leases.js";
+import { leaseKeeper } from "../../src/leases/keeper.js";
 import type { Store } from "../../src/store.js";
+import { memoryStore } from "../../src/stores/memory.js";
 import { account as toAccount, accountOf, opened, slow } from "./support.js";
 
 describe("leasedSpender: at the bound", () => {
@@ -45,6 +47,20 @@ describe("leasedSpender: at the bound", () => {
     expect(await drawing).toEqual({ ok: true, remaining: 29 });
     await spender.close();
     expect([await balance(1), await balance(2)]).toEqual([29, 49]);
+  });
+});
+
+describe("leaseKeeper: keep", () => {
+  it("adds what another draw left over; of two balances only the newer one's credits stay, whichever comes first", async () => {
+    const keeper = leaseKeeper(memoryStore(), { holder: () => "node_1", keys: 2, ttl: 1_000, closeTimeout: 0, isDrawing: () => false });
+    expect(keeper.keep(7, 1, 5, 90)).toBe(95);
+    expect(keeper.keep(7, 1, 3, 80)).toBe(88);
+    expect(keeper.withdraw(7)).toEqual({ credits: 8, generation: 1 });
+    keeper.keep(7, 1, 4, 0);
+    keeper.keep(7, 2, 6, 0);
+    keeper.keep(7, 1, 100, 0);
+    expect(keeper.withdraw(7)).toEqual({ credits: 6, generation: 2 });
+    await keeper.close();
   });
 });
 

@@ -1,4 +1,5 @@
 /** A store with keys that have credits, and ways to spend and to hinder them. */
+import { VerifierError, type VerifierErrorCode } from "../../src/errors.js";
 import type { Account } from "../../src/leases.js";
 import type { KeyRecord, Store } from "../../src/store.js";
 import { memoryStore } from "../../src/stores/memory.js";
@@ -73,3 +74,48 @@ export function numbered(store: Store): Store {
     returnCredits: (ref, holder, generation, unspent) => store.returnCredits(nameOf(ref), holder, generation, unspent),
   };
 }
+
+/** A store that can be told to fail, before it does anything, and that counts what it is asked to take back. */
+export function hindered(real: Store) {
+  const state = {
+    /** Fails draws, and returns, for as long as they are set. */
+    draws: undefined as Error | undefined,
+    returns: undefined as Error | undefined,
+    /** Calls since the start, failed ones too. */
+    asked: { draws: 0, returns: 0 },
+  };
+  const store: Store = {
+    ...real,
+    drawCredits(ref, request) {
+      state.asked.draws++;
+      return state.draws === undefined ? real.drawCredits(ref, request) : Promise.reject(state.draws);
+    },
+    returnCredits(ref, holder, generation, unspent) {
+      state.asked.returns++;
+      return state.returns === undefined ? real.returnCredits(ref, holder, generation, unspent) : Promise.reject(state.returns);
+    },
+  };
+  return Object.assign(state, { store });
+}
+
+/** An error of the store, as another program that holds the file makes it. */
+export const storeError = (code: VerifierErrorCode = "STORE_BUSY"): VerifierError =>
+  new VerifierError(code, "planted failure", { cause: new Error("planted cause") });
+
+/** Steps that a test ends one by one. */
+export function gate() {
+  const waiting: (() => void)[] = [];
+  return {
+    pass: () => new Promise<void>((resolve) => waiting.push(resolve)),
+    /** Steps that wait. */
+    count: () => waiting.length,
+    /** Ends all that wait, and lets what follows run. */
+    async open() {
+      for (const resolve of waiting.splice(0)) resolve();
+      await settled();
+    },
+  };
+}
+
+/** Lets promises that need no timer settle. */
+export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

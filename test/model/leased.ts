@@ -129,7 +129,7 @@ export async function playLeased(seeds: readonly number[], bed: Bed): Promise<{ 
     // Crashed ones too: their timers would hold everything else.
     for (const node of [...nodes, ...crashed]) {
       node.crash();
-      await node.verifier.close();
+      await node.verifier.close().catch(() => undefined);
     }
     await bed.close();
   }

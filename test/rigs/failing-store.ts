@@ -1,5 +1,8 @@
-/** A store that fails: one call in so many throws or rejects, before or after the real call took effect. For tests of any store's users. */
-import { VerifierError } from "../../src/errors.js";
+/**
+ * A store that fails: one call in so many throws or rejects, before or after the real call took effect. Half of those before say with
+ * STORE_BUSY that nothing was changed. For tests of any store's users.
+ */
+import { VerifierError, type VerifierErrorCode } from "../../src/errors.js";
 import type { Draw, Spend, Store } from "../../src/store.js";
 import type { Dice } from "../model/dice.js";
 
@@ -18,7 +21,7 @@ export interface Losses {
   spent: number;
   /** Credits that a draw handed out before its answer was lost. */
   drawn: number;
-  /** Credits that were to be given back when the call failed before it did anything. */
+  /** Credits that were to be given back when the call failed before it did anything, and did not say so. */
   unreturned: number;
 }
 
@@ -32,9 +35,9 @@ export function failingStore(real: Store, dice: Dice, rate = 0.2): FailingStore 
   const losses: Losses = { calls: 0, spent: 0, drawn: 0, unreturned: 0 };
   let isCalm = false;
 
-  const fail = (): VerifierError => {
+  const fail = (code: VerifierErrorCode = "STORE_FAILED"): VerifierError => {
     losses.calls++;
-    return new VerifierError("STORE_FAILED", "planted failure");
+    return new VerifierError(code, "planted failure");
   };
   const failing =
     (name: string, method: Method): Method =>
@@ -43,8 +46,9 @@ export function failingStore(real: Store, dice: Dice, rate = 0.2): FailingStore 
       const isLate = dice.chance(0.5);
       const throws = dice.chance(0.5);
       if (!isLate) {
-        if (name === "returnCredits") losses.unreturned += given[3] as number;
-        const error = fail();
+        const code = dice.chance(0.5) ? "STORE_BUSY" : "STORE_FAILED";
+        if (name === "returnCredits" && code === "STORE_FAILED") losses.unreturned += given[3] as number;
+        const error = fail(code);
         if (throws) throw error;
         return Promise.reject(error);
       }

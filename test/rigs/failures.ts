@@ -68,7 +68,8 @@ export async function rehearseFailures(
       answer = await verifier.verify(request);
     } catch (error) {
       failures++;
-      if (!isVerifierError(error) || error.code !== "STORE_FAILED") problems.push(`a failure came out as ${String(error)}`);
+      if (!isVerifierError(error) || !["STORE_FAILED", "STORE_BUSY"].includes(error.code))
+        problems.push(`a failure came out as ${String(error)}`);
       return;
     }
     const { code } = answer;
