@@ -58,7 +58,7 @@ type Answer = V2KeysVerifyKeyResponseData;
  *   403 for a caller without any right to verify (spec §4.1-4)
  * @see spec §4.1-1, §4.1-2, ruling A2 for what each outcome consumes · waits only for what is not in memory
  */
-export function verifyKey(engine: Engine, body: unknown, context: VerifyContext): Promise<Answer> {
+export function verifyKey(engine: Engine, body: unknown, context: VerifyContext | undefined): Promise<Answer> {
   try {
     return Promise.resolve(judge(engine, body, context));
   } catch (error) {
@@ -72,14 +72,25 @@ export function verifyKey(engine: Engine, body: unknown, context: VerifyContext)
  * this would take 60 ns more a call.
  */
 
-function judge(engine: Engine, body: unknown, { caller, clientAddress }: VerifyContext): MaybePromise<Answer> {
+/** Own properties only: a polluted prototype must not say who asks, and from where. */
+function readContext(context: VerifyContext): Context {
+  return {
+    caller: Object.hasOwn(context, "caller") ? context.caller : undefined,
+    clientAddress: Object.hasOwn(context, "clientAddress") ? context.clientAddress : undefined,
+  };
+}
+
+const NO_CONTEXT: Context = Object.freeze({ caller: undefined, clientAddress: undefined });
+
+function judge(engine: Engine, body: unknown, given: VerifyContext | undefined): MaybePromise<Answer> {
+  const context = given === undefined ? NO_CONTEXT : readContext(given);
   const values = readValues(body);
-  if (caller !== undefined || !isUsual(engine, values)) return judgeRequest(engine, values, { caller, clientAddress });
+  if (context.caller !== undefined || !isUsual(engine, values)) return judgeRequest(engine, values, context);
   const now = engine.clock();
   const key = engine.rememberedKey(values.key, now);
-  if (key instanceof Promise) return key.then((late) => judgeRequest(engine, values, { caller, clientAddress }, { now, key: late }));
+  if (key instanceof Promise) return key.then((late) => judgeRequest(engine, values, context, { now, key: late }));
   const usual = key === undefined ? undefined : answerUsual(engine, values, key, now);
-  return usual ?? judgeRequest(engine, values, { caller, clientAddress }, { now, key });
+  return usual ?? judgeRequest(engine, values, context, { now, key });
 }
 
 function judgeRequest(

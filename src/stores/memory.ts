@@ -2,6 +2,7 @@
 import { VerifierError } from "../errors.js";
 import type { Change, KeyRecord, KeyRow, NewKey, RootKeyRow, Rows, Store, Table, Write } from "../store.js";
 import { type Balance, applyChange, counted, draw, giveBack, isCurrent, type Reserve, spend, sweep } from "./balance.js";
+import { trust } from "../guards/trusted.js";
 import { deepFreeze } from "./freeze.js";
 import { listed, nameOf, uniqueOf } from "./names.js";
 import { toRecord } from "./record.js";
@@ -149,7 +150,7 @@ function closable(store: Store): Store {
       return method(...args);
     },
   ]);
-  return Object.fromEntries(guarded) as Store;
+  return trust(Object.fromEntries(guarded) as Store);
 }
 
 function recordOf({ rows }: State, row: KeyRow | undefined): KeyRecord | undefined {

@@ -49,14 +49,15 @@ export function toRecordWith(
     limited: row.limited,
     generation: row.generation,
     suspended: !api.enabled || !workspaceEnabled,
-    pending: row.digest === undefined,
+    pending: !Object.hasOwn(row, "digest") || row.digest === undefined,
     ipAllowlists: allowlists(row.ipAllowlist, api.ipAllowlist),
   };
-  if (row.name !== undefined) record.name = row.name;
-  if (row.meta !== undefined) record.meta = row.meta;
-  if (row.expires !== undefined) record.expires = row.expires;
+  // Own properties only: what a row lacks must not come from a polluted prototype.
+  if (Object.hasOwn(row, "name") && row.name !== undefined) record.name = row.name;
+  if (Object.hasOwn(row, "meta") && row.meta !== undefined) record.meta = row.meta;
+  if (Object.hasOwn(row, "expires") && row.expires !== undefined) record.expires = row.expires;
   if (identity !== undefined) record.identity = toIdentity(identity);
-  if (row.refill !== undefined) record.refill = row.refill;
+  if (Object.hasOwn(row, "refill") && row.refill !== undefined) record.refill = row.refill;
   return record;
 }
 
