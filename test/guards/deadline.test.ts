@@ -48,8 +48,8 @@ describe("deadline: what a promise becomes", () => {
     let reject: (error: Error) => void = () => undefined;
     let resolve: (value: string) => void = () => undefined;
     const within = createDeadline(5);
-    const rejected = within(new Promise((_, no) => (reject = no)), late).catch((error: Error) => error.message);
-    const resolved = within(new Promise((yes) => (resolve = yes)), late).catch((error: Error) => error.message);
+    const rejected = within(new Promise((_, no) => (reject = no)), late).catch((error: unknown) => (error as Error).message);
+    const resolved = within(new Promise((yes) => (resolve = yes)), late).catch((error: unknown) => (error as Error).message);
     expect(await Promise.all([rejected, resolved])).toEqual(["late", "late"]);
     reject(new Error("too late"));
     resolve("too late");
@@ -84,12 +84,12 @@ describe("deadline: its timer", () => {
     const delays: (number | undefined)[] = [];
     const timers: { hasRef(): boolean }[] = [];
     const real = globalThis.setTimeout;
-    vi.spyOn(globalThis, "setTimeout").mockImplementation(((run: () => void, delay?: number) => {
+    vi.spyOn(globalThis, "setTimeout").mockImplementation((run: () => void, delay?: number) => {
       const timer = real(run, delay);
       delays.push(delay);
       timers.push(timer);
       return timer;
-    }) as never);
+    });
     vi.resetModules();
     const module = await import("../../src/guards/deadline.js");
     vi.restoreAllMocks();

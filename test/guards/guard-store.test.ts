@@ -75,7 +75,7 @@ function tables(store: Store) {
 
 /** A store of which one method answers `answer`. */
 const answering = (name: string, answer: () => unknown): Methods =>
-  guardStore({ ...memoryStore(), [name]: answer } as Store, 1_000) as unknown as Methods;
+  guardStore({ ...memoryStore(), [name]: answer }, 1_000) as unknown as Methods;
 
 /** Where each part of an answer is, as an error names it, and the answer with another value there. */
 function* parts(value: unknown): Generator<readonly [path: string, old: unknown, replace: (by: unknown) => unknown]> {
@@ -297,7 +297,7 @@ describe("guardStore: a foreign store that does not answer", () => {
     await Promise.all(
       methods.flatMap((name) =>
         hanging.map(async (answer) => {
-          const guarded = guardStore({ ...memoryStore(), [name]: answer } as Store, 30) as unknown as Methods;
+          const guarded = guardStore({ ...memoryStore(), [name]: answer }, 30) as unknown as Methods;
           const error = await outcome(() => guarded[name]!(...(given[name] ?? [])));
           const unknown = writes.includes(name) ? "; whether it was done is unknown" : "";
           const message = `the store did not answer ${name} within 30 ms${unknown}`;
