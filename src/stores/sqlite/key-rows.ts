@@ -1,4 +1,5 @@
 /** A key's row as the file has it, and as the port has it. Port clause 3. Pure: SQL is elsewhere. */
+import { ownProperty } from "../../options.js";
 import type { ApiRow, IdentityRow, KeyRow } from "../../store.js";
 import { type KeyBody, readGrants, readIdentityBody, readKeyBody, readName } from "./read-body.js";
 
@@ -29,21 +30,22 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** The JSON of a row's body. Written out field by field: an import does this a million times. */
 export function encodeBody(row: KeyRow): string {
+  // Own properties alone: what a polluted prototype holds must not be written as a part of the row.
   const body: KeyBody = { start: row.start, createdAt: row.createdAt };
-  if (row.name !== undefined) body.name = row.name;
-  if (row.meta !== undefined) body.meta = row.meta;
-  if (row.expires !== undefined) body.expires = row.expires;
+  if (row.name !== undefined && Object.hasOwn(row, "name")) body.name = row.name;
+  if (row.meta !== undefined && Object.hasOwn(row, "meta")) body.meta = row.meta;
+  if (row.expires !== undefined && Object.hasOwn(row, "expires")) body.expires = row.expires;
   if (!row.enabled) body.disabled = true;
   if (row.ratelimits.length > 0) body.ratelimits = row.ratelimits;
   if (row.ipAllowlist.length > 0) body.ipAllowlist = row.ipAllowlist;
   if (row.limited) body.limited = true;
-  if (row.refill !== undefined) body.refill = row.refill;
-  if (row.countedTo !== undefined) body.countedTo = row.countedTo;
+  if (row.refill !== undefined && Object.hasOwn(row, "refill")) body.refill = row.refill;
+  if (row.countedTo !== undefined && Object.hasOwn(row, "countedTo")) body.countedTo = row.countedTo;
   if (row.generation !== 0) body.generation = row.generation;
   if (row.deleted) body.deleted = true;
-  if (row.updatedAt !== undefined) body.updatedAt = row.updatedAt;
-  if (row.migrationId !== undefined) body.migrationId = row.migrationId;
-  if (row.hash !== undefined) body.hash = row.hash;
+  if (row.updatedAt !== undefined && Object.hasOwn(row, "updatedAt")) body.updatedAt = row.updatedAt;
+  if (row.migrationId !== undefined && Object.hasOwn(row, "migrationId")) body.migrationId = row.migrationId;
+  if (row.hash !== undefined && Object.hasOwn(row, "hash")) body.hash = row.hash;
   return JSON.stringify(body);
 }
 
@@ -107,7 +109,9 @@ export function decodeFullKey(raw: FullKeyRaw, api: ApiRow): KeyRow {
 /** The identity that was read with a key. */
 export function decodeIdentity({ identityId, externalId, identityBody }: KeyRaw, api: ApiRow): IdentityRow | undefined {
   if (identityId === null || identityBody === null) return undefined;
-  const { meta, ratelimits } = readIdentityBody(identityBody);
+  const body = readIdentityBody(identityBody);
+  const { ratelimits } = body;
+  const meta = ownProperty(body, "meta");
   const name = readName("identities", externalId);
   const identity: Mutable<IdentityRow> = { id: identityId, workspaceId: api.workspaceId, version: 0, externalId: name, ratelimits };
   if (meta !== undefined) identity.meta = meta;
