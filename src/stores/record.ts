@@ -62,9 +62,10 @@ export function toRecordWith(
 }
 
 /** An identity as answers show it (spec §2.2). */
-export function toIdentity({ id, externalId, meta, ratelimits }: IdentityRow): Identity {
+export function toIdentity(row: IdentityRow): Identity {
+  const { id, externalId, ratelimits } = row;
   const identity: Mutable<Identity> = { id, externalId };
-  if (meta !== undefined) identity.meta = meta;
+  if (Object.hasOwn(row, "meta") && row.meta !== undefined) identity.meta = row.meta;
   if (ratelimits.length > 0) identity.ratelimits = ratelimits;
   return identity;
 }
