@@ -2,14 +2,15 @@
 import type { Caller } from "./caller.js";
 import { createCallerGrants, DEFAULT_SCHEME } from "./callers/grants.js";
 import { VerifierError } from "./errors.js";
+import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "./guards/guard-store.js";
 import { digestKey } from "./hash.js";
-import { callable, type Check, checkOptions, checkStore, guardClock, integer, word } from "./options.js";
+import { callable, type Check, checkOptions, checkStore, guardClock, integer, ownOnly, word } from "./options.js";
 import { createProxyTokenVerifier, isTokenShaped, type ProxyTokenOptions } from "./callers/proxy-token.js";
 import { createRootKeyCache } from "./callers/root-key-cache.js";
 import type { RootKeyRow, Store } from "./store.js";
 
 /** Options of {@link createAuthenticator}. */
-export interface AuthenticatorOptions {
+export interface AuthenticatorOptions extends StoreGuardOptions {
   /** Proxy tokens that are accepted beside root keys (ruling F3); absent: none is. */
   readonly proxyTokens?: ProxyTokenOptions;
   /** Scheme word of resource-name permissions (ruling B7), default `svc`. Give the keyring the same. */
@@ -45,6 +46,7 @@ export interface Authenticator {
 
 /** What each of {@link AuthenticatorOptions} must be. */
 export const AUTHENTICATOR_OPTIONS = {
+  ...STORE_GUARD_OPTIONS,
   proxyTokens: (value: unknown, path: string) => void createProxyTokenVerifier(value as ProxyTokenOptions, path),
   scheme: word,
   rootKeys: integer(1, 1_000_000),
@@ -74,11 +76,12 @@ interface KnownRootKey {
  * @throws TypeError or RangeError naming the option, among them a proxy key that is too weak
  * @see spec §5, rulings F1–F3 · remembers callers as long as the store tells of no change
  */
-export function createAuthenticator(store: Store, options: AuthenticatorOptions = {}): Authenticator {
-  checkStore(store);
-  checkOptions(options, AUTHENTICATOR_OPTIONS);
-  const { proxyTokens, scheme = DEFAULT_SCHEME, rootKeys = 10_000 } = options;
-  const clock = guardClock(options.clock ?? Date.now);
+export function createAuthenticator(given: Store, options: AuthenticatorOptions = {}): Authenticator {
+  checkStore(given);
+  const own = checkOptions(options, AUTHENTICATOR_OPTIONS);
+  const { proxyTokens, scheme = DEFAULT_SCHEME, rootKeys = 10_000 } = own;
+  const store = guardStore(given, own.storeTimeout);
+  const clock = guardClock(own.clock ?? Date.now);
   const verifyToken = proxyTokens === undefined ? undefined : createProxyTokenVerifier(proxyTokens);
   const cache = createRootKeyCache(store, (row) => toKnown(row, scheme), rootKeys);
 
@@ -126,7 +129,9 @@ function readBearer(authorization: string | readonly string[] | null | undefined
 
 const malformed = () => new VerifierError("AUTH_MALFORMED", "the header must be one, as Authorization: Bearer <ROOT_KEY>");
 
-function toKnown({ id, workspaceId, permissions, enabled, expires }: RootKeyRow, scheme: string): KnownRootKey {
+function toKnown(row: RootKeyRow, scheme: string): KnownRootKey {
+  // Own properties only: what the row lacks must not come from a polluted prototype.
+  const { id, workspaceId, permissions, enabled, expires } = ownOnly(row);
   const caller = Object.freeze({ kind: "rootKey", id, workspaceId, ...createCallerGrants(permissions, workspaceId, scheme) } as const);
   return { enabled, expires, caller };
 }

@@ -44,6 +44,7 @@ const CATALOGUE = {
   STORE_BUSY: kind(503, "Service Unavailable", "application/store_busy"),
   STORE_CLOSED: kind(500, "Internal Server Error", "application/store_closed"),
   STORE_READ_ONLY: kind(500, "Internal Server Error", "application/store_read_only"),
+  STORE_TIMEOUT: kind(503, "Service Unavailable", "application/store_timeout"),
   STORE_FULL: kind(500, "Internal Server Error", "application/store_full"),
   STORE_INVALID: kind(500, "Internal Server Error", "application/store_invalid"),
   STORE_SCHEMA_NEWER: kind(500, "Internal Server Error", "application/store_schema_newer"),
@@ -85,8 +86,10 @@ const CATALOGUE = {
  * - `STORE_BUSY`: other writers were in the way for too long; what was asked was not done, try again.
  * - `STORE_CLOSED`: the store, or its handle, was closed.
  * - `STORE_READ_ONLY`: the database may not be written; nothing was changed.
+ * - `STORE_TIMEOUT`: a store of the program's own did not answer in time (`storeTimeout`); a write may have been made or not.
  * - `STORE_FULL`: the disk or the database is full; nothing was changed.
- * - `STORE_INVALID`: the file is damaged, or no database; restore it from a copy.
+ * - `STORE_INVALID`: the file is damaged, or no database; restore it from a copy. Or a store of the program's own returned what breaks
+ *   the types of the port: `detail` names the method and the field.
  * - `STORE_SCHEMA_NEWER`: a later version of keystile wrote the file; open it with that one.
  * - `STORE_FAILED`: anything else that went wrong in a store; a write may have been made or not.
  * - `DRIVER_MISSING`: better-sqlite3 is not installed; `detail` says what to run.

@@ -2,6 +2,7 @@
 export type { MigrationAlgorithms } from "./algorithms.js";
 export type { Caller, Resource } from "./caller.js";
 export { isVerifierError, type ValidationProblem, VerifierError, type VerifierErrorCode } from "./errors.js";
+export type { StoreGuardOptions } from "./guards/guard-store.js";
 export { hasKeyChecksum } from "./hash.js";
 export { createKeyring, type Keyring, type KeyringOptions } from "./keyring.js";
 export type * from "./keyring/answers.js";

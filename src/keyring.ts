@@ -2,6 +2,7 @@
 import { createAlgorithms, type MigrationAlgorithms } from "./algorithms.js";
 import { DEFAULT_SCHEME } from "./callers/grants.js";
 import type * as A from "./keyring/answers.js";
+import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "./guards/guard-store.js";
 import { createApi, deleteApi, getApi, updateApi } from "./keyring/apis.js";
 import { createQueue, type Context } from "./keyring/context.js";
 import { createKey } from "./keyring/create-key.js";
@@ -25,7 +26,7 @@ import type { Store } from "./store.js";
 import type { Identity } from "./types.js";
 
 /** Options of {@link createKeyring}. */
-export interface KeyringOptions {
+export interface KeyringOptions extends StoreGuardOptions {
   /** 1–255 characters of `[a-zA-Z0-9_-]`, default `ws_default`. Nothing of one workspace is seen from another. */
   readonly workspaceId?: string;
   /** Unix time, milliseconds; default `Date.now`. */
@@ -170,18 +171,19 @@ export interface Keyring {
   updateWorkspace(body: R.UpdateWorkspaceRequestBody): Promise<A.EmptyResponse>;
 }
 
-const OPTIONS = { workspaceId: word, clock: callable, migrationAlgorithms: () => {}, scheme: word };
+const OPTIONS = { ...STORE_GUARD_OPTIONS, workspaceId: word, clock: callable, migrationAlgorithms: () => {}, scheme: word };
 
 /**
  * Administration over a store, which stays the caller's to close.
  * @throws TypeError or RangeError naming an option that does not fit, or the method that the store lacks
  * @see spec §4.3, §5
  */
-export function createKeyring(store: Store, options: KeyringOptions = {}): Keyring {
-  checkStore(store);
-  checkOptions(options, OPTIONS);
-  const { workspaceId = DEFAULT_WORKSPACE, migrationAlgorithms, scheme = DEFAULT_SCHEME } = options;
-  const clock = guardClock(options.clock ?? Date.now);
+export function createKeyring(given: Store, options: KeyringOptions = {}): Keyring {
+  checkStore(given);
+  const own = checkOptions(options, OPTIONS);
+  const { workspaceId = DEFAULT_WORKSPACE, migrationAlgorithms, scheme = DEFAULT_SCHEME } = own;
+  const store = guardStore(given, own.storeTimeout);
+  const clock = guardClock(own.clock ?? Date.now);
   const context: Context = { store, workspaceId, clock, algorithms: createAlgorithms(migrationAlgorithms), queue: createQueue() };
   const rootKeys: RootKeyContext = { ...context, scheme };
   const verb =
@@ -236,7 +238,7 @@ export function createKeyring(store: Store, options: KeyringOptions = {}): Keyri
 
 const STORE = Symbol.for("keystile.keyring.store");
 
-/** The store that a keyring works on, for the service around it; `undefined` for what {@link createKeyring} did not make. */
+/** The store that a keyring works on, guarded as it is there, for the service around it; `undefined` for what {@link createKeyring} did not make. */
 export function storeOf(keyring: Keyring): Store | undefined {
   return (keyring as { readonly [STORE]?: Store })[STORE];
 }

@@ -60,7 +60,7 @@ export const methods =
 export const group =
   (checks: OptionChecks): Check =>
   (value, path) =>
-    checkOptions(value, checks, path);
+    void checkOptions(value, checks, path);
 
 /** An object that is no list, promise or instance of a class: in those, missing options would pass for ones left out. */
 export function isPlainObject(value: unknown): value is object {
@@ -70,23 +70,38 @@ export function isPlainObject(value: unknown): value is object {
 /** What comes with a call besides its body is none: the programmer's mistake. */
 export const contextError = (): TypeError => new TypeError("context must be an object, such as { caller }");
 
+/** The own properties of an object, each read once, in one that inherits nothing: what a polluted prototype holds is not among them. */
+export function ownOnly<T extends object>(value: T): T {
+  return Object.assign({ __proto__: null }, value);
+}
+
+/** One property, if it is the object's own. */
+export function ownProperty<T extends object, K extends keyof T>(value: T, name: K): T[K] | undefined {
+  return Object.hasOwn(value, name) ? value[name] : undefined;
+}
+
 /**
  * Judges an options object.
+ * @returns its own properties, as judged
  * @throws TypeError or RangeError that names the option: not an object, a name that does not exist, a value that does not fit
  */
-export function checkOptions(options: unknown, checks: OptionChecks, path = "options"): void {
+export function checkOptions<T>(options: T, checks: OptionChecks, path = "options"): T & object {
   if (!isPlainObject(options)) throw new TypeError(`${path} must be an object, and a plain one`);
-  for (const [name, value] of Object.entries(options)) {
+  const own = ownOnly(options);
+  for (const [name, value] of Object.entries(own)) {
     const check = Object.hasOwn(checks, name) ? checks[name] : undefined;
     if (check === undefined) throw new TypeError(`${path}.${name} is not an option; there are: ${Object.keys(checks).join(", ")}`);
     if (value !== undefined) check(value, `${path}.${name}`);
   }
+  return own;
 }
 
 /** Plain in any realm: no prototype, or one that has none itself. Dates, maps and the like would lose what they hold. */
 export function isPlain(value: object): boolean {
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === null || Object.getPrototypeOf(prototype) === null;
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  if (prototype === null || prototype === Object.prototype) return true;
+  // Another realm's; what a program put into an object without a prototype, to be inherited, would be passed over.
+  return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, "isPrototypeOf");
 }
 
 /** The last millisecond of a Date, Unix time. */

@@ -76,7 +76,7 @@ export function copyPlain(value: unknown): Json | Refusal {
 export function copyBody(body: unknown): unknown {
   const walk = { values: 0 };
   if (typeof body !== "object" || body === null || Array.isArray(body)) return copyPart(body, 1, walk);
-  const own: Record<string, unknown> = {};
+  const own = bare();
   for (const name of Object.keys(body)) {
     const value = (body as Record<string, unknown>)[name];
     if (value === undefined) continue;
@@ -89,12 +89,17 @@ export function copyBody(body: unknown): unknown {
 /** The own enumerable properties of an object in a fresh one, each read once, `undefined` left out; `undefined` for anything else. */
 export function readOwn(value: unknown): Record<string, unknown> | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
-  const own: Record<string, unknown> = {};
+  const own = bare();
   for (const name of Object.keys(value)) {
     const part = (value as Record<string, unknown>)[name];
     if (part !== undefined) setOwn(own, name, part);
   }
   return own;
+}
+
+/** The copy of a typed part inherits nothing: what a polluted prototype holds is no property of a request. */
+function bare(): Record<string, unknown> {
+  return { __proto__: null };
 }
 
 function copyPart(value: unknown, level: number, walk: { values: number }): unknown {
@@ -110,7 +115,7 @@ function copyPart(value: unknown, level: number, walk: { values: number }): unkn
     }
     return items;
   }
-  const copy: Record<string, unknown> = {};
+  const copy = bare();
   for (const name of Object.keys(value)) {
     if (++walk.values > MAX_VALUES) return UNREADABLE;
     const part = (value as Record<string, unknown>)[name];

@@ -3,6 +3,7 @@ import { badRequest, type ValidationProblem } from "./errors.js";
 import { shortDigest } from "./hash.js";
 import type { LimitVerdict } from "./limiter.js";
 import { type BucketHint, type HintedCheck, hintFor } from "./limiters/hints.js";
+import { ownProperty } from "./options.js";
 import type { RatelimitCheck } from "./request.js";
 import type { KeyRecord } from "./store.js";
 import type { Identity, RatelimitResponse, VerifyKeyRatelimitData } from "./types.js";
@@ -39,7 +40,8 @@ export interface LimitedKey extends BucketHint {
 
 /** The limits of an identity that apply to one of its keys: those whose name no limit of the key has (ruling C1). */
 export function sharedLimits({ ratelimits, identity }: KeyRecord): readonly AppliedLimit[] | undefined {
-  const shared = identity?.ratelimits?.filter(({ name }) => !ratelimits.some((limit) => limit.name === name)) ?? [];
+  const shared =
+    (identity && ownProperty(identity, "ratelimits"))?.filter(({ name }) => !ratelimits.some((limit) => limit.name === name)) ?? [];
   return shared.length === 0 ? undefined : shared.map((limit) => toApplied((identity as Identity).id, limit, limit.id));
 }
 
@@ -52,7 +54,7 @@ export function toLimits(keyId: string, kinds: readonly LimitKind[], ids: readon
 
 function toApplied(owner: string, { name, limit, duration, autoApply }: LimitKind, id: string): AppliedLimit {
   const bucket = bucketOf(owner, name);
-  return { bucket, limit, duration, cost: 1, id, name, autoApply, hint: hintFor(bucket) };
+  return { bucket, limit, duration, cost: 1, id, name, autoApply, isAdHoc: undefined, hint: hintFor(bucket), own: undefined };
 }
 
 const isAutomatic = ({ autoApply }: AppliedLimit) => autoApply;
@@ -118,7 +120,9 @@ export function toRatelimitResponse({ id, name, limit, duration, autoApply }: Ra
 
 /** An identity with its limits as answers show them. */
 export function showIdentity(identity: Identity): Identity {
-  const { id, externalId, meta, ratelimits } = identity;
+  const { id, externalId } = identity;
+  const meta = ownProperty(identity, "meta");
+  const ratelimits = ownProperty(identity, "ratelimits");
   if (ratelimits === undefined) return identity;
   return { id, externalId, ...(meta !== undefined && { meta }), ratelimits: ratelimits.map(toRatelimitResponse) };
 }
@@ -135,7 +139,7 @@ function adHoc(keyId: string, { name, limit, duration, cost }: RatelimitCheck): 
   const bucket = bucketOf(keyId, name);
   const shown = name.length <= NAME_LENGTH ? name : [...name].slice(0, NAME_LENGTH).join("");
   const id = `rl_${shortDigest(bucket)}`;
-  return { bucket, limit, duration, cost, id, name: shown, autoApply: false, isAdHoc: true };
+  return { bucket, limit, duration, cost, id, name: shown, autoApply: false, isAdHoc: true, hint: undefined, own: undefined };
 }
 
 /** Names the bucket of a limit of a key or an identity. */

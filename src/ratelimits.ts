@@ -2,6 +2,7 @@
 import { createAlgorithms } from "./algorithms.js";
 import type { Caller } from "./caller.js";
 import { strictCaller } from "./callers/strict-caller.js";
+import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "./guards/guard-store.js";
 import type * as A from "./keyring/answers.js";
 import { createQueue } from "./keyring/context.js";
 import { createNamespace, getNamespace } from "./keyring/namespaces.js";
@@ -20,6 +21,7 @@ import {
   DEFAULT_WORKSPACE,
   guardClock,
   isPlainObject,
+  ownOnly,
   word,
 } from "./options.js";
 import type { Store } from "./store.js";
@@ -31,13 +33,15 @@ export interface RatelimitContext {
 }
 
 /** Options of {@link createRatelimits}. */
-export interface RatelimitsOptions {
+export interface RatelimitsOptions extends StoreGuardOptions {
   /** 1–255 characters of `[a-zA-Z0-9_-]`, default `ws_default`. Nothing of one workspace is seen from another. */
   readonly workspaceId?: string;
   /** Unix time, milliseconds; default `Date.now`. */
   readonly clock?: () => number;
   /** Default: a `memoryLimiter()` of its own. May be shared with a verifier and with other workspaces; the program closes it. */
   readonly limiter?: Limiter;
+  /** Milliseconds within which a limiter given here must settle each promise, 1…600_000, default 1_000; then it cannot answer. */
+  readonly limiterTimeout?: number | undefined;
   /** While the limiter cannot answer (ruling C7): `local`: this node enforces its share (default); `deny`; `allow`. */
   readonly onLimiterFailure?: "local" | "deny" | "allow";
   /** Nodes that share the limiter, 1…100_000, default 1: the share of `local` is `limit / nodes`. */
@@ -77,6 +81,7 @@ export interface Ratelimits {
 const OPTIONS = {
   workspaceId: word,
   clock: callable,
+  ...STORE_GUARD_OPTIONS,
   ...LIMITER_OPTIONS,
 } as const satisfies Record<keyof RatelimitsOptions, Check>;
 
@@ -89,22 +94,22 @@ const OPTIONS = {
  */
 export function createRatelimits(store: Store, options: RatelimitsOptions = {}): Ratelimits {
   checkStore(store);
-  checkOptions(options, OPTIONS);
-  const { workspaceId = DEFAULT_WORKSPACE, clock = Date.now, limiter, onLimiterFailure = "local", nodes = 1 } = options;
+  const own = checkOptions(options, OPTIONS);
+  const { workspaceId = DEFAULT_WORKSPACE, clock = Date.now, limiter, onLimiterFailure = "local", nodes = 1, limiterTimeout } = own;
   const local = memoryLimiter();
   const context: LimitContext = {
-    store,
+    store: guardStore(store, own.storeTimeout),
     workspaceId,
     clock: guardClock(clock),
     algorithms: createAlgorithms(undefined),
     queue: createQueue(),
-    limiter: degrading(limiter ?? local, { onFailure: onLimiterFailure, nodes, local }),
+    limiter: degrading(limiter ?? local, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout }),
   };
   const verb =
     <B, T>(act: (context: LimitContext, body: B, caller: Caller | undefined) => Promise<T>) =>
     async (body: B, asking: RatelimitContext = {}): Promise<T> => {
       if (!isPlainObject(asking)) throw contextError();
-      const { caller } = asking;
+      const { caller } = ownOnly(asking);
       return act(context, body, caller === undefined ? undefined : strictCaller(caller, "context.caller"));
     };
   return Object.freeze({

@@ -3,6 +3,7 @@ import { createAlgorithms, type MigrationAlgorithms } from "./algorithms.js";
 import { VerifierError } from "./errors.js";
 import { createTouch } from "./tags/early-reads.js";
 import { findKey, findKeyAgain } from "./find-key.js";
+import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "./guards/guard-store.js";
 import { exactSpender, type LeaseOptions, leasedSpender } from "./leases.js";
 import type { Limiter } from "./limiter.js";
 import { degrading, hintedTaker, LIMITER_OPTIONS } from "./limiters/degrading.js";
@@ -18,6 +19,7 @@ import {
   integer,
   isPlainObject,
   oneOf,
+  ownOnly,
   word,
 } from "./options.js";
 import { createOutcomes, type OutcomeEvent } from "./outcomes.js";
@@ -34,13 +36,18 @@ import { type VerifyContext, type VerifyDeps, verifyKey } from "./verify-key.js"
 export type CreditsOptions = { readonly mode: "exact" } | ({ readonly mode: "leased" } & LeaseOptions);
 
 /** How a verifier works; every part has a default. */
-export interface VerifierOptions {
+export interface VerifierOptions extends StoreGuardOptions {
   /** Judge only keys of this workspace, 1–255 characters of `[a-zA-Z0-9_-]`; others are NOT_FOUND. Default: every workspace of the store. */
   readonly workspaceId?: string | undefined;
   /** How many records are remembered, and for how long. */
   readonly cache?: CacheOptions | undefined;
   /** Default: `memoryLimiter()`. A limiter given here is closed by the program, not by the verifier. */
   readonly limiter?: Limiter | undefined;
+  /**
+   * Milliseconds within which a limiter given here must settle each promise, 1…600_000, default 1_000; after that it counts as one that
+   * cannot answer.
+   */
+  readonly limiterTimeout?: number | undefined;
   /** While the limiter cannot answer (ruling C7): `local`: this node enforces its share (default); `deny`; `allow`. */
   readonly onLimiterFailure?: "local" | "deny" | "allow" | undefined;
   /** Nodes that share the limiter, 1…100_000, default 1: the share of `local` is `limit / nodes`. */
@@ -78,7 +85,8 @@ export interface Verifier {
    * @throws (rejects) VerifierError, each with `errors` where a request is at fault: BAD_REQUEST (400) and PERMISSIONS_QUERY_SYNTAX
    * (400) for its form, before any store call · BAD_REQUEST (400) for a limit that does not exist, once the key has passed what comes
    * before limits (ruling C5) · CALLER_FORBIDDEN (403) for a caller without any right to verify · LIMITER_UNAVAILABLE (503) with
-   * `onLimiterFailure: "deny"` · a store that failed (STORE_…) · VERIFIER_CLOSED
+   * `onLimiterFailure: "deny"` · a store that failed (STORE_…), or that is your own and broke its
+   * types (STORE_INVALID) or did not answer in time (STORE_TIMEOUT) · VERIFIER_CLOSED
    * @throws (rejects) TypeError for a context that is no object, or a migration whose algorithm is not among `migrationAlgorithms`
    */
   verify(request: V2KeysVerifyKeyRequestBody, context?: VerifyContext): Promise<V2KeysVerifyKeyResponseData>;
@@ -97,6 +105,7 @@ export interface Verifier {
 export const VERIFIER_OPTIONS = {
   workspaceId: word,
   cache: group(CACHE_OPTIONS),
+  ...STORE_GUARD_OPTIONS,
   ...LIMITER_OPTIONS,
   clock: callable,
   credits: (value: unknown, path: string) => {
@@ -119,28 +128,32 @@ export const VERIFIER_OPTIONS = {
 
 /**
  * Makes a verifier on a store.
- * @param store where the keys are: `sqliteStore(…)`, `memoryStore()` or your own; several verifiers may share one
+ * @param given where the keys are: `sqliteStore(…)`, `memoryStore()` or your own; several verifiers may share one
  * @throws TypeError or RangeError naming the option or the store's missing method
  * @example
  * const verifier = createVerifier(store);
  * const { valid, code } = await verifier.verify({ key, permissions: "documents.read" });
  */
-export function createVerifier(store: Store, options: VerifierOptions = {}): Verifier {
-  checkStore(store);
-  checkOptions(options, VERIFIER_OPTIONS);
-  const { workspaceId, credits, nodes = 1, onLimiterFailure = "local" } = options;
-  const given = options.clock ?? Date.now;
-  const clock = guardClock(given);
+export function createVerifier(given: Store, options: VerifierOptions = {}): Verifier {
+  checkStore(given);
+  const own = checkOptions(options, VERIFIER_OPTIONS);
+  const { workspaceId, nodes = 1, onLimiterFailure = "local", limiterTimeout } = own;
+  const credits = own.credits && ownOnly(own.credits);
+  const store = guardStore(given, own.storeTimeout);
+  const time = own.clock ?? Date.now;
+  const clock = guardClock(time);
   const prepare = createPreparer();
   const local = hintedLimiter();
   const limiter =
-    options.limiter === undefined ? hintedTaker(local) : degrading(options.limiter, { onFailure: onLimiterFailure, nodes, local });
+    own.limiter === undefined
+      ? hintedTaker(local)
+      : degrading(own.limiter, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout });
   const spender = credits?.mode === "leased" ? leasedSpender(store, credits) : exactSpender(store);
   const touch = createTouch(local, spender);
-  const cache = createKeyCache(store, prepare, options.cache, (size) => twoRows(size, packedKeys(touch)));
-  const outcomes = options.onOutcome && createOutcomes(options.onOutcome);
-  const isSystemTime = given === Date.now;
-  const sources = { store, cache, prepare, algorithms: createAlgorithms(options.migrationAlgorithms), isSystemTime, workspaceId };
+  const cache = createKeyCache(store, prepare, ownOnly(own.cache ?? {}), (size) => twoRows(size, packedKeys(touch)));
+  const outcomes = own.onOutcome && createOutcomes(own.onOutcome);
+  const isSystemTime = time === Date.now;
+  const sources = { store, cache, prepare, algorithms: createAlgorithms(own.migrationAlgorithms), isSystemTime, workspaceId };
   const deps: VerifyDeps = {
     clock,
     compileQuery: createQueryCompiler(),
@@ -161,8 +174,8 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
     }
   };
   return Object.freeze({
-    verify(request: V2KeysVerifyKeyRequestBody, context: VerifyContext = NO_CONTEXT) {
-      if (context !== NO_CONTEXT && !isPlainObject(context)) return Promise.reject(contextError());
+    verify(request: V2KeysVerifyKeyRequestBody, context?: VerifyContext) {
+      if (context !== undefined && !isPlainObject(context)) return Promise.reject(contextError());
       // Not async itself: a promise around a promise costs a third of a hot call.
       return closing === undefined ? verifyKey(deps, request, context) : Promise.reject(closedError());
     },
@@ -174,7 +187,5 @@ export function createVerifier(store: Store, options: VerifierOptions = {}): Ver
     close: () => (closing ??= close()),
   });
 }
-
-const NO_CONTEXT: VerifyContext = Object.freeze({});
 
 const closedError = () => new VerifierError("VERIFIER_CLOSED", "the verifier was closed; make another to go on");

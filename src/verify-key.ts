@@ -89,7 +89,7 @@ type Answer = V2KeysVerifyKeyResponseData;
  *   without any right to verify (spec §4.1-4)
  * @see spec §4.1-1, §4.1-2 · waits only for what is not in memory
  */
-export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContext): Promise<Answer> {
+export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): Promise<Answer> {
   try {
     return Promise.resolve(findAndCheck(deps, body, context));
   } catch (error) {
@@ -98,7 +98,10 @@ export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContex
   }
 }
 
-function findAndCheck(deps: VerifyDeps, body: unknown, { caller: given, clientAddress }: VerifyContext): MaybePromise<Answer> {
+/** Own properties only: a polluted prototype must not say who asks, and from where. */
+function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): MaybePromise<Answer> {
+  const given = context !== undefined && Object.hasOwn(context, "caller") ? context.caller : undefined;
+  const clientAddress = context !== undefined && Object.hasOwn(context, "clientAddress") ? context.clientAddress : undefined;
   const request = readRequest(body);
   const query = request.permissions === undefined ? undefined : deps.compileQuery(request.permissions);
   const caller = given === undefined ? undefined : strictCaller(given, "context.caller");

@@ -10,10 +10,10 @@ export interface ServiceOptions {
   readonly workspaceId?: string;
   /** Unix time, milliseconds; default `Date.now`. */
   readonly clock?: () => number;
-  /** Of the verifier, only when the service makes it: cache, limiter, credits, outcome events, algorithms of migrations. */
+  /** Of the verifier, only when the service makes it: cache, limiter, credits, outcome events, algorithms of migrations; `storeTimeout` holds for all of the service. */
   readonly verifier?: Omit<VerifierOptions, "workspaceId" | "clock">;
   /** Of authentication, only when the service makes it: proxy tokens, the scheme word. */
-  readonly authentication?: Omit<AuthenticatorOptions, "clock">;
+  readonly authentication?: Omit<AuthenticatorOptions, "clock" | "storeTimeout">;
   /** Calls that a workspace may make (spec §4.1-6, ruling F5): `limit` in `duration` ms, as a token bucket. Default: no limit. */
   readonly requestLimit?: RequestLimitOptions;
   /** Where the pages of error types are, absolute: `https://docs.example.com`. Default: the service's own `/docs` (ruling G3). */
@@ -39,9 +39,9 @@ const bytes = integer(1_024, 64 * MIB);
 export const SERVICE_OPTIONS: OptionChecks = {
   workspaceId: word,
   clock: callable,
-  // Without what the service sets for both.
+  // Without what the service sets for all.
   verifier: group(without(VERIFIER_OPTIONS, "workspaceId", "clock")),
-  authentication: group(without(AUTHENTICATOR_OPTIONS, "clock")),
+  authentication: group(without(AUTHENTICATOR_OPTIONS, "clock", "storeTimeout")),
   // Judged where the limit is made.
   requestLimit: () => undefined,
   docsBase: absolute,

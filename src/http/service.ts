@@ -1,6 +1,7 @@
 /** Wires a store, or pieces that a program made itself, into one function from request to answer. Decides nothing about requests. */
 import { type Authenticator, createAuthenticator } from "../authenticate.js";
 import { VerifierError } from "../errors.js";
+import { guardStore } from "../guards/guard-store.js";
 import { createKeyring, type Keyring, storeOf } from "../keyring.js";
 import { memoryLimiter } from "../limiters/memory.js";
 import type { Services } from "../operations/operation.js";
@@ -89,19 +90,21 @@ interface Wired {
   close(): Promise<void>;
 }
 
-function wireStore(store: Store, { workspaceId, clock = Date.now, verifier: verifying, authentication }: ServiceOptions): Wired {
-  checkStore(store);
+function wireStore(given: Store, { workspaceId, clock = Date.now, verifier: verifying, authentication }: ServiceOptions): Wired {
+  checkStore(given);
+  // Once for all that works on it: what follows takes a guarded store as it is.
+  const store = guardStore(given, verifying?.storeTimeout);
   const verifier = createVerifier(store, { ...verifying, clock, ...(workspaceId !== undefined && { workspaceId }) });
   const authenticator = createAuthenticator(store, { ...authentication, clock });
   const own = memoryLimiter();
   const limiter = verifying?.limiter ?? own;
-  const { migrationAlgorithms, onLimiterFailure = "local", nodes = 1 } = verifying ?? {};
+  const { migrationAlgorithms, onLimiterFailure = "local", nodes = 1, limiterTimeout } = verifying ?? {};
   const workspaces = new Map<string, Services>();
   const wire = (id: string): Services => ({
     store,
     verifier,
     keyring: createKeyring(store, { workspaceId: id, clock, ...(migrationAlgorithms && { migrationAlgorithms }) }),
-    ratelimits: createRatelimits(store, { workspaceId: id, clock, limiter, onLimiterFailure, nodes }),
+    ratelimits: createRatelimits(store, { workspaceId: id, clock, limiter, limiterTimeout, onLimiterFailure, nodes }),
   });
   return {
     store,
@@ -131,8 +134,9 @@ function wireParts(parts: ServiceParts, options: ServiceOptions): Wired {
   checkParts(parts, options);
   const { workspaceId, clock = Date.now, authentication } = options;
   const { verifier, keyring } = parts;
-  const store = parts.store ?? storeOf(keyring);
-  if (store === undefined) throw new TypeError("store must be given with a keyring that createKeyring did not make");
+  const given = parts.store ?? storeOf(keyring);
+  if (given === undefined) throw new TypeError("store must be given with a keyring that createKeyring did not make");
+  const store = guardStore(given);
   const authenticator = parts.authenticator ?? createAuthenticator(store, { ...authentication, clock });
   let served: { readonly id: string; readonly services: Services } | undefined;
   const wire = async (): Promise<NonNullable<typeof served>> => {

@@ -1,6 +1,7 @@
 /** The small parts of which request schemas are made, each bound said once. Spec §2.3, §8, ruling G6. Knows no verb. */
 import * as v from "valibot";
 import { isAddressOrRange } from "../addresses.js";
+import { ownOnly } from "../options.js";
 import { hasLength, Refusal } from "../plain.js";
 import type { Json, JsonObject } from "../types.js";
 import { described } from "./json-schema.js";
@@ -25,7 +26,8 @@ const MAX_TIME = 4_102_444_800_000;
 export function strict<const E extends v.ObjectEntries>(entries: E) {
   return v.pipe(
     v.custom<Record<string, unknown>>(isObject, "must be an object"),
-    v.strictObject(entries),
+    // Valibot goes through what the entries inherit, too.
+    v.strictObject(ownOnly(entries)),
     v.rawCheck(({ dataset, addIssue }) => {
       const first = dataset.issues?.find((issue) => issue.path?.length === 1 && isUnknownProperty(issue))?.path?.[0];
       if (first === undefined) return;

@@ -19,7 +19,8 @@ export function changeCredits(row: Mutable<KeyRow>, wish: CreditWish, now: numbe
   const before = { limited: row.limited, refill: row.refill };
   const { remaining } = wish;
   // Unlimited has nothing to refill: the refill is dropped unless the request gives one.
-  setField(row, "refill", remaining === null ? (wish.refill ?? null) : wish.refill);
+  const refill = wish.refill && { ...wish.refill };
+  setField(row, "refill", remaining === null ? (refill ?? null) : refill);
   if (remaining !== undefined) {
     row.limited = remaining !== null;
     // As in the store, where each balance that is set counts up: older leases are void.

@@ -1,5 +1,6 @@
 /** A key's row → what administration shows of it. Operations `KeyResponseData`; a property that does not apply is not there (ruling A5). */
 import { calendarOf, periodOf } from "../credits.js";
+import { ownOnly } from "../options.js";
 import { showIdentity, toRatelimitResponse } from "../ratelimit.js";
 import type { IdentityRow, KeyRow } from "../store.js";
 import { toIdentity } from "../stores/record.js";
@@ -13,7 +14,9 @@ export function createKeyView(context: Context, now: number): (row: KeyRow) => P
   const permissionOf = createReader(context, "permissions");
   const roleOf = createReader(context, "roles");
   const identityOf = createReader(context, "identities");
-  return async (row) => {
+  return async (given) => {
+    // Own properties only: what the row lacks must not come from a polluted prototype.
+    const row = ownOnly(given);
     const { id: keyId, start, enabled, createdAt } = row;
     const data: Mutable<KeyResponseData> = { keyId, start, enabled, createdAt };
     if (row.name !== undefined) data.name = row.name;

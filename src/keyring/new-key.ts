@@ -47,7 +47,7 @@ export function buildKey(origin: KeyOrigin, fields: KeyFields): { readonly row: 
   if (fields.meta !== undefined) row.meta = fields.meta;
   if (fields.expires !== undefined) row.expires = fields.expires;
   if (origin.identityId !== undefined) row.identityId = origin.identityId;
-  if (credits?.refill !== undefined) row.refill = credits.refill;
+  if (credits?.refill !== undefined) row.refill = { ...credits.refill };
   if (remaining === null) return { row };
   return { row, balance: { remaining, amount: credits?.refill?.amount ?? 0, period: periodOf(credits?.refill, origin.createdAt) } };
 }

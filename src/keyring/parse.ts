@@ -35,7 +35,8 @@ export function parse<T>(schema: Schema<T>, body: unknown): T {
 export function judge<T>(schema: Schema<T>, value: unknown, location: string, problems: ValidationProblem[]): T | undefined {
   // Explicit, since a program may have changed valibot's global defaults.
   const result = v.safeParse(schema, value, { abortEarly: false, abortPipeEarly: false });
-  if (result.success) return result.output;
+  // Not the output, whose objects inherit what a polluted prototype holds. No schema here changes what it accepts.
+  if (result.success) return value as T;
   for (const issue of result.issues) {
     if (problems.length < MAX_PROBLEMS) problems.push(toProblem(issue, location));
   }

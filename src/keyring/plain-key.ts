@@ -4,7 +4,7 @@
  * Why: the schema takes 3 µs a key, this 0.6. It may refuse what the schema accepts: then the schema decides. What it accepts, the schema
  * accepts too (`plain-key.test.ts` holds them together).
  */
-import { LAST_MOMENT } from "../options.js";
+import { isPlain, LAST_MOMENT } from "../options.js";
 import type { V2KeysMigrateKeyData } from "../types.js";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -36,7 +36,7 @@ const object = (judges: Readonly<Record<string, Judge>>, required: number): Judg
   const needed = [...table.keys()].slice(0, required);
   return (value) => {
     if (!isObject(value)) return false;
-    // Not Object.keys, which makes an array. Inherited names are judged too, but a copy has none.
+    // Not Object.keys, which makes an array. Inherited names would be judged too, but a copy has none.
     for (const name in value) if (table.get(name)?.(value[name]) !== true) return false;
     return needed.every((name) => Object.hasOwn(value, name));
   };
@@ -74,7 +74,7 @@ export function isPlainlyRight(copy: unknown): copy is V2KeysMigrateKeyData {
   return isKey(copy);
 }
 
-/** A refusal of `meta` is an instance of a class. */
+/** A refusal of `meta` is an instance of a class; lists are too. */
 function isObject(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+  return typeof value === "object" && value !== null && isPlain(value);
 }

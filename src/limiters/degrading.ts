@@ -1,8 +1,9 @@
 /** What happens while a limiter cannot answer. Ruling C7. Knows two limiters by their port; knows no buckets. */
 import { VerifierError } from "../errors.js";
+import { createDeadline } from "../guards/deadline.js";
 import { isLate } from "../late.js";
 import type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "../limiter.js";
-import { integer, methods, oneOf, type OptionChecks } from "../options.js";
+import { integer, methods, oneOf, type OptionChecks, ownOnly } from "../options.js";
 import type { MaybePromise } from "../types.js";
 import type { BucketHint } from "./hints.js";
 import type { HintedLimiter } from "./memory.js";
@@ -10,6 +11,7 @@ import type { HintedLimiter } from "./memory.js";
 /** Checks for the options of all that take a limiter. */
 export const LIMITER_OPTIONS = {
   limiter: methods("take"),
+  limiterTimeout: integer(1, 600_000),
   onLimiterFailure: oneOf("local", "deny", "allow"),
   nodes: integer(1, 100_000),
 } as const satisfies OptionChecks;
@@ -21,11 +23,15 @@ export interface DegradingOptions {
    * `allow` lets every check pass that could pass on a full bucket.
    */
   readonly onFailure?: "local" | "deny" | "allow";
+  /** Milliseconds within which a promise of the limiter must settle, ≥ 1, default 1_000. */
+  readonly timeout?: number | undefined;
   /** Nodes that share each limit, ≥ 1, default 1. */
   readonly nodes?: number;
   /** Judges this node's share. */
   readonly local: Limiter;
 }
+
+const DEFAULT_TIMEOUT = 1_000;
 
 /** Verdicts, and whether they came without the limiter that was asked. */
 export interface LimitAnswer {
@@ -47,8 +53,8 @@ export interface LimitTaker {
 }
 
 /**
- * Asks `limiter`, and does as `onFailure` says when it throws, rejects or gives a malformed answer. A limiter must fail rather than
- * hang: nothing here waits on a timer. When it answers at once, so does this.
+ * Asks `limiter`, and does as `onFailure` says when it throws, rejects, gives a malformed answer, or none within `timeout`. When it answers
+ * at once, so does this, and no timer is set.
  *
  * A node's share of a limit is `floor(limit / nodes)` tokens in the same duration. A limit smaller than `nodes` becomes one token
  * in `duration × nodes / limit` milliseconds, rounded up: all nodes together then refill no faster than the limit, but may pass
@@ -57,6 +63,9 @@ export interface LimitTaker {
  */
 export function degrading(limiter: Limiter, options: DegradingOptions): LimitTaker {
   const degrade = fallback(options);
+  const { timeout = DEFAULT_TIMEOUT } = options;
+  const deadline = createDeadline(timeout);
+  const late = () => new Error(`The limiter did not answer within ${timeout} ms.`);
   let calls = 0;
 
   const instead = (checks: readonly LimitCheck[], now: number, cause: unknown): MaybePromise<LimitAnswer> => {
@@ -73,7 +82,7 @@ export function degrading(limiter: Limiter, options: DegradingOptions): LimitTak
       } catch (cause) {
         return instead(checks, now, cause);
       }
-      return Promise.resolve(answer)
+      return deadline(answer, late)
         .then((verdicts) => ({ verdicts: wellFormed(verdicts, checks), degraded: false }))
         .catch((cause: unknown) => instead(checks, now, cause));
     },
@@ -133,28 +142,22 @@ function sizeOfShare({ limit, duration }: LimitSize, nodes: number): LimitSize {
   return { limit: 1, duration: Math.min(Number.MAX_SAFE_INTEGER, Math.ceil((duration * nodes) / limit)) };
 }
 
-/** The answer itself, if it has one verdict a check. */
+/** A copy of the answer, if it has one verdict a check: own properties, each read once, so that what was judged is what is used. */
 function wellFormed(answer: readonly LimitVerdict[], checks: readonly LimitCheck[]): readonly LimitVerdict[] {
-  const list: readonly unknown[] = Array.isArray(answer) ? answer : [];
-  if (list !== answer || list.length !== checks.length || !list.every(isVerdict)) {
-    throw new TypeError("The limiter's answer is malformed: one verdict a check was expected.");
-  }
-  return answer.every(isWhole) ? answer : answer.map(toWhole);
+  if (!Array.isArray(answer) || answer.length !== checks.length) throw malformed();
+  return checks.map((_, i) => readVerdict((answer as readonly unknown[])[i]));
 }
 
-/** Answers show integers, whatever a limiter counts in (ruling C4). */
-const isWhole = ({ remaining, reset }: LimitVerdict): boolean => Number.isInteger(remaining) && Number.isInteger(reset);
-const toWhole = ({ exceeded, remaining, reset }: LimitVerdict): LimitVerdict => ({
-  exceeded,
-  remaining: Math.floor(remaining),
-  reset: Math.ceil(reset),
-});
-
-function isVerdict(value: unknown): boolean {
-  const { exceeded, remaining, reset } = (value ?? {}) as Partial<LimitVerdict>;
-  return typeof exceeded === "boolean" && isCount(remaining) && isCount(reset);
+function readVerdict(value: unknown): LimitVerdict {
+  if (typeof value !== "object" || value === null) throw malformed();
+  const { exceeded, remaining, reset } = ownOnly<Partial<LimitVerdict>>(value);
+  if (typeof exceeded !== "boolean" || !isCount(remaining) || !isCount(reset)) throw malformed();
+  // Answers show integers, whatever a limiter counts in (ruling C4).
+  return { exceeded, remaining: Math.floor(remaining), reset: Math.ceil(reset) };
 }
 
-function isCount(value: number | undefined): boolean {
+const malformed = (): TypeError => new TypeError("The limiter's answer is malformed: one verdict a check was expected.");
+
+function isCount(value: number | undefined): value is number {
   return value !== undefined && Number.isFinite(value) && value >= 0;
 }

@@ -153,8 +153,7 @@ const itself = (digest: string): string => digest;
  */
 export function cachedStore(store: Store, options: CacheOptions = {}): Store {
   checkStore(store);
-  checkOptions(options, CACHE_OPTIONS);
-  const cache = createKeyCache(store, deepFreeze, options);
+  const cache = createKeyCache(store, deepFreeze, checkOptions(options, CACHE_OPTIONS));
   return {
     findKey: (digest) => cache.find(digest, itself),
     findForeignKey: (migrationId, foreignDigest) => store.findForeignKey(migrationId, foreignDigest),

@@ -14,6 +14,7 @@ import {
   spendWithReserves,
   sweep,
 } from "./balance.js";
+import { trust } from "../guards/trusted.js";
 import { deepFreeze } from "./freeze.js";
 import { listed, nameOf, uniqueOf } from "./names.js";
 import { toRecord } from "./record.js";
@@ -169,7 +170,7 @@ function closable(store: Store): Store {
       return method(...args);
     },
   ]);
-  return Object.fromEntries(guarded) as Store;
+  return trust(Object.fromEntries(guarded) as Store);
 }
 
 function recordOf({ rows }: State, row: KeyRow | undefined): KeyRecord | undefined {

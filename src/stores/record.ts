@@ -50,7 +50,7 @@ export function toRecordWith(
     limited: row.limited,
     generation: row.generation,
     suspended: !api.enabled || !workspaceEnabled,
-    pending: row.digest === undefined,
+    pending: !Object.hasOwn(row, "digest") || row.digest === undefined,
     ipAllowlists: allowlists(row.ipAllowlist, api.ipAllowlist),
   };
   if (identity !== undefined) record.identity = toIdentity(identity);
@@ -62,14 +62,16 @@ export function toRecordWith(
 const OPTIONAL = fieldsThat({ from: "row", absent: true });
 
 function copyField<K extends keyof KeyRow & keyof KeyRecord>(row: Pick<KeyRow, K>, record: object, name: K): void {
-  const value = row[name];
+  // Own properties only: what a row lacks must not come from a polluted prototype.
+  const value = Object.hasOwn(row, name) ? row[name] : undefined;
   if (value !== undefined) (record as Record<K, KeyRow[K]>)[name] = value;
 }
 
 /** An identity as answers show it (spec §2.2). */
-export function toIdentity({ id, externalId, meta, ratelimits }: IdentityRow): Identity {
+export function toIdentity(row: IdentityRow): Identity {
+  const { id, externalId, ratelimits } = row;
   const identity: Mutable<Identity> = { id, externalId };
-  if (meta !== undefined) identity.meta = meta;
+  if (Object.hasOwn(row, "meta") && row.meta !== undefined) identity.meta = row.meta;
   if (ratelimits.length > 0) identity.ratelimits = ratelimits;
   return identity;
 }

@@ -28,9 +28,11 @@ const ROOMS: readonly Room[] = [
     uses: ["basics", "errors", ...NOUNS, "helpers", "tags", "grammar"],
     names: ["defaults"],
   },
+  // What stands between the core and a store or a limiter that the program brought.
+  { name: "guards", files: /^src\/guards\//, uses: ["basics", "errors", ...NOUNS] },
   // Apart from the rest, so that the front door never brings jose along.
   { name: "credentials", files: /^src\/callers\/(proxy-keys|proxy-token|root-key-cache)\.ts$/, uses: ["basics", "errors", ...NOUNS] },
-  { name: "authentication", files: /^src\/authenticate\.ts$/, uses: ["credentials", "consulted", "basics", "errors", ...NOUNS] },
+  { name: "authentication", files: /^src\/authenticate\.ts$/, uses: ["guards", "credentials", "consulted", "basics", "errors", ...NOUNS] },
   {
     name: "verbs",
     files: /^src\/(verify-key|usual-call|find-key|take-limits|answer)\.ts$/,
@@ -39,18 +41,22 @@ const ROOMS: readonly Room[] = [
   },
   { name: "administration", files: /^src\/keyring\//, uses: ["consulted", "basics", "errors", ...NOUNS, "helpers"], names: ["defaults"] },
   // The wiring picks the decorator and the limiter that serve by default; both know only the ports.
-  { name: "verifier", files: /^src\/verifier\.ts$/, uses: ["verbs", "consulted", "basics", "errors", ...NOUNS, "defaults", "tags"] },
-  { name: "keyring", files: /^src\/keyring\.ts$/, uses: ["administration", "consulted", "basics", "errors", ...NOUNS] },
+  {
+    name: "verifier",
+    files: /^src\/verifier\.ts$/,
+    uses: ["guards", "verbs", "consulted", "basics", "errors", ...NOUNS, "defaults", "tags"],
+  },
+  { name: "keyring", files: /^src\/keyring\.ts$/, uses: ["guards", "administration", "consulted", "basics", "errors", ...NOUNS] },
   {
     name: "limits",
     files: /^src\/(ratelimits|request-limit)\.ts$/,
-    uses: ["administration", "consulted", "basics", "errors", ...NOUNS, "defaults"],
+    uses: ["guards", "administration", "consulted", "basics", "errors", ...NOUNS, "defaults"],
   },
   {
     name: "front door",
     files: /^src\/index\.ts$/,
     uses: ["verifier", "keyring", "limits", "consulted", "basics", "errors", ...NOUNS, "defaults", "memory store"],
-    names: ["verbs", "administration"],
+    names: ["verbs", "administration", "guards"],
   },
   { name: "sqlite's door", files: /^src\/sqlite\.ts$/, uses: ["engines"] },
   {
@@ -62,7 +68,19 @@ const ROOMS: readonly Room[] = [
   {
     name: "service",
     files: /^src\/http\//,
-    uses: ["operations", "verifier", "keyring", "limits", "authentication", "consulted", "basics", "errors", ...NOUNS, "defaults"],
+    uses: [
+      "operations",
+      "verifier",
+      "keyring",
+      "limits",
+      "authentication",
+      "guards",
+      "consulted",
+      "basics",
+      "errors",
+      ...NOUNS,
+      "defaults",
+    ],
     names: ["administration"],
   },
   { name: "http's door", files: /^src\/http\.ts$/, uses: ["service", "authentication", "credentials"], names: ["limits"] },
@@ -76,12 +94,12 @@ const ROOMS: readonly Room[] = [
   {
     name: "defaults",
     files: /^src\/(stores\/(cached|tag-table|hot-row|two-rows|digest-shelf)|limiters\/(?!redis)[a-z-]+)\.ts$/,
-    uses: ["errors", ...NOUNS, "helpers", "tags"],
+    uses: ["guards", "errors", ...NOUNS, "helpers", "tags"],
   },
   // Pure functions over rows and balances, which every engine shares.
   { name: "helpers", files: /^src\/stores\/(record|balance|freeze|names)\.ts$/, uses: NOUNS },
-  { name: "memory store", files: /^src\/stores\/memory\.ts$/, uses: ["errors", ...NOUNS, "helpers"] },
-  { name: "engines", files: /^src\/(stores|limiters)\//, uses: ["errors", ...NOUNS, "helpers"] },
+  { name: "memory store", files: /^src\/stores\/memory\.ts$/, uses: ["guards", "errors", ...NOUNS, "helpers"] },
+  { name: "engines", files: /^src\/(stores|limiters)\//, uses: ["guards", "errors", ...NOUNS, "helpers"] },
   { name: "grammar", files: /^grammar\//, uses: [] },
 ];
 

@@ -278,7 +278,10 @@ describe("options", () => {
     [{ verifier: { nodes: 0 } }, /options\.verifier\.nodes/],
     [{ verifier: { cache: { size: 0 } } }, /options\.verifier\.cache\.size must be from 1/],
     [{ verifier: { migrationAlgorithms: { md5: 5 } } as never }, /options\.verifier\.migrationAlgorithms\.md5 must be a function/],
-    [{ verifier: { cahce: 1 } as never }, /options\.verifier\.cahce is not an option; there are: cache, limiter, [^;]*nodes, credits, /],
+    [
+      { verifier: { cahce: 1 } as never },
+      /options\.verifier\.cahce is not an option; there are: cache, storeTimeout, limiter, [^;]*nodes, credits, /,
+    ],
     [{ verifier: { workspaceId: "ws_other" } as never }, /options\.verifier\.workspaceId is not an option/],
     [{ verifier: { clock: Date.now } as never }, /options\.verifier\.clock is not an option/],
     [{ authentication: { rootKeys: 0 } }, /options\.authentication\.rootKeys/],

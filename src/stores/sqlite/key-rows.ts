@@ -1,5 +1,6 @@
 /** A key's row as the file has it, and as the port has it. Port clause 3. Pure: SQL is elsewhere. */
 import { KEY_FIELDS, type KeyField } from "../../key-fields.js";
+import { ownProperty } from "../../options.js";
 import type { ApiRow, IdentityRow, KeyRow } from "../../store.js";
 import { type Check, checkOf, invalid, isObject, readGrants, readIdentityBody, readName } from "./read-body.js";
 
@@ -73,8 +74,9 @@ const REQUIRED = BODY.filter(({ isRequired }) => isRequired).length;
 export function encodeBody(row: KeyRow): string {
   const body: Record<string, unknown> = {};
   for (const { field, name, usual, isFlag, isList } of BODY) {
-    const value = row[field];
-    if (value === usual || (isList && (value as readonly unknown[]).length === 0)) continue;
+    // Own properties alone: what a polluted prototype holds must not be written as a part of the row.
+    const value = Object.hasOwn(row, field) ? row[field] : undefined;
+    if (value === undefined || value === usual || (isList && (value as readonly unknown[]).length === 0)) continue;
     body[name] = isFlag ? true : value;
   }
   return JSON.stringify(body);
@@ -127,7 +129,7 @@ function decodeBody(text: string, row: object): void {
   if (!isObject(body)) throw invalid("a key");
   let missing = REQUIRED;
   // Not over the table: of sixteen fields most keys have half.
-  for (const name in body) {
+  for (const name of Object.keys(body)) {
     const known = BY_NAME.get(name);
     if (known === undefined) continue;
     const value = body[name];
@@ -151,7 +153,9 @@ export function decodeFullKey(raw: FullKeyRaw, api: ApiRow): KeyRow {
 /** The identity that was read with a key. */
 export function decodeIdentity({ identityId, externalId, identityBody }: KeyRaw, api: ApiRow): IdentityRow | undefined {
   if (identityId === null || identityBody === null) return undefined;
-  const { meta, ratelimits } = readIdentityBody(identityBody);
+  const body = readIdentityBody(identityBody);
+  const { ratelimits } = body;
+  const meta = ownProperty(body, "meta");
   const name = readName("identities", externalId);
   const identity: Mutable<IdentityRow> = { id: identityId, workspaceId: api.workspaceId, version: 0, externalId: name, ratelimits };
   if (meta !== undefined) identity.meta = meta;

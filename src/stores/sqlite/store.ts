@@ -5,6 +5,7 @@
  * process ever sees half of another's work, and a find costs no hop. What a worker is worth: `writer.ts`.
  */
 import { VerifierError } from "../../errors.js";
+import { trust } from "../../guards/trusted.js";
 import type { Change, ListQuery, Store, Table } from "../../store.js";
 import { createAnswering } from "./answering.js";
 import { type Balances, createBalances } from "./balances.js";
@@ -64,7 +65,7 @@ export function sqliteStore(file: string | SqliteHandle, options: SqliteStoreOpt
     const connection = connect(file, settings);
     try {
       const { store } = wire(connection, settings);
-      return settings.writer === "inline" || typeof file !== "string" ? store : withWriter(store, file, settings);
+      return trust(settings.writer === "inline" || typeof file !== "string" ? store : withWriter(store, file, settings));
     } catch (cause) {
       connection.close();
       throw cause;
