@@ -2,14 +2,14 @@ import { defineConfig, type Options } from "tsup";
 
 const LIBRARY = {
   index: "src/index.ts",
-  sqlite: "src/sqlite.ts",
-  http: "src/http.ts",
+  sqlite: "src/stores/sqlite/index.ts",
+  http: "src/http/index.ts",
   // The program of the writer thread: started by its path, never imported.
-  "sqlite-writer": "src/stores/sqlite/writer-thread.ts",
+  "sqlite-writer": "src/stores/sqlite/writer/worker.ts",
 };
 
 /** Entries that nobody imports: with them a program that makes no keys is bundled without the code that makes them. */
-const PARTS = { verifier: "src/verifier.ts", keyring: "src/keyring.ts" };
+const PARTS = { verifier: "src/verify/verifier.ts", keyring: "src/keyring/keyring.ts" };
 
 const COMMON: Options = {
   // Neutral: `keystile` must load in any runtime, so nothing of Node may be put in behind its back.
@@ -28,7 +28,7 @@ const COMMON: Options = {
 };
 
 export default defineConfig([
-  { ...COMMON, format: "esm", entry: { ...LIBRARY, ...PARTS, cli: "src/cli.ts" } },
+  { ...COMMON, format: "esm", entry: { ...LIBRARY, ...PARTS, cli: "src/cli/bin.ts" } },
   {
     ...COMMON,
     format: "cjs",

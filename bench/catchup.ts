@@ -1,6 +1,6 @@
 /** What does it cost to ask the file whether another process changed something? */
-import { createVerifier } from "../src/verifier.js";
-import type { SqliteStoreOptions } from "../src/sqlite.js";
+import type { SqliteStoreOptions } from "../src/stores/sqlite/index.js";
+import { createVerifier } from "../src/verify/verifier.js";
 import { openDataVersion } from "./bare.js";
 import { measure, report, scaled, type Side } from "./harness.js";
 import { requestsFor } from "./keys.js";

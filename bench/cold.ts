@@ -1,5 +1,5 @@
 /** How long does a verification take when its record is not remembered and has to be read from SQLite? */
-import { createVerifier } from "../src/verifier.js";
+import { createVerifier } from "../src/verify/verifier.js";
 import { openSnapshots } from "./bare.js";
 import { measure, report, type Row, scaled, type Side } from "./harness.js";
 import { digestOf, endless, requestsFor, sample } from "./keys.js";

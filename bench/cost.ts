@@ -1,5 +1,5 @@
 /** How does the cost of a verification grow with the number of keys that may come next, all of them remembered? */
-import { createVerifier } from "../src/verifier.js";
+import { createVerifier } from "../src/verify/verifier.js";
 import { measure, QUICK, report, type Row } from "./harness.js";
 import { toPoint, writePlot } from "./plot/write.js";
 import { openCopy } from "./stores.js";

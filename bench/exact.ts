@@ -1,5 +1,5 @@
 /** How many exact, durable spends can be answered, one at a time and 64 in flight, over 1,000 keys? */
-import { createVerifier } from "../src/verifier.js";
+import { createVerifier } from "../src/verify/verifier.js";
 import { openBalances } from "./bare.js";
 import { measure, report, type Row, scaled, type Side } from "./harness.js";
 import { endless, requestsFor, sample } from "./keys.js";

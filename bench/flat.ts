@@ -2,9 +2,9 @@
  * How fast would the common verification be as one function over flat tables? What is left when there is nothing else: no other outcome,
  * no other kind of limit, no store that may have changed, no bound, nothing evicted, a query that is compared by its text.
  */
-import { TagIndex } from "../src/tags/tag-index.js";
-import { TextTag } from "../src/tags/text-tag.js";
-import type { V2KeysVerifyKeyResponseData } from "../src/types.js";
+import type { V2KeysVerifyKeyResponseData } from "../src/contracts/types.js";
+import { TagIndex } from "../src/lib/fingerprint-index.js";
+import { TextTag } from "../src/lib/fingerprint.js";
 import { measure, report, type Row, scaled, type Side } from "./harness.js";
 import { BALANCE, keyIdOf, keyRow, keyText, PERMISSIONS, QUERY, type Request, requestsFor } from "./keys.js";
 import { H, hashSide } from "./work.js";

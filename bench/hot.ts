@@ -1,5 +1,5 @@
 /** How long does a verification take when its key is one of 4,096 in use, with 1,000,000 remembered? */
-import { createVerifier } from "../src/verifier.js";
+import { createVerifier } from "../src/verify/verifier.js";
 import { measure, report, scaled } from "./harness.js";
 import { assertSpent, openCopy } from "./stores.js";
 import { H, hashSide, LARGE_LEASES, remember, verifySide } from "./work.js";

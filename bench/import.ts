@@ -1,9 +1,9 @@
 /** How fast are 1,000,000 hashed keys imported from NDJSON, durably, and is it as fast at the end as at the start? */
 import { rmSync } from "node:fs";
-import { createKeyring } from "../src/keyring.js";
-import { sqliteStore, type SqliteStoreOptions } from "../src/sqlite.js";
-import type { V2KeysMigrateKeyData } from "../src/types.js";
-import { createVerifier } from "../src/verifier.js";
+import type { V2KeysMigrateKeyData } from "../src/contracts/types.js";
+import { createKeyring } from "../src/keyring/keyring.js";
+import { sqliteStore, type SqliteStoreOptions } from "../src/stores/sqlite/index.js";
+import { createVerifier } from "../src/verify/verifier.js";
 import { report, type Row, scaled } from "./harness.js";
 import { digestOf, keyText, PERMISSIONS, sample } from "./keys.js";
 import { readLines, writeLines } from "./lines.js";

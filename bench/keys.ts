@@ -1,7 +1,7 @@
 /** The keys of all benches, each made from its number alone, and the requests that present them. Knows no store and no clock. */
 import { hash } from "node:crypto";
-import type { KeyRow, NewKey } from "../src/store.js";
-import type { RatelimitResponse, V2KeysVerifyKeyRequestBody } from "../src/types.js";
+import type { KeyRow, NewKey } from "../src/contracts/store.js";
+import type { RatelimitResponse, V2KeysVerifyKeyRequestBody } from "../src/contracts/types.js";
 import { scaled } from "./harness.js";
 import { randomFrom } from "./quickstart/seed.js";
 

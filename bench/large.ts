@@ -7,7 +7,7 @@
  */
 import { closeSync, existsSync, mkdirSync, openSync, readSync, renameSync } from "node:fs";
 import { join } from "node:path";
-import { SCHEMA_VERSION } from "../src/stores/sqlite/schema.js";
+import { SCHEMA_VERSION } from "../src/stores/sqlite/connection/schema.js";
 import { buildSnapshots, openSnapshotFile, type Snapshots } from "./bare.js";
 import { QUICK } from "./harness.js";
 import { buildStore, scratch } from "./stores.js";

@@ -1,5 +1,5 @@
 /** What does a credit from a lease cost beside the same call on an unlimited key? */
-import { createVerifier, type VerifierOptions } from "../src/verifier.js";
+import { createVerifier, type VerifierOptions } from "../src/verify/verifier.js";
 import { measure, report, scaled, type Side } from "./harness.js";
 import { assertSpent, openCopy } from "./stores.js";
 import { LARGE_LEASES, remember, verifySide } from "./work.js";

@@ -1,7 +1,7 @@
 /** How long does other work wait while keys are verified as fast as they can be? */
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import type { SqliteStoreOptions } from "../src/sqlite.js";
-import { createVerifier, type Verifier } from "../src/verifier.js";
+import type { SqliteStoreOptions } from "../src/stores/sqlite/index.js";
+import { createVerifier, type Verifier } from "../src/verify/verifier.js";
 import { report, type Row, scaled } from "./harness.js";
 import { requestsFor } from "./keys.js";
 import { assertSpent, openCopy } from "./stores.js";

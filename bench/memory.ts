@@ -1,9 +1,9 @@
 /** How many bytes does a remembered key take, beyond the text that it must hold? */
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import type { Limiter } from "../src/limiter.js";
-import type { KeyRecord, Store } from "../src/store.js";
-import { createVerifier, type VerifierOptions } from "../src/verifier.js";
+import type { Limiter } from "../src/contracts/limiter.js";
+import type { KeyRecord, Store } from "../src/contracts/store.js";
+import { createVerifier, type VerifierOptions } from "../src/verify/verifier.js";
 import { report, type Row, scaled } from "./harness.js";
 import { keyRow, PERMISSIONS } from "./keys.js";
 import { openCopy } from "./stores.js";

@@ -1,9 +1,9 @@
 /** What changes with 10,000,000 keys: cold, hot and uniform cost, memory, the file, the start, and the longest pause for garbage? */
 import { existsSync, statSync } from "node:fs";
 import { PerformanceObserver } from "node:perf_hooks";
-import { sqliteStore } from "../src/sqlite.js";
-import type { Store } from "../src/store.js";
-import { createVerifier } from "../src/verifier.js";
+import type { Store } from "../src/contracts/store.js";
+import { sqliteStore } from "../src/stores/sqlite/index.js";
+import { createVerifier } from "../src/verify/verifier.js";
 import { openSnapshots, type Snapshots } from "./bare.js";
 import { measure, report, type Row, scaled, type Side } from "./harness.js";
 import { digestOf, endless, requestFor, sample } from "./keys.js";

@@ -1,8 +1,8 @@
 /** How long does a fresh process take to open a store of 1,000,000 keys and to answer its first call? */
 import { fork } from "node:child_process";
 import Database from "better-sqlite3";
-import { sqliteStore } from "../src/sqlite.js";
-import { createVerifier } from "../src/verifier.js";
+import { sqliteStore } from "../src/stores/sqlite/index.js";
+import { createVerifier } from "../src/verify/verifier.js";
 import { openSnapshots } from "./bare.js";
 import { report, type Row, scaled } from "./harness.js";
 import { digestOf, requestFor } from "./keys.js";

@@ -13,8 +13,8 @@ import {
   utimesSync,
 } from "node:fs";
 import { join } from "node:path";
-import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../src/sqlite.js";
-import type { Store } from "../src/store.js";
+import type { Store } from "../src/contracts/store.js";
+import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../src/stores/sqlite/index.js";
 import { QUICK } from "./harness.js";
 import { API, BALANCE, keyIdOf, keyRow, PERMISSIONS, permissionIdOf, WORKSPACE } from "./keys.js";
 

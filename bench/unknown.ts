@@ -1,5 +1,5 @@
 /** How long does it take to turn away a key that does not exist? */
-import { createVerifier } from "../src/verifier.js";
+import { createVerifier } from "../src/verify/verifier.js";
 import { openSnapshots } from "./bare.js";
 import { measure, report, scaled, type Side } from "./harness.js";
 import { digestOf, endless, keyText, sample, unknown } from "./keys.js";

@@ -1,7 +1,7 @@
 /** The sides that several benches share: verifying keys one after the other, and the bare hash that no verification can do without. */
 import { hash } from "node:crypto";
-import type { KeysVerifyKeyCredits } from "../src/types.js";
-import type { Verifier } from "../src/verifier.js";
+import type { KeysVerifyKeyCredits } from "../src/contracts/types.js";
+import type { Verifier } from "../src/verify/verifier.js";
 import type { Side } from "./harness.js";
 import { endless, keyText, type Request, requestFor, requestsFor, sample } from "./keys.js";
 

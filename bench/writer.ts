@@ -8,7 +8,7 @@ import { scratch } from "./stores.js";
 export async function compileWriter(): Promise<URL> {
   const outfile = scratch("writer-thread.mjs");
   await build({
-    entryPoints: [join("src", "stores", "sqlite", "writer-thread.ts")],
+    entryPoints: [join("src", "stores", "sqlite", "writer", "worker.ts")],
     outfile,
     bundle: true,
     packages: "external",

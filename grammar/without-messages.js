@@ -1,6 +1,6 @@
 /**
  * A plugin of the parser generator: drops error messages, lines and columns, the text found, and helpers of actions, none of them used
- * here (`src/query-problem.ts` explains queries). That is two fifths of the parser. An error keeps its offset and what was expected
+ * here (`src/access/query-error.ts` explains queries). That is two fifths of the parser. An error keeps its offset and what was expected
  * there; the declarations, which the generator writes by itself, still name what is gone.
  */
 

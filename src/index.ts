@@ -1,22 +1,27 @@
 /** The front door: the public names of keystile, nothing else. */
-export type { MigrationAlgorithms } from "./algorithms.js";
-export type { Caller, Resource } from "./caller.js";
-export { isVerifierError, type ValidationProblem, VerifierError, type VerifierErrorCode } from "./errors.js";
-export type { StoreGuardOptions } from "./guards/guard-store.js";
-export { hasKeyChecksum } from "./hash.js";
-export { createKeyring, type Keyring, type KeyringOptions } from "./keyring.js";
-export type * from "./keyring/answers.js";
-export type * from "./keyring/migration-requests.js";
-export type * from "./keyring/requests.js";
-export type * from "./keyring/service-requests.js";
-export type { LeaseOptions } from "./leases.js";
-export type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "./limiter.js";
-export { memoryLimiter, type MemoryLimiter, type MemoryLimiterOptions } from "./limiters/memory.js";
-export type { OutcomeEvent } from "./outcomes.js";
-export { createRatelimits, type RatelimitContext, type Ratelimits, type RatelimitsOptions } from "./ratelimits.js";
-export type * from "./store.js";
-export { cachedStore, type CacheOptions } from "./stores/cached.js";
+export { cachedStore, type CacheOptions } from "./cache/key-cache.js";
+export type { Caller, Resource } from "./contracts/caller.js";
+export { isVerifierError, type ValidationProblem, VerifierError, type VerifierErrorCode } from "./contracts/errors.js";
+export type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "./contracts/limiter.js";
+export type * from "./contracts/store.js";
+export type * from "./contracts/types.js";
+export type { LeaseOptions } from "./credits/spender.js";
+export { createKeyring, type Keyring, type KeyringOptions } from "./keyring/keyring.js";
+export {
+  createRatelimits,
+  type RatelimitContext,
+  type Ratelimits,
+  type RatelimitsOptions,
+} from "./keyring/ratelimits/create-ratelimits.js";
+export type * from "./keyring/schemas/migration-requests.js";
+export type * from "./keyring/schemas/requests.js";
+export type * from "./keyring/schemas/responses.js";
+export type * from "./keyring/schemas/service-requests.js";
+export type { StoreGuardOptions } from "./lib/guards/guard-store.js";
+export { hasKeyChecksum } from "./lib/hash.js";
+export type { MigrationAlgorithms } from "./lib/migration-hashes.js";
+export { memoryLimiter, type MemoryLimiter, type MemoryLimiterOptions } from "./ratelimit/memory/limiter.js";
 export { memoryStore } from "./stores/memory.js";
-export type * from "./types.js";
-export { createVerifier, type CreditsOptions, type Verifier, type VerifierCounters, type VerifierOptions } from "./verifier.js";
-export type { VerifyContext } from "./verify-key.js";
+export type { OutcomeEvent } from "./verify/outcome-events.js";
+export { createVerifier, type CreditsOptions, type Verifier, type VerifierCounters, type VerifierOptions } from "./verify/verifier.js";
+export type { VerifyContext } from "./verify/verify-key.js";

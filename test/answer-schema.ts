@@ -1,5 +1,5 @@
 /** Says where an answer or an error departs from the specification. Spec §2.2, §2.4, rulings A5, A6, hostile input A193. Knows no engine. */
-import type { VerifierError } from "../src/errors.js";
+import type { VerifierError } from "../src/contracts/errors.js";
 
 const CODES = ["VALID", "NOT_FOUND", "FORBIDDEN", "INSUFFICIENT_PERMISSIONS", "USAGE_EXCEEDED", "RATE_LIMITED", "DISABLED", "EXPIRED"];
 

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parse, StartRules, SyntaxError as GrammarError } from "../grammar/permission-query.js";
-import { and, dice, name, NAME_LETTERS, or, print, trees } from "./queries.js";
+import { and, dice, name, NAME_LETTERS, or, print, trees } from "./access/queries.js";
 import { runs } from "./runs.js";
 
 const [a, b, c] = [name("a"), name("b"), name("c")];

@@ -1,9 +1,9 @@
 /** Neighbours of the rows of hostile-inputs.json: the same idea from another side, through the public API, on both stores. */
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
+import type { Store } from "../src/contracts/store.js";
 import { createKeyring, createVerifier, type Keyring, memoryStore, type VerifierOptions } from "../src/index.js";
-import { sqliteStore } from "../src/sqlite.js";
-import type { Store } from "../src/store.js";
+import { sqliteStore } from "../src/stores/sqlite/index.js";
 import { faultsOfAnswer } from "./answer-schema.js";
 import { failure, limit, NOON } from "./spec/support.js";
 

@@ -8,6 +8,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import type { Store } from "../src/contracts/store.js";
 import {
   createKeyring,
   createVerifier,
@@ -17,8 +18,7 @@ import {
   type V2KeysVerifyKeyRequestBody,
   type VerifierOptions,
 } from "../src/index.js";
-import { sqliteStore } from "../src/sqlite.js";
-import type { Store } from "../src/store.js";
+import { sqliteStore } from "../src/stores/sqlite/index.js";
 import { faultsOfAnswer, faultsOfError } from "./answer-schema.js";
 import { dice } from "./model/dice.js";
 import { counting, failure, limit, NOON } from "./spec/support.js";

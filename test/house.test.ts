@@ -41,13 +41,13 @@ describe("house: citations", () => {
 
 describe("house: the public surface", () => {
   it("every type that an export names can be imported, and every export says what it is for", () => {
-    expect(findSurfaceFaults(["src/index.ts", "src/sqlite.ts", "src/http.ts"])).toEqual([]);
+    expect(findSurfaceFaults(["src/index.ts", "src/stores/sqlite/index.ts", "src/http/index.ts"])).toEqual([]);
   });
 
   it("finds what is missing", () => {
     // The door of sqlite alone exports neither the port nor its nouns.
-    expect(findSurfaceFaults(["src/sqlite.ts"])).toEqual(["SqliteStore names Store, which cannot be imported"]);
-    expect(findSurfaceFaults(["src/stores/sqlite/text-hash.ts"])).toEqual([]);
+    expect(findSurfaceFaults(["src/stores/sqlite/index.ts"])).toEqual(["SqliteStore names Store, which cannot be imported"]);
+    expect(findSurfaceFaults(["src/stores/sqlite/keys/hash47.ts"])).toEqual([]);
   });
 });
 
@@ -60,34 +60,49 @@ describe("house: imports", () => {
 
   const planted: [what: string, path: string, text: string, fault: RegExp][] = [
     ["a file without a room", "src/helpers.ts", "export const a = 1;", /in no room/],
-    ["a noun that imports a verb", "src/errors.ts", 'import { verifyKey } from "./verify-key.js";', /\(errors\) imports src\/verify-key/],
+    [
+      "a noun that imports a verb",
+      "src/contracts/errors.ts",
+      'import { verifyKey } from "./verify-key.js";',
+      /\(errors\) imports src\/verify-key/,
+    ],
     [
       "the core importing an engine",
-      "src/verifier.ts",
+      "src/verify/verifier.ts",
       'import { sqliteStore } from "./stores/sqlite/store.js";',
       /imports src\/stores\/sqlite/,
     ],
-    ["a type that is imported all the same", "src/types.ts", 'import type { Store } from "./store.js";', /types\.ts \(types\) imports/],
+    [
+      "a type that is imported all the same",
+      "src/contracts/types.ts",
+      'import type { Store } from "./store.js";',
+      /types\.ts \(types\) imports/,
+    ],
     [
       "a verb that takes more than a type",
-      "src/verify-key.ts",
+      "src/verify/verify-key.ts",
       'import { type A, b } from "./limiters/degrading.js";',
       /\(verbs\) imports/,
     ],
     ["an engine importing the core", "src/stores/memory.ts", 'import { verifyKey } from "../verify-key.js";', /\(memory store\) imports/],
-    ["a second door to node:crypto", "src/keyring/create-key.ts", 'import { randomBytes } from "node:crypto";', /imports node:crypto/],
+    ["a second door to node:crypto", "src/keyring/keys/create-key.ts", 'import { randomBytes } from "node:crypto";', /imports node:crypto/],
     ["node:crypto in an engine", "src/stores/sqlite/keys.ts", 'import "node:crypto";', /imports node:crypto/],
-    ["a Node module in the core", "src/request.ts", 'const fs = await import("node:fs");', /imports node:fs/],
-    ["a type from a Node module", "src/request.ts", 'type Fs = typeof import("node:fs");', /imports node:fs/],
-    ["a package without a door", "src/request.ts", 'import * as v from "valibot";', /imports valibot/],
-    ["a second door to the grammar", "src/request.ts", 'import { parse } from "../grammar/permission-query.js";', /imports the grammar/],
-    ["a name of Node in the core", "src/verify-key.ts", "const now = process.hrtime();", /says process/],
-    ["another", "src/keyring/schemas.ts", 'export const size = Buffer.byteLength("a");', /says Buffer/],
-    ["a default export", "src/credits.ts", "export default 1;", /default export/],
-    ["a default function", "src/credits.ts", "export default function f() {}", /default export/],
-    ["a default by name", "src/credits.ts", "const a = 1; export { a as default };", /default export/],
-    ["a second barrel", "src/keyring.ts", 'export * from "./keyring/create-key.js";', /is a barrel/],
-    ["a long file", "src/credits.ts", "const a = 1;\n".repeat(251), /251 lines/],
+    ["a Node module in the core", "src/verify/request.ts", 'const fs = await import("node:fs");', /imports node:fs/],
+    ["a type from a Node module", "src/verify/request.ts", 'type Fs = typeof import("node:fs");', /imports node:fs/],
+    ["a package without a door", "src/verify/request.ts", 'import * as v from "valibot";', /imports valibot/],
+    [
+      "a second door to the grammar",
+      "src/verify/request.ts",
+      'import { parse } from "../grammar/permission-query.js";',
+      /imports the grammar/,
+    ],
+    ["a name of Node in the core", "src/verify/verify-key.ts", "const now = process.hrtime();", /says process/],
+    ["another", "src/keyring/schemas/keys.ts", 'export const size = Buffer.byteLength("a");', /says Buffer/],
+    ["a default export", "src/credits/refill-calendar.ts", "export default 1;", /default export/],
+    ["a default function", "src/credits/refill-calendar.ts", "export default function f() {}", /default export/],
+    ["a default by name", "src/credits/refill-calendar.ts", "const a = 1; export { a as default };", /default export/],
+    ["a second barrel", "src/keyring/keyring.ts", 'export * from "./keyring/create-key.js";', /is a barrel/],
+    ["a long file", "src/credits/refill-calendar.ts", "const a = 1;\n".repeat(251), /251 lines/],
   ];
   it.each(planted)("finds %s", (_what, path, text, fault) => {
     expect(findFaults([parse(path, text)])).toEqual([expect.stringMatching(fault)]);
@@ -95,15 +110,15 @@ describe("house: imports", () => {
 
   it("finds a cycle", () => {
     const faults = findFaults([
-      parse("src/permissions.ts", 'import { a } from "./request.js";'),
-      parse("src/request.ts", 'import { b } from "./permissions.js";'),
+      parse("src/access/permission-query.ts", 'import { a } from "./request.js";'),
+      parse("src/verify/request.ts", 'import { b } from "./permissions.js";'),
     ]);
-    expect(faults).toEqual(["cycle: src/permissions.ts → src/request.ts → src/permissions.ts"]);
+    expect(faults).toEqual(["cycle: src/access/permission-query.ts → src/verify/request.ts → src/access/permission-query.ts"]);
   });
 
   it("passes what is right: names in comments and texts are not code", () => {
     const text = '// process and Buffer\nimport { VerifierError } from "./errors.js";\nexport const a = "require process";\n';
-    expect(findFaults([parse("src/request.ts", text)])).toEqual([]);
+    expect(findFaults([parse("src/verify/request.ts", text)])).toEqual([]);
   });
 });
 

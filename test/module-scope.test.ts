@@ -1,8 +1,8 @@
 /** Programs make verifiers and handlers at module scope, where Cloudflare's workers refuse random numbers, timers and whatever waits. */
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { createAuthenticator, createHandler, createNodeListener, createServer } from "../src/http.js";
+import type { Store } from "../src/contracts/store.js";
+import { createAuthenticator, createHandler, createNodeListener, createServer } from "../src/http/index.js";
 import { cachedStore, createKeyring, createRatelimits, createVerifier, memoryLimiter, memoryStore } from "../src/index.js";
-import type { Store } from "../src/store.js";
 import { counting } from "./spec/support.js";
 
 const { crypto } = globalThis;
@@ -53,7 +53,7 @@ describe("module scope: what is made there draws nothing, sets no timer and wait
   it("nor do the modules themselves", async () => {
     vi.resetModules();
     const draw = vi.spyOn(crypto, "getRandomValues");
-    await Promise.all([import("../src/index.js"), import("../src/http.js")]);
+    await Promise.all([import("../src/index.js"), import("../src/http/index.js")]);
     expect(draw).not.toHaveBeenCalled();
   });
 

@@ -7,7 +7,7 @@ import { inspect } from "node:util";
 import Database from "better-sqlite3";
 import { afterAll, describe, expect, it } from "vitest";
 import { createKeyring, createVerifier } from "../src/index.js";
-import { sqliteStore } from "../src/sqlite.js";
+import { sqliteStore } from "../src/stores/sqlite/index.js";
 
 const folder = mkdtempSync(join(tmpdir(), "keystile-secrets-"));
 afterAll(() => rmSync(folder, { recursive: true }));

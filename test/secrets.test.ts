@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
+import type { Store } from "../src/contracts/store.js";
 import {
   cachedStore,
   createKeyring,
@@ -12,8 +13,7 @@ import {
   type OutcomeEvent,
   type VerifierOptions,
 } from "../src/index.js";
-import { sqliteStore } from "../src/sqlite.js";
-import type { Store } from "../src/store.js";
+import { sqliteStore } from "../src/stores/sqlite/index.js";
 
 const digest = (text: string, encoding: "hex" | "base64" | "base64url" = "hex", algorithm = "sha256") =>
   createHash(algorithm).update(text).digest(encoding);

@@ -1,7 +1,7 @@
 /** How long does it take to decide whether permissions satisfy a query of three names, one AND and one OR? */
 import { type Ability, createMongoAbility } from "@casl/ability";
 import { newEnforcer, newModelFromString } from "casbin";
-import { compileQuery, createGrants, createQueryCompiler } from "../../src/permissions.js";
+import { compileQuery, createGrants, createQueryCompiler } from "../../src/access/permission-query.js";
 import { measure, report, type Row, scaled, type Side } from "../harness.js";
 import { endless, QUERY, sample } from "../keys.js";
 import { grantsOf } from "./contestant.js";

@@ -7,7 +7,7 @@ import {
   type Store,
   type V2KeysVerifyKeyResponseData,
 } from "../../src/index.js";
-import { sqliteStore } from "../../src/sqlite.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { QUERY } from "../keys.js";
 import { scratch } from "../stores.js";
 import { LARGE_LEASES } from "../work.js";

@@ -2,8 +2,8 @@
 import { RateLimiter } from "limiter";
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import type { LimitVerdict } from "../../src/index.js";
-import { hintFor } from "../../src/limiters/hints.js";
-import { hintedLimiter } from "../../src/limiters/memory.js";
+import { hintFor } from "../../src/ratelimit/memory/bucket-hint.js";
+import { hintedLimiter } from "../../src/ratelimit/memory/limiter.js";
 import { type Contestant, type Gate, lettersOf } from "./contestant.js";
 
 const namesOf = (keys: number): string[] => Array.from({ length: keys }, (_, n) => `key_${lettersOf(n, 22)}`);

@@ -1,5 +1,5 @@
 /** The chapters that judge keys: what persisted, the workload, one whole answer, revocation, speed. */
-import type { V2KeysVerifyKeyResponseData, VerificationCode } from "../../src/types.js";
+import type { V2KeysVerifyKeyResponseData, VerificationCode } from "../../src/contracts/types.js";
 import { FOLDER, type State } from "./files.js";
 import { CALLER, SPENDER } from "./kinds.js";
 import { SHOWN, TO_DELETE, TO_DISABLE } from "./seed.js";

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
-import type { V2KeysMigrateKeyData } from "../../src/types.js";
+import type { V2KeysMigrateKeyData } from "../../src/contracts/types.js";
 import type { SeedFile } from "./seed.js";
 
 export const FOLDER = ".cache";

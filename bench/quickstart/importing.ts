@@ -1,5 +1,5 @@
 /** Imports the seed files through the keyring, and counts what went in and why the rest did not. */
-import type { Keyring } from "../../src/keyring.js";
+import type { Keyring } from "../../src/keyring/keyring.js";
 import { pathOf, readNdjson } from "./files.js";
 import type { SeedFile } from "./seed.js";
 import type { Screen } from "./terminal.js";

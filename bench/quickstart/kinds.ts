@@ -1,5 +1,5 @@
 /** The kinds of customer in the quickstart: what their key carries, what they ask, what the answer must be. Knows no store. */
-import type { V2KeysMigrateKeyData, V2KeysVerifyKeyRequestBody, VerificationCode } from "../../src/types.js";
+import type { V2KeysMigrateKeyData, V2KeysVerifyKeyRequestBody, VerificationCode } from "../../src/contracts/types.js";
 
 /** One kind of key. */
 export interface Kind {

@@ -2,8 +2,8 @@
 import * as crypto from "node:crypto";
 import { closeSync, fsyncSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import type { V2KeysVerifyKeyRequestBody } from "../../src/types.js";
-import type { Verifier } from "../../src/verifier.js";
+import type { V2KeysVerifyKeyRequestBody } from "../../src/contracts/types.js";
+import type { Verifier } from "../../src/verify/verifier.js";
 
 /** One row of the table of speeds. */
 export interface Speed {

@@ -1,7 +1,7 @@
 /** What the chapters of the story share, and what the whole story reports. */
-import type { Keyring } from "../../src/keyring.js";
-import type { V2KeysVerifyKeyResponseData } from "../../src/types.js";
-import type { Verifier } from "../../src/verifier.js";
+import type { V2KeysVerifyKeyResponseData } from "../../src/contracts/types.js";
+import type { Keyring } from "../../src/keyring/keyring.js";
+import type { Verifier } from "../../src/verify/verifier.js";
 import type { Imported } from "./importing.js";
 import type { SeedFile } from "./seed.js";
 import type { Speed } from "./speed.js";

@@ -1,9 +1,9 @@
 /** The quickstart's story: its chapters in order, and what one run leaves for the next. */
-import { createKeyring } from "../../src/keyring.js";
-import { sqliteStore } from "../../src/sqlite.js";
-import { createVerifier } from "../../src/verifier.js";
-import { createKeys, importAll, prepare } from "./chapters-making.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { createVerifier } from "../../src/verify/verifier.js";
 import { measure, remember, revoke, spend, verifyAll } from "./chapters-judging.js";
+import { createKeys, importAll, prepare } from "./chapters-making.js";
 import { DATABASE, openState, saveState, writeNdjson } from "./files.js";
 import { makeSeed } from "./seed.js";
 import type { Report, Stage } from "./stage.js";

@@ -1,6 +1,6 @@
 /** What the quickstart shows: headings, lines, tables, a progress bar. Colours and the bar on a terminal only. */
 import { inspect, styleText } from "node:util";
-import { drawProgress, type Progress } from "../../src/cli/progress.js";
+import { drawProgress, type Progress } from "../../src/cli/import/progress.js";
 
 /** A cell; numbers are set right. */
 export type Cell = string | number;

@@ -1,7 +1,7 @@
 /** Verifies what the customers of the seed would ask, many calls in flight, and counts the answers against what they must be. */
-import type { V2KeysVerifyKeyRequestBody, VerificationCode } from "../../src/types.js";
-import type { Verifier } from "../../src/verifier.js";
-import type { VerifyContext } from "../../src/verify-key.js";
+import type { V2KeysVerifyKeyRequestBody, VerificationCode } from "../../src/contracts/types.js";
+import type { Verifier } from "../../src/verify/verifier.js";
+import type { VerifyContext } from "../../src/verify/verify-key.js";
 import type { SeedFile } from "./seed.js";
 
 /** One customer: the same request as many times as there are expected answers, one after the other. */

@@ -1,14 +1,14 @@
 /** `main(argv, io)`: the command line as a function. Spec §4.2. Each command is a file beside this one. */
 import { createRequire } from "node:module";
 import { Command, CommanderError } from "commander";
-import { addApiCommand } from "./api.js";
-import { addDoctorCommand } from "./doctor.js";
-import { type Ending, EXIT, type ExitCode, toFailure } from "./failures.js";
-import type { Io } from "./io.js";
-import { addMigrationsCommand } from "./migrations.js";
-import { addRootKeysCommand } from "./root-keys.js";
-import { addServeCommand } from "./serve.js";
-import { harmless, note, paint } from "./text.js";
+import { addApiCommand } from "./commands/api.js";
+import { addDoctorCommand } from "./commands/doctor.js";
+import { addMigrationsCommand } from "./commands/migrations.js";
+import { addRootKeysCommand } from "./commands/root-keys.js";
+import { addServeCommand } from "./commands/serve.js";
+import { type Ending, EXIT, type ExitCode, toFailure } from "./io/failures.js";
+import type { Io } from "./io/io.js";
+import { harmless, note, paint } from "./io/text.js";
 
 const EXIT_CODES = `
 Exit codes:

@@ -1,5 +1,5 @@
 /** The bytes of a body → the JSON value that they are. Rulings G1, G6, hostile inputs A017–A021. Knows no operation. */
-import { badRequest, VerifierError } from "../errors.js";
+import { badRequest, VerifierError } from "../contracts/errors.js";
 
 /** Levels that any request can need: `meta` has 32, and stands three levels deep in an import. */
 const MAX_LEVELS = 64;

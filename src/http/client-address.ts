@@ -1,5 +1,5 @@
 /** Who connects, or on whose behalf a proxy of the program's does. Ruling A4. Knows no request. */
-import { createAllowlist, isAddressOrRange } from "../addresses.js";
+import { createAllowlist, isAddressOrRange } from "../lib/ip-ranges.js";
 
 /** Addresses of a chain that are looked at. */
 const MAX_CHAIN = 32;

@@ -1,6 +1,6 @@
 /** Answers as text: the envelope of spec §1, the error objects of §2.4 with their content types (§7). Knows no route. */
-import { isVerifierError, VerifierError } from "../errors.js";
-import type { Outgoing } from "./exchange.js";
+import { isVerifierError, VerifierError } from "../contracts/errors.js";
+import type { Outgoing } from "./messages.js";
 
 /** Of every answer but one. */
 export const JSON_TYPE = "application/json";

@@ -1,11 +1,11 @@
 /** The service as a function of a web `Request`: for Hono, Next, Bun, Deno, workers. Knows no Node. Spec §4, ruling G1. */
-import { isLate } from "../late.js";
-import { callable } from "../options.js";
-import type { Store } from "../store.js";
+import type { Store } from "../contracts/store.js";
+import { callable } from "../lib/check-options.js";
+import { isLate } from "../lib/thenable.js";
 import { alreadyRead, endedEarly, joined, noBytes, tooLarge } from "./body.js";
-import { toBroken } from "./broken.js";
-import type { Incoming, Outgoing } from "./exchange.js";
-import { guarded } from "./guarded.js";
+import { guarded } from "./fire-and-forget.js";
+import type { Incoming, Outgoing } from "./messages.js";
+import { toBroken } from "./node/connection-errors.js";
 import { checkServiceOptions, type ServiceOptions } from "./options.js";
 import { createService, type ServiceParts } from "./service.js";
 

@@ -1,5 +1,5 @@
 /** Counts of what the service did, in the text form that Prometheus reads. Holds names of operations and codes, nothing of a request. */
-import type { VerifierCounters } from "../verifier.js";
+import type { VerifierCounters } from "../verify/verifier.js";
 
 /** Upper bounds of the buckets of durations, seconds. */
 const BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];

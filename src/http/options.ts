@@ -1,8 +1,8 @@
 /** What a program may say of the service, and the mistakes it can make in it. Rulings A4, F5, G1, G3. Knows no request. */
-import { AUTHENTICATOR_OPTIONS, type AuthenticatorOptions } from "../authenticate.js";
-import { callable, type Check, checkOptions, flag, group, integer, type OptionChecks, text, word } from "../options.js";
-import type { RequestLimitOptions } from "../request-limit.js";
-import { VERIFIER_OPTIONS, type VerifierOptions } from "../verifier.js";
+import { AUTHENTICATOR_OPTIONS, type AuthenticatorOptions } from "../access/authenticate.js";
+import { callable, type Check, checkOptions, flag, group, integer, type OptionChecks, text, word } from "../lib/check-options.js";
+import { VERIFIER_OPTIONS, type VerifierOptions } from "../verify/verifier.js";
+import type { RequestLimitOptions } from "./workspace-limit.js";
 
 /** Options of every form of the service. */
 export interface ServiceOptions {

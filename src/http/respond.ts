@@ -2,19 +2,19 @@
  * One request → one answer, in this order: route, caller (401), the workspace's requests (429), body (413, 415, 400), operation.
  * Spec §4, §5, §7, rulings F2, F5, G1, G2. The one room of the service with the branching; no rule of the domain stands here.
  */
-import type { Authenticator } from "../authenticate.js";
-import { strictCaller } from "../callers/strict-caller.js";
-import { newId } from "../hash.js";
-import type { Operation, Services } from "../operations/operation.js";
-import type { RequestVerdict } from "../request-limit.js";
-import type { MaybePromise } from "../types.js";
+import type { Authenticator } from "../access/authenticate.js";
+import { strictCaller } from "../access/check-caller.js";
+import type { MaybePromise } from "../contracts/types.js";
+import { newId } from "../lib/hash.js";
+import type { Trace } from "./access-log.js";
 import { judgeType, readJson } from "./body.js";
 import { toFailure, toPage, toSuccess, toSentError } from "./envelope.js";
-import type { Incoming, Outgoing } from "./exchange.js";
+import type { Incoming, Outgoing } from "./messages.js";
+import type { Operation, Services } from "./operations/operation.js";
 import type { BodyBounds } from "./options.js";
-import { limitHeaders, tooMany } from "./request-limit.js";
+import { limitHeaders, tooMany } from "./ratelimit-headers.js";
 import { methodsOf, noSuchPath, type Route, wrongMethod } from "./routes.js";
-import type { Trace } from "./trace.js";
+import type { RequestVerdict } from "./workspace-limit.js";
 
 /** What answering consults; wired by `createService`. */
 export interface Desk {

@@ -1,8 +1,8 @@
 /** Paths → what answers there. Spec §9, ruling G1. The operations are those of the table; nothing of them is said here. */
-import { VerifierError } from "../errors.js";
-import type { Operation } from "../operations/operation.js";
-import { OPERATIONS } from "../operations.js";
-import type { Incoming, Outgoing } from "./exchange.js";
+import { VerifierError } from "../contracts/errors.js";
+import type { Incoming, Outgoing } from "./messages.js";
+import { OPERATIONS } from "./operations/index.js";
+import type { Operation } from "./operations/operation.js";
 
 /** A page: something to read that takes no caller. */
 export interface Page {

@@ -1,24 +1,24 @@
 /** Wires a store, or pieces that a program made itself, into one function from request to answer. Decides nothing about requests. */
-import { type Authenticator, createAuthenticator } from "../authenticate.js";
-import { VerifierError } from "../errors.js";
-import { guardStore } from "../guards/guard-store.js";
-import { createKeyring, type Keyring, storeOf } from "../keyring.js";
-import { memoryLimiter } from "../limiters/memory.js";
-import type { Services } from "../operations/operation.js";
-import { checkStore, guardClock, methods } from "../options.js";
-import { createRatelimits, type Ratelimits } from "../ratelimits.js";
-import { createRequestLimit } from "../request-limit.js";
-import type { Store } from "../store.js";
-import type { MaybePromise } from "../types.js";
-import { createVerifier, type Verifier } from "../verifier.js";
-import type { Incoming, Outgoing } from "./exchange.js";
-import { guarded } from "./guarded.js";
+import { type Authenticator, createAuthenticator } from "../access/authenticate.js";
+import { VerifierError } from "../contracts/errors.js";
+import type { Store } from "../contracts/store.js";
+import type { MaybePromise } from "../contracts/types.js";
+import { createKeyring, type Keyring, storeOf } from "../keyring/keyring.js";
+import { createRatelimits, type Ratelimits } from "../keyring/ratelimits/create-ratelimits.js";
+import { checkStore, guardClock, methods } from "../lib/check-options.js";
+import { guardStore } from "../lib/guards/guard-store.js";
+import { memoryLimiter } from "../ratelimit/memory/limiter.js";
+import { createVerifier, type Verifier } from "../verify/verifier.js";
+import { toLine } from "./access-log.js";
+import { createPages } from "./docs/static-routes.js";
+import { guarded } from "./fire-and-forget.js";
+import type { Incoming, Outgoing } from "./messages.js";
 import { createMetrics } from "./metrics.js";
+import type { Services } from "./operations/operation.js";
 import { bodyBounds, type ServiceOptions } from "./options.js";
-import { createPages } from "./pages.js";
 import { type Desk, respond } from "./respond.js";
 import { createRoutes } from "./routes.js";
-import { toLine } from "./trace.js";
+import { createRequestLimit } from "./workspace-limit.js";
 
 /** What a program already has. It stays the program's to close. */
 export interface ServiceParts {

@@ -1,13 +1,13 @@
 /** VERBS of APIs: create, get, update, delete. Operations `apis.*`; rulings A4 (enabled, allow-list) and port clause 18 (deleted). */
-import { newId } from "../hash.js";
-import type { ApiRow } from "../store.js";
-import type { EmptyResponse, V2ApisCreateApiResponseData, V2ApisGetApiResponseData } from "./answers.js";
+import type { ApiRow } from "../contracts/store.js";
+import { newId } from "../lib/hash.js";
 import { persist, type Context } from "./context.js";
-import { insertNamed } from "./insert-named.js";
-import { parse } from "./parse.js";
-import type * as R from "./requests.js";
+import { insertNamed } from "./create-row.js";
 import { type Mutable, ownedRow, requireApi, setField } from "./rows.js";
-import * as schemas from "./schemas.js";
+import * as schemas from "./schemas/keys.js";
+import { parse } from "./schemas/parse.js";
+import type * as R from "./schemas/requests.js";
+import type { EmptyResponse, V2ApisCreateApiResponseData, V2ApisGetApiResponseData } from "./schemas/responses.js";
 
 /** @throws VerifierError BAD_REQUEST */
 export async function createApi(context: Context, body: R.V2ApisCreateApiRequestBody): Promise<V2ApisCreateApiResponseData> {

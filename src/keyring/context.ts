@@ -1,7 +1,7 @@
 /** What every verb of administration works with: the store, its workspace, the clock, and one way to change a row. Knows no verb. */
-import type { Algorithms } from "../algorithms.js";
-import { isVerifierError, VerifierError } from "../errors.js";
-import type { Store } from "../store.js";
+import { isVerifierError, VerifierError } from "../contracts/errors.js";
+import type { Store } from "../contracts/store.js";
+import type { Algorithms } from "../lib/migration-hashes.js";
 
 /** Wired once by `createKeyring`. */
 export interface Context {

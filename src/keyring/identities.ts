@@ -1,17 +1,17 @@
 /** VERBS of identities: create, get, list, update, delete. Operations `identities.*`. An identity's name in its workspace is its externalId. */
-import { newId } from "../hash.js";
-import type { IdentityRow } from "../store.js";
-import type { Identity } from "../types.js";
-import type { EmptyResponse, Page, V2IdentitiesCreateIdentityResponseData } from "./answers.js";
+import type { IdentityRow } from "../contracts/store.js";
+import type { Identity } from "../contracts/types.js";
+import { newId } from "../lib/hash.js";
 import { persist, type Context } from "./context.js";
-import { insertNamed } from "./insert-named.js";
-import { viewIdentity } from "./key-data.js";
-import { toLimitRows } from "./new-key.js";
-import { readPage } from "./pages.js";
-import { parse } from "./parse.js";
-import type * as R from "./requests.js";
+import { insertNamed } from "./create-row.js";
+import { viewIdentity } from "./keys/key-response.js";
+import { toLimitRows } from "./keys/new-key.js";
+import { readPage } from "./list-page.js";
 import { type Mutable, ownedRow, requireNamed, setField } from "./rows.js";
-import * as schemas from "./schemas.js";
+import * as schemas from "./schemas/keys.js";
+import { parse } from "./schemas/parse.js";
+import type * as R from "./schemas/requests.js";
+import type { EmptyResponse, Page, V2IdentitiesCreateIdentityResponseData } from "./schemas/responses.js";
 
 /** @throws VerifierError BAD_REQUEST · CONFLICT: the externalId exists */
 export async function createIdentity(

@@ -1,15 +1,15 @@
 /** VERBS of root keys: create, list, update, delete. Spec §5, rulings B6, B7, F2. Only digest and `start` are kept; who they let in, authenticate says. */
-import { digestKey, newId, newKey, ROOT_KEY_PREFIX } from "../hash.js";
-import type { RootKeyRow } from "../store.js";
-import type { CreateRootKeyResponseData, EmptyResponse, Page, RootKeyData } from "./answers.js";
+import type { RootKeyRow } from "../contracts/store.js";
+import { digestKey, newId, newKey, ROOT_KEY_PREFIX } from "../lib/hash.js";
 import { persist, type Context } from "./context.js";
-import { insertNamed } from "./insert-named.js";
-import { readPage } from "./pages.js";
-import { parse } from "./parse.js";
-import type { ListRequestBody } from "./requests.js";
+import { insertNamed } from "./create-row.js";
+import { readPage } from "./list-page.js";
 import { type Mutable, ownedRow, requireNamed, setField } from "./rows.js";
-import type * as R from "./service-requests.js";
-import * as schemas from "./service-schemas.js";
+import { parse } from "./schemas/parse.js";
+import type { ListRequestBody } from "./schemas/requests.js";
+import type { CreateRootKeyResponseData, EmptyResponse, Page, RootKeyData } from "./schemas/responses.js";
+import type * as R from "./schemas/service-requests.js";
+import * as schemas from "./schemas/service.js";
 
 /** Random bytes of a root key: 192 bits. */
 const BYTES = 24;

@@ -1,7 +1,7 @@
 /** Rows of this keyring's workspace by id or name, or the 404 that tells nothing of other workspaces. Spec §7. Knows no verb. */
-import { VerifierError } from "../errors.js";
-import type { ApiRow, KeyRow, NamedTable, OwnedRow, Rows, Table } from "../store.js";
-import type { MaybePromise } from "../types.js";
+import { VerifierError } from "../contracts/errors.js";
+import type { ApiRow, KeyRow, NamedTable, OwnedRow, Rows, Table } from "../contracts/store.js";
+import type { MaybePromise } from "../contracts/types.js";
 import { pause, type Context } from "./context.js";
 
 /** A type whose fields may be set while a new row is built. */

@@ -1,10 +1,10 @@
 /** VERBS getWorkspace, updateWorkspace. A workspace is an option of the keyring; until something is set it is enabled. Ruling A4. */
-import type { WorkspaceRow } from "../store.js";
-import type { EmptyResponse, WorkspaceData } from "./answers.js";
+import type { WorkspaceRow } from "../contracts/store.js";
 import { persist, type Context } from "./context.js";
-import { parse } from "./parse.js";
-import type { UpdateWorkspaceRequestBody } from "./requests.js";
-import * as schemas from "./schemas.js";
+import * as schemas from "./schemas/keys.js";
+import { parse } from "./schemas/parse.js";
+import type { UpdateWorkspaceRequestBody } from "./schemas/requests.js";
+import type { EmptyResponse, WorkspaceData } from "./schemas/responses.js";
 
 /** @throws VerifierError BAD_REQUEST */
 export async function getWorkspace(context: Context, body: object = {}): Promise<WorkspaceData> {

@@ -1,6 +1,6 @@
 /** The store that is obviously right: plain maps, nothing survives the process. The oracle that every other store is compared with. */
-import { VerifierError } from "../errors.js";
-import type { Change, KeyRecord, KeyRow, NewKey, RootKeyRow, Rows, Store, Table, Write } from "../store.js";
+import { VerifierError } from "../contracts/errors.js";
+import type { Change, KeyRecord, KeyRow, NewKey, RootKeyRow, Rows, Store, Table, Write } from "../contracts/store.js";
 import {
   type Balance,
   applyChange,
@@ -13,11 +13,11 @@ import {
   type Reserve,
   spendWithReserves,
   sweep,
-} from "./balance.js";
-import { trust } from "../guards/trusted.js";
-import { deepFreeze } from "./freeze.js";
-import { listed, nameOf, uniqueOf } from "./names.js";
-import { toRecord } from "./record.js";
+} from "../credits/balance.js";
+import { deepFreeze } from "../lib/deep-freeze.js";
+import { trust } from "../lib/guards/trusted.js";
+import { toRecord } from "./key-record.js";
+import { listed, nameOf, uniqueOf } from "./row-names.js";
 
 const NO_RESERVES: ReadonlyMap<string, Reserve> = new Map();
 
@@ -35,7 +35,7 @@ interface State {
 /**
  * Keeps keys in the process's memory: exact within the process, gone with it. For tests and for programs that load their keys at start.
  * @returns a new, empty store; its `KeyRef` is the key's id
- * @see src/store.ts for the contract · a find costs a few microseconds: it builds the record anew
+ * @see src/contracts/store.ts for the contract · a find costs a few microseconds: it builds the record anew
  */
 export function memoryStore(): Store {
   const state: State = {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { toKebab } from "../../src/cli/failures.js";
-import { OPERATIONS } from "../../src/operations.js";
+import { toKebab } from "../../src/cli/io/failures.js";
+import { OPERATIONS } from "../../src/http/operations/index.js";
 import { run, runAs } from "./support.js";
 
 /** Every command there is, found by reading the help of the one above. */

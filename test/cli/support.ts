@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
-import type { Io } from "../../src/cli/io.js";
+import type { Io } from "../../src/cli/io/io.js";
 import { main } from "../../src/cli/main.js";
 
 export interface Ran {

@@ -1,12 +1,12 @@
-import { execFile } from "node:child_process";
 import { createHook } from "node:async_hooks";
+import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { build } from "esbuild";
 import { beforeAll, describe, expect, it } from "vitest";
+import type { Store } from "../../src/contracts/store.js";
 import { createKeyring, createVerifier, memoryStore } from "../../src/index.js";
-import type { Store } from "../../src/store.js";
-import type { VerifierOptions } from "../../src/verifier.js";
+import type { VerifierOptions } from "../../src/verify/verifier.js";
 
 // No clock is asked here: these are counts, the same on a slow machine, so that a later change cannot quietly undo the hot path.
 const WORKER = join(import.meta.dirname, "worker.ts");

@@ -39,7 +39,11 @@ export async function layOut(name: string, blocks: readonly Block[]): Promise<(b
   const fileOf = (block: Block): string => join(folder, `line-${block.line}.ts`);
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
-  const paths = { keystile: ["../../src/index.ts"], "keystile/sqlite": ["../../src/sqlite.ts"], "keystile/http": ["../../src/http.ts"] };
+  const paths = {
+    keystile: ["../../src/index.ts"],
+    "keystile/sqlite": ["../../src/stores/sqlite/index.ts"],
+    "keystile/http": ["../../src/http/index.ts"],
+  };
   const compilerOptions = { paths, noUnusedLocals: false, noUnusedParameters: false };
   await writeFile(tsconfig, JSON.stringify({ extends: "../../tsconfig.json", compilerOptions, include: ["*.ts"] }));
   await Promise.all(blocks.map((block) => writeFile(fileOf(block), `${block.code}\nexport {};\n`)));

@@ -9,7 +9,7 @@ export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 
 /** One source file, read once. */
 export interface Source {
-  /** From the top folder, with `/`: `src/errors.ts`. */
+  /** From the top folder, with `/`: `src/contracts/errors.ts`. */
   readonly path: string;
   readonly lines: number;
   /** Files of the repository that it imports, as paths. */

@@ -1,7 +1,7 @@
 /** Who may do what over HTTP, and what the others learn: nothing. Spec §4.1-3, §4.1-4, §5.6, rulings B6, B7, F4, F5. */
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { createServer } from "../../src/http.js";
+import { createServer } from "../../src/http/index.js";
 import { createKeyring, createRatelimits, createVerifier, memoryStore } from "../../src/index.js";
 import type { Parsed } from "./raw.js";
 import { type Answer, EVERYTHING, JSON_TYPE, world } from "./support.js";

@@ -1,6 +1,6 @@
 /** What is answered before all of a request has come, or where none ever came. Rulings F2, G1, G2; raw sockets. */
 import { afterEach, describe, expect, it } from "vitest";
-import { createHandler, createServer, type Server, type ServerOptions } from "../../src/http.js";
+import { createHandler, createServer, type Server, type ServerOptions } from "../../src/http/index.js";
 import { createKeyring, memoryStore } from "../../src/index.js";
 import { dial, type RawResponse, toText } from "./raw.js";
 import { EVERYTHING, JSON_TYPE } from "./support.js";

@@ -13,7 +13,7 @@ import {
   createServer,
   type HandlerOptions,
   type ServerOptions,
-} from "../../src/http.js";
+} from "../../src/http/index.js";
 import { createKeyring, createRatelimits, createVerifier, memoryStore } from "../../src/index.js";
 import type { Parsed } from "./raw.js";
 import { EVERYTHING, JSON_TYPE } from "./support.js";

@@ -1,8 +1,8 @@
 /** What operators see: log lines, counts, faults; and that no secret is in any of it. Rulings G2, G4. */
 import { describe, expect, it } from "vitest";
-import { VerifierError } from "../../src/errors.js";
+import { VerifierError } from "../../src/contracts/errors.js";
+import type { Store } from "../../src/contracts/store.js";
 import { memoryStore } from "../../src/index.js";
-import type { Store } from "../../src/store.js";
 import { HOSTS, JSON_TYPE, world } from "./support.js";
 
 const FIELDS = ["time", "requestId", "method", "operation", "status", "code", "ms", "workspaceId", "keyId"];

@@ -1,7 +1,7 @@
 /** Every operation of the table over HTTP: done once, and refused once to who lacks the permission. Operations of the wider interface. */
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { OPERATIONS } from "../../src/operations.js";
+import { OPERATIONS } from "../../src/http/operations/index.js";
 import { HOSTS, type World, world } from "./support.js";
 
 const hash = (text: string) => createHash("sha256").update(text).digest("hex");

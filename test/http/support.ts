@@ -1,12 +1,12 @@
 /** A world for the tests of the service: a store, root keys, and the service on two hosts. Every answer is held against the OpenAPI document. */
-import { Ajv2020 } from "ajv/dist/2020.js";
 import type { ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";
+import { Ajv2020 } from "ajv/dist/2020.js";
 import { expect } from "vitest";
-import { createHandler, createServer, type HandlerOptions } from "../../src/http.js";
-import { toOpenApi } from "../../src/http/openapi.js";
+import type { Store } from "../../src/contracts/store.js";
+import { toOpenApi } from "../../src/http/docs/openapi.js";
+import { createHandler, createServer, type HandlerOptions } from "../../src/http/index.js";
 import { createKeyring, memoryStore } from "../../src/index.js";
-import type { Store } from "../../src/store.js";
 import type { Parsed } from "./raw.js";
 
 /** 2026-03-10T12:00:00Z */

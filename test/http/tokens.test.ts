@@ -3,7 +3,7 @@ import { createHmac, generateKeyPairSync } from "node:crypto";
 import { createServer as listenHttp } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { signProxyToken } from "../../src/http.js";
+import { signProxyToken } from "../../src/http/index.js";
 import { HOSTS, NOON, type World, world } from "./support.js";
 
 const SECRET = "0123456789abcdef0123456789abcdef";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { createKeyring } from "../../src/keyring.js";
-import { createRatelimits } from "../../src/ratelimits.js";
-import type { Store } from "../../src/store.js";
+import type { Store } from "../../src/contracts/store.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
+import { createRatelimits } from "../../src/keyring/ratelimits/create-ratelimits.js";
 import { memoryStore } from "../../src/stores/memory.js";
 
 /** A store whose next write another writer beats to it (port clause 13). */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createKeyring } from "../../src/keyring.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { changed, failure, world } from "./support.js";
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { hasKeyChecksum } from "../../src/hash.js";
-import { createKeyring } from "../../src/keyring.js";
-import { createVerifier } from "../../src/verifier.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
+import { hasKeyChecksum } from "../../src/lib/hash.js";
+import { createVerifier } from "../../src/verify/verifier.js";
 import { failure, fault, NOON, problems, world } from "./support.js";
 
 const ALL = ["api.*.verify_key", "svc:v1:ws_default:keyspaces/*#create_key"];

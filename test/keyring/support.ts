@@ -1,8 +1,8 @@
 /** A small world for the tests of administration: a memory store, its keyring, one of another workspace, and a clock that the test moves. */
 import { expect } from "vitest";
-import { isVerifierError, type VerifierError } from "../../src/errors.js";
-import { createKeyring, type Keyring, type KeyringOptions } from "../../src/keyring.js";
-import type { KeyRef, Store } from "../../src/store.js";
+import { isVerifierError, type VerifierError } from "../../src/contracts/errors.js";
+import type { KeyRef, Store } from "../../src/contracts/store.js";
+import { createKeyring, type Keyring, type KeyringOptions } from "../../src/keyring/keyring.js";
 import { memoryStore } from "../../src/stores/memory.js";
 
 /** 2026-03-10T12:00:00Z */

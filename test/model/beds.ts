@@ -2,7 +2,7 @@
 import { copyFileSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Store } from "../../src/store.js";
+import type { Store } from "../../src/contracts/store.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import type { Bed } from "./stage.js";
 

@@ -1,5 +1,5 @@
 /** Planted faults, each a store with one mistake: the model must find every one of them. */
-import type { KeyRecord, Store } from "../../src/store.js";
+import type { KeyRecord, Store } from "../../src/contracts/store.js";
 
 type Break = (store: Store) => Store;
 

@@ -1,5 +1,5 @@
 /** What steps about keys have in common: which key, with which fields, and what the model makes of them. */
-import type { KeyCreditsData, RatelimitRequest, V2KeysMigrateKeyData } from "../../src/types.js";
+import type { KeyCreditsData, RatelimitRequest, V2KeysMigrateKeyData } from "../../src/contracts/types.js";
 import type { Dice } from "./dice.js";
 import { ensureIdentity, ensurePermissions, existingRoles, rollRoles, toLimits } from "./reference-steps.js";
 import type { Stage } from "./stage.js";

@@ -1,5 +1,5 @@
 /** Steps that make, change and remove keys. */
-import type { V2KeysCreateKeyRequestBody, V2KeysUpdateKeyRequestBody } from "../../src/keyring/requests.js";
+import type { V2KeysCreateKeyRequestBody, V2KeysUpdateKeyRequestBody } from "../../src/keyring/schemas/requests.js";
 import { big, chosen, fieldsOf, rollExpires, rollFields, rollWish } from "./key-rolls.js";
 import { set, settle } from "./naive-credits.js";
 import { ensureIdentity, ensurePermissions, existingRoles, rollRoles, toLimits } from "./reference-steps.js";

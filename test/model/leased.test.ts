@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createKeyring } from "../../src/keyring.js";
-import type { Store } from "../../src/store.js";
+import type { Store } from "../../src/contracts/store.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
 import { memoryStore } from "../../src/stores/memory.js";
-import { sqliteStore } from "../../src/sqlite.js";
-import { createVerifier } from "../../src/verifier.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { createVerifier } from "../../src/verify/verifier.js";
 import { runs } from "../runs.js";
 import { fileBed, memoryBed } from "./beds.js";
 import { seedsOf } from "./dice.js";

@@ -3,10 +3,10 @@
  * what. Never more is granted than was there; once every node is closed the balance is what was there less what was granted; what a
  * node that crashed held comes back but for what it had in memory.
  */
-import { createKeyring } from "../../src/keyring.js";
-import type { Store } from "../../src/store.js";
-import type { Refill } from "../../src/types.js";
-import { createVerifier, type Verifier } from "../../src/verifier.js";
+import type { Store } from "../../src/contracts/store.js";
+import type { Refill } from "../../src/contracts/types.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
+import { createVerifier, type Verifier } from "../../src/verify/verifier.js";
 import { dice, type Dice } from "./dice.js";
 import { boundaries } from "./naive-credits.js";
 import { type Bed, START } from "./stage.js";

@@ -1,6 +1,6 @@
 /** Steps that import: migrations and keys by their hashes. Rulings E1–E4. */
 import { createHash } from "node:crypto";
-import type { V2KeysMigrateKeyData } from "../../src/types.js";
+import type { V2KeysMigrateKeyData } from "../../src/contracts/types.js";
 import type { Dice } from "./dice.js";
 import { big, fieldsOf, rollFields } from "./key-rolls.js";
 import { ensureIdentity, ensurePermissions, existingRoles } from "./reference-steps.js";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Store } from "../../src/store.js";
+import type { Store } from "../../src/contracts/store.js";
 import { memoryStore } from "../../src/stores/memory.js";
-import { sqliteStore } from "../../src/sqlite.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { fileBed, memoryBed } from "./beds.js";
 import { seedsOf } from "./dice.js";
 import { FAULTS } from "./faults.js";

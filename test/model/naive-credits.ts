@@ -1,5 +1,5 @@
 /** Rulings D1–D4 once more: one balance, and a walk over the calendar. Big integers, so that nothing here can round. */
-import type { Refill } from "../../src/types.js";
+import type { Refill } from "../../src/contracts/types.js";
 
 export interface ModelCredits {
   /** null: unlimited. */

@@ -1,5 +1,5 @@
 /** Rulings C2–C4, A7 once more: buckets in exact fractions. Nothing is ever dropped for room here. */
-import type { LimitCheck, LimitVerdict } from "../../src/limiter.js";
+import type { LimitCheck, LimitVerdict } from "../../src/contracts/limiter.js";
 
 /** What is used, seen with one limit and duration: `used` counts tokens × `duration`, so that a millisecond drains `limit`. */
 interface Level {

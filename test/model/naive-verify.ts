@@ -1,6 +1,11 @@
 /** A verification once more, as spec §2.2 and rulings A1–A7, C1–C5, E4 say it. Answers hold no ids that only the engine can know. */
-import type { LimitCheck } from "../../src/limiter.js";
-import type { V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData, VerificationCode, VerifyKeyRatelimitData } from "../../src/types.js";
+import type { LimitCheck } from "../../src/contracts/limiter.js";
+import type {
+  V2KeysVerifyKeyRequestBody,
+  V2KeysVerifyKeyResponseData,
+  VerificationCode,
+  VerifyKeyRatelimitData,
+} from "../../src/contracts/types.js";
 import { balanceAt, spend } from "./naive-credits.js";
 import type { ModelLimiter } from "./naive-limits.js";
 import { type Ask, holds } from "./naive-permissions.js";

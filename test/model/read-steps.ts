@@ -1,6 +1,6 @@
 /** Steps that read: one key whole, all keys of an API page by page. */
-import type { KeyResponseData } from "../../src/keyring/answers.js";
-import type { KeyCreditsData } from "../../src/types.js";
+import type { KeyCreditsData } from "../../src/contracts/types.js";
+import type { KeyResponseData } from "../../src/keyring/schemas/responses.js";
 import { chosen } from "./key-rolls.js";
 import { createKey } from "./key-steps.js";
 import { balanceAt, type ModelCredits } from "./naive-credits.js";

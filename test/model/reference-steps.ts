@@ -1,5 +1,5 @@
 /** Steps that administer what keys refer to: APIs, permissions, roles, identities, the workspace itself. */
-import type { RatelimitRequest } from "../../src/types.js";
+import type { RatelimitRequest } from "../../src/contracts/types.js";
 import type { Dice } from "./dice.js";
 import { showIdentity, showLimits } from "./naive-verify.js";
 import { learnId, learnLimits, refused, same, type Stage } from "./stage.js";

@@ -3,7 +3,7 @@
  * leased-sqlite; default memory), from `KEYSTILE_SEED` on. A failing history is told with its seed, played again and made short; the
  * exit code is then 1. `KEYSTILE_HISTORY` plays one history of step seeds, as a failure prints them.
  */
-import { sqliteStore } from "../../src/sqlite.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { fileBed, memoryBed } from "./beds.js";
 import { seedsOf } from "./dice.js";
 import { playLeased } from "./leased.js";

@@ -1,10 +1,10 @@
 /** Where a history is played: the engine on one store or on two handles of it, the model beside it, and what compares them. */
 import { isDeepStrictEqual } from "node:util";
-import { isVerifierError, type VerifierErrorCode } from "../../src/errors.js";
-import { createKeyring, type Keyring } from "../../src/keyring.js";
-import type { Store } from "../../src/store.js";
-import type { MaybePromise } from "../../src/types.js";
-import { createVerifier, type Verifier } from "../../src/verifier.js";
+import { isVerifierError, type VerifierErrorCode } from "../../src/contracts/errors.js";
+import type { Store } from "../../src/contracts/store.js";
+import type { MaybePromise } from "../../src/contracts/types.js";
+import { createKeyring, type Keyring } from "../../src/keyring/keyring.js";
+import { createVerifier, type Verifier } from "../../src/verify/verifier.js";
 import type { Dice } from "./dice.js";
 import { modelLimiter } from "./naive-limits.js";
 import type { ModelVerifier } from "./naive-verify.js";

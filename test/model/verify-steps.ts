@@ -1,5 +1,5 @@
 /** Steps that verify: one request, many at once, and requests that are not well formed. */
-import type { KeysVerifyKeyRatelimit, V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData } from "../../src/types.js";
+import type { KeysVerifyKeyRatelimit, V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData } from "../../src/contracts/types.js";
 import type { Dice } from "./dice.js";
 import { rollAsk, write } from "./naive-permissions.js";
 import { type AppliedLimit, type Expected, judge, type Verification } from "./naive-verify.js";

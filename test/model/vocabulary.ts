@@ -1,5 +1,5 @@
 /** The words that histories are made of: few, so that they meet, and odd where oddness has cost others. */
-import type { JsonObject, RatelimitRequest, Refill } from "../../src/types.js";
+import type { JsonObject, RatelimitRequest, Refill } from "../../src/contracts/types.js";
 import type { Dice } from "./dice.js";
 
 export const DAY = 86_400_000;

@@ -1,6 +1,6 @@
 /** What the model knows: rows as plain objects that point at each other. Nothing here is shared with the engine. */
 import { createHash } from "node:crypto";
-import type { JsonObject } from "../../src/types.js";
+import type { JsonObject } from "../../src/contracts/types.js";
 import type { ModelCredits } from "./naive-credits.js";
 
 export interface ModelLimit {

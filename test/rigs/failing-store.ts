@@ -2,8 +2,8 @@
  * A store that fails: one call in so many throws or rejects, before or after the real call took effect. Half of those before say with
  * STORE_BUSY that nothing was changed. For tests of any store's users.
  */
-import { VerifierError, type VerifierErrorCode } from "../../src/errors.js";
-import type { Draw, Spend, Store } from "../../src/store.js";
+import { VerifierError, type VerifierErrorCode } from "../../src/contracts/errors.js";
+import type { Draw, Spend, Store } from "../../src/contracts/store.js";
 import type { Dice } from "../model/dice.js";
 
 export interface FailingStore {

@@ -1,9 +1,9 @@
 /** The rig of the failing store: verifies on one, and says everything that went wrong. Ruling A2, hostile input A113, README "Promises" (Failure). */
-import { isVerifierError } from "../../src/errors.js";
-import { createKeyring } from "../../src/keyring.js";
-import type { Store } from "../../src/store.js";
-import type { V2KeysVerifyKeyResponseData } from "../../src/types.js";
-import { createVerifier, type CreditsOptions } from "../../src/verifier.js";
+import { isVerifierError } from "../../src/contracts/errors.js";
+import type { Store } from "../../src/contracts/store.js";
+import type { V2KeysVerifyKeyResponseData } from "../../src/contracts/types.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
+import { createVerifier, type CreditsOptions } from "../../src/verify/verifier.js";
 import { dice } from "../model/dice.js";
 import { failingStore } from "./failing-store.js";
 

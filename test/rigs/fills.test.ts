@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Change, KeyRecord, Store } from "../../src/store.js";
+import type { Change, KeyRecord, Store } from "../../src/contracts/store.js";
 import { rehearseFills } from "./fills.js";
 
 async function stale(between?: (store: Store) => Store): Promise<{ stale: number; judged: number }> {

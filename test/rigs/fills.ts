@@ -1,8 +1,8 @@
 /** The rig of slow fills: finds that take their time beside changes, and memory that must never bring an old record back. Port clause 9, A115. */
-import { createKeyring } from "../../src/keyring.js";
-import type { Store } from "../../src/store.js";
+import type { Store } from "../../src/contracts/store.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
 import { memoryStore } from "../../src/stores/memory.js";
-import { createVerifier } from "../../src/verifier.js";
+import { createVerifier } from "../../src/verify/verifier.js";
 import { dice } from "../model/dice.js";
 
 const KEYS = 4;

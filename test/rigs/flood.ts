@@ -2,11 +2,11 @@
 import { randomUUID } from "node:crypto";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { createKeyring } from "../../src/keyring.js";
-import { sqliteStore } from "../../src/sqlite.js";
-import type { Store } from "../../src/store.js";
-import type { CacheOptions } from "../../src/stores/cached.js";
-import { createVerifier, type Verifier } from "../../src/verifier.js";
+import type { CacheOptions } from "../../src/cache/key-cache.js";
+import type { Store } from "../../src/contracts/store.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { createVerifier, type Verifier } from "../../src/verify/verifier.js";
 import { rigFolder } from "./workers.js";
 
 export interface FloodReport {

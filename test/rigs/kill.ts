@@ -2,9 +2,9 @@
 import { readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { createKeyring } from "../../src/keyring.js";
-import { sqliteStore } from "../../src/sqlite.js";
-import type { CreditsOptions } from "../../src/verifier.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import type { CreditsOptions } from "../../src/verify/verifier.js";
 import { dice } from "../model/dice.js";
 import { buildWorker, ended, rigFolder, startWorker } from "./workers.js";
 import type { DeductOrders } from "./workers/deduct.js";

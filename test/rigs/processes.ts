@@ -1,9 +1,9 @@
 /** The rig of several processes on one file: what they are granted in all, against what was there. README "Promises". */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { createKeyring } from "../../src/keyring.js";
-import { sqliteStore } from "../../src/sqlite.js";
-import type { CreditsOptions } from "../../src/verifier.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import type { CreditsOptions } from "../../src/verify/verifier.js";
 import { buildWorker, ended, nextMessage, rigFolder, startWorker } from "./workers.js";
 import type { SpendOrders } from "./workers/spend.js";
 

@@ -5,11 +5,11 @@
 import type { ChildProcess } from "node:child_process";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { createKeyring } from "../../src/keyring.js";
-import { sqliteStore, type SqliteStoreOptions } from "../../src/sqlite.js";
-import type { KeyRow } from "../../src/store.js";
-import type { CacheOptions } from "../../src/stores/cached.js";
-import { createVerifier, type Verifier } from "../../src/verifier.js";
+import type { CacheOptions } from "../../src/cache/key-cache.js";
+import type { KeyRow } from "../../src/contracts/store.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
+import { sqliteStore, type SqliteStoreOptions } from "../../src/stores/sqlite/index.js";
+import { createVerifier, type Verifier } from "../../src/verify/verifier.js";
 import { buildWorker, ended, nextMessage, rigFolder, startWorker } from "./workers.js";
 import type { RevokeCommand, RevokeOrders } from "./workers/revoke.js";
 

@@ -1,9 +1,9 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { createKeyring } from "../../src/keyring.js";
-import { sqliteStore } from "../../src/sqlite.js";
-import { createVerifier } from "../../src/verifier.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { createVerifier } from "../../src/verify/verifier.js";
 import { rigFolder } from "./workers.js";
 
 describe("one process that administers and verifies", () => {

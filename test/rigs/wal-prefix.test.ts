@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Store } from "../../src/store.js";
+import type { Store } from "../../src/contracts/store.js";
 import { runWalPrefix } from "./wal-prefix.js";
 
 describe("a log that is cut or spoilt anywhere", () => {

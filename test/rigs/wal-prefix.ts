@@ -8,9 +8,9 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import type { CountedBalance, Store } from "../../src/store.js";
-import { sqliteStore } from "../../src/sqlite.js";
-import { createVerifier } from "../../src/verifier.js";
+import type { CountedBalance, Store } from "../../src/contracts/store.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { createVerifier } from "../../src/verify/verifier.js";
 import { dice } from "../model/dice.js";
 import { CREDITS, damagesOf, prepare } from "./kill.js";
 import { rigFolder } from "./workers.js";

@@ -21,7 +21,7 @@ export function buildWorker(name: string): Promise<string> {
 
 /** The program of the writer thread as it stands in `src`, for the option `writer` of a store: a file for each text that it ever had. */
 export async function buildWriter(): Promise<URL> {
-  const built = await bundle("writer", join(ROOT, "src", "stores", "sqlite", "writer-thread.ts"));
+  const built = await bundle("writer", join(ROOT, "src", "stores", "sqlite", "writer", "worker.ts"));
   const digest = createHash("sha256").update(readFileSync(built)).digest("hex");
   const path = join(FOLDER, `writer-${digest}.mjs`);
   // Whoever builds the same meanwhile puts the same in its place.

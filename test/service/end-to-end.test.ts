@@ -5,8 +5,8 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createKeyring } from "../../src/keyring.js";
-import { sqliteStore } from "../../src/sqlite.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { type Answered, bundleCommandLine, type Ended, post, runCommand, type ServerProcess, startServer } from "./support.js";
 
 const FOLDER = mkdtempSync(join(tmpdir(), "keystile-service-"));

@@ -11,7 +11,7 @@ export async function bundleCommandLine(name: string): Promise<string> {
   mkdirSync(folder, { recursive: true });
   const outfile = join(folder, "cli.mjs");
   await build({
-    entryPoints: [join(ROOT, "src", "cli.ts")],
+    entryPoints: [join(ROOT, "src", "cli", "bin.ts")],
     outfile,
     bundle: true,
     platform: "node",

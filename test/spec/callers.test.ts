@@ -1,8 +1,8 @@
 /** Verification with a caller: spec §4.1-3, §4.1-4, §5, rulings A1, A2, B6, B7, E4, F1, F2. */
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { createAuthenticator } from "../../src/authenticate.js";
-import { createCallerGrants } from "../../src/callers/grants.js";
+import { createAuthenticator } from "../../src/access/authenticate.js";
+import { createCallerGrants } from "../../src/access/grants.js";
 import { type Caller, createKeyring, createVerifier, memoryStore, type OutcomeEvent, type VerifierOptions } from "../../src/index.js";
 import { counting, failure, limit, NOON } from "./support.js";
 

@@ -1,6 +1,6 @@
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
-import { createAuthenticator } from "../../src/http.js";
+import { createAuthenticator } from "../../src/http/index.js";
 import { createKeyring, createVerifier, type Limiter, memoryLimiter } from "../../src/index.js";
 import { failure, limit, NOON, world } from "./support.js";
 

@@ -1,8 +1,8 @@
 /** An administrator and a verification overlap: whatever the order, no credit is made, lost or counted by another calendar. */
 import { afterEach, describe, expect, it } from "vitest";
+import type { Store } from "../../src/contracts/store.js";
 import { createKeyring, createVerifier, memoryStore, type OutcomeEvent, type VerifierOptions } from "../../src/index.js";
-import type { Store } from "../../src/store.js";
-import { sqliteStore } from "../../src/sqlite.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { NOON } from "./support.js";
 
 const DAILY = { interval: "daily", amount: 5 } as const;

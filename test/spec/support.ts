@@ -1,5 +1,6 @@
 /** A small world for the spec tests: a store, its keyring, a verifier and one clock that the test moves. */
 import { expect } from "vitest";
+import type { Store } from "../../src/contracts/store.js";
 import {
   createKeyring,
   createVerifier,
@@ -9,7 +10,6 @@ import {
   type VerifierError,
   type VerifierOptions,
 } from "../../src/index.js";
-import type { Store } from "../../src/store.js";
 
 /** 2026-03-10T12:00:00Z */
 export const NOON = Date.UTC(2026, 2, 10, 12);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Change } from "../../src/store.js";
+import { cachedStore } from "../../src/cache/key-cache.js";
+import type { Change } from "../../src/contracts/store.js";
 import { memoryStore } from "../../src/stores/memory.js";
-import { cachedStore } from "../../src/stores/cached.js";
 import { keyRow, storeSuite } from "./suite.js";
 
 storeSuite("memory", memoryStore);

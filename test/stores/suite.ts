@@ -1,7 +1,8 @@
-/** The judge of every store: each clause of src/store.ts, under its number. A new store passes this before anything else. */
+/** The judge of every store: each clause of src/contracts/store.ts, under its number. A new store passes this before anything else. */
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
-import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type Shape } from "../../src/key-fields.js";
+import { isVerifierError } from "../../src/contracts/errors.js";
+import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type Shape } from "../../src/contracts/key-fields.js";
 import type {
   ApiRow,
   Change,
@@ -14,9 +15,8 @@ import type {
   RootKeyRow,
   Store,
   Write,
-} from "../../src/store.js";
-import { isVerifierError } from "../../src/errors.js";
-import type { JsonObject } from "../../src/types.js";
+} from "../../src/contracts/store.js";
+import type { JsonObject } from "../../src/contracts/types.js";
 import { runs } from "../runs.js";
 
 const WS = "ws_1";

@@ -1,6 +1,6 @@
 /** Options of the SQLite store, judged once. Ruling D5, README "Promises". Knows nothing of SQLite. */
 
-import { type Check, checkOptions, flag, integer, oneOf } from "../../options.js";
+import { type Check, checkOptions, flag, integer, oneOf } from "../../lib/check-options.js";
 
 /** How to use a database. */
 export interface SqliteHandleOptions {

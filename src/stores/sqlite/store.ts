@@ -2,35 +2,35 @@
  * The store on SQLite: one file, any number of processes on one host. Rulings D, E4; README "Promises". Wires the rooms beside it.
  *
  * Why one connection and no worker unless asked for: every transaction begins and ends in one synchronous stretch, so nothing of this
- * process ever sees half of another's work, and a find costs no hop. What a worker is worth: `writer.ts`.
+ * process ever sees half of another's work, and a find costs no hop. What a worker is worth: `src/stores/sqlite/writer/writer.ts`.
  */
-import { VerifierError } from "../../errors.js";
-import { trust } from "../../guards/trusted.js";
-import type { Change, ListQuery, Store, Table } from "../../store.js";
-import { createAnswering } from "./answering.js";
-import { type Balances, createBalances } from "./balances.js";
-import { createChangeLog } from "./changes.js";
-import { createDirectory } from "./directory.js";
-import { type EncodedKey, encodeKeys } from "./encoded-keys.js";
-import { toStoreError } from "./errors.js";
-import { assertFile, assertFits } from "./file.js";
-import { createKeyReader } from "./find-keys.js";
-import { createGroupCommit } from "./group-commit.js";
-import type { SqliteHandle } from "./handle.js";
-import { createHealth, type HealthOptions, type SqliteHealth } from "./health.js";
-import { createLedger } from "./ledger.js";
-import { connect, type Connection, DRIVER_BUSY_TIMEOUT } from "./open.js";
+import { VerifierError } from "../../contracts/errors.js";
+import type { Change, ListQuery, Store, Table } from "../../contracts/store.js";
+import { trust } from "../../lib/guards/trusted.js";
+import { createChangeLog } from "./changes/change-log.js";
+import { askInTime } from "./changes/change-polling.js";
+import { createSharedReads } from "./changes/read-transactions.js";
+import { assertFile, assertFits } from "./connection/check-path.js";
+import { toStoreError } from "./connection/errors.js";
+import type { SqliteHandle } from "./connection/handle.js";
+import { createHealth, type HealthOptions, type SqliteHealth } from "./connection/health.js";
+import { connect, type Connection, DRIVER_BUSY_TIMEOUT } from "./connection/open.js";
+import { createAnswering } from "./connection/retry-busy.js";
+import { afterTurn, retryWhileBusy } from "./connection/transaction.js";
+import { sizeLog } from "./connection/wal-size.js";
+import { createLedger } from "./credits/balance-session.js";
+import { type Balances, createBalances } from "./credits/balance-table.js";
+import { createGroupCommit } from "./credits/group-commit.js";
+import { createSpending } from "./credits/spending.js";
+import { type EncodedKey, encodeKeys } from "./keys/encoded-keys.js";
+import { createKeyReader } from "./keys/find-keys.js";
+import { createKeyWriter } from "./keys/write-keys.js";
 import { readOptions, type SqliteHandleOptions, type SqliteStoreOptions } from "./options.js";
-import { createSharedReads } from "./shared-reads.js";
-import { createSmallRows } from "./small-rows.js";
-import { createSpending } from "./spending.js";
-import { askInTime } from "./staleness.js";
-import { afterTurn, retryWhileBusy } from "./transaction.js";
-import { sizeLog } from "./log-size.js";
-import { createKeyWriter } from "./write-keys.js";
-import { applyWrites } from "./write-rows.js";
-import { withWriter } from "./writer.js";
-import { createWriting } from "./writing.js";
+import { createSmallRows } from "./tables/entity-tables.js";
+import { createDirectory } from "./tables/reference-cache.js";
+import { createWriting } from "./tables/run-write.js";
+import { applyWrites } from "./tables/write-rows.js";
+import { withWriter } from "./writer/writer.js";
 
 /** A {@link Store} that can say how its file is. */
 export interface SqliteStore extends Store {
@@ -52,8 +52,8 @@ const MOST_TOLD = 16;
  * @throws TypeError or RangeError naming an option, or saying why this is no file: a path with blanks at its ends, a handle whose rows
  * are arrays; VerifierError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run; STORE_INVALID (not a database),
  * STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables or old ones, and it may not be written), STORE_BUSY, STORE_FAILED
- * @see src/store.ts for the contract, rulings D1–D5 · a find alone in its turn 1.15 times a bare SELECT and JSON.parse, in company
- * 0.75 times (`shared-reads.ts`); a spend alone about 1.15 times a bare UPDATE in its own transaction
+ * @see src/contracts/store.ts for the contract, rulings D1–D5 · a find alone in its turn 1.15 times a bare SELECT and JSON.parse, in company
+ * 0.75 times (`src/stores/sqlite/changes/read-transactions.ts`); a spend alone about 1.15 times a bare UPDATE in its own transaction
  */
 export function sqliteStore(file: string | SqliteHandle, options?: SqliteHandleOptions): SqliteStore;
 export function sqliteStore(file: string, options?: SqliteStoreOptions): SqliteStore;

@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import Database from "better-sqlite3";
-import { isVerifierError } from "../../../src/errors.js";
-import { sqliteStore } from "../../../src/sqlite.js";
+import { isVerifierError } from "../../../src/contracts/errors.js";
+import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { dice } from "../../model/dice.js";
 import { type Acks, countAcks, countKeys, CREDITS, damagesOf, IN_FLIGHT, KEYS, noAcks, prepare } from "../kill.js";
 import { buildWorker, rigFolder } from "../workers.js";

@@ -1,9 +1,9 @@
 /** Verifies for ever with many calls in flight, and writes down every deduction that was acknowledged. Made to be killed. */
 import { openSync, writeSync } from "node:fs";
-import { createKeyring } from "../../../src/keyring.js";
-import type { Spend, Store } from "../../../src/store.js";
-import { sqliteStore, type SqliteStoreOptions } from "../../../src/sqlite.js";
-import { createVerifier, type CreditsOptions } from "../../../src/verifier.js";
+import type { Spend, Store } from "../../../src/contracts/store.js";
+import { createKeyring } from "../../../src/keyring/keyring.js";
+import { sqliteStore, type SqliteStoreOptions } from "../../../src/stores/sqlite/index.js";
+import { createVerifier, type CreditsOptions } from "../../../src/verify/verifier.js";
 
 export interface DeductOrders {
   readonly file: string;

@@ -1,8 +1,8 @@
 /** Verifies while the disk fails it: an error is noted and the next call goes on. Tells what failed, and leaves the file as it is. */
 import { openSync, writeSync } from "node:fs";
-import { isVerifierError } from "../../../src/errors.js";
-import { sqliteStore, type SqliteStore } from "../../../src/sqlite.js";
-import { createVerifier } from "../../../src/verifier.js";
+import { isVerifierError } from "../../../src/contracts/errors.js";
+import { sqliteStore, type SqliteStore } from "../../../src/stores/sqlite/index.js";
+import { createVerifier } from "../../../src/verify/verifier.js";
 
 export interface IoOrders {
   readonly file: string;

@@ -1,6 +1,6 @@
 /** Administers a file from another process: does what it is told, and says so once it is committed. */
-import { createKeyring } from "../../../src/keyring.js";
-import { sqliteStore } from "../../../src/sqlite.js";
+import { createKeyring } from "../../../src/keyring/keyring.js";
+import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 
 export interface RevokeOrders {
   readonly file: string;

@@ -1,8 +1,8 @@
 /** Spends keys until each is refused, as one of several processes on a file. Tells when it is ready, goes on a word, tells what it got. */
-import type { Store } from "../../../src/store.js";
-import { sqliteStore } from "../../../src/sqlite.js";
-import { createVerifier, type CreditsOptions } from "../../../src/verifier.js";
-import { isVerifierError } from "../../../src/errors.js";
+import { isVerifierError } from "../../../src/contracts/errors.js";
+import type { Store } from "../../../src/contracts/store.js";
+import { sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { createVerifier, type CreditsOptions } from "../../../src/verify/verifier.js";
 
 export interface SpendOrders {
   readonly file: string;

@@ -1,8 +1,8 @@
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { createKeyring } from "../../../src/keyring.js";
-import { sqliteStore } from "../../../src/sqlite.js";
-import { createVerifier } from "../../../src/verifier.js";
+import { createKeyring } from "../../../src/keyring/keyring.js";
+import { sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { createVerifier } from "../../../src/verify/verifier.js";
 import { keyRow } from "../suite.js";
 import { addKeys, change, codeOf, inspect, temporaryPaths, withApi, withoutTicks } from "./support.js";
 

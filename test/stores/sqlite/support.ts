@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, vi } from "vitest";
-import { isVerifierError, type VerifierErrorCode } from "../../../src/errors.js";
-import type { Handle, Statement } from "../../../src/stores/sqlite/handle.js";
-import type { ApiRow, KeyRow, NewBalance, Store } from "../../../src/store.js";
+import { isVerifierError, type VerifierErrorCode } from "../../../src/contracts/errors.js";
+import type { ApiRow, KeyRow, NewBalance, Store } from "../../../src/contracts/store.js";
+import type { Handle, Statement } from "../../../src/stores/sqlite/connection/handle.js";
 import { keyRow } from "../suite.js";
 
 export const WS = "ws_1";

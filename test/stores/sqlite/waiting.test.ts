@@ -1,11 +1,11 @@
-import { rmSync } from "node:fs";
 import { type ChildProcess } from "node:child_process";
+import { rmSync } from "node:fs";
 import Database from "better-sqlite3";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { isVerifierError } from "../../../src/errors.js";
-import { createKeyring } from "../../../src/keyring.js";
-import { sqliteStore, type SqliteStore } from "../../../src/sqlite.js";
-import { createLockQueue } from "../../../src/stores/sqlite/lock-queue.js";
+import { isVerifierError } from "../../../src/contracts/errors.js";
+import { createKeyring } from "../../../src/keyring/keyring.js";
+import { createLockQueue } from "../../../src/stores/sqlite/connection/lock-queue.js";
+import { sqliteStore, type SqliteStore } from "../../../src/stores/sqlite/index.js";
 import { buildWorker, buildWriter, ended, nextMessage, startWorker } from "../../rigs/workers.js";
 import type { HoldOrders } from "../../rigs/workers/hold.js";
 import { keyRow } from "../suite.js";

@@ -1,0 +1,168 @@
+/** What a credential may do: both permission forms of spec §5.4 with their wildcards. Rulings B6, B7. Knows no credential and no store. */
+import type { Caller, Resource } from "../contracts/caller.js";
+
+/** The scheme word of resource-name permissions unless an option says otherwise (ruling B7). */
+export const DEFAULT_SCHEME = "svc";
+
+type ResourceType = Resource["type"];
+
+/** First path segment of each type of resource: `keyspaces/<id>` is an API, `keyspaces/<id>/keys/<keyId>` one of its keys. */
+const ROOTS: Readonly<Record<ResourceType, string>> = {
+  api: "keyspaces",
+  ratelimit: "namespaces",
+  rbac: "rbac",
+  identity: "identities",
+};
+const TYPES = Object.keys(ROOTS) as ResourceType[];
+const KEYS = "keys";
+/** Actions on one key: a resource-name grant must reach keys to hold them, `keyspaces/*#verify_key` does not (ruling B6). */
+const KEY_ACTIONS: ReadonlySet<string> = new Set(["verify_key", "read_key", "update_key", "delete_key", "encrypt_key", "decrypt_key"]);
+
+const ONE = "*";
+const REST = "**";
+const WORD = /^[a-zA-Z0-9_-]+$/;
+
+/** A grant: an action, or any, on the paths of a pattern. */
+interface Grant {
+  readonly action: string;
+  /** Literals, `*` for one segment, `**` as the last for the base and all below. */
+  readonly path: readonly string[];
+}
+
+/** What one action's grants cover of one type. The sets hold ids. */
+interface Reach {
+  /** Every API, namespace, …; else those in `some`. */
+  all: boolean;
+  readonly some: Set<string>;
+  /** Every key; else all keys of `keyspaces`, these keys anywhere, and `<apiId>/<keyId>`. */
+  allKeys: boolean;
+  readonly keyspaces: Set<string>;
+  readonly keys: Set<string>;
+  readonly pairs: Set<string>;
+}
+
+/**
+ * Compiles the permissions of a credential. What is malformed, of another workspace or of another scheme grants nothing.
+ * @param permissions tuples such as `api.*.verify_key`, and resource names such as `svc:v1:<workspace>:keyspaces/*#create_key`
+ * @param workspaceId the credential's own
+ * @returns `may`: whether a grant covers the action on this resource (without an id, only a grant for all does); `mayAny`: on
+ *   any resource of the type
+ * @see spec §5.4, §4.1, rulings B6, B7 · O(total length) once; then a question is two map look-ups, and more where ids are named
+ */
+export function createCallerGrants(
+  permissions: readonly string[],
+  workspaceId: string,
+  scheme: string = DEFAULT_SCHEME,
+): Pick<Caller, "may" | "mayAny"> {
+  const grants = permissions.map((permission) => readGrant(permission, workspaceId, scheme)).filter((grant) => grant !== undefined);
+  const reaches = {} as Record<ResourceType, ReadonlyMap<string, Reach>>;
+  for (const type of TYPES) reaches[type] = reachesOf(type, grants);
+  // Asked one after the other, not merged: merging would copy each grant of action `*` into every action.
+  return {
+    may(action, resource) {
+      const reach = reaches[resource.type];
+      return covers(reach.get(action), resource) || covers(reach.get(ONE), resource);
+    },
+    mayAny(action, type) {
+      const reach = reaches[type];
+      const coversAny = type === "api" && KEY_ACTIONS.has(action) ? coversAnyKey : coversAnyResource;
+      return coversAny(reach.get(action)) || coversAny(reach.get(ONE));
+    },
+  };
+}
+
+function covers(reach: Reach | undefined, { id, keyId }: Resource): boolean {
+  if (reach === undefined) return false;
+  if (keyId === undefined) return reach.all || (id !== undefined && reach.some.has(id));
+  if (reach.allKeys || reach.keys.has(keyId)) return true;
+  return id !== undefined && (reach.keyspaces.has(id) || reach.pairs.has(`${id}/${keyId}`));
+}
+
+function coversAnyResource(reach: Reach | undefined): boolean {
+  return reach !== undefined && (reach.all || reach.some.size > 0);
+}
+
+function coversAnyKey(reach: Reach | undefined): boolean {
+  return reach !== undefined && (reach.allKeys || reach.keyspaces.size + reach.keys.size + reach.pairs.size > 0);
+}
+
+/**
+ * Why a permission can never grant anything to a credential of this workspace; `undefined`: it can.
+ * @see rulings B6, B7 · the text is not repeated
+ */
+export function explainGrant(
+  permission: string,
+  workspaceId: string,
+  scheme: string = DEFAULT_SCHEME,
+): { readonly message: string; readonly fix: string } | undefined {
+  const grant = readGrant(permission, workspaceId, scheme);
+  if (grant !== undefined && TYPES.some((type) => reachesSomething(type, grant))) return undefined;
+  if (!permission.startsWith(`${scheme}:`)) {
+    const fix = `write <type>.<id or *>.<action> with a type of ${TYPES.join(", ")}, such as api.*.verify_key`;
+    return { message: "is no permission of a root key", fix };
+  }
+  const prefix = `${scheme}:v1:${workspaceId}:`;
+  if (!permission.startsWith(prefix)) return { message: "names another version or workspace", fix: `begin it with ${prefix}` };
+  const fix = `write a path below ${Object.values(ROOTS).join(", ")} and an action, such as ${prefix}keyspaces/*/keys/*#verify_key`;
+  return { message: "is no permission of a root key", fix };
+}
+
+function readGrant(permission: string, workspaceId: string, scheme: string): Grant | undefined {
+  const prefix = `${scheme}:v1:${workspaceId}:`;
+  return permission.startsWith(prefix) ? readResourceName(permission.slice(prefix.length)) : readTuple(permission);
+}
+
+/** `<type>.<id>.<action>`: only the id may be `*`. It covers what is inside the resource too, such as the keys of an API. */
+function readTuple(permission: string): Grant | undefined {
+  const [type = "", id = "", action = "", ...more] = permission.split(".");
+  if (more.length > 0 || !Object.hasOwn(ROOTS, type) || !(id === ONE || WORD.test(id)) || !WORD.test(action)) return undefined;
+  return { action, path: [ROOTS[type as ResourceType], id, REST] };
+}
+
+/** `<path>#<action>`: `**` only as the last segment, action `*` only with it (ruling B6). */
+function readResourceName(name: string): Grant | undefined {
+  const [path = "", action = "", ...more] = name.split("#");
+  const segments = path.split("/");
+  const isDeep = segments.at(-1) === REST;
+  const plain = isDeep ? segments.slice(0, -1) : segments;
+  if (more.length > 0 || !plain.every((segment) => segment === ONE || WORD.test(segment))) return undefined;
+  return WORD.test(action) || (action === ONE && isDeep) ? { action, path: segments } : undefined;
+}
+
+/** Reaches in one type by action; under `*` what grants of every action reach. */
+function reachesOf(type: ResourceType, grants: readonly Grant[]): Map<string, Reach> {
+  const reaches = new Map<string, Reach>();
+  for (const { action, path } of grants) {
+    const reach = reaches.get(action) ?? newReach();
+    reaches.set(action, reach);
+    widen(reach, type, path);
+  }
+  return reaches;
+}
+
+function reachesSomething(type: ResourceType, grant: Grant): boolean {
+  const reach = reachesOf(type, [grant]).get(grant.action);
+  return coversAnyResource(reach) || coversAnyKey(reach);
+}
+
+/** Adds what a path pattern covers of the paths `<root>/<id>` and, for APIs, `<root>/<id>/keys/<keyId>`. */
+function widen(reach: Reach, type: ResourceType, path: readonly string[]): void {
+  const isDeep = path.at(-1) === REST;
+  const base = isDeep ? path.slice(0, -1) : path;
+  const [root = ONE, id = ONE, keys = ONE, keyId = ONE] = base;
+  const covers = (length: number): boolean => base.length === length || (isDeep && base.length < length);
+  if (root !== ONE && root !== ROOTS[type]) return;
+  if (covers(2)) {
+    if (id === ONE) reach.all = true;
+    else reach.some.add(id);
+  }
+  if (type !== "api" || !covers(4) || (keys !== ONE && keys !== KEYS)) return;
+  if (id === ONE && keyId === ONE) reach.allKeys = true;
+  else if (keyId === ONE) reach.keyspaces.add(id);
+  else if (id === ONE) reach.keys.add(keyId);
+  else reach.pairs.add(`${id}/${keyId}`);
+}
+
+function newReach(): Reach {
+  return { all: false, some: new Set(), allKeys: false, keyspaces: new Set(), keys: new Set(), pairs: new Set() };
+}

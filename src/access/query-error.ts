@@ -1,0 +1,110 @@
+/** Says what is wrong with a permission query: found, expected, position, fix. Ruling B2. Knows no grammar: is told what it expected. */
+import type { ValidationProblem } from "../contracts/errors.js";
+
+const LOCATION = "body.permissions";
+/** Words longer than this are not shown: they might be a secret (ruling G4). */
+const SHOWN_WORD = 20;
+const ALLOWED = 'names of A-Z a-z 0-9 . _ - * : /, AND, OR, "(", ")" and blanks';
+const PERMISSION_NAME = "permission name";
+
+/** What the grammar wanted at the first place where a query cannot go on. */
+export interface QueryFault {
+  /** UTF-16 units from 0; only ASCII can stand before it, so that it counts characters as well. */
+  readonly position: number;
+  /** The grammar's own words, such as `permission name`, `AND`, `)`; no order, duplicates allowed. */
+  readonly expected: readonly string[];
+}
+
+/** What stands at a position, and the kind of it that a fix depends on. */
+interface Found {
+  readonly kind: "end" | "open" | "close" | "word";
+  readonly shown: string;
+}
+
+/**
+ * Puts a refused query into words. A character that no query may hold comes before any fault of structure.
+ * @param text the query
+ * @param fault where the grammar stopped
+ * @returns one problem at `body.permissions`; it repeats one character or one word of at most 20 characters, and is pure ASCII
+ * @see ruling B2 · O(length)
+ */
+export function explainQuery(text: string, fault: QueryFault): ValidationProblem {
+  const stray = findStray(text);
+  if (stray >= 0) return problem(showCharacter(text, stray), stray, ALLOWED, fixStray(text.charAt(stray)));
+  const found = findToken(text, fault.position);
+  const expected = listExpected(fault.expected);
+  if (fault.expected.includes(PERMISSION_NAME)) {
+    return problem(found.shown, fault.position, expected, fixOperand(lastSolid(text, fault.position), found));
+  }
+  return problem(found.shown, fault.position, expected, fixOperator(found));
+}
+
+function problem(found: string, position: number, expected: string, fix: string | undefined): ValidationProblem {
+  const message = `found ${found} at position ${position}, expected ${expected}`;
+  return fix === undefined ? { location: LOCATION, message } : { location: LOCATION, message, fix };
+}
+
+/** Position of the first character that no query may hold, or -1. */
+function findStray(text: string): number {
+  return text.search(/[^A-Za-z0-9._\-*:/() \t\r\n]/);
+}
+
+/** Printable ASCII as it is; anything else by number, so that nothing invisible or look-alike reaches a log. */
+function showCharacter(text: string, position: number): string {
+  // A position inside the text has a code point.
+  const code = text.codePointAt(position) as number;
+  return code > 0x20 && code < 0x7f ? `"${String.fromCharCode(code)}"` : `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
+function fixStray(character: string): string | undefined {
+  if (character === "&") return "write AND";
+  if (character === "|") return "write OR";
+  if (character === ",") return "put AND or OR between two names";
+  if ("\"'`".includes(character)) return "write names without quotes";
+  if (/\s/.test(character)) return "use a space";
+  return undefined;
+}
+
+function findToken(text: string, position: number): Found {
+  const first = text.charAt(position);
+  if (first === "") return { kind: "end", shown: "the end of the query" };
+  if (first === "(") return { kind: "open", shown: '"("' };
+  if (first === ")") return { kind: "close", shown: '")"' };
+  let end = position + 1;
+  while (end < text.length && !"() \t\r\n".includes(text.charAt(end))) end++;
+  const word = text.slice(position, end);
+  return { kind: "word", shown: word.length <= SHOWN_WORD ? `"${word}"` : `a word of ${word.length} characters` };
+}
+
+/** The last character before `position` that is not blank; empty at the start. */
+function lastSolid(text: string, position: number): string {
+  return text.slice(0, position).trimEnd().slice(-1);
+}
+
+/** The three things that the grammar can want, in words. */
+function listExpected(expected: readonly string[]): string {
+  const wants = (one: string): boolean => expected.includes(one);
+  if (wants(PERMISSION_NAME)) return 'a permission name or "("';
+  return wants(")") ? 'AND, OR or ")"' : "AND, OR or the end of the query";
+}
+
+/** A name or a parenthesis was due, after `last`. */
+function fixOperand(last: string, found: Found): string {
+  if (found.kind === "end") {
+    if (last === "") return "name a permission, or leave the query out";
+    return last === "("
+      ? 'complete what the last "(" opens, or remove it'
+      : "put a permission name after the last operator, or remove the operator";
+  }
+  // Any other word would have been a name: this one is AND or OR.
+  if (found.kind === "word") return "put a permission name before it, or remove it";
+  if (last === "(") return 'put a permission name between "(" and ")", or remove both';
+  return last === "" ? 'remove the ")"' : 'put a permission name before the ")", or remove the operator';
+}
+
+/** An operator, a closing parenthesis or the end was due. */
+function fixOperator(found: Found): string {
+  if (found.kind === "end") return 'add the missing ")"';
+  if (found.kind === "close") return 'remove the ")", or add the "(" that it closes';
+  return "put AND or OR before it";
+}

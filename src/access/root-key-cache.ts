@@ -1,0 +1,63 @@
+/** Remembers root keys by digest, and digests without one. Port clauses 8, 9, 19. Judges nothing about them. */
+import { LRUCache } from "lru-cache";
+import type { RootKeyRow, Store } from "../contracts/store.js";
+import type { MaybePromise } from "../contracts/types.js";
+import { isLate } from "../lib/thenable.js";
+
+/** Finds root keys by digest, in the form that `prepare` made of their rows. */
+export interface RootKeyCache<T> {
+  find(digest: string): MaybePromise<T | undefined>;
+  /** Stops listening to the store. */
+  close(): void;
+}
+
+/** Digests kept that were not found: a partition of its own, so that a flood of them pushes no root key out. */
+const MISSES = 10_000;
+/** Milliseconds for which a miss is believed: a root key may be made elsewhere. */
+const MISS_TTL = 1_000;
+const MONOTONIC = { now: () => performance.now() };
+
+/**
+ * @param size root keys kept, ≥ 1
+ * @see port clause 9: a fill that began before a change is answered but not kept · a hit costs a map look-up and the store's `catchUp`
+ */
+export function createRootKeyCache<T extends object>(store: Store, prepare: (row: RootKeyRow) => T, size: number): RootKeyCache<T> {
+  const found = new LRUCache<string, T>({ max: size });
+  // A resolution of 0 keeps lru-cache from setting a timer.
+  const missed = new LRUCache<string, true>({ max: MISSES, ttl: MISS_TTL, ttlResolution: 0, perf: MONOTONIC });
+  let generation = 0;
+  const unsubscribe = store.changes((change) => {
+    generation++;
+    if (typeof change === "object") {
+      found.delete(change.digest);
+      missed.delete(change.digest);
+      return;
+    }
+    missed.clear();
+    if (change === "all") found.clear();
+  });
+
+  const keep = (digest: string, row: RootKeyRow | undefined, begun: number): T | undefined => {
+    const prepared = row === undefined ? undefined : prepare(row);
+    if (begun !== generation) return prepared;
+    if (prepared !== undefined) found.set(digest, prepared);
+    else missed.set(digest, true);
+    return prepared;
+  };
+  const look = (digest: string): MaybePromise<T | undefined> => {
+    const hit = found.get(digest);
+    if (hit !== undefined) return hit;
+    if (missed.get(digest) === true) return undefined;
+    const begun = generation;
+    const row = store.findRootKey(digest);
+    return isLate(row) ? Promise.resolve(row).then((late) => keep(digest, late, begun)) : keep(digest, row, begun);
+  };
+  return {
+    find(digest) {
+      const caughtUp = store.catchUp();
+      // Not `instanceof`: a promise of another realm, or a thenable, would not be waited for, and a removed root key trusted.
+      return caughtUp === undefined ? look(digest) : Promise.resolve(caughtUp).then(() => look(digest));
+    },
+    close: unsubscribe,
+  };
+}

@@ -1,0 +1,200 @@
+/** A found record as verifications need it, each part made once. Knows no rule of its own. */
+import { type FieldsThat, fieldsThat } from "../contracts/key-fields.js";
+import type { KeyRecord, KeyRef } from "../contracts/store.js";
+import type { Refill } from "../contracts/types.js";
+import type { Account } from "../credits/spender.js";
+import { ownProperty } from "../lib/check-options.js";
+import { deepFreeze } from "../lib/deep-freeze.js";
+import { createAllowlist } from "../lib/ip-ranges.js";
+import {
+  type AppliedLimit,
+  bucketOf,
+  type LimitedKey,
+  type LimitKind,
+  type Limits,
+  sharedLimits,
+  showIdentity,
+  toLimits,
+} from "../ratelimit/applied-limits.js";
+import { type GrantSet, internPolicies, type KeyPolicy } from "./key-policy.js";
+
+type ValuesOf<Name extends keyof KeyRecord> = { readonly [K in Name]: KeyRecord[K] };
+
+/** What a key has that no other may share. */
+export interface CoreFields extends ValuesOf<FieldsThat<{ record: "key" }>> {
+  /** Of its own limits: the id of the only one, or a list. */
+  readonly limitIds: string | readonly string[];
+  readonly rare: RareFields | undefined;
+}
+
+/** Parts that few keys have. Frozen where answers show them. */
+export interface RareFields extends ValuesOf<FieldsThat<{ record: "rare" }>> {
+  /** Limits of the identity that apply to the key. */
+  readonly shared: readonly AppliedLimit[] | undefined;
+  /** Whether the allow-lists let an address in (ruling A4). */
+  readonly allows: ((address: string | undefined) => boolean) | undefined;
+}
+
+/** Where a key is packed: told of what was found out about it. */
+export interface Home {
+  note(entry: number, key: PreparedKey): void;
+}
+
+/**
+ * What a cache keeps for a key. Flat and small, since over many keys most of the time of a verification is waiting for memory: so it
+ * is itself the account that is spent from, and the place of its only limit's bucket.
+ */
+export class PreparedKey implements Account, LimitedKey, CoreFields {
+  readonly policy: KeyPolicy;
+  readonly expires: number | undefined;
+  /** The place of its lease, and of the bucket of its only limit: where they were found last. */
+  lease = 0;
+  row = -1;
+  rowOne = 0;
+  rowTwo = 0;
+  readonly generation: number;
+  readonly ref: KeyRef;
+  readonly keyId: string;
+  readonly name: string | undefined;
+  readonly limitIds: string | readonly string[];
+  readonly rare: RareFields | undefined;
+  #home: Home | undefined;
+  #entry: number;
+  #limits: Limits | undefined = undefined;
+
+  constructor(policy: KeyPolicy, { ref, keyId, name, expires, generation, limitIds, rare }: CoreFields, home?: Home, entry = 0) {
+    this.policy = policy;
+    this.expires = expires;
+    this.generation = generation;
+    this.ref = ref;
+    this.keyId = keyId;
+    this.name = name;
+    this.limitIds = limitIds;
+    this.rare = rare;
+    this.#home = home;
+    this.#entry = entry;
+  }
+
+  get enabled(): boolean {
+    return this.policy.enabled;
+  }
+
+  /** Its API or workspace is disabled (ruling A4). */
+  get suspended(): boolean {
+    return this.policy.suspended;
+  }
+
+  get limited(): boolean {
+    return this.policy.limited;
+  }
+
+  get refill(): Refill | undefined {
+    return this.policy.refill;
+  }
+
+  /** What it may do, and the names that answers list. */
+  get grants(): GrantSet {
+    return this.policy.grants;
+  }
+
+  get onlyLimit(): LimitKind | undefined {
+    return this.rare?.shared === undefined ? this.policy.onlyLimit : undefined;
+  }
+
+  get onlyLimitId(): string {
+    return this.limitIds as string;
+  }
+
+  /** The bucket of the only limit. */
+  get bucket(): string {
+    return bucketOf(this.keyId, (this.policy.onlyLimit as LimitKind).name);
+  }
+
+  /** All its limits, as lists. */
+  get limits(): Limits {
+    const { keyId, policy, limitIds, rare } = this;
+    return (this.#limits ??= toLimits(keyId, policy.limits, typeof limitIds === "string" ? [limitIds] : limitIds, rare?.shared));
+  }
+
+  /** It was packed. */
+  settleAt(home: Home, entry: number): void {
+    this.#home = home;
+    this.#entry = entry;
+  }
+
+  foundAt(row: number, rowOne: number, rowTwo: number): void {
+    this.row = row;
+    this.rowOne = rowOne;
+    this.rowTwo = rowTwo;
+    this.#home?.note(this.#entry, this);
+  }
+
+  leasedAt(lease: number): void {
+    this.lease = lease;
+    this.#home?.note(this.#entry, this);
+  }
+
+  /** Whether the allow-lists let this address in (ruling A4). */
+  allows(address: string | undefined): boolean {
+    return this.rare?.allows === undefined || this.rare.allows(address);
+  }
+}
+
+/** Prepares records, sharing among them what is the same. */
+export function createPreparer(): (record: KeyRecord) => PreparedKey {
+  const policyOf = internPolicies();
+  return (found) => {
+    const record = withoutInherited(found);
+    const { ref, keyId, name, expires, generation, ratelimits } = record;
+    const ids = ratelimits.map(({ id }) => id);
+    const limitIds = ids.length === 1 ? (ids[0] as string) : ids;
+    return new PreparedKey(policyOf(record), { ref, keyId, name, expires, generation, limitIds, rare: rareOf(record) });
+  };
+}
+
+/** What a record lacks must not come from a polluted prototype. Written out: a spread takes several times as long. */
+function withoutInherited(record: KeyRecord): KeyRecord {
+  return {
+    ref: record.ref,
+    keyId: record.keyId,
+    workspaceId: record.workspaceId,
+    apiId: record.apiId,
+    name: ownProperty(record, "name"),
+    meta: ownProperty(record, "meta"),
+    expires: ownProperty(record, "expires"),
+    enabled: record.enabled,
+    permissions: record.permissions,
+    roles: record.roles,
+    identity: ownProperty(record, "identity"),
+    ratelimits: record.ratelimits,
+    limited: record.limited,
+    refill: ownProperty(record, "refill"),
+    generation: record.generation,
+    suspended: record.suspended,
+    pending: record.pending,
+    ipAllowlists: record.ipAllowlists,
+  } satisfies Record<keyof KeyRecord, unknown> as KeyRecord;
+}
+
+const RARE = fieldsThat({ record: "rare" });
+
+function rareOf(record: KeyRecord): RareFields | undefined {
+  if (RARE.every((field) => isNothing(record[field]))) return undefined;
+  const { meta, identity, ipAllowlists } = record;
+  return {
+    // Frozen, since every answer shows these very objects.
+    meta: meta && deepFreeze(meta),
+    identity: identity && deepFreeze(showIdentity(identity)),
+    ipAllowlists,
+    shared: sharedLimits(record),
+    allows: ipAllowlists.length === 0 ? undefined : lazyAllowlist(ipAllowlists),
+  };
+}
+
+const isNothing = (value: unknown): boolean => value === undefined || (Array.isArray(value) && value.length === 0);
+
+/** Reads the lists when a call first asks. */
+function lazyAllowlist(lists: KeyRecord["ipAllowlists"]): (address: string | undefined) => boolean {
+  let allows: ((address: string | undefined) => boolean) | undefined;
+  return (address) => (allows ??= createAllowlist(lists))(address);
+}

@@ -1,0 +1,45 @@
+/** From flags to one request and its printed answer. Spec §4.2. Knows no operation. */
+import { type ExitCode, usage } from "../io/failures.js";
+import { readJson } from "../io/input.js";
+import type { Io } from "../io/io.js";
+import { call, refusal } from "./client.js";
+import { assertOneStdin, buildBody, type Flag, givenFlags } from "./flags.js";
+import { exitCodeOfData, printAnswer, printRefusal } from "./print.js";
+import { type GlobalFlags, readSettings, ROOT_KEY_VARIABLE, type Settings } from "./settings.js";
+
+/** The request, by `--body` or by flags, but not by both. */
+export async function readBody(
+  io: Io,
+  globals: GlobalFlags,
+  flags: readonly Flag[],
+  given: Readonly<Record<string, unknown>>,
+): Promise<unknown> {
+  assertOneStdin(globals, flags, given);
+  const { body } = globals;
+  if (body === undefined) return buildBody(io, flags, given);
+  const others = givenFlags(flags, given);
+  if (others.length > 0) throw usage(`--body cannot be combined with the flags that build the request: ${others.join(", ")}`);
+  return readJson(io, "--body", body);
+}
+
+/** Settings with a root key. @throws failure 2 when none was given */
+export async function readCredential(io: Io, flags: GlobalFlags): Promise<Settings> {
+  const settings = await readSettings(io, flags);
+  if (settings.rootKey !== undefined) return settings;
+  throw usage(`no root key: set ${ROOT_KEY_VARIABLE}, or use --root-key or "rootKey" in the config file`);
+}
+
+/**
+ * Sends one request and prints the answer.
+ * @param body JSON text; none: GET
+ * @throws failure for anything but a success
+ */
+export async function send(io: Io, flags: GlobalFlags, settings: Settings, name: string, body?: string): Promise<ExitCode> {
+  const answer = await call(io, settings, name, body);
+  if (!answer.ok) {
+    await printRefusal(io, flags, answer);
+    throw refusal(answer);
+  }
+  await printAnswer(io, flags, answer.envelope);
+  return exitCodeOfData(answer.envelope.data);
+}

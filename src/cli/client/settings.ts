@@ -1,0 +1,91 @@
+/** Where the server is and who calls: flags, environment, config file, in this order. Spec §4.2, §5. Knows no operation. */
+import { readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { usage } from "../io/failures.js";
+import { parseJson, readSecret } from "../io/input.js";
+import type { Io } from "../io/io.js";
+import { note, paint } from "../io/text.js";
+
+/** Where `keystile serve` listens unless it is told otherwise. */
+export const DEFAULT_PORT = 5397;
+export const DEFAULT_HOST = "127.0.0.1";
+export const DEFAULT_CONFIG = ".keystile.json";
+export const ROOT_KEY_VARIABLE = "KEYSTILE_ROOT_KEY";
+
+/** The global flags of spec §4.2 as they were given: `rootKey` and `body` may be `@file` or `-`. */
+export interface GlobalFlags {
+  readonly rootKey?: string;
+  readonly apiUrl?: string;
+  readonly config?: string;
+  readonly output?: "json";
+  readonly body?: string;
+}
+
+export interface Settings {
+  /** Without a slash at its end. */
+  readonly apiUrl: string;
+  /** Absent where none is needed, or none was found. */
+  readonly rootKey?: string;
+}
+
+/**
+ * Reads the root key's file or stdin where the flag names one.
+ * @throws failure 2: a config file that was named and is not there, is not JSON or holds something else; an address or a root key
+ * of the wrong form
+ */
+export async function readSettings(io: Io, flags: GlobalFlags): Promise<Settings> {
+  const file = await readConfig(io, flags.config);
+  const apiUrl = readUrl(flags.apiUrl ?? file.apiUrl ?? `http://${DEFAULT_HOST}:${DEFAULT_PORT}`);
+  // An empty variable counts as absent, as shells have it.
+  const given = flags.rootKey === undefined ? undefined : await readSecret(io, "--root-key", flags.rootKey);
+  const rootKey = given ?? (io.env[ROOT_KEY_VARIABLE] || undefined) ?? file.rootKey;
+  if (rootKey === undefined) return { apiUrl };
+  // Judged here: what builds the header would repeat the value in its complaint.
+  if (!/^[\x21-\x7e]{1,8192}$/.test(rootKey)) throw usage("the root key must be 1 to 8192 printable ASCII characters without blanks");
+  if (isOpenNetwork(apiUrl)) {
+    await note(io, paint(io, io.stderr, "yellow", "warning: the root key is sent over plain HTTP; give an https address"));
+  }
+  return { apiUrl, rootKey };
+}
+
+type Config = { readonly apiUrl?: string; readonly rootKey?: string };
+const NAMES = ["apiUrl", "rootKey"];
+
+async function readConfig(io: Io, given: string | undefined): Promise<Config> {
+  const path = given ?? join(io.home, DEFAULT_CONFIG);
+  let text: string;
+  try {
+    text = await readFile(path, "utf8");
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" && given === undefined) return {};
+    throw usage(`--config: ${path}: ${code === "ENOENT" ? "there is no such file" : `it cannot be read (${code ?? "unknown"})`}`);
+  }
+  const config = parseJson(text, `config file ${path}`);
+  if (typeof config !== "object" || config === null || Array.isArray(config)) throw usage(`config file ${path}: must be a JSON object`);
+  for (const [name, value] of Object.entries(config)) {
+    if (!NAMES.includes(name)) throw usage(`config file ${path}: there is no such setting here; there are: ${NAMES.join(", ")}`);
+    if (typeof value !== "string" || value === "") throw usage(`config file ${path}: ${name} must be a text that is not empty`);
+  }
+  const read = config as Config;
+  if (read.rootKey !== undefined && ((await stat(path)).mode & 0o077) !== 0 && process.platform !== "win32") {
+    await note(io, paint(io, io.stderr, "yellow", `warning: ${path} holds a root key and others can read it; run: chmod 600 ${path}`));
+  }
+  return read;
+}
+
+function readUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol !== "http:" && url?.protocol !== "https:") {
+    throw usage(`--api-url: must be an http or https address, such as http://${DEFAULT_HOST}:${DEFAULT_PORT}`);
+  }
+  if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "") {
+    throw usage("--api-url: must hold no user, password, query or fragment");
+  }
+  return `${url.origin}${url.pathname.replace(/\/+$/, "")}`;
+}
+
+function isOpenNetwork(apiUrl: string): boolean {
+  const { protocol, hostname } = new URL(apiUrl);
+  return protocol === "http:" && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
+}

@@ -1,0 +1,149 @@
+/** `keystile serve`: the service on one database file, until it is told to stop. Rulings F5, G1, G4. */
+import { closeSync, existsSync, openSync } from "node:fs";
+import { type Command, Option } from "commander";
+import { createServer, type Server, type ServerOptions } from "../../http/index.js";
+import { sqliteStore, type SqliteStore } from "../../stores/sqlite/index.js";
+import { DEFAULT_HOST, DEFAULT_PORT } from "../client/settings.js";
+import { type FirstStart, makeFirst } from "../database/bootstrap.js";
+import { assertNoFolder } from "../database/database.js";
+import { EXIT, failure, toFailure, usage } from "../io/failures.js";
+import type { Io } from "../io/io.js";
+import { collectRange, notEmpty, toInteger, toPath, toRequestLimit } from "../io/parsers.js";
+import { note, paint } from "../io/text.js";
+
+const HELP = `
+The first start makes the file, an API and a root key, and prints the key this once. Others than the file's owner cannot read it.
+SIGINT and SIGTERM answer what is in flight and then stop; a second one stops at once.
+The service speaks plain HTTP: put a proxy that speaks TLS before it, and let it listen on 127.0.0.1 meanwhile.
+
+Examples:
+  $ keystile serve
+  $ keystile serve --db /var/lib/keystile/keys.db --port 8080 --log --metrics --request-limit 1000/60`;
+
+interface ServeFlags {
+  readonly db: string;
+  readonly port: number;
+  readonly host: string;
+  readonly durability: "power" | "process";
+  readonly credits: "exact" | "leased";
+  readonly requestLimit?: { readonly limit: number; readonly duration: number };
+  readonly trustedProxy?: readonly string[];
+  readonly log?: true;
+  readonly metrics?: true;
+}
+
+export function addServeCommand(program: Command, io: Io): void {
+  program
+    .command("serve")
+    .description("Serve a database file over HTTP; the first start makes it.")
+    .option("--db <file>", "the database file; :memory: for none", toPath, "keys.db")
+    .option("--port <port>", "0: any that is free", toInteger(0, 65_535), DEFAULT_PORT)
+    .option("--host <address>", "the address to listen on", notEmpty, DEFAULT_HOST)
+    .option("--log", "a line of JSON for each request on stderr, without any secret")
+    .option("--metrics", "counts for Prometheus at /metrics, for whoever asks")
+    .option("--request-limit <calls/seconds>", "calls that a workspace may make, such as 1000/60; default: no limit", toRequestLimit)
+    .option("--trusted-proxy <range>", "whose X-Forwarded-For is believed; may be repeated", collectRange)
+    .addOption(
+      new Option("--durability <what>", "what an answer survives: a power cut, or the end of the process")
+        .choices(["power", "process"])
+        .default("power"),
+    )
+    .addOption(
+      new Option("--credits <mode>", "each deduction in the file before its answer, or from leases in memory")
+        .choices(["exact", "leased"])
+        .default("exact"),
+    )
+    .addHelpText("after", HELP)
+    .action((flags: ServeFlags) => serve(io, flags));
+}
+
+async function serve(io: Io, flags: ServeFlags): Promise<void> {
+  makeFile(flags.db);
+  const store = sqliteStore(flags.db, { mustExist: true, durability: flags.durability });
+  try {
+    const server = createServer(store, toOptions(io, flags));
+    try {
+      await run(io, store, server, flags);
+    } finally {
+      await server.close();
+    }
+  } finally {
+    await store.close();
+  }
+  await note(io, "stopped");
+}
+
+/** Listens before anything is made: if the port is taken, the next start is still the first. */
+async function run(io: Io, store: SqliteStore, server: Server, flags: ServeFlags): Promise<void> {
+  const { url } = await listen(server, flags);
+  const stopped = new Promise<void>((resolve) => io.onStop(resolve));
+  const first = await makeFirst(store);
+  const where = `keystile serves ${flags.db} at ${reachable(url)}\n`;
+  await io.stdout.write(typeof first === "string" ? where : where + welcome(reachable(url), first));
+  if (first === "without root key") {
+    await note(io, `no root key is in the file: nobody is let in; run: keystile root-keys create --db ${flags.db} --all`);
+  }
+  if (!/^(localhost|127\..*|::1)$/.test(flags.host)) {
+    await note(
+      io,
+      paint(io, io.stderr, "yellow", "warning: root keys and keys come over plain HTTP; put a proxy that speaks TLS before it"),
+    );
+  }
+  await stopped;
+  await note(io, "stopping: answering what is in flight");
+}
+
+/** Made here and not by SQLite, so that nobody else can read it, its log included. */
+function makeFile(db: string): void {
+  if (db === ":memory:") return;
+  assertNoFolder(db);
+  if (existsSync(db)) return;
+  try {
+    // Not "wx": to it a link whose target is not there yet is a file, and nothing would be made.
+    closeSync(openSync(db, "a", 0o600));
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const why = code === "ENOENT" ? "its folder, or that of what it links to, does not exist" : `cannot be made (${code ?? "unknown"})`;
+    throw usage(`--db: ${db}: ${why}`);
+  }
+}
+
+function toOptions(io: Io, { requestLimit, trustedProxy, log, metrics, credits }: ServeFlags): ServerOptions {
+  const line = (text: string): void => void io.stderr.write(`${text}\n`);
+  return {
+    verifier: { credits: { mode: credits } },
+    ...(requestLimit !== undefined && { requestLimit }),
+    ...(trustedProxy !== undefined && { trustedProxies: trustedProxy }),
+    ...(log === true && { log: line }),
+    ...(metrics === true && { metrics }),
+    onError: (error, { requestId }) => line(JSON.stringify({ time: io.now(), requestId, fault: toFailure(error).message })),
+  };
+}
+
+async function listen(server: Server, { port, host }: ServeFlags): Promise<{ readonly url: string }> {
+  try {
+    return await server.listen({ port, host });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EADDRINUSE") throw failure(EXIT.failed, `port ${port} of ${host} is taken; choose another with --port`);
+    throw failure(EXIT.failed, `cannot listen on port ${port} of ${host} (${code ?? "unknown"})`);
+  }
+}
+
+/** Where this machine reaches a server that listens on every address. */
+function reachable(url: string): string {
+  return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
+}
+
+function welcome(url: string, { apiId, rootKey }: FirstStart): string {
+  const body = JSON.stringify({ apiId, name: "first key" });
+  return `
+API       ${apiId}
+root key  ${rootKey}
+          shown this once: keep it where nobody else can read it
+
+Make a key:
+
+curl ${url}/v2/keys.createKey -H 'Authorization: Bearer ${rootKey}' -H 'Content-Type: application/json' -d '${body}'
+`;
+}

@@ -1,0 +1,48 @@
+/** The commands that work on the database file itself, without a server. Knows no command. */
+import { existsSync, statSync } from "node:fs";
+import { type Command, Option } from "commander";
+import { OPERATIONS } from "../../http/operations/index.js";
+import { createKeyring, type Keyring } from "../../keyring/keyring.js";
+import { sqliteStore } from "../../stores/sqlite/index.js";
+import { usage } from "../io/failures.js";
+import { toPath } from "../io/parsers.js";
+
+/** Adds what these commands share. */
+export function addDatabaseFlags(command: Command): Command {
+  return command
+    .requiredOption("--db <file>", "the database file", toPath)
+    .addOption(new Option("--output <form>", "json: for programs").choices(["json"]));
+}
+
+export interface DatabaseFlags {
+  readonly db: string;
+  readonly output?: "json";
+}
+
+/** @throws failure 2 for a folder: SQLite would only say it cannot open it */
+export function assertNoFolder(db: string): void {
+  if (existsSync(db) && statSync(db).isDirectory()) throw usage(`--db: ${db}: is a folder; name a file in it`);
+}
+
+/** @throws failure 2: only `serve` makes a file */
+export function assertDatabase(db: string): void {
+  assertNoFolder(db);
+  if (!existsSync(db)) throw usage(`--db: ${db}: there is no such file; \`keystile serve --db ${db}\` makes one`);
+}
+
+/** Opens a file that exists, and closes it whatever happens. Servers that have it open see the changes. */
+export async function withKeyring<T>(db: string, act: (keyring: Keyring) => Promise<T>): Promise<T> {
+  assertDatabase(db);
+  const store = sqliteStore(db, { mustExist: true });
+  try {
+    return await act(createKeyring(store));
+  } finally {
+    await store.close();
+  }
+}
+
+/** The permissions of every operation, on every resource: what the first root key is given. */
+export function allPermissions(): string[] {
+  const named = Object.values(OPERATIONS).flatMap(({ permissions, also }) => [...permissions, ...also.map(({ permission }) => permission)]);
+  return [...new Set(named.filter((permission) => /^[a-z]+\.\*\.[a-z_]+$/.test(permission)))].sort();
+}

@@ -1,0 +1,181 @@
+/** The checks of `keystile doctor`, each by itself and none of them writing. README "Promises", traps 2 and 7. Knows no terminal. */
+import { statSync, type Stats } from "node:fs";
+import { statfs } from "node:fs/promises";
+import { dirname } from "node:path";
+import { isVerifierError } from "../../contracts/errors.js";
+import { loadDriver, openFile, type OwnHandle } from "../../stores/sqlite/connection/driver.js";
+import { type Handle, readPragma, select } from "../../stores/sqlite/connection/handle.js";
+import { SCHEMA_VERSION, schemaVersion } from "../../stores/sqlite/connection/schema.js";
+import { count } from "../io/text.js";
+
+export interface Finding {
+  readonly level: "ok" | "warn" | "fail";
+  readonly check: "node" | "driver" | "file" | "disk" | "schema" | "integrity" | "durability" | "root keys" | "clock";
+  readonly text: string;
+}
+
+const LEAST_NODE = 20;
+/** 2024-01-01: a clock before it was never set. */
+const LEAST_TIME = 1_704_067_200_000;
+/** Milliseconds by which the clock may lag behind the times in the file. */
+const CLOCK_TOLERANCE = 5_000;
+/** Bytes: a log this large was long not carried over. */
+const LARGE_LOG = 1_073_741_824;
+
+const ok = (check: Finding["check"], text: string): Finding => ({ level: "ok", check, text });
+const warn = (check: Finding["check"], text: string): Finding => ({ level: "warn", check, text });
+const fail = (check: Finding["check"], text: string): Finding => ({ level: "fail", check, text });
+
+/** @param now Unix milliseconds */
+export async function examine(db: string, now: number): Promise<Finding[]> {
+  const node = examineNode();
+  const stat = statOf(db);
+  if (stat?.isFile() !== true) return [node, examineFile(db, stat), ...examineClock(now, [])];
+  const disk = await examineDisk(db);
+  const driver = examineDriver();
+  const opened = driver.open?.(db);
+  const findings = [node, opened !== undefined && "level" in opened ? opened : examineFile(db, stat), disk, driver.finding];
+  if (opened === undefined || "level" in opened) return [...findings, ...examineClock(now, [stat.mtimeMs])];
+  try {
+    return [...findings, ...examineDatabase(opened, now, stat)];
+  } finally {
+    opened.close();
+  }
+}
+
+/** `undefined` too for a path that leads through a file, or nowhere for any other reason. */
+function statOf(db: string): Stats | undefined {
+  try {
+    return statSync(db);
+  } catch {
+    return undefined;
+  }
+}
+
+function examineNode(): Finding {
+  const { node } = process.versions;
+  return Number.parseInt(node, 10) >= LEAST_NODE ? ok("node", node) : fail("node", `${node}; it takes ${LEAST_NODE} or later`);
+}
+
+function examineFile(db: string, stat: Stats | undefined): Finding {
+  if (stat === undefined) return fail("file", `${db}: there is no such file`);
+  if (!stat.isFile()) return fail("file", `${db}: is no file`);
+  if ((stat.mode & 0o077) !== 0 && process.platform !== "win32") {
+    return warn("file", `${db}: others than its owner can use it; run: chmod 600 ${db}`);
+  }
+  const log = statSync(`${db}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  if (log > LARGE_LOG) return warn("file", `${db}: its log has ${count(log)} bytes; a reader has kept it from being carried over`);
+  return ok("file", `${db}, ${count(stat.size)} bytes`);
+}
+
+/** File systems by the number that Linux gives them. WAL needs shared memory between processes, and fsync that reaches a disk. */
+const IN_MEMORY = [0x01021994, 0x858458f6];
+const NETWORK = [0x6969, 0xff534d42, 0xfe534d42, 0x517b];
+
+async function examineDisk(db: string): Promise<Finding> {
+  const { type, bavail, bsize } = await statfs(dirname(db));
+  if (NETWORK.includes(type)) return fail("disk", "a network file system: SQLite's log needs a disk of this machine");
+  if (IN_MEMORY.includes(type)) return warn("disk", "a file system in memory: nothing survives a restart of the machine");
+  const free = bavail * bsize;
+  return free < LARGE_LOG ? warn("disk", `only ${count(free)} bytes are free`) : ok("disk", `local, ${count(free)} bytes free`);
+}
+
+interface Driver {
+  readonly finding: Finding;
+  /** Opens a file, or says what is wrong with it. Absent: the driver opens none. */
+  readonly open?: (db: string) => OwnHandle | Finding;
+}
+
+/** Tries a database in memory, to tell the driver's faults from the file's. */
+function examineDriver(): Driver {
+  try {
+    const driver = loadDriver();
+    const memory = openFile(driver, ":memory:", { readonly: false, fileMustExist: false, timeout: 0 });
+    const version = String(select<{ v: string }>(memory, "SELECT sqlite_version() AS v").get()?.v);
+    memory.close();
+    return { finding: ok("driver", `better-sqlite3 with SQLite ${version}`), open: (db) => open(driver, db) };
+  } catch (error) {
+    return { finding: fail("driver", isVerifierError(error) ? error.detail : `it does not work (${codeOf(error)})`) };
+  }
+}
+
+function open(driver: ReturnType<typeof loadDriver>, db: string): OwnHandle | Finding {
+  let handle: OwnHandle | undefined;
+  try {
+    handle = openFile(driver, db, { readonly: true, fileMustExist: true, timeout: 2_000 });
+    // SQLite looks into a file only when it is asked something.
+    readPragma(handle, "schema_version");
+    return handle;
+  } catch (error) {
+    handle?.close();
+    const code = codeOf(error);
+    return fail("file", `${db}: ${code === "SQLITE_NOTADB" ? "is no SQLite database" : `does not open (${code})`}`);
+  }
+}
+
+function examineDatabase(handle: Handle, now: number, stat: Stats): Finding[] {
+  try {
+    const version = schemaVersion(handle);
+    const times = version === 0 ? [] : newest(handle);
+    const own = version === SCHEMA_VERSION ? examineRootKeys(handle) : [];
+    return [
+      examineSchema(version),
+      examineIntegrity(handle),
+      examineDurability(handle),
+      ...own,
+      ...examineClock(now, [stat.mtimeMs, ...times]),
+    ];
+  } catch (error) {
+    return [fail("schema", `the file cannot be read as a database (${codeOf(error)})`), ...examineClock(now, [stat.mtimeMs])];
+  }
+}
+
+function examineSchema(version: number): Finding {
+  if (version === 0) return fail("schema", "the file has no keystile tables");
+  if (version > SCHEMA_VERSION) return fail("schema", `version ${version}, this keystile knows ${SCHEMA_VERSION}; upgrade keystile`);
+  if (version === SCHEMA_VERSION) return ok("schema", `version ${version}`);
+  return warn("schema", `version ${version}; the next program that opens the file completes it to ${SCHEMA_VERSION}`);
+}
+
+function examineIntegrity(handle: Handle): Finding {
+  const rows = select<Record<string, string>>(handle, "PRAGMA integrity_check(3)").all();
+  const faults = rows.flatMap((row) => Object.values(row)).filter((text) => text !== "ok");
+  if (faults.length > 0) return fail("integrity", `damaged: ${faults.join("; ")}`);
+  const strays = select<unknown>(handle, "PRAGMA foreign_key_check").all().length;
+  return strays > 0 ? fail("integrity", `${count(strays)} rows refer to rows that are not there`) : ok("integrity", "whole");
+}
+
+function examineDurability(handle: Handle): Finding {
+  const mode = String(readPragma(handle, "journal_mode"));
+  if (mode !== "wal") return warn("durability", `journal ${mode}; the next program that opens the file sets wal`);
+  return ok("durability", "journal wal, synchronous=FULL, or NORMAL where a program asks for process durability");
+}
+
+function examineRootKeys(handle: Handle): Finding[] {
+  const found = Number(select<{ n: unknown }>(handle, "SELECT count(*) AS n FROM keystile_root_keys").get()?.n);
+  return [
+    found > 0 ? ok("root keys", count(found)) : warn("root keys", "none: the service lets nobody in; see `keystile root-keys create`"),
+  ];
+}
+
+/** When the newest rows were made, Unix milliseconds. */
+function newest(handle: Handle): number[] {
+  return ["apis", "keys"].flatMap((table) => {
+    const sql = `SELECT json_extract(body, '$.createdAt') AS time FROM keystile_${table} ORDER BY n DESC LIMIT 1`;
+    const time = Number(select<{ time: unknown }>(handle, sql).get()?.time);
+    return Number.isFinite(time) ? [time] : [];
+  });
+}
+
+function examineClock(now: number, times: readonly number[]): Finding[] {
+  const said = new Date(now).toISOString();
+  if (now < LEAST_TIME) return [fail("clock", `${said}: was never set`)];
+  const ahead = Math.max(0, ...times) - now;
+  if (ahead <= CLOCK_TOLERANCE) return [ok("clock", said)];
+  return [warn("clock", `${said}: ${count(Math.round(ahead / 1_000))} s behind what the file holds; refills wait until it catches up`)];
+}
+
+function codeOf(error: unknown): string {
+  const { code } = error as { readonly code?: unknown };
+  return typeof code === "string" ? code : "unknown";
+}

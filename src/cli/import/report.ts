@@ -1,0 +1,127 @@
+/** The answers of many requests as one answer on stdout, in bounded memory, and the failed keys in a file. Spec §4.2, ruling E6. */
+import { statSync } from "node:fs";
+import { type FileHandle, mkdtemp, open, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
+import { failure, EXIT, usage } from "../io/failures.js";
+import type { Io } from "../io/io.js";
+import { harmless, toJson } from "../io/text.js";
+
+/** `data` of one answer of `keys.migrateKeys`. */
+export interface MigrationData {
+  readonly migrated: readonly { readonly hash: string; readonly keyId: string }[];
+  readonly failed: readonly string[];
+}
+
+/** @throws failure 3 when a server answers something else */
+export function readMigration(data: unknown): MigrationData {
+  const { migrated, failed } = (data ?? {}) as Partial<MigrationData>;
+  if (Array.isArray(migrated) && Array.isArray(failed)) return { migrated, failed };
+  throw failure(EXIT.failed, "the server answered without `migrated` and `failed`; is the address that of this service?");
+}
+
+/** Takes the answers one by one. */
+export interface Listing {
+  add(requestId: string, data: MigrationData): Promise<void>;
+  /** Completes what was printed, also when the import did not come to its end. */
+  end(): Promise<void>;
+}
+
+/** Where the data itself is not wanted: a terminal, for hundreds of requests. */
+export const NO_LISTING: Listing = { add: async () => undefined, end: async () => undefined };
+
+/**
+ * Prints one answer made of many: `migrated` as it comes, `failed` at the end. What failed waits in a file of its own, since on a
+ * second run that may be a million keys.
+ * @param isEnvelope the full envelope; else the request id, then the data. The request id is that of the first request.
+ */
+export function createListing(io: Io, isEnvelope: boolean): Listing {
+  let spool: { readonly folder: string; readonly file: FileHandle } | undefined;
+  let hasBegun = false;
+  let migrated = 0;
+  let failed = 0;
+  const begin = async (requestId: string): Promise<void> => {
+    hasBegun = true;
+    const folder = await mkdtemp(join(tmpdir(), "keystile-"));
+    spool = { folder, file: await open(join(folder, "failed"), "w+", 0o600) };
+    // At once, so that a process that is stopped leaves nothing behind; where files that are open cannot be removed, at the end.
+    await remove(folder);
+    await io.stdout.write(isEnvelope ? `{"meta":${toJson({ requestId })},"data":{"migrated":[` : `${harmless(requestId)}\n{"migrated":[`);
+  };
+  return {
+    async add(requestId, data) {
+      if (!hasBegun) await begin(requestId);
+      await io.stdout.write(data.migrated.map((one) => `${migrated++ === 0 ? "" : ","}\n${toJson(one)}`).join(""));
+      await spool?.file.write(data.failed.map((hash) => `${failed++ === 0 ? "" : ","}\n${toJson(hash)}`).join(""));
+    },
+    async end() {
+      if (spool === undefined) return;
+      await io.stdout.write('\n],"failed":[');
+      for await (const text of spool.file.createReadStream({ start: 0, encoding: "utf8", autoClose: false })) {
+        await io.stdout.write(text as string);
+      }
+      await io.stdout.write(isEnvelope ? "\n]}}\n" : "\n]}\n");
+      await spool.file.close();
+      await remove(spool.folder);
+      spool = undefined;
+    },
+  };
+}
+
+/** What cannot be removed stays: the system clears its folder for such files. */
+const remove = (folder: string): Promise<void> => rm(folder, { recursive: true, force: true }).catch(() => undefined);
+
+/** Keeps the keys that failed. */
+export interface FailureFile {
+  add(keys: readonly V2KeysMigrateKeyData[], failed: readonly string[]): Promise<void>;
+  close(): Promise<void>;
+}
+
+export const NO_FAILURE_FILE: FailureFile = { add: async () => undefined, close: async () => undefined };
+
+/**
+ * Makes the file of `--failures`: one key a line, as they were given, so that they can be mended and given again.
+ * @param source `--keys` or `--body` as given: it must not be the same file
+ * @throws failure 2 when it cannot be made
+ */
+export async function openFailureFile(path: string, source: string): Promise<FailureFile> {
+  if (source.startsWith("@") && isSameFile(source.slice(1), path)) throw usage("--failures: is the file that the keys come from");
+  let file: FileHandle;
+  try {
+    file = await open(path, "w", 0o600);
+  } catch (error) {
+    throw usage(`--failures: ${path}: cannot be written (${(error as NodeJS.ErrnoException).code ?? "unknown"})`);
+  }
+  return {
+    async add(keys, failed) {
+      const lines = keysOf(keys, failed).map((key) => `${JSON.stringify(key)}\n`);
+      if (lines.length > 0) await file.write(lines.join(""));
+    },
+    close: () => file.close(),
+  };
+}
+
+/** By whatever name, links included: writing the one file would destroy the other. */
+function isSameFile(one: string, other: string): boolean {
+  try {
+    const [first, second] = [statSync(one, { bigint: true }), statSync(other, { bigint: true })];
+    return first.dev === second.dev && first.ino === second.ino;
+  } catch {
+    // One of them is not there yet.
+    return false;
+  }
+}
+
+/** The keys that failed, found by hash: of several with one hash the later ones, since the first is the one that goes in. */
+function keysOf(keys: readonly V2KeysMigrateKeyData[], failed: readonly string[]): V2KeysMigrateKeyData[] {
+  const left = new Map<string, number>();
+  for (const hash of failed) left.set(hash, (left.get(hash) ?? 0) + 1);
+  const found: V2KeysMigrateKeyData[] = [];
+  for (const key of keys.toReversed()) {
+    const times = left.get(key.hash) ?? 0;
+    if (times > 0) found.push(key);
+    left.set(key.hash, times - 1);
+  }
+  return found.reverse();
+}

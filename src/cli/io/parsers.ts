@@ -1,0 +1,63 @@
+/** How the texts of flags become values. Knows no command. */
+import { InvalidArgumentError } from "commander";
+import { isAddressOrRange } from "../../lib/ip-ranges.js";
+
+/** An integer between two bounds, in digits. */
+export function toInteger(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= min && value <= max) return value;
+    throw new InvalidArgumentError(`must be an integer from ${min} to ${max}`);
+  };
+}
+
+/** A text that is not empty: with HOST unset, `--host "$HOST"` would mean every address. */
+export function notEmpty(text: string): string {
+  if (text !== "") return text;
+  throw new InvalidArgumentError("must not be empty");
+}
+
+/** A path of a database: the driver drops blanks at its ends, and would open another file or none. */
+export function toPath(text: string): string {
+  if (notEmpty(text) === text.trim()) return text;
+  throw new InvalidArgumentError("must be a path without blanks at its ends");
+}
+
+/** A flag that may be given several times. */
+export function collect(value: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), value];
+}
+
+/** As {@link collect}, of addresses and CIDR ranges. */
+export function collectRange(value: string, before: readonly string[] | undefined): readonly string[] {
+  if (isAddressOrRange(value)) return collect(value, before);
+  throw new InvalidArgumentError("must be an IP address or a CIDR range, such as 10.0.0.0/8");
+}
+
+/** A day, or a time of it that says its zone: without one it would be another time on another machine (ruling G5). */
+const DATE = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/;
+
+/** Unix milliseconds, or a date in the form of ISO 8601; a day begins at 00:00 UTC. */
+export function toTime(text: string): number {
+  const day = DATE.exec(text)?.[1];
+  // The 30th of February would be the 2nd of March.
+  const isDay = day !== undefined && isDayOfCalendar(day);
+  const time = /^\d+$/.test(text) ? Number(text) : isDay ? Date.parse(text) : NaN;
+  if (Number.isSafeInteger(time)) return time;
+  throw new InvalidArgumentError("must be Unix milliseconds or a date such as 2027-01-31T00:00:00Z");
+}
+
+function isDayOfCalendar(day: string): boolean {
+  const time = Date.parse(day);
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(day);
+}
+
+/** `1000/60`: so many calls in so many seconds. */
+export function toRequestLimit(text: string): { readonly limit: number; readonly duration: number } {
+  const [limit = 0, seconds = 0] = /^[1-9]\d{0,8}\/[1-9]\d{0,6}$/.test(text) ? text.split("/").map(Number) : [];
+  if (limit > 0 && seconds <= MAX_SECONDS) return { limit, duration: seconds * 1_000 };
+  throw new InvalidArgumentError("must be calls and seconds, such as 1000/60");
+}
+
+/** The longest window (spec §8). */
+const MAX_SECONDS = 2_592_000;

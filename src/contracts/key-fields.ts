@@ -1,0 +1,139 @@
+/**
+ * Every field of a key, once: what its value looks like, what a verification does with it, and how administration takes and shows it. Plain
+ * data: each store, the cache of verifications and the keyring derive their part from it, and the compiler holds it against
+ * {@link KeyRow} and {@link KeyRecord}.
+ */
+import type { KeyRecord, KeyRow } from "./store.js";
+import type { JsonObject, Refill } from "./types.js";
+
+/** The shapes that have a name, and the types of what has them. */
+interface NamedShapes {
+  text: string;
+  /** Names a bucket: at most 512 UTF-16 units. */
+  name: string;
+  integer: number;
+  /** An integer ≥ 0. */
+  count: number;
+  /** Unix time, milliseconds. */
+  time: number;
+  flag: boolean;
+  /** Free-form data. */
+  meta: JsonObject;
+  refill: Refill;
+}
+/** What a value looks like: a named shape, a list of one shape, or an object of properties that are all there. */
+export type Shape = keyof NamedShapes | readonly [Shape] | { readonly [property: string]: Shape };
+
+/** The shapes that a value of type `T` can have: never one of another type. */
+type ShapeOf<T> = [T] extends [boolean]
+  ? "flag"
+  : [T] extends [number]
+    ? "integer" | "count" | "time"
+    : [T] extends [string]
+      ? "text" | "name"
+      : [T] extends [Refill]
+        ? "refill"
+        : [T] extends [readonly (infer Item)[]]
+          ? readonly [ShapeOf<Item>]
+          : [JsonObject] extends [T]
+            ? "meta"
+            : [T] extends [object]
+              ? { readonly [K in keyof T]-?: ShapeOf<T[K]> }
+              : never;
+
+/**
+ * Where a verification keeps a field of the record. `policy`: in what many keys share; keys that differ in it never share. `grants` and
+ * `limits`: likewise, compiled; ids of limits are the key's own. `key`: with the key itself. `rare`: beside the few keys that have it.
+ * `find`: read when the key is found, and not kept.
+ */
+export type RecordPart = "policy" | "grants" | "limits" | "key" | "rare" | "find";
+
+/** What is said of a field of {@link KeyRow}. */
+interface RowField<T> {
+  readonly row: ShapeOf<T>;
+  /** Requests give it under its own name and as it is stored. `clearable`: null takes it away, or makes it usual again. */
+  readonly given?: "clearable" | "set";
+  /** Administration shows it under its own name and as it is stored: `always`, or only where it is there and not usual. */
+  readonly shown?: "always" | "unusual";
+}
+/** What is said of a field of {@link KeyRecord}: it is the row's of the same name as it is, or `src/stores/key-record.ts` makes it. */
+interface RecordField<K, Same> {
+  /** Grants and limits are compiled by code that names them: no other field can be one. */
+  readonly record: K extends "permissions" | "roles"
+    ? "grants"
+    : K extends "ratelimits"
+      ? "limits"
+      : Exclude<RecordPart, "grants" | "limits">;
+  readonly from: Same extends true ? "row" | "made" : "made";
+}
+/** Keys without it lack the property; or have the value that is usual, which a store may leave out. */
+type Absence<T, K extends keyof T> =
+  object extends Pick<T, K> ? { readonly absent: true; readonly usual?: never } : { readonly absent?: never; readonly usual?: T[K] };
+
+type Fields = {
+  readonly [K in keyof KeyRow | keyof KeyRecord]: (K extends keyof KeyRow
+    ? RowField<Exclude<KeyRow[K], undefined>> & Absence<KeyRow, K>
+    : { readonly row?: never }) &
+    (K extends keyof KeyRecord
+      ? RecordField<K, K extends keyof KeyRow ? (KeyRow[K] extends KeyRecord[K] ? true : false) : false> & Absence<KeyRecord, K>
+      : { readonly record?: never });
+};
+
+const LIMIT = { id: "text", name: "name", limit: "count", duration: "count", autoApply: "flag" } as const;
+
+/** The table. Stores that write a key's fields as one text write them in this order. */
+export const KEY_FIELDS = {
+  id: { row: "text" },
+  version: { row: "integer" },
+  workspaceId: { row: "text", record: "policy", from: "row" },
+  apiId: { row: "text", record: "policy", from: "row" },
+  identityId: { row: "text", absent: true },
+  digest: { row: "text", absent: true },
+  foreignDigest: { row: "text", absent: true },
+  permissions: { row: ["text"], record: "grants", from: "made" },
+  roles: { row: ["text"], record: "grants", from: "made" },
+
+  start: { row: "text", shown: "always" },
+  createdAt: { row: "integer", shown: "always" },
+  name: { row: "text", absent: true, record: "key", from: "row", given: "clearable", shown: "unusual" },
+  meta: { row: "meta", absent: true, record: "rare", from: "row", given: "clearable", shown: "unusual" },
+  expires: { row: "time", absent: true, record: "key", from: "row", given: "clearable", shown: "unusual" },
+  enabled: { row: "flag", usual: true, record: "policy", from: "row", given: "set", shown: "always" },
+  ratelimits: { row: [LIMIT], usual: [], record: "limits", from: "row" },
+  ipAllowlist: { row: ["text"], usual: [], given: "clearable", shown: "unusual" },
+  limited: { row: "flag", usual: false, record: "policy", from: "row" },
+  refill: { row: "refill", absent: true, record: "policy", from: "row" },
+  countedTo: { row: "integer", absent: true },
+  generation: { row: "integer", usual: 0, record: "key", from: "row" },
+  deleted: { row: "flag", usual: false },
+  updatedAt: { row: "integer", absent: true, shown: "unusual" },
+  migrationId: { row: "text", absent: true },
+  hash: { row: "text", absent: true },
+
+  ref: { record: "key", from: "made" },
+  keyId: { record: "key", from: "made" },
+  identity: { absent: true, record: "rare", from: "made" },
+  suspended: { record: "policy", from: "made" },
+  pending: { record: "find", from: "made" },
+  ipAllowlists: { record: "rare", from: "made" },
+} as const satisfies Fields;
+
+type Table = typeof KEY_FIELDS;
+/** One line of the table, whichever. */
+export interface KeyField {
+  readonly row?: Shape;
+  readonly absent?: true;
+  readonly usual?: unknown;
+  readonly given?: "clearable" | "set";
+  readonly shown?: "always" | "unusual";
+  readonly record?: RecordPart;
+  readonly from?: "row" | "made";
+}
+/** The names of the fields of which the table says all of `Said`. */
+export type FieldsThat<Said extends KeyField> = { [K in keyof Table]: Table[K] extends Said ? K : never }[keyof Table];
+
+/** {@link FieldsThat} as values, in the order of the table. */
+export function fieldsThat<const Said extends KeyField>(said: Said): readonly FieldsThat<Said>[] {
+  const fits = (field: KeyField) => Object.entries(said).every(([what, value]) => field[what as keyof KeyField] === value);
+  return (Object.keys(KEY_FIELDS) as (keyof Table)[]).filter((name) => fits(KEY_FIELDS[name])) as FieldsThat<Said>[];
+}

@@ -1,0 +1,192 @@
+/** Arithmetic of one balance, for every store. Rulings D1–D3, port clauses 5–7 and 14. Pure: the store brings atomicity, this brings the numbers. */
+import type { CountedBalance, CreditChange, DrawRequest, Spend } from "../contracts/store.js";
+import { boundariesBetween, calendarOf } from "./refill-calendar.js";
+
+/** The largest balance: beyond it integers are no longer exact (ruling D3). */
+export const MAX_BALANCE = Number.MAX_SAFE_INTEGER;
+
+const NONE: readonly never[] = [];
+const STALE: Spend = Object.freeze({ ok: false, remaining: 0, stale: true });
+
+/** A balance as it is stored. */
+export interface Balance {
+  readonly unlimited: boolean;
+  /** 0…{@link MAX_BALANCE}; meaningless while unlimited. */
+  readonly remaining: number;
+  /** Credits added per period; 0 without refill. */
+  readonly amount: number;
+  /** The calendar and how many of its periods are counted (`periodOf`); only moves forward until the calendar is replaced. */
+  readonly period: number;
+  /** Grows whenever the balance is set: older leases are void. */
+  readonly generation: number;
+}
+
+/** A holder's reserve in the store. */
+export interface Reserve {
+  readonly reserved: number;
+  readonly generation: number;
+  /** Unix time, milliseconds. */
+  readonly expires: number;
+}
+
+/** Whether a period counts by the calendar of this balance. What was prepared under another calendar is prepared again. */
+export function isOfCalendar({ unlimited, period: counted }: Balance, period: number): boolean {
+  return unlimited || calendarOf(counted) === calendarOf(period);
+}
+
+/** Counts the refills that are due at `period`, which must be of the balance's calendar. An earlier period changes nothing. */
+export function countRefills(balance: Balance, period: number): Balance {
+  if (period <= balance.period || !isOfCalendar(balance, period)) return balance;
+  const space = MAX_BALANCE - balance.remaining;
+  const { due } = boundariesBetween(balance.period, period);
+  // Divided, not multiplied: amount × due can pass 2^53.
+  const added = due === 0 ? 0 : balance.amount > space / due ? space : balance.amount * due;
+  return holding(balance, balance.remaining + added, period);
+}
+
+/** Refills that {@link countRefills} would not give, since too many are due at once. */
+export function forfeitedRefills(balance: Balance, period: number): number {
+  return balance.amount === 0 || !isOfCalendar(balance, period) ? 0 : boundariesBetween(balance.period, period).forfeited;
+}
+
+/** Takes `cost` if it is there. The balance comes back unchanged when refused or when `cost` is 0 (clauses 5, 6). */
+export function spend(balance: Balance, cost: number, period: number): { readonly balance: Balance; readonly result: Spend } {
+  if (!Number.isSafeInteger(cost) || cost < 0) throw new RangeError("cost must be an integer from 0 to 2^53 - 1");
+  if (balance.unlimited) return { balance, result: { ok: true, remaining: null } };
+  if (!isOfCalendar(balance, period)) return { balance, result: STALE };
+  const settled = countRefills(balance, period);
+  if (cost === 0 || cost > settled.remaining) return { balance, result: { ok: cost === 0, remaining: settled.remaining } };
+  const remaining = settled.remaining - cost;
+  const forfeited = forfeitedRefills(balance, period);
+  const result = forfeited === 0 ? { ok: true, remaining } : { ok: true, remaining, forfeited };
+  return { balance: holding(settled, remaining, settled.period), result };
+}
+
+/**
+ * What administration reads of a balance at `period`; `undefined`: the key never had one.
+ * @param reserves of this balance; what has expired at `now` counts as remaining
+ */
+export function counted(balance: Balance | undefined, period: number, reserves: Iterable<Reserve>, now: number): CountedBalance {
+  if (balance === undefined) return { remaining: null, period, reserved: 0 };
+  const settled = countRefills(balance, period);
+  if (settled.unlimited) return { remaining: null, period: settled.period, reserved: 0 };
+  const { expired, reserved } = sumReserves(settled, reserves, now);
+  return { remaining: Math.min(MAX_BALANCE, settled.remaining + expired), period: settled.period, reserved };
+}
+
+/**
+ * {@link spend} with what dead nodes left in reserve: a spend that would be refused takes it back first, and a read counts it in.
+ * @param reserves of all holders; asked only where they may matter
+ * @returns the balance to store, and whose reserves are to be removed
+ */
+export function spendWithReserves(
+  balance: Balance,
+  reserves: () => ReadonlyMap<string, Reserve>,
+  cost: number,
+  period: number,
+  now: number,
+): { readonly balance: Balance; readonly result: Spend; readonly expired: readonly string[] } {
+  const { balance: after, result } = spend(balance, cost, period);
+  if (result.stale === true || result.remaining === null || (result.ok && cost > 0)) return { balance: after, result, expired: NONE };
+  const holders = reserves();
+  if (cost === 0) {
+    const remaining = Math.min(MAX_BALANCE, result.remaining + sumReserves(balance, holders.values(), now).expired);
+    return { balance, result: { ok: true, remaining }, expired: NONE };
+  }
+  const { balance: swept, expired } = sweep(balance, holders, undefined, now);
+  if (expired.length === 0) return { balance, result, expired };
+  return { ...spend(swept, cost, period), expired };
+}
+
+/** Sums of the reserves of this generation of a balance: those that come back, and those that still stand. */
+function sumReserves({ generation }: Balance, reserves: Iterable<Reserve>, now: number): { expired: number; reserved: number } {
+  const sums = { expired: 0, reserved: 0 };
+  for (const reserve of reserves) {
+    if (reserve.generation !== generation) continue;
+    sums[reserve.expires <= now ? "expired" : "reserved"] += reserve.reserved;
+  }
+  return sums;
+}
+
+/** Whether a change was made for this balance: it has the calendar that its maker knew, and no period was counted since. */
+export function isCurrent(before: Balance | undefined, change: CreditChange | undefined): boolean {
+  if (before === undefined || change === undefined) return true;
+  // Where the balance is set nothing is counted by the calendar, and a balance that lost its own must be mendable.
+  if (!isOfCalendar(before, change.period)) return change.remaining !== undefined;
+  return before.period <= (change.counted ?? before.period);
+}
+
+/**
+ * Applies an administrator's change in the order that {@link CreditChange} states.
+ * @param source the balance that `copyOf` names, as it stands in the same step
+ */
+export function applyChange(before: Balance | undefined, change: CreditChange, source?: Balance): Balance {
+  const { period, add = 0, refill } = change;
+  const copied = change.copyOf === undefined ? undefined : counted(source, period, [], 0);
+  // A balance that vanished is copied as 0, never as unlimited.
+  const remaining = copied === undefined ? change.remaining : (copied.remaining ?? 0);
+  const from = before ?? { unlimited: true, remaining: 0, amount: 0, period, generation: 0 };
+  let balance = isOfCalendar(from, period) ? countRefills(from, period) : { ...from, period };
+  if (remaining !== undefined) {
+    const generation = balance.generation + 1;
+    balance = { ...balance, unlimited: remaining === null, remaining: remaining ?? 0, generation };
+  }
+  if (!balance.unlimited) balance = { ...balance, remaining: Math.min(MAX_BALANCE, Math.max(0, balance.remaining + add)) };
+  if (refill !== undefined) balance = { ...balance, ...refill };
+  return copied === undefined ? balance : { ...balance, period: copied.period };
+}
+
+/**
+ * Moves credits into a holder's hand, and tops up its reserve. Takes at most a quarter of what is free beyond `cost`, so that
+ * the last credits are shared among nodes instead of lying idle with one.
+ * @param reserve the holder's own reserve, if it has one of this generation
+ */
+export function draw(
+  balance: Balance,
+  reserve: Reserve | undefined,
+  request: DrawRequest,
+): { readonly balance: Balance; readonly reserve: Reserve; readonly drawn: number } {
+  const settled = countRefills(balance, request.period);
+  const own = reserve?.generation === settled.generation ? reserve.reserved : 0;
+  const free = settled.remaining + own;
+  const share = Math.floor(free / 4);
+  const drawn = request.cost > free ? 0 : Math.max(request.cost, Math.min(request.step, share));
+  const reserved = drawn === 0 ? own : Math.min(Math.max(0, request.size - drawn), Math.floor((free - drawn) / 4));
+  return {
+    balance: holding(settled, free - drawn - reserved, settled.period),
+    reserve: { reserved, generation: settled.generation, expires: request.until },
+    drawn,
+  };
+}
+
+/** Puts credits back that came from this generation of the balance; those of an older one are void. */
+export function giveBack(balance: Balance, generation: number, credits: number): Balance {
+  if (balance.unlimited || generation !== balance.generation) return balance;
+  return holding(balance, Math.min(MAX_BALANCE, balance.remaining + credits), balance.period);
+}
+
+/**
+ * Puts the reserves of other holders that have expired at `now` back into the balance (clause 14).
+ * @param own the holder whose reserve stays; `undefined`: no holder asks
+ * @returns the balance, and whose reserves are to be removed
+ */
+export function sweep(
+  balance: Balance,
+  holders: ReadonlyMap<string, Reserve>,
+  own: string | undefined,
+  now: number,
+): { readonly balance: Balance; readonly expired: readonly string[] } {
+  let swept = balance;
+  const expired: string[] = [];
+  for (const [holder, { expires, generation, reserved }] of holders) {
+    if (holder === own || expires > now) continue;
+    swept = giveBack(swept, generation, reserved);
+    expired.push(holder);
+  }
+  return { balance: swept, expired };
+}
+
+/** A copy that holds `remaining` at `period`. Written out: a spread here took most of the time of a spend. */
+function holding({ unlimited, amount, generation }: Balance, remaining: number, period: number): Balance {
+  return { unlimited, remaining, amount, period, generation };
+}

@@ -1,0 +1,104 @@
+/** The documentation as plain pages: no script, nothing from elsewhere. Ruling G3. Every text in them is ours. */
+import type { ProblemType, VerifierErrorCode } from "../../contracts/errors.js";
+import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
+import { describePermissions } from "../operations/access.js";
+import type { Operation } from "../operations/operation.js";
+
+/** `/docs/style.css`. */
+export const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
+code{font:14px/1.4 ui-monospace,monospace;background:#f2f2f2;padding:0 .2em}
+h2{border-top:1px solid #ddd;padding-top:1rem;margin-top:2rem}
+table{border-collapse:collapse;width:100%}
+td,th{border-bottom:1px solid #e5e5e5;padding:.3rem .6rem .3rem 0;text-align:left;vertical-align:top}
+@media (prefers-color-scheme:dark){body{color:#e8e8e8;background:#161616}code{background:#2a2a2a}td,th,h2{border-color:#333}a{color:#8ab4f8}}
+`;
+
+/** What to do about each fault. */
+const REMEDIES: Readonly<Partial<Record<VerifierErrorCode, string>>> = {
+  BAD_REQUEST: "Each entry of errors says where the request is faulty, what rule it broke and, where that is plain, what would be right.",
+  PERMISSIONS_QUERY_SYNTAX: "The permission query is malformed. errors says at which character, what was found and what was expected.",
+  AUTH_MISSING: "No credential was sent. Send the header Authorization: Bearer <ROOT_KEY>.",
+  AUTH_MALFORMED: "The Authorization header is not one Bearer and one token. Send it once, as Authorization: Bearer <ROOT_KEY>.",
+  AUTH_KEY_NOT_FOUND:
+    "The root key does not exist, was deleted or disabled, has expired, or belongs elsewhere; ordinary keys are no root keys. Make a new root key.",
+  AUTH_TOKEN_INVALID: "The proxy token does not hold: its signature, issuer, audience, times or claims. Mint a new one.",
+  CALLER_FORBIDDEN: "The credential is valid and lacks the permission. The detail names it, or those of which one suffices.",
+  PROTECTED_RESOURCE: "The resource is protected from this change.",
+  NOT_FOUND: "It does not exist, was deleted, or is not yours to see; which of these is not told.",
+  METHOD_NOT_ALLOWED: "Use a method that the Allow header names.",
+  REQUEST_TIMEOUT: "The request did not arrive in time. Send it again.",
+  CONFLICT: "Something with this name exists already. Choose another, or change the one that is there.",
+  PAYLOAD_TOO_LARGE: "The body is larger than the service accepts. Send less at once.",
+  UNSUPPORTED_MEDIA_TYPE:
+    "Send the body as Content-Type: application/json in UTF-8, without a Content-Encoding and without a Transfer-Encoding but chunked.",
+  TOO_MANY_REQUESTS: "The workspace has made its calls for now. Wait for the seconds that Retry-After says.",
+  HEADERS_TOO_LARGE: "The headers are larger than the service accepts. Send fewer or shorter ones.",
+};
+const OTHERWISE = "A fault of the service, not of the request. Try again; if it stays, give support the requestId.";
+
+/** The page of an error type. */
+export function errorPage({ title, status, type, code }: ProblemType): string {
+  const body = [
+    `<h1>${escape(title)}</h1>`,
+    `<p>Status ${status}, type <code>${escape(type)}</code>.</p>`,
+    `<p>${escape(REMEDIES[code] ?? OTHERWISE)}</p>`,
+    `<p>Quote <code>meta.requestId</code> of the answer when you ask for help. <a href="/docs">All operations</a></p>`,
+  ];
+  return page(`${title} (${status})`, body);
+}
+
+/** The reference of all operations. */
+export function referencePage(operations: readonly Operation[]): string {
+  const links = operations.map(({ name }) => `<li><a href="#${name}">${name}</a></li>`);
+  return page("keystile", [
+    "<h1>keystile</h1>",
+    "<p>Verifies API keys: permissions, rate limits and credits in one call. Each operation is <code>POST /v2/&lt;name&gt;</code> with a",
+    "JSON body, <code>Content-Type: application/json</code> and <code>Authorization: Bearer &lt;ROOT_KEY&gt;</code>. Answers are",
+    "<code>{ meta, data }</code>, lists also have <code>pagination</code>, errors are <code>{ meta, error }</code>.",
+    '<a href="/openapi.json">OpenAPI</a>. <code>GET /v2/liveness</code> says whether the service is up.</p>',
+    `<ul>${links.join("")}</ul>`,
+    ...operations.map(section),
+  ]);
+}
+
+function section(operation: Operation): string {
+  const { name, summary, request, answer, isList } = operation;
+  const lines = [
+    `<h2 id="${name}">${name}</h2><p>${escape(summary)}</p>`,
+    `<p>Takes ${describePermissions(operation, (permission) => `<code>${escape(permission)}</code>`)}.</p>`,
+    "<h3>Request</h3>",
+    table(request.items === undefined ? request : request.items),
+    `<h3>Answer: <code>data</code>${isList ? ", a list of" : ""}</h3>`,
+    table(answer.items ?? answer),
+  ];
+  return lines.join("\n");
+}
+
+function table({ properties, required = [] }: JsonSchema): string {
+  const names = Object.keys(properties ?? {});
+  if (names.length === 0) return "<p>An empty object.</p>";
+  const rows = names.map((name) => {
+    const schema = properties?.[name] ?? {};
+    const need = required.includes(name) ? "required" : "";
+    return `<tr><td><code>${escape(name)}</code></td><td>${escape(typeOf(schema))}</td><td>${need}</td><td>${escape(schema.description ?? "")}</td></tr>`;
+  });
+  return `<table><tr><th>Field</th><th>Type</th><th></th><th>Meaning</th></tr>${rows.join("")}</table>`;
+}
+
+function typeOf({ type = "", enum: values, minLength, maxLength, minimum, maximum, items }: JsonSchema): string {
+  const name = typeof type === "string" ? type : type.join(" or ");
+  const of = items?.type === undefined ? "" : ` of ${String(items.type)}`;
+  if (values !== undefined) return values.map(String).join(", ");
+  if (maxLength !== undefined) return `${name}, ${minLength ?? 0} to ${maxLength} characters`;
+  if (minimum !== undefined && maximum !== undefined) return `${name}, ${minimum} to ${maximum}`;
+  return name + of;
+}
+
+function page(title: string, body: readonly string[]): string {
+  const head = `<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escape(title)}</title>`;
+  return `<!doctype html>\n<html lang="en"><head>${head}<link rel="stylesheet" href="/docs/style.css"></head>\n<body>\n${body.join("\n")}\n</body></html>\n`;
+}
+
+function escape(text: string): string {
+  return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
+}

@@ -1,0 +1,97 @@
+/** The OpenAPI 3.1 document, made of the table of operations: what judges requests is what is described. Spec §1, §2.4, §7, §9-2. */
+import { listProblemTypes } from "../../contracts/errors.js";
+import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
+import { JSON_TYPE, PROBLEM_TYPE } from "../envelope.js";
+import { describePermissions } from "../operations/access.js";
+import { OPERATIONS } from "../operations/index.js";
+import type { Operation } from "../operations/operation.js";
+import * as answers from "../operations/responses.js";
+
+/** Version of the description of the interface (spec §9-2). */
+const VERSION = "2.0.0";
+
+/** Statuses that any call with a caller and a body can get. */
+const ANY = [400, 401, 403, 408, 413, 415, 429, 431, 500, 503];
+
+const text: JsonSchema = { type: "string" };
+const ref = (name: string): JsonSchema => ({ $ref: `#/components/schemas/${name}` });
+const object = (properties: Readonly<Record<string, JsonSchema>>, required = Object.keys(properties)): JsonSchema => ({
+  type: "object",
+  properties,
+  required,
+  additionalProperties: false,
+});
+
+const base = { title: text, detail: text, status: { type: "integer" }, type: { ...text, format: "uri" } };
+const validationError = object({ location: text, message: text, fix: text }, ["location", "message"]);
+
+const SCHEMAS: Readonly<Record<string, JsonSchema>> = {
+  Meta: object({ requestId: { ...text, minLength: 20, description: "Unique to the request; support asks for it." } }),
+  Pagination: object({ cursor: { ...text, minLength: 1, maxLength: 1_024 }, hasMore: { type: "boolean" } }, ["hasMore"]),
+  ValidationError: validationError,
+  BaseError: object(base),
+  BadRequestError: object({ ...base, errors: { type: "array", minItems: 1, items: ref("ValidationError") } }),
+  ErrorResponse: object({ meta: ref("Meta"), error: ref("BaseError") }),
+  BadRequestResponse: object({ meta: ref("Meta"), error: ref("BadRequestError") }),
+};
+
+const REQUEST_ID = { "x-request-id": { description: "The same as meta.requestId.", schema: text } };
+
+/** The document as JSON. */
+export function toOpenApi(): string {
+  const paths: Record<string, object> = { "/v2/liveness": { get: liveness() } };
+  for (const operation of Object.values(OPERATIONS)) paths[`/v2/${operation.name}`] = { post: describe(operation) };
+  return JSON.stringify({
+    openapi: "3.1.0",
+    info: { title: "keystile", version: VERSION, description: "Verifies API keys: permissions, rate limits and credits in one call." },
+    servers: [{ url: "/" }],
+    security: [{ rootKey: [] }],
+    paths,
+    components: {
+      schemas: SCHEMAS,
+      responses: Object.fromEntries(statuses().map(([status, title]) => [nameOf(status), errorResponse(status, title)])),
+      securitySchemes: { rootKey: { type: "http", scheme: "bearer", description: "A root key, or a proxy token." } },
+    },
+  });
+}
+
+function describe(operation: Operation): object {
+  const { name, summary, request, answer, isList, statuses: own } = operation;
+  const data: JsonSchema = isList ? { type: "array", items: answer } : answer;
+  const envelope = object({ meta: ref("Meta"), data, ...(isList && { pagination: ref("Pagination") }) });
+  return {
+    operationId: name,
+    tags: [name.slice(0, name.indexOf("."))],
+    summary,
+    description: `Takes ${describePermissions(operation, (permission) => `\`${permission}\``)}.`,
+    requestBody: { required: true, content: { [JSON_TYPE]: { schema: request } } },
+    responses: { "200": success(envelope), ...errorsOf([...ANY, ...own]) },
+  };
+}
+
+function liveness(): object {
+  const envelope = object({ meta: ref("Meta"), data: answers.alive });
+  return {
+    operationId: "liveness",
+    tags: ["liveness"],
+    summary: "Whether the service is up and can read its store. Takes no caller.",
+    security: [],
+    responses: { "200": success(envelope), ...errorsOf([500, 503]) },
+  };
+}
+
+const success = (schema: JsonSchema): object => ({ description: "Done.", headers: REQUEST_ID, content: { [JSON_TYPE]: { schema } } });
+
+function errorsOf(codes: readonly number[]): Record<string, JsonSchema> {
+  return Object.fromEntries(codes.map((status) => [`${status}`, { $ref: `#/components/responses/${nameOf(status)}` }]));
+}
+
+function errorResponse(status: number, title: string): object {
+  const type = status === 429 ? PROBLEM_TYPE : JSON_TYPE;
+  const schema = ref(status === 400 ? "BadRequestResponse" : "ErrorResponse");
+  return { description: title, headers: REQUEST_ID, content: { [type]: { schema } } };
+}
+
+/** Each status of the catalogue once, with its title. */
+const statuses = (): [status: number, title: string][] => [...new Map(listProblemTypes().map(({ status, title }) => [status, title]))];
+const nameOf = (status: number): string => `Error${status}`;

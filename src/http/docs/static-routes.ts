@@ -1,0 +1,69 @@
+/** What takes no caller: liveness, metrics, and the documentation. Spec §1, rulings G3; operations `liveness`. Knows no request but its path. */
+import { listProblemTypes } from "../../contracts/errors.js";
+import type { Store } from "../../contracts/store.js";
+import { toSuccess } from "../envelope.js";
+import type { Outgoing } from "../messages.js";
+import { OPERATIONS } from "../operations/index.js";
+import type { Page } from "../routes.js";
+import { errorPage, referencePage, STYLE } from "./html.js";
+import { toOpenApi } from "./openapi.js";
+
+interface PageOptions {
+  readonly store: Store;
+  readonly docs: boolean;
+  /** Text of `/metrics`; absent: not served. */
+  readonly metrics: (() => string) | undefined;
+}
+
+/** Pages hold text of ours alone, no script, and nothing from elsewhere. */
+const POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/** The pages by path. */
+export function createPages({ store, docs, metrics }: PageOptions): ReadonlyMap<string, Page> {
+  const pages = new Map<string, Page>([["/v2/liveness", liveness(store)]]);
+  if (metrics !== undefined) {
+    const read = (_incoming: unknown, requestId: string): Outgoing =>
+      asText("text/plain; version=0.0.4; charset=utf-8", metrics(), requestId);
+    pages.set("/metrics", { name: "metrics", read });
+  }
+  if (!docs) return pages;
+  pages.set("/openapi.json", written("openapi", "application/json", toOpenApi));
+  pages.set(
+    "/docs",
+    written("docs", "text/html; charset=utf-8", () => referencePage(Object.values(OPERATIONS))),
+  );
+  pages.set(
+    "/docs/style.css",
+    written("docs", "text/css; charset=utf-8", () => STYLE),
+  );
+  for (const problem of listProblemTypes()) {
+    pages.set(
+      `/docs/errors/${problem.type}`,
+      written("docs", "text/html; charset=utf-8", () => errorPage(problem)),
+    );
+  }
+  return pages;
+}
+
+/** Alive: it can read its store. */
+function liveness(store: Store): Page {
+  return {
+    name: "liveness",
+    async read(_incoming, requestId) {
+      await store.catchUp();
+      await store.read("workspaces", "liveness");
+      return toSuccess(requestId, { message: "OK" }, []);
+    },
+  };
+}
+
+/** A page that never changes, written when it is first asked for. */
+function written(name: string, type: string, write: () => string): Page {
+  let text: string | undefined;
+  return { name, read: (_incoming, requestId) => asText(type, (text ??= write()), requestId) };
+}
+
+function asText(type: string, text: string, requestId: string): Outgoing {
+  const headers = ["content-type", type, "content-security-policy", POLICY, "x-content-type-options", "nosniff"];
+  return { status: 200, headers: [...headers, "referrer-policy", "no-referrer", "x-request-id", requestId], text };
+}

@@ -1,0 +1,48 @@
+/** The service as a listener of `node:http`, for a server that the program has already: its limits of headers and time are the program's. */
+import type { Store } from "../../contracts/store.js";
+import { createClientAddress, trustedProxies } from "../client-address.js";
+import { checkServiceOptions, type ServiceOptions } from "../options.js";
+import { createService, type ServiceParts } from "../service.js";
+import { NONE, type NodeRequest, type NodeResponse, send, toIncoming } from "./node-request.js";
+import { createTogether } from "./turn-batch.js";
+
+/** Options of {@link createNodeListener}. */
+export interface NodeListenerOptions extends ServiceOptions {
+  /** As {@link ServerOptions.trustedProxies}. */
+  readonly trustedProxies?: readonly string[];
+}
+
+/** Answers requests of `node:http`. */
+export interface NodeListener {
+  (request: NodeRequest, response: NodeResponse): void;
+  /** Closes what the listener made: a verifier gives its leases back. Close the server first. The store stays open. */
+  close(): Promise<void>;
+}
+
+/**
+ * The whole service as a listener; `createServer` of this package also answers broken connections and shuts down by itself.
+ * Node drops headers past the 1,000th and says nothing, where a second `Authorization` would hide: set `maxHeadersCount = 0`, their
+ * bytes are bounded already.
+ * A body that middleware read before is a 500 that `onError` hears of: put the listener before what reads bodies.
+ * @throws TypeError or RangeError naming the option, or what the store lacks
+ * @example
+ * const listener = createNodeListener(sqliteStore("keys.db"));
+ * const server = http.createServer(listener);
+ * server.maxHeadersCount = 0;
+ * server.listen(8080);
+ */
+export function createNodeListener(source: Store | ServiceParts, options: NodeListenerOptions = {}): NodeListener {
+  checkServiceOptions(options, { trustedProxies });
+  const service = createService(source, options);
+  const clientAddressOf = createClientAddress(options.trustedProxies ?? []);
+  const together = createTogether(setImmediate);
+  const handle = async (request: NodeRequest, response: NodeResponse): Promise<void> => {
+    const { remoteAddress, localAddress = "localhost", localPort = 80 } = request.socket;
+    const clientAddress = clientAddressOf(remoteAddress, request.headers["x-forwarded-for"]);
+    const origin = `http://${localAddress.includes(":") ? `[${localAddress}]` : localAddress}:${localPort}`;
+    const incoming = toIncoming(request, response, { clientAddress, origin, wantsContinue: false, together, onReading() {} });
+    send(response, await service.answer(incoming), NONE);
+  };
+  const listener = (request: NodeRequest, response: NodeResponse): void => void handle(request, response).catch(() => request.destroy());
+  return Object.assign(listener, { close: () => service.close() });
+}

@@ -1,0 +1,32 @@
+/** Operations that change what a key is granted. Each answers all that the key has afterwards. */
+import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
+import { changePermissions, changeRoles, setPermissions, setRoles } from "../../keyring/schemas/keys.js";
+import type { Schema } from "../../keyring/schemas/parse.js";
+import { onKey } from "./access.js";
+import { define, type Operation, type Services } from "./operation.js";
+import * as answer from "./responses.js";
+
+type GrantVerb = "addPermissions" | "removePermissions" | "setPermissions" | "addRoles" | "removeRoles" | "setRoles";
+type Act<B> = (services: Services, request: B) => Promise<unknown>;
+
+const grant = <B extends { readonly keyId: string }>(
+  name: GrantVerb,
+  summary: string,
+  schema: Schema<B>,
+  answer: JsonSchema,
+  act: Act<B>,
+): Operation => define({ name: `keys.${name}`, summary, schema, answer, access: onKey("update_key"), act });
+
+/** Permissions and roles of a key. */
+export const keyGrants = [
+  grant("addPermissions", "Grants permissions directly; those that do not exist are made.", changePermissions, answer.permissions, (s, r) =>
+    s.keyring.addPermissions(r),
+  ),
+  grant("removePermissions", "Takes direct permissions away.", changePermissions, answer.permissions, (s, r) =>
+    s.keyring.removePermissions(r),
+  ),
+  grant("setPermissions", "Replaces the direct permissions.", setPermissions, answer.permissions, (s, r) => s.keyring.setPermissions(r)),
+  grant("addRoles", "Gives roles, which must exist.", changeRoles, answer.roles, (s, r) => s.keyring.addRoles(r)),
+  grant("removeRoles", "Takes roles away.", changeRoles, answer.roles, (s, r) => s.keyring.removeRoles(r)),
+  grant("setRoles", "Replaces the roles, which must exist.", setRoles, answer.roles, (s, r) => s.keyring.setRoles(r)),
+];

@@ -1,0 +1,68 @@
+/** Operations `keys.*`, but for verification, imports and what a key is granted. Spec §4.3. */
+import * as schemas from "../../keyring/schemas/keys.js";
+import { onKey, onKeyspace, onKeyspaceOfKey, onKeyText } from "./access.js";
+import { listKeys } from "./list-keys.js";
+import { define } from "./operation.js";
+import * as answer from "./responses.js";
+import { toWireCredits, toWireKey } from "./wire-key.js";
+
+/** Keys one by one. */
+export const keys = [
+  define({
+    name: "keys.createKey",
+    summary: "Makes a key and shows its text this once.",
+    schema: schemas.createKey,
+    answer: answer.createdKey,
+    access: onKeyspace("create_key"),
+    act: ({ keyring }, request) => keyring.createKey(request),
+  }),
+  define({
+    name: "keys.getKey",
+    summary: "Shows a key by its id.",
+    schema: schemas.getKey,
+    answer: answer.key,
+    access: onKey("read_key"),
+    act: ({ keyring }, request) => keyring.getKey(request).then(toWireKey),
+  }),
+  define({
+    name: "keys.whoami",
+    summary: "Shows a key by its text.",
+    schema: schemas.whoami,
+    answer: answer.key,
+    access: onKeyText("read_key"),
+    act: ({ keyring }, request) => keyring.whoami(request).then(toWireKey),
+  }),
+  listKeys("keys.listKeys"),
+  define({
+    name: "keys.updateKey",
+    summary: "Changes a key: an absent field keeps, null clears, a given list replaces.",
+    schema: schemas.updateKey,
+    answer: answer.empty,
+    access: onKey("update_key"),
+    act: ({ keyring }, request) => keyring.updateKey(request),
+  }),
+  define({
+    name: "keys.updateCredits",
+    summary: "Sets, raises or lowers the credits of a key, and answers the balance.",
+    schema: schemas.updateCredits,
+    answer: answer.credits,
+    access: onKey("update_key"),
+    act: ({ keyring }, request) => keyring.updateCredits(request).then(toWireCredits),
+  }),
+  define({
+    name: "keys.deleteKey",
+    summary: "Hides a key, or removes it for good.",
+    schema: schemas.deleteKey,
+    answer: answer.empty,
+    access: onKey("delete_key"),
+    act: ({ keyring }, request) => keyring.deleteKey(request),
+  }),
+  define({
+    name: "keys.rerollKey",
+    summary: "Gives a key a new id and text; the old one expires after a while.",
+    schema: schemas.rerollKey,
+    answer: answer.createdKey,
+    access: onKeyspaceOfKey("create_key"),
+    act: ({ keyring }, request) => keyring.rerollKey(request),
+  }),
+];

@@ -1,0 +1,41 @@
+/** Operation `keys.migrateKeys`: spec §4.2, rulings E1, E2. Its keys are judged one by one, so that one request may hold thousands. */
+import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
+import { readImport } from "../../keyring/import/import-batches.js";
+import { type JsonSchema, toJsonSchema } from "../../keyring/schemas/json-schema.js";
+import * as schemas from "../../keyring/schemas/keys.js";
+import type { V2KeysMigrateKeysRequestBody } from "../../keyring/schemas/migration-requests.js";
+import { judge } from "../../keyring/schemas/parse.js";
+import { readOwn } from "../../lib/copy-json.js";
+import { onApi } from "./access.js";
+import { define, type Operation } from "./operation.js";
+import * as answer from "./responses.js";
+
+const operation = define({
+  name: "keys.migrateKeys",
+  summary: "Takes in keys that were hashed elsewhere; those that cannot go in are listed in `failed`.",
+  schema: schemas.migrateKeys,
+  request: describeRequest(),
+  read: readFrame,
+  answer: answer.migration,
+  access: onApi("create_key"),
+  async act({ keyring }, request) {
+    const { migrated, failed } = await keyring.migrateKeys(request);
+    return { migrated, failed: failed.map(({ hash }) => hash) };
+  },
+});
+
+/** Only `judge` reads every key, at some µs each: a call judges the frame, then the caller, and the verb then judges the keys. */
+export const migrateKeys: Operation = { ...operation, judge: (body) => void readImport(body, 1_000) };
+
+function readFrame(body: unknown): V2KeysMigrateKeysRequestBody {
+  const problems: ValidationProblem[] = [];
+  const frame = judge(schemas.migrateKeys, readOwn(body) ?? body, "body", problems);
+  if (frame === undefined) throw badRequest(problems);
+  return frame;
+}
+
+function describeRequest(): JsonSchema {
+  const frame = toJsonSchema(schemas.migrateKeys);
+  const keys = { ...frame.properties?.["keys"], items: toJsonSchema(schemas.migratedKey) };
+  return { ...frame, properties: { ...frame.properties, keys } };
+}

@@ -1,0 +1,91 @@
+/** Operations `ratelimit.*`. A namespace is named by id or name, so who may act in it is asked where it is looked up. */
+import type { RatelimitContext, Ratelimits } from "../../keyring/ratelimits/create-ratelimits.js";
+import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
+import type { Schema } from "../../keyring/schemas/parse.js";
+import * as schemas from "../../keyring/schemas/service.js";
+import type { FurtherPermission } from "./access.js";
+import { define, type Operation } from "./operation.js";
+import * as answer from "./responses.js";
+
+interface Verb<B> {
+  readonly name: string;
+  readonly summary: string;
+  readonly action: string;
+  readonly schema: Schema<B>;
+  readonly answer: JsonSchema;
+  readonly isList?: boolean;
+  readonly also?: readonly FurtherPermission[];
+  readonly act: (ratelimits: Ratelimits, request: B, context: RatelimitContext) => Promise<unknown>;
+}
+
+function verb<B>({ name, summary, action, schema, answer, isList = false, also = [], act }: Verb<B>): Operation {
+  const permissions = [`ratelimit.*.${action}`, `ratelimit.<namespace_id>.${action}`];
+  return define({
+    name: `ratelimit.${name}`,
+    summary,
+    schema,
+    answer,
+    isList,
+    access: { permissions, also, allow() {} },
+    act: ({ ratelimits }, request, caller) => act(ratelimits, request, { caller }),
+  });
+}
+
+/** A namespace that is not there is made. */
+const making: readonly FurtherPermission[] = [{ permission: "ratelimit.*.create_namespace", where: "the namespace does not exist yet" }];
+
+/** Limits of anything, by namespace and identifier. */
+export const ratelimits = [
+  verb({
+    name: "limit",
+    summary: "Takes tokens of one identifier; a namespace that does not exist is made.",
+    action: "limit",
+    schema: schemas.limit,
+    answer: answer.limited,
+    also: making,
+    act: (ratelimits, request, context) => ratelimits.limit(request, context),
+  }),
+  verb({
+    name: "multiLimit",
+    summary: "Takes tokens of several identifiers in one step, all or nothing.",
+    action: "limit",
+    schema: schemas.multiLimit,
+    answer: answer.multiLimited,
+    also: making,
+    act: (ratelimits, request, context) => ratelimits.multiLimit(request, context),
+  }),
+  verb({
+    name: "setOverride",
+    summary: "Gives one identifier another limit, from the next check on.",
+    action: "set_override",
+    schema: schemas.setOverride,
+    answer: answer.createdOverride,
+    also: making,
+    act: (ratelimits, request, context) => ratelimits.setOverride(request, context),
+  }),
+  verb({
+    name: "getOverride",
+    summary: "Shows the override of an identifier.",
+    action: "read_override",
+    schema: schemas.getOverride,
+    answer: answer.override,
+    act: (ratelimits, request, context) => ratelimits.getOverride(request, context),
+  }),
+  verb({
+    name: "listOverrides",
+    summary: "Lists the overrides of a namespace, by id, 10 a page unless asked otherwise.",
+    action: "read_override",
+    schema: schemas.listOverrides,
+    answer: answer.override,
+    isList: true,
+    act: (ratelimits, request, context) => ratelimits.listOverrides(request, context),
+  }),
+  verb({
+    name: "deleteOverride",
+    summary: "Removes the override of an identifier.",
+    action: "delete_override",
+    schema: schemas.getOverride,
+    answer: answer.empty,
+    act: (ratelimits, request, context) => ratelimits.deleteOverride(request, context),
+  }),
+];

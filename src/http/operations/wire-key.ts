@@ -1,0 +1,11 @@
+/** Keys as HTTP shows them: what the library tells besides stays out, since the specification lists every field of an answer. */
+import type { KeyCreditsData } from "../../contracts/types.js";
+import type { KeyCredits, KeyResponseData } from "../../keyring/schemas/responses.js";
+
+export function toWireCredits({ remaining, refill }: KeyCredits): KeyCreditsData {
+  return refill === undefined ? { remaining } : { remaining, refill };
+}
+
+export function toWireKey(key: KeyResponseData): KeyResponseData {
+  return key.credits === undefined ? key : { ...key, credits: toWireCredits(key.credits) };
+}

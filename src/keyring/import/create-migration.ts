@@ -1,0 +1,40 @@
+/** VERB createMigration: says beforehand how the keys of an import were hashed. Ruling E3. */
+import { isVerifierError, badRequest, type ValidationProblem } from "../../contracts/errors.js";
+import { copyBody } from "../../lib/copy-json.js";
+import { newId } from "../../lib/hash.js";
+import type { Context } from "../context.js";
+import { insertNamed } from "../create-row.js";
+import { ownedRow } from "../rows.js";
+import * as schemas from "../schemas/keys.js";
+import type { CreateMigrationRequestBody } from "../schemas/migration-requests.js";
+import { judge } from "../schemas/parse.js";
+import type { CreateMigrationResponseData } from "../schemas/responses.js";
+
+/**
+ * @throws VerifierError BAD_REQUEST, at `body.algorithm` also for an algorithm that is not known or cannot be looked up by hash ·
+ *   CONFLICT: the id exists
+ */
+export async function createMigration(context: Context, body: CreateMigrationRequestBody): Promise<CreateMigrationResponseData> {
+  const problems: ValidationProblem[] = [];
+  const copy = copyBody(body);
+  const request = judge(schemas.createMigration, copy, "body", problems);
+  const algorithm = (copy as { readonly algorithm?: unknown } | null | undefined)?.algorithm;
+  const isJudged = problems.some(({ location }) => location === "body.algorithm");
+  if (typeof algorithm === "string" && !isJudged) problems.push(...problemsWith(context, algorithm));
+  if (request === undefined || problems.length > 0) throw badRequest(problems);
+  const now = context.clock();
+  const row = { ...ownedRow(context, request.id ?? newId("mig", now)), algorithm: request.algorithm };
+  await insertNamed(context, { table: "migrations", row }, "A migration with this id");
+  return { migrationId: row.id };
+}
+
+/** What keeps an algorithm from being used here; nothing when it can be. */
+export function problemsWith(context: Context, algorithm: string): readonly ValidationProblem[] {
+  try {
+    context.algorithms.assertUsable(algorithm);
+    return [];
+  } catch (error) {
+    if (isVerifierError(error)) return error.errors;
+    throw error;
+  }
+}

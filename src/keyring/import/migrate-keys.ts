@@ -1,0 +1,94 @@
+/** VERB migrateKeys: takes in keys that were hashed elsewhere, in batches. Operations `keys.migrateKeys`; rulings E1, E2, E6. */
+import { badRequest } from "../../contracts/errors.js";
+import type { MigrationRow } from "../../contracts/store.js";
+import { callable, checkOptions, integer } from "../../lib/check-options.js";
+import { pause, type Context } from "../context.js";
+import { requireApi, requireNamed } from "../rows.js";
+import type {
+  FailedKey,
+  MigratedKey,
+  MigrateKeysOptions,
+  MigrationResults,
+  V2KeysMigrateKeysRequestBody,
+} from "../schemas/migration-requests.js";
+import type { V2KeysMigrateKeysResponseData } from "../schemas/responses.js";
+import { problemsWith } from "./create-migration.js";
+import { readImport } from "./import-batches.js";
+import { createImportNames, type KnownNames } from "./name-cache.js";
+import { createReadAhead } from "./prefetch-iterator.js";
+import { buildAhead, createRefused, storeBatch } from "./store-batch.js";
+
+const DEFAULT_BATCH = 1_000;
+/** A late answer may not have let the event loop turn: after this many batches a pause makes sure. */
+const MOST_TRUSTED = 8;
+const OPTIONS = { batchSize: integer(1, 10_000), onProgress: callable, onBatch: callable };
+
+/**
+ * Each key goes in or fails by itself, and `failed` says why; permissions and identities that do not exist are made.
+ *
+ * An array is judged as a whole first: one key that breaks the schema is a 400, and nothing is stored. Anything else that can be
+ * iterated is read a batch at a time, for imports larger than memory: there a key that breaks the schema is a 400 too, at its
+ * `body.keys[i]`, after the batches before its own were stored. Run again after an interruption: keys that are there come back
+ * in `failed` as ALREADY_EXISTS. With `onBatch` the results are handed over batch by batch and memory stays bounded; without it
+ * the answer lists them all. What happens to a key does not depend on `batchSize`: a hash that repeats one whose roles were unknown
+ * fails too, unless 100,000 such lie between them.
+ *
+ * While a store that answers late works on one batch, the next is read and judged, never more: with `sqliteStore`'s writer thread both
+ * go on at once. It is stored after the results of the one before were taken, and what is wrong with it is thrown then.
+ * @throws VerifierError BAD_REQUEST · NOT_FOUND: no such migration or API · TypeError, RangeError naming an option ·
+ *   whatever the iterable, `onProgress` or `onBatch` throws
+ */
+export async function migrateKeys(
+  context: Context,
+  body: V2KeysMigrateKeysRequestBody,
+  options: MigrateKeysOptions = {},
+): Promise<V2KeysMigrateKeysResponseData> {
+  checkOptions(options, OPTIONS);
+  const { batchSize = DEFAULT_BATCH, onProgress, onBatch } = options;
+  const { migrationId, apiId, batches } = readImport(body, batchSize);
+  const migration = await findUsable(context, migrationId);
+  await requireApi(context, apiId);
+
+  const migrated: MigratedKey[] = [];
+  const failed: FailedKey[] = [];
+  const take = onBatch ?? ((results: MigrationResults) => append(results, migrated, failed));
+  const totals = { migrated: 0, failed: 0 };
+  const names = createImportNames(context);
+  const destination = { migration, apiId, names, refused: createRefused() };
+  let known: KnownNames | undefined;
+  const reading = createReadAhead(batches, (keys) => buildAhead(context, destination, keys, known));
+  const meanwhile = (names: KnownNames): void => {
+    known = names;
+    reading.start();
+  };
+  let trusted = 0;
+  try {
+    for (let batch = await reading.next(); batch !== undefined; batch = await reading.next()) {
+      const { results, gaveWay } = await storeBatch(context, destination, batch, meanwhile);
+      totals.migrated += results.migrated.length;
+      totals.failed += results.failed.length;
+      await take(results);
+      await onProgress?.({ ...totals });
+      // A store that does not wait for anything would otherwise keep the event loop to itself until the last key.
+      trusted = gaveWay ? (trusted + 1) % MOST_TRUSTED : 0;
+      if (batch.keys.length === batchSize && trusted === 0) await pause(0);
+    }
+  } finally {
+    names.close();
+    await reading.close();
+  }
+  return { migrated, failed, totals };
+}
+
+/** Without the algorithm no hash can be judged: the request fails, not each of its keys. */
+async function findUsable(context: Context, migrationId: string): Promise<MigrationRow> {
+  const migration = await requireNamed(context, "migrations", migrationId);
+  if (problemsWith(context, migration.algorithm).length === 0) return migration;
+  const message = "has an algorithm that this keyring does not know";
+  throw badRequest([{ location: "body.migrationId", message, fix: "register it in options.migrationAlgorithms" }]);
+}
+
+function append(results: MigrationResults, migrated: MigratedKey[], failed: FailedKey[]): void {
+  for (const one of results.migrated) migrated.push(one);
+  for (const one of results.failed) failed.push(one);
+}

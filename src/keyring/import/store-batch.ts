@@ -1,0 +1,196 @@
+/** One batch of an import: every key goes in or fails by itself, with a reason. Rulings E2, E3. Knows nothing of where keys come from. */
+import type { MigrationRow, NewKey } from "../../contracts/store.js";
+import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
+import { newId } from "../../lib/hash.js";
+import type { ImportedHash } from "../../lib/migration-hashes.js";
+import type { Context } from "../context.js";
+import { buildKey } from "../keys/new-key.js";
+import type { Ids } from "../rbac/resolve-names.js";
+import type { FailedKey, MigratedKey, MigrationFailure, MigrationResults } from "../schemas/migration-requests.js";
+import type { ImportNames, KnownNames } from "./name-cache.js";
+
+/** Shown as `start`: the first characters of an imported key are not known. */
+const UNKNOWN_START = "...";
+const NONE: readonly never[] = Object.freeze([]);
+
+const MESSAGES: Readonly<Record<MigrationFailure, string>> = {
+  INVALID_HASH: "the hash is not one of the migration's algorithm",
+  ALREADY_EXISTS: "this hash exists already, in the store or earlier in this import",
+  UNKNOWN_ROLE: "a role of this key does not exist",
+};
+
+/** Where the keys go. */
+export interface Destination {
+  readonly migration: MigrationRow;
+  readonly apiId: string;
+  /** What the keys name, as far as it is known. */
+  readonly names: ImportNames;
+  /** Hashes of this import whose roles are unknown: one that repeats them fails, in whatever batch it comes. */
+  readonly refused: Refused;
+}
+
+/** Hashes in the form that is compared. */
+export interface Refused {
+  has(digest: string): boolean;
+  add(digest: string): void;
+}
+
+/** Hashes remembered, some 15 MB: an import that fails more often is repeated anyway, once the roles are there. */
+const MOST_REFUSED = 100_000;
+
+/** Remembers the last 100,000 that were added, so that an import of any size goes in bounded memory (ruling E6). */
+export function createRefused(most = MOST_REFUSED): Refused {
+  const digests = new Set<string>();
+  return {
+    has: (digest) => digests.has(digest),
+    add(digest) {
+      if (digests.has(digest)) return;
+      const [oldest] = digests;
+      if (digests.size >= most && oldest !== undefined) digests.delete(oldest);
+      digests.add(digest);
+    },
+  };
+}
+
+/** Keys that were judged. */
+type Keys = readonly V2KeysMigrateKeyData[];
+
+/** Keys to be stored together. */
+export interface Batch {
+  readonly keys: Keys;
+  /** What {@link buildAhead} made of them. */
+  readonly ahead?: Built;
+}
+
+/** Keys as the store is given them. */
+interface Built {
+  /** The names that they were built with. */
+  readonly names: KnownNames;
+  readonly candidates: readonly Candidate[];
+  /** Those that may go in, and their rows. */
+  readonly fit: readonly Candidate[];
+  readonly rows: readonly NewKey[];
+}
+
+/** What became of a batch. */
+export interface Stored {
+  /** Every key of the batch in its order, either migrated or failed. */
+  readonly results: MigrationResults;
+  /** Whether the store answered late, and so may have let the event loop turn. */
+  readonly gaveWay: boolean;
+}
+
+/** A key on its way in: without a failure it has a hash, and once it is stored also an id. */
+interface Candidate {
+  readonly key: V2KeysMigrateKeyData;
+  readonly hash?: ImportedHash;
+  keyId?: string;
+  failure?: MigrationFailure;
+}
+
+/** @param meanwhile called while the store works, if it answers late: with the names that the next batch may be built with */
+export async function storeBatch(context: Context, to: Destination, batch: Batch, meanwhile: (names: KnownNames) => void): Promise<Stored> {
+  const names = await to.names.current();
+  // What was built ahead holds only if its names do: one may have been removed since.
+  const { candidates, fit, rows } = batch.ahead?.names === names ? batch.ahead : await build(context, to, batch.keys, names);
+  const answer = rows.length === 0 ? NONE : context.store.insertKeys(rows);
+  const gaveWay = answer instanceof Promise;
+  if (gaveWay) meanwhile(names);
+  const inserted = await answer;
+  fit.forEach((candidate, i) => {
+    if (inserted[i] === true) candidate.keyId = (rows[i] as NewKey).row.id;
+    else candidate.failure = "ALREADY_EXISTS";
+  });
+  return { results: toResults(candidates), gaveWay };
+}
+
+/**
+ * Builds the rows of a batch whose turn has not come, if all its names are known. Makes no names and asks no store, so that a batch
+ * that is never stored leaves nothing behind.
+ */
+export function buildAhead(context: Context, to: Destination, keys: Keys, names: KnownNames | undefined): Batch {
+  if (names === undefined || hasUnknown(keys, names)) return { keys };
+  return { keys, ahead: buildRows(context, to, judgeHashes(context, to, keys, names), names, context.clock()) };
+}
+
+function hasUnknown(keys: Keys, names: KnownNames): boolean {
+  const [roles, permissions] = [unknown(keys, "roles", names.roles), unknown(keys, "permissions", names.permissions)];
+  return roles.size + permissions.size + unknownIdentities(keys, names.identities).size > 0;
+}
+
+async function build(context: Context, to: Destination, batch: Keys, names: KnownNames): Promise<Built> {
+  // Once a batch, not once an import: ids are ordered by time, which keeps a store's index appending.
+  const now = context.clock();
+  await names.findRoles(unknown(batch, "roles", names.roles));
+  const candidates = judgeHashes(context, to, batch, names);
+  const keys = candidates.filter((candidate) => candidate.failure === undefined).map((candidate) => candidate.key);
+  await names.ensurePermissions(unknown(keys, "permissions", names.permissions), now);
+  await names.ensureIdentities(unknownIdentities(keys, names.identities), now);
+  return buildRows(context, to, candidates, names, now);
+}
+
+function judgeHashes(context: Context, to: Destination, keys: Keys, names: KnownNames): Candidate[] {
+  return keys.map((key) => toCandidate(context, to, key, names.roles));
+}
+
+function buildRows(context: Context, to: Destination, candidates: readonly Candidate[], names: KnownNames, now: number): Built {
+  const fit = candidates.filter((candidate) => candidate.failure === undefined);
+  return { names, candidates, fit, rows: fit.map((candidate) => toNewKey(context, to, candidate, names, now)) };
+}
+
+/** The reasons in this order; what the store has already, and repeats of what went in, the store itself finds. */
+function toCandidate(context: Context, { migration, refused }: Destination, key: V2KeysMigrateKeyData, roles: Ids): Candidate {
+  const hash = context.algorithms.importHash(migration.algorithm, key.hash);
+  if (hash === undefined) return { key, failure: "INVALID_HASH" };
+  if (key.roles?.some((role) => !roles.has(role)) === true) {
+    refused.add(hash.foreignDigest);
+    return { key, hash, failure: "UNKNOWN_ROLE" };
+  }
+  // It repeats one that did not go in (ruling E2).
+  return refused.has(hash.foreignDigest) ? { key, hash, failure: "ALREADY_EXISTS" } : { key, hash };
+}
+
+function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, names: KnownNames, now: number): NewKey {
+  const { row, balance } = buildKey(
+    {
+      id: newId("key", now),
+      workspaceId: context.workspaceId,
+      apiId: to.apiId,
+      start: UNKNOWN_START,
+      createdAt: now,
+      permissions: names.permissionIds(key.permissions),
+      roles: names.roleIds(key.roles),
+      identityId: key.externalId === undefined ? undefined : names.identities.get(key.externalId),
+    },
+    key,
+  );
+  const { digest, foreignDigest } = hash as ImportedHash;
+  if (digest !== undefined) row.digest = digest;
+  row.migrationId = to.migration.id;
+  row.hash = key.hash;
+  row.foreignDigest = foreignDigest;
+  return balance === undefined ? { row } : { row, balance };
+}
+
+function toResults(candidates: readonly Candidate[]): MigrationResults {
+  const migrated: MigratedKey[] = [];
+  const failed: FailedKey[] = [];
+  for (const { key, keyId = "", failure } of candidates) {
+    if (failure === undefined) migrated.push({ hash: key.hash, keyId });
+    else failed.push({ hash: key.hash, reason: failure, message: MESSAGES[failure] });
+  }
+  return { migrated, failed };
+}
+
+/** Names of these keys that are not known yet. */
+function unknown(keys: readonly V2KeysMigrateKeyData[], field: "roles" | "permissions", known: Ids): Set<string> {
+  const names = new Set<string>();
+  for (const key of keys) for (const name of key[field] ?? NONE) if (!known.has(name)) names.add(name);
+  return names;
+}
+
+function unknownIdentities(keys: readonly V2KeysMigrateKeyData[], known: Ids): Set<string> {
+  const names = new Set<string>();
+  for (const { externalId } of keys) if (externalId !== undefined && !known.has(externalId)) names.add(externalId);
+  return names;
+}

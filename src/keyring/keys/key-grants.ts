@@ -1,0 +1,107 @@
+/** VERBS add-, remove- and setPermissions, add-, remove- and setRoles of a key. Each answers all that the key has afterwards. */
+import { badRequest } from "../../contracts/errors.js";
+import type { Context } from "../context.js";
+import { showPermissions, showRoles } from "../rbac/rbac-responses.js";
+import { ensurePermissions, idsOf, readPermissions, readRoles, requireRoles } from "../rbac/resolve-names.js";
+import { requireKey } from "../rows.js";
+import * as schemas from "../schemas/keys.js";
+import { parse, type Schema } from "../schemas/parse.js";
+import * as atom from "../schemas/primitives.js";
+import type { V2KeysPermissionsRequestBody, V2KeysRolesRequestBody } from "../schemas/requests.js";
+import type { Permission, Role } from "../schemas/responses.js";
+import { writeKey } from "./update-key.js";
+
+/** What a change makes of the ids that a key has and those that the request names. */
+type Merge = (has: readonly string[], given: readonly string[]) => readonly string[];
+const difference: Merge = (has, given) => has.filter((id) => !given.includes(id));
+const replacement: Merge = (_has, given) => given;
+
+/** Grants permissions directly; those that do not exist are made. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export function addPermissions(context: Context, body: V2KeysPermissionsRequestBody): Promise<readonly Permission[]> {
+  return grant(context, body, schemas.changePermissions, union("permissions", atom.MAX_PERMISSIONS));
+}
+
+/** Replaces the direct grants; permissions that do not exist are made. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export function setPermissions(context: Context, body: V2KeysPermissionsRequestBody): Promise<readonly Permission[]> {
+  return grant(context, body, schemas.setPermissions, replacement);
+}
+
+/** Takes direct grants away; a permission that the key does not have changes nothing. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function removePermissions(context: Context, body: V2KeysPermissionsRequestBody): Promise<readonly Permission[]> {
+  const { keyId, permissions } = parse(schemas.changePermissions, body);
+  const now = context.clock();
+  const ids = await readPermissions(context, permissions);
+  return showPermissions(context, await merge(context, { keyId, field: "permissions", ids: [...ids.values()], now }, difference));
+}
+
+/** Gives roles, which must exist. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export function addRoles(context: Context, body: V2KeysRolesRequestBody): Promise<readonly Role[]> {
+  return assign(context, body, schemas.changeRoles, union("roles", atom.MAX_ROLES));
+}
+
+/** Replaces the roles. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export function setRoles(context: Context, body: V2KeysRolesRequestBody): Promise<readonly Role[]> {
+  return assign(context, body, schemas.setRoles, replacement);
+}
+
+/** Takes roles away; one that the key does not have changes nothing. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function removeRoles(context: Context, body: V2KeysRolesRequestBody): Promise<readonly Role[]> {
+  const { keyId, roles } = parse(schemas.changeRoles, body);
+  const now = context.clock();
+  const ids = await readRoles(context, roles);
+  return showRoles(context, await merge(context, { keyId, field: "roles", ids: [...ids.values()], now }, difference));
+}
+
+async function grant(
+  context: Context,
+  body: unknown,
+  schema: Schema<V2KeysPermissionsRequestBody>,
+  how: Merge,
+): Promise<readonly Permission[]> {
+  const { keyId, permissions } = parse(schema, body);
+  const now = context.clock();
+  // Tried first: nothing is made for a missing key, or one that would get too many. New ones count by slug.
+  const { permissions: has } = await requireKey(context, keyId);
+  const known = await readPermissions(context, permissions);
+  how(
+    has,
+    permissions.map((slug) => known.get(slug) ?? slug),
+  );
+  const ids = idsOf(permissions, await ensurePermissions(context, permissions, now));
+  return showPermissions(context, await merge(context, { keyId, field: "permissions", ids, now }, how));
+}
+
+async function assign(context: Context, body: unknown, schema: Schema<V2KeysRolesRequestBody>, how: Merge): Promise<readonly Role[]> {
+  const { keyId, roles } = parse(schema, body);
+  const now = context.clock();
+  await requireKey(context, keyId);
+  const ids = await requireRoles(context, roles);
+  return showRoles(context, await merge(context, { keyId, field: "roles", ids, now }, how));
+}
+
+interface Change {
+  readonly keyId: string;
+  readonly field: "permissions" | "roles";
+  readonly ids: readonly string[];
+  readonly now: number;
+}
+
+/** Writes the key and answers all that it has in that field. */
+async function merge(context: Context, { keyId, field, ids, now }: Change, how: Merge): Promise<readonly string[]> {
+  let after: readonly string[] = [];
+  await writeKey(context, keyId, now, (row) => {
+    after = how(row[field], ids);
+    row[field] = after;
+    return undefined;
+  });
+  return after;
+}
+
+/** A key never has more than one request could give it: a verification reads them all. */
+function union(field: "permissions" | "roles", most: number): Merge {
+  return (has, given) => {
+    const ids = [...new Set([...has, ...given])];
+    if (ids.length <= most) return ids;
+    throw badRequest([{ location: `body.${field}`, message: `would give the key more than ${most} ${field}` }]);
+  };
+}

@@ -1,0 +1,79 @@
+/** A key's row → what administration shows of it. Operations `KeyResponseData`; a property that does not apply is not there (ruling A5). */
+import type { IdentityRow, KeyRow } from "../../contracts/store.js";
+import type { Identity, Refill } from "../../contracts/types.js";
+import { calendarOf, periodOf } from "../../credits/refill-calendar.js";
+import { ownOnly } from "../../lib/check-options.js";
+import { showIdentity, toRatelimitResponse } from "../../ratelimit/applied-limits.js";
+import { toIdentity } from "../../stores/key-record.js";
+import type { Context } from "../context.js";
+import { createReader, type Mutable, type Read, requireKey } from "../rows.js";
+import type { KeyCredits, KeyResponseData } from "../schemas/responses.js";
+
+/** Shows keys, reading each shared row once: make a new one per call. A page of keys may name 100,000 permissions. */
+export function createKeyView(context: Context, now: number): (row: KeyRow) => Promise<KeyResponseData> {
+  const permissionOf = createReader(context, "permissions");
+  const roleOf = createReader(context, "roles");
+  const identityOf = createReader(context, "identities");
+  return async (given) => {
+    // Own properties only: what the row lacks must not come from a polluted prototype.
+    const row = ownOnly(given);
+    const { id: keyId, start, enabled, createdAt } = row;
+    const data: Mutable<KeyResponseData> = { keyId, start, enabled, createdAt };
+    if (row.name !== undefined) data.name = row.name;
+    if (row.meta !== undefined) data.meta = row.meta;
+    if (row.updatedAt !== undefined) data.updatedAt = row.updatedAt;
+    if (row.expires !== undefined) data.expires = row.expires;
+    const permissions = await namesOf(row.permissions, permissionOf, (permission) => permission.slug);
+    if (permissions.length > 0) data.permissions = permissions;
+    const roles = await namesOf(row.roles, roleOf, (role) => role.name);
+    if (roles.length > 0) data.roles = roles;
+    if (row.limited || row.refill !== undefined) data.credits = await readCredits(context, row, now);
+    const identity = row.identityId === undefined ? undefined : await identityOf(row.identityId);
+    if (identity !== undefined) data.identity = viewIdentity(identity);
+    if (row.ratelimits.length > 0) data.ratelimits = row.ratelimits.map(toRatelimitResponse);
+    if (row.ipAllowlist.length > 0) data.ipAllowlist = row.ipAllowlist;
+    return data;
+  };
+}
+
+/** An identity as answers show it. */
+export function viewIdentity(row: IdentityRow): Identity {
+  return showIdentity(toIdentity(row));
+}
+
+/**
+ * Balance of a key as it stands, refills due by now counted. The refill may change between the reading of the row and of the balance:
+ * then both are read again.
+ */
+export async function readCredits(context: Context, row: KeyRow, now: number): Promise<KeyCredits> {
+  let { limited, refill } = row;
+  for (let attempts = 1; limited; attempts++) {
+    const period = periodOf(refill, now);
+    const balance = await context.store.readBalance(row.id, period, now);
+    const remaining = balance?.remaining ?? null;
+    if (balance === undefined || remaining === null || calendarOf(balance.period) === calendarOf(period) || attempts === MAX_READS)
+      return toCredits(remaining, refill, balance?.reserved);
+    ({ limited, refill } = await requireKey(context, row.id));
+  }
+  return toCredits(null, refill);
+}
+
+/** Reads that an administrator overtook: after so many the balance is shown without the refills that are due. */
+const MAX_READS = 4;
+
+function toCredits(remaining: number | null, refill: Refill | undefined, reserved = 0): KeyCredits {
+  const credits: Mutable<KeyCredits> = { remaining };
+  if (refill !== undefined) credits.refill = refill;
+  if (reserved > 0) credits.reserved = reserved;
+  return credits;
+}
+
+/** Sorted; what was deleted since counts as absent. */
+async function namesOf<Row>(ids: readonly string[], read: Read<Row>, nameOf: (row: Row) => string): Promise<string[]> {
+  const names: string[] = [];
+  for (const id of ids) {
+    const row = await read(id);
+    if (row !== undefined) names.push(nameOf(row));
+  }
+  return names.sort();
+}

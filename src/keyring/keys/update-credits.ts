@@ -1,0 +1,33 @@
+/** VERB updateCredits: set, add to or take from a balance. Operations `keys.updateCredits`; ruling D3: balances stop at 0 and 2^53 − 1. */
+import { badRequest } from "../../contracts/errors.js";
+import { periodOf } from "../../credits/refill-calendar.js";
+import type { Context } from "../context.js";
+import { requireKey } from "../rows.js";
+import * as schemas from "../schemas/keys.js";
+import { parse } from "../schemas/parse.js";
+import type { V2KeysUpdateCreditsRequestBody } from "../schemas/requests.js";
+import type { KeyCredits } from "../schemas/responses.js";
+import { readCredits } from "./key-response.js";
+import { changeBalance, writeKey } from "./update-key.js";
+
+/**
+ * `set` with null makes a key unlimited and clears its refill. The answer is the balance after the change; spends at the same
+ * time may be in it.
+ * @throws VerifierError BAD_REQUEST, also for `increment` and `decrement` on an unlimited key · NOT_FOUND
+ */
+export async function updateCredits(context: Context, body: V2KeysUpdateCreditsRequestBody): Promise<KeyCredits> {
+  const { keyId, value = null, operation } = parse(schemas.updateCredits, body);
+  const now = context.clock();
+  await writeKey(context, keyId, now, (row) => {
+    if (value === null || operation === "set") return changeBalance(context, row, { remaining: value }, now);
+    if (!row.limited) throw badRequest([UNLIMITED]);
+    return { period: periodOf(row.refill, now), add: operation === "increment" ? value : -value };
+  });
+  return readCredits(context, await requireKey(context, keyId), now);
+}
+
+const UNLIMITED = {
+  location: "body.operation",
+  message: "does not fit a key with unlimited credits",
+  fix: 'give the key a balance first, with "set"',
+};

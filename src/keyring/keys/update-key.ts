@@ -1,0 +1,89 @@
+/** VERBS updateKey and deleteKey. Operations `keys.updateKey`, `keys.deleteKey`: absent fields stay, `null` clears, a list replaces. */
+import type { CreditChange, KeyRow, Write } from "../../contracts/store.js";
+import type { MaybePromise } from "../../contracts/types.js";
+import { periodOf } from "../../credits/refill-calendar.js";
+import { persist, type Context } from "../context.js";
+import { ensureIdentities, ensurePermissions, idsOf, requireRoles } from "../rbac/resolve-names.js";
+import { type Mutable, requireHiddenKey, requireKey, setField } from "../rows.js";
+import * as schemas from "../schemas/keys.js";
+import { parse } from "../schemas/parse.js";
+import type { V2KeysDeleteKeyRequestBody, V2KeysUpdateKeyRequestBody } from "../schemas/requests.js";
+import type { EmptyResponse } from "../schemas/responses.js";
+import { changeCredits, type CreditWish } from "./credit-change.js";
+import { toLimitRows } from "./new-key.js";
+
+/**
+ * Changes a key. Permissions and the identity are made when they do not exist.
+ * @throws VerifierError BAD_REQUEST · NOT_FOUND: no such key, or a role that does not exist
+ */
+export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBody): Promise<EmptyResponse> {
+  const request = parse(schemas.updateKey, body);
+  const now = context.clock();
+  const { keyId, roles, permissions, externalId } = request;
+  await requireKey(context, keyId);
+  const roleIds = roles && (await requireRoles(context, roles));
+  const permissionIds = permissions && idsOf(permissions, await ensurePermissions(context, permissions, now));
+  const identityId = typeof externalId === "string" ? (await ensureIdentities(context, [externalId], now)).get(externalId) : externalId;
+  return writeKey(context, keyId, now, (row) => {
+    setField(row, "name", request.name);
+    setField(row, "meta", request.meta);
+    setField(row, "expires", request.expires);
+    setField(row, "enabled", request.enabled);
+    setField(row, "identityId", identityId);
+    setField(row, "roles", roleIds);
+    setField(row, "permissions", permissionIds);
+    if (request.ratelimits !== undefined) row.ratelimits = toLimitRows(request.ratelimits, now, row.ratelimits);
+    if (request.ipAllowlist !== undefined) row.ipAllowlist = request.ipAllowlist ?? [];
+    if (request.credits === undefined) return undefined;
+    return changeBalance(context, row, request.credits ?? { remaining: null }, now);
+  });
+}
+
+/**
+ * Hides a key, or removes it with all that belongs to it; one that is hidden can still be removed.
+ * @throws VerifierError BAD_REQUEST · NOT_FOUND
+ */
+export async function deleteKey(context: Context, body: V2KeysDeleteKeyRequestBody): Promise<EmptyResponse> {
+  const { keyId, permanent = false } = parse(schemas.deleteKey, body);
+  const now = context.clock();
+  if (!permanent) return writeKey(context, keyId, now, hide);
+  return persist(context, keyId, async () => {
+    const { version } = await requireHiddenKey(context, keyId);
+    return (await context.store.write([{ table: "keys", remove: keyId, version }])) ? {} : undefined;
+  });
+}
+
+function hide(row: Mutable<KeyRow>): undefined {
+  row.deleted = true;
+}
+
+/** {@link changeCredits} of the balance as it stands. */
+export async function changeBalance(
+  context: Context,
+  row: Mutable<KeyRow>,
+  wish: CreditWish,
+  now: number,
+): Promise<CreditChange | undefined> {
+  const period = periodOf(row.refill, now);
+  const balance = await context.store.readBalance(row.id, period, now);
+  return changeCredits(row, wish, now, balance ?? { remaining: null, period, reserved: 0 });
+}
+
+/**
+ * Reads a key, lets `edit` change the row, and writes it.
+ * @param edit may run again on a fresh row; answers the change of the balance, if any, or a promise of it
+ * @throws VerifierError NOT_FOUND · whatever `edit` throws
+ */
+export async function writeKey(
+  context: Context,
+  keyId: string,
+  now: number,
+  edit: (row: Mutable<KeyRow>) => MaybePromise<CreditChange | undefined>,
+): Promise<EmptyResponse> {
+  return persist(context, keyId, async () => {
+    const row: Mutable<KeyRow> = { ...(await requireKey(context, keyId)), updatedAt: now };
+    const credits = await edit(row);
+    const write: Write = credits ? { table: "keys", row, credits } : { table: "keys", row };
+    return (await context.store.write([write])) ? {} : undefined;
+  });
+}

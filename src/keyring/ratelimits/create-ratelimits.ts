@@ -1,0 +1,125 @@
+/** createRatelimits: rate limits of anything, by namespace and identifier. Operations `ratelimit.*`. Wires the verbs of `keyring/`, which hold the rules. */
+import { strictCaller } from "../../access/check-caller.js";
+import type { Caller } from "../../contracts/caller.js";
+import type { Limiter } from "../../contracts/limiter.js";
+import type { Store } from "../../contracts/store.js";
+import {
+  callable,
+  type Check,
+  checkOptions,
+  checkStore,
+  contextError,
+  DEFAULT_WORKSPACE,
+  guardClock,
+  isPlainObject,
+  ownOnly,
+  word,
+} from "../../lib/check-options.js";
+import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../../lib/guards/guard-store.js";
+import { createAlgorithms } from "../../lib/migration-hashes.js";
+import { degrading, LIMITER_OPTIONS } from "../../ratelimit/fallback.js";
+import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
+import { createQueue } from "../context.js";
+import type * as A from "../schemas/responses.js";
+import type * as R from "../schemas/service-requests.js";
+import { limit, type LimitContext, multiLimit } from "./limit.js";
+import { createNamespace, getNamespace } from "./namespaces.js";
+import { deleteOverride, getOverride, listOverrides, setOverride } from "./overrides.js";
+
+/** What the verbs of rate limits may be told besides the body. */
+export interface RatelimitContext {
+  /** Who asks, if the program serves others. Absent: the program, which may do all (ruling F1). */
+  readonly caller?: Caller;
+}
+
+/** Options of {@link createRatelimits}. */
+export interface RatelimitsOptions extends StoreGuardOptions {
+  /** 1–255 characters of `[a-zA-Z0-9_-]`, default `ws_default`. Nothing of one workspace is seen from another. */
+  readonly workspaceId?: string;
+  /** Unix time, milliseconds; default `Date.now`. */
+  readonly clock?: () => number;
+  /** Default: a `memoryLimiter()` of its own. May be shared with a verifier and with other workspaces; the program closes it. */
+  readonly limiter?: Limiter;
+  /** Milliseconds within which a limiter given here must settle each promise, 1…600_000, default 1_000; then it cannot answer. */
+  readonly limiterTimeout?: number | undefined;
+  /** While the limiter cannot answer (ruling C7): `local`: this node enforces its share (default); `deny`; `allow`. */
+  readonly onLimiterFailure?: "local" | "deny" | "allow";
+  /** Nodes that share the limiter, 1…100_000, default 1: the share of `local` is `limit / nodes`. */
+  readonly nodes?: number;
+}
+
+/**
+ * The verbs of rate limits. Each takes the body of the operation of its name and resolves to its `data`. With `context.caller` each
+ * asks for the permission of spec §5.4 (`ratelimit.*.limit`, `ratelimit.<namespace_id>.limit`, …), once the body is judged. All
+ * reject with a `VerifierError`: BAD_REQUEST with every problem · CALLER_FORBIDDEN · NOT_FOUND · LIMITER_UNAVAILABLE · STORE_….
+ */
+export interface Ratelimits {
+  /**
+   * Takes tokens; a namespace that is not there is made, if the caller may make one (`ratelimit.*.create_namespace`), else NOT_FOUND.
+   * @see rulings C2–C4 · two reads of the store and a take
+   */
+  limit(body: R.V2RatelimitLimitRequestBody, context?: RatelimitContext): Promise<A.V2RatelimitLimitResponseData>;
+  /** As `limit` for several at once, all or nothing. */
+  multiLimit(body: R.V2RatelimitMultiLimitRequestBody, context?: RatelimitContext): Promise<A.V2RatelimitMultiLimitResponseData>;
+  /** A namespace of rate limits; `limit` and `setOverride` make one too. @throws VerifierError CONFLICT: the name exists */
+  createNamespace(body: R.CreateNamespaceRequestBody, context?: RatelimitContext): Promise<A.CreateNamespaceResponseData>;
+  /** A namespace by its id or name. @throws VerifierError NOT_FOUND */
+  getNamespace(body: R.GetNamespaceRequestBody, context?: RatelimitContext): Promise<A.NamespaceData>;
+  /** Another limit for one identifier, from the next check on; makes the namespace as `limit` does. */
+  setOverride(body: R.V2RatelimitSetOverrideRequestBody, context?: RatelimitContext): Promise<A.V2RatelimitSetOverrideResponseData>;
+  /** The override of one identifier. @throws VerifierError NOT_FOUND: no such namespace, or it has no override for the identifier */
+  getOverride(body: R.V2RatelimitGetOverrideRequestBody, context?: RatelimitContext): Promise<A.RatelimitOverride>;
+  /** By id, 10 a page unless `limit` says otherwise. @throws VerifierError NOT_FOUND: no such namespace */
+  listOverrides(body: R.V2RatelimitListOverridesRequestBody, context?: RatelimitContext): Promise<A.Page<A.RatelimitOverride>>;
+  /**
+   * From the next check on the request's own limit counts; tokens already used stay used.
+   * @throws VerifierError NOT_FOUND: no such namespace, or it has no override for the identifier
+   */
+  deleteOverride(body: R.V2RatelimitDeleteOverrideRequestBody, context?: RatelimitContext): Promise<A.EmptyResponse>;
+}
+
+const OPTIONS = {
+  workspaceId: word,
+  clock: callable,
+  ...STORE_GUARD_OPTIONS,
+  ...LIMITER_OPTIONS,
+} as const satisfies Record<keyof RatelimitsOptions, Check>;
+
+/**
+ * Makes the verbs of rate limits on a store, which keeps namespaces and overrides; the tokens are the limiter's.
+ * @throws TypeError or RangeError naming the option or the store's missing method
+ * @example
+ * const ratelimits = createRatelimits(store);
+ * const { success } = await ratelimits.limit({ namespace: "email", identifier: "user_1", limit: 10, duration: 60_000 });
+ */
+export function createRatelimits(store: Store, options: RatelimitsOptions = {}): Ratelimits {
+  checkStore(store);
+  const own = checkOptions(options, OPTIONS);
+  const { workspaceId = DEFAULT_WORKSPACE, clock = Date.now, limiter, onLimiterFailure = "local", nodes = 1, limiterTimeout } = own;
+  const local = memoryLimiter();
+  const context: LimitContext = {
+    store: guardStore(store, own.storeTimeout),
+    workspaceId,
+    clock: guardClock(clock),
+    algorithms: createAlgorithms(undefined),
+    queue: createQueue(),
+    limiter: degrading(limiter ?? local, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout }),
+  };
+  const verb =
+    <B, T>(act: (context: LimitContext, body: B, caller: Caller | undefined) => Promise<T>) =>
+    async (body: B, asking: RatelimitContext = {}): Promise<T> => {
+      if (!isPlainObject(asking)) throw contextError();
+      const { caller } = ownOnly(asking);
+      return act(context, body, caller === undefined ? undefined : strictCaller(caller, "context.caller"));
+    };
+  return Object.freeze({
+    limit: verb(limit),
+    multiLimit: verb(multiLimit),
+    createNamespace: verb(createNamespace),
+    getNamespace: verb(getNamespace),
+    setOverride: verb(setOverride),
+    getOverride: verb(getOverride),
+    listOverrides: verb(listOverrides),
+    deleteOverride: verb(deleteOverride),
+  });
+}

@@ -1,0 +1,86 @@
+/** VERBS limit and multiLimit: tokens of an identifier in a namespace. Operations `ratelimit.limit`, `ratelimit.multiLimit`, rulings C2–C4. */
+import type { Caller } from "../../contracts/caller.js";
+import type { OverrideRow } from "../../contracts/store.js";
+import { type AppliedLimit, boundReset } from "../../ratelimit/applied-limits.js";
+import type { LimitTaker } from "../../ratelimit/fallback.js";
+import { overrideName } from "../../stores/row-names.js";
+import type { Context } from "../context.js";
+import { parse } from "../schemas/parse.js";
+import type { V2RatelimitLimitResponseData, V2RatelimitMultiLimitResponseData } from "../schemas/responses.js";
+import type { V2RatelimitLimitRequestBody, V2RatelimitMultiLimitRequestBody } from "../schemas/service-requests.js";
+import * as schemas from "../schemas/service.js";
+import { enterNamespaces } from "./namespaces.js";
+
+/** What the checks work with besides. */
+export interface LimitContext extends Context {
+  readonly limiter: LimitTaker;
+}
+
+/** The result of one check. */
+interface Checked {
+  /** As they are: the bounds of spec §2.2 are those of a verification's answer (ruling C4). */
+  readonly counts: Pick<V2RatelimitLimitResponseData, "limit" | "remaining" | "reset">;
+  readonly exceeded: boolean;
+  readonly overrideId: string | undefined;
+}
+
+/**
+ * Takes tokens of one identifier; a refusal takes nothing.
+ * @throws VerifierError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND: no such namespace, and the caller may make none · LIMITER_UNAVAILABLE
+ */
+export async function limit(
+  context: LimitContext,
+  body: V2RatelimitLimitRequestBody,
+  caller: Caller | undefined,
+): Promise<V2RatelimitLimitResponseData> {
+  const [checked] = await take(context, [parse(schemas.limit, body)], caller);
+  const { counts, exceeded, overrideId } = checked as Checked;
+  return { ...counts, success: !exceeded, ...(overrideId !== undefined && { overrideId }) };
+}
+
+/**
+ * Takes tokens of several identifiers in one step, all or nothing (ruling C3).
+ * @throws VerifierError as {@link limit}
+ */
+export async function multiLimit(
+  context: LimitContext,
+  body: V2RatelimitMultiLimitRequestBody,
+  caller: Caller | undefined,
+): Promise<V2RatelimitMultiLimitResponseData> {
+  const requests = parse(schemas.multiLimit, body);
+  const checked = await take(context, requests, caller);
+  return {
+    passed: checked.every(({ exceeded }) => !exceeded),
+    limits: checked.map(({ counts, exceeded, overrideId }, i) => {
+      const { namespace, identifier } = requests[i] as V2RatelimitLimitRequestBody;
+      return { namespace, identifier, ...counts, passed: !exceeded, ...(overrideId !== undefined && { overrideId }) };
+    }),
+  };
+}
+
+/** One call of the limiter for all; an override takes the place of the request's limit and window. */
+async function take(
+  context: LimitContext,
+  requests: readonly V2RatelimitLimitRequestBody[],
+  caller: Caller | undefined,
+): Promise<Checked[]> {
+  const now = context.clock();
+  const names = requests.map(({ namespace }) => namespace);
+  const namespaces = await enterNamespaces(context, names, "limit", caller);
+  const buckets = requests.map(({ namespace, identifier }) => overrideName({ namespaceId: namespaces.get(namespace)!.id, identifier }));
+  const overrides = new Map<string, OverrideRow>();
+  for (const row of await context.store.readNames("overrides", context.workspaceId, [...new Set(buckets)])) {
+    overrides.set(overrideName(row), row);
+  }
+  const checks = requests.map((request, i): AppliedLimit => {
+    const bucket = buckets[i]!;
+    const override = overrides.get(bucket);
+    const { limit, duration } = override ?? request;
+    return { bucket, limit, duration, cost: request.cost ?? 1, id: override?.id ?? "", name: request.identifier, autoApply: false };
+  });
+  const { verdicts } = await context.limiter.take(checks, now);
+  return checks.map(({ bucket, limit }, i) => {
+    const { exceeded, remaining, reset } = verdicts[i]!;
+    return { counts: { limit, remaining, reset: boundReset(reset) }, exceeded, overrideId: overrides.get(bucket)?.id };
+  });
+}

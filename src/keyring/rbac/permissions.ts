@@ -1,0 +1,43 @@
+/** VERBS of permissions: create, get, list, delete. Operations `permissions.*Permission*`. A permission's name in its workspace is its slug. */
+import { newId } from "../../lib/hash.js";
+import { persist, type Context } from "../context.js";
+import { insertNamed } from "../create-row.js";
+import { readPage } from "../list-page.js";
+import { ownedRow, requireNamed } from "../rows.js";
+import * as schemas from "../schemas/keys.js";
+import { parse } from "../schemas/parse.js";
+import type * as R from "../schemas/requests.js";
+import type { EmptyResponse, Page, Permission, V2PermissionsCreatePermissionResponseData } from "../schemas/responses.js";
+import { showPermission } from "./rbac-responses.js";
+
+/** @throws VerifierError BAD_REQUEST · CONFLICT: the slug exists */
+export async function createPermission(
+  context: Context,
+  body: R.V2PermissionsCreatePermissionRequestBody,
+): Promise<V2PermissionsCreatePermissionResponseData> {
+  const request = parse(schemas.createPermission, body);
+  const row = { ...ownedRow(context, newId("perm", context.clock())), ...request };
+  await insertNamed(context, { table: "permissions", row }, "A permission with this slug");
+  return { permissionId: row.id };
+}
+
+/** @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function getPermission(context: Context, body: R.V2PermissionsGetPermissionRequestBody): Promise<Permission> {
+  const { permission } = parse(schemas.getPermission, body);
+  return showPermission(await requireNamed(context, "permissions", permission));
+}
+
+/** By id. @throws VerifierError BAD_REQUEST */
+export async function listPermissions(context: Context, body: R.SearchRequestBody = {}): Promise<Page<Permission>> {
+  const { search, ...page } = parse(schemas.listPermissions, body);
+  return readPage(context, page, { table: "permissions", filter: search ? { search } : {}, show: showPermission });
+}
+
+/** Keys and roles that had it lose it at once. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function deletePermission(context: Context, body: R.V2PermissionsGetPermissionRequestBody): Promise<EmptyResponse> {
+  const { permission } = parse(schemas.getPermission, body);
+  return persist(context, permission, async () => {
+    const { id, version } = await requireNamed(context, "permissions", permission);
+    return (await context.store.write([{ table: "permissions", remove: id, version }])) ? {} : undefined;
+  });
+}

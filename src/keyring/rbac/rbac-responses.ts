@@ -1,0 +1,54 @@
+/** Rows of permissions and roles → what administration shows of them. Operations `Permission` and `Role`. */
+import type { PermissionRow, RoleRow } from "../../contracts/store.js";
+import type { Context } from "../context.js";
+import { createReader } from "../rows.js";
+import type { Permission, Role } from "../schemas/responses.js";
+
+export function showPermission({ id, name, slug, description }: PermissionRow): Permission {
+  return description === undefined ? { id, name, slug } : { id, name, slug, description };
+}
+
+/** Sorted by slug; what was deleted since counts as absent. */
+export function showPermissions(context: Context, ids: readonly string[]): Promise<readonly Permission[]> {
+  return createPermissionView(context)(ids);
+}
+
+/** Shows lists of permissions, reading each row once. */
+function createPermissionView(context: Context): (ids: readonly string[]) => Promise<readonly Permission[]> {
+  const permissionOf = createReader(context, "permissions");
+  return async (ids) => {
+    const permissions: Permission[] = [];
+    for (const id of ids) {
+      const row = await permissionOf(id);
+      if (row !== undefined) permissions.push(showPermission(row));
+    }
+    return permissions.sort((a, b) => (a.slug < b.slug ? -1 : 1));
+  };
+}
+
+/**
+ * Shows roles, reading each shared permission once: make a new one per call. A page of roles may name 100,000.
+ */
+export function createRoleView(context: Context): (row: RoleRow) => Promise<Role> {
+  const show = createPermissionView(context);
+  return async ({ id, name, description, permissions: ids }) => {
+    const permissions = await show(ids);
+    return {
+      id,
+      name,
+      ...(description !== undefined && { description }),
+      ...(permissions.length > 0 && { permissions }),
+    };
+  };
+}
+
+/** Sorted by name; what was deleted since counts as absent. */
+export async function showRoles(context: Context, ids: readonly string[]): Promise<readonly Role[]> {
+  const show = createRoleView(context);
+  const roles: Role[] = [];
+  for (const id of ids) {
+    const row = await context.store.read("roles", id);
+    if (row !== undefined) roles.push(await show(row));
+  }
+  return roles.sort((a, b) => (a.name < b.name ? -1 : 1));
+}

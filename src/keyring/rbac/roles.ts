@@ -1,0 +1,66 @@
+/** VERBS of roles: create, get, list, delete, setRolePermissions. Operations `permissions.*Role*`. */
+import type { RoleRow } from "../../contracts/store.js";
+import { newId } from "../../lib/hash.js";
+import { persist, type Context } from "../context.js";
+import { insertNamed, taken } from "../create-row.js";
+import { readPage } from "../list-page.js";
+import { type Mutable, ownedRow, requireNamed, setField } from "../rows.js";
+import * as schemas from "../schemas/keys.js";
+import { parse } from "../schemas/parse.js";
+import type * as R from "../schemas/requests.js";
+import type { EmptyResponse, Page, Permission, Role, V2PermissionsCreateRoleResponseData } from "../schemas/responses.js";
+import { createRoleView, showPermissions } from "./rbac-responses.js";
+import { ensurePermissions, idsOf, readRoles } from "./resolve-names.js";
+
+const ROLE = "A role with this name";
+
+/** Permissions that do not exist are made. @throws VerifierError BAD_REQUEST · CONFLICT: the name exists */
+export async function createRole(
+  context: Context,
+  body: R.V2PermissionsCreateRoleRequestBody,
+): Promise<V2PermissionsCreateRoleResponseData> {
+  const { name, description, permissions = [] } = parse(schemas.createRole, body);
+  const now = context.clock();
+  // No permission is made for a role that is refused; of two at once the write refuses one.
+  if (permissions.length > 0 && (await readRoles(context, [name])).size > 0) throw taken(ROLE);
+  const ids = idsOf(permissions, await ensurePermissions(context, permissions, now));
+  const row: Mutable<RoleRow> = { ...ownedRow(context, newId("role", now)), name, permissions: ids };
+  setField(row, "description", description);
+  await insertNamed(context, { table: "roles", row }, ROLE);
+  return { roleId: row.id };
+}
+
+/** @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function getRole(context: Context, body: R.V2PermissionsGetRoleRequestBody): Promise<Role> {
+  const { role } = parse(schemas.getRole, body);
+  return createRoleView(context)(await requireNamed(context, "roles", role));
+}
+
+/** By id. @throws VerifierError BAD_REQUEST */
+export async function listRoles(context: Context, body: R.SearchRequestBody = {}): Promise<Page<Role>> {
+  const { search, ...page } = parse(schemas.listRoles, body);
+  return readPage(context, page, { table: "roles", filter: search ? { search } : {}, show: createRoleView(context) });
+}
+
+/** Keys that had it lose it at once. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function deleteRole(context: Context, body: R.V2PermissionsGetRoleRequestBody): Promise<EmptyResponse> {
+  const { role } = parse(schemas.getRole, body);
+  return persist(context, role, async () => {
+    const { id, version } = await requireNamed(context, "roles", role);
+    return (await context.store.write([{ table: "roles", remove: id, version }])) ? {} : undefined;
+  });
+}
+
+/** Replaces a role's permissions; those that do not exist are made. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+export async function setRolePermissions(
+  context: Context,
+  body: R.V2PermissionsSetRolePermissionsRequestBody,
+): Promise<readonly Permission[]> {
+  const { roleId, permissions } = parse(schemas.setRolePermissions, body);
+  await requireNamed(context, "roles", roleId);
+  const ids = idsOf(permissions, await ensurePermissions(context, permissions, context.clock()));
+  return persist(context, roleId, async () => {
+    const row = { ...(await requireNamed(context, "roles", roleId)), permissions: ids };
+    return (await context.store.write([{ table: "roles", row }])) ? showPermissions(context, ids) : undefined;
+  });
+}

@@ -1,0 +1,226 @@
+/** The requests of administration, one schema a verb. Spec §2.3, §8, operations of the wider interface; `requests.ts` says them as types. */
+import * as v from "valibot";
+import type { KeyCreditsData, RatelimitRequest, Refill, V2KeysMigrateKeyData } from "../../contracts/types.js";
+import { LAST_MOMENT } from "../../lib/check-options.js";
+import { readCursor, type ListedTable } from "./cursor.js";
+import { described } from "./json-schema.js";
+import type * as M from "./migration-requests.js";
+import { withFix, type Schema } from "./parse.js";
+import * as atom from "./primitives.js";
+import type * as R from "./requests.js";
+
+const { strict, list, text, integer, optionalOr } = atom;
+const optional = v.exactOptional;
+
+/** Ruling D4: `refillDay` is required with monthly, accepted with daily. */
+const refill = described(
+  v.pipe(
+    strict({
+      interval: v.picklist(["daily", "monthly"], 'must be "daily" or "monthly"'),
+      amount: integer(1),
+      refillDay: optional(integer(1, 31)),
+    }),
+    v.rawCheck(({ dataset, addIssue }) => {
+      const value = dataset.value as { readonly interval?: unknown; readonly refillDay?: unknown } | undefined;
+      if (value?.interval !== "monthly" || value.refillDay !== undefined) return;
+      const message = withFix("is required with a monthly refill", "give the day of the month, 1 to 31");
+      addIssue({ message, path: [{ type: "object", origin: "value", input: value, key: "refillDay", value: undefined }] });
+    }),
+  ),
+  { if: { properties: { interval: { const: "monthly" } } }, then: { required: ["refillDay"] } },
+) as Schema<Refill>;
+
+const credits: Schema<KeyCreditsData> = strict({ remaining: v.nullable(integer(0)), refill: optional(refill) });
+
+const limit = { name: text(3, 128), limit: integer(1), duration: integer(1_000) };
+const ratelimits: Schema<RatelimitRequest[]> = v.pipe(
+  list(strict({ ...limit, autoApply: optionalOr(atom.boolean, false) }), 0, 50),
+  v.rawCheck(uniqueNames),
+);
+/** Imports say whether a limit applies by itself: all four are required (spec §2.3). */
+const migratedLimits: Schema<Required<RatelimitRequest>[]> = v.pipe(
+  list(strict({ ...limit, autoApply: atom.boolean }), 0, 50),
+  v.rawCheck(uniqueNames),
+);
+
+const noPlaintext = optionalOr(atom.never("leave it out: only the digest of a key is stored, its text cannot be given back"), false);
+const time = optional(atom.time);
+
+export const getApi: Schema<R.V2ApisGetApiRequestBody> = strict({ apiId: atom.longId });
+export const createApi: Schema<R.V2ApisCreateApiRequestBody> = strict({ name: text(3, 256) });
+export const updateApi: Schema<R.V2ApisUpdateApiRequestBody> = strict({
+  apiId: atom.longId,
+  name: optional(text(3, 256)),
+  enabled: optional(atom.boolean),
+  ipAllowlist: optional(v.nullable(atom.ipAllowlist)),
+});
+
+export const createKey: Schema<R.V2KeysCreateKeyRequestBody> = strict({
+  apiId: atom.id,
+  prefix: optional(atom.prefix),
+  name: optional(atom.name),
+  byteLength: optionalOr(integer(16, 255), 16),
+  externalId: optional(atom.externalId),
+  meta: optional(atom.meta),
+  roles: optional(atom.roleNames(0)),
+  permissions: optional(atom.slugs(0)),
+  expires: time,
+  credits: optional(credits),
+  ratelimits: optional(ratelimits),
+  enabled: optionalOr(atom.boolean, true),
+  recoverable: noPlaintext,
+  ipAllowlist: optional(atom.ipAllowlist),
+});
+export const getKey: Schema<R.V2KeysGetKeyRequestBody> = strict({ keyId: atom.id, decrypt: noPlaintext });
+export const listKeys: Schema<R.V2KeysListKeysRequestBody> = strict({
+  apiId: text(1, 255),
+  ...page("keys"),
+  externalId: optional(atom.name),
+  decrypt: noPlaintext,
+  revalidateKeysCache: optionalOr(atom.boolean, false),
+});
+export const updateKey: Schema<R.V2KeysUpdateKeyRequestBody> = strict({
+  keyId: atom.id,
+  name: optional(v.nullable(atom.name)),
+  externalId: optional(v.nullable(atom.externalId)),
+  meta: optional(v.nullable(atom.meta)),
+  expires: optional(v.nullable(atom.time)),
+  credits: optional(
+    v.nullable(
+      strict({ remaining: optional(v.nullable(integer(0))), refill: optional(v.nullable(refill)) }) as Schema<R.UpdateKeyCreditsData>,
+    ),
+  ),
+  ratelimits: optional(ratelimits),
+  enabled: optional(atom.boolean),
+  roles: optional(atom.roleNames(0)),
+  permissions: optional(atom.slugs(0)),
+  ipAllowlist: optional(v.nullable(atom.ipAllowlist)),
+});
+export const deleteKey: Schema<R.V2KeysDeleteKeyRequestBody> = strict({ keyId: atom.id, permanent: optionalOr(atom.boolean, false) });
+export const rerollKey: Schema<R.V2KeysRerollKeyRequestBody> = strict({ keyId: atom.id, expiration: atom.time });
+export const updateCredits = described(
+  v.pipe(
+    strict({
+      keyId: text(3, 255),
+      value: optional(v.nullable(integer(0))),
+      operation: v.picklist(["set", "increment", "decrement"], 'must be "set", "increment" or "decrement"'),
+    }),
+    v.rawCheck(({ dataset, addIssue }) => {
+      if (!dataset.typed || typeof dataset.value.value === "number" || dataset.value.operation === "set") return;
+      const message = withFix("must be an integer for this operation", 'null or nothing, which is unlimited, goes only with "set"');
+      addIssue({ message, path: [{ type: "object", origin: "value", input: dataset.value, key: "value", value: null }] });
+    }),
+  ),
+  {
+    if: { properties: { operation: { enum: ["increment", "decrement"] } } },
+    then: { required: ["value"], properties: { value: { type: "integer" } } },
+  },
+) as Schema<R.V2KeysUpdateCreditsRequestBody>;
+export const whoami: Schema<R.V2KeysWhoamiRequestBody> = strict({ key: atom.wellFormed(1, 512) });
+
+const keyPermissions = (min: number): Schema<R.V2KeysPermissionsRequestBody> => strict({ keyId: atom.id, permissions: atom.slugs(min) });
+const keyRoles = (min: number): Schema<R.V2KeysRolesRequestBody> => strict({ keyId: atom.id, roles: atom.roleNames(min) });
+export const changePermissions = keyPermissions(1);
+export const setPermissions = keyPermissions(0);
+export const changeRoles = keyRoles(1);
+export const setRoles = keyRoles(0);
+
+export const createPermission: Schema<R.V2PermissionsCreatePermissionRequestBody> = strict({
+  name: text(1, 512),
+  slug: atom.slug,
+  description: optional(atom.description),
+});
+export const getPermission: Schema<R.V2PermissionsGetPermissionRequestBody> = strict({ permission: atom.slug });
+export const createRole: Schema<R.V2PermissionsCreateRoleRequestBody> = strict({
+  name: atom.roleName,
+  description: optional(atom.description),
+  permissions: optional(atom.slugs(0)),
+});
+export const getRole: Schema<R.V2PermissionsGetRoleRequestBody> = strict({ role: atom.roleName });
+export const setRolePermissions: Schema<R.V2PermissionsSetRolePermissionsRequestBody> = strict({
+  roleId: atom.roleId,
+  permissions: atom.slugs(0),
+});
+
+export const createIdentity: Schema<R.V2IdentitiesCreateIdentityRequestBody> = strict({
+  externalId: atom.externalId,
+  meta: optional(atom.meta),
+  ratelimits: optional(ratelimits),
+});
+export const getIdentity: Schema<R.V2IdentitiesGetIdentityRequestBody> = strict({ identity: atom.name });
+export const updateIdentity: Schema<R.V2IdentitiesUpdateIdentityRequestBody> = strict({
+  identity: atom.name,
+  meta: optional(v.nullable(atom.meta)),
+  ratelimits: optional(ratelimits),
+});
+
+export const listIdentities = search("identities");
+export const listRoles = search("roles");
+export const listPermissions = search("permissions");
+
+const migrationId = text(3, 255);
+export const createMigration: Schema<M.CreateMigrationRequestBody> = strict({ id: optional(migrationId), algorithm: text(1, 255) });
+/** The frame of an import; its keys are judged one by one with {@link migratedKey}. */
+export const migrateKeys: Schema<M.V2KeysMigrateKeysRequestBody> = strict({
+  migrationId,
+  apiId: text(3, 255),
+  keys: described(v.custom<M.V2KeysMigrateKeysRequestBody["keys"]>(isIterable, "must be an array of at least 1 item, or an iterable"), {
+    type: "array",
+    minItems: 1,
+  }),
+});
+export const migratedKey: Schema<V2KeysMigrateKeyData> = strict({
+  hash: text(3, 1_024),
+  name: optional(atom.name),
+  externalId: optional(atom.name),
+  meta: optional(atom.meta),
+  roles: optional(atom.roleNames(0)),
+  permissions: optional(atom.slugs(0)),
+  // Spec §2.3 names no latest time; a JavaScript date does.
+  expires: optional(integer(0, LAST_MOMENT)),
+  enabled: optionalOr(atom.boolean, true),
+  credits: optional(credits),
+  ratelimits: optional(migratedLimits),
+});
+
+export const getWorkspace: Schema<object> = strict({});
+export const updateWorkspace: Schema<R.UpdateWorkspaceRequestBody> = strict({ enabled: atom.boolean });
+
+/** What every list takes. @param limit rows of a page when the request does not say */
+export function page(table: ListedTable, limit = 100) {
+  const isCursor = (value: unknown): boolean => typeof value === "string" && readCursor(table, value) !== undefined;
+  return {
+    limit: optionalOr(integer(1, 100), limit),
+    cursor: optional(
+      described(v.custom<string>(isCursor, withFix("is not a cursor of this list", "send pagination.cursor of the page before")), {
+        type: "string",
+        minLength: 1,
+        maxLength: 1_024,
+      }),
+    ),
+  };
+}
+
+function search(table: ListedTable): Schema<R.SearchRequestBody> {
+  return strict({ ...page(table), search: optional(text(0, 256)) });
+}
+
+function isIterable(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length > 0;
+  return typeof value === "object" && value !== null && (Symbol.iterator in value || Symbol.asyncIterator in value);
+}
+
+/** Names are unique within a key or identity: a verification finds a limit by its name. Judged also where other parts are faulty. */
+function uniqueNames<L extends RatelimitRequest>({ dataset, addIssue }: RawCheckOf<L[]>): void {
+  if (!Array.isArray(dataset.value)) return;
+  const names = new Set<unknown>();
+  dataset.value.forEach((item: { readonly name?: unknown } | null | undefined, key) => {
+    const name = item?.name;
+    if (name === undefined || !names.has(name)) return void names.add(name);
+    const message = withFix("is the name of an earlier limit in this list", "give each limit a name of its own");
+    const index = { type: "array", origin: "value", input: [], key, value: item } as const;
+    addIssue({ message, path: [index, { type: "object", origin: "value", input: {}, key: "name", value: name }] });
+  });
+}
+
+type RawCheckOf<T> = Parameters<Parameters<typeof v.rawCheck<T>>[0]>[0];

@@ -1,0 +1,62 @@
+/** Unknown → typed request of administration: runs a schema, turns its issues into problems at JSON paths. Spec §2.4. Knows no store. */
+import * as v from "valibot";
+import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
+import { copyBody, PLAIN_NAME } from "../../lib/copy-json.js";
+
+/** A schema of what comes in, for requests of type `T`. */
+export type Schema<T> = v.GenericSchema<unknown, T>;
+
+/** Problems named at once; one request cannot make an answer longer. */
+export const MAX_PROBLEMS = 1_000;
+/** Stands between a message and its fix in the schemas, since a schema's message is one text. */
+const FIX = "\n";
+
+/** A message with the plain remedy beside it. */
+export function withFix(message: string, fix: string): string {
+  return message + FIX + fix;
+}
+
+/**
+ * Copies the body once and judges the copy (ruling G7).
+ * @throws VerifierError BAD_REQUEST with every problem of the request
+ */
+export function parse<T>(schema: Schema<T>, body: unknown): T {
+  const problems: ValidationProblem[] = [];
+  const value = judge(schema, copyBody(body), "body", problems);
+  if (value === undefined) throw badRequest(problems);
+  return value;
+}
+
+/**
+ * Judges a value that is this program's own copy.
+ * @param problems gains every problem found, up to 1,000 in all
+ * @returns `undefined` when there was one
+ */
+export function judge<T>(schema: Schema<T>, value: unknown, location: string, problems: ValidationProblem[]): T | undefined {
+  // Explicit, since a program may have changed valibot's global defaults.
+  const result = v.safeParse(schema, value, { abortEarly: false, abortPipeEarly: false });
+  // Not the output, whose objects inherit what a polluted prototype holds. No schema here changes what it accepts.
+  if (result.success) return value as T;
+  for (const issue of result.issues) {
+    if (problems.length < MAX_PROBLEMS) problems.push(toProblem(issue, location));
+  }
+  return undefined;
+}
+
+function toProblem(issue: v.BaseIssue<unknown>, root: string): ValidationProblem {
+  let location = root;
+  for (const { key } of issue.path ?? []) {
+    if (typeof key === "number") location += `[${key}]`;
+    else if (PLAIN_NAME.test(String(key))) location += `.${String(key)}`;
+    else return { location, message: "has a property that is not allowed", fix: "send only the properties of the interface" };
+  }
+  if (isUnknownProperty(issue)) return { location, message: "is not a property of this object", fix: "remove it" };
+  if (issue.path?.at(-1)?.origin === "key") return { location, message: "is required" };
+  const [message = "", fix] = issue.message.split(FIX);
+  return fix === undefined ? { location, message } : { location, message, fix };
+}
+
+/** Whether valibot found a property that the object may not have. It names only the first of an object. */
+export function isUnknownProperty(issue: v.BaseIssue<unknown>): boolean {
+  return issue.expected === "never" && issue.path?.at(-1)?.origin === "key";
+}

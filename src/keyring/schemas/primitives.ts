@@ -1,0 +1,138 @@
+/** The small parts of which request schemas are made, each bound said once. Spec §2.3, §8, ruling G6. Knows no verb. */
+import * as v from "valibot";
+import type { Json, JsonObject } from "../../contracts/types.js";
+import { ownOnly } from "../../lib/check-options.js";
+import { hasLength, Refusal } from "../../lib/copy-json.js";
+import { isAddressOrRange } from "../../lib/ip-ranges.js";
+import { described } from "./json-schema.js";
+import { isUnknownProperty, withFix } from "./parse.js";
+
+/** Permissions granted directly to one key or role. */
+export const MAX_PERMISSIONS = 1_000;
+/** Roles of one key. */
+export const MAX_ROLES = 100;
+const MAX_META_PROPERTIES = 100;
+/** Characters of text that names something. */
+const MAX_NAME = 255;
+/** Unknown properties reported per object: there may be as many as a body has room for. */
+const MAX_UNKNOWN = 1_000;
+/** 2100-01-01T00:00:00Z: the latest moment a request may name. */
+const MAX_TIME = 4_102_444_800_000;
+
+/**
+ * An object with these properties and no others; every property too many is reported.
+ * `undefined` counts as absent, since {@link copyBody} leaves it out.
+ */
+export function strict<const E extends v.ObjectEntries>(entries: E) {
+  return v.pipe(
+    v.custom<Record<string, unknown>>(isObject, "must be an object"),
+    // Valibot goes through what the entries inherit, too.
+    v.strictObject(ownOnly(entries)),
+    v.rawCheck(({ dataset, addIssue }) => {
+      const first = dataset.issues?.find((issue) => issue.path?.length === 1 && isUnknownProperty(issue))?.path?.[0];
+      if (first === undefined) return;
+      const unknown = Object.keys(first.input as object).filter((key) => key !== first.key && !Object.hasOwn(entries, key));
+      for (const key of unknown.slice(0, MAX_UNKNOWN)) addIssue({ expected: "never", path: [{ ...first, key } as typeof first] });
+    }),
+  );
+}
+
+/** A property that may be left out, which then counts as `value`. It is said here and filled in by the verb. */
+export function optionalOr<S extends v.GenericSchema>(schema: S, value: Json) {
+  return described(v.exactOptional(schema), { default: value });
+}
+
+/** A list; its length is judged before its items. */
+export function list<T>(item: v.GenericSchema<unknown, T>, min: number, max: number) {
+  const hasLength = (value: unknown): boolean => Array.isArray(value) && value.length >= min && value.length <= max;
+  const pipe = v.pipe(v.custom<unknown[]>(hasLength, `must be an array of ${min} to ${max} items`), v.array(item));
+  return described(pipe, { ...(min > 0 && { minItems: min }), maxItems: max });
+}
+
+/** Well-formed text of `min` to `max` code points, without U+0000, which some stores cannot hold (ruling G6). */
+export function text(min: number, max: number) {
+  const fits = (value: unknown): boolean =>
+    typeof value === "string" && hasLength(value, min, max) && value.isWellFormed() && !value.includes("\0");
+  const schema = v.custom<string>(fits, `must be well-formed text of ${min} to ${max} characters without U+0000`);
+  return described(schema, { type: "string", minLength: min, maxLength: max });
+}
+
+/** As {@link text}, with U+0000 allowed: for what reaches no store. */
+export function wellFormed(min: number, max: number) {
+  const fits = (value: unknown): boolean => typeof value === "string" && hasLength(value, min, max) && value.isWellFormed();
+  const schema = v.custom<string>(fits, `must be well-formed text of ${min} to ${max} characters`);
+  return described(schema, { type: "string", minLength: min, maxLength: max });
+}
+
+/** Text of ASCII characters that a pattern names. */
+function token(pattern: RegExp, min: number, max: number, characters: string) {
+  const fits = (value: unknown): boolean => typeof value === "string" && value.length >= min && value.length <= max && pattern.test(value);
+  const schema = v.custom<string>(fits, `must be ${min} to ${max} characters of ${characters}`);
+  return described(schema, { type: "string", minLength: min, maxLength: max, pattern: pattern.source });
+}
+
+/** An integer by value, at most 2^53 − 1 (ruling G6). */
+export function integer(min: number, max = Number.MAX_SAFE_INTEGER) {
+  const fits = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max;
+  const schema = v.custom<number>(fits, `must be an integer from ${min} to ${max}`);
+  return described(schema, { type: "integer", minimum: min, maximum: max });
+}
+
+/** Something that keystile does not do: only `false` passes. */
+export function never(fix: string) {
+  const schema = v.custom<false>((value) => value === false, withFix("is not supported, it can only be false", fix));
+  return described(schema, { type: "boolean", const: false });
+}
+
+const WORD = /^[a-zA-Z0-9_]+$/;
+const idOf = (min: number) => token(WORD, min, MAX_NAME, "a-z, A-Z, 0-9 and _");
+
+/** Id of a key, or of an API where a key is made. */
+export const id = idOf(3);
+/** Id of an API in the verbs of APIs, which ask for more characters. */
+export const longId = idOf(8);
+export const name = text(1, MAX_NAME);
+export const prefix = token(WORD, 1, 16, "a-z, A-Z, 0-9 and _");
+export const externalId = token(/^[a-zA-Z0-9_.-]+$/, 1, MAX_NAME, "a-z, A-Z, 0-9, _, . and -");
+/** What a query can ask for (ruling B1). */
+export const slug = token(/^[a-zA-Z0-9_:\-.*/]+$/, 1, 128, "a-z, A-Z, 0-9, _, :, -, ., * and /");
+export const roleId = token(/^[a-zA-Z0-9_-]+$/, 3, MAX_NAME, "a-z, A-Z, 0-9, _ and -");
+export const roleName = text(1, 128);
+export const description = text(0, 512);
+/** Unix time, milliseconds. A time in seconds is accepted, and lies in 1970. */
+export const time = integer(0, MAX_TIME);
+export const boolean = described(
+  v.custom<boolean>((value) => typeof value === "boolean", "must be true or false"),
+  { type: "boolean" },
+);
+
+export const slugs = (min: number) => list(slug, min, MAX_PERMISSIONS);
+export const roleNames = (min: number) => list(roleName, min, MAX_ROLES);
+/** Exact addresses and CIDR ranges, IPv4 and IPv6 (ruling A4). */
+export const ipAllowlist = list(
+  described(
+    v.custom<string>(
+      (value) => typeof value === "string" && isAddressOrRange(value),
+      withFix("must be an IP address or a CIDR range", 'write it like "192.0.2.7", "192.0.2.0/24" or "2001:db8::/32"'),
+    ),
+    { type: "string" },
+  ),
+  0,
+  1_000,
+);
+
+/** Free-form data, already copied and bounded by {@link copyPlain} (ruling G7). */
+export const meta = described(
+  v.custom<JsonObject>(
+    (value) => isObject(value) && Object.keys(value).length <= MAX_META_PROPERTIES,
+    ({ input }) => {
+      if (input instanceof Refusal) return input.message;
+      return isObject(input) ? `must have at most ${MAX_META_PROPERTIES} properties` : "must be an object";
+    },
+  ),
+  { type: "object", maxProperties: MAX_META_PROPERTIES, additionalProperties: true },
+);
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Refusal);
+}

@@ -1,0 +1,234 @@
+/** What the verbs of administration take: the bodies of the wider interface. Types only; schemas.ts judges them. Spec §2.3, §8. */
+import type { JsonObject, KeyCreditsData, RatelimitRequest, Refill } from "../../contracts/types.js";
+
+/** Body of `createApi`. */
+export interface V2ApisCreateApiRequestBody {
+  /** 3–256 code points. */
+  readonly name: string;
+}
+/** Body of `getApi`. */
+export interface V2ApisGetApiRequestBody {
+  /** 8–255 characters of `[a-zA-Z0-9_]`. */
+  readonly apiId: string;
+}
+/** Body of `deleteApi`. */
+export type V2ApisDeleteApiRequestBody = V2ApisGetApiRequestBody;
+/** Absent fields stay. */
+export interface V2ApisUpdateApiRequestBody {
+  /** 8–255 characters of `[a-zA-Z0-9_]`. */
+  readonly apiId: string;
+  /** 3–256 code points. */
+  readonly name?: string;
+  /** False: every verification of its keys is FORBIDDEN (ruling A4). */
+  readonly enabled?: boolean;
+  /** Addresses and CIDR ranges that its keys may be used from; null or empty: any. At most 1,000. */
+  readonly ipAllowlist?: readonly string[] | null;
+}
+
+/** Body of `createKey`. Without `roles` and `permissions` the key may do nothing that a query asks for. */
+export interface V2KeysCreateKeyRequestBody {
+  /** 3–255 characters of `[a-zA-Z0-9_]`. */
+  readonly apiId: string;
+  /** 1–16 characters of `[a-zA-Z0-9_]` before the random part. */
+  readonly prefix?: string;
+  /** 1–255 code points. */
+  readonly name?: string;
+  /** Random bytes, 16–255, default 16. */
+  readonly byteLength?: number;
+  /** The identity it belongs to, made when there is none: 1–255 characters of `[a-zA-Z0-9_.-]`. Imports take any text of that length. */
+  readonly externalId?: string;
+  /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says; verifications answer it. */
+  readonly meta?: JsonObject;
+  /** Names of roles that exist, at most 100. */
+  readonly roles?: readonly string[];
+  /** Granted directly, at most 1,000; wildcards allowed (ruling B3); made when they do not exist. */
+  readonly permissions?: readonly string[];
+  /** Unix time, milliseconds, up to 4_102_444_800_000. A time in seconds goes in too, and is EXPIRED at once. */
+  readonly expires?: number;
+  /** Absent: unlimited. */
+  readonly credits?: KeyCreditsData;
+  /** At most 50, names unique. */
+  readonly ratelimits?: readonly RatelimitRequest[];
+  /** Default true. */
+  readonly enabled?: boolean;
+  /** Only false: plaintext keys are never kept. */
+  readonly recoverable?: false;
+  /** Addresses and CIDR ranges that it may be used from; empty: any. At most 1,000. */
+  readonly ipAllowlist?: readonly string[];
+}
+/** Body of `getKey`. */
+export interface V2KeysGetKeyRequestBody {
+  /** 3–255 characters of `[a-zA-Z0-9_]`. */
+  readonly keyId: string;
+  /** Only false: plaintext keys are never kept. */
+  readonly decrypt?: false;
+}
+/** Body of `listKeys`. */
+export interface V2KeysListKeysRequestBody extends ListRequestBody {
+  /** 1–255 code points. */
+  readonly apiId: string;
+  /** Only keys of this identity, 1–255 code points; one that does not exist has none. */
+  readonly externalId?: string;
+  /** Only false: plaintext keys are never kept. */
+  readonly decrypt?: false;
+  /** Without effect: administration reads the store itself. */
+  readonly revalidateKeysCache?: boolean;
+}
+/** Absent fields stay, `null` clears, a given list replaces. */
+export interface V2KeysUpdateKeyRequestBody {
+  /** 3–255 characters of `[a-zA-Z0-9_]`. */
+  readonly keyId: string;
+  /** 1–255 code points; null: none. */
+  readonly name?: string | null;
+  /** The identity it belongs to, made when there is none: 1–255 characters of `[a-zA-Z0-9_.-]`; null: none. */
+  readonly externalId?: string | null;
+  /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says; null: none. */
+  readonly meta?: JsonObject | null;
+  /** Unix time, milliseconds, up to 4_102_444_800_000; null: never. A time in seconds goes in too, and is EXPIRED at once. */
+  readonly expires?: number | null;
+  /** null: unlimited, without refill. */
+  readonly credits?: UpdateKeyCreditsData | null;
+  /** At most 50, names unique. A limit whose name stays keeps its id and the tokens already used. */
+  readonly ratelimits?: readonly RatelimitRequest[];
+  /** False: every verification is DISABLED. */
+  readonly enabled?: boolean;
+  /** Names of roles that exist, at most 100. */
+  readonly roles?: readonly string[];
+  /** Granted directly, at most 1,000; wildcards allowed (ruling B3); made when they do not exist. */
+  readonly permissions?: readonly string[];
+  /** Addresses and CIDR ranges that it may be used from, at most 1,000; null or empty: any (ruling A4). */
+  readonly ipAllowlist?: readonly string[] | null;
+}
+/** Credits of `updateKey`: absent fields stay. */
+export interface UpdateKeyCreditsData {
+  /** Integer from 0 to 2^53 − 1; null: unlimited; clears the refill unless one is given. */
+  readonly remaining?: number | null;
+  /** null: none (rulings D3, D4). */
+  readonly refill?: Refill | null;
+}
+/** Body of `deleteKey`. */
+export interface V2KeysDeleteKeyRequestBody {
+  /** 3–255 characters of `[a-zA-Z0-9_]`. */
+  readonly keyId: string;
+  /** True: its row goes too, and its hash may be imported again. Default false: it is hidden. */
+  readonly permanent?: boolean;
+}
+/** Body of `rerollKey`: a new key with all that the old one has. */
+export interface V2KeysRerollKeyRequestBody {
+  /** 3–255 characters of `[a-zA-Z0-9_]`. */
+  readonly keyId: string;
+  /** Milliseconds until the old key expires, up to 4_102_444_800_000; 0: at once. */
+  readonly expiration: number;
+}
+/** Body of `updateCredits`. `keyId` has 3–255 code points. A decrement stops at 0, an increment at 2^53 − 1 (ruling D3). */
+export type V2KeysUpdateCreditsRequestBody =
+  | {
+      readonly keyId: string;
+      readonly operation: "set";
+      /** Integer from 0 to 2^53 − 1; null, or absent: unlimited, without refill. */
+      readonly value?: number | null;
+    }
+  | {
+      readonly keyId: string;
+      readonly operation: "increment" | "decrement";
+      /** Integer from 0 to 2^53 − 1. The key must have a balance: with an unlimited one it is a 400 at `body.operation`. */
+      readonly value: number;
+    };
+/** Body of `whoami`. */
+export interface V2KeysWhoamiRequestBody {
+  /** The key itself, 1–512 code points. */
+  readonly key: string;
+}
+/** Body of `addPermissions`, `removePermissions` and `setPermissions`. */
+export interface V2KeysPermissionsRequestBody {
+  /** 3–255 characters of `[a-zA-Z0-9_]`. */
+  readonly keyId: string;
+  /** Slugs, 1–1,000; for `setPermissions` 0–1,000. Wildcards allowed (ruling B3). */
+  readonly permissions: readonly string[];
+}
+/** Body of `addRoles`, `removeRoles` and `setRoles`. */
+export interface V2KeysRolesRequestBody {
+  /** 3–255 characters of `[a-zA-Z0-9_]`. */
+  readonly keyId: string;
+  /** Names, 1–100, each 1–128 code points; for `setRoles` 0–100. */
+  readonly roles: readonly string[];
+}
+
+/** Body of `createPermission`. */
+export interface V2PermissionsCreatePermissionRequestBody {
+  /** For people, 1–512 code points. */
+  readonly name: string;
+  /** What queries and grants compare, 1–128 characters of `[a-zA-Z0-9_:./*-]` (ruling B1). */
+  readonly slug: string;
+  /** At most 512 code points. */
+  readonly description?: string;
+}
+/** Body of `getPermission` and `deletePermission`. */
+export interface V2PermissionsGetPermissionRequestBody {
+  /** Slug or id, 1–128 characters; a row with this id goes before one with this slug. */
+  readonly permission: string;
+}
+/** Body of `createRole`. */
+export interface V2PermissionsCreateRoleRequestBody {
+  /** 1–128 code points. */
+  readonly name: string;
+  /** At most 512 code points. */
+  readonly description?: string;
+  /** Slugs, at most 1,000, made when they do not exist. */
+  readonly permissions?: readonly string[];
+}
+/** Body of `getRole` and `deleteRole`. */
+export interface V2PermissionsGetRoleRequestBody {
+  /** Name or id, 1–128 code points; a row with this id goes before one with this name. */
+  readonly role: string;
+}
+/** Body of `setRolePermissions`. */
+export interface V2PermissionsSetRolePermissionsRequestBody {
+  /** Id or name, 3–255 characters of `[a-zA-Z0-9_-]`; a role with another name goes by its id. */
+  readonly roleId: string;
+  /** Slugs that replace what it has, at most 1,000, made when they do not exist. */
+  readonly permissions: readonly string[];
+}
+
+/** Body of `createIdentity`. */
+export interface V2IdentitiesCreateIdentityRequestBody {
+  /** What the program calls it, unique in the workspace: 1–255 characters of `[a-zA-Z0-9_.-]`. */
+  readonly externalId: string;
+  /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says. */
+  readonly meta?: JsonObject;
+  /** Shared by all keys of the identity: at most 50, names unique. */
+  readonly ratelimits?: readonly RatelimitRequest[];
+}
+/** Body of `getIdentity` and `deleteIdentity`. */
+export interface V2IdentitiesGetIdentityRequestBody {
+  /** Id or externalId, 1–255 code points; a row with this id goes before one with this externalId. */
+  readonly identity: string;
+}
+/** Absent fields stay, `null` clears, a given list replaces. */
+export interface V2IdentitiesUpdateIdentityRequestBody {
+  /** Id or externalId, 1–255 code points; a row with this id goes before one with this externalId. */
+  readonly identity: string;
+  /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says; null: none. */
+  readonly meta?: JsonObject | null;
+  /** At most 50, names unique. A limit whose name stays keeps its id and the tokens already used. */
+  readonly ratelimits?: readonly RatelimitRequest[];
+}
+
+/** Which page of a list. */
+export interface ListRequestBody {
+  /** Rows a page, 1–100, default 100. */
+  readonly limit?: number | undefined;
+  /** `pagination.cursor` of the page before. */
+  readonly cursor?: string | undefined;
+}
+/** Which page of a list, of rows whose name holds a text. */
+export interface SearchRequestBody extends ListRequestBody {
+  /** Part of the name (externalId, role name, slug), case-sensitive, at most 256 code points. */
+  readonly search?: string | undefined;
+}
+
+/** Body of `updateWorkspace`. */
+export interface UpdateWorkspaceRequestBody {
+  /** False: every verification of its keys is FORBIDDEN (ruling A4). */
+  readonly enabled: boolean;
+}

@@ -1,0 +1,227 @@
+/**
+ * What the verbs of administration answer: `data` of the wider interface, without the envelope. Types only. Ids that keystile makes sort by
+ * the time at which they were made.
+ */
+import type { Identity, JsonObject, KeyCreditsData, RatelimitResponse } from "../../contracts/types.js";
+import type { MigrationResults, MigrationTotals } from "./migration-requests.js";
+
+/** Nothing to say but that it was done. */
+export type EmptyResponse = Record<string, never>;
+
+/** One page of a list, ordered by id. */
+export interface Page<T> {
+  /** At most `limit` of the request. */
+  readonly data: readonly T[];
+  /** Where the next page begins. */
+  readonly pagination: Pagination;
+}
+/** Spec §1, rule 2. */
+export interface Pagination {
+  /** Opaque; present when there is more. */
+  readonly cursor?: string;
+  /** False: this is the last page. */
+  readonly hasMore: boolean;
+}
+
+/** Answer of `createApi`. */
+export interface V2ApisCreateApiResponseData {
+  /** `api_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly apiId: string;
+}
+/** `enabled` and `ipAllowlist` are additions of keystile. */
+export interface V2ApisGetApiResponseData {
+  /** `api_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly id: string;
+  /** 3–256 code points; need not be unique. */
+  readonly name: string;
+  /** False: every verification of its keys is FORBIDDEN (ruling A4). */
+  readonly enabled: boolean;
+  /** Empty: any address. */
+  readonly ipAllowlist: readonly string[];
+}
+
+/** A new key. The only time that it is shown: only its digest is kept. */
+export interface V2KeysCreateKeyResponseData {
+  /** `key_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly keyId: string;
+  /** `<prefix>_<random><checksum>`, or without the prefix: 28–372 characters of `[a-zA-Z0-9_]`. */
+  readonly key: string;
+}
+/** Credits of a key as the library shows them; over HTTP they are as {@link KeyCreditsData}. */
+export interface KeyCredits extends KeyCreditsData {
+  /**
+   * Credits that nodes in `leased` mode have set aside in the store, besides `remaining`: they come back when a node closes, or `ttl` after
+   * it died. What a node has drawn into its memory is in neither number. Absent: none.
+   */
+  readonly reserved?: number;
+}
+
+/** A key as administration sees it; a property that does not apply is not there. */
+export interface KeyResponseData {
+  /** `key_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly keyId: string;
+  /** First characters of the key, for people; `...` for an imported one. */
+  readonly start: string;
+  /** False: every verification is DISABLED. */
+  readonly enabled: boolean;
+  /** 1–255 code points. */
+  readonly name?: string;
+  /** As given ({@link JsonObject}). */
+  readonly meta?: JsonObject;
+  /** Unix time, milliseconds. */
+  readonly createdAt: number;
+  /** Unix time, milliseconds, of the last change by administration; absent: none since it was made. */
+  readonly updatedAt?: number;
+  /** Unix time, milliseconds, the last at which it is valid (ruling A3); absent: never. */
+  readonly expires?: number;
+  /** Granted directly, sorted; those of its roles are in the roles. */
+  readonly permissions?: readonly string[];
+  /** Sorted. */
+  readonly roles?: readonly string[];
+  /** Absent: unlimited and without refill. */
+  readonly credits?: KeyCredits;
+  /** The entity that it belongs to, with the limits that it shares. */
+  readonly identity?: Identity;
+  /** Its own; those of its identity are in `identity`. */
+  readonly ratelimits?: readonly RatelimitResponse[];
+  /** An addition of keystile. */
+  readonly ipAllowlist?: readonly string[];
+}
+
+/** A permission as administration sees it. */
+export interface Permission {
+  /** `perm_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly id: string;
+  /** For people, 1–512 code points; the slug where it was made by granting it. */
+  readonly name: string;
+  /** What queries and grants compare, 1–128 characters of `[a-zA-Z0-9_:./*-]` (ruling B1). */
+  readonly slug: string;
+  /** At most 512 code points. */
+  readonly description?: string;
+}
+/** A role as administration sees it. */
+export interface Role {
+  /** `role_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly id: string;
+  /** 1–128 code points, unique in the workspace. */
+  readonly name: string;
+  /** At most 512 code points. */
+  readonly description?: string;
+  /** Sorted by slug; absent when there are none. */
+  readonly permissions?: readonly Permission[];
+}
+/** Answer of `createPermission`. */
+export interface V2PermissionsCreatePermissionResponseData {
+  /** `perm_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly permissionId: string;
+}
+/** Answer of `createRole`. */
+export interface V2PermissionsCreateRoleResponseData {
+  /** `role_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly roleId: string;
+}
+/** Answer of `createIdentity`. */
+export interface V2IdentitiesCreateIdentityResponseData {
+  /** `id_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly identityId: string;
+}
+/** Answer of `createMigration`. */
+export interface CreateMigrationResponseData {
+  /** The id given, or `mig_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly migrationId: string;
+}
+/** Both lists are empty when `onBatch` took the results; `totals` counts them all. */
+export interface V2KeysMigrateKeysResponseData extends MigrationResults {
+  /** Of the whole import. */
+  readonly totals: MigrationTotals;
+}
+/** The workspace of a keyring. */
+export interface WorkspaceData {
+  /** `options.workspaceId` of the keyring. */
+  readonly id: string;
+  /** True until set; false: every verification of its keys is FORBIDDEN (ruling A4). */
+  readonly enabled: boolean;
+}
+
+/** A new root key. The only time that it is shown: only its digest is kept. */
+export interface CreateRootKeyResponseData {
+  /** `rk_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly rootKeyId: string;
+  /** `root_<random><checksum>`, of 24 random bytes. */
+  readonly key: string;
+}
+/** A root key as administration sees it; a property that does not apply is not there. */
+export interface RootKeyData {
+  /** `rk_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly rootKeyId: string;
+  /** First characters of the root key, for people. */
+  readonly start: string;
+  /** 1–255 code points. */
+  readonly name?: string;
+  /** As granted, in the order given. */
+  readonly permissions: readonly string[];
+  /** Unix time, milliseconds, the last at which it lets anyone in; absent: never. */
+  readonly expires?: number;
+  /** False: it lets nobody in (ruling F2). */
+  readonly enabled: boolean;
+  /** Unix time, milliseconds. */
+  readonly createdAt: number;
+}
+
+/** Answer of `createNamespace`. */
+export interface CreateNamespaceResponseData {
+  /** `ns_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly namespaceId: string;
+}
+/** A namespace of rate limits. */
+export interface NamespaceData {
+  /** `ns_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly id: string;
+  /** 1–512 code points, unique in the workspace. */
+  readonly name: string;
+}
+/** Answer of `limit`. */
+export interface V2RatelimitLimitResponseData {
+  /** Tokens a window, ≥ 0: the override's, if there is one. */
+  readonly limit: number;
+  /** Whole tokens left after the call, ≥ 0. */
+  readonly remaining: number;
+  /** Milliseconds until the bucket is full, 1_000…2_592_000_000. */
+  readonly reset: number;
+  /** False: nothing was taken. */
+  readonly success: boolean;
+  /** The override that took the place of the request's limit and window. */
+  readonly overrideId?: string;
+}
+/** All or nothing: when `passed` is false no check took anything, those that passed neither. */
+export interface V2RatelimitMultiLimitResponseData {
+  /** Whether every check fits. */
+  readonly passed: boolean;
+  /** One a check, in order. */
+  readonly limits: readonly V2RatelimitMultiLimitCheck[];
+}
+/** One check of `multiLimit`, in the order of the request. */
+export interface V2RatelimitMultiLimitCheck extends Omit<V2RatelimitLimitResponseData, "success"> {
+  /** As the request named it. */
+  readonly namespace: string;
+  /** As the request named it. */
+  readonly identifier: string;
+  /** Whether this check alone fits. */
+  readonly passed: boolean;
+}
+/** A limit and window of one identifier, whatever a check asks for. */
+export interface RatelimitOverride {
+  /** `ovr_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly overrideId: string;
+  /** 1–512 code points, compared exactly. */
+  readonly identifier: string;
+  /** Tokens a window, ≥ 0; 0: nothing passes. */
+  readonly limit: number;
+  /** Window, milliseconds, ≥ 1_000. */
+  readonly duration: number;
+}
+/** Answer of `setOverride`. */
+export interface V2RatelimitSetOverrideResponseData {
+  /** `ovr_` and 22 characters of `[a-zA-Z0-9]`; the same as before where an override is replaced. */
+  readonly overrideId: string;
+}

@@ -1,0 +1,66 @@
+/** The requests of root keys, namespaces and rate limits. Spec §5, §8, operations `ratelimit.*`; `service-requests.ts` says them as types. */
+import * as v from "valibot";
+import { explainGrant } from "../../access/grants.js";
+import { page } from "./keys.js";
+import { withFix, type Schema } from "./parse.js";
+import * as atom from "./primitives.js";
+import type { ListRequestBody } from "./requests.js";
+import type * as R from "./service-requests.js";
+
+const { strict, list, text, integer, optionalOr } = atom;
+const optional = v.exactOptional;
+
+const MAX_GRANTS = 1_000;
+/** The longest window (spec §8). */
+const MAX_DURATION = 2_592_000_000;
+
+/** Permissions that can grant something to a root key of this workspace (rulings B6, B7). */
+function grants(workspaceId: string, scheme: string) {
+  const explain = (value: unknown) => explainGrant(value as string, workspaceId, scheme);
+  const grant = v.pipe(
+    text(1, 1_024),
+    v.rawCheck(({ dataset, addIssue }) => {
+      const fault = dataset.typed ? explain(dataset.value) : undefined;
+      if (fault !== undefined) addIssue({ message: withFix(fault.message, fault.fix) });
+    }),
+  );
+  return list(grant, 0, MAX_GRANTS);
+}
+
+/** Judged by workspace: a grant for another one would grant nothing. */
+export function createRootKey(workspaceId: string, scheme: string): Schema<R.CreateRootKeyRequestBody> {
+  return strict({
+    name: optional(atom.name),
+    permissions: grants(workspaceId, scheme),
+    expires: optional(atom.time),
+    enabled: optionalOr(atom.boolean, true),
+  });
+}
+export function updateRootKey(workspaceId: string, scheme: string): Schema<R.UpdateRootKeyRequestBody> {
+  return strict({
+    rootKeyId: atom.id,
+    name: optional(v.nullable(atom.name)),
+    permissions: optional(grants(workspaceId, scheme)),
+    expires: optional(v.nullable(atom.time)),
+    enabled: optional(atom.boolean),
+  });
+}
+export const deleteRootKey: Schema<R.DeleteRootKeyRequestBody> = strict({ rootKeyId: atom.id });
+export const listRootKeys: Schema<ListRequestBody> = strict(page("rootKeys"));
+
+const namespace = text(1, 512);
+const identifier = text(1, 512);
+const check = { namespace, cost: optionalOr(integer(0), 1), duration: integer(1_000, MAX_DURATION), identifier, limit: integer(1) };
+
+export const createNamespace: Schema<R.CreateNamespaceRequestBody> = strict({ name: namespace });
+export const getNamespace: Schema<R.GetNamespaceRequestBody> = strict({ namespace });
+export const limit: Schema<R.V2RatelimitLimitRequestBody> = strict(check);
+export const multiLimit: Schema<R.V2RatelimitMultiLimitRequestBody> = list(strict(check) as Schema<R.V2RatelimitLimitRequestBody>, 1, 100);
+export const setOverride: Schema<R.V2RatelimitSetOverrideRequestBody> = strict({
+  namespace,
+  duration: integer(1_000),
+  identifier,
+  limit: integer(0),
+});
+export const getOverride: Schema<R.V2RatelimitGetOverrideRequestBody> = strict({ namespace, identifier });
+export const listOverrides: Schema<R.V2RatelimitListOverridesRequestBody> = strict({ namespace, ...page("overrides", 10) });

@@ -1,0 +1,129 @@
+/**
+ * Readers of data that another program's code returns: each validates a value and copies it, so that what was validated is what is used.
+ * Own properties only, each read once. Nothing here repeats a value in an error.
+ */
+import type { JsonObject } from "../../contracts/types.js";
+import { copyPlain, Refusal } from "../copy-json.js";
+
+/** @throws Malformed for a value that is no `T` */
+export type Reader<T> = (value: unknown) => T;
+
+/** A reader for each property, those that may be absent included: the compiler refuses a table that lacks one. */
+export type Fields<T> = { readonly [K in keyof Required<T>]: Reader<T[K]> };
+
+/** UTF-16 units of a text, and items of a list: several times what the longest legal row holds. */
+const MAX_TEXT = 8_192;
+const MAX_ITEMS = 200_000;
+
+/** Where in an answer something is wrong, and which rule it breaks. */
+export class Malformed extends Error {
+  constructor(
+    readonly rule: string,
+    readonly path = "",
+    options?: ErrorOptions,
+  ) {
+    super(path === "" ? rule : `${path} ${rule}`, options);
+  }
+}
+
+/** Text of `min` to 8,192 UTF-16 units. */
+export const text =
+  (min: number): Reader<string> =>
+  (value) => {
+    if (typeof value !== "string" || value.length < min || value.length > MAX_TEXT) {
+      throw new Malformed(`must be a string of ${min} to ${MAX_TEXT} characters`);
+    }
+    return value;
+  };
+
+/** True or false. */
+export const flag: Reader<boolean> = (value) => {
+  if (typeof value !== "boolean") throw new Malformed("must be true or false");
+  return value;
+};
+
+/** An integer from `min` to `max`. */
+export const integer =
+  (min: number, max = Number.MAX_SAFE_INTEGER): Reader<number> =>
+  (value) => {
+    if (!Number.isSafeInteger(value) || (value as number) < min || (value as number) > max) {
+      throw new Malformed(`must be an integer from ${min} to ${max}`);
+    }
+    // No −0, which answers would show as it is.
+    return (value as number) + 0;
+  };
+
+/** One of a few texts. */
+export const oneOf =
+  <const T extends string>(...allowed: readonly T[]): Reader<T> =>
+  (value) => {
+    if (!allowed.includes(value as T)) throw new Malformed(`must be one of: ${allowed.join(", ")}`);
+    return value as T;
+  };
+
+/** What `read` accepts, or null. */
+export const orNull =
+  <T>(read: Reader<T>): Reader<T | null> =>
+  (value) =>
+    value === null ? null : read(value);
+
+/** What `read` accepts, or nothing. */
+export const optional =
+  <T>(read: Reader<T>): Reader<T | undefined> =>
+  (value) =>
+    value === undefined ? undefined : read(value);
+
+/** A list of at most `max` items. */
+export const list =
+  <T>(read: Reader<T>, max = MAX_ITEMS): Reader<T[]> =>
+  (value) => {
+    if (!Array.isArray(value)) throw new Malformed("must be an array");
+    const { length } = value;
+    if (!Number.isSafeInteger(length) || length > max) throw new Malformed(`must have at most ${max} items`);
+    const copy: T[] = [];
+    for (let i = 0; i < length; i++) {
+      try {
+        copy.push(read(readOwn(value, i)));
+      } catch (cause) {
+        throw within(`[${i}]`, cause);
+      }
+    }
+    return copy;
+  };
+
+/** An object with these properties; others are left out of the copy. */
+export const object = <T extends object>(fields: Fields<T>): Reader<T> => {
+  const entries = Object.entries(fields) as [name: string, read: Reader<unknown>][];
+  return (value) => {
+    if (typeof value !== "object" || value === null) throw new Malformed("must be an object");
+    const copy: Record<string, unknown> = {};
+    for (const [name, read] of entries) {
+      try {
+        const part = read(readOwn(value, name));
+        if (part !== undefined) copy[name] = part;
+      } catch (cause) {
+        throw within(name, cause);
+      }
+    }
+    return copy as T;
+  };
+};
+
+/** Free-form data as requests may hold it (spec 8). */
+export const json: Reader<JsonObject> = (value) => {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Malformed("must be an object");
+  const copy = copyPlain(value);
+  if (copy instanceof Refusal) throw new Malformed(copy.message);
+  return copy as JsonObject;
+};
+
+function readOwn(value: object, name: string | number): unknown {
+  return Object.hasOwn(value, name) ? (value as Record<string | number, unknown>)[name] : undefined;
+}
+
+/** The same fault, seen from one level up. A getter's or a proxy's own error is one too. */
+function within(name: string, cause: unknown): Malformed {
+  const { rule, path } = cause instanceof Malformed ? cause : { rule: "cannot be read", path: "" };
+  const whole = path === "" || path.startsWith("[") ? name + path : `${name}.${path}`;
+  return new Malformed(rule, whole, cause instanceof Malformed ? cause : { cause });
+}

@@ -1,0 +1,189 @@
+/** What a store may return, field by field: one table for each type of the port, complete because the compiler counts its fields. */
+import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type Shape } from "../../contracts/key-fields.js";
+import type {
+  ApiRow,
+  CountedBalance,
+  Draw,
+  IdentityRow,
+  KeyRecord,
+  KeyRef,
+  KeyRow,
+  MigrationRow,
+  NamespaceRow,
+  OverrideRow,
+  PermissionRow,
+  RoleRow,
+  RootKeyRow,
+  Rows,
+  Spend,
+  Table,
+  WorkspaceRow,
+} from "../../contracts/store.js";
+import type { Identity, RatelimitResponse, Refill } from "../../contracts/types.js";
+import { LAST_MOMENT } from "../check-options.js";
+import { type Fields, flag, integer, json, list, Malformed, object, oneOf, optional, orNull, type Reader, text } from "./readers.js";
+
+/** An id, or another text that names something. */
+const name = text(1);
+const names = list(name);
+const anyText = text(0);
+const count = integer(0);
+const moment = integer(-LAST_MOMENT, LAST_MOMENT);
+/** True, or absent. */
+const mark = (value: unknown): true => {
+  if (value !== true) throw new Malformed("must be true where it is there");
+  return value;
+};
+
+const ref: Reader<KeyRef> = (value) => (typeof value === "number" ? integer(Number.MIN_SAFE_INTEGER)(value) : name(value));
+
+const limits = list(
+  object<RatelimitResponse>({ id: name, name, limit: count, duration: count, autoApply: flag } satisfies Fields<RatelimitResponse>),
+);
+
+const refillParts = object<{ interval: Refill["interval"]; amount: number; refillDay?: number | undefined }>({
+  interval: oneOf("daily", "monthly"),
+  amount: count,
+  refillDay: optional(integer(1, 31)),
+});
+const refill: Reader<Refill> = (value) => {
+  const parts = refillParts(value);
+  if (parts.interval === "monthly" && parts.refillDay === undefined)
+    throw new Malformed("must be there with a monthly refill", "refillDay");
+  return parts as Refill;
+};
+
+const identity = object<Identity>({
+  id: name,
+  externalId: name,
+  meta: optional(json),
+  ratelimits: optional(limits),
+} satisfies Fields<Identity>);
+
+/** The reader of each shape that a field of a key can have. */
+const SHAPES: { readonly [S in Extract<Shape, string>]: Reader<unknown> } = {
+  text: anyText,
+  name,
+  integer: integer(Number.MIN_SAFE_INTEGER),
+  count,
+  time: moment,
+  flag,
+  meta: json,
+  refill,
+};
+
+function readerOf(shape: Shape): Reader<unknown> {
+  if (typeof shape === "string") return SHAPES[shape];
+  if (isListShape(shape)) return list(readerOf(shape[0]));
+  return object(Object.fromEntries(Object.entries(shape).map(([part, inner]) => [part, readerOf(inner)])));
+}
+
+const isListShape = (shape: Exclude<Shape, string>): shape is readonly [Shape] => Array.isArray(shape);
+
+/** Readers of the fields that the table of keys' fields gives a shape. */
+const SHAPED = Object.fromEntries(
+  Object.entries<KeyField>(KEY_FIELDS).flatMap(([field, { row, absent }]) => {
+    if (row === undefined) return [];
+    return [[field, absent === true ? optional(readerOf(row)) : readerOf(row)]];
+  }),
+) as Fields<KeyRow>;
+const { workspaceId: _, ...ofRow } = SHAPED;
+
+/** What a find returns. */
+export const keyRecord = object<KeyRecord>({
+  ...(Object.fromEntries(fieldsThat({ from: "row" }).map((field) => [field, SHAPED[field]])) as Pick<
+    Fields<KeyRow>,
+    FieldsThat<{ from: "row" }>
+  >),
+  ref,
+  keyId: name,
+  workspaceId: name,
+  apiId: name,
+  permissions: names,
+  roles: names,
+  identity: optional(identity),
+  ratelimits: limits,
+  suspended: flag,
+  pending: flag,
+  ipAllowlists: list(names),
+} satisfies Fields<KeyRecord>);
+
+/** What a spend returns. */
+export const spend = object<Spend>({
+  ok: flag,
+  remaining: orNull(count),
+  forfeited: optional(count),
+  stale: optional(mark),
+} satisfies Fields<Spend>);
+
+/** What a draw returns. */
+export const draw = object<Draw>({
+  drawn: count,
+  generation: count,
+  remaining: orNull(count),
+  forfeited: optional(count),
+  stale: optional(mark),
+} satisfies Fields<Draw>);
+
+/** What administration reads of a balance. */
+export const balance = object<CountedBalance>({
+  remaining: orNull(count),
+  period: count,
+  reserved: count,
+} satisfies Fields<CountedBalance>);
+
+const versioned = { id: name, version: count };
+const owned = { ...versioned, workspaceId: name };
+
+/** The rows, by table. */
+export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
+  workspaces: object<WorkspaceRow>({ ...versioned, enabled: flag } satisfies Fields<WorkspaceRow>),
+  apis: object<ApiRow>({
+    ...owned,
+    name: anyText,
+    enabled: flag,
+    ipAllowlist: names,
+    deleted: flag,
+    createdAt: moment,
+  } satisfies Fields<ApiRow>),
+  identities: object<IdentityRow>({ ...owned, externalId: name, meta: optional(json), ratelimits: limits } satisfies Fields<IdentityRow>),
+  roles: object<RoleRow>({ ...owned, name, description: optional(anyText), permissions: names } satisfies Fields<RoleRow>),
+  permissions: object<PermissionRow>({
+    ...owned,
+    name: anyText,
+    slug: name,
+    description: optional(anyText),
+  } satisfies Fields<PermissionRow>),
+  migrations: object<MigrationRow>({ ...owned, algorithm: name } satisfies Fields<MigrationRow>),
+  rootKeys: object<RootKeyRow>({
+    ...owned,
+    digest: name,
+    start: anyText,
+    name: optional(anyText),
+    permissions: names,
+    expires: optional(moment),
+    enabled: flag,
+    createdAt: moment,
+  } satisfies Fields<RootKeyRow>),
+  namespaces: object<NamespaceRow>({ ...owned, name, createdAt: moment } satisfies Fields<NamespaceRow>),
+  overrides: object<OverrideRow>({
+    ...owned,
+    namespaceId: name,
+    identifier: anyText,
+    limit: count,
+    duration: count,
+  } satisfies Fields<OverrideRow>),
+  keys: object<KeyRow>({
+    ...ofRow,
+    ...owned,
+    apiId: name,
+    digest: optional(name),
+    foreignDigest: optional(name),
+    identityId: optional(name),
+    permissions: names,
+    roles: names,
+    ratelimits: limits,
+    ipAllowlist: names,
+    createdAt: moment,
+  } satisfies Fields<KeyRow>),
+};

@@ -1,0 +1,152 @@
+/** Which rate limits apply to a call, and how their results read. Spec §2.1, §2.2, rulings C1, C4, C5. Knows nothing of buckets. */
+import { badRequest, type ValidationProblem } from "../contracts/errors.js";
+import type { LimitVerdict } from "../contracts/limiter.js";
+import type { KeyRecord } from "../contracts/store.js";
+import type { Identity, RatelimitResponse, VerifyKeyRatelimitData } from "../contracts/types.js";
+import { ownProperty } from "../lib/check-options.js";
+import { shortDigest } from "../lib/hash.js";
+import type { RatelimitCheck } from "../verify/request.js";
+import { type BucketHint, type HintedCheck, hintFor } from "./memory/bucket-hint.js";
+
+/** Bounds of results (spec §8); decisions use the values as given. */
+const LIMIT = { min: 1, max: 1_000_000 };
+const DURATION = { min: 1_000, max: 2_592_000_000 };
+const NAME_LENGTH = 128;
+
+/** A limit without its id. */
+export type LimitKind = Omit<RatelimitResponse, "id">;
+
+/** A limit that applies to a call: what to ask of the limiter, and how to show the answer. */
+export interface AppliedLimit extends HintedCheck, LimitKind {
+  readonly id: string;
+}
+
+/** The limits of one key, its identity's included, ready to be applied to any call. */
+export interface Limits {
+  /** Those checked without being asked for, at cost 1. */
+  readonly automatic: readonly AppliedLimit[];
+  /** These and those checked only when named; one per name. Few, so they are searched one by one. */
+  readonly named: readonly AppliedLimit[];
+}
+
+/** A key as far as its limits go; itself the hint of its only limit's bucket. */
+export interface LimitedKey extends BucketHint {
+  readonly keyId: string;
+  /** The only limit of the key, if every call takes from it; and its id. */
+  readonly onlyLimit: LimitKind | undefined;
+  readonly onlyLimitId: string;
+  readonly limits: Limits;
+}
+
+/** The limits of an identity that apply to one of its keys: those whose name no limit of the key has (ruling C1). */
+export function sharedLimits({ ratelimits, identity }: KeyRecord): readonly AppliedLimit[] | undefined {
+  const shared =
+    (identity && ownProperty(identity, "ratelimits"))?.filter(({ name }) => !ratelimits.some((limit) => limit.name === name)) ?? [];
+  return shared.length === 0 ? undefined : shared.map((limit) => toApplied((identity as Identity).id, limit, limit.id));
+}
+
+/** Gathers the limits of a key. @param ids of its own ones, in their order */
+export function toLimits(keyId: string, kinds: readonly LimitKind[], ids: readonly string[], shared: readonly AppliedLimit[] = []): Limits {
+  const own = kinds.map((kind, i) => toApplied(keyId, kind, ids[i] as string));
+  const named = shared.length === 0 ? own : [...own, ...shared];
+  return { automatic: named.every(isAutomatic) ? named : named.filter(isAutomatic), named };
+}
+
+function toApplied(owner: string, { name, limit, duration, autoApply }: LimitKind, id: string): AppliedLimit {
+  const bucket = bucketOf(owner, name);
+  return { bucket, limit, duration, cost: 1, id, name, autoApply, isAdHoc: undefined, hint: hintFor(bucket), own: undefined };
+}
+
+const isAutomatic = ({ autoApply }: AppliedLimit) => autoApply;
+
+/**
+ * The limits that apply to one call: the automatic ones that the request does not name, then the request's in its order.
+ * @throws VerifierError BAD_REQUEST at `body.ratelimits[i].name` for a name that no limit has, unless both `limit` and `duration`
+ * are given (ruling C5); the message lists no names
+ */
+export function applyLimits(keyId: string, limits: Limits, requested: readonly RatelimitCheck[]): readonly AppliedLimit[] {
+  if (requested.length === 0) return limits.automatic;
+  const named = new Set<string>();
+  for (const { name } of requested) named.add(name);
+  const applied = limits.automatic.filter(({ name }) => !named.has(name));
+  const problems: ValidationProblem[] = [];
+  requested.forEach((check, i) => {
+    const limit = limits.named.find(({ name }) => name === check.name) ?? adHoc(keyId, check);
+    if (limit !== undefined) applied.push(override(limit, check));
+    else
+      problems.push({
+        location: `body.ratelimits[${i}].name`,
+        message: "names no rate limit of this key",
+        fix: "name an existing limit, or give both limit and duration",
+      });
+  });
+  if (problems.length > 0) throw badRequest(problems);
+  return applied;
+}
+
+/** The result of one check as answers show it: numbers brought into the schema's bounds (ruling C4). */
+export function toRatelimitData(
+  { name, autoApply, limit, duration }: LimitKind,
+  id: string,
+  verdict: LimitVerdict,
+): VerifyKeyRatelimitData {
+  return {
+    exceeded: verdict.exceeded,
+    id,
+    name,
+    limit: bring(limit, LIMIT.min, LIMIT.max),
+    duration: bring(duration, DURATION.min, DURATION.max),
+    reset: boundReset(verdict.reset),
+    remaining: bring(verdict.remaining, 0, LIMIT.max),
+    autoApply,
+  };
+}
+
+/** Milliseconds until a bucket is full, as every answer shows them (ruling C4). */
+export function boundReset(reset: number): number {
+  return bring(reset, DURATION.min, DURATION.max);
+}
+
+/** A limit as answers show it where nothing is checked. */
+export function toRatelimitResponse({ id, name, limit, duration, autoApply }: RatelimitResponse): RatelimitResponse {
+  return {
+    id,
+    name,
+    limit: bring(limit, LIMIT.min, LIMIT.max),
+    duration: bring(duration, DURATION.min, DURATION.max),
+    autoApply,
+  };
+}
+
+/** An identity with its limits as answers show them. */
+export function showIdentity(identity: Identity): Identity {
+  const { id, externalId } = identity;
+  const meta = ownProperty(identity, "meta");
+  const ratelimits = ownProperty(identity, "ratelimits");
+  if (ratelimits === undefined) return identity;
+  return { id, externalId, ...(meta !== undefined && { meta }), ratelimits: ratelimits.map(toRatelimitResponse) };
+}
+
+function override(known: AppliedLimit, { cost, limit = known.limit, duration = known.duration }: RatelimitCheck): AppliedLimit {
+  const { bucket, id, name, autoApply, isAdHoc, hint } = known;
+  const own = limit === known.limit && duration === known.duration ? undefined : known;
+  return { bucket, limit, duration, cost, id, name, autoApply, isAdHoc, hint, own };
+}
+
+/** A limit that exists by this request alone. Its name is cut for answers: requests allow 255, results 128 (spec §8). */
+function adHoc(keyId: string, { name, limit, duration, cost }: RatelimitCheck): AppliedLimit | undefined {
+  if (limit === undefined || duration === undefined) return undefined;
+  const bucket = bucketOf(keyId, name);
+  const shown = name.length <= NAME_LENGTH ? name : [...name].slice(0, NAME_LENGTH).join("");
+  const id = `rl_${shortDigest(bucket)}`;
+  return { bucket, limit, duration, cost, id, name: shown, autoApply: false, isAdHoc: true, hint: undefined, own: undefined };
+}
+
+/** Names the bucket of a limit of a key or an identity. */
+export function bucketOf(owner: string, name: string): string {
+  return `${owner} ${name}`;
+}
+
+function bring(value: number, min: number, max: number): number {
+  return value < min ? min : value > max ? max : value;
+}

@@ -1,0 +1,80 @@
+/** The levels of a bucket beyond its first, in chains. Few buckets have any: only those used with overrides. Ruling C2. */
+import { widened } from "../../lib/typed-arrays.js";
+import type { Level } from "./bucket.js";
+import type { PairTable } from "./rate-table.js";
+
+/** Doubles per row: units used, and one that holds two ints: the pair, and the next row of the chain (if free: next free row). */
+const WIDTH = 2;
+const PAIR = 2;
+const NEXT = 3;
+const FIRST_ROWS = 16;
+
+/** The end of a chain, and the start of one that is empty. */
+export const NO_LEVEL = 0;
+
+/** Rows of 16 bytes. */
+export class LevelTable {
+  #numbers = new Float64Array(FIRST_ROWS * WIDTH);
+  /** The same memory, in halves. */
+  #ints = new Int32Array(this.#numbers.buffer);
+  #free = NO_LEVEL;
+  /** Row 0 is {@link NO_LEVEL}. */
+  #high = 1;
+  #count = 0;
+  readonly #pairs: PairTable;
+
+  constructor(pairs: PairTable) {
+    this.#pairs = pairs;
+  }
+
+  /** Levels held. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** The chain, copied into fresh objects. */
+  read(first: number): Level | undefined {
+    if (first === NO_LEVEL) return undefined;
+    const at = first * WIDTH;
+    const pair = this.#pairs.read(this.#ints[at * 2 + PAIR] as number);
+    return { pair, used: this.#numbers[at] as number, next: this.read(this.#ints[at * 2 + NEXT] as number) };
+  }
+
+  /** Stores a chain. @returns its first */
+  add(level: Level | undefined): number {
+    if (level === undefined) return NO_LEVEL;
+    const next = this.add(level.next);
+    const row = this.#newRow();
+    this.#numbers[row * WIDTH] = level.used;
+    this.#ints[row * WIDTH * 2 + PAIR] = this.#pairs.acquire(level.pair);
+    this.#ints[row * WIDTH * 2 + NEXT] = next;
+    this.#count++;
+    return row;
+  }
+
+  /** Frees a chain. */
+  remove(first: number): void {
+    for (let row = first; row !== NO_LEVEL;) {
+      const at = row * WIDTH * 2;
+      const next = this.#ints[at + NEXT] as number;
+      this.#pairs.release(this.#ints[at + PAIR] as number);
+      this.#ints[at + NEXT] = this.#free;
+      this.#free = row;
+      this.#count--;
+      row = next;
+    }
+  }
+
+  #newRow(): number {
+    const free = this.#free;
+    if (free !== NO_LEVEL) {
+      this.#free = this.#ints[free * WIDTH * 2 + NEXT] as number;
+      return free;
+    }
+    if (this.#high * WIDTH === this.#numbers.length) {
+      this.#numbers = widened(this.#numbers, this.#numbers.length * 2);
+      this.#ints = new Int32Array(this.#numbers.buffer);
+    }
+    return this.#high++;
+  }
+}

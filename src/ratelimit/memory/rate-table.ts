@@ -1,0 +1,154 @@
+/** The pairs that buckets are used with, by a small number. Each is kept while a level uses it. Knows no buckets and no time. */
+import { widened } from "../../lib/typed-arrays.js";
+import type { Pair } from "./bucket.js";
+
+/*
+ * Why. Most buckets share a few pairs, so a level names its pair by a number of 4 bytes. Any request may bring a pair of its own:
+ * so the uses of each are counted, and the last one to go frees it. There are never more pairs than levels. They lie in rows of 64
+ * bytes, since objects would be a million for the garbage collector to walk where each bucket has its own.
+ */
+
+/** Doubles per row; the names below say where each one stands. */
+export const PAIR_WIDTH = 8;
+export const LIMIT = 0;
+export const DURATION = 1;
+export const TOKEN = 2;
+export const SPEED = 3;
+export const CAPACITY = 4;
+const USES = 5;
+/** The next of the same hash; of a free row, the next free one. */
+const NEXT = 6;
+
+const FIRST_ROWS = 16;
+const TWO_32 = 2 ** 32;
+const LOW_16 = 2 ** 16 - 1;
+/** Parts of 16 bits each. */
+const PARTS = 4;
+
+/** No pair. */
+export const NO_PAIR = 0;
+
+export class PairTable {
+  /** For reading; replaced when it grows. @see {@link LIMIT} and its neighbours */
+  rows = new Float64Array(FIRST_ROWS * PAIR_WIDTH);
+  #heads = new Int32Array(FIRST_ROWS);
+  #shift = 32 - Math.log2(FIRST_ROWS);
+  #free = NO_PAIR;
+  /** Row 0 is {@link NO_PAIR}. */
+  #high = 1;
+  #count = 0;
+  /** Nobody can choose pairs that all hash alike. Drawn for the first pair: workers refuse random numbers where limiters are made. */
+  #factors: Int32Array | undefined;
+
+  /** Pairs held. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** The number of this pair, for one more user. */
+  acquire(pair: Pair): number {
+    const known = this.#find(pair);
+    const id = known === NO_PAIR ? this.#add(pair) : known;
+    const at = id * PAIR_WIDTH + USES;
+    this.rows[at] = (this.rows[at] as number) + 1;
+    return id;
+  }
+
+  /** One user less; the last one frees the number. */
+  release(id: number): void {
+    const at = id * PAIR_WIDTH + USES;
+    const uses = (this.rows[at] as number) - 1;
+    this.rows[at] = uses;
+    if (uses === 0) this.#remove(id);
+  }
+
+  /** Whether this number stands for this pair. */
+  is(id: number, { limit, duration }: Pair): boolean {
+    const at = id * PAIR_WIDTH;
+    return id !== NO_PAIR && this.rows[at + LIMIT] === limit && this.rows[at + DURATION] === duration;
+  }
+
+  /** What a number stands for. */
+  read(id: number): Pair {
+    const { rows } = this;
+    const at = id * PAIR_WIDTH;
+    return {
+      limit: rows[at + LIMIT] as number,
+      duration: rows[at + DURATION] as number,
+      token: rows[at + TOKEN] as number,
+      speed: rows[at + SPEED] as number,
+      capacity: rows[at + CAPACITY] as number,
+    };
+  }
+
+  #find(pair: Pair): number {
+    let id = this.#heads[this.#hash(pair.limit, pair.duration)] as number;
+    while (id !== NO_PAIR && !this.is(id, pair)) id = this.rows[id * PAIR_WIDTH + NEXT] as number;
+    return id;
+  }
+
+  #add({ limit, duration, token, speed, capacity }: Pair): number {
+    const id = this.#newRow();
+    this.rows.set([limit, duration, token, speed, capacity, 0, NO_PAIR], id * PAIR_WIDTH);
+    this.#link(id);
+    this.#count++;
+    return id;
+  }
+
+  #remove(id: number): void {
+    const { rows } = this;
+    const after = id * PAIR_WIDTH + NEXT;
+    const head = this.#hash(rows[id * PAIR_WIDTH + LIMIT] as number, rows[id * PAIR_WIDTH + DURATION] as number);
+    const first = this.#heads[head] as number;
+    if (first === id) this.#heads[head] = rows[after] as number;
+    else {
+      let before = first * PAIR_WIDTH + NEXT;
+      while (rows[before] !== id) before = (rows[before] as number) * PAIR_WIDTH + NEXT;
+      rows[before] = rows[after] as number;
+    }
+    rows[after] = this.#free;
+    this.#free = id;
+    this.#count--;
+  }
+
+  #newRow(): number {
+    const free = this.#free;
+    if (free !== NO_PAIR) {
+      this.#free = this.rows[free * PAIR_WIDTH + NEXT] as number;
+      return free;
+    }
+    if (this.#high === this.#heads.length) this.#widen();
+    return this.#high++;
+  }
+
+  #widen(): void {
+    this.rows = widened(this.rows, this.rows.length * 2);
+    this.#heads = new Int32Array(this.#heads.length * 2);
+    this.#shift--;
+    // No row is free when a table has to grow.
+    for (let id = 1; id < this.#high; id++) this.#link(id);
+  }
+
+  #link(id: number): void {
+    const at = id * PAIR_WIDTH;
+    const head = this.#hash(this.rows[at + LIMIT] as number, this.rows[at + DURATION] as number);
+    this.rows[at + NEXT] = this.#heads[head] as number;
+    this.#heads[head] = id;
+  }
+
+  #hash(limit: number, duration: number): number {
+    const factors = (this.#factors ??= globalThis.crypto.getRandomValues(new Int32Array(2 * PARTS)));
+    return (mix(limit, factors, 0) + mix(duration, factors, PARTS)) >>> this.#shift;
+  }
+}
+
+/** Multilinear over parts of 16 bits. With larger ones, numbers that end in many zeros would share a few hashes. */
+function mix(value: number, factors: Int32Array, from: number): number {
+  const high = value / TWO_32;
+  return (
+    Math.imul(value & LOW_16, factors[from] as number) +
+    Math.imul(value >>> 16, factors[from + 1] as number) +
+    Math.imul(high & LOW_16, factors[from + 2] as number) +
+    Math.imul(high >>> 16, factors[from + 3] as number)
+  );
+}

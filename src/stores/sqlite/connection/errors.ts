@@ -1,0 +1,67 @@
+/** What SQLite reports → the one error of keystile. Ruling G4: no text here holds a parameter, a key or a hash. Knows each driver's way to say it. */
+import { isVerifierError, VerifierError, type VerifierErrorCode } from "../../../contracts/errors.js";
+
+/** SQLite's primary result codes that keystile tells apart, by number (node:sqlite) and by name (the others). */
+const NAMES: Readonly<Record<number, string>> = {
+  5: "BUSY",
+  6: "LOCKED",
+  8: "READONLY",
+  11: "CORRUPT",
+  13: "FULL",
+  14: "CANTOPEN",
+  15: "PROTOCOL",
+  19: "CONSTRAINT",
+  26: "NOTADB",
+};
+
+const LOCKED = "other connections kept the database file locked for too long; nothing was changed";
+const MEANINGS: Readonly<Record<string, readonly [code: VerifierErrorCode, detail: string]>> = {
+  BUSY: ["STORE_BUSY", LOCKED],
+  LOCKED: ["STORE_BUSY", LOCKED],
+  PROTOCOL: ["STORE_BUSY", LOCKED],
+  READONLY: ["STORE_READ_ONLY", "the database is read-only; nothing was changed"],
+  FULL: ["STORE_FULL", "the disk or the database is full; nothing was changed"],
+  CORRUPT: ["STORE_INVALID", "the database file is damaged; restore it from a backup"],
+  NOTADB: ["STORE_INVALID", "the file is not an SQLite database"],
+  CANTOPEN: ["STORE_FAILED", "the database file cannot be opened; check that its folder exists and may be written"],
+};
+
+/**
+ * The primary result code of a driver's error, as in `SQLITE_BUSY` without its head; `undefined` for other errors.
+ * better-sqlite3 and bun:sqlite say `code: "SQLITE_BUSY_SNAPSHOT"`, node:sqlite `errcode: 517`.
+ */
+export function resultName(cause: unknown): string | undefined {
+  if (typeof cause !== "object" || cause === null) return undefined;
+  const { code, errcode } = cause as { code?: unknown; errcode?: unknown };
+  if (typeof errcode === "number") return NAMES[errcode & 0xff];
+  return typeof code === "string" && code.startsWith("SQLITE_") ? code.split("_")[1] : undefined;
+}
+
+/** Whether waiting may help: another connection holds the file. */
+export function isBusy(cause: unknown): boolean {
+  const name = resultName(cause);
+  return name === "BUSY" || name === "LOCKED" || name === "PROTOCOL";
+}
+
+/**
+ * Any fault of the driver as a {@link VerifierError} with its `cause`.
+ * Errors of keystile itself, and a programmer's RangeError, rise as they are.
+ */
+export function toStoreError(cause: unknown): Error {
+  if (isVerifierError(cause) || cause instanceof RangeError) return cause;
+  // JSON.parse quotes what it cannot read, and rows hold hashes (ruling G4): its error goes no further.
+  if (cause instanceof SyntaxError)
+    return new VerifierError("STORE_INVALID", "the file has a row that cannot be read; restore it from a backup");
+  const [code, detail] = MEANINGS[resultName(cause) ?? ""] ?? meaningOf(cause);
+  return new VerifierError(code, detail, { cause });
+}
+
+function meaningOf(cause: unknown): readonly [VerifierErrorCode, string] {
+  const said = cause instanceof Error ? cause.message : "";
+  if (/within a transaction/i.test(said)) {
+    return ["STORE_FAILED", "the handle is inside a transaction of its owner; end it before keys are used"];
+  }
+  if (/(connection|database) (is not open|has closed)/i.test(said))
+    return ["STORE_CLOSED", "the database handle was closed; open it again to use the store"];
+  return ["STORE_FAILED", "the database failed; its own words are in the cause"];
+}

@@ -1,0 +1,85 @@
+/** Credits of keys: spent, lent and given back, each through the group commit of its turn. Rulings D1–D3, clauses 5–7, 14. Knows no key but by number. */
+import type { Draw, DrawRequest, KeyRef, Store } from "../../../contracts/store.js";
+import { counted, draw, forfeitedRefills, giveBack, isOfCalendar, spendWithReserves, sweep } from "../../../credits/balance.js";
+import type { Ledger } from "./balance-session.js";
+import type { Balances } from "./balance-table.js";
+import type { GroupCommit } from "./group-commit.js";
+
+export type Spending = Pick<Store, "spendCredits" | "drawCredits" | "returnCredits" | "readBalance">;
+
+export function createSpending(balances: Balances, group: GroupCommit): Spending {
+  return {
+    spendCredits(ref, cost, period, now) {
+      assertSpend(cost, period, now);
+      if (!isNumber(ref)) return undefined;
+      if (cost === 0) {
+        const balance = balances.peek(ref);
+        return balance && spendWithReserves(balance, () => balances.reserves(ref), 0, period, now).result;
+      }
+      return group.spend(ref, cost, period, now);
+    },
+    drawCredits(ref, request) {
+      for (const name of ["cost", "step", "size"] as const) assertCount(`request.${name}`, request[name]);
+      for (const name of ["period", "now", "until"] as const) assertInteger(`request.${name}`, request[name]);
+      return isNumber(ref) ? group.add((ledger) => drawFrom(ledger, ref, request)) : undefined;
+    },
+    returnCredits(ref, holder, generation, unspent) {
+      assertCount("generation", generation);
+      assertCount("unspent", unspent);
+      return isNumber(ref) ? group.add((ledger) => returnTo(ledger, ref, holder, generation, unspent)) : undefined;
+    },
+    readBalance(keyId, period, now) {
+      assertInteger("period", period);
+      assertInteger("now", now);
+      const found = balances.peekOf(keyId);
+      return found && counted(found.balance, period, balances.reserves(found.n).values(), now);
+    },
+  };
+}
+
+function drawFrom(ledger: Ledger, n: number, request: DrawRequest): Draw | undefined {
+  const account = ledger.account(n);
+  if (account === undefined) return undefined;
+  const { generation, unlimited } = account.balance;
+  if (unlimited) return { drawn: request.cost, generation, remaining: null };
+  if (!isOfCalendar(account.balance, request.period)) return { drawn: 0, generation, remaining: 0, stale: true };
+  const holders = ledger.reserves(account);
+  const { balance: swept, expired } = sweep(account.balance, holders, request.holder, request.now);
+  for (const holder of expired) ledger.setReserve(account, holder, undefined);
+  const { balance, reserve, drawn } = draw(swept, holders.get(request.holder), request);
+  ledger.setBalance(account, balance);
+  ledger.setReserve(account, request.holder, reserve);
+  const forfeited = forfeitedRefills(swept, request.period);
+  const outcome = { drawn, generation, remaining: balance.remaining + reserve.reserved };
+  return forfeited === 0 ? outcome : { ...outcome, forfeited };
+}
+
+function returnTo(ledger: Ledger, n: number, holder: string, generation: number, unspent: number): void {
+  const account = ledger.account(n);
+  if (account === undefined) return;
+  const reserve = ledger.reserves(account).get(holder);
+  const isCurrent = reserve?.generation === generation;
+  ledger.setBalance(account, giveBack(account.balance, generation, unspent + (isCurrent ? reserve.reserved : 0)));
+  if (isCurrent) ledger.setReserve(account, holder, undefined);
+}
+
+/** Keys of this store are numbers; any other ref is of a key that is not here. */
+function isNumber(ref: KeyRef): ref is number {
+  return typeof ref === "number";
+}
+
+/** @throws RangeError naming what is no whole number, or a cost below 0 */
+export function assertSpend(cost: number, period: number, now: number): void {
+  assertCount("cost", cost);
+  assertInteger("period", period);
+  assertInteger("now", now);
+}
+
+// NaN binds as NULL and a negative cost adds credits: numbers are judged here too (trap 3).
+function assertCount(name: string, value: number): void {
+  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${name} must be an integer from 0 to 2^53 - 1`);
+}
+
+function assertInteger(name: string, value: number): void {
+  if (!Number.isSafeInteger(value)) throw new RangeError(`${name} must be an integer of at most 2^53 - 1`);
+}

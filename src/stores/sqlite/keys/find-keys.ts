@@ -1,0 +1,103 @@
+/** Keys by digest, by id and by list. Clauses 1, 2, 10, 16–18. A find reads one row; what it refers to comes from the directory. */
+import { VerifierError } from "../../../contracts/errors.js";
+import type { ApiRow, KeyRecord, KeyRow, ListQuery } from "../../../contracts/store.js";
+import { toRecordWith } from "../../key-record.js";
+import { type Select, select, type Handle, type SqliteValue } from "../connection/handle.js";
+import type { Directory } from "../tables/reference-cache.js";
+import { textHash } from "./hash47.js";
+import { decodeFullKey, decodeIdentity, decodeKey, type FullKeyRaw, KEY_COLUMNS, type KeyRaw } from "./key-codec.js";
+
+export interface KeyReader {
+  findKey(digest: string): KeyRecord | undefined;
+  findForeignKey(migrationId: string, foreignDigest: string): KeyRecord | undefined;
+  read(id: string): KeyRow | undefined;
+  list(query: ListQuery): KeyRow[];
+}
+
+const FROM = "FROM keystile_keys k LEFT JOIN keystile_identities i ON i.n = k.identity";
+const FULL_COLUMNS = `${KEY_COLUMNS}, k.version, k.digest, k.foreign_digest AS foreignDigest`;
+const FULL = `SELECT ${FULL_COLUMNS} ${FROM}`;
+// One statement, so one moment: entries move between the two tables behind the view.
+const AT = `FROM keystile_lookup p JOIN keystile_keys k ON k.n = p.n LEFT JOIN keystile_identities i ON i.n = k.identity WHERE p.place = ?`;
+const FIND = `SELECT ${KEY_COLUMNS} ${AT} AND k.digest = ?`;
+const FIND_FOREIGN = `SELECT ${FULL_COLUMNS} ${AT} AND k.foreign_digest = ?`;
+
+export function createKeyReader(handle: Handle, directory: Directory): KeyReader {
+  const byDigest = select<KeyRaw>(handle, FIND);
+  const byForeign = select<FullKeyRaw>(handle, FIND_FOREIGN);
+  const byId = select<FullKeyRaw>(handle, `${FULL} WHERE k.id = ?`);
+  const lists = new Map<string, Select<FullKeyRaw>>();
+
+  const toRow = (raw: FullKeyRaw): KeyRow => decodeFullKey(raw, apiOf(raw));
+  const apiOf = (raw: KeyRaw): ApiRow => {
+    const api = directory.api(Number(raw.api));
+    // Foreign keys hold in the file, so only a damaged one gets here.
+    if (api === undefined)
+      throw new VerifierError("STORE_INVALID", "the file has a key of an API that is not there; restore it from a backup");
+    return api;
+  };
+  const recordOf = (raw: KeyRaw, row: KeyRow, api: ApiRow): KeyRecord | undefined =>
+    toRecordWith(
+      Number(raw.n),
+      row,
+      {
+        api,
+        workspaceEnabled: directory.workspaceEnabled(api.workspaceId),
+        identity: decodeIdentity(raw, api),
+      },
+      () => directory.grants(raw.grants),
+    );
+  return {
+    findKey(digest) {
+      const raw = byDigest.get(textHash(digest), digest);
+      if (raw === undefined) return undefined;
+      const api = apiOf(raw);
+      return recordOf(raw, decodeKey(raw, api, 0, digest), api);
+    },
+    findForeignKey(migrationId, foreignDigest) {
+      const raw = byForeign.get(textHash(foreignDigest), foreignDigest);
+      if (raw === undefined) return undefined;
+      const api = apiOf(raw);
+      const row = decodeFullKey(raw, api);
+      return row.migrationId === migrationId ? recordOf(raw, row, api) : undefined;
+    },
+    read(id) {
+      const raw = byId.get(id);
+      return raw && toRow(raw);
+    },
+    list(query) {
+      const { sql, parameters } = listOf(query);
+      const statement = lists.get(sql) ?? select<FullKeyRaw>(handle, sql);
+      lists.set(sql, statement);
+      return statement.all(...parameters).map(toRow);
+    },
+  };
+}
+
+/**
+ * Keys of an identity are found by its place and then sorted; keys of an API lie in id order. The unary plus keeps SQLite from using
+ * another index.
+ */
+function listOf({ workspaceId, apiId, identityId, search, after = "", limit }: ListQuery): { sql: string; parameters: SqliteValue[] } {
+  const conditions = ["k.id > ?", "k.deleted = 0"];
+  const parameters: SqliteValue[] = [after];
+  if (identityId !== undefined) {
+    const identity = "(SELECT n FROM keystile_identities WHERE id = ?)";
+    conditions.push(`k.n IN (SELECT n FROM keystile_lookup WHERE place = -${identity}) AND k.identity = ${identity}`);
+    parameters.push(identityId, identityId);
+  }
+  if (apiId === undefined) {
+    conditions.push("+k.api IN (SELECT n FROM keystile_apis WHERE workspace_id = ?)");
+    parameters.push(workspaceId);
+  } else {
+    const api = identityId === undefined ? "k.api" : "+k.api";
+    conditions.push(`${api} = (SELECT n FROM keystile_apis WHERE id = ? AND workspace_id = ?)`);
+    parameters.push(apiId, workspaceId);
+  }
+  if (search !== undefined) {
+    conditions.push("instr(k.id, ?) > 0");
+    parameters.push(search);
+  }
+  parameters.push(limit);
+  return { sql: `${FULL} WHERE ${conditions.join(" AND ")} ORDER BY k.id LIMIT ?`, parameters };
+}

@@ -1,0 +1,150 @@
+/** The tables beside the keys: all nine have one form, so one piece of code serves them. Port clauses 13, 16, 17. Knows no rule of any of them. */
+import type { ListQuery, NamedTable, OverrideRow, RootKeyRow, Rows, Table } from "../../../contracts/store.js";
+import { overrideName } from "../../row-names.js";
+import { changed, type Select, select, type Handle } from "../connection/handle.js";
+import { NAMESPACE_OF_OVERRIDE } from "../connection/schema.js";
+import { readName, readSmallBody } from "../keys/read-body.js";
+
+export type SmallTable = Exclude<Table, "keys">;
+
+/** A row as the file has it. */
+export interface SmallRaw {
+  readonly n: number | bigint;
+  readonly id: string;
+  /** Empty: the row belongs to no workspace. */
+  readonly workspace_id: string;
+  /** The name that is unique in the workspace; null: rows of this table have none. */
+  readonly name: string | null;
+  readonly version: number | bigint;
+  /** JSON of all other fields. */
+  readonly body: string;
+}
+
+/** A table in the file, and the field that is the unique name of a row, if a field is. */
+interface Form {
+  readonly table: string;
+  readonly field?: string;
+}
+
+const FORMS: Readonly<Record<SmallTable, Form>> = {
+  workspaces: { table: "keystile_workspaces" },
+  apis: { table: "keystile_apis" },
+  identities: { table: "keystile_identities", field: "externalId" },
+  roles: { table: "keystile_roles", field: "name" },
+  permissions: { table: "keystile_permissions", field: "slug" },
+  migrations: { table: "keystile_migrations", field: "id" },
+  rootKeys: { table: "keystile_root_keys", field: "digest" },
+  namespaces: { table: "keystile_namespaces", field: "name" },
+  overrides: { table: "keystile_overrides" },
+};
+export const SMALL_TABLES = Object.keys(FORMS) as SmallTable[];
+
+export interface SmallRows {
+  read<T extends SmallTable>(table: T, id: string): Rows[T] | undefined;
+  readNames<T extends NamedTable>(table: T, workspaceId: string, names: readonly string[]): Rows[T][];
+  findRootKey(digest: string): RootKeyRow | undefined;
+  list<T extends SmallTable>(table: T, query: ListQuery): Rows[T][];
+  /** False: its id or its name is taken, or it is not as it was read. */
+  store<T extends SmallTable>(table: T, row: Rows[T]): boolean;
+  /** False: it is not as it was read. */
+  remove(table: SmallTable, id: string, version: number): boolean;
+}
+
+/** More names than this are looked up by one statement. */
+const FEW_NAMES = 8;
+const COLUMNS = "n, r.id, workspace_id, name, version, body";
+// instr, not LIKE: it compares case and knows no wildcards.
+const NOT_DELETED = "json_extract(body, '$.deleted') = 0 AND";
+const PAGE = "id > ? AND (? = '' OR instr(coalesce(name, id), ?) > 0) ORDER BY id LIMIT ?";
+
+const statements = (handle: Handle, table: SmallTable) => {
+  const name = FORMS[table].table;
+  const rows = (rest: string): Select<SmallRaw> => select(handle, `SELECT ${COLUMNS} FROM ${name} r WHERE ${rest}`);
+  return {
+    byId: rows("id = ?"),
+    byName: rows("workspace_id = ? AND name = ?"),
+    // CROSS JOIN: a look-up for each name. Four columns: six took half as long again.
+    byNames: select<Pick<SmallRaw, "id" | "name" | "version" | "body">>(
+      handle,
+      `SELECT r.id, name, version, body FROM json_each(?) j CROSS JOIN ${name} r ON r.workspace_id = ? AND r.name = j.value`,
+    ),
+    list: rows(`workspace_id = ? AND ${table === "apis" ? NOT_DELETED : ""} ${PAGE}`),
+    insert: handle.prepare(`INSERT INTO ${name} (id, workspace_id, name, version, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`),
+    update: handle.prepare(`UPDATE OR IGNORE ${name} SET workspace_id = ?, name = ?, version = ?, body = ? WHERE id = ? AND version = ?`),
+    remove: handle.prepare(`DELETE FROM ${name} WHERE id = ? AND version = ?`),
+  };
+};
+
+export function createSmallRows(handle: Handle): SmallRows {
+  const tables = Object.fromEntries(SMALL_TABLES.map((table) => [table, statements(handle, table)])) as Record<
+    SmallTable,
+    ReturnType<typeof statements>
+  >;
+  const rootKeyByDigest = select<SmallRaw>(handle, `SELECT ${COLUMNS} FROM keystile_root_keys r WHERE name = ?`);
+  const overridesOf = select<SmallRaw>(
+    handle,
+    `SELECT ${COLUMNS} FROM keystile_overrides r WHERE workspace_id = ? AND ${NAMESPACE_OF_OVERRIDE} = ? AND ${PAGE}`,
+  );
+  return {
+    read(table, id) {
+      const raw = tables[table].byId.get(id);
+      return raw && decodeSmall(table, raw);
+    },
+    readNames(table, workspaceId, names) {
+      const { byName, byNames } = tables[table];
+      if (names.length > FEW_NAMES) {
+        const found = byNames.all(JSON.stringify([...new Set(names)]), workspaceId);
+        return found.map(({ id, name, version, body }) => decodeSmall(table, { id, workspace_id: workspaceId, name, version, body }));
+      }
+      return [...new Set(names)].flatMap((name) => {
+        const raw = byName.get(workspaceId, name);
+        return raw === undefined ? [] : [decodeSmall(table, raw)];
+      });
+    },
+    findRootKey(digest) {
+      const raw = rootKeyByDigest.get(digest);
+      return raw && decodeSmall("rootKeys", raw);
+    },
+    list(table, { workspaceId, namespaceId, after = "", search = "", limit }) {
+      const page = [after, search, search, limit];
+      const found =
+        table === "overrides" && namespaceId !== undefined
+          ? overridesOf.all(workspaceId, namespaceId, ...page)
+          : tables[table].list.all(workspaceId, ...page);
+      return found.map((raw) => decodeSmall(table, raw));
+    },
+    store(table, row) {
+      const { insert, update } = tables[table];
+      const { workspaceId, name, body } = encodeSmall(table, row);
+      const next = row.version + 1;
+      if (row.version === 0) return changed(insert.run(row.id, workspaceId, name, next, body)) === 1;
+      return changed(update.run(workspaceId, name, next, body, row.id, row.version)) === 1;
+    },
+    remove: (table, id, version) => changed(tables[table].remove.run(id, version)) === 1,
+  };
+}
+
+/** A row of the port out of one of the file: a fresh object each time (clause 10). */
+export function decodeSmall<T extends SmallTable>(table: T, raw: Omit<SmallRaw, "n">): Rows[T] {
+  const row = readSmallBody(table, raw.body);
+  row["id"] = raw.id;
+  row["version"] = Number(raw.version);
+  if (raw.workspace_id !== "") row["workspaceId"] = raw.workspace_id;
+  const { field } = FORMS[table];
+  if (field !== undefined) row[field] = readName(table, raw.name);
+  return row as unknown as Rows[T];
+}
+
+function encodeSmall<T extends SmallTable>(table: T, row: Rows[T]): { workspaceId: string; name: string | null; body: string } {
+  const { field } = FORMS[table];
+  const { id: _id, version: _version, workspaceId = "", ...rest } = row as unknown as Record<string, unknown>;
+  // `undefined` is left out of JSON: what has a column of its own is not written twice.
+  const body = JSON.stringify(field === undefined ? rest : { ...rest, [field]: undefined });
+  return { workspaceId: workspaceId as string, name: nameOf(table, row), body };
+}
+
+function nameOf<T extends SmallTable>(table: T, row: Rows[T]): string | null {
+  const { field } = FORMS[table];
+  if (field !== undefined) return (row as unknown as Record<string, string>)[field] as string;
+  return table === "overrides" ? overrideName(row as OverrideRow) : null;
+}

@@ -1,0 +1,105 @@
+/**
+ * APIs, workspaces, roles and permissions that keys refer to, read when first needed and kept until "all" is told.
+ *
+ * Why not in each key's snapshot: a role or an API that changes would rewrite a million keys. Absence is not kept, since a new row
+ * of these tables is told to nobody.
+ */
+import type { ApiRow, RoleRow } from "../../../contracts/store.js";
+import { deepFreeze } from "../../../lib/deep-freeze.js";
+import { flatten, type GrantedNames } from "../../key-record.js";
+import { select, type Handle } from "../connection/handle.js";
+import { decodeGrants } from "../keys/key-codec.js";
+import { createRowMemory, sizeOfTexts } from "./bounded-map.js";
+import { decodeSmall, type SmallRaw } from "./entity-tables.js";
+
+export interface Directory {
+  api(n: number): ApiRow | undefined;
+  /** The number of an API in the file. */
+  apiNumber(id: string): number | undefined;
+  /** A workspace without a row is enabled. */
+  workspaceEnabled(id: string): boolean;
+  /** Names of what a key was granted, out of the text in its row; shared by all keys that have the same text. */
+  grants(text: string): GrantedNames;
+  /** Forgets everything. */
+  clear(): void;
+}
+
+/** Bytes that a row is taken to need besides its lists: more than ids and names mostly take. */
+const ROW = 256;
+const PERMISSION = 96;
+
+export function createDirectory(handle: Handle): Directory {
+  const from = (table: string, column: string) =>
+    select<SmallRaw>(handle, `SELECT n, id, workspace_id, name, version, body FROM keystile_${table} WHERE ${column} = ?`);
+  const apiByNumber = from("apis", "n");
+  const apiById = from("apis", "id");
+  const workspaceById = from("workspaces", "id");
+  const roleById = from("roles", "id");
+  // No more than is needed: a key may have 100,000, and all columns take two and a half times as long.
+  const permissionById = select<Pick<SmallRaw, "name">>(handle, "SELECT name FROM keystile_permissions WHERE id = ?");
+
+  const apis = remembering((n: number) => {
+    const raw = apiByNumber.get(n);
+    return raw && deepFreeze(decodeSmall("apis", raw));
+  }, sizeOfApi);
+  const apiNumbers = remembering((id: string) => {
+    const raw = apiById.get(id);
+    return raw && Number(raw.n);
+  });
+  const workspaces = remembering((id: string) => {
+    const raw = workspaceById.get(id);
+    return raw === undefined || decodeSmall("workspaces", raw).enabled;
+  });
+  const roles = remembering((id: string) => {
+    const raw = roleById.get(id);
+    return raw && deepFreeze(decodeSmall("roles", raw));
+  }, sizeOfRole);
+  const permissions = remembering((id: string) => permissionById.get(id)?.name ?? undefined, sizeOfPermission);
+  const shared = createRowMemory<string, GrantedNames>();
+  const grants = (text: string): GrantedNames => {
+    const known = shared.get(text);
+    if (known !== undefined) return known;
+    let isWhole = true;
+    const noting =
+      <T>(read: (id: string) => T | undefined) =>
+      (id: string) => {
+        const found = read(id);
+        if (found === undefined) isWhole = false;
+        return found;
+      };
+    const names = deepFreeze(flatten(decodeGrants(text), { role: noting(roles.get), permission: noting(permissions.get) }));
+    if (isWhole) shared.set(text, names, text.length + sizeOfTexts(names.permissions) + sizeOfTexts(names.roles));
+    return names;
+  };
+  return {
+    api: apis.get,
+    apiNumber: apiNumbers.get,
+    workspaceEnabled: (id) => workspaces.get(id) === true,
+    grants,
+    clear() {
+      for (const known of [apis, apiNumbers, workspaces, roles, permissions, shared]) known.clear();
+    },
+  };
+}
+
+function remembering<K, V>(
+  read: (key: K) => V | undefined,
+  sizeOf: (value: V) => number = sizeOfRow,
+): { get(key: K): V | undefined; clear(): void } {
+  const known = createRowMemory<K, V>();
+  return {
+    get(key) {
+      const kept = known.get(key);
+      if (kept !== undefined) return kept;
+      const value = read(key);
+      if (value !== undefined) known.set(key, value, sizeOf(value));
+      return value;
+    },
+    clear: known.clear,
+  };
+}
+
+const sizeOfRow = (): number => ROW;
+const sizeOfApi = ({ ipAllowlist }: ApiRow): number => ROW + sizeOfTexts(ipAllowlist);
+const sizeOfPermission = (name: string): number => PERMISSION + name.length;
+const sizeOfRole = ({ permissions }: RoleRow): number => ROW + sizeOfTexts(permissions);

@@ -1,0 +1,43 @@
+/** VERB: takes from the rate limits of a call, and puts their results into the form of answers. Rulings C1, C3. Knows no buckets. */
+import type { LimitVerdict } from "../contracts/limiter.js";
+import type { MaybePromise, VerifyKeyRatelimitData } from "../contracts/types.js";
+import { type AppliedLimit, applyLimits, type LimitedKey, toRatelimitData } from "../ratelimit/applied-limits.js";
+import type { LimitTaker, LimitAnswer } from "../ratelimit/fallback.js";
+import type { RatelimitCheck } from "./request.js";
+
+/** What became of the limits of a call. */
+export interface LimitsTaken {
+  readonly results: VerifyKeyRatelimitData[];
+  /** One was exceeded, and nothing was taken (ruling C3). */
+  readonly exceeded: boolean;
+  /** Answered by the fallback of a limiter that could not (ruling C7). */
+  readonly degraded: boolean;
+}
+
+/**
+ * @returns undefined: no limit applies
+ * @throws VerifierError BAD_REQUEST for a name that no limit has (ruling C5); what the limiter throws
+ */
+export function takeLimits(
+  limiter: LimitTaker,
+  key: LimitedKey,
+  requested: readonly RatelimitCheck[],
+  now: number,
+): MaybePromise<LimitsTaken | undefined> {
+  const { onlyLimit } = key;
+  if (onlyLimit !== undefined && requested.length === 0) {
+    const verdict = limiter.takeOne(key, onlyLimit, now);
+    // The common call, without lists.
+    if (verdict !== undefined)
+      return { results: [toRatelimitData(onlyLimit, key.onlyLimitId, verdict)], exceeded: verdict.exceeded, degraded: false };
+  }
+  const limits = applyLimits(key.keyId, key.limits, requested);
+  if (limits.length === 0) return undefined;
+  const taking = limiter.take(limits, now);
+  return taking instanceof Promise ? taking.then((answer) => toTaken(limits, answer)) : toTaken(limits, taking);
+}
+
+function toTaken(limits: readonly AppliedLimit[], { verdicts, degraded }: LimitAnswer): LimitsTaken {
+  const results = limits.map((limit, i) => toRatelimitData(limit, limit.id, verdicts[i] as LimitVerdict));
+  return { results, exceeded: verdicts.some(({ exceeded }) => exceeded), degraded };
+}

@@ -1,0 +1,126 @@
+/** The presented key → its record, native or migrated, if it may be seen here. Rulings E4, E5, F1. Judges nothing about the key. */
+import type { PreparedKey } from "../cache/cached-key.js";
+import type { KeyCache } from "../cache/key-cache.js";
+import type { Caller } from "../contracts/caller.js";
+import { isVerifierError } from "../contracts/errors.js";
+import type { KeyRecord, KeyRef, Store } from "../contracts/store.js";
+import type { MaybePromise } from "../contracts/types.js";
+import { digestKey, ROOT_KEY_PREFIX } from "../lib/hash.js";
+import type { Algorithms } from "../lib/migration-hashes.js";
+import type { VerificationRequest } from "./request.js";
+
+/** Where keys are looked for. */
+export interface KeySources {
+  readonly store: Store;
+  readonly cache: KeyCache<PreparedKey>;
+  readonly prepare: (record: KeyRecord) => PreparedKey;
+  readonly algorithms: Algorithms;
+  /** Whether `now` is the system's clock, by which a store may judge how old its knowledge is. */
+  readonly isSystemTime: boolean;
+  /** Only keys of this workspace may be seen; `undefined`: those of every one. */
+  readonly workspaceId: string | undefined;
+}
+
+/** @returns undefined for a key that does not exist or may not be seen: the two look the same (spec §4.1-3) */
+export function findKey(
+  sources: KeySources,
+  request: VerificationRequest,
+  caller: Caller | undefined,
+  now: number,
+): MaybePromise<PreparedKey | undefined> {
+  const found = sources.cache.find(request.key, digestKey, sources.isSystemTime ? now : undefined);
+  if (isLikeRootKey(request.key)) return unlessRootKey(sources, request, caller, found);
+  if (request.migrationId === undefined && sources.workspaceId === undefined && caller === undefined) return found;
+  return found instanceof Promise
+    ? found.then((late) => orMigrated(sources, request, caller, late))
+    : orMigrated(sources, request, caller, found);
+}
+
+/** {@link findKey} without what is remembered: the store is asked what changed elsewhere, and for the key. */
+export async function findKeyAgain(
+  sources: KeySources,
+  request: VerificationRequest,
+  caller: Caller | undefined,
+): Promise<PreparedKey | undefined> {
+  const { store, prepare } = sources;
+  await store.catchUp(NaN);
+  const digest = await digestKey(request.key);
+  const record = await store.findKey(digest);
+  if (isLikeRootKey(request.key) && (await store.findRootKey(digest)) !== undefined) return undefined;
+  return orMigrated(sources, request, caller, record && prepare(record));
+}
+
+/** How every root key begins; other keys may begin so too. */
+const ROOT_KEY = `${ROOT_KEY_PREFIX}_`;
+const FIRST_UNIT = ROOT_KEY.charCodeAt(0);
+
+/** The first unit rules most keys out, and saves them the call of `startsWith`. */
+function isLikeRootKey(key: string): boolean {
+  return key.charCodeAt(0) === FIRST_UNIT && key.startsWith(ROOT_KEY);
+}
+
+/** A root key is no key, even where someone imported its hash (ruling F2). */
+async function unlessRootKey(
+  sources: KeySources,
+  request: VerificationRequest,
+  caller: Caller | undefined,
+  found: MaybePromise<PreparedKey | undefined>,
+): Promise<PreparedKey | undefined> {
+  const asking = Promise.resolve(digestKey(request.key)).then((digest) => sources.store.findRootKey(digest));
+  // Both awaited at once, so that neither can reject while nobody handles it.
+  const [root, native] = await Promise.all([asking, found]);
+  return root === undefined ? orMigrated(sources, request, caller, native) : undefined;
+}
+
+function orMigrated(
+  sources: KeySources,
+  request: VerificationRequest,
+  caller: Caller | undefined,
+  native: PreparedKey | undefined,
+): MaybePromise<PreparedKey | undefined> {
+  if (native !== undefined) return isVisible(sources, caller, native) ? native : undefined;
+  return request.migrationId === undefined ? undefined : findMigrated(sources, request.key, request.migrationId, caller);
+}
+
+/**
+ * Tries the migration's algorithm. A pending key gains its native digest in the same call, once: the store refuses a second.
+ * The imported hash stays valid for its migration, since an old scheme may hash only a part of the key (ruling E4).
+ */
+async function findMigrated(
+  sources: KeySources,
+  key: string,
+  migrationId: string,
+  caller: Caller | undefined,
+): Promise<PreparedKey | undefined> {
+  const { store, algorithms } = sources;
+  const migration = await store.read("migrations", migrationId);
+  if (migration === undefined || !isOwn(sources, caller, migration.workspaceId)) return undefined;
+  if (!algorithms.knows(migration.algorithm)) {
+    throw new TypeError(`options.migrationAlgorithms lacks "${migration.algorithm}", which a migration of this store uses`);
+  }
+  const foreignDigest = await algorithms.foreignDigest(migration.algorithm, key);
+  if (foreignDigest === undefined) return undefined;
+  const record = await store.findForeignKey(migrationId, foreignDigest);
+  const found = record && sources.prepare(record);
+  if (found === undefined || !isVisible(sources, caller, found)) return undefined;
+  if (record?.pending === true) await adopt(store, record.ref, key);
+  return found;
+}
+
+/** A store that cannot be written still answers; the key stays pending and is found by its hash again. */
+async function adopt(store: Store, ref: KeyRef, key: string): Promise<void> {
+  try {
+    await store.adoptDigest(ref, await digestKey(key));
+  } catch (error) {
+    if (!isVerifierError(error) || error.code !== "STORE_READ_ONLY") throw error;
+  }
+}
+
+function isVisible(sources: KeySources, caller: Caller | undefined, { policy, keyId }: PreparedKey): boolean {
+  if (!isOwn(sources, caller, policy.workspaceId)) return false;
+  return caller === undefined || caller.may("verify_key", { type: "api", id: policy.apiId, keyId });
+}
+
+function isOwn({ workspaceId }: KeySources, caller: Caller | undefined, owner: string): boolean {
+  return (workspaceId === undefined || workspaceId === owner) && (caller === undefined || caller.workspaceId === owner);
+}

@@ -1,0 +1,152 @@
+/** Unknown → typed verification request, every bound of spec §8 once. Rulings A1, G6, G7. Judges form only: knows no keys, no store. */
+import { badRequest, type ValidationProblem } from "../contracts/errors.js";
+import { hasLength, PLAIN_NAME } from "../lib/copy-json.js";
+
+const KEY_LENGTH = 512;
+const TAGS = 20;
+const TAG_LENGTH = 512;
+const QUERY_LENGTH = 1_000;
+const MIGRATION_ID_LENGTH = 256;
+const MAX_COST = 1_000_000_000_000;
+/** Spec §2.1 names no bound; every list has one here. */
+const RATELIMITS = 1_000;
+const LIMIT_NAME_LENGTH = { min: 3, max: 255 };
+/** Problems that one error lists at most. */
+const PROBLEMS = 100;
+
+/** One rate limit asked for, as judged. */
+export interface RatelimitCheck {
+  readonly name: string;
+  readonly cost: number;
+  readonly limit: number | undefined;
+  readonly duration: number | undefined;
+}
+
+/** A verification request whose every value was read once and judged (ruling G7). */
+export interface VerificationRequest {
+  readonly key: string;
+  readonly tags: readonly string[];
+  readonly permissions: string | undefined;
+  /** Credits to take; 1 when the request names none (ruling D1). */
+  readonly cost: number;
+  readonly ratelimits: readonly RatelimitCheck[];
+  readonly migrationId: string | undefined;
+}
+
+const NONE: readonly never[] = Object.freeze([]);
+
+/**
+ * Reads and validates a verification request: own properties only, each once.
+ * @throws VerifierError BAD_REQUEST with every problem of the request, at `body.key`, `body.ratelimits[1].name`, …; at `body` for what is
+ *   no object
+ * @see spec 2.1, spec 8 · about 60 ns for a key with a query
+ */
+export function readRequest(body: unknown): VerificationRequest {
+  const problems: ValidationProblem[] = [];
+  let key: unknown, tags: unknown, permissions: unknown, credits: unknown, ratelimits: unknown, migrationId: unknown;
+  if (!isObject(body)) throw badRequest([{ location: "body", message: "must be an object" }]);
+  for (const name of Object.keys(body)) {
+    if (name === "key") key = body["key"];
+    else if (name === "permissions") permissions = body["permissions"];
+    else if (name === "credits") credits = body["credits"];
+    else if (name === "ratelimits") ratelimits = body["ratelimits"];
+    else if (name === "tags") tags = body["tags"];
+    else if (name === "migrationId") migrationId = body["migrationId"];
+    else unknownProperty("body", name, problems);
+  }
+  const request: VerificationRequest = {
+    key: readText(key, "body.key", 1, KEY_LENGTH, problems),
+    tags: tags === undefined ? NONE : readTags(tags, problems),
+    permissions: permissions === undefined ? undefined : readText(permissions, "body.permissions", 1, QUERY_LENGTH, problems),
+    cost: credits === undefined ? 1 : readCredits(credits, problems),
+    ratelimits: ratelimits === undefined ? NONE : readRatelimits(ratelimits, problems),
+    migrationId: migrationId === undefined ? undefined : readText(migrationId, "body.migrationId", 0, MIGRATION_ID_LENGTH, problems),
+  };
+  if (problems.length > 0) throw badRequest(problems);
+  return request;
+}
+
+function readTags(value: unknown, problems: ValidationProblem[]): readonly string[] {
+  return readList(value, "body.tags", TAGS, problems, (tag, location) => readText(tag, location, 1, TAG_LENGTH, problems));
+}
+
+function readCredits(value: unknown, problems: ValidationProblem[]): number {
+  if (!isObject(value)) return (fault(problems, "body.credits", "must be an object", "send { cost }, or leave it out for a cost of 1"), 0);
+  let cost: unknown;
+  for (const name of Object.keys(value)) {
+    if (name === "cost") cost = value[name];
+    else unknownProperty("body.credits", name, problems);
+  }
+  return readInteger(cost, "body.credits.cost", MAX_COST, problems);
+}
+
+function readRatelimits(value: unknown, problems: ValidationProblem[]): readonly RatelimitCheck[] {
+  return readList(value, "body.ratelimits", RATELIMITS, problems, (check, location) => readRatelimit(check, location, problems));
+}
+
+function readRatelimit(value: unknown, location: string, problems: ValidationProblem[]): RatelimitCheck {
+  let name: unknown, cost: unknown, limit: unknown, duration: unknown;
+  if (!isObject(value)) fault(problems, location, "must be an object", "send { name }");
+  else {
+    for (const property of Object.keys(value)) {
+      if (property === "name") name = value[property];
+      else if (property === "cost") cost = value[property];
+      else if (property === "limit") limit = value[property];
+      else if (property === "duration") duration = value[property];
+      else unknownProperty(location, property, problems);
+    }
+    name = readText(name, `${location}.name`, LIMIT_NAME_LENGTH.min, LIMIT_NAME_LENGTH.max, problems);
+  }
+  return {
+    name: name as string,
+    cost: cost === undefined ? 1 : readInteger(cost, `${location}.cost`, Number.MAX_SAFE_INTEGER, problems),
+    limit: limit === undefined ? undefined : readInteger(limit, `${location}.limit`, Number.MAX_SAFE_INTEGER, problems),
+    duration: duration === undefined ? undefined : readInteger(duration, `${location}.duration`, Number.MAX_SAFE_INTEGER, problems),
+  };
+}
+
+function readList<T>(
+  value: unknown,
+  location: string,
+  max: number,
+  problems: ValidationProblem[],
+  readItem: (item: unknown, location: string) => T,
+): readonly T[] {
+  if (!Array.isArray(value)) return (fault(problems, location, "must be an array"), NONE);
+  // Once, since a proxy's length may be anything, and another each time.
+  const { length } = value;
+  if (!Number.isSafeInteger(length) || length < 0 || length > max)
+    return (fault(problems, location, `must have at most ${max} items`), NONE);
+  const items: T[] = [];
+  for (let i = 0; i < length; i++) items.push(readItem(value[i], `${location}[${i}]`));
+  return items;
+}
+
+function readText(value: unknown, location: string, min: number, max: number, problems: ValidationProblem[]): string {
+  if (typeof value !== "string") {
+    fault(problems, location, value === undefined ? "is required" : "must be a string");
+    return "";
+  }
+  if (!hasLength(value, min, max)) fault(problems, location, `must have ${min} to ${max} characters`);
+  if (!value.isWellFormed()) fault(problems, location, "must be well-formed text", "remove the lone surrogate");
+  return value;
+}
+
+function readInteger(value: unknown, location: string, max: number, problems: ValidationProblem[]): number {
+  if (Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= max) return (value as number) + 0;
+  fault(problems, location, value === undefined ? "is required" : `must be an integer from 0 to ${max}`);
+  return 0;
+}
+
+function unknownProperty(location: string, name: string, problems: ValidationProblem[]): void {
+  if (PLAIN_NAME.test(name)) fault(problems, `${location}.${name}`, "is not a property of this object", "remove it");
+  else fault(problems, location, "has a property that is not allowed", "send only the properties of the specification");
+}
+
+function fault(problems: ValidationProblem[], location: string, message: string, fix?: string): void {
+  if (problems.length < PROBLEMS) problems.push(fix === undefined ? { location, message } : { location, message, fix });
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,210 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { compileQuery, createQueryCompiler } from "../../src/access/permission-query.js";
+import { createPreparer } from "../../src/cache/cached-key.js";
+import { internPolicies, memoizeByListIdentity } from "../../src/cache/key-policy.js";
+import { fieldsThat, KEY_FIELDS, type KeyField } from "../../src/contracts/key-fields.js";
+import type { KeyRecord } from "../../src/contracts/store.js";
+import { deepFreeze } from "../../src/lib/deep-freeze.js";
+
+const record = (permissions: readonly string[], roles: readonly string[] = []): KeyRecord => ({
+  ref: "k",
+  keyId: "k",
+  workspaceId: "ws",
+  apiId: "api",
+  enabled: true,
+  permissions,
+  roles,
+  ratelimits: [],
+  limited: false,
+  generation: 0,
+  suspended: false,
+  pending: false,
+  ipAllowlists: [],
+});
+
+describe("createPreparer: what keys share", () => {
+  it("keys with the same permissions and roles share what is derived of them", () => {
+    const prepare = createPreparer();
+    for (const [permissions, roles] of [[["a", "b"]], [["a"], ["r"]], [["a b"]], [[]]] as const) {
+      expect(prepare(record(permissions, roles)).grants).toBe(prepare(record([...permissions], roles && [...roles])).grants);
+    }
+  });
+
+  it("ruling B5: no two others do, whatever names a store may hold", () => {
+    const prepare = createPreparer();
+    const different = [
+      record(["a", "b"]),
+      record(["a b"]),
+      record(["a\nb"]),
+      record(["", "a", "b"]),
+      record(["a"], ["b"]),
+      record(["a", '["b"]']),
+      record(["a"], ["b", "c"]),
+      record(["a"], ["b c"]),
+      record([' [["a"],[]]']),
+      record([""]),
+      record([]),
+      record([], [""]),
+    ].map((one) => prepare(one).grants);
+    expect(new Set(different).size).toBe(different.length);
+    const query = createQueryCompiler()("a");
+    expect(different.map((grants) => grants.satisfies(query)).indexOf(false)).toBe(1);
+  });
+
+  it("of the last query its mark is kept, and not the query, which nobody else may hold any more", () => {
+    const { grants } = createPreparer()(record(["a"]));
+    const mark = Symbol();
+    let asked = 0;
+    const ask = (of: symbol, answer: boolean) => grants.satisfies({ mark: of, satisfiedBy: () => (asked++, answer) });
+    expect([ask(mark, true), ask(mark, false), ask(Symbol(), false), ask(mark, true)]).toEqual([true, true, false, true]);
+    expect(asked).toBe(3);
+    expect(compileQuery("a").mark).not.toBe(compileQuery("a").mark);
+  });
+
+  it("ruling C1: a limit of one key is never taken for permissions of another", () => {
+    const prepare = createPreparer();
+    const limit = { id: "rl_1", name: "a", limit: 1, duration: 1_000, autoApply: true };
+    const limited = prepare({ ...record(['["r"]']), ratelimits: [limit] });
+    const named = prepare(record(['"a"', "1", "1000", "true"], ["r"]));
+    expect(named.policy).not.toBe(limited.policy);
+    expect(named.policy.limits).toEqual([]);
+    expect(named.grants.copyRoles()).toEqual(["r"]);
+  });
+
+  it("keys whose lists are the same objects share what those with equal lists do, and no more (property)", () => {
+    const lists = deepFreeze([[], ["a"], ["a", "b"], ["a b"]]);
+    const limit = { id: "rl_1", name: "one", limit: 1, duration: 1_000, autoApply: true };
+    const limits = [
+      limit,
+      { ...limit, name: "two" },
+      { ...limit, limit: 2 },
+      { ...limit, duration: 2_000 },
+      { ...limit, autoApply: false },
+    ];
+    const monthly = { interval: "monthly", amount: 1, refillDay: 1 } as const;
+    const refills = [monthly, { ...monthly, refillDay: 2 }, { ...monthly, amount: 2 }, { interval: "daily", amount: 1 } as const];
+    const flag = fc.boolean();
+    const some = fc.record({
+      permissions: fc.constantFrom(...lists),
+      roles: fc.constantFrom(...lists),
+      enabled: flag,
+      suspended: flag,
+      limited: flag,
+      workspaceId: fc.constantFrom("ws", "ws2"),
+      apiId: fc.constantFrom("api", "api2"),
+      ratelimits: fc.array(fc.constantFrom(...limits), { maxLength: 2 }),
+      refill: fc.option(fc.constantFrom(...refills), { nil: undefined }),
+    });
+    // Each part is often as in the one before: else hardly two would share.
+    const next = fc.tuple(some, fc.subarray(["permissions", "roles", "ratelimits", "refill", "enabled", "suspended", "limited", "apiId"]));
+    fc.assert(
+      fc.property(some, fc.array(next, { maxLength: 40 }), (first, rest) => {
+        const [near, byName] = [createPreparer(), createPreparer()];
+        const policyOf = new Map<unknown, unknown>();
+        let last: Record<string, unknown> = first;
+        for (const [drawn, changed] of [[first, []] as const, ...rest]) {
+          last = { ...last, ...Object.fromEntries(changed.map((name) => [name, drawn[name as keyof typeof drawn]])) };
+          const { refill, ...one } = { ...record([]), ...last };
+          const whole = refill === undefined ? one : { ...one, refill };
+          const { policy } = near(whole);
+          const twin = byName({ ...whole, permissions: [...one.permissions], roles: [...one.roles] }).policy;
+          expect(policy).toEqual(twin);
+          expect(policyOf.get(twin) ?? policy).toBe(policy);
+          policyOf.set(twin, policy);
+        }
+        expect(new Set(policyOf.values()).size).toBe(policyOf.size);
+      }),
+    );
+  });
+
+  it("keys that differ in one field of a policy never share, whichever it is", () => {
+    const whole = record(deepFreeze(["a"]), deepFreeze(["r"]));
+    const limit = { id: "rl_1", name: "one", limit: 1, duration: 1_000, autoApply: true };
+    const values: Readonly<Record<string, readonly [unknown, unknown]>> = {
+      text: ["a", "b"],
+      flag: [true, false],
+      refill: [undefined, { interval: "daily", amount: 1 }],
+    };
+    for (const field of [...fieldsThat({ record: "policy" }), ...fieldsThat({ record: "limits" }), ...fieldsThat({ record: "grants" })]) {
+      const { row = "flag" }: KeyField = KEY_FIELDS[field];
+      const [one, other] = field === "ratelimits" ? [[], [limit]] : typeof row === "string" ? values[row]! : [["x"], ["y"]];
+      const prepare = createPreparer();
+      expect(prepare({ ...whole, [field]: one }).policy, field).not.toBe(prepare({ ...whole, [field]: other }).policy);
+      expect(prepare({ ...whole, [field]: other }).policy[field as "enabled"] ?? other, field).toEqual(other);
+    }
+  });
+
+  it("a field that is new to policies: keys that differ in it never share, and all else is shared as before", () => {
+    const planted = "validHours" as "apiId";
+    const intern = internPolicies([...fieldsThat({ record: "policy" }), planted]);
+    const [lists, none] = [deepFreeze(["a"]), deepFreeze<string[]>([])];
+    const hours: unknown[] = [undefined, null, NaN, Infinity, "9-17", "undefined", "9", 9, true, [], {}, [9], { 0: 9 }, ["9"]];
+    hours.push({ from: 9, to: 17 }, { from: 9 }, { from: 9, to: 18 }, { from: { to: 9 } }, { from: [9] });
+    const of = (value: unknown, permissions: readonly string[]) =>
+      intern({ ...record(permissions, none), [planted]: structuredClone(value) as string });
+    // The same lists are compared field by field, equal ones by name; each value after each other.
+    const policies = hours.map((value) => of(value, lists));
+    expect(new Set(policies).size).toBe(hours.length);
+    hours.forEach((one, i) => {
+      expect(of(one, [...lists])).toBe(policies[i]);
+      expect(policies[i]![planted]).toEqual(one);
+      for (const [j, other] of hours.entries()) {
+        expect(of(one, lists)).toBe(policies[i]);
+        expect(of(other, lists)).toBe(policies[j]);
+      }
+    });
+  });
+
+  it("lists that are not frozen may change, and are read each time", () => {
+    const prepare = createPreparer();
+    const permissions = ["a"];
+    expect(prepare(record(permissions)).grants.copyPermissions()).toEqual(["a"]);
+    permissions.push("b");
+    expect(prepare(record(permissions)).grants.copyPermissions()).toEqual(["a", "b"]);
+  });
+
+  it("long lists are held while they are few, and are let go together", () => {
+    const lists = deepFreeze(Array.from({ length: 12 }, (_, n) => Array.from({ length: 10_000 }, (_, i) => `p${n}.${i}`)));
+    const roles = deepFreeze<string[]>([]);
+    let made = 0;
+    const find = memoizeByListIdentity(
+      () => ++made,
+      () => true,
+    );
+    const madeOf = (list: readonly string[]): number => {
+      const before = made;
+      find(record(list, roles));
+      return made - before;
+    };
+    expect(lists.slice(0, 6).map(madeOf)).toEqual([1, 1, 1, 1, 1, 1]);
+    expect(lists.slice(0, 6).map(madeOf)).toEqual([0, 0, 0, 0, 0, 0]);
+    expect(lists.slice(6).map(madeOf)).toEqual([1, 1, 1, 1, 1, 1]);
+    expect(lists.slice(0, 6).map(madeOf)).toEqual([1, 1, 1, 1, 1, 1]);
+    const longest = deepFreeze(lists.flat());
+    // Longer than the bound, it is held alone.
+    expect([madeOf(longest), madeOf(longest), ...lists.slice(0, 2).map(madeOf), madeOf(longest)]).toEqual([1, 0, 1, 1, 1]);
+  });
+
+  it("more lists than are held: each key still has its own", () => {
+    const prepare = createPreparer();
+    const lists = deepFreeze(Array.from({ length: 200 }, (_, n) => [`p.${n}`]));
+    for (let round = 0; round < 2; round++) {
+      for (const list of lists) expect(prepare(record(list, lists[0])).grants.copyPermissions()).toEqual(list);
+    }
+  });
+
+  it("memory: what is remembered is bounded by the length of the names, not by their number alone", () => {
+    const prepare = createPreparer();
+    const first = ["long", "short"].map((name) => prepare(record([name])));
+    const fill = (length: number) => {
+      for (let n = 0; n < 500; n++) prepare(record([`${n}.`.padEnd(length, "x")]));
+    };
+    fill(20);
+    expect(prepare(record(["short"])).policy).toBe(first[1]!.policy);
+    fill(10_000);
+    const again = prepare(record(["long"]));
+    expect(again.policy).not.toBe(first[0]!.policy);
+    expect(again.grants).not.toBe(first[0]!.grants);
+  });
+});

@@ -1,0 +1,327 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { type CacheOptions, cachedStore, createKeyCache } from "../../src/cache/key-cache.js";
+import type { KeyRecord, Store } from "../../src/contracts/store.js";
+import { memoryStore } from "../../src/stores/memory.js";
+import { keyRow } from "../stores/suite.js";
+
+const API = { id: "api_1", workspaceId: "ws_1", version: 0, name: "docs", enabled: true, ipAllowlist: [], deleted: false, createdAt: 0 };
+
+/** A memory store that counts its finds, and can hold one back or answer late. */
+async function counted() {
+  const inner = memoryStore();
+  await inner.write([{ table: "apis", row: API }]);
+  const state = { finds: 0, gate: undefined as Promise<void> | undefined, late: false };
+  const store: Store = {
+    ...inner,
+    findKey(digest) {
+      state.finds++;
+      const found = inner.findKey(digest) as KeyRecord | undefined;
+      if (state.gate !== undefined) return state.gate.then(() => found);
+      return state.late ? Promise.resolve(found) : found;
+    },
+    catchUp: () => (state.late ? Promise.resolve() : undefined),
+  };
+  return { store, state, inner };
+}
+
+const itself = (digest: string) => digest;
+
+async function disable(store: Store, id: string): Promise<void> {
+  const row = (await store.read("keys", id))!;
+  await store.write([{ table: "keys", row: { ...row, enabled: false } }]);
+}
+
+describe.each(["tag", "digest"] as const)("createKeyCache by %s", (by) => {
+  const cacheOf = <T>(store: Store, prepare: (record: KeyRecord) => T, options: CacheOptions = {}) =>
+    createKeyCache(store, prepare, { ...options, by });
+
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ["performance"] });
+    // lru-cache reads a start of 0 as none.
+    vi.advanceTimersByTime(10);
+  });
+  afterEach(() => void vi.useRealTimers());
+
+  it("a hit asks the store nothing; the answer was prepared once", async () => {
+    const { store, state } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    const cache = cacheOf(store, (record) => ({ id: record.keyId }));
+    const first = cache.find("digest-1", itself);
+    expect(first).toEqual({ id: "key_000001" });
+    expect(cache.find("digest-1", itself)).toBe(first);
+    expect(state.finds).toBe(1);
+  });
+
+  it("clause 8: it waits for a catchUp that answers another kind of promise", async () => {
+    const { store } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    let told = (_: "all"): void => {};
+    const foreign: Store = {
+      ...store,
+      changes: (listener) => ((told = listener), () => undefined),
+      // As a promise made in another realm: it has the methods, and is no instance of this one's Promise.
+      catchUp: () => ({ then: (done: () => void) => void Promise.resolve().then(() => (told("all"), done())) }) as unknown as Promise<void>,
+    };
+    const cache = cacheOf(foreign, (record) => record);
+    expect(await cache.find("digest-1", itself)).toMatchObject({ enabled: true });
+    await disable(store, "key_000001");
+    expect(await cache.find("digest-1", itself)).toMatchObject({ enabled: false });
+  });
+
+  it("clause 9: a fill that began before a change never brings the old record back", async () => {
+    const { store, state } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    const cache = cacheOf(store, (record) => record);
+    let open = () => undefined as void;
+    state.gate = new Promise<void>((resolve) => (open = resolve));
+    const slow = cache.find("digest-1", itself);
+    state.gate = undefined;
+    await disable(store, "key_000001");
+    open();
+    expect((await slow)?.enabled).toBe(true);
+    expect((await cache.find("digest-1", itself))?.enabled).toBe(false);
+  });
+
+  it("clause 9: a miss that began before a create is not believed after it", async () => {
+    const { store, state } = await counted();
+    const cache = cacheOf(store, (record) => record);
+    let open = () => undefined as void;
+    state.gate = new Promise<void>((resolve) => (open = resolve));
+    const slow = cache.find("digest-1", itself);
+    state.gate = undefined;
+    await store.insertKeys([{ row: keyRow(1) }]);
+    open();
+    expect(await slow).toBeUndefined();
+    expect(await cache.find("digest-1", itself)).toBeDefined();
+  });
+
+  it("A107: a miss is believed for missTtl at most, and dropped by the create", async () => {
+    const { store, state, inner } = await counted();
+    const cache = cacheOf(store, (record) => record);
+    for (let i = 0; i < 3; i++) expect(cache.find("digest-1", itself)).toBeUndefined();
+    expect(state.finds).toBe(1);
+    await store.insertKeys([{ row: keyRow(1) }]);
+    expect(cache.find("digest-1", itself)).toBeDefined();
+    // Created where no change is told of: seen once the miss is too old.
+    const silent = cacheOf({ ...inner, changes: () => () => undefined }, (record) => record);
+    expect(silent.find("digest-2", itself)).toBeUndefined();
+    await inner.insertKeys([{ row: keyRow(2) }]);
+    expect(silent.find("digest-2", itself)).toBeUndefined();
+    vi.advanceTimersByTime(1_000);
+    expect(silent.find("digest-2", itself)).toBeUndefined();
+    vi.advanceTimersByTime(1);
+    expect(silent.find("digest-2", itself)).toBeDefined();
+  });
+
+  it("trap 11: a flood of unknown keys pushes no real key out", async () => {
+    const { store, state } = await counted();
+    await store.insertKeys([1, 2, 3].map((n) => ({ row: keyRow(n) })));
+    const cache = cacheOf(store, (record) => record, { size: 3, missSize: 10 });
+    for (const n of [1, 2, 3]) await cache.find(`digest-${n}`, itself);
+    for (let i = 0; i < 1_000; i++) await cache.find(`garbage-${i}`, itself);
+    state.finds = 0;
+    for (const n of [1, 2, 3]) await cache.find(`digest-${n}`, itself);
+    expect(state.finds).toBe(0);
+  });
+
+  it("bounds: a record not used lately goes first, and ttl ends belief in a record", async () => {
+    const { store, state } = await counted();
+    await store.insertKeys([1, 2, 3].map((n) => ({ row: keyRow(n) })));
+    const cache = cacheOf(store, (record) => record, { size: 2, ttl: 50 });
+    for (const n of [1, 2, 1, 3]) await cache.find(`digest-${n}`, itself);
+    state.finds = 0;
+    await cache.find("digest-1", itself);
+    expect(state.finds).toBe(0);
+    await cache.find("digest-2", itself);
+    expect(state.finds).toBe(1);
+    vi.advanceTimersByTime(51);
+    await cache.find("digest-2", itself);
+    expect(state.finds).toBe(2);
+  });
+
+  it.each([
+    ["size", 100_000, {}],
+    ["missSize", 10_000, undefined],
+  ])("default of %s: %i are remembered, and of one more not all", async (_option, most, record) => {
+    const { store } = await counted();
+    let finds = 0;
+    const cache = cacheOf({ ...store, findKey: () => (finds++, record as KeyRecord | undefined) }, (found) => found);
+    const findTwice = (count: number) => {
+      finds = 0;
+      for (let i = 0; i < 2 * count; i++) void cache.find(`key-${i % count}`, itself);
+      return finds;
+    };
+    expect(findTwice(most)).toBe(most);
+    // One find is the newcomer's, and each further one is of a key that had to go.
+    expect(findTwice(most + 1)).toBeGreaterThan(1);
+  });
+
+  it("default of ttl: a record is believed without end", async () => {
+    const { store, state } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    const cache = cacheOf(store, (record) => record);
+    void cache.find("digest-1", itself);
+    vi.advanceTimersByTime(Number.MAX_SAFE_INTEGER);
+    void cache.find("digest-1", itself);
+    expect(state.finds).toBe(1);
+  });
+
+  it("A113: a find that fails is not remembered as a miss", async () => {
+    const { store, inner } = await counted();
+    await inner.insertKeys([{ row: keyRow(1) }]);
+    let broken = true;
+    const failing: Store = {
+      ...store,
+      findKey: (digest) => {
+        if (broken) throw new Error("disk");
+        return inner.findKey(digest);
+      },
+    };
+    const cache = cacheOf(failing, (record) => record);
+    expect(() => cache.find("digest-1", itself)).toThrow("disk");
+    broken = false;
+    expect(cache.find("digest-1", itself)).toBeDefined();
+  });
+
+  it("an asynchronous store serves the same, and missSize 0 remembers no miss", async () => {
+    const { store, state } = await counted();
+    state.late = true;
+    const cache = cacheOf(store, (record) => record, { missSize: 0 });
+    expect(await cache.find("digest-1", itself)).toBeUndefined();
+    expect(await cache.find("digest-1", itself)).toBeUndefined();
+    expect(state.finds).toBe(2);
+    await store.insertKeys([{ row: keyRow(1) }]);
+    expect(await cache.find("digest-1", itself)).toBeDefined();
+    expect(await cache.find("digest-1", itself)).toBeDefined();
+    expect(state.finds).toBe(3);
+  });
+
+  it("a bulk import drops every miss and no record", async () => {
+    const { store, state, inner } = await counted();
+    await inner.insertKeys([{ row: keyRow(1) }]);
+    const listeners: ((change: "created" | "all") => void)[] = [];
+    const cache = cacheOf({ ...store, changes: (listener) => (listeners.push(listener), () => undefined) }, (record) => record);
+    void cache.find("digest-1", itself);
+    void cache.find("digest-2", itself);
+    for (const listener of listeners) listener("created");
+    state.finds = 0;
+    void cache.find("digest-1", itself);
+    expect(state.finds).toBe(0);
+    void cache.find("digest-2", itself);
+    expect(state.finds).toBe(1);
+    for (const listener of listeners) listener("all");
+    void cache.find("digest-1", itself);
+    expect(state.finds).toBe(2);
+  });
+
+  it("close stops listening", async () => {
+    const { store } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    const cache = cacheOf(store, (record) => record);
+    void cache.find("digest-1", itself);
+    cache.close();
+    await disable(store, "key_000001");
+    expect((await cache.find("digest-1", itself))?.enabled).toBe(true);
+  });
+});
+
+describe("createKeyCache: by text", () => {
+  const digestOf = (text: string) => text.replace("text", "digest");
+
+  it("a text is remembered without its digest, until a change of that digest or of all", async () => {
+    const { store } = await counted();
+    await store.insertKeys([1, 2].map((n) => ({ row: keyRow(n) })));
+    const cache = createKeyCache(store, (record) => record);
+    let digests = 0;
+    const find = (text: string) => cache.find(text, () => (digests++, digestOf(text))) as KeyRecord | undefined;
+    for (let i = 0; i < 3; i++) expect(["text-1", "text-2"].map((text) => find(text)?.keyId)).toEqual(["key_000001", "key_000002"]);
+    expect(digests).toBe(2);
+    await disable(store, "key_000001");
+    expect(find("text-1")?.enabled).toBe(false);
+    expect(digests).toBe(3);
+    await store.write([{ table: "apis", row: { ...API, version: 1, enabled: false } }]);
+    expect(find("text-2")?.suspended).toBe(true);
+  });
+
+  it("what is remembered is told without a find, and only while it is true", async () => {
+    const { store, state } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    let change: (() => void) | undefined;
+    const asked: unknown[] = [];
+    const catchUp = (now?: number) => {
+      asked.push(now);
+      change?.();
+      return state.late ? Promise.resolve() : undefined;
+    };
+    const cache = createKeyCache({ ...store, catchUp }, (record) => record);
+    expect(cache.remembered("text-1", 5)).toBeUndefined();
+    expect(asked).toEqual([]);
+    await cache.find("text-1", digestOf, 6);
+    expect(cache.remembered("text-1", 7)).toMatchObject({ keyId: "key_000001" });
+    state.late = true;
+    expect(await cache.remembered("text-1", 8)).toMatchObject({ keyId: "key_000001" });
+    expect(asked).toEqual([6, 7, 8]);
+    for (const late of [true, false]) {
+      state.late = false;
+      await cache.find("text-1", digestOf);
+      state.late = late;
+      // It is only while it catches up that the store learns of the change.
+      const row = (await store.read("keys", "key_000001"))!;
+      change = () => void store.write([{ table: "keys", row: { ...row, name: "changed" } }]);
+      expect(await cache.remembered("text-1")).toBeUndefined();
+      change = undefined;
+    }
+    expect(state.finds).toBe(2);
+  });
+
+  it("a digest that comes late serves the same", async () => {
+    const { store, state } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    const cache = createKeyCache(store, (record) => record);
+    const find = () => cache.find("text-1", (text) => Promise.resolve(digestOf(text)));
+    expect((await find())?.keyId).toBe("key_000001");
+    expect((await find())?.keyId).toBe("key_000001");
+    expect(state.finds).toBe(1);
+  });
+
+  it("believes nothing while the store cannot catch up", async () => {
+    const { store, inner } = await counted();
+    await inner.insertKeys([{ row: keyRow(1) }]);
+    let late = false;
+    const cache = createKeyCache({ ...store, catchUp: () => (late ? Promise.reject(new Error("locked")) : undefined) }, (record) => record);
+    expect(cache.find("text-1", digestOf)).toBeDefined();
+    late = true;
+    await expect(cache.find("text-1", digestOf)).rejects.toThrow("locked");
+    late = false;
+    expect(cache.find("text-1", digestOf)).toBeDefined();
+  });
+});
+
+describe("cachedStore", () => {
+  it.each([
+    [{ size: 0 }, RangeError, "options.size must be from 1 to 10000000"],
+    [{ size: -1 }, RangeError, "options.size must be from 1 to 10000000"],
+    [{ ttl: NaN }, TypeError, "options.ttl must be an integer"],
+    [{ sizes: 1 }, TypeError, "options.sizes is not an option; there are: size, ttl, missSize, missTtl, by"],
+    [null, TypeError, "options must be an object"],
+  ])("%j is refused and the option named", (options, kind, message) => {
+    const make = () => cachedStore(memoryStore(), options as never);
+    expect(make).toThrow(kind);
+    expect(make).toThrow(message);
+  });
+
+  it("a store that is none is a TypeError that names what it lacks", () => {
+    expect(() => cachedStore(null as never)).toThrow("store must be an object");
+    expect(() => cachedStore({ ...memoryStore(), catchUp: undefined } as never)).toThrow("store lacks the method catchUp()");
+  });
+
+  it("clause 10: a remembered record is frozen all the way down", async () => {
+    const { store } = await counted();
+    const cached = cachedStore(store);
+    await cached.insertKeys([{ row: keyRow(1, { meta: { a: { b: [1] } } }) }]);
+    const record = (await cached.findKey("digest-1"))!;
+    expect(Object.isFrozen(record)).toBe(true);
+    expect(Object.isFrozen((record.meta as { a: { b: unknown } }).a.b)).toBe(true);
+    expect(Object.isFrozen(record.permissions)).toBe(true);
+  });
+});

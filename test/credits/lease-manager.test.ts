@@ -1,0 +1,151 @@
+/** When leases go back, seen through the spender. */
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Store } from "../../src/contracts/store.js";
+import { leaseKeeper } from "../../src/credits/lease-manager.js";
+import { leasedSpender } from "../../src/credits/spender.js";
+import { memoryStore } from "../../src/stores/memory.js";
+import { account as toAccount, accountOf, opened, slow } from "./support.js";
+
+describe("leasedSpender: at the bound", () => {
+  it("for one more key the one leased longest is given back", async () => {
+    const { store, balance } = await opened(50, 4);
+    const spender = leasedSpender(store, { keys: 2, size: 8, step: 4 });
+    const held: number[][] = [];
+    for (const n of [1, 2, 3, 4, 3, 1]) {
+      await spender.spend(await accountOf(store, n), 1, 0);
+      const balances = await Promise.all([1, 2, 3, 4].map((each) => balance(each)));
+      held.push([1, 2, 3, 4].filter((each) => balances[each - 1]! < 48));
+    }
+    expect(held).toEqual([[1], [1, 2], [2, 3], [3, 4], [3, 4], [1, 4]]);
+    await spender.close();
+    expect(await Promise.all([1, 2, 3, 4].map((n) => balance(n)))).toEqual([48, 49, 48, 49]);
+  });
+
+  it("one that is drawing is passed over", async () => {
+    const { store, balance } = await opened(50, 3);
+    const spender = leasedSpender(slow(store).store, { keys: 2, size: 8, step: 4 });
+    const [one, two, three] = await Promise.all([1, 2, 3].map((n) => accountOf(store, n)));
+    await spender.spend(one!, 1, 0);
+    await spender.spend(two!, 1, 0);
+    const newcomer = spender.spend(three!, 1, 0);
+    const drawing = spender.spend(one!, 20, 0);
+    await newcomer;
+    expect(await balance(2)).toBe(49);
+    expect(await drawing).toEqual({ ok: true, remaining: 29 });
+    await spender.close();
+    expect(await Promise.all([1, 2, 3].map((n) => balance(n)))).toEqual([29, 49, 49]);
+  });
+
+  it("unless all are; what it draws begins another lease", async () => {
+    const { store, balance } = await opened(50, 2);
+    const spender = leasedSpender(slow(store).store, { keys: 1, size: 8, step: 4 });
+    const [one, two] = await Promise.all([1, 2].map((n) => accountOf(store, n)));
+    await spender.spend(one!, 1, 0);
+    const newcomer = spender.spend(two!, 1, 0);
+    const drawing = spender.spend(one!, 20, 0);
+    expect(await newcomer).toEqual({ ok: true, remaining: 49 });
+    expect(await drawing).toEqual({ ok: true, remaining: 29 });
+    await spender.close();
+    expect([await balance(1), await balance(2)]).toEqual([29, 49]);
+  });
+});
+
+describe("leaseKeeper: keep", () => {
+  it("adds what another draw left over; of two balances only the newer one's credits stay, whichever comes first", async () => {
+    const keeper = leaseKeeper(memoryStore(), { holder: () => "node_1", keys: 2, ttl: 1_000, closeTimeout: 0, isDrawing: () => false });
+    expect(keeper.keep(7, 1, 5, 90)).toBe(95);
+    expect(keeper.keep(7, 1, 3, 80)).toBe(88);
+    expect(keeper.withdraw(7)).toEqual({ credits: 8, generation: 1 });
+    keeper.keep(7, 1, 4, 0);
+    keeper.keep(7, 2, 6, 0);
+    keeper.keep(7, 1, 100, 0);
+    expect(keeper.withdraw(7)).toEqual({ credits: 6, generation: 2 });
+    await keeper.close();
+  });
+});
+
+describe("leasedSpender: idle leases", () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
+  afterEach(() => void vi.useRealTimers());
+
+  it("go back after ttl without use; those in use stay", async () => {
+    const { store, balance } = await opened(100);
+    const spender = leasedSpender(store, { size: 40, step: 10, ttl: 1_000 });
+    const account = () => accountOf(store, 1);
+    await spender.spend(await account(), 1, 0);
+    vi.advanceTimersByTime(1_000);
+    await spender.spend(await account(), 1, 0);
+    vi.advanceTimersByTime(1_000);
+    expect(await balance()).toBeLessThan(98);
+    vi.advanceTimersByTime(1_000);
+    expect(await balance()).toBe(98);
+    expect(vi.getTimerCount()).toBe(0);
+    expect(await spender.spend(await account(), 1, 0)).toMatchObject({ ok: true, remaining: 97 });
+    expect(vi.getTimerCount()).toBe(1);
+    await spender.close();
+    expect(vi.getTimerCount()).toBe(0);
+    expect(await balance()).toBe(97);
+  });
+
+  it("one that is drawing stays", async () => {
+    const { store, balance } = await opened(100);
+    const returned: unknown[] = [];
+    const watched: Store = {
+      ...slow(store).store,
+      returnCredits: (...given) => void returned.push(given[0], store.returnCredits(...given)),
+    };
+    const spender = leasedSpender(watched, { size: 40, step: 10, ttl: 1_000 });
+    const account = await accountOf(store, 1);
+    await spender.spend(account, 1, 0);
+    vi.advanceTimersByTime(1_000);
+    const drawing = spender.spend(account, 30, 0);
+    vi.advanceTimersByTime(1_000);
+    expect(returned).toEqual([]);
+    expect(await drawing).toEqual({ ok: true, remaining: 69 });
+    await spender.close();
+    expect(await balance()).toBe(69);
+  });
+
+  /** A spender of keys 0…`keys` − 1, all leased, on a store that only counts: refs that are numbers, and credits without end. */
+  async function crowd(keys: number) {
+    const counts = { returned: 0, underWay: 0, most: 0 };
+    const { store } = await opened();
+    const counting: Store = {
+      ...store,
+      drawCredits: (_ref, { cost, step }) => ({ drawn: Math.max(cost, step), generation: 0, remaining: 100 }),
+      async returnCredits() {
+        counts.returned++;
+        counts.most = Math.max(counts.most, ++counts.underWay);
+        await Promise.resolve();
+        counts.underWay--;
+      },
+    };
+    const spender = leasedSpender(counting, { keys, ttl: 1_000 });
+    for (let ref = 0; ref < keys; ref++) await spender.spend(toAccount({ ref, generation: 0 }), 1, 0);
+    return { spender, counts };
+  }
+
+  it("go back some in each turn of the event loop, the rest in the next", async () => {
+    const { spender, counts } = await crowd(2_500);
+    vi.advanceTimersByTime(1_999);
+    expect(counts.returned).toBe(0);
+    vi.advanceTimersToNextTimer();
+    expect(counts.returned).toBeGreaterThan(900);
+    expect(counts.returned).toBeLessThanOrEqual(1_000);
+    vi.advanceTimersToNextTimer();
+    expect(counts.returned).toBeLessThanOrEqual(2_000);
+    vi.advanceTimersByTime(10);
+    expect(counts.returned).toBe(2_500);
+    await spender.spend(toAccount({ ref: 2_499, generation: 0 }), 1, 0);
+    vi.advanceTimersByTime(2_000);
+    expect(counts.returned).toBe(2_501);
+    await spender.close();
+  });
+
+  it("a close gives back some at once, the rest when those are back", async () => {
+    const { spender, counts } = await crowd(2_500);
+    await spender.close();
+    expect(counts).toEqual({ returned: 2_500, underWay: 0, most: 1_000 });
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});

@@ -1,0 +1,152 @@
+/** How long calls of one key wait for draws, counted in draws that follow each other; and that drawing beside each other grants nothing twice. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Spend, Store } from "../../src/contracts/store.js";
+import { leasedSpender } from "../../src/credits/spender.js";
+import { account, gate, hindered, opened, settled, storeError } from "./support.js";
+
+const CALLS = 64;
+const times = <T>(count: number, make: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
+
+/** A spender whose draws end together, round by round. */
+async function rounds(credits: number, options = { size: 8, step: 4 }) {
+  const bed = await opened(credits);
+  const { pass, open, count } = gate();
+  const hinder = hindered(bed.store);
+  const drawing: Store = { ...hinder.store, drawCredits: (ref, request) => pass().then(() => hinder.store.drawCredits(ref, request)) };
+  const spender = leasedSpender(drawing, options);
+  const one = account(bed.record);
+  const spend = (cost = 1): Promise<Spend | undefined> => Promise.resolve(spender.spend(one, cost, 0));
+  return { ...bed, hinder, spender, spend, open, count };
+}
+
+const failure = (spend: Promise<unknown>): Promise<unknown> =>
+  spend.then(
+    () => expect.fail("it was granted"),
+    (error: unknown) => error,
+  );
+
+describe("leasedSpender: a draw that fails", () => {
+  it("fails every call that waited for it, each with an error of its own, and none draws again", async () => {
+    const { hinder, spend, open, spender, balance } = await rounds(1_000);
+    hinder.draws = storeError();
+    const failing = times(CALLS, () => failure(spend()));
+    await open();
+    const errors = await Promise.all(failing);
+    expect(hinder.asked).toEqual({ draws: 1, returns: 0 });
+    for (const error of errors) {
+      expect(error).toMatchObject({
+        name: "VerifierError",
+        code: "STORE_BUSY",
+        status: 503,
+        message: "planted failure",
+        cause: new Error("planted cause"),
+      });
+    }
+    expect(new Set(errors).size).toBe(CALLS);
+    // Who comes now draws anew.
+    hinder.draws = undefined;
+    const later = spend();
+    await open();
+    expect(await later).toEqual({ ok: true, remaining: 999 });
+    await spender.close();
+    expect(await balance()).toBe(999);
+  });
+
+  it("one that is no VerifierError rises as it is; one without a cause gets none", async () => {
+    for (const error of [new Error("no answer"), Object.assign(storeError(), { cause: undefined })]) {
+      const { hinder, spend, open } = await rounds(1_000);
+      hinder.draws = error;
+      const failing = [failure(spend()), failure(spend())];
+      await open();
+      const [first, second] = (await Promise.all(failing)) as [Error, Error];
+      expect(first).toBe(error);
+      expect(second.message).toBe(error.message);
+      expect(second.cause).toBeUndefined();
+    }
+  });
+});
+
+describe("leasedSpender: a draw that is not enough for all who waited", () => {
+  it("is followed by one draw of each that was not served, all beside each other", async () => {
+    const { spend, open, count, spender, balance } = await rounds(10_000);
+    const spends = times(CALLS, () => spend(3));
+    expect(count()).toBe(1);
+    await open();
+    // Of 4 drawn 3 went to the first. The others draw 3 each, the first of them with the one that was left over.
+    expect(count()).toBe(CALLS - 1);
+    await open();
+    expect(count()).toBe(0);
+    expect((await Promise.all(spends)).every((spent) => spent?.ok)).toBe(true);
+    await spender.close();
+    expect(await balance()).toBe(10_000 - 3 * CALLS);
+  });
+
+  it("a call that comes meanwhile waits for none of those, and leads the next", async () => {
+    const { spend, open, count, hinder } = await rounds(10_000);
+    const spends = times(3, () => spend(4));
+    await open();
+    expect(count()).toBe(2);
+    spends.push(spend(2), spend(2));
+    expect(count()).toBe(3);
+    await open();
+    expect((await Promise.all(spends)).every((spent) => spent?.ok)).toBe(true);
+    expect(hinder.asked.draws).toBe(4);
+  });
+
+  it("no more than a step is in hand after it", async () => {
+    const { store, record } = await opened(10_000);
+    const unspent: number[] = [];
+    const watched: Store = {
+      ...store,
+      drawCredits: async (...given) => {
+        await settled();
+        return store.drawCredits(...given);
+      },
+      returnCredits: (_ref, _holder, _generation, credits) => void unspent.push(credits),
+    };
+    const spender = leasedSpender(watched, { size: 100, step: 10 });
+    const one = account(record);
+    await Promise.all(times(300, (i) => spender.spend(one, 1 + (i % 4), 0)));
+    await spender.close();
+    expect(unspent).toHaveLength(1);
+    expect(unspent[0]).toBeLessThanOrEqual(10);
+  });
+
+  it("all that is there is granted", async () => {
+    for (const credits of [1, 5, 10, 50, 333]) {
+      const { spend, open, spender, balance } = await rounds(credits, { size: 1_000, step: 250 });
+      const spends = times(400, () => spend());
+      for (let round = 0; round < 2; round++) await open();
+      expect((await Promise.all(spends)).filter((spent) => spent?.ok)).toHaveLength(credits);
+      await spender.close();
+      expect(await balance()).toBe(0);
+    }
+  });
+
+  it("any costs at once: never more than is there, each call within two rounds, and the rest comes back", async () => {
+    const seen = { granted: 0, refused: 0 };
+    const costs = fc.oneof(
+      fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 40, size: "max" }),
+      fc.tuple(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 12 })).map(([count, cost]) => times(count, () => cost)),
+    );
+    const property = fc.asyncProperty(costs, fc.nat({ max: 200 }), fc.constantFrom(1, 4, 20), async (given, credits, step) => {
+      const { spend, open, count, spender, balance } = await rounds(credits, { size: 2 * step, step });
+      const spends = given.map(spend);
+      for (let round = 0; round < 2; round++) await open();
+      expect(count()).toBe(0);
+      const answers = await Promise.all(spends);
+      const granted = given.filter((_, i) => answers[i]?.ok);
+      const taken = granted.reduce((sum, cost) => sum + cost, 0);
+      seen.granted += granted.length;
+      seen.refused += given.length - granted.length;
+      expect(taken).toBeLessThanOrEqual(credits);
+      // With one cost for all, nothing that would still fit is refused.
+      if (new Set(given).size === 1 && granted.length < given.length) expect(given[0]).toBeGreaterThan(credits - taken);
+      await spender.close();
+      expect(await balance()).toBe(credits - taken);
+    });
+    await fc.assert(property, { numRuns: 300 });
+    expect(Math.min(seen.granted, seen.refused)).toBeGreaterThan(500);
+  });
+});

@@ -1,0 +1,132 @@
+import { runInNewContext } from "node:vm";
+import { describe, expect, it, vi } from "vitest";
+import { createRatelimits } from "../../src/keyring/ratelimits/create-ratelimits.js";
+import { checkOptions, group, integer, methods, oneOf } from "../../src/lib/check-options.js";
+import { memoryStore } from "../../src/stores/memory.js";
+import { createVerifier } from "../../src/verify/verifier.js";
+
+describe("createVerifier options", () => {
+  it("A199: a store that is none is a TypeError that names what it lacks", () => {
+    expect(() => createVerifier(undefined as never)).toThrow(/store must be an object/);
+    expect(() => createVerifier(null as never)).toThrow(TypeError);
+    expect(() => createVerifier({ ...memoryStore(), spendCredits: undefined } as never)).toThrow(/store lacks the method spendCredits\(\)/);
+  });
+
+  it.each([
+    [{ cacheSize: 5 }, /options\.cacheSize is not an option/],
+    [{ toString: 5 }, /options\.toString is not an option/],
+    [{ cache: { size: 0 } }, /options\.cache\.size must be from 1/],
+    [{ cache: { size: "5" } }, /options\.cache\.size must be an integer/],
+    [{ cache: { sizes: 5 } }, /options\.cache\.sizes is not an option/],
+    [{ cache: { ttl: 0 } }, /options\.cache\.ttl/],
+    [{ cache: { missTtl: 60_001 } }, /options\.cache\.missTtl/],
+    [{ cache: null }, /options\.cache must be an object/],
+    [{ clock: 5 }, /options\.clock must be a function/],
+    [{ onOutcome: {} }, /options\.onOutcome must be a function/],
+    [{ limiter: { close() {} } }, /options\.limiter lacks the method take\(\)/],
+    [{ onLimiterFailure: "open" }, /options\.onLimiterFailure must be one of: local, deny, allow/],
+    [{ nodes: 0 }, /options\.nodes/],
+    [{ nodes: NaN }, /options\.nodes must be an integer/],
+    [{ workspaceId: "" }, /options\.workspaceId must be 1 to 255 characters/],
+    [{ workspaceId: "with space" }, /options\.workspaceId must be 1 to 255 characters/],
+    [{ credits: { mode: "fast" } }, /options\.credits\.mode must be one of/],
+    [{ credits: {} }, /options\.credits\.mode must be one of/],
+    [{ credits: null }, /options\.credits must be an object/],
+    [{ credits: { mode: "exact", size: 5 } }, /options\.credits\.size is not an option/],
+    [{ credits: { mode: "leased", size: 0 } }, /options\.credits\.size/],
+    [{ credits: { mode: "leased", size: 5, step: 6 } }, /options\.credits\.step must be at most options\.credits\.size/],
+    [{ credits: { mode: "leased", ttl: 1 } }, /options\.credits\.ttl/],
+    [{ credits: { mode: "leased", closeTimeout: -1 } }, /options\.credits\.closeTimeout must be from 0 to 3600000/],
+    [{ credits: { mode: "leased", closeTimeout: Infinity } }, /options\.credits\.closeTimeout must be an integer/],
+    [{ migrationAlgorithms: { x: 1 } }, /options\.migrationAlgorithms\.x must be a function/],
+  ])("%j is refused and the option named", (options, expected) => {
+    expect(() => createVerifier(memoryStore(), options as never)).toThrow(expected);
+  });
+
+  it("undefined counts as not given", () => {
+    const options = { clock: undefined, cache: { size: undefined, ttl: Infinity }, limiter: undefined, credits: undefined };
+    expect(() => createVerifier(memoryStore(), options as never)).not.toThrow();
+  });
+
+  it("a limiter needs no close: nothing here calls one", async () => {
+    const close = vi.fn();
+    for (const limiter of [{ take: () => [] }, { take: () => [], close }]) await createVerifier(memoryStore(), { limiter }).close();
+    expect(close).not.toHaveBeenCalled();
+  });
+
+  it("the store is told the time of the system's clock, given by name or not, and of no other", async () => {
+    const catchUp = vi.fn();
+    const store = { ...memoryStore(), catchUp };
+    for (const options of [{}, { clock: Date.now }, { clock: () => 5 }]) await createVerifier(store, options).verify({ key: "k" });
+    expect(catchUp.mock.calls).toEqual([[expect.any(Number)], [expect.any(Number)], [undefined]]);
+  });
+
+  it("a clock that answers nonsense fails the call instead of validating it", async () => {
+    for (const nonsense of [NaN, -8.64e15 - 1, 8.64e15 + 1, 1.79e18]) {
+      const verifier = createVerifier(memoryStore(), { clock: () => nonsense });
+      await expect(verifier.verify({ key: "k" })).rejects.toThrow(/options\.clock must return/);
+    }
+    expect((await createVerifier(memoryStore(), { clock: () => 8.64e15 }).verify({ key: "k" })).code).toBe("NOT_FOUND");
+  });
+});
+
+describe("verify: its context", () => {
+  it("one that is no object is the programmer's mistake, named before the key is looked for", async () => {
+    const { verify } = createVerifier(memoryStore());
+    for (const context of [null, "192.0.2.7", 5, [], Promise.resolve({ clientAddress: "192.0.2.7" })]) {
+      await expect(verify({ key: "k" }, context as never)).rejects.toThrow(/^context must be an object/);
+    }
+    expect((await verify({ key: "k" }, undefined)).code).toBe("NOT_FOUND");
+  });
+
+  it("a caller that is none is named too, by both verifier and rate limits", async () => {
+    const { verify } = createVerifier(memoryStore());
+    const { limit } = createRatelimits(memoryStore());
+    const check = { namespace: "email", identifier: "user_1", limit: 10, duration: 60_000 };
+    for (const caller of [null, {}, "root_1", { mayAny: () => true }]) {
+      await expect(verify({ key: "k" }, { caller } as never)).rejects.toThrow(/^context\.caller (must be an object|lacks the method)/);
+      await expect(limit(check, { caller } as never)).rejects.toThrow(/^context\.caller (must be an object|lacks the method)/);
+    }
+    for (const context of [null, 5, [1], Promise.resolve({})])
+      await expect(limit(check, context as never)).rejects.toThrow(/^context must be an object/);
+  });
+
+  it("a caller of no workspace is named too, and would see the keys of none", async () => {
+    const caller = { may: () => true, mayAny: () => true } as never;
+    const check = { namespace: "email", identifier: "user_1", limit: 10, duration: 60_000 };
+    await expect(createVerifier(memoryStore()).verify({ key: "k" }, { caller })).rejects.toThrow(/^context\.caller\.workspaceId must be/);
+    await expect(createRatelimits(memoryStore()).limit(check, { caller })).rejects.toThrow(/^context\.caller\.workspaceId must be/);
+  });
+});
+
+describe("checkOptions", () => {
+  it("names the path of the fault", () => {
+    const checks = { a: group({ b: integer(1, 2), c: oneOf("x"), d: methods("run") }) };
+    expect(() => checkOptions({ a: { b: 3 } }, checks)).toThrow(new RangeError("options.a.b must be from 1 to 2"));
+    expect(() => checkOptions({ a: { c: "y" } }, checks)).toThrow("options.a.c must be one of: x");
+    expect(() => checkOptions({ a: { d: {} } }, checks)).toThrow("options.a.d lacks the method run()");
+    expect(() => checkOptions({ a: { d: 5 } }, checks)).toThrow("options.a.d must be an object with run");
+    expect(() => checkOptions(null, checks)).toThrow("options must be an object");
+  });
+
+  it("A199: what only looks like an object of options is refused: a promise that nobody awaited would serve every workspace", () => {
+    class Settings {
+      get workspaceId(): string {
+        return "ws_1";
+      }
+    }
+    const options = { workspaceId: "ws_1" };
+    for (const given of [
+      [],
+      new Map([["workspaceId", "ws_1"]]),
+      Promise.resolve(options),
+      new Date(),
+      new Settings(),
+      Object.create(options),
+    ]) {
+      expect(() => createVerifier(memoryStore(), given as object)).toThrow("options must be an object, and a plain one");
+    }
+    createVerifier(memoryStore(), Object.assign(Object.create(null) as object, options));
+    createVerifier(memoryStore(), runInNewContext("({ workspaceId: 'ws_1' })") as object);
+  });
+});

@@ -1,0 +1,326 @@
+/** The guard around stores that a program brings: every field of every answer broken in turn, every method left hanging. */
+import fc from "fast-check";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import { cachedStore } from "../../../src/cache/key-cache.js";
+import { isVerifierError } from "../../../src/contracts/errors.js";
+import type { Change, KeyRow, Rows, Spend, Store } from "../../../src/contracts/store.js";
+import { createKeyring } from "../../../src/keyring/keyring.js";
+import { createRatelimits } from "../../../src/keyring/ratelimits/create-ratelimits.js";
+import { guardStore } from "../../../src/lib/guards/guard-store.js";
+import { type Fields, flag, object } from "../../../src/lib/guards/readers.js";
+import { memoryStore } from "../../../src/stores/memory.js";
+import { sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { limit, NOON } from "../../spec/support.js";
+
+type Call = (...given: unknown[]) => unknown;
+type Methods = Record<string, Call>;
+
+/** Marks every value that an error must not repeat. */
+const SECRET = "sk_secret";
+const digest = "ZGlnZXN0IG9mIGEga2V5LCBhcyBsb25nIGFzIGl0IGlzIQ==";
+
+/** A call of each method, and what a store answers to it that keeps nothing out. */
+async function calls(): Promise<readonly (readonly [name: string, given: readonly unknown[], answer: unknown])[]> {
+  const store = memoryStore();
+  const keyring = createKeyring(store, { clock: () => NOON });
+  const { apiId } = await keyring.createApi({ name: "documents" });
+  await keyring.updateApi({ apiId, ipAllowlist: ["192.0.2.0/24"] });
+  await keyring.createRole({ name: "editor", description: "edits", permissions: ["a.b"] });
+  await keyring.createIdentity({ externalId: "user_1", meta: { plan: "pro" }, ratelimits: [limit("shared")] });
+  await keyring.createMigration({ id: "old", algorithm: "sha256" });
+  await keyring.updateWorkspace({ enabled: true });
+  const { key: _, rootKeyId } = await keyring.createRootKey({ permissions: ["api.*.verify_key"], name: "ops", expires: NOON + 1 });
+  await createRatelimits(store).setOverride({ namespace: "email", identifier: "user_1", limit: 5, duration: 1_000 });
+  const { keyId } = await keyring.createKey({
+    apiId,
+    name: "n",
+    externalId: "user_1",
+    meta: { deep: { list: [1] } },
+    expires: NOON + 1,
+    roles: ["editor"],
+    permissions: ["c.d"],
+    ratelimits: [limit("own")],
+    credits: { remaining: 5, refill: { interval: "monthly", amount: 5, refillDay: 1 } },
+    ipAllowlist: ["192.0.2.7"],
+  });
+  const row = (await store.read("keys", keyId)) as KeyRow;
+  const record = await store.findKey(row.digest as string);
+  const root = (await store.read("rootKeys", rootKeyId))!;
+  const named = { workspaces: undefined, ...Object.fromEntries(await Promise.all(tables(store))) } as Record<string, unknown>;
+  const whole: KeyRow = { ...row, migrationId: "old", hash: "h", foreignDigest: "f", countedTo: NOON, updatedAt: NOON };
+  const request = { holder: "h", cost: 1, step: 1, size: 1, period: 0, now: NOON, until: NOON + 1 };
+  return [
+    ["findKey", [digest], record],
+    ["findForeignKey", ["old", digest], record],
+    ["findRootKey", [digest], root],
+    ["adoptDigest", [keyId, digest], true],
+    ["spendCredits", [keyId, 1, 0], { ok: true, remaining: 4 }],
+    ["drawCredits", [keyId, request], { drawn: 1, generation: 0, remaining: 3 }],
+    ["readBalance", [keyId, 0, 0], { remaining: 4, period: 0, reserved: 0 }],
+    ["read", ["workspaces", "ws_default"], await store.read("workspaces", "ws_default")],
+    ["read", ["apis", apiId], await store.read("apis", apiId)],
+    ["read", ["keys", keyId], whole],
+    ...Object.entries(named).flatMap(([table, answer]) => (answer === undefined ? [] : [["read", [table, "x"], answer] as const])),
+    ["readNames", ["roles", "ws_default", ["editor"]], [named["roles"]]],
+    ["list", ["keys", { workspaceId: "ws_default", limit: 2 }], [row, row]],
+    ["insertKeys", [[{ row }, { row }]], [true, false]],
+    ["write", [[]], true],
+  ];
+}
+
+function tables(store: Store) {
+  const names: (keyof Rows)[] = ["identities", "roles", "permissions", "migrations", "rootKeys", "namespaces", "overrides"];
+  return names.map(async (table) => [table, (await store.list(table, { workspaceId: "ws_default", limit: 1 }))[0]] as const);
+}
+
+/** A store of which one method answers `answer`. */
+const answering = (name: string, answer: () => unknown): Methods =>
+  guardStore({ ...memoryStore(), [name]: answer }, 1_000) as unknown as Methods;
+
+/** Where each part of an answer is, as an error names it, and the answer with another value there. */
+function* parts(value: unknown): Generator<readonly [path: string, old: unknown, replace: (by: unknown) => unknown]> {
+  yield ["", value, (by) => by];
+  if (typeof value !== "object" || value === null) return;
+  for (const [name, part] of Object.entries(value)) {
+    const inner = Array.isArray(value) ? `[${name}]` : name;
+    for (const [below, old, replace] of parts(part)) {
+      // Free-form data may hold anything that JSON can.
+      if (name === "meta" && below !== "") continue;
+      const whole = inner + (below === "" || below.startsWith("[") ? below : `.${below}`);
+      const put = (by: unknown): unknown => {
+        const copy = Array.isArray(value) ? [...(value as unknown[])] : { ...value };
+        (copy as Record<string, unknown>)[name] = replace(by);
+        return copy;
+      };
+      yield [whole, old, put];
+    }
+  }
+}
+
+const failing = (message: string): never => {
+  throw new Error(message);
+};
+const trap = () => new Proxy({}, { getOwnPropertyDescriptor: () => failing(SECRET), get: () => failing(SECRET) });
+/** Values of no type that a part may have, or of one that it has not. `name: 1` where text is due, and the like. */
+const junk = fc.oneof(
+  fc.constantFrom<unknown>(NaN, Infinity, -Infinity, 1.5, 2 ** 53, -(2 ** 60), 10n, Symbol(SECRET), () => SECRET),
+  fc.constantFrom<unknown>(new Date(NaN), new Map(), [[]], { [SECRET]: SECRET }, new Boolean(true), new String(SECRET)),
+  fc.constant(trap),
+  fc.constantFrom<unknown>(null, "false", "yes", 0, 1, true, false, -1, "", SECRET.repeat(1_000)),
+  fc.constant("x".repeat(8_193)),
+  fc.anything({ withBigInt: true, withDate: true, withMap: true, withNullPrototype: true }),
+);
+
+/** Whether a part may be this: the other values are junk there. */
+function fits(path: string, old: unknown, value: unknown): boolean {
+  const name =
+    path
+      .replace(/\[\d+\]$/, "")
+      .split(".")
+      .at(-1) ?? "";
+  if (value === undefined) return true;
+  if (name === "ref") return Number.isSafeInteger(value) || (typeof value === "string" && value !== "" && value.length <= 8_192);
+  if (name === "remaining" && value === null) return true;
+  if (typeof old === "boolean") return typeof value === "boolean";
+  if (typeof old === "string") return typeof value === "string" && value.length <= 8_192;
+  if (typeof old === "number") return Number.isSafeInteger(value);
+  if (name === "meta" && value === trap) return true;
+  if (name === "meta") return typeof value === "object" && value !== null && !Array.isArray(value);
+  return Array.isArray(old) && Array.isArray(value) && value.every((item) => typeof item === "string" || Array.isArray(item));
+}
+
+async function outcome(act: () => unknown): Promise<unknown> {
+  try {
+    return { answered: await act() };
+  } catch (error) {
+    return error;
+  }
+}
+
+/** By method, or by table of `read`. */
+const MAY_BE_ABSENT: Readonly<Record<string, readonly string[]>> = {
+  findKey: ["name", "meta", "expires", "identity", "refill"],
+  findForeignKey: ["name", "meta", "expires", "identity", "refill"],
+  findRootKey: ["name", "expires"],
+  rootKeys: ["name", "expires"],
+  identities: ["meta"],
+  roles: ["description"],
+  permissions: ["description"],
+  keys: [
+    ...["digest", "migrationId", "hash", "foreignDigest", "name", "meta", "expires", "identityId", "refill"],
+    ...["countedTo", "updatedAt"],
+  ],
+};
+
+describe("guardStore: what a foreign store answers", () => {
+  it("is passed on as it is where it keeps to the port, late or not", async () => {
+    for (const [name, given, answer] of await calls()) {
+      for (const late of [false, true]) {
+        const guarded = answering(name, () => (late ? Promise.resolve(answer) : answer));
+        const found = guarded[name]!(...given);
+        expect(found instanceof Promise, name).toBe(late);
+        expect(await found, `${name} ${String(given[0])}`).toStrictEqual(answer);
+      }
+    }
+  });
+
+  it("any part of any answer broken: an error that names the method and the part, and no value (property)", async () => {
+    for (const [name, given, answer] of await calls()) {
+      for (const [path, old, replace] of parts(answer)) {
+        await fc.assert(
+          fc.asyncProperty(junk, fc.boolean(), async (value, late) => {
+            // A promise of such a proxy rejects by itself.
+            fc.pre(!fits(path, old, value) && !(late && path === "" && value === trap));
+            const broken = replace(value === trap ? trap() : value);
+            const error = await outcome(() => answering(name, () => (late ? Promise.resolve(broken) : broken))[name]!(...given));
+            if (!isVerifierError(error)) expect(error, `${name}: ${path}`).toBe("a VerifierError");
+            else {
+              expect([error.code, error.status]).toEqual(["STORE_INVALID", 500]);
+              expect(error.message).toContain(`the store's answer to ${name} is malformed: ${path}`);
+              expect(error.message).not.toContain(SECRET);
+            }
+          }),
+          { numRuns: 15 },
+        );
+      }
+    }
+  }, 60_000);
+
+  it("any part missing, or only inherited, is broken too; what may be absent is absent then", async () => {
+    for (const [name, given, answer] of await calls()) {
+      if (typeof answer !== "object" || Array.isArray(answer)) continue;
+      const optional = MAY_BE_ABSENT[name === "read" ? (given[0] as string) : name] ?? [];
+      for (const [field, value] of Object.entries(answer as object)) {
+        const rest = Object.fromEntries(Object.entries(answer as object).filter(([other]) => other !== field));
+        const inheriting = Object.assign(Object.create({ [field]: value }) as object, rest);
+        for (const broken of [rest, inheriting, { ...rest, [field]: undefined }]) {
+          const found = await outcome(() => answering(name, () => broken)[name]!(...given));
+          if (optional.includes(field)) expect(found, field).toStrictEqual({ answered: rest });
+          else expect(found, `${name}.${field}`).toMatchObject({ code: "STORE_INVALID", message: expect.stringContaining(field) });
+        }
+      }
+    }
+  });
+
+  it("each property is read once, so that what was validated is what is used", () => {
+    let reads = 0;
+    const spend = {
+      get ok() {
+        return reads++ === 0 ? true : "yes";
+      },
+      remaining: -0,
+    };
+    const spent = answering("spendCredits", () => spend)["spendCredits"]!("k", 1, 0) as Spend;
+    expect([spent.ok, spent.ok, reads, Object.is(spent.remaining, 0)]).toEqual([true, true, 1, true]);
+  });
+
+  it("lists are as long as they may be: no longer than asked for, one answer a key", () => {
+    const row = { id: "x", version: 0, workspaceId: "w", algorithm: "sha256" };
+    const read = (length: number) => Array<unknown>(length).fill(row);
+    const list = (length: number) => answering("list", () => read(length))["list"]!("migrations", { workspaceId: "w", limit: 2 });
+    const names = (length: number) => answering("readNames", () => read(length))["readNames"]!("migrations", "w", ["x"]);
+    expect([list(2), names(1)]).toEqual([read(2), read(1)]);
+    expect(() => list(3)).toThrow("the store's answer to list is malformed: must have at most 2 items");
+    expect(() => names(2)).toThrow("must have at most 1 items");
+    for (const answer of [[], [true], [true, true, true]]) {
+      expect(() => answering("insertKeys", () => answer)["insertKeys"]!([{}, {}])).toThrow(/must have (at most )?2 items/);
+    }
+  });
+
+  it("what a method without an answer returns is dropped; a promise of it is waited for", async () => {
+    expect(answering("catchUp", () => ({ anything: 1 }))["catchUp"]!()).toBeUndefined();
+    const late = answering("returnCredits", () => Promise.resolve("done"))["returnCredits"]!();
+    expect(late).toBeInstanceOf(Promise);
+    expect(await late).toBeUndefined();
+  });
+
+  it("what it throws, or rejects with, rises as it is", async () => {
+    const gone = new Error("gone");
+    expect(() =>
+      answering("findKey", () => {
+        throw gone;
+      })["findKey"]!(digest),
+    ).toThrow(gone);
+    await expect(answering("findKey", () => Promise.reject(gone))["findKey"]!(digest)).rejects.toBe(gone);
+  });
+
+  it("its methods are called as its own, with all that is given, and read anew each time", () => {
+    class Custom {
+      readonly #digests = new Set([digest]);
+      adoptDigest(_ref: unknown, given: string): boolean {
+        return this.#digests.has(given);
+      }
+    }
+    const store = Object.assign(new Custom(), { changes: () => () => undefined }) as unknown as Store;
+    const guarded = guardStore(store);
+    expect(guarded.adoptDigest("k", digest)).toBe(true);
+    store.adoptDigest = () => false;
+    expect(guarded.adoptDigest("k", digest)).toBe(false);
+  });
+
+  it("a change that cannot be understood may have been any; no function to end it is an error", () => {
+    const told: Change[] = [];
+    const hear = (change: unknown) =>
+      guardStore({
+        ...memoryStore(),
+        changes: (listener) => {
+          listener(change as Change);
+          return () => undefined;
+        },
+      }).changes((heard) => told.push(heard));
+    for (const change of ["created", "all", { digest }, { digest: 5 }, {}, null, undefined, "everything", Object.create({ digest })]) {
+      hear(change);
+    }
+    expect(told).toEqual(["created", "all", { digest }, "all", "all", "all", "all", "all", "all"]);
+    const mute = guardStore({ ...memoryStore(), changes: () => undefined as never });
+    expect(() => mute.changes(() => undefined)).toThrow(expect.objectContaining({ code: "STORE_INVALID" }));
+  });
+
+  it("a field that is forgotten in a table of readers does not compile", () => {
+    // @ts-expect-error -- `remaining` is missing
+    const incomplete = { ok: flag } satisfies Fields<Spend>;
+    // @ts-expect-error -- a text is no balance
+    object<Spend>({ ok: flag, remaining: () => "5" });
+    expectTypeOf(incomplete).toEqualTypeOf<{ ok: typeof flag }>();
+  });
+});
+
+describe("guardStore: a foreign store that does not answer", () => {
+  it("every method settles at its deadline, whichever kind of promise it is; a write says that its outcome is unknown", async () => {
+    const given: Record<string, readonly unknown[]> = Object.fromEntries((await calls()).map(([name, args]) => [name, args]));
+    const methods = [...Object.keys(given), "returnCredits", "catchUp"];
+    const writes = ["adoptDigest", "spendCredits", "drawCredits", "returnCredits", "insertKeys", "write"];
+    const expected = Object.keys(memoryStore()).filter((name) => name !== "changes" && name !== "close");
+    expect([...methods].sort()).toEqual(expected.sort());
+    const began = performance.now();
+    const hanging = [() => new Promise(() => undefined), () => ({ then: () => undefined })];
+    await Promise.all(
+      methods.flatMap((name) =>
+        hanging.map(async (answer) => {
+          const guarded = guardStore({ ...memoryStore(), [name]: answer }, 30) as unknown as Methods;
+          const error = await outcome(() => guarded[name]!(...(given[name] ?? [])));
+          const unknown = writes.includes(name) ? "; whether it was done is unknown" : "";
+          const message = `the store did not answer ${name} within 30 ms${unknown}`;
+          expect(error).toMatchObject({ code: "STORE_TIMEOUT", status: 503, message });
+        }),
+      ),
+    );
+    expect(performance.now() - began).toBeLessThan(2_000);
+  });
+});
+
+describe("guardStore: whom it guards", () => {
+  it("stores of this package and guarded ones pass as they are; whatever is wrapped, copied or made like one does not", async () => {
+    const memory = memoryStore();
+    const sqlite = sqliteStore(":memory:");
+    expect([guardStore(memory), guardStore(sqlite)]).toEqual([memory, sqlite]);
+    expect(guardStore(memory)).toBe(memory);
+    expect(guardStore(sqlite)).toBe(sqlite);
+    for (const foreign of [{ ...memory }, new Proxy(memory, {}), Object.create(memory) as Store, cachedStore(memory)]) {
+      const guarded = guardStore(foreign);
+      expect(guarded).not.toBe(foreign);
+      expect(guardStore(guarded, 5)).toBe(guarded);
+    }
+    await sqlite.close();
+  });
+});

@@ -1,0 +1,217 @@
+/** Client addresses against allow-lists: what is an address, a range, a member. Ruling A4. */
+import { isIP } from "node:net";
+import { describe, expect, it } from "vitest";
+import { createAllowlist, isAddressOrRange, isAllowed } from "../../src/lib/ip-ranges.js";
+
+const GOOD_ADDRESSES = [
+  ...["0.0.0.0", "255.255.255.255", "10.0.0.1", "192.168.100.200", "1.2.3.4"],
+  ...["::", "::1", "1::", "2001:db8::1", "2001:DB8::A", "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7::", "::2:3:4:5:6:7:8", "1:2:3::5:6:7:8"],
+  ...["0001:0002:0003:0004:0005:0006:0007:0008", "::ffff:1.2.3.4", "::FFFF:1.2.3.4", "::1.2.3.4", "64:ff9b::192.0.2.33", "fe80::1"],
+  ...["1:2:3:4:5:6:1.2.3.4", "1::6:1.2.3.4", "0000:0000:0000:0000:0000:ffff:255.255.255.255"],
+];
+
+const BAD_ADDRESSES = [
+  ...["", " ", "1", "1.2.3", "1.2.3.4.5", "1.2.3.", ".1.2.3", "1..2.3", "1.2.3.256", "1.2.3.999", "1.2.3.1000", "1.2.3.-1", "1.2.3.+4"],
+  ...["01.2.3.4", "1.2.3.04", "1.2.3.00", "0x1.2.3.4", "1.2.3.4e0", "1.2.3.a", "1,2,3,4", "16909060", "localhost", "example.com"],
+  ...[" 1.2.3.4", "1.2.3.4 ", "1.2.3.4\n", "\t1.2.3.4", "1.2.3.4\0", "1.2.3.4:80", "[::1]", "[::1]:80", "::1 ", " ::1", "::1\n"],
+  ...["\u0661.2.3.4", "1\uff0e2\uff0e3\uff0e4", "\uff11.2.3.4", "::\uff11"],
+  ...[
+    ":",
+    ":::",
+    "::::",
+    "1:",
+    ":1",
+    "1:2",
+    "1::2::3",
+    "::1::",
+    "1:::2",
+    ":1::2",
+    "1::2:",
+    "1:2:3:4:5:6:7",
+    "1:2:3:4:5:6:7:",
+    ":2:3:4:5:6:7:8",
+  ],
+  ...["1:2:3:4:5:6:7:8:9", "1:2:3:4:5:6:7:8::", "::1:2:3:4:5:6:7:8", "1:2:3:4::5:6:7:8", "12345::", "::00001", "::g", "::-1", "::0x1"],
+  ...["::1.2.3", "::1.2.3.4.5", "::1.2.3.256", "::01.2.3.4", "1.2.3.4::", "1.2.3.4::1", "::1.2.3.4:5", "::1.2.3.4:", "1.2.3.4:5::6"],
+  ...[
+    "1:2:3:4:5:6:7:1.2.3.4",
+    "1:2:3:4:5:6::1.2.3.4",
+    "1:2:3:4:5:1.2.3.4",
+    "1:2:3:4:5:6:7:8:1.2.3.4",
+    ":1.2.3.4",
+    "1.2.3.4%eth0",
+    "::1%",
+    "%eth0",
+    "::%",
+  ],
+];
+
+describe("isAddressOrRange: addresses", () => {
+  it.each(GOOD_ADDRESSES)("ruling A4: %s is an address", (text) => {
+    expect(isAddressOrRange(text)).toBe(true);
+    expect(isIP(text)).not.toBe(0);
+    expect(isAllowed(text, [[text]])).toBe(true);
+  });
+
+  // `1:2:3:4::5:6:7:8` and its like: `::` stands for one group or more, and no group is left.
+  it.each(BAD_ADDRESSES)("ruling A4: %j is no address, and is in no list", (text) => {
+    expect(isAddressOrRange(text)).toBe(false);
+    expect(isAddressOrRange(`${text}/0`)).toBe(false);
+    expect(isAllowed(text, [["0.0.0.0/0", "::/0", text]])).toBe(false);
+    expect(isAllowed("1.2.3.4", [[text]])).toBe(false);
+  });
+
+  it("ruling A4: a text of a megabyte is no address, at once", () => {
+    for (const part of ["1.", "1:", ":", "0", "%", "/"]) expect(isAddressOrRange(part.repeat(1_000_000))).toBe(false);
+    expect(isAllowed(`::1%${"x".repeat(1_000_000)}`, [["::1"]])).toBe(true);
+  });
+});
+
+describe("isAddressOrRange: ranges", () => {
+  it.each([
+    "1.2.3.4/0",
+    "1.2.3.4/1",
+    "1.2.3.4/9",
+    "1.2.3.4/10",
+    "1.2.3.4/32",
+    "::/0",
+    "::/1",
+    "2001:db8::/32",
+    "::1/99",
+    "::1/128",
+    "::ffff:1.2.3.4/128",
+  ])("ruling A4: %s is a range", (text) => expect(isAddressOrRange(text)).toBe(true));
+
+  it.each([
+    ...["1.2.3.4/33", "1.2.3.4/128", "1.2.3.4/-1", "1.2.3.4/", "/8", "1.2.3.4/08", "1.2.3.4/00", "1.2.3.4/+8", "1.2.3.4/8 ", "1.2.3.4/ 8"],
+    ...[
+      "1.2.3.4/8/8",
+      "1.2.3.4/255.0.0.0",
+      "1.2.3.4/8.0",
+      "1.2.3.4/1e1",
+      "1.2.3.4/0x8",
+      "1.2.3.4/a",
+      "1.2.3.4 /8",
+      "10/8",
+      "1.2.3/8",
+      "*",
+      "1.2.3.*",
+    ],
+    ...[
+      "::/129",
+      "::/1000",
+      "::/-1",
+      "::/",
+      "::/064",
+      "fe80::1%eth0",
+      "fe80::%eth0/64",
+      "::/ffff::",
+      "1.2.3.4-1.2.3.9",
+      "1.2.3.4\n/8",
+      "1.2.3.4/8\n",
+    ],
+  ])("ruling A4: %j is none", (text) => {
+    expect(isAddressOrRange(text)).toBe(false);
+    expect(isAllowed("1.2.3.4", [[text]])).toBe(false);
+  });
+});
+
+describe("isAllowed: membership", () => {
+  it.each([
+    ["10.0.0.0/8", "10.255.255.255", true],
+    ["10.0.0.0/8", "11.0.0.0", false],
+    ["10.0.0.0/8", "9.255.255.255", false],
+    ["10.9.9.9/8", "10.1.2.3", true],
+    ["192.168.1.128/25", "192.168.1.128", true],
+    ["192.168.1.128/25", "192.168.1.127", false],
+    ["1.2.3.4/31", "1.2.3.5", true],
+    ["1.2.3.4/31", "1.2.3.6", false],
+    ["1.2.3.4/32", "1.2.3.4", true],
+    ["1.2.3.4/32", "1.2.3.5", false],
+    ["128.0.0.0/1", "255.255.255.255", true],
+    ["128.0.0.0/1", "127.255.255.255", false],
+    ["0.0.0.0/0", "203.0.113.9", true],
+    ["0.0.0.0/0", "2001:db8::1", false],
+    ["0.0.0.0/0", "::1", false],
+    ["::/0", "2001:db8::1", true],
+    ["::/0", "203.0.113.9", true],
+    ["2001:db8::/32", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", true],
+    ["2001:db8::/32", "2001:db9::", false],
+    ["8000::/1", "ffff::", true],
+    ["8000::/1", "7fff::", false],
+    ["2001:db8::/127", "2001:db8::1", true],
+    ["2001:db8::/127", "2001:db8::2", false],
+    ["1.2.3.4", "1.2.3.4", true],
+    ["1.2.3.4", "1.2.3.40", false],
+    ["::1.2.3.4", "1.2.3.4", false],
+    ["::", "0.0.0.0", false],
+  ])("ruling A4: %s, address %s: %s", (entry, address, expected) => {
+    expect(isAllowed(address, [[entry]])).toBe(expected);
+  });
+
+  it("ruling A4: an IPv4 address and its ::ffff: form are one address, in both directions", () => {
+    const forms = ["1.2.3.4", "::ffff:1.2.3.4", "::FFFF:102:304", "0:0:0:0:0:ffff:1.2.3.4", "::ffff:0102:0304"];
+    for (const entry of [...forms, "1.2.3.0/24", "::ffff:1.2.3.0/120", "::ffff:0:0/96"]) {
+      for (const address of forms) expect(isAllowed(address, [[entry]]), `${address} in ${entry}`).toBe(true);
+      expect(isAllowed("::ffff:2.2.3.4", [[entry]]), entry).toBe(entry === "::ffff:0:0/96");
+      expect(isAllowed("::fffe:1.2.3.4", [[entry]]), entry).toBe(false);
+    }
+  });
+
+  it("ruling A4: letter case, leading zeros in hexadecimal and compression make no difference", () => {
+    const forms = ["2001:db8::ab:0:0:1", "2001:DB8::AB:0:0:1", "2001:0db8:0000:0000:00ab:0000:0000:0001", "2001:db8:0:0:ab::1"];
+    for (const entry of forms) for (const address of forms) expect(isAllowed(address, [[entry]])).toBe(true);
+  });
+
+  it("ruling A4: the zone of an address is ignored, an entry has none", () => {
+    for (const zone of ["eth0", "1", "en%0", "/64"]) expect(isAllowed(`fe80::1%${zone}`, [["fe80::/10"]]), zone).toBe(true);
+    expect(isAllowed("fe80::1%eth0", [["fe80::1"]])).toBe(true);
+    expect(isAllowed("fe80::2%eth0", [["fe80::1"]])).toBe(false);
+    expect(isAllowed("fe80::1%eth0", [["fe80::1%eth0"]])).toBe(false);
+    expect(isAllowed("::ffff:1.2.3.4%eth0", [["1.2.3.4"]])).toBe(true);
+    expect(isAllowed("fe80::1%", [["::/0"]])).toBe(false);
+    expect(isAllowed("1.2.3.4%eth0", [["0.0.0.0/0"]])).toBe(false);
+  });
+
+  it("ruling A4: a range is no address of a client", () => {
+    expect(isAllowed("1.2.3.4/32", [["1.2.3.4"]])).toBe(false);
+    expect(isAllowed("1.2.3.4/32", [["1.2.3.4/32"]])).toBe(false);
+  });
+});
+
+describe("isAllowed: lists", () => {
+  it("ruling A4: without lists every address is allowed, and none, and a malformed one", () => {
+    for (const address of ["1.2.3.4", "::1", undefined, "", "nonsense"]) expect(isAllowed(address, [])).toBe(true);
+  });
+
+  it("ruling A4: a missing or malformed address is in no list", () => {
+    for (const address of [undefined, null, 0, 16909060, {}, ["1.2.3.4"], "", "nonsense", "1.2.3.4:80"]) {
+      expect(isAllowed(address as string | undefined, [["0.0.0.0/0", "::/0"]])).toBe(false);
+    }
+  });
+
+  it("ruling A4: the address must be in every list, in any entry of each", () => {
+    const key = ["10.0.0.0/8", "::1"];
+    const api = ["10.1.0.0/16", "192.0.2.1"];
+    expect(isAllowed("10.1.2.3", [key, api])).toBe(true);
+    expect(isAllowed("10.2.2.3", [key, api])).toBe(false);
+    expect(isAllowed("192.0.2.1", [key, api])).toBe(false);
+    expect(isAllowed("192.0.2.1", [api])).toBe(true);
+    expect(isAllowed("::1", [key, api])).toBe(false);
+  });
+
+  it("ruling A4: an empty list holds nothing; a malformed entry holds nothing and hides no other", () => {
+    expect(isAllowed("1.2.3.4", [[]])).toBe(false);
+    expect(isAllowed("1.2.3.4", [["1.2.3.4"], []])).toBe(false);
+    expect(isAllowed("1.2.3.4", [["nonsense", "1.2.3.4/99", "1.2.3.4"]])).toBe(true);
+    expect(isAllowed("1.2.3.4", [["nonsense"]])).toBe(false);
+  });
+
+  it("createAllowlist: answers as isAllowed, from the lists as they were", () => {
+    const list = ["10.0.0.0/8"];
+    const allows = createAllowlist([list]);
+    list[0] = "0.0.0.0/0";
+    expect(["10.1.2.3", "1.2.3.4", undefined].map((address) => allows(address))).toEqual([true, false, false]);
+    expect(["10.1.2.3", undefined].map((address) => createAllowlist([])(address))).toEqual([true, true]);
+  });
+});

@@ -1,0 +1,137 @@
+import { describe, expect, it } from "vitest";
+import { isVerifierError } from "../../src/contracts/errors.js";
+import type { KeyRecord } from "../../src/contracts/store.js";
+import type { RatelimitResponse } from "../../src/contracts/types.js";
+import { applyLimits, sharedLimits, toLimits, toRatelimitData, toRatelimitResponse } from "../../src/ratelimit/applied-limits.js";
+
+const limit = (name: string, over: Partial<RatelimitResponse> = {}): RatelimitResponse => ({
+  id: `rl_${name}`,
+  name,
+  limit: 10,
+  duration: 1_000,
+  autoApply: true,
+  ...over,
+});
+const record = (own: RatelimitResponse[], shared: RatelimitResponse[] = []): KeyRecord => ({
+  ref: 1,
+  keyId: "key_1",
+  workspaceId: "ws",
+  apiId: "api",
+  enabled: true,
+  permissions: [],
+  roles: [],
+  identity: { id: "id_1", externalId: "user", ratelimits: shared },
+  ratelimits: own,
+  limited: false,
+  generation: 0,
+  suspended: false,
+  pending: false,
+  ipAllowlists: [],
+});
+const ask = (name: string, over: { cost?: number; limit?: number; duration?: number } = {}) => ({
+  name,
+  cost: 1,
+  limit: undefined,
+  duration: undefined,
+  ...over,
+});
+const apply = (key: KeyRecord, asked: ReturnType<typeof ask>[]) => {
+  const { keyId, ratelimits } = key;
+  const ids = ratelimits.map(({ id }) => id);
+  return applyLimits(keyId, toLimits(keyId, ratelimits, ids, sharedLimits(key)), asked);
+};
+
+describe("applyLimits", () => {
+  it("ruling C1: automatic limits of key and identity apply at cost 1, others when named", () => {
+    const key = record([limit("auto"), limit("named", { autoApply: false })], [limit("shared")]);
+    expect(apply(key, []).map(({ name, bucket, cost }) => [name, bucket, cost])).toEqual([
+      ["auto", "key_1 auto", 1],
+      ["shared", "id_1 shared", 1],
+    ]);
+    expect(apply(key, [ask("named", { cost: 3 })]).map(({ name, cost }) => [name, cost])).toEqual([
+      ["auto", 1],
+      ["shared", 1],
+      ["named", 3],
+    ]);
+  });
+
+  it("ruling C1, A131: one limit per name, key over identity", () => {
+    const key = record([limit("requests", { limit: 1, id: "rl_key00000" })], [limit("requests", { limit: 99 })]);
+    expect(apply(key, [])).toMatchObject([{ id: "rl_key00000", limit: 1, bucket: "key_1 requests" }]);
+  });
+
+  it("ruling C1: a request entry takes the place of the automatic one, twice if named twice", () => {
+    const key = record([limit("auto")]);
+    const applied = apply(key, [ask("auto", { cost: 5, limit: 50 }), ask("auto", { duration: 9 })]);
+    expect(applied.map(({ bucket, cost, limit, duration }) => ({ bucket, cost, limit, duration }))).toEqual([
+      { bucket: "key_1 auto", cost: 5, limit: 50, duration: 1_000 },
+      { bucket: "key_1 auto", cost: 1, limit: 10, duration: 9 },
+    ]);
+  });
+
+  it("ruling C5: an unknown name with limit and duration is an ad hoc limit of the key, its id stable", () => {
+    const key = record([]);
+    const asked = [ask("adhoc", { limit: 5, duration: 60_000 })];
+    const [first] = apply(key, asked);
+    expect(first).toMatchObject({ name: "adhoc", autoApply: false, bucket: "key_1 adhoc", limit: 5, duration: 60_000 });
+    expect(first?.id).toMatch(/^rl_[a-zA-Z0-9_]{5,}$/);
+    expect(apply(key, asked)[0]?.id).toBe(first?.id);
+    expect(apply({ ...key, keyId: "key_2" }, asked)[0]?.id).not.toBe(first?.id);
+    const long = "😀".repeat(200);
+    expect([...apply(key, [ask(long, { limit: 1, duration: 1 })])[0]!.name]).toHaveLength(128);
+  });
+
+  it("ruling C5: an unknown name otherwise is a 400 at its place, and no name that exists is told", () => {
+    const key = record([limit("secret_plan")]);
+    const wrong = [ask("secret_plan"), ask("nope"), ask("half", { limit: 5 }), ask("half2", { duration: 5 })];
+    const caught = (() => {
+      try {
+        return apply(key, wrong);
+      } catch (error) {
+        return error;
+      }
+    })();
+    if (!isVerifierError(caught)) throw new Error("expected a VerifierError");
+    expect(caught.status).toBe(400);
+    expect(caught.errors.map(({ location }) => location)).toEqual([1, 2, 3].map((i) => `body.ratelimits[${i}].name`));
+    expect(JSON.stringify(caught.errors) + caught.message).not.toContain("secret_plan");
+  });
+});
+
+describe("toRatelimitData", () => {
+  it("ruling C4: numbers in results are brought into the schema's bounds", () => {
+    const shown = (check: object, verdict: object) =>
+      toRatelimitData({ name: "n", autoApply: false, limit: 5, duration: 5_000, ...check }, "rl_00000001", {
+        exceeded: false,
+        remaining: 4,
+        reset: 2_000,
+        ...verdict,
+      });
+    expect(shown({}, {})).toEqual({
+      exceeded: false,
+      id: "rl_00000001",
+      name: "n",
+      limit: 5,
+      duration: 5_000,
+      reset: 2_000,
+      remaining: 4,
+      autoApply: false,
+    });
+    expect(shown({ limit: 0, duration: 0 }, { remaining: 0, reset: 0 })).toMatchObject({
+      limit: 1,
+      duration: 1_000,
+      reset: 1_000,
+      remaining: 0,
+    });
+    expect(shown({ limit: 2 ** 53 - 1, duration: 2 ** 53 - 1 }, { remaining: 2 ** 53 - 1, reset: 2 ** 53 - 1 })).toMatchObject({
+      limit: 1_000_000,
+      duration: 2_592_000_000,
+      reset: 2_592_000_000,
+      remaining: 1_000_000,
+    });
+    expect(toRatelimitResponse(limit("n", { limit: 10 ** 9, duration: 10 ** 12 }))).toMatchObject({
+      limit: 1_000_000,
+      duration: 2_592_000_000,
+    });
+  });
+});

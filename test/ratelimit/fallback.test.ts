@@ -1,0 +1,213 @@
+import { describe, expect, it } from "vitest";
+import { isVerifierError } from "../../src/contracts/errors.js";
+import type { LimitCheck, Limiter, LimitVerdict } from "../../src/contracts/limiter.js";
+import { degrading } from "../../src/ratelimit/fallback.js";
+import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
+
+const START = 1_700_000_000_000;
+const check = (cost = 1, limit = 10, duration = 1_000, bucket = "b"): LimitCheck => ({ bucket, limit, duration, cost });
+
+const answering = (answer: unknown): Limiter => ({ take: () => answer as LimitVerdict[] });
+const rejecting = (cause: Error): Limiter => ({ take: () => Promise.reject(cause) });
+const throwing = (cause: unknown): Limiter => ({
+  take: () => {
+    throw cause;
+  },
+});
+const later = (limiter: Limiter): Limiter => ({
+  take: (checks, now) => Promise.resolve().then(() => limiter.take(checks, now)),
+});
+
+const gone = new Error("connection refused");
+const MALFORMED: readonly (readonly [string, unknown])[] = [
+  ["nothing", undefined],
+  ["null", null],
+  ["no array", { length: 1 }],
+  ["too few", []],
+  ["too many", Array(2).fill({ exceeded: false, remaining: 1, reset: 1 })],
+  ["a verdict that is null", [null]],
+  ["a verdict that is absent", [undefined]],
+  ["exceeded is no boolean", [{ exceeded: 0, remaining: 1, reset: 1 }]],
+  ["remaining is NaN", [{ exceeded: false, remaining: NaN, reset: 1 }]],
+  ["remaining is below 0", [{ exceeded: false, remaining: -1, reset: 1 }]],
+  ["remaining is absent", [{ exceeded: false, reset: 1 }]],
+  ["reset is endless", [{ exceeded: false, remaining: 1, reset: Infinity }]],
+  ["reset is text", [{ exceeded: false, remaining: 1, reset: "1" }]],
+];
+
+describe("degrading: a limiter that answers", () => {
+  it("ruling C7: passes the answer on, at once when it comes at once", () => {
+    const limiter = degrading(memoryLimiter(), { local: answering(undefined) });
+    expect(limiter.take([check(3)], START)).toEqual({ verdicts: [{ exceeded: false, remaining: 7, reset: 300 }], degraded: false });
+    expect(limiter.take([check(8)], START)).toEqual({ verdicts: [{ exceeded: true, remaining: 7, reset: 300 }], degraded: false });
+    expect(limiter.take([], START)).toEqual({ verdicts: [], degraded: false });
+    expect(limiter.degradedCalls()).toBe(0);
+  });
+
+  it("ruling C7: waits for a promise, any thenable included", async () => {
+    const limiter = degrading(later(memoryLimiter()), { local: answering(undefined), nodes: 4 });
+    const answer = limiter.take([check(3)], START);
+    expect(answer).toBeInstanceOf(Promise);
+    expect(await answer).toEqual({ verdicts: [{ exceeded: false, remaining: 7, reset: 300 }], degraded: false });
+    const verdicts = [{ exceeded: false, remaining: 1, reset: 1 }];
+    const thenable = { then: (resolve: (value: unknown) => void) => resolve(verdicts) };
+    const foreign = degrading(answering(thenable), { onFailure: "deny", local: memoryLimiter() }).take([check()], START);
+    expect(foreign).toBeInstanceOf(Promise);
+    expect(await foreign).toEqual({ verdicts, degraded: false });
+    expect(limiter.degradedCalls()).toBe(0);
+  });
+
+  it("ruling C7: comes back to the limiter as soon as it answers again", async () => {
+    let up = false;
+    const real = memoryLimiter();
+    const limiter = degrading({ take: (checks, now) => (up ? real.take(checks, now) : Promise.reject(gone)) }, { local: memoryLimiter() });
+    expect(await limiter.take([check(10)], START)).toMatchObject({ degraded: true });
+    up = true;
+    expect(limiter.take([check(10)], START)).toMatchObject({ verdicts: [{ exceeded: false }], degraded: false });
+    expect(limiter.degradedCalls()).toBe(1);
+  });
+});
+
+describe("degrading: a limiter that cannot answer", () => {
+  it.each([
+    ["throws", throwing(gone)],
+    ["rejects", rejecting(gone)],
+  ])("ruling C7: local is the default when it %s, and each call is counted", async (_how, broken) => {
+    const limiter = degrading(broken, { local: memoryLimiter() });
+    expect(await limiter.take([check(3)], START)).toEqual({ verdicts: [{ exceeded: false, remaining: 7, reset: 300 }], degraded: true });
+    expect(await limiter.take([check(8)], START)).toEqual({ verdicts: [{ exceeded: true, remaining: 7, reset: 300 }], degraded: true });
+    expect(limiter.degradedCalls()).toBe(2);
+  });
+
+  it("ruling C7: a limiter that throws at once leads to a local answer at once, and a local one may take its time", async () => {
+    expect(degrading(throwing(gone), { local: memoryLimiter() }).take([check()], START)).not.toBeInstanceOf(Promise);
+    const slow = degrading(throwing(gone), { local: later(memoryLimiter()), nodes: 2 }).take([check()], START);
+    expect(slow).toBeInstanceOf(Promise);
+    expect(await slow).toMatchObject({ verdicts: [{ exceeded: false, remaining: 4 }], degraded: true });
+  });
+
+  it("ruling C7: deny throws LIMITER_UNAVAILABLE with the cause, and counts", async () => {
+    const limiter = degrading(throwing(gone), { onFailure: "deny", local: memoryLimiter() });
+    expect(() => limiter.take([check()], START)).toThrow(
+      expect.objectContaining({ code: "LIMITER_UNAVAILABLE", status: 503, cause: gone }),
+    );
+    expect(limiter.degradedCalls()).toBe(1);
+    const late = degrading(rejecting(gone), { onFailure: "deny", local: memoryLimiter() });
+    const failure: unknown = await Promise.resolve(late.take([check()], START)).catch((error: unknown) => error);
+    expect(isVerifierError(failure)).toBe(true);
+    expect(failure).toMatchObject({ code: "LIMITER_UNAVAILABLE", cause: gone });
+    expect(late.degradedCalls()).toBe(1);
+  });
+
+  it("ruling C7, C4: allow lets pass what a full bucket would", async () => {
+    const limiter = degrading(rejecting(gone), { onFailure: "allow", local: throwing(gone) });
+    const { verdicts, degraded } = await limiter.take([check(), check(10), check(0, 0), check(11), check(1, 0)], START);
+    expect(degraded).toBe(true);
+    expect(verdicts.map(({ exceeded }) => exceeded)).toEqual([false, false, false, true, true]);
+    expect(verdicts[0]).toEqual({ exceeded: false, remaining: 10, reset: 0 });
+    for (let i = 0; i < 50; i++)
+      expect((await limiter.take([check(10)], START)).verdicts).toEqual([{ exceeded: false, remaining: 10, reset: 0 }]);
+    expect(limiter.degradedCalls()).toBe(51);
+  });
+
+  it.each(MALFORMED)("ruling C7: a malformed answer is a failure: %s", async (_what, answer) => {
+    for (const broken of [answering(answer), answering(Promise.resolve(answer))]) {
+      const denying = degrading(broken, { onFailure: "deny", local: memoryLimiter() });
+      const failure: unknown = await Promise.resolve()
+        .then(() => denying.take([check()], START))
+        .catch((error: unknown) => error);
+      expect(failure).toMatchObject({ code: "LIMITER_UNAVAILABLE", cause: expect.any(TypeError) as TypeError });
+      const local = degrading(broken, { local: memoryLimiter() });
+      expect(await local.take([check()], START)).toMatchObject({ verdicts: [{ exceeded: false, remaining: 9 }], degraded: true });
+      expect(local.degradedCalls()).toBe(1);
+    }
+  });
+
+  it("ruling C7: no array is malformed even where no check was asked", () => {
+    expect(degrading(answering(undefined), { local: memoryLimiter() }).take([], START)).toEqual({ verdicts: [], degraded: true });
+  });
+
+  it.each(MALFORMED)("a malformed answer of the local limiter never passes: %s", async (_what, answer) => {
+    for (const local of [answering(answer), answering(Promise.resolve(answer))]) {
+      const limiter = degrading(throwing(gone), { local });
+      const failure: unknown = await Promise.resolve()
+        .then(() => limiter.take([check()], START))
+        .catch((error: unknown) => error);
+      expect(failure).toMatchObject({ code: "LIMITER_UNAVAILABLE" });
+    }
+  });
+
+  it("what the local limiter throws rises as it is", async () => {
+    const own = new RangeError("cost must be an integer");
+    expect(() => degrading(throwing(gone), { local: throwing(own) }).take([check()], START)).toThrow(own);
+    await expect(Promise.resolve(degrading(rejecting(gone), { local: rejecting(own) }).take([check()], START))).rejects.toBe(own);
+  });
+});
+
+describe("degrading: a limiter that counts in fractions", () => {
+  it("ruling C4: whole tokens are shown, and the millisecond in which the bucket is full", async () => {
+    const counting: Limiter = { take: () => [{ exceeded: false, remaining: 1.5, reset: 1_500.2 }] };
+    const limiter = degrading(counting, { local: answering(undefined) });
+    expect(await limiter.take([check(1)], START)).toEqual({ verdicts: [{ exceeded: false, remaining: 1, reset: 1_501 }], degraded: false });
+  });
+});
+
+describe("degrading: a node's share", () => {
+  /** What the local limiter is asked. */
+  const asked = (nodes: number, one: LimitCheck): LimitCheck => {
+    let seen: readonly LimitCheck[] = [];
+    const local: Limiter = {
+      take: (checks) => {
+        seen = checks;
+        return checks.map(() => ({ exceeded: false, remaining: 0, reset: 0 }));
+      },
+    };
+    void degrading(throwing(gone), { local, nodes }).take([one], START);
+    return seen[0]!;
+  };
+
+  it("ruling C7: is limit / nodes, rounded down, in the same duration", () => {
+    expect(asked(1, check(2, 10))).toEqual(check(2, 10));
+    expect(asked(3, check(2, 10))).toEqual(check(2, 3));
+    expect(asked(10, check(2, 10))).toEqual(check(2, 1));
+    expect(asked(2, check(2, 11, 60_000, "other"))).toEqual(check(2, 5, 60_000, "other"));
+  });
+
+  it("ruling C7: a limit smaller than the nodes is one token in a longer time", () => {
+    expect(asked(11, check(1, 10, 1_000))).toEqual(check(1, 1, 1_100));
+    expect(asked(7, check(1, 3, 1_000))).toEqual(check(1, 1, 2_334));
+    expect(asked(Number.MAX_SAFE_INTEGER, check(1, 1, 2_592_000_000)).duration).toBe(Number.MAX_SAFE_INTEGER);
+  });
+
+  it("ruling C2: what the limit has by itself is shared alike", () => {
+    const own = { limit: 10, duration: 1_000 };
+    expect(asked(3, { ...check(1, 100, 60_000), own }).own).toEqual({ limit: 3, duration: 1_000 });
+    expect(asked(20, { ...check(1, 100, 60_000), own }).own).toEqual({ limit: 1, duration: 2_000 });
+    expect(asked(3, check(1)).own).toBeUndefined();
+  });
+
+  it("ruling C4: limit 0 and duration 0 stay as they are", () => {
+    expect(asked(4, check(1, 0, 1_000))).toEqual(check(1, 0, 1_000));
+    expect(asked(4, check(1, 10, 0))).toEqual(check(1, 10, 0));
+    expect(asked(4, check(1, 2, 0))).toEqual(check(1, 2, 0));
+  });
+
+  it.each([
+    [10, 3],
+    [10, 10],
+    [3, 7],
+    [1, 4],
+    [100, 8],
+  ])("ruling C7: limit %i on %i nodes grants no more than all together may, bar the first full buckets", (limit, nodes) => {
+    const cluster = Array.from({ length: nodes }, () => degrading(throwing(gone), { local: memoryLimiter(), nodes }));
+    let sum = 0;
+    for (let now = START; now < START + 10_000; now += 10) {
+      for (const node of cluster) {
+        const { verdicts } = node.take([check(1, limit, 1_000)], now) as { verdicts: readonly LimitVerdict[] };
+        if (!verdicts[0]!.exceeded) sum++;
+      }
+    }
+    expect(sum).toBeLessThanOrEqual(Math.max(limit, nodes) + limit * 10);
+    expect(sum).toBeGreaterThanOrEqual(Math.min(nodes, limit));
+  });
+});

@@ -1,0 +1,48 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type Pair, toPair } from "../../../src/ratelimit/memory/bucket.js";
+import { PairTable } from "../../../src/ratelimit/memory/rate-table.js";
+import { runs } from "../../runs.js";
+
+const MAX = Number.MAX_SAFE_INTEGER;
+
+describe("PairTable: like a map that counts", () => {
+  it("one number a pair while it is used, whatever came and went before", () => {
+    const size = fc.oneof(fc.nat(6), fc.integer({ min: 0, max: MAX }), fc.constantFrom(2 ** 32, 2 ** 40, 3 * 2 ** 32, MAX));
+    const pair = fc.tuple(size, size).map(([limit, duration]) => toPair(limit, duration));
+    const step = fc.record({ pair, again: fc.option(fc.nat()), release: fc.boolean() });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
+        const table = new PairTable();
+        /** A number for each use. */
+        const uses: { id: number; pair: Pair }[] = [];
+        for (const { pair, again, release } of steps) {
+          if (release && uses.length > 0) table.release(uses.splice((again ?? 0) % uses.length, 1)[0]!.id);
+          else {
+            const wanted = again !== null && uses.length > 0 ? uses[again % uses.length]!.pair : pair;
+            uses.push({ id: table.acquire(wanted), pair: wanted });
+          }
+          for (const { id, pair } of uses) expect(table.read(id)).toEqual(pair);
+          const named = new Map(uses.map(({ id, pair }) => [`${pair.limit} ${pair.duration}`, id]));
+          expect(table.count).toBe(named.size);
+          expect(new Set(named.values()).size).toBe(named.size);
+          for (const { id, pair } of uses) expect(named.get(`${pair.limit} ${pair.duration}`)).toBe(id);
+        }
+      }),
+      { numRuns: runs(300) },
+    );
+  });
+
+  it("frees the number of a pair that nothing uses, and gives it to the next", () => {
+    const table = new PairTable();
+    const [one, other] = [toPair(10, 1_000), toPair(11, 1_000)];
+    const id = table.acquire(one);
+    expect(table.acquire(one)).toBe(id);
+    table.release(id);
+    expect([table.count, table.is(id, one), table.is(id, other)]).toEqual([1, true, false]);
+    table.release(id);
+    expect(table.count).toBe(0);
+    expect(table.acquire(other)).toBe(id);
+    expect([table.is(id, one), table.is(id, other), table.is(0, toPair(0, 0))]).toEqual([false, true, false]);
+  });
+});

@@ -1,0 +1,92 @@
+import { describe, expect, it } from "vitest";
+import type { ApiRow, IdentityRow } from "../../src/contracts/store.js";
+import { flatten, type Related, toIdentity, toRecord, toRecordWith } from "../../src/stores/key-record.js";
+import { keyRow } from "./suite.js";
+
+const api: ApiRow = {
+  id: "api_1",
+  workspaceId: "ws_1",
+  version: 1,
+  name: "docs",
+  enabled: true,
+  ipAllowlist: [],
+  deleted: false,
+  createdAt: 0,
+};
+const names: Pick<Related, "role" | "permission"> = {
+  role: (id) =>
+    id.startsWith("role_") ? { id, workspaceId: "ws_1", version: 1, name: id.slice(5), permissions: ["p_b", "p_a", "gone"] } : undefined,
+  permission: (id) => (id.startsWith("p_") ? id.slice(2) : undefined),
+};
+const related = (over: Partial<Related> = {}): Related => ({ api, workspaceEnabled: true, identity: undefined, ...names, ...over });
+
+describe("toRecord", () => {
+  it("ruling A5: what a key does not have is not there", () => {
+    expect(Object.keys(toRecord(7, keyRow(1), related())!).sort()).toEqual(
+      [
+        ["ref", "keyId", "workspaceId", "apiId", "enabled", "permissions", "roles", "ratelimits", "limited", "generation", "suspended"],
+        ["pending", "ipAllowlists"],
+      ]
+        .flat()
+        .sort(),
+    );
+  });
+
+  it("ruling A5: what it has is there", () => {
+    const fields = { name: "n", meta: { a: 1 }, expires: 0, refill: { interval: "daily", amount: 1 } as const };
+    expect(toRecord(7, keyRow(1, fields), related())).toMatchObject({ ref: 7, keyId: "key_000001", ...fields });
+  });
+
+  it("ruling A4: allow-lists that are not empty, the key's and the API's", () => {
+    const of = (key: string[], ofApi: string[]) =>
+      toRecord(1, keyRow(1, { ipAllowlist: key }), related({ api: { ...api, ipAllowlist: ofApi } }))?.ipAllowlists;
+    expect(of([], [])).toEqual([]);
+    expect(of(["1"], [])).toEqual([["1"]]);
+    expect(of([], ["2"])).toEqual([["2"]]);
+    expect(of(["1"], ["2"])).toEqual([["1"], ["2"]]);
+  });
+
+  it("ruling A4: suspended when its API or workspace is disabled", () => {
+    expect(toRecord(1, keyRow(1), related())?.suspended).toBe(false);
+    expect(toRecord(1, keyRow(1), related({ workspaceEnabled: false }))?.suspended).toBe(true);
+    expect(toRecord(1, keyRow(1), related({ api: { ...api, enabled: false } }))?.suspended).toBe(true);
+  });
+
+  it("clause 18: nothing of deleted keys and of keys without an API; their grants are not asked for", () => {
+    const never = () => {
+      throw new Error("asked");
+    };
+    expect(toRecordWith(1, keyRow(1, { deleted: true }), related(), never)).toBeUndefined();
+    expect(toRecordWith(1, keyRow(1), related({ api: undefined }), never)).toBeUndefined();
+    expect(toRecordWith(1, keyRow(1), related({ api: { ...api, deleted: true } }), never)).toBeUndefined();
+  });
+
+  it("ruling E4: pending without a native digest", () => {
+    const { digest: _, ...row } = keyRow(1);
+    expect(toRecord(1, row, related())?.pending).toBe(true);
+  });
+});
+
+describe("flatten", () => {
+  it("names of roles and permissions, sorted, each once; what was deleted is passed over", () => {
+    expect(flatten({ permissions: ["p_c", "p_a", "gone", "p_c"], roles: ["role_z", "role_y", "role_z", "gone"] }, names)).toEqual({
+      permissions: ["a", "b", "c"],
+      roles: ["y", "z"],
+    });
+    expect(flatten({ permissions: [], roles: [] }, names)).toEqual({ permissions: [], roles: [] });
+  });
+});
+
+describe("toIdentity", () => {
+  it("spec §2.2: meta and limits only where there are any", () => {
+    const row: IdentityRow = { id: "id_1", workspaceId: "ws_1", version: 3, externalId: "user", ratelimits: [] };
+    const limit = { id: "rl_00000001", name: "requests", limit: 1, duration: 1000, autoApply: true };
+    expect(toIdentity(row)).toStrictEqual({ id: "id_1", externalId: "user" });
+    expect(toIdentity({ ...row, meta: {}, ratelimits: [limit] })).toStrictEqual({
+      id: "id_1",
+      externalId: "user",
+      meta: {},
+      ratelimits: [limit],
+    });
+  });
+});

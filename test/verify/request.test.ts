@@ -1,0 +1,221 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { isVerifierError, type ValidationProblem, VerifierError } from "../../src/contracts/errors.js";
+import { newKey } from "../../src/lib/hash.js";
+import { readRequest } from "../../src/verify/request.js";
+
+function problemsOf(body: unknown): readonly ValidationProblem[] {
+  try {
+    readRequest(body);
+  } catch (error) {
+    if (isVerifierError(error) && error.status === 400) return error.errors;
+    throw error;
+  }
+  return [];
+}
+const locations = (body: unknown) => problemsOf(body).map(({ location }) => location);
+const text = (length: number) => "k".repeat(length);
+
+describe("readRequest", () => {
+  it("spec §2.1: a key alone is a request of cost 1 and nothing else", () => {
+    expect(readRequest({ key: "k" })).toEqual({
+      key: "k",
+      tags: [],
+      permissions: undefined,
+      cost: 1,
+      ratelimits: [],
+      migrationId: undefined,
+    });
+  });
+
+  it("spec §2.1: every property is read", () => {
+    const body = {
+      key: "k",
+      tags: ["a=b"],
+      permissions: "a",
+      credits: { cost: 0 },
+      ratelimits: [{ name: "abc" }, { name: "def", cost: 0, limit: 0, duration: 0 }],
+      migrationId: "",
+    };
+    expect(readRequest(body)).toEqual({
+      key: "k",
+      tags: ["a=b"],
+      permissions: "a",
+      cost: 0,
+      ratelimits: [
+        { name: "abc", cost: 1, limit: undefined, duration: undefined },
+        { name: "def", cost: 0, limit: 0, duration: 0 },
+      ],
+      migrationId: "",
+    });
+  });
+
+  it.each([
+    ["A001", null, ["body"]],
+    ["A001", [], ["body"]],
+    ["A001", "x", ["body"]],
+    ["A001", 1, ["body"]],
+    ["A001", undefined, ["body"]],
+    ["A003", { key: "k", apiId: "api_1" }, ["body.apiId"]],
+    ["A005", {}, ["body.key"]],
+    ["A005", { key: null }, ["body.key"]],
+    ["A005", { key: 123 }, ["body.key"]],
+    ["A005", { key: ["k"] }, ["body.key"]],
+    ["A005", { key: {} }, ["body.key"]],
+    ["A005", { key: new String("k") }, ["body.key"]],
+    ["A007", { key: "😀".repeat(513) }, ["body.key"]],
+    ["A007", { key: text(1025) }, ["body.key"]],
+    ["A013", { key: "k", constructor: { prototype: { valid: true } } }, ["body.constructor"]],
+    ["A013", JSON.parse('{"key":"k","__proto__":{"key":"x"}}'), ["body.__proto__"]],
+    ["A029", { key: "k", credits: null }, ["body.credits"]],
+    ["A029", { key: "k", credits: [] }, ["body.credits"]],
+    ["A029", { key: "k", credits: {} }, ["body.credits.cost"]],
+    ["A047", { key: "k", permissions: "" }, ["body.permissions"]],
+    ["A047", { key: "k", permissions: text(1001) }, ["body.permissions"]],
+    ["A047", { key: "k", permissions: 5 }, ["body.permissions"]],
+    ["A047", { key: "k", permissions: null }, ["body.permissions"]],
+    ["A179", { key: "k", migrationId: text(257) }, ["body.migrationId"]],
+    ["spec §8", { key: "" }, ["body.key"]],
+    ["spec §8", { key: text(513) }, ["body.key"]],
+    ["spec §8", { key: "k", tags: Array(21).fill("t") }, ["body.tags"]],
+    ["spec §8", { key: "k", tags: "t" }, ["body.tags"]],
+    ["spec §8", { key: "k", tags: ["t", "", 5, text(513)] }, ["body.tags[1]", "body.tags[2]", "body.tags[3]"]],
+    ["spec §8", { key: "k", ratelimits: {} }, ["body.ratelimits"]],
+    ["spec §8", { key: "k", ratelimits: [null, { name: "ab" }] }, ["body.ratelimits[0]", "body.ratelimits[1].name"]],
+    ["spec §8", { key: "k", ratelimits: [{ name: "😀😀" }] }, ["body.ratelimits[0].name"]],
+    ["spec §8", { key: "k", ratelimits: [{ name: text(256) }] }, ["body.ratelimits[0].name"]],
+    [
+      "spec §8",
+      { key: "k", ratelimits: [{ name: "abc", cost: -1, limit: 1.5, duration: "1", x: 1 }] },
+      ["body.ratelimits[0].x", "body.ratelimits[0].cost", "body.ratelimits[0].limit", "body.ratelimits[0].duration"],
+    ],
+    ["bounded", { key: "k", ratelimits: Array(1001).fill({ name: "abc" }) }, ["body.ratelimits"]],
+    ["spec §2.1", { key: "k", credits: { cost: 1, price: 2 } }, ["body.credits.price"]],
+    ["ruling G6", { key: "k\ud800" }, ["body.key"]],
+    ["ruling G6", { key: "k", migrationId: "\udc00" }, ["body.migrationId"]],
+  ])("%s: %j is refused where it is wrong", (_rule, body, expected) => {
+    expect(locations(body)).toEqual(expected);
+  });
+
+  it.each([
+    1.5,
+    "1",
+    true,
+    null,
+    [1],
+    Infinity,
+    9007199254740993,
+    -1,
+    1_000_000_000_001,
+    NaN,
+    -Infinity,
+    5n,
+    new Number(5),
+    "5",
+    { valueOf: () => -5 },
+  ])("A031, A033: a cost of %s is refused at body.credits.cost", (cost) => {
+    expect(locations({ key: "k", credits: { cost } })).toEqual(["body.credits.cost"]);
+  });
+
+  it("ruling G6: integers are judged by value", () => {
+    expect(readRequest(JSON.parse('{"key":"k","credits":{"cost":1.0}}')).cost).toBe(1);
+    expect(Object.is(readRequest({ key: "k", credits: { cost: -0 } }).cost, 0)).toBe(true);
+    expect(readRequest({ key: "k", credits: { cost: 1_000_000_000_000 } }).cost).toBe(10 ** 12);
+  });
+
+  it("A007: lengths count code points", () => {
+    expect(locations({ key: "😀".repeat(512), tags: ["😀".repeat(512)] })).toEqual([]);
+    expect(locations({ key: "k", ratelimits: [{ name: "😀😀😀" }] })).toEqual([]);
+  });
+
+  it("all problems are reported at once", () => {
+    expect(locations({ permissions: 1, credits: { cost: -1 }, nope: 1 })).toEqual([
+      "body.nope",
+      "body.key",
+      "body.permissions",
+      "body.credits.cost",
+    ]);
+  });
+
+  it("ruling G4: names that may be secrets, and values, are not repeated", () => {
+    const secret = "sk_live_0123456789 abcdefghijklmnop";
+    const [problem] = problemsOf({ key: "k", [secret]: secret });
+    expect(problem?.location).toBe("body");
+    expect(JSON.stringify(problemsOf({ key: [secret], tags: secret, permissions: { secret }, [secret]: 1 }))).not.toContain("sk_live");
+  });
+
+  it("ruling G4: a key that stands where a property's name should, as a form parser puts it, is not repeated", () => {
+    const { key } = newKey("sk", 16);
+    expect(problemsOf({ [key]: "" }).map(({ location }) => location)).toEqual(["body", "body.key"]);
+    expect(problemsOf({ [newKey(undefined, 16).key]: "" })[0]?.location).toBe("body");
+    expect(locations({ key: "k", a_name_as_people_write: 1 })).toEqual(["body.a_name_as_people_write"]);
+  });
+
+  it("ruling G4: so with one of another maker, which may be as short as a name of ours: they have no digits", () => {
+    expect(locations({ key: "k", sk_live_4eC39HqLyjWD: 1, credits: { cost: 1, k1: 1 } })).toEqual(["body", "body.credits"]);
+    expect(locations({ key: "k", externalId: 1, ratelimits: [{ name: "abc", refill_Day$: 1 }] })).toEqual([
+      "body.externalId",
+      "body.ratelimits[0].refill_Day$",
+    ]);
+  });
+
+  it.each([NaN, -1, 1.5, "1", Infinity, 2 ** 53, undefined, { valueOf: () => 1 }])(
+    "A015, ruling G7: a list whose length a proxy says is %s is refused, and its length read once",
+    (length) => {
+      let reads = 0;
+      const get = (items: unknown[], name: string | symbol) => (name === "length" ? (reads++, length) : Reflect.get(items, name));
+      expect(locations({ key: "k", tags: new Proxy(["a"], { get }) })).toEqual(["body.tags"]);
+      expect(reads).toBe(1);
+    },
+  );
+
+  it("A015, ruling G7: each property is read exactly once, own ones only", () => {
+    let reads = 0;
+    const body = Object.defineProperty({ credits: {} }, "key", { enumerable: true, get: () => `k${++reads}` });
+    Object.defineProperty(body.credits, "cost", { enumerable: true, get: () => ++reads });
+    expect(readRequest(body)).toMatchObject({ key: "k1", cost: 2 });
+    expect(reads).toBe(2);
+    expect(locations(Object.create({ key: "inherited" }))).toEqual(["body.key"]);
+    expect(readRequest(Object.assign(Object.create(null), { key: "k" })).key).toBe("k");
+  });
+
+  it("undefined counts as absent", () => {
+    const body = { key: "k", tags: undefined, permissions: undefined, credits: undefined, ratelimits: undefined, migrationId: undefined };
+    expect(readRequest(body)).toEqual(readRequest({ key: "k" }));
+  });
+
+  it("a flood of unknown properties is reported in bounded length", () => {
+    const body = Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`p${i}`, 1]));
+    expect(problemsOf({ key: "k", ...body })).toHaveLength(100);
+  });
+
+  it("property: any JSON is either read or refused with locations under body", () => {
+    const field = fc.oneof(fc.jsonValue(), fc.string(), fc.integer(), fc.constant(undefined));
+    const bodies = fc.record(
+      { key: field, tags: field, permissions: field, credits: field, ratelimits: field, migrationId: field },
+      { requiredKeys: [] },
+    );
+    fc.assert(
+      fc.property(fc.oneof(bodies, fc.jsonValue()), (body) => {
+        for (const { location, message } of problemsOf(body)) {
+          expect(location).toMatch(/^body($|[.[])/);
+          expect(message).not.toBe("");
+        }
+      }),
+    );
+  });
+});
+
+describe("VerifierError", () => {
+  it("spec §2.4: carries the problem's fields, and is recognised across copies of the package", () => {
+    const error = new VerifierError("NOT_FOUND", "there is no such API", { cause: new Error("why") });
+    expect(error).toMatchObject({ code: "NOT_FOUND", status: 404, title: "Not Found", detail: "there is no such API", errors: [] });
+    expect(error.message).toBe(error.detail);
+    expect(isVerifierError(error)).toBe(true);
+    const copy = Object.assign(Object.create(null), { code: "NOT_FOUND" });
+    expect(isVerifierError(copy)).toBe(false);
+    Object.defineProperty(copy, Symbol.for("keystile.VerifierError"), { value: true });
+    expect(isVerifierError(copy)).toBe(true);
+    for (const other of [null, undefined, "NOT_FOUND", new Error("x")]) expect(isVerifierError(other)).toBe(false);
+  });
+});
