@@ -30,10 +30,16 @@ export default tseslint.config(
       // Numbers read well in texts; everything else must be made a string on purpose.
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true, allowBoolean: true }],
       // `() => listeners.delete(x)` says it all; a body in braces says it in three lines.
-      "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true, ignoreVoidReturningFunctions: true }],
+      "@typescript-eslint/no-confusing-void-expression": [
+        "error",
+        { ignoreArrowShorthand: true, ignoreVoidReturningFunctions: true },
+      ],
       // Public functions check what callers in plain JavaScript hand over, whatever the types say.
       "@typescript-eslint/no-unnecessary-condition": "off",
-      "@typescript-eslint/no-unused-vars": ["error", { argsIgnorePattern: "^_", varsIgnorePattern: "^_", ignoreRestSiblings: true }],
+      "@typescript-eslint/no-unused-vars": [
+        "error",
+        { argsIgnorePattern: "^_", varsIgnorePattern: "^_", ignoreRestSiblings: true },
+      ],
       // With `noUncheckedIndexedAccess`, `!` says that an index was checked just before.
       "@typescript-eslint/no-non-null-assertion": "off",
       // Objects here are closures: nothing uses `this`, so any method may be passed on.

@@ -17,7 +17,7 @@ const COMMON: Options = {
   target: "node20",
   external: [/^node:/],
   removeNodeProtocol: false,
-  // Split in both formats: all entries share one VerifierError.
+  // Split in both formats: all entries share one KeystileError.
   splitting: true,
   // Rollup writes the chunks. Without it tsup splits CommonJS through a rewriter that turns every `?.` and `??` into calls.
   treeshake: true,

@@ -46,16 +46,17 @@ export function buildSnapshots(path: string, keys: number): void {
   const fill = database.transaction((first: number, end: number) => {
     for (let n = first; n < end; n++) insert.run(n, keyRow(n, false).row.digest, JSON.stringify(recordOf(n)));
   });
-  for (let first = 0; first < keys; first += ROWS_A_TRANSACTION) fill(first, Math.min(keys, first + ROWS_A_TRANSACTION));
+  for (let first = 0; first < keys; first += ROWS_A_TRANSACTION)
+    fill(first, Math.min(keys, first + ROWS_A_TRANSACTION));
   database.exec("CREATE UNIQUE INDEX snapshots_digest ON snapshots (digest)");
   database.close();
 }
 
 /** What a find answers for row `n`. */
 function recordOf(n: number): KeyRecord {
-  const { id, workspaceId, apiId, name = "", enabled, ratelimits, limited, generation } = keyRow(n, false).row;
+  const { id, workspaceId, apiId, name = "", enabled, ratelimits, hasCredits, generation } = keyRow(n, false).row;
   const granted = { permissions: PERMISSIONS, roles: [], ratelimits };
-  const state = { enabled, limited, generation, suspended: false, pending: false, ipAllowlists: [] };
+  const state = { enabled, hasCredits, generation, parentDisabled: false, unadopted: false, ipAllowlists: [] };
   return { ref: n, keyId: id, workspaceId, apiId, name, ...granted, ...state };
 }
 
@@ -63,7 +64,9 @@ function recordOf(n: number): KeyRecord {
 export function openBalances(keys: number, synchronous: "FULL" | "NORMAL"): Balances {
   const path = scratch(`balances-${synchronous}.db`);
   const database = open(path, synchronous);
-  database.exec("CREATE TABLE balances (n INTEGER PRIMARY KEY, remaining INTEGER NOT NULL CHECK (remaining >= 0)) STRICT");
+  database.exec(
+    "CREATE TABLE balances (n INTEGER PRIMARY KEY, remaining INTEGER NOT NULL CHECK (remaining >= 0)) STRICT",
+  );
   const insert = database.prepare("INSERT INTO balances (n, remaining) VALUES (?, ?)");
   database.transaction(() => {
     for (let n = 0; n < keys; n++) insert.run(n, BALANCE);

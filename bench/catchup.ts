@@ -49,7 +49,7 @@ const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(reso
 
 const rows = await measure([
   repeat(ASK, () => bare.ask.get()),
-  repeat("store.catchUp: staleness call", () => call.store.catchUp(), ASK),
+  repeat("store.pollChanges: staleness call", () => call.store.pollChanges(), ASK),
   verifySide(turn.verifier, KEYS, { name: IN_TURN }),
   verifySide(call.verifier, KEYS, { name: "verify: staleness call, one after the other", floor: IN_TURN }),
   repeat(TURN, nextTurn),

@@ -29,10 +29,16 @@ writePlot("cost.svg", {
   xLabel: "keys that may come next, all remembered",
   series: [
     { name: "keystile, verify", hue: "first", points: pairs.map(({ keys, verify }) => toPoint(keys, verify, asNs)) },
-    { name: "H: one SHA-256 of the key", hue: "plain", dashed: true, points: pairs.map(({ keys, floor }) => toPoint(keys, floor, asNs)) },
+    {
+      name: "H: one SHA-256 of the key",
+      hue: "plain",
+      dashed: true,
+      points: pairs.map(({ keys, floor }) => toPoint(keys, floor, asNs)),
+    },
   ],
 });
 report({
-  question: "How does the cost of a verification grow with the number of keys that may come next, all of them remembered?",
+  question:
+    "How does the cost of a verification grow with the number of keys that may come next, all of them remembered?",
   rows: pairs.flatMap(({ floor, verify }) => [floor, verify]),
 });

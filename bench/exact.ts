@@ -40,7 +40,12 @@ async function atDurability(durability: "power" | "process", one: string | undef
     ready,
     run: (operations) => verifyTogether(verifier, next, operations, IN_FLIGHT),
   };
-  const single = { name: `verify, ${durability}-durable, one at a time`, floor: floorName, ...(one !== undefined && { goal: one }), check };
+  const single = {
+    name: `verify, ${durability}-durable, one at a time`,
+    floor: floorName,
+    ...(one !== undefined && { goal: one }),
+    check,
+  };
   const rows = await measure([floor, verifySide(verifier, KEYS, single), together]);
   await assertSpent(store, KEYS, spends);
   await verifier.close();

@@ -3,8 +3,8 @@
  * no other kind of limit, no store that may have changed, no bound, nothing evicted, a query that is compared by its text.
  */
 import type { V2KeysVerifyKeyResponseData } from "../src/contracts/types.js";
-import { TagIndex } from "../src/lib/fingerprint-index.js";
-import { TextTag } from "../src/lib/fingerprint.js";
+import { FingerprintIndex } from "../src/lib/fingerprint-index.js";
+import { Fingerprint } from "../src/lib/fingerprint.js";
 import { measure, report, type Row, scaled, type Side } from "./harness.js";
 import { BALANCE, keyIdOf, keyRow, keyText, PERMISSIONS, QUERY, type Request, requestsFor } from "./keys.js";
 import { H, hashSide } from "./work.js";
@@ -16,14 +16,15 @@ interface Shown {
   readonly limitId: string;
 }
 
-const [{ limit: LIMIT, duration: DURATION, name: LIMIT_NAME } = { limit: 0, duration: 0, name: "" }] = keyRow(0, true).row.ratelimits;
+const [{ limit: LIMIT, duration: DURATION, name: LIMIT_NAME } = { limit: 0, duration: 0, name: "" }] = keyRow(0, true)
+  .row.ratelimits;
 /** Units of the bucket: a token is `DURATION` of them, and `LIMIT` drain each millisecond. */
 const CAPACITY = LIMIT * DURATION;
 
 /** `keys` keys, and the function that judges them. */
 function flat(keys: number): (request: Request) => Promise<V2KeysVerifyKeyResponseData> {
-  const tag = new TextTag();
-  const index = new TagIndex();
+  const tag = new Fingerprint();
+  const index = new FingerprintIndex();
   const shown: Shown[] = [];
   /** Two numbers a key: when its bucket was brought up to date, and what is used of it. */
   const buckets = new Float64Array(keys * 2);
@@ -32,14 +33,15 @@ function flat(keys: number): (request: Request) => Promise<V2KeysVerifyKeyRespon
   const roles: string[] = [];
   for (let n = 0; n < keys; n++) {
     tag.read(keyText(n));
-    const entry = index.add(tag.one, tag.two, tag.three);
+    const entry = index.add(tag.h0, tag.h1, tag.h2);
     shown[entry] = { keyId: keyIdOf(n), name: `Key ${n}`, limitId: keyRow(n, true).row.ratelimits[0]?.id ?? "" };
   }
   return ({ key, permissions: query }) => {
-    if (typeof key !== "string" || key.length > 512 || query !== QUERY) throw new Error("not what this function is for");
+    if (typeof key !== "string" || key.length > 512 || query !== QUERY)
+      throw new Error("not what this function is for");
     const now = Date.now();
     tag.read(key);
-    const entry = index.find(tag.one, tag.two, tag.three);
+    const entry = index.find(tag.h0, tag.h1, tag.h2);
     const found = shown[entry];
     if (found === undefined) return Promise.resolve({ valid: false, code: "NOT_FOUND" });
     const at = entry * 2;

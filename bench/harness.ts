@@ -69,7 +69,10 @@ interface Lane {
  * @throws Error naming the side when an answer was wrong
  * @returns one row a side, nanoseconds an operation
  */
-export async function measure(sides: readonly Side[], { rounds = ROUNDS, slices = SLICES }: Rounds = {}): Promise<Row[]> {
+export async function measure(
+  sides: readonly Side[],
+  { rounds = ROUNDS, slices = SLICES }: Rounds = {},
+): Promise<Row[]> {
   const lanes: Lane[] = [];
   for (const side of sides) lanes.push(await warmUp(side));
   for (let round = 0; round < rounds; round++) {

@@ -23,4 +23,7 @@ const verify = verifySide(verifier, IN_USE, {
 });
 const rows = await measure([hashSide(), verify]);
 await store.close();
-report({ question: "How long does a verification take when its key is one of 4,096 in use, with 1,000,000 remembered?", rows });
+report({
+  question: "How long does a verification take when its key is one of 4,096 in use, with 1,000,000 remembered?",
+  rows,
+});

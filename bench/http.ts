@@ -32,7 +32,9 @@ else await main();
 
 async function main(): Promise<void> {
   const { store } = await openCopy({ keys: KEYS, limited: true }, {}, "http.db");
-  const { key: rootKey } = await createKeyring(store, { workspaceId: WORKSPACE }).createRootKey({ permissions: ["api.*.verify_key"] });
+  const { key: rootKey } = await createKeyring(store, { workspaceId: WORKSPACE }).createRootKey({
+    permissions: ["api.*.verify_key"],
+  });
   const authorization = `Bearer ${rootKey}`;
   const verifier = createVerifier(store, { credits: LARGE_LEASES });
   await remember(verifier, KEYS);
@@ -57,7 +59,11 @@ async function main(): Promise<void> {
       client.once("message", resolve as (right: unknown) => void);
       client.send({ port, authorization, word, operations } satisfies Order);
     });
-  const side = (name: string, port: number, word: string, over: Partial<Side> = {}): Side => ({ name, run: order(port, word), ...over });
+  const side = (name: string, port: number, word: string, over: Partial<Side> = {}): Side => ({
+    name,
+    run: order(port, word),
+    ...over,
+  });
   const sides = [
     side(FLOOR, (bare.address() as AddressInfo).port, ECHOED),
     side("verifyKey: query, limit, credit from a lease", (await service.listen()).port, VALID, {
@@ -75,7 +81,10 @@ async function main(): Promise<void> {
   bare.close();
   await verifier.close();
   await store.close();
-  report({ question: "How does POST /v2/keys.verifyKey compare with a bare node:http server that only parses and echoes JSON?", rows });
+  report({
+    question: "How does POST /v2/keys.verifyKey compare with a bare node:http server that only parses and echoes JSON?",
+    rows,
+  });
 }
 
 /** The client's process: cheap enough that the server is what is measured. */

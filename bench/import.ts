@@ -73,7 +73,8 @@ async function importOnce(ndjson: string, { writer, batchSize }: Way): Promise<I
     },
   );
   const end = performance.now();
-  if (totals.migrated !== KEYS || totals.failed !== 0) throw new Error(`${totals.migrated} of ${KEYS} keys were imported`);
+  if (totals.migrated !== KEYS || totals.failed !== 0)
+    throw new Error(`${totals.migrated} of ${KEYS} keys were imported`);
 
   const verifier = createVerifier(store);
   for (const n of sample(KEYS).slice(0, TRIED)) {
@@ -108,7 +109,12 @@ function parseOnce(ndjson: string): number {
 const ndjson = await kept(`import-${KEYS}.ndjson`, (path) => writeLines(path, KEYS, keyData));
 const inline: Way = { name: "inline", writer: "inline", batchSize: 1_000, imports: [] };
 // Two transactions a batch: the second is made ready while the thread writes the first.
-const thread: Way = { name: "writer thread", writer: await compileWriter(), batchSize: scaled(2_000, 1_000), imports: [] };
+const thread: Way = {
+  name: "writer thread",
+  writer: await compileWriter(),
+  batchSize: scaled(2_000, 1_000),
+  imports: [],
+};
 const parses: number[] = [];
 const before = process.memoryUsage.rss() / 2 ** 20;
 for (let round = 0; round < ROUNDS; round++) {
@@ -133,7 +139,8 @@ const rowsOf = ({ name, imports }: Way): Row[] => {
 };
 const [overlapped, ...rest] = rowsOf(thread);
 report({
-  question: "How fast are 1,000,000 hashed keys imported from NDJSON, durably, and is it as fast at the end as at the start?",
+  question:
+    "How fast are 1,000,000 hashed keys imported from NDJSON, durably, and is it as fast at the end as at the start?",
   rows: [
     { name: FLOOR, unit: "ns", values: parses },
     { name: "resident memory before", unit: "MB", values: [before] },

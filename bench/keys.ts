@@ -51,7 +51,7 @@ export function keyRow(n: number, limited: boolean): NewKey {
     roles: [],
     ratelimits,
     ipAllowlist: [],
-    limited,
+    hasCredits: limited,
     generation: 0,
     deleted: false,
     createdAt: CREATED_AT,

@@ -33,7 +33,11 @@ async function leased(name: string, credits: NonNullable<VerifierOptions["credit
 const rows = await measure([
   verifySide(free, KEYS, { name: FLOOR }),
   await leased("verify: leases that last, 1,000 keys", LARGE_LEASES, "≤ 1.2"),
-  await leased("verify: leases of 100,000 credits, drawn 25,000 at a time", { mode: "leased", size: 100_000, ttl: 60_000 }),
+  await leased("verify: leases of 100,000 credits, drawn 25,000 at a time", {
+    mode: "leased",
+    size: 100_000,
+    ttl: 60_000,
+  }),
   await leased("verify: leases of the default size, 1,000 credits, drawn 250 at a time", { mode: "leased" }),
 ]);
 for (const close of closing) await close();

@@ -9,7 +9,10 @@ const CHUNK = 1 << 15;
 export function writeLines(path: string, count: number, make: (n: number) => unknown): void {
   const file = openSync(path, "w");
   for (let first = 0; first < count; first += LINES_A_WRITE) {
-    const lines = Array.from({ length: Math.min(LINES_A_WRITE, count - first) }, (_, i) => `${JSON.stringify(make(first + i))}\n`);
+    const lines = Array.from(
+      { length: Math.min(LINES_A_WRITE, count - first) },
+      (_, i) => `${JSON.stringify(make(first + i))}\n`,
+    );
     writeSync(file, lines.join(""));
   }
   closeSync(file);

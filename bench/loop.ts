@@ -29,7 +29,9 @@ async function repeat(work: Work, ms: number): Promise<number> {
 }
 
 /** Percentile 99 of the delay, milliseconds, and verifications a second, of each round. */
-async function watch(work: Work): Promise<{ readonly p99: number[]; readonly rates: number[]; readonly verified: number }> {
+async function watch(
+  work: Work,
+): Promise<{ readonly p99: number[]; readonly rates: number[]; readonly verified: number }> {
   let verified = await repeat(work, WARM_UP_MS);
   const [p99, rates]: [number[], number[]] = [[], []];
   for (let round = 0; round < ROUNDS; round++) {
@@ -70,8 +72,17 @@ async function fullSpeed(name: string, goal: string): Promise<Row[]> {
 }
 
 /** Exact and power-durable, as many as the file takes. */
-async function saturated(inFlight: number, name: string, goal: string, options: SqliteStoreOptions = {}): Promise<Row[]> {
-  const { store } = await openCopy(BASE, options, `exact-${inFlight}-${options.writer === undefined ? "inline" : "thread"}.db`);
+async function saturated(
+  inFlight: number,
+  name: string,
+  goal: string,
+  options: SqliteStoreOptions = {},
+): Promise<Row[]> {
+  const { store } = await openCopy(
+    BASE,
+    options,
+    `exact-${inFlight}-${options.writer === undefined ? "inline" : "thread"}.db`,
+  );
   const verifier = createVerifier(store);
   await remember(verifier, KEYS, { cost: 0 });
   const { p99, rates, verified } = await watch(() => verify(verifier, 16 * inFlight, inFlight));

@@ -86,7 +86,13 @@ async function weigh(from: Store, options: VerifierOptions, cost: number): Promi
   return bytes;
 }
 
-async function beyondText(name: string, kind: Kind, options: VerifierOptions, cost: number, goal?: string): Promise<Row> {
+async function beyondText(
+  name: string,
+  kind: Kind,
+  options: VerifierOptions,
+  cost: number,
+  goal?: string,
+): Promise<Row> {
   const values: number[] = [];
   for (let round = 0; round < ROUNDS; round++) values.push((await weigh(kind.store, options, cost)) - kind.text);
   return { name, unit: "bytes", values, ...(goal !== undefined && { goal }) };

@@ -80,7 +80,8 @@ const path = await largeStore(KEYS);
 const opening = performance.now();
 const store = sqliteStore(path);
 const firstVerifier = createVerifier(store);
-if ((await firstVerifier.verify(requestFor(KEYS >> 1))).code !== "VALID") throw new Error("a key of the bench is not VALID");
+if ((await firstVerifier.verify(requestFor(KEYS >> 1))).code !== "VALID")
+  throw new Error("a key of the bench is not VALID");
 note("the file opened, and the first call answered", "ms", performance.now() - opening);
 await firstVerifier.close();
 note("the file", "MB", sizeOf(path) + sizeOf(`${path}-wal`));
@@ -89,7 +90,10 @@ note("resident memory, store open", "MB", resident());
 await compareCold(store);
 
 /** Verifies so many keys once each, then `sides` of a verifier that remembers them all. */
-async function remembering(size: number, sides: (verifier: ReturnType<typeof createVerifier>) => readonly Side[][]): Promise<void> {
+async function remembering(
+  size: number,
+  sides: (verifier: ReturnType<typeof createVerifier>) => readonly Side[][],
+): Promise<void> {
   const verifier = createVerifier(store, { cache: { size } });
   const began = performance.now();
   const filling = await longestPause(() => remember(verifier, size));
@@ -108,7 +112,10 @@ const any = (of: string) => ({ name: `uniform: any of ${of}`, floor: H });
 await remembering(REMEMBERED, (verifier) => [
   [
     hashSide(),
-    verifySide(verifier, IN_USE, { name: `hot: any of ${count(IN_USE)} keys, ${count(REMEMBERED)} remembered`, floor: H }),
+    verifySide(verifier, IN_USE, {
+      name: `hot: any of ${count(IN_USE)} keys, ${count(REMEMBERED)} remembered`,
+      floor: H,
+    }),
     verifySide(verifier, REMEMBERED, any(`the ${count(REMEMBERED)} keys remembered`)),
   ],
   [hashSide(), verifySide(verifier, KEYS, any(`${count(KEYS)} keys, ${count(REMEMBERED)} remembered`), MOST_ASKED)],

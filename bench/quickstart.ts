@@ -10,7 +10,9 @@ import { silentScreen, terminalScreen } from "./quickstart/terminal.js";
 const USAGE = "usage: npm run quickstart -- [--fresh] [--output json|text]";
 
 function readArguments(): { readonly fresh: boolean; readonly json: boolean } {
-  const { values } = parseArgs({ options: { fresh: { type: "boolean", default: false }, output: { type: "string", default: "text" } } });
+  const { values } = parseArgs({
+    options: { fresh: { type: "boolean", default: false }, output: { type: "string", default: "text" } },
+  });
   if (values.output !== "json" && values.output !== "text") throw new Error("--output must be json or text");
   return { fresh: values.fresh, json: values.output === "json" };
 }
@@ -31,7 +33,10 @@ async function main(): Promise<number> {
     console.error(`\nThis was expected and did not happen:\n${missed.map((check) => `  - ${check.what}\n`).join("")}`);
     return 1;
   }
-  screen.title("All as expected.", `${report.checks.length} checks · run it again: ${DATABASE} remembers · -- --fresh starts over`);
+  screen.title(
+    "All as expected.",
+    `${report.checks.length} checks · run it again: ${DATABASE} remembers · -- --fresh starts over`,
+  );
   return 0;
 }
 

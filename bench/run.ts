@@ -12,7 +12,21 @@ import type { Result } from "./harness.js";
 import { scratch } from "./stores.js";
 import { toMarkdown } from "./table.js";
 
-const MEASURED = ["hot", "uniform", "flat", "unknown", "cold", "exact", "leased", "import", "memory", "catchup", "loop", "http", "startup"];
+const MEASURED = [
+  "hot",
+  "uniform",
+  "flat",
+  "unknown",
+  "cold",
+  "exact",
+  "leased",
+  "import",
+  "memory",
+  "catchup",
+  "loop",
+  "http",
+  "startup",
+];
 const PLOTTED = ["cost", "throughput"];
 const BENCHES = [...MEASURED, ...PLOTTED];
 /** Takes minutes and gigabytes: in a smoke run, or when named. */
@@ -99,7 +113,9 @@ function provenance(): string {
   const git = (...args: string[]): string => execFileSync("git", args, { encoding: "utf8" }).trim();
   const commit =
     git("rev-parse", "--short", "HEAD") +
-    (git("status", "--porcelain", "src", "bench", "grammar", ":!bench/README.md", ":!bench/*.svg") === "" ? "" : " with changes");
+    (git("status", "--porcelain", "src", "bench", "grammar", ":!bench/README.md", ":!bench/*.svg") === ""
+      ? ""
+      : " with changes");
   const machine = `${cpus().length} × ${cpus()[0]?.model ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GB, ${process.platform} ${process.arch}`;
   return `${machine} · Node ${process.version} · commit ${commit} · ${new Date().toISOString().slice(0, 10)}`;
 }
@@ -108,7 +124,10 @@ function writeReadme(tables: readonly string[]): void {
   const text = readFileSync(README, "utf8");
   const [before, after] = [text.indexOf(BEGIN), text.indexOf(END)];
   if (before < 0 || after < before) throw new Error(`${README} must hold ${BEGIN} and, after it, ${END}`);
-  writeFileSync(README, `${text.slice(0, before + BEGIN.length)}\n\n${provenance()}\n\n${tables.join("\n")}\n${text.slice(after)}`);
+  writeFileSync(
+    README,
+    `${text.slice(0, before + BEGIN.length)}\n\n${provenance()}\n\n${tables.join("\n")}\n${text.slice(after)}`,
+  );
 }
 
 async function main(): Promise<number> {

@@ -55,7 +55,9 @@ async function main(): Promise<void> {
   const { store, path } = await openCopy({ keys: KEYS, limited: true });
   await store.close();
   (await openSnapshots(KEYS)).close();
-  const snapshots = await kept(`snapshots-${KEYS}.db`, () => Promise.reject(new Error("the snapshots should be there by now")));
+  const snapshots = await kept(`snapshots-${KEYS}.db`, () =>
+    Promise.reject(new Error("the snapshots should be there by now")),
+  );
   const [bare, opened]: [Start[], Start[]] = [[], []];
   for (let round = 0; round < ROUNDS; round++) {
     bare.push(await inFreshProcess(`--bare=${snapshots}`));

@@ -75,7 +75,11 @@ export async function kept(name: string, build: (path: string) => void | Promise
 export async function openCopy(base: Base, options: SqliteStoreOptions = {}, name = "store.db"): Promise<Copy> {
   const kind = base.limited ? "limited" : "unlimited";
   const path = scratch(name);
-  copyFileSync(await kept(`${kind}-${base.keys}.db`, (file) => buildStore(file, base)), path, constants.COPYFILE_FICLONE);
+  copyFileSync(
+    await kept(`${kind}-${base.keys}.db`, (file) => buildStore(file, base)),
+    path,
+    constants.COPYFILE_FICLONE,
+  );
   return { path, store: sqliteStore(path, options) };
 }
 
@@ -102,8 +106,14 @@ export async function buildStore(path: string, { keys, limited }: Base): Promise
 export async function prepare(store: Store): Promise<void> {
   const owned = { version: 0, workspaceId: WORKSPACE };
   const written = await store.write([
-    { table: "apis", row: { ...owned, id: API, name: "bench", enabled: true, ipAllowlist: [], deleted: false, createdAt: 0 } },
-    ...PERMISSIONS.map((slug) => ({ table: "permissions" as const, row: { ...owned, id: permissionIdOf(slug), name: slug, slug } })),
+    {
+      table: "apis",
+      row: { ...owned, id: API, name: "bench", enabled: true, ipAllowlist: [], deleted: false, createdAt: 0 },
+    },
+    ...PERMISSIONS.map((slug) => ({
+      table: "permissions" as const,
+      row: { ...owned, id: permissionIdOf(slug), name: slug, slug },
+    })),
   ]);
   if (!written) throw new Error("the API of the bench is there already");
 }
@@ -126,7 +136,8 @@ function forgetOld(): void {
   for (const name of readdirSync(ROOT)) {
     const folder = join(ROOT, name);
     const usedAt = statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? Infinity;
-    if (!name.startsWith("run-") && usedAt < Date.now() - FORGOTTEN_AFTER_MS) rmSync(folder, { recursive: true, force: true });
+    if (!name.startsWith("run-") && usedAt < Date.now() - FORGOTTEN_AFTER_MS)
+      rmSync(folder, { recursive: true, force: true });
   }
 }
 

@@ -41,7 +41,12 @@ export async function verifyEach(verifier: Verifier, next: () => Request, operat
 }
 
 /** The same with so many in flight at any time. */
-export async function verifyTogether(verifier: Verifier, next: () => Request, operations: number, inFlight: number): Promise<number> {
+export async function verifyTogether(
+  verifier: Verifier,
+  next: () => Request,
+  operations: number,
+  inFlight: number,
+): Promise<number> {
   let begun = 0;
   let right = 0;
   const work = async (): Promise<void> => {

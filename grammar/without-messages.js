@@ -53,7 +53,9 @@ const SHORTER = [
 export function use(config) {
   config.passes.generate.push((ast) => {
     let code = ast.code.toString();
-    const unheard = [...code.matchAll(UNHEARD)].map(([, name]) => new RegExp(`\\n +[^\\n]*\\b${name.replace("$", "\\$")}\\b[^\\n]*`, "g"));
+    const unheard = [...code.matchAll(UNHEARD)].map(
+      ([, name]) => new RegExp(`\\n +[^\\n]*\\b${name.replace("$", "\\$")}\\b[^\\n]*`, "g"),
+    );
     for (const part of [...unheard, ...UNUSED]) {
       if (code.search(part) < 0) throw new Error(`the generated parser has no ${part.source}`);
       code = code.replace(part, "");

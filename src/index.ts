@@ -1,7 +1,15 @@
 /** The front door: the public names of keystile, nothing else. */
 export { cachedStore, type CacheOptions } from "./cache/key-cache.js";
 export type { Caller, Resource } from "./contracts/caller.js";
-export { isVerifierError, type ValidationProblem, VerifierError, type VerifierErrorCode } from "./contracts/errors.js";
+export {
+  isKeystileError,
+  isKeystileError as isVerifierError,
+  KeystileError,
+  KeystileError as VerifierError,
+  type KeystileErrorCode,
+  type KeystileErrorCode as VerifierErrorCode,
+  type ValidationProblem,
+} from "./contracts/errors.js";
 export type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "./contracts/limiter.js";
 export type * from "./contracts/store.js";
 export type * from "./contracts/types.js";
@@ -23,5 +31,11 @@ export type { MigrationAlgorithms } from "./lib/migration-hashes.js";
 export { memoryLimiter, type MemoryLimiter, type MemoryLimiterOptions } from "./ratelimit/memory/limiter.js";
 export { memoryStore } from "./stores/memory.js";
 export type { OutcomeEvent } from "./verify/outcome-events.js";
-export { createVerifier, type CreditsOptions, type Verifier, type VerifierCounters, type VerifierOptions } from "./verify/verifier.js";
+export {
+  createVerifier,
+  type CreditsOptions,
+  type Verifier,
+  type VerifierCounters,
+  type VerifierOptions,
+} from "./verify/verifier.js";
 export type { VerifyContext } from "./verify/verify-key.js";

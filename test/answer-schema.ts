@@ -1,7 +1,16 @@
 /** Says where an answer or an error departs from the specification. Spec §2.2, §2.4, rulings A5, A6, hostile input A193. Knows no engine. */
-import type { VerifierError } from "../src/contracts/errors.js";
+import type { KeystileError } from "../src/contracts/errors.js";
 
-const CODES = ["VALID", "NOT_FOUND", "FORBIDDEN", "INSUFFICIENT_PERMISSIONS", "USAGE_EXCEEDED", "RATE_LIMITED", "DISABLED", "EXPIRED"];
+const CODES = [
+  "VALID",
+  "NOT_FOUND",
+  "FORBIDDEN",
+  "INSUFFICIENT_PERMISSIONS",
+  "USAGE_EXCEEDED",
+  "RATE_LIMITED",
+  "DISABLED",
+  "EXPIRED",
+];
 
 type Judge = (value: unknown) => boolean;
 interface Field {
@@ -43,7 +52,9 @@ const IDENTITY: Shape = {
   id: { is: text, required: true },
   externalId: { is: text, required: true },
   meta: { is: object },
-  ratelimits: { is: (value) => Array.isArray(value) && value.every((limit) => faultsOf("", limit, LIMIT).length === 0) },
+  ratelimits: {
+    is: (value) => Array.isArray(value) && value.every((limit) => faultsOf("", limit, LIMIT).length === 0),
+  },
 };
 const ANSWER: Shape = {
   valid: { is: flag, required: true },
@@ -58,7 +69,8 @@ const ANSWER: Shape = {
   roles: { is: names },
   identity: { is: (value) => faultsOf("", value, IDENTITY).length === 0 },
   ratelimits: {
-    is: (value) => Array.isArray(value) && value.length > 0 && value.every((result) => faultsOf("", result, RESULT).length === 0),
+    is: (value) =>
+      Array.isArray(value) && value.length > 0 && value.every((result) => faultsOf("", result, RESULT).length === 0),
   },
 };
 
@@ -88,23 +100,34 @@ export function faultsOfAnswer(answer: object, asked: { readonly permissions?: u
   const queried = asked.permissions !== undefined && !early;
   claim(has("roles") === queried, "roles exactly when the query was evaluated");
   claim(has("permissions") === (queried || code === "FORBIDDEN"), "permissions when evaluated, and with FORBIDDEN");
-  claim(!has("ratelimits") || !(early || code === "INSUFFICIENT_PERMISSIONS"), "ratelimits only once limits were checked");
+  claim(
+    !has("ratelimits") || !(early || code === "INSUFFICIENT_PERMISSIONS"),
+    "ratelimits only once limits were checked",
+  );
   const results = (answer as { ratelimits?: { exceeded: boolean }[] }).ratelimits ?? [];
-  claim(results.some(({ exceeded }) => exceeded) === (code === "RATE_LIMITED"), "a limit is exceeded exactly with RATE_LIMITED");
+  claim(
+    results.some(({ exceeded }) => exceeded) === (code === "RATE_LIMITED"),
+    "a limit is exceeded exactly with RATE_LIMITED",
+  );
   return faults;
 }
 
 const LOCATION = /^(body|path|query)(\.[A-Za-z_$][\w$]*|\[\d+\])*$/;
 
 /** Everything in an error that spec §2.4 does not allow. */
-export function faultsOfError({ title, detail, status, type, errors }: VerifierError): string[] {
+export function faultsOfError({ title, detail, status, type, errors }: KeystileError): string[] {
   const faults: string[] = [];
-  for (const [name, value] of Object.entries({ title, detail, type })) if (!text(value) || value === "") faults.push(`${name} is no text`);
+  for (const [name, value] of Object.entries({ title, detail, type }))
+    if (!text(value) || value === "") faults.push(`${name} is no text`);
   if (!whole(400, 599)(status)) faults.push(`status ${status}`);
   if ((status === 400) !== errors.length > 0) faults.push(`status ${status} with ${errors.length} problems`);
   for (const problem of errors) {
     faults.push(
-      ...faultsOf("", problem, { location: { is: text, required: true }, message: { is: text, required: true }, fix: { is: text } }),
+      ...faultsOf("", problem, {
+        location: { is: text, required: true },
+        message: { is: text, required: true },
+        fix: { is: text },
+      }),
     );
     if (!LOCATION.test(problem.location)) faults.push(`location ${problem.location}`);
   }

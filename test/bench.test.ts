@@ -15,7 +15,10 @@ describe("bench: a smoke run", () => {
 
   beforeAll(() => {
     const args = ["--import", "tsx", "bench/run.ts", "--quick", "--output", "json"];
-    results = JSON.parse(execFileSync(process.execPath, args, { cwd: ROOT, encoding: "utf8" })) as Record<string, Result>;
+    results = JSON.parse(execFileSync(process.execPath, args, { cwd: ROOT, encoding: "utf8" })) as Record<
+      string,
+      Result
+    >;
   });
 
   it("every bench runs, and every file of the folder is a bench or known as shared", () => {
@@ -41,7 +44,9 @@ describe("bench: the table", () => {
   const lines = (rows: Row[]) => toMarkdown("hot", { question: "Why?", rows }).split("\n").slice(6, -1);
 
   it("shows median, range, rate and the ratio of medians", () => {
-    expect(lines([row("floor", [100, 200, 250]), row("verify", [300, 280, 1_000], { floor: "floor", goal: "≤ 1.5" })])).toEqual([
+    expect(
+      lines([row("floor", [100, 200, 250]), row("verify", [300, 280, 1_000], { floor: "floor", goal: "≤ 1.5" })]),
+    ).toEqual([
       "| floor | 200 ns | 100 – 250 | 5,000,000 |  |  |",
       "| verify | 300 ns | 280 – 1,000 | 3,330,000 | 1.50 | ≤ 1.5 |",
     ]);

@@ -18,9 +18,12 @@ function docOf(symbol: ts.Symbol): string {
 
 /** Every export of these doors by name. */
 function exportsOf(doors: readonly string[]): Map<string, ts.Symbol> {
-  const whole = (symbol: ts.Symbol) => (symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol);
+  const whole = (symbol: ts.Symbol) =>
+    symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
   const modules = doors.map((door) => checker.getSymbolAtLocation(program.getSourceFile(door)!)!);
-  return new Map(modules.flatMap((module) => checker.getExportsOfModule(module)).map((symbol) => [symbol.name, whole(symbol)]));
+  return new Map(
+    modules.flatMap((module) => checker.getExportsOfModule(module)).map((symbol) => [symbol.name, whole(symbol)]),
+  );
 }
 const FRONT = exportsOf(DOORS.slice(0, 1));
 
@@ -52,14 +55,19 @@ describe("docstrings: what an editor shows", () => {
   it("spec §8: every property of a request and of an answer says its unit or bound", () => {
     // Said at the type itself: the two sides of a union, and totals that its docstring counts.
     const atTheType = ["V2KeysUpdateCreditsRequestBody.keyId", "V2KeysUpdateCreditsRequestBody.operation"];
-    const totals = ["MigrationTotals.migrated", "MigrationTotals.failed", "MigrationResults.migrated", "MigrationResults.failed"];
+    const totals = [
+      "MigrationTotals.migrated",
+      "MigrationTotals.failed",
+      "MigrationResults.migrated",
+      "MigrationResults.failed",
+    ];
     const said = new Set([...atTheType, ...totals]);
     const silent = silentMembers(/\/src\/(keyring\/[a-z-]*(requests|answers)|types)\.ts$/, ts.isPropertySignature);
     expect(silent.filter((member) => !said.has(member))).toEqual([]);
   });
 
-  it("VerifierErrorCode tells each code once", () => {
-    const doc = docOf(FRONT.get("VerifierErrorCode")!);
+  it("KeystileErrorCode tells each code once", () => {
+    const doc = docOf(FRONT.get("KeystileErrorCode")!);
     const told = [...doc.matchAll(/^- `([A-Z_]+)`: \S/gm)].map(([, code]) => code);
     expect(told.sort()).toEqual(
       listProblemTypes()

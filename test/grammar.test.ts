@@ -49,21 +49,38 @@ describe("grammar: trees", () => {
     expect(parse(text)).toEqual(expected);
   });
 
-  it.each(["AND", "and", "And", "aNd", "anD", "OR", "or", "Or", "oR"])("ruling B1: %s is an operator in any case", (operator) => {
-    expect(parse(`a ${operator} b`)).toEqual(operator.toLowerCase() === "and" ? and(a, b) : or(a, b));
-    expect(parse(`(a)${operator}(b)`)).toEqual(parse(`a ${operator} b`));
-    expect(stopAt(operator)).toBe(0);
-    expect(stopAt(`(${operator})`)).toBe(1);
-  });
-
-  it.each(["ANDROID", "and.x", "x.or", "or1", "AND-", "and_", "or*", "or:or", "and/and", "band", "for", "a-OR-b", "0", "*", "..", "/"])(
-    "ruling B1: %s is a name, since operators are whole words",
-    (text) => {
-      expect(parse(text)).toEqual(name(text));
-      expect(parse(`${text} and ${text} or ${text}`)).toEqual(or(and(name(text), name(text)), name(text)));
-      expect(stopAt(`a ${text} b`)).toBe(2);
+  it.each(["AND", "and", "And", "aNd", "anD", "OR", "or", "Or", "oR"])(
+    "ruling B1: %s is an operator in any case",
+    (operator) => {
+      expect(parse(`a ${operator} b`)).toEqual(operator.toLowerCase() === "and" ? and(a, b) : or(a, b));
+      expect(parse(`(a)${operator}(b)`)).toEqual(parse(`a ${operator} b`));
+      expect(stopAt(operator)).toBe(0);
+      expect(stopAt(`(${operator})`)).toBe(1);
     },
   );
+
+  it.each([
+    "ANDROID",
+    "and.x",
+    "x.or",
+    "or1",
+    "AND-",
+    "and_",
+    "or*",
+    "or:or",
+    "and/and",
+    "band",
+    "for",
+    "a-OR-b",
+    "0",
+    "*",
+    "..",
+    "/",
+  ])("ruling B1: %s is a name, since operators are whole words", (text) => {
+    expect(parse(text)).toEqual(name(text));
+    expect(parse(`${text} and ${text} or ${text}`)).toEqual(or(and(name(text), name(text)), name(text)));
+    expect(stopAt(`a ${text} b`)).toBe(2);
+  });
 
   it("ruling B1: a printed tree parses to itself, whatever its case, blanks and needless parentheses", () => {
     fc.assert(
@@ -78,19 +95,22 @@ describe("grammar: trees", () => {
 describe("grammar: characters", () => {
   it("ruling B1: of all 65,536 UTF-16 units, exactly the letters of names make a name", () => {
     let accepted = "";
-    for (let unit = 0; unit < 0x10000; unit++) if (stopAt(String.fromCharCode(unit)) < 0) accepted += String.fromCharCode(unit);
+    for (let unit = 0; unit < 0x10000; unit++)
+      if (stopAt(String.fromCharCode(unit)) < 0) accepted += String.fromCharCode(unit);
     expect(accepted).toBe(Array.from(NAME_LETTERS).sort().join(""));
   });
 
   it("ruling B1: exactly space, tab, CR and LF are blank", () => {
     let blank = "";
-    for (let unit = 0; unit < 0x10000; unit++) if (stopAt(`a${String.fromCharCode(unit)}AND b`) < 0) blank += String.fromCharCode(unit);
+    for (let unit = 0; unit < 0x10000; unit++)
+      if (stopAt(`a${String.fromCharCode(unit)}AND b`) < 0) blank += String.fromCharCode(unit);
     expect(blank).toBe("\t\n\r ");
   });
 
   it("ruling B1: nothing but ASCII letters spells an operator, long s and dotless letters included", () => {
     let first = "";
-    for (let unit = 0; unit < 0x10000; unit++) if (stopAt(`a ${String.fromCharCode(unit)}ND b`) < 0) first += String.fromCharCode(unit);
+    for (let unit = 0; unit < 0x10000; unit++)
+      if (stopAt(`a ${String.fromCharCode(unit)}ND b`) < 0) first += String.fromCharCode(unit);
     expect(first).toBe("Aa");
   });
 });

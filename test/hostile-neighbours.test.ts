@@ -25,15 +25,35 @@ describe.each(STORES)("neighbours of hostile rows on the %s store", (_name, open
     const keyring = createKeyring(store, { clock });
     const { verify } = createVerifier(store, { clock, ...options });
     const { apiId } = await keyring.createApi({ name: "documents" });
-    const create = (body: Omit<Parameters<Keyring["createKey"]>[0], "apiId"> = {}) => keyring.createKey({ apiId, ...body });
+    const create = (body: Omit<Parameters<Keyring["createKey"]>[0], "apiId"> = {}) =>
+      keyring.createKey({ apiId, ...body });
     return { store, keyring, verify, apiId, create, time };
   }
 
   it("of A007, A065: text that is nearly a key is not the key", async () => {
     const { create, verify } = await world();
     const { key } = await create({ prefix: "sk" });
-    const near = [`${key}\n`, ` ${key}`, `${key}\0`, `\ufeff${key}`, `${key}\u200b`, `${key}=`, key.slice(0, -1), key.slice(3), key + key];
-    for (const text of [...near, key.toUpperCase(), key.toLowerCase(), `${key.slice(0, -1)}\u0301`, "__proto__", "constructor", " ", "\0"])
+    const near = [
+      `${key}\n`,
+      ` ${key}`,
+      `${key}\0`,
+      `\ufeff${key}`,
+      `${key}\u200b`,
+      `${key}=`,
+      key.slice(0, -1),
+      key.slice(3),
+      key + key,
+    ];
+    for (const text of [
+      ...near,
+      key.toUpperCase(),
+      key.toLowerCase(),
+      `${key.slice(0, -1)}\u0301`,
+      "__proto__",
+      "constructor",
+      " ",
+      "\0",
+    ])
       expect(await verify({ key: text }), JSON.stringify(text)).toStrictEqual(NOT_FOUND);
     expect((await verify({ key })).code).toBe("VALID");
   });
@@ -42,7 +62,11 @@ describe.each(STORES)("neighbours of hostile rows on the %s store", (_name, open
     const { keyring, apiId, verify } = await world();
     const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
     const texts = ["é", "e\u0301", "Ł", "A", "\u0141A", "😀", "\ud7ff", "\uffff"];
-    const { migrated } = await keyring.migrateKeys({ migrationId, apiId, keys: texts.map((text) => ({ hash: hash(text) })) });
+    const { migrated } = await keyring.migrateKeys({
+      migrationId,
+      apiId,
+      keys: texts.map((text) => ({ hash: hash(text) })),
+    });
     const found = await Promise.all(texts.map(async (key) => (await verify({ key })).keyId));
     expect(found).toEqual(migrated.map(({ keyId }) => keyId));
     expect(new Set(found).size).toBe(texts.length);
@@ -73,8 +97,17 @@ describe.each(STORES)("neighbours of hostile rows on the %s store", (_name, open
     const { keyring, create, verify } = await world();
     const names = ["__proto__", "constructor", "toString", "hasOwnProperty"];
     for (const name of names) await keyring.createRole({ name, permissions: [`${name}.x`] });
-    const { key } = await create({ permissions: names, roles: names, externalId: "__proto__", ratelimits: [limit("__proto__")] });
-    const asked = { key, permissions: "constructor AND __proto__.x", ratelimits: [{ name: "constructor", limit: 1, duration: 1_000 }] };
+    const { key } = await create({
+      permissions: names,
+      roles: names,
+      externalId: "__proto__",
+      ratelimits: [limit("__proto__")],
+    });
+    const asked = {
+      key,
+      permissions: "constructor AND __proto__.x",
+      ratelimits: [{ name: "constructor", limit: 1, duration: 1_000 }],
+    };
     const answer = await verify(asked);
     expect(answer).toMatchObject({ code: "VALID", roles: [...names].sort(), identity: { externalId: "__proto__" } });
     expect(answer.ratelimits?.map(({ name }) => name)).toEqual(["__proto__", "constructor"]);
@@ -89,7 +122,10 @@ describe.each(STORES)("neighbours of hostile rows on the %s store", (_name, open
     const { key } = await create({ credits: { remaining: 10 }, ratelimits: [limit("minute")] });
     const costs = [3, -1_000_000, 0];
     const shifty = (name: string, values: unknown[]) =>
-      Object.defineProperty({}, name, { enumerable: true, get: () => (values.length > 1 ? values.shift() : values[0]) });
+      Object.defineProperty({}, name, {
+        enumerable: true,
+        get: () => (values.length > 1 ? values.shift() : values[0]),
+      });
     const ratelimits = [Object.assign(shifty("cost", [4, -50, 0]), { name: "minute" })];
     expect(await verify({ key, credits: shifty("cost", costs) as never, ratelimits })).toMatchObject({
       credits: 7,
@@ -108,7 +144,11 @@ describe.each(STORES)("neighbours of hostile rows on the %s store", (_name, open
     const { migrated } = await keyring.migrateKeys({ ...one, apiId, keys: [{ hash: hash("plain") }] });
     expect(await ask("plain")).toBe("VALID");
     await keyring.migrateKeys({ ...two, apiId, keys: [{ hash: hash("late", "sha512") }] });
-    expect([await ask("late"), await ask("late", two.migrationId), await ask("late")]).toEqual(["NOT_FOUND", "VALID", "VALID"]);
+    expect([await ask("late"), await ask("late", two.migrationId), await ask("late")]).toEqual([
+      "NOT_FOUND",
+      "VALID",
+      "VALID",
+    ]);
     await keyring.deleteKey({ keyId: migrated[0]!.keyId });
     expect(await ask("plain")).toBe("NOT_FOUND");
     expect((await keyring.migrateKeys({ ...one, apiId, keys: [{ hash: hash("plain") }] })).failed).toHaveLength(1);
@@ -117,7 +157,9 @@ describe.each(STORES)("neighbours of hostile rows on the %s store", (_name, open
     await keyring.migrateKeys({ ...one, apiId, keys: [{ hash: hash("plain") }] });
     expect(await ask("plain")).toBe("VALID");
     await keyring.deleteApi({ apiId });
-    expect([await ask("plain"), await ask("late"), await ask("late", two.migrationId)]).toEqual(Array(3).fill("NOT_FOUND"));
+    expect([await ask("plain"), await ask("late"), await ask("late", two.migrationId)]).toEqual(
+      Array(3).fill("NOT_FOUND"),
+    );
   });
 
   it.each([{ mode: "exact" }, { mode: "leased" }] as const)(
@@ -125,7 +167,10 @@ describe.each(STORES)("neighbours of hostile rows on the %s store", (_name, open
     async (credits) => {
       const { create, verify, time } = await world({ credits });
       const refill = { interval: "monthly", amount: 1_000, refillDay: 31 } as const;
-      const { key } = await create({ credits: { remaining: 50, refill }, ratelimits: [limit("minute", { limit: 50 })] });
+      const { key } = await create({
+        credits: { remaining: 50, refill },
+        ratelimits: [limit("minute", { limit: 50 })],
+      });
       const instants = [NOON, -8.64e15, -1, 0, 0.5, NOON, NOON - DAY, NOON + 400 * DAY, NOON, 8.64e15, 1, NOON];
       let latest = -Infinity;
       let balance = 50;
@@ -158,7 +203,9 @@ describe.each(STORES)("neighbours of hostile rows on the %s store", (_name, open
         })
       ).code,
     ).toBe("VALID");
-    expect((await verify({ key, ratelimits: [{ name: "minute", cost: 0 }, { name: "wide" }] })).code).toBe("RATE_LIMITED");
+    expect((await verify({ key, ratelimits: [{ name: "minute", cost: 0 }, { name: "wide" }] })).code).toBe(
+      "RATE_LIMITED",
+    );
   });
 
   it("of A037, A165: the largest balance spends exactly", async () => {
@@ -187,7 +234,8 @@ describe.each(STORES)("neighbours of hostile rows on the %s store", (_name, open
       "body.keys[0].meta": [() => keyring.migrateKeys({ migrationId, apiId, keys: [{ hash: hash("k"), meta }] })],
     };
     for (const [location, calls] of Object.entries(verbs))
-      for (const call of calls) expect((await failure(call())).errors.map((problem) => problem.location)).toEqual([location]);
+      for (const call of calls)
+        expect((await failure(call())).errors.map((problem) => problem.location)).toEqual([location]);
   });
 
   it("of A181: text that looks like SQL, or like a pattern, is only text in every verb", async () => {
@@ -198,7 +246,11 @@ describe.each(STORES)("neighbours of hostile rows on the %s store", (_name, open
       await keyring.createRole({ name: text, description: text });
       const keys = [{ hash: hash(text), name: text, externalId: text, roles: [text], meta: { [text]: text } }];
       await keyring.migrateKeys({ migrationId, apiId, keys });
-      expect(await verify({ key: text })).toMatchObject({ name: text, meta: { [text]: text }, identity: { externalId: text } });
+      expect(await verify({ key: text })).toMatchObject({
+        name: text,
+        meta: { [text]: text },
+        identity: { externalId: text },
+      });
       expect((await keyring.listKeys({ apiId, externalId: text })).data).toHaveLength(1);
       expect((await keyring.listRoles({ search: text })).data.map(({ name }) => name)).toEqual(
         nasty.slice(0, nasty.indexOf(text) + 1).filter((name) => name.includes(text)),
@@ -211,7 +263,8 @@ describe.each(STORES)("neighbours of hostile rows on the %s store", (_name, open
     const { create, verify } = await world();
     const { key } = await create({ ipAllowlist: ["10.0.0.1"] });
     const from = async (clientAddress: unknown) => (await verify({ key }, { clientAddress } as object)).code;
-    for (const address of ["10.0.0.1", "::ffff:10.0.0.1", "::FFFF:0a00:0001"]) expect(await from(address), address).toBe("VALID");
+    for (const address of ["10.0.0.1", "::ffff:10.0.0.1", "::FFFF:0a00:0001"])
+      expect(await from(address), address).toBe("VALID");
     const outside = [
       "",
       "10.0.0.1 ",

@@ -38,7 +38,8 @@ async function worldOf(store: Store, options: VerifierOptions = {}) {
   const keyring = createKeyring(store, { clock });
   const verifier = createVerifier(store, { clock, ...options });
   const { apiId } = await keyring.createApi({ name: "documents" });
-  const create = (body: Omit<Parameters<Keyring["createKey"]>[0], "apiId"> = {}) => keyring.createKey({ apiId, ...body });
+  const create = (body: Omit<Parameters<Keyring["createKey"]>[0], "apiId"> = {}) =>
+    keyring.createKey({ apiId, ...body });
   return { store, keyring, verifier, verify: verifier.verify, apiId, create, time, clock };
 }
 
@@ -60,7 +61,11 @@ describe.each(STORES)("hostile rows on the %s store", (_name, open) => {
     await keyring.setRolePermissions({ roleId, permissions: ["a.read"] });
     expect(await may("a.read")).toBe("VALID");
     await keyring.deleteRole({ role: "editor" });
-    expect(await verify({ key, permissions: "a.read" })).toMatchObject({ code: "INSUFFICIENT_PERMISSIONS", permissions: [], roles: [] });
+    expect(await verify({ key, permissions: "a.read" })).toMatchObject({
+      code: "INSUFFICIENT_PERMISSIONS",
+      permissions: [],
+      roles: [],
+    });
   });
 
   it("A061: NOT_FOUND by scope takes no credit and no token of the real key", async () => {
@@ -96,41 +101,47 @@ describe.each(STORES)("hostile rows on the %s store", (_name, open) => {
       expect(await may("api.*.verify_key", asked), asked).toBe(false);
   });
 
-  it.each(MODES)("A151: calls that nobody waits for settle, and each is deducted once or not at all ($mode)", async (credits) => {
-    const { store, keyring, create, verify, verifier } = await worldOf(open(), { credits });
-    const { key, keyId } = await create({ credits: { remaining: 1_000 } });
-    const aborted = AbortSignal.abort();
-    const calls = Array.from({ length: 300 }, () => verify({ key }, { signal: aborted } as object));
-    await Promise.race([...calls, Promise.resolve()]);
-    await verifier.close();
-    const granted = (await Promise.all(calls)).filter(({ valid }) => valid).length;
-    expect(granted).toBe(300);
-    expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(1_000 - granted);
-    await store.close();
-  });
+  it.each(MODES)(
+    "A151: calls that nobody waits for settle, and each is deducted once or not at all ($mode)",
+    async (credits) => {
+      const { store, keyring, create, verify, verifier } = await worldOf(open(), { credits });
+      const { key, keyId } = await create({ credits: { remaining: 1_000 } });
+      const aborted = AbortSignal.abort();
+      const calls = Array.from({ length: 300 }, () => verify({ key }, { signal: aborted } as object));
+      await Promise.race([...calls, Promise.resolve()]);
+      await verifier.close();
+      const granted = (await Promise.all(calls)).filter(({ valid }) => valid).length;
+      expect(granted).toBe(300);
+      expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(1_000 - granted);
+      await store.close();
+    },
+  );
 
-  it.each(MODES)("A191: verify after close is refused, close is idempotent, 1,000 in flight settle ($mode)", async (credits) => {
-    const { store, keyring, create, verify, verifier } = await worldOf(open(), { credits });
-    const { key, keyId } = await create({ credits: { remaining: 600 } });
-    const inFlight = Array.from({ length: 1_000 }, () => verify({ key }));
-    const closing = [verifier.close(), verifier.close()];
-    await expect(verify({ key })).rejects.toMatchObject({ code: "VERIFIER_CLOSED", status: 500 });
-    await Promise.all(closing);
-    const answers = await Promise.all(inFlight);
-    expect(answers.filter(({ valid }) => valid)).toHaveLength(600);
-    expect(answers.filter(({ code }) => code === "USAGE_EXCEEDED")).toHaveLength(400);
-    expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(0);
-    await keyring.updateCredits({ keyId, operation: "set", value: 100 });
-    const second = createVerifier(store, { credits });
-    expect((await second.verify({ key })).credits).toBe(99);
-    await second.close();
-    expect((await keyring.getKey({ keyId })).credits?.remaining, "a clean close returns what was leased").toBe(99);
-    const third = createVerifier(store, { credits });
-    await store.close();
-    await store.close();
-    await expect(third.verify({ key })).rejects.toMatchObject({ code: "STORE_CLOSED" });
-    await expect(keyring.getKey({ keyId })).rejects.toMatchObject({ code: "STORE_CLOSED" });
-  });
+  it.each(MODES)(
+    "A191: verify after close is refused, close is idempotent, 1,000 in flight settle ($mode)",
+    async (credits) => {
+      const { store, keyring, create, verify, verifier } = await worldOf(open(), { credits });
+      const { key, keyId } = await create({ credits: { remaining: 600 } });
+      const inFlight = Array.from({ length: 1_000 }, () => verify({ key }));
+      const closing = [verifier.close(), verifier.close()];
+      await expect(verify({ key })).rejects.toMatchObject({ code: "VERIFIER_CLOSED", status: 500 });
+      await Promise.all(closing);
+      const answers = await Promise.all(inFlight);
+      expect(answers.filter(({ valid }) => valid)).toHaveLength(600);
+      expect(answers.filter(({ code }) => code === "USAGE_EXCEEDED")).toHaveLength(400);
+      expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(0);
+      await keyring.updateCredits({ keyId, operation: "set", value: 100 });
+      const second = createVerifier(store, { credits });
+      expect((await second.verify({ key })).credits).toBe(99);
+      await second.close();
+      expect((await keyring.getKey({ keyId })).credits?.remaining, "a clean close returns what was leased").toBe(99);
+      const third = createVerifier(store, { credits });
+      await store.close();
+      await store.close();
+      await expect(third.verify({ key })).rejects.toMatchObject({ code: "STORE_CLOSED" });
+      await expect(keyring.getKey({ keyId })).rejects.toMatchObject({ code: "STORE_CLOSED" });
+    },
+  );
 
   it.each(MODES)(
     "A193: every answer of a thousand conforms to the schemas, errors too, and all eight codes are met ($mode)",
@@ -148,12 +159,19 @@ describe.each(STORES)("hostile rows on the %s store", (_name, open) => {
         const body = {
           apiId: roll.chance(0.1) ? off : apiId,
           ...(roll.chance(0.5) && { name: roll.pick(["x", "Ł", "😀".repeat(255)]) }),
-          ...(roll.chance(0.5) && { meta: roll.pick([{}, { a: null }, JSON.parse('{"__proto__":[]}') as object]) as never }),
+          ...(roll.chance(0.5) && {
+            meta: roll.pick([{}, { a: null }, JSON.parse('{"__proto__":[]}') as object]) as never,
+          }),
           ...(roll.chance(0.3) && { expires: NOON + roll.pick([-1, 0, 3 * DAY]) }),
           ...(roll.chance(0.7) && { credits: { remaining: roll.pick([0, 3, 2 ** 53 - 1, null]) } }),
-          ...(roll.chance(0.5) && { permissions: roll.some(["c", "a.*", "a.b", "*"]), roles: roll.some(["zeta", "alpha"]) }),
+          ...(roll.chance(0.5) && {
+            permissions: roll.some(["c", "a.*", "a.b", "*"]),
+            roles: roll.some(["zeta", "alpha"]),
+          }),
           ...(roll.chance(0.5) && { externalId: "u" }),
-          ...(roll.chance(0.5) && { ratelimits: [limit("tiny", { limit: 2, duration: 1_000 }), limit("named", { autoApply: false })] }),
+          ...(roll.chance(0.5) && {
+            ratelimits: [limit("tiny", { limit: 2, duration: 1_000 }), limit("named", { autoApply: false })],
+          }),
           ...(roll.chance(0.2) && { ipAllowlist: ["192.0.2.0/24"] }),
           enabled: roll.chance(0.9),
         };
@@ -169,7 +187,11 @@ describe.each(STORES)("hostile rows on the %s store", (_name, open) => {
           ...(roll.chance(0.3) && {
             ratelimits: roll.some([
               { name: "named", cost: roll.pick([0, 1, 11]) },
-              { name: "😀".repeat(200), limit: roll.pick([0, 1, 2 ** 53 - 1]), duration: roll.pick([0, 1, 2 ** 53 - 1]) },
+              {
+                name: "😀".repeat(200),
+                limit: roll.pick([0, 1, 2 ** 53 - 1]),
+                duration: roll.pick([0, 1, 2 ** 53 - 1]),
+              },
               { name: "huge" },
               { name: "tiny", limit: 2 ** 53 - 1 },
             ]),
@@ -206,7 +228,7 @@ describe("hostile rows of caches", () => {
     // A clock of this kind never stands at 0 where a program runs, and lru-cache takes 0 for "no time".
     vi.advanceTimersByTime(1);
     // Tells of nothing, as if all changes came from elsewhere: the bound is the time to live alone.
-    const store: Store = { ...memoryStore(), changes: () => () => undefined };
+    const store: Store = { ...memoryStore(), subscribe: () => () => undefined };
     const { keyring, create, verify } = await worldOf(store, { cache: { ttl: 1_000 } });
     const { key, keyId } = await create();
     expect((await verify({ key })).code).toBe("VALID");

@@ -6,7 +6,7 @@ import { delimiter, join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { citationsIn, committedTexts, explainedIn } from "./house/citations.js";
 import { type Block, blocksOf, layOut, promisedOutput } from "./house/readme.js";
-import { findFaults } from "./house/rules.js";
+import { findFaults, findUnusedArrows } from "./house/rules.js";
 import { parse, readSources, ROOT } from "./house/source.js";
 import { findSurfaceFaults } from "./house/surface.js";
 
@@ -46,63 +46,131 @@ describe("house: the public surface", () => {
 
   it("finds what is missing", () => {
     // The door of sqlite alone exports neither the port nor its nouns.
-    expect(findSurfaceFaults(["src/stores/sqlite/index.ts"])).toEqual(["SqliteStore names Store, which cannot be imported"]);
+    expect(findSurfaceFaults(["src/stores/sqlite/index.ts"])).toEqual([
+      "SqliteStore names Store, which cannot be imported",
+    ]);
     expect(findSurfaceFaults(["src/stores/sqlite/keys/hash47.ts"])).toEqual([]);
   });
 });
 
 describe("house: imports", () => {
-  it("every file of src keeps the rules of its room", () => {
-    const sources = readSources();
+  const sources = readSources();
+
+  it("every file of src keeps the rules of its folder", () => {
     expect(sources.length).toBeGreaterThan(10);
     expect(findFaults(sources)).toEqual([]);
   });
 
+  it("no arrow of the table is there for nothing", () => {
+    expect(findUnusedArrows(sources)).toEqual([]);
+    expect(findUnusedArrows([])).toContain("cache → access");
+  });
+
   const planted: [what: string, path: string, text: string, fault: RegExp][] = [
-    ["a file without a room", "src/helpers.ts", "export const a = 1;", /in no room/],
+    ["a file in no folder", "src/helpers.ts", "export const a = 1;", /in no folder/],
     [
-      "a noun that imports a verb",
+      "a target in no folder",
+      "src/lib/hash.ts",
+      'import { a } from "../helpers.js";',
+      /lib\/hash imports helpers, which is in no folder/,
+    ],
+    [
+      "a contract that imports code",
       "src/contracts/errors.ts",
-      'import { verifyKey } from "./verify-key.js";',
-      /\(errors\) imports src\/verify-key/,
+      'import "../verify/verify-key.js";',
+      /^contracts\/errors must not import verify/,
+    ],
+    [
+      "neighbours that import one another",
+      "src/credits/spender.ts",
+      'import "../ratelimit/fallback.js";',
+      /must not import ratelimit\/fallback/,
     ],
     [
       "the core importing an engine",
       "src/verify/verifier.ts",
-      'import { sqliteStore } from "./stores/sqlite/store.js";',
-      /imports src\/stores\/sqlite/,
+      'import "../stores/sqlite/store.js";',
+      /must not import stores\/sqlite\/store/,
     ],
     [
       "a type that is imported all the same",
       "src/contracts/types.ts",
-      'import type { Store } from "./store.js";',
-      /types\.ts \(types\) imports/,
+      'import type { A } from "../lib/hash.js";',
+      /must not import lib\/hash/,
     ],
     [
-      "a verb that takes more than a type",
-      "src/verify/verify-key.ts",
-      'import { type A, b } from "./limiters/degrading.js";',
-      /\(verbs\) imports/,
+      "an engine importing the core",
+      "src/stores/memory.ts",
+      'import "../verify/verify-key.js";',
+      /must not import verify\/verify-key/,
     ],
-    ["an engine importing the core", "src/stores/memory.ts", 'import { verifyKey } from "../verify-key.js";', /\(memory store\) imports/],
-    ["a second door to node:crypto", "src/keyring/keys/create-key.ts", 'import { randomBytes } from "node:crypto";', /imports node:crypto/],
-    ["node:crypto in an engine", "src/stores/sqlite/keys.ts", 'import "node:crypto";', /imports node:crypto/],
-    ["a Node module in the core", "src/verify/request.ts", 'const fs = await import("node:fs");', /imports node:fs/],
-    ["a type from a Node module", "src/verify/request.ts", 'type Fs = typeof import("node:fs");', /imports node:fs/],
-    ["a package without a door", "src/verify/request.ts", 'import * as v from "valibot";', /imports valibot/],
     [
-      "a second door to the grammar",
+      "a store importing more of credits than balances",
+      "src/stores/memory.ts",
+      'import "../credits/spender.js";',
+      /import credits\/spender/,
+    ],
+    [
+      "a store importing an engine",
+      "src/stores/memory.ts",
+      'import "./sqlite/store.js";',
+      /must not import stores\/sqlite\/store/,
+    ],
+    [
+      "any host importing Node's",
+      "src/http/fetch.ts",
+      'import "./node/server.js";',
+      /^http\/fetch must not import http\/node\/server/,
+    ],
+    [
+      "administration importing the cache",
+      "src/keyring/apis.ts",
+      'import "../cache/key-cache.js";',
+      /must not import cache\/key-cache/,
+    ],
+    [
+      "a second importer of node:crypto",
+      "src/keyring/keys/create-key.ts",
+      'import "node:crypto";',
+      /must not import node:crypto/,
+    ],
+    [
+      "node:crypto in an engine",
+      "src/stores/sqlite/keys/find-keys.ts",
+      'import "node:crypto";',
+      /must not import node:crypto/,
+    ],
+    [
+      "a Node module in the core",
       "src/verify/request.ts",
-      'import { parse } from "../grammar/permission-query.js";',
-      /imports the grammar/,
+      'const fs = await import("node:fs");',
+      /must not import node:fs/,
+    ],
+    [
+      "a type from a Node module",
+      "src/verify/request.ts",
+      'type Fs = typeof import("node:fs");',
+      /must not import node:fs/,
+    ],
+    [
+      "a package where it has no place",
+      "src/verify/request.ts",
+      'import * as v from "valibot";',
+      /must not import valibot/,
+    ],
+    [
+      "a second importer of the grammar",
+      "src/access/grants.ts",
+      'import "../../grammar/permission-query.js";',
+      /must not import grammar\/permission-query/,
     ],
     ["a name of Node in the core", "src/verify/verify-key.ts", "const now = process.hrtime();", /says process/],
     ["another", "src/keyring/schemas/keys.ts", 'export const size = Buffer.byteLength("a");', /says Buffer/],
-    ["a default export", "src/credits/refill-calendar.ts", "export default 1;", /default export/],
-    ["a default function", "src/credits/refill-calendar.ts", "export default function f() {}", /default export/],
-    ["a default by name", "src/credits/refill-calendar.ts", "const a = 1; export { a as default };", /default export/],
-    ["a second barrel", "src/keyring/keyring.ts", 'export * from "./keyring/create-key.js";', /is a barrel/],
-    ["a long file", "src/credits/refill-calendar.ts", "const a = 1;\n".repeat(251), /251 lines/],
+    ["a default export", "src/credits/balance.ts", "export default 1;", /default export/],
+    ["a default function", "src/credits/balance.ts", "export default function f() {}", /default export/],
+    ["a default by name", "src/credits/balance.ts", "const a = 1; export { a as default };", /default export/],
+    ["a second barrel", "src/keyring/keyring.ts", 'export * from "./apis.js";', /is no entry point/],
+    ["a long file", "src/credits/balance.ts", "const a = 1;\n".repeat(251), /251 lines/],
   ];
   it.each(planted)("finds %s", (_what, path, text, fault) => {
     expect(findFaults([parse(path, text)])).toEqual([expect.stringMatching(fault)]);
@@ -110,21 +178,24 @@ describe("house: imports", () => {
 
   it("finds a cycle", () => {
     const faults = findFaults([
-      parse("src/access/permission-query.ts", 'import { a } from "./request.js";'),
-      parse("src/verify/request.ts", 'import { b } from "./permissions.js";'),
+      parse("src/access/grants.ts", 'import { a } from "./proxy-keys.js";'),
+      parse("src/access/proxy-keys.ts", 'import { b } from "./grants.js";'),
     ]);
-    expect(faults).toEqual(["cycle: src/access/permission-query.ts → src/verify/request.ts → src/access/permission-query.ts"]);
+    expect(faults).toEqual(["cycle: src/access/grants.ts → src/access/proxy-keys.ts → src/access/grants.ts"]);
   });
 
   it("passes what is right: names in comments and texts are not code", () => {
-    const text = '// process and Buffer\nimport { VerifierError } from "./errors.js";\nexport const a = "require process";\n';
+    const text =
+      '// process and Buffer\nimport { badRequest } from "../contracts/errors.js";\nexport const a = "require process";\n';
     expect(findFaults([parse("src/verify/request.ts", text)])).toEqual([]);
   });
 });
 
 describe("house: grammar", () => {
   it("the committed parser is what `npm run grammar` makes", () => {
-    const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { scripts: Record<string, string> };
+    const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+      scripts: Record<string, string>;
+    };
     const generated = ["grammar/permission-query.js", "grammar/permission-query.d.ts"];
     const folder = mkdtempSync(join(tmpdir(), "keystile-grammar-"));
     try {
@@ -132,7 +203,8 @@ describe("house: grammar", () => {
       cpSync(join(ROOT, "grammar"), join(folder, "grammar"), { recursive: true, filter });
       const PATH = [join(ROOT, "node_modules", ".bin"), process.env["PATH"]].join(delimiter);
       execSync(scripts["grammar"] ?? "", { cwd: folder, env: { ...process.env, PATH } });
-      for (const file of generated) expect(readFileSync(join(ROOT, file), "utf8"), file).toBe(readFileSync(join(folder, file), "utf8"));
+      for (const file of generated)
+        expect(readFileSync(join(ROOT, file), "utf8"), file).toBe(readFileSync(join(folder, file), "utf8"));
     } finally {
       rmSync(folder, { recursive: true });
     }
@@ -141,7 +213,9 @@ describe("house: grammar", () => {
 
 describe("house: README", () => {
   it("blocks are found with their marks and promised output", () => {
-    const blocks = blocksOf("a\n\n```ts run\nconsole.log(1); // → 1\n```\n\n```sh\nnpm ci\n```\n```ts part\nx\n```\n```ts\ny\n```\n");
+    const blocks = blocksOf(
+      "a\n\n```ts run\nconsole.log(1); // → 1\n```\n\n```sh\nnpm ci\n```\n```ts part\nx\n```\n```ts\ny\n```\n",
+    );
     expect(blocks.map(({ line, mark }) => [line, mark])).toEqual([
       [3, "run"],
       [10, "part"],

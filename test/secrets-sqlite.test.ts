@@ -46,14 +46,23 @@ async function planted(file: string = path()) {
       () => keyring.migrateKeys({ migrationId: "pending", apiId, keys: [{ hash: digest(key, "hex", "sha512") }] }),
     ];
   };
-  const secrets = [key.slice(4), digest(key), digest(key, "base64"), digest(key, "hex", "sha512"), IMPORTED, PENDING_HASH];
+  const secrets = [
+    key.slice(4),
+    digest(key),
+    digest(key, "base64"),
+    digest(key, "hex", "sha512"),
+    IMPORTED,
+    PENDING_HASH,
+  ];
   secrets.push(digest(IMPORTED), digest(IMPORTED, "base64"));
   return { file, db, store, calls, secrets };
 }
 
 /** @returns how many of the calls failed; none may have shown a secret, not even a part of one */
 async function failuresOf(calls: readonly (() => unknown)[], secrets: readonly string[]): Promise<number> {
-  const windows = secrets.flatMap((secret) => Array.from({ length: secret.length - WINDOW + 1 }, (_, i) => secret.slice(i, i + WINDOW)));
+  const windows = secrets.flatMap((secret) =>
+    Array.from({ length: secret.length - WINDOW + 1 }, (_, i) => secret.slice(i, i + WINDOW)),
+  );
   let failures = 0;
   for (const call of calls) {
     const error: unknown = await (async () => call())().then(
@@ -75,17 +84,25 @@ const FAULTS: readonly (readonly [what: string, breakIt: (db: Database.Database)
   ["full", (db) => db.exec("VACUUM").pragma(`max_page_count = ${String(db.pragma("page_count", { simple: true }))}`)],
   ["read-only", (db) => db.pragma("query_only = ON")],
   ["closed by its owner", (db) => db.close()],
-  ["without a table", (db) => db.exec("PRAGMA foreign_keys = OFF; DROP TABLE keystile_balances; DROP TABLE keystile_changes")],
+  [
+    "without a table",
+    (db) => db.exec("PRAGMA foreign_keys = OFF; DROP TABLE keystile_balances; DROP TABLE keystile_changes"),
+  ],
   [
     "refusing by a trigger",
     (db) => {
       for (const table of ["keystile_keys", "keystile_balances", "keystile_leases"]) {
         for (const event of ["INSERT", "UPDATE"])
-          db.exec(`CREATE TRIGGER ${event}_${table} BEFORE ${event} ON ${table} BEGIN SELECT RAISE(ABORT, 'refused'); END`);
+          db.exec(
+            `CREATE TRIGGER ${event}_${table} BEFORE ${event} ON ${table} BEGIN SELECT RAISE(ABORT, 'refused'); END`,
+          );
       }
     },
   ],
-  ["with balances that are none", (db) => db.exec("PRAGMA ignore_check_constraints = ON; UPDATE keystile_balances SET remaining = -5")],
+  [
+    "with balances that are none",
+    (db) => db.exec("PRAGMA ignore_check_constraints = ON; UPDATE keystile_balances SET remaining = -5"),
+  ],
 ];
 
 describe("ruling G4: an SQLite file that fails", () => {
@@ -96,7 +113,10 @@ describe("ruling G4: an SQLite file that fails", () => {
     const newer = await planted();
     newer.db.exec("UPDATE keystile_schema SET version = 999");
     expect(
-      await failuresOf([() => sqliteStore(text), () => sqliteStore(newer.file), () => sqliteStore(join(folder, "no", "folder"))], secrets),
+      await failuresOf(
+        [() => sqliteStore(text), () => sqliteStore(newer.file), () => sqliteStore(join(folder, "no", "folder"))],
+        secrets,
+      ),
     ).toBe(3);
     for (const one of [db, newer.db]) one.close();
   });

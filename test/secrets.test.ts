@@ -27,14 +27,24 @@ const PENDING_HASH = digest(IMPORTED, "hex", "sha512");
 const WINDOW = 8;
 /** All that must never be seen, cut into windows. */
 function windowsOf(secrets: readonly string[]): string[] {
-  return secrets.flatMap((secret) => Array.from({ length: secret.length - WINDOW + 1 }, (_, i) => secret.slice(i, i + WINDOW)));
+  return secrets.flatMap((secret) =>
+    Array.from({ length: secret.length - WINDOW + 1 }, (_, i) => secret.slice(i, i + WINDOW)),
+  );
 }
 
 /** Everything that anything a program could print shows of a value: its text, stack, causes, hidden properties and JSON. */
 function everythingSaidBy(value: unknown): string {
-  const texts = [inspect(value, { depth: Infinity, showHidden: true, maxStringLength: Infinity, maxArrayLength: Infinity })];
+  const texts = [
+    inspect(value, { depth: Infinity, showHidden: true, maxStringLength: Infinity, maxArrayLength: Infinity }),
+  ];
   for (let one = value, depth = 0; one instanceof Error && depth < 10; one = one.cause, depth++) {
-    texts.push(String(one), one.message, one.stack ?? "", JSON.stringify(one), JSON.stringify(Object.getOwnPropertyDescriptors(one)));
+    texts.push(
+      String(one),
+      one.message,
+      one.stack ?? "",
+      JSON.stringify(one),
+      JSON.stringify(Object.getOwnPropertyDescriptors(one)),
+    );
   }
   try {
     texts.push(JSON.stringify(value) ?? "");
@@ -49,7 +59,13 @@ async function planted(store: Store, options: VerifierOptions = {}) {
   const keyring = createKeyring(store);
   const verifier = createVerifier(store, { onOutcome: (event) => events.push(event), ...options });
   const { apiId } = await keyring.createApi({ name: "documents" });
-  const made = await keyring.createKey({ apiId, prefix: "sk", credits: { remaining: 1_000 }, externalId: "u", roles: [] });
+  const made = await keyring.createKey({
+    apiId,
+    prefix: "sk",
+    credits: { remaining: 1_000 },
+    externalId: "u",
+    roles: [],
+  });
   await keyring.createMigration({ id: "native", algorithm: "sha256" });
   await keyring.createMigration({ id: "pending", algorithm: "sha512" });
   const { migrated } = await keyring.migrateKeys({ migrationId: "native", apiId, keys: [{ hash: digest(IMPORTED) }] });
@@ -83,7 +99,18 @@ async function planted(store: Store, options: VerifierOptions = {}) {
       said.slice(0, 2_000),
     ).toEqual([]);
   };
-  return { store, keyring, verifier, apiId, keyId: made.keyId, key: made.key, importedId: migrated[0]!.keyId, events, drive, silent };
+  return {
+    store,
+    keyring,
+    verifier,
+    apiId,
+    keyId: made.keyId,
+    key: made.key,
+    importedId: migrated[0]!.keyId,
+    events,
+    drive,
+    silent,
+  };
 }
 
 /** A secret as a value of many kinds. */
@@ -102,14 +129,28 @@ function shapesOf(secret: string): readonly unknown[] {
 
 /** Bodies with a secret where it may land by mistake: in each place alone, in all places at once, and as the name of a place. */
 function misplaced(secret: string, names: readonly string[], base: object): object[] {
-  const everywhere = shapesOf(secret).map((shape) => ({ ...base, ...Object.fromEntries(names.map((name) => [name, shape])) }));
+  const everywhere = shapesOf(secret).map((shape) => ({
+    ...base,
+    ...Object.fromEntries(names.map((name) => [name, shape])),
+  }));
   const alone = names.flatMap((name) => shapesOf(secret).map((shape) => ({ ...base, [name]: shape })));
   return [...everywhere, ...alone, { [secret]: 1 }, { ...base, [secret]: { [secret]: secret } }];
 }
 
 const BODY_NAMES = ["key", "tags", "permissions", "credits", "ratelimits", "migrationId"];
 /** Names in the bodies of administration: what is looked up, and the rest. */
-const LOOKED_UP = ["apiId", "keyId", "key", "permission", "role", "roleId", "identity", "migrationId", "cursor", "keys"];
+const LOOKED_UP = [
+  "apiId",
+  "keyId",
+  "key",
+  "permission",
+  "role",
+  "roleId",
+  "identity",
+  "migrationId",
+  "cursor",
+  "keys",
+];
 const GIVEN =
   "name prefix byteLength externalId meta roles permissions expires credits ratelimits enabled recoverable ipAllowlist limit " +
   "search permanent expiration value operation slug description id algorithm";
@@ -128,14 +169,20 @@ describe.each([
         { key, credits: { cost: secret } },
         { key, credits: { [secret]: 1 } },
       ];
-      const queries = [`${secret} AND`, `a ${secret}`, `(${secret}`, `${secret}!`, `a AND OR ${secret}`].map((permissions) => ({
-        key,
-        permissions,
-      }));
-      const failures = await drive([...bodies, ...more, ...queries].map((body) => () => verifier.verify(body as never)));
+      const queries = [`${secret} AND`, `a ${secret}`, `(${secret}`, `${secret}!`, `a AND OR ${secret}`].map(
+        (permissions) => ({
+          key,
+          permissions,
+        }),
+      );
+      const failures = await drive(
+        [...bodies, ...more, ...queries].map((body) => () => verifier.verify(body as never)),
+      );
       expect(failures).toBeGreaterThan(30);
     }
-    expect(await drive([() => verifier.verify({ key }, IMPORTED as never), () => verifier.verify(key as never)])).toBe(2);
+    expect(await drive([() => verifier.verify({ key }, IMPORTED as never), () => verifier.verify(key as never)])).toBe(
+      2,
+    );
   });
 
   it("requests of every verb of administration with a secret in any place", async () => {
@@ -147,7 +194,12 @@ describe.each([
         { apiId, keyId, ...Object.fromEntries(given.map((name) => [name, shape])) },
       ]);
       const alone = LOOKED_UP.map((name) => ({ [name]: key }));
-      const bodies = [...everywhere, ...alone, { [key]: 1 }, { apiId, keyId, name: "docs", [digest(IMPORTED)]: { [key]: key } }];
+      const bodies = [
+        ...everywhere,
+        ...alone,
+        { [key]: 1 },
+        { apiId, keyId, name: "docs", [digest(IMPORTED)]: { [key]: key } },
+      ];
       expect(await drive(bodies.map((body) => () => act(body))), verb).toBeGreaterThan(15);
     }
     const hashes = [
@@ -155,9 +207,13 @@ describe.each([
       { hash: digest(IMPORTED), expires: key },
       { hash: digest(IMPORTED), roles: [key, ""] },
     ];
-    const imports = hashes.map((one) => () => keyring.migrateKeys({ migrationId: "native", apiId, keys: [one] as never }));
+    const imports = hashes.map(
+      (one) => () => keyring.migrateKeys({ migrationId: "native", apiId, keys: [one] as never }),
+    );
     expect(await drive(imports)).toBe(3);
-    expect(await drive([() => keyring.createKey({ apiId, roles: [key] }), () => keyring.whoami({ key: TOKEN })])).toBe(2);
+    expect(await drive([() => keyring.createKey({ apiId, roles: [key] }), () => keyring.whoami({ key: TOKEN })])).toBe(
+      2,
+    );
   });
 
   it("what is closed, what does not answer, and what the program configured wrongly", async () => {
@@ -228,8 +284,14 @@ describe.each([
   it("what can be printed of a verifier, a keyring, a store, a limiter, and of every event", async () => {
     const { store, keyring, verifier, key, keyId, events, silent } = await planted(open());
     const leased = createVerifier(store, { credits: { mode: "leased" } });
-    for (const body of [{ key }, { key, permissions: "a" }, { key: TOKEN }, { key: IMPORTED, migrationId: "pending" }]) {
-      for (const one of [verifier, leased]) await one.verify({ ...body, tags: [`key=${body.key}`, body.key, `${body.key}${body.key}`] });
+    for (const body of [
+      { key },
+      { key, permissions: "a" },
+      { key: TOKEN },
+      { key: IMPORTED, migrationId: "pending" },
+    ]) {
+      for (const one of [verifier, leased])
+        await one.verify({ ...body, tags: [`key=${body.key}`, body.key, `${body.key}${body.key}`] });
     }
     for (const value of [verifier, leased, keyring, store, memoryLimiter(), verifier.counters()]) silent(value);
     const { plaintext: _none, ...data } = (await keyring.getKey({ keyId })) as { plaintext?: never };

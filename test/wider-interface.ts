@@ -9,7 +9,11 @@ export interface DocumentedOperation {
 const PATH = "<scheme>:v1:<workspace_id>:keyspaces";
 const ofApi = (action: string) => [`api.*.${action}`, `api.<api_id>.${action}`];
 const ofKeyspace = (action: string) => [...ofApi(action), `${PATH}/*#${action}`, `${PATH}/<keyspace_id>#${action}`];
-const ofEveryKey = (action: string) => [...ofApi(action), `${PATH}/*/keys/*#${action}`, `${PATH}/<keyspace_id>/keys/*#${action}`];
+const ofEveryKey = (action: string) => [
+  ...ofApi(action),
+  `${PATH}/*/keys/*#${action}`,
+  `${PATH}/<keyspace_id>/keys/*#${action}`,
+];
 const ofKey = (action: string) => [...ofEveryKey(action), `${PATH}/<keyspace_id>/keys/<key_id>#${action}`];
 const ofNamespace = (action: string) => [`ratelimit.*.${action}`, `ratelimit.<namespace_id>.${action}`];
 const ofRbac = (...actions: string[]) => actions.map((action) => `rbac.*.${action}`);
@@ -53,7 +57,10 @@ export const DOCUMENT: Readonly<Record<string, DocumentedOperation>> = {
   "permissions.getRole": operation(ofRbac("read_role"), 404),
   "permissions.listPermissions": operation(ofRbac("read_permission")),
   "permissions.listRoles": operation(ofRbac("read_role"), 404),
-  "permissions.setRolePermissions": operation(ofRbac("add_permission_to_role", "remove_permission_from_role", "create_permission"), 404),
+  "permissions.setRolePermissions": operation(
+    ofRbac("add_permission_to_role", "remove_permission_from_role", "create_permission"),
+    404,
+  ),
   "ratelimit.deleteOverride": operation(ofNamespace("delete_override"), 404),
   "ratelimit.getOverride": operation(ofNamespace("read_override"), 404),
   "ratelimit.limit": operation(ofNamespace("limit"), 404, 410),

@@ -22,9 +22,20 @@ const ASKED = byResource(["documents.read", "reports.export"]);
 
 type Answer = { readonly valid: boolean };
 
-async function open(auth: Auth, shut: () => void, keys: number, { credits, limit, duration }: Terms): Promise<Gate<Answer>> {
+async function open(
+  auth: Auth,
+  shut: () => void,
+  keys: number,
+  { credits, limit, duration }: Terms,
+): Promise<Gate<Answer>> {
   const { adapter } = await auth.$context;
-  const owner = { name: "Peer", email: "peer@example.com", emailVerified: true, createdAt: new Date(), updatedAt: new Date() };
+  const owner = {
+    name: "Peer",
+    email: "peer@example.com",
+    emailVerified: true,
+    createdAt: new Date(),
+    updatedAt: new Date(),
+  };
   const { id: userId } = await adapter.create({ model: "user", data: owner });
   const made: { id: string; key: string }[] = [];
   for (let n = 0; n <= keys; n++) {
@@ -32,7 +43,9 @@ async function open(auth: Auth, shut: () => void, keys: number, { credits, limit
     const body = { userId, remaining: credits, permissions: byResource(grantsOf(n, keys)), ...limits };
     made.push(await auth.api.createApiKey({ body }));
   }
-  const bodies = [...made.map(({ key }) => key), lettersOf(-1, 64)].map((key) => ({ body: { key, permissions: ASKED } }));
+  const bodies = [...made.map(({ key }) => key), lettersOf(-1, 64)].map((key) => ({
+    body: { key, permissions: ASKED },
+  }));
   return {
     verify: (n) => auth.api.verifyApiKey(bodies[n]!),
     passes: ({ valid }) => valid,

@@ -34,7 +34,9 @@ function sqliteCounter(synchronous: "FULL" | "NORMAL"): Counter {
   const database = new Database(scratch(`peers-by-hand-${synchronous}-${++files}.db`));
   database.pragma("journal_mode = WAL");
   database.pragma(`synchronous = ${synchronous}`);
-  database.exec("CREATE TABLE balances (id TEXT PRIMARY KEY, credits INTEGER NOT NULL CHECK (credits >= 0)) STRICT, WITHOUT ROWID");
+  database.exec(
+    "CREATE TABLE balances (id TEXT PRIMARY KEY, credits INTEGER NOT NULL CHECK (credits >= 0)) STRICT, WITHOUT ROWID",
+  );
   const insert = database.prepare<[string, number]>("INSERT INTO balances (id, credits) VALUES (?, ?)");
   const take = database.prepare<[string]>("UPDATE balances SET credits = credits - 1 WHERE id = ? AND credits >= 1");
   const read = database.prepare<[string], { credits: number }>("SELECT credits FROM balances WHERE id = ?");
@@ -70,7 +72,8 @@ async function open(counter: Counter, keys: number, { credits, limit, duration }
     const entry = entries.get(id);
     if (entry === undefined || !checkAPIKey(token, entry.hash)) return "NOT_FOUND";
     const { permissions } = entry;
-    const may = permissions.has("documents.read") && (permissions.has("billing.view") || permissions.has("reports.export"));
+    const may =
+      permissions.has("documents.read") && (permissions.has("billing.view") || permissions.has("reports.export"));
     if (!may) return "INSUFFICIENT_PERMISSIONS";
     try {
       await limiter.consume(id);

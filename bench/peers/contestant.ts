@@ -46,7 +46,8 @@ export const AMPLE: Terms = { credits: 1_000_000_000_000, limit: 1_000_000, dura
 export const LACKING = "reports.export";
 
 /** The permissions of key `n` of `keys`. */
-export const grantsOf = (n: number, keys: number): string[] => PERMISSIONS.filter((name) => n !== keys || name !== LACKING);
+export const grantsOf = (n: number, keys: number): string[] =>
+  PERMISSIONS.filter((name) => n !== keys || name !== LACKING);
 
 const LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 
@@ -64,6 +65,7 @@ export async function assertGuards(name: string, gate: Gate<unknown>, keys: numb
     [keys + 1, false],
   ];
   for (const [n, passes] of expected) {
-    if (gate.passes(await gate.verify(n)) !== passes) throw new Error(`${name}: key ${n} of ${keys} ${passes ? "is refused" : "passes"}`);
+    if (gate.passes(await gate.verify(n)) !== passes)
+      throw new Error(`${name}: key ${n} of ${keys} ${passes ? "is refused" : "passes"}`);
   }
 }

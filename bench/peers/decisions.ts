@@ -87,5 +87,8 @@ const rows: Row[] = await measure([
 ]);
 report({
   question: "How long does it take to decide whether permissions satisfy a query of three names, one AND and one OR?",
-  rows: rows.map((row) => ({ ...row, ...(notes[row.name] !== undefined && { notes: { "what it reads": notes[row.name]! } }) })),
+  rows: rows.map((row) => ({
+    ...row,
+    ...(notes[row.name] !== undefined && { notes: { "what it reads": notes[row.name]! } }),
+  })),
 });

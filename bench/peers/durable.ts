@@ -24,14 +24,20 @@ async function onDisk(synchronous: "FULL" | "NORMAL", contestants: readonly Cont
     },
   };
   const single = contestants.map((contestant) => ({ contestant, keys: KEYS }));
-  const together = contestants.map((contestant) => ({ contestant, keys: KEYS, inFlight: IN_FLIGHT, label: `, ${IN_FLIGHT} in flight` }));
+  const together = contestants.map((contestant) => ({
+    contestant,
+    keys: KEYS,
+    inFlight: IN_FLIGHT,
+    label: `, ${IN_FLIGHT} in flight`,
+  }));
   const rows = await measureGates(floor, [...single, ...together]);
   bare.close();
   return rows;
 }
 
 report({
-  question: "How long does a verification take whose credit is in an SQLite file before the answer, with keystile and with its peers?",
+  question:
+    "How long does a verification take whose credit is in an SQLite file before the answer, with keystile and with its peers?",
   rows: [
     ...(await onDisk("FULL", [keystilePower, byHandPower, betterAuthSqlite])),
     ...(await onDisk("NORMAL", [keystileProcess, byHandProcess])),

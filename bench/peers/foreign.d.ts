@@ -3,7 +3,10 @@
 declare module "better-auth" {
   interface Adapter {
     create(query: { model: string; data: Record<string, unknown> }): Promise<{ id: string }>;
-    findOne(query: { model: string; where: { field: string; value: unknown }[] }): Promise<Record<string, unknown> | null>;
+    findOne(query: {
+      model: string;
+      where: { field: string; value: unknown }[];
+    }): Promise<Record<string, unknown> | null>;
   }
   export interface Auth {
     readonly options: object;
@@ -47,8 +50,16 @@ declare module "limiter" {
 
 declare module "fast-jwt" {
   /** @param options `expiresIn` in milliseconds */
-  export function createSigner(options: { algorithm: "HS256"; key: string; expiresIn: number }): (payload: object) => string;
-  export function createVerifier(options: { algorithms: ["HS256"]; key: string; cache: number | false }): (token: string) => object;
+  export function createSigner(options: {
+    algorithm: "HS256";
+    key: string;
+    expiresIn: number;
+  }): (payload: object) => string;
+  export function createVerifier(options: {
+    algorithms: ["HS256"];
+    key: string;
+    cache: number | false;
+  }): (token: string) => object;
 }
 
 declare module "casbin" {

@@ -27,7 +27,8 @@ export async function measureGates(floor: Side, entrants: readonly Entrant[]): P
     const guards = contestant.checks.permissions !== undefined;
     if (guards) await assertGuards(name, gate, keys);
     const run = inFlight === 1 ? oneByOne(gate, keys) : together(gate, keys, inFlight);
-    const check = (operations: number): Promise<void> => assertSpent(name, gate, keys, guards ? operations + 1 : operations);
+    const check = (operations: number): Promise<void> =>
+      assertSpent(name, gate, keys, guards ? operations + 1 : operations);
     sides.push({ name, floor: floor.name, run, check });
   }
   const rows = await measure(sides);

@@ -38,7 +38,14 @@ async function open(store: Store, credits: CreditsOptions, keys: number, terms: 
   const made: { readonly keyId: string; readonly key: string }[] = [];
   for (let n = 0; n <= keys; n++) {
     const ratelimits = [{ name: LIMIT, limit, duration, autoApply: true }];
-    made.push(await keyring.createKey({ apiId, permissions: grantsOf(n, keys), credits: { remaining: terms.credits }, ratelimits }));
+    made.push(
+      await keyring.createKey({
+        apiId,
+        permissions: grantsOf(n, keys),
+        credits: { remaining: terms.credits },
+        ratelimits,
+      }),
+    );
   }
   const requests = [...made.map(({ key }) => key), lettersOf(keys + 1, 30)].map((key) => ({ key, permissions: QUERY }));
   const verifier = createVerifier(store, { credits });

@@ -17,7 +17,8 @@ export const keystileByName: Contestant<LimitVerdict> = {
   async open(keys, { limit, duration }) {
     const limiter = hintedLimiter();
     const names = namesOf(keys);
-    const verify = (n: number): LimitVerdict => limiter.take([{ bucket: names[n]!, limit, duration, cost: 1 }], Date.now())[0]!;
+    const verify = (n: number): LimitVerdict =>
+      limiter.take([{ bucket: names[n]!, limit, duration, cost: 1 }], Date.now())[0]!;
     return { verify, passes, close: () => limiter.close() };
   },
 };

@@ -47,7 +47,10 @@ async function ask(contestant: Contestant): Promise<Row> {
   const passed = await passing(gate, CALLS);
   const left = await creditsLeft(gate);
   await gate.close();
-  const notes = { "credits left (50)": left, "a window of 30 days, used up, after 50 ms": await windowHolds(contestant) };
+  const notes = {
+    "credits left (50)": left,
+    "a window of 30 days, used up, after 50 ms": await windowHolds(contestant),
+  };
   return { name: contestant.name, unit: "calls", values: [passed], goal: "50", notes };
 }
 
@@ -70,6 +73,7 @@ for (const contestant of [
   rows.push(await ask(contestant));
 }
 report({
-  question: "How many of 200 calls at once does a key with 100 credits and 50 calls a minute let in, and does a window of 30 days hold?",
+  question:
+    "How many of 200 calls at once does a key with 100 credits and 50 calls a minute let in, and does a window of 30 days hold?",
   rows,
 });

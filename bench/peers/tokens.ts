@@ -22,12 +22,17 @@ interface Claims {
 function makeTokens(keys: number): string[] {
   const options = { algorithm: "HS256", expiresIn: LIFETIME_MS } as const;
   const [sign, forge] = [createSigner({ ...options, key: SECRET }), createSigner({ ...options, key: FORGED })];
-  return Array.from({ length: keys + 2 }, (_, n) => (n > keys ? forge : sign)({ sub: `key_${n}`, permissions: grantsOf(n, keys) }));
+  return Array.from({ length: keys + 2 }, (_, n) =>
+    (n > keys ? forge : sign)({ sub: `key_${n}`, permissions: grantsOf(n, keys) }),
+  );
 }
 
 function passes({ permissions }: Claims): boolean {
   if (!Array.isArray(permissions)) return false;
-  return permissions.includes("documents.read") && (permissions.includes("billing.view") || permissions.includes("reports.export"));
+  return (
+    permissions.includes("documents.read") &&
+    (permissions.includes("billing.view") || permissions.includes("reports.export"))
+  );
 }
 
 function fastJwt(name: string, cache: number | false): Contestant<Claims> {
@@ -63,7 +68,9 @@ export const joseHs256: Contestant<Claims> = {
   checks: CHECKS,
   async open(keys): Promise<Gate<Claims>> {
     const tokens = makeTokens(keys);
-    const key = await webcrypto.subtle.importKey("raw", Buffer.from(SECRET), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
+    const key = await webcrypto.subtle.importKey("raw", Buffer.from(SECRET), { name: "HMAC", hash: "SHA-256" }, false, [
+      "verify",
+    ]);
     return {
       async verify(n): Promise<Claims> {
         try {

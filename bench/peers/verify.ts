@@ -31,7 +31,9 @@ const entrants: Entrant[] = [
  * process took 1,900 ns where the same with one kind took 800.
  */
 function inFreshProcess(entrant: number): Promise<Row[]> {
-  const child = fork(process.argv[1]!, [...process.argv.slice(2), `${ENTRANT}${entrant}`], { execArgv: process.execArgv });
+  const child = fork(process.argv[1]!, [...process.argv.slice(2), `${ENTRANT}${entrant}`], {
+    execArgv: process.execArgv,
+  });
   return new Promise((resolve, reject) => {
     child.once("message", (rows) => resolve(rows as Row[]));
     child.once("error", reject);
@@ -44,7 +46,12 @@ async function main(): Promise<void> {
   for (let entrant = 0; entrant < entrants.length; entrant++) {
     const [hash, { name, unit, values, notes }] = (await inFreshProcess(entrant)) as [Row, Row];
     if (entrant === 0) rows.push(hash);
-    rows.push({ name, unit, values, notes: { "× H of its process": (median(values) / median(hash.values)).toFixed(1), ...notes } });
+    rows.push({
+      name,
+      unit,
+      values,
+      notes: { "× H of its process": (median(values) / median(hash.values)).toFixed(1), ...notes },
+    });
   }
   report({
     question:

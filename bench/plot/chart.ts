@@ -103,4 +103,5 @@ function text(x: number, y: number, content: string, name: string, anchor = "sta
 }
 
 const round = (value: number): number => Math.round(value * 10) / 10;
-const escape = (content: string): string => content.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
+const escape = (content: string): string =>
+  content.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");

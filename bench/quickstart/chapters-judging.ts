@@ -12,7 +12,11 @@ export async function remember(stage: Stage, state: State): Promise<void> {
   const { screen, verifier } = stage;
   screen.step(`The file remembers run ${state.runs}`);
   const { credits } = await verifier.verify({ key: keyNamed(stage, SHOWN), credits: { cost: 0 } });
-  check(stage, credits === state.balance, `the balance of “${SHOWN}” is still ${state.balance.toLocaleString("en-US")}`);
+  check(
+    stage,
+    credits === state.balance,
+    `the balance of “${SHOWN}” is still ${state.balance.toLocaleString("en-US")}`,
+  );
   await checkCode(stage, TO_DELETE, "NOT_FOUND", "deleted in the first run, is still unknown");
   await checkCode(stage, TO_DISABLE, "DISABLED", "switched off in the first run, is still refused");
 }
@@ -43,7 +47,9 @@ export async function verifyAll(stage: Stage, jobs: readonly Job[]): Promise<Wor
     }),
   );
   const [calls, ms] = [result.calls.toLocaleString("en-US"), Math.round(result.milliseconds).toLocaleString("en-US")];
-  screen.line(`${calls} verifications in ${ms} ms, each key met for the first time, every deduction on disk before its answer`);
+  screen.line(
+    `${calls} verifications in ${ms} ms, each key met for the first time, every deduction on disk before its answer`,
+  );
   check(stage, result.outcomes.every(isRight), "all eight codes were met, each call answered as it must");
   return result;
 }
@@ -51,7 +57,9 @@ export async function verifyAll(stage: Stage, jobs: readonly Job[]): Promise<Wor
 const COST = 40;
 
 /** One answer in full, and the balance around it. */
-export async function spend(stage: Stage): Promise<{ readonly example: V2KeysVerifyKeyResponseData; readonly balance: Balance }> {
+export async function spend(
+  stage: Stage,
+): Promise<{ readonly example: V2KeysVerifyKeyResponseData; readonly balance: Balance }> {
   const { screen, verifier, keyring } = stage;
   screen.step("One answer in full");
   const key = keyNamed(stage, SHOWN);
@@ -86,7 +94,8 @@ export async function spend(stage: Stage): Promise<{ readonly example: V2KeysVer
 export async function revoke(stage: Stage): Promise<void> {
   const { screen, keyring, verifier } = stage;
   screen.step("Revoke two keys");
-  const idOf = async (name: string): Promise<string> => (await verifier.verify({ key: keyNamed(stage, name) })).keyId ?? "";
+  const idOf = async (name: string): Promise<string> =>
+    (await verifier.verify({ key: keyNamed(stage, name) })).keyId ?? "";
   const [deleted, disabled] = [await idOf(TO_DELETE), await idOf(TO_DISABLE)];
   await keyring.deleteKey({ keyId: deleted });
   await keyring.updateKey({ keyId: disabled, enabled: false });
@@ -104,7 +113,12 @@ export async function measure(stage: Stage): Promise<readonly Speed[]> {
         .filter(({ kind }) => kind?.name === kindName)
         .map(({ plaintext, kind }) => ({ ...kind?.asks, key: plaintext, ...migrationOf(seed) })),
     );
-  const speed = await measureSpeed(verifier, FOLDER, requestsOf(CALLER).slice(0, 1_000), requestsOf(SPENDER).slice(0, 1_000));
+  const speed = await measureSpeed(
+    verifier,
+    FOLDER,
+    requestsOf(CALLER).slice(0, 1_000),
+    requestsOf(SPENDER).slice(0, 1_000),
+  );
   const bare = speed[0]?.perSecond ?? NaN;
   screen.table(
     ["what", "a second", "in bare hashes"],

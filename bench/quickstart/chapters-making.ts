@@ -47,13 +47,16 @@ export async function importAll(stage: Stage, apiId: string, isFirstRun: boolean
     }),
   );
   const refused = new Map<string, number>();
-  for (const { reasons } of results) for (const [reason, n] of Object.entries(reasons)) refused.set(reason, (refused.get(reason) ?? 0) + n);
+  for (const { reasons } of results)
+    for (const [reason, n] of Object.entries(reasons)) refused.set(reason, (refused.get(reason) ?? 0) + n);
   screen.line(`refused: ${[...refused].map(([reason, n]) => `${n.toLocaleString("en-US")} ${reason}`).join(" · ")}`);
   const ok = seeds.every((seed, i) => results[i] !== undefined && isAsExpected(results[i], seed, isFirstRun));
   check(
     stage,
     ok,
-    isFirstRun ? "all went in but the faults planted in the files" : "every key is reported as there already, none went in twice",
+    isFirstRun
+      ? "all went in but the faults planted in the files"
+      : "every key is reported as there already, none went in twice",
   );
   return results;
 }
@@ -73,7 +76,12 @@ export async function createKeys(stage: Stage, apiId: string): Promise<readonly 
     permissions: ["documents.*"],
     credits: { remaining: 100, refill: { interval: "monthly", amount: 100, refillDay: 31 } },
   });
-  const office = await keyring.createKey({ apiId, prefix: "docs", name: "Office only", ipAllowlist: ["203.0.113.0/24", "2001:db8::/32"] });
+  const office = await keyring.createKey({
+    apiId,
+    prefix: "docs",
+    name: "Office only",
+    ipAllowlist: ["203.0.113.0/24", "2001:db8::/32"],
+  });
   const rows = [];
   for (const [{ keyId }, note] of [
     [writer, "documents.*, 100 credits, 100 more each month's last day"],
@@ -86,7 +94,11 @@ export async function createKeys(stage: Stage, apiId: string): Promise<readonly 
   return [
     { request: { key: writer.key, permissions: "documents.read AND documents.write" }, expects: ["VALID"] },
     { request: { key: office.key }, context: { clientAddress: INSIDE }, expects: ["VALID"] },
-    { request: { key: office.key }, context: { clientAddress: OUTSIDE }, expects: Array.from({ length: 60 }, () => "FORBIDDEN" as const) },
+    {
+      request: { key: office.key },
+      context: { clientAddress: OUTSIDE },
+      expects: Array.from({ length: 60 }, () => "FORBIDDEN" as const),
+    },
     { request: { key: office.key }, expects: ["FORBIDDEN"] },
   ];
 }
@@ -97,7 +109,11 @@ async function adoptOne(stage: Stage, apiId: string): Promise<void> {
   const { token, longTokenHash } = await generateAPIKey({ keyPrefix: "acme" });
   const [seed] = seeds;
   if (token === undefined || seed === undefined) throw new Error("the package made no key");
-  await keyring.migrateKeys({ migrationId: seed.migrationId, apiId, keys: [{ hash: longTokenHash, name: "made a moment ago" }] });
+  await keyring.migrateKeys({
+    migrationId: seed.migrationId,
+    apiId,
+    keys: [{ hash: longTokenHash, name: "made a moment ago" }],
+  });
   const codes = [];
   for (const request of [{ key: token }, { key: token, ...migrationOf(seed) }, { key: token }])
     codes.push((await verifier.verify(request)).code);

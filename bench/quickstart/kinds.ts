@@ -63,11 +63,19 @@ export const KINDS: readonly Kind[] = [
   {
     name: "spends credits, refilled monthly",
     share: 8,
-    carries: (n) => ({ credits: { remaining: PLENTY, refill: { interval: "monthly", amount: 50_000, refillDay: 1 + (n % 31) } } }),
+    carries: (n) => ({
+      credits: { remaining: PLENTY, refill: { interval: "monthly", amount: 50_000, refillDay: 1 + (n % 31) } },
+    }),
     asks: { credits: { cost: 5 } },
     expects: ["VALID"],
   },
-  { name: "has no credits left", share: 8, carries: () => ({ credits: { remaining: 0 } }), asks: {}, expects: ["USAGE_EXCEEDED"] },
+  {
+    name: "has no credits left",
+    share: 8,
+    carries: () => ({ credits: { remaining: 0 } }),
+    asks: {},
+    expects: ["USAGE_EXCEEDED"],
+  },
   {
     name: "calls too often",
     share: 6,

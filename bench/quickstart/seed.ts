@@ -91,9 +91,12 @@ function makeFile(
   }
   const lines = keys.map((key) => key.line);
   // Mistakes as they happen: scattered over the file, a duplicate always after its original.
-  for (let i = 0; i < DUPLICATES; i++) lines.splice(spot(i), 0, { hash: keys[i * 7]?.line.hash ?? "", name: "sent twice" });
-  for (let i = 0; i < UNKNOWN_ROLES; i++) lines.splice(spot(i), 0, { hash: issue(i).hash, name: "unknown role", roles: ["no-such-role"] });
-  for (let i = 0; i < NO_HASHES; i++) lines.splice(spot(i), 0, { hash: `no hash of ${algorithm}, ${i}`, name: "no hash" });
+  for (let i = 0; i < DUPLICATES; i++)
+    lines.splice(spot(i), 0, { hash: keys[i * 7]?.line.hash ?? "", name: "sent twice" });
+  for (let i = 0; i < UNKNOWN_ROLES; i++)
+    lines.splice(spot(i), 0, { hash: issue(i).hash, name: "unknown role", roles: ["no-such-role"] });
+  for (let i = 0; i < NO_HASHES; i++)
+    lines.splice(spot(i), 0, { hash: `no hash of ${algorithm}, ${i}`, name: "no hash" });
   return {
     migrationId,
     algorithm,

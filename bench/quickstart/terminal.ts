@@ -67,7 +67,8 @@ export function silentScreen(): Screen {
 
 const show = (cell: Cell): string => (typeof cell === "number" ? cell.toLocaleString("en-US") : cell);
 
-const paintMark = (line: string, green: Style, red: Style): string => line.replace(/✓$/, green("✓")).replace(/✗$/, red("✗"));
+const paintMark = (line: string, green: Style, red: Style): string =>
+  line.replace(/✓$/, green("✓")).replace(/✗$/, red("✗"));
 
 /** A line for each quarter. */
 const plainProgress =

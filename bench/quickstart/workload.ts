@@ -55,7 +55,10 @@ export function strangersOf(seeds: readonly SeedFile[]): Job[] {
   return seeds.flatMap((seed) =>
     seed.keys
       .slice(0, STRANGERS)
-      .map(({ plaintext }) => ({ request: { key: `${plaintext}0`, ...migrationOf(seed) }, expects: ["NOT_FOUND"] as const })),
+      .map(({ plaintext }) => ({
+        request: { key: `${plaintext}0`, ...migrationOf(seed) },
+        expects: ["NOT_FOUND"] as const,
+      })),
   );
 }
 
@@ -84,6 +87,11 @@ export async function runWorkload(verifier: Verifier, jobs: readonly Job[]): Pro
   await Promise.all(Array.from({ length: IN_FLIGHT }, worker));
   const milliseconds = performance.now() - began;
   const of = (counts: Map<string, number>, code: string): number => counts.get(code) ?? 0;
-  const outcomes = CODES.map((code) => ({ code, expected: of(expected, code), answered: of(answered, code), wrong: of(wrong, code) }));
+  const outcomes = CODES.map((code) => ({
+    code,
+    expected: of(expected, code),
+    answered: of(answered, code),
+    wrong: of(wrong, code),
+  }));
   return { outcomes, calls: outcomes.reduce((sum, outcome) => sum + outcome.answered, 0), milliseconds };
 }

@@ -1,8 +1,17 @@
 /** VERB authenticate: Authorization header → Caller, by a root key or a proxy token. Spec §5, rulings F2, F3. What a caller may do, its grants say. */
 import type { Caller } from "../contracts/caller.js";
-import { VerifierError } from "../contracts/errors.js";
+import { KeystileError } from "../contracts/errors.js";
 import type { RootKeyRow, Store } from "../contracts/store.js";
-import { callable, type Check, checkOptions, checkStore, guardClock, integer, ownOnly, word } from "../lib/check-options.js";
+import {
+  callable,
+  type Check,
+  checkOptions,
+  checkStore,
+  guardClock,
+  integer,
+  ownOnly,
+  word,
+} from "../lib/check-options.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { digestKey } from "../lib/hash.js";
 import { createCallerGrants, DEFAULT_SCHEME } from "./grants.js";
@@ -34,7 +43,7 @@ export interface Authenticator {
    * Who sends this header.
    * @param authorization every value of the header that came: `request.headersDistinct.authorization` of Node, which hides no second
    *   one as `request.headers` does, or `request.headers.get("authorization")` of a web `Request`, which joins them
-   * @throws (rejects) VerifierError 401: AUTH_MISSING: none, or empty · AUTH_MALFORMED: not one `Bearer <token>` in visible ASCII ·
+   * @throws (rejects) KeystileError 401: AUTH_MISSING: none, or empty · AUTH_MALFORMED: not one `Bearer <token>` in visible ASCII ·
    *   AUTH_KEY_NOT_FOUND: an unknown, disabled, expired or deleted root key, or an ordinary key; all look alike ·
    *   AUTH_TOKEN_INVALID: a proxy token that does not hold. A store that failed: STORE_…, never a caller
    * @see ruling F2 · a digest and a map look-up, about 1 µs, for a root key seen before; about 0.1 ms for a proxy token
@@ -87,9 +96,14 @@ export function createAuthenticator(given: Store, options: AuthenticatorOptions 
 
   const byToken = async (token: string): Promise<AuthenticatedCaller> => {
     const claims = await verifyToken?.(token, clock());
-    if (claims === undefined) throw new VerifierError("AUTH_TOKEN_INVALID", "the token is not valid, or no longer");
+    if (claims === undefined) throw new KeystileError("AUTH_TOKEN_INVALID", "the token is not valid, or no longer");
     const { subject, workspaceId, permissions } = claims;
-    return Object.freeze({ kind: "proxyToken", id: subject, workspaceId, ...createCallerGrants(permissions, workspaceId, scheme) });
+    return Object.freeze({
+      kind: "proxyToken",
+      id: subject,
+      workspaceId,
+      ...createCallerGrants(permissions, workspaceId, scheme),
+    });
   };
   const byRootKey = async (key: string): Promise<AuthenticatedCaller> => {
     if (key.length > MAX_KEY) throw malformed();
@@ -99,7 +113,7 @@ export function createAuthenticator(given: Store, options: AuthenticatorOptions 
     const found = cache.find(typeof digest === "string" ? digest : await digest);
     const known = found instanceof Promise ? await found : found;
     if (known === undefined || !known.enabled || (known.expires !== undefined && now > known.expires)) {
-      throw new VerifierError("AUTH_KEY_NOT_FOUND", "the root key was not found");
+      throw new KeystileError("AUTH_KEY_NOT_FOUND", "the root key was not found");
     }
     return known.caller;
   };
@@ -120,18 +134,24 @@ function readBearer(authorization: string | readonly string[] | null | undefined
   const header = values[0] ?? "";
   if (header.length > MAX_HEADER) throw malformed();
   if (BLANK.test(header)) {
-    throw new VerifierError("AUTH_MISSING", "no credential was sent; send the header Authorization: Bearer <ROOT_KEY>");
+    throw new KeystileError("AUTH_MISSING", "no credential was sent; send the header Authorization: Bearer <ROOT_KEY>");
   }
   const token = BEARER.exec(header)?.[1];
   if (token === undefined) throw malformed();
   return token;
 }
 
-const malformed = () => new VerifierError("AUTH_MALFORMED", "the header must be one, as Authorization: Bearer <ROOT_KEY>");
+const malformed = () =>
+  new KeystileError("AUTH_MALFORMED", "the header must be one, as Authorization: Bearer <ROOT_KEY>");
 
 function toKnown(row: RootKeyRow, scheme: string): KnownRootKey {
   // Own properties only: what the row lacks must not come from a polluted prototype.
   const { id, workspaceId, permissions, enabled, expires } = ownOnly(row);
-  const caller = Object.freeze({ kind: "rootKey", id, workspaceId, ...createCallerGrants(permissions, workspaceId, scheme) } as const);
+  const caller = Object.freeze({
+    kind: "rootKey",
+    id,
+    workspaceId,
+    ...createCallerGrants(permissions, workspaceId, scheme),
+  } as const);
   return { enabled, expires, caller };
 }

@@ -16,7 +16,14 @@ const ROOTS: Readonly<Record<ResourceType, string>> = {
 const TYPES = Object.keys(ROOTS) as ResourceType[];
 const KEYS = "keys";
 /** Actions on one key: a resource-name grant must reach keys to hold them, `keyspaces/*#verify_key` does not (ruling B6). */
-const KEY_ACTIONS: ReadonlySet<string> = new Set(["verify_key", "read_key", "update_key", "delete_key", "encrypt_key", "decrypt_key"]);
+const KEY_ACTIONS: ReadonlySet<string> = new Set([
+  "verify_key",
+  "read_key",
+  "update_key",
+  "delete_key",
+  "encrypt_key",
+  "decrypt_key",
+]);
 
 const ONE = "*";
 const REST = "**";
@@ -54,7 +61,9 @@ export function createCallerGrants(
   workspaceId: string,
   scheme: string = DEFAULT_SCHEME,
 ): Pick<Caller, "may" | "mayAny"> {
-  const grants = permissions.map((permission) => readGrant(permission, workspaceId, scheme)).filter((grant) => grant !== undefined);
+  const grants = permissions
+    .map((permission) => readGrant(permission, workspaceId, scheme))
+    .filter((grant) => grant !== undefined);
   const reaches = {} as Record<ResourceType, ReadonlyMap<string, Reach>>;
   for (const type of TYPES) reaches[type] = reachesOf(type, grants);
   // Asked one after the other, not merged: merging would copy each grant of action `*` into every action.
@@ -102,7 +111,8 @@ export function explainGrant(
     return { message: "is no permission of a root key", fix };
   }
   const prefix = `${scheme}:v1:${workspaceId}:`;
-  if (!permission.startsWith(prefix)) return { message: "names another version or workspace", fix: `begin it with ${prefix}` };
+  if (!permission.startsWith(prefix))
+    return { message: "names another version or workspace", fix: `begin it with ${prefix}` };
   const fix = `write a path below ${Object.values(ROOTS).join(", ")} and an action, such as ${prefix}keyspaces/*/keys/*#verify_key`;
   return { message: "is no permission of a root key", fix };
 }
@@ -115,7 +125,8 @@ function readGrant(permission: string, workspaceId: string, scheme: string): Gra
 /** `<type>.<id>.<action>`: only the id may be `*`. It covers what is inside the resource too, such as the keys of an API. */
 function readTuple(permission: string): Grant | undefined {
   const [type = "", id = "", action = "", ...more] = permission.split(".");
-  if (more.length > 0 || !Object.hasOwn(ROOTS, type) || !(id === ONE || WORD.test(id)) || !WORD.test(action)) return undefined;
+  if (more.length > 0 || !Object.hasOwn(ROOTS, type) || !(id === ONE || WORD.test(id)) || !WORD.test(action))
+    return undefined;
   return { action, path: [ROOTS[type as ResourceType], id, REST] };
 }
 

@@ -1,7 +1,7 @@
 /** Permissions: compiles a query, holds a key's grants, the wildcard rule. Spec §2.1, §2.3, rulings B1–B5, B7. Knows no keys or roles. */
 import { LRUCache } from "lru-cache";
 import type { QueryNode } from "../../grammar/permission-query-ast.js";
-import { type Expectation, parse, SyntaxError as GrammarError } from "../../grammar/permission-query.js";
+import { type Expectation, SyntaxError as GrammarError, parse } from "../../grammar/permission-query.js";
 import { badRequest } from "../contracts/errors.js";
 import { explainQuery } from "./query-error.js";
 
@@ -49,7 +49,7 @@ function hasWildcard(permission: string): boolean {
 }
 
 /** So few patterns are tried one by one: that costs less than two searches. */
-const FEW = 32;
+const MAX_SCANNED_PATTERNS = 32;
 
 /**
  * Whether one of the patterns covers a name.
@@ -74,7 +74,7 @@ interface Range {
 /** @param position where the name's next segment begins; all before it matches the range's prefix */
 function search(patterns: readonly string[], name: string, range: Range, position: number): boolean {
   const { from, to, prefix } = range;
-  if (to - from <= FEW) {
+  if (to - from <= MAX_SCANNED_PATTERNS) {
     for (let i = from; i < to; i++) if (matches(patterns[i] as string, prefix.length, name, position)) return true;
     return false;
   }
@@ -135,7 +135,7 @@ function matches(pattern: string, from: number, name: string, position: number):
 /**
  * Compiles a permission query.
  * @param text 1–1_000 characters; the caller has checked that
- * @throws VerifierError PERMISSIONS_QUERY_SYNTAX with one problem at `body.permissions`
+ * @throws KeystileError PERMISSIONS_QUERY_SYNTAX with one problem at `body.permissions`
  * @see spec §2.1, §4.1-5, rulings B1, B2 · O(length), about 2.5 µs for three names: see {@link createQueryCompiler}
  */
 export function compileQuery(text: string): Query {
@@ -210,8 +210,8 @@ function link(node: QueryNode, yes: Step | boolean, no: Step | boolean): Step {
  * more as windows into it: looking three of those up in a `Set` took 104 ns, and takes 47 ns this way.
  */
 function flatten(name: string): string {
-  const [own] = Object.keys({ [name]: 0 });
-  return own as string;
+  const [copy] = Object.keys({ [name]: 0 });
+  return copy as string;
 }
 
 function parseQuery(text: string): QueryNode {

@@ -91,22 +91,31 @@ function readKey(key: unknown, path: string): ReadyKey {
   const { secret, algorithm, publicKey, privateKey, kid } = key as Members;
   if (kid !== undefined) text(kid, `${path}.kid`);
   if ("secret" in key) {
-    if (algorithm !== undefined || publicKey !== undefined) throw new TypeError(`${path} must have either a secret or a publicKey`);
+    if (algorithm !== undefined || publicKey !== undefined)
+      throw new TypeError(`${path} must have either a secret or a publicKey`);
     const imported = importOnce(readSecret(secret, `${path}.secret`));
     return { algorithm: "HS256", kid: kid as string | undefined, verify: imported, sign: imported };
   }
   if (typeof algorithm !== "string" || !Object.hasOwn(FORMS, algorithm)) {
-    throw new TypeError(`${path}.algorithm must be one of: ${Object.keys(FORMS).join(", ")}; a key of HS256 has only a secret`);
+    throw new TypeError(
+      `${path}.algorithm must be one of: ${Object.keys(FORMS).join(", ")}; a key of HS256 has only a secret`,
+    );
   }
   const form = algorithm as Algorithm;
   const verify = readAsymmetric(publicKey, form, "public", `${path}.publicKey`);
   const sign = privateKey === undefined ? undefined : readAsymmetric(privateKey, form, "private", `${path}.privateKey`);
   const id = kid ?? (verify as Members)["kid"];
-  return { algorithm: form, kid: typeof id === "string" ? id : undefined, verify: () => verify, sign: sign && (() => sign) };
+  return {
+    algorithm: form,
+    kid: typeof id === "string" ? id : undefined,
+    verify: () => verify,
+    sign: sign && (() => sign),
+  };
 }
 
 function readSecret(secret: unknown, path: string): Uint8Array<ArrayBuffer> {
-  if (typeof secret !== "string" && !(secret instanceof Uint8Array)) throw new TypeError(`${path} must be a string or a Uint8Array`);
+  if (typeof secret !== "string" && !(secret instanceof Uint8Array))
+    throw new TypeError(`${path} must be a string or a Uint8Array`);
   const bytes = typeof secret === "string" ? new TextEncoder().encode(secret) : Uint8Array.from(secret);
   if (bytes.length < MIN_SECRET_BYTES) throw new RangeError(`${path} must have at least ${MIN_SECRET_BYTES} bytes`);
   if (new TextDecoder().decode(bytes).includes("-----BEGIN ")) {
@@ -118,7 +127,8 @@ function readSecret(secret: unknown, path: string): Uint8Array<ArrayBuffer> {
 /** jose would import a secret again for each token, which costs more than the signature. Not at once: workers do no work where verifiers are made. */
 function importOnce(secret: Uint8Array<ArrayBuffer>): ImportedKey {
   let imported: Promise<CryptoKeyLike> | undefined;
-  const start = () => globalThis.crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign", "verify"]);
+  const start = () =>
+    globalThis.crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign", "verify"]);
   return async () => {
     try {
       return await (imported ??= start());
@@ -133,13 +143,13 @@ function importOnce(secret: Uint8Array<ArrayBuffer>): ImportedKey {
 function readAsymmetric(key: unknown, algorithm: Algorithm, type: "public" | "private", path: string): AsymmetricKey {
   if (typeof key !== "object" || key === null) throw new TypeError(`${path} must be a JWK, a CryptoKey or a KeyObject`);
   // A JWK is the program's own object: a copy is checked and used. The other two cannot change.
-  const own = "kty" in key ? { ...key } : key;
-  const shown = ("kty" in own || !("export" in own) ? own : toJwk(own as KeyObjectLike)) as Members;
+  const copy = "kty" in key ? { ...key } : key;
+  const shown = ("kty" in copy || !("export" in copy) ? copy : toJwk(copy as KeyObjectLike)) as Members;
   const actual = "kty" in shown ? typeOfJwk(shown, algorithm) : typeOfCryptoKey(shown, algorithm);
   if (actual === undefined) throw new TypeError(`${path} must be a key of ${algorithm}`);
   if (actual !== type) throw new TypeError(`${path} must be a ${type} key`);
   if (algorithm === "RS256") checkRsa(shown, path);
-  return own;
+  return copy;
 }
 
 /** A kind of key that has no JWK is of none of our algorithms. */
@@ -163,7 +173,11 @@ function typeOfJwk(key: Members, algorithm: Algorithm): string | undefined {
 /** `undefined`: not of the algorithm, or not allowed to do what keys of its type do. */
 function typeOfCryptoKey({ type, algorithm: actual, usages }: Members, algorithm: Algorithm): string | undefined {
   const { name, crv } = FORMS[algorithm];
-  const { name: actualName, namedCurve = crv, hash } = (actual ?? {}) as { name?: string; namedCurve?: string; hash?: { name: string } };
+  const {
+    name: actualName,
+    namedCurve = crv,
+    hash,
+  } = (actual ?? {}) as { name?: string; namedCurve?: string; hash?: { name: string } };
   const isUsable = Array.isArray(usages) && usages.includes(type === "private" ? "sign" : "verify");
   const fits = actualName === name && namedCurve === crv && (hash?.name ?? "SHA-256") === "SHA-256" && isUsable;
   return fits ? String(type) : undefined;
@@ -171,7 +185,10 @@ function typeOfCryptoKey({ type, algorithm: actual, usages }: Members, algorithm
 
 /** With an exponent of 1 anybody could sign; an even one belongs to no key. */
 function checkRsa(key: Members, path: string): void {
-  const { modulusLength, publicExponent } = (key["algorithm"] ?? {}) as { modulusLength?: number; publicExponent?: Uint8Array };
+  const { modulusLength, publicExponent } = (key["algorithm"] ?? {}) as {
+    modulusLength?: number;
+    publicExponent?: Uint8Array;
+  };
   const bits = modulusLength ?? toNumber(decode(key["n"])).toString(2).length;
   if (bits < MIN_RSA_BITS) throw new RangeError(`${path} must have at least ${MIN_RSA_BITS} bits`);
   const exponent = toNumber(publicExponent ?? decode(key["e"]));
@@ -180,7 +197,9 @@ function checkRsa(key: Members, path: string): void {
 
 /** @param member base64url, as was checked */
 function decode(member: unknown): Uint8Array {
-  return Uint8Array.from(atob((member as string).replace(/-/g, "+").replace(/_/g, "/")), (letter) => letter.charCodeAt(0));
+  return Uint8Array.from(atob((member as string).replace(/-/g, "+").replace(/_/g, "/")), (letter) =>
+    letter.charCodeAt(0),
+  );
 }
 
 function toNumber(bytes: Uint8Array): bigint {

@@ -87,7 +87,11 @@ export function createProxyTokenVerifier(
     const parts = token.length > MAX_TOKEN ? [] : token.split(".");
     const header = parts.length === 3 && parts.every(isCanonical) ? readHeader(parts[0] as string) : undefined;
     if (header === undefined) return undefined;
-    const rules = { ...expected, currentDate: new Date(now), ...((typ ?? header.typ) !== undefined && { typ: typ ?? "JWT" }) };
+    const rules = {
+      ...expected,
+      currentDate: new Date(now),
+      ...((typ ?? header.typ) !== undefined && { typ: typ ?? "JWT" }),
+    };
     for (const key of keys) {
       const isOther = key.kid !== undefined && header.kid !== undefined && key.kid !== header.kid;
       if (isOther || !(await isVerified(token, key, rules))) continue;
@@ -116,21 +120,33 @@ export async function signProxyToken(claims: ProxyTokenClaims, options: SignProx
   const payload = { ...named, iat, exp: iat + Math.floor(lifetime / 1_000), jti: newId("tok", now) };
   // What would not be accepted is not signed.
   if (readClaims(payload, workspaceClaim, iat * 1_000) === undefined) {
-    throw new TypeError("claims must be a subject of 1 to 255 characters, a workspaceId, and a list of at most 1000 permissions");
+    throw new TypeError(
+      "claims must be a subject of 1 to 255 characters, a workspaceId, and a list of at most 1000 permissions",
+    );
   }
   const header = { alg: algorithm, typ, ...(kid !== undefined && { kid }) };
   const token = await new SignJWT(payload).setProtectedHeader(header).sign(await sign());
-  if (token.length > MAX_TOKEN) throw new RangeError(`claims.permissions must fit in a token of ${MAX_TOKEN} characters`);
+  if (token.length > MAX_TOKEN)
+    throw new RangeError(`claims.permissions must fit in a token of ${MAX_TOKEN} characters`);
   return token;
 }
 
 function readOptions(options: ProxyTokenOptions, path: string) {
   const keys = () => undefined;
-  const checks = { issuer: text, audience: text, keys, workspaceClaim: word, typ: text, replayListSize: integer(1, 1_000_000) };
+  const checks = {
+    issuer: text,
+    audience: text,
+    keys,
+    workspaceClaim: word,
+    typ: text,
+    replayListSize: integer(1, 1_000_000),
+  };
   checkOptions(options, checks satisfies Record<keyof ProxyTokenOptions, Check>, path);
   const { workspaceClaim = "workspaceId" } = options;
-  for (const name of ["issuer", "audience"] as const) if (options[name] === undefined) throw new TypeError(`${path}.${name} must be given`);
-  if (RESERVED.has(workspaceClaim)) throw new TypeError(`${path}.workspaceClaim must not be a claim of another meaning`);
+  for (const name of ["issuer", "audience"] as const)
+    if (options[name] === undefined) throw new TypeError(`${path}.${name} must be given`);
+  if (RESERVED.has(workspaceClaim))
+    throw new TypeError(`${path}.workspaceClaim must not be a claim of another meaning`);
   return { ...options, workspaceClaim, keys: readProxyKeys(options.keys, `${path}.keys`) };
 }
 
@@ -188,7 +204,8 @@ function readClaims(
 ): AcceptedClaims | undefined {
   const workspaceId = Object.hasOwn(claims, workspaceClaim) ? claims[workspaceClaim] : undefined;
   if (Array.isArray(aud) && !aud.every(isText)) return undefined;
-  if (!isText(sub) || sub === "" || sub.length > 255 || !isText(workspaceId) || !WORKSPACE.test(workspaceId)) return undefined;
+  if (!isText(sub) || sub === "" || sub.length > 255 || !isText(workspaceId) || !WORKSPACE.test(workspaceId))
+    return undefined;
   if (!isSeconds(exp) || !isSeconds(iat) || !isSeconds(nbf)) return undefined;
   if (exp <= iat || exp - iat > MAX_LIFETIME || now >= exp * 1_000) return undefined;
   if (!Array.isArray(perms) || perms.length > MAX_PERMISSIONS || !perms.every(isText)) return undefined;
@@ -207,7 +224,8 @@ function createReplayList(size: number): (claims: AcceptedClaims, now: number) =
       forgottenTo = Math.max(forgottenTo, ended);
     }
     // A clock that steps back must not revive tokens whose ids are forgotten.
-    if (!isText(jti) || jti === "" || jti.length > 255 || ends.has(jti) || ends.size >= size || end <= forgottenTo) return false;
+    if (!isText(jti) || jti === "" || jti.length > 255 || ends.has(jti) || ends.size >= size || end <= forgottenTo)
+      return false;
     ends.set(jti, end);
     return true;
   };

@@ -53,7 +53,9 @@ function findStray(text: string): number {
 function showCharacter(text: string, position: number): string {
   // A position inside the text has a code point.
   const code = text.codePointAt(position) as number;
-  return code > 0x20 && code < 0x7f ? `"${String.fromCharCode(code)}"` : `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+  return code > 0x20 && code < 0x7f
+    ? `"${String.fromCharCode(code)}"`
+    : `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
 function fixStray(character: string): string | undefined {

@@ -2,7 +2,7 @@
 import { LRUCache } from "lru-cache";
 import type { RootKeyRow, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
-import { isLate } from "../lib/thenable.js";
+import { isThenable } from "../lib/thenable.js";
 
 /** Finds root keys by digest, in the form that `prepare` made of their rows. */
 export interface RootKeyCache<T> {
@@ -19,44 +19,50 @@ const MONOTONIC = { now: () => performance.now() };
 
 /**
  * @param size root keys kept, ≥ 1
- * @see port clause 9: a fill that began before a change is answered but not kept · a hit costs a map look-up and the store's `catchUp`
+ * @see port clause 9: a fill that began before a change is answered but not kept · a hit costs a map look-up and the store's `pollChanges`
  */
-export function createRootKeyCache<T extends object>(store: Store, prepare: (row: RootKeyRow) => T, size: number): RootKeyCache<T> {
+export function createRootKeyCache<T extends object>(
+  store: Store,
+  prepare: (row: RootKeyRow) => T,
+  size: number,
+): RootKeyCache<T> {
   const found = new LRUCache<string, T>({ max: size });
   // A resolution of 0 keeps lru-cache from setting a timer.
-  const missed = new LRUCache<string, true>({ max: MISSES, ttl: MISS_TTL, ttlResolution: 0, perf: MONOTONIC });
+  const negativeCache = new LRUCache<string, true>({ max: MISSES, ttl: MISS_TTL, ttlResolution: 0, perf: MONOTONIC });
   let generation = 0;
-  const unsubscribe = store.changes((change) => {
+  const unsubscribe = store.subscribe((change) => {
     generation++;
     if (typeof change === "object") {
       found.delete(change.digest);
-      missed.delete(change.digest);
+      negativeCache.delete(change.digest);
       return;
     }
-    missed.clear();
+    negativeCache.clear();
     if (change === "all") found.clear();
   });
 
-  const keep = (digest: string, row: RootKeyRow | undefined, begun: number): T | undefined => {
+  const keep = (digest: string, row: RootKeyRow | undefined, startGeneration: number): T | undefined => {
     const prepared = row === undefined ? undefined : prepare(row);
-    if (begun !== generation) return prepared;
+    if (startGeneration !== generation) return prepared;
     if (prepared !== undefined) found.set(digest, prepared);
-    else missed.set(digest, true);
+    else negativeCache.set(digest, true);
     return prepared;
   };
-  const look = (digest: string): MaybePromise<T | undefined> => {
+  const lookUp = (digest: string): MaybePromise<T | undefined> => {
     const hit = found.get(digest);
     if (hit !== undefined) return hit;
-    if (missed.get(digest) === true) return undefined;
-    const begun = generation;
+    if (negativeCache.get(digest) === true) return undefined;
+    const startGeneration = generation;
     const row = store.findRootKey(digest);
-    return isLate(row) ? Promise.resolve(row).then((late) => keep(digest, late, begun)) : keep(digest, row, begun);
+    return isThenable(row)
+      ? Promise.resolve(row).then((resolved) => keep(digest, resolved, startGeneration))
+      : keep(digest, row, startGeneration);
   };
   return {
     find(digest) {
-      const caughtUp = store.catchUp();
+      const caughtUp = store.pollChanges();
       // Not `instanceof`: a promise of another realm, or a thenable, would not be waited for, and a removed root key trusted.
-      return caughtUp === undefined ? look(digest) : Promise.resolve(caughtUp).then(() => look(digest));
+      return caughtUp === undefined ? lookUp(digest) : Promise.resolve(caughtUp).then(() => lookUp(digest));
     },
     close: unsubscribe,
   };

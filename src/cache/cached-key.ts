@@ -2,18 +2,18 @@
 import { type FieldsThat, fieldsThat } from "../contracts/key-fields.js";
 import type { KeyRecord, KeyRef } from "../contracts/store.js";
 import type { Refill } from "../contracts/types.js";
-import type { Account } from "../credits/spender.js";
+import type { SpendTarget } from "../credits/spender.js";
 import { ownProperty } from "../lib/check-options.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { createAllowlist } from "../lib/ip-ranges.js";
 import {
   type AppliedLimit,
   bucketOf,
+  clampIdentity,
   type LimitedKey,
   type LimitKind,
   type Limits,
   sharedLimits,
-  showIdentity,
   toLimits,
 } from "../ratelimit/applied-limits.js";
 import { type GrantSet, internPolicies, type KeyPolicy } from "./key-policy.js";
@@ -36,33 +36,38 @@ export interface RareFields extends ValuesOf<FieldsThat<{ record: "rare" }>> {
 }
 
 /** Where a key is packed: told of what was found out about it. */
-export interface Home {
-  note(entry: number, key: PreparedKey): void;
+export interface PackedSlot {
+  writeBack(entry: number, key: CachedKey): void;
 }
 
 /**
  * What a cache keeps for a key. Flat and small, since over many keys most of the time of a verification is waiting for memory: so it
  * is itself the account that is spent from, and the place of its only limit's bucket.
  */
-export class PreparedKey implements Account, LimitedKey, CoreFields {
+export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
   readonly policy: KeyPolicy;
   readonly expires: number | undefined;
   /** The place of its lease, and of the bucket of its only limit: where they were found last. */
   lease = 0;
   row = -1;
-  rowOne = 0;
-  rowTwo = 0;
+  h0 = 0;
+  h1 = 0;
   readonly generation: number;
   readonly ref: KeyRef;
   readonly keyId: string;
   readonly name: string | undefined;
   readonly limitIds: string | readonly string[];
   readonly rare: RareFields | undefined;
-  #home: Home | undefined;
+  #slot: PackedSlot | undefined;
   #entry: number;
   #limits: Limits | undefined = undefined;
 
-  constructor(policy: KeyPolicy, { ref, keyId, name, expires, generation, limitIds, rare }: CoreFields, home?: Home, entry = 0) {
+  constructor(
+    policy: KeyPolicy,
+    { ref, keyId, name, expires, generation, limitIds, rare }: CoreFields,
+    slot?: PackedSlot,
+    entry = 0,
+  ) {
     this.policy = policy;
     this.expires = expires;
     this.generation = generation;
@@ -71,7 +76,7 @@ export class PreparedKey implements Account, LimitedKey, CoreFields {
     this.name = name;
     this.limitIds = limitIds;
     this.rare = rare;
-    this.#home = home;
+    this.#slot = slot;
     this.#entry = entry;
   }
 
@@ -80,12 +85,12 @@ export class PreparedKey implements Account, LimitedKey, CoreFields {
   }
 
   /** Its API or workspace is disabled (ruling A4). */
-  get suspended(): boolean {
-    return this.policy.suspended;
+  get parentDisabled(): boolean {
+    return this.policy.parentDisabled;
   }
 
-  get limited(): boolean {
-    return this.policy.limited;
+  get hasCredits(): boolean {
+    return this.policy.hasCredits;
   }
 
   get refill(): Refill | undefined {
@@ -113,25 +118,30 @@ export class PreparedKey implements Account, LimitedKey, CoreFields {
   /** All its limits, as lists. */
   get limits(): Limits {
     const { keyId, policy, limitIds, rare } = this;
-    return (this.#limits ??= toLimits(keyId, policy.limits, typeof limitIds === "string" ? [limitIds] : limitIds, rare?.shared));
+    return (this.#limits ??= toLimits(
+      keyId,
+      policy.limits,
+      typeof limitIds === "string" ? [limitIds] : limitIds,
+      rare?.shared,
+    ));
   }
 
   /** It was packed. */
-  settleAt(home: Home, entry: number): void {
-    this.#home = home;
+  attach(slot: PackedSlot, entry: number): void {
+    this.#slot = slot;
     this.#entry = entry;
   }
 
-  foundAt(row: number, rowOne: number, rowTwo: number): void {
+  foundAt(row: number, h0: number, h1: number): void {
     this.row = row;
-    this.rowOne = rowOne;
-    this.rowTwo = rowTwo;
-    this.#home?.note(this.#entry, this);
+    this.h0 = h0;
+    this.h1 = h1;
+    this.#slot?.writeBack(this.#entry, this);
   }
 
   leasedAt(lease: number): void {
     this.lease = lease;
-    this.#home?.note(this.#entry, this);
+    this.#slot?.writeBack(this.#entry, this);
   }
 
   /** Whether the allow-lists let this address in (ruling A4). */
@@ -141,14 +151,14 @@ export class PreparedKey implements Account, LimitedKey, CoreFields {
 }
 
 /** Prepares records, sharing among them what is the same. */
-export function createPreparer(): (record: KeyRecord) => PreparedKey {
+export function createPreparer(): (record: KeyRecord) => CachedKey {
   const policyOf = internPolicies();
   return (found) => {
     const record = withoutInherited(found);
     const { ref, keyId, name, expires, generation, ratelimits } = record;
     const ids = ratelimits.map(({ id }) => id);
     const limitIds = ids.length === 1 ? (ids[0] as string) : ids;
-    return new PreparedKey(policyOf(record), { ref, keyId, name, expires, generation, limitIds, rare: rareOf(record) });
+    return new CachedKey(policyOf(record), { ref, keyId, name, expires, generation, limitIds, rare: rareOf(record) });
   };
 }
 
@@ -167,11 +177,11 @@ function withoutInherited(record: KeyRecord): KeyRecord {
     roles: record.roles,
     identity: ownProperty(record, "identity"),
     ratelimits: record.ratelimits,
-    limited: record.limited,
+    hasCredits: record.hasCredits,
     refill: ownProperty(record, "refill"),
     generation: record.generation,
-    suspended: record.suspended,
-    pending: record.pending,
+    parentDisabled: record.parentDisabled,
+    unadopted: record.unadopted,
     ipAllowlists: record.ipAllowlists,
   } satisfies Record<keyof KeyRecord, unknown> as KeyRecord;
 }
@@ -184,7 +194,7 @@ function rareOf(record: KeyRecord): RareFields | undefined {
   return {
     // Frozen, since every answer shows these very objects.
     meta: meta && deepFreeze(meta),
-    identity: identity && deepFreeze(showIdentity(identity)),
+    identity: identity && deepFreeze(clampIdentity(identity)),
     ipAllowlists,
     shared: sharedLimits(record),
     allows: ipAllowlists.length === 0 ? undefined : lazyAllowlist(ipAllowlists),

@@ -2,11 +2,11 @@
  * text → value, at most `size` of them, found by the text's tag; no text is kept. When full it forgets what was not asked for
  * lately; by name it forgets any time. Knows no keys. The obvious twin is a Map from text to value (`fingerprint-cache.test.ts`).
  */
-import { NONE, TagIndex } from "../lib/fingerprint-index.js";
-import { TextTag } from "../lib/fingerprint.js";
+import { FingerprintIndex, NONE } from "../lib/fingerprint-index.js";
+import { Fingerprint } from "../lib/fingerprint.js";
 
 /** Where a table keeps its values, by small numbers. */
-export interface Drawers<T> {
+export interface SlotStorage<T> {
   put(entry: number, value: T): void;
   /** Only of an entry that was put and not dropped since. */
   get(entry: number): T;
@@ -15,45 +15,45 @@ export interface Drawers<T> {
 }
 
 /** Keeps values by text; a table, or one with a faster one before it. */
-export interface Shelf<T> {
+export interface CacheBackend<T> {
   get(text: string): T | undefined;
-  /** For a shelf that finds by name only; then {@link Shelf.get} finds nothing. */
-  getNamed?(name: string): T | undefined;
-  /** Keeps nothing for a text or name too long for a tag. @param name what {@link Shelf.delete} calls the value by */
-  set(text: string, name: string, value: T): void;
-  delete(name: string): void;
+  /** For a shelf that finds by name only; then {@link CacheBackend.get} finds nothing. */
+  getByDigest?(digest: string): T | undefined;
+  /** Keeps nothing for a text or name too long for a tag. @param digest what {@link CacheBackend.delete} calls the value by */
+  set(text: string, digest: string, value: T): void;
+  delete(digest: string): void;
   clear(): void;
 }
 
 /** What stands before a table: it holds some of the table's values too, by their tags. */
-export interface Front {
+export interface UpperTier {
   /** Whether it was asked for there since the last such call. */
-  wasUsed(one: number, two: number, three: number): boolean;
+  wasUsed(h0: number, h1: number, h2: number): boolean;
   /** The table forgets it. */
-  remove(one: number, two: number, three: number): void;
+  remove(h0: number, h1: number, h2: number): void;
 }
 
-/** @see {@link TagIndex} for its cost; `set` is O(1) but for the calls that double the table */
-export class TagTable<T> implements Shelf<T> {
+/** @see {@link FingerprintIndex} for its cost; `set` is O(1) but for the calls that double the table */
+export class FingerprintCache<T> implements CacheBackend<T> {
   readonly #size: number;
-  readonly #drawers: Drawers<T>;
-  readonly #tag: TextTag;
-  readonly #front: Front | undefined;
-  readonly #texts = new TagIndex();
+  readonly #storage: SlotStorage<T>;
+  readonly #fingerprint: Fingerprint;
+  readonly #upperTier: UpperTier | undefined;
+  readonly #texts = new FingerprintIndex();
   /** Text and name come and go together: so both have the same entry. */
-  readonly #names = new TagIndex();
+  readonly #digests = new FingerprintIndex();
   #used = new Uint8Array(this.#texts.capacity);
   #hand = 0;
 
   /**
    * @param size the most values kept, ≥ 1
-   * @param front told of each text that is forgotten, but not of {@link TagTable.clear}; what is used there is not forgotten here
+   * @param upperTier told of each text that is forgotten, but not of {@link FingerprintCache.clear}; what is used there is not forgotten here
    */
-  constructor(size: number, drawers: Drawers<T>, tag = new TextTag(), front?: Front) {
+  constructor(size: number, storage: SlotStorage<T>, fingerprint = new Fingerprint(), upperTier?: UpperTier) {
     this.#size = size;
-    this.#drawers = drawers;
-    this.#tag = tag;
-    this.#front = front;
+    this.#storage = storage;
+    this.#fingerprint = fingerprint;
+    this.#upperTier = upperTier;
   }
 
   /** Values kept at the moment, at most `size`. */
@@ -62,17 +62,17 @@ export class TagTable<T> implements Shelf<T> {
   }
 
   get(text: string): T | undefined {
-    const tag = this.#tag;
-    if (!tag.read(text)) return undefined;
-    const entry = this.find(tag.one, tag.two, tag.three);
+    const fingerprint = this.#fingerprint;
+    if (!fingerprint.read(text)) return undefined;
+    const entry = this.find(fingerprint.h0, fingerprint.h1, fingerprint.h2);
     if (entry === NONE) return undefined;
     this.mark(entry, 1);
-    return this.#drawers.get(entry);
+    return this.#storage.get(entry);
   }
 
   /** The entry of a tag, whose value is in the drawers, or {@link NONE}. */
-  find(one: number, two: number, three: number): number {
-    return this.#texts.find(one, two, three);
+  find(h0: number, h1: number, h2: number): number {
+    return this.#texts.find(h0, h1, h2);
   }
 
   /** Notes that an entry was asked for. @param mark 1…255 @returns the mark before; 0: not asked for since its last turn */
@@ -82,17 +82,17 @@ export class TagTable<T> implements Shelf<T> {
     return before;
   }
 
-  set(text: string, name: string, value: T): void {
-    const tag = this.#tag;
-    if (!tag.read(name)) return;
-    const { one, two, three } = tag;
-    this.#remove(this.#names.find(one, two, three));
-    if (!tag.read(text)) return;
-    this.#remove(this.#texts.find(tag.one, tag.two, tag.three));
+  set(text: string, digest: string, value: T): void {
+    const fingerprint = this.#fingerprint;
+    if (!fingerprint.read(digest)) return;
+    const { h0, h1, h2 } = fingerprint;
+    this.#remove(this.#digests.find(h0, h1, h2));
+    if (!fingerprint.read(text)) return;
+    this.#remove(this.#texts.find(fingerprint.h0, fingerprint.h1, fingerprint.h2));
     if (this.#texts.count >= this.#size) this.#evict();
-    const entry = this.#texts.add(tag.one, tag.two, tag.three);
+    const entry = this.#texts.add(fingerprint.h0, fingerprint.h1, fingerprint.h2);
     try {
-      this.#names.add(one, two, three);
+      this.#digests.add(h0, h1, h2);
     } catch (error) {
       // No memory to grow in. A text without its name could not be forgotten, and would set all later entries apart.
       this.#texts.remove(entry);
@@ -100,27 +100,27 @@ export class TagTable<T> implements Shelf<T> {
     }
     if (entry >= this.#used.length) this.#used = new Uint8Array(this.#texts.capacity);
     this.#used[entry] = 0;
-    this.#drawers.put(entry, value);
+    this.#storage.put(entry, value);
   }
 
-  delete(name: string): void {
-    const tag = this.#tag;
-    if (tag.read(name)) this.#remove(this.#names.find(tag.one, tag.two, tag.three));
+  delete(digest: string): void {
+    const fingerprint = this.#fingerprint;
+    if (fingerprint.read(digest)) this.#remove(this.#digests.find(fingerprint.h0, fingerprint.h1, fingerprint.h2));
   }
 
   clear(): void {
     this.#texts.clear();
-    this.#names.clear();
-    this.#drawers.clear();
+    this.#digests.clear();
+    this.#storage.clear();
     this.#hand = 0;
   }
 
   #remove(entry: number): void {
     if (entry === NONE) return;
-    this.#front?.remove(this.#texts.oneOf(entry), this.#texts.twoOf(entry), this.#texts.threeOf(entry));
-    this.#names.remove(entry);
+    this.#upperTier?.remove(this.#texts.h0Of(entry), this.#texts.h1Of(entry), this.#texts.h2Of(entry));
+    this.#digests.remove(entry);
     this.#texts.remove(entry);
-    this.#drawers.drop(entry);
+    this.#storage.drop(entry);
   }
 
   /** Drops the first entry, going round, that was not asked for since its last turn. */
@@ -135,12 +135,12 @@ export class TagTable<T> implements Shelf<T> {
 
   #wasUsed(entry: number): boolean {
     if (this.#used[entry] !== 0) return true;
-    return this.#front?.wasUsed(this.#texts.oneOf(entry), this.#texts.twoOf(entry), this.#texts.threeOf(entry)) === true;
+    return this.#upperTier?.wasUsed(this.#texts.h0Of(entry), this.#texts.h1Of(entry), this.#texts.h2Of(entry)) === true;
   }
 }
 
-/** Drawers that keep the values as they are. */
-export function objectDrawers<T>(): Drawers<T> {
+/** SlotStorage that keep the values as they are. */
+export function objectSlots<T>(): SlotStorage<T> {
   let values: (T | undefined)[] = [];
   return {
     put(entry, value) {

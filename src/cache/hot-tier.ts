@@ -4,53 +4,53 @@
  * Why: a packed value must be unpacked, which takes 90 ns and makes garbage; and these few lie close together, while 4,096 rows
  * out of 1,000,000 lie on as many pages of memory, whose addresses the processor must look up first.
  */
-import { NONE, TagIndex } from "../lib/fingerprint-index.js";
-import type { Front } from "./fingerprint-cache.js";
+import { FingerprintIndex, NONE } from "../lib/fingerprint-index.js";
+import type { UpperTier } from "./fingerprint-cache.js";
 
 const SIZE = 16_384;
 
 /** tag → value. The obvious twin is a Map. */
-export class HotRow<T> implements Front {
-  readonly #tags = new TagIndex();
+export class HotTier<T> implements UpperTier {
+  readonly #fingerprints = new FingerprintIndex();
   #values: (T | undefined)[] = [];
   readonly #used = new Uint8Array(SIZE);
   #hand = 0;
 
-  get(one: number, two: number, three: number): T | undefined {
-    const entry = this.#tags.find(one, two, three);
+  get(h0: number, h1: number, h2: number): T | undefined {
+    const entry = this.#fingerprints.find(h0, h1, h2);
     if (entry === NONE) return undefined;
     this.#used[entry] = 1;
     return this.#values[entry];
   }
 
   /** Takes in a value for a tag that has none here. */
-  add(one: number, two: number, three: number, value: T): void {
-    if (this.#tags.count === SIZE) this.#evict();
-    const entry = this.#tags.add(one, two, three);
+  add(h0: number, h1: number, h2: number, value: T): void {
+    if (this.#fingerprints.count === SIZE) this.#evict();
+    const entry = this.#fingerprints.add(h0, h1, h2);
     this.#values[entry] = value;
     this.#used[entry] = 0;
   }
 
-  wasUsed(one: number, two: number, three: number): boolean {
-    const entry = this.#tags.find(one, two, three);
+  wasUsed(h0: number, h1: number, h2: number): boolean {
+    const entry = this.#fingerprints.find(h0, h1, h2);
     if (entry === NONE || this.#used[entry] === 0) return false;
     this.#used[entry] = 0;
     return true;
   }
 
-  remove(one: number, two: number, three: number): void {
-    const entry = this.#tags.find(one, two, three);
+  remove(h0: number, h1: number, h2: number): void {
+    const entry = this.#fingerprints.find(h0, h1, h2);
     if (entry !== NONE) this.#drop(entry);
   }
 
   clear(): void {
-    this.#tags.clear();
+    this.#fingerprints.clear();
     this.#values = [];
     this.#hand = 0;
   }
 
   #drop(entry: number): void {
-    this.#tags.remove(entry);
+    this.#fingerprints.remove(entry);
     this.#values[entry] = undefined;
   }
 

@@ -1,6 +1,6 @@
 /** Small numbers for shared objects, each kept while it has a user. Knows nothing of the objects. The obvious twin is a Map. */
 
-export interface Numbered<T> {
+export interface InternTable<T> {
   /** The number of this object, for one more user; `undefined`: there are too many. */
   take(object: T): number | undefined;
   /** What a number in use stands for. */
@@ -10,8 +10,8 @@ export interface Numbered<T> {
   clear(): void;
 }
 
-/** @param most the largest number given; the least is 0 */
-export function createNumbered<T>(most: number): Numbered<T> {
+/** @param max the largest number given; the least is 0 */
+export function createInternTable<T>(max: number): InternTable<T> {
   const numbers = new Map<T, number>();
   let objects: (T | undefined)[] = [];
   let uses: number[] = [];
@@ -21,7 +21,7 @@ export function createNumbered<T>(most: number): Numbered<T> {
       let number = numbers.get(object);
       if (number === undefined) {
         number = free.pop() ?? objects.length;
-        if (number > most) return undefined;
+        if (number > max) return undefined;
         numbers.set(object, number);
         objects[number] = object;
         uses[number] = 0;

@@ -9,9 +9,9 @@ import type { KeyRecord, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { type Check, checkOptions, checkStore, integer, oneOf } from "../lib/check-options.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
-import { isLate } from "../lib/thenable.js";
-import { digestShelf } from "./digest-cache.js";
-import { objectDrawers, type Shelf, TagTable } from "./fingerprint-cache.js";
+import { isThenable } from "../lib/thenable.js";
+import { digestBackend } from "./digest-cache.js";
+import { type CacheBackend, FingerprintCache, objectSlots } from "./fingerprint-cache.js";
 
 /** How many keys are remembered, for how long, and how they are found. */
 export interface CacheOptions {
@@ -33,7 +33,8 @@ export interface CacheOptions {
 /** What each of {@link CacheOptions} must be. */
 export const CACHE_OPTIONS = {
   size: integer(1, 10_000_000),
-  ttl: (value: unknown, path: string) => (value === Infinity ? undefined : integer(1, Number.MAX_SAFE_INTEGER)(value, path)),
+  ttl: (value: unknown, path: string) =>
+    value === Infinity ? undefined : integer(1, Number.MAX_SAFE_INTEGER)(value, path),
   missSize: integer(0, 1_000_000),
   missTtl: integer(1, 60_000),
   by: oneOf("tag", "digest"),
@@ -41,7 +42,7 @@ export const CACHE_OPTIONS = {
 
 /** Finds keys, in the form that `prepare` made of their records. */
 export interface KeyCache<T> {
-  /** @param digestOf the native digest of `text`; not asked when the text is remembered @param now for the store's `catchUp` */
+  /** @param digestOf the native digest of `text`; not asked when the text is remembered @param now for the store's `pollChanges` */
   find(text: string, digestOf: (text: string) => MaybePromise<string>, now?: number): MaybePromise<T | undefined>;
   /** What is remembered of `text` and still true, if anything is; asks the store at most whether anything has changed. */
   remembered(text: string, now?: number): MaybePromise<T | undefined>;
@@ -53,7 +54,7 @@ export interface KeyCache<T> {
 interface Kept<T> {
   readonly value: T;
   /** Until when it is believed. */
-  readonly until: number;
+  readonly expiresAt: number;
 }
 
 const MONOTONIC = { now: () => performance.now() };
@@ -61,86 +62,98 @@ const MONOTONIC = { now: () => performance.now() };
 /**
  * @param prepare called once per fill: makes the value that `find` then answers; it must not depend on anything that changes without the record
  * @param options judged by the caller, with {@link CACHE_OPTIONS}
- * @param shelfOf makes the shelf for `size` values; default: a table of the objects themselves. Not used with a `ttl`, or by digests
+ * @param backendOf makes the shelf for `size` values; default: a table of the objects themselves. Not used with a `ttl`, or by digests
  * @see src/contracts/store.ts, clause 9: a fill that began before a change is answered but not kept
- * · a hit costs the tag of the text, two reads of memory and the store's `catchUp`
+ * · a hit costs the tag of the text, two reads of memory and the store's `pollChanges`
  */
 export function createKeyCache<T>(
   store: Store,
   prepare: (record: KeyRecord) => T,
   options: CacheOptions = {},
-  shelfOf: (size: number) => Shelf<T> = plainShelf,
+  backendOf: (size: number) => CacheBackend<T> = objectBackend,
 ): KeyCache<T> {
   const { size = 100_000, ttl = Infinity, missSize = 10_000, missTtl = 1_000, by = "tag" } = options;
-  const plain = by === "tag" ? plainShelf : digestShelf;
-  const found = ttl !== Infinity ? aging(plain<Kept<T>>(size), ttl) : by === "tag" ? shelfOf(size) : plain<T>(size);
+  const plain = by === "tag" ? objectBackend : digestBackend;
+  const found = ttl !== Infinity ? withTtl(plain<Kept<T>>(size), ttl) : by === "tag" ? backendOf(size) : plain<T>(size);
   // A resolution of 0 keeps lru-cache from setting a timer.
-  const missed =
-    missSize === 0 ? undefined : new LRUCache<string, true>({ max: missSize, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
+  const negativeCache =
+    missSize === 0
+      ? undefined
+      : new LRUCache<string, true>({ max: missSize, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
   let generation = 0;
-  const unsubscribe = store.changes((change) => {
+  const unsubscribe = store.subscribe((change) => {
     generation++;
     if (typeof change === "object") {
       found.delete(change.digest);
-      missed?.delete(change.digest);
+      negativeCache?.delete(change.digest);
       return;
     }
-    missed?.clear();
+    negativeCache?.clear();
     if (change !== "created") found.clear();
   });
 
-  const keep = (text: string, digest: string, record: KeyRecord | undefined, begun: number): T | undefined => {
+  const keep = (
+    text: string,
+    digest: string,
+    record: KeyRecord | undefined,
+    startGeneration: number,
+  ): T | undefined => {
     const prepared = record === undefined ? undefined : prepare(record);
-    if (begun !== generation) return prepared;
-    if (prepared === undefined) missed?.set(digest, true);
+    if (startGeneration !== generation) return prepared;
+    if (prepared === undefined) negativeCache?.set(digest, true);
     else found.set(text, digest, prepared);
     return prepared;
   };
   const fill = (text: string, digest: string): MaybePromise<T | undefined> => {
-    const known = found.getNamed?.(digest);
+    const known = found.getByDigest?.(digest);
     if (known !== undefined) return known;
-    if (missed?.get(digest) === true) return undefined;
-    const begun = generation;
+    if (negativeCache?.get(digest) === true) return undefined;
+    const startGeneration = generation;
     const record = store.findKey(digest);
-    return isLate(record) ? Promise.resolve(record).then((late) => keep(text, digest, late, begun)) : keep(text, digest, record, begun);
+    return isThenable(record)
+      ? Promise.resolve(record).then((resolved) => keep(text, digest, resolved, startGeneration))
+      : keep(text, digest, record, startGeneration);
   };
-  const look = (text: string, digestOf: (text: string) => MaybePromise<string>): MaybePromise<T | undefined> => {
+  const lookUp = (text: string, digestOf: (text: string) => MaybePromise<string>): MaybePromise<T | undefined> => {
     const hit = found.get(text);
     if (hit !== undefined) return hit;
     const digest = digestOf(text);
-    return typeof digest === "string" ? fill(text, digest) : digest.then((late) => fill(text, late));
+    return typeof digest === "string" ? fill(text, digest) : digest.then((resolved) => fill(text, resolved));
   };
   return {
     find(text, digestOf, now) {
-      const caughtUp = store.catchUp(now);
+      const caughtUp = store.pollChanges(now);
       // Not `instanceof`: a promise of another realm, or a thenable, would not be waited for, and what is remembered trusted too early.
-      return caughtUp === undefined ? look(text, digestOf) : Promise.resolve(caughtUp).then(() => look(text, digestOf));
+      return caughtUp === undefined
+        ? lookUp(text, digestOf)
+        : Promise.resolve(caughtUp).then(() => lookUp(text, digestOf));
     },
     remembered(text, now) {
       const hit = found.get(text);
       if (hit === undefined) return undefined;
       const before = generation;
-      const caughtUp = store.catchUp(now);
-      const whatIsTrue = () => (generation === before ? hit : found.get(text));
-      return caughtUp === undefined ? whatIsTrue() : Promise.resolve(caughtUp).then(whatIsTrue);
+      const caughtUp = store.pollChanges(now);
+      const current = () => (generation === before ? hit : found.get(text));
+      return caughtUp === undefined ? current() : Promise.resolve(caughtUp).then(current);
     },
     close: unsubscribe,
   };
 }
 
-function plainShelf<T>(size: number): Shelf<T> {
-  return new TagTable<T>(size, objectDrawers());
+function objectBackend<T>(size: number): CacheBackend<T> {
+  return new FingerprintCache<T>(size, objectSlots());
 }
 
 /** Ends belief in values that are older than `ttl`. */
-function aging<T>(shelf: Shelf<Kept<T>>, ttl: number): Shelf<T> {
-  const believed = (kept: Kept<T> | undefined) => (kept !== undefined && performance.now() < kept.until ? kept.value : undefined);
+function withTtl<T>(backend: CacheBackend<Kept<T>>, ttl: number): CacheBackend<T> {
+  const fresh = (kept: Kept<T> | undefined) =>
+    kept !== undefined && performance.now() < kept.expiresAt ? kept.value : undefined;
   return {
-    get: (text) => believed(shelf.get(text)),
-    getNamed: (name) => believed(shelf.getNamed?.(name)),
-    set: (text, digest, value) => shelf.set(text, digest, { value, until: performance.now() + ttl }),
-    delete: (digest) => shelf.delete(digest),
-    clear: () => shelf.clear(),
+    get: (text) => fresh(backend.get(text)),
+    getByDigest: (digest) => fresh(backend.getByDigest?.(digest)),
+    set: (text, digest, value) => backend.set(text, digest, { value, expiresAt: performance.now() + ttl }),
+    delete: (digest) => backend.delete(digest),
+    clear: () => backend.clear(),
   };
 }
 
@@ -168,8 +181,8 @@ export function cachedStore(store: Store, options: CacheOptions = {}): Store {
     list: (table, query) => store.list(table, query),
     insertKeys: (keys) => store.insertKeys(keys),
     write: (writes) => store.write(writes),
-    changes: (listener) => store.changes(listener),
-    catchUp: (now) => store.catchUp(now),
+    subscribe: (listener) => store.subscribe(listener),
+    pollChanges: (now) => store.pollChanges(now),
     close() {
       cache.close();
       return store.close();

@@ -99,7 +99,12 @@ function remembered<T extends object>(): LRUCache<string, T> {
 }
 
 function toPolicy(fields: readonly PolicyField[], record: KeyRecord, grants: GrantSet): KeyPolicy {
-  const limits = record.ratelimits.map(({ name, limit, duration, autoApply }) => ({ name, limit, duration, autoApply }));
+  const limits = record.ratelimits.map(({ name, limit, duration, autoApply }) => ({
+    name,
+    limit,
+    duration,
+    autoApply,
+  }));
   const onlyLimit = limits.length === 1 && limits[0]?.autoApply === true ? limits[0] : undefined;
   const policy: object = { grants, limits, onlyLimit };
   // What is absent is set too: so all policies have one shape.
@@ -115,7 +120,8 @@ function hasSameRest(fields: readonly PolicyField[], policy: KeyPolicy, record: 
   }
   const [{ limits }, { ratelimits }] = [policy, record];
   if (limits.length !== ratelimits.length) return false;
-  for (let i = 0; i < limits.length; i++) if (!isOfKind(limits[i] as LimitKind, ratelimits[i] as LimitKind)) return false;
+  for (let i = 0; i < limits.length; i++)
+    if (!isOfKind(limits[i] as LimitKind, ratelimits[i] as LimitKind)) return false;
   return true;
 }
 
@@ -129,10 +135,13 @@ function isSame(a: unknown, b: unknown): boolean {
   if (a === b) return true;
   if (!isObject(a) || !isObject(b) || Array.isArray(a) !== Array.isArray(b)) return false;
   const names = Object.keys(a);
-  return names.length === Object.keys(b).length && names.every((name) => Object.hasOwn(b, name) && isSame(a[name], b[name]));
+  return (
+    names.length === Object.keys(b).length && names.every((name) => Object.hasOwn(b, name) && isSame(a[name], b[name]))
+  );
 }
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> => typeof value === "object" && value !== null;
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;
 
 /** Names all of a policy but its grants, which follow on lines of their own: the count of limits says on which. */
 function nameRest(fields: readonly PolicyField[], record: KeyRecord): string {

@@ -6,11 +6,11 @@
  * A key with metadata, an identity or an allow-list stays an object. The obvious twin is an array of the keys themselves
  * (`packed-keys.test.ts`).
  */
-import type { Touch } from "../lib/prefetch.js";
+import type { Prefetch } from "../lib/prefetch.js";
 import { widened } from "../lib/typed-arrays.js";
-import { type Home, PreparedKey } from "./cached-key.js";
-import type { Drawers } from "./fingerprint-cache.js";
-import { createNumbered } from "./intern-table.js";
+import { CachedKey, type PackedSlot } from "./cached-key.js";
+import type { SlotStorage } from "./fingerprint-cache.js";
+import { createInternTable } from "./intern-table.js";
 import type { KeyPolicy } from "./key-policy.js";
 
 /** Bits of a length. */
@@ -30,20 +30,20 @@ const MIXED = 2;
 /** 32-bit numbers per row, and where the places of the bucket and the lease are. */
 const INTS = 2 * WIDTH;
 const ROW = 6;
-const ROW_ONE = 7;
-const ROW_TWO = 8;
+const H0 = 7;
+const H1 = 8;
 const LEASE = 9;
 const FIRST = 1_024;
-const nothing: Touch = () => undefined;
+const nothing: Prefetch = () => undefined;
 
 /**
- * Drawers for a {@link TagTable} of prepared keys. What they answer is made anew at each call, or is the very object that was put.
- * @param touch given the places of the bucket and the lease of each key that is read
+ * SlotStorage for a {@link FingerprintCache} of prepared keys. What they answer is made anew at each call, or is the very object that was put.
+ * @param prefetch given the places of the bucket and the lease of each key that is read
  */
-export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
-  const policies = createNumbered<KeyPolicy>(POLICIES - 1);
+export function packedKeys(prefetch: Prefetch = nothing): SlotStorage<CachedKey> {
+  const policies = createInternTable<KeyPolicy>(POLICIES - 1);
   /** Key id, name and limit ids in one text, or the whole key where it has more than that. */
-  let parts = new Array<string | PreparedKey | undefined>(FIRST);
+  let parts = new Array<string | CachedKey | undefined>(FIRST);
   let numbers = new Float64Array(FIRST * WIDTH);
   /** The same memory, in halves. */
   let ints = new Int32Array(numbers.buffer);
@@ -54,18 +54,21 @@ export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
     numbers = widened(numbers, entries * WIDTH);
     ints = new Int32Array(numbers.buffer);
   };
-  const notes = (entry: number, { lease, row, rowOne, rowTwo }: PreparedKey): void => {
+  const writeHints = (entry: number, { lease, row, h0, h1 }: CachedKey): void => {
     const at = entry * INTS;
     ints[at + ROW] = row;
-    ints[at + ROW_ONE] = rowOne;
-    ints[at + ROW_TWO] = rowTwo;
+    ints[at + H0] = h0;
+    ints[at + H1] = h1;
     ints[at + LEASE] = lease;
   };
-  const home: Home = {
+  const slot: PackedSlot = {
     // May come late, when the entry is another's: the ref tells the key, and the policy its bucket's name.
-    note(entry, key) {
-      if (numbers[entry * WIDTH] === key.ref && policies.get(policyNumberOf(numbers[entry * WIDTH + MIXED] as number)) === key.policy)
-        notes(entry, key);
+    writeBack(entry, key) {
+      if (
+        numbers[entry * WIDTH] === key.ref &&
+        policies.get(policyNumberOf(numbers[entry * WIDTH + MIXED] as number)) === key.policy
+      )
+        writeHints(entry, key);
     },
   };
 
@@ -85,14 +88,15 @@ export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
       numbers[at] = key.ref as number;
       numbers[at + EXPIRES] = expires;
       const nameMark = key.name === undefined ? 0 : name.length + 1;
-      numbers[at + MIXED] = (generation * POLICIES + policyNumber) * POLICY_UNIT + (nameMark << LENGTH_BITS) + keyId.length;
-      notes(entry, key);
-      key.settleAt(home, entry);
+      numbers[at + MIXED] =
+        (generation * POLICIES + policyNumber) * POLICY_UNIT + (nameMark << LENGTH_BITS) + keyId.length;
+      writeHints(entry, key);
+      key.attach(slot, entry);
     },
     get(entry) {
       const small = entry * INTS;
-      touch(ints[small + ROW] as number, ints[small + LEASE] as number);
-      const text = parts[entry] as string | PreparedKey;
+      prefetch(ints[small + ROW] as number, ints[small + LEASE] as number);
+      const text = parts[entry] as string | CachedKey;
       if (typeof text !== "string") return text;
       const at = entry * WIDTH;
       // Not by `%`, which takes a call each.
@@ -115,10 +119,10 @@ export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
         limitIds: policy.limits.length === 1 ? ids : policy.limits.length === 0 ? [] : ids.split(BETWEEN),
         rare: undefined,
       };
-      const key = new PreparedKey(policy, core, home, entry);
+      const key = new CachedKey(policy, core, slot, entry);
       key.row = ints[small + ROW] as number;
-      key.rowOne = ints[small + ROW_ONE] as number;
-      key.rowTwo = ints[small + ROW_TWO] as number;
+      key.h0 = ints[small + H0] as number;
+      key.h1 = ints[small + H1] as number;
       key.lease = ints[small + LEASE] as number;
       return key;
     },
@@ -129,7 +133,7 @@ export function packedKeys(touch: Touch = nothing): Drawers<PreparedKey> {
     },
     clear() {
       policies.clear();
-      parts = new Array<string | PreparedKey | undefined>(FIRST);
+      parts = new Array<string | CachedKey | undefined>(FIRST);
       numbers = new Float64Array(FIRST * WIDTH);
       ints = new Int32Array(numbers.buffer);
     },
@@ -140,7 +144,7 @@ function policyNumberOf(mixed: number): number {
   return Math.floor(mixed / POLICY_UNIT) % POLICIES;
 }
 
-function isPackable({ rare, ref, generation, keyId, name = "", limitIds }: PreparedKey): boolean {
+function isPackable({ rare, ref, generation, keyId, name = "", limitIds }: CachedKey): boolean {
   if (rare !== undefined || typeof ref !== "number" || generation > MAX_GENERATION) return false;
   if (keyId.length > LONGEST || name.length >= LONGEST) return false;
   return typeof limitIds === "string" || limitIds.every((id) => !id.includes(BETWEEN));

@@ -1,42 +1,46 @@
 /** A table that packs its values, and before it the hot row of those asked for most lately. Knows no keys. */
 import { NONE } from "../lib/fingerprint-index.js";
-import { TextTag } from "../lib/fingerprint.js";
-import { type Drawers, type Shelf, TagTable } from "./fingerprint-cache.js";
-import { HotRow } from "./hot-tier.js";
+import { Fingerprint } from "../lib/fingerprint.js";
+import { type CacheBackend, FingerprintCache, type SlotStorage } from "./fingerprint-cache.js";
+import { HotTier } from "./hot-tier.js";
 
 /**
  * A value moves up when it is asked for twice within this many unpackings. Where any of a million may come next, almost none does:
  * to move each one up, and another down, would be for nothing.
  */
-const LATELY = 65_536;
+const PROMOTION_WINDOW = 65_536;
 const EPOCHS = 255;
 
 /** @param size the most values kept, ≥ 1 */
-export function twoRows<T>(size: number, drawers: Drawers<T>, tag = new TextTag()): Shelf<T> {
-  const hot = new HotRow<T>();
-  const table = new TagTable<T>(size, drawers, tag, hot);
+export function tieredCache<T>(
+  size: number,
+  storage: SlotStorage<T>,
+  fingerprint = new Fingerprint(),
+): CacheBackend<T> {
+  const hot = new HotTier<T>();
+  const table = new FingerprintCache<T>(size, storage, fingerprint, hot);
   let unpacked = 0;
   let epoch = 1;
 
-  const wasSeen = (entry: number): boolean => {
-    const lately = table.mark(entry, epoch) === epoch;
-    if (++unpacked % LATELY === 0) epoch = (epoch % EPOCHS) + 1;
-    return lately;
+  const seenRecently = (entry: number): boolean => {
+    const recently = table.mark(entry, epoch) === epoch;
+    if (++unpacked % PROMOTION_WINDOW === 0) epoch = (epoch % EPOCHS) + 1;
+    return recently;
   };
   return {
     get(text) {
-      if (!tag.read(text)) return undefined;
-      const { one, two, three } = tag;
-      const near = hot.get(one, two, three);
+      if (!fingerprint.read(text)) return undefined;
+      const { h0, h1, h2 } = fingerprint;
+      const near = hot.get(h0, h1, h2);
       if (near !== undefined) return near;
-      const entry = table.find(one, two, three);
+      const entry = table.find(h0, h1, h2);
       if (entry === NONE) return undefined;
-      const value = drawers.get(entry);
-      if (wasSeen(entry)) hot.add(one, two, three, value);
+      const value = storage.get(entry);
+      if (seenRecently(entry)) hot.add(h0, h1, h2, value);
       return value;
     },
-    set: (text, name, value) => table.set(text, name, value),
-    delete: (name) => table.delete(name),
+    set: (text, digest, value) => table.set(text, digest, value),
+    delete: (digest) => table.delete(digest),
     clear() {
       table.clear();
       hot.clear();

@@ -6,9 +6,9 @@ import { addDoctorCommand } from "./commands/doctor.js";
 import { addMigrationsCommand } from "./commands/migrations.js";
 import { addRootKeysCommand } from "./commands/root-keys.js";
 import { addServeCommand } from "./commands/serve.js";
-import { type Ending, EXIT, type ExitCode, toFailure } from "./io/failures.js";
+import { type CommandResult, EXIT, type ExitCode, toFailure } from "./io/failures.js";
 import type { Io } from "./io/io.js";
-import { harmless, note, paint } from "./io/text.js";
+import { note, paint, stripControlChars } from "./io/text.js";
 
 const EXIT_CODES = `
 Exit codes:
@@ -29,7 +29,7 @@ Examples:
  * @returns the exit code; never rejects
  */
 export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
-  const ending: Ending = { exitCode: EXIT.done };
+  const result: CommandResult = { exitCode: EXIT.done };
   const pending: Promise<void>[] = [];
   const program = new Command("keystile")
     .description("API keys on one SQLite file: a service, its client, and tools for the file.")
@@ -39,22 +39,22 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
     .configureOutput({
       writeOut: (text) => void pending.push(io.stdout.write(text)),
       writeErr: (text) => void pending.push(io.stderr.write(text)),
-      outputError: (text, write) => write(harmless(withoutValues(text))),
+      outputError: (text, write) => write(stripControlChars(withoutValues(text))),
     })
     .configureHelp({ showGlobalOptions: true })
     .addHelpText("after", EXIT_CODES);
-  addApiCommand(program, io, ending);
+  addApiCommand(program, io, result);
   addServeCommand(program, io);
   addMigrationsCommand(program, io);
   addRootKeysCommand(program, io);
-  addDoctorCommand(program, io, ending);
+  addDoctorCommand(program, io, result);
   try {
     await program.parseAsync(argv, { from: "user" });
   } catch (error) {
-    ending.exitCode = await report(error, io);
+    result.exitCode = await report(error, io);
   }
   await Promise.all(pending);
-  return ending.exitCode;
+  return result.exitCode;
 }
 
 /** By the package's own name: the path to its manifest differs before and after the build. */
@@ -66,8 +66,8 @@ async function report(error: unknown, io: Io): Promise<ExitCode> {
   // Commander's own code tells help that was asked for from help in place of a command that is missing.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
   const { exitCode, message, lines } = toFailure(error);
-  await note(io, paint(io, io.stderr, "red", `error: ${harmless(message)}`));
-  for (const line of lines) await note(io, `  ${harmless(line)}`);
+  await note(io, paint(io, io.stderr, "red", `error: ${stripControlChars(message)}`));
+  for (const line of lines) await note(io, `  ${stripControlChars(line)}`);
   return exitCode;
 }
 

@@ -54,7 +54,7 @@ const CATALOGUE = {
 } as const satisfies Record<string, Kind>;
 
 /**
- * Stable codes of {@link VerifierError}. Spec §7.
+ * Stable codes of {@link KeystileError}. Spec §7.
  *
  * 400, `errors` says where:
  * - `BAD_REQUEST`: the request breaks its schema, or names a limit or an algorithm that does not exist.
@@ -95,17 +95,17 @@ const CATALOGUE = {
  * - `DRIVER_MISSING`: better-sqlite3 is not installed; `detail` says what to run.
  * - `DRIVER_UNSUPPORTED`: this better-sqlite3 does not run here, or is not loaded; `detail` says what to run.
  */
-export type VerifierErrorCode = keyof typeof CATALOGUE;
+export type KeystileErrorCode = keyof typeof CATALOGUE;
 
 /** One problem type as documentation shows it. Spec §2.4, §7. */
 export interface ProblemType extends Kind {
   /** The stable code, which has this type to itself. */
-  readonly code: VerifierErrorCode;
+  readonly code: KeystileErrorCode;
 }
 
 /** Every problem type once, ordered by status, for pages of documentation and for schemas (ruling G3). */
 export function listProblemTypes(): ProblemType[] {
-  const types = Object.entries(CATALOGUE).map(([code, entry]) => ({ ...entry, code: code as VerifierErrorCode }));
+  const types = Object.entries(CATALOGUE).map(([code, entry]) => ({ ...entry, code: code as KeystileErrorCode }));
   return types.sort((a, b) => a.status - b.status);
 }
 
@@ -113,13 +113,13 @@ const BRAND = Symbol.for("keystile.VerifierError");
 
 /**
  * The one error of keystile: a caller's fault (status 400–431) or a store or limiter that failed (status 500, 503).
- * Outcomes of a verification are never errors. Recognise it with {@link isVerifierError}, which also works when two copies
+ * Outcomes of a verification are never errors. Recognise it with {@link isKeystileError}, which also works when two copies
  * of the package are loaded.
  * @see spec §2.4, §7
  */
-export class VerifierError extends Error {
+export class KeystileError extends Error {
   /** Stable, for programs. */
-  readonly code: VerifierErrorCode;
+  readonly code: KeystileErrorCode;
   /** HTTP status that fits. */
   readonly status: number;
   /** Short summary, constant per code. */
@@ -131,10 +131,14 @@ export class VerifierError extends Error {
   /** Every fault of the request; empty unless the status is 400. */
   readonly errors: readonly ValidationProblem[];
 
-  constructor(code: VerifierErrorCode, detail: string, options: { errors?: readonly ValidationProblem[]; cause?: unknown } = {}) {
+  constructor(
+    code: KeystileErrorCode,
+    detail: string,
+    options: { errors?: readonly ValidationProblem[]; cause?: unknown } = {},
+  ) {
     super(detail, "cause" in options ? { cause: options.cause } : undefined);
     const { status, title, type } = CATALOGUE[code];
-    this.name = "VerifierError";
+    this.name = "KeystileError";
     this.code = code;
     this.status = status;
     this.title = title;
@@ -146,17 +150,20 @@ export class VerifierError extends Error {
 }
 
 /**
- * Whether `value` is a {@link VerifierError} of this or of another copy of the package. Of an error that was cloned (`structuredClone`, or
+ * Whether `value` is a {@link KeystileError} of this or of another copy of the package. Of an error that was cloned (`structuredClone`, or
  * sent to another thread) it is false: the clone has the message, but neither code nor status. `JSON.stringify` of it keeps all but the
  * stack and the cause.
  */
-export function isVerifierError(value: unknown): value is VerifierError {
+export function isKeystileError(value: unknown): value is KeystileError {
   return typeof value === "object" && value !== null && (value as Record<symbol, unknown>)[BRAND] === true;
 }
 
 /** A 400 that lists every fault found. `problems` must not be empty. */
-export function badRequest(problems: readonly ValidationProblem[], code: VerifierErrorCode = "BAD_REQUEST"): VerifierError {
+export function badRequest(
+  problems: readonly ValidationProblem[],
+  code: KeystileErrorCode = "BAD_REQUEST",
+): KeystileError {
   const { location, message } = problems[0] as ValidationProblem;
   const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : "";
-  return new VerifierError(code, `${location}: ${message}${more}`, { errors: problems });
+  return new KeystileError(code, `${location}: ${message}${more}`, { errors: problems });
 }

@@ -68,14 +68,17 @@ interface RecordField<K, Same> {
 }
 /** Keys without it lack the property; or have the value that is usual, which a store may leave out. */
 type Absence<T, K extends keyof T> =
-  object extends Pick<T, K> ? { readonly absent: true; readonly usual?: never } : { readonly absent?: never; readonly usual?: T[K] };
+  object extends Pick<T, K>
+    ? { readonly absent: true; readonly usual?: never }
+    : { readonly absent?: never; readonly usual?: T[K] };
 
 type Fields = {
   readonly [K in keyof KeyRow | keyof KeyRecord]: (K extends keyof KeyRow
     ? RowField<Exclude<KeyRow[K], undefined>> & Absence<KeyRow, K>
     : { readonly row?: never }) &
     (K extends keyof KeyRecord
-      ? RecordField<K, K extends keyof KeyRow ? (KeyRow[K] extends KeyRecord[K] ? true : false) : false> & Absence<KeyRecord, K>
+      ? RecordField<K, K extends keyof KeyRow ? (KeyRow[K] extends KeyRecord[K] ? true : false) : false> &
+          Absence<KeyRecord, K>
       : { readonly record?: never });
 };
 
@@ -101,9 +104,9 @@ export const KEY_FIELDS = {
   enabled: { row: "flag", usual: true, record: "policy", from: "row", given: "set", shown: "always" },
   ratelimits: { row: [LIMIT], usual: [], record: "limits", from: "row" },
   ipAllowlist: { row: ["text"], usual: [], given: "clearable", shown: "unusual" },
-  limited: { row: "flag", usual: false, record: "policy", from: "row" },
+  hasCredits: { row: "flag", usual: false, record: "policy", from: "row" },
   refill: { row: "refill", absent: true, record: "policy", from: "row" },
-  countedTo: { row: "integer", absent: true },
+  refillCursor: { row: "integer", absent: true },
   generation: { row: "integer", usual: 0, record: "key", from: "row" },
   deleted: { row: "flag", usual: false },
   updatedAt: { row: "integer", absent: true, shown: "unusual" },
@@ -113,8 +116,8 @@ export const KEY_FIELDS = {
   ref: { record: "key", from: "made" },
   keyId: { record: "key", from: "made" },
   identity: { absent: true, record: "rare", from: "made" },
-  suspended: { record: "policy", from: "made" },
-  pending: { record: "find", from: "made" },
+  parentDisabled: { record: "policy", from: "made" },
+  unadopted: { record: "find", from: "made" },
   ipAllowlists: { record: "rare", from: "made" },
 } as const satisfies Fields;
 
@@ -134,6 +137,7 @@ export type FieldsThat<Said extends KeyField> = { [K in keyof Table]: Table[K] e
 
 /** {@link FieldsThat} as values, in the order of the table. */
 export function fieldsThat<const Said extends KeyField>(said: Said): readonly FieldsThat<Said>[] {
-  const fits = (field: KeyField) => Object.entries(said).every(([what, value]) => field[what as keyof KeyField] === value);
+  const fits = (field: KeyField) =>
+    Object.entries(said).every(([what, value]) => field[what as keyof KeyField] === value);
   return (Object.keys(KEY_FIELDS) as (keyof Table)[]).filter((name) => fits(KEY_FIELDS[name])) as FieldsThat<Said>[];
 }

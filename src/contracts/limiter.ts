@@ -18,7 +18,7 @@ export interface LimitCheck extends LimitSize {
   /** Its limit is known by the request alone (ruling C5): together these leave room for the others. */
   readonly isAdHoc?: boolean | undefined;
   /** If `limit` and `duration` are overrides: the size that the limit itself has. */
-  readonly own?: LimitSize | undefined;
+  readonly configured?: LimitSize | undefined;
 }
 
 /** The answer to one check. */

@@ -13,7 +13,7 @@
  *  6. A cost of 0 changes nothing and returns the balance with refills and expired reserves counted.
  *  7. Counted periods only move forward; an earlier period refills nothing. Balances stop at 2^53 − 1. A spend or draw whose period is of
  *     another calendar than the balance's changes nothing and is `stale`. At most 400 daily or 24 monthly boundaries are refilled at once.
- *  8. A change is seen by the next find: in this process at once, in others after their next `catchUp`.
+ *  8. A change is seen by the next find: in this process at once, in others after their next `pollChanges`.
  *  9. A fill that began before a change never brings the old record back (for decorators that remember).
  * 10. A returned object cannot change the store.
  * 11. After `close()` every call fails with STORE_CLOSED; `close()` again does nothing.
@@ -51,14 +51,14 @@ export interface KeyRecord {
   readonly identity?: Identity;
   readonly ratelimits: readonly RatelimitResponse[];
   /** It has a balance of credits. False: unlimited, `spendCredits` need not be asked. */
-  readonly limited: boolean;
+  readonly hasCredits: boolean;
   readonly refill?: Refill;
   /** Grows whenever an administrator sets the balance: leases of an older generation are void. */
   readonly generation: number;
   /** Its API or workspace is disabled (ruling A4). */
-  readonly suspended: boolean;
+  readonly parentDisabled: boolean;
   /** A migrated key without its native digest yet (ruling E4). */
-  readonly pending: boolean;
+  readonly unadopted: boolean;
   /** The non-empty allow-lists of the key and its API; an address must be in each (ruling A4). */
   readonly ipAllowlists: readonly (readonly string[])[];
 }
@@ -167,10 +167,10 @@ export interface KeyRow extends OwnedRow {
   readonly ratelimits: readonly RatelimitResponse[];
   readonly ipAllowlist: readonly string[];
   /** It has a balance of credits; false: unlimited. */
-  readonly limited: boolean;
+  readonly hasCredits: boolean;
   readonly refill?: Refill;
   /** Unix time, milliseconds: no calendar counts boundaries up to it again. Absent: `createdAt` (ruling A7). */
-  readonly countedTo?: number;
+  readonly refillCursor?: number;
   /** As in {@link KeyRecord.generation}. */
   readonly generation: number;
   /** True: it is neither found nor listed, and its digests stay taken (clauses 16, 18). */
@@ -225,7 +225,7 @@ export interface CreditChange {
    */
   readonly copyOf?: string;
   /** Refuses the write when more periods than these are counted by then (clause 13). */
-  readonly counted?: number;
+  readonly refillsCounted?: number;
   /** null: unlimited. */
   readonly remaining?: number | null;
   /** May be negative; without effect on an unlimited key. */
@@ -312,7 +312,7 @@ export interface Draw {
 export type Change = { readonly digest: string } | "created" | "all";
 
 /**
- * A place that keeps keys. The clauses above are its contract. What it cannot do it says by throwing, or rejecting with, a `VerifierError`
+ * A place that keeps keys. The clauses above are its contract. What it cannot do it says by throwing, or rejecting with, a `KeystileError`
  * STORE_…; with STORE_BUSY, STORE_FULL and STORE_READ_ONLY nothing was changed. STORE_READ_ONLY from `adoptDigest` is passed over: the key
  * verifies all the same. All else rises as it is.
  */
@@ -355,12 +355,12 @@ export interface Store {
   write(writes: readonly Write[]): MaybePromise<boolean>;
 
   /** Tells `listener` of every change from now on; the result ends that. */
-  changes(listener: (change: Change) => void): () => void;
+  subscribe(listener: (change: Change) => void): () => void;
   /**
    * Passes on what other processes changed. Decorators that remember call it before they trust their memory.
    * @param now the system's clock in Unix milliseconds, if just read: saves a second read. NaN: always asks
    */
-  catchUp(now?: number): MaybePromise<void>;
+  pollChanges(now?: number): MaybePromise<void>;
   /** Ends it; later calls fail with STORE_CLOSED (clause 11). For the program that made it: keystile closes no store that it was given. */
   close(): MaybePromise<void>;
 }

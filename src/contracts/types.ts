@@ -48,7 +48,14 @@ export interface V2KeysVerifyKeyRequestBody {
 
 /** The outcomes of a verification in the order in which they are decided (ruling A1). Spec §2.2. */
 export type VerificationCode =
-  "NOT_FOUND" | "DISABLED" | "EXPIRED" | "FORBIDDEN" | "INSUFFICIENT_PERMISSIONS" | "RATE_LIMITED" | "USAGE_EXCEEDED" | "VALID";
+  | "NOT_FOUND"
+  | "DISABLED"
+  | "EXPIRED"
+  | "FORBIDDEN"
+  | "INSUFFICIENT_PERMISSIONS"
+  | "RATE_LIMITED"
+  | "USAGE_EXCEEDED"
+  | "VALID";
 
 /** `code` as clients should read it: the known outcomes, and room for future ones. Spec §2.2. */
 export type V2KeysVerifyKeyCode = VerificationCode | (string & Record<never, never>);

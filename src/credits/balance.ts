@@ -46,16 +46,23 @@ export function countRefills(balance: Balance, period: number): Balance {
 
 /** Refills that {@link countRefills} would not give, since too many are due at once. */
 export function forfeitedRefills(balance: Balance, period: number): number {
-  return balance.amount === 0 || !isOfCalendar(balance, period) ? 0 : boundariesBetween(balance.period, period).forfeited;
+  return balance.amount === 0 || !isOfCalendar(balance, period)
+    ? 0
+    : boundariesBetween(balance.period, period).forfeited;
 }
 
 /** Takes `cost` if it is there. The balance comes back unchanged when refused or when `cost` is 0 (clauses 5, 6). */
-export function spend(balance: Balance, cost: number, period: number): { readonly balance: Balance; readonly result: Spend } {
+export function spend(
+  balance: Balance,
+  cost: number,
+  period: number,
+): { readonly balance: Balance; readonly result: Spend } {
   if (!Number.isSafeInteger(cost) || cost < 0) throw new RangeError("cost must be an integer from 0 to 2^53 - 1");
   if (balance.unlimited) return { balance, result: { ok: true, remaining: null } };
   if (!isOfCalendar(balance, period)) return { balance, result: STALE };
   const settled = countRefills(balance, period);
-  if (cost === 0 || cost > settled.remaining) return { balance, result: { ok: cost === 0, remaining: settled.remaining } };
+  if (cost === 0 || cost > settled.remaining)
+    return { balance, result: { ok: cost === 0, remaining: settled.remaining } };
   const remaining = settled.remaining - cost;
   const forfeited = forfeitedRefills(balance, period);
   const result = forfeited === 0 ? { ok: true, remaining } : { ok: true, remaining, forfeited };
@@ -66,7 +73,12 @@ export function spend(balance: Balance, cost: number, period: number): { readonl
  * What administration reads of a balance at `period`; `undefined`: the key never had one.
  * @param reserves of this balance; what has expired at `now` counts as remaining
  */
-export function counted(balance: Balance | undefined, period: number, reserves: Iterable<Reserve>, now: number): CountedBalance {
+export function countedBalance(
+  balance: Balance | undefined,
+  period: number,
+  reserves: Iterable<Reserve>,
+  now: number,
+): CountedBalance {
   if (balance === undefined) return { remaining: null, period, reserved: 0 };
   const settled = countRefills(balance, period);
   if (settled.unlimited) return { remaining: null, period: settled.period, reserved: 0 };
@@ -87,7 +99,8 @@ export function spendWithReserves(
   now: number,
 ): { readonly balance: Balance; readonly result: Spend; readonly expired: readonly string[] } {
   const { balance: after, result } = spend(balance, cost, period);
-  if (result.stale === true || result.remaining === null || (result.ok && cost > 0)) return { balance: after, result, expired: NONE };
+  if (result.stale === true || result.remaining === null || (result.ok && cost > 0))
+    return { balance: after, result, expired: NONE };
   const holders = reserves();
   if (cost === 0) {
     const remaining = Math.min(MAX_BALANCE, result.remaining + sumReserves(balance, holders.values(), now).expired);
@@ -99,7 +112,11 @@ export function spendWithReserves(
 }
 
 /** Sums of the reserves of this generation of a balance: those that come back, and those that still stand. */
-function sumReserves({ generation }: Balance, reserves: Iterable<Reserve>, now: number): { expired: number; reserved: number } {
+function sumReserves(
+  { generation }: Balance,
+  reserves: Iterable<Reserve>,
+  now: number,
+): { expired: number; reserved: number } {
   const sums = { expired: 0, reserved: 0 };
   for (const reserve of reserves) {
     if (reserve.generation !== generation) continue;
@@ -113,7 +130,7 @@ export function isCurrent(before: Balance | undefined, change: CreditChange | un
   if (before === undefined || change === undefined) return true;
   // Where the balance is set nothing is counted by the calendar, and a balance that lost its own must be mendable.
   if (!isOfCalendar(before, change.period)) return change.remaining !== undefined;
-  return before.period <= (change.counted ?? before.period);
+  return before.period <= (change.refillsCounted ?? before.period);
 }
 
 /**
@@ -122,7 +139,7 @@ export function isCurrent(before: Balance | undefined, change: CreditChange | un
  */
 export function applyChange(before: Balance | undefined, change: CreditChange, source?: Balance): Balance {
   const { period, add = 0, refill } = change;
-  const copied = change.copyOf === undefined ? undefined : counted(source, period, [], 0);
+  const copied = change.copyOf === undefined ? undefined : countedBalance(source, period, [], 0);
   // A balance that vanished is copied as 0, never as unlimited.
   const remaining = copied === undefined ? change.remaining : (copied.remaining ?? 0);
   const from = before ?? { unlimited: true, remaining: 0, amount: 0, period, generation: 0 };
@@ -131,7 +148,8 @@ export function applyChange(before: Balance | undefined, change: CreditChange, s
     const generation = balance.generation + 1;
     balance = { ...balance, unlimited: remaining === null, remaining: remaining ?? 0, generation };
   }
-  if (!balance.unlimited) balance = { ...balance, remaining: Math.min(MAX_BALANCE, Math.max(0, balance.remaining + add)) };
+  if (!balance.unlimited)
+    balance = { ...balance, remaining: Math.min(MAX_BALANCE, Math.max(0, balance.remaining + add)) };
   if (refill !== undefined) balance = { ...balance, ...refill };
   return copied === undefined ? balance : { ...balance, period: copied.period };
 }
@@ -147,11 +165,12 @@ export function draw(
   request: DrawRequest,
 ): { readonly balance: Balance; readonly reserve: Reserve; readonly drawn: number } {
   const settled = countRefills(balance, request.period);
-  const own = reserve?.generation === settled.generation ? reserve.reserved : 0;
-  const free = settled.remaining + own;
+  const reservedBefore = reserve?.generation === settled.generation ? reserve.reserved : 0;
+  const free = settled.remaining + reservedBefore;
   const share = Math.floor(free / 4);
   const drawn = request.cost > free ? 0 : Math.max(request.cost, Math.min(request.step, share));
-  const reserved = drawn === 0 ? own : Math.min(Math.max(0, request.size - drawn), Math.floor((free - drawn) / 4));
+  const reserved =
+    drawn === 0 ? reservedBefore : Math.min(Math.max(0, request.size - drawn), Math.floor((free - drawn) / 4));
   return {
     balance: holding(settled, free - drawn - reserved, settled.period),
     reserve: { reserved, generation: settled.generation, expires: request.until },
@@ -167,19 +186,19 @@ export function giveBack(balance: Balance, generation: number, credits: number):
 
 /**
  * Puts the reserves of other holders that have expired at `now` back into the balance (clause 14).
- * @param own the holder whose reserve stays; `undefined`: no holder asks
+ * @param self the holder whose reserve stays; `undefined`: no holder asks
  * @returns the balance, and whose reserves are to be removed
  */
 export function sweep(
   balance: Balance,
   holders: ReadonlyMap<string, Reserve>,
-  own: string | undefined,
+  self: string | undefined,
   now: number,
 ): { readonly balance: Balance; readonly expired: readonly string[] } {
   let swept = balance;
   const expired: string[] = [];
   for (const [holder, { expires, generation, reserved }] of holders) {
-    if (holder === own || expires > now) continue;
+    if (holder === self || expires > now) continue;
     swept = giveBack(swept, generation, reserved);
     expired.push(holder);
   }

@@ -7,10 +7,10 @@
  * Why memory is bounded: there is one sum per key. A set balance voids older credits, so of two generations only the newer is kept. Where too
  * many keys wait, {@link CreditReturns.isBlocked} says so, and no more leases begin.
  */
-import { isVerifierError, type VerifierErrorCode } from "../contracts/errors.js";
+import { isKeystileError, type KeystileErrorCode } from "../contracts/errors.js";
 import type { KeyRef, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
-import { isLate } from "../lib/thenable.js";
+import { isThenable } from "../lib/thenable.js";
 
 /** Returns in flight at once, when many are due. */
 export const MAX_IN_FLIGHT = 1_000;
@@ -20,7 +20,11 @@ const MIN_PAUSE = 10;
 const MAX_PAUSE = 1_000;
 
 /** Errors of which the port says that nothing was changed. */
-const RETRIED: ReadonlySet<VerifierErrorCode | undefined> = new Set(["STORE_BUSY", "STORE_FULL", "STORE_READ_ONLY"] as const);
+const RETRIED: ReadonlySet<KeystileErrorCode | undefined> = new Set([
+  "STORE_BUSY",
+  "STORE_FULL",
+  "STORE_READ_ONLY",
+] as const);
 
 /** How many credits of how many keys. A key may have none in hand, but a reserve in the store. */
 export interface CreditCount {
@@ -82,7 +86,7 @@ export function creditReturns(store: Store, holder: () => string): CreditReturns
   };
   const fail = (ref: KeyRef, portion: Portion, error: unknown): void => {
     lastError = error;
-    const code = isVerifierError(error) ? error.code : undefined;
+    const code = isKeystileError(error) ? error.code : undefined;
     if (RETRIED.has(code) && !isStoreClosed) {
       enqueue(ref, portion);
       schedule();
@@ -108,7 +112,7 @@ export function creditReturns(store: Store, holder: () => string): CreditReturns
       fail(ref, portion, error);
       return;
     }
-    if (!isLate(returning)) return;
+    if (!isThenable(returning)) return;
     sending.set(ref, portion);
     const end = (then: () => void): void => {
       sending.delete(ref);

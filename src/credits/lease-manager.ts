@@ -1,9 +1,9 @@
 /** Which leases this process keeps, and when they go back: at the bound, unused for `ttl`, at the end. */
-import { VerifierError } from "../contracts/errors.js";
+import { KeystileError } from "../contracts/errors.js";
 import type { KeyRef, Store } from "../contracts/store.js";
 import { NONE } from "../lib/fingerprint-index.js";
 import { type CreditCount, creditReturns, type CreditReturns, MAX_IN_FLIGHT, startTimer } from "./credit-returns.js";
-import { LeaseBook } from "./lease-table.js";
+import { LeaseTable } from "./lease-table.js";
 
 /** Work that tidying does in a turn of the event loop: 1 for a look at a lease, {@link RETURN} for one that goes back. 1 to 2 ms. */
 const TURN = 100_000;
@@ -11,34 +11,34 @@ const RETURN = 100;
 /** Leases looked at for one that is not drawing. */
 const PROBES = 32;
 
-export interface LeaseKeeper {
+export interface LeaseManager {
   /** To spend from and to read; leases begin and end through the keeper. */
-  readonly book: LeaseBook;
+  readonly table: LeaseTable;
   /** Takes all that is in hand of a key out of its lease; nothing, of generation 0, without a lease. */
   withdraw(ref: KeyRef): { readonly credits: number; readonly generation: number };
   /**
    * Adds to a key's lease what a draw left over, and begins a lease if there is none. Of two generations the older is void.
-   * @param beyond free in the store after the draw
+   * @param upstream free in the store after the draw
    * @returns what is left of both
    */
-  keep(ref: KeyRef, generation: number, credits: number, beyond: number): number;
+  keep(ref: KeyRef, generation: number, credits: number, upstream: number): number;
   /** Ends a key's lease, if it has one, and gives back what is in it. */
   end(ref: KeyRef): void;
   /** Whether a key may get a lease: it has one, or there is room for what would have to go back. */
   mayLease(ref: KeyRef): boolean;
   /** What is on its way back. If the balance was set meanwhile, the store ignores it (clause 14). */
   readonly returns: Pick<CreditReturns, "add" | "retry" | "forfeited">;
-  /** Has {@link LeaseKeeper.close} wait for this. */
+  /** Has {@link LeaseManager.close} wait for this. */
   track(work: Promise<unknown>): void;
   /**
    * Waits for what is in flight and gives everything back. No work may begin once it is called. After `closeTimeout` it goes on without
    * being waited for, while the process lives.
-   * @throws (rejects) VerifierError CREDITS_NOT_RETURNED
+   * @throws (rejects) KeystileError CREDITS_NOT_RETURNED
    */
   close(): Promise<void>;
 }
 
-export interface Keeping {
+export interface LeaseManagerOptions {
   /** Tells the name that the store knows this process by. */
   readonly holder: () => string;
   /** The most leases kept, ≥ 1. */
@@ -53,8 +53,11 @@ export interface Keeping {
 
 const NOTHING = Object.freeze({ credits: 0, generation: 0 });
 
-export function leaseKeeper(store: Store, { holder, keys, ttl, closeTimeout, isDrawing }: Keeping): LeaseKeeper {
-  const book = new LeaseBook(keys);
+export function createLeaseManager(
+  store: Store,
+  { holder, keys, ttl, closeTimeout, isDrawing }: LeaseManagerOptions,
+): LeaseManager {
+  const table = new LeaseTable(keys);
   const returns = creditReturns(store, holder);
   const pending = new Set<Promise<void>>();
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -67,16 +70,16 @@ export function leaseKeeper(store: Store, { holder, keys, ttl, closeTimeout, isD
     pending.add(settled);
   };
   const endAt = (entry: number): void => {
-    const ref = book.ref(entry);
-    const generation = book.generation(entry);
-    const unspent = book.withdraw(entry);
-    book.remove(entry);
+    const ref = table.ref(entry);
+    const generation = table.generation(entry);
+    const unspent = table.withdraw(entry);
+    table.remove(entry);
     returns.add(ref, generation, unspent);
   };
   /** The entry of the lease that gives way to a newcomer. */
   const oldest = (): number => {
-    let entry = book.next();
-    for (let probe = 1; probe < PROBES && isDrawing(book.ref(entry)); probe++) entry = book.next();
+    let entry = table.next();
+    for (let probe = 1; probe < PROBES && isDrawing(table.ref(entry)); probe++) entry = table.next();
     return entry;
   };
 
@@ -89,14 +92,14 @@ export function leaseKeeper(store: Store, { holder, keys, ttl, closeTimeout, isD
    * takes nothing back, leases stay where they are: 32 bytes each, and of use if their key is.
    */
   const tidy = (): void => {
-    for (let work = TURN; work > 0 && place < book.capacity && !returns.isBlocked(); work--, place++) {
-      if (!book.markIdle(place) || isDrawing(book.ref(place))) continue;
+    for (let work = TURN; work > 0 && place < table.capacity && !returns.isBlocked(); work--, place++) {
+      if (!table.markIdle(place) || isDrawing(table.ref(place))) continue;
       endAt(place);
       work -= RETURN;
     }
     timer = undefined;
-    if (book.count === 0) return;
-    if (place < book.capacity) return wait(returns.isBlocked() ? ttl : 0);
+    if (table.count === 0) return;
+    if (place < table.capacity) return wait(returns.isBlocked() ? ttl : 0);
     place = 0;
     wait(ttl);
   };
@@ -105,8 +108,8 @@ export function leaseKeeper(store: Store, { holder, keys, ttl, closeTimeout, isD
   const drain = async (): Promise<void> => {
     while (pending.size > 0) await Promise.all(pending);
     clearTimeout(timer);
-    for (let entry = 0; entry < book.capacity; entry++) {
-      if (!book.has(entry)) continue;
+    for (let entry = 0; entry < table.capacity; entry++) {
+      if (!table.has(entry)) continue;
       endAt(entry);
       while (returns.size() >= MAX_IN_FLIGHT) await returns.settled();
     }
@@ -115,16 +118,16 @@ export function leaseKeeper(store: Store, { holder, keys, ttl, closeTimeout, isD
   /** What is in leases or on its way back. */
   const outstanding = (): CreditCount => {
     let { credits, keys } = returns.outstanding();
-    for (let entry = 0; entry < book.capacity; entry++) {
-      if (!book.has(entry)) continue;
-      credits += book.inHand(entry);
+    for (let entry = 0; entry < table.capacity; entry++) {
+      if (!table.has(entry)) continue;
+      credits += table.inHand(entry);
       keys++;
     }
     return { credits, keys };
   };
-  const notReturned = ({ credits, keys: count }: CreditCount): VerifierError => {
+  const notReturned = ({ credits, keys: count }: CreditCount): KeystileError => {
     const cause = returns.lastError();
-    return new VerifierError(
+    return new KeystileError(
       "CREDITS_NOT_RETURNED",
       `the store did not take back ${credits} leased credits (keys: ${count}, spends in flight: ${pending.size}); they are lost unless ` +
         `a later attempt of this process succeeds, and reserves come back by themselves after ${ttl} ms`,
@@ -133,38 +136,38 @@ export function leaseKeeper(store: Store, { holder, keys, ttl, closeTimeout, isD
   };
 
   return {
-    book,
+    table,
     returns,
     withdraw(ref) {
-      const entry = book.find(ref);
-      return entry === NONE ? NOTHING : { credits: book.withdraw(entry), generation: book.generation(entry) };
+      const entry = table.find(ref);
+      return entry === NONE ? NOTHING : { credits: table.withdraw(entry), generation: table.generation(entry) };
     },
-    keep(ref, generation, credits, beyond) {
-      let entry = book.find(ref);
+    keep(ref, generation, credits, upstream) {
+      let entry = table.find(ref);
       if (entry === NONE) {
-        if (book.count >= keys) endAt(oldest());
-        entry = book.add(ref);
+        if (table.count >= keys) endAt(oldest());
+        entry = table.add(ref);
         if (timer === undefined) {
           place = 0;
           wait(ttl);
         }
       }
-      const held = book.generation(entry);
-      if (held > generation) return credits + beyond;
-      return book.deposit(entry, generation, held < generation ? credits : credits + book.withdraw(entry), beyond);
+      const held = table.generation(entry);
+      if (held > generation) return credits + upstream;
+      return table.deposit(entry, generation, held < generation ? credits : credits + table.withdraw(entry), upstream);
     },
     end(ref) {
-      const entry = book.find(ref);
+      const entry = table.find(ref);
       if (entry !== NONE) endAt(entry);
     },
-    mayLease: (ref) => !returns.isBlocked() || book.find(ref) !== NONE,
+    mayLease: (ref) => !returns.isBlocked() || table.find(ref) !== NONE,
     track,
     async close() {
       const before = returns.forfeited();
       let deadline: ReturnType<typeof setTimeout> | undefined;
       // It keeps the process alive: whoever waits for this is told how it ended.
-      const late = new Promise<void>((resolve) => (deadline = setTimeout(resolve, closeTimeout)));
-      await Promise.race([drain(), late]);
+      const resolved = new Promise<void>((resolve) => (deadline = setTimeout(resolve, closeTimeout)));
+      await Promise.race([drain(), resolved]);
       clearTimeout(deadline);
       const out = outstanding();
       const { credits, keys: given } = returns.forfeited();

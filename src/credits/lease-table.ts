@@ -7,12 +7,12 @@
  * is no faster: the gain is in garbage collection.
  */
 import type { KeyRef } from "../contracts/store.js";
-import { NONE, TagIndex } from "../lib/fingerprint-index.js";
-import type { Touchable } from "../lib/prefetch.js";
+import { FingerprintIndex, NONE } from "../lib/fingerprint-index.js";
+import type { Prefetchable } from "../lib/prefetch.js";
 
 /** A row: doubles, since all four may go to 2^53 − 1. */
-const IN_HAND = 0;
-const BEYOND = 1;
+const AVAILABLE = 0;
+const UPSTREAM = 1;
 const GENERATION = 2;
 const REF = 3;
 const WIDTH = 4;
@@ -33,9 +33,9 @@ const SPREAD = 0x9e3779b1;
 const DENSE = 0;
 const NAMED = 1;
 
-export class LeaseBook implements Touchable {
+export class LeaseTable implements Prefetchable {
   readonly #bound: number;
-  readonly #index = new TagIndex();
+  readonly #index = new FingerprintIndex();
   #rows = new Float64Array(0);
   #states = new Uint8Array(0);
   /** Refs that are no safe integers → entries, and back. Both stay empty for a store whose refs are numbers. */
@@ -62,7 +62,7 @@ export class LeaseBook implements Touchable {
 
   /**
    * Takes `cost` ≥ 0 of what is in hand of a lease, if the entry is still that of `ref` and no balance was set since.
-   * @param entry where the lease was last; any number that {@link LeaseBook.find} or {@link LeaseBook.add} gave, or 0
+   * @param entry where the lease was last; any number that {@link LeaseTable.find} or {@link LeaseTable.add} gave, or 0
    * @param generation the oldest that is not void
    * @returns what is left, in hand and beyond, or {@link NONE}: nothing was taken · 8 ns, 66 ns over 1,000,000 at random
    */
@@ -71,28 +71,28 @@ export class LeaseBook implements Touchable {
     const at = entry * WIDTH;
     // The row names its owner, so an account that remembers an ended lease does no harm. Two branches, so that each compares one type.
     if (typeof ref === "number" ? rows[at + REF] !== ref : this.#names[entry] !== ref) return NONE;
-    const left = (rows[at + IN_HAND] as number) - cost;
+    const left = (rows[at + AVAILABLE] as number) - cost;
     if (!(left >= 0 && cost >= 0) || (rows[at + GENERATION] as number) < generation) return NONE;
-    rows[at + IN_HAND] = left;
+    rows[at + AVAILABLE] = left;
     this.#states[entry] = USED;
-    return left + (rows[at + BEYOND] as number);
+    return left + (rows[at + UPSTREAM] as number);
   }
 
   /** `src/lib/prefetch.ts` */
-  touch(entry: number): number {
+  prefetch(entry: number): number {
     return entry < this.capacity ? (this.#rows[entry * WIDTH] as number) | 0 : 0;
   }
 
   /** The entry of a key's lease, or {@link NONE}. */
   find(ref: KeyRef): number {
-    return isDense(ref) ? this.#index.find(lowTag(ref), highTag(ref), DENSE) : (this.#entries.get(ref) ?? NONE);
+    return isDense(ref) ? this.#index.find(lowHash(ref), highHash(ref), DENSE) : (this.#entries.get(ref) ?? NONE);
   }
 
   /** Begins a lease of a key that has none, with nothing in hand. Only below the bound. */
   add(ref: KeyRef): number {
     // Before it has an entry, since this may throw where memory is short. An entry is new only when none is free: then it is the count.
     if (this.count === this.capacity) this.#widen();
-    const entry = isDense(ref) ? this.#index.add(lowTag(ref), highTag(ref), DENSE) : this.#addNamed(ref);
+    const entry = isDense(ref) ? this.#index.add(lowHash(ref), highHash(ref), DENSE) : this.#addNamed(ref);
     const at = entry * WIDTH;
     this.#rows.fill(0, at, at + REF);
     // NaN: no number is equal to it.
@@ -105,20 +105,20 @@ export class LeaseBook implements Touchable {
   withdraw(entry: number): number {
     const rows = this.#rows;
     const at = entry * WIDTH;
-    const inHand = rows[at + IN_HAND] as number;
-    rows[at + IN_HAND] = 0;
-    rows[at + BEYOND] = (rows[at + BEYOND] as number) + inHand;
-    return inHand;
+    const available = rows[at + AVAILABLE] as number;
+    rows[at + AVAILABLE] = 0;
+    rows[at + UPSTREAM] = (rows[at + UPSTREAM] as number) + available;
+    return available;
   }
 
   /** Sets what is in hand. @returns what is left, in hand and beyond */
-  deposit(entry: number, generation: number, credits: number, beyond: number): number {
+  deposit(entry: number, generation: number, credits: number, upstream: number): number {
     const rows = this.#rows;
     const at = entry * WIDTH;
-    rows[at + IN_HAND] = credits;
-    rows[at + BEYOND] = beyond;
+    rows[at + AVAILABLE] = credits;
+    rows[at + UPSTREAM] = upstream;
     rows[at + GENERATION] = generation;
-    return credits + beyond;
+    return credits + upstream;
   }
 
   /** Ends a lease. */
@@ -135,7 +135,7 @@ export class LeaseBook implements Touchable {
 
   /** Credits to spend, without taking them. */
   inHand(entry: number): number {
-    return this.#rows[entry * WIDTH + IN_HAND] as number;
+    return this.#rows[entry * WIDTH + AVAILABLE] as number;
   }
 
   generation(entry: number): number {
@@ -172,7 +172,7 @@ export class LeaseBook implements Touchable {
 
   /** Tags of these are never looked for: they only keep an entry. */
   #addNamed(ref: KeyRef): number {
-    const entry = this.#index.add(lowTag(this.#named++), 0, NAMED);
+    const entry = this.#index.add(lowHash(this.#named++), 0, NAMED);
     this.#entries.set(ref, entry);
     this.#names[entry] = ref;
     return entry;
@@ -197,12 +197,12 @@ function isDense(ref: KeyRef): ref is number {
 }
 
 /** −2^21…2^21 − 1. */
-function highTag(ref: number): number {
+function highHash(ref: number): number {
   return Math.floor(ref / TWO_32);
 }
 
-/** Unique together with {@link highTag}. Spread: the index uses its low bits, which refs with a stride would share. */
-function lowTag(ref: number): number {
+/** Unique together with {@link highHash}. Spread: the index uses its low bits, which refs with a stride would share. */
+function lowHash(ref: number): number {
   const spread = Math.imul(ref | 0, SPREAD);
   return spread ^ (spread >>> 15);
 }

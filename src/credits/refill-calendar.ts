@@ -7,10 +7,9 @@
  * finds the key again.
  */
 import type { Refill } from "../contracts/types.js";
+import { MAX_DATE_MS } from "../lib/check-options.js";
 
 const DAY_MS = 86_400_000;
-/** The last instant that ECMAScript dates know, Unix milliseconds. */
-const LAST_INSTANT = 8.64e15;
 /** More than any count: 8.64e15 ms are 100,000,000 days. */
 const CALENDAR_UNIT = 1_000_000_000;
 /** Calendars: 0 without refill, 1…31 monthly on that day, 32 daily. */
@@ -46,7 +45,7 @@ export function boundariesBetween(from: number, to: number): { readonly due: num
  */
 export function periodOf(refill: Refill | undefined, now: number): number {
   if (refill === undefined) return 0;
-  const instant = now > 0 ? Math.min(now, LAST_INSTANT) : 0;
+  const instant = now > 0 ? Math.min(now, MAX_DATE_MS) : 0;
   if (refill.interval === "daily") return DAILY * CALENDAR_UNIT + Math.floor(instant / DAY_MS);
   const date = new Date(instant);
   const month = (date.getUTCFullYear() - 1970) * 12 + date.getUTCMonth();
@@ -65,10 +64,10 @@ export function boundaryOf(period: number): number {
   const calendar = calendarOf(period);
   const count = period - calendar * CALENDAR_UNIT;
   if (calendar <= 0 || count <= 0) return 0;
-  if (calendar === DAILY) return Math.min(count * DAY_MS, LAST_INSTANT);
+  if (calendar === DAILY) return Math.min(count * DAY_MS, MAX_DATE_MS);
   // The first boundary is that of January 1970. A day that the month does not have falls into the next one.
   const instant = Date.UTC(1970, count - 1, calendar);
   const nextMonth = Date.UTC(1970, count, 1);
   if (instant >= nextMonth) return nextMonth - DAY_MS;
-  return Number.isNaN(instant) ? LAST_INSTANT : instant;
+  return Number.isNaN(instant) ? MAX_DATE_MS : instant;
 }

@@ -10,14 +10,14 @@
  * spends what its own draw took out of the balance, and what it took out of the lease. The price: where calls that wait ask together for more
  * than is there, one may be refused though what is left in the end is enough for it, since another held a part of that until it was refused.
  */
-import { isVerifierError, VerifierError } from "../contracts/errors.js";
+import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { Draw, KeyRecord, KeyRef, Spend, Store } from "../contracts/store.js";
 import type { MaybePromise, Refill } from "../contracts/types.js";
 import { NONE } from "../lib/fingerprint-index.js";
 import { newId } from "../lib/hash.js";
-import type { Touchable } from "../lib/prefetch.js";
-import { isLate } from "../lib/thenable.js";
-import { leaseKeeper } from "./lease-manager.js";
+import type { Prefetchable } from "../lib/prefetch.js";
+import { isThenable } from "../lib/thenable.js";
+import { createLeaseManager } from "./lease-manager.js";
 import { periodOf } from "./refill-calendar.js";
 
 /** Sizes and times of the `leased` mode. README "Promises" says what a crash costs. */
@@ -38,7 +38,7 @@ export interface LeaseOptions {
 }
 
 /** A key to spend from, with room for the spender to note where its lease is. */
-export interface Account extends Pick<KeyRecord, "ref" | "generation"> {
+export interface SpendTarget extends Pick<KeyRecord, "ref" | "generation"> {
   readonly refill: Refill | undefined;
   /** Written by the spender, 0 at first: where it last found the lease, to save the look-up. That lease may have ended. */
   readonly lease: number;
@@ -47,14 +47,14 @@ export interface Account extends Pick<KeyRecord, "ref" | "generation"> {
 }
 
 /** Takes credits of a key. */
-export interface Spender extends Touchable {
+export interface Spender extends Prefetchable {
   /** @returns `undefined`: the store knows no such key any more; `stale`: its refill has another calendar by now, find it again */
-  spend(account: Account, cost: number, now: number): MaybePromise<Spend | undefined>;
+  spend(target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined>;
   /** Credits of leases that were given up, since the store failed to say whether it took them back. */
   creditsForfeited(): number;
   /**
    * Gives back what was leased; spends that come later go straight to the store.
-   * @throws (rejects) VerifierError CREDITS_NOT_RETURNED
+   * @throws (rejects) KeystileError CREDITS_NOT_RETURNED
    */
   close(): MaybePromise<void>;
 }
@@ -64,11 +64,11 @@ export function exactSpender(store: Store): Spender {
   return {
     spend({ ref, refill }, cost, now) {
       const spending = store.spendCredits(ref, cost, periodOf(refill, now), now);
-      return isLate(spending) ? Promise.resolve(spending) : spending;
+      return isThenable(spending) ? Promise.resolve(spending) : spending;
     },
     creditsForfeited: () => 0,
     close: () => undefined,
-    touch: () => 0,
+    prefetch: () => 0,
   };
 }
 
@@ -87,21 +87,21 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   const exact = exactSpender(store);
   /** The draw of each key that later spends wait for, since it may serve them too. These never reject. */
   const drawing = new Map<KeyRef, Promise<Failure | undefined>>();
-  const keeper = leaseKeeper(store, { holder, keys, ttl, closeTimeout, isDrawing: (ref) => drawing.has(ref) });
-  const { book } = keeper;
+  const manager = createLeaseManager(store, { holder, keys, ttl, closeTimeout, isDrawing: (ref) => drawing.has(ref) });
+  const { table } = manager;
   let closed = false;
 
   /** Takes from the key's lease, wherever it is. */
-  const takeHeld = (account: Account, cost: number): Spend | undefined => {
-    const entry = book.find(account.ref);
+  const takeFromLease = (target: SpendTarget, cost: number): Spend | undefined => {
+    const entry = table.find(target.ref);
     if (entry === NONE) return undefined;
-    if (book.generation(entry) < account.generation) {
+    if (table.generation(entry) < target.generation) {
       // The balance was set since: what is in hand belongs to the old one and is void.
-      keeper.end(account.ref);
+      manager.end(target.ref);
       return undefined;
     }
-    if (account.lease !== entry) account.leasedAt(entry);
-    const left = book.take(entry, account.ref, account.generation, cost);
+    if (target.lease !== entry) target.leasedAt(entry);
+    const left = table.take(entry, target.ref, target.generation, cost);
     return left === NONE ? undefined : { ok: true, remaining: left };
   };
 
@@ -110,26 +110,31 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
    * can both get enough.
    * @param step as in {@link LeaseOptions}; 1: draws just the cost
    */
-  const drawThenTake = async (account: Account, cost: number, now: number, step: number): Promise<Spend | undefined> => {
-    const { ref, refill } = account;
+  const drawThenTake = async (
+    target: SpendTarget,
+    cost: number,
+    now: number,
+    step: number,
+  ): Promise<Spend | undefined> => {
+    const { ref, refill } = target;
     // Credits on their way back, if they wait for another attempt, count for this draw.
-    keeper.returns.retry(ref);
+    manager.returns.retry(ref);
     const wanted = { holder: holder(), step, size, now, until: now + ttl, period: periodOf(refill, now) };
-    let { credits, generation } = keeper.withdraw(ref);
+    let { credits, generation } = manager.withdraw(ref);
     for (;;) {
       let drawn: Draw | undefined;
       try {
         drawn = await store.drawCredits(ref, { ...wanted, cost: cost - credits });
       } catch (error) {
-        if (credits > 0) keeper.returns.add(ref, generation, credits);
+        if (credits > 0) manager.returns.add(ref, generation, credits);
         throw error;
       }
       if (drawn?.stale === true) {
-        if (credits > 0) keeper.returns.add(ref, generation, credits);
+        if (credits > 0) manager.returns.add(ref, generation, credits);
         return { ok: false, remaining: 0, stale: true };
       }
       if (drawn === undefined || drawn.remaining === null) {
-        keeper.end(ref);
+        manager.end(ref);
         return drawn && { ok: true, remaining: null };
       }
       // The balance was set meanwhile: what was in hand is void, and what was drawn may not be enough without it.
@@ -137,25 +142,27 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
       ({ generation } = drawn);
       credits += drawn.drawn;
       if (credits >= cost) {
-        const remaining = keeper.keep(ref, generation, credits - cost, drawn.remaining);
-        account.leasedAt(book.find(ref));
-        return drawn.forfeited === undefined ? { ok: true, remaining } : { ok: true, remaining, forfeited: drawn.forfeited };
+        const remaining = manager.keep(ref, generation, credits - cost, drawn.remaining);
+        target.leasedAt(table.find(ref));
+        return drawn.forfeited === undefined
+          ? { ok: true, remaining }
+          : { ok: true, remaining, forfeited: drawn.forfeited };
       }
       if (drawn.drawn > 0) continue;
-      if (credits > 0 || book.find(ref) !== NONE) keeper.keep(ref, generation, credits, drawn.remaining);
+      if (credits > 0 || table.find(ref) !== NONE) manager.keep(ref, generation, credits, drawn.remaining);
       return { ok: false, remaining: credits + drawn.remaining };
     }
   };
-  const spendByDraw = async (account: Account, cost: number, now: number): Promise<Spend | undefined> => {
-    const { ref } = account;
+  const spendByDraw = async (target: SpendTarget, cost: number, now: number): Promise<Spend | undefined> => {
+    const { ref } = target;
     const other = drawing.get(ref);
     if (other !== undefined) {
       const failure = await other;
       if (failure !== undefined) throw copyOf(failure.error);
-      const spent = takeHeld(account, cost);
-      return spent ?? drawThenTake(account, cost, now, 1);
+      const spent = takeFromLease(target, cost);
+      return spent ?? drawThenTake(target, cost, now, 1);
     }
-    const spending = drawThenTake(account, cost, now, step);
+    const spending = drawThenTake(target, cost, now, step);
     const end = () => void drawing.delete(ref);
     const fail = (error: unknown): Failure => {
       end();
@@ -166,37 +173,37 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   };
 
   /** A spend that the remembered place could not serve. */
-  const spendElsewhere = (account: Account, cost: number, now: number): MaybePromise<Spend | undefined> => {
-    const spent = takeHeld(account, cost);
+  const spendElsewhere = (target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined> => {
+    const spent = takeFromLease(target, cost);
     if (spent !== undefined) return spent;
     // Cost 0 draws nothing, and the store refuses an invalid cost.
-    if (closed || !(cost > 0) || !keeper.mayLease(account.ref)) return exact.spend(account, cost, now);
-    const spending = spendByDraw(account, cost, now);
-    keeper.track(spending);
+    if (closed || !(cost > 0) || !manager.mayLease(target.ref)) return exact.spend(target, cost, now);
+    const spending = spendByDraw(target, cost, now);
+    manager.track(spending);
     return spending;
   };
 
-  const takeHeldAt = ({ lease, ref, generation }: Account, cost: number): number | undefined => {
-    const left = book.take(lease, ref, generation, cost);
+  const takeAtHint = ({ lease, ref, generation }: SpendTarget, cost: number): number | undefined => {
+    const left = table.take(lease, ref, generation, cost);
     return left === NONE ? undefined : left;
   };
   return {
-    touch: (lease) => book.touch(lease),
-    spend(account, cost, now) {
-      const left = takeHeldAt(account, cost);
-      return left === undefined ? spendElsewhere(account, cost, now) : { ok: true, remaining: left };
+    prefetch: (lease) => table.prefetch(lease),
+    spend(target, cost, now) {
+      const left = takeAtHint(target, cost);
+      return left === undefined ? spendElsewhere(target, cost, now) : { ok: true, remaining: left };
     },
-    creditsForfeited: () => keeper.returns.forfeited().credits,
+    creditsForfeited: () => manager.returns.forfeited().credits,
     close() {
       closed = true;
-      return keeper.close();
+      return manager.close();
     },
   };
 }
 
 /** An error for each call that failed: none meets what another did to its own. */
 function copyOf(error: unknown): unknown {
-  if (!isVerifierError(error)) return error;
+  if (!isKeystileError(error)) return error;
   const { code, detail, errors, cause } = error;
-  return new VerifierError(code, detail, { errors, ...(cause !== undefined && { cause }) });
+  return new KeystileError(code, detail, { errors, ...(cause !== undefined && { cause }) });
 }

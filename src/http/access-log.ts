@@ -18,14 +18,28 @@ export interface Trace {
 }
 
 /** Any other method is the client's text: logged as OTHER. */
-const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"]);
+const METHODS: ReadonlySet<string> = new Set([
+  "GET",
+  "HEAD",
+  "POST",
+  "PUT",
+  "PATCH",
+  "DELETE",
+  "OPTIONS",
+  "TRACE",
+  "CONNECT",
+]);
 
 /**
  * The line of a request, as JSON.
  * @param now Unix time, milliseconds
  * @param ms from the request to its answer
  */
-export function toLine({ requestId, method, operation, status, code, workspaceId, keyId }: Trace, now: number, ms: number): string {
+export function toLine(
+  { requestId, method, operation, status, code, workspaceId, keyId }: Trace,
+  now: number,
+  ms: number,
+): string {
   return JSON.stringify({
     time: now,
     requestId,

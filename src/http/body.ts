@@ -1,5 +1,5 @@
 /** The bytes of a body → the JSON value that they are. Rulings G1, G6, hostile inputs A017–A021. Knows no operation. */
-import { badRequest, VerifierError } from "../contracts/errors.js";
+import { badRequest, KeystileError } from "../contracts/errors.js";
 
 /** Levels that any request can need: `meta` has 32, and stands three levels deep in an import. */
 const MAX_LEVELS = 64;
@@ -22,34 +22,41 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /**
  * Refuses what is not JSON by its headers, before a byte of the body is read.
  * @param header the value of a header by its lower-case name
- * @throws VerifierError UNSUPPORTED_MEDIA_TYPE: another type or charset, or encoded: nothing is ever decompressed
+ * @throws KeystileError UNSUPPORTED_MEDIA_TYPE: another type or charset, or encoded: nothing is ever decompressed
  */
-export function judgeType(header: (name: string) => string | undefined): void {
+export function checkContentType(header: (name: string) => string | undefined): void {
   const contentType = header("content-type");
   if (contentType !== "application/json" && !isJson(contentType)) {
-    throw new VerifierError("UNSUPPORTED_MEDIA_TYPE", "the body must be sent as application/json in UTF-8");
+    throw new KeystileError("UNSUPPORTED_MEDIA_TYPE", "the body must be sent as application/json in UTF-8");
   }
   if (!isPlain(header("content-encoding"), "identity")) {
-    throw new VerifierError("UNSUPPORTED_MEDIA_TYPE", "the body must be sent without a Content-Encoding");
+    throw new KeystileError("UNSUPPORTED_MEDIA_TYPE", "the body must be sent without a Content-Encoding");
   }
   // Hosts take the chunks apart and leave any coding below them as it is: `gzip, chunked` would be read as something else than was sent.
   if (!isPlain(header("transfer-encoding"), "chunked")) {
-    throw new VerifierError("UNSUPPORTED_MEDIA_TYPE", "the body must be sent without a Transfer-Encoding other than chunked");
+    throw new KeystileError(
+      "UNSUPPORTED_MEDIA_TYPE",
+      "the body must be sent without a Transfer-Encoding other than chunked",
+    );
   }
 }
 
 /** Absent, or the one coding that leaves the bytes as they are. */
-const isPlain = (encoding: string | undefined, plain: string): boolean => encoding === undefined || encoding.trim().toLowerCase() === plain;
+const isPlain = (encoding: string | undefined, plain: string): boolean =>
+  encoding === undefined || encoding.trim().toLowerCase() === plain;
 
 /** JSON by any other spelling; of its parameters only a charset says something about the bytes. */
 function isJson(contentType = ""): boolean {
   // Types that came in several headers are joined with a comma, which a type holds only between quotes.
   if (contentType.replace(/"[^"]*"/g, "").includes(",")) return false;
   const [type = "", ...parameters] = contentType.split(";").map((part) => part.trim());
-  return type.toLowerCase() === "application/json" && parameters.every((part) => !/^charset/i.test(part) || CHARSET.test(part));
+  return (
+    type.toLowerCase() === "application/json" &&
+    parameters.every((part) => !/^charset/i.test(part) || CHARSET.test(part))
+  );
 }
 
-/** @throws VerifierError BAD_REQUEST at `body`: no UTF-8, no JSON, or nested deeper than any request */
+/** @throws KeystileError BAD_REQUEST at `body`: no UTF-8, no JSON, or nested deeper than any request */
 export function readJson(bytes: Uint8Array): unknown {
   const text = decode(bytes);
   if (text.length > SHALLOW_LENGTH && isDeep(text)) throw badBody(`must be nested at most ${MAX_LEVELS} levels deep`);
@@ -69,7 +76,7 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-const badBody = (message: string, fix?: string): VerifierError =>
+const badBody = (message: string, fix?: string): KeystileError =>
   badRequest([fix === undefined ? { location: "body", message } : { location: "body", message, fix }]);
 
 /** Parsing a million brackets holds the event loop for 300 ms; counting them takes 2, and ends at the first level too many. */
@@ -104,12 +111,12 @@ export function isShort(contentLength: string | undefined): boolean {
 }
 
 /** The 413 of every host. */
-export function tooLarge(most: number): VerifierError {
-  return new VerifierError("PAYLOAD_TOO_LARGE", `the body must be at most ${most} bytes`);
+export function tooLarge(most: number): KeystileError {
+  return new KeystileError("PAYLOAD_TOO_LARGE", `the body must be at most ${most} bytes`);
 }
 
 /** The 400 of a body that breaks off. */
-export function endedEarly(): VerifierError {
+export function endedEarly(): KeystileError {
   return badBody("ended before it was whole");
 }
 
@@ -118,7 +125,9 @@ export function endedEarly(): VerifierError {
  * sent it whole.
  */
 export function alreadyRead(): TypeError {
-  return new TypeError("the request's body was read, or taken, before the service got the request; hand it over unread");
+  return new TypeError(
+    "the request's body was read, or taken, before the service got the request; hand it over unread",
+  );
 }
 
 /** The fault of a body stream that gives anything but bytes: the program's mistake too. */

@@ -1,5 +1,5 @@
 /** Answers as text: the envelope of spec §1, the error objects of §2.4 with their content types (§7). Knows no route. */
-import { isVerifierError, VerifierError } from "../contracts/errors.js";
+import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { Outgoing } from "./messages.js";
 
 /** Of every answer but one. */
@@ -11,7 +11,16 @@ const BUSY_SECONDS = "1";
 
 /** Headers of every answer of the interface: nothing of it may be kept by anyone between. */
 const headersOf = (type: string, requestId: string, more: readonly string[]): readonly string[] => {
-  const headers = ["content-type", type, "cache-control", "no-store", "x-content-type-options", "nosniff", "x-request-id", requestId];
+  const headers = [
+    "content-type",
+    type,
+    "cache-control",
+    "no-store",
+    "x-content-type-options",
+    "nosniff",
+    "x-request-id",
+    requestId,
+  ];
   for (const part of more) headers.push(part);
   return headers;
 };
@@ -41,11 +50,11 @@ const FAULT = "an unexpected fault of the server; a retry may succeed, and suppo
 const BUSY = "the service cannot answer at the moment; try again";
 
 /** What of an error is sent. */
-export type SentError = Pick<VerifierError, "code" | "title" | "detail" | "status" | "type" | "errors">;
+export type SentError = Pick<KeystileError, "code" | "title" | "detail" | "status" | "type" | "errors">;
 
 /** What a thrown value is to the client: a fault of its own as it stands, anything else a bare 5xx. */
 export function toSentError(thrown: unknown): SentError {
-  if (!isVerifierError(thrown)) return new VerifierError("INTERNAL", FAULT);
+  if (!isKeystileError(thrown)) return new KeystileError("INTERNAL", FAULT);
   if (thrown.status < 500) return thrown;
   const { code, title, status, type } = thrown;
   return { code, title, status, type, errors: [], detail: status === 503 ? BUSY : FAULT };
@@ -63,7 +72,11 @@ export function toFailure(requestId: string, error: SentError, docsBase: string,
   const more = [...headers];
   if (status === 401) more.push("www-authenticate", "Bearer");
   if (status === 503) more.push("retry-after", BUSY_SECONDS);
-  return { status, headers: headersOf(status === 429 ? PROBLEM_TYPE : JSON_TYPE, requestId, more), text: JSON.stringify(body) };
+  return {
+    status,
+    headers: headersOf(status === 429 ? PROBLEM_TYPE : JSON_TYPE, requestId, more),
+    text: JSON.stringify(body),
+  };
 }
 
 /** `undefined` has no JSON; an operation without anything to say answers an empty object. */

@@ -1,11 +1,11 @@
 /** The service as a function of a web `Request`: for Hono, Next, Bun, Deno, workers. Knows no Node. Spec §4, ruling G1. */
 import type { Store } from "../contracts/store.js";
 import { callable } from "../lib/check-options.js";
-import { isLate } from "../lib/thenable.js";
+import { isThenable } from "../lib/thenable.js";
 import { alreadyRead, endedEarly, joined, noBytes, tooLarge } from "./body.js";
-import { guarded } from "./fire-and-forget.js";
+import { fireAndForget } from "./fire-and-forget.js";
 import type { Incoming, Outgoing } from "./messages.js";
-import { toBroken } from "./node/connection-errors.js";
+import { toFailedRequest } from "./node/connection-errors.js";
 import { checkServiceOptions, type ServiceOptions } from "./options.js";
 import { createService, type ServiceParts } from "./service.js";
 
@@ -51,23 +51,23 @@ export function createHandler(source: Store | ServiceParts, options: HandlerOpti
       header: (name) => request.headers.get(name) ?? undefined,
       clientAddress: addressOf(() => clientAddress?.(request, ...context)),
       // A stream does not say what is there.
-      bodyAtHand: undefined,
-      readBody: (most) => readBody(request, most),
+      bodyIfBuffered: undefined,
+      readBody: (maxBytes) => readBody(request, maxBytes),
     };
   };
   const handle = async (request: Request, ...context: readonly unknown[]): Promise<Response> => {
-    const incoming = orBroken(() => toIncoming(request, context));
+    const incoming = orFailed(() => toIncoming(request, context));
     return toResponse(incoming.method, await service.answer(incoming));
   };
   return Object.assign(handle, { close: () => service.close() });
 }
 
 /** A host may hand over what is no `Request`. The error that shows it is dropped: it may quote the url. */
-function orBroken(read: () => Incoming): Incoming {
+function orFailed(read: () => Incoming): Incoming {
   try {
     return read();
   } catch {
-    return toBroken(new TypeError("the handler must be given a Request, with an absolute url"), "", "");
+    return toFailedRequest(new TypeError("the handler must be given a Request, with an absolute url"), "", "");
   }
 }
 
@@ -75,7 +75,7 @@ function orBroken(read: () => Incoming): Incoming {
 function addressOf(ask: () => unknown): string | undefined {
   try {
     const address = ask();
-    if (isLate(address)) guarded(() => address);
+    if (isThenable(address)) fireAndForget(() => address);
     return typeof address === "string" ? address : undefined;
   } catch {
     return undefined;
@@ -93,15 +93,15 @@ function cutShort(): never {
   throw endedEarly();
 }
 
-async function readBody(request: Request, most: number): Promise<Uint8Array> {
+async function readBody(request: Request, maxBytes: number): Promise<Uint8Array> {
   const declared = Number(request.headers.get("content-length") ?? 0);
-  if (declared > most) throw tooLarge(most);
+  if (declared > maxBytes) throw tooLarge(maxBytes);
   const stream = request.body as ReadableStream<unknown> | null;
   if (request.bodyUsed || stream?.locked === true) throw alreadyRead();
   const reader = stream?.getReader();
   const cutOff = (fault: Error): never => {
     // Not awaited: a host's stream may fail or hang when cancelled, and the answer is known already.
-    guarded(() => reader?.cancel());
+    fireAndForget(() => reader?.cancel());
     throw fault;
   };
   const chunks: Uint8Array[] = [];
@@ -113,7 +113,7 @@ async function readBody(request: Request, most: number): Promise<Uint8Array> {
     if (!ArrayBuffer.isView(chunk.value)) return cutOff(noBytes());
     const { buffer, byteOffset, byteLength } = chunk.value;
     length += byteLength;
-    if (length > most) return cutOff(tooLarge(most));
+    if (length > maxBytes) return cutOff(tooLarge(maxBytes));
     chunks.push(new Uint8Array(buffer, byteOffset, byteLength));
   }
 }

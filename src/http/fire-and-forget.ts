@@ -1,7 +1,7 @@
 /** Calls what belongs to the program. What it throws is its own affair: the answer is on its way. Ruling G4. */
 
 /** Runs `act` at once; whatever it throws, or rejects with later, is dropped, since nobody is left to be told. */
-export function guarded(act: () => unknown): void {
+export function fireAndForget(act: () => unknown): void {
   const settle = async (): Promise<void> => {
     try {
       // An async function serves too, and a rejection that nobody handles would end the process.

@@ -1,7 +1,23 @@
 /** The entry `keystile/http`: the service around the engine, for any host. */
-export { createAuthenticator, type AuthenticatedCaller, type Authenticator, type AuthenticatorOptions } from "../access/authenticate.js";
-export type { AsymmetricKey, CryptoKeyLike, JsonWebKeyLike, KeyObjectLike, ProxyTokenKey } from "../access/proxy-keys.js";
-export { type ProxyTokenClaims, type ProxyTokenOptions, signProxyToken, type SignProxyTokenOptions } from "../access/proxy-token.js";
+export {
+  createAuthenticator,
+  type AuthenticatedCaller,
+  type Authenticator,
+  type AuthenticatorOptions,
+} from "../access/authenticate.js";
+export type {
+  AsymmetricKey,
+  CryptoKeyLike,
+  JsonWebKeyLike,
+  KeyObjectLike,
+  ProxyTokenKey,
+} from "../access/proxy-keys.js";
+export {
+  type ProxyTokenClaims,
+  type ProxyTokenOptions,
+  signProxyToken,
+  type SignProxyTokenOptions,
+} from "../access/proxy-token.js";
 export { createHandler, type Handler, type HandlerOptions } from "./fetch.js";
 export { createNodeListener, type NodeListener, type NodeListenerOptions } from "./node/listener.js";
 export type { NodeRequest, NodeResponse } from "./node/node-request.js";

@@ -18,12 +18,12 @@ export interface Incoming {
    * The body, if all of it is there at the end of this turn of the event loop; `undefined` if not, or if it cannot be taken. Never rejects.
    * Absent for a long body, which seldom comes in one turn, and on hosts that cannot tell.
    */
-  readonly bodyAtHand: ((most: number) => Promise<Uint8Array | undefined>) | undefined;
+  readonly bodyIfBuffered: ((maxBytes: number) => Promise<Uint8Array | undefined>) | undefined;
   /**
-   * The whole body; asked for at most once, and only when it is wanted: `bodyAtHand` may have been asked before.
-   * @throws (rejects) VerifierError PAYLOAD_TOO_LARGE past `most` bytes · BAD_REQUEST: it broke off · TypeError: the program read it before
+   * The whole body; asked for at most once, and only when it is wanted: `bodyIfBuffered` may have been asked before.
+   * @throws (rejects) KeystileError PAYLOAD_TOO_LARGE past `most` bytes · BAD_REQUEST: it broke off · TypeError: the program read it before
    */
-  readBody(most: number): Promise<Uint8Array>;
+  readBody(maxBytes: number): Promise<Uint8Array>;
 }
 
 /** What a host sends out. */

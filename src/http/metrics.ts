@@ -38,9 +38,13 @@ export function createMetrics(): Metrics {
         ...family("keystile_requests_total", "counter", "Requests answered.", [...requests]),
         ...family("keystile_verifications_total", "counter", "Verifications by outcome.", [...outcomes]),
         ...family("keystile_requests_in_flight", "gauge", "Requests being answered.", [["", inFlight]]),
-        ...family("keystile_degraded_total", "counter", "Verifications whose limiter could not answer.", [["", degraded]]),
+        ...family("keystile_degraded_total", "counter", "Verifications whose limiter could not answer.", [
+          ["", degraded],
+        ]),
         ...family("keystile_outcomes_dropped_total", "counter", "Outcome events dropped.", [["", outcomesDropped]]),
-        ...family("keystile_credits_forfeited_total", "counter", "Leased credits that were given up.", [["", creditsForfeited]]),
+        ...family("keystile_credits_forfeited_total", "counter", "Leased credits that were given up.", [
+          ["", creditsForfeited],
+        ]),
         ...histogram("keystile_request_duration_seconds", "Time from the request to its answer.", durations),
         "",
       ].join("\n"),
@@ -53,17 +57,29 @@ function increment(counts: Map<string, number>, labels: string): void {
 
 function observe(durations: Map<string, Histogram>, operation: string, seconds: number): void {
   let times = durations.get(operation);
-  if (times === undefined) durations.set(operation, (times = { counts: new Array<number>(BOUNDS.length + 1).fill(0), sum: 0 }));
+  if (times === undefined)
+    durations.set(operation, (times = { counts: new Array<number>(BOUNDS.length + 1).fill(0), sum: 0 }));
   let bucket = 0;
   while (bucket < BOUNDS.length && seconds > (BOUNDS[bucket] ?? 0)) bucket++;
   times.counts[bucket] = (times.counts[bucket] ?? 0) + 1;
   times.sum += seconds;
 }
 
-const head = (name: string, type: string, help: string): string[] => [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`];
+const head = (name: string, type: string, help: string): string[] => [
+  `# HELP ${name} ${help}`,
+  `# TYPE ${name} ${type}`,
+];
 
-function family(name: string, type: string, help: string, samples: readonly (readonly [labels: string, value: number])[]): string[] {
-  return [...head(name, type, help), ...samples.map(([labels, value]) => `${name}${labels === "" ? "" : `{${labels}}`} ${value}`)];
+function family(
+  name: string,
+  type: string,
+  help: string,
+  samples: readonly (readonly [labels: string, value: number])[],
+): string[] {
+  return [
+    ...head(name, type, help),
+    ...samples.map(([labels, value]) => `${name}${labels === "" ? "" : `{${labels}}`} ${value}`),
+  ];
 }
 
 function histogram(name: string, help: string, durations: ReadonlyMap<string, Histogram>): string[] {

@@ -1,6 +1,16 @@
 /** What a program may say of the service, and the mistakes it can make in it. Rulings A4, F5, G1, G3. Knows no request. */
 import { AUTHENTICATOR_OPTIONS, type AuthenticatorOptions } from "../access/authenticate.js";
-import { callable, type Check, checkOptions, flag, group, integer, type OptionChecks, text, word } from "../lib/check-options.js";
+import {
+  callable,
+  type Check,
+  checkOptions,
+  flag,
+  group,
+  integer,
+  type OptionChecks,
+  text,
+  word,
+} from "../lib/check-options.js";
 import { VERIFIER_OPTIONS, type VerifierOptions } from "../verify/verifier.js";
 import type { RequestLimitOptions } from "./workspace-limit.js";
 
@@ -55,13 +65,13 @@ export const SERVICE_OPTIONS: OptionChecks = {
 
 /** The bounds of a body, by operation. */
 export interface BodyBounds {
-  readonly most: number;
-  readonly mostOfImport: number;
+  readonly maxBytes: number;
+  readonly maxImportBytes: number;
 }
 
 /** The bounds as configured, defaults filled in. */
 export function bodyBounds({ maxBodyBytes = MIB, maxImportBytes = maxBodyBytes }: ServiceOptions): BodyBounds {
-  return { most: maxBodyBytes, mostOfImport: maxImportBytes };
+  return { maxBytes: maxBodyBytes, maxImportBytes };
 }
 
 /** @throws TypeError or RangeError naming the option */

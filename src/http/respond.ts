@@ -7,8 +7,8 @@ import { strictCaller } from "../access/check-caller.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { newId } from "../lib/hash.js";
 import type { Trace } from "./access-log.js";
-import { judgeType, readJson } from "./body.js";
-import { toFailure, toPage, toSuccess, toSentError } from "./envelope.js";
+import { checkContentType, readJson } from "./body.js";
+import { toFailure, toPage, toSentError, toSuccess } from "./envelope.js";
 import type { Incoming, Outgoing } from "./messages.js";
 import type { Operation, Services } from "./operations/operation.js";
 import type { BodyBounds } from "./options.js";
@@ -17,10 +17,10 @@ import { methodsOf, noSuchPath, type Route, wrongMethod } from "./routes.js";
 import type { RequestVerdict } from "./workspace-limit.js";
 
 /** What answering consults; wired by `createService`. */
-export interface Desk {
+export interface ServiceContext {
   readonly routes: ReadonlyMap<string, Route>;
   readonly authenticator: Authenticator;
-  /** What operations of this workspace work with. @throws VerifierError AUTH_KEY_NOT_FOUND: the service is not for it */
+  /** What operations of this workspace work with. @throws KeystileError AUTH_KEY_NOT_FOUND: the service is not for it */
   readonly servicesOf: (workspaceId: string) => MaybePromise<Services>;
   /** Takes one call of a workspace; absent: there is no limit. */
   readonly limitRequests: ((workspaceId: string) => MaybePromise<RequestVerdict>) | undefined;
@@ -36,7 +36,7 @@ const IMPORT = "keys.migrateKeys";
 const UNKNOWN = "unknown";
 
 /** Answers a request; never throws, never rejects. */
-export async function respond(desk: Desk, incoming: Incoming): Promise<Outgoing> {
+export async function respond(context: ServiceContext, incoming: Incoming): Promise<Outgoing> {
   const trace: Trace = {
     requestId: newId("req"),
     began: performance.now(),
@@ -50,20 +50,20 @@ export async function respond(desk: Desk, incoming: Incoming): Promise<Outgoing>
   };
   let outgoing: Outgoing;
   try {
-    outgoing = await answer(desk, incoming, trace);
+    outgoing = await answer(context, incoming, trace);
   } catch (thrown) {
-    outgoing = refuse(desk, incoming, trace, thrown);
+    outgoing = refuse(context, incoming, trace, thrown);
   }
   trace.status = outgoing.status;
-  desk.observe(trace);
+  context.observe(trace);
   return outgoing;
 }
 
 const NONE: readonly string[] = Object.freeze([]);
 
-async function answer(desk: Desk, incoming: Incoming, trace: Trace): Promise<Outgoing> {
+async function answer(context: ServiceContext, incoming: Incoming, trace: Trace): Promise<Outgoing> {
   if (incoming.fault !== undefined) throw incoming.fault;
-  const route = desk.routes.get(incoming.path);
+  const route = context.routes.get(incoming.path);
   if (route === undefined) throw noSuchPath();
   trace.operation = "operation" in route ? route.operation.name : route.page.name;
   const methods = methodsOf(route);
@@ -71,30 +71,45 @@ async function answer(desk: Desk, incoming: Incoming, trace: Trace): Promise<Out
     trace.headers = ["allow", methods.join(", ")];
     throw wrongMethod(methods);
   }
-  return "operation" in route ? perform(desk, incoming, trace, route.operation) : route.page.read(incoming, trace.requestId);
+  return "operation" in route
+    ? perform(context, incoming, trace, route.operation)
+    : route.page.read(incoming, trace.requestId);
 }
 
-async function perform(desk: Desk, incoming: Incoming, trace: Trace, operation: Operation): Promise<Outgoing> {
-  const most = operation.name === IMPORT ? desk.bounds.mostOfImport : desk.bounds.most;
+async function perform(
+  context: ServiceContext,
+  incoming: Incoming,
+  trace: Trace,
+  operation: Operation,
+): Promise<Outgoing> {
+  const maxBytes = operation.name === IMPORT ? context.bounds.maxImportBytes : context.bounds.maxBytes;
   // Taken early, judged late: caller and key are then looked up in one turn of the event loop, so the store is asked for changes once.
   // A body still on its way is awaited after the caller is known (ruling F2).
-  const early = incoming.bodyAtHand === undefined ? undefined : await incoming.bodyAtHand(most);
-  const caller = strictCaller(await desk.authenticator.authenticate(incoming.authorization), "what authenticate() answers");
+  const early = incoming.bodyIfBuffered === undefined ? undefined : await incoming.bodyIfBuffered(maxBytes);
+  const caller = strictCaller(
+    await context.authenticator.authenticate(incoming.authorization),
+    "what authenticate() answers",
+  );
   trace.workspaceId = caller.workspaceId;
-  const finding = desk.servicesOf(caller.workspaceId);
+  const finding = context.servicesOf(caller.workspaceId);
   const services = finding instanceof Promise ? await finding : finding;
-  if (desk.limitRequests !== undefined) {
-    const verdict = await desk.limitRequests(caller.workspaceId);
+  if (context.limitRequests !== undefined) {
+    const verdict = await context.limitRequests(caller.workspaceId);
     trace.headers = limitHeaders(verdict);
     if (verdict.exceeded) throw tooMany();
   }
-  judgeType(incoming.header);
-  const body = readJson(early ?? (await incoming.readBody(most)));
+  checkContentType(incoming.header);
+  const body = readJson(early ?? (await incoming.readBody(maxBytes)));
   const { clientAddress } = incoming;
-  const data = await operation.perform(services, clientAddress === undefined ? { caller, body } : { caller, body, clientAddress });
+  const data = await operation.perform(
+    services,
+    clientAddress === undefined ? { caller, body } : { caller, body, clientAddress },
+  );
   note(trace, data);
   const { requestId, headers } = trace;
-  return operation.isList ? toPage(requestId, data as Parameters<typeof toPage>[1], headers) : toSuccess(requestId, data, headers);
+  return operation.isList
+    ? toPage(requestId, data as Parameters<typeof toPage>[1], headers)
+    : toSuccess(requestId, data, headers);
 }
 
 /** For the log: the outcome of a verification, and the key that was spoken of. */
@@ -104,9 +119,9 @@ function note(trace: Trace, data: unknown): void {
   if (typeof keyId === "string") trace.keyId = keyId;
 }
 
-function refuse(desk: Desk, incoming: Incoming, trace: Trace, thrown: unknown): Outgoing {
+function refuse(context: ServiceContext, incoming: Incoming, trace: Trace, thrown: unknown): Outgoing {
   const error = toSentError(thrown);
-  if (error.status >= 500) desk.onFault(thrown, trace.requestId);
+  if (error.status >= 500) context.onFault(thrown, trace.requestId);
   trace.code = error.code;
-  return toFailure(trace.requestId, error, desk.docsBaseOf(incoming), trace.headers);
+  return toFailure(trace.requestId, error, context.docsBaseOf(incoming), trace.headers);
 }

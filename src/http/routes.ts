@@ -1,5 +1,5 @@
 /** Paths → what answers there. Spec §9, ruling G1. The operations are those of the table; nothing of them is said here. */
-import { VerifierError } from "../contracts/errors.js";
+import { KeystileError } from "../contracts/errors.js";
 import type { Incoming, Outgoing } from "./messages.js";
 import { OPERATIONS } from "./operations/index.js";
 import type { Operation } from "./operations/operation.js";
@@ -30,7 +30,8 @@ export function methodsOf(route: Route): readonly string[] {
 }
 
 /** The 404 of a path. */
-export const noSuchPath = (): VerifierError => new VerifierError("NOT_FOUND", "there is nothing at this path; /docs lists what there is");
+export const noSuchPath = (): KeystileError =>
+  new KeystileError("NOT_FOUND", "there is nothing at this path; /docs lists what there is");
 /** The 405 of a path that takes these methods. */
-export const wrongMethod = (methods: readonly string[]): VerifierError =>
-  new VerifierError("METHOD_NOT_ALLOWED", `this path takes ${methods.join(" or ")}`);
+export const wrongMethod = (methods: readonly string[]): KeystileError =>
+  new KeystileError("METHOD_NOT_ALLOWED", `this path takes ${methods.join(" or ")}`);

@@ -1,6 +1,6 @@
 /** Wires a store, or pieces that a program made itself, into one function from request to answer. Decides nothing about requests. */
 import { type Authenticator, createAuthenticator } from "../access/authenticate.js";
-import { VerifierError } from "../contracts/errors.js";
+import { KeystileError } from "../contracts/errors.js";
 import type { Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { createKeyring, type Keyring, storeOf } from "../keyring/keyring.js";
@@ -11,12 +11,12 @@ import { memoryLimiter } from "../ratelimit/memory/limiter.js";
 import { createVerifier, type Verifier } from "../verify/verifier.js";
 import { toLine } from "./access-log.js";
 import { createPages } from "./docs/static-routes.js";
-import { guarded } from "./fire-and-forget.js";
+import { fireAndForget } from "./fire-and-forget.js";
 import type { Incoming, Outgoing } from "./messages.js";
 import { createMetrics } from "./metrics.js";
 import type { Services } from "./operations/operation.js";
 import { bodyBounds, type ServiceOptions } from "./options.js";
-import { type Desk, respond } from "./respond.js";
+import { respond, type ServiceContext } from "./respond.js";
 import { createRoutes } from "./routes.js";
 import { createRequestLimit } from "./workspace-limit.js";
 
@@ -52,8 +52,12 @@ export function createService(source: Store | ServiceParts, options: ServiceOpti
   const { requestLimit, docsBase, log, onError } = options;
   const metrics = options.metrics === true ? createMetrics() : undefined;
   const requests = requestLimit === undefined ? undefined : createRequestLimit(requestLimit);
-  const pages = createPages({ store, docs: options.docs ?? true, metrics: metrics && (() => metrics.read(verifier.counters())) });
-  const desk: Desk = {
+  const pages = createPages({
+    store,
+    docs: options.docs ?? true,
+    metrics: metrics && (() => metrics.read(verifier.counters())),
+  });
+  const context: ServiceContext = {
     routes: createRoutes(pages),
     authenticator,
     servicesOf,
@@ -64,14 +68,14 @@ export function createService(source: Store | ServiceParts, options: ServiceOpti
       if (metrics === undefined && log === undefined) return;
       const ms = performance.now() - trace.began;
       metrics?.end(trace.operation, trace.status, trace.code, ms);
-      tell(log, () => toLine(trace, clock(), ms));
+      writeLog(log, () => toLine(trace, clock(), ms));
     },
-    onFault: (error, requestId) => onError && guarded(() => onError(error, { requestId })),
+    onFault: (error, requestId) => onError && fireAndForget(() => onError(error, { requestId })),
   };
   return {
     answer(incoming) {
       metrics?.begin();
-      return respond(desk, incoming);
+      return respond(context, incoming);
     },
     close: wired.close,
   };
@@ -90,14 +94,17 @@ interface Wired {
   close(): Promise<void>;
 }
 
-function wireStore(given: Store, { workspaceId, clock = Date.now, verifier: verifying, authentication }: ServiceOptions): Wired {
+function wireStore(
+  given: Store,
+  { workspaceId, clock = Date.now, verifier: verifying, authentication }: ServiceOptions,
+): Wired {
   checkStore(given);
   // Once for all that works on it: what follows takes a guarded store as it is.
   const store = guardStore(given, verifying?.storeTimeout);
   const verifier = createVerifier(store, { ...verifying, clock, ...(workspaceId !== undefined && { workspaceId }) });
   const authenticator = createAuthenticator(store, { ...authentication, clock });
-  const own = memoryLimiter();
-  const limiter = verifying?.limiter ?? own;
+  const defaultLimiter = memoryLimiter();
+  const limiter = verifying?.limiter ?? defaultLimiter;
   const { migrationAlgorithms, onLimiterFailure = "local", nodes = 1, limiterTimeout } = verifying ?? {};
   const workspaces = new Map<string, Services>();
   const wire = (id: string): Services => ({
@@ -111,7 +118,7 @@ function wireStore(given: Store, { workspaceId, clock = Date.now, verifier: veri
     verifier,
     authenticator,
     servicesOf(id) {
-      if (workspaceId !== undefined && id !== workspaceId) throw stranger();
+      if (workspaceId !== undefined && id !== workspaceId) throw unknownWorkspace();
       let services = workspaces.get(id);
       if (services === undefined) {
         if (workspaces.size >= MAX_WORKSPACES) workspaces.clear();
@@ -124,7 +131,7 @@ function wireStore(given: Store, { workspaceId, clock = Date.now, verifier: veri
       try {
         await verifier.close();
       } finally {
-        own.close();
+        defaultLimiter.close();
       }
     },
   };
@@ -145,14 +152,15 @@ function wireParts(parts: ServiceParts, options: ServiceOptions): Wired {
     return (served ??= { id, services: { store, verifier, keyring, ratelimits } });
   };
   const forWorkspace = ({ id, services }: NonNullable<typeof served>, asked: string): Services => {
-    if (asked !== id || (workspaceId !== undefined && id !== workspaceId)) throw stranger();
+    if (asked !== id || (workspaceId !== undefined && id !== workspaceId)) throw unknownWorkspace();
     return services;
   };
   return {
     store,
     verifier,
     authenticator,
-    servicesOf: (asked) => (served === undefined ? wire().then((now) => forWorkspace(now, asked)) : forWorkspace(served, asked)),
+    servicesOf: (asked) =>
+      served === undefined ? wire().then((now) => forWorkspace(now, asked)) : forWorkspace(served, asked),
     async close() {
       if (authenticator !== parts.authenticator) authenticator.close();
     },
@@ -165,7 +173,10 @@ const RATELIMITS_METHODS = [
 ];
 
 /** @throws TypeError naming what a part lacks, or options of a part that is there already */
-function checkParts({ verifier, keyring, store, ratelimits, authenticator }: ServiceParts, options: ServiceOptions): void {
+function checkParts(
+  { verifier, keyring, store, ratelimits, authenticator }: ServiceParts,
+  options: ServiceOptions,
+): void {
   methods("verify", "counters", "close")(verifier, "verifier");
   methods("createKey", "getWorkspace")(keyring, "keyring");
   if (store !== undefined) checkStore(store);
@@ -177,8 +188,8 @@ function checkParts({ verifier, keyring, store, ratelimits, authenticator }: Ser
 }
 
 /** A root key of another workspace is none here (spec §7): the same words as for one that does not exist. */
-const stranger = (): VerifierError => new VerifierError("AUTH_KEY_NOT_FOUND", "the root key was not found");
+const unknownWorkspace = (): KeystileError => new KeystileError("AUTH_KEY_NOT_FOUND", "the root key was not found");
 
-function tell(log: ((line: string) => void) | undefined, line: () => string): void {
-  if (log !== undefined) guarded(() => log(line()));
+function writeLog(log: ((line: string) => void) | undefined, line: () => string): void {
+  if (log !== undefined) fireAndForget(() => log(line()));
 }

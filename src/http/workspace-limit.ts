@@ -2,7 +2,7 @@
 import type { Limiter } from "../contracts/limiter.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { checkOptions, integer } from "../lib/check-options.js";
-import { degrading, LIMITER_OPTIONS } from "../ratelimit/fallback.js";
+import { LIMITER_OPTIONS, withFallback } from "../ratelimit/fallback.js";
 import { memoryLimiter } from "../ratelimit/memory/limiter.js";
 
 /** How many requests a workspace may make; `options.requestLimit` of the service. */
@@ -43,24 +43,28 @@ export interface RequestLimit {
  * @throws TypeError or RangeError naming the option
  */
 export function createRequestLimit(options: RequestLimitOptions): RequestLimit {
-  const checks = { limit: integer(1, 1_000_000_000), duration: integer(1, 2_592_000_000), limiter: LIMITER_OPTIONS.limiter };
+  const checks = {
+    limit: integer(1, 1_000_000_000),
+    duration: integer(1, 2_592_000_000),
+    limiter: LIMITER_OPTIONS.limiter,
+  };
   checkOptions(options, checks, "options.requestLimit");
   const { limit, duration, limiter } = options;
   for (const name of ["limit", "duration"] as const) {
     if (options[name] === undefined) throw new TypeError(`options.requestLimit.${name} must be given`);
   }
   const local = memoryLimiter();
-  const asked = degrading(limiter ?? local, { local });
+  const fallible = withFallback(limiter ?? local, { local });
   // A bucket refills one request in this time, so a request that was refused fits after it at the latest.
   const retryAfter = Math.ceil(duration / limit);
   return Object.freeze({
     take(workspaceId: string, now: number) {
-      const answer = asked.take([{ bucket: `requests ${workspaceId}`, limit, duration, cost: 1 }], now);
-      const show = ({ verdicts }: Awaited<typeof answer>): RequestVerdict => {
+      const answer = fallible.take([{ bucket: `requests ${workspaceId}`, limit, duration, cost: 1 }], now);
+      const toVerdict = ({ verdicts }: Awaited<typeof answer>): RequestVerdict => {
         const { exceeded, remaining, reset } = verdicts[0]!;
         return { exceeded, limit, remaining, reset, retryAfter: exceeded ? retryAfter : 0 };
       };
-      return answer instanceof Promise ? answer.then(show) : show(answer);
+      return answer instanceof Promise ? answer.then(toVerdict) : toVerdict(answer);
     },
   });
 }

@@ -1,7 +1,7 @@
 /** VERBS of APIs: create, get, update, delete. Operations `apis.*`; rulings A4 (enabled, allow-list) and port clause 18 (deleted). */
 import type { ApiRow } from "../contracts/store.js";
 import { newId } from "../lib/hash.js";
-import { persist, type Context } from "./context.js";
+import { type Context, updateWithRetry } from "./context.js";
 import { insertNamed } from "./create-row.js";
 import { type Mutable, ownedRow, requireApi, setField } from "./rows.js";
 import * as schemas from "./schemas/keys.js";
@@ -9,24 +9,27 @@ import { parse } from "./schemas/parse.js";
 import type * as R from "./schemas/requests.js";
 import type { EmptyResponse, V2ApisCreateApiResponseData, V2ApisGetApiResponseData } from "./schemas/responses.js";
 
-/** @throws VerifierError BAD_REQUEST */
-export async function createApi(context: Context, body: R.V2ApisCreateApiRequestBody): Promise<V2ApisCreateApiResponseData> {
+/** @throws KeystileError BAD_REQUEST */
+export async function createApi(
+  context: Context,
+  body: R.V2ApisCreateApiRequestBody,
+): Promise<V2ApisCreateApiResponseData> {
   const { name } = parse(schemas.createApi, body);
   const createdAt = context.clock();
-  const own = ownedRow(context, newId("api", createdAt));
-  const row: ApiRow = { ...own, name, enabled: true, ipAllowlist: [], deleted: false, createdAt };
+  const base = ownedRow(context, newId("api", createdAt));
+  const row: ApiRow = { ...base, name, enabled: true, ipAllowlist: [], deleted: false, createdAt };
   await insertNamed(context, { table: "apis", row }, "An API with this id");
   return { apiId: row.id };
 }
 
-/** @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/** @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function getApi(context: Context, body: R.V2ApisGetApiRequestBody): Promise<V2ApisGetApiResponseData> {
   const { apiId } = parse(schemas.getApi, body);
   const { id, name, enabled, ipAllowlist } = await requireApi(context, apiId);
   return { id, name, enabled, ipAllowlist };
 }
 
-/** Absent fields stay. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/** Absent fields stay. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function updateApi(context: Context, body: R.V2ApisUpdateApiRequestBody): Promise<EmptyResponse> {
   const { apiId, name, enabled, ipAllowlist } = parse(schemas.updateApi, body);
   return writeApi(context, apiId, (row) => {
@@ -39,7 +42,7 @@ export async function updateApi(context: Context, body: R.V2ApisUpdateApiRequest
 /**
  * Its keys are NOT_FOUND from then on, in verification and in administration. Their hashes and digests stay taken: an import of one of
  * them anywhere in the store is ALREADY_EXISTS (ruling E2). Only `deleteKey` with `permanent`, before the API goes, frees a hash.
- * @throws VerifierError BAD_REQUEST · NOT_FOUND
+ * @throws KeystileError BAD_REQUEST · NOT_FOUND
  */
 export async function deleteApi(context: Context, body: R.V2ApisDeleteApiRequestBody): Promise<EmptyResponse> {
   const { apiId } = parse(schemas.getApi, body);
@@ -49,7 +52,7 @@ export async function deleteApi(context: Context, body: R.V2ApisDeleteApiRequest
 }
 
 function writeApi(context: Context, apiId: string, edit: (row: Mutable<ApiRow>) => void): Promise<EmptyResponse> {
-  return persist(context, apiId, async () => {
+  return updateWithRetry(context, apiId, async () => {
     const row: Mutable<ApiRow> = { ...(await requireApi(context, apiId)) };
     edit(row);
     return (await context.store.write([{ table: "apis", row }])) ? {} : undefined;

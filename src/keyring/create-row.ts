@@ -1,17 +1,17 @@
 /** A new row whose name must be new in its workspace: 409 otherwise. Spec §7. */
-import { VerifierError } from "../contracts/errors.js";
+import { KeystileError } from "../contracts/errors.js";
 import type { Write } from "../contracts/store.js";
 import type { Context } from "./context.js";
 
 /**
  * @param what the row in words, for the message
- * @throws VerifierError CONFLICT: its name is taken
+ * @throws KeystileError CONFLICT: its name is taken
  */
 export async function insertNamed(context: Context, write: Write, what: string): Promise<void> {
   if (!(await context.store.write([write]))) throw taken(what);
 }
 
 /** CONFLICT: there is one of this name. @param what the row in words, for the message */
-export function taken(what: string): VerifierError {
-  return new VerifierError("CONFLICT", `${what} exists already`);
+export function taken(what: string): KeystileError {
+  return new KeystileError("CONFLICT", `${what} exists already`);
 }

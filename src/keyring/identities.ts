@@ -2,9 +2,9 @@
 import type { IdentityRow } from "../contracts/store.js";
 import type { Identity } from "../contracts/types.js";
 import { newId } from "../lib/hash.js";
-import { persist, type Context } from "./context.js";
+import { type Context, updateWithRetry } from "./context.js";
 import { insertNamed } from "./create-row.js";
-import { viewIdentity } from "./keys/key-response.js";
+import { toIdentityResponse } from "./keys/key-response.js";
 import { toLimitRows } from "./keys/new-key.js";
 import { readPage } from "./list-page.js";
 import { type Mutable, ownedRow, requireNamed, setField } from "./rows.js";
@@ -13,47 +13,61 @@ import { parse } from "./schemas/parse.js";
 import type * as R from "./schemas/requests.js";
 import type { EmptyResponse, Page, V2IdentitiesCreateIdentityResponseData } from "./schemas/responses.js";
 
-/** @throws VerifierError BAD_REQUEST · CONFLICT: the externalId exists */
+/** @throws KeystileError BAD_REQUEST · CONFLICT: the externalId exists */
 export async function createIdentity(
   context: Context,
   body: R.V2IdentitiesCreateIdentityRequestBody,
 ): Promise<V2IdentitiesCreateIdentityResponseData> {
   const { externalId, meta, ratelimits = [] } = parse(schemas.createIdentity, body);
   const now = context.clock();
-  const row: Mutable<IdentityRow> = { ...ownedRow(context, newId("id", now)), externalId, ratelimits: toLimitRows(ratelimits, now) };
+  const row: Mutable<IdentityRow> = {
+    ...ownedRow(context, newId("id", now)),
+    externalId,
+    ratelimits: toLimitRows(ratelimits, now),
+  };
   setField(row, "meta", meta);
   await insertNamed(context, { table: "identities", row }, "An identity with this externalId");
   return { identityId: row.id };
 }
 
-/** @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/** @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function getIdentity(context: Context, body: R.V2IdentitiesGetIdentityRequestBody): Promise<Identity> {
   const { identity } = parse(schemas.getIdentity, body);
-  return viewIdentity(await requireNamed(context, "identities", identity));
+  return toIdentityResponse(await requireNamed(context, "identities", identity));
 }
 
-/** By id. @throws VerifierError BAD_REQUEST */
+/** By id. @throws KeystileError BAD_REQUEST */
 export async function listIdentities(context: Context, body: R.SearchRequestBody = {}): Promise<Page<Identity>> {
   const { search, ...page } = parse(schemas.listIdentities, body);
-  return readPage(context, page, { table: "identities", filter: search ? { search } : {}, show: viewIdentity });
-}
-
-/** A limit keeps its id and its tokens while its name stays. @throws VerifierError BAD_REQUEST · NOT_FOUND */
-export async function updateIdentity(context: Context, body: R.V2IdentitiesUpdateIdentityRequestBody): Promise<Identity> {
-  const { identity, meta, ratelimits } = parse(schemas.updateIdentity, body);
-  const now = context.clock();
-  return persist(context, identity, async () => {
-    const row: Mutable<IdentityRow> = { ...(await requireNamed(context, "identities", identity)) };
-    setField(row, "meta", meta);
-    if (ratelimits !== undefined) row.ratelimits = toLimitRows(ratelimits, now, row.ratelimits);
-    return (await context.store.write([{ table: "identities", row }])) ? viewIdentity(row) : undefined;
+  return readPage(context, page, {
+    table: "identities",
+    filter: search ? { search } : {},
+    toResponse: toIdentityResponse,
   });
 }
 
-/** Its keys stay, without an identity. @throws VerifierError BAD_REQUEST · NOT_FOUND */
-export async function deleteIdentity(context: Context, body: R.V2IdentitiesGetIdentityRequestBody): Promise<EmptyResponse> {
+/** A limit keeps its id and its tokens while its name stays. @throws KeystileError BAD_REQUEST · NOT_FOUND */
+export async function updateIdentity(
+  context: Context,
+  body: R.V2IdentitiesUpdateIdentityRequestBody,
+): Promise<Identity> {
+  const { identity, meta, ratelimits } = parse(schemas.updateIdentity, body);
+  const now = context.clock();
+  return updateWithRetry(context, identity, async () => {
+    const row: Mutable<IdentityRow> = { ...(await requireNamed(context, "identities", identity)) };
+    setField(row, "meta", meta);
+    if (ratelimits !== undefined) row.ratelimits = toLimitRows(ratelimits, now, row.ratelimits);
+    return (await context.store.write([{ table: "identities", row }])) ? toIdentityResponse(row) : undefined;
+  });
+}
+
+/** Its keys stay, without an identity. @throws KeystileError BAD_REQUEST · NOT_FOUND */
+export async function deleteIdentity(
+  context: Context,
+  body: R.V2IdentitiesGetIdentityRequestBody,
+): Promise<EmptyResponse> {
   const { identity } = parse(schemas.getIdentity, body);
-  return persist(context, identity, async () => {
+  return updateWithRetry(context, identity, async () => {
     const { id, version } = await requireNamed(context, "identities", identity);
     return (await context.store.write([{ table: "identities", remove: id, version }])) ? {} : undefined;
   });

@@ -6,12 +6,19 @@ import { callable, checkOptions, checkStore, DEFAULT_WORKSPACE, guardClock, word
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
 import { createApi, deleteApi, getApi, updateApi } from "./apis.js";
-import { createQueue, type Context } from "./context.js";
+import { type Context, createKeyedMutex } from "./context.js";
 import { createIdentity, deleteIdentity, getIdentity, listIdentities, updateIdentity } from "./identities.js";
 import { createMigration } from "./import/create-migration.js";
 import { migrateKeys } from "./import/migrate-keys.js";
 import { createKey } from "./keys/create-key.js";
-import { addPermissions, addRoles, removePermissions, removeRoles, setPermissions, setRoles } from "./keys/key-grants.js";
+import {
+  addPermissions,
+  addRoles,
+  removePermissions,
+  removeRoles,
+  setPermissions,
+  setRoles,
+} from "./keys/key-grants.js";
 import { getKey, listKeys, whoami } from "./keys/read-keys.js";
 import { rerollKey } from "./keys/reroll-key.js";
 import { updateCredits } from "./keys/update-credits.js";
@@ -39,7 +46,7 @@ export interface KeyringOptions extends StoreGuardOptions {
 
 /**
  * The verbs of administration. Each takes the body of the operation of its name and resolves to its `data`. All reject with a
- * `VerifierError`: BAD_REQUEST with every problem of the body, before any change; NOT_FOUND, the same for unknown, deleted and
+ * `KeystileError`: BAD_REQUEST with every problem of the body, before any change; NOT_FOUND, the same for unknown, deleted and
  * foreign; CONFLICT; STORE_… when the store fails. A write is durable, as the store states, before the promise resolves.
  *
  * Each verb names what it may reject with beside BAD_REQUEST and STORE_…. Changes of one row run one after another in a keyring; STORE_BUSY
@@ -49,120 +56,125 @@ export interface KeyringOptions extends StoreGuardOptions {
 export interface Keyring {
   /** Makes an API, enabled and open to any address (ruling A4). Several may have one name. */
   createApi(body: R.V2ApisCreateApiRequestBody): Promise<A.V2ApisCreateApiResponseData>;
-  /** An API by its id. @throws VerifierError NOT_FOUND */
+  /** An API by its id. @throws KeystileError NOT_FOUND */
   getApi(body: R.V2ApisGetApiRequestBody): Promise<A.V2ApisGetApiResponseData>;
-  /** Name, `enabled`, allow-list of addresses; absent fields stay. @throws VerifierError NOT_FOUND */
+  /** Name, `enabled`, allow-list of addresses; absent fields stay. @throws KeystileError NOT_FOUND */
   updateApi(body: R.V2ApisUpdateApiRequestBody): Promise<A.EmptyResponse>;
-  /** Its keys are NOT_FOUND from then on; their hashes stay taken (ruling E2). @throws VerifierError NOT_FOUND */
+  /** Its keys are NOT_FOUND from then on; their hashes stay taken (ruling E2). @throws KeystileError NOT_FOUND */
   deleteApi(body: R.V2ApisDeleteApiRequestBody): Promise<A.EmptyResponse>;
 
   /**
    * The answer is the only place where the key's text ever appears (ruling E5). Unknown permissions and identities are made.
-   * @throws VerifierError NOT_FOUND: no such API, or a role that does not exist; nothing is made then
+   * @throws KeystileError NOT_FOUND: no such API, or a role that does not exist; nothing is made then
    */
   createKey(body: R.V2KeysCreateKeyRequestBody): Promise<A.V2KeysCreateKeyResponseData>;
-  /** A key as it stands, refills due by now counted in `credits`. @throws VerifierError NOT_FOUND */
+  /** A key as it stands, refills due by now counted in `credits`. @throws KeystileError NOT_FOUND */
   getKey(body: R.V2KeysGetKeyRequestBody): Promise<A.KeyResponseData>;
-  /** Keys of an API by id, 100 a page unless `limit` says otherwise. @throws VerifierError NOT_FOUND: no such API */
+  /** Keys of an API by id, 100 a page unless `limit` says otherwise. @throws KeystileError NOT_FOUND: no such API */
   listKeys(body: R.V2KeysListKeysRequestBody): Promise<A.Page<A.KeyResponseData>>;
   /**
    * Absent fields stay, `null` clears, a given list replaces. Unknown permissions and identities are made.
-   * @throws VerifierError NOT_FOUND: no such key, or a role that does not exist
+   * @throws KeystileError NOT_FOUND: no such key, or a role that does not exist
    */
   updateKey(body: R.V2KeysUpdateKeyRequestBody): Promise<A.EmptyResponse>;
-  /** Hides the key, which is NOT_FOUND from then on; `permanent` removes it, a hidden one too. @throws VerifierError NOT_FOUND */
+  /** Hides the key, which is NOT_FOUND from then on; `permanent` removes it, a hidden one too. @throws KeystileError NOT_FOUND */
   deleteKey(body: R.V2KeysDeleteKeyRequestBody): Promise<A.EmptyResponse>;
   /**
    * A new id, 16 new random bytes and fresh rate-limit buckets, with all else as it was, balance and `expires` included; the old key
    * expires `expiration` milliseconds from now, or sooner if it was to (ruling A3).
-   * @throws VerifierError NOT_FOUND
+   * @throws KeystileError NOT_FOUND
    */
   rerollKey(body: R.V2KeysRerollKeyRequestBody): Promise<A.V2KeysCreateKeyResponseData>;
   /**
    * Answers the balance after the change; spends at the same time may be in it. Setting it voids what nodes have leased.
-   * @throws VerifierError BAD_REQUEST at `body.operation` for `increment` and `decrement` on an unlimited key · NOT_FOUND
+   * @throws KeystileError BAD_REQUEST at `body.operation` for `increment` and `decrement` on an unlimited key · NOT_FOUND
    */
   updateCredits(body: R.V2KeysUpdateCreditsRequestBody): Promise<A.KeyCredits>;
   /**
    * The record of a key by its text. An imported key is known by its text once it verified, or from the start where its hash is a SHA-256
    * of the whole key (ruling E4). A root key is NOT_FOUND.
-   * @throws VerifierError NOT_FOUND
+   * @throws KeystileError NOT_FOUND
    */
   whoami(body: R.V2KeysWhoamiRequestBody): Promise<A.KeyResponseData>;
 
   /**
    * Grants permissions directly; those that do not exist are made. Answers all direct ones afterwards, sorted by slug.
-   * @throws VerifierError BAD_REQUEST at `body.permissions` if the key would have more than 1,000 · NOT_FOUND; nothing is made then
+   * @throws KeystileError BAD_REQUEST at `body.permissions` if the key would have more than 1,000 · NOT_FOUND; nothing is made then
    */
   addPermissions(body: R.V2KeysPermissionsRequestBody): Promise<readonly A.Permission[]>;
-  /** Takes direct grants away, if it has them. Answers those left, sorted by slug. @throws VerifierError NOT_FOUND */
+  /** Takes direct grants away, if it has them. Answers those left, sorted by slug. @throws KeystileError NOT_FOUND */
   removePermissions(body: R.V2KeysPermissionsRequestBody): Promise<readonly A.Permission[]>;
-  /** Replaces the direct grants; permissions that do not exist are made. Answers them, sorted by slug. @throws VerifierError NOT_FOUND */
+  /** Replaces the direct grants; permissions that do not exist are made. Answers them, sorted by slug. @throws KeystileError NOT_FOUND */
   setPermissions(body: R.V2KeysPermissionsRequestBody): Promise<readonly A.Permission[]>;
   /**
    * Gives roles, which must exist. Answers all that the key has afterwards, sorted by name.
-   * @throws VerifierError BAD_REQUEST at `body.roles` if the key would have more than 100 · NOT_FOUND as for `setRoles`
+   * @throws KeystileError BAD_REQUEST at `body.roles` if the key would have more than 100 · NOT_FOUND as for `setRoles`
    */
   addRoles(body: R.V2KeysRolesRequestBody): Promise<readonly A.Role[]>;
-  /** Takes roles away, if it has them. Answers those left, sorted by name. @throws VerifierError NOT_FOUND */
+  /** Takes roles away, if it has them. Answers those left, sorted by name. @throws KeystileError NOT_FOUND */
   removeRoles(body: R.V2KeysRolesRequestBody): Promise<readonly A.Role[]>;
-  /** Replaces the roles. Answers them, sorted by name. @throws VerifierError NOT_FOUND: no such key, or a role that does not exist */
+  /** Replaces the roles. Answers them, sorted by name. @throws KeystileError NOT_FOUND: no such key, or a role that does not exist */
   setRoles(body: R.V2KeysRolesRequestBody): Promise<readonly A.Role[]>;
 
-  /** Makes a permission, as granting an unknown one does. @throws VerifierError CONFLICT: the slug exists */
-  createPermission(body: R.V2PermissionsCreatePermissionRequestBody): Promise<A.V2PermissionsCreatePermissionResponseData>;
-  /** A permission by its slug or id. @throws VerifierError NOT_FOUND */
+  /** Makes a permission, as granting an unknown one does. @throws KeystileError CONFLICT: the slug exists */
+  createPermission(
+    body: R.V2PermissionsCreatePermissionRequestBody,
+  ): Promise<A.V2PermissionsCreatePermissionResponseData>;
+  /** A permission by its slug or id. @throws KeystileError NOT_FOUND */
   getPermission(body: R.V2PermissionsGetPermissionRequestBody): Promise<A.Permission>;
   /** By id, 100 a page unless `limit` says otherwise. */
   listPermissions(body?: R.SearchRequestBody): Promise<A.Page<A.Permission>>;
-  /** Keys and roles that had it lose it at once. @throws VerifierError NOT_FOUND */
+  /** Keys and roles that had it lose it at once. @throws KeystileError NOT_FOUND */
   deletePermission(body: R.V2PermissionsGetPermissionRequestBody): Promise<A.EmptyResponse>;
-  /** Makes a role; permissions that do not exist are made. @throws VerifierError CONFLICT: the name exists; nothing is made then */
+  /** Makes a role; permissions that do not exist are made. @throws KeystileError CONFLICT: the name exists; nothing is made then */
   createRole(body: R.V2PermissionsCreateRoleRequestBody): Promise<A.V2PermissionsCreateRoleResponseData>;
-  /** A role by its name or id, with its permissions. @throws VerifierError NOT_FOUND */
+  /** A role by its name or id, with its permissions. @throws KeystileError NOT_FOUND */
   getRole(body: R.V2PermissionsGetRoleRequestBody): Promise<A.Role>;
   /** By id, 100 a page unless `limit` says otherwise, each with its permissions. */
   listRoles(body?: R.SearchRequestBody): Promise<A.Page<A.Role>>;
-  /** Keys that had it lose it, and what it granted, at once. @throws VerifierError NOT_FOUND */
+  /** Keys that had it lose it, and what it granted, at once. @throws KeystileError NOT_FOUND */
   deleteRole(body: R.V2PermissionsGetRoleRequestBody): Promise<A.EmptyResponse>;
-  /** Replaces a role's permissions; those that do not exist are made. Answers them, sorted by slug. @throws VerifierError NOT_FOUND */
+  /** Replaces a role's permissions; those that do not exist are made. Answers them, sorted by slug. @throws KeystileError NOT_FOUND */
   setRolePermissions(body: R.V2PermissionsSetRolePermissionsRequestBody): Promise<readonly A.Permission[]>;
 
-  /** Makes an identity, as naming an unknown one for a key does. @throws VerifierError CONFLICT: the externalId exists */
+  /** Makes an identity, as naming an unknown one for a key does. @throws KeystileError CONFLICT: the externalId exists */
   createIdentity(body: R.V2IdentitiesCreateIdentityRequestBody): Promise<A.V2IdentitiesCreateIdentityResponseData>;
-  /** An identity by its externalId or id. @throws VerifierError NOT_FOUND */
+  /** An identity by its externalId or id. @throws KeystileError NOT_FOUND */
   getIdentity(body: R.V2IdentitiesGetIdentityRequestBody): Promise<Identity>;
   /** By id, 100 a page unless `limit` says otherwise. */
   listIdentities(body?: R.SearchRequestBody): Promise<A.Page<Identity>>;
-  /** Absent fields stay, `null` clears, a given list replaces. Answers the identity afterwards. @throws VerifierError NOT_FOUND */
+  /** Absent fields stay, `null` clears, a given list replaces. Answers the identity afterwards. @throws KeystileError NOT_FOUND */
   updateIdentity(body: R.V2IdentitiesUpdateIdentityRequestBody): Promise<Identity>;
-  /** Its keys stay, without an identity and without the limits that they shared. @throws VerifierError NOT_FOUND */
+  /** Its keys stay, without an identity and without the limits that they shared. @throws KeystileError NOT_FOUND */
   deleteIdentity(body: R.V2IdentitiesGetIdentityRequestBody): Promise<A.EmptyResponse>;
 
   /**
    * Says beforehand how the keys of an import were hashed (ruling E3).
-   * @throws VerifierError BAD_REQUEST at `body.algorithm` if it is unknown, or its hashes cannot be looked up · CONFLICT: the id exists
+   * @throws KeystileError BAD_REQUEST at `body.algorithm` if it is unknown, or its hashes cannot be looked up · CONFLICT: the id exists
    */
   createMigration(body: M.CreateMigrationRequestBody): Promise<A.CreateMigrationResponseData>;
   /**
    * Takes in keys by their hashes; for large imports give an iterable and `onBatch`. A key that cannot go in fails alone, and the answer
    * says why; permissions and identities that do not exist are made (rulings E1, E2). Run again after an interruption, it goes on (E6).
-   * @throws VerifierError BAD_REQUEST at `body.keys[i]` also for one key that breaks the schema: then nothing of an array is stored, and
+   * @throws KeystileError BAD_REQUEST at `body.keys[i]` also for one key that breaks the schema: then nothing of an array is stored, and
    *   of an iterable the batches before it · NOT_FOUND: no such migration or API · what the iterable, `onProgress` or `onBatch` throws
    * @throws TypeError or RangeError naming an option
    */
-  migrateKeys(body: M.V2KeysMigrateKeysRequestBody, options?: M.MigrateKeysOptions): Promise<A.V2KeysMigrateKeysResponseData>;
+  migrateKeys(
+    body: M.V2KeysMigrateKeysRequestBody,
+    options?: M.MigrateKeysOptions,
+  ): Promise<A.V2KeysMigrateKeysResponseData>;
 
   /**
    * The answer is the only place where the root key's text ever appears.
-   * @throws VerifierError BAD_REQUEST at `body.permissions[i]` also for what could never grant anything in this workspace (rulings B6, B7)
+   * @throws KeystileError BAD_REQUEST at `body.permissions[i]` also for what could never grant anything in this workspace (rulings B6, B7)
    */
   createRootKey(body: S.CreateRootKeyRequestBody): Promise<A.CreateRootKeyResponseData>;
   /** By id, 100 a page unless `limit` says otherwise, disabled and expired ones too. */
   listRootKeys(body?: R.ListRequestBody): Promise<A.Page<A.RootKeyData>>;
-  /** Absent fields stay, `null` clears; holds from the next request on, as for `deleteRootKey`. @throws VerifierError NOT_FOUND */
+  /** Absent fields stay, `null` clears; holds from the next request on, as for `deleteRootKey`. @throws KeystileError NOT_FOUND */
   updateRootKey(body: S.UpdateRootKeyRequestBody): Promise<A.EmptyResponse>;
-  /** Lets nobody in from the next request on: here at once, in other processes as the store states. @throws VerifierError NOT_FOUND */
+  /** Lets nobody in from the next request on: here at once, in other processes as the store states. @throws KeystileError NOT_FOUND */
   deleteRootKey(body: S.DeleteRootKeyRequestBody): Promise<A.EmptyResponse>;
 
   /** The workspace of this keyring; enabled until `updateWorkspace` says otherwise. */
@@ -171,7 +183,13 @@ export interface Keyring {
   updateWorkspace(body: R.UpdateWorkspaceRequestBody): Promise<A.EmptyResponse>;
 }
 
-const OPTIONS = { ...STORE_GUARD_OPTIONS, workspaceId: word, clock: callable, migrationAlgorithms: () => {}, scheme: word };
+const OPTIONS = {
+  ...STORE_GUARD_OPTIONS,
+  workspaceId: word,
+  clock: callable,
+  migrationAlgorithms: () => {},
+  scheme: word,
+};
 
 /**
  * Administration over a store, which stays the caller's to close.
@@ -184,53 +202,59 @@ export function createKeyring(given: Store, options: KeyringOptions = {}): Keyri
   const { workspaceId = DEFAULT_WORKSPACE, migrationAlgorithms, scheme = DEFAULT_SCHEME } = own;
   const store = guardStore(given, own.storeTimeout);
   const clock = guardClock(own.clock ?? Date.now);
-  const context: Context = { store, workspaceId, clock, algorithms: createAlgorithms(migrationAlgorithms), queue: createQueue() };
+  const context: Context = {
+    store,
+    workspaceId,
+    clock,
+    algorithms: createAlgorithms(migrationAlgorithms),
+    mutex: createKeyedMutex(),
+  };
   const rootKeys: RootKeyContext = { ...context, scheme };
-  const verb =
+  const operation =
     <B, A>(act: (context: Context, body: B) => Promise<A>) =>
     (body: B): Promise<A> =>
       act(context, body);
   const keyring: Keyring = {
-    createApi: verb(createApi),
-    getApi: verb(getApi),
-    updateApi: verb(updateApi),
-    deleteApi: verb(deleteApi),
-    createKey: verb(createKey),
-    getKey: verb(getKey),
-    listKeys: verb(listKeys),
-    updateKey: verb(updateKey),
-    deleteKey: verb(deleteKey),
-    rerollKey: verb(rerollKey),
-    updateCredits: verb(updateCredits),
-    whoami: verb(whoami),
-    addPermissions: verb(addPermissions),
-    removePermissions: verb(removePermissions),
-    setPermissions: verb(setPermissions),
-    addRoles: verb(addRoles),
-    removeRoles: verb(removeRoles),
-    setRoles: verb(setRoles),
-    createPermission: verb(createPermission),
-    getPermission: verb(getPermission),
-    listPermissions: verb(listPermissions),
-    deletePermission: verb(deletePermission),
-    createRole: verb(createRole),
-    getRole: verb(getRole),
-    listRoles: verb(listRoles),
-    deleteRole: verb(deleteRole),
-    setRolePermissions: verb(setRolePermissions),
-    createIdentity: verb(createIdentity),
-    getIdentity: verb(getIdentity),
-    listIdentities: verb(listIdentities),
-    updateIdentity: verb(updateIdentity),
-    deleteIdentity: verb(deleteIdentity),
-    createMigration: verb(createMigration),
+    createApi: operation(createApi),
+    getApi: operation(getApi),
+    updateApi: operation(updateApi),
+    deleteApi: operation(deleteApi),
+    createKey: operation(createKey),
+    getKey: operation(getKey),
+    listKeys: operation(listKeys),
+    updateKey: operation(updateKey),
+    deleteKey: operation(deleteKey),
+    rerollKey: operation(rerollKey),
+    updateCredits: operation(updateCredits),
+    whoami: operation(whoami),
+    addPermissions: operation(addPermissions),
+    removePermissions: operation(removePermissions),
+    setPermissions: operation(setPermissions),
+    addRoles: operation(addRoles),
+    removeRoles: operation(removeRoles),
+    setRoles: operation(setRoles),
+    createPermission: operation(createPermission),
+    getPermission: operation(getPermission),
+    listPermissions: operation(listPermissions),
+    deletePermission: operation(deletePermission),
+    createRole: operation(createRole),
+    getRole: operation(getRole),
+    listRoles: operation(listRoles),
+    deleteRole: operation(deleteRole),
+    setRolePermissions: operation(setRolePermissions),
+    createIdentity: operation(createIdentity),
+    getIdentity: operation(getIdentity),
+    listIdentities: operation(listIdentities),
+    updateIdentity: operation(updateIdentity),
+    deleteIdentity: operation(deleteIdentity),
+    createMigration: operation(createMigration),
     migrateKeys: (body, importing) => migrateKeys(context, body, importing),
     createRootKey: (body) => createRootKey(rootKeys, body),
-    listRootKeys: verb(listRootKeys),
+    listRootKeys: operation(listRootKeys),
     updateRootKey: (body) => updateRootKey(rootKeys, body),
-    deleteRootKey: verb(deleteRootKey),
-    getWorkspace: verb(getWorkspace),
-    updateWorkspace: verb(updateWorkspace),
+    deleteRootKey: operation(deleteRootKey),
+    getWorkspace: operation(getWorkspace),
+    updateWorkspace: operation(updateWorkspace),
   };
   // Not enumerable: nothing that prints or copies a keyring meets a store.
   return Object.defineProperty(keyring, STORE, { value: store });

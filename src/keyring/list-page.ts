@@ -1,7 +1,7 @@
 /** One page of a list: rows after the cursor, in the order of their ids (port clause 16). Knows no verb. */
 import type { ListQuery, Rows } from "../contracts/store.js";
 import type { Context } from "./context.js";
-import { readCursor, writeCursor, type ListedTable } from "./schemas/cursor.js";
+import { type ListedTable, readCursor, writeCursor } from "./schemas/cursor.js";
 import type { ListRequestBody } from "./schemas/requests.js";
 import type { Page } from "./schemas/responses.js";
 
@@ -11,7 +11,7 @@ const DEFAULT_LIMIT = 100;
 export interface Listing<T extends ListedTable, A> {
   readonly table: T;
   readonly filter: Pick<ListQuery, "apiId" | "identityId" | "namespaceId" | "search">;
-  readonly show: (row: Rows[T]) => Promise<A> | A;
+  readonly toResponse: (row: Rows[T]) => Promise<A> | A;
 }
 
 /** Reads one row more than the page holds, to know whether there are more. */
@@ -23,11 +23,16 @@ export async function readPage<T extends ListedTable, A>(
   const { limit = DEFAULT_LIMIT, cursor } = request;
   const { table } = listing;
   const after = cursor === undefined ? undefined : readCursor(table, cursor);
-  const query = { workspaceId: context.workspaceId, ...listing.filter, limit: limit + 1, ...(after !== undefined && { after }) };
+  const query = {
+    workspaceId: context.workspaceId,
+    ...listing.filter,
+    limit: limit + 1,
+    ...(after !== undefined && { after }),
+  };
   const rows = await context.store.list(table, query);
   const shown = rows.slice(0, limit);
   const data: A[] = [];
-  for (const row of shown) data.push(await listing.show(row));
+  for (const row of shown) data.push(await listing.toResponse(row));
   const last = shown.at(-1);
   const hasMore = rows.length > limit && last !== undefined;
   return { data, pagination: hasMore ? { cursor: writeCursor(table, last.id), hasMore } : { hasMore } };

@@ -1,7 +1,7 @@
 /** VERBS of root keys: create, list, update, delete. Spec §5, rulings B6, B7, F2. Only digest and `start` are kept; who they let in, authenticate says. */
 import type { RootKeyRow } from "../contracts/store.js";
 import { digestKey, newId, newKey, ROOT_KEY_PREFIX } from "../lib/hash.js";
-import { persist, type Context } from "./context.js";
+import { type Context, updateWithRetry } from "./context.js";
 import { insertNamed } from "./create-row.js";
 import { readPage } from "./list-page.js";
 import { type Mutable, ownedRow, requireNamed, setField } from "./rows.js";
@@ -22,30 +22,44 @@ export interface RootKeyContext extends Context {
 
 /**
  * The answer is the only place where the root key's text ever appears.
- * @throws VerifierError BAD_REQUEST, at `body.permissions[i]` for what could never grant anything in this workspace
+ * @throws KeystileError BAD_REQUEST, at `body.permissions[i]` for what could never grant anything in this workspace
  */
-export async function createRootKey(context: RootKeyContext, body: R.CreateRootKeyRequestBody): Promise<CreateRootKeyResponseData> {
+export async function createRootKey(
+  context: RootKeyContext,
+  body: R.CreateRootKeyRequestBody,
+): Promise<CreateRootKeyResponseData> {
   const request = parse(schemas.createRootKey(context.workspaceId, context.scheme), body);
   const createdAt = context.clock();
   const { key, start } = newKey(ROOT_KEY_PREFIX, BYTES);
   const digest = await digestKey(key);
   const { permissions, enabled = true } = request;
-  const row: Mutable<RootKeyRow> = { ...ownedRow(context, newId("rk", createdAt)), digest, start, permissions, enabled, createdAt };
+  const row: Mutable<RootKeyRow> = {
+    ...ownedRow(context, newId("rk", createdAt)),
+    digest,
+    start,
+    permissions,
+    enabled,
+    createdAt,
+  };
   setField(row, "name", request.name);
   setField(row, "expires", request.expires);
   await insertNamed(context, { table: "rootKeys", row }, "A root key with this digest");
   return { rootKeyId: row.id, key };
 }
 
-/** By id. @throws VerifierError BAD_REQUEST */
+/** By id. @throws KeystileError BAD_REQUEST */
 export async function listRootKeys(context: Context, body: ListRequestBody = {}): Promise<Page<RootKeyData>> {
-  return readPage(context, parse(schemas.listRootKeys, body), { table: "rootKeys", filter: {}, show });
+  return readPage(context, parse(schemas.listRootKeys, body), {
+    table: "rootKeys",
+    filter: {},
+    toResponse: toRootKeyResponse,
+  });
 }
 
-/** Absent fields stay, `null` clears. Holds from the next request on. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/** Absent fields stay, `null` clears. Holds from the next request on. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function updateRootKey(context: RootKeyContext, body: R.UpdateRootKeyRequestBody): Promise<EmptyResponse> {
   const request = parse(schemas.updateRootKey(context.workspaceId, context.scheme), body);
-  return persist(context, request.rootKeyId, async () => {
+  return updateWithRetry(context, request.rootKeyId, async () => {
     const row: Mutable<RootKeyRow> = { ...(await requireNamed(context, "rootKeys", request.rootKeyId)) };
     setField(row, "name", request.name);
     setField(row, "expires", request.expires);
@@ -55,16 +69,16 @@ export async function updateRootKey(context: RootKeyContext, body: R.UpdateRootK
   });
 }
 
-/** It lets nobody in from the next request on. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/** It lets nobody in from the next request on. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function deleteRootKey(context: Context, body: R.DeleteRootKeyRequestBody): Promise<EmptyResponse> {
   const { rootKeyId } = parse(schemas.deleteRootKey, body);
-  return persist(context, rootKeyId, async () => {
+  return updateWithRetry(context, rootKeyId, async () => {
     const { id, version } = await requireNamed(context, "rootKeys", rootKeyId);
     return (await context.store.write([{ table: "rootKeys", remove: id, version }])) ? {} : undefined;
   });
 }
 
-function show({ id, start, name, permissions, expires, enabled, createdAt }: RootKeyRow): RootKeyData {
+function toRootKeyResponse({ id, start, name, permissions, expires, enabled, createdAt }: RootKeyRow): RootKeyData {
   return {
     rootKeyId: id,
     start,

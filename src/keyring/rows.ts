@@ -1,34 +1,34 @@
 /** Rows of this keyring's workspace by id or name, or the 404 that tells nothing of other workspaces. Spec §7. Knows no verb. */
-import { VerifierError } from "../contracts/errors.js";
+import { KeystileError } from "../contracts/errors.js";
 import type { ApiRow, KeyRow, NamedTable, OwnedRow, Rows, Table } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
-import { pause, type Context } from "./context.js";
+import { type Context, pause } from "./context.js";
 
 /** A type whose fields may be set while a new row is built. */
 export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** The one 404: the same for what never was, what was deleted and what belongs to another workspace. */
-export function notFound(what: string): VerifierError {
-  return new VerifierError("NOT_FOUND", `${what} was not found`);
+export function notFound(what: string): KeystileError {
+  return new KeystileError("NOT_FOUND", `${what} was not found`);
 }
 
-/** @throws VerifierError NOT_FOUND */
+/** @throws KeystileError NOT_FOUND */
 export async function requireApi(context: Context, apiId: string): Promise<ApiRow> {
-  const api = own(context, await context.store.read("apis", apiId));
+  const api = ifInWorkspace(context, await context.store.read("apis", apiId));
   if (api === undefined || api.deleted) throw notFound("The API");
   return api;
 }
 
-/** A key that is there; those of deleted APIs are not. @throws VerifierError NOT_FOUND */
+/** A key that is there; those of deleted APIs are not. @throws KeystileError NOT_FOUND */
 export async function requireKey(context: Context, keyId: string): Promise<KeyRow> {
-  const key = await requireHiddenKey(context, keyId);
+  const key = await requireKeyIncludingDeleted(context, keyId);
   if (key.deleted) throw notFound("The key");
   return key;
 }
 
 /** As {@link requireKey}, deleted ones included. */
-export async function requireHiddenKey(context: Context, keyId: string): Promise<KeyRow> {
-  const key = own(context, await context.store.read("keys", keyId));
+export async function requireKeyIncludingDeleted(context: Context, keyId: string): Promise<KeyRow> {
+  const key = ifInWorkspace(context, await context.store.read("keys", keyId));
   const api = key && (await context.store.read("apis", key.apiId));
   if (key === undefined || api === undefined || api.deleted) throw notFound("The key");
   return key;
@@ -44,9 +44,13 @@ const NOUNS: Readonly<Record<NamedTable, string>> = {
   overrides: "The override",
 };
 
-/** The row with this id, else the one with this name. @throws VerifierError NOT_FOUND */
-export async function requireNamed<T extends NamedTable>(context: Context, table: T, idOrName: string): Promise<Rows[T]> {
-  const byId = own(context, await context.store.read(table, idOrName));
+/** The row with this id, else the one with this name. @throws KeystileError NOT_FOUND */
+export async function requireNamed<T extends NamedTable>(
+  context: Context,
+  table: T,
+  idOrName: string,
+): Promise<Rows[T]> {
+  const byId = ifInWorkspace(context, await context.store.read(table, idOrName));
   if (byId !== undefined) return byId;
   const [byName] = await context.store.readNames(table, context.workspaceId, [idOrName]);
   if (byName === undefined) throw notFound(NOUNS[table]);
@@ -81,6 +85,6 @@ export function setField<T extends object, K extends keyof T>(row: T, field: K, 
   else if (value !== undefined) row[field] = value;
 }
 
-function own<T extends OwnedRow>(context: Context, row: T | undefined): T | undefined {
+function ifInWorkspace<T extends OwnedRow>(context: Context, row: T | undefined): T | undefined {
   return row?.workspaceId === context.workspaceId ? row : undefined;
 }

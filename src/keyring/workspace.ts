@@ -1,22 +1,22 @@
 /** VERBS getWorkspace, updateWorkspace. A workspace is an option of the keyring; until something is set it is enabled. Ruling A4. */
 import type { WorkspaceRow } from "../contracts/store.js";
-import { persist, type Context } from "./context.js";
+import { type Context, updateWithRetry } from "./context.js";
 import * as schemas from "./schemas/keys.js";
 import { parse } from "./schemas/parse.js";
 import type { UpdateWorkspaceRequestBody } from "./schemas/requests.js";
 import type { EmptyResponse, WorkspaceData } from "./schemas/responses.js";
 
-/** @throws VerifierError BAD_REQUEST */
+/** @throws KeystileError BAD_REQUEST */
 export async function getWorkspace(context: Context, body: object = {}): Promise<WorkspaceData> {
   parse(schemas.getWorkspace, body);
   const { id, enabled } = await readWorkspace(context);
   return { id, enabled };
 }
 
-/** While disabled, every verification of its keys is FORBIDDEN. @throws VerifierError BAD_REQUEST */
+/** While disabled, every verification of its keys is FORBIDDEN. @throws KeystileError BAD_REQUEST */
 export async function updateWorkspace(context: Context, body: UpdateWorkspaceRequestBody): Promise<EmptyResponse> {
   const { enabled } = parse(schemas.updateWorkspace, body);
-  return persist(context, context.workspaceId, async () => {
+  return updateWithRetry(context, context.workspaceId, async () => {
     const row = { ...(await readWorkspace(context)), enabled };
     return (await context.store.write([{ table: "workspaces", row }])) ? {} : undefined;
   });

@@ -12,7 +12,8 @@ export const integer =
   (min: number, max: number): Check =>
   (value, path) => {
     if (!Number.isSafeInteger(value)) throw new TypeError(`${path} must be an integer`);
-    if ((value as number) < min || (value as number) > max) throw new RangeError(`${path} must be from ${min} to ${max}`);
+    if ((value as number) < min || (value as number) > max)
+      throw new RangeError(`${path} must be from ${min} to ${max}`);
   };
 
 /** A function. */
@@ -52,8 +53,10 @@ export const methods =
   (...names: readonly string[]): Check =>
   (value, path) => {
     const object = value as Record<string, unknown> | null;
-    if (typeof object !== "object" || object === null) throw new TypeError(`${path} must be an object with ${names.join(", ")}`);
-    for (const name of names) if (typeof object[name] !== "function") throw new TypeError(`${path} lacks the method ${name}()`);
+    if (typeof object !== "object" || object === null)
+      throw new TypeError(`${path} must be an object with ${names.join(", ")}`);
+    for (const name of names)
+      if (typeof object[name] !== "function") throw new TypeError(`${path} lacks the method ${name}()`);
   };
 
 /** An object of options. */
@@ -90,7 +93,8 @@ export function checkOptions<T>(options: T, checks: OptionChecks, path = "option
   const own = ownOnly(options);
   for (const [name, value] of Object.entries(own)) {
     const check = Object.hasOwn(checks, name) ? checks[name] : undefined;
-    if (check === undefined) throw new TypeError(`${path}.${name} is not an option; there are: ${Object.keys(checks).join(", ")}`);
+    if (check === undefined)
+      throw new TypeError(`${path}.${name} is not an option; there are: ${Object.keys(checks).join(", ")}`);
     if (value !== undefined) check(value, `${path}.${name}`);
   }
   return own;
@@ -105,7 +109,7 @@ export function isPlain(value: object): boolean {
 }
 
 /** The last millisecond of a Date, Unix time. */
-export const LAST_MOMENT = 8_640_000_000_000_000;
+export const MAX_DATE_MS = 8_640_000_000_000_000;
 
 /**
  * A clock in whole milliseconds. One that answers nonsense must not make expired keys valid, nor count refills from 1970 on; one that
@@ -115,7 +119,8 @@ export const LAST_MOMENT = 8_640_000_000_000_000;
 export function guardClock(clock: () => number): () => number {
   return () => {
     const now = clock();
-    if (!Number.isFinite(now) || Math.abs(now) > LAST_MOMENT) throw new TypeError("options.clock must return Unix milliseconds");
+    if (!Number.isFinite(now) || Math.abs(now) > MAX_DATE_MS)
+      throw new TypeError("options.clock must return Unix milliseconds");
     return Math.floor(now);
   };
 }
@@ -134,8 +139,8 @@ const STORE_METHODS = Object.keys({
   list: true,
   insertKeys: true,
   write: true,
-  changes: true,
-  catchUp: true,
+  subscribe: true,
+  pollChanges: true,
   close: true,
 } satisfies Record<keyof Store, true>);
 

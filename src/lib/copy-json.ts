@@ -64,7 +64,8 @@ export function copyPlain(value: unknown): Json | Refusal {
   const copy = copyValue(value, 1, walk);
   if (copy === REFUSED) return new Refusal(walk.refusal);
   // Measured only when the cheap upper bound does not settle it.
-  if (walk.most > MAX_BYTES && new TextEncoder().encode(JSON.stringify(copy)).length > MAX_BYTES) return new Refusal(TOO_LARGE);
+  if (walk.most > MAX_BYTES && new TextEncoder().encode(JSON.stringify(copy)).length > MAX_BYTES)
+    return new Refusal(TOO_LARGE);
   return copy;
 }
 
@@ -76,25 +77,25 @@ export function copyPlain(value: unknown): Json | Refusal {
 export function copyBody(body: unknown): unknown {
   const walk = { values: 0 };
   if (typeof body !== "object" || body === null || Array.isArray(body)) return copyPart(body, 1, walk);
-  const own = bare();
+  const copy = bare();
   for (const name of Object.keys(body)) {
     const value = (body as Record<string, unknown>)[name];
     if (value === undefined) continue;
-    if (name === FREE_FORM) setOwn(own, name, value === null ? null : copyPlain(value));
-    else setOwn(own, name, copyPart(value, 2, walk));
+    if (name === FREE_FORM) setProperty(copy, name, value === null ? null : copyPlain(value));
+    else setProperty(copy, name, copyPart(value, 2, walk));
   }
-  return own;
+  return copy;
 }
 
 /** The own enumerable properties of an object in a fresh one, each read once, `undefined` left out; `undefined` for anything else. */
-export function readOwn(value: unknown): Record<string, unknown> | undefined {
+export function readOwnProperties(value: unknown): Record<string, unknown> | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
-  const own = bare();
+  const copy = bare();
   for (const name of Object.keys(value)) {
     const part = (value as Record<string, unknown>)[name];
-    if (part !== undefined) setOwn(own, name, part);
+    if (part !== undefined) setProperty(copy, name, part);
   }
-  return own;
+  return copy;
 }
 
 /** The copy of a typed part inherits nothing: what a polluted prototype holds is no property of a request. */
@@ -119,7 +120,7 @@ function copyPart(value: unknown, level: number, walk: { values: number }): unkn
   for (const name of Object.keys(value)) {
     if (++walk.values > MAX_VALUES) return UNREADABLE;
     const part = (value as Record<string, unknown>)[name];
-    if (part !== undefined) setOwn(copy, name, copyPart(part, level + 1, walk));
+    if (part !== undefined) setProperty(copy, name, copyPart(part, level + 1, walk));
   }
   return copy;
 }
@@ -172,14 +173,15 @@ function copyObject(value: object, level: number, walk: Walk): JsonObject | type
     if (!takesText(name, walk)) return REFUSED;
     const item = copyValue(part, level + 1, walk);
     if (item === REFUSED) return REFUSED;
-    setOwn(copy, name, item);
+    setProperty(copy, name, item);
   }
   return copy;
 }
 
 /** Assigning to `__proto__` would call a setter; everything else is assigned, which is several times faster. */
-function setOwn<T>(target: Record<string, T>, name: string, value: T): void {
-  if (name === "__proto__") Object.defineProperty(target, name, { value, enumerable: true, writable: true, configurable: true });
+function setProperty<T>(target: Record<string, T>, name: string, value: T): void {
+  if (name === "__proto__")
+    Object.defineProperty(target, name, { value, enumerable: true, writable: true, configurable: true });
   else target[name] = value;
 }
 

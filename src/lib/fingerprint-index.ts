@@ -21,11 +21,11 @@ const BITS = ~ENTRY;
 export const NONE = -1;
 
 /** Holds at most 2^24 − 2 tags. */
-export class TagIndex {
+export class FingerprintIndex {
   #slots = new Int32Array(FIRST_SLOTS);
   #mask = FIRST_SLOTS - 1;
   /** By entry. Of a free one, the second number is the next free entry. */
-  #tags = new Int32Array(FIRST_ENTRIES * WIDTH);
+  #fingerprints = new Int32Array(FIRST_ENTRIES * WIDTH);
   #free = NONE;
   /** Entries ever in use. */
   #high = 0;
@@ -38,20 +38,21 @@ export class TagIndex {
 
   /** Every entry is below this; it grows by doubling. */
   get capacity(): number {
-    return this.#tags.length / WIDTH;
+    return this.#fingerprints.length / WIDTH;
   }
 
   /** The entry of a tag, or {@link NONE}. */
-  find(one: number, two: number, three: number): number {
+  find(h0: number, h1: number, h2: number): number {
     const slots = this.#slots;
     const mask = this.#mask;
-    const tags = this.#tags;
-    for (let slot = one & mask; ; slot = (slot + 1) & mask) {
+    const fingerprints = this.#fingerprints;
+    for (let slot = h0 & mask; ; slot = (slot + 1) & mask) {
       const mark = slots[slot] as number;
       if (mark === 0) return NONE;
-      if (((mark ^ one) & BITS) !== 0) continue;
+      if (((mark ^ h0) & BITS) !== 0) continue;
       const at = ((mark & ENTRY) - 1) * WIDTH;
-      if (tags[at] === one && tags[at + 1] === two && tags[at + 2] === three) return (mark & ENTRY) - 1;
+      if (fingerprints[at] === h0 && fingerprints[at + 1] === h1 && fingerprints[at + 2] === h2)
+        return (mark & ENTRY) - 1;
     }
   }
 
@@ -59,31 +60,31 @@ export class TagIndex {
    * Gives an entry to a tag that has none. Entries of removed tags are used again, the last first.
    * @throws RangeError where no memory is left to grow in; then nothing has changed
    */
-  add(one: number, two: number, three: number): number {
+  add(h0: number, h1: number, h2: number): number {
     if (this.#count + 1 > (this.#mask + 1) * LOAD) this.#widen();
     const entry = this.#newEntry();
     this.#count++;
     const at = entry * WIDTH;
-    this.#tags[at] = one;
-    this.#tags[at + 1] = two;
-    this.#tags[at + 2] = three;
-    this.#place(entry, one);
+    this.#fingerprints[at] = h0;
+    this.#fingerprints[at + 1] = h1;
+    this.#fingerprints[at + 2] = h2;
+    this.#place(entry, h0);
     return entry;
   }
 
   /** The first number of the tag of an entry in use. */
-  oneOf(entry: number): number {
-    return this.#tags[entry * WIDTH] as number;
+  h0Of(entry: number): number {
+    return this.#fingerprints[entry * WIDTH] as number;
   }
 
   /** The second number of the tag of an entry in use. */
-  twoOf(entry: number): number {
-    return this.#tags[entry * WIDTH + 1] as number;
+  h1Of(entry: number): number {
+    return this.#fingerprints[entry * WIDTH + 1] as number;
   }
 
   /** The third number of the tag of an entry in use. */
-  threeOf(entry: number): number {
-    return this.#tags[entry * WIDTH + 2] as number;
+  h2Of(entry: number): number {
+    return this.#fingerprints[entry * WIDTH + 2] as number;
   }
 
   /** Whether an entry is in use. */
@@ -98,14 +99,14 @@ export class TagIndex {
     let gap = this.#slotOf(entry);
     for (let slot = (gap + 1) & mask; slots[slot] !== 0; slot = (slot + 1) & mask) {
       const mark = slots[slot] as number;
-      const home = this.oneOf((mark & ENTRY) - 1) & mask;
+      const home = this.h0Of((mark & ENTRY) - 1) & mask;
       // It may fill the gap unless its home lies behind the gap.
       if (((slot - home) & mask) < ((slot - gap) & mask)) continue;
       slots[gap] = mark;
       gap = slot;
     }
     slots[gap] = 0;
-    this.#tags[entry * WIDTH + 1] = this.#free;
+    this.#fingerprints[entry * WIDTH + 1] = this.#free;
     this.#free = entry;
     this.#count--;
   }
@@ -113,7 +114,7 @@ export class TagIndex {
   clear(): void {
     this.#slots = new Int32Array(FIRST_SLOTS);
     this.#mask = FIRST_SLOTS - 1;
-    this.#tags = new Int32Array(FIRST_ENTRIES * WIDTH);
+    this.#fingerprints = new Int32Array(FIRST_ENTRIES * WIDTH);
     this.#free = NONE;
     this.#high = 0;
     this.#count = 0;
@@ -122,29 +123,29 @@ export class TagIndex {
   #newEntry(): number {
     const free = this.#free;
     if (free !== NONE) {
-      this.#free = this.twoOf(free);
+      this.#free = this.h1Of(free);
       return free;
     }
-    if (this.#high === this.capacity) this.#tags = widened(this.#tags, this.#tags.length * 2);
+    if (this.#high === this.capacity) this.#fingerprints = widened(this.#fingerprints, this.#fingerprints.length * 2);
     return this.#high++;
   }
 
-  /** The slot of an entry below {@link TagIndex.#high}; {@link NONE}: it is free. */
+  /** The slot of an entry below {@link FingerprintIndex.#high}; {@link NONE}: it is free. */
   #slotOf(entry: number): number {
     const slots = this.#slots;
     const mask = this.#mask;
-    for (let slot = this.oneOf(entry) & mask; ; slot = (slot + 1) & mask) {
+    for (let slot = this.h0Of(entry) & mask; ; slot = (slot + 1) & mask) {
       const mark = slots[slot] as number;
       if (mark === 0) return NONE;
       if ((mark & ENTRY) === entry + 1) return slot;
     }
   }
 
-  #place(entry: number, one: number): void {
+  #place(entry: number, h0: number): void {
     const slots = this.#slots;
-    let slot = one & this.#mask;
+    let slot = h0 & this.#mask;
     while (slots[slot] !== 0) slot = (slot + 1) & this.#mask;
-    slots[slot] = (one & BITS) | (entry + 1);
+    slots[slot] = (h0 & BITS) | (entry + 1);
   }
 
   #widen(): void {
@@ -152,6 +153,6 @@ export class TagIndex {
     // First, since it may throw where memory is short: then all is as it was.
     this.#slots = new Int32Array(old.length * 2);
     this.#mask = this.#slots.length - 1;
-    for (const mark of old) if (mark !== 0) this.#place((mark & ENTRY) - 1, this.oneOf((mark & ENTRY) - 1));
+    for (const mark of old) if (mark !== 0) this.#place((mark & ENTRY) - 1, this.h0Of((mark & ENTRY) - 1));
   }
 }

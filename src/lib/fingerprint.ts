@@ -20,31 +20,33 @@ const ASCII = 127;
 const ASCII_BITS = 7;
 
 /** Makes tags. The last one made stands in its fields: an object for each would cost more than the tag. */
-export class TextTag {
-  one = 0;
-  two = 0;
-  three = 0;
+export class Fingerprint {
+  h0 = 0;
+  h1 = 0;
+  h2 = 0;
   readonly #table = new Int32Array(HEAD + MAX_UNITS + LANES);
   readonly #random: (array: Int32Array<ArrayBuffer>) => void;
   /** Units of the longest text that gets a tag; at first none does. */
   #longest = -1;
 
   /** @param random fills an array with random bits, at the first text; the system's source */
-  constructor(random: (array: Int32Array<ArrayBuffer>) => void = (array) => void globalThis.crypto.getRandomValues(array)) {
+  constructor(
+    random: (array: Int32Array<ArrayBuffer>) => void = (array) => void globalThis.crypto.getRandomValues(array),
+  ) {
     this.#random = random;
   }
 
   /**
-   * Tags `text` in {@link TextTag.one}, {@link TextTag.two} and {@link TextTag.three}.
+   * Tags `text` in {@link Fingerprint.h0}, {@link Fingerprint.h1} and {@link Fingerprint.h2}.
    * @returns false for a text of more than 2,048 units, which gets no tag
    */
   read(text: string): boolean {
     const { length } = text;
     if (length > this.#longest && !this.#begin(length)) return false;
     const table = this.#table;
-    let one = ((table[0] as number) + Math.imul(table[1] as number, length)) | 0;
-    let two = ((table[2] as number) + Math.imul(table[3] as number, length)) | 0;
-    let three = ((table[4] as number) + Math.imul(table[5] as number, length)) | 0;
+    let h0 = ((table[0] as number) + Math.imul(table[1] as number, length)) | 0;
+    let h1 = ((table[2] as number) + Math.imul(table[3] as number, length)) | 0;
+    let h2 = ((table[4] as number) + Math.imul(table[5] as number, length)) | 0;
     let bits = 0;
     let at = HEAD;
     let a = table[at] as number;
@@ -60,16 +62,16 @@ export class TextTag {
       const right = third | (fourth << ASCII_BITS);
       const c = table[at + 2] as number;
       const d = table[at + 3] as number;
-      one = (one + Math.imul(a, left) + Math.imul(b, right)) | 0;
-      two = (two + Math.imul(b, left) + Math.imul(c, right)) | 0;
-      three = (three + Math.imul(c, left) + Math.imul(d, right)) | 0;
+      h0 = (h0 + Math.imul(a, left) + Math.imul(b, right)) | 0;
+      h1 = (h1 + Math.imul(b, left) + Math.imul(c, right)) | 0;
+      h2 = (h2 + Math.imul(c, left) + Math.imul(d, right)) | 0;
       a = c;
       b = d;
       at += 2;
     }
-    this.one = one;
-    this.two = two;
-    this.three = three;
+    this.h0 = h0;
+    this.h1 = h1;
+    this.h2 = h2;
     // Apart from the loop: a second one in here made the first a tenth slower.
     if ((length & 3) !== 0) bits |= this.#addUnits(text, length & ~3, at);
     if (bits > ASCII) this.#readUnits(text);
@@ -91,27 +93,27 @@ export class TextTag {
 
   #readUnits(text: string): void {
     const table = this.#table;
-    this.one = ((table[6] as number) + Math.imul(table[7] as number, text.length)) | 0;
-    this.two = ((table[8] as number) + Math.imul(table[9] as number, text.length)) | 0;
-    this.three = ((table[10] as number) + Math.imul(table[11] as number, text.length)) | 0;
+    this.h0 = ((table[6] as number) + Math.imul(table[7] as number, text.length)) | 0;
+    this.h1 = ((table[8] as number) + Math.imul(table[9] as number, text.length)) | 0;
+    this.h2 = ((table[10] as number) + Math.imul(table[11] as number, text.length)) | 0;
     this.#addUnits(text, 0, HEAD);
   }
 
   /** Adds the units from `start` on, with the factors from `factors` on. @returns all their bits */
   #addUnits(text: string, start: number, factors: number): number {
     const table = this.#table;
-    let { one, two, three } = this;
+    let { h0, h1, h2 } = this;
     let bits = 0;
     for (let i = start, at = factors; i < text.length; i++, at++) {
       const unit = text.charCodeAt(i);
       bits |= unit;
-      one = (one + Math.imul(table[at] as number, unit)) | 0;
-      two = (two + Math.imul(table[at + 1] as number, unit)) | 0;
-      three = (three + Math.imul(table[at + 2] as number, unit)) | 0;
+      h0 = (h0 + Math.imul(table[at] as number, unit)) | 0;
+      h1 = (h1 + Math.imul(table[at + 1] as number, unit)) | 0;
+      h2 = (h2 + Math.imul(table[at + 2] as number, unit)) | 0;
     }
-    this.one = one;
-    this.two = two;
-    this.three = three;
+    this.h0 = h0;
+    this.h1 = h1;
+    this.h2 = h2;
     return bits;
   }
 }

@@ -46,7 +46,10 @@ const CHECKSUM_LENGTH = 6;
  * @param byteLength 16…255 random bytes (128…2040 bits)
  * @returns the key, to be shown once, and `start`: its prefix and first four characters, for people
  */
-export function newKey(prefix: string | undefined, byteLength: number): { readonly key: string; readonly start: string } {
+export function newKey(
+  prefix: string | undefined,
+  byteLength: number,
+): { readonly key: string; readonly start: string } {
   const head = prefix === undefined ? "" : `${prefix}_`;
   const random = base58(randomBytes(byteLength));
   const body = head + random;

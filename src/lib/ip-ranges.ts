@@ -107,7 +107,9 @@ function readIpv6(text: string): Groups | undefined {
   const [left, right, ...more] = hexadecimal(text)?.split("::").map(splitGroups) ?? [];
   if (left === undefined || more.length > 0) return undefined;
   const words = right === undefined ? left : fill(left, right);
-  return words.length === GROUPS && words.every((word) => HEX_GROUP.test(word)) ? words.map((word) => parseInt(word, 16)) : undefined;
+  return words.length === GROUPS && words.every((word) => HEX_GROUP.test(word))
+    ? words.map((word) => parseInt(word, 16))
+    : undefined;
 }
 
 /** The text with a last part in IPv4 form, if it has one, written as two groups. */

@@ -2,7 +2,7 @@
 import { badRequest } from "../contracts/errors.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { digestText } from "./hash.js";
-import { isLate } from "./thenable.js";
+import { isThenable } from "./thenable.js";
 
 /**
  * Your own hashes, by name: each maps the presented key to the text that was imported as `hash`. It must be a function of the key
@@ -26,7 +26,7 @@ interface Algorithm {
 
 /** The algorithms that one verifier or keyring knows. */
 export interface Algorithms {
-  /** @throws VerifierError BAD_REQUEST at `body.algorithm`: not known, or one that cannot be looked up by hash */
+  /** @throws KeystileError BAD_REQUEST at `body.algorithm`: not known, or one that cannot be looked up by hash */
   assertUsable(name: string): void;
   /** Whether this program knows the algorithm. */
   knows(name: string): boolean;
@@ -68,13 +68,13 @@ export function createAlgorithms(custom: MigrationAlgorithms = {}, path = "optio
 
 /** The program's function with its answer checked: else anything that is no text would still be looked up. */
 function checked(name: string, hash: (key: string) => MaybePromise<string>): (key: string) => MaybePromise<string> {
-  const judge = (text: unknown): string => {
+  const check = (text: unknown): string => {
     if (typeof text !== "string") throw new TypeError(`options.migrationAlgorithms.${name} must return a string`);
     return text;
   };
   return (key) => {
     const text = hash(key);
-    return isLate(text) ? Promise.resolve(text).then(judge) : judge(text);
+    return isThenable(text) ? Promise.resolve(text).then(check) : check(text);
   };
 }
 

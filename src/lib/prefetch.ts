@@ -7,16 +7,16 @@
  */
 
 /** Something that keeps rows, and can read one for nothing but to have it near. */
-export interface Touchable {
+export interface Prefetchable {
   /** @returns a small number that means nothing · any `row` may be asked, one that is not there too */
-  touch(row: number): number;
+  prefetch(row: number): number;
 }
 
 /** Touches the rows of a bucket and of a lease. */
-export type Touch = (bucket: number, lease: number) => void;
+export type Prefetch = (bucket: number, lease: number) => void;
 
-export function createTouch(buckets: Touchable, leases: Touchable): Touch {
+export function createPrefetch(buckets: Prefetchable, leases: Prefetchable): Prefetch {
   // Kept, since the compiler drops reads whose value is not used.
   let last = 0;
-  return (bucket, lease) => void (last ^= buckets.touch(bucket) ^ leases.touch(lease));
+  return (bucket, lease) => void (last ^= buckets.prefetch(bucket) ^ leases.prefetch(lease));
 }

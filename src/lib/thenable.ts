@@ -2,6 +2,6 @@
 import type { MaybePromise } from "../contracts/types.js";
 
 /** Whether an answer is still to come. `instanceof Promise` is faster, and right for what this package makes itself. */
-export function isLate<T>(answer: MaybePromise<T>): answer is Promise<T> {
+export function isThenable<T>(answer: MaybePromise<T>): answer is Promise<T> {
   return typeof (answer as Partial<Promise<T>> | null | undefined)?.then === "function";
 }

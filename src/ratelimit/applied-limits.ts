@@ -41,30 +41,52 @@ export interface LimitedKey extends BucketHint {
 /** The limits of an identity that apply to one of its keys: those whose name no limit of the key has (ruling C1). */
 export function sharedLimits({ ratelimits, identity }: KeyRecord): readonly AppliedLimit[] | undefined {
   const shared =
-    (identity && ownProperty(identity, "ratelimits"))?.filter(({ name }) => !ratelimits.some((limit) => limit.name === name)) ?? [];
+    (identity && ownProperty(identity, "ratelimits"))?.filter(
+      ({ name }) => !ratelimits.some((limit) => limit.name === name),
+    ) ?? [];
   return shared.length === 0 ? undefined : shared.map((limit) => toApplied((identity as Identity).id, limit, limit.id));
 }
 
 /** Gathers the limits of a key. @param ids of its own ones, in their order */
-export function toLimits(keyId: string, kinds: readonly LimitKind[], ids: readonly string[], shared: readonly AppliedLimit[] = []): Limits {
-  const own = kinds.map((kind, i) => toApplied(keyId, kind, ids[i] as string));
-  const named = shared.length === 0 ? own : [...own, ...shared];
+export function toLimits(
+  keyId: string,
+  kinds: readonly LimitKind[],
+  ids: readonly string[],
+  shared: readonly AppliedLimit[] = [],
+): Limits {
+  const keyLimits = kinds.map((kind, i) => toApplied(keyId, kind, ids[i] as string));
+  const named = shared.length === 0 ? keyLimits : [...keyLimits, ...shared];
   return { automatic: named.every(isAutomatic) ? named : named.filter(isAutomatic), named };
 }
 
 function toApplied(owner: string, { name, limit, duration, autoApply }: LimitKind, id: string): AppliedLimit {
   const bucket = bucketOf(owner, name);
-  return { bucket, limit, duration, cost: 1, id, name, autoApply, isAdHoc: undefined, hint: hintFor(bucket), own: undefined };
+  return {
+    bucket,
+    limit,
+    duration,
+    cost: 1,
+    id,
+    name,
+    autoApply,
+    isAdHoc: undefined,
+    hint: hintFor(bucket),
+    configured: undefined,
+  };
 }
 
 const isAutomatic = ({ autoApply }: AppliedLimit) => autoApply;
 
 /**
  * The limits that apply to one call: the automatic ones that the request does not name, then the request's in its order.
- * @throws VerifierError BAD_REQUEST at `body.ratelimits[i].name` for a name that no limit has, unless both `limit` and `duration`
+ * @throws KeystileError BAD_REQUEST at `body.ratelimits[i].name` for a name that no limit has, unless both `limit` and `duration`
  * are given (ruling C5); the message lists no names
  */
-export function applyLimits(keyId: string, limits: Limits, requested: readonly RatelimitCheck[]): readonly AppliedLimit[] {
+export function applyLimits(
+  keyId: string,
+  limits: Limits,
+  requested: readonly RatelimitCheck[],
+): readonly AppliedLimit[] {
   if (requested.length === 0) return limits.automatic;
   const named = new Set<string>();
   for (const { name } of requested) named.add(name);
@@ -94,17 +116,17 @@ export function toRatelimitData(
     exceeded: verdict.exceeded,
     id,
     name,
-    limit: bring(limit, LIMIT.min, LIMIT.max),
-    duration: bring(duration, DURATION.min, DURATION.max),
+    limit: clamp(limit, LIMIT.min, LIMIT.max),
+    duration: clamp(duration, DURATION.min, DURATION.max),
     reset: boundReset(verdict.reset),
-    remaining: bring(verdict.remaining, 0, LIMIT.max),
+    remaining: clamp(verdict.remaining, 0, LIMIT.max),
     autoApply,
   };
 }
 
 /** Milliseconds until a bucket is full, as every answer shows them (ruling C4). */
 export function boundReset(reset: number): number {
-  return bring(reset, DURATION.min, DURATION.max);
+  return clamp(reset, DURATION.min, DURATION.max);
 }
 
 /** A limit as answers show it where nothing is checked. */
@@ -112,14 +134,14 @@ export function toRatelimitResponse({ id, name, limit, duration, autoApply }: Ra
   return {
     id,
     name,
-    limit: bring(limit, LIMIT.min, LIMIT.max),
-    duration: bring(duration, DURATION.min, DURATION.max),
+    limit: clamp(limit, LIMIT.min, LIMIT.max),
+    duration: clamp(duration, DURATION.min, DURATION.max),
     autoApply,
   };
 }
 
 /** An identity with its limits as answers show them. */
-export function showIdentity(identity: Identity): Identity {
+export function clampIdentity(identity: Identity): Identity {
   const { id, externalId } = identity;
   const meta = ownProperty(identity, "meta");
   const ratelimits = ownProperty(identity, "ratelimits");
@@ -127,10 +149,13 @@ export function showIdentity(identity: Identity): Identity {
   return { id, externalId, ...(meta !== undefined && { meta }), ratelimits: ratelimits.map(toRatelimitResponse) };
 }
 
-function override(known: AppliedLimit, { cost, limit = known.limit, duration = known.duration }: RatelimitCheck): AppliedLimit {
+function override(
+  known: AppliedLimit,
+  { cost, limit = known.limit, duration = known.duration }: RatelimitCheck,
+): AppliedLimit {
   const { bucket, id, name, autoApply, isAdHoc, hint } = known;
-  const own = limit === known.limit && duration === known.duration ? undefined : known;
-  return { bucket, limit, duration, cost, id, name, autoApply, isAdHoc, hint, own };
+  const configured = limit === known.limit && duration === known.duration ? undefined : known;
+  return { bucket, limit, duration, cost, id, name, autoApply, isAdHoc, hint, configured };
 }
 
 /** A limit that exists by this request alone. Its name is cut for answers: requests allow 255, results 128 (spec §8). */
@@ -139,7 +164,18 @@ function adHoc(keyId: string, { name, limit, duration, cost }: RatelimitCheck): 
   const bucket = bucketOf(keyId, name);
   const shown = name.length <= NAME_LENGTH ? name : [...name].slice(0, NAME_LENGTH).join("");
   const id = `rl_${shortDigest(bucket)}`;
-  return { bucket, limit, duration, cost, id, name: shown, autoApply: false, isAdHoc: true, hint: undefined, own: undefined };
+  return {
+    bucket,
+    limit,
+    duration,
+    cost,
+    id,
+    name: shown,
+    autoApply: false,
+    isAdHoc: true,
+    hint: undefined,
+    configured: undefined,
+  };
 }
 
 /** Names the bucket of a limit of a key or an identity. */
@@ -147,6 +183,6 @@ export function bucketOf(owner: string, name: string): string {
   return `${owner} ${name}`;
 }
 
-function bring(value: number, min: number, max: number): number {
+function clamp(value: number, min: number, max: number): number {
   return value < min ? min : value > max ? max : value;
 }

@@ -1,10 +1,10 @@
 /** What happens while a limiter cannot answer. Ruling C7. Knows two limiters by their port; knows no buckets. */
-import { VerifierError } from "../contracts/errors.js";
+import { KeystileError } from "../contracts/errors.js";
 import type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "../contracts/limiter.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { integer, methods, oneOf, type OptionChecks, ownOnly } from "../lib/check-options.js";
 import { createDeadline } from "../lib/guards/deadline.js";
-import { isLate } from "../lib/thenable.js";
+import { isThenable } from "../lib/thenable.js";
 import type { BucketHint } from "./memory/bucket-hint.js";
 import type { HintedLimiter } from "./memory/limiter.js";
 
@@ -16,8 +16,8 @@ export const LIMITER_OPTIONS = {
   nodes: integer(1, 100_000),
 } as const satisfies OptionChecks;
 
-/** Options of {@link degrading}, judged by its caller. */
-export interface DegradingOptions {
+/** Options of {@link withFallback}, judged by its caller. */
+export interface FallbackOptions {
   /**
    * While the limiter fails: `local` (default) asks the local limiter for this node's share, `deny` throws LIMITER_UNAVAILABLE,
    * `allow` lets every check pass that could pass on a full bucket.
@@ -42,7 +42,7 @@ export interface LimitAnswer {
 /** How a verification takes from its limits, whichever limiter it has. */
 export interface LimitTaker {
   /**
-   * @throws VerifierError LIMITER_UNAVAILABLE with `deny`, or when the local limiter's answer is malformed too; what the local
+   * @throws KeystileError LIMITER_UNAVAILABLE with `deny`, or when the local limiter's answer is malformed too; what the local
    *   limiter throws rises as it is
    */
   take(checks: readonly LimitCheck[], now: number): MaybePromise<LimitAnswer>;
@@ -61,14 +61,14 @@ export interface LimitTaker {
  * `nodes − limit` tokens more when they start full. A limit of 0 and a duration of 0 stay as they are.
  * @see ruling C7
  */
-export function degrading(limiter: Limiter, options: DegradingOptions): LimitTaker {
+export function withFallback(limiter: Limiter, options: FallbackOptions): LimitTaker {
   const degrade = fallback(options);
   const { timeout = DEFAULT_TIMEOUT } = options;
   const deadline = createDeadline(timeout);
-  const late = () => new Error(`The limiter did not answer within ${timeout} ms.`);
+  const resolved = () => new Error(`The limiter did not answer within ${timeout} ms.`);
   let calls = 0;
 
-  const instead = (checks: readonly LimitCheck[], now: number, cause: unknown): MaybePromise<LimitAnswer> => {
+  const fallBack = (checks: readonly LimitCheck[], now: number, cause: unknown): MaybePromise<LimitAnswer> => {
     calls++;
     return degrade(checks, now, cause);
   };
@@ -78,13 +78,13 @@ export function degrading(limiter: Limiter, options: DegradingOptions): LimitTak
       let answer: MaybePromise<readonly LimitVerdict[]>;
       try {
         answer = limiter.take(checks, now);
-        if (!isLate(answer)) return { verdicts: wellFormed(answer, checks), degraded: false };
+        if (!isThenable(answer)) return { verdicts: wellFormed(answer, checks), degraded: false };
       } catch (cause) {
-        return instead(checks, now, cause);
+        return fallBack(checks, now, cause);
       }
-      return deadline(answer, late)
+      return deadline(answer, resolved)
         .then((verdicts) => ({ verdicts: wellFormed(verdicts, checks), degraded: false }))
-        .catch((cause: unknown) => instead(checks, now, cause));
+        .catch((cause: unknown) => fallBack(checks, now, cause));
     },
     takeOne: () => undefined,
     degradedCalls: () => calls,
@@ -102,7 +102,7 @@ export function hintedTaker(limiter: HintedLimiter): LimitTaker {
 
 type Fallback = (checks: readonly LimitCheck[], now: number, cause: unknown) => MaybePromise<LimitAnswer>;
 
-function fallback({ onFailure, nodes = 1, local }: DegradingOptions): Fallback {
+function fallback({ onFailure, nodes = 1, local }: FallbackOptions): Fallback {
   if (onFailure === "allow") return (checks) => ({ verdicts: checks.map(onFullBucket), degraded: true });
   if (onFailure === "deny") {
     return (_checks, _now, cause) => {
@@ -118,12 +118,14 @@ function fallback({ onFailure, nodes = 1, local }: DegradingOptions): Fallback {
   };
   return (checks, now) => {
     const answer = local.take(nodes === 1 ? checks : checks.map((check) => shareOf(check, nodes)), now);
-    return isLate(answer) ? Promise.resolve(answer).then((verdicts) => degraded(verdicts, checks)) : degraded(answer, checks);
+    return isThenable(answer)
+      ? Promise.resolve(answer).then((verdicts) => degraded(verdicts, checks))
+      : degraded(answer, checks);
   };
 }
 
-function unavailable(cause: unknown): VerifierError {
-  return new VerifierError("LIMITER_UNAVAILABLE", "The rate limiter does not answer.", { cause });
+function unavailable(cause: unknown): KeystileError {
+  return new KeystileError("LIMITER_UNAVAILABLE", "The rate limiter does not answer.", { cause });
 }
 
 /** A cost above the limit is always refused (ruling C4), whatever the bucket holds. */
@@ -133,7 +135,11 @@ function onFullBucket({ limit, cost }: LimitCheck): LimitVerdict {
 
 /** This node's part of a check. */
 function shareOf(check: LimitCheck, nodes: number): LimitCheck {
-  return { ...check, ...sizeOfShare(check, nodes), own: check.own && sizeOfShare(check.own, nodes) };
+  return {
+    ...check,
+    ...sizeOfShare(check, nodes),
+    configured: check.configured && sizeOfShare(check.configured, nodes),
+  };
 }
 
 function sizeOfShare({ limit, duration }: LimitSize, nodes: number): LimitSize {
@@ -156,7 +162,8 @@ function readVerdict(value: unknown): LimitVerdict {
   return { exceeded, remaining: Math.floor(remaining), reset: Math.ceil(reset) };
 }
 
-const malformed = (): TypeError => new TypeError("The limiter's answer is malformed: one verdict a check was expected.");
+const malformed = (): TypeError =>
+  new TypeError("The limiter's answer is malformed: one verdict a check was expected.");
 
 function isCount(value: number | undefined): value is number {
   return value !== undefined && Number.isFinite(value) && value >= 0;

@@ -47,10 +47,10 @@ export function toRecordWith(
     permissions,
     roles,
     ratelimits: row.ratelimits,
-    limited: row.limited,
+    hasCredits: row.hasCredits,
     generation: row.generation,
-    suspended: !api.enabled || !workspaceEnabled,
-    pending: !Object.hasOwn(row, "digest") || row.digest === undefined,
+    parentDisabled: !api.enabled || !workspaceEnabled,
+    unadopted: !Object.hasOwn(row, "digest") || row.digest === undefined,
     ipAllowlists: allowlists(row.ipAllowlist, api.ipAllowlist),
   };
   if (identity !== undefined) record.identity = toIdentity(identity);

@@ -1,10 +1,10 @@
 /** The store that is obviously right: plain maps, nothing survives the process. The oracle that every other store is compared with. */
-import { VerifierError } from "../contracts/errors.js";
+import { KeystileError } from "../contracts/errors.js";
 import type { Change, KeyRecord, KeyRow, NewKey, RootKeyRow, Rows, Store, Table, Write } from "../contracts/store.js";
 import {
-  type Balance,
   applyChange,
-  counted,
+  type Balance,
+  countedBalance,
   draw,
   forfeitedRefills,
   giveBack,
@@ -58,8 +58,8 @@ export function memoryStore(): Store {
   };
   const { rows, unique, balances, reserves, listeners } = state;
   const keyBy = (text: string) => rows.keys.get(unique.get(text) ?? "");
-  const tell = (changes: Iterable<Change>) => {
-    for (const told of changes) for (const listener of listeners) pass(listener, told);
+  const notify = (changes: Iterable<Change>) => {
+    for (const change of changes) for (const listener of listeners) pass(listener, change);
   };
 
   return closable({
@@ -73,7 +73,7 @@ export function memoryStore(): Store {
       const row = rows.keys.get(String(ref));
       if (row === undefined || row.digest !== undefined || unique.has(`digest ${digest}`)) return false;
       put(state, "keys", { ...row, digest });
-      tell([{ digest }]);
+      notify([{ digest }]);
       return true;
     },
 
@@ -92,7 +92,8 @@ export function memoryStore(): Store {
       const before = balances.get(keyId);
       if (before === undefined) return undefined;
       if (before.unlimited) return { drawn: request.cost, generation: before.generation, remaining: null };
-      if (!isOfCalendar(before, request.period)) return { drawn: 0, generation: before.generation, remaining: 0, stale: true };
+      if (!isOfCalendar(before, request.period))
+        return { drawn: 0, generation: before.generation, remaining: 0, stale: true };
       const holders = reserves.get(keyId) ?? new Map<string, Reserve>();
       const { balance: swept, expired } = sweep(before, holders, request.holder, request.now);
       for (const holder of expired) holders.delete(holder);
@@ -114,7 +115,7 @@ export function memoryStore(): Store {
     },
     readBalance(keyId, period, now) {
       if (!rows.keys.has(keyId)) return undefined;
-      return counted(balances.get(keyId), period, (reserves.get(keyId) ?? NO_RESERVES).values(), now);
+      return countedBalance(balances.get(keyId), period, (reserves.get(keyId) ?? NO_RESERVES).values(), now);
     },
 
     read: (table, id) => rows[table].get(id),
@@ -127,31 +128,33 @@ export function memoryStore(): Store {
         .slice(0, query.limit),
     insertKeys(keys) {
       const inserted = keys.map((key) => insertKey(state, key));
-      const digests = keys.flatMap(({ row }, i) => (inserted[i] && row.digest !== undefined ? [{ digest: row.digest }] : []));
-      tell(digests);
+      const digests = keys.flatMap(({ row }, i) =>
+        inserted[i] && row.digest !== undefined ? [{ digest: row.digest }] : [],
+      );
+      notify(digests);
       return inserted;
     },
     write(writes) {
       if (!writable(state, writes)) return false;
       const changes = writes.flatMap((write) => changesOf(state, write));
       for (const write of writes) apply(state, write);
-      tell(changes);
+      notify(changes);
       return true;
     },
 
-    changes(listener) {
+    subscribe(listener) {
       listeners.add(listener);
       return () => void listeners.delete(listener);
     },
-    catchUp: () => undefined,
+    pollChanges: () => undefined,
     close: () => undefined,
   });
 }
 
 /** The change is made and all must hear of it: a listener's error is thrown apart. */
-function pass(listener: (change: Change) => void, told: Change): void {
+function pass(listener: (change: Change) => void, change: Change): void {
   try {
-    listener(told);
+    listener(change);
   } catch (error) {
     queueMicrotask(() => {
       throw error;
@@ -165,7 +168,8 @@ function closable(store: Store): Store {
   const guarded = Object.entries(store).map(([name, method]: [string, (...args: never[]) => unknown]) => [
     name,
     (...args: never[]) => {
-      if (closed && name !== "close") throw new VerifierError("STORE_CLOSED", "the store was closed; open it again to use it");
+      if (closed && name !== "close")
+        throw new KeystileError("STORE_CLOSED", "the store was closed; open it again to use it");
       if (name === "close") closed = true;
       return method(...args);
     },
@@ -235,7 +239,13 @@ function remove(state: State, table: Table, id: string, replaced = false): void 
 }
 
 /** Tables whose rows are part of what a find answers. */
-const FOUND_WITH_KEYS: ReadonlySet<Table> = new Set<Table>(["workspaces", "apis", "identities", "roles", "permissions"]);
+const FOUND_WITH_KEYS: ReadonlySet<Table> = new Set<Table>([
+  "workspaces",
+  "apis",
+  "identities",
+  "roles",
+  "permissions",
+]);
 
 /** What a find could see of a write (clause 15). A new row of a small table changes no key that exists. */
 function changesOf({ rows }: State, write: Write): Change[] {

@@ -17,10 +17,16 @@ export function nameOf(table: NamedTable, workspaceId: string, name: string): st
 export function uniqueOf(table: Table, row: AnyRow): string[] {
   if (table === "workspaces" || table === "apis") return [];
   if (table === "rootKeys")
-    return [nameOf(table, (row as RootKeyRow).workspaceId, plainName(table, row)), `root ${(row as RootKeyRow).digest}`];
+    return [
+      nameOf(table, (row as RootKeyRow).workspaceId, plainName(table, row)),
+      `root ${(row as RootKeyRow).digest}`,
+    ];
   if (table !== "keys") return [nameOf(table, (row as Rows[NamedTable]).workspaceId, plainName(table, row))];
   const { digest, foreignDigest } = row as KeyRow;
-  return [...(digest === undefined ? [] : [`digest ${digest}`]), ...(foreignDigest === undefined ? [] : [`foreign ${foreignDigest}`])];
+  return [
+    ...(digest === undefined ? [] : [`digest ${digest}`]),
+    ...(foreignDigest === undefined ? [] : [`foreign ${foreignDigest}`]),
+  ];
 }
 
 /** Whether a list shows the row, before it is cut at its limit. */

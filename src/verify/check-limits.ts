@@ -16,7 +16,7 @@ export interface LimitsTaken {
 
 /**
  * @returns undefined: no limit applies
- * @throws VerifierError BAD_REQUEST for a name that no limit has (ruling C5); what the limiter throws
+ * @throws KeystileError BAD_REQUEST for a name that no limit has (ruling C5); what the limiter throws
  */
 export function takeLimits(
   limiter: LimitTaker,
@@ -29,7 +29,11 @@ export function takeLimits(
     const verdict = limiter.takeOne(key, onlyLimit, now);
     // The common call, without lists.
     if (verdict !== undefined)
-      return { results: [toRatelimitData(onlyLimit, key.onlyLimitId, verdict)], exceeded: verdict.exceeded, degraded: false };
+      return {
+        results: [toRatelimitData(onlyLimit, key.onlyLimitId, verdict)],
+        exceeded: verdict.exceeded,
+        degraded: false,
+      };
   }
   const limits = applyLimits(key.keyId, key.limits, requested);
   if (limits.length === 0) return undefined;

@@ -1,8 +1,8 @@
 /** The presented key → its record, native or migrated, if it may be seen here. Rulings E4, E5, F1. Judges nothing about the key. */
-import type { PreparedKey } from "../cache/cached-key.js";
+import type { CachedKey } from "../cache/cached-key.js";
 import type { KeyCache } from "../cache/key-cache.js";
 import type { Caller } from "../contracts/caller.js";
-import { isVerifierError } from "../contracts/errors.js";
+import { isKeystileError } from "../contracts/errors.js";
 import type { KeyRecord, KeyRef, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { digestKey, ROOT_KEY_PREFIX } from "../lib/hash.js";
@@ -12,8 +12,8 @@ import type { VerificationRequest } from "./request.js";
 /** Where keys are looked for. */
 export interface KeySources {
   readonly store: Store;
-  readonly cache: KeyCache<PreparedKey>;
-  readonly prepare: (record: KeyRecord) => PreparedKey;
+  readonly cache: KeyCache<CachedKey>;
+  readonly prepare: (record: KeyRecord) => CachedKey;
   readonly algorithms: Algorithms;
   /** Whether `now` is the system's clock, by which a store may judge how old its knowledge is. */
   readonly isSystemTime: boolean;
@@ -27,12 +27,12 @@ export function findKey(
   request: VerificationRequest,
   caller: Caller | undefined,
   now: number,
-): MaybePromise<PreparedKey | undefined> {
+): MaybePromise<CachedKey | undefined> {
   const found = sources.cache.find(request.key, digestKey, sources.isSystemTime ? now : undefined);
   if (isLikeRootKey(request.key)) return unlessRootKey(sources, request, caller, found);
   if (request.migrationId === undefined && sources.workspaceId === undefined && caller === undefined) return found;
   return found instanceof Promise
-    ? found.then((late) => orMigrated(sources, request, caller, late))
+    ? found.then((resolved) => orMigrated(sources, request, caller, resolved))
     : orMigrated(sources, request, caller, found);
 }
 
@@ -41,9 +41,9 @@ export async function findKeyAgain(
   sources: KeySources,
   request: VerificationRequest,
   caller: Caller | undefined,
-): Promise<PreparedKey | undefined> {
+): Promise<CachedKey | undefined> {
   const { store, prepare } = sources;
-  await store.catchUp(NaN);
+  await store.pollChanges(NaN);
   const digest = await digestKey(request.key);
   const record = await store.findKey(digest);
   if (isLikeRootKey(request.key) && (await store.findRootKey(digest)) !== undefined) return undefined;
@@ -64,8 +64,8 @@ async function unlessRootKey(
   sources: KeySources,
   request: VerificationRequest,
   caller: Caller | undefined,
-  found: MaybePromise<PreparedKey | undefined>,
-): Promise<PreparedKey | undefined> {
+  found: MaybePromise<CachedKey | undefined>,
+): Promise<CachedKey | undefined> {
   const asking = Promise.resolve(digestKey(request.key)).then((digest) => sources.store.findRootKey(digest));
   // Both awaited at once, so that neither can reject while nobody handles it.
   const [root, native] = await Promise.all([asking, found]);
@@ -76,10 +76,12 @@ function orMigrated(
   sources: KeySources,
   request: VerificationRequest,
   caller: Caller | undefined,
-  native: PreparedKey | undefined,
-): MaybePromise<PreparedKey | undefined> {
+  native: CachedKey | undefined,
+): MaybePromise<CachedKey | undefined> {
   if (native !== undefined) return isVisible(sources, caller, native) ? native : undefined;
-  return request.migrationId === undefined ? undefined : findMigrated(sources, request.key, request.migrationId, caller);
+  return request.migrationId === undefined
+    ? undefined
+    : findMigrated(sources, request.key, request.migrationId, caller);
 }
 
 /**
@@ -91,19 +93,21 @@ async function findMigrated(
   key: string,
   migrationId: string,
   caller: Caller | undefined,
-): Promise<PreparedKey | undefined> {
+): Promise<CachedKey | undefined> {
   const { store, algorithms } = sources;
   const migration = await store.read("migrations", migrationId);
-  if (migration === undefined || !isOwn(sources, caller, migration.workspaceId)) return undefined;
+  if (migration === undefined || !isInWorkspace(sources, caller, migration.workspaceId)) return undefined;
   if (!algorithms.knows(migration.algorithm)) {
-    throw new TypeError(`options.migrationAlgorithms lacks "${migration.algorithm}", which a migration of this store uses`);
+    throw new TypeError(
+      `options.migrationAlgorithms lacks "${migration.algorithm}", which a migration of this store uses`,
+    );
   }
   const foreignDigest = await algorithms.foreignDigest(migration.algorithm, key);
   if (foreignDigest === undefined) return undefined;
   const record = await store.findForeignKey(migrationId, foreignDigest);
   const found = record && sources.prepare(record);
   if (found === undefined || !isVisible(sources, caller, found)) return undefined;
-  if (record?.pending === true) await adopt(store, record.ref, key);
+  if (record?.unadopted === true) await adopt(store, record.ref, key);
   return found;
 }
 
@@ -112,15 +116,15 @@ async function adopt(store: Store, ref: KeyRef, key: string): Promise<void> {
   try {
     await store.adoptDigest(ref, await digestKey(key));
   } catch (error) {
-    if (!isVerifierError(error) || error.code !== "STORE_READ_ONLY") throw error;
+    if (!isKeystileError(error) || error.code !== "STORE_READ_ONLY") throw error;
   }
 }
 
-function isVisible(sources: KeySources, caller: Caller | undefined, { policy, keyId }: PreparedKey): boolean {
-  if (!isOwn(sources, caller, policy.workspaceId)) return false;
+function isVisible(sources: KeySources, caller: Caller | undefined, { policy, keyId }: CachedKey): boolean {
+  if (!isInWorkspace(sources, caller, policy.workspaceId)) return false;
   return caller === undefined || caller.may("verify_key", { type: "api", id: policy.apiId, keyId });
 }
 
-function isOwn({ workspaceId }: KeySources, caller: Caller | undefined, owner: string): boolean {
+function isInWorkspace({ workspaceId }: KeySources, caller: Caller | undefined, owner: string): boolean {
   return (workspaceId === undefined || workspaceId === owner) && (caller === undefined || caller.workspaceId === owner);
 }

@@ -1,7 +1,7 @@
 /** Hands outcomes to a listener after the answer. Rulings A8, C7, G4: dropped and counted when too many, never in an answer's way. */
 
 import type { VerificationCode } from "../contracts/types.js";
-import { isLate } from "../lib/thenable.js";
+import { isThenable } from "../lib/thenable.js";
 
 /** One verification, for analytics. Holds no key, no hash, no address. */
 export interface OutcomeEvent {
@@ -27,7 +27,7 @@ export interface OutcomeEvent {
 }
 
 /** Events that wait at most; further ones are dropped and counted. */
-const WAITING = 10_000;
+const MAX_WAITING_EVENTS = 10_000;
 
 export interface Outcomes {
   emit(event: OutcomeEvent): void;
@@ -46,9 +46,9 @@ export function createOutcomes(listener: (event: OutcomeEvent) => unknown): Outc
     waiting = [];
     for (const event of events) {
       try {
-        const told = listener(event);
+        const returned = listener(event);
         // An async function is a listener too; its rejection must not end the process.
-        if (isLate(told)) Promise.resolve(told).catch(() => void dropped++);
+        if (isThenable(returned)) Promise.resolve(returned).catch(() => void dropped++);
       } catch {
         dropped++;
       }
@@ -56,7 +56,7 @@ export function createOutcomes(listener: (event: OutcomeEvent) => unknown): Outc
   };
   return {
     emit(event) {
-      if (waiting.length >= WAITING) {
+      if (waiting.length >= MAX_WAITING_EVENTS) {
         dropped++;
         return;
       }

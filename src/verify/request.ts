@@ -37,7 +37,7 @@ const NONE: readonly never[] = Object.freeze([]);
 
 /**
  * Reads and validates a verification request: own properties only, each once.
- * @throws VerifierError BAD_REQUEST with every problem of the request, at `body.key`, `body.ratelimits[1].name`, …; at `body` for what is
+ * @throws KeystileError BAD_REQUEST with every problem of the request, at `body.key`, `body.ratelimits[1].name`, …; at `body` for what is
  *   no object
  * @see spec 2.1, spec 8 · about 60 ns for a key with a query
  */
@@ -57,21 +57,28 @@ export function readRequest(body: unknown): VerificationRequest {
   const request: VerificationRequest = {
     key: readText(key, "body.key", 1, KEY_LENGTH, problems),
     tags: tags === undefined ? NONE : readTags(tags, problems),
-    permissions: permissions === undefined ? undefined : readText(permissions, "body.permissions", 1, QUERY_LENGTH, problems),
+    permissions:
+      permissions === undefined ? undefined : readText(permissions, "body.permissions", 1, QUERY_LENGTH, problems),
     cost: credits === undefined ? 1 : readCredits(credits, problems),
     ratelimits: ratelimits === undefined ? NONE : readRatelimits(ratelimits, problems),
-    migrationId: migrationId === undefined ? undefined : readText(migrationId, "body.migrationId", 0, MIGRATION_ID_LENGTH, problems),
+    migrationId:
+      migrationId === undefined
+        ? undefined
+        : readText(migrationId, "body.migrationId", 0, MIGRATION_ID_LENGTH, problems),
   };
   if (problems.length > 0) throw badRequest(problems);
   return request;
 }
 
 function readTags(value: unknown, problems: ValidationProblem[]): readonly string[] {
-  return readList(value, "body.tags", TAGS, problems, (tag, location) => readText(tag, location, 1, TAG_LENGTH, problems));
+  return readList(value, "body.tags", TAGS, problems, (tag, location) =>
+    readText(tag, location, 1, TAG_LENGTH, problems),
+  );
 }
 
 function readCredits(value: unknown, problems: ValidationProblem[]): number {
-  if (!isObject(value)) return (fault(problems, "body.credits", "must be an object", "send { cost }, or leave it out for a cost of 1"), 0);
+  if (!isObject(value))
+    return (fault(problems, "body.credits", "must be an object", "send { cost }, or leave it out for a cost of 1"), 0);
   let cost: unknown;
   for (const name of Object.keys(value)) {
     if (name === "cost") cost = value[name];
@@ -81,7 +88,9 @@ function readCredits(value: unknown, problems: ValidationProblem[]): number {
 }
 
 function readRatelimits(value: unknown, problems: ValidationProblem[]): readonly RatelimitCheck[] {
-  return readList(value, "body.ratelimits", RATELIMITS, problems, (check, location) => readRatelimit(check, location, problems));
+  return readList(value, "body.ratelimits", RATELIMITS, problems, (check, location) =>
+    readRatelimit(check, location, problems),
+  );
 }
 
 function readRatelimit(value: unknown, location: string, problems: ValidationProblem[]): RatelimitCheck {
@@ -101,7 +110,10 @@ function readRatelimit(value: unknown, location: string, problems: ValidationPro
     name: name as string,
     cost: cost === undefined ? 1 : readInteger(cost, `${location}.cost`, Number.MAX_SAFE_INTEGER, problems),
     limit: limit === undefined ? undefined : readInteger(limit, `${location}.limit`, Number.MAX_SAFE_INTEGER, problems),
-    duration: duration === undefined ? undefined : readInteger(duration, `${location}.duration`, Number.MAX_SAFE_INTEGER, problems),
+    duration:
+      duration === undefined
+        ? undefined
+        : readInteger(duration, `${location}.duration`, Number.MAX_SAFE_INTEGER, problems),
   };
 }
 

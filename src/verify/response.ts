@@ -1,5 +1,5 @@
 /** What is told of a verification whose key was found: the answer, and the event for analytics. Spec §2.2, ruling A8. Decides nothing. */
-import type { PreparedKey } from "../cache/cached-key.js";
+import type { CachedKey } from "../cache/cached-key.js";
 import type { V2KeysVerifyKeyResponseData, VerificationCode, VerifyKeyRatelimitData } from "../contracts/types.js";
 import type { OutcomeEvent } from "./outcome-events.js";
 
@@ -15,7 +15,7 @@ export interface Findings {
 
 /** The one builder of answers: a property that does not apply is not there (ruling A5). */
 export function answerFor(
-  key: PreparedKey,
+  key: CachedKey,
   code: VerificationCode,
   { queried, credits, ratelimits }: Findings,
 ): V2KeysVerifyKeyResponseData {
@@ -44,7 +44,7 @@ export function answerNotFound(
 
 /** The event: what the key and the call know. */
 export function eventFor(
-  { keyId, policy, rare }: PreparedKey,
+  { keyId, policy, rare }: CachedKey,
   code: VerificationCode,
   call: Pick<OutcomeEvent, "time" | "tags" | "degraded" | "forfeitedRefills"> & { readonly cost: number },
 ): OutcomeEvent {
@@ -56,7 +56,7 @@ export function eventFor(
     apiId: policy.apiId,
     workspaceId: policy.workspaceId,
     ...(rare?.identity !== undefined && { identityId: rare.identity.id }),
-    spent: code === "VALID" && policy.limited ? call.cost : 0,
+    spent: code === "VALID" && policy.hasCredits ? call.cost : 0,
     degraded: call.degraded,
     ...(call.forfeitedRefills !== undefined && { forfeitedRefills: call.forfeitedRefills }),
   };

@@ -3,12 +3,12 @@ import { createQueryCompiler } from "../access/permission-query.js";
 import { createPreparer } from "../cache/cached-key.js";
 import { CACHE_OPTIONS, type CacheOptions, createKeyCache } from "../cache/key-cache.js";
 import { packedKeys } from "../cache/packed-keys.js";
-import { twoRows } from "../cache/tiered-cache.js";
-import { VerifierError } from "../contracts/errors.js";
+import { tieredCache } from "../cache/tiered-cache.js";
+import { KeystileError } from "../contracts/errors.js";
 import type { Limiter } from "../contracts/limiter.js";
 import type { Store } from "../contracts/store.js";
 import type { V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData } from "../contracts/types.js";
-import { exactSpender, type LeaseOptions, leasedSpender } from "../credits/spender.js";
+import { exactSpender, leasedSpender, type LeaseOptions } from "../credits/spender.js";
 import {
   callable,
   type Check,
@@ -25,8 +25,8 @@ import {
 } from "../lib/check-options.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
-import { createTouch } from "../lib/prefetch.js";
-import { degrading, hintedTaker, LIMITER_OPTIONS } from "../ratelimit/fallback.js";
+import { createPrefetch } from "../lib/prefetch.js";
+import { hintedTaker, LIMITER_OPTIONS, withFallback } from "../ratelimit/fallback.js";
 import { hintedLimiter } from "../ratelimit/memory/limiter.js";
 import { findKey, findKeyAgain } from "./find-key.js";
 import { createOutcomes, type OutcomeEvent } from "./outcome-events.js";
@@ -82,7 +82,7 @@ export interface Verifier {
    *
    * From memory 0.4 to 2.1 µs, rising with the number of keys in use; plus one durable step of the store if a credit is taken in
    * `exact` mode.
-   * @throws (rejects) VerifierError, each with `errors` where a request is at fault: BAD_REQUEST (400) and PERMISSIONS_QUERY_SYNTAX
+   * @throws (rejects) KeystileError, each with `errors` where a request is at fault: BAD_REQUEST (400) and PERMISSIONS_QUERY_SYNTAX
    * (400) for its form, before any store call · BAD_REQUEST (400) for a limit that does not exist, once the key has passed what comes
    * before limits (ruling C5) · CALLER_FORBIDDEN (403) for a caller without any right to verify · LIMITER_UNAVAILABLE (503) with
    * `onLimiterFailure: "deny"` · a store that failed (STORE_…), or that is your own and broke its
@@ -95,7 +95,7 @@ export interface Verifier {
   /**
    * Later calls are refused, those in flight settle; returns leases, and tries again while the store is busy, full or read-only. The store
    * stays open: close it after this. A second call returns the same promise.
-   * @throws (rejects) VerifierError CREDITS_NOT_RETURNED: after `credits.closeTimeout` milliseconds leased credits were not back in the
+   * @throws (rejects) KeystileError CREDITS_NOT_RETURNED: after `credits.closeTimeout` milliseconds leased credits were not back in the
    * store, or it failed to take them; everything else is closed all the same
    */
   close(): Promise<void>;
@@ -147,13 +147,22 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
   const limiter =
     own.limiter === undefined
       ? hintedTaker(local)
-      : degrading(own.limiter, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout });
+      : withFallback(own.limiter, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout });
   const spender = credits?.mode === "leased" ? leasedSpender(store, credits) : exactSpender(store);
-  const touch = createTouch(local, spender);
-  const cache = createKeyCache(store, prepare, ownOnly(own.cache ?? {}), (size) => twoRows(size, packedKeys(touch)));
+  const prefetch = createPrefetch(local, spender);
+  const cache = createKeyCache(store, prepare, ownOnly(own.cache ?? {}), (size) =>
+    tieredCache(size, packedKeys(prefetch)),
+  );
   const outcomes = own.onOutcome && createOutcomes(own.onOutcome);
   const isSystemTime = time === Date.now;
-  const sources = { store, cache, prepare, algorithms: createAlgorithms(own.migrationAlgorithms), isSystemTime, workspaceId };
+  const sources = {
+    store,
+    cache,
+    prepare,
+    algorithms: createAlgorithms(own.migrationAlgorithms),
+    isSystemTime,
+    workspaceId,
+  };
   const deps: VerifyDeps = {
     clock,
     compileQuery: createQueryCompiler(),
@@ -188,4 +197,4 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
   });
 }
 
-const closedError = () => new VerifierError("VERIFIER_CLOSED", "the verifier was closed; make another to go on");
+const closedError = () => new KeystileError("VERIFIER_CLOSED", "the verifier was closed; make another to go on");

@@ -8,9 +8,9 @@
  */
 import { strictCaller } from "../access/check-caller.js";
 import type { Query, QueryCompiler } from "../access/permission-query.js";
-import type { PreparedKey } from "../cache/cached-key.js";
+import type { CachedKey } from "../cache/cached-key.js";
 import type { Caller } from "../contracts/caller.js";
-import { VerifierError } from "../contracts/errors.js";
+import { KeystileError } from "../contracts/errors.js";
 import type { Spend } from "../contracts/store.js";
 import type { MaybePromise, V2KeysVerifyKeyResponseData, VerificationCode } from "../contracts/types.js";
 import type { Spender } from "../credits/spender.js";
@@ -33,9 +33,13 @@ export interface VerifyDeps {
   readonly clock: () => number;
   readonly compileQuery: QueryCompiler;
   /** The key that was presented, if it may be seen here. */
-  readonly findKey: (request: VerificationRequest, caller: Caller | undefined, now: number) => MaybePromise<PreparedKey | undefined>;
+  readonly findKey: (
+    request: VerificationRequest,
+    caller: Caller | undefined,
+    now: number,
+  ) => MaybePromise<CachedKey | undefined>;
   /** The same from the store itself: what is remembered of the key turned out to be outdated. */
-  readonly findKeyAgain: (request: VerificationRequest, caller: Caller | undefined) => Promise<PreparedKey | undefined>;
+  readonly findKeyAgain: (request: VerificationRequest, caller: Caller | undefined) => Promise<CachedKey | undefined>;
   readonly limiter: LimitTaker;
   readonly spender: Spender;
   readonly onOutcome: ((event: OutcomeEvent) => void) | undefined;
@@ -68,14 +72,14 @@ interface Check {
   /** What the answer says of a key that fails it. */
   readonly code: Exclude<VerificationCode, "VALID" | "NOT_FOUND">;
   /** Whether the key fails. Waits only for a limiter or a store that does. */
-  readonly fails: (call: Verification, key: PreparedKey) => MaybePromise<boolean>;
+  readonly fails: (call: Verification, key: CachedKey) => MaybePromise<boolean>;
 }
 
 /** In order: the first that fails gives the code, and later ones do not run. Only the last two take anything. */
 const CHECKS: readonly Check[] = [
   { code: "DISABLED", fails: (_, key) => !key.enabled },
   { code: "EXPIRED", fails: ({ now }, { expires }) => expires !== undefined && now > expires },
-  { code: "FORBIDDEN", fails: ({ clientAddress }, key) => key.suspended || !key.allows(clientAddress) },
+  { code: "FORBIDDEN", fails: ({ clientAddress }, key) => key.parentDisabled || !key.allows(clientAddress) },
   { code: "INSUFFICIENT_PERMISSIONS", fails: lacksPermissions },
   { code: "RATE_LIMITED", fails: exceedsLimits },
   { code: "USAGE_EXCEEDED", fails: exceedsCredits },
@@ -85,7 +89,7 @@ type Answer = V2KeysVerifyKeyResponseData;
 
 /**
  * Verifies one request.
- * @throws (rejects) VerifierError 400 for a request or query that is not well formed, and for a limit that does not exist; 403 for a caller
+ * @throws (rejects) KeystileError 400 for a request or query that is not well formed, and for a limit that does not exist; 403 for a caller
  *   without any right to verify (spec §4.1-4)
  * @see spec §4.1-1, §4.1-2 · waits only for what is not in memory
  */
@@ -101,7 +105,8 @@ export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContex
 /** Own properties only: a polluted prototype must not say who asks, and from where. */
 function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): MaybePromise<Answer> {
   const given = context !== undefined && Object.hasOwn(context, "caller") ? context.caller : undefined;
-  const clientAddress = context !== undefined && Object.hasOwn(context, "clientAddress") ? context.clientAddress : undefined;
+  const clientAddress =
+    context !== undefined && Object.hasOwn(context, "clientAddress") ? context.clientAddress : undefined;
   const request = readRequest(body);
   const query = request.permissions === undefined ? undefined : deps.compileQuery(request.permissions);
   const caller = given === undefined ? undefined : strictCaller(given, "context.caller");
@@ -125,31 +130,31 @@ function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | 
   return found instanceof Promise ? found.then((key) => checkKey(call, key)) : checkKey(call, found);
 }
 
-const mayNotVerify = () => new VerifierError("CALLER_FORBIDDEN", "the credential has no permission to verify keys");
+const mayNotVerify = () => new KeystileError("CALLER_FORBIDDEN", "the credential has no permission to verify keys");
 
-function checkKey(call: Verification, key: PreparedKey | undefined): MaybePromise<Answer> {
+function checkKey(call: Verification, key: CachedKey | undefined): MaybePromise<Answer> {
   return key === undefined ? notFound(call) : runChecks(call, key, 0);
 }
 
 /** Runs the checks from number `from` on. */
-function runChecks(call: Verification, key: PreparedKey, from: number): MaybePromise<Answer> {
+function runChecks(call: Verification, key: CachedKey, from: number): MaybePromise<Answer> {
   for (let i = from; i < CHECKS.length; i++) {
     const { code, fails } = CHECKS[i] as Check;
     const failed = fails(call, key);
     if (failed === false) continue;
     if (failed === true) return refuse(call, key, code);
-    return failed.then((late) => (late === false ? runChecks(call, key, i + 1) : refuse(call, key, code)));
+    return failed.then((resolved) => (!resolved ? runChecks(call, key, i + 1) : refuse(call, key, code)));
   }
   return conclude(call, key, "VALID");
 }
 
-function lacksPermissions(call: Verification, key: PreparedKey): boolean {
+function lacksPermissions(call: Verification, key: CachedKey): boolean {
   if (call.query === undefined) return false;
   call.queried = true;
   return !key.grants.satisfies(call.query);
 }
 
-function exceedsLimits(call: Verification, key: PreparedKey): MaybePromise<boolean> {
+function exceedsLimits(call: Verification, key: CachedKey): MaybePromise<boolean> {
   if (call.taken !== undefined) return noteLimits(call, call.taken ?? undefined);
   const taking = takeLimits(call.deps.limiter, key, call.request.ratelimits, call.now);
   return taking instanceof Promise ? taking.then((limits) => noteLimits(call, limits)) : noteLimits(call, taking);
@@ -161,12 +166,12 @@ function noteLimits(call: Verification, limits: LimitsTaken | undefined): boolea
   return limits?.exceeded === true;
 }
 
-function exceedsCredits(call: Verification, key: PreparedKey): MaybePromise<boolean> {
-  return key.limited ? spendCredits(call, key, call.request.cost) : false;
+function exceedsCredits(call: Verification, key: CachedKey): MaybePromise<boolean> {
+  return key.hasCredits ? spendCredits(call, key, call.request.cost) : false;
 }
 
 /** @returns true: the credits were not taken */
-function spendCredits(call: Verification, key: PreparedKey, cost: number): MaybePromise<boolean> {
+function spendCredits(call: Verification, key: CachedKey, cost: number): MaybePromise<boolean> {
   const spending = call.deps.spender.spend(key, cost, call.now);
   return spending instanceof Promise ? spending.then((spend) => noteSpend(call, spend)) : noteSpend(call, spending);
 }
@@ -178,14 +183,14 @@ function noteSpend(call: Verification, spend: Spend | undefined): boolean {
 }
 
 /** A refusal takes nothing, and shows the balance as it stands. */
-function refuse(call: Verification, key: PreparedKey, code: VerificationCode): MaybePromise<Answer> {
-  if (call.spend !== undefined || call.isGone || !key.limited) return conclude(call, key, code);
+function refuse(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<Answer> {
+  if (call.spend !== undefined || call.isGone || !key.hasCredits) return conclude(call, key, code);
   const reading = spendCredits(call, key, 0);
   return typeof reading === "boolean" ? conclude(call, key, code) : reading.then(() => conclude(call, key, code));
 }
 
 /** The end of every call whose key was found. */
-function conclude(call: Verification, key: PreparedKey, code: VerificationCode): MaybePromise<Answer> {
+function conclude(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<Answer> {
   const { deps, request, now, queried, limits, spend } = call;
   if (call.isGone) return notFound(call);
   if (spend?.stale === true) return startAgain(call);
@@ -193,7 +198,15 @@ function conclude(call: Verification, key: PreparedKey, code: VerificationCode):
   if (deps.onOutcome !== undefined) {
     const { tags, cost } = request;
     const degraded = limits?.degraded === true;
-    deps.onOutcome(eventFor(key, code, { time: now, tags: redact(tags, request.key), cost, degraded, forfeitedRefills: spend?.forfeited }));
+    deps.onOutcome(
+      eventFor(key, code, {
+        time: now,
+        tags: redact(tags, request.key),
+        cost,
+        degraded,
+        forfeitedRefills: spend?.forfeited,
+      }),
+    );
   }
   return answer;
 }
@@ -209,7 +222,7 @@ const MAX_RESTARTS = 8;
 async function startAgain(call: Verification): Promise<Answer> {
   const { deps, request, caller } = call;
   if (++call.restarts > MAX_RESTARTS)
-    throw new VerifierError("STORE_BUSY", "the refill of this key kept changing while it was verified; try again");
+    throw new KeystileError("STORE_BUSY", "the refill of this key kept changing while it was verified; try again");
   call.queried = false;
   call.limits = undefined;
   call.spend = undefined;

@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createAuthenticator } from "../../src/access/authenticate.js";
 import { signProxyToken } from "../../src/access/proxy-token.js";
-import { VerifierError } from "../../src/contracts/errors.js";
+import { KeystileError } from "../../src/contracts/errors.js";
 import type { Change, Store } from "../../src/contracts/store.js";
 import { createKeyring } from "../../src/keyring/keyring.js";
 import { memoryStore } from "../../src/stores/memory.js";
@@ -45,7 +45,10 @@ describe("authenticate: root keys", () => {
     const { key, rootKeyId } = await create(["api.a.read_key"]);
     const caller = await authenticate(`Bearer ${key}`);
     expect(caller).toMatchObject({ kind: "rootKey", id: rootKeyId, workspaceId: "ws_default" });
-    expect([caller.may("read_key", { type: "api", id: "a", keyId: "k" }), caller.mayAny("verify_key", "api")]).toEqual([true, false]);
+    expect([caller.may("read_key", { type: "api", id: "a", keyId: "k" }), caller.mayAny("verify_key", "api")]).toEqual([
+      true,
+      false,
+    ]);
     expect(Object.isFrozen(caller)).toBe(true);
     expect(JSON.stringify(caller)).not.toContain(key.slice(9));
   });
@@ -94,11 +97,11 @@ describe("authenticate: root keys", () => {
     const before = await authenticate(header);
     await keyring.updateRootKey({ rootKeyId, permissions: ["api.*.verify_key"] });
     const after = await authenticate(header);
-    expect([before.mayAny("read_key", "api"), after.mayAny("read_key", "api"), after.mayAny("verify_key", "api")]).toEqual([
-      true,
-      false,
-      true,
-    ]);
+    expect([
+      before.mayAny("read_key", "api"),
+      after.mayAny("read_key", "api"),
+      after.mayAny("verify_key", "api"),
+    ]).toEqual([true, false, true]);
     await keyring.updateRootKey({ rootKeyId, enabled: false });
     expect(await fault(authenticate(header))).toBe("AUTH_KEY_NOT_FOUND 401");
     await keyring.updateRootKey({ rootKeyId, enabled: true });
@@ -283,14 +286,17 @@ describe("authenticate: what is remembered", () => {
     expect(await fault(authenticate(`Bearer ${key}`))).toBe("AUTH_KEY_NOT_FOUND 401");
   });
 
-  it("port clause 8: waits for a catchUp that answers another kind of promise", async () => {
+  it("port clause 8: waits for a pollChanges that answers another kind of promise", async () => {
     const base = memoryStore();
     let told = (_: Change): void => undefined;
     const { authenticate } = createAuthenticator({
       ...base,
-      changes: (listener) => ((told = listener), () => undefined),
+      subscribe: (listener) => ((told = listener), () => undefined),
       // As a promise made in another realm: it has the methods, and is no instance of this one's Promise.
-      catchUp: () => ({ then: (done: () => void) => void Promise.resolve().then(() => (told("all"), done())) }) as unknown as Promise<void>,
+      pollChanges: () =>
+        ({
+          then: (done: () => void) => void Promise.resolve().then(() => (told("all"), done())),
+        }) as unknown as Promise<void>,
     });
     const keyring = createKeyring(base);
     const { key, rootKeyId } = await keyring.createRootKey({ permissions: [] });
@@ -302,7 +308,10 @@ describe("authenticate: what is remembered", () => {
   it("other changes of the store do not forget root keys, and `all` does", async () => {
     const listeners = new Set<(change: Change) => void>();
     const base = memoryStore();
-    const { calls, store } = counting({ ...base, changes: (listener) => (listeners.add(listener), () => void listeners.delete(listener)) });
+    const { calls, store } = counting({
+      ...base,
+      subscribe: (listener) => (listeners.add(listener), () => void listeners.delete(listener)),
+    });
     const { authenticate, close } = createAuthenticator(store);
     const { key } = await createKeyring(store).createRootKey({ permissions: [] });
     const tell = (change: Change) => listeners.forEach((listener) => listener(change));
@@ -313,19 +322,21 @@ describe("authenticate: what is remembered", () => {
       return calls.finds - before;
     };
     await authenticate(`Bearer ${key}`);
-    expect([await readsAfter({ digest: "another" }), await readsAfter("created"), await readsAfter("all")]).toEqual([0, 0, 1]);
+    expect([await readsAfter({ digest: "another" }), await readsAfter("created"), await readsAfter("all")]).toEqual([
+      0, 0, 1,
+    ]);
     close();
     expect(listeners.size).toBe(0);
   });
 
   it("a store that fails is an error, never a caller, and is not remembered", async () => {
     const base = memoryStore();
-    let failing: "findRootKey" | "catchUp" | undefined;
-    const broken = () => Promise.reject(new VerifierError("STORE_FAILED", "disk"));
+    let failing: "findRootKey" | "pollChanges" | undefined;
+    const broken = () => Promise.reject(new KeystileError("STORE_FAILED", "disk"));
     const store: Store = {
       ...base,
       findRootKey: (digest) => (failing === "findRootKey" ? broken() : base.findRootKey(digest)),
-      catchUp: () => (failing === "catchUp" ? broken() : base.catchUp()),
+      pollChanges: () => (failing === "pollChanges" ? broken() : base.pollChanges()),
     };
     const { authenticate } = createAuthenticator(store);
     const { key } = await createKeyring(store).createRootKey({ permissions: [] });
@@ -333,13 +344,17 @@ describe("authenticate: what is remembered", () => {
     expect(await fault(authenticate(`Bearer ${key}`))).toBe("STORE_FAILED 500");
     failing = undefined;
     await authenticate(`Bearer ${key}`);
-    failing = "catchUp";
+    failing = "pollChanges";
     expect(await fault(authenticate(`Bearer ${key}`))).toBe("STORE_FAILED 500");
   });
 });
 
 describe("authenticate: proxy tokens beside root keys (ruling F3)", () => {
-  const claims = { subject: "user_1", workspaceId: "ws_2", permissions: ["api.*.read_api", "svc:v1:ws_2:**#*", "svc:v1:ws_1:**#*"] };
+  const claims = {
+    subject: "user_1",
+    workspaceId: "ws_2",
+    permissions: ["api.*.read_api", "svc:v1:ws_2:**#*", "svc:v1:ws_1:**#*"],
+  };
 
   it("a token's bearer is a caller of the token's workspace with its permissions", async () => {
     const { authenticate, clock } = world();
@@ -351,9 +366,18 @@ describe("authenticate: proxy tokens beside root keys (ruling F3)", () => {
 
   it("A105: the form decides, and nothing is tried twice: no root key is looked up for a token, and the reverse", async () => {
     const { authenticate, calls, clock } = world();
-    for (const token of ["a.b.c", "..", "a..b", await signProxyToken(claims, { ...proxyTokens, audience: "other", clock })]) {
+    for (const token of [
+      "a.b.c",
+      "..",
+      "a..b",
+      await signProxyToken(claims, { ...proxyTokens, audience: "other", clock }),
+    ]) {
       const error = await failure(authenticate(`Bearer ${token}`));
-      expect([error.code, error.status, error.type]).toEqual(["AUTH_TOKEN_INVALID", 401, "keystile/authentication/token_invalid"]);
+      expect([error.code, error.status, error.type]).toEqual([
+        "AUTH_TOKEN_INVALID",
+        401,
+        "keystile/authentication/token_invalid",
+      ]);
     }
     expect(calls.finds).toBe(0);
     for (const token of ["a.b", "a.b.c.d", "a.b.c.d.e", "."])
@@ -364,7 +388,9 @@ describe("authenticate: proxy tokens beside root keys (ruling F3)", () => {
   it("without proxy tokens configured every token is invalid", async () => {
     const { store, clock } = world();
     const { authenticate } = createAuthenticator(store, { clock });
-    expect(await fault(authenticate(`Bearer ${await signProxyToken(claims, { ...proxyTokens, clock })}`))).toBe("AUTH_TOKEN_INVALID 401");
+    expect(await fault(authenticate(`Bearer ${await signProxyToken(claims, { ...proxyTokens, clock })}`))).toBe(
+      "AUTH_TOKEN_INVALID 401",
+    );
   });
 });
 
@@ -390,7 +416,9 @@ describe("createAuthenticator: options", () => {
 
   it("ruling B7: root keys are read with the scheme word given", async () => {
     const store = memoryStore();
-    const { key } = await createKeyring(store, { scheme: "acme" }).createRootKey({ permissions: ["acme:v1:ws_default:**#*"] });
+    const { key } = await createKeyring(store, { scheme: "acme" }).createRootKey({
+      permissions: ["acme:v1:ws_default:**#*"],
+    });
     const [acme, svc] = [createAuthenticator(store, { scheme: "acme" }), createAuthenticator(store)];
     expect((await acme.authenticate(`Bearer ${key}`)).mayAny("x", "rbac")).toBe(true);
     expect((await svc.authenticate(`Bearer ${key}`)).mayAny("x", "rbac")).toBe(false);

@@ -4,7 +4,8 @@ import type { Caller } from "../../src/contracts/caller.js";
 import { createHandler } from "../../src/http/index.js";
 import { createKeyring, createRatelimits, createVerifier, memoryStore } from "../../src/index.js";
 
-const callerThat = (answer: () => unknown): Caller => ({ workspaceId: "ws_default", may: answer, mayAny: answer }) as never;
+const callerThat = (answer: () => unknown): Caller =>
+  ({ workspaceId: "ws_default", may: answer, mayAny: answer }) as never;
 
 async function world() {
   const store = memoryStore();
@@ -41,7 +42,11 @@ describe("a caller of the program's own", () => {
       "keys.whoami": { key },
     })) {
       const headers = { "content-type": "application/json", authorization: "Bearer any" };
-      const request = new Request(`http://keys.test/v2/${operation}`, { method: "POST", headers, body: JSON.stringify(body) });
+      const request = new Request(`http://keys.test/v2/${operation}`, {
+        method: "POST",
+        headers,
+        body: JSON.stringify(body),
+      });
       expect([operation, (await handler(request)).status]).toEqual([operation, 403]);
     }
   });

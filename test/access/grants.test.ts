@@ -9,8 +9,10 @@ const WS = "ws_1";
 const name = (path: string) => `svc:v1:${WS}:${path}`;
 const key = (id: string, keyId: string): Resource => ({ type: "api", id, keyId });
 const api = (id: string): Resource => ({ type: "api", id });
-const may = (grant: string, action: string, resource: Resource) => createCallerGrants([grant], WS).may(action, resource);
-const mayAny = (grant: string, action: string, type: Resource["type"] = "api") => createCallerGrants([grant], WS).mayAny(action, type);
+const may = (grant: string, action: string, resource: Resource) =>
+  createCallerGrants([grant], WS).may(action, resource);
+const mayAny = (grant: string, action: string, type: Resource["type"] = "api") =>
+  createCallerGrants([grant], WS).mayAny(action, type);
 
 describe("callerGrants: tuples (ruling B7)", () => {
   it("an id covers that API and its keys; * covers all, and what has no id", () => {
@@ -129,10 +131,10 @@ describe("callerGrants: resource names (ruling B6)", () => {
 
   it("the scheme word is an option", () => {
     const grants = createCallerGrants([`acme:v1:${WS}:**#*`, name("keyspaces/b/**#*")], WS, "acme");
-    expect([grants.may("read_api", api("a")), createCallerGrants([`acme:v1:${WS}:**#*`], WS).may("read_api", api("a"))]).toEqual([
-      true,
-      false,
-    ]);
+    expect([
+      grants.may("read_api", api("a")),
+      createCallerGrants([`acme:v1:${WS}:**#*`], WS).may("read_api", api("a")),
+    ]).toEqual([true, false]);
     expect(createCallerGrants([name("**#*")], WS, "acme").mayAny("read_api", "api")).toBe(false);
   });
 });
@@ -174,22 +176,59 @@ function naive(grant: string, action: string, { type, id, keyId }: Resource): bo
   return new RegExp(`^${base}${isDeep ? "(/.*)?" : ""}$`).test(path);
 }
 
-const word = fc.constantFrom("a", "b", "k", "verify_key", "read_api", "*", "**", "keyspaces", "keys", "rbac", "namespaces", "", "x*");
+const word = fc.constantFrom(
+  "a",
+  "b",
+  "k",
+  "verify_key",
+  "read_api",
+  "*",
+  "**",
+  "keyspaces",
+  "keys",
+  "rbac",
+  "namespaces",
+  "",
+  "x*",
+);
 const anyGrant = fc.oneof(
   fc
     .tuple(fc.constantFrom("api", "rbac", "ratelimit", "x"), word, fc.constantFrom("verify_key", "read_api", "*"))
     .map((parts) => parts.join(".")),
   fc
-    .tuple(fc.constantFrom(...Object.values(ROOTS), "*"), fc.array(word, { maxLength: 4 }), fc.constantFrom("verify_key", "read_api", "*"))
+    .tuple(
+      fc.constantFrom(...Object.values(ROOTS), "*"),
+      fc.array(word, { maxLength: 4 }),
+      fc.constantFrom("verify_key", "read_api", "*"),
+    )
     .map(([root, rest, action]) => name(`${[root, ...rest].join("/")}#${action}`)),
   fc
-    .tuple(fc.constantFrom("a", "b", "*"), fc.constantFrom("k", "l", "*", "**"), fc.constantFrom("verify_key", "read_api", "*"))
+    .tuple(
+      fc.constantFrom("a", "b", "*"),
+      fc.constantFrom("k", "l", "*", "**"),
+      fc.constantFrom("verify_key", "read_api", "*"),
+    )
     .map(([id, k, action]) => name(`keyspaces/${id}/keys/${k}#${action}`)),
 );
 const universe: Resource[] = (Object.keys(ROOTS) as Resource["type"][]).flatMap((type) => {
-  const ids = [undefined, "a", "b", "k", "l", "verify_key", "read_api", "keyspaces", "keys", "rbac", "namespaces", "fresh"];
+  const ids = [
+    undefined,
+    "a",
+    "b",
+    "k",
+    "l",
+    "verify_key",
+    "read_api",
+    "keyspaces",
+    "keys",
+    "rbac",
+    "namespaces",
+    "fresh",
+  ];
   const plain = ids.map((id): Resource => (id === undefined ? { type } : { type, id }));
-  const keys = plain.flatMap((resource) => ids.flatMap((keyId) => (keyId === undefined ? [] : [{ ...resource, keyId }])));
+  const keys = plain.flatMap((resource) =>
+    ids.flatMap((keyId) => (keyId === undefined ? [] : [{ ...resource, keyId }])),
+  );
   return type === "api" ? [...plain, ...keys] : plain;
 });
 
@@ -226,13 +265,18 @@ describe("callerGrants: many grants", () => {
 describe("callerGrants: against a naive matcher", () => {
   it("may: every resource of a small universe, whatever the grants (rulings B6, B7)", () => {
     fc.assert(
-      fc.property(fc.array(anyGrant, { maxLength: 4 }), fc.constantFrom("verify_key", "read_api", "other"), (grants, action) => {
-        const compiled = createCallerGrants(grants, WS);
-        for (const resource of universe) {
-          const expected = grants.some((grant) => naive(grant, action, resource));
-          if (compiled.may(action, resource) !== expected) throw new Error(`${JSON.stringify(resource)}: expected ${expected}`);
-        }
-      }),
+      fc.property(
+        fc.array(anyGrant, { maxLength: 4 }),
+        fc.constantFrom("verify_key", "read_api", "other"),
+        (grants, action) => {
+          const compiled = createCallerGrants(grants, WS);
+          for (const resource of universe) {
+            const expected = grants.some((grant) => naive(grant, action, resource));
+            if (compiled.may(action, resource) !== expected)
+              throw new Error(`${JSON.stringify(resource)}: expected ${expected}`);
+          }
+        },
+      ),
       { numRuns: runs(1_500) },
     );
   });
@@ -243,7 +287,9 @@ describe("callerGrants: against a naive matcher", () => {
         const compiled = createCallerGrants(grants, WS);
         for (const type of Object.keys(ROOTS) as Resource["type"][]) {
           const isOnKeys = type === "api" && action === "verify_key";
-          const meant = universe.filter((resource) => resource.type === type && (resource.keyId !== undefined) === isOnKeys);
+          const meant = universe.filter(
+            (resource) => resource.type === type && (resource.keyId !== undefined) === isOnKeys,
+          );
           const expected = meant.some((resource) => compiled.may(action, resource));
           if (compiled.mayAny(action, type) !== expected) throw new Error(`${type}: expected ${expected}`);
         }
@@ -255,7 +301,9 @@ describe("callerGrants: against a naive matcher", () => {
   it("explainGrant: silent exactly for what covers something", () => {
     fc.assert(
       fc.property(anyGrant, (grant) => {
-        const covers = ["verify_key", "read_api", "other"].some((action) => universe.some((resource) => naive(grant, action, resource)));
+        const covers = ["verify_key", "read_api", "other"].some((action) =>
+          universe.some((resource) => naive(grant, action, resource)),
+        );
         expect(explainGrant(grant, WS) === undefined).toBe(covers);
       }),
       { numRuns: runs(1_000) },

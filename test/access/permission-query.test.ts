@@ -6,7 +6,8 @@ import { compileQuery, coversAmong, createGrants, type Grants } from "../../src/
 import { runs } from "../runs.js";
 import { dice, permissionName, print, trees } from "./queries.js";
 
-const satisfies = (permissions: readonly string[], query: string): boolean => compileQuery(query).satisfiedBy(createGrants(permissions));
+const satisfies = (permissions: readonly string[], query: string): boolean =>
+  compileQuery(query).satisfiedBy(createGrants(permissions));
 
 /** The wildcard rule as ruling B3 says it, segment by segment; the twin of `covers`. */
 function naiveCovers(permissions: readonly string[], asked: string): boolean {
@@ -151,10 +152,14 @@ describe("grants: wildcards", () => {
       .tuple(fc.array(usual, { maxLength: 3 }), fc.array(word, { minLength: 1, maxLength: 2 }))
       .map(([first, rest]) => [...first, ...rest].join("."));
     fc.assert(
-      fc.property(fc.array(long, { maxLength: 3 }), fc.array(long, { minLength: 1, maxLength: 20 }), (permissions, names) => {
-        const grants = createGrants([...others, ...permissions]);
-        for (const asked of names) expect(grants.covers(asked), asked).toBe(naiveCovers(permissions, asked));
-      }),
+      fc.property(
+        fc.array(long, { maxLength: 3 }),
+        fc.array(long, { minLength: 1, maxLength: 20 }),
+        (permissions, names) => {
+          const grants = createGrants([...others, ...permissions]);
+          for (const asked of names) expect(grants.covers(asked), asked).toBe(naiveCovers(permissions, asked));
+        },
+      ),
       { numRuns: runs(500) },
     );
   });

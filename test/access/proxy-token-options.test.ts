@@ -44,8 +44,15 @@ describe("proxy token keys: secrets", () => {
 
   it("refuses PEM text, which may be a public key, as text and as bytes", () => {
     const { publicKey, privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
-    const pems = [publicKey.export({ type: "spki", format: "pem" }), privateKey.export({ type: "pkcs8", format: "pem" })];
-    for (const secret of pems.flatMap((pem) => [String(pem), `\n ${String(pem)}`, new TextEncoder().encode(String(pem))])) {
+    const pems = [
+      publicKey.export({ type: "spki", format: "pem" }),
+      privateKey.export({ type: "pkcs8", format: "pem" }),
+    ];
+    for (const secret of pems.flatMap((pem) => [
+      String(pem),
+      `\n ${String(pem)}`,
+      new TextEncoder().encode(String(pem)),
+    ])) {
       const make = () => verifier({ keys: [{ secret: SECRET }, { secret }] });
       expect(make).toThrow(/keys\[1\]\.secret must not be PEM text/);
       expect(make).not.toThrow(/MII/);
@@ -55,8 +62,13 @@ describe("proxy token keys: secrets", () => {
 
 describe("proxy token keys: CryptoKeys", () => {
   it("refuses one of another curve", async () => {
-    const { publicKey } = await webcrypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-384" }, false, ["sign", "verify"]);
-    expect(() => verifier({ keys: [{ algorithm: "ES256", publicKey }] })).toThrow(/keys\[0\]\.publicKey must be a key of ES256/);
+    const { publicKey } = await webcrypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-384" }, false, [
+      "sign",
+      "verify",
+    ]);
+    expect(() => verifier({ keys: [{ algorithm: "ES256", publicKey }] })).toThrow(
+      /keys\[0\]\.publicKey must be a key of ES256/,
+    );
   });
 });
 
@@ -81,7 +93,11 @@ describe("proxy token keys: kid", () => {
     const { publicKey, privateKey } = generateKeyPairSync("ed25519");
     const jwk = { ...publicKey.export({ format: "jwk" }), kid: "own" };
     const sign = (kid: string) =>
-      signProxyToken(BEARER, { ...OPTIONS, keys: [{ algorithm: "EdDSA", publicKey, privateKey, kid }], clock: () => NOON });
+      signProxyToken(BEARER, {
+        ...OPTIONS,
+        keys: [{ algorithm: "EdDSA", publicKey, privateKey, kid }],
+        clock: () => NOON,
+      });
     expect(decodeProtectedHeader(await sign("own"))).toEqual({ alg: "EdDSA", typ: "JWT", kid: "own" });
     const own = verifier({ keys: [{ algorithm: "EdDSA", publicKey: jwk }] });
     expect([await own(await sign("own")), await own(await sign("given"))]).toEqual([true, false]);
@@ -109,7 +125,8 @@ describe("proxy tokens: explicit type", () => {
     for (const header of [{}, { typ: "JWT" }, { typ: "at+jwt" }, { typ: "" }, { typ: ["keystile+jwt"] }, { typ: null }])
       expect(await typed(token(CLAIMS, header)), JSON.stringify(header)).toBe(false);
     const plain = verifier();
-    for (const header of [{ typ: "keystile+jwt" }, { typ: null }, { typ: "" }]) expect(await plain(token(CLAIMS, header))).toBe(false);
+    for (const header of [{ typ: "keystile+jwt" }, { typ: null }, { typ: "" }])
+      expect(await plain(token(CLAIMS, header))).toBe(false);
   });
 
   it("the signer writes it", async () => {
@@ -166,7 +183,11 @@ describe("proxy tokens: accepted once", () => {
 
   it("a full list refuses new tokens until one of its own has ended", async () => {
     const holds = once(2);
-    expect([await holds(named("a")), await holds(named("b")), await holds(named("c", { exp: NOW + 61 }))]).toEqual([true, true, false]);
+    expect([await holds(named("a")), await holds(named("b")), await holds(named("c", { exp: NOW + 61 }))]).toEqual([
+      true,
+      true,
+      false,
+    ]);
     expect(await holds(named("c", { exp: NOW + 61 }), (NOW + 60) * 1_000 - 1)).toBe(false);
     expect(await holds(named("c", { exp: NOW + 61 }), (NOW + 60) * 1_000)).toBe(true);
   });

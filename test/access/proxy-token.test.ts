@@ -1,10 +1,22 @@
 /** Proxy tokens: ruling F3 and hostile inputs A087–A105. Tokens are written by hand here, so that what a library would not sign is tried too. */
-import { createHmac, createPublicKey, generateKeyPairSync, type KeyObject, sign as signBytes, webcrypto } from "node:crypto";
+import {
+  createHmac,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  sign as signBytes,
+  webcrypto,
+} from "node:crypto";
 import fc from "fast-check";
 import { SignJWT } from "jose";
 import { describe, expect, it, vi } from "vitest";
 import { hasRepeatedName } from "../../src/access/duplicate-names.js";
-import { createProxyTokenVerifier, isTokenShaped, type ProxyTokenOptions, signProxyToken } from "../../src/access/proxy-token.js";
+import {
+  createProxyTokenVerifier,
+  isTokenShaped,
+  type ProxyTokenOptions,
+  signProxyToken,
+} from "../../src/access/proxy-token.js";
 import { NOON } from "../keyring/support.js";
 import { runs } from "../runs.js";
 
@@ -23,15 +35,19 @@ const CLAIMS = {
 };
 const HEADER = { alg: "HS256", typ: "JWT" };
 
-const encode = (value: unknown) => Buffer.from(typeof value === "string" ? value : JSON.stringify(value)).toString("base64url");
-const hmac = (text: string, secret = SECRET, hash = "sha256") => createHmac(hash, secret).update(text).digest("base64url");
+const encode = (value: unknown) =>
+  Buffer.from(typeof value === "string" ? value : JSON.stringify(value)).toString("base64url");
+const hmac = (text: string, secret = SECRET, hash = "sha256") =>
+  createHmac(hash, secret).update(text).digest("base64url");
 /** A token with a right HS256 signature whatever it says; strings stand for JSON as written. */
 function token(claims: unknown, header: unknown = HEADER, secret = SECRET): string {
   const text = `${encode(header)}.${encode(claims)}`;
   return `${text}.${hmac(text, secret)}`;
 }
-const verify = (text: string, options: ProxyTokenOptions = OPTIONS, now = NOON) => createProxyTokenVerifier(options)(text, now);
-const holds = async (text: string, options?: ProxyTokenOptions, now?: number) => (await verify(text, options, now)) !== undefined;
+const verify = (text: string, options: ProxyTokenOptions = OPTIONS, now = NOON) =>
+  createProxyTokenVerifier(options)(text, now);
+const holds = async (text: string, options?: ProxyTokenOptions, now?: number) =>
+  (await verify(text, options, now)) !== undefined;
 const without = (name: string) => Object.fromEntries(Object.entries(CLAIMS).filter(([key]) => key !== name));
 
 describe("proxy token: what holds", () => {
@@ -39,13 +55,15 @@ describe("proxy token: what holds", () => {
     const expected = { subject: "user_1", workspaceId: "ws_1", permissions: ["api.*.read_api"] };
     expect(await verify(token(CLAIMS))).toEqual(expected);
     expect(await verify(await signProxyToken(expected, { ...OPTIONS, clock: () => NOON }))).toEqual(expected);
-    expect(await verify(await new SignJWT(CLAIMS).setProtectedHeader({ alg: "HS256", kid: "1" }).sign(Buffer.from(SECRET)))).toEqual(
-      expected,
-    );
+    expect(
+      await verify(await new SignJWT(CLAIMS).setProtectedHeader({ alg: "HS256", kid: "1" }).sign(Buffer.from(SECRET))),
+    ).toEqual(expected);
   });
 
   it("permissions may be absent: a caller who may do nothing; other claims are ignored", async () => {
-    expect(await verify(token({ ...without("perms"), jti: "1", name: "é", nested: { a: [1, { a: 2 }] } }))).toMatchObject({
+    expect(
+      await verify(token({ ...without("perms"), jti: "1", name: "é", nested: { a: [1, { a: 2 }] } })),
+    ).toMatchObject({
       permissions: [],
     });
   });
@@ -56,7 +74,9 @@ describe("proxy token: what holds", () => {
 
   it("the claim of the workspace is an option", async () => {
     const options = { ...OPTIONS, workspaceClaim: "org" };
-    expect(await verify(token({ ...without("workspaceId"), org: "ws_9" }), options)).toMatchObject({ workspaceId: "ws_9" });
+    expect(await verify(token({ ...without("workspaceId"), org: "ws_9" }), options)).toMatchObject({
+      workspaceId: "ws_9",
+    });
     expect(await holds(token(CLAIMS), options)).toBe(false);
   });
 
@@ -155,11 +175,21 @@ describe("proxy token: headers and forms that do not hold", () => {
       ["HS384", "sha384"],
     ] as const) {
       const text = `${encode({ alg, typ: "JWT" })}.${encode(CLAIMS)}`;
-      expect(await holds(`${text}.${hmac(text, SECRET.repeat(2), hash)}`, { ...OPTIONS, keys: [{ secret: SECRET.repeat(2) }] })).toBe(
-        false,
-      );
+      expect(
+        await holds(`${text}.${hmac(text, SECRET.repeat(2), hash)}`, {
+          ...OPTIONS,
+          keys: [{ secret: SECRET.repeat(2) }],
+        }),
+      ).toBe(false);
     }
-    for (const header of [{ typ: "JWT" }, { alg: ["HS256"] }, { alg: 256 }, { alg: "hs256" }, { alg: null }, { alg: { HS256: 1 } }]) {
+    for (const header of [
+      { typ: "JWT" },
+      { alg: ["HS256"] },
+      { alg: 256 },
+      { alg: "hs256" },
+      { alg: null },
+      { alg: { HS256: 1 } },
+    ]) {
       expect(await holds(token(CLAIMS, header))).toBe(false);
     }
   });
@@ -233,28 +263,51 @@ describe("proxy token: keys and rotation", () => {
   const claims = { subject: "user_1", workspaceId: "ws_1", permissions: [] };
   const jwk = (key: KeyObject) => key.export({ format: "jwk" }) as Record<string, unknown>;
 
-  it.each(pairs)("%s: as KeyObject, as JWK and as CryptoKey, signed and verified", async (algorithm, { publicKey, privateKey }) => {
-    const params = {
-      RS256: { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" },
-      ES256: { name: "ECDSA", namedCurve: "P-256" },
-      EdDSA: { name: "Ed25519" },
-    }[algorithm];
-    const publicCrypto = await webcrypto.subtle.importKey("jwk", publicKey.export({ format: "jwk" }), params, true, ["verify"]);
-    const privateCrypto = await webcrypto.subtle.importKey("jwk", privateKey.export({ format: "jwk" }), params, false, ["sign"]);
-    const publics = [publicKey, jwk(publicKey), publicCrypto, { ...jwk(publicKey), alg: algorithm, use: "sig", kid: "1" }];
-    const privates = [privateKey, jwk(privateKey), privateCrypto];
-    for (const one of privates) {
-      const signed = await signProxyToken(claims, { ...OPTIONS, keys: [{ algorithm, publicKey, privateKey: one }], clock: () => NOON });
-      for (const other of publics) expect(await verify(signed, { ...OPTIONS, keys: [{ algorithm, publicKey: other }] })).toEqual(claims);
-    }
-  });
+  it.each(pairs)(
+    "%s: as KeyObject, as JWK and as CryptoKey, signed and verified",
+    async (algorithm, { publicKey, privateKey }) => {
+      const params = {
+        RS256: { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" },
+        ES256: { name: "ECDSA", namedCurve: "P-256" },
+        EdDSA: { name: "Ed25519" },
+      }[algorithm];
+      const publicCrypto = await webcrypto.subtle.importKey("jwk", publicKey.export({ format: "jwk" }), params, true, [
+        "verify",
+      ]);
+      const privateCrypto = await webcrypto.subtle.importKey(
+        "jwk",
+        privateKey.export({ format: "jwk" }),
+        params,
+        false,
+        ["sign"],
+      );
+      const publics = [
+        publicKey,
+        jwk(publicKey),
+        publicCrypto,
+        { ...jwk(publicKey), alg: algorithm, use: "sig", kid: "1" },
+      ];
+      const privates = [privateKey, jwk(privateKey), privateCrypto];
+      for (const one of privates) {
+        const signed = await signProxyToken(claims, {
+          ...OPTIONS,
+          keys: [{ algorithm, publicKey, privateKey: one }],
+          clock: () => NOON,
+        });
+        for (const other of publics)
+          expect(await verify(signed, { ...OPTIONS, keys: [{ algorithm, publicKey: other }] })).toEqual(claims);
+      }
+    },
+  );
 
   it("the algorithm is the configured key's: a public key's text is no secret, and each key verifies its own algorithm only", async () => {
     const keys = [{ algorithm: "RS256", publicKey: rsa.publicKey }] as const;
     for (const form of ["pem", "der"] as const) {
       const text = `${encode(HEADER)}.${encode(CLAIMS)}`;
       const secret = rsa.publicKey.export({ type: "spki", format: form as "pem" });
-      expect(await holds(`${text}.${createHmac("sha256", secret).update(text).digest("base64url")}`, { ...OPTIONS, keys })).toBe(false);
+      expect(
+        await holds(`${text}.${createHmac("sha256", secret).update(text).digest("base64url")}`, { ...OPTIONS, keys }),
+      ).toBe(false);
     }
     const signed = await signProxyToken(claims, {
       ...OPTIONS,
@@ -262,9 +315,12 @@ describe("proxy token: keys and rotation", () => {
       clock: () => NOON,
     });
     expect(await holds(signed, { ...OPTIONS, keys })).toBe(false);
-    expect(await holds(signed, { ...OPTIONS, keys: [...keys, { secret: SECRET }, { algorithm: "ES256", publicKey: ec.publicKey }] })).toBe(
-      true,
-    );
+    expect(
+      await holds(signed, {
+        ...OPTIONS,
+        keys: [...keys, { secret: SECRET }, { algorithm: "ES256", publicKey: ec.publicKey }],
+      }),
+    ).toBe(true);
   });
 
   it("A103: ES256 signatures of 64 zero bytes, and in DER", async () => {
@@ -306,12 +362,15 @@ describe("proxy token: keys and rotation", () => {
     const keys = [{ algorithm: "ES256", publicKey: jwk(ec.publicKey), privateKey: ec.privateKey }] as const;
     const signed = await signProxyToken(claims, { ...OPTIONS, keys, clock: () => NOON });
     const failing = vi.spyOn(globalThis.crypto.subtle, "importKey").mockRejectedValueOnce(new Error("out of memory"));
-    await expect(verify(signed, { ...OPTIONS, keys }).finally(() => failing.mockRestore())).rejects.toThrow("out of memory");
+    await expect(verify(signed, { ...OPTIONS, keys }).finally(() => failing.mockRestore())).rejects.toThrow(
+      "out of memory",
+    );
   });
 
   it("keys that say nothing of themselves are refused", () => {
     for (const publicKey of [{ asymmetricKeyType: "rsa", type: "public" }, { type: "public" }]) {
-      const make = () => createProxyTokenVerifier({ ...OPTIONS, keys: [{ algorithm: "RS256", publicKey: publicKey as never }] });
+      const make = () =>
+        createProxyTokenVerifier({ ...OPTIONS, keys: [{ algorithm: "RS256", publicKey: publicKey as never }] });
       expect(make).toThrow(/options\.keys|proxyTokens|keys\[0\]/);
     }
   });
@@ -327,14 +386,19 @@ describe("proxy token: keys and rotation", () => {
   const withExponent = (e: string) => createPublicKey({ key: { ...jwk(rsa.publicKey), e } as never, format: "jwk" });
   it("an RSA exponent of 1 is refused in a CryptoKey too: anybody could sign", async () => {
     const params = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
-    const imported = (e: string) => webcrypto.subtle.importKey("jwk", { ...jwk(rsa.publicKey), e }, params, true, ["verify"]);
+    const imported = (e: string) =>
+      webcrypto.subtle.importKey("jwk", { ...jwk(rsa.publicKey), e }, params, true, ["verify"]);
     for (const e of ["AQ", "Ag"]) {
       const publicKey = await imported(e);
-      expect(() => createProxyTokenVerifier({ ...OPTIONS, keys: [{ algorithm: "RS256", publicKey }] })).toThrow(/odd exponent above 1/);
+      expect(() => createProxyTokenVerifier({ ...OPTIONS, keys: [{ algorithm: "RS256", publicKey }] })).toThrow(
+        /odd exponent above 1/,
+      );
     }
     for (const e of ["Aw", "AQAB", "AAEAAQ"]) {
       for (const publicKey of [await imported(e), withExponent(e), { ...jwk(rsa.publicKey), e }])
-        expect(createProxyTokenVerifier({ ...OPTIONS, keys: [{ algorithm: "RS256", publicKey }] })).toBeTypeOf("function");
+        expect(createProxyTokenVerifier({ ...OPTIONS, keys: [{ algorithm: "RS256", publicKey }] })).toBeTypeOf(
+          "function",
+        );
     }
   });
 
@@ -357,8 +421,16 @@ describe("proxy token: keys and rotation", () => {
       [{ algorithm: "ES256", publicKey }],
       /of ES256/,
     ]),
-    ["a point of Ed25519 that is not 32 bytes", [{ algorithm: "EdDSA", publicKey: { ...jwk(ed.publicKey), x: "AAAA" } }], /of EdDSA/],
-    ["RSA as JWK, a modulus that is no base64url", [{ ...rs, publicKey: { ...jwk(rsa.publicKey), n: "A".repeat(345) } }], /of RS256/],
+    [
+      "a point of Ed25519 that is not 32 bytes",
+      [{ algorithm: "EdDSA", publicKey: { ...jwk(ed.publicKey), x: "AAAA" } }],
+      /of EdDSA/,
+    ],
+    [
+      "RSA as JWK, a modulus that is no base64url",
+      [{ ...rs, publicKey: { ...jwk(rsa.publicKey), n: "A".repeat(345) } }],
+      /of RS256/,
+    ],
     ...["AQ", "AAAB", "AA", "Ag", "AQAA"].flatMap((e): [string, unknown, RegExp][] => [
       [
         `RSA as JWK with exponent ${e}`,
@@ -367,7 +439,11 @@ describe("proxy token: keys and rotation", () => {
       ],
       [`RSA as KeyObject with exponent ${e}`, [{ ...rs, publicKey: withExponent(e) }], /odd exponent above 1/],
     ]),
-    ["RSA 1024 that signs", [{ ...rs, privateKey: jwk(small.privateKey) }], /keys\[0\]\.privateKey must have at least 2048 bits/],
+    [
+      "RSA 1024 that signs",
+      [{ ...rs, privateKey: jwk(small.privateKey) }],
+      /keys\[0\]\.privateKey must have at least 2048 bits/,
+    ],
     [
       "RSA 1024 as JWK with leading zeros",
       [{ ...rs, publicKey: { ...jwk(small.publicKey), n: `${"A".repeat(200)}${String(jwk(small.publicKey)["n"])}` } }],
@@ -388,7 +464,11 @@ describe("proxy token: keys and rotation", () => {
     ["a key of another algorithm", [{ ...rs, algorithm: "ES256" }], /must be a key of ES256/],
     ["another curve", [{ algorithm: "ES256", publicKey: wide.publicKey }], /must be a key of ES256/],
     ["another curve as JWK", [{ algorithm: "ES256", publicKey: jwk(wide.publicKey) }], /must be a key of ES256/],
-    ["a JWK for something else", [{ ...rs, publicKey: { ...jwk(rsa.publicKey), use: "enc" } }], /must be a key of RS256/],
+    [
+      "a JWK for something else",
+      [{ ...rs, publicKey: { ...jwk(rsa.publicKey), use: "enc" } }],
+      /must be a key of RS256/,
+    ],
     ["a JWK of another alg", [{ ...rs, publicKey: { ...jwk(rsa.publicKey), alg: "PS256" } }], /must be a key of RS256/],
     ["a JWK that lacks e", [{ ...rs, publicKey: { ...jwk(rsa.publicKey), e: undefined } }], /must be a key of RS256/],
     ["PEM text", [{ ...rs, publicKey: "-----BEGIN PUBLIC KEY-----" }], /must be a JWK, a CryptoKey or a KeyObject/],
@@ -401,12 +481,17 @@ describe("proxy token: keys and rotation", () => {
   });
 
   it("a CryptoKey of another hash, or that may not verify", async () => {
-    const spki = createPublicKey(rsa.publicKey.export({ type: "spki", format: "pem" })).export({ type: "spki", format: "der" });
+    const spki = createPublicKey(rsa.publicKey.export({ type: "spki", format: "pem" })).export({
+      type: "spki",
+      format: "der",
+    });
     const name = "RSASSA-PKCS1-v1_5";
     const sha512 = await webcrypto.subtle.importKey("spki", spki, { name, hash: "SHA-512" }, true, ["verify"]);
     const useless = await webcrypto.subtle.importKey("spki", spki, { name, hash: "SHA-256" }, true, []);
     for (const publicKey of [sha512, useless]) {
-      expect(() => createProxyTokenVerifier({ ...OPTIONS, keys: [{ algorithm: "RS256", publicKey }] })).toThrow(/must be a key of RS256/);
+      expect(() => createProxyTokenVerifier({ ...OPTIONS, keys: [{ algorithm: "RS256", publicKey }] })).toThrow(
+        /must be a key of RS256/,
+      );
     }
   });
 
@@ -433,11 +518,18 @@ describe("signProxyToken", () => {
     expect(await holds(text, OPTIONS, NOON + 59_999)).toBe(true);
     expect(await holds(text, OPTIONS, NOON + 60_000)).toBe(false);
     expect(await holds(await sign({}, { lifetime: 300_000 }), OPTIONS, NOON + 299_999)).toBe(true);
-    for (const lifetime of [300_001, 999, 0, -1, 1.5, NaN]) await expect(sign({}, { lifetime })).rejects.toThrow(/options\.lifetime/);
+    for (const lifetime of [300_001, 999, 0, -1, 1.5, NaN])
+      await expect(sign({}, { lifetime })).rejects.toThrow(/options\.lifetime/);
   });
 
   it("what would not hold is not signed", async () => {
-    for (const over of [{ subject: "" }, { workspaceId: "a:b" }, { workspaceId: undefined }, { permissions: "x" }, { permissions: [1] }]) {
+    for (const over of [
+      { subject: "" },
+      { workspaceId: "a:b" },
+      { workspaceId: undefined },
+      { permissions: "x" },
+      { permissions: [1] },
+    ]) {
       await expect(sign(over)).rejects.toThrow(TypeError);
     }
     await expect(sign({ permissions: Array.from({ length: 900 }, () => "api.*.read_api") })).rejects.toThrow(/8192/);

@@ -34,9 +34,11 @@ export function print(node: QueryNode, rolls: readonly number[]): string {
   const roll = (sides: number): number => (rolls[turn++ % rolls.length] ?? 0) % sides;
   const blanks = (least: number): string =>
     Array.from({ length: Math.max(least, roll(3)) }, () => [" ", "\t", "\r", "\n"][roll(4)]).join("");
-  const anyCase = (word: string): string => Array.from(word, (letter) => (roll(2) === 0 ? letter : letter.toUpperCase())).join("");
+  const anyCase = (word: string): string =>
+    Array.from(word, (letter) => (roll(2) === 0 ? letter : letter.toUpperCase())).join("");
   const wrap = (text: string): string => `(${blanks(0)}${text}${blanks(0)})`;
-  const side = (child: QueryNode, mustWrap: boolean): string => (mustWrap || roll(4) === 0 ? wrap(write(child)) : write(child));
+  const side = (child: QueryNode, mustWrap: boolean): string =>
+    mustWrap || roll(4) === 0 ? wrap(write(child)) : write(child);
   function write(at: QueryNode): string {
     if (at.kind === "permission") return at.name;
     const left = side(at.left, at.kind === "and" && at.left.kind === "or");

@@ -1,13 +1,13 @@
 /** Compiling permission queries: the error that refuses one, and the memory of those used last. Spec §4.1-5, ruling B2. */
 import { describe, expect, it } from "vitest";
 import { compileQuery, createGrants, createQueryCompiler } from "../../src/access/permission-query.js";
-import { isVerifierError, type VerifierError } from "../../src/contracts/errors.js";
+import { isKeystileError, type KeystileError } from "../../src/contracts/errors.js";
 
-function syntaxError(query: string): VerifierError {
+function syntaxError(query: string): KeystileError {
   try {
     compileQuery(query);
   } catch (error) {
-    if (isVerifierError(error)) return error;
+    if (isKeystileError(error)) return error;
     throw error;
   }
   throw new Error("compiled");
@@ -58,7 +58,8 @@ describe("createQueryCompiler: memory", () => {
     const compile = createQueryCompiler();
     for (const text of ["a", "", "(", "x".repeat(2_000)]) expect(compile.remembered(text)).toBeUndefined();
     const [a, b] = [compile("a"), compile("b")];
-    for (let i = 0; i < 2; i++) expect([compile.remembered("a"), compile.remembered("a"), compile.remembered("b")]).toEqual([a, a, b]);
+    for (let i = 0; i < 2; i++)
+      expect([compile.remembered("a"), compile.remembered("a"), compile.remembered("b")]).toEqual([a, a, b]);
     expect(compile.remembered("c")).toBeUndefined();
     expect(compile("a")).toBe(a);
   });
@@ -91,7 +92,7 @@ describe("createQueryCompiler: memory", () => {
         return error;
       }
     });
-    expect(errors.every(isVerifierError)).toBe(true);
+    expect(errors.every(isKeystileError)).toBe(true);
     expect(errors[0]).not.toBe(errors[1]);
   });
 });

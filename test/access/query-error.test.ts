@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compileQuery } from "../../src/access/permission-query.js";
-import { isVerifierError, type ValidationProblem } from "../../src/contracts/errors.js";
+import { isKeystileError, type ValidationProblem } from "../../src/contracts/errors.js";
 import { runs } from "../runs.js";
 import { dice, NAME_LETTERS, print, trees } from "./queries.js";
 
@@ -17,7 +17,7 @@ function problemOf(query: string): ValidationProblem {
   try {
     compileQuery(query);
   } catch (error) {
-    if (!isVerifierError(error) || error.code !== "PERMISSIONS_QUERY_SYNTAX") throw error;
+    if (!isKeystileError(error) || error.code !== "PERMISSIONS_QUERY_SYNTAX") throw error;
     expect(error.errors).toHaveLength(1);
     return error.errors[0] as ValidationProblem;
   }
@@ -29,7 +29,11 @@ type Row = [query: string, found: string, position: number, expected: string, fi
 /** Tells the whole problem, so that a missing or surplus `fix` shows. */
 function expectRow([query, found, position, expected, fix]: Row): void {
   const message = `found ${found} at position ${position}, expected ${expected}`;
-  expect(problemOf(query)).toStrictEqual({ location: "body.permissions", message, ...(fix === undefined ? {} : { fix }) });
+  expect(problemOf(query)).toStrictEqual({
+    location: "body.permissions",
+    message,
+    ...(fix === undefined ? {} : { fix }),
+  });
 }
 
 describe("query problems: structure", () => {
@@ -110,7 +114,9 @@ describe("query problems: characters", () => {
   });
 
   it("ruling B2: junk at any position of any query is reported at that position, in plain ASCII", () => {
-    const junk = fc.string({ unit: "binary", minLength: 1, maxLength: 1 }).filter((unit) => !`${NAME_LETTERS}() \t\r\n`.includes(unit));
+    const junk = fc
+      .string({ unit: "binary", minLength: 1, maxLength: 1 })
+      .filter((unit) => !`${NAME_LETTERS}() \t\r\n`.includes(unit));
     fc.assert(
       fc.property(trees(), dice, junk, fc.nat(), (tree, rolls, unit, place) => {
         const text = print(tree, rolls);

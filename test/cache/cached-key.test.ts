@@ -16,10 +16,10 @@ const record = (permissions: readonly string[], roles: readonly string[] = []): 
   permissions,
   roles,
   ratelimits: [],
-  limited: false,
+  hasCredits: false,
   generation: 0,
-  suspended: false,
-  pending: false,
+  parentDisabled: false,
+  unadopted: false,
   ipAllowlists: [],
 });
 
@@ -27,7 +27,9 @@ describe("createPreparer: what keys share", () => {
   it("keys with the same permissions and roles share what is derived of them", () => {
     const prepare = createPreparer();
     for (const [permissions, roles] of [[["a", "b"]], [["a"], ["r"]], [["a b"]], [[]]] as const) {
-      expect(prepare(record(permissions, roles)).grants).toBe(prepare(record([...permissions], roles && [...roles])).grants);
+      expect(prepare(record(permissions, roles)).grants).toBe(
+        prepare(record([...permissions], roles && [...roles])).grants,
+      );
     }
   });
 
@@ -57,7 +59,12 @@ describe("createPreparer: what keys share", () => {
     const mark = Symbol();
     let asked = 0;
     const ask = (of: symbol, answer: boolean) => grants.satisfies({ mark: of, satisfiedBy: () => (asked++, answer) });
-    expect([ask(mark, true), ask(mark, false), ask(Symbol(), false), ask(mark, true)]).toEqual([true, true, false, true]);
+    expect([ask(mark, true), ask(mark, false), ask(Symbol(), false), ask(mark, true)]).toEqual([
+      true,
+      true,
+      false,
+      true,
+    ]);
     expect(asked).toBe(3);
     expect(compileQuery("a").mark).not.toBe(compileQuery("a").mark);
   });
@@ -83,21 +90,29 @@ describe("createPreparer: what keys share", () => {
       { ...limit, autoApply: false },
     ];
     const monthly = { interval: "monthly", amount: 1, refillDay: 1 } as const;
-    const refills = [monthly, { ...monthly, refillDay: 2 }, { ...monthly, amount: 2 }, { interval: "daily", amount: 1 } as const];
+    const refills = [
+      monthly,
+      { ...monthly, refillDay: 2 },
+      { ...monthly, amount: 2 },
+      { interval: "daily", amount: 1 } as const,
+    ];
     const flag = fc.boolean();
     const some = fc.record({
       permissions: fc.constantFrom(...lists),
       roles: fc.constantFrom(...lists),
       enabled: flag,
-      suspended: flag,
-      limited: flag,
+      parentDisabled: flag,
+      hasCredits: flag,
       workspaceId: fc.constantFrom("ws", "ws2"),
       apiId: fc.constantFrom("api", "api2"),
       ratelimits: fc.array(fc.constantFrom(...limits), { maxLength: 2 }),
       refill: fc.option(fc.constantFrom(...refills), { nil: undefined }),
     });
     // Each part is often as in the one before: else hardly two would share.
-    const next = fc.tuple(some, fc.subarray(["permissions", "roles", "ratelimits", "refill", "enabled", "suspended", "limited", "apiId"]));
+    const next = fc.tuple(
+      some,
+      fc.subarray(["permissions", "roles", "ratelimits", "refill", "enabled", "parentDisabled", "hasCredits", "apiId"]),
+    );
     fc.assert(
       fc.property(some, fc.array(next, { maxLength: 40 }), (first, rest) => {
         const [near, byName] = [createPreparer(), createPreparer()];
@@ -126,9 +141,14 @@ describe("createPreparer: what keys share", () => {
       flag: [true, false],
       refill: [undefined, { interval: "daily", amount: 1 }],
     };
-    for (const field of [...fieldsThat({ record: "policy" }), ...fieldsThat({ record: "limits" }), ...fieldsThat({ record: "grants" })]) {
+    for (const field of [
+      ...fieldsThat({ record: "policy" }),
+      ...fieldsThat({ record: "limits" }),
+      ...fieldsThat({ record: "grants" }),
+    ]) {
       const { row = "flag" }: KeyField = KEY_FIELDS[field];
-      const [one, other] = field === "ratelimits" ? [[], [limit]] : typeof row === "string" ? values[row]! : [["x"], ["y"]];
+      const [one, other] =
+        field === "ratelimits" ? [[], [limit]] : typeof row === "string" ? values[row]! : [["x"], ["y"]];
       const prepare = createPreparer();
       expect(prepare({ ...whole, [field]: one }).policy, field).not.toBe(prepare({ ...whole, [field]: other }).policy);
       expect(prepare({ ...whole, [field]: other }).policy[field as "enabled"] ?? other, field).toEqual(other);
@@ -139,7 +159,22 @@ describe("createPreparer: what keys share", () => {
     const planted = "validHours" as "apiId";
     const intern = internPolicies([...fieldsThat({ record: "policy" }), planted]);
     const [lists, none] = [deepFreeze(["a"]), deepFreeze<string[]>([])];
-    const hours: unknown[] = [undefined, null, NaN, Infinity, "9-17", "undefined", "9", 9, true, [], {}, [9], { 0: 9 }, ["9"]];
+    const hours: unknown[] = [
+      undefined,
+      null,
+      NaN,
+      Infinity,
+      "9-17",
+      "undefined",
+      "9",
+      9,
+      true,
+      [],
+      {},
+      [9],
+      { 0: 9 },
+      ["9"],
+    ];
     hours.push({ from: 9, to: 17 }, { from: 9 }, { from: 9, to: 18 }, { from: { to: 9 } }, { from: [9] });
     const of = (value: unknown, permissions: readonly string[]) =>
       intern({ ...record(permissions, none), [planted]: structuredClone(value) as string });
@@ -165,7 +200,9 @@ describe("createPreparer: what keys share", () => {
   });
 
   it("long lists are held while they are few, and are let go together", () => {
-    const lists = deepFreeze(Array.from({ length: 12 }, (_, n) => Array.from({ length: 10_000 }, (_, i) => `p${n}.${i}`)));
+    const lists = deepFreeze(
+      Array.from({ length: 12 }, (_, n) => Array.from({ length: 10_000 }, (_, i) => `p${n}.${i}`)),
+    );
     const roles = deepFreeze<string[]>([]);
     let made = 0;
     const find = memoizeByListIdentity(
@@ -183,7 +220,9 @@ describe("createPreparer: what keys share", () => {
     expect(lists.slice(0, 6).map(madeOf)).toEqual([1, 1, 1, 1, 1, 1]);
     const longest = deepFreeze(lists.flat());
     // Longer than the bound, it is held alone.
-    expect([madeOf(longest), madeOf(longest), ...lists.slice(0, 2).map(madeOf), madeOf(longest)]).toEqual([1, 0, 1, 1, 1]);
+    expect([madeOf(longest), madeOf(longest), ...lists.slice(0, 2).map(madeOf), madeOf(longest)]).toEqual([
+      1, 0, 1, 1, 1,
+    ]);
   });
 
   it("more lists than are held: each key still has its own", () => {

@@ -1,18 +1,29 @@
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { objectDrawers, type Shelf, TagTable } from "../../src/cache/fingerprint-cache.js";
-import { twoRows } from "../../src/cache/tiered-cache.js";
-import { TagIndex } from "../../src/lib/fingerprint-index.js";
+import { type CacheBackend, FingerprintCache, objectSlots } from "../../src/cache/fingerprint-cache.js";
+import { tieredCache } from "../../src/cache/tiered-cache.js";
+import { FingerprintIndex } from "../../src/lib/fingerprint-index.js";
 
 interface Value {
   readonly of: string;
 }
 
-const text = fc.oneof(fc.string({ minLength: 1, maxLength: 2 }), fc.constantFrom("a", "b", "a\0", "\0", "aa", "Ł", "A", "😀"));
-const step = fc.record({ act: fc.constantFrom("set", "set", "get", "get", "get", "delete", "clear"), text, name: text });
+const text = fc.oneof(
+  fc.string({ minLength: 1, maxLength: 2 }),
+  fc.constantFrom("a", "b", "a\0", "\0", "aa", "Ł", "A", "😀"),
+);
+const step = fc.record({
+  act: fc.constantFrom("set", "set", "get", "get", "get", "delete", "clear"),
+  text,
+  name: text,
+});
 
 /** Plays a history on a shelf and on its obvious twins: a Map from text to value, and one from name to text. */
-function play(shelf: Shelf<Value>, steps: readonly { act: string; text: string; name: string }[], most: number): void {
+function play(
+  backend: CacheBackend<Value>,
+  steps: readonly { act: string; text: string; name: string }[],
+  most: number,
+): void {
   const values = new Map<string, Value>();
   const names = new Map<string, string>();
   const forget = (one: string) => {
@@ -25,30 +36,30 @@ function play(shelf: Shelf<Value>, steps: readonly { act: string; text: string; 
       const value = { of: one };
       forget(names.get(name) ?? "");
       forget(one);
-      shelf.set(one, name, value);
+      backend.set(one, name, value);
       values.set(one, value);
       names.set(name, one);
       if (values.size > most) full = true;
     } else if (act === "delete") {
-      shelf.delete(name);
+      backend.delete(name);
       forget(names.get(name) ?? "");
     } else if (act === "clear") {
       if (values.size < 5) continue;
-      shelf.clear();
+      backend.clear();
       values.clear();
       names.clear();
     } else {
-      const answer = shelf.get(one);
+      const answer = backend.get(one);
       // A full one may forget, but never answer what was taken away.
       if (answer !== undefined || !full) expect(answer).toBe(values.get(one));
     }
   }
-  for (const [one, value] of values) if (!full) expect(shelf.get(one)).toBe(value);
+  for (const [one, value] of values) if (!full) expect(backend.get(one)).toBe(value);
 }
 
 describe.each([
-  ["TagTable", (size: number) => new TagTable<Value>(size, objectDrawers())],
-  ["twoRows", (size: number) => twoRows<Value>(size, objectDrawers())],
+  ["TagTable", (size: number) => new FingerprintCache<Value>(size, objectSlots())],
+  ["twoRows", (size: number) => tieredCache<Value>(size, objectSlots())],
 ])("%s", (_, make) => {
   it("answers what its obvious twin answers", () => {
     fc.assert(fc.property(fc.array(step, { maxLength: 200 }), (steps) => play(make(1_000), steps, 1_000)));
@@ -59,32 +70,33 @@ describe.each([
   });
 
   it("a text or a name too long for a tag is not kept", () => {
-    const shelf = make(10);
-    shelf.set("k".repeat(3_000), "name", { of: "k" });
-    expect(shelf.get("k".repeat(3_000))).toBeUndefined();
-    shelf.set("k", "n".repeat(3_000), { of: "k" });
-    shelf.delete("n".repeat(3_000));
-    expect(shelf.get("k")).toBeUndefined();
+    const backend = make(10);
+    backend.set("k".repeat(3_000), "name", { of: "k" });
+    expect(backend.get("k".repeat(3_000))).toBeUndefined();
+    backend.set("k", "n".repeat(3_000), { of: "k" });
+    backend.delete("n".repeat(3_000));
+    expect(backend.get("k")).toBeUndefined();
   });
 });
 
 describe("TagTable", () => {
   it("bounds: it never holds more than its size, and what was asked for lately stays", () => {
-    const table = new TagTable<Value>(1_000, objectDrawers());
+    const table = new FingerprintCache<Value>(1_000, objectSlots());
     const add = (n: number) => table.set(`key ${n}`, `name ${n}`, { of: `${n}` });
     for (let n = 0; n < 1_000; n++) add(n);
     for (let n = 1_000; n < 21_000; n++) {
-      for (let hot = 0; hot < 10; hot++) if (table.get(`key ${hot}`)?.of !== `${hot}`) throw new Error(`key ${hot} was lost`);
+      for (let hot = 0; hot < 10; hot++)
+        if (table.get(`key ${hot}`)?.of !== `${hot}`) throw new Error(`key ${hot} was lost`);
       add(n);
       expect(table.count).toBe(1_000);
     }
   });
 
   it("makes room where there is none to make, and does not look for it without end", () => {
-    const has = vi.spyOn(TagIndex.prototype, "has").mockImplementation(() => {
+    const has = vi.spyOn(FingerprintIndex.prototype, "has").mockImplementation(() => {
       throw new Error("nothing is in the table");
     });
-    const table = new TagTable<Value>(0, objectDrawers());
+    const table = new FingerprintCache<Value>(0, objectSlots());
     table.set("a", "name", { of: "a" });
     has.mockRestore();
     table.set("b", "other", { of: "b" });
@@ -93,7 +105,7 @@ describe("TagTable", () => {
 
   it("tells of each tag that it forgets, once", () => {
     const told: string[] = [];
-    const table = new TagTable<Value>(2, objectDrawers(), undefined, {
+    const table = new FingerprintCache<Value>(2, objectSlots(), undefined, {
       wasUsed: () => false,
       remove: (...tag) => void told.push(tag.join()),
     });
@@ -109,45 +121,46 @@ describe("TagTable", () => {
 describe("twoRows", () => {
   it("after the second look in short time it answers the object itself, until it is taken away", () => {
     let unpacked = 0;
-    const drawers = objectDrawers<Value>();
-    const shelf = twoRows<Value>(100, { ...drawers, get: (entry) => (unpacked++, { ...drawers.get(entry) }) });
-    shelf.set("a", "name", { of: "a" });
-    const [first, second, third, fourth] = [1, 2, 3, 4].map(() => shelf.get("a"));
+    const storage = objectSlots<Value>();
+    const backend = tieredCache<Value>(100, { ...storage, get: (entry) => (unpacked++, { ...storage.get(entry) }) });
+    backend.set("a", "name", { of: "a" });
+    const [first, second, third, fourth] = [1, 2, 3, 4].map(() => backend.get("a"));
     expect(first).not.toBe(second);
     expect([third, fourth]).toEqual([second, second]);
     expect(third).toBe(second);
     expect(unpacked).toBe(2);
-    shelf.delete("name");
-    expect(shelf.get("a")).toBeUndefined();
-    shelf.set("a", "name", { of: "new" });
-    expect(shelf.get("a")).toEqual({ of: "new" });
+    backend.delete("name");
+    expect(backend.get("a")).toBeUndefined();
+    backend.set("a", "name", { of: "new" });
+    expect(backend.get("a")).toEqual({ of: "new" });
   });
 
   it("full, what the hot row answers over and over is not forgotten behind its back", () => {
-    const shelf = twoRows<Value>(100, objectDrawers());
-    const add = (n: number) => shelf.set(`key ${n}`, `name ${n}`, { of: `${n}` });
+    const backend = tieredCache<Value>(100, objectSlots());
+    const add = (n: number) => backend.set(`key ${n}`, `name ${n}`, { of: `${n}` });
     for (let n = 0; n < 100; n++) add(n);
-    for (let hot = 0; hot < 5; hot++) for (let i = 0; i < 4; i++) shelf.get(`key ${hot}`);
+    for (let hot = 0; hot < 5; hot++) for (let i = 0; i < 4; i++) backend.get(`key ${hot}`);
     for (let n = 100; n < 5_000; n++) {
       add(n);
-      for (let hot = 0; hot < 5; hot++) expect(shelf.get(`key ${hot}`)).toEqual({ of: `${hot}` });
+      for (let hot = 0; hot < 5; hot++) expect(backend.get(`key ${hot}`)).toEqual({ of: `${hot}` });
     }
   });
 
   it("a value set anew is never the old one, whichever row held it", () => {
-    const shelf = twoRows<Value>(100, objectDrawers());
+    const backend = tieredCache<Value>(100, objectSlots());
     for (const of of ["one", "two", "three"]) {
-      shelf.set("a", "name", { of });
-      for (let i = 0; i < 4; i++) expect(shelf.get("a")).toEqual({ of });
+      backend.set("a", "name", { of });
+      for (let i = 0; i < 4; i++) expect(backend.get("a")).toEqual({ of });
     }
-    shelf.clear();
-    expect(shelf.get("a")).toBeUndefined();
+    backend.clear();
+    expect(backend.get("a")).toBeUndefined();
   });
 
   it("more than fit the hot row in use at once: each answer is right", () => {
-    const shelf = twoRows<Value>(40_000, objectDrawers());
-    for (let n = 0; n < 40_000; n++) shelf.set(`key ${n}`, `name ${n}`, { of: `${n}` });
-    for (let turn = 0; turn < 3; turn++) for (let n = 0; n < 40_000; n++) expect(shelf.get(`key ${n}`)?.of).toBe(`${n}`);
+    const backend = tieredCache<Value>(40_000, objectSlots());
+    for (let n = 0; n < 40_000; n++) backend.set(`key ${n}`, `name ${n}`, { of: `${n}` });
+    for (let turn = 0; turn < 3; turn++)
+      for (let n = 0; n < 40_000; n++) expect(backend.get(`key ${n}`)?.of).toBe(`${n}`);
   });
 });
 
@@ -157,7 +170,7 @@ describe("where memory is short", () => {
   it("what could not be kept is not kept, and all else can be forgotten by name as before", () => {
     // 49 are more than the first slots take: first those of the texts are doubled, then those of the names.
     for (const failing of [1, 2]) {
-      const table = new TagTable<Value>(1_000, objectDrawers());
+      const table = new FingerprintCache<Value>(1_000, objectSlots());
       const set = (n: number) => table.set(`text ${n}`, `name ${n}`, { of: `text ${n}` });
       for (let n = 0; n < 48; n++) set(n);
       let made = 0;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createNumbered } from "../../src/cache/intern-table.js";
+import { createInternTable } from "../../src/cache/intern-table.js";
 
 describe("createNumbered", () => {
   it("answers what its obvious twin, a Map of counts, answers; numbers of objects no longer used are given again", () => {
@@ -8,7 +8,7 @@ describe("createNumbered", () => {
     const step = fc.record({ act: fc.constantFrom("take", "take", "release", "clear"), pick: fc.nat(5) });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
-        const numbered = createNumbered<{ i: number }>(3);
+        const numbered = createInternTable<{ i: number }>(3);
         const twin = new Map<object, { number: number; uses: number }>();
         for (const { act, pick } of steps) {
           const object = objects[pick]!;

@@ -1,10 +1,19 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { type CacheOptions, cachedStore, createKeyCache } from "../../src/cache/key-cache.js";
+import { cachedStore, type CacheOptions, createKeyCache } from "../../src/cache/key-cache.js";
 import type { KeyRecord, Store } from "../../src/contracts/store.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { keyRow } from "../stores/suite.js";
 
-const API = { id: "api_1", workspaceId: "ws_1", version: 0, name: "docs", enabled: true, ipAllowlist: [], deleted: false, createdAt: 0 };
+const API = {
+  id: "api_1",
+  workspaceId: "ws_1",
+  version: 0,
+  name: "docs",
+  enabled: true,
+  ipAllowlist: [],
+  deleted: false,
+  createdAt: 0,
+};
 
 /** A memory store that counts its finds, and can hold one back or answer late. */
 async function counted() {
@@ -19,7 +28,7 @@ async function counted() {
       if (state.gate !== undefined) return state.gate.then(() => found);
       return state.late ? Promise.resolve(found) : found;
     },
-    catchUp: () => (state.late ? Promise.resolve() : undefined),
+    pollChanges: () => (state.late ? Promise.resolve() : undefined),
   };
   return { store, state, inner };
 }
@@ -52,15 +61,18 @@ describe.each(["tag", "digest"] as const)("createKeyCache by %s", (by) => {
     expect(state.finds).toBe(1);
   });
 
-  it("clause 8: it waits for a catchUp that answers another kind of promise", async () => {
+  it("clause 8: it waits for a pollChanges that answers another kind of promise", async () => {
     const { store } = await counted();
     await store.insertKeys([{ row: keyRow(1) }]);
     let told = (_: "all"): void => {};
     const foreign: Store = {
       ...store,
-      changes: (listener) => ((told = listener), () => undefined),
+      subscribe: (listener) => ((told = listener), () => undefined),
       // As a promise made in another realm: it has the methods, and is no instance of this one's Promise.
-      catchUp: () => ({ then: (done: () => void) => void Promise.resolve().then(() => (told("all"), done())) }) as unknown as Promise<void>,
+      pollChanges: () =>
+        ({
+          then: (done: () => void) => void Promise.resolve().then(() => (told("all"), done())),
+        }) as unknown as Promise<void>,
     };
     const cache = cacheOf(foreign, (record) => record);
     expect(await cache.find("digest-1", itself)).toMatchObject({ enabled: true });
@@ -103,7 +115,7 @@ describe.each(["tag", "digest"] as const)("createKeyCache by %s", (by) => {
     await store.insertKeys([{ row: keyRow(1) }]);
     expect(cache.find("digest-1", itself)).toBeDefined();
     // Created where no change is told of: seen once the miss is too old.
-    const silent = cacheOf({ ...inner, changes: () => () => undefined }, (record) => record);
+    const silent = cacheOf({ ...inner, subscribe: () => () => undefined }, (record) => record);
     expect(silent.find("digest-2", itself)).toBeUndefined();
     await inner.insertKeys([{ row: keyRow(2) }]);
     expect(silent.find("digest-2", itself)).toBeUndefined();
@@ -200,7 +212,10 @@ describe.each(["tag", "digest"] as const)("createKeyCache by %s", (by) => {
     const { store, state, inner } = await counted();
     await inner.insertKeys([{ row: keyRow(1) }]);
     const listeners: ((change: "created" | "all") => void)[] = [];
-    const cache = cacheOf({ ...store, changes: (listener) => (listeners.push(listener), () => undefined) }, (record) => record);
+    const cache = cacheOf(
+      { ...store, subscribe: (listener) => (listeners.push(listener), () => undefined) },
+      (record) => record,
+    );
     void cache.find("digest-1", itself);
     void cache.find("digest-2", itself);
     for (const listener of listeners) listener("created");
@@ -234,13 +249,14 @@ describe("createKeyCache: by text", () => {
     const cache = createKeyCache(store, (record) => record);
     let digests = 0;
     const find = (text: string) => cache.find(text, () => (digests++, digestOf(text))) as KeyRecord | undefined;
-    for (let i = 0; i < 3; i++) expect(["text-1", "text-2"].map((text) => find(text)?.keyId)).toEqual(["key_000001", "key_000002"]);
+    for (let i = 0; i < 3; i++)
+      expect(["text-1", "text-2"].map((text) => find(text)?.keyId)).toEqual(["key_000001", "key_000002"]);
     expect(digests).toBe(2);
     await disable(store, "key_000001");
     expect(find("text-1")?.enabled).toBe(false);
     expect(digests).toBe(3);
     await store.write([{ table: "apis", row: { ...API, version: 1, enabled: false } }]);
-    expect(find("text-2")?.suspended).toBe(true);
+    expect(find("text-2")?.parentDisabled).toBe(true);
   });
 
   it("what is remembered is told without a find, and only while it is true", async () => {
@@ -248,12 +264,12 @@ describe("createKeyCache: by text", () => {
     await store.insertKeys([{ row: keyRow(1) }]);
     let change: (() => void) | undefined;
     const asked: unknown[] = [];
-    const catchUp = (now?: number) => {
+    const pollChanges = (now?: number) => {
       asked.push(now);
       change?.();
       return state.late ? Promise.resolve() : undefined;
     };
-    const cache = createKeyCache({ ...store, catchUp }, (record) => record);
+    const cache = createKeyCache({ ...store, pollChanges }, (record) => record);
     expect(cache.remembered("text-1", 5)).toBeUndefined();
     expect(asked).toEqual([]);
     await cache.find("text-1", digestOf, 6);
@@ -288,7 +304,10 @@ describe("createKeyCache: by text", () => {
     const { store, inner } = await counted();
     await inner.insertKeys([{ row: keyRow(1) }]);
     let late = false;
-    const cache = createKeyCache({ ...store, catchUp: () => (late ? Promise.reject(new Error("locked")) : undefined) }, (record) => record);
+    const cache = createKeyCache(
+      { ...store, pollChanges: () => (late ? Promise.reject(new Error("locked")) : undefined) },
+      (record) => record,
+    );
     expect(cache.find("text-1", digestOf)).toBeDefined();
     late = true;
     await expect(cache.find("text-1", digestOf)).rejects.toThrow("locked");
@@ -312,7 +331,9 @@ describe("cachedStore", () => {
 
   it("a store that is none is a TypeError that names what it lacks", () => {
     expect(() => cachedStore(null as never)).toThrow("store must be an object");
-    expect(() => cachedStore({ ...memoryStore(), catchUp: undefined } as never)).toThrow("store lacks the method catchUp()");
+    expect(() => cachedStore({ ...memoryStore(), pollChanges: undefined } as never)).toThrow(
+      "store lacks the method pollChanges()",
+    );
   });
 
   it("clause 10: a remembered record is frozen all the way down", async () => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createPreparer, type PreparedKey } from "../../src/cache/cached-key.js";
+import { type CachedKey, createPreparer } from "../../src/cache/cached-key.js";
 import { packedKeys } from "../../src/cache/packed-keys.js";
 import type { KeyRecord } from "../../src/contracts/store.js";
 import type { AppliedLimit } from "../../src/ratelimit/applied-limits.js";
@@ -31,11 +31,14 @@ const record: fc.Arbitrary<KeyRecord> = fc.record(
       ratelimits: [{ id: "rl_shared1", name: "shared", limit: 1, duration: 1_000, autoApply: true }],
     }),
     ratelimits: fc.array(limit, { maxLength: 3 }),
-    limited: fc.boolean(),
-    refill: fc.constantFrom({ interval: "daily" as const, amount: 5 }, { interval: "monthly" as const, amount: 5, refillDay: 31 }),
+    hasCredits: fc.boolean(),
+    refill: fc.constantFrom(
+      { interval: "daily" as const, amount: 5 },
+      { interval: "monthly" as const, amount: 5, refillDay: 31 },
+    ),
     generation: fc.oneof(fc.nat({ max: 40_000 }), fc.constantFrom(0, 2 ** 15 - 1, 2 ** 15, 2 ** 40)),
-    suspended: fc.boolean(),
-    pending: fc.constant(false),
+    parentDisabled: fc.boolean(),
+    unadopted: fc.constant(false),
     ipAllowlists: fc.constantFrom([], [["192.0.2.1"]]),
   },
   {
@@ -48,24 +51,24 @@ const record: fc.Arbitrary<KeyRecord> = fc.record(
       "permissions",
       "roles",
       "ratelimits",
-      "limited",
+      "hasCredits",
       "generation",
-      "suspended",
-      "pending",
+      "parentDisabled",
+      "unadopted",
       "ipAllowlists",
     ],
   },
 );
 
 /** Limits but for the functions that remember where buckets are. */
-function limitsSeen({ limits, onlyLimit }: PreparedKey) {
+function limitsSeen({ limits, onlyLimit }: CachedKey) {
   const plain = (list: readonly AppliedLimit[]) => list.map((one) => ({ ...one, hint: one.hint?.bucket }));
   return { onlyLimit, automatic: plain(limits.automatic), named: plain(limits.named) };
 }
 
 /** All that a verification reads of a key. */
-function seen(key: PreparedKey) {
-  const { policy, expires, generation, keyId, name, rare, ref, enabled, suspended, limited, refill } = key;
+function seen(key: CachedKey) {
+  const { policy, expires, generation, keyId, name, rare, ref, enabled, parentDisabled, hasCredits, refill } = key;
   const { workspaceId, apiId } = policy;
   const names = [key.grants.copyPermissions(), key.grants.copyRoles()];
   const allows = [undefined, "192.0.2.1", "192.0.2.2"].map((address) => key.allows(address));
@@ -81,8 +84,8 @@ function seen(key: PreparedKey) {
     shown,
     ref,
     enabled,
-    suspended,
-    limited,
+    parentDisabled,
+    hasCredits,
     refill,
     names,
     allows,
@@ -100,14 +103,14 @@ describe("packedKeys", () => {
     fc.assert(
       fc.property(fc.array(record, { minLength: 1, maxLength: 12 }), (records) => {
         const prepare = createPreparer();
-        const drawers = packedKeys();
-        const twin: PreparedKey[] = [];
+        const storage = packedKeys();
+        const twin: CachedKey[] = [];
         records.forEach((one, i) => {
           const entry = i % 5;
-          if (i >= 5) drawers.drop(entry);
-          drawers.put(entry, prepare(one));
+          if (i >= 5) storage.drop(entry);
+          storage.put(entry, prepare(one));
           twin[entry] = prepare(one);
-          twin.forEach((key, at) => expect(seen(drawers.get(at))).toEqual(seen(key)));
+          twin.forEach((key, at) => expect(seen(storage.get(at))).toEqual(seen(key)));
         });
       }),
     );
@@ -115,15 +118,15 @@ describe("packedKeys", () => {
 
   it("keeps where a key's bucket and lease were found last, and takes no note of a key that is gone", () => {
     const prepare = createPreparer();
-    const drawers = packedKeys();
+    const storage = packedKeys();
     const one = plainRecord({ ref: 7 });
     const places = () => {
-      const { lease, row, rowOne, rowTwo } = drawers.get(3);
-      return [lease, row, rowOne, rowTwo];
+      const { lease, row, h0, h1 } = storage.get(3);
+      return [lease, row, h0, h1];
     };
-    drawers.put(3, prepare(one));
+    storage.put(3, prepare(one));
     expect(places()).toEqual([0, -1, 0, 0]);
-    const key = drawers.get(3);
+    const key = storage.get(3);
     key.foundAt(12, -5, 2 ** 31 - 1);
     key.leasedAt(9);
     expect(places()).toEqual([9, 12, -5, 2 ** 31 - 1]);
@@ -131,9 +134,9 @@ describe("packedKeys", () => {
       { ...one, ref: 8 },
       { ...one, apiId: "renamed" },
     ]) {
-      drawers.drop(3);
+      storage.drop(3);
       key.foundAt(1, 1, 1);
-      drawers.put(3, prepare(other));
+      storage.put(3, prepare(other));
       key.foundAt(2, 2, 2);
       expect(places()).toEqual([0, -1, 0, 0]);
     }
@@ -141,12 +144,12 @@ describe("packedKeys", () => {
 
   it("reads the rows of a key's bucket and lease early, wherever they were found last", () => {
     const touched: number[][] = [];
-    const drawers = packedKeys((bucket, lease) => void touched.push([bucket, lease]));
-    drawers.put(3, createPreparer()(plainRecord({})));
-    const key = drawers.get(3);
+    const storage = packedKeys((bucket, lease) => void touched.push([bucket, lease]));
+    storage.put(3, createPreparer()(plainRecord({})));
+    const key = storage.get(3);
     key.foundAt(12, 0, 0);
     key.leasedAt(9);
-    drawers.get(3);
+    storage.get(3);
     expect(touched).toEqual([
       [-1, 0],
       [12, 9],
@@ -160,20 +163,20 @@ describe("packedKeys", () => {
     { ref: "text" },
     { ratelimits: ["rl_1", "rl_\n2"].map((id) => ({ id, name: id, limit: 1, duration: 1_000, autoApply: true })) },
   ])("a key that does not fit a row stays as it is: %j", (over) => {
-    const drawers = packedKeys();
+    const storage = packedKeys();
     const key = createPreparer()(plainRecord(over));
-    drawers.put(0, key);
-    expect(drawers.get(0)).toBe(key);
+    storage.put(0, key);
+    expect(storage.get(0)).toBe(key);
   });
 
   it("grows far, and can be cleared", () => {
     const prepare = createPreparer();
-    const drawers = packedKeys();
+    const storage = packedKeys();
     const one = plainRecord({ ratelimits: [] });
-    for (const entry of [0, 1_500, 40_000]) drawers.put(entry, prepare({ ...one, ref: entry, keyId: `key_${entry}` }));
-    expect([0, 1_500, 40_000].map((entry) => drawers.get(entry).keyId)).toEqual(["key_0", "key_1500", "key_40000"]);
-    drawers.clear();
-    drawers.put(3, prepare({ ...one, keyId: "key_3" }));
-    expect(drawers.get(3).keyId).toBe("key_3");
+    for (const entry of [0, 1_500, 40_000]) storage.put(entry, prepare({ ...one, ref: entry, keyId: `key_${entry}` }));
+    expect([0, 1_500, 40_000].map((entry) => storage.get(entry).keyId)).toEqual(["key_0", "key_1500", "key_40000"]);
+    storage.clear();
+    storage.put(3, prepare({ ...one, keyId: "key_3" }));
+    expect(storage.get(3).keyId).toBe("key_3");
   });
 });

@@ -15,7 +15,13 @@ async function commands(path: readonly string[] = []): Promise<(readonly string[
 describe("help", () => {
   it("is there for every command, on stdout, with an example for each that does something", async () => {
     const all = await commands();
-    const groups = ["", "api", "migrations", "root-keys", ...new Set(Object.keys(OPERATIONS).map((name) => `api ${name.split(".")[0]}`))];
+    const groups = [
+      "",
+      "api",
+      "migrations",
+      "root-keys",
+      ...new Set(Object.keys(OPERATIONS).map((name) => `api ${name.split(".")[0]}`)),
+    ];
     expect(all.length).toBe(groups.length + Object.keys(OPERATIONS).length + 7);
     for (const path of all) {
       const { code, stdout, stderr } = await run([...path, "--help"]);
@@ -28,7 +34,16 @@ describe("help", () => {
   it("lists the exit codes, and the five global flags of spec §4.2", async () => {
     expect((await run(["--help"])).stdout).toMatch(/ 0 {2}done\n {2}1 .*\n {2}2 .*\n {2}3 /);
     const { stdout } = await run(["api", "keys", "migrate-keys", "--help"]);
-    for (const flag of ["--root-key", "--api-url", "--config", "--output", "--body", "--migration-id", "--api-id", "--keys"]) {
+    for (const flag of [
+      "--root-key",
+      "--api-url",
+      "--config",
+      "--output",
+      "--body",
+      "--migration-id",
+      "--api-id",
+      "--keys",
+    ]) {
       expect(stdout).toContain(flag);
     }
     expect(stdout).toContain("process list");
@@ -38,8 +53,12 @@ describe("help", () => {
     const { stdout } = await run(["api", "--help"]);
     const [, list = ""] = stdout.split("\nOperations:\n");
     const groups = list.split("\n\n").map((group) => group.trimEnd().split("\n"));
-    const said = groups.flatMap((lines) => lines.map((line) => /^ {2}(\S+ \S+) {2,}(\S.*)$/.exec(line)?.slice(1).join(": ")));
-    const operations = Object.values(OPERATIONS).map(({ name, summary }) => `${name.split(".").map(toKebab).join(" ")}: ${summary}`);
+    const said = groups.flatMap((lines) =>
+      lines.map((line) => /^ {2}(\S+ \S+) {2,}(\S.*)$/.exec(line)?.slice(1).join(": ")),
+    );
+    const operations = Object.values(OPERATIONS).map(
+      ({ name, summary }) => `${name.split(".").map(toKebab).join(" ")}: ${summary}`,
+    );
     expect(said.sort()).toEqual(operations.sort());
     for (const lines of groups) expect(new Set(lines.map((line) => line.trim().split(" ")[0])).size).toBe(1);
   });
@@ -95,9 +114,18 @@ describe("help", () => {
     [[...VERIFY, `--kye=a'\n${SECRET}`], "unknown option '--kye=…'"],
     [[...VERIFY, "--kye", SECRET], "unknown option '--kye'\n(Did you mean --key?)"],
     [[...VERIFY, "--key", "k", SECRET], "too many arguments"],
-    [[...VERIFY, "--key", "k", "--output", SECRET], "'--output <form>' argument '…' is invalid. Allowed choices are json."],
-    [[...VERIFY, "--output", `x' is invalid.\n${SECRET}`], "'--output <form>' argument '…' is invalid. Allowed choices are json."],
-    [["api", "keys", "migrate-keys", "--batch-size", SECRET], "argument '…' is invalid. must be an integer from 1 to 10000"],
+    [
+      [...VERIFY, "--key", "k", "--output", SECRET],
+      "'--output <form>' argument '…' is invalid. Allowed choices are json.",
+    ],
+    [
+      [...VERIFY, "--output", `x' is invalid.\n${SECRET}`],
+      "'--output <form>' argument '…' is invalid. Allowed choices are json.",
+    ],
+    [
+      ["api", "keys", "migrate-keys", "--batch-size", SECRET],
+      "argument '…' is invalid. must be an integer from 1 to 10000",
+    ],
     [["serve", "--port", SECRET], "'--port <port>' argument '…' is invalid. must be an integer from 0 to 65535"],
     [["serve", "--request-limit", SECRET], "argument '…' is invalid. must be calls and seconds"],
     [["serve", "--trusted-proxy", SECRET], "argument '…' is invalid. must be an IP address"],
@@ -112,7 +140,20 @@ describe("help", () => {
   });
 
   it("takes global flags before the operation as well", async () => {
-    const { code, stderr } = await run(["api", "--root-key", "root_1", "--api-url", "nonsense", "keys", "get-key", "--key-id", "key_1"]);
-    expect([code, stderr]).toEqual([2, "error: --api-url: must be an http or https address, such as http://127.0.0.1:5397\n"]);
+    const { code, stderr } = await run([
+      "api",
+      "--root-key",
+      "root_1",
+      "--api-url",
+      "nonsense",
+      "keys",
+      "get-key",
+      "--key-id",
+      "key_1",
+    ]);
+    expect([code, stderr]).toEqual([
+      2,
+      "error: --api-url: must be an http or https address, such as http://127.0.0.1:5397\n",
+    ]);
   });
 });

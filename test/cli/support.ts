@@ -86,7 +86,10 @@ export interface Reply {
 }
 
 /** A server that answers as it is told; what it cannot answer is a network that fails. */
-export function fakeServer(answer: (seen: Seen, count: number) => Reply | Error): { readonly seen: Seen[]; readonly fetch: Io["fetch"] } {
+export function fakeServer(answer: (seen: Seen, count: number) => Reply | Error): {
+  readonly seen: Seen[];
+  readonly fetch: Io["fetch"];
+} {
   const seen: Seen[] = [];
   const fetch: Io["fetch"] = async (input, init) => {
     const headers = new Headers(init?.headers);
@@ -103,7 +106,10 @@ export function fakeServer(answer: (seen: Seen, count: number) => Reply | Error)
     const { status = 200, data = {}, pagination, requestId = `req_${seen.length}`, error } = reply;
     const meta = { requestId };
     const body = error === undefined ? { meta, data, ...(pagination && { pagination }) } : { meta, error };
-    return new Response(reply.text ?? JSON.stringify(body), { status, ...(reply.headers && { headers: reply.headers }) });
+    return new Response(reply.text ?? JSON.stringify(body), {
+      status,
+      ...(reply.headers && { headers: reply.headers }),
+    });
   };
   return { seen, fetch };
 }

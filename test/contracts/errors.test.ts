@@ -1,11 +1,11 @@
 /** The catalogue of faults: spec §2.4, §7, ruling G3. */
 import { describe, expect, it } from "vitest";
-import { badRequest, isVerifierError, listProblemTypes, VerifierError } from "../../src/contracts/errors.js";
+import { badRequest, isKeystileError, KeystileError, listProblemTypes } from "../../src/contracts/errors.js";
 
 describe("errors: the catalogue", () => {
   it("spec §7: types and titles as the specification names them", () => {
-    const type = (code: ConstructorParameters<typeof VerifierError>[0]) => {
-      const { type, status, title } = new VerifierError(code, "x");
+    const type = (code: ConstructorParameters<typeof KeystileError>[0]) => {
+      const { type, status, title } = new KeystileError(code, "x");
       return `${status} ${title} ${type}`;
     };
     expect(type("PERMISSIONS_QUERY_SYNTAX")).toBe("400 Bad Request user/bad_request/permissions_query_syntax_error");
@@ -27,23 +27,42 @@ describe("errors: the catalogue", () => {
       expect(type).toMatch(/^[a-z_]+(\/[a-z_]+)*$/);
       expect(titles.get(status) ?? title).toBe(title);
       titles.set(status, title);
-      expect(new VerifierError(code, "x")).toMatchObject({ code, type, status, title, errors: [] });
+      expect(new KeystileError(code, "x")).toMatchObject({ code, type, status, title, errors: [] });
     }
   });
 
-  it("VerifierError is recognised by its brand, and keeps its cause", () => {
+  it("KeystileError is recognised by its brand, and keeps its cause", () => {
     const cause = new Error("disk");
-    const error = new VerifierError("INTERNAL", "x", { cause });
-    expect([isVerifierError(error), error.cause, error.detail, error.name]).toEqual([true, cause, "x", "VerifierError"]);
-    for (const other of [cause, null, undefined, "x", { code: "INTERNAL" }]) expect(isVerifierError(other)).toBe(false);
+    const error = new KeystileError("INTERNAL", "x", { cause });
+    expect([isKeystileError(error), error.cause, error.detail, error.name]).toEqual([
+      true,
+      cause,
+      "x",
+      "KeystileError",
+    ]);
+    for (const other of [cause, null, undefined, "x", { code: "INTERNAL" }]) expect(isKeystileError(other)).toBe(false);
   });
 
   it("a clone is none any more, and has neither code nor status; JSON keeps all that programs judge by", () => {
-    const error = new VerifierError("NOT_FOUND", "there is no such API", { errors: [{ location: "body.apiId", message: "is unknown" }] });
+    const error = new KeystileError("NOT_FOUND", "there is no such API", {
+      errors: [{ location: "body.apiId", message: "is unknown" }],
+    });
     const clone: unknown = structuredClone(error);
-    expect([isVerifierError(clone), (clone as Error).message, Object.keys(clone as Error)]).toEqual([false, error.message, []]);
+    expect([isKeystileError(clone), (clone as Error).message, Object.keys(clone as Error)]).toEqual([
+      false,
+      error.message,
+      [],
+    ]);
     const { code, status, title, type, detail, errors } = error;
-    expect(JSON.parse(JSON.stringify(error))).toEqual({ name: "VerifierError", code, status, title, type, detail, errors });
+    expect(JSON.parse(JSON.stringify(error))).toEqual({
+      name: "KeystileError",
+      code,
+      status,
+      title,
+      type,
+      detail,
+      errors,
+    });
   });
 
   it("badRequest names the first problem and counts the rest", () => {

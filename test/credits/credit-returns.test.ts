@@ -1,6 +1,6 @@
 /** Returns that fail, seen through the spender: what is tried again, what is given up, and what `close` says of it. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { VerifierErrorCode } from "../../src/contracts/errors.js";
+import type { KeystileErrorCode } from "../../src/contracts/errors.js";
 import type { KeyRef, Store } from "../../src/contracts/store.js";
 import { creditReturns } from "../../src/credits/credit-returns.js";
 import { leasedSpender } from "../../src/credits/spender.js";
@@ -9,7 +9,7 @@ import { memoryStore } from "../../src/stores/memory.js";
 import { createVerifier } from "../../src/verify/verifier.js";
 import { account, accountOf, gate, hindered, opened, removeKey, setBalance, settled, storeError } from "./support.js";
 
-const RETRIED: readonly VerifierErrorCode[] = ["STORE_BUSY", "STORE_FULL", "STORE_READ_ONLY"];
+const RETRIED: readonly KeystileErrorCode[] = ["STORE_BUSY", "STORE_FULL", "STORE_READ_ONLY"];
 const UNKNOWN: readonly Error[] = [
   storeError("STORE_FAILED"),
   storeError("STORE_INVALID"),
@@ -136,15 +136,18 @@ describe("returns that fail: tried again", () => {
 });
 
 describe("returns that fail: given up", () => {
-  it.each(UNKNOWN)("%s: tried once, since the store may have taken them; counted, and close resolves", async (error) => {
-    const { hinder, spender, balance } = await leasedOne();
-    hinder.returns = error;
-    await vi.advanceTimersByTimeAsync(2_000);
-    hinder.returns = undefined;
-    await vi.advanceTimersByTimeAsync(60_000);
-    expect([hinder.asked.returns, await balance(), spender.creditsForfeited()]).toEqual([1, 60, 19]);
-    await expect(Promise.resolve(spender.close())).resolves.toBeUndefined();
-  });
+  it.each(UNKNOWN)(
+    "%s: tried once, since the store may have taken them; counted, and close resolves",
+    async (error) => {
+      const { hinder, spender, balance } = await leasedOne();
+      hinder.returns = error;
+      await vi.advanceTimersByTimeAsync(2_000);
+      hinder.returns = undefined;
+      await vi.advanceTimersByTimeAsync(60_000);
+      expect([hinder.asked.returns, await balance(), spender.creditsForfeited()]).toEqual([1, 60, 19]);
+      await expect(Promise.resolve(spender.close())).resolves.toBeUndefined();
+    },
+  );
 
   it("a failure after the commit makes no credit of nothing", async () => {
     const { store, record, balance } = await opened(100);
@@ -211,7 +214,7 @@ describe("returns that fail: close", () => {
     expect(closing.state).toBe("waiting");
     await vi.advanceTimersByTimeAsync(1);
     expect(closing.error).toMatchObject({
-      name: "VerifierError",
+      name: "KeystileError",
       code: "CREDITS_NOT_RETURNED",
       status: 500,
       cause: { code: "STORE_BUSY" },
@@ -254,7 +257,10 @@ describe("returns that fail: close", () => {
     const { store, record, balance } = await opened(100);
     const { pass, open } = gate();
     const hinder = hindered(store);
-    const drawing: Store = { ...hinder.store, drawCredits: (ref, request) => pass().then(() => store.drawCredits(ref, request)) };
+    const drawing: Store = {
+      ...hinder.store,
+      drawCredits: (ref, request) => pass().then(() => store.drawCredits(ref, request)),
+    };
     const spender = leasedSpender(drawing, LEASES);
     const spends = [1, 2, 3].map((cost) => Promise.resolve(spender.spend(account(record), cost, 0)));
     hinder.returns = storeError();
@@ -270,7 +276,10 @@ describe("returns that fail: close", () => {
   it("rejects when a draw does not end in time, and says that it is in flight", async () => {
     const { store, record } = await opened(100);
     const { pass, open } = gate();
-    const drawing: Store = { ...store, drawCredits: (ref, request) => pass().then(() => store.drawCredits(ref, request)) };
+    const drawing: Store = {
+      ...store,
+      drawCredits: (ref, request) => pass().then(() => store.drawCredits(ref, request)),
+    };
     const spender = leasedSpender(drawing, LEASES);
     const spend = Promise.resolve(spender.spend(account(record), 1, 0));
     const closing = watch(spender.close());
@@ -288,9 +297,9 @@ describe("returns that fail: close", () => {
     let subscriptions = 0;
     const hinder = hindered({
       ...store,
-      changes(listener) {
+      subscribe(listener) {
         subscriptions++;
-        const end = store.changes(listener);
+        const end = store.subscribe(listener);
         return () => {
           subscriptions--;
           end();
@@ -310,7 +319,9 @@ describe("returns that fail: close", () => {
     const closings = [verifier.close(), verifier.close()];
     const watched = closings.map(watch);
     await vi.advanceTimersByTimeAsync(500);
-    expect(watched.map(({ error }) => error)).toEqual(Array(2).fill(expect.objectContaining({ code: "CREDITS_NOT_RETURNED" })));
+    expect(watched.map(({ error }) => error)).toEqual(
+      Array(2).fill(expect.objectContaining({ code: "CREDITS_NOT_RETURNED" })),
+    );
     await expect(verifier.verify({ key })).rejects.toMatchObject({ code: "VERIFIER_CLOSED" });
     expect([told, subscriptions]).toEqual([["VALID", "VALID"], 0]);
   });
@@ -334,7 +345,8 @@ describe("creditReturns", () => {
     };
     return { calls, returns: creditReturns(store, () => "node_1") };
   }
-  const summary = (calls: ReturnType<typeof manual>["calls"]) => calls.map(({ ref, generation, credits }) => [ref, generation, credits]);
+  const summary = (calls: ReturnType<typeof manual>["calls"]) =>
+    calls.map(({ ref, generation, credits }) => [ref, generation, credits]);
 
   it("one attempt per key at a time; what comes meanwhile is added up and follows, in one", async () => {
     const { calls, returns } = manual();
@@ -403,7 +415,12 @@ describe("creditReturns", () => {
     await calls[2]!.end(storeError());
     returns.add("d", 1, 5);
     await vi.advanceTimersByTimeAsync(5_000);
-    expect([calls.length, returns.size(), returns.forfeited(), vi.getTimerCount()]).toEqual([3, 0, { credits: 20, keys: 4 }, 0]);
+    expect([calls.length, returns.size(), returns.forfeited(), vi.getTimerCount()]).toEqual([
+      3,
+      0,
+      { credits: 20, keys: 4 },
+      0,
+    ]);
   });
 
   it("a key that alone is refused becomes rare as well, while others go back", async () => {

@@ -68,26 +68,35 @@ describe("leasedSpender: against its obvious twin", () => {
 
   it("A153: whatever is under way when a balance is set, who knows of it is granted no more than that", async () => {
     const calls = fc.array(step, { maxLength: 20, size: "max" });
-    const property = fc.asyncProperty(calls, calls, calls, options, fc.nat({ max: 30 }), async (before, during, after, limits, set) => {
-      const { store, record, balance } = await opened(60);
-      const watched = slow(store).store;
-      const nodes = [leasedSpender(watched, limits), leasedSpender(watched, limits)];
-      const spendAll = (steps: typeof before, one: KeyRecord) => {
-        const accounts = nodes.map(() => account(one));
-        return Promise.all(
-          steps.map(async ({ kind, cost }) => ((await nodes[kind % 2]!.spend(accounts[kind % 2]!, cost, 0))!.ok ? cost : 0)),
-        );
-      };
-      const sum = (costs: readonly number[]) => costs.reduce((total, cost) => total + cost, 0);
-      await spendAll(before, record);
-      const underWay = spendAll(during, record);
-      const granted = sum(await spendAll(after, await setBalance(store, set)));
-      const unaware = sum(await underWay);
-      await Promise.all(nodes.map((node) => node.close()));
-      const left = (await balance())!;
-      expect(granted + left).toBeLessThanOrEqual(set);
-      expect(granted + unaware + left).toBeGreaterThanOrEqual(set);
-    });
+    const property = fc.asyncProperty(
+      calls,
+      calls,
+      calls,
+      options,
+      fc.nat({ max: 30 }),
+      async (before, during, after, limits, set) => {
+        const { store, record, balance } = await opened(60);
+        const watched = slow(store).store;
+        const nodes = [leasedSpender(watched, limits), leasedSpender(watched, limits)];
+        const spendAll = (steps: typeof before, one: KeyRecord) => {
+          const accounts = nodes.map(() => account(one));
+          return Promise.all(
+            steps.map(async ({ kind, cost }) =>
+              (await nodes[kind % 2]!.spend(accounts[kind % 2]!, cost, 0))!.ok ? cost : 0,
+            ),
+          );
+        };
+        const sum = (costs: readonly number[]) => costs.reduce((total, cost) => total + cost, 0);
+        await spendAll(before, record);
+        const underWay = spendAll(during, record);
+        const granted = sum(await spendAll(after, await setBalance(store, set)));
+        const unaware = sum(await underWay);
+        await Promise.all(nodes.map((node) => node.close()));
+        const left = (await balance())!;
+        expect(granted + left).toBeLessThanOrEqual(set);
+        expect(granted + unaware + left).toBeGreaterThanOrEqual(set);
+      },
+    );
     await fc.assert(property, { numRuns: 300 });
   });
 });

@@ -1,10 +1,10 @@
 /** When leases go back, seen through the spender. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Store } from "../../src/contracts/store.js";
-import { leaseKeeper } from "../../src/credits/lease-manager.js";
+import { createLeaseManager } from "../../src/credits/lease-manager.js";
 import { leasedSpender } from "../../src/credits/spender.js";
 import { memoryStore } from "../../src/stores/memory.js";
-import { account as toAccount, accountOf, opened, slow } from "./support.js";
+import { accountOf, opened, slow, account as toAccount } from "./support.js";
 
 describe("leasedSpender: at the bound", () => {
   it("for one more key the one leased longest is given back", async () => {
@@ -52,7 +52,13 @@ describe("leasedSpender: at the bound", () => {
 
 describe("leaseKeeper: keep", () => {
   it("adds what another draw left over; of two balances only the newer one's credits stay, whichever comes first", async () => {
-    const keeper = leaseKeeper(memoryStore(), { holder: () => "node_1", keys: 2, ttl: 1_000, closeTimeout: 0, isDrawing: () => false });
+    const keeper = createLeaseManager(memoryStore(), {
+      holder: () => "node_1",
+      keys: 2,
+      ttl: 1_000,
+      closeTimeout: 0,
+      isDrawing: () => false,
+    });
     expect(keeper.keep(7, 1, 5, 90)).toBe(95);
     expect(keeper.keep(7, 1, 3, 80)).toBe(88);
     expect(keeper.withdraw(7)).toEqual({ credits: 8, generation: 1 });

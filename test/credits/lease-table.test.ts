@@ -1,14 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import type { KeyRef } from "../../src/contracts/store.js";
-import { LeaseBook } from "../../src/credits/lease-table.js";
+import { LeaseTable } from "../../src/credits/lease-table.js";
 import { NONE } from "../../src/lib/fingerprint-index.js";
 
 const MOST = Number.MAX_SAFE_INTEGER;
 
 /** A book with one lease. */
-function held(ref: KeyRef, credits: number, beyond = 0, generation = 1): { book: LeaseBook; entry: number } {
-  const book = new LeaseBook(10);
+function held(ref: KeyRef, credits: number, beyond = 0, generation = 1): { book: LeaseTable; entry: number } {
+  const book = new LeaseTable(10);
   const entry = book.add(ref);
   book.deposit(entry, generation, credits, beyond);
   return { book, entry };
@@ -73,7 +73,7 @@ describe("LeaseBook: taking", () => {
   });
 
   it("an empty book, and a place beyond its end, hold nothing", () => {
-    const book = new LeaseBook(3);
+    const book = new LeaseTable(3);
     expect(book.capacity).toBe(3);
     for (const entry of [0, 2, 3, 1_000]) for (const ref of [0, 1, "k"]) expect(book.take(entry, ref, 0, 0)).toBe(NONE);
   });
@@ -100,7 +100,7 @@ describe("LeaseBook: refs", () => {
       "__proto__",
       "Ł",
     ];
-    const book = new LeaseBook(100);
+    const book = new LeaseTable(100);
     for (const [i, ref] of refs.entries()) {
       expect(book.find(ref), String(ref)).toBe(NONE);
       book.deposit(book.add(ref), 1, i, 0);
@@ -127,7 +127,7 @@ describe("LeaseBook: refs", () => {
 
 describe("LeaseBook: turns", () => {
   it("at the bound who came first has its turn first, and a newcomer waits a whole round", () => {
-    const book = new LeaseBook(3);
+    const book = new LeaseTable(3);
     for (const ref of [10, 11, 12]) book.add(ref);
     const gone = [13, 14, 15, 16, 17].map((newcomer) => {
       const entry = book.next();
@@ -166,13 +166,18 @@ describe("LeaseBook: against a Map of objects", () => {
     fc.nat({ max: 40 }).map((n) => (n - 20) * 2 ** 40),
     fc.nat({ max: 40 }).map((n) => `key_${n}`),
   );
-  const step = fc.record({ kind: fc.nat({ max: 9 }), ref, amount: fc.nat({ max: 20 }), generation: fc.nat({ max: 3 }) });
+  const step = fc.record({
+    kind: fc.nat({ max: 9 }),
+    ref,
+    amount: fc.nat({ max: 20 }),
+    generation: fc.nat({ max: 3 }),
+  });
 
   it("any history: the same leases with the same credits, wherever an account remembers one", () => {
     const seen = { taken: 0, refused: 0 };
     fc.assert(
       fc.property(fc.array(step, { maxLength: 400, size: "max" }), fc.integer({ min: 1, max: 80 }), (steps, bound) => {
-        const book = new LeaseBook(bound);
+        const book = new LeaseTable(bound);
         const twins = new Map<KeyRef, Twin>();
         /** Where each lease was found last, as accounts remember it. */
         const places = new Map<KeyRef, number>();
@@ -221,7 +226,7 @@ describe("LeaseBook: against a Map of objects", () => {
 
 describe("LeaseBook: where memory is short", () => {
   it("a lease that finds no room is not there, and those that come later are kept", () => {
-    const book = new LeaseBook(1_000);
+    const book = new LeaseTable(1_000);
     const { capacity } = book;
     for (let ref = 1; ref <= capacity; ref++) book.add(ref);
     const Short = new Proxy(Float64Array, {

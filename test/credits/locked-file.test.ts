@@ -44,7 +44,8 @@ async function bed(busyTimeout: number) {
   const file = path();
   const store = await withApi(sqliteStore(file, { durability: "process", busyTimeout }));
   await addKeys(store, KEYS, CREDITS);
-  const total = () => inspect(file, (db) => [...balancesIn(db).values()].reduce((sum, remaining) => sum + remaining, 0));
+  const total = () =>
+    inspect(file, (db) => [...balancesIn(db).values()].reduce((sum, remaining) => sum + remaining, 0));
   return { file, store, total };
 }
 
@@ -108,7 +109,9 @@ describe("leases on a file that another process keeps locked", () => {
     const spender = leasedSpender(store);
     const release = await lock(file);
     const began = performance.now();
-    const codes = await Promise.all(Array.from({ length: 64 }, () => codeOf(() => spender.spend(account(record), 1, Date.now()))));
+    const codes = await Promise.all(
+      Array.from({ length: 64 }, () => codeOf(() => spender.spend(account(record), 1, Date.now()))),
+    );
     expect(performance.now() - began).toBeLessThan(busyTimeout + GRACE);
     expect(new Set(codes)).toEqual(new Set(["STORE_BUSY"]));
     await release();

@@ -16,7 +16,8 @@ const START = at("2026-01-10T00:00:00Z");
 const countOf = (refill: Refill, now: number): number => periodOf(refill, now) % 1_000_000_000;
 
 /** Boundaries between two instants. */
-const passed = (refill: Refill, from: string, to: string): number => periodOf(refill, at(to)) - periodOf(refill, at(from));
+const passed = (refill: Refill, from: string, to: string): number =>
+  periodOf(refill, at(to)) - periodOf(refill, at(from));
 
 const MONTH_LENGTHS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 /** The calendar repeats after 400 years: so many days, and 4,800 months. */
@@ -89,7 +90,9 @@ describe("periodOf: monthly", () => {
     // Most faults lie at the turn of a day.
     const instant = fc.oneof(
       fc.integer({ min: 0, max: LAST_INSTANT }),
-      fc.tuple(fc.integer({ min: 1, max: LAST_INSTANT / DAY }), fc.integer({ min: -1, max: 0 })).map(([day, more]) => day * DAY + more),
+      fc
+        .tuple(fc.integer({ min: 1, max: LAST_INSTANT / DAY }), fc.integer({ min: -1, max: 0 }))
+        .map(([day, more]) => day * DAY + more),
     );
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 31 }), instant, (refillDay, now) => {
@@ -106,7 +109,8 @@ describe("periodOf: monthly", () => {
         const date = new Date(day * DAY);
         const lastDay = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 0)).getUTCDate();
         if (date.getUTCDate() === Math.min(refillDay, lastDay)) count++;
-        if (countOf(monthly(refillDay), day * DAY) !== count) expect.fail(`refillDay ${refillDay}, ${date.toISOString()}`);
+        if (countOf(monthly(refillDay), day * DAY) !== count)
+          expect.fail(`refillDay ${refillDay}, ${date.toISOString()}`);
       }
       expect(count).toBe(4800);
     }
@@ -149,7 +153,8 @@ describe("periodOf: any clock", () => {
   it("is the same in every time zone", () => {
     // Elsewhere the month before, the month after, the day before.
     const instants = [at("2024-04-01T00:30:00Z"), at("2024-03-31T23:30:00Z"), at("2024-03-15T00:30:00Z")];
-    const counts = () => instants.flatMap((now) => [daily, monthly(31), monthly(1), monthly(15)].map((refill) => periodOf(refill, now)));
+    const counts = () =>
+      instants.flatMap((now) => [daily, monthly(31), monthly(1), monthly(15)].map((refill) => periodOf(refill, now)));
     const expected = counts();
     const hours = ["Pacific/Kiritimati", "America/Los_Angeles"].map((zone) => {
       vi.stubEnv("TZ", zone);

@@ -39,7 +39,17 @@ describe("leasedSpender: defaults", () => {
     await spender.spend(account(record), 1, 0);
     // Of 1,000 a node gets 250 in hand and 187 in reserve: another node asks for more than the 563 that are left.
     const drawnAt = async (now: number) =>
-      (await store.drawCredits(record.ref, { holder: "other", cost: 600, step: 1, size: 1, period: 0, now, until: now }))?.drawn;
+      (
+        await store.drawCredits(record.ref, {
+          holder: "other",
+          cost: 600,
+          step: 1,
+          size: 1,
+          period: 0,
+          now,
+          until: now,
+        })
+      )?.drawn;
     expect([await drawnAt(9_999), await drawnAt(10_000)]).toEqual([0, 600]);
     const before = await balance();
     vi.advanceTimersByTime(19_999);

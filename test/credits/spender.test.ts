@@ -32,7 +32,9 @@ describe("leasedSpender", () => {
   it("several nodes together never grant more than was there, and a clean close returns the rest", async () => {
     const { store, record, balance } = await opened(1_000);
     const nodes = Array.from({ length: 4 }, () => leased(slow(store).store, { size: 100 }));
-    const answers = await Promise.all(Array.from({ length: 600 }, (_, i) => nodes[i % 4]!.spend(account(record), 1, 0)));
+    const answers = await Promise.all(
+      Array.from({ length: 600 }, (_, i) => nodes[i % 4]!.spend(account(record), 1, 0)),
+    );
     const granted = answers.filter((answer) => answer?.ok).length;
     expect(granted).toBe(600);
     expect(await balance()).toBeLessThan(400);
@@ -43,7 +45,8 @@ describe("leasedSpender", () => {
   it("answers the balance after each spend (ruling A6)", async () => {
     const { store, record } = await opened(10);
     const spender = leased(store, { size: 8, step: 4 });
-    for (let left = 9; left >= 0; left--) expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: true, remaining: left });
+    for (let left = 9; left >= 0; left--)
+      expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: true, remaining: left });
     expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: false, remaining: 0 });
     expect(await spender.spend(account(record), 0, 0)).toEqual({ ok: true, remaining: 0 });
   });
@@ -195,7 +198,8 @@ describe("leasedSpender", () => {
     const unlimited = account(await setBalance(store, null));
     for (let i = 0; i < 2; i++) expect(await spender.spend(unlimited, 50, 0)).toEqual({ ok: true, remaining: null });
     // One that a stale record knows as limited.
-    for (let i = 0; i < 2; i++) expect(await leased(store).spend(account(record), 50, 0)).toEqual({ ok: true, remaining: null });
+    for (let i = 0; i < 2; i++)
+      expect(await leased(store).spend(account(record), 50, 0)).toEqual({ ok: true, remaining: null });
     const limited = account(await setBalance(store, 100));
     expect(await spender.spend(limited, 1, 0)).toEqual({ ok: true, remaining: 99 });
     await removeKey(store);
@@ -276,7 +280,10 @@ describe("leasedSpender", () => {
       },
     });
     expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: true, remaining: 99 });
-    await expect(Promise.resolve(spender.close())).rejects.toMatchObject({ code: "CREDITS_NOT_RETURNED", cause: new Error("disk") });
+    await expect(Promise.resolve(spender.close())).rejects.toMatchObject({
+      code: "CREDITS_NOT_RETURNED",
+      cause: new Error("disk"),
+    });
     // Of 100 a node gets a quarter in hand and a quarter of the rest in reserve.
     expect([spender.creditsForfeited(), await balance()]).toEqual([24, 57]);
   });

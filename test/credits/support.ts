@@ -1,11 +1,20 @@
 /** A store with keys that have credits, and ways to spend and to hinder them. */
-import { VerifierError, type VerifierErrorCode } from "../../src/contracts/errors.js";
+import { KeystileError, type KeystileErrorCode } from "../../src/contracts/errors.js";
 import type { KeyRecord, Store } from "../../src/contracts/store.js";
-import type { Account } from "../../src/credits/spender.js";
+import type { SpendTarget } from "../../src/credits/spender.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { keyRow } from "../stores/suite.js";
 
-const API = { id: "api_1", workspaceId: "ws_1", version: 0, name: "docs", enabled: true, ipAllowlist: [], deleted: false, createdAt: 0 };
+const API = {
+  id: "api_1",
+  workspaceId: "ws_1",
+  version: 0,
+  name: "docs",
+  enabled: true,
+  ipAllowlist: [],
+  deleted: false,
+  createdAt: 0,
+};
 
 const idOf = (n: number) => `key_${String(n).padStart(6, "0")}`;
 
@@ -13,7 +22,7 @@ const idOf = (n: number) => `key_${String(n).padStart(6, "0")}`;
 export async function opened(remaining = 100, keys = 1) {
   const store = memoryStore();
   await store.write([{ table: "apis", row: API }]);
-  const rows = Array.from({ length: keys }, (_, i) => keyRow(i + 1, { limited: true }));
+  const rows = Array.from({ length: keys }, (_, i) => keyRow(i + 1, { hasCredits: true }));
   await store.insertKeys(rows.map((row) => ({ row, balance: { remaining, amount: 0, period: 0 } })));
   const record = (await store.findKey("digest-1"))!;
   return { store, record, balance: async (n = 1) => (await store.readBalance(idOf(n), 0, 0))?.remaining };
@@ -30,12 +39,15 @@ export const account = ({ ref, generation, refill }: Pick<KeyRecord, "ref" | "ge
   },
 });
 
-export const accountOf = async (store: Store, n: number): Promise<Account> => account((await store.findKey(`digest-${n}`))!);
+export const accountOf = async (store: Store, n: number): Promise<SpendTarget> =>
+  account((await store.findKey(`digest-${n}`))!);
 
 /** Sets the balance as an administrator does; null: unlimited. */
 export async function setBalance(store: Store, remaining: number | null, n = 1): Promise<KeyRecord> {
   const row = (await store.read("keys", idOf(n)))!;
-  await store.write([{ table: "keys", row: { ...row, generation: row.generation + 1 }, credits: { period: 0, remaining } }]);
+  await store.write([
+    { table: "keys", row: { ...row, generation: row.generation + 1 }, credits: { period: 0, remaining } },
+  ]);
   return (await store.findKey(`digest-${n}`))!;
 }
 
@@ -92,15 +104,17 @@ export function hindered(real: Store) {
     },
     returnCredits(ref, holder, generation, unspent) {
       state.asked.returns++;
-      return state.returns === undefined ? real.returnCredits(ref, holder, generation, unspent) : Promise.reject(state.returns);
+      return state.returns === undefined
+        ? real.returnCredits(ref, holder, generation, unspent)
+        : Promise.reject(state.returns);
     },
   };
   return Object.assign(state, { store });
 }
 
 /** An error of the store, as another program that holds the file makes it. */
-export const storeError = (code: VerifierErrorCode = "STORE_BUSY"): VerifierError =>
-  new VerifierError(code, "planted failure", { cause: new Error("planted cause") });
+export const storeError = (code: KeystileErrorCode = "STORE_BUSY"): KeystileError =>
+  new KeystileError(code, "planted failure", { cause: new Error("planted cause") });
 
 /** Steps that a test ends one by one. */
 export function gate() {

@@ -13,7 +13,10 @@ async function rounds(credits: number, options = { size: 8, step: 4 }) {
   const bed = await opened(credits);
   const { pass, open, count } = gate();
   const hinder = hindered(bed.store);
-  const drawing: Store = { ...hinder.store, drawCredits: (ref, request) => pass().then(() => hinder.store.drawCredits(ref, request)) };
+  const drawing: Store = {
+    ...hinder.store,
+    drawCredits: (ref, request) => pass().then(() => hinder.store.drawCredits(ref, request)),
+  };
   const spender = leasedSpender(drawing, options);
   const one = account(bed.record);
   const spend = (cost = 1): Promise<Spend | undefined> => Promise.resolve(spender.spend(one, cost, 0));
@@ -36,7 +39,7 @@ describe("leasedSpender: a draw that fails", () => {
     expect(hinder.asked).toEqual({ draws: 1, returns: 0 });
     for (const error of errors) {
       expect(error).toMatchObject({
-        name: "VerifierError",
+        name: "KeystileError",
         code: "STORE_BUSY",
         status: 503,
         message: "planted failure",
@@ -53,7 +56,7 @@ describe("leasedSpender: a draw that fails", () => {
     expect(await balance()).toBe(999);
   });
 
-  it("one that is no VerifierError rises as it is; one without a cause gets none", async () => {
+  it("one that is no KeystileError rises as it is; one without a cause gets none", async () => {
     for (const error of [new Error("no answer"), Object.assign(storeError(), { cause: undefined })]) {
       const { hinder, spend, open } = await rounds(1_000);
       hinder.draws = error;
@@ -128,24 +131,32 @@ describe("leasedSpender: a draw that is not enough for all who waited", () => {
     const seen = { granted: 0, refused: 0 };
     const costs = fc.oneof(
       fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 40, size: "max" }),
-      fc.tuple(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 12 })).map(([count, cost]) => times(count, () => cost)),
+      fc
+        .tuple(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 12 }))
+        .map(([count, cost]) => times(count, () => cost)),
     );
-    const property = fc.asyncProperty(costs, fc.nat({ max: 200 }), fc.constantFrom(1, 4, 20), async (given, credits, step) => {
-      const { spend, open, count, spender, balance } = await rounds(credits, { size: 2 * step, step });
-      const spends = given.map(spend);
-      for (let round = 0; round < 2; round++) await open();
-      expect(count()).toBe(0);
-      const answers = await Promise.all(spends);
-      const granted = given.filter((_, i) => answers[i]?.ok);
-      const taken = granted.reduce((sum, cost) => sum + cost, 0);
-      seen.granted += granted.length;
-      seen.refused += given.length - granted.length;
-      expect(taken).toBeLessThanOrEqual(credits);
-      // With one cost for all, nothing that would still fit is refused.
-      if (new Set(given).size === 1 && granted.length < given.length) expect(given[0]).toBeGreaterThan(credits - taken);
-      await spender.close();
-      expect(await balance()).toBe(credits - taken);
-    });
+    const property = fc.asyncProperty(
+      costs,
+      fc.nat({ max: 200 }),
+      fc.constantFrom(1, 4, 20),
+      async (given, credits, step) => {
+        const { spend, open, count, spender, balance } = await rounds(credits, { size: 2 * step, step });
+        const spends = given.map(spend);
+        for (let round = 0; round < 2; round++) await open();
+        expect(count()).toBe(0);
+        const answers = await Promise.all(spends);
+        const granted = given.filter((_, i) => answers[i]?.ok);
+        const taken = granted.reduce((sum, cost) => sum + cost, 0);
+        seen.granted += granted.length;
+        seen.refused += given.length - granted.length;
+        expect(taken).toBeLessThanOrEqual(credits);
+        // With one cost for all, nothing that would still fit is refused.
+        if (new Set(given).size === 1 && granted.length < given.length)
+          expect(given[0]).toBeGreaterThan(credits - taken);
+        await spender.close();
+        expect(await balance()).toBe(credits - taken);
+      },
+    );
     await fc.assert(property, { numRuns: 300 });
     expect(Math.min(seen.granted, seen.refused)).toBeGreaterThan(500);
   });

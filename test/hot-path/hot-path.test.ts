@@ -30,13 +30,17 @@ interface Mode {
 const CREDITS = { credits: { remaining: 100_000 } };
 const LEASED: VerifierOptions = { credits: { mode: "leased" } };
 const MODES: readonly (readonly [name: string, mode: Mode, calls: Readonly<Record<string, number>>])[] = [
-  ["leased", { options: LEASED, key: CREDITS }, { catchUp: 1 }],
-  ["exact", { key: CREDITS }, { catchUp: 1, spendCredits: 1 }],
-  ["found by its digest", { options: { ...LEASED, cache: { by: "digest" } }, key: CREDITS }, { catchUp: 1 }],
-  ["unlimited", {}, { catchUp: 1 }],
-  ["with identity and meta", { options: LEASED, key: { ...CREDITS, externalId: "user", meta: { plan: "pro" } } }, { catchUp: 1 }],
+  ["leased", { options: LEASED, key: CREDITS }, { pollChanges: 1 }],
+  ["exact", { key: CREDITS }, { pollChanges: 1, spendCredits: 1 }],
+  ["found by its digest", { options: { ...LEASED, cache: { by: "digest" } }, key: CREDITS }, { pollChanges: 1 }],
+  ["unlimited", {}, { pollChanges: 1 }],
+  [
+    "with identity and meta",
+    { options: LEASED, key: { ...CREDITS, externalId: "user", meta: { plan: "pro" } } },
+    { pollChanges: 1 },
+  ],
   // Of two keys the cache has room for one, so every call is the first of its key.
-  ["cold", { options: { ...LEASED, cache: { size: 1 } }, key: CREDITS, keys: 2 }, { catchUp: 1, findKey: 1 }],
+  ["cold", { options: { ...LEASED, cache: { size: 1 } }, key: CREDITS, keys: 2 }, { pollChanges: 1, findKey: 1 }],
 ];
 
 /** A warm verifier on a store that counts the calls it gets. */
@@ -56,7 +60,8 @@ async function warm({ options = {}, key: more = {}, keys: count = 1 }: Mode) {
   const { apiId } = await keyring.createApi({ name: "documents" });
   const ratelimits = [{ name: "requests", limit: 1_000, duration: 60_000, autoApply: true }];
   const keys: string[] = [];
-  for (let n = 0; n < count; n++) keys.push((await keyring.createKey({ apiId, permissions: ["a.b"], ratelimits, ...more })).key);
+  for (let n = 0; n < count; n++)
+    keys.push((await keyring.createKey({ apiId, permissions: ["a.b"], ratelimits, ...more })).key);
   const verifier = createVerifier(store, options);
   let turn = 0;
   const verify = () => verifier.verify({ key: keys[turn++ % count] as string, permissions: "a.b" });
@@ -84,7 +89,10 @@ describe.each(MODES)("the hot path: %s", (_name, mode, callsEach) => {
     const answers = Array.from({ length: 100 }, verify);
     hook.disable();
     expect(promises).toBe(100);
-    const ready = await Promise.race([Promise.all(answers.slice(0, 1)), Promise.resolve().then(() => Promise.resolve("later"))]);
+    const ready = await Promise.race([
+      Promise.all(answers.slice(0, 1)),
+      Promise.resolve().then(() => Promise.resolve("later")),
+    ]);
     expect(ready).not.toBe("later");
   });
 });

@@ -14,7 +14,12 @@ const { apiId } = await keyring.createApi({ name: "documents" });
 const keys: string[] = [];
 for (let n = 0; n < KEYS; n++) {
   const ratelimits = [{ name: "requests", limit: 1_000_000, duration: 2_592_000_000, autoApply: true }];
-  const { key } = await keyring.createKey({ apiId, permissions: ["a.b", "c.d"], credits: { remaining: 1e12 }, ratelimits });
+  const { key } = await keyring.createKey({
+    apiId,
+    permissions: ["a.b", "c.d"],
+    credits: { remaining: 1e12 },
+    ratelimits,
+  });
   keys.push(key);
 }
 const verifier = createVerifier(store, { credits: { mode: "leased", size: 1_000_000_000 } });

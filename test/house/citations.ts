@@ -35,6 +35,8 @@ export function explainedIn(page: string): Set<string> {
 
 /** The texts of all committed TypeScript. */
 export function committedTexts(): string[] {
-  const paths = execFileSync("git", ["ls-files", "src", "test", "bench", "grammar"], { cwd: ROOT, encoding: "utf8" }).trim().split("\n");
+  const paths = execFileSync("git", ["ls-files", "src", "test", "bench", "grammar"], { cwd: ROOT, encoding: "utf8" })
+    .trim()
+    .split("\n");
   return paths.filter((path) => /\.(ts|peggy)$/.test(path)).map((path) => readFileSync(join(ROOT, path), "utf8"));
 }

@@ -57,7 +57,10 @@ export async function layOut(name: string, blocks: readonly Block[]): Promise<(b
   return async (block) => {
     const cwd = await mkdtemp(join(folder, `line-${block.line}-`));
     const tsx = join(ROOT, "node_modules", "tsx", "dist", "cli.mjs");
-    const { stdout } = await run(process.execPath, [tsx, "--tsconfig", tsconfig, fileOf(block)], { cwd, timeout: 30_000 });
+    const { stdout } = await run(process.execPath, [tsx, "--tsconfig", tsconfig, fileOf(block)], {
+      cwd,
+      timeout: 30_000,
+    });
     return stdout
       .split("\n")
       .map((line) => line.trim())

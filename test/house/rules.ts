@@ -1,164 +1,110 @@
-/** Who may import whom, as a table; finds what breaks it. The table of rooms is this file, nothing else repeats it. */
+/** Which folder of `src` may import which, and where packages come in; finds what breaks it. No other file repeats these tables. */
 import type { Source } from "./source.js";
 
-/** What a room may reach. */
-interface Room {
-  readonly name: string;
-  readonly files: RegExp;
-  /** Rooms it may import, besides itself. */
-  readonly uses: readonly string[];
-  /** Rooms whose types it may name. */
-  readonly names?: readonly string[];
-}
+/** Folder or module → what it may import besides itself: folders, or single modules. A file belongs to the longest entry that it is in. */
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  contracts: [],
+  lib: ["contracts"],
+  access: ["contracts", "lib", "grammar"],
+  ratelimit: ["contracts", "lib"],
+  credits: ["contracts", "lib"],
+  cache: ["contracts", "lib", "access", "ratelimit", "credits"],
+  verify: ["contracts", "lib", "access", "ratelimit", "credits", "cache"],
+  keyring: ["contracts", "lib", "access", "ratelimit", "credits"],
+  stores: ["contracts", "lib", "credits/balance"],
+  "stores/sqlite": ["contracts", "lib", "credits/balance", "stores"],
+  http: ["contracts", "lib", "access", "ratelimit", "verify", "keyring"],
+  "http/node": ["contracts", "lib", "http"],
+  "http/index": ["access", "http", "http/node"],
+  cli: ["contracts", "lib", "keyring", "stores/sqlite", "http", "http/index"],
+  index: ["contracts", "lib", "ratelimit", "credits", "cache", "verify", "keyring", "stores"],
+  grammar: [],
+};
 
-const NOUNS = ["types", "ports"];
-
-/** Every file of `src` is in one room, the first that fits. */
-const ROOMS: readonly Room[] = [
-  { name: "types", files: /^src\/types\.ts$/, uses: [] },
-  { name: "ports", files: /^src\/(store|limiter|caller|key-fields)\.ts$/, uses: ["types"] },
-  { name: "tags", files: /^src\/tags\//, uses: [] },
-  // What goes wrong, what judges a program's options, what tells a promise: every room may say so in the same words.
-  { name: "errors", files: /^src\/(errors|options|late)\.ts$/, uses: NOUNS },
-  { name: "basics", files: /^src\/(hash|credits|plain|outcomes|callers\/(json-names|strict-caller))\.ts$/, uses: ["errors", ...NOUNS] },
-  {
-    name: "consulted",
-    files:
-      /^src\/(request|permissions|callers\/grants|query-problem|ratelimit|addresses|algorithms|leases|leases\/[a-z]+|key-policy|numbered|prepared-key|packed-keys)\.ts$/,
-    uses: ["basics", "errors", ...NOUNS, "helpers", "tags", "grammar"],
-    names: ["defaults"],
-  },
-  // What stands between the core and a store or a limiter that the program brought.
-  { name: "guards", files: /^src\/guards\//, uses: ["basics", "errors", ...NOUNS] },
-  // Apart from the rest, so that the front door never brings jose along.
-  { name: "credentials", files: /^src\/callers\/(proxy-keys|proxy-token|root-key-cache)\.ts$/, uses: ["basics", "errors", ...NOUNS] },
-  { name: "authentication", files: /^src\/authenticate\.ts$/, uses: ["guards", "credentials", "consulted", "basics", "errors", ...NOUNS] },
-  {
-    name: "verbs",
-    files: /^src\/(verify-key|usual-call|find-key|take-limits|answer)\.ts$/,
-    uses: ["consulted", "basics", "errors", ...NOUNS],
-    names: ["defaults"],
-  },
-  { name: "administration", files: /^src\/keyring\//, uses: ["consulted", "basics", "errors", ...NOUNS, "helpers"], names: ["defaults"] },
-  // The wiring picks the decorator and the limiter that serve by default; both know only the ports.
-  {
-    name: "verifier",
-    files: /^src\/verifier\.ts$/,
-    uses: ["guards", "verbs", "consulted", "basics", "errors", ...NOUNS, "defaults", "tags"],
-  },
-  { name: "keyring", files: /^src\/keyring\.ts$/, uses: ["guards", "administration", "consulted", "basics", "errors", ...NOUNS] },
-  {
-    name: "limits",
-    files: /^src\/(ratelimits|request-limit)\.ts$/,
-    uses: ["guards", "administration", "consulted", "basics", "errors", ...NOUNS, "defaults"],
-  },
-  {
-    name: "front door",
-    files: /^src\/index\.ts$/,
-    uses: ["verifier", "keyring", "limits", "consulted", "basics", "errors", ...NOUNS, "defaults", "memory store"],
-    names: ["verbs", "administration", "guards"],
-  },
-  { name: "sqlite's door", files: /^src\/sqlite\.ts$/, uses: ["engines"] },
-  {
-    name: "operations",
-    files: /^src\/operations(\.ts$|\/)/,
-    uses: ["administration", "consulted", "basics", "errors", ...NOUNS],
-    names: ["verifier", "keyring", "limits"],
-  },
-  {
-    name: "service",
-    files: /^src\/http\//,
-    uses: [
-      "operations",
-      "verifier",
-      "keyring",
-      "limits",
-      "authentication",
-      "guards",
-      "consulted",
-      "basics",
-      "errors",
-      ...NOUNS,
-      "defaults",
-    ],
-    names: ["administration"],
-  },
-  { name: "http's door", files: /^src\/http\.ts$/, uses: ["service", "authentication", "credentials"], names: ["limits"] },
-  { name: "bin", files: /^src\/cli\.ts$/, uses: ["command line"] },
-  // The doctor looks at a file that may be no store: it reaches the driver behind sqlite's door.
-  {
-    name: "command line",
-    files: /^src\/cli\//,
-    uses: ["operations", "http's door", "keyring", "administration", "consulted", "sqlite's door", "engines", "errors", ...NOUNS],
-  },
-  {
-    name: "defaults",
-    files: /^src\/(stores\/(cached|tag-table|hot-row|two-rows|digest-shelf)|limiters\/(?!redis)[a-z-]+)\.ts$/,
-    uses: ["guards", "errors", ...NOUNS, "helpers", "tags"],
-  },
-  // Pure functions over rows and balances, which every engine shares.
-  { name: "helpers", files: /^src\/stores\/(record|balance|freeze|names)\.ts$/, uses: NOUNS },
-  { name: "memory store", files: /^src\/stores\/memory\.ts$/, uses: ["guards", "errors", ...NOUNS, "helpers"] },
-  { name: "engines", files: /^src\/(stores|limiters)\//, uses: ["guards", "errors", ...NOUNS, "helpers"] },
-  { name: "grammar", files: /^grammar\//, uses: [] },
+/** Packages, Node's modules and the generated parser, each with where it may be imported. */
+const PACKAGES: readonly (readonly [name: RegExp, importers: RegExp])[] = [
+  [/^node:crypto$/, /^lib\/hash$/],
+  [/^node:/, /^(stores\/sqlite\/(connection|writer)\/|cli\/|http\/node\/)/],
+  [/^better-sqlite3/, /^stores\/sqlite\/connection\/driver$/],
+  [/^lru-cache$/, /^(access\/(permission-query|root-key-cache)|cache\/(key-cache|key-policy|digest-cache))$/],
+  [/^jose$/, /^access\/proxy-token$/],
+  [/^valibot$/, /^keyring\/schemas\//],
+  [/^commander$/, /^cli\//],
+  [/^grammar\//, /^access\/permission-query$/],
 ];
 
-/** Packages and Node modules, each with the doors that it comes in by. */
-const DOORS: readonly (readonly [pattern: RegExp, doors: RegExp])[] = [
-  [/^node:crypto$/, /^src\/hash\.ts$/],
-  [/^node:/, /^src\/(stores\/sqlite\/|cli\/|http\/node\.ts$)/],
-  [/^better-sqlite3/, /^src\/stores\/sqlite\//],
-  [/^lru-cache$/, /^src\/(permissions|key-policy|callers\/root-key-cache|stores\/(cached|digest-shelf))\.ts$/],
-  [/^jose$/, /^src\/callers\/proxy-token\.ts$/],
-  [/^valibot$/, /^src\/keyring\//],
-  [/^commander$/, /^src\/cli\//],
-];
-
-/** Names that only Node knows: the core says them nowhere, so that it loads in any runtime. */
+/** Names that only Node knows: elsewhere they would keep a module from loading in other runtimes. */
 const NODE_NAMES = ["process", "Buffer", "require", "__dirname", "__filename", "setImmediate", "global"];
-const NODE_ROOMS = /^src\/(hash\.ts|stores\/sqlite\/|cli\/|http\/(node|node-exchange|listener)\.ts)/;
-const BARRELS = /^src\/(index|sqlite|http)\.ts$/;
-const GRAMMAR_DOOR = /^src\/permissions\.ts$/;
+const NODE_MODULES = /^(lib\/hash$|stores\/sqlite\/|cli\/|http\/node\/)/;
+
+/** Entry points alone pass on what others export. */
+const ENTRY_POINTS = ["index", "stores/sqlite/index", "http/index"];
 
 const MAX_LINES = 250;
 /** The port and its contract are read as one page, and hold no code. */
-const LONGER: Readonly<Record<string, number>> = { "src/contracts/store.ts": 345 };
+const LONGER: Readonly<Record<string, number>> = { "contracts/store": 345 };
 
-function roomOf(path: string): Room | undefined {
-  return ROOMS.find((room) => room.files.test(path));
+/** `src/lib/hash.ts` → `lib/hash`; `grammar/permission-query.ts` keeps its folder. */
+const moduleOf = (path: string): string => path.replace(/^src\//, "").replace(/\.ts$/, "");
+
+const isIn = (module: string, entry: string): boolean => module === entry || module.startsWith(`${entry}/`);
+
+/** The entry of the table that a module belongs to. */
+function layerOf(module: string): string | undefined {
+  const entries = Object.keys(MAY_IMPORT).filter((entry) => isIn(module, entry));
+  return entries.sort((a, b) => b.length - a.length)[0];
 }
 
-/** Everything in `sources` that breaks a rule of the house, in words. */
+/** Everything in `sources` that breaks a rule, in words. */
 export function findFaults(sources: readonly Source[]): string[] {
   return [...sources.flatMap(faultsOf), ...findCycles(sources).map((cycle) => `cycle: ${cycle.join(" → ")}`)];
 }
 
+/** Arrows of the table that no import needs. @param sources all of `src` */
+export function findUnusedArrows(sources: readonly Source[]): string[] {
+  const used = new Set(
+    sources.flatMap(({ path, imports }) => imports.map((target) => arrowOf(moduleOf(path), moduleOf(target)))),
+  );
+  const arrows = Object.entries(MAY_IMPORT).flatMap(([layer, targets]) =>
+    targets.map((target) => `${layer} → ${target}`),
+  );
+  return arrows.filter((arrow) => !used.has(arrow));
+}
+
+/** The arrow of the table that allows an import; undefined: none does. */
+function arrowOf(module: string, target: string): string | undefined {
+  const layer = layerOf(module);
+  const there = layerOf(target);
+  if (layer === undefined || there === undefined) return undefined;
+  const allowed = MAY_IMPORT[layer]?.find((entry) => entry === there || entry === target);
+  return allowed === undefined ? undefined : `${layer} → ${allowed}`;
+}
+
 function faultsOf(source: Source): string[] {
   const { path } = source;
-  const room = roomOf(path);
-  if (!room) return [`${path} is in no room of the table`];
-  const faults = source.imports.flatMap((target) => faultOfImport(source, room, target));
-  for (const name of source.packages) {
-    const door = DOORS.find(([pattern]) => pattern.test(name));
-    if (!door?.[1].test(path)) faults.push(`${path} imports ${name}, and is no door of it`);
+  const module = moduleOf(path);
+  if (layerOf(module) === undefined) return [`${path} is in no folder of the table`];
+  const faults = source.imports.flatMap((target) => faultOfImport(module, moduleOf(target)));
+  for (const name of [...source.packages, ...source.imports.filter((target) => !target.startsWith("src/"))]) {
+    const importers = PACKAGES.find(([pattern]) => pattern.test(name))?.[1];
+    if (!importers?.test(module)) faults.push(`${path} must not import ${name}`);
   }
   for (const name of NODE_NAMES) {
-    if (source.names.has(name) && !NODE_ROOMS.test(path)) faults.push(`${path} says ${name}, which only Node knows`);
+    if (source.names.has(name) && !NODE_MODULES.test(module))
+      faults.push(`${path} says ${name}, which only Node knows`);
   }
   if (source.hasDefaultExport) faults.push(`${path} has a default export`);
-  if (source.isBarrel && !BARRELS.test(path)) faults.push(`${path} is a barrel`);
-  const most = LONGER[path] ?? MAX_LINES;
-  if (source.lines > most) faults.push(`${path} has ${source.lines} lines, more than ${most}`);
+  if (source.isBarrel && !ENTRY_POINTS.includes(module))
+    faults.push(`${path} passes on what others export, and is no entry point`);
+  const max = LONGER[module] ?? MAX_LINES;
+  if (source.lines > max) faults.push(`${path} has ${source.lines} lines, more than ${max}`);
   return faults;
 }
 
-function faultOfImport({ path, typesOnly }: Source, room: Room, target: string): string[] {
-  const takesTypesOnly = typesOnly.has(target);
-  const there = roomOf(target);
-  if (!there) return [`${path} imports ${target}, which is in no room of the table`];
-  if (there.name === "grammar" && !GRAMMAR_DOOR.test(path)) return [`${path} imports the grammar, and is no door of it`];
-  const may = there === room || room.uses.includes(there.name) || (takesTypesOnly && room.names?.includes(there.name));
-  return may ? [] : [`${path} (${room.name}) imports ${target} (${there.name})`];
+function faultOfImport(module: string, target: string): string[] {
+  if (layerOf(target) === undefined) return [`${module} imports ${target}, which is in no folder of the table`];
+  const isAllowed = layerOf(module) === layerOf(target) || arrowOf(module, target) !== undefined;
+  return isAllowed ? [] : [`${module} must not import ${target}`];
 }
 
 /** Each cycle of imports once, as a path that ends where it began. */

@@ -14,8 +14,6 @@ export interface Source {
   readonly lines: number;
   /** Files of the repository that it imports, as paths. */
   readonly imports: readonly string[];
-  /** Those of them whose types alone it takes. */
-  readonly typesOnly: ReadonlySet<string>;
   /** Packages and Node modules that it imports, as written. */
   readonly packages: readonly string[];
   /** All identifiers in it. */
@@ -37,7 +35,6 @@ export function readSources(): Source[] {
 export function parse(path: string, text: string): Source {
   const tree = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
   const specifiers = new Set<string>();
-  const code = new Set<string>();
   const names = new Set<string>();
   let hasDefaultExport = false;
   let isBarrel = false;
@@ -46,7 +43,6 @@ export function parse(path: string, text: string): Source {
     if (ts.isIdentifier(node)) names.add(node.text);
     const specifier = specifierOf(node);
     if (specifier !== undefined) specifiers.add(specifier);
-    if (specifier !== undefined && !isTypeOnly(node)) code.add(specifier);
     if (ts.isExportDeclaration(node) && node.moduleSpecifier) isBarrel = true;
     if (ts.isExportAssignment(node) || isDefault(node)) hasDefaultExport = true;
     ts.forEachChild(node, visit);
@@ -59,7 +55,6 @@ export function parse(path: string, text: string): Source {
     path,
     lines: text.replace(/\n$/, "").split("\n").length,
     imports: local.map(pathOf),
-    typesOnly: new Set(local.filter((specifier) => !code.has(specifier)).map(pathOf)),
     packages: [...specifiers].filter((specifier) => !specifier.startsWith(".")),
     names,
     hasDefaultExport,
@@ -71,13 +66,9 @@ export function parse(path: string, text: string): Source {
 function specifierOf(node: ts.Node): string | undefined {
   if (ts.isImportDeclaration(node) || ts.isExportDeclaration(node)) return textOf(node.moduleSpecifier);
   if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument)) return textOf(node.argument.literal);
-  if (ts.isCallExpression(node) && /^import$|require$|getBuiltinModule$/.test(node.expression.getText())) return textOf(node.arguments[0]);
+  if (ts.isCallExpression(node) && /^import$|require$|getBuiltinModule$/.test(node.expression.getText()))
+    return textOf(node.arguments[0]);
   return undefined;
-}
-
-function isTypeOnly(node: ts.Node): boolean {
-  if (ts.isImportDeclaration(node)) return node.importClause?.phaseModifier === ts.SyntaxKind.TypeKeyword;
-  return ts.isImportTypeNode(node) || (ts.isExportDeclaration(node) && node.isTypeOnly);
 }
 
 function textOf(node: ts.Node | undefined): string | undefined {
@@ -86,5 +77,8 @@ function textOf(node: ts.Node | undefined): string | undefined {
 
 function isDefault(node: ts.Node): boolean {
   if (ts.isExportSpecifier(node)) return node.name.text === "default";
-  return ts.canHaveModifiers(node) && (ts.getModifiers(node) ?? []).some((modifier) => modifier.kind === ts.SyntaxKind.DefaultKeyword);
+  return (
+    ts.canHaveModifiers(node) &&
+    (ts.getModifiers(node) ?? []).some((modifier) => modifier.kind === ts.SyntaxKind.DefaultKeyword)
+  );
 }

@@ -12,7 +12,8 @@ export function findSurfaceFaults(entries: readonly string[]): string[] {
     { ...options, noEmit: true },
   );
   const checker = program.getTypeChecker();
-  const whole = (symbol: ts.Symbol): ts.Symbol => (symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol);
+  const whole = (symbol: ts.Symbol): ts.Symbol =>
+    symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
   const exported = new Set<ts.Symbol>();
   for (const entry of entries) {
     const module = checker.getSymbolAtLocation(program.getSourceFile(join(ROOT, entry))!)!;
@@ -38,7 +39,11 @@ function typesNamedIn(declaration: ts.Declaration, checker: ts.TypeChecker): ts.
   const found: ts.Symbol[] = [];
   const walk = (node: ts.Node): void => {
     if (ts.isBlock(node)) return;
-    const name = ts.isTypeReferenceNode(node) ? node.typeName : ts.isExpressionWithTypeArguments(node) ? node.expression : undefined;
+    const name = ts.isTypeReferenceNode(node)
+      ? node.typeName
+      : ts.isExpressionWithTypeArguments(node)
+        ? node.expression
+        : undefined;
     const symbol = name && checker.getSymbolAtLocation(name);
     if (symbol !== undefined) found.push(symbol);
     ts.forEachChild(node, walk);

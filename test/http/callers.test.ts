@@ -29,14 +29,23 @@ describe("callers over HTTP: verification", () => {
           await call("keys.verifyKey", { key: "nobody's", ...extra }),
         ];
         expect([there.status, there.body.data]).toEqual([200, { valid: false, code: "NOT_FOUND" }]);
-        expect(there.text.replace(there.body.meta.requestId, "")).toBe(nowhere.text.replace(nowhere.body.meta.requestId, ""));
+        expect(there.text.replace(there.body.meta.requestId, "")).toBe(
+          nowhere.text.replace(nowhere.body.meta.requestId, ""),
+        );
       }
     }
     expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(5);
-    for (const form of ["api.*.verify_key", `api.${apiId}.verify_key`, "svc:v1:ws_default:keyspaces/*/keys/*#verify_key"])
+    for (const form of [
+      "api.*.verify_key",
+      `api.${apiId}.verify_key`,
+      "svc:v1:ws_default:keyspaces/*/keys/*#verify_key",
+    ])
       expect(
-        (await (await rootKeyOf(form))("keys.verifyKey", { key, credits: { cost: 0 }, ratelimits: [{ name: "minute", cost: 0 }] })).body
-          .data.code,
+        (
+          await (
+            await rootKeyOf(form)
+          )("keys.verifyKey", { key, credits: { cost: 0 }, ratelimits: [{ name: "minute", cost: 0 }] })
+        ).body.data.code,
       ).toBe("VALID");
     await close();
   });
@@ -160,17 +169,20 @@ describe("callers over HTTP: the workspace's requests (ruling F5)", () => {
     const { call, create, keyring, time, send, close } = await world({ requestLimit: { limit: 2, duration: 60_000 } });
     const { key, keyId } = await create({ credits: { remaining: 10 } });
     const first = await call("keys.verifyKey", { key });
-    expect([first.status, first.headers.get("ratelimit-limit"), first.headers.get("ratelimit-remaining")]).toEqual([200, "2", "1"]);
+    expect([first.status, first.headers.get("ratelimit-limit"), first.headers.get("ratelimit-remaining")]).toEqual([
+      200,
+      "2",
+      "1",
+    ]);
     expect((await call("keys.verifyKey", {})).status).toBe(400);
     const refused = await call("keys.verifyKey", { key });
     expect(refused.status).toBe(429);
     expect(refused.headers.get("content-type")).toBe("application/problem+json");
-    expect(["retry-after", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"].map((name) => refused.headers.get(name))).toEqual([
-      "30",
-      "2",
-      "0",
-      "60",
-    ]);
+    expect(
+      ["retry-after", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"].map((name) =>
+        refused.headers.get(name),
+      ),
+    ).toEqual(["30", "2", "0", "60"]);
     expect(refused.body.error).toMatchObject({ title: "Too Many Requests", status: 429 });
     expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(9);
     expect(
@@ -206,7 +218,9 @@ describe("callers over HTTP: a service made of parts", () => {
 
   it("with options.workspaceId a store serves that workspace alone", async () => {
     const { as, store, clock, close } = await world({ workspaceId: "ws_default" });
-    const theirs = await createKeyring(store, { workspaceId: "ws_other", clock }).createRootKey({ permissions: EVERYTHING });
+    const theirs = await createKeyring(store, { workspaceId: "ws_other", clock }).createRootKey({
+      permissions: EVERYTHING,
+    });
     expect((await as(theirs.key)("apis.createApi", { name: "abc" })).status).toBe(401);
     await close();
   });

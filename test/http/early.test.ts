@@ -18,7 +18,9 @@ async function serving(options: ServerOptions = {}, store = memoryStore()) {
 
 const JSON_LINE = "content-type: application/json";
 const headOf = (length: number, ...headers: readonly string[]): string =>
-  ["POST /v2/keys.verifyKey HTTP/1.1", "host: a", JSON_LINE, ...headers, `content-length: ${length}`, "", ""].join("\r\n");
+  ["POST /v2/keys.verifyKey HTTP/1.1", "host: a", JSON_LINE, ...headers, `content-length: ${length}`, "", ""].join(
+    "\r\n",
+  );
 const typeOf = ({ body }: RawResponse): string => body.error.type.split("/errors/keystile/authentication/")[1];
 
 const FAULTY: readonly (readonly [string, readonly string[]])[] = [
@@ -57,7 +59,12 @@ describe("ruling F2: the header is read before the body", () => {
     const body = '{"key":"k"}';
     const client = dial(url);
     client.write(headOf(body.length, authorization));
-    for (const part of [body.slice(0, 4), body.slice(4), `${headOf(body.length, authorization)}${body.slice(0, 6)}`, body.slice(6)]) {
+    for (const part of [
+      body.slice(0, 4),
+      body.slice(4),
+      `${headOf(body.length, authorization)}${body.slice(0, 6)}`,
+      body.slice(6),
+    ]) {
       await new Promise((resolve) => setTimeout(resolve, 20));
       client.write(part);
     }
@@ -95,7 +102,9 @@ describe("ruling G1: a second Content-Type is a wrong one", () => {
   it.each(pairs)("%s and %s: 415 on a socket", async (...types) => {
     const { url, authorization } = await serving();
     const client = dial(url);
-    client.write(toText("/v2/keys.verifyKey", [authorization, ...types.map((type) => `Content-Type: ${type}`)], '{"key":"k"}'));
+    client.write(
+      toText("/v2/keys.verifyKey", [authorization, ...types.map((type) => `Content-Type: ${type}`)], '{"key":"k"}'),
+    );
     expect((await client.responses(1)).map(({ status }) => status)).toEqual([415]);
     client.socket.destroy();
   });
@@ -114,7 +123,13 @@ describe("ruling G1: a second Content-Type is a wrong one", () => {
 describe("ruling G2: what is no request is logged and counted as what it is", () => {
   const BROKEN: readonly (readonly [string, string, number, string, string])[] = [
     ["no HTTP", "nonsense\r\n\r\n", 400, "BAD_REQUEST", "OTHER"],
-    ["a large head", `GET / HTTP/1.1\r\nhost: a\r\nx-long: ${"a".repeat(4_096)}\r\n\r\n`, 431, "HEADERS_TOO_LARGE", "OTHER"],
+    [
+      "a large head",
+      `GET / HTTP/1.1\r\nhost: a\r\nx-long: ${"a".repeat(4_096)}\r\n\r\n`,
+      431,
+      "HEADERS_TOO_LARGE",
+      "OTHER",
+    ],
     ["a tunnel", "CONNECT keys.test:443 HTTP/1.1\r\nhost: keys.test\r\n\r\n", 405, "METHOD_NOT_ALLOWED", "CONNECT"],
     ["half a head", "POST /v2/keys.verifyKey HTTP/1.1\r\nhost: a\r\n", 408, "REQUEST_TIMEOUT", "OTHER"],
   ];
@@ -129,7 +144,9 @@ describe("ruling G2: what is no request is logged and counted as what it is", ()
     await client.ended;
     expect(response!.status).toBe(status);
     const requestId = response!.headers.get("x-request-id");
-    expect(lines.map((line) => JSON.parse(line))).toMatchObject([{ requestId, operation: "unknown", method, status, code }]);
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { requestId, operation: "unknown", method, status, code },
+    ]);
     const counts = await (await fetch(`${url}/metrics`)).text();
     expect(counts).toContain(`keystile_requests_total{operation="unknown",status="${status}"} 1\n`);
     expect(counts, "the one that asks").toContain("keystile_requests_in_flight 1\n");
@@ -140,7 +157,10 @@ describe("ruling G2: what is no request is logged and counted as what it is", ()
     const inner = memoryStore();
     let release: () => void = () => undefined;
     const held = new Promise<void>((resolve) => (release = resolve));
-    const slow = { ...inner, read: async (...asked: Parameters<typeof inner.read>) => held.then(() => inner.read(...asked)) };
+    const slow = {
+      ...inner,
+      read: async (...asked: Parameters<typeof inner.read>) => held.then(() => inner.read(...asked)),
+    };
     const { url } = await serving({ log: (line) => lines.push(line) }, slow as typeof inner);
     const client = dial(url);
     client.write(toText("/v2/liveness", [], "", "GET"));
@@ -153,7 +173,9 @@ describe("ruling G2: what is no request is logged and counted as what it is", ()
     const responses = await client.responses(3);
     await client.ended;
     expect(responses.map(({ status }) => status)).toEqual([200, 400]);
-    expect(lines.map((line) => JSON.parse(line).requestId)).toEqual(responses.map(({ headers }) => headers.get("x-request-id")));
+    expect(lines.map((line) => JSON.parse(line).requestId)).toEqual(
+      responses.map(({ headers }) => headers.get("x-request-id")),
+    );
   });
 
   it("a client that is gone gets no answer, no line and no count", async () => {

@@ -14,7 +14,20 @@ describe("any request", () => {
     w = await world({ maxBodyBytes: 4_096 });
     const { key, keyId } = await w.create({ credits: { remaining: 5 } });
     await w.keyring.createRole({ name: "editor", permissions: ["a.b"] });
-    ids = [key, keyId, w.apiId, "editor", "a.b", "__proto__", "constructor", "toString", "", "😀", "\ud800", "a".repeat(300)];
+    ids = [
+      key,
+      keyId,
+      w.apiId,
+      "editor",
+      "a.b",
+      "__proto__",
+      "constructor",
+      "toString",
+      "",
+      "😀",
+      "\ud800",
+      "a".repeat(300),
+    ];
   });
   afterAll(() => w.close());
 

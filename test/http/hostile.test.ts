@@ -5,7 +5,8 @@ import { type Answer, HOSTS, JSON_TYPE, type World, world } from "./support.js";
 
 const hash = (text: string) => createHash("sha256").update(text).digest("hex");
 const NOT_FOUND = { valid: false, code: "NOT_FOUND" };
-const locations = ({ body }: Answer): string[] => body.error.errors.map((problem: { location: string }) => problem.location);
+const locations = ({ body }: Answer): string[] =>
+  body.error.errors.map((problem: { location: string }) => problem.location);
 
 describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
   let w: World;
@@ -19,7 +20,11 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
 
   const verify = (body: unknown) => w.call("keys.verifyKey", body);
   const post = (body: string | Uint8Array, headers: Record<string, string> = {}) =>
-    w.send("/v2/keys.verifyKey", { method: "POST", headers: { authorization: w.authorization, ...JSON_TYPE, ...headers }, body });
+    w.send("/v2/keys.verifyKey", {
+      method: "POST",
+      headers: { authorization: w.authorization, ...JSON_TYPE, ...headers },
+      body,
+    });
   const badAt = async (body: unknown, ...expected: string[]) => {
     const answer = await verify(body);
     expect(answer.status, JSON.stringify(body).slice(0, 100)).toBe(400);
@@ -55,14 +60,20 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
     expect((await verify({ key: "a\0b" })).body.data).toEqual(NOT_FOUND);
     const { migrationId } = await w.keyring.createMigration({ algorithm: "sha256" });
     for (const [field, value] of Object.entries({ name: "a\0", externalId: "a\0", meta: { a: "\0" } })) {
-      const answer = await w.call("keys.migrateKeys", { migrationId, apiId: w.apiId, keys: [{ hash: hash("n"), [field]: value }] });
+      const answer = await w.call("keys.migrateKeys", {
+        migrationId,
+        apiId: w.apiId,
+        keys: [{ hash: hash("n"), [field]: value }],
+      });
       expect([answer.status, locations(answer)]).toEqual([400, [`body.keys[0].${field}`]]);
     }
   });
 
   it("A011: of a name that comes twice the last value is the one that is checked, charged and told", async () => {
     const before = (await balance())!;
-    const { body } = await post(`{"key":"nobody's","key":${JSON.stringify(key)},"credits":{"cost":1000000},"credits":{"cost":2}}`);
+    const { body } = await post(
+      `{"key":"nobody's","key":${JSON.stringify(key)},"credits":{"cost":1000000},"credits":{"cost":2}}`,
+    );
     expect(body.data).toMatchObject({ code: "VALID", credits: before - 2 });
     expect(await balance()).toBe(before - 2);
   });
@@ -74,19 +85,28 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
       const bytes = new TextEncoder().encode(body);
       const answer = await close.send("/v2/keys.verifyKey", { method: "POST", headers, body: bytes });
       expect([answer.status, locations(answer)]).toEqual([400, ["body"]]);
-      expect(answer.body.error.detail, "it was counted, not parsed").toBe("body: must be nested at most 64 levels deep");
+      expect(answer.body.error.detail, "it was counted, not parsed").toBe(
+        "body: must be nested at most 64 levels deep",
+      );
     }
     await close.close();
-    for (const body of ["[".repeat(1e6) + "]".repeat(1e6), "[".repeat(5e6) + "]".repeat(5e6)]) expect((await post(body)).status).toBe(413);
+    for (const body of ["[".repeat(1e6) + "]".repeat(1e6), "[".repeat(5e6) + "]".repeat(5e6)])
+      expect((await post(body)).status).toBe(413);
   });
 
   it("A017, a control: brackets inside texts are no levels, and 64 levels are none too many for the parser", async () => {
     const padding = "[".repeat(5_000) + '\\"'.repeat(100);
-    expect((await post(`{"key":"k","tags":["${padding.slice(0, 400)}"],"permissions":"${"a".repeat(5_000)}"}`)).status).toBe(400);
+    expect(
+      (await post(`{"key":"k","tags":["${padding.slice(0, 400)}"],"permissions":"${"a".repeat(5_000)}"}`)).status,
+    ).toBe(400);
     const { migrationId } = await w.keyring.createMigration({ algorithm: "sha256" });
     const deep = (levels: number): object => (levels === 1 ? { text: "[[[[".repeat(2_000) } : { a: deep(levels - 1) });
     const send = (levels: number) =>
-      w.call("keys.migrateKeys", { migrationId, apiId: w.apiId, keys: [{ hash: hash(`deep ${levels}`), meta: deep(levels) }] });
+      w.call("keys.migrateKeys", {
+        migrationId,
+        apiId: w.apiId,
+        keys: [{ hash: hash(`deep ${levels}`), meta: deep(levels) }],
+      });
     expect((await send(32)).body.data.migrated).toHaveLength(1);
     expect(locations(await send(33))).toEqual(["body.keys[0].meta"]);
   });
@@ -99,7 +119,14 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
 
   it("ruling G1: a body of another type or charset is a 415; parameters that say nothing of the bytes are ignored", async () => {
     const body = JSON.stringify({ key: "k" });
-    const types = ["text/plain", "application/x-www-form-urlencoded", "application/json2", "application/problem+json", "json", "text/json"];
+    const types = [
+      "text/plain",
+      "application/x-www-form-urlencoded",
+      "application/json2",
+      "application/problem+json",
+      "json",
+      "text/json",
+    ];
     for (const type of [
       ...types,
       "application/json; charset=latin1",
@@ -131,7 +158,16 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
       bytes('{"key":"', [0xed, 0xa0, 0x80], '"}'),
       bytes([0xc0, 0x80]),
     ];
-    for (const body of [...bad, "", "{", `{"key":"${"a".repeat(5_000)}`, '{"key":"k"} x', "{'key':'k'}", "NaN", "undefined"])
+    for (const body of [
+      ...bad,
+      "",
+      "{",
+      `{"key":"${"a".repeat(5_000)}`,
+      '{"key":"k"} x',
+      "{'key':'k'}",
+      "NaN",
+      "undefined",
+    ])
       expect(locations(await post(body))).toEqual(["body"]);
     expect(locations(await post('{"key":"\\ud800"}')), "a lone surrogate by escape (ruling G6)").toEqual(["body.key"]);
     expect((await post(` \r\n\t${text}\n`)).status).toBe(200);
@@ -142,7 +178,11 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
     for (const method of ["GET", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH"]) {
       const headers = { authorization: w.authorization, ...JSON_TYPE };
       const answer = await w
-        .send("/v2/keys.verifyKey", { method, headers, ...(!["GET", "HEAD"].includes(method) && { body: JSON.stringify({ key }) }) })
+        .send("/v2/keys.verifyKey", {
+          method,
+          headers,
+          ...(!["GET", "HEAD"].includes(method) && { body: JSON.stringify({ key }) }),
+        })
         .catch((error: unknown) => {
           if (method !== "HEAD") throw error;
           return { status: 405, headers: new Headers({ allow: "POST" }) };
@@ -185,7 +225,11 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
   it("A025: the query string is ignored: no key and no credential comes from there", async () => {
     const headers = { authorization: w.authorization, ...JSON_TYPE };
     const ask = (query: string, over: Record<string, string>) =>
-      w.send(`/v2/keys.verifyKey?${query}`, { method: "POST", headers: over, body: JSON.stringify({ key: "unknown" }) });
+      w.send(`/v2/keys.verifyKey?${query}`, {
+        method: "POST",
+        headers: over,
+        body: JSON.stringify({ key: "unknown" }),
+      });
     expect((await ask(`key=${key}`, headers)).body.data).toEqual(NOT_FOUND);
     expect((await ask(`access_token=${w.rootKey}`, JSON_TYPE)).status).toBe(401);
   });
@@ -211,9 +255,12 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
         body: `{"migrationId":"${migrationId}","apiId":"${w.apiId}","keys":[{"hash":"${hash(field)}",${field}}]}`,
       });
     for (const remaining of ["-1", "1.5", '"5"', "9007199254740992", "1e400"])
-      expect(locations(await send(`"credits":{"remaining":${remaining}}`)), remaining).toEqual(["body.keys[0].credits.remaining"]);
+      expect(locations(await send(`"credits":{"remaining":${remaining}}`)), remaining).toEqual([
+        "body.keys[0].credits.remaining",
+      ]);
     expect((await send('"credits":{"remaining":null}')).body.data.failed).toEqual([]);
-    for (const expires of ["-1", "8640000000000001", "1e16", "NaN"]) expect((await send(`"expires":${expires}`)).status, expires).toBe(400);
+    for (const expires of ["-1", "8640000000000001", "1e16", "NaN"])
+      expect((await send(`"expires":${expires}`)).status, expires).toBe(400);
     for (const expires of ["1700000000", "0", "8640000000000000"])
       expect((await send(`"expires":${expires}`)).body.data.migrated, expires).toHaveLength(1);
   });
@@ -221,7 +268,10 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
   it("A041: tags change neither the outcome nor the deduction", async () => {
     for (const tags of [undefined, [], ["a=b"], Array.from({ length: 20 }, () => "😀".repeat(512))]) {
       const before = (await balance())!;
-      expect((await verify({ key, ...(tags && { tags }) })).body.data).toMatchObject({ code: "VALID", credits: before - 1 });
+      expect((await verify({ key, ...(tags && { tags }) })).body.data).toMatchObject({
+        code: "VALID",
+        credits: before - 1,
+      });
     }
     await badAt({ key, tags: Array.from({ length: 21 }, () => "a") }, "body.tags");
   });
@@ -230,14 +280,24 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
     for (const permissions of ["", "a".repeat(1_001), 5, null]) await badAt({ key, permissions }, "body.permissions");
     const long = `${"a".repeat(496)} OR ${"b".repeat(500)}`;
     expect((await verify({ key, permissions: long })).body.data.code).toBe("INSUFFICIENT_PERMISSIONS");
-    const [known, unknown] = [await verify({ key, permissions: "a AND" }), await verify({ key: "unknown", permissions: "a AND" })];
+    const [known, unknown] = [
+      await verify({ key, permissions: "a AND" }),
+      await verify({ key: "unknown", permissions: "a AND" }),
+    ];
     expect(known.body.error).toEqual(unknown.body.error);
-    expect(known.body.error).toMatchObject({ status: 400, errors: [{ location: "body.permissions", fix: expect.any(String) }] });
+    expect(known.body.error).toMatchObject({
+      status: 400,
+      errors: [{ location: "body.permissions", fix: expect.any(String) }],
+    });
     expect(known.body.error.type).toMatch(/\/errors\/user\/bad_request\/permissions_query_syntax_error$/);
   });
 
   it("A063: the caller comes first: nothing of a body is judged or told to nobody", async () => {
-    for (const headers of [JSON_TYPE, { ...JSON_TYPE, authorization: "Bearer nobody" }, { "content-type": "text/html" }]) {
+    for (const headers of [
+      JSON_TYPE,
+      { ...JSON_TYPE, authorization: "Bearer nobody" },
+      { "content-type": "text/html" },
+    ]) {
       const answer = await w.send("/v2/keys.verifyKey", { method: "POST", headers, body: '{"canary":' });
       expect([answer.status, answer.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
       expect(answer.text).not.toContain("canary");
@@ -249,7 +309,11 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
   it("A069, A071, A075: the header's form decides what is missing and what is malformed", async () => {
     const typeOf = async (authorization?: string) => {
       const headers = { ...JSON_TYPE, ...(authorization !== undefined && { authorization }) };
-      const { status, body } = await w.send("/v2/keys.verifyKey", { method: "POST", headers, body: JSON.stringify({ key }) });
+      const { status, body } = await w.send("/v2/keys.verifyKey", {
+        method: "POST",
+        headers,
+        body: JSON.stringify({ key }),
+      });
       return [status, body.error?.type.split("/errors/")[1] ?? body.data.code];
     };
     const missing = [401, "keystile/authentication/missing"];
@@ -294,7 +358,9 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
     const body = { migrationId, apiId: w.apiId, keys: [{ hash: hash("A085") }] };
     for (const granted of ["api.*.verify_key", "api.api_other.create_key"])
       expect((await (await w.rootKeyOf(granted))("keys.migrateKeys", body)).status, granted).toBe(403);
-    expect((await (await w.rootKeyOf(`api.${w.apiId}.create_key`))("keys.migrateKeys", body)).body.data.migrated).toHaveLength(1);
+    expect(
+      (await (await w.rootKeyOf(`api.${w.apiId}.create_key`))("keys.migrateKeys", body)).body.data.migrated,
+    ).toHaveLength(1);
   });
 
   it("A167, A169: what cannot go in is in failed, and the others verify", async () => {

@@ -23,7 +23,10 @@ async function made(options: HandlerOptions = {}) {
   const keyring = createKeyring(store);
   const { apiId } = await keyring.createApi({ name: "documents" });
   const { key } = await keyring.createKey({ apiId, ipAllowlist: ["192.0.2.7"] });
-  const headers = { authorization: `Bearer ${(await keyring.createRootKey({ permissions: EVERYTHING })).key}`, ...JSON_TYPE };
+  const headers = {
+    authorization: `Bearer ${(await keyring.createRootKey({ permissions: EVERYTHING })).key}`,
+    ...JSON_TYPE,
+  };
   const request = (url: string) => new Request(url, { method: "POST", headers, body: JSON.stringify({ key }) });
   return { handler: createHandler(store, options), request, store };
 }
@@ -46,7 +49,8 @@ describe("hosts", () => {
     const server = serve({ fetch: (incoming) => handler(incoming, { address }), port: 0, hostname: "127.0.0.1" });
     await new Promise<void>((resolve) => server.once("listening", resolve));
     const { port } = server.address() as { port: number };
-    const codeOf = async () => ((await (await fetch(request(`http://127.0.0.1:${port}/v2/keys.verifyKey`))).json()) as Parsed).data.code;
+    const codeOf = async () =>
+      ((await (await fetch(request(`http://127.0.0.1:${port}/v2/keys.verifyKey`))).json()) as Parsed).data.code;
     expect(await codeOf()).toBe("VALID");
     address = "192.0.2.8";
     expect(await codeOf()).toBe("FORBIDDEN");
@@ -60,7 +64,11 @@ describe("hosts", () => {
     const { url, headers } = request("http://a.test/v2/keys.verifyKey");
     const body = new ReadableStream({ pull: (controller) => controller.error(new Error("the client went away")) });
     const response = await handler(new Request(url, { method: "POST", headers, body, duplex: "half" }));
-    expect([response.status, ((await response.json()) as Parsed).error.errors[0].location, faults]).toEqual([400, "body", []]);
+    expect([response.status, ((await response.json()) as Parsed).error.errors[0].location, faults]).toEqual([
+      400,
+      "body",
+      [],
+    ]);
     await handler.close();
   });
 
@@ -73,7 +81,9 @@ describe("hosts", () => {
     const faults: unknown[] = [];
     const { handler, request } = await made({ ...options, onError: (error) => faults.push(error) });
     const { url, headers } = request("http://a.test/v2/keys.verifyKey");
-    const response = await handler(new Request(url, { method: "POST", headers, body: new ReadableStream(source), duplex: "half" }));
+    const response = await handler(
+      new Request(url, { method: "POST", headers, body: new ReadableStream(source), duplex: "half" }),
+    );
     return { status: response.status, text: await response.text(), faults };
   };
 
@@ -125,7 +135,11 @@ describe("hosts", () => {
     const { handler, request } = await made({ onError: (error) => faults.push(error) });
     const asked = request("http://a.test/v2/keys.verifyKey");
     await use(asked);
-    expect([(await handler(asked)).status, faults.length, String(faults)]).toEqual([500, 1, expect.stringMatching(READ_BEFORE)]);
+    expect([(await handler(asked)).status, faults.length, String(faults)]).toEqual([
+      500,
+      1,
+      expect.stringMatching(READ_BEFORE),
+    ]);
   });
 
   it.each([["{}"], [""], [" ".repeat(5_000)]])(
@@ -134,7 +148,9 @@ describe("hosts", () => {
       const faults: unknown[] = [];
       const { request, store } = await made();
       const listener = createNodeListener(store, { onError: (error) => faults.push(error) });
-      const server = listenHttp((incoming, response) => void incoming.resume().on("end", () => listener(incoming, response)));
+      const server = listenHttp(
+        (incoming, response) => void incoming.resume().on("end", () => listener(incoming, response)),
+      );
       await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
       const { url, headers } = request(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v2/keys.verifyKey`);
       const { status } = await fetch(url, { method: "POST", headers, body, signal: AbortSignal.timeout(2_000) });
@@ -158,7 +174,8 @@ describe("hosts", () => {
     const asked = request(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v2/keys.verifyKey`);
     const answer = await fetch(asked, { signal: AbortSignal.timeout(2_000) });
     expect(((await answer.json()) as { data?: { code: string } }).data?.code).toBe(code);
-    if (code === undefined) expect([answer.status, String(faults)]).toEqual([500, expect.stringContaining("Uint8Arrays")]);
+    if (code === undefined)
+      expect([answer.status, String(faults)]).toEqual([500, expect.stringContaining("Uint8Arrays")]);
     await new Promise((resolve) => server.close(resolve));
   });
 
@@ -169,7 +186,9 @@ describe("hosts", () => {
     const closed = new Promise<void>((resolve) => {
       const server = listenHttp((incoming, response) => {
         incoming.socket.destroy();
-        incoming.on("error", () => undefined).on("close", () => (listener(incoming, response), server.close(() => resolve())));
+        incoming
+          .on("error", () => undefined)
+          .on("close", () => (listener(incoming, response), server.close(() => resolve())));
       });
       server.listen(0, "127.0.0.1", () => {
         const asked = request(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v2/keys.verifyKey`);
@@ -213,7 +232,9 @@ describe("hosts", () => {
       const unhandled = vi.fn();
       process.on("unhandledRejection", unhandled);
       const { handler, request } = await made({ clientAddress });
-      expect(((await (await handler(request("http://a.test/v2/keys.verifyKey"))).json()) as Parsed).data.code).toBe("FORBIDDEN");
+      expect(((await (await handler(request("http://a.test/v2/keys.verifyKey"))).json()) as Parsed).data.code).toBe(
+        "FORBIDDEN",
+      );
       await new Promise((resolve) => setTimeout(resolve, 0));
       process.off("unhandledRejection", unhandled);
       expect(unhandled).not.toHaveBeenCalled();
@@ -233,7 +254,10 @@ describe("hosts", () => {
     const lines: string[] = [];
     const { handler } = await made({ onError: (error) => faults.push(error), log: (line) => lines.push(line) });
     const response = await handler(asked as Request);
-    expect([response.status, ((await response.json()) as Parsed).error.type]).toEqual([500, "/docs/errors/application/internal"]);
+    expect([response.status, ((await response.json()) as Parsed).error.type]).toEqual([
+      500,
+      "/docs/errors/application/internal",
+    ]);
     expect(faults).toEqual([new TypeError("the handler must be given a Request, with an absolute url")]);
     expect(lines.map((line) => JSON.parse(line).status)).toEqual([500]);
     expect(inspect([faults, lines], { depth: 9, showHidden: true })).not.toContain("sk_live");
@@ -277,7 +301,10 @@ describe("options", () => {
     [{ verifier: 5 as never }, /options\.verifier must be an object/],
     [{ verifier: { nodes: 0 } }, /options\.verifier\.nodes/],
     [{ verifier: { cache: { size: 0 } } }, /options\.verifier\.cache\.size must be from 1/],
-    [{ verifier: { migrationAlgorithms: { md5: 5 } } as never }, /options\.verifier\.migrationAlgorithms\.md5 must be a function/],
+    [
+      { verifier: { migrationAlgorithms: { md5: 5 } } as never },
+      /options\.verifier\.migrationAlgorithms\.md5 must be a function/,
+    ],
     [
       { verifier: { cahce: 1 } as never },
       /options\.verifier\.cahce is not an option; there are: cache, storeTimeout, limiter, [^;]*nodes, credits, /,
@@ -303,14 +330,17 @@ describe("options", () => {
 
   it("the store is told the system's time by what the service verifies", async () => {
     const { handler, request, store } = await made({ clientAddress: () => "192.0.2.7" });
-    const catchUp = vi.spyOn(store, "catchUp");
-    expect(await (await handler(request("http://keys.test/v2/keys.verifyKey"))).json()).toMatchObject({ data: { code: "VALID" } });
-    expect(catchUp).toHaveBeenCalledWith(expect.any(Number));
+    const pollChanges = vi.spyOn(store, "pollChanges");
+    expect(await (await handler(request("http://keys.test/v2/keys.verifyKey"))).json()).toMatchObject({
+      data: { code: "VALID" },
+    });
+    expect(pollChanges).toHaveBeenCalledWith(expect.any(Number));
   });
 
   it("a store without a method, and parts that are none, are named", () => {
     expect(() => createHandler({} as never)).toThrow(/store lacks the method findKey/);
-    for (const none of [undefined, null, 5, "keys.db"]) expect(() => createHandler(none as never)).toThrow(/store must be an object/);
+    for (const none of [undefined, null, 5, "keys.db"])
+      expect(() => createHandler(none as never)).toThrow(/store must be an object/);
     const store = memoryStore();
     expect(() => createHandler({ store, verifier: {}, keyring: createKeyring(store) } as never)).toThrow(
       /verifier lacks the method verify/,
@@ -321,12 +351,16 @@ describe("options", () => {
     const parts = { verifier, keyring: createKeyring(store) };
     const make = (more: object, options = {}) => createHandler({ ...parts, ...more }, options);
     expect(() => make({ ratelimits: {} })).toThrow("ratelimits lacks the method limit()");
-    expect(() => make({ ratelimits: { ...createRatelimits(store), setOverride: 5 } })).toThrow("ratelimits lacks the method setOverride()");
+    expect(() => make({ ratelimits: { ...createRatelimits(store), setOverride: 5 } })).toThrow(
+      "ratelimits lacks the method setOverride()",
+    );
     expect(() => make({ authenticator: {} })).toThrow("authenticator lacks the method authenticate()");
     const authenticator = createAuthenticator(store);
     expect(() => make({ authenticator, ratelimits: createRatelimits(store) })).not.toThrow();
     expect(() => make({}, { authentication: { scheme: "mine" } })).not.toThrow();
-    expect(() => make({ authenticator }, { authentication: {} })).toThrow("options.authentication must not be given beside");
+    expect(() => make({ authenticator }, { authentication: {} })).toThrow(
+      "options.authentication must not be given beside",
+    );
     expect(() => make({}, { verifier: {} })).toThrow("options.verifier must not be given beside");
     expect(inspect(createKeyring(store))).not.toContain("findKey");
     expect(() => createHandler(store, { clientAddress: 5 as never })).toThrow(/options\.clientAddress/);

@@ -1,6 +1,6 @@
 /** What operators see: log lines, counts, faults; and that no secret is in any of it. Rulings G2, G4. */
 import { describe, expect, it } from "vitest";
-import { VerifierError } from "../../src/contracts/errors.js";
+import { KeystileError } from "../../src/contracts/errors.js";
 import type { Store } from "../../src/contracts/store.js";
 import { memoryStore } from "../../src/index.js";
 import { HOSTS, JSON_TYPE, world } from "./support.js";
@@ -23,7 +23,15 @@ describe.each(HOSTS)("log lines and metrics on the %s host", (host) => {
     expect(logged.map(({ requestId }) => requestId)).toEqual(answers.map(({ headers }) => headers.get("x-request-id")));
     for (const line of logged) expect(Object.keys(line).filter((name) => !FIELDS.includes(name))).toEqual([]);
     expect(logged).toMatchObject([
-      { time: time.now, method: "POST", operation: "keys.verifyKey", status: 200, code: "VALID", workspaceId: "ws_default", keyId },
+      {
+        time: time.now,
+        method: "POST",
+        operation: "keys.verifyKey",
+        status: 200,
+        code: "VALID",
+        workspaceId: "ws_default",
+        keyId,
+      },
       { operation: "keys.verifyKey", status: 400, code: "BAD_REQUEST" },
       { method: "GET", operation: "keys.getKey", status: 405, code: "METHOD_NOT_ALLOWED" },
       { operation: "unknown", status: 404 },
@@ -57,8 +65,16 @@ describe.each(HOSTS)("log lines and metrics on the %s host", (host) => {
         headers: { authorization: `Bearer ${canary(9)}`, ...JSON_TYPE },
         body: canary(10),
       }),
-      await send("/v2/keys.verifyKey", { method: "POST", headers: { authorization, "content-type": canary(11) }, body: canary(12) }),
-      await send("/v2/keys.verifyKey", { method: "POST", headers: { authorization, ...JSON_TYPE }, body: `{"${canary(13)}":1` }),
+      await send("/v2/keys.verifyKey", {
+        method: "POST",
+        headers: { authorization, "content-type": canary(11) },
+        body: canary(12),
+      }),
+      await send("/v2/keys.verifyKey", {
+        method: "POST",
+        headers: { authorization, ...JSON_TYPE },
+        body: `{"${canary(13)}":1`,
+      }),
       await call("keys.verifyKey", { key: canary(14), [`${canary(15)}${canary(16)}`]: 1, permissions: 5 }),
       await call("keys.verifyKey", { key, migrationId: canary(17) }),
       await call("keys.getKey", { keyId: canary(18) }),
@@ -108,19 +124,25 @@ describe("faults of the server", () => {
     ["STORE_BUSY", 503, "application/store_busy"],
     ["STORE_FAILED", 500, "application/store_failed"],
     ["LIMITER_UNAVAILABLE", 503, "application/limiter_unavailable"],
-  ] as const)("%s is a %i of its type that says nothing of the cause; the program is told", async (code, status, type) => {
-    const faults: [unknown, object][] = [];
-    const error = new VerifierError(code, "CANARY: /var/lib/keys.db is broken");
-    const { call, send, close } = await world({ store: failing(() => error), onError: (...told) => faults.push(told) });
-    const answers = [await call("keys.verifyKey", { key: "k" }), await send("/v2/liveness")];
-    for (const answer of answers) {
-      expect([answer.status, answer.body.error.type]).toEqual([status, expect.stringMatching(`/errors/${type}$`)]);
-      expect(answer.text).not.toMatch(/CANARY|keys\.db|stack/);
-      expect(answer.headers.get("retry-after")).toBe(status === 503 ? "1" : null);
-    }
-    expect(faults).toEqual(answers.map(({ body }) => [error, { requestId: body.meta.requestId }]));
-    await close();
-  });
+  ] as const)(
+    "%s is a %i of its type that says nothing of the cause; the program is told",
+    async (code, status, type) => {
+      const faults: [unknown, object][] = [];
+      const error = new KeystileError(code, "CANARY: /var/lib/keys.db is broken");
+      const { call, send, close } = await world({
+        store: failing(() => error),
+        onError: (...told) => faults.push(told),
+      });
+      const answers = [await call("keys.verifyKey", { key: "k" }), await send("/v2/liveness")];
+      for (const answer of answers) {
+        expect([answer.status, answer.body.error.type]).toEqual([status, expect.stringMatching(`/errors/${type}$`)]);
+        expect(answer.text).not.toMatch(/CANARY|keys\.db|stack/);
+        expect(answer.headers.get("retry-after")).toBe(status === 503 ? "1" : null);
+      }
+      expect(faults).toEqual(answers.map(({ body }) => [error, { requestId: body.meta.requestId }]));
+      await close();
+    },
+  );
 
   it("anything else that is thrown is a bare 500, and listeners that throw change nothing", async () => {
     const thrown: unknown[] = [new TypeError("CANARY"), "CANARY", undefined, null, { status: 200, message: "CANARY" }];

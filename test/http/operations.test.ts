@@ -12,20 +12,47 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
   ["apis.createApi", () => ({ name: "second" }), { apiId: expect.stringMatching(/^api_/) }],
   ["apis.getApi", ({ apiId }) => ({ apiId }), { name: "documents", enabled: true, ipAllowlist: [] }],
   ["apis.updateApi", ({ apiId }) => ({ apiId, name: "papers" }), {}],
-  ["permissions.createPermission", () => ({ name: "Read", slug: "documents.read" }), { permissionId: expect.stringMatching(/^perm_/) }],
+  [
+    "permissions.createPermission",
+    () => ({ name: "Read", slug: "documents.read" }),
+    { permissionId: expect.stringMatching(/^perm_/) },
+  ],
   ["permissions.getPermission", () => ({ permission: "documents.read" }), { slug: "documents.read" }],
   ["permissions.listPermissions", () => ({}), [{ slug: "documents.read" }]],
-  ["permissions.createRole", () => ({ name: "editor", permissions: ["documents.write"] }), { roleId: expect.stringMatching(/^role_/) }],
+  [
+    "permissions.createRole",
+    () => ({ name: "editor", permissions: ["documents.write"] }),
+    { roleId: expect.stringMatching(/^role_/) },
+  ],
   ["permissions.getRole", () => ({ role: "editor" }), { name: "editor", permissions: [{ slug: "documents.write" }] }],
   ["permissions.listRoles", () => ({}), [{ name: "editor" }]],
   ["permissions.setRolePermissions", () => ({ roleId: "editor", permissions: ["a.b"] }), [{ slug: "a.b" }]],
-  ["identities.createIdentity", () => ({ externalId: "user_1", ratelimits: [limit] }), { identityId: expect.any(String) }],
-  ["identities.getIdentity", () => ({ identity: "user_1" }), { externalId: "user_1", ratelimits: [{ name: "requests" }] }],
+  [
+    "identities.createIdentity",
+    () => ({ externalId: "user_1", ratelimits: [limit] }),
+    { identityId: expect.any(String) },
+  ],
+  [
+    "identities.getIdentity",
+    () => ({ identity: "user_1" }),
+    { externalId: "user_1", ratelimits: [{ name: "requests" }] },
+  ],
   ["identities.listIdentities", () => ({}), [{ externalId: "user_1" }]],
-  ["identities.updateIdentity", () => ({ identity: "user_1", meta: { plan: "pro" } }), { externalId: "user_1", meta: { plan: "pro" } }],
+  [
+    "identities.updateIdentity",
+    () => ({ identity: "user_1", meta: { plan: "pro" } }),
+    { externalId: "user_1", meta: { plan: "pro" } },
+  ],
   [
     "keys.createKey",
-    ({ apiId }) => ({ apiId, prefix: "sk", externalId: "user_1", meta: { a: 1 }, roles: ["editor"], credits: { remaining: 3 } }),
+    ({ apiId }) => ({
+      apiId,
+      prefix: "sk",
+      externalId: "user_1",
+      meta: { a: 1 },
+      roles: ["editor"],
+      credits: { remaining: 3 },
+    }),
     { keyId: expect.stringMatching(/^key_/), key: expect.stringMatching(/^sk_/) },
   ],
   ["keys.verifyKey", ({ key }) => ({ key }), { valid: true, code: "VALID", credits: 9 }],
@@ -41,20 +68,32 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
   ["keys.removeRoles", ({ keyId }) => ({ keyId, roles: ["editor"] }), []],
   ["keys.updateKey", ({ keyId }) => ({ keyId, name: "renamed", ratelimits: [limit] }), {}],
   ["keys.updateCredits", ({ keyId }) => ({ keyId, operation: "set", value: 5 }), { remaining: 5 }],
-  ["keys.rerollKey", ({ keyId }) => ({ keyId, expiration: 1_000 }), { keyId: expect.any(String), key: expect.any(String) }],
+  [
+    "keys.rerollKey",
+    ({ keyId }) => ({ keyId, expiration: 1_000 }),
+    { keyId: expect.any(String), key: expect.any(String) },
+  ],
   [
     "keys.migrateKeys",
     ({ apiId, migrationId }) => ({ apiId, migrationId, keys: [{ hash: hash("old") }, { hash: hash("old") }] }),
     { migrated: [{ hash: hash("old"), keyId: expect.any(String) }], failed: [hash("old")] },
   ],
   ["keys.deleteKey", ({ keyId }) => ({ keyId }), {}],
-  ["ratelimit.limit", () => ({ namespace: "mail", identifier: "u", limit: 2, duration: 60_000 }), { success: true, remaining: 1 }],
+  [
+    "ratelimit.limit",
+    () => ({ namespace: "mail", identifier: "u", limit: 2, duration: 60_000 }),
+    { success: true, remaining: 1 },
+  ],
   [
     "ratelimit.multiLimit",
     () => [{ namespace: "mail", identifier: "u", limit: 2, duration: 60_000, cost: 2 }],
     { passed: false, limits: [{ namespace: "mail", identifier: "u", passed: false, remaining: 1 }] },
   ],
-  ["ratelimit.setOverride", () => ({ namespace: "mail", identifier: "u", limit: 9, duration: 60_000 }), { overrideId: expect.any(String) }],
+  [
+    "ratelimit.setOverride",
+    () => ({ namespace: "mail", identifier: "u", limit: 9, duration: 60_000 }),
+    { overrideId: expect.any(String) },
+  ],
   ["ratelimit.getOverride", () => ({ namespace: "mail", identifier: "u" }), { limit: 9, identifier: "u" }],
   ["ratelimit.listOverrides", () => ({ namespace: "mail" }), [{ limit: 9 }]],
   ["ratelimit.deleteOverride", () => ({ namespace: "mail", identifier: "u" }), {}],
@@ -99,7 +138,10 @@ describe.each(HOSTS)("operations on the %s host", (host) => {
     const call = await w.rootKeyOf("api.*.nothing", "rbac.*.nothing", "identity.*.nothing", "ratelimit.*.nothing");
     const before = JSON.stringify(await w.keyring.listPermissions());
     const answer = await call(name, body(made));
-    expect([answer.status, answer.body.error.type], answer.text).toEqual([403, expect.stringMatching(/\/errors\/forbidden$/)]);
+    expect([answer.status, answer.body.error.type], answer.text).toEqual([
+      403,
+      expect.stringMatching(/\/errors\/forbidden$/),
+    ]);
     expect(answer.body.data).toBeUndefined();
     expect(JSON.stringify(await w.keyring.listPermissions())).toBe(before);
   });
@@ -110,7 +152,11 @@ describe.each(HOSTS)("operations on the %s host", (host) => {
     const { status, body: answer } = await w.call(name, bad);
     expect(status).toBe(400);
     expect(answer.error.errors).toEqual([
-      { location: Array.isArray(asked) ? "body[0].wrong" : "body.wrong", message: expect.any(String), fix: "remove it" },
+      {
+        location: Array.isArray(asked) ? "body[0].wrong" : "body.wrong",
+        message: expect.any(String),
+        fix: "remove it",
+      },
     ]);
   });
 

@@ -43,7 +43,9 @@ export function dial(url: string): Connection {
     if (end < 0) return undefined;
     const [line = "", ...lines] = received.subarray(0, end).toString("latin1").split("\r\n");
     const headers = new Headers(
-      lines.map((part) => [part.slice(0, part.indexOf(":")), part.slice(part.indexOf(":") + 1).trim()] as [string, string]),
+      lines.map(
+        (part) => [part.slice(0, part.indexOf(":")), part.slice(part.indexOf(":") + 1).trim()] as [string, string],
+      ),
     );
     const status = Number(line.split(" ")[1]);
     const length = status === 100 ? 0 : Number(headers.get("content-length"));
@@ -69,6 +71,11 @@ export function dial(url: string): Connection {
 
 /** A request as text. */
 export function toText(path: string, headers: readonly string[], body = "", method = "POST"): string {
-  const lines = [`${method} ${path} HTTP/1.1`, "host: keys.test", ...headers, `content-length: ${Buffer.byteLength(body)}`];
+  const lines = [
+    `${method} ${path} HTTP/1.1`,
+    "host: keys.test",
+    ...headers,
+    `content-length: ${Buffer.byteLength(body)}`,
+  ];
   return `${lines.join("\r\n")}\r\n\r\n${body}`;
 }

@@ -21,7 +21,9 @@ export const EVERYTHING = [
     (action) => `rbac.*.${action}`,
   ),
   ...["create_identity", "read_identity", "update_identity", "delete_identity"].map((action) => `identity.*.${action}`),
-  ...["limit", "create_namespace", "set_override", "read_override", "delete_override"].map((action) => `ratelimit.*.${action}`),
+  ...["limit", "create_namespace", "set_override", "read_override", "delete_override"].map(
+    (action) => `ratelimit.*.${action}`,
+  ),
 ];
 
 export interface Answer {
@@ -51,7 +53,12 @@ export interface WorldOptions extends Omit<HandlerOptions, "clock"> {
   readonly permissions?: readonly string[];
 }
 
-export async function world({ host = "fetch", store = memoryStore(), permissions = EVERYTHING, ...options }: WorldOptions = {}) {
+export async function world({
+  host = "fetch",
+  store = memoryStore(),
+  permissions = EVERYTHING,
+  ...options
+}: WorldOptions = {}) {
   const time = { now: NOON };
   const clock = () => time.now;
   const keyring = createKeyring(store, { clock });
@@ -60,21 +67,45 @@ export async function world({ host = "fetch", store = memoryStore(), permissions
   const { send, close } = await hosts[host](store, { ...options, clock });
   const authorization = `Bearer ${rootKey}`;
   const as = (credential: string) => (name: string, body: unknown) =>
-    send(`/v2/${name}`, { method: "POST", headers: { authorization: `Bearer ${credential}`, ...JSON_TYPE }, body: JSON.stringify(body) });
+    send(`/v2/${name}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${credential}`, ...JSON_TYPE },
+      body: JSON.stringify(body),
+    });
   /** A root key with these permissions alone, and how to call with it. */
   const rootKeyOf = async (...granted: string[]) => as((await keyring.createRootKey({ permissions: granted })).key);
   const create = (body: object = {}) => keyring.createKey({ apiId, ...body });
-  return { store, keyring, apiId, rootKey, authorization, send, close, call: as(rootKey), as, rootKeyOf, create, time, clock };
+  return {
+    store,
+    keyring,
+    apiId,
+    rootKey,
+    authorization,
+    send,
+    close,
+    call: as(rootKey),
+    as,
+    rootKeyOf,
+    create,
+    time,
+    clock,
+  };
 }
 
 export type World = Awaited<ReturnType<typeof world>>;
 
 export const JSON_TYPE = { "content-type": "application/json" };
 
-const hosts: Record<Host, (store: Store, options: HandlerOptions) => Promise<{ send: Send; close: () => Promise<void> }>> = {
+const hosts: Record<
+  Host,
+  (store: Store, options: HandlerOptions) => Promise<{ send: Send; close: () => Promise<void> }>
+> = {
   async fetch(store, options) {
     const handler = createHandler(store, options);
-    return { send: (path, asked = {}) => sendTo("http://keys.test", handler, path, asked), close: () => handler.close() };
+    return {
+      send: (path, asked = {}) => sendTo("http://keys.test", handler, path, asked),
+      close: () => handler.close(),
+    };
   },
   async node(store, options) {
     const server = createServer(store, options);
@@ -83,7 +114,12 @@ const hosts: Record<Host, (store: Store, options: HandlerOptions) => Promise<{ s
   },
 };
 
-async function sendTo(url: string, fetching: (request: Request) => Promise<Response>, path: string, asked: Asked): Promise<Answer> {
+async function sendTo(
+  url: string,
+  fetching: (request: Request) => Promise<Response>,
+  path: string,
+  asked: Asked,
+): Promise<Answer> {
   const { method = "GET", headers = {}, body } = asked;
   const request = new Request(url + path, { method, headers, ...(body !== undefined && { body: body as string }) });
   const response = await fetching(request);
@@ -105,7 +141,11 @@ addFormats(ajv);
 const validators = new Map<string, ValidateFunction>();
 
 /** What an answer has that the document does not say of it; none: it conforms. */
-export function faultsOf(path: string, method: string, { status, headers, body }: Pick<Answer, "status" | "headers" | "body">): string[] {
+export function faultsOf(
+  path: string,
+  method: string,
+  { status, headers, body }: Pick<Answer, "status" | "headers" | "body">,
+): string[] {
   const operation = document.paths[path]?.[method.toLowerCase()];
   const isPage = operation === undefined && status === 200;
   if (isPage) return [];
@@ -123,7 +163,8 @@ export function faultsOf(path: string, method: string, { status, headers, body }
   const content = at(pointer).content;
   if (content[type ?? ""] === undefined) return [...faults, `content type ${type}`];
   const validate = validatorOf(`doc${pointer}/content/${escape(type!)}/schema`);
-  if (!validate(body)) faults.push(...(validate.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`));
+  if (!validate(body))
+    faults.push(...(validate.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`));
   return faults;
 }
 

@@ -18,7 +18,8 @@ const CLAIMS = {
   exp: NOW + 60,
   perms: ["api.*.verify_key"],
 };
-const encode = (value: unknown) => Buffer.from(typeof value === "string" ? value : JSON.stringify(value)).toString("base64url");
+const encode = (value: unknown) =>
+  Buffer.from(typeof value === "string" ? value : JSON.stringify(value)).toString("base64url");
 const hmac = (text: string, hash = "sha256") => createHmac(hash, SECRET).update(text).digest("base64url");
 function token(claims: unknown = CLAIMS, header: unknown = { alg: "HS256" }, hash?: string): string {
   const text = `${encode(header)}.${encode(claims)}`;
@@ -69,7 +70,9 @@ describe.each(HOSTS)("proxy tokens on the %s host", (host) => {
       "A093 no exp": token({ ...CLAIMS, exp: undefined }),
       "A093 exp text": token({ ...CLAIMS, exp: "9999999999" }),
       "A093 exp null": token({ ...CLAIMS, exp: null }),
-      "A093 exp 1e308": token(`{"iss":"dashboard","aud":"keystile","sub":"u","workspaceId":"ws_default","iat":${NOW},"exp":1e308}`),
+      "A093 exp 1e308": token(
+        `{"iss":"dashboard","aud":"keystile","sub":"u","workspaceId":"ws_default","iat":${NOW},"exp":1e308}`,
+      ),
       "A093 exp in ms": token({ ...CLAIMS, exp: NOON + 60_000 }),
       "A093 past": token({ ...CLAIMS, iat: NOW - 120, exp: NOW - 60 }),
       "A095 aud": token({ ...CLAIMS, aud: "other" }),

@@ -7,7 +7,12 @@ describe("apis: create, get, update, delete", () => {
     const { keyring } = await world();
     const { apiId } = await keyring.createApi({ name: "billing '; DROP TABLE keys;--" });
     expect(apiId).toMatch(/^api_[a-zA-Z0-9_]{4,}$/);
-    expect(await keyring.getApi({ apiId })).toEqual({ id: apiId, name: "billing '; DROP TABLE keys;--", enabled: true, ipAllowlist: [] });
+    expect(await keyring.getApi({ apiId })).toEqual({
+      id: apiId,
+      name: "billing '; DROP TABLE keys;--",
+      enabled: true,
+      ipAllowlist: [],
+    });
   });
 
   it("updateApi: an absent field keeps, a list replaces, null opens to any address", async () => {
@@ -15,7 +20,12 @@ describe("apis: create, get, update, delete", () => {
     expect(await keyring.updateApi({ apiId, ipAllowlist: ["10.0.0.0/8", "::1"] })).toEqual({});
     await keyring.updateApi({ apiId, enabled: false });
     await keyring.updateApi({ apiId, name: "papers" });
-    expect(await keyring.getApi({ apiId })).toEqual({ id: apiId, name: "papers", enabled: false, ipAllowlist: ["10.0.0.0/8", "::1"] });
+    expect(await keyring.getApi({ apiId })).toEqual({
+      id: apiId,
+      name: "papers",
+      enabled: false,
+      ipAllowlist: ["10.0.0.0/8", "::1"],
+    });
     await keyring.updateApi({ apiId, ipAllowlist: null });
     expect((await keyring.getApi({ apiId })).ipAllowlist).toEqual([]);
   });
@@ -25,7 +35,10 @@ describe("apis: create, get, update, delete", () => {
     const { keyId } = await create({ ipAllowlist: ["10.1.0.0/16"] });
     await keyring.updateApi({ apiId, enabled: false, ipAllowlist: ["10.0.0.0/8"] });
     const { digest } = (await store.read("keys", keyId))!;
-    expect(await store.findKey(digest!)).toMatchObject({ suspended: true, ipAllowlists: [["10.1.0.0/16"], ["10.0.0.0/8"]] });
+    expect(await store.findKey(digest!)).toMatchObject({
+      parentDisabled: true,
+      ipAllowlists: [["10.1.0.0/16"], ["10.0.0.0/8"]],
+    });
   });
 
   it("ruling E2: hashes and digests of keys of a deleted API stay taken; a key that was removed before frees its own", async () => {

@@ -4,7 +4,11 @@ import { fault, limit, world } from "./support.js";
 describe("identities: create, get, list, update, delete", () => {
   it("an identity is found by externalId or by id", async () => {
     const { keyring } = await world();
-    const { identityId } = await keyring.createIdentity({ externalId: "user_1", meta: { plan: "pro" }, ratelimits: [limit("requests")] });
+    const { identityId } = await keyring.createIdentity({
+      externalId: "user_1",
+      meta: { plan: "pro" },
+      ratelimits: [limit("requests")],
+    });
     const shown = {
       id: identityId,
       externalId: "user_1",
@@ -14,7 +18,10 @@ describe("identities: create, get, list, update, delete", () => {
     expect(await keyring.getIdentity({ identity: "user_1" })).toEqual(shown);
     expect(await keyring.getIdentity({ identity: identityId })).toEqual(shown);
     const bare = await keyring.createIdentity({ externalId: "user.2-x" });
-    expect(await keyring.getIdentity({ identity: "user.2-x" })).toEqual({ id: bare.identityId, externalId: "user.2-x" });
+    expect(await keyring.getIdentity({ identity: "user.2-x" })).toEqual({
+      id: bare.identityId,
+      externalId: "user.2-x",
+    });
   });
 
   it("an externalId that exists is a 409", async () => {
@@ -32,16 +39,34 @@ describe("identities: create, get, list, update, delete", () => {
 
   it("updateIdentity: an absent field keeps, null clears, a list replaces; a limit keeps its id while its name stays", async () => {
     const { keyring, store, create } = await world();
-    await keyring.createIdentity({ externalId: "user_1", meta: { plan: "pro" }, ratelimits: [limit("requests"), limit("tokens")] });
+    await keyring.createIdentity({
+      externalId: "user_1",
+      meta: { plan: "pro" },
+      ratelimits: [limit("requests"), limit("tokens")],
+    });
     const { keyId } = await create({ externalId: "user_1" });
     const { digest } = (await store.read("keys", keyId))!;
     const before = await keyring.getIdentity({ identity: "user_1" });
     expect(await keyring.updateIdentity({ identity: "user_1" })).toEqual(before);
-    expect(await keyring.updateIdentity({ identity: before.id, meta: { plan: "free" } })).toEqual({ ...before, meta: { plan: "free" } });
-    const changed = await keyring.updateIdentity({ identity: "user_1", meta: null, ratelimits: [limit("tokens", { limit: 1 })] });
-    expect(changed).toEqual({ id: before.id, externalId: "user_1", ratelimits: [{ ...before.ratelimits![1], limit: 1 }] });
+    expect(await keyring.updateIdentity({ identity: before.id, meta: { plan: "free" } })).toEqual({
+      ...before,
+      meta: { plan: "free" },
+    });
+    const changed = await keyring.updateIdentity({
+      identity: "user_1",
+      meta: null,
+      ratelimits: [limit("tokens", { limit: 1 })],
+    });
+    expect(changed).toEqual({
+      id: before.id,
+      externalId: "user_1",
+      ratelimits: [{ ...before.ratelimits![1], limit: 1 }],
+    });
     expect((await store.findKey(digest!))?.identity).toEqual(changed);
-    expect(await keyring.updateIdentity({ identity: "user_1", ratelimits: [] })).toEqual({ id: before.id, externalId: "user_1" });
+    expect(await keyring.updateIdentity({ identity: "user_1", ratelimits: [] })).toEqual({
+      id: before.id,
+      externalId: "user_1",
+    });
     expect(await fault(keyring.updateIdentity({ identity: "nobody", meta: {} }))).toBe("NOT_FOUND 404");
   });
 

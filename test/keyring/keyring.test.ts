@@ -17,7 +17,9 @@ describe("createKeyring: what it takes", () => {
       expect(() => createKeyring(store, { workspaceId } as never)).toThrow(/options\.workspaceId/);
     }
     expect(() => createKeyring(store, { clock: 1 } as never)).toThrow(/options\.clock/);
-    expect(() => createKeyring(store, { migrationAlgorithms: { md5: 1 } } as never)).toThrow(/migrationAlgorithms\.md5/);
+    expect(() => createKeyring(store, { migrationAlgorithms: { md5: 1 } } as never)).toThrow(
+      /migrationAlgorithms\.md5/,
+    );
     expect(() => createKeyring(store, null as never)).toThrow(TypeError);
   });
 
@@ -41,10 +43,17 @@ describe("createKeyring: what it takes", () => {
       return reads;
     };
     const { apiId } = await keyring.createApi({ name: "docs" });
-    const { keyId } = await keyring.createKey({ apiId, permissions: ["a"], externalId: "u", credits: { remaining: 1 } });
+    const { keyId } = await keyring.createKey({
+      apiId,
+      permissions: ["a"],
+      externalId: "u",
+      credits: { remaining: 1 },
+    });
     expect(await asked(() => keyring.createKey({ apiId, permissions: ["b"], externalId: "v" }))).toBe(1);
     expect(await asked(() => keyring.addPermissions({ keyId, permissions: ["c"] }))).toBe(1);
-    expect(await asked(() => keyring.updateKey({ keyId, externalId: "w", permissions: ["d"], credits: { remaining: 2 } }))).toBe(1);
+    expect(
+      await asked(() => keyring.updateKey({ keyId, externalId: "w", permissions: ["d"], credits: { remaining: 2 } })),
+    ).toBe(1);
     expect(await asked(() => keyring.updateCredits({ keyId, operation: "increment", value: 1 }))).toBe(1);
     expect(await asked(() => keyring.rerollKey({ keyId, expiration: 0 }))).toBe(1);
   });
@@ -57,7 +66,9 @@ describe("createKeyring: its clock", () => {
       const { apiId } = await createKeyring(store).createApi({ name: "docs" });
       const keyring = createKeyring(store, { clock: () => nonsense as number });
       const credits = { remaining: 1, refill: { interval: "daily", amount: 1 } } as const;
-      await expect(keyring.createKey({ apiId, credits }), String(nonsense)).rejects.toThrow(/options\.clock must return/);
+      await expect(keyring.createKey({ apiId, credits }), String(nonsense)).rejects.toThrow(
+        /options\.clock must return/,
+      );
       expect((await createKeyring(store).listKeys({ apiId })).data).toEqual([]);
     }
   });
@@ -91,7 +102,7 @@ describe("workspace: its own rows and a switch", () => {
     await keyring.updateWorkspace({ enabled: false });
     expect((await keyring.whoami({ key })).keyId).toBe(keyId);
     const [row] = await store.list("keys", { workspaceId: "ws_default", limit: 1 });
-    expect(await store.findKey(row!.digest!)).toMatchObject({ keyId, suspended: true });
+    expect(await store.findKey(row!.digest!)).toMatchObject({ keyId, parentDisabled: true });
   });
 
   it("ids and names of one workspace are never seen from another, with the text of what is unknown", async () => {
@@ -177,7 +188,9 @@ describe("writing: two writers of one row", () => {
     });
     const { keyring, create } = await world({ store: slow });
     const { keyId } = await create({ credits: { remaining: 0 } });
-    await Promise.all(Array.from({ length: 100 }, () => keyring.updateCredits({ keyId, operation: "increment", value: 1 })));
+    await Promise.all(
+      Array.from({ length: 100 }, () => keyring.updateCredits({ keyId, operation: "increment", value: 1 })),
+    );
     expect((await keyring.getKey({ keyId })).credits).toEqual({ remaining: 100 });
   });
 
@@ -244,11 +257,16 @@ describe("writing: two writers of one row", () => {
 
   it("two that make the same permission and identity at once make one", async () => {
     const { keyring, create } = await world();
-    const keys = await Promise.all(Array.from({ length: 10 }, () => create({ permissions: ["a", "b", "a"], externalId: "user" })));
+    const keys = await Promise.all(
+      Array.from({ length: 10 }, () => create({ permissions: ["a", "b", "a"], externalId: "user" })),
+    );
     expect((await keyring.listPermissions()).data).toHaveLength(2);
     expect((await keyring.listIdentities()).data).toHaveLength(1);
     for (const { keyId } of keys)
-      expect(await keyring.getKey({ keyId })).toMatchObject({ permissions: ["a", "b"], identity: { externalId: "user" } });
+      expect(await keyring.getKey({ keyId })).toMatchObject({
+        permissions: ["a", "b"],
+        identity: { externalId: "user" },
+      });
   });
 
   it("a name that another process made in between is found by the next attempt", async () => {

@@ -1,6 +1,6 @@
 /** A small world for the tests of administration: a memory store, its keyring, one of another workspace, and a clock that the test moves. */
 import { expect } from "vitest";
-import { isVerifierError, type VerifierError } from "../../src/contracts/errors.js";
+import { isKeystileError, type KeystileError } from "../../src/contracts/errors.js";
 import type { KeyRef, Store } from "../../src/contracts/store.js";
 import { createKeyring, type Keyring, type KeyringOptions } from "../../src/keyring/keyring.js";
 import { memoryStore } from "../../src/stores/memory.js";
@@ -16,20 +16,21 @@ export async function world(options: Omit<KeyringOptions, "clock"> & { store?: S
   const keyring = createKeyring(store, { clock, ...rest });
   const elsewhere = createKeyring(store, { clock, workspaceId: "ws_other" });
   const { apiId } = await keyring.createApi({ name: "documents" });
-  const create = (body: Omit<Parameters<Keyring["createKey"]>[0], "apiId"> = {}) => keyring.createKey({ apiId, ...body });
+  const create = (body: Omit<Parameters<Keyring["createKey"]>[0], "apiId"> = {}) =>
+    keyring.createKey({ apiId, ...body });
   return { store, keyring, elsewhere, apiId, create, time };
 }
 
 export type World = Awaited<ReturnType<typeof world>>;
 
-/** The VerifierError that a promise rejects with. */
-export async function failure(promise: Promise<unknown>): Promise<VerifierError> {
+/** The KeystileError that a promise rejects with. */
+export async function failure(promise: Promise<unknown>): Promise<KeystileError> {
   const error: unknown = await promise.then(
     (value) => ({ resolved: value }),
     (thrown: unknown) => thrown,
   );
-  if (!isVerifierError(error)) expect(error).toBe("a VerifierError");
-  return error as VerifierError;
+  if (!isKeystileError(error)) expect(error).toBe("a KeystileError");
+  return error as KeystileError;
 }
 
 /** Locations of the problems of a 400, in order. */

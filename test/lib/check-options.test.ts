@@ -9,7 +9,9 @@ describe("createVerifier options", () => {
   it("A199: a store that is none is a TypeError that names what it lacks", () => {
     expect(() => createVerifier(undefined as never)).toThrow(/store must be an object/);
     expect(() => createVerifier(null as never)).toThrow(TypeError);
-    expect(() => createVerifier({ ...memoryStore(), spendCredits: undefined } as never)).toThrow(/store lacks the method spendCredits\(\)/);
+    expect(() => createVerifier({ ...memoryStore(), spendCredits: undefined } as never)).toThrow(
+      /store lacks the method spendCredits\(\)/,
+    );
   });
 
   it.each([
@@ -34,7 +36,10 @@ describe("createVerifier options", () => {
     [{ credits: null }, /options\.credits must be an object/],
     [{ credits: { mode: "exact", size: 5 } }, /options\.credits\.size is not an option/],
     [{ credits: { mode: "leased", size: 0 } }, /options\.credits\.size/],
-    [{ credits: { mode: "leased", size: 5, step: 6 } }, /options\.credits\.step must be at most options\.credits\.size/],
+    [
+      { credits: { mode: "leased", size: 5, step: 6 } },
+      /options\.credits\.step must be at most options\.credits\.size/,
+    ],
     [{ credits: { mode: "leased", ttl: 1 } }, /options\.credits\.ttl/],
     [{ credits: { mode: "leased", closeTimeout: -1 } }, /options\.credits\.closeTimeout must be from 0 to 3600000/],
     [{ credits: { mode: "leased", closeTimeout: Infinity } }, /options\.credits\.closeTimeout must be an integer/],
@@ -44,21 +49,28 @@ describe("createVerifier options", () => {
   });
 
   it("undefined counts as not given", () => {
-    const options = { clock: undefined, cache: { size: undefined, ttl: Infinity }, limiter: undefined, credits: undefined };
+    const options = {
+      clock: undefined,
+      cache: { size: undefined, ttl: Infinity },
+      limiter: undefined,
+      credits: undefined,
+    };
     expect(() => createVerifier(memoryStore(), options as never)).not.toThrow();
   });
 
   it("a limiter needs no close: nothing here calls one", async () => {
     const close = vi.fn();
-    for (const limiter of [{ take: () => [] }, { take: () => [], close }]) await createVerifier(memoryStore(), { limiter }).close();
+    for (const limiter of [{ take: () => [] }, { take: () => [], close }])
+      await createVerifier(memoryStore(), { limiter }).close();
     expect(close).not.toHaveBeenCalled();
   });
 
   it("the store is told the time of the system's clock, given by name or not, and of no other", async () => {
-    const catchUp = vi.fn();
-    const store = { ...memoryStore(), catchUp };
-    for (const options of [{}, { clock: Date.now }, { clock: () => 5 }]) await createVerifier(store, options).verify({ key: "k" });
-    expect(catchUp.mock.calls).toEqual([[expect.any(Number)], [expect.any(Number)], [undefined]]);
+    const pollChanges = vi.fn();
+    const store = { ...memoryStore(), pollChanges };
+    for (const options of [{}, { clock: Date.now }, { clock: () => 5 }])
+      await createVerifier(store, options).verify({ key: "k" });
+    expect(pollChanges.mock.calls).toEqual([[expect.any(Number)], [expect.any(Number)], [undefined]]);
   });
 
   it("a clock that answers nonsense fails the call instead of validating it", async () => {
@@ -84,8 +96,12 @@ describe("verify: its context", () => {
     const { limit } = createRatelimits(memoryStore());
     const check = { namespace: "email", identifier: "user_1", limit: 10, duration: 60_000 };
     for (const caller of [null, {}, "root_1", { mayAny: () => true }]) {
-      await expect(verify({ key: "k" }, { caller } as never)).rejects.toThrow(/^context\.caller (must be an object|lacks the method)/);
-      await expect(limit(check, { caller } as never)).rejects.toThrow(/^context\.caller (must be an object|lacks the method)/);
+      await expect(verify({ key: "k" }, { caller } as never)).rejects.toThrow(
+        /^context\.caller (must be an object|lacks the method)/,
+      );
+      await expect(limit(check, { caller } as never)).rejects.toThrow(
+        /^context\.caller (must be an object|lacks the method)/,
+      );
     }
     for (const context of [null, 5, [1], Promise.resolve({})])
       await expect(limit(check, context as never)).rejects.toThrow(/^context must be an object/);
@@ -94,8 +110,12 @@ describe("verify: its context", () => {
   it("a caller of no workspace is named too, and would see the keys of none", async () => {
     const caller = { may: () => true, mayAny: () => true } as never;
     const check = { namespace: "email", identifier: "user_1", limit: 10, duration: 60_000 };
-    await expect(createVerifier(memoryStore()).verify({ key: "k" }, { caller })).rejects.toThrow(/^context\.caller\.workspaceId must be/);
-    await expect(createRatelimits(memoryStore()).limit(check, { caller })).rejects.toThrow(/^context\.caller\.workspaceId must be/);
+    await expect(createVerifier(memoryStore()).verify({ key: "k" }, { caller })).rejects.toThrow(
+      /^context\.caller\.workspaceId must be/,
+    );
+    await expect(createRatelimits(memoryStore()).limit(check, { caller })).rejects.toThrow(
+      /^context\.caller\.workspaceId must be/,
+    );
   });
 });
 
@@ -124,7 +144,9 @@ describe("checkOptions", () => {
       new Settings(),
       Object.create(options),
     ]) {
-      expect(() => createVerifier(memoryStore(), given as object)).toThrow("options must be an object, and a plain one");
+      expect(() => createVerifier(memoryStore(), given as object)).toThrow(
+        "options must be an object, and a plain one",
+      );
     }
     createVerifier(memoryStore(), Object.assign(Object.create(null) as object, options));
     createVerifier(memoryStore(), runInNewContext("({ workspaceId: 'ws_1' })") as object);

@@ -1,10 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { copyBody, copyPlain, readOwn, Refusal } from "../../src/lib/copy-json.js";
+import { copyBody, copyPlain, readOwnProperties, Refusal } from "../../src/lib/copy-json.js";
 
 /** Text as meta may hold it: well formed, without U+0000. */
 const text = fc.string({ unit: "grapheme" }).filter((value) => !value.includes("\0"));
-const names = fc.oneof(text, fc.constantFrom("__proto__", "constructor", "prototype", "toJSON", "toString", "hasOwnProperty"));
+const names = fc.oneof(
+  text,
+  fc.constantFrom("__proto__", "constructor", "prototype", "toJSON", "toString", "hasOwnProperty"),
+);
 const json = fc.letrec((tie) => ({
   value: fc.oneof(
     { depthSize: "small", withCrossShrink: true },
@@ -14,7 +17,9 @@ const json = fc.letrec((tie) => ({
       .array(fc.tuple(names, tie("value")), { maxLength: 5 })
       .map(
         (entries) =>
-          JSON.parse(`{${entries.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join(",")}}`) as unknown,
+          JSON.parse(
+            `{${entries.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join(",")}}`,
+          ) as unknown,
       ),
   ),
 })).value;
@@ -27,7 +32,9 @@ const nested = (levels: number): unknown => (levels === 1 ? {} : { a: nested(lev
 
 /** Values that a copy holds. */
 const count = (value: unknown): number =>
-  typeof value === "object" && value !== null ? Object.values(value).reduce<number>((sum, part) => sum + count(part), 1) : 1;
+  typeof value === "object" && value !== null
+    ? Object.values(value).reduce<number>((sum, part) => sum + count(part), 1)
+    : 1;
 
 describe("copyPlain: a copy that means the same JSON", () => {
   it("ruling G7: any JSON survives, __proto__ and the like included, and changes no prototype", () => {
@@ -43,7 +50,10 @@ describe("copyPlain: a copy that means the same JSON", () => {
   });
 
   it("ruling G7: __proto__ is an own property of the copy, and its prototype is untouched", () => {
-    const copy = copyPlain(JSON.parse('{"__proto__":{"admin":true},"constructor":{"prototype":{"x":1}}}')) as Record<string, unknown>;
+    const copy = copyPlain(JSON.parse('{"__proto__":{"admin":true},"constructor":{"prototype":{"x":1}}}')) as Record<
+      string,
+      unknown
+    >;
     expect(Object.keys(copy)).toEqual(["__proto__", "constructor"]);
     expect(Object.getPrototypeOf(copy)).toBe(Object.prototype);
     expect(copy["admin"]).toBeUndefined();
@@ -114,7 +124,19 @@ describe("copyPlain: a copy that means the same JSON", () => {
   });
 
   it("refuses what JSON cannot hold instead of losing it", () => {
-    const values = [1n, () => 1, Symbol("s"), NaN, Infinity, new Date(0), new Map(), new Number(5), [undefined], new Array(2), /x/];
+    const values = [
+      1n,
+      () => 1,
+      Symbol("s"),
+      NaN,
+      Infinity,
+      new Date(0),
+      new Map(),
+      new Number(5),
+      [undefined],
+      new Array(2),
+      /x/,
+    ];
     for (const value of values) expect(refused({ value })).toMatch(/only what JSON can/);
     expect(refused(undefined)).toMatch(/only what JSON can/);
   });
@@ -137,7 +159,10 @@ describe("copyBody: the private copy of a request", () => {
   });
 
   it("keeps scalars, makes −0 a 0, leaves what is no object as it is", () => {
-    const copy = copyBody({ zero: -0, list: [-0, "x", null, { deep: undefined }] }) as { zero: number; list: unknown[] };
+    const copy = copyBody({ zero: -0, list: [-0, "x", null, { deep: undefined }] }) as {
+      zero: number;
+      list: unknown[];
+    };
     expect(Object.is(copy.zero, 0)).toBe(true);
     expect(copy.list).toEqual([0, "x", null, {}]);
     for (const value of [null, undefined, 1, "x", true]) expect(copyBody(value)).toBe(value);
@@ -168,9 +193,9 @@ describe("copyBody: the private copy of a request", () => {
   });
 
   it("readOwn: own enumerable properties, each once; nothing for what is no object", () => {
-    expect(readOwn({ a: 1, b: undefined })).toEqual({ a: 1 });
-    const hostile = readOwn(JSON.parse('{"__proto__":{"a":1}}')) as object;
+    expect(readOwnProperties({ a: 1, b: undefined })).toEqual({ a: 1 });
+    const hostile = readOwnProperties(JSON.parse('{"__proto__":{"a":1}}')) as object;
     expect(Object.keys(hostile)).toEqual(["__proto__"]);
-    for (const value of [null, undefined, [], "x"]) expect(readOwn(value)).toBeUndefined();
+    for (const value of [null, undefined, [], "x"]) expect(readOwnProperties(value)).toBeUndefined();
   });
 });

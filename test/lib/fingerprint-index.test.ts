@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { NONE, TagIndex } from "../../src/lib/fingerprint-index.js";
+import { FingerprintIndex, NONE } from "../../src/lib/fingerprint-index.js";
 
 /** Few homes, so that tags crowd each other, wrap round the end, and leave gaps. */
 const tag = fc.record({
@@ -14,7 +14,7 @@ describe("TagIndex", () => {
     const step = fc.record({ act: fc.constantFrom("add", "add", "remove", "clear"), tag });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
-        const index = new TagIndex();
+        const index = new FingerprintIndex();
         const twin = new Map<string, number>();
         for (const { act, tag: one } of steps) {
           const name = `${one.one} ${one.two} ${one.three}`;
@@ -36,15 +36,15 @@ describe("TagIndex", () => {
         }
         for (const [name, entry] of twin) {
           expect(index.has(entry)).toBe(true);
-          expect(`${index.oneOf(entry)} ${index.twoOf(entry)} ${index.threeOf(entry)}`).toBe(name);
-          expect(index.find(index.oneOf(entry), index.twoOf(entry), index.threeOf(entry))).toBe(entry);
+          expect(`${index.h0Of(entry)} ${index.h1Of(entry)} ${index.h2Of(entry)}`).toBe(name);
+          expect(index.find(index.h0Of(entry), index.h1Of(entry), index.h2Of(entry))).toBe(entry);
         }
       }),
     );
   });
 
   it("entries of removed tags are used again, so that a million come and go in the memory of a few", () => {
-    const index = new TagIndex();
+    const index = new FingerprintIndex();
     for (let n = 0; n < 100_000; n++) {
       index.add(n, 0, 0);
       if (n >= 10) index.remove(index.find(n - 10, 0, 0));
@@ -58,7 +58,7 @@ describe("TagIndex", () => {
   });
 
   it("holds 200,000 tags and finds each", () => {
-    const index = new TagIndex();
+    const index = new FingerprintIndex();
     const entries = Array.from({ length: 200_000 }, (_, n) => index.add(Math.imul(n, 0x9e3779b1), n, -n));
     for (let n = 0; n < 200_000; n += 37) expect(index.find(Math.imul(n, 0x9e3779b1), n, -n)).toBe(entries[n]);
     expect(index.find(1, 1, 1)).toBe(NONE);

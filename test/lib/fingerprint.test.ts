@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { MAX_UNITS, TextTag } from "../../src/lib/fingerprint.js";
+import { Fingerprint, MAX_UNITS } from "../../src/lib/fingerprint.js";
 
-const read = (tag: TextTag, text: string) => (tag.read(text) ? `${tag.one} ${tag.two} ${tag.three}` : undefined);
+const read = (tag: Fingerprint, text: string) => (tag.read(text) ? `${tag.h0} ${tag.h1} ${tag.h2}` : undefined);
 
 /** The same sums in big integers, one step after the other. */
 function twin(table: Int32Array, text: string): string {
@@ -28,7 +28,7 @@ function twin(table: Int32Array, text: string): string {
 describe("TextTag", () => {
   it("is the sum that its header names, in 32-bit arithmetic", () => {
     let table = new Int32Array();
-    const tag = new TextTag((array) => {
+    const tag = new Fingerprint((array) => {
       globalThis.crypto.getRandomValues(array.subarray(0, 4_000));
       table = array.slice();
     });
@@ -41,7 +41,7 @@ describe("TextTag", () => {
   });
 
   it("tells texts apart that differ in one character, its place, the length, or in NULs", () => {
-    const tag = new TextTag();
+    const tag = new Fingerprint();
     const texts = [
       "",
       "\0",
@@ -68,11 +68,11 @@ describe("TextTag", () => {
   });
 
   it("two instances agree on nothing: a tag cannot be foretold", () => {
-    expect(read(new TextTag(), "sk_abc")).not.toBe(read(new TextTag(), "sk_abc"));
+    expect(read(new Fingerprint(), "sk_abc")).not.toBe(read(new Fingerprint(), "sk_abc"));
   });
 
   it("gives none to a text longer than any key", () => {
-    const tag = new TextTag();
+    const tag = new Fingerprint();
     expect(tag.read("k".repeat(MAX_UNITS))).toBe(true);
     expect(tag.read("k".repeat(MAX_UNITS + 1))).toBe(false);
   });

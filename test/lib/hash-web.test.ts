@@ -33,7 +33,11 @@ describe.each([
     const { apiId } = await keyring.createApi({ name: "documents" });
     const { key } = await keyring.createKey({ apiId });
     const { migrationId } = await keyring.createMigration({ algorithm: "sha512" });
-    await keyring.migrateKeys({ migrationId, apiId, keys: [{ hash: createHash("sha512").update("old").digest("hex") }] });
+    await keyring.migrateKeys({
+      migrationId,
+      apiId,
+      keys: [{ hash: createHash("sha512").update("old").digest("hex") }],
+    });
     const verifier = createVerifier(store, { workspaceId: "ws_default" });
     for (let i = 0; i < 3; i++) expect((await verifier.verify({ key })).code).toBe("VALID");
     expect((await verifier.verify({ key: "old" })).code).toBe("NOT_FOUND");
@@ -42,6 +46,9 @@ describe.each([
     expect((await verifier.verify({ key: `${key}x` })).code).toBe("NOT_FOUND");
     const { createAuthenticator } = await import("../../src/access/authenticate.js");
     const { key: rootKey, rootKeyId } = await keyring.createRootKey({ permissions: ["api.*.verify_key"] });
-    expect(await createAuthenticator(store).authenticate(`Bearer ${rootKey}`)).toMatchObject({ kind: "rootKey", id: rootKeyId });
+    expect(await createAuthenticator(store).authenticate(`Bearer ${rootKey}`)).toMatchObject({
+      kind: "rootKey",
+      id: rootKeyId,
+    });
   });
 });

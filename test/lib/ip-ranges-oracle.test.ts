@@ -23,7 +23,8 @@ function write(address: readonly number[], style: number): string {
   const from = (style >> 4) & 7;
   let to = from;
   while (to < words.length && address[to] === 0 && !(words[to] ?? "").includes(".")) to++;
-  const text = to > from && style & 8 ? `${words.slice(0, from).join(":")}::${words.slice(to).join(":")}` : words.join(":");
+  const text =
+    to > from && style & 8 ? `${words.slice(0, from).join(":")}::${words.slice(to).join(":")}` : words.join(":");
   return style & 128 ? text.toUpperCase() : text;
 }
 
@@ -34,16 +35,28 @@ describe("addresses: against Node", () => {
     const style = fc.nat(255);
     const flip = fc.option(fc.nat(127), { freq: 5 });
     fc.assert(
-      fc.property(groups, fc.nat(128), flip, fc.option(groups, { freq: 3 }), style, style, (base, length, bit, other, one, two) => {
-        const entry = write(base, one);
-        // Most addresses differ from the entry in one bit: near the end of the prefix is where mistakes live.
-        const near = base.map((value, i) => (bit !== null && bit >> 4 === i ? value ^ (0x8000 >> (bit & 15)) : value));
-        const address = write(other ?? near, two);
-        const bits = family(entry) === "ipv4" ? length % 33 : length;
-        const oracle = new BlockList();
-        oracle.addSubnet(entry, bits, family(entry));
-        expect(isAllowed(address, [[`${entry}/${bits}`]]), `${address} in ${entry}/${bits}`).toBe(oracle.check(address, family(address)));
-      }),
+      fc.property(
+        groups,
+        fc.nat(128),
+        flip,
+        fc.option(groups, { freq: 3 }),
+        style,
+        style,
+        (base, length, bit, other, one, two) => {
+          const entry = write(base, one);
+          // Most addresses differ from the entry in one bit: near the end of the prefix is where mistakes live.
+          const near = base.map((value, i) =>
+            bit !== null && bit >> 4 === i ? value ^ (0x8000 >> (bit & 15)) : value,
+          );
+          const address = write(other ?? near, two);
+          const bits = family(entry) === "ipv4" ? length % 33 : length;
+          const oracle = new BlockList();
+          oracle.addSubnet(entry, bits, family(entry));
+          expect(isAllowed(address, [[`${entry}/${bits}`]]), `${address} in ${entry}/${bits}`).toBe(
+            oracle.check(address, family(address)),
+          );
+        },
+      ),
       { numRuns: runs(5_000) },
     );
   });

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { isVerifierError } from "../../src/contracts/errors.js";
+import { isKeystileError } from "../../src/contracts/errors.js";
 import { createAlgorithms, type MigrationAlgorithms } from "../../src/lib/migration-hashes.js";
 
 const digest = (algorithm: string, text: string, encoding: "hex" | "base64" | "base64url") =>
@@ -14,7 +14,9 @@ describe("createAlgorithms", () => {
       foreignDigest: digest("sha256", key, "base64"),
       digest: digest("sha256", key, "base64"),
     });
-    expect(known.importHash("sha512", digest("sha512", key, encoding))).toEqual({ foreignDigest: digest("sha512", key, "base64") });
+    expect(known.importHash("sha512", digest("sha512", key, encoding))).toEqual({
+      foreignDigest: digest("sha512", key, "base64"),
+    });
     expect(known.foreignDigest("sha512", key)).toBe(digest("sha512", key, "base64"));
     expect(known.foreignDigest("sha256", key)).toBe(digest("sha256", key, "base64"));
   });
@@ -25,7 +27,8 @@ describe("createAlgorithms", () => {
       digest("sha256", "k", "base64").replace("=", ""),
       `${digest("sha256", "k", "base64url")}=`,
     ];
-    for (const form of forms) expect(known.importHash("sha256", form)?.foreignDigest).toBe(digest("sha256", "k", "base64"));
+    for (const form of forms)
+      expect(known.importHash("sha256", form)?.foreignDigest).toBe(digest("sha256", "k", "base64"));
   });
 
   it("ruling E3: what is no hash of the algorithm is told apart (A177: MD5, SHA-1)", () => {
@@ -72,9 +75,12 @@ describe("createAlgorithms", () => {
     }
   });
 
-  it.each(["bcrypt", "argon2id", "scrypt", "PBKDF2"])("ruling E3, A173: %s cannot be looked up by hash, and the error says so", (name) => {
-    expect(() => known.assertUsable(name)).toThrow(/no key can be found by it/);
-  });
+  it.each(["bcrypt", "argon2id", "scrypt", "PBKDF2"])(
+    "ruling E3, A173: %s cannot be looked up by hash, and the error says so",
+    (name) => {
+      expect(() => known.assertUsable(name)).toThrow(/no key can be found by it/);
+    },
+  );
 
   it("an unknown algorithm is a 400 at body.algorithm", () => {
     for (const name of ["md5", "toString", "__proto__", "SHA256"]) {
@@ -86,7 +92,7 @@ describe("createAlgorithms", () => {
         }
         return undefined;
       })();
-      expect(isVerifierError(caught) && caught.errors[0]?.location, name).toBe("body.algorithm");
+      expect(isKeystileError(caught) && caught.errors[0]?.location, name).toBe("body.algorithm");
     }
   });
 

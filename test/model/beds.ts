@@ -34,7 +34,8 @@ export function fileBed(openStore: (file: string) => Store): Bed {
       if (how === "crash") {
         // What the disk holds while the handles are open is what a process that dies now leaves behind.
         generation++;
-        for (const suffix of ["", "-wal"]) if (existsSync(before + suffix)) copyFileSync(before + suffix, file() + suffix);
+        for (const suffix of ["", "-wal"])
+          if (existsSync(before + suffix)) copyFileSync(before + suffix, file() + suffix);
       }
       await closeAll();
       if (how === "crash") for (const suffix of ["", "-wal", "-shm"]) rmSync(before + suffix, { force: true });

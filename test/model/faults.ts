@@ -6,10 +6,10 @@ type Break = (store: Store) => Store;
 const later = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 export const FAULTS: Readonly<Record<string, Break>> = {
-  "tells caches of no change": (store) => ({ ...store, changes: () => () => undefined }),
+  "tells caches of no change": (store) => ({ ...store, subscribe: () => () => undefined }),
   "tells caches of changes of keys only": (store) => ({
     ...store,
-    changes: (listener) => store.changes((change) => void (typeof change === "object" && listener(change))),
+    subscribe: (listener) => store.subscribe((change) => void (typeof change === "object" && listener(change))),
   }),
   "reads a balance, waits, and then writes it": (store) => ({
     ...store,
@@ -46,7 +46,7 @@ export const FAULTS: Readonly<Record<string, Break>> = {
     record.roles.length > 0 ? { ...record, permissions: record.permissions.slice(0, -1) } : record,
   ),
   "ignores the last allow-list": changed((record) => ({ ...record, ipAllowlists: record.ipAllowlists.slice(0, -1) })),
-  "finds keys of a disabled API": changed((record) => ({ ...record, suspended: false })),
+  "finds keys of a disabled API": changed((record) => ({ ...record, parentDisabled: false })),
   "never keeps an adopted digest": (store) => ({ ...store, adoptDigest: () => true }),
   "finds an imported key under any migration": (store) => ({
     ...store,

@@ -59,7 +59,9 @@ export async function changeGrants(stage: Stage): Promise<void> {
   stage.note(`${how}Roles`, key.id, names);
   const call = keyring[`${how}Roles`]({ keyId: key.id, roles: names });
   const rows =
-    how === "remove" ? workspace.roles.filter((row) => !row.deleted && names.includes(row.name)) : existingRoles(workspace, names);
+    how === "remove"
+      ? workspace.roles.filter((row) => !row.deleted && names.includes(row.name))
+      : existingRoles(workspace, names);
   if (absent || rows === undefined) return refused("changeGrants", call, "NOT_FOUND");
   const answer = await call;
   if (how === "set") key.roles = new Set(rows);

@@ -23,7 +23,9 @@ export function rollFields({ world, dice }: Stage) {
   };
 }
 
-type V2KeysMigrateKeyFields = Omit<V2KeysMigrateKeyData, "hash" | "ratelimits"> & { ratelimits?: readonly RatelimitRequest[] };
+type V2KeysMigrateKeyFields = Omit<V2KeysMigrateKeyData, "hash" | "ratelimits"> & {
+  ratelimits?: readonly RatelimitRequest[];
+};
 
 /** The model's side of {@link rollFields}; makes permissions and identities that do not exist. */
 export function fieldsOf(
@@ -50,7 +52,12 @@ export function chosen({ world, dice, hand }: Stage) {
   const key = dice.pick(world.keys);
   const own = key.api.workspace;
   const workspace = dice.chance(0.95) ? own : world.workspaces.find((other) => other !== own)!;
-  return { key, keyring: hand.keyrings.get(workspace)!, absent: isHidden(key) || workspace !== own, foreign: workspace !== own };
+  return {
+    key,
+    keyring: hand.keyrings.get(workspace)!,
+    absent: isHidden(key) || workspace !== own,
+    foreign: workspace !== own,
+  };
 }
 
 /** A wish about credits. */

@@ -13,14 +13,19 @@ export async function createKey(stage: Stage): Promise<void> {
   const { world, dice, hand } = stage;
   const workspace = dice.chance(0.75) ? world.workspaces[0] : world.workspaces[1];
   const api = dice.pick(workspace.apis);
-  const body: V2KeysCreateKeyRequestBody = { apiId: api.id, ...(dice.chance(0.3) && { prefix: "sk_live" }), ...rollFields(stage) };
+  const body: V2KeysCreateKeyRequestBody = {
+    apiId: api.id,
+    ...(dice.chance(0.3) && { prefix: "sk_live" }),
+    ...rollFields(stage),
+  };
   stage.note("createKey", body);
   const keyring = hand.keyrings.get(workspace)!;
   if (api.deleted || existingRoles(workspace, body.roles ?? []) === undefined)
     return refused("createKey", keyring.createKey(body), "NOT_FOUND");
   const made = await keyring.createKey(body);
   stage.note("made", made.keyId);
-  if (!made.key.startsWith(body.prefix === undefined ? "" : `${body.prefix}_`)) throw new Error("createKey: the key lacks its prefix");
+  if (!made.key.startsWith(body.prefix === undefined ? "" : `${body.prefix}_`))
+    throw new Error("createKey: the key lacks its prefix");
   same("createKey", Object.keys(made).sort(), ["key", "keyId"]);
   const credits = body.credits ?? { remaining: null };
   world.keys.push({

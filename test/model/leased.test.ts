@@ -11,7 +11,8 @@ import { seedsOf } from "./dice.js";
 import { playLeased } from "./leased.js";
 import type { Bed } from "./stage.js";
 
-const history = (maxLength: number) => fc.array(fc.noShrink(fc.nat({ max: 2 ** 32 - 1 })), { minLength: 1, maxLength, size: "max" });
+const history = (maxLength: number) =>
+  fc.array(fc.noShrink(fc.nat({ max: 2 ** 32 - 1 })), { minLength: 1, maxLength, size: "max" });
 
 async function agree(bed: () => Bed, maxLength: number, numRuns: number): Promise<void> {
   const totals = { granted: 0, refused: 0 };
@@ -67,7 +68,8 @@ describe("leased credits against a model that knows what was there", () => {
       ...store,
       async drawCredits(ref, request) {
         const drawn = await store.drawCredits(ref, request);
-        if (drawn !== undefined && drawn.drawn > 0) await store.returnCredits(ref, "nobody", drawn.generation, drawn.drawn);
+        if (drawn !== undefined && drawn.drawn > 0)
+          await store.returnCredits(ref, "nobody", drawn.generation, drawn.drawn);
         return drawn;
       },
     });

@@ -79,7 +79,10 @@ export async function playLeased(seeds: readonly number[], bed: Bed): Promise<{ 
     if (bed.handles === "two") await new Promise((resolve) => setImmediate(resolve));
     if (kind < 60) return verify(nodes[at]!, account, rolled.pick([0, 1, 1, 1, 2, 3, 9]));
     if (kind < 75) {
-      const calls = Array.from({ length: 2 + rolled.below(20) }, () => [rolled.pick(nodes), rolled.pick([1, 1, 2])] as const);
+      const calls = Array.from(
+        { length: 2 + rolled.below(20) },
+        () => [rolled.pick(nodes), rolled.pick([1, 1, 2])] as const,
+      );
       return void (await Promise.all(calls.map(([node, cost]) => verify(node, account, cost))));
     }
     if (kind < 82) {

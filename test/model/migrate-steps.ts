@@ -15,7 +15,9 @@ export async function createMigration(stage: Stage): Promise<void> {
   const keyring = hand.keyrings.get(workspace)!;
   if (dice.chance(0.1)) {
     stage.note("createMigration", "bcrypt");
-    return refused("createMigration", keyring.createMigration({ algorithm: "bcrypt" }), "BAD_REQUEST", ["body.algorithm"]);
+    return refused("createMigration", keyring.createMigration({ algorithm: "bcrypt" }), "BAD_REQUEST", [
+      "body.algorithm",
+    ]);
   }
   stage.note("createMigration", id, workspace.id);
   const call = keyring.createMigration({ id, algorithm });
@@ -39,8 +41,14 @@ export async function migrateBadly(stage: Stage): Promise<void> {
   ]);
   keys[1] = { ...keys[1], ...wrong };
   stage.note("migrateBadly", keys[1]);
-  const body = { migrationId: migration.id, apiId: dice.pick(migration.workspace.apis).id, keys: keys as V2KeysMigrateKeyData[] };
-  await refused("migrateBadly", hand.keyrings.get(migration.workspace)!.migrateKeys(body), "BAD_REQUEST", [`body.keys[1].${location}`]);
+  const body = {
+    migrationId: migration.id,
+    apiId: dice.pick(migration.workspace.apis).id,
+    keys: keys as V2KeysMigrateKeyData[],
+  };
+  await refused("migrateBadly", hand.keyrings.get(migration.workspace)!.migrateKeys(body), "BAD_REQUEST", [
+    `body.keys[1].${location}`,
+  ]);
 }
 
 export async function migrateKeys(stage: Stage): Promise<void> {
@@ -111,12 +119,18 @@ function fault(
   return taken ? "ALREADY_EXISTS" : undefined;
 }
 
-function rollImport(stage: Stage, { algorithm }: ModelMigration): { data: V2KeysMigrateKeyData; text: string; form: string | undefined } {
+function rollImport(
+  stage: Stage,
+  { algorithm }: ModelMigration,
+): { data: V2KeysMigrateKeyData; text: string; form: string | undefined } {
   const { dice } = stage;
   const text = dice.pick(FOREIGN);
   const { ratelimits, ...rest } = rollFields(stage);
   // An import says whether a limit applies by itself (spec §2.3).
-  const fields = { ...rest, ...(ratelimits && { ratelimits: ratelimits.map((limit) => ({ autoApply: false, ...limit })) }) };
+  const fields = {
+    ...rest,
+    ...(ratelimits && { ratelimits: ratelimits.map((limit) => ({ autoApply: false, ...limit })) }),
+  };
   if (dice.chance(0.1)) return { data: { ...fields, hash: "$2b$10$not-a-hash" }, text, form: undefined };
   const hashed = algorithm === "prefixed-api-key" ? text.split("_").at(-1)! : text;
   const digest = createHash(algorithm === "sha512" ? "sha512" : "sha256").update(hashed, "utf8");
@@ -133,4 +147,5 @@ function spell(dice: Dice, bytes: Buffer): string {
   return dice.chance(0.3) ? hex(dice, bytes) : bytes.toString(dice.pick(["base64", "base64url"] as const));
 }
 
-const hex = (dice: Dice, bytes: Buffer): string => (dice.chance(0.8) ? bytes.toString("hex") : bytes.toString("hex").toUpperCase());
+const hex = (dice: Dice, bytes: Buffer): string =>
+  dice.chance(0.8) ? bytes.toString("hex") : bytes.toString("hex").toUpperCase();

@@ -11,7 +11,8 @@ import { shrink } from "./shrink.js";
 import type { Bed } from "./stage.js";
 
 /** A history is a list of step seeds: dropping some leaves a history, which is how a failing one gets short. */
-const history = (maxLength: number) => fc.array(fc.noShrink(fc.nat({ max: 2 ** 32 - 1 })), { minLength: 1, maxLength, size: "max" });
+const history = (maxLength: number) =>
+  fc.array(fc.noShrink(fc.nat({ max: 2 ** 32 - 1 })), { minLength: 1, maxLength, size: "max" });
 const CODES = [
   "VALID",
   "NOT_FOUND",
@@ -46,10 +47,13 @@ describe("the engine against a naive model of the specification", () => {
     expect(CODES.filter((code) => counts.has(code)).length).toBeGreaterThanOrEqual(6);
   });
 
-  it.each(Object.entries(FAULTS))("control: a store that %s is found out, and the history fails again", async (_name, spoil) => {
-    const seed = await findFailure(spoil);
-    expect(await fails(seedsOf(seed, LENGTH), spoil)).toBe(true);
-  });
+  it.each(Object.entries(FAULTS))(
+    "control: a store that %s is found out, and the history fails again",
+    async (_name, spoil) => {
+      const seed = await findFailure(spoil);
+      expect(await fails(seedsOf(seed, LENGTH), spoil)).toBe(true);
+    },
+  );
 
   it("control: a failing history is made short", async () => {
     const spoil = FAULTS["takes a cost of 0 for 1"]!;

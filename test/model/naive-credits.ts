@@ -67,12 +67,18 @@ export function spend(credits: ModelCredits, cost: number, now: number): boolean
 }
 
 /** `updateKey` with credits and `updateCredits` with `set`: absent keeps, `null` clears. */
-export function set(credits: ModelCredits, wish: { remaining?: number | null; refill?: Refill | null }, now: number): void {
+export function set(
+  credits: ModelCredits,
+  wish: { remaining?: number | null; refill?: Refill | null },
+  now: number,
+): void {
   const wasLimited = credits.remaining !== null;
-  const refill = wish.refill !== undefined ? (wish.refill ?? undefined) : wish.remaining === null ? undefined : credits.refill;
+  const refill =
+    wish.refill !== undefined ? (wish.refill ?? undefined) : wish.remaining === null ? undefined : credits.refill;
   const isLimited = wish.remaining === undefined ? wasLimited : wish.remaining !== null;
   const otherDays = daysOf(refill) !== daysOf(credits.refill);
-  if (wasLimited && (otherDays || refill?.amount !== credits.refill?.amount || wish.remaining !== undefined)) settle(credits, now);
+  if (wasLimited && (otherDays || refill?.amount !== credits.refill?.amount || wish.remaining !== undefined))
+    settle(credits, now);
   const last = wasLimited ? lastBoundary(credits.refill, Math.max(credits.counted, now)) : 0;
   credits.refill = refill;
   if (wish.remaining !== undefined) credits.remaining = wish.remaining === null ? null : BigInt(wish.remaining);

@@ -50,19 +50,23 @@ export function modelLimiter(): ModelLimiter {
         return false;
       });
       if (!exceeded.includes(true)) for (const check of checks) if (check.cost > 0) charge(check);
-      return checks.map(({ bucket, limit, duration }, i) => verdict(exceeded[i]!, BigInt(limit), BigInt(duration), settled(bucket)));
+      return checks.map(({ bucket, limit, duration }, i) =>
+        verdict(exceeded[i]!, BigInt(limit), BigInt(duration), settled(bucket)),
+      );
     },
   };
 
   /** Takes are charged in their order, each to all levels of its bucket. */
   function charge(check: LimitCheck): void {
-    const { bucket, cost, own = check } = check;
+    const { bucket, cost, configured = check } = check;
     const levels = settled(bucket);
-    const isOverride = own.limit !== check.limit || own.duration !== check.duration;
+    const isOverride = configured.limit !== check.limit || configured.duration !== check.duration;
     // The limit itself is used up by an override, but goes into no debt.
     const room = (level: Level) =>
-      isOverride && level === find(levels, BigInt(own.limit), BigInt(own.duration)) ? level.limit * level.duration : null;
-    for (const { limit, duration } of [own, check]) {
+      isOverride && level === find(levels, BigInt(configured.limit), BigInt(configured.duration))
+        ? level.limit * level.duration
+        : null;
+    for (const { limit, duration } of [configured, check]) {
       const pair = { limit: BigInt(limit), duration: BigInt(duration) };
       // With a duration of 0 nothing stays used: a bucket that is full otherwise stays so.
       if (duration === 0 || find(levels, pair.limit, pair.duration) !== undefined) continue;

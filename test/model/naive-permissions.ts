@@ -1,7 +1,8 @@
 /** Rulings B1–B5 once more, as plainly as can be: a query is a tree, and is written down only to be sent. */
 import type { Dice } from "./dice.js";
 
-export type Ask = { readonly name: string } | { readonly operator: "AND" | "OR"; readonly left: Ask; readonly right: Ask };
+export type Ask =
+  { readonly name: string } | { readonly operator: "AND" | "OR"; readonly left: Ask; readonly right: Ask };
 
 /** Whether the grants satisfy the query. */
 export function holds(ask: Ask, grants: readonly string[]): boolean {

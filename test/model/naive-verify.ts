@@ -10,7 +10,16 @@ import { balanceAt, spend } from "./naive-credits.js";
 import type { ModelLimiter } from "./naive-limits.js";
 import { type Ask, holds } from "./naive-permissions.js";
 import { ADMITS } from "./vocabulary.js";
-import { digestOf, formOf, grantsOf, isHidden, type ModelKey, type ModelLimit, type ModelWorkspace, type World } from "./world.js";
+import {
+  digestOf,
+  formOf,
+  grantsOf,
+  isHidden,
+  type ModelKey,
+  type ModelLimit,
+  type ModelWorkspace,
+  type World,
+} from "./world.js";
 
 /** Who verifies: a node with its own buckets, bound to a workspace or not. */
 export interface ModelVerifier {
@@ -73,13 +82,17 @@ export function judge(world: World, verifier: ModelVerifier, verification: Verif
 
   if (!key.enabled) return done("DISABLED");
   if (key.expires !== undefined && world.now > key.expires) return done("EXPIRED");
-  if (!key.api.enabled || !key.api.workspace.enabled || !isAdmitted(address, [key.allowlist, key.api.allowlist])) return done("FORBIDDEN");
+  if (!key.api.enabled || !key.api.workspace.enabled || !isAdmitted(address, [key.allowlist, key.api.allowlist]))
+    return done("FORBIDDEN");
   if (ask !== undefined && !holds(ask, permissions)) return done("INSUFFICIENT_PERMISSIONS");
   const limits = limitsOf(key, request);
-  const unknown = limits.flatMap((limit, i) => (limit === undefined ? [i - (limits.length - (request.ratelimits ?? []).length)] : []));
+  const unknown = limits.flatMap((limit, i) =>
+    limit === undefined ? [i - (limits.length - (request.ratelimits ?? []).length)] : [],
+  );
   if (unknown.length > 0) return { locations: unknown.map((i) => `body.ratelimits[${i}].name`) };
   const applied = limits as AppliedLimit[];
-  if (applied.length === 0) return done(spend(key.credits, request.credits?.cost ?? 1, world.now) ? "VALID" : "USAGE_EXCEEDED");
+  if (applied.length === 0)
+    return done(spend(key.credits, request.credits?.cost ?? 1, world.now) ? "VALID" : "USAGE_EXCEEDED");
   const verdicts = verifier.limiter.take(
     applied.map(({ check }) => check),
     world.now,
@@ -99,7 +112,11 @@ export function judge(world: World, verifier: ModelVerifier, verification: Verif
 }
 
 /** Ruling E4: the native digest first; then, with a migration id, that migration's algorithm. */
-function find(world: World, { workspace }: ModelVerifier, { key: text, migrationId }: V2KeysVerifyKeyRequestBody): ModelKey | undefined {
+function find(
+  world: World,
+  { workspace }: ModelVerifier,
+  { key: text, migrationId }: V2KeysVerifyKeyRequestBody,
+): ModelKey | undefined {
   const digest = digestOf(text);
   const native = world.keys.find((key) => key.digest === digest && !isHidden(key));
   const isVisible = (of: ModelWorkspace): boolean => workspace === undefined || workspace === of;
@@ -127,7 +144,13 @@ function limitsOf(key: ModelKey, { ratelimits = [] }: V2KeysVerifyKeyRequestBody
     const found = all.find(({ row }) => row.name === name);
     if (found === undefined && (limit === undefined || duration === undefined)) return undefined;
     const bucket = `${found?.owner ?? key.id} ${name}`;
-    const check = { bucket, limit: limit ?? found!.row.limit, duration: duration ?? found!.row.duration, cost, own: found?.row };
+    const check = {
+      bucket,
+      limit: limit ?? found!.row.limit,
+      duration: duration ?? found!.row.duration,
+      cost,
+      configured: found?.row,
+    };
     return { check, name, autoApply: found?.row.autoApply ?? false, row: found?.row };
   });
   return [
@@ -143,7 +166,9 @@ function limitsOf(key: ModelKey, { ratelimits = [] }: V2KeysVerifyKeyRequestBody
 
 /** Ruling A4, with the truth written down by hand: {@link ADMITS}. */
 function isAdmitted(address: string | undefined, lists: readonly (readonly string[])[]): boolean {
-  return lists.every((list) => list.length === 0 || list.some((entry) => address !== undefined && ADMITS[entry]!.includes(address)));
+  return lists.every(
+    (list) => list.length === 0 || list.some((entry) => address !== undefined && ADMITS[entry]!.includes(address)),
+  );
 }
 
 export function showIdentity({ id, externalId, meta, limits }: NonNullable<ModelKey["identity"]>) {

@@ -4,7 +4,14 @@ import { changeGrants, updateCredits } from "./grant-steps.js";
 import { createKey, deleteKey, rerollKey, updateKey } from "./key-steps.js";
 import { listKeys, readKey } from "./read-steps.js";
 import { createMigration, migrateBadly, migrateKeys } from "./migrate-steps.js";
-import { changeApi, changeIdentity, changePermission, changeRole, changeWorkspace, createApi } from "./reference-steps.js";
+import {
+  changeApi,
+  changeIdentity,
+  changePermission,
+  changeRole,
+  changeWorkspace,
+  createApi,
+} from "./reference-steps.js";
 import { type Bed, closeHand, type Hand, newWorld, openHand, show, type Stage } from "./stage.js";
 import { rollTime } from "./vocabulary.js";
 import { burst, misuse, verify } from "./verify-steps.js";
@@ -43,7 +50,11 @@ const START_KEYS = 5;
 const STORY = Number(process.env["KEYSTILE_STORY"] ?? 40);
 
 /** @returns how often each outcome came; @throws Error with the story of the last steps */
-export async function play(seeds: readonly number[], bed: Bed, counts = new Map<string, number>()): Promise<Map<string, number>> {
+export async function play(
+  seeds: readonly number[],
+  bed: Bed,
+  counts = new Map<string, number>(),
+): Promise<Map<string, number>> {
   const world = newWorld();
   const story: (readonly [string, unknown[]])[] = [];
   let hands: Hand[] = [];

@@ -38,7 +38,9 @@ export async function readKey(stage: Stage): Promise<void> {
     ...(key.expires !== undefined && { expires: key.expires }),
     ...(permissions.length > 0 && { permissions }),
     ...(roles.length > 0 && { roles }),
-    ...((key.credits.remaining !== null || key.credits.refill !== undefined) && { credits: showCredits(key.credits, world.now) }),
+    ...((key.credits.remaining !== null || key.credits.refill !== undefined) && {
+      credits: showCredits(key.credits, world.now),
+    }),
     ...(identity !== undefined && { identity: showIdentity(identity) }),
     ...(key.limits.length > 0 && { ratelimits: showLimits(key.limits) }),
     ...(key.allowlist.length > 0 && { ipAllowlist: key.allowlist }),
@@ -64,7 +66,9 @@ export async function listKeys(stage: Stage): Promise<void> {
     same("listKeys: hasMore", page.pagination.hasMore, cursor !== undefined);
     if (cursor === undefined) break;
   }
-  const due = world.keys.filter((key) => key.api === api && !key.deleted && (user === undefined || key.identity === user));
+  const due = world.keys.filter(
+    (key) => key.api === api && !key.deleted && (user === undefined || key.identity === user),
+  );
   same("listKeys", ids, due.map(({ id }) => id).sort());
 }
 

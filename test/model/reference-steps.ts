@@ -60,8 +60,16 @@ function place({ world, dice, hand }: Stage) {
 
 export async function createApi(stage: Stage, workspace: ModelWorkspace = place(stage).workspace): Promise<void> {
   stage.note("createApi", workspace.id);
-  const { apiId } = await stage.hand.keyrings.get(workspace)!.createApi({ name: stage.dice.pick(["docs", "billing", "ф-3"]) });
-  workspace.apis.push({ id: learnId(stage.world, apiId, /^api_\w{8,}$/), workspace, enabled: true, allowlist: [], deleted: false });
+  const { apiId } = await stage.hand.keyrings
+    .get(workspace)!
+    .createApi({ name: stage.dice.pick(["docs", "billing", "ф-3"]) });
+  workspace.apis.push({
+    id: learnId(stage.world, apiId, /^api_\w{8,}$/),
+    workspace,
+    enabled: true,
+    allowlist: [],
+    deleted: false,
+  });
 }
 
 export async function changeApi(stage: Stage): Promise<void> {
@@ -88,7 +96,11 @@ export async function changeApi(stage: Stage): Promise<void> {
   if (body.enabled !== undefined) api.enabled = body.enabled;
   if (body.ipAllowlist !== undefined) api.allowlist = body.ipAllowlist ?? [];
   const shown = await keyring.getApi({ apiId: api.id });
-  same("getApi", { enabled: shown.enabled, ipAllowlist: shown.ipAllowlist }, { enabled: api.enabled, ipAllowlist: api.allowlist });
+  same(
+    "getApi",
+    { enabled: shown.enabled, ipAllowlist: shown.ipAllowlist },
+    { enabled: api.enabled, ipAllowlist: api.allowlist },
+  );
 }
 
 export async function changeWorkspace(stage: Stage): Promise<void> {
@@ -159,7 +171,10 @@ export async function changeIdentity(stage: Stage): Promise<void> {
   const { workspace, keyring } = place(stage);
   const externalId = dice.pick(USERS);
   const row = named(workspace.identities, (identity) => identity.externalId === externalId);
-  const fields = { ...(dice.chance(0.5) && { meta: dice.pick(METAS) }), ...(dice.chance(0.7) && { ratelimits: rollLimits(dice) }) };
+  const fields = {
+    ...(dice.chance(0.5) && { meta: dice.pick(METAS) }),
+    ...(dice.chance(0.7) && { ratelimits: rollLimits(dice) }),
+  };
   const kind = dice.below(10);
   if (row === undefined || kind === 0) {
     stage.note("createIdentity", externalId, fields);
@@ -177,7 +192,11 @@ export async function changeIdentity(stage: Stage): Promise<void> {
     row.deleted = true;
     return;
   }
-  const body = { identity: dice.chance(0.5) ? (row.id ?? externalId) : externalId, ...fields, ...(dice.chance(0.1) && { meta: null }) };
+  const body = {
+    identity: dice.chance(0.5) ? (row.id ?? externalId) : externalId,
+    ...fields,
+    ...(dice.chance(0.1) && { meta: null }),
+  };
   stage.note("updateIdentity", body);
   const answer = await keyring.updateIdentity(body);
   if (body.meta !== undefined) row.meta = body.meta ?? undefined;

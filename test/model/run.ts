@@ -48,7 +48,8 @@ async function main(): Promise<void> {
   const first = Number(process.env["KEYSTILE_SEED"] ?? 1);
   const counts = new Map<string, number>();
   const begun = performance.now();
-  const rate = (done: number) => `${Math.round((done / (performance.now() - begun)) * 1_000).toLocaleString("en")} steps/s`;
+  const rate = (done: number) =>
+    `${Math.round((done / (performance.now() - begun)) * 1_000).toLocaleString("en")} steps/s`;
   for (let done = 0, seed = first; done < STEPS; seed++) {
     const length = Math.min(LENGTH, STEPS - done);
     const failure = await playOnce(seedsOf(seed, length), counts).then(() => undefined, String);
@@ -62,7 +63,9 @@ async function main(): Promise<void> {
 
 async function tell(seed: number, length: number, failure: string, playOnce: Play): Promise<void> {
   process.exitCode = 1;
-  console.error(`history of seed ${seed}, ${length} steps: ${failure}\nreplay: KEYSTILE_SEED=${seed} KEYSTILE_STEPS=${length}`);
+  console.error(
+    `history of seed ${seed}, ${length} steps: ${failure}\nreplay: KEYSTILE_SEED=${seed} KEYSTILE_STEPS=${length}`,
+  );
   const fails = (seeds: readonly number[]) =>
     playOnce(seeds, new Map()).then(
       () => false,

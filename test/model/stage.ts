@@ -1,6 +1,6 @@
 /** Where a history is played: the engine on one store or on two handles of it, the model beside it, and what compares them. */
 import { isDeepStrictEqual } from "node:util";
-import { isVerifierError, type VerifierErrorCode } from "../../src/contracts/errors.js";
+import { isKeystileError, type KeystileErrorCode } from "../../src/contracts/errors.js";
 import type { Store } from "../../src/contracts/store.js";
 import type { MaybePromise } from "../../src/contracts/types.js";
 import { createKeyring, type Keyring } from "../../src/keyring/keyring.js";
@@ -49,7 +49,9 @@ export async function openHand(bed: Bed, world: World): Promise<Hand> {
   const clock = () => world.now;
   const [first] = world.workspaces;
   return {
-    keyrings: new Map(world.workspaces.map((workspace) => [workspace, createKeyring(store, { workspaceId: workspace.id, clock })])),
+    keyrings: new Map(
+      world.workspaces.map((workspace) => [workspace, createKeyring(store, { workspaceId: workspace.id, clock })]),
+    ),
     judges: [
       {
         verifier: createVerifier(store, { clock, cache: { size: 64, missSize: 16 } }),
@@ -79,13 +81,19 @@ export function same(what: string, actual: unknown, expected: unknown): void {
 }
 
 /** The call must be refused with this code, and at these locations. */
-export async function refused(what: string, call: Promise<unknown>, code: VerifierErrorCode, locations?: readonly string[]): Promise<void> {
+export async function refused(
+  what: string,
+  call: Promise<unknown>,
+  code: KeystileErrorCode,
+  locations?: readonly string[],
+): Promise<void> {
   const outcome = await call.then(
     (value) => ({ value }),
     (error: unknown) => ({ error }),
   );
-  if ("value" in outcome) throw new Error(`${what}: the engine answered ${show(outcome.value)}, the model refuses with ${code}`);
-  if (!isVerifierError(outcome.error)) throw outcome.error;
+  if ("value" in outcome)
+    throw new Error(`${what}: the engine answered ${show(outcome.value)}, the model refuses with ${code}`);
+  if (!isKeystileError(outcome.error)) throw outcome.error;
   same(`${what}: code`, outcome.error.code, code);
   if (locations !== undefined)
     same(
@@ -97,7 +105,8 @@ export async function refused(what: string, call: Promise<unknown>, code: Verifi
 
 /** An id that the engine made: well formed, and never seen before. */
 export function learnId(world: World, id: unknown, pattern: RegExp): string {
-  if (typeof id !== "string" || !pattern.test(id)) throw new Error(`the engine made an id that is not well formed: ${show(id)}`);
+  if (typeof id !== "string" || !pattern.test(id))
+    throw new Error(`the engine made an id that is not well formed: ${show(id)}`);
   if (world.ids.has(id)) throw new Error(`the engine made the id ${id} twice`);
   world.ids.add(id);
   return id;
@@ -111,7 +120,8 @@ export function learnLimits(
   limits: readonly ModelLimit[],
   shown: readonly { readonly id: string; readonly name: string }[] = [],
 ): void {
-  for (const limit of limits) limit.id ??= maybe(shown.find(({ name }) => name === limit.name)?.id, (id) => learnId(world, id, LIMIT_ID));
+  for (const limit of limits)
+    limit.id ??= maybe(shown.find(({ name }) => name === limit.name)?.id, (id) => learnId(world, id, LIMIT_ID));
 }
 
 function maybe<T, R>(value: T | undefined, make: (value: T) => R): R | undefined {

@@ -1,5 +1,9 @@
 /** Steps that verify: one request, many at once, and requests that are not well formed. */
-import type { KeysVerifyKeyRatelimit, V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData } from "../../src/contracts/types.js";
+import type {
+  KeysVerifyKeyRatelimit,
+  V2KeysVerifyKeyRequestBody,
+  V2KeysVerifyKeyResponseData,
+} from "../../src/contracts/types.js";
 import type { Dice } from "./dice.js";
 import { rollAsk, write } from "./naive-permissions.js";
 import { type AppliedLimit, type Expected, judge, type Verification } from "./naive-verify.js";
@@ -27,22 +31,32 @@ export async function burst(stage: Stage): Promise<void> {
   const count = 2 + dice.below(30);
   stage.note("burst", count, direct, address);
   const { verifier, model } = hand.judges[0];
-  const calls = Array.from({ length: count }, () => verifier.verify(direct, address === undefined ? {} : { clientAddress: address }));
+  const calls = Array.from({ length: count }, () =>
+    verifier.verify(direct, address === undefined ? {} : { clientAddress: address }),
+  );
   const expected = calls.map(() => judge(world, model, { request: direct, ask, address }));
   const settled = await Promise.allSettled(calls);
   for (const [i, outcome] of settled.entries()) {
     const due = expected[i]!;
-    if ("answer" in due && ["RATE_LIMITED", "DISABLED", "EXPIRED", "FORBIDDEN", "INSUFFICIENT_PERMISSIONS"].includes(due.answer.code)) {
+    if (
+      "answer" in due &&
+      ["RATE_LIMITED", "DISABLED", "EXPIRED", "FORBIDDEN", "INSUFFICIENT_PERMISSIONS"].includes(due.answer.code)
+    ) {
       // Their balance is a read beside the spends that are on their way: any one of theirs will do.
       if (outcome.status === "fulfilled" && "credits" in outcome.value && "credits" in due.answer) {
         const seen = outcome.value.credits;
         const most = expected.reduce((max, one) => Math.max(max, ("answer" in one && one.answer.credits) || 0), 0);
         const cost = request.credits?.cost ?? 1;
-        if (seen < due.answer.credits || seen > most + cost) throw new Error(`burst: an early refusal shows a balance of ${seen}`);
+        if (seen < due.answer.credits || seen > most + cost)
+          throw new Error(`burst: an early refusal shows a balance of ${seen}`);
         due.answer.credits = seen;
       }
     }
-    await compare(stage, outcome.status === "fulfilled" ? Promise.resolve(outcome.value) : Promise.reject(outcome.reason as Error), due);
+    await compare(
+      stage,
+      outcome.status === "fulfilled" ? Promise.resolve(outcome.value) : Promise.reject(outcome.reason as Error),
+      due,
+    );
   }
 }
 
@@ -69,7 +83,11 @@ export async function misuse(stage: Stage): Promise<void> {
   await refused("misuse", call, isEmpty ? "BAD_REQUEST" : code, locations);
 }
 
-async function compare(stage: Stage, answering: Promise<V2KeysVerifyKeyResponseData>, expected: Expected): Promise<void> {
+async function compare(
+  stage: Stage,
+  answering: Promise<V2KeysVerifyKeyResponseData>,
+  expected: Expected,
+): Promise<void> {
   const { world, counts } = stage;
   if ("locations" in expected) {
     count(counts, "BAD_REQUEST");
@@ -96,7 +114,10 @@ function learn(
     due.identity = { ...due.identity, id: identity.id ?? "", ...(shown && { ratelimits: shown }) };
   }
   if (due.ratelimits === undefined) return;
-  due.ratelimits = due.ratelimits.map((result, i) => ({ ...result, id: idOf(world, limits[i]!, answer.ratelimits?.[i]?.id) }));
+  due.ratelimits = due.ratelimits.map((result, i) => ({
+    ...result,
+    id: idOf(world, limits[i]!, answer.ratelimits?.[i]?.id),
+  }));
 }
 
 function idOf(world: World, { row, check }: AppliedLimit, shown: string | undefined): string {

@@ -5,7 +5,18 @@ import type { Dice } from "./dice.js";
 export const DAY = 86_400_000;
 
 /** As granted: wildcards, and what only looks like one. */
-export const GRANTS = ["docs.read", "docs.write", "docs.*", "docs.a.*", "*.read", "docs.*.c", "billing.view", "doc*", "a:b-c_1", "*"];
+export const GRANTS = [
+  "docs.read",
+  "docs.write",
+  "docs.*",
+  "docs.a.*",
+  "*.read",
+  "docs.*.c",
+  "billing.view",
+  "doc*",
+  "a:b-c_1",
+  "*",
+];
 /** As asked for. */
 export const ASKED = [
   "docs.read",
@@ -37,7 +48,14 @@ export const MIGRATIONS = [
   { id: "mig_prefixed", algorithm: "prefixed-api-key" },
 ] as const;
 /** Texts of keys made elsewhere. Two share a long token, and one is another's long token. */
-export const FOREIGN = ["old_Ab1_longlong1", "old_Xy9_longlong1", "longlong1", "pre_BB_longlong2", "old_legacy-key-3", "ключ_ß_4"];
+export const FOREIGN = [
+  "old_Ab1_longlong1",
+  "old_Xy9_longlong1",
+  "longlong1",
+  "pre_BB_longlong2",
+  "old_legacy-key-3",
+  "ключ_ß_4",
+];
 
 const RANGES = ["10.0.0.0/8", "192.0.2.7", "2001:db8::/32", "::ffff:192.0.2.8"];
 /** Which addresses each entry of an allow-list admits. */
@@ -62,7 +80,8 @@ export function rollLimits(dice: Dice): RatelimitRequest[] {
 
 export function rollRefill(dice: Dice): Refill {
   const amount = dice.pick([1, 2, 10, Number.MAX_SAFE_INTEGER]);
-  if (dice.chance(0.5)) return dice.chance(0.2) ? { interval: "daily", amount, refillDay: 31 } : { interval: "daily", amount };
+  if (dice.chance(0.5))
+    return dice.chance(0.2) ? { interval: "daily", amount, refillDay: 31 } : { interval: "daily", amount };
   return { interval: "monthly", amount, refillDay: dice.pick([1, 2, 15, 28, 29, 30, 31]) };
 }
 
@@ -82,7 +101,8 @@ export function rollTime(dice: Dice, now: number): number {
     const first = Date.UTC(year, month + 1, 1);
     return Math.max(
       now,
-      dice.pick([first - DAY, first, first + 14 * DAY, Date.UTC(year, 1, 28), Date.UTC(year + 1, 2, 1)]) + dice.pick([-1, 0, 1]),
+      dice.pick([first - DAY, first, first + 14 * DAY, Date.UTC(year, 1, 28), Date.UTC(year + 1, 2, 1)]) +
+        dice.pick([-1, 0, 1]),
     );
   }
   if (kind < 17) return now + dice.below(400) * DAY + dice.below(DAY);

@@ -92,8 +92,22 @@ export interface World {
 }
 
 export function createWorld(now: number): World {
-  const workspace = (id: string): ModelWorkspace => ({ id, enabled: true, apis: [], permissions: [], roles: [], identities: [] });
-  return { now, workspaces: [workspace("ws_a"), workspace("ws_b")], keys: [], migrations: [], ids: new Set(), adHoc: new Map() };
+  const workspace = (id: string): ModelWorkspace => ({
+    id,
+    enabled: true,
+    apis: [],
+    permissions: [],
+    roles: [],
+    identities: [],
+  });
+  return {
+    now,
+    workspaces: [workspace("ws_a"), workspace("ws_b")],
+    keys: [],
+    migrations: [],
+    ids: new Set(),
+    adHoc: new Map(),
+  };
 }
 
 /** The row that is there under this name. */
@@ -117,7 +131,9 @@ export function formOf(algorithm: string, text: string): string | undefined {
 /** What the key may do and what it is: direct grants and those through roles, deleted rows left out; sorted, each once. */
 export function grantsOf(key: ModelKey): { permissions: string[]; roles: string[] } {
   const roles = [...key.roles].filter((role) => !role.deleted);
-  const held = [...key.permissions, ...roles.flatMap((role) => [...role.permissions])].filter((permission) => !permission.deleted);
+  const held = [...key.permissions, ...roles.flatMap((role) => [...role.permissions])].filter(
+    (permission) => !permission.deleted,
+  );
   return {
     permissions: [...new Set(held.map(({ slug }) => slug))].sort(),
     roles: [...new Set(roles.map(({ name }) => name))].sort(),

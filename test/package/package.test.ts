@@ -12,7 +12,8 @@ let stranger: Stranger;
 let folder: string;
 
 const node = (...args: string[]) => stranger.run(process.execPath, args);
-const happenedIn = async (program: string, file: string) => JSON.parse(await node(program, join(folder, file))) as Record<string, unknown>;
+const happenedIn = async (program: string, file: string) =>
+  JSON.parse(await node(program, join(folder, file))) as Record<string, unknown>;
 
 beforeAll(async () => {
   // Without the driver at first: keystile itself must not need it.
@@ -25,7 +26,13 @@ afterAll(() => stranger.remove());
 describe("package: contents", () => {
   it("the tarball holds the builds, their declarations and the papers, and nothing else", async () => {
     const top = await readdir(join(folder, "node_modules", "keystile"));
-    expect(top.filter((name) => name !== "README.md").sort()).toEqual(["CHANGELOG.md", "LICENSE", "SECURITY.md", "dist", "package.json"]);
+    expect(top.filter((name) => name !== "README.md").sort()).toEqual([
+      "CHANGELOG.md",
+      "LICENSE",
+      "SECURITY.md",
+      "dist",
+      "package.json",
+    ]);
     const dist = await readdir(join(folder, "node_modules", "keystile", "dist"));
     expect(dist).toContain("cli.js");
     for (const entry of ["index", "sqlite", "sqlite-writer", "http"]) {
@@ -34,9 +41,9 @@ describe("package: contents", () => {
   });
 
   it("publint finds nothing to say", async () => {
-    expect(await stranger.run(process.execPath, [tool("publint", "src", "cli.js"), "run", stranger.tarball, "--strict"])).toContain(
-      "All good!",
-    );
+    expect(
+      await stranger.run(process.execPath, [tool("publint", "src", "cli.js"), "run", stranger.tarball, "--strict"]),
+    ).toContain("All good!");
   });
 
   it("the declarations fit the builds in every way that TypeScript resolves them", async () => {
@@ -49,11 +56,15 @@ describe("package: contents", () => {
 });
 
 describe("package: without a SQLite driver", () => {
-  const noDriver = { code: "DRIVER_MISSING", message: expect.stringContaining("npm install better-sqlite3@12"), isVerifierError: true };
+  const noDriver = {
+    code: "DRIVER_MISSING",
+    message: expect.stringContaining("npm install better-sqlite3@12"),
+    isKeystileError: true,
+  };
   const expected = {
     memory: { code: "VALID", credits: 0 },
-    badRequest: { code: "BAD_REQUEST", message: expect.stringContaining("body.key"), isVerifierError: true },
-    // The two entries share one VerifierError, so `instanceof` holds across them.
+    badRequest: { code: "BAD_REQUEST", message: expect.stringContaining("body.key"), isKeystileError: true },
+    // The two entries share one KeystileError, so `instanceof` holds across them.
     sqlite: noDriver,
     thread: noDriver,
   };
@@ -83,7 +94,8 @@ describe("package: without a SQLite driver", () => {
 /** The driver that this repository has, so that nothing is compiled twice. */
 async function linkDriver(root: string): Promise<void> {
   await mkdir(join(root, "node_modules"), { recursive: true });
-  for (const name of ["better-sqlite3", "bindings", "file-uri-to-path"]) await symlink(tool(name), join(root, "node_modules", name), "dir");
+  for (const name of ["better-sqlite3", "bindings", "file-uri-to-path"])
+    await symlink(tool(name), join(root, "node_modules", name), "dir");
 }
 
 describe("package: with the driver", () => {
@@ -96,31 +108,37 @@ describe("package: with the driver", () => {
     expect(await happenedIn(program, `${program}.db`)).toMatchObject({ sqlite: valid, thread: valid });
   });
 
-  it.each(["cjs", "esm"] as const)("a program in one file of %s opens a file; a writer thread takes keystile beside it", async (format) => {
-    const valid = { code: "VALID", credits: 0 };
-    const program = format === "cjs" ? "app.cjs" : "app.mjs";
-    await build({
-      entryPoints: [join(folder, "bundled.mjs")],
-      outfile: join(folder, program),
-      bundle: true,
-      platform: "node",
-      format,
-      // It says that CommonJS has no import.meta, which is what is tried here.
-      logLevel: "error",
-    });
-    expect(await happenedIn(program, `${program}.db`)).toMatchObject({ sqlite: valid, thread: valid });
-    const elsewhere = await mkdtemp(join(tmpdir(), "keystile-bundle-"));
-    try {
-      await linkDriver(elsewhere);
-      await copyFile(join(folder, program), join(elsewhere, program));
-      expect(await happenedIn(join(elsewhere, program), `${program}-elsewhere.db`)).toMatchObject({
-        sqlite: valid,
-        thread: { code: "STORE_FAILED", message: expect.stringContaining("give its place as options.writer") as string },
+  it.each(["cjs", "esm"] as const)(
+    "a program in one file of %s opens a file; a writer thread takes keystile beside it",
+    async (format) => {
+      const valid = { code: "VALID", credits: 0 };
+      const program = format === "cjs" ? "app.cjs" : "app.mjs";
+      await build({
+        entryPoints: [join(folder, "bundled.mjs")],
+        outfile: join(folder, program),
+        bundle: true,
+        platform: "node",
+        format,
+        // It says that CommonJS has no import.meta, which is what is tried here.
+        logLevel: "error",
       });
-    } finally {
-      await rm(elsewhere, { recursive: true });
-    }
-  });
+      expect(await happenedIn(program, `${program}.db`)).toMatchObject({ sqlite: valid, thread: valid });
+      const elsewhere = await mkdtemp(join(tmpdir(), "keystile-bundle-"));
+      try {
+        await linkDriver(elsewhere);
+        await copyFile(join(folder, program), join(elsewhere, program));
+        expect(await happenedIn(join(elsewhere, program), `${program}-elsewhere.db`)).toMatchObject({
+          sqlite: valid,
+          thread: {
+            code: "STORE_FAILED",
+            message: expect.stringContaining("give its place as options.writer") as string,
+          },
+        });
+      } finally {
+        await rm(elsewhere, { recursive: true });
+      }
+    },
+  );
 });
 
 /** What every runtime of today has, besides the language. */
@@ -185,7 +203,7 @@ describe("package: in any runtime", () => {
 
 describe("package: types", () => {
   const PROGRAM = `
-    import { createKeyring, createVerifier, memoryStore, isVerifierError, type Store, type V2KeysVerifyKeyResponseData } from "keystile";
+    import { createKeyring, createVerifier, memoryStore, isKeystileError, type Store, type V2KeysVerifyKeyResponseData } from "keystile";
     import { createHandler, createServer, type Handler } from "keystile/http";
     import { sqliteStore } from "keystile/sqlite";
     export const handler: Handler = createHandler(memoryStore(), { docsBase: "https://docs.example.com" });
@@ -204,7 +222,7 @@ describe("package: types", () => {
       }
       return answers;
     }
-    export const statusOf = (error: unknown): number => (isVerifierError(error) ? error.status : 500);
+    export const statusOf = (error: unknown): number => (isKeystileError(error) ? error.status : 500);
     // @ts-expect-error a request has no property of this name
     export const wrong = () => createVerifier(memoryStore()).verify({ key: "k", apiId: "api_1" });
   `;
@@ -219,7 +237,10 @@ describe("package: types", () => {
       types: [],
       noEmit: true,
     };
-    await writeFile(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["types.mts", "types.cts"] }));
+    await writeFile(
+      join(folder, "tsconfig.json"),
+      JSON.stringify({ compilerOptions, files: ["types.mts", "types.cts"] }),
+    );
     await stranger.run(process.execPath, [tool("typescript", "bin", "tsc"), "-p", folder]);
   });
 

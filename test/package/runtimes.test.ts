@@ -14,7 +14,8 @@ const PACKAGES: Readonly<Record<string, readonly [node: string, bun: string, den
 };
 const platform = `${process.platform}-${process.arch}`;
 const names = PACKAGES[platform];
-if (names === undefined) throw new Error(`the runtimes are tried on ${Object.keys(PACKAGES).join(" and ")}, this is ${platform}`);
+if (names === undefined)
+  throw new Error(`the runtimes are tried on ${Object.keys(PACKAGES).join(" and ")}, this is ${platform}`);
 const [node, bun, deno] = names;
 
 const RUNTIMES = [
@@ -31,17 +32,29 @@ let stranger: Stranger;
 beforeAll(async () => {
   stranger = await createStranger();
   const packages = [DRIVER, ...RUNTIMES.map(({ folder, from }) => `${folder}@${from}`)];
-  await stranger.run("npm", ["install", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund", ...packages]);
+  await stranger.run("npm", [
+    "install",
+    "--ignore-scripts",
+    "--prefer-offline",
+    "--no-audit",
+    "--no-fund",
+    ...packages,
+  ]);
 });
 
 afterAll(() => stranger.remove());
 
 describe.each(RUNTIMES)("package: in $runtime", ({ folder, program, flags }) => {
-  const run = (...given: string[]) => stranger.run(join(stranger.folder, "node_modules", folder, ...program), [...flags, ...given]);
+  const run = (...given: string[]) =>
+    stranger.run(join(stranger.folder, "node_modules", folder, ...program), [...flags, ...given]);
 
   it.each(["esm.mjs", "cjs.cjs"])("%s verifies in memory, on a SQLite file, and with a writer thread", async (file) => {
     const valid = { code: "VALID", credits: 0 };
-    const badRequest = { code: "BAD_REQUEST", message: expect.stringContaining("body.key") as string, isVerifierError: true };
+    const badRequest = {
+      code: "BAD_REQUEST",
+      message: expect.stringContaining("body.key") as string,
+      isKeystileError: true,
+    };
     const happened = JSON.parse(await run(file, join(stranger.folder, `${folder}-${file}.db`))) as unknown;
     expect(happened).toEqual({ memory: valid, badRequest, sqlite: valid, thread: valid });
   });

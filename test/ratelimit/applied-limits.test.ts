@@ -1,8 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { isVerifierError } from "../../src/contracts/errors.js";
+import { isKeystileError } from "../../src/contracts/errors.js";
 import type { KeyRecord } from "../../src/contracts/store.js";
 import type { RatelimitResponse } from "../../src/contracts/types.js";
-import { applyLimits, sharedLimits, toLimits, toRatelimitData, toRatelimitResponse } from "../../src/ratelimit/applied-limits.js";
+import {
+  applyLimits,
+  sharedLimits,
+  toLimits,
+  toRatelimitData,
+  toRatelimitResponse,
+} from "../../src/ratelimit/applied-limits.js";
 
 const limit = (name: string, over: Partial<RatelimitResponse> = {}): RatelimitResponse => ({
   id: `rl_${name}`,
@@ -22,10 +28,10 @@ const record = (own: RatelimitResponse[], shared: RatelimitResponse[] = []): Key
   roles: [],
   identity: { id: "id_1", externalId: "user", ratelimits: shared },
   ratelimits: own,
-  limited: false,
+  hasCredits: false,
   generation: 0,
-  suspended: false,
-  pending: false,
+  parentDisabled: false,
+  unadopted: false,
   ipAllowlists: [],
 });
 const ask = (name: string, over: { cost?: number; limit?: number; duration?: number } = {}) => ({
@@ -91,7 +97,7 @@ describe("applyLimits", () => {
         return error;
       }
     })();
-    if (!isVerifierError(caught)) throw new Error("expected a VerifierError");
+    if (!isKeystileError(caught)) throw new Error("expected a KeystileError");
     expect(caught.status).toBe(400);
     expect(caught.errors.map(({ location }) => location)).toEqual([1, 2, 3].map((i) => `body.ratelimits[${i}].name`));
     expect(JSON.stringify(caught.errors) + caught.message).not.toContain("secret_plan");
@@ -123,7 +129,9 @@ describe("toRatelimitData", () => {
       reset: 1_000,
       remaining: 0,
     });
-    expect(shown({ limit: 2 ** 53 - 1, duration: 2 ** 53 - 1 }, { remaining: 2 ** 53 - 1, reset: 2 ** 53 - 1 })).toMatchObject({
+    expect(
+      shown({ limit: 2 ** 53 - 1, duration: 2 ** 53 - 1 }, { remaining: 2 ** 53 - 1, reset: 2 ** 53 - 1 }),
+    ).toMatchObject({
       limit: 1_000_000,
       duration: 2_592_000_000,
       reset: 2_592_000_000,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { isVerifierError } from "../../src/contracts/errors.js";
+import { isKeystileError } from "../../src/contracts/errors.js";
 import type { LimitCheck, Limiter, LimitVerdict } from "../../src/contracts/limiter.js";
-import { degrading } from "../../src/ratelimit/fallback.js";
+import { withFallback } from "../../src/ratelimit/fallback.js";
 import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
 
 const START = 1_700_000_000_000;
@@ -37,21 +37,30 @@ const MALFORMED: readonly (readonly [string, unknown])[] = [
 
 describe("degrading: a limiter that answers", () => {
   it("ruling C7: passes the answer on, at once when it comes at once", () => {
-    const limiter = degrading(memoryLimiter(), { local: answering(undefined) });
-    expect(limiter.take([check(3)], START)).toEqual({ verdicts: [{ exceeded: false, remaining: 7, reset: 300 }], degraded: false });
-    expect(limiter.take([check(8)], START)).toEqual({ verdicts: [{ exceeded: true, remaining: 7, reset: 300 }], degraded: false });
+    const limiter = withFallback(memoryLimiter(), { local: answering(undefined) });
+    expect(limiter.take([check(3)], START)).toEqual({
+      verdicts: [{ exceeded: false, remaining: 7, reset: 300 }],
+      degraded: false,
+    });
+    expect(limiter.take([check(8)], START)).toEqual({
+      verdicts: [{ exceeded: true, remaining: 7, reset: 300 }],
+      degraded: false,
+    });
     expect(limiter.take([], START)).toEqual({ verdicts: [], degraded: false });
     expect(limiter.degradedCalls()).toBe(0);
   });
 
   it("ruling C7: waits for a promise, any thenable included", async () => {
-    const limiter = degrading(later(memoryLimiter()), { local: answering(undefined), nodes: 4 });
+    const limiter = withFallback(later(memoryLimiter()), { local: answering(undefined), nodes: 4 });
     const answer = limiter.take([check(3)], START);
     expect(answer).toBeInstanceOf(Promise);
     expect(await answer).toEqual({ verdicts: [{ exceeded: false, remaining: 7, reset: 300 }], degraded: false });
     const verdicts = [{ exceeded: false, remaining: 1, reset: 1 }];
     const thenable = { then: (resolve: (value: unknown) => void) => resolve(verdicts) };
-    const foreign = degrading(answering(thenable), { onFailure: "deny", local: memoryLimiter() }).take([check()], START);
+    const foreign = withFallback(answering(thenable), { onFailure: "deny", local: memoryLimiter() }).take(
+      [check()],
+      START,
+    );
     expect(foreign).toBeInstanceOf(Promise);
     expect(await foreign).toEqual({ verdicts, degraded: false });
     expect(limiter.degradedCalls()).toBe(0);
@@ -60,7 +69,10 @@ describe("degrading: a limiter that answers", () => {
   it("ruling C7: comes back to the limiter as soon as it answers again", async () => {
     let up = false;
     const real = memoryLimiter();
-    const limiter = degrading({ take: (checks, now) => (up ? real.take(checks, now) : Promise.reject(gone)) }, { local: memoryLimiter() });
+    const limiter = withFallback(
+      { take: (checks, now) => (up ? real.take(checks, now) : Promise.reject(gone)) },
+      { local: memoryLimiter() },
+    );
     expect(await limiter.take([check(10)], START)).toMatchObject({ degraded: true });
     up = true;
     expect(limiter.take([check(10)], START)).toMatchObject({ verdicts: [{ exceeded: false }], degraded: false });
@@ -73,34 +85,40 @@ describe("degrading: a limiter that cannot answer", () => {
     ["throws", throwing(gone)],
     ["rejects", rejecting(gone)],
   ])("ruling C7: local is the default when it %s, and each call is counted", async (_how, broken) => {
-    const limiter = degrading(broken, { local: memoryLimiter() });
-    expect(await limiter.take([check(3)], START)).toEqual({ verdicts: [{ exceeded: false, remaining: 7, reset: 300 }], degraded: true });
-    expect(await limiter.take([check(8)], START)).toEqual({ verdicts: [{ exceeded: true, remaining: 7, reset: 300 }], degraded: true });
+    const limiter = withFallback(broken, { local: memoryLimiter() });
+    expect(await limiter.take([check(3)], START)).toEqual({
+      verdicts: [{ exceeded: false, remaining: 7, reset: 300 }],
+      degraded: true,
+    });
+    expect(await limiter.take([check(8)], START)).toEqual({
+      verdicts: [{ exceeded: true, remaining: 7, reset: 300 }],
+      degraded: true,
+    });
     expect(limiter.degradedCalls()).toBe(2);
   });
 
   it("ruling C7: a limiter that throws at once leads to a local answer at once, and a local one may take its time", async () => {
-    expect(degrading(throwing(gone), { local: memoryLimiter() }).take([check()], START)).not.toBeInstanceOf(Promise);
-    const slow = degrading(throwing(gone), { local: later(memoryLimiter()), nodes: 2 }).take([check()], START);
+    expect(withFallback(throwing(gone), { local: memoryLimiter() }).take([check()], START)).not.toBeInstanceOf(Promise);
+    const slow = withFallback(throwing(gone), { local: later(memoryLimiter()), nodes: 2 }).take([check()], START);
     expect(slow).toBeInstanceOf(Promise);
     expect(await slow).toMatchObject({ verdicts: [{ exceeded: false, remaining: 4 }], degraded: true });
   });
 
   it("ruling C7: deny throws LIMITER_UNAVAILABLE with the cause, and counts", async () => {
-    const limiter = degrading(throwing(gone), { onFailure: "deny", local: memoryLimiter() });
+    const limiter = withFallback(throwing(gone), { onFailure: "deny", local: memoryLimiter() });
     expect(() => limiter.take([check()], START)).toThrow(
       expect.objectContaining({ code: "LIMITER_UNAVAILABLE", status: 503, cause: gone }),
     );
     expect(limiter.degradedCalls()).toBe(1);
-    const late = degrading(rejecting(gone), { onFailure: "deny", local: memoryLimiter() });
+    const late = withFallback(rejecting(gone), { onFailure: "deny", local: memoryLimiter() });
     const failure: unknown = await Promise.resolve(late.take([check()], START)).catch((error: unknown) => error);
-    expect(isVerifierError(failure)).toBe(true);
+    expect(isKeystileError(failure)).toBe(true);
     expect(failure).toMatchObject({ code: "LIMITER_UNAVAILABLE", cause: gone });
     expect(late.degradedCalls()).toBe(1);
   });
 
   it("ruling C7, C4: allow lets pass what a full bucket would", async () => {
-    const limiter = degrading(rejecting(gone), { onFailure: "allow", local: throwing(gone) });
+    const limiter = withFallback(rejecting(gone), { onFailure: "allow", local: throwing(gone) });
     const { verdicts, degraded } = await limiter.take([check(), check(10), check(0, 0), check(11), check(1, 0)], START);
     expect(degraded).toBe(true);
     expect(verdicts.map(({ exceeded }) => exceeded)).toEqual([false, false, false, true, true]);
@@ -112,24 +130,30 @@ describe("degrading: a limiter that cannot answer", () => {
 
   it.each(MALFORMED)("ruling C7: a malformed answer is a failure: %s", async (_what, answer) => {
     for (const broken of [answering(answer), answering(Promise.resolve(answer))]) {
-      const denying = degrading(broken, { onFailure: "deny", local: memoryLimiter() });
+      const denying = withFallback(broken, { onFailure: "deny", local: memoryLimiter() });
       const failure: unknown = await Promise.resolve()
         .then(() => denying.take([check()], START))
         .catch((error: unknown) => error);
       expect(failure).toMatchObject({ code: "LIMITER_UNAVAILABLE", cause: expect.any(TypeError) as TypeError });
-      const local = degrading(broken, { local: memoryLimiter() });
-      expect(await local.take([check()], START)).toMatchObject({ verdicts: [{ exceeded: false, remaining: 9 }], degraded: true });
+      const local = withFallback(broken, { local: memoryLimiter() });
+      expect(await local.take([check()], START)).toMatchObject({
+        verdicts: [{ exceeded: false, remaining: 9 }],
+        degraded: true,
+      });
       expect(local.degradedCalls()).toBe(1);
     }
   });
 
   it("ruling C7: no array is malformed even where no check was asked", () => {
-    expect(degrading(answering(undefined), { local: memoryLimiter() }).take([], START)).toEqual({ verdicts: [], degraded: true });
+    expect(withFallback(answering(undefined), { local: memoryLimiter() }).take([], START)).toEqual({
+      verdicts: [],
+      degraded: true,
+    });
   });
 
   it.each(MALFORMED)("a malformed answer of the local limiter never passes: %s", async (_what, answer) => {
     for (const local of [answering(answer), answering(Promise.resolve(answer))]) {
-      const limiter = degrading(throwing(gone), { local });
+      const limiter = withFallback(throwing(gone), { local });
       const failure: unknown = await Promise.resolve()
         .then(() => limiter.take([check()], START))
         .catch((error: unknown) => error);
@@ -139,16 +163,21 @@ describe("degrading: a limiter that cannot answer", () => {
 
   it("what the local limiter throws rises as it is", async () => {
     const own = new RangeError("cost must be an integer");
-    expect(() => degrading(throwing(gone), { local: throwing(own) }).take([check()], START)).toThrow(own);
-    await expect(Promise.resolve(degrading(rejecting(gone), { local: rejecting(own) }).take([check()], START))).rejects.toBe(own);
+    expect(() => withFallback(throwing(gone), { local: throwing(own) }).take([check()], START)).toThrow(own);
+    await expect(
+      Promise.resolve(withFallback(rejecting(gone), { local: rejecting(own) }).take([check()], START)),
+    ).rejects.toBe(own);
   });
 });
 
 describe("degrading: a limiter that counts in fractions", () => {
   it("ruling C4: whole tokens are shown, and the millisecond in which the bucket is full", async () => {
     const counting: Limiter = { take: () => [{ exceeded: false, remaining: 1.5, reset: 1_500.2 }] };
-    const limiter = degrading(counting, { local: answering(undefined) });
-    expect(await limiter.take([check(1)], START)).toEqual({ verdicts: [{ exceeded: false, remaining: 1, reset: 1_501 }], degraded: false });
+    const limiter = withFallback(counting, { local: answering(undefined) });
+    expect(await limiter.take([check(1)], START)).toEqual({
+      verdicts: [{ exceeded: false, remaining: 1, reset: 1_501 }],
+      degraded: false,
+    });
   });
 });
 
@@ -162,7 +191,7 @@ describe("degrading: a node's share", () => {
         return checks.map(() => ({ exceeded: false, remaining: 0, reset: 0 }));
       },
     };
-    void degrading(throwing(gone), { local, nodes }).take([one], START);
+    void withFallback(throwing(gone), { local, nodes }).take([one], START);
     return seen[0]!;
   };
 
@@ -181,9 +210,9 @@ describe("degrading: a node's share", () => {
 
   it("ruling C2: what the limit has by itself is shared alike", () => {
     const own = { limit: 10, duration: 1_000 };
-    expect(asked(3, { ...check(1, 100, 60_000), own }).own).toEqual({ limit: 3, duration: 1_000 });
-    expect(asked(20, { ...check(1, 100, 60_000), own }).own).toEqual({ limit: 1, duration: 2_000 });
-    expect(asked(3, check(1)).own).toBeUndefined();
+    expect(asked(3, { ...check(1, 100, 60_000), configured: own }).configured).toEqual({ limit: 3, duration: 1_000 });
+    expect(asked(20, { ...check(1, 100, 60_000), configured: own }).configured).toEqual({ limit: 1, duration: 2_000 });
+    expect(asked(3, check(1)).configured).toBeUndefined();
   });
 
   it("ruling C4: limit 0 and duration 0 stay as they are", () => {
@@ -198,16 +227,21 @@ describe("degrading: a node's share", () => {
     [3, 7],
     [1, 4],
     [100, 8],
-  ])("ruling C7: limit %i on %i nodes grants no more than all together may, bar the first full buckets", (limit, nodes) => {
-    const cluster = Array.from({ length: nodes }, () => degrading(throwing(gone), { local: memoryLimiter(), nodes }));
-    let sum = 0;
-    for (let now = START; now < START + 10_000; now += 10) {
-      for (const node of cluster) {
-        const { verdicts } = node.take([check(1, limit, 1_000)], now) as { verdicts: readonly LimitVerdict[] };
-        if (!verdicts[0]!.exceeded) sum++;
+  ])(
+    "ruling C7: limit %i on %i nodes grants no more than all together may, bar the first full buckets",
+    (limit, nodes) => {
+      const cluster = Array.from({ length: nodes }, () =>
+        withFallback(throwing(gone), { local: memoryLimiter(), nodes }),
+      );
+      let sum = 0;
+      for (let now = START; now < START + 10_000; now += 10) {
+        for (const node of cluster) {
+          const { verdicts } = node.take([check(1, limit, 1_000)], now) as { verdicts: readonly LimitVerdict[] };
+          if (!verdicts[0]!.exceeded) sum++;
+        }
       }
-    }
-    expect(sum).toBeLessThanOrEqual(Math.max(limit, nodes) + limit * 10);
-    expect(sum).toBeGreaterThanOrEqual(Math.min(nodes, limit));
-  });
+      expect(sum).toBeLessThanOrEqual(Math.max(limit, nodes) + limit * 10);
+      expect(sum).toBeGreaterThanOrEqual(Math.min(nodes, limit));
+    },
+  );
 });

@@ -78,7 +78,8 @@ export function modelLimiter(): { take(checks: readonly LimitCheck[], now: numbe
         levels[levels.indexOf(fastest)] = level;
       }
     }
-    for (const level of levels) level.used = capped(level.used + BigInt(cost) * level.duration, level.limit, level.duration);
+    for (const level of levels)
+      level.used = capped(level.used + BigInt(cost) * level.duration, level.limit, level.duration);
   };
   const tryOne = (check: LimitCheck, pending: Map<string, bigint>): boolean => {
     if (check.cost === 0) return true;

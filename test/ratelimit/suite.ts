@@ -9,7 +9,12 @@ const START = 1_700_000_000_000;
 const MAX = Number.MAX_SAFE_INTEGER;
 const DAY = 86_400_000;
 
-const check = (cost: number, limit = 10, duration = 1_000, bucket = "b"): LimitCheck => ({ bucket, limit, duration, cost });
+const check = (cost: number, limit = 10, duration = 1_000, bucket = "b"): LimitCheck => ({
+  bucket,
+  limit,
+  duration,
+  cost,
+});
 
 export function limiterSuite(name: string, make: () => Limiter): void {
   const take = async (limiter: Limiter, now: number, ...checks: LimitCheck[]): Promise<readonly LimitVerdict[]> => {
@@ -17,21 +22,37 @@ export function limiterSuite(name: string, make: () => Limiter): void {
     expect(verdicts).toHaveLength(checks.length);
     return verdicts;
   };
-  const takeOne = async (limiter: Limiter, now: number, one: LimitCheck): Promise<LimitVerdict> => (await take(limiter, now, one))[0]!;
-  const granted = async (limiter: Limiter, now: number, one: LimitCheck): Promise<boolean> => !(await takeOne(limiter, now, one)).exceeded;
+  const takeOne = async (limiter: Limiter, now: number, one: LimitCheck): Promise<LimitVerdict> =>
+    (await take(limiter, now, one))[0]!;
+  const granted = async (limiter: Limiter, now: number, one: LimitCheck): Promise<boolean> =>
+    !(await takeOne(limiter, now, one)).exceeded;
 
   describe(`${name}: a limiter`, () => {
     it("clause 1, ruling C3, A133: a check that is exceeded leaves the others' buckets as they were, and all are reported", async () => {
       const limiter = make();
       await takeOne(limiter, START, check(2, 10, 1_000, "first"));
-      const refused = await take(limiter, START, check(3, 10, 1_000, "first"), check(6, 5, 1_000, "second"), check(0, 7, 1_000, "third"));
+      const refused = await take(
+        limiter,
+        START,
+        check(3, 10, 1_000, "first"),
+        check(6, 5, 1_000, "second"),
+        check(0, 7, 1_000, "third"),
+      );
       expect(refused).toEqual([
         { exceeded: false, remaining: 8, reset: 200 },
         { exceeded: true, remaining: 5, reset: 0 },
         { exceeded: false, remaining: 7, reset: 0 },
       ]);
-      expect(await takeOne(limiter, START, check(8, 10, 1_000, "first"))).toEqual({ exceeded: false, remaining: 0, reset: 1_000 });
-      expect(await takeOne(limiter, START, check(5, 5, 1_000, "second"))).toEqual({ exceeded: false, remaining: 0, reset: 1_000 });
+      expect(await takeOne(limiter, START, check(8, 10, 1_000, "first"))).toEqual({
+        exceeded: false,
+        remaining: 0,
+        reset: 1_000,
+      });
+      expect(await takeOne(limiter, START, check(5, 5, 1_000, "second"))).toEqual({
+        exceeded: false,
+        remaining: 0,
+        reset: 1_000,
+      });
     });
 
     it("clause 1: takes from every bucket of a call that fits, and reports them in order", async () => {
@@ -118,9 +139,11 @@ export function limiterSuite(name: string, make: () => Limiter): void {
 
     it("clause 4, ruling C4: cost 0 passes and takes nothing, whatever the bucket holds", async () => {
       const limiter = make();
-      for (let i = 0; i < 3; i++) expect(await takeOne(limiter, START, check(0))).toEqual({ exceeded: false, remaining: 10, reset: 0 });
+      for (let i = 0; i < 3; i++)
+        expect(await takeOne(limiter, START, check(0))).toEqual({ exceeded: false, remaining: 10, reset: 0 });
       await takeOne(limiter, START, check(10));
-      for (let i = 0; i < 3; i++) expect(await takeOne(limiter, START, check(0))).toEqual({ exceeded: false, remaining: 0, reset: 1_000 });
+      for (let i = 0; i < 3; i++)
+        expect(await takeOne(limiter, START, check(0))).toEqual({ exceeded: false, remaining: 0, reset: 1_000 });
       expect(await takeOne(limiter, START, check(0, 0))).toMatchObject({ exceeded: false, remaining: 0 });
       expect(await granted(limiter, START + 100, check(1))).toBe(true);
     });
@@ -129,7 +152,10 @@ export function limiterSuite(name: string, make: () => Limiter): void {
       const limiter = make();
       for (const duration of [0, 1, 1_000, MAX]) {
         for (const cost of [1, 2, MAX])
-          expect(await takeOne(limiter, START, check(cost, 0, duration))).toMatchObject({ exceeded: true, remaining: 0 });
+          expect(await takeOne(limiter, START, check(cost, 0, duration))).toMatchObject({
+            exceeded: true,
+            remaining: 0,
+          });
       }
       expect(await takeOne(limiter, START, check(10))).toMatchObject({ exceeded: false, remaining: 0 });
     });
@@ -162,7 +188,9 @@ export function limiterSuite(name: string, make: () => Limiter): void {
 
     it("clause 5, ruling C2: no pair ever grants more than it would alone, however pairs are mixed", async () => {
       const pairs = fc.uniqueArray(aPair, { minLength: 1, maxLength: 7, selector: String });
-      const steps = fc.array(fc.record({ wait: aWait, cost: fc.integer({ min: 0, max: 40 }), pick: fc.nat(6) }), { maxLength: 60 });
+      const steps = fc.array(fc.record({ wait: aWait, cost: fc.integer({ min: 0, max: 40 }), pick: fc.nat(6) }), {
+        maxLength: 60,
+      });
       await fc.assert(
         fc.asyncProperty(pairs, steps, async (all, history) => {
           const limiter = make();
@@ -174,7 +202,8 @@ export function limiterSuite(name: string, make: () => Limiter): void {
             const takes = own[pick % all.length]!;
             if (!(await granted(limiter, now, check(cost, limit, duration))) || cost === 0) continue;
             const used = replay(limit, duration, takes, now) + BigInt(cost) * BigInt(duration);
-            if (used > BigInt(limit) * BigInt(duration)) expect.fail(`${cost} of ${limit} in ${duration} ms granted too early`);
+            if (used > BigInt(limit) * BigInt(duration))
+              expect.fail(`${cost} of ${limit} in ${duration} ms granted too early`);
             takes.push({ now, cost });
           }
         }),
@@ -203,7 +232,8 @@ export function limiterSuite(name: string, make: () => Limiter): void {
             used -= BigInt(own.limit) * BigInt(wait);
             if (used < 0n) used = 0n;
             const after = used + BigInt(cost) * BigInt(own.duration);
-            const one = over === null ? check(cost, own.limit, own.duration) : { ...check(cost, ...over), own };
+            const one =
+              over === null ? check(cost, own.limit, own.duration) : { ...check(cost, ...over), configured: own };
             const { exceeded } = await takeOne(limiter, now, one);
             if (over === null) expect(exceeded, `${cost} by itself`).toBe(cost > 0 && after > capacity);
             if (!exceeded) used = after < capacity ? after : capacity;
@@ -216,7 +246,7 @@ export function limiterSuite(name: string, make: () => Limiter): void {
     it("clause 5: a limit that is used by generous overrides goes into no debt", async () => {
       const limiter = make();
       const own = { limit: 10, duration: 60_000 };
-      const generous = (limit: number) => ({ ...check(1, limit, 60_000), own });
+      const generous = (limit: number) => ({ ...check(1, limit, 60_000), configured: own });
       let now = START;
       for (; now < START + 3_600_000; now += 1_000) expect(await granted(limiter, now, generous(100))).toBe(true);
       expect(await takeOne(limiter, now, generous(200))).toMatchObject({ exceeded: false, remaining: 189 });
@@ -233,13 +263,20 @@ export function limiterSuite(name: string, make: () => Limiter): void {
         [10, DAY],
       ] as const) {
         const limiter = make();
-        expect(await granted(limiter, START, { ...check(10, limit, duration), own })).toBe(true);
-        expect(await takeOne(limiter, START + 10, check(1, 10, 60_000))).toEqual({ exceeded: true, remaining: 0, reset: 59_990 });
-        expect(await takeOne(limiter, START + 6_000, check(1, 10, 60_000))).toMatchObject({ exceeded: false, remaining: 0 });
+        expect(await granted(limiter, START, { ...check(10, limit, duration), configured: own })).toBe(true);
+        expect(await takeOne(limiter, START + 10, check(1, 10, 60_000))).toEqual({
+          exceeded: true,
+          remaining: 0,
+          reset: 59_990,
+        });
+        expect(await takeOne(limiter, START + 6_000, check(1, 10, 60_000))).toMatchObject({
+          exceeded: false,
+          remaining: 0,
+        });
       }
       for (const first of [0, 1]) {
         const limiter = make();
-        const both = [check(5, 10, 60_000), { ...check(5, 10, 0), own }];
+        const both = [check(5, 10, 60_000), { ...check(5, 10, 0), configured: own }];
         await take(limiter, START, ...(first === 0 ? both : both.reverse()));
         expect(await takeOne(limiter, START, check(0, 10, 60_000))).toMatchObject({ remaining: 0 });
       }
@@ -252,13 +289,22 @@ export function limiterSuite(name: string, make: () => Limiter): void {
         { exceeded: false, remaining: 10, reset: 0 },
         { exceeded: true, remaining: 10, reset: 0 },
       ]);
-      expect((await take(limiter, START, check(1_000), check(0))).map(({ exceeded }) => exceeded)).toEqual([true, false]);
+      expect((await take(limiter, START, check(1_000), check(0))).map(({ exceeded }) => exceeded)).toEqual([
+        true,
+        false,
+      ]);
       expect(await take(limiter, START, check(6), check(4))).toEqual([
         { exceeded: false, remaining: 0, reset: 1_000 },
         { exceeded: false, remaining: 0, reset: 1_000 },
       ]);
-      expect((await take(limiter, START + 500, check(2), check(4))).map(({ exceeded }) => exceeded)).toEqual([false, true]);
-      expect((await take(limiter, START + 500, check(1), check(4))).map(({ exceeded }) => exceeded)).toEqual([false, false]);
+      expect((await take(limiter, START + 500, check(2), check(4))).map(({ exceeded }) => exceeded)).toEqual([
+        false,
+        true,
+      ]);
+      expect((await take(limiter, START + 500, check(1), check(4))).map(({ exceeded }) => exceeded)).toEqual([
+        false,
+        false,
+      ]);
     });
 
     it("clause 6: they fit together also under different limits and a duration of 0", async () => {
@@ -280,7 +326,11 @@ export function limiterSuite(name: string, make: () => Limiter): void {
       let sum = 0;
       for (let ms = 0; ms < 5_000; ms += 10) if (await granted(limiter, START + ms, check(1))) sum++;
       expect(sum).toBe(0);
-      expect(await takeOne(limiter, START + 400 * DAY + 100, check(1))).toEqual({ exceeded: false, remaining: 0, reset: 1_000 });
+      expect(await takeOne(limiter, START + 400 * DAY + 100, check(1))).toEqual({
+        exceeded: false,
+        remaining: 0,
+        reset: 1_000,
+      });
     });
 
     it("clause 7, ruling A7: a clock that swings mints nothing", async () => {
@@ -293,9 +343,12 @@ export function limiterSuite(name: string, make: () => Limiter): void {
     });
 
     it("clause 7, ruling A7: any clock grants what the latest time seen so far would", async () => {
-      const steps = fc.array(fc.record({ offset: fc.integer({ min: -3_000, max: 3_000 }), cost: fc.integer({ min: 0, max: 6 }) }), {
-        maxLength: 40,
-      });
+      const steps = fc.array(
+        fc.record({ offset: fc.integer({ min: -3_000, max: 3_000 }), cost: fc.integer({ min: 0, max: 6 }) }),
+        {
+          maxLength: 40,
+        },
+      );
       await fc.assert(
         fc.asyncProperty(aPair, steps, async ([limit, duration], history) => {
           const [wild, steady] = [make(), make()];
@@ -303,7 +356,9 @@ export function limiterSuite(name: string, make: () => Limiter): void {
           for (const { offset, cost } of history) {
             latest = Math.max(latest, START + offset);
             const one = check(cost, limit, duration);
-            expect((await takeOne(wild, START + offset, one)).exceeded).toBe((await takeOne(steady, latest, one)).exceeded);
+            expect((await takeOne(wild, START + offset, one)).exceeded).toBe(
+              (await takeOne(steady, latest, one)).exceeded,
+            );
           }
         }),
       );
@@ -356,7 +411,12 @@ export function limiterSuite(name: string, make: () => Limiter): void {
   });
 
   /** Runs a history and gives the takes that were granted. */
-  async function grantedTakes(limiter: Limiter, limit: number, duration: number, history: readonly Step[]): Promise<Take[]> {
+  async function grantedTakes(
+    limiter: Limiter,
+    limit: number,
+    duration: number,
+    history: readonly Step[],
+  ): Promise<Take[]> {
     const takes: Take[] = [];
     let now = START;
     for (const { wait, cost } of history) {

@@ -2,7 +2,7 @@
  * A store that fails: one call in so many throws or rejects, before or after the real call took effect. Half of those before say with
  * STORE_BUSY that nothing was changed. For tests of any store's users.
  */
-import { VerifierError, type VerifierErrorCode } from "../../src/contracts/errors.js";
+import { KeystileError, type KeystileErrorCode } from "../../src/contracts/errors.js";
 import type { Draw, Spend, Store } from "../../src/contracts/store.js";
 import type { Dice } from "../model/dice.js";
 
@@ -28,16 +28,16 @@ export interface Losses {
 type Method = (...given: unknown[]) => unknown;
 
 /** Calls that never fail here: they take no data from the store. */
-const RELIABLE = new Set(["changes", "close"]);
+const RELIABLE = new Set(["subscribe", "close"]);
 
 /** @param rate how many calls fail, 0…1 */
 export function failingStore(real: Store, dice: Dice, rate = 0.2): FailingStore {
   const losses: Losses = { calls: 0, spent: 0, drawn: 0, unreturned: 0 };
   let isCalm = false;
 
-  const fail = (code: VerifierErrorCode = "STORE_FAILED"): VerifierError => {
+  const fail = (code: KeystileErrorCode = "STORE_FAILED"): KeystileError => {
     losses.calls++;
-    return new VerifierError(code, "planted failure");
+    return new KeystileError(code, "planted failure");
   };
   const failing =
     (name: string, method: Method): Method =>

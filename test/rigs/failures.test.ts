@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { isVerifierError } from "../../src/contracts/errors.js";
+import { isKeystileError } from "../../src/contracts/errors.js";
 import type { Store } from "../../src/contracts/store.js";
 import { createKeyring } from "../../src/keyring/keyring.js";
 import { memoryStore } from "../../src/stores/memory.js";
@@ -61,7 +61,9 @@ describe("a store that fails one call in five", () => {
           await keyring.addPermissions({ keyId, permissions: ["more"] });
         } catch (error) {
           failures++;
-          expect(["STORE_FAILED", "STORE_BUSY"], `${name}: ${String(error)}`).toContain(isVerifierError(error) && error.code);
+          expect(["STORE_FAILED", "STORE_BUSY"], `${name}: ${String(error)}`).toContain(
+            isKeystileError(error) && error.code,
+          );
         }
       }
       const verifier = createVerifier(real);
@@ -83,9 +85,13 @@ describe("a store that fails one call in five", () => {
   const FAULTS: Readonly<Record<string, (store: Store) => Store>> = {
     "takes a failed spend for a good one": (store) => ({
       ...store,
-      spendCredits: async (ref, cost, period, now) => attempt(() => store.spendCredits(ref, cost, period, now), { ok: true, remaining: 0 }),
+      spendCredits: async (ref, cost, period, now) =>
+        attempt(() => store.spendCredits(ref, cost, period, now), { ok: true, remaining: 0 }),
     }),
-    "takes a failed find for none": (store) => ({ ...store, findKey: (digest) => attempt(() => store.findKey(digest), undefined) }),
+    "takes a failed find for none": (store) => ({
+      ...store,
+      findKey: (digest) => attempt(() => store.findKey(digest), undefined),
+    }),
     "answers a spend before it is done": (store) => ({
       ...store,
       spendCredits(ref, cost, period, now) {
@@ -107,7 +113,8 @@ describe("a store that fails one call in five", () => {
   };
   it.each(Object.entries(FAULTS))("control: a decorator that %s is found out", async (_name, between) => {
     const reports = [];
-    for (let seed = 1; seed <= 5; seed++) reports.push(await rehearseFailures(memoryStore(), { mode: "exact" }, seed, between));
+    for (let seed = 1; seed <= 5; seed++)
+      reports.push(await rehearseFailures(memoryStore(), { mode: "exact" }, seed, between));
     expect(reports.flatMap(({ problems }) => problems)).not.toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 /** The rig of the failing store: verifies on one, and says everything that went wrong. Ruling A2, hostile input A113, README "Promises" (Failure). */
-import { isVerifierError } from "../../src/contracts/errors.js";
+import { isKeystileError } from "../../src/contracts/errors.js";
 import type { Store } from "../../src/contracts/store.js";
 import type { V2KeysVerifyKeyResponseData } from "../../src/contracts/types.js";
 import { createKeyring } from "../../src/keyring/keyring.js";
@@ -68,16 +68,18 @@ export async function rehearseFailures(
       answer = await verifier.verify(request);
     } catch (error) {
       failures++;
-      if (!isVerifierError(error) || !["STORE_FAILED", "STORE_BUSY"].includes(error.code))
+      if (!isKeystileError(error) || !["STORE_FAILED", "STORE_BUSY"].includes(error.code))
         problems.push(`a failure came out as ${String(error)}`);
       return;
     }
     const { code } = answer;
     if (kind < 2 && code === "VALID") acknowledged++;
     if (kind < 2) judge(code, ["VALID", "USAGE_EXCEEDED"], "a limited key");
-    if (kind === 2) judge(code, isRevoked ? ["DISABLED"] : ["VALID", "DISABLED"], isRevoked ? "a revoked key" : "a key");
+    if (kind === 2)
+      judge(code, isRevoked ? ["DISABLED"] : ["VALID", "DISABLED"], isRevoked ? "a revoked key" : "a key");
     if (kind === 3) judge(code, ["DISABLED"], "a disabled key");
-    if (kind === 4) judge(code, [request.permissions === "billing" ? "INSUFFICIENT_PERMISSIONS" : "VALID"], "a key with permissions");
+    if (kind === 4)
+      judge(code, [request.permissions === "billing" ? "INSUFFICIENT_PERMISSIONS" : "VALID"], "a key with permissions");
     if (kind === 5) judge(code, ["NOT_FOUND"], "an unknown key");
   };
   for (let wave = 0; wave < WAVES; wave++) {

@@ -22,7 +22,7 @@ describe("slow fills beside changes", () => {
   it("control: a memory whose fills do not mind what changed meanwhile is found out", async () => {
     const naive = (store: Store): Store => {
       const known = new Map<string, KeyRecord>();
-      store.changes((change) => (typeof change === "object" ? void known.delete(change.digest) : known.clear()));
+      store.subscribe((change) => (typeof change === "object" ? void known.delete(change.digest) : known.clear()));
       return {
         ...store,
         async findKey(digest) {
@@ -40,7 +40,8 @@ describe("slow fills beside changes", () => {
   it("control: a store that tells of a change late is found out", async () => {
     const late = (store: Store): Store => ({
       ...store,
-      changes: (listener: (change: Change) => void) => store.changes((change) => void setTimeout(listener, 2, change)),
+      subscribe: (listener: (change: Change) => void) =>
+        store.subscribe((change) => void setTimeout(listener, 2, change)),
     });
     expect((await stale(late)).stale).toBeGreaterThan(0);
   });

@@ -22,7 +22,11 @@ const HOT = 1_000;
 const EACH = 8;
 
 /** Presents so many random keys, one in use after every few of them. */
-async function flood(verify: Verifier["verify"], made: readonly string[], keys: number): Promise<{ hot: number; unknown: number }> {
+async function flood(
+  verify: Verifier["verify"],
+  made: readonly string[],
+  keys: number,
+): Promise<{ hot: number; unknown: number }> {
   let hot = 0;
   let unknown = 0;
   while (unknown < keys) {
@@ -38,7 +42,11 @@ async function expectCode(verify: Verifier["verify"], key: string, expected: str
 }
 
 /** @param keys random ones, of about 40 characters @param wrap what the verifier sees instead of the store */
-export async function runFlood(keys: number, cache: CacheOptions = {}, wrap = (store: Store): Store => store): Promise<FloodReport> {
+export async function runFlood(
+  keys: number,
+  cache: CacheOptions = {},
+  wrap = (store: Store): Store => store,
+): Promise<FloodReport> {
   const folder = rigFolder();
   const store = sqliteStore(join(folder, "keys.db"), { durability: "process" });
   try {

@@ -150,7 +150,8 @@ async function examine(
   }
   totals.unanswered = Math.max(totals.unanswered, unanswered);
   totals.lost += Math.max(0, before.keys + acks.created - keys);
-  if (keys > before.keys + acks.created + 1) problems.push(`${keys - before.keys} keys made, ${acks.created} acknowledged`);
+  if (keys > before.keys + acks.created + 1)
+    problems.push(`${keys - before.keys} keys made, ${acks.created} acknowledged`);
   before.keys = keys;
   await store.close();
 }

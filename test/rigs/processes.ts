@@ -37,7 +37,8 @@ export async function runProcesses(
     const keyring = createKeyring(store);
     const { apiId } = await keyring.createApi({ name: "processes" });
     const made = [];
-    for (let i = 0; i < keys; i++) made.push(await keyring.createKey({ apiId, credits: { remaining: remaining / keys } }));
+    for (let i = 0; i < keys; i++)
+      made.push(await keyring.createKey({ apiId, credits: { remaining: remaining / keys } }));
     const orders: SpendOrders = { file, keys: made.map(({ key }) => key), credits, inFlight, readsThenWrites };
     const children = Array.from({ length: processes }, () => startWorker(worker, orders));
     await Promise.all(children.map(nextMessage));

@@ -76,7 +76,13 @@ export async function runRevocations(
       const command = (passes: boolean): RevokeCommand => ({ what, passes, keyId: keys[at]!.keyId, apiId });
       for (const passes of [false, true]) {
         const ask = async () =>
-          (await verifier.verify({ key: keys[at]!.key, permissions: "docs.read", credits: { cost: what === "credits" ? 1 : 0 } })).code;
+          (
+            await verifier.verify({
+              key: keys[at]!.key,
+              permissions: "docs.read",
+              credits: { cost: what === "credits" ? 1 : 0 },
+            })
+          ).code;
         const code = await firstAnswer(child, command(passes), known, ask, MOMENTS[i % MOMENTS.length]!);
         if (code !== (passes ? "VALID" : REFUSED[what])) stale++;
       }
@@ -145,7 +151,10 @@ function keepBusy(
       await turn();
     }
   };
-  const loops = [run(() => new Promise((resolve) => setImmediate(resolve))), run(() => new Promise((resolve) => setTimeout(resolve, 1)))];
+  const loops = [
+    run(() => new Promise((resolve) => setImmediate(resolve))),
+    run(() => new Promise((resolve) => setTimeout(resolve, 1))),
+  ];
   return {
     async stop() {
       isStopping = true;

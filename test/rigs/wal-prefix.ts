@@ -26,7 +26,11 @@ export interface PrefixReport {
 const WAVES = 60;
 
 /** @param between what stands between the verifier and the store: a planted fault, or nothing */
-export async function runWalPrefix(cuts: number, seed: number, between: (store: Store) => Store = (store) => store): Promise<PrefixReport> {
+export async function runWalPrefix(
+  cuts: number,
+  seed: number,
+  between: (store: Store) => Store = (store) => store,
+): Promise<PrefixReport> {
   const rolled = dice(seed);
   const folder = rigFolder();
   try {
@@ -38,7 +42,9 @@ export async function runWalPrefix(cuts: number, seed: number, between: (store: 
     const states = new Map<string, number>([[balances.join(), 0]]);
     for (let wave = 1; wave <= WAVES; wave++) {
       const spent = Array.from({ length: 1 + rolled.below(12) }, () => rolled.below(made.length));
-      const answers = await Promise.all(spent.map((i) => verifier.verify({ key: made[i]!.key, credits: { cost: i + 1 } })));
+      const answers = await Promise.all(
+        spent.map((i) => verifier.verify({ key: made[i]!.key, credits: { cost: i + 1 } })),
+      );
       if (!answers.every(({ valid }) => valid)) throw new Error("a wave was refused");
       for (const i of spent) balances[i]! -= i + 1;
       states.set(balances.join(), wave);

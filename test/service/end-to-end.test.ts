@@ -7,7 +7,15 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createKeyring } from "../../src/keyring/keyring.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
-import { type Answered, bundleCommandLine, type Ended, post, runCommand, type ServerProcess, startServer } from "./support.js";
+import {
+  type Answered,
+  bundleCommandLine,
+  type Ended,
+  post,
+  runCommand,
+  type ServerProcess,
+  startServer,
+} from "./support.js";
 
 const FOLDER = mkdtempSync(join(tmpdir(), "keystile-service-"));
 const DB = join(FOLDER, "keys.db");
@@ -29,15 +37,22 @@ const [LIMITED, DISABLED, EXPIRED, NARROW, SLOW, SPENT, BUSY] = [0, 1, 2, 3, 4, 
 
 let cli = "";
 let server: ServerProcess;
-const roots: Record<"first" | "verifier" | "stranger" | "reader", string> = { first: "", verifier: "", stranger: "", reader: "" };
+const roots: Record<"first" | "verifier" | "stranger" | "reader", string> = {
+  first: "",
+  verifier: "",
+  stranger: "",
+  reader: "",
+};
 let apiId = "";
 
-const command = (rootKey: string, ...argv: readonly string[]): Promise<Ended> => runCommand(cli, argv, { KEYSTILE_ROOT_KEY: rootKey });
+const command = (rootKey: string, ...argv: readonly string[]): Promise<Ended> =>
+  runCommand(cli, argv, { KEYSTILE_ROOT_KEY: rootKey });
 const api = (rootKey: string, ...argv: readonly string[]): Promise<Ended> =>
   command(rootKey, "api", ...argv, "--output", "json", "--api-url", server.url);
 const ask = (rootKey: string, body: object): Promise<Answered> => post(server.url, "keys.verifyKey", rootKey, body);
 const withoutId = ({ text, body }: Answered): string => text.replaceAll(body.meta.requestId, "req_");
-const parsed = (ended: Ended) => JSON.parse(ended.stdout) as { data: Record<string, unknown>; error?: Record<string, unknown> };
+const parsed = (ended: Ended) =>
+  JSON.parse(ended.stdout) as { data: Record<string, unknown>; error?: Record<string, unknown> };
 
 beforeAll(async () => {
   cli = await bundleCommandLine("service");
@@ -57,7 +72,17 @@ describe("keystile as a service", () => {
 
   it("creates root keys on the file while the server runs", async () => {
     const create = async (permission: string): Promise<string> => {
-      const { code, stdout } = await command("", "root-keys", "create", "--db", DB, "--permission", permission, "--output", "json");
+      const { code, stdout } = await command(
+        "",
+        "root-keys",
+        "create",
+        "--db",
+        DB,
+        "--permission",
+        permission,
+        "--output",
+        "json",
+      );
       expect(code).toBe(0);
       return (JSON.parse(stdout) as { key: string }).key;
     };
@@ -77,7 +102,10 @@ describe("keystile as a service", () => {
     ];
     const source = join(FOLDER, "keys.ndjson");
     const failures = join(FOLDER, "failures.ndjson");
-    writeFileSync(source, [...keys.slice(0, 2_000), ...wrong, ...keys.slice(2_000)].map((key) => JSON.stringify(key)).join("\n"));
+    writeFileSync(
+      source,
+      [...keys.slice(0, 2_000), ...wrong, ...keys.slice(2_000)].map((key) => JSON.stringify(key)).join("\n"),
+    );
     const argv = ["keys", "migrate-keys", "--migration-id", "mig_2019", "--api-id", apiId, "--keys", `@${source}`];
     const ran = await api(roots.first, ...argv, "--failures", failures);
     const { migrated, failed } = parsed(ran).data as { migrated: unknown[]; failed: string[] };
@@ -89,7 +117,9 @@ describe("keystile as a service", () => {
   });
 
   it("verifies to all eight codes, by the command line with its exit code", async () => {
-    const forbidden = parsed(await api(roots.first, "keys", "create-key", "--api-id", apiId, "--ip-allowlist", '["203.0.113.1"]')).data;
+    const forbidden = parsed(
+      await api(roots.first, "keys", "create-key", "--api-id", apiId, "--ip-allowlist", '["203.0.113.1"]'),
+    ).data;
     const query = ["--permissions", "documents.read AND (billing.view OR documents.list)"];
     const verify = async (key: string, ...more: readonly string[]) => {
       const ran = await api(roots.verifier, "keys", "verify-key", "--key", key, ...more);
@@ -124,10 +154,16 @@ describe("keystile as a service", () => {
     expect([masked.status, masked.body.data]).toEqual([200, { valid: false, code: "NOT_FOUND" }]);
     expect(withoutId(masked)).toBe(withoutId(unknown));
     const refused = await ask(roots.reader, { key: textOf(LIMITED) });
-    expect([refused.status, withoutId(refused)]).toEqual([403, withoutId(await ask(roots.reader, { key: "a key that nobody made" }))]);
+    expect([refused.status, withoutId(refused)]).toEqual([
+      403,
+      withoutId(await ask(roots.reader, { key: "a key that nobody made" })),
+    ]);
     expect((await api(roots.reader, "keys", "verify-key", "--key", textOf(LIMITED))).code).toBe(3);
     expect((await api(roots.verifier, "keys", "create-key", "--api-id", apiId)).code).toBe(3);
-    expect((await ask(roots.verifier, { key: textOf(LIMITED) })).body.data).toMatchObject({ code: "VALID", credits: 3 });
+    expect((await ask(roots.verifier, { key: textOf(LIMITED) })).body.data).toMatchObject({
+      code: "VALID",
+      credits: 3,
+    });
   });
 
   it("spec §7: a root key that is none is 401, an ordinary key in its place the same 401", async () => {
@@ -141,7 +177,15 @@ describe("keystile as a service", () => {
   it("spec §4.1-5: a malformed permission query is 400 at body.permissions", async () => {
     const { status, body } = await ask(roots.verifier, { key: textOf(LIMITED), permissions: "documents.read AND" });
     expect([status, body.error]).toMatchObject([400, { errors: [{ location: "body.permissions" }] }]);
-    const ran = await api(roots.verifier, "keys", "verify-key", "--key", textOf(LIMITED), "--permissions", "documents.read AND");
+    const ran = await api(
+      roots.verifier,
+      "keys",
+      "verify-key",
+      "--key",
+      textOf(LIMITED),
+      "--permissions",
+      "documents.read AND",
+    );
     expect([ran.code, ran.stderr.includes("body.permissions")]).toEqual([2, true]);
   });
 
@@ -150,7 +194,8 @@ describe("keystile as a service", () => {
     expect(slow.banner).not.toContain("root_");
     const statuses: number[] = [];
     let last: Answered | undefined;
-    for (let i = 0; i < 4; i++) statuses.push((last = await post(slow.url, "keys.verifyKey", roots.verifier, { key: "k" })).status);
+    for (let i = 0; i < 4; i++)
+      statuses.push((last = await post(slow.url, "keys.verifyKey", roots.verifier, { key: "k" })).status);
     expect(statuses).toEqual([200, 200, 200, 429]);
     expect(last?.headers.get("content-type")).toContain("application/problem+json");
     expect(Number(last?.headers.get("retry-after"))).toBeGreaterThan(0);
@@ -204,7 +249,8 @@ describe("keystile as a service", () => {
   it("ruling G4: no root key, key or hash is in the server's log", () => {
     const log = server.errors();
     expect(log.split("\n").length).toBeGreaterThan(100);
-    for (const secret of [...Object.values(roots), "old_system_key", hashOf(LIMITED), hashOf(BUSY)]) expect(log).not.toContain(secret);
+    for (const secret of [...Object.values(roots), "old_system_key", hashOf(LIMITED), hashOf(BUSY)])
+      expect(log).not.toContain(secret);
   });
 
   it("leaves a file that the doctor finds whole", async () => {

@@ -63,7 +63,17 @@ afterAll(async () => {
 
 describe("a reader that leaves", () => {
   it("does not cut an import short: every key goes in, the exit code is the import's, no file is left", async () => {
-    const frame = ["api", "keys", "migrate-keys", "--migration-id", "mig_1", "--api-id", apiId, "--api-url", server.url];
+    const frame = [
+      "api",
+      "keys",
+      "migrate-keys",
+      "--migration-id",
+      "mig_1",
+      "--api-id",
+      apiId,
+      "--api-url",
+      server.url,
+    ];
     const argv = [...frame, "--batch-size", "100", "--keys", keysFile("keys.ndjson")];
     const first = pipe('run "$@" 2>&1 | head -n 1', argv);
     expect(await first.ended).toBe(0);
@@ -81,7 +91,14 @@ describe("a reader that leaves", () => {
   });
 
   it("does not end a server at its next line", async () => {
-    const served = pipe('run "$@" 2>&1 | head -n 1', ["serve", "--db", join(FOLDER, "other.db"), "--port", "0", "--log"]);
+    const served = pipe('run "$@" 2>&1 | head -n 1', [
+      "serve",
+      "--db",
+      join(FOLDER, "other.db"),
+      "--port",
+      "0",
+      "--log",
+    ]);
     await until(() => served.stdout().includes("\n"));
     const url = /http:\S+/.exec(served.stdout())?.[0] ?? "";
     for (let i = 0; i < 5; i++) expect((await post(url, "keys.verifyKey", "root_nobody", {})).status).toBe(401);
@@ -100,7 +117,8 @@ describe("a second Ctrl-C", () => {
   beforeAll(async () => {
     // Takes in the first request, and never answers the second.
     silent = createServer((_request, response) => {
-      if (++asked === 1) response.end(JSON.stringify({ meta: { requestId: "req_1" }, data: { migrated: [], failed: ["x"] } }));
+      if (++asked === 1)
+        response.end(JSON.stringify({ meta: { requestId: "req_1" }, data: { migrated: [], failed: ["x"] } }));
     });
     await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
   });
@@ -109,7 +127,13 @@ describe("a second Ctrl-C", () => {
   it("ends an import at once and leaves no file of it", async () => {
     const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
     const frame = ["api", "keys", "migrate-keys", "--migration-id", "mig_1", "--api-id", "api_123", "--api-url", url];
-    const running = pipe('run "$@" 2> /dev/null | cat', [...frame, "--keys", keysFile("more.ndjson"), "--batch-size", "100"]);
+    const running = pipe('run "$@" 2> /dev/null | cat', [
+      ...frame,
+      "--keys",
+      keysFile("more.ndjson"),
+      "--batch-size",
+      "100",
+    ]);
     await until(() => asked === 2);
     process.kill(running.pid(), "SIGINT");
     await new Promise((resolve) => setTimeout(resolve, 100));

@@ -7,9 +7,13 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "../house/source.js";
 import { bundleCommandLine, type Ended, type ServerProcess, startServer } from "./support.js";
 
-const SECTION = /^## Run it as a service\n([\s\S]*?)(?=^## |(?![\s\S]))/m.exec(readFileSync(join(ROOT, "README.md"), "utf8"))?.[1] ?? "";
+const SECTION =
+  /^## Run it as a service\n([\s\S]*?)(?=^## |(?![\s\S]))/m.exec(readFileSync(join(ROOT, "README.md"), "utf8"))?.[1] ??
+  "";
 const blocks = (language: string): string[] =>
-  [...SECTION.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, "gm"))].map(([, code = ""]) => code.trim());
+  [...SECTION.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, "gm"))].map(([, code = ""]) =>
+    code.trim(),
+  );
 const [SERVE = "", ...LATER] = blocks("sh");
 
 const FOLDER = mkdtempSync(join(tmpdir(), "keystile-readme-"));

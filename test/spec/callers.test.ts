@@ -3,7 +3,14 @@ import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { createAuthenticator } from "../../src/access/authenticate.js";
 import { createCallerGrants } from "../../src/access/grants.js";
-import { type Caller, createKeyring, createVerifier, memoryStore, type OutcomeEvent, type VerifierOptions } from "../../src/index.js";
+import {
+  type Caller,
+  createKeyring,
+  createVerifier,
+  memoryStore,
+  type OutcomeEvent,
+  type VerifierOptions,
+} from "../../src/index.js";
 import { counting, failure, limit, NOON } from "./support.js";
 
 const HIDDEN = { valid: false, code: "NOT_FOUND" };
@@ -17,11 +24,20 @@ async function world(options: VerifierOptions = {}) {
   const make = async (workspaceId: string) => {
     const keyring = createKeyring(store, { clock, workspaceId });
     const { apiId } = await keyring.createApi({ name: "documents" });
-    const body = { apiId, credits: { remaining: 10 }, ratelimits: [limit("requests")], permissions: ["documents.read"], name: "n" };
+    const body = {
+      apiId,
+      credits: { remaining: 10 },
+      ratelimits: [limit("requests")],
+      permissions: ["documents.read"],
+      name: "n",
+    };
     return { keyring, apiId, ...(await keyring.createKey(body)) };
   };
   const [ours, theirs, foreign] = [await make("ws_1"), await make("ws_1"), await make("ws_2")];
-  const callerOf = (...permissions: string[]): Caller => ({ workspaceId: "ws_1", ...createCallerGrants(permissions, "ws_1") });
+  const callerOf = (...permissions: string[]): Caller => ({
+    workspaceId: "ws_1",
+    ...createCallerGrants(permissions, "ws_1"),
+  });
   const verify = (key: string, caller: Caller, more: object = {}) => verifier.verify({ key, ...more }, { caller });
   return { store, calls, verifier, verify, callerOf, ours, theirs, foreign, clock };
 }
@@ -29,7 +45,11 @@ type World = Awaited<ReturnType<typeof world>>;
 
 /** What a key has left, asked by the program itself. */
 async function left({ verifier }: World, key: string) {
-  const { credits, ratelimits } = await verifier.verify({ key, credits: { cost: 0 }, ratelimits: [{ name: "requests", cost: 0 }] });
+  const { credits, ratelimits } = await verifier.verify({
+    key,
+    credits: { cost: 0 },
+    ratelimits: [{ name: "requests", cost: 0 }],
+  });
   return [credits, ratelimits?.[0]?.remaining];
 }
 
@@ -38,22 +58,30 @@ describe("spec §4.1: the five permissions that verify", () => {
     ["api.*.verify_key", () => "api.*.verify_key", ["ours", "theirs"]],
     ["api.<api_id>.verify_key", ({ ours }) => `api.${ours.apiId}.verify_key`, ["ours"]],
     ["keyspaces/*/keys/*#verify_key", () => "svc:v1:ws_1:keyspaces/*/keys/*#verify_key", ["ours", "theirs"]],
-    ["keyspaces/<keyspace_id>/keys/*#verify_key", ({ ours }) => `svc:v1:ws_1:keyspaces/${ours.apiId}/keys/*#verify_key`, ["ours"]],
+    [
+      "keyspaces/<keyspace_id>/keys/*#verify_key",
+      ({ ours }) => `svc:v1:ws_1:keyspaces/${ours.apiId}/keys/*#verify_key`,
+      ["ours"],
+    ],
     [
       "keyspaces/<keyspace_id>/keys/<key_id>#verify_key",
       ({ ours }) => `svc:v1:ws_1:keyspaces/${ours.apiId}/keys/${ours.keyId}#verify_key`,
       ["ours"],
     ],
   ];
-  it.each(forms)("A079, A081: %s: sees what it covers, and nothing of another workspace", async (_what, grant, sees) => {
-    const made = await world();
-    const caller = made.callerOf(grant(made));
-    for (const owner of ["ours", "theirs", "foreign"] as const) {
-      const answer = await made.verify(made[owner].key, caller);
-      if (sees.includes(owner)) expect(answer).toMatchObject({ valid: true, code: "VALID", keyId: made[owner].keyId, credits: 9 });
-      else expect(answer).toEqual(HIDDEN);
-    }
-  });
+  it.each(forms)(
+    "A079, A081: %s: sees what it covers, and nothing of another workspace",
+    async (_what, grant, sees) => {
+      const made = await world();
+      const caller = made.callerOf(grant(made));
+      for (const owner of ["ours", "theirs", "foreign"] as const) {
+        const answer = await made.verify(made[owner].key, caller);
+        if (sees.includes(owner))
+          expect(answer).toMatchObject({ valid: true, code: "VALID", keyId: made[owner].keyId, credits: 9 });
+        else expect(answer).toEqual(HIDDEN);
+      }
+    },
+  );
 
   it("A083: a grant for one key covers no other key of that API", async () => {
     const made = await world();
@@ -85,14 +113,16 @@ describe("spec §4.1-3: a key of another API looks like one that is not there", 
       { ratelimits: [{ name: "unknown" }] },
       { credits: { cost: 5 } },
     ];
-    for (const ask of asks) for (const key of [...hidden, NOBODY_S]) expect(await verify(key, caller, ask)).toEqual(HIDDEN);
+    for (const ask of asks)
+      for (const key of [...hidden, NOBODY_S]) expect(await verify(key, caller, ask)).toEqual(HIDDEN);
   });
 
   it("A061, ruling A2: nothing is consumed of a hidden key", async () => {
     const made = await world();
     const { ours, theirs, callerOf, verify } = made;
     const before = await left(made, theirs.key);
-    for (let i = 0; i < 5; i++) await verify(theirs.key, callerOf(`api.${ours.apiId}.verify_key`), { credits: { cost: 2 } });
+    for (let i = 0; i < 5; i++)
+      await verify(theirs.key, callerOf(`api.${ours.apiId}.verify_key`), { credits: { cost: 2 } });
     expect(await left(made, theirs.key)).toEqual(before);
     expect(before).toEqual([10, 10]);
   });
@@ -126,7 +156,11 @@ describe("spec §4.1-3: a key of another API looks like one that is not there", 
     await theirs.keyring.createMigration({ id: "old", algorithm: "sha512" });
     const text = "legacy_key_1";
     const hash = Buffer.from(await crypto.subtle.digest("SHA-512", new TextEncoder().encode(text))).toString("hex");
-    const { migrated } = await theirs.keyring.migrateKeys({ migrationId: "old", apiId: theirs.apiId, keys: [{ hash }] });
+    const { migrated } = await theirs.keyring.migrateKeys({
+      migrationId: "old",
+      apiId: theirs.apiId,
+      keys: [{ hash }],
+    });
     const digest = async () => (await store.read("keys", migrated[0]!.keyId))?.digest;
     const stranger = callerOf(`api.${ours.apiId}.verify_key`);
     const foreigner: Caller = { workspaceId: "ws_2", ...createCallerGrants(["api.*.verify_key"], "ws_2") };
@@ -212,7 +246,8 @@ describe("rulings F1, F2: embedded and with a root key", () => {
       const hash = createHash("sha256").update(hashed).digest("hex");
       expect((await keyring.migrateKeys({ migrationId: id, apiId, keys: [{ hash }] })).migrated).toHaveLength(1);
       expect((await failure(keyring.whoami({ key: root }))).code).toBe("NOT_FOUND");
-      for (const more of [{}, { migrationId: id }]) expect(await verifier.verify({ key: root, ...more })).toEqual(HIDDEN);
+      for (const more of [{}, { migrationId: id }])
+        expect(await verifier.verify({ key: root, ...more })).toEqual(HIDDEN);
     }
     for (const _ of [1, 2]) expect((await verifier.verify({ key: alike })).code).toBe("VALID");
   });

@@ -11,15 +11,18 @@ describe("ruling D1: taking", () => {
     expect((await verify({ key })).credits).toBe(1);
   });
 
-  it.each(["exact", "leased"] as const)("A141: 2,000 concurrent calls on 500 credits: exactly 500 pass (%s)", async (mode) => {
-    const { create, verify, keyring, verifier } = await world({ credits: { mode } });
-    const { key, keyId } = await create({ credits: { remaining: 500 } });
-    const answers = await Promise.all(Array.from({ length: 2_000 }, () => verify({ key })));
-    expect(answers.filter(({ valid }) => valid)).toHaveLength(500);
-    expect(answers.filter(({ code }) => code === "USAGE_EXCEEDED")).toHaveLength(1_500);
-    await verifier.close();
-    expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(0);
-  });
+  it.each(["exact", "leased"] as const)(
+    "A141: 2,000 concurrent calls on 500 credits: exactly 500 pass (%s)",
+    async (mode) => {
+      const { create, verify, keyring, verifier } = await world({ credits: { mode } });
+      const { key, keyId } = await create({ credits: { remaining: 500 } });
+      const answers = await Promise.all(Array.from({ length: 2_000 }, () => verify({ key })));
+      expect(answers.filter(({ valid }) => valid)).toHaveLength(500);
+      expect(answers.filter(({ code }) => code === "USAGE_EXCEEDED")).toHaveLength(1_500);
+      await verifier.close();
+      expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(0);
+    },
+  );
 
   it("A147: a cost above the balance takes nothing", async () => {
     const { create, verify } = await world();
@@ -61,7 +64,9 @@ describe("ruling D3: refill", () => {
   it("A159: monthly on day 31 falls on the month's last day where it is shorter", async () => {
     const { create, verify, time } = await world();
     time.now = Date.UTC(2028, 0, 30);
-    const { key } = await create({ credits: { remaining: 0, refill: { interval: "monthly", amount: 1, refillDay: 31 } } });
+    const { key } = await create({
+      credits: { remaining: 0, refill: { interval: "monthly", amount: 1, refillDay: 31 } },
+    });
     const at = async (...date: [number, number, number]) => {
       time.now = Date.UTC(...date);
       const before = (time.now -= 1);

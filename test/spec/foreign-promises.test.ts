@@ -14,12 +14,15 @@ describe("the ports: answers that come late, in promises of any kind", () => {
   it("a store's and a limiter's are waited for", async () => {
     const { store, create } = await world();
     const { key } = await create({ credits: { remaining: 2 }, ratelimits: [limit("requests")] });
-    const late = (name: "findKey" | "spendCredits" | "catchUp") => ({
+    const late = (name: "findKey" | "spendCredits" | "pollChanges") => ({
       [name]: (...given: unknown[]) => foreign((store[name] as (...args: unknown[]) => unknown)(...given)),
     });
     const inner = memoryLimiter();
-    const limiter = { ...inner, take: (...given: Parameters<typeof inner.take>) => foreign(inner.take(...given)) } as unknown as Limiter;
-    const slow = { ...store, ...late("findKey"), ...late("spendCredits"), ...late("catchUp") };
+    const limiter = {
+      ...inner,
+      take: (...given: Parameters<typeof inner.take>) => foreign(inner.take(...given)),
+    } as unknown as Limiter;
+    const slow = { ...store, ...late("findKey"), ...late("spendCredits"), ...late("pollChanges") };
     for (const options of [{}, { limiter }]) {
       const verifier = createVerifier(slow, { clock: () => NOON, ...options });
       expect(await verifier.verify({ key })).toMatchObject({ code: "VALID" });
@@ -32,7 +35,10 @@ describe("the ports: answers that come late, in promises of any kind", () => {
   it("a root key that the store finds late lets its caller in, and an unknown one nobody", async () => {
     const { store, keyring } = await world();
     const { key, rootKeyId } = await keyring.createRootKey({ permissions: ["api.*.verify_key"] });
-    const slow = { ...store, findRootKey: (digest: string) => foreign(store.findRootKey(digest)) } as unknown as typeof store;
+    const slow = {
+      ...store,
+      findRootKey: (digest: string) => foreign(store.findRootKey(digest)),
+    } as unknown as typeof store;
     const { authenticate } = createAuthenticator(slow, { clock: () => NOON });
     for (let call = 0; call < 2; call++) expect(await authenticate(`Bearer ${key}`)).toMatchObject({ id: rootKeyId });
     expect((await failure(authenticate("Bearer root_nobody"))).code).toBe("AUTH_KEY_NOT_FOUND");

@@ -15,7 +15,23 @@ import {
 } from "../../src/index.js";
 import { failure, limit, NOON, world } from "./support.js";
 
-const JUNK: readonly unknown[] = [null, NaN, Infinity, 1.5, -1, "false", "yes", 0, 1, {}, [], [1], () => true, 2n, "x".repeat(9_000)];
+const JUNK: readonly unknown[] = [
+  null,
+  NaN,
+  Infinity,
+  1.5,
+  -1,
+  "false",
+  "yes",
+  0,
+  1,
+  {},
+  [],
+  [1],
+  () => true,
+  2n,
+  "x".repeat(9_000),
+];
 const never = () => new Promise<never>(() => undefined);
 /** Milliseconds of a deadline in these tests, and the most that a call may then take. */
 const SOON = 25;
@@ -37,7 +53,8 @@ async function stage() {
   const { key, keyId } = await create(all);
   const record = (await store.findKey((await store.read("keys", keyId))?.digest ?? "")) as KeyRecord;
   const over = (methods: object): Store => ({ ...store, ...methods });
-  const verifier = (methods: object, options: VerifierOptions = {}) => createVerifier(over(methods), { clock, ...options });
+  const verifier = (methods: object, options: VerifierOptions = {}) =>
+    createVerifier(over(methods), { clock, ...options });
   return { store, keyring, key, keyId, record, over, verifier, clock, apiId };
 }
 
@@ -55,7 +72,12 @@ describe("foreign stores: what breaks its type is never a VALID", () => {
     const { key, record, verifier } = await stage();
     for (const findKey of [() => record, () => Promise.resolve(record)]) {
       const answer = await verifier({ findKey }).verify({ key, permissions: "a.b" }, { clientAddress: "192.0.2.7" });
-      expect(answer).toMatchObject({ code: "VALID", name: "n", identity: { externalId: "user_1" }, permissions: ["a.b"] });
+      expect(answer).toMatchObject({
+        code: "VALID",
+        name: "n",
+        identity: { externalId: "user_1" },
+        permissions: ["a.b"],
+      });
     }
   });
 
@@ -76,13 +98,20 @@ describe("foreign stores: what breaks its type is never a VALID", () => {
       for (const [field, right] of Object.entries(whole)) {
         for (const junk of JUNK) {
           if (typeof junk === typeof right && !(typeof junk === "number" && !Number.isSafeInteger(junk))) continue;
-          if ((field === "remaining" && junk === null) || (field === "ref" && (junk === 0 || junk === 1 || junk === -1))) continue;
+          if (
+            (field === "remaining" && junk === null) ||
+            (field === "ref" && (junk === 0 || junk === 1 || junk === -1))
+          )
+            continue;
           if (field === "ref" && junk === "false") continue;
           const wrong = { ...whole, [field]: junk };
           for (const given of [wrong, Promise.resolve(wrong)]) {
             answer = given;
             const error = await failure(verify(...asked));
-            expect([error.code, error.message]).toEqual(["STORE_INVALID", expect.stringContaining(`${method} is malformed: ${field}`)]);
+            expect([error.code, error.message]).toEqual([
+              "STORE_INVALID",
+              expect.stringContaining(`${method} is malformed: ${field}`),
+            ]);
             broken++;
           }
         }
@@ -94,23 +123,33 @@ describe("foreign stores: what breaks its type is never a VALID", () => {
   it("the examples of the report: none is a VALID", async () => {
     const { key, record, verifier } = await stage();
     const context = { clientAddress: "192.0.2.7" };
-    for (const part of [{ enabled: "false" }, { expires: NaN }, { limited: undefined }, { suspended: 0 }, { ipAllowlists: undefined }]) {
+    for (const part of [
+      { enabled: "false" },
+      { expires: NaN },
+      { hasCredits: undefined },
+      { parentDisabled: 0 },
+      { ipAllowlists: undefined },
+    ]) {
       const answering = verifier({ findKey: () => ({ ...record, ...part }) });
       expect((await failure(answering.verify({ key }, context))).code).toBe("STORE_INVALID");
     }
     for (const spend of [{ ok: "yes" }, { ok: true, remaining: NaN }, null, true, {}, []]) {
-      expect((await failure(verifier({ spendCredits: () => spend }).verify({ key }, context))).code).toBe("STORE_INVALID");
+      expect((await failure(verifier({ spendCredits: () => spend }).verify({ key }, context))).code).toBe(
+        "STORE_INVALID",
+      );
     }
   });
 
   it("a polluted prototype lends no field to a record that lacks it", async () => {
     const { key, record, verifier } = await stage();
-    for (const field of ["enabled", "limited", "suspended", "expires"] as const) {
+    for (const field of ["enabled", "hasCredits", "parentDisabled", "expires"] as const) {
       const { [field]: _, ...rest } = record;
       const answering = verifier({ findKey: () => rest });
       Object.assign(Object.prototype, { [field]: field === "expires" ? NOON - 1 : field === "enabled" });
       try {
-        const answer = await answering.verify({ key }, { clientAddress: "192.0.2.7" }).catch((error: unknown) => error as { code: string });
+        const answer = await answering
+          .verify({ key }, { clientAddress: "192.0.2.7" })
+          .catch((error: unknown) => error as { code: string });
         expect(answer.code).toBe(field === "expires" ? "VALID" : "STORE_INVALID");
       } finally {
         Reflect.deleteProperty(Object.prototype, field);
@@ -128,7 +167,8 @@ describe("foreign stores: what breaks its type is never a VALID", () => {
       },
     });
     const { verify } = verifier({ findKey: () => watched });
-    for (let call = 0; call < 5; call++) expect((await verify({ key }, { clientAddress: "192.0.2.7" })).code).toBe("VALID");
+    for (let call = 0; call < 5; call++)
+      expect((await verify({ key }, { clientAddress: "192.0.2.7" })).code).toBe("VALID");
     expect(reads).toBe(1);
   });
 
@@ -136,21 +176,29 @@ describe("foreign stores: what breaks its type is never a VALID", () => {
     const { store, keyring, over, keyId } = await stage();
     const { key, rootKeyId } = await keyring.createRootKey({ permissions: ["api.*.verify_key"] });
     const root = (await store.read("rootKeys", rootKeyId)) as object;
-    for (const part of [{ enabled: "true" }, { expires: "never" }, { permissions: "*" }, { workspaceId: 1 }, { id: null }]) {
+    for (const part of [
+      { enabled: "true" },
+      { expires: "never" },
+      { permissions: "*" },
+      { workspaceId: 1 },
+      { id: null },
+    ]) {
       const { authenticate } = createAuthenticator(over({ findRootKey: () => ({ ...root, ...part }) }));
       expect((await failure(authenticate(`Bearer ${key}`))).code).toBe("STORE_INVALID");
     }
     const before = await keyring.getKey({ keyId });
     const row = (await store.read("keys", keyId)) as object;
-    const read = (table: never, id: string) => (table === "keys" ? { ...row, limited: "no" } : store.read(table, id));
-    expect((await failure(createKeyring(over({ read })).updateKey({ keyId, name: "other" }))).code).toBe("STORE_INVALID");
+    const read = (table: never, id: string) => (table === "keys" ? { ...row, enabled: "no" } : store.read(table, id));
+    expect((await failure(createKeyring(over({ read })).updateKey({ keyId, name: "other" }))).code).toBe(
+      "STORE_INVALID",
+    );
     expect(await keyring.getKey({ keyId })).toEqual(before);
   });
 });
 
 describe("foreign stores: what does not answer holds nobody up", () => {
   it.each<[method: string, body: object, options: VerifierOptions]>([
-    ["catchUp", {}, {}],
+    ["pollChanges", {}, {}],
     ["findKey", {}, {}],
     ["spendCredits", {}, {}],
     ["drawCredits", {}, { credits: { mode: "leased" } }],
@@ -176,7 +224,7 @@ describe("foreign stores: what does not answer holds nobody up", () => {
       () => createKeyring(over({ write: never }), options).updateKey({ keyId, name: "other" }),
       () => createKeyring(over({ insertKeys: never }), options).createKey({ apiId }),
       () => createAuthenticator(over({ findRootKey: never }), options).authenticate(`Bearer ${rootKey}`),
-      () => createAuthenticator(over({ catchUp: never }), { ...options, clock }).authenticate(`Bearer ${rootKey}`),
+      () => createAuthenticator(over({ pollChanges: never }), { ...options, clock }).authenticate(`Bearer ${rootKey}`),
       () => createRatelimits(over({ readNames: never }), options).getNamespace({ namespace: "email" }),
     ];
     for (const call of calls) expect((await inTime(() => failure(call()))).code).toBe("STORE_TIMEOUT");
@@ -188,7 +236,10 @@ describe("foreign stores: what does not answer holds nobody up", () => {
   it("a find that comes after its deadline is dropped; the next call asks again and is answered", async () => {
     const { key, record, verifier } = await stage();
     const answers: ((found: KeyRecord) => void)[] = [];
-    const { verify } = verifier({ findKey: () => new Promise<KeyRecord>((resolve) => answers.push(resolve)) }, { storeTimeout: SOON });
+    const { verify } = verifier(
+      { findKey: () => new Promise<KeyRecord>((resolve) => answers.push(resolve)) },
+      { storeTimeout: SOON },
+    );
     expect((await failure(verify({ key }, { clientAddress: "192.0.2.7" }))).code).toBe("STORE_TIMEOUT");
     answers[0]?.({ ...record, enabled: false });
     const next = verify({ key }, { clientAddress: "192.0.2.7" });
@@ -204,8 +255,16 @@ describe("foreign limiters", () => {
   const scene = async (limiter: Limiter, onLimiterFailure: "local" | "deny" | "allow") => {
     const events: OutcomeEvent[] = [];
     const { key, verifier } = await stage();
-    const made = verifier({}, { limiter, onLimiterFailure, limiterTimeout: SOON, onOutcome: (event) => events.push(event) });
-    return { verify: () => made.verify({ key }, { clientAddress: "192.0.2.7" }), counters: made.counters, close: made.close, events };
+    const made = verifier(
+      {},
+      { limiter, onLimiterFailure, limiterTimeout: SOON, onOutcome: (event) => events.push(event) },
+    );
+    return {
+      verify: () => made.verify({ key }, { clientAddress: "192.0.2.7" }),
+      counters: made.counters,
+      close: made.close,
+      events,
+    };
   };
 
   it.each(Object.keys(verdict))("a verdict whose %s is broken counts as none", async (field) => {
@@ -244,7 +303,9 @@ describe("foreign limiters", () => {
             `The limiter did not answer within ${SOON} ms.`,
           ]);
         } else {
-          expect((await inTime(verify)).ratelimits).toMatchObject([{ exceeded: false, remaining: failing === "local" ? 9 : 10 }]);
+          expect((await inTime(verify)).ratelimits).toMatchObject([
+            { exceeded: false, remaining: failing === "local" ? 9 : 10 },
+          ]);
           await close();
           expect(events.map(({ degraded }) => degraded)).toEqual([true]);
         }
@@ -259,7 +320,10 @@ describe("foreign limiters", () => {
     const check = { namespace: "email", identifier: "user_1", limit: 10, duration: 60_000 };
     const { limit: limitOne } = createRatelimits(over({}), { ...options, onLimiterFailure: "deny" });
     expect((await inTime(() => failure(limitOne(check)))).code).toBe("LIMITER_UNAVAILABLE");
-    expect(await inTime(() => createRatelimits(over({}), options).limit(check))).toMatchObject({ success: true, remaining: 9 });
+    expect(await inTime(() => createRatelimits(over({}), options).limit(check))).toMatchObject({
+      success: true,
+      remaining: 9,
+    });
   });
 
   it("an answer in time is the limiter's own", async () => {
@@ -274,8 +338,11 @@ describe("foreign limiters", () => {
 describe("foreign: the options", () => {
   it.each([0, 600_001, 1.5, NaN, "5", null])("a timeout of %s is refused, and the option named", async (timeout) => {
     const { store } = await world();
-    const makers = [createVerifier, createKeyring, createAuthenticator, createRatelimits] as readonly ((...given: unknown[]) => unknown)[];
-    for (const make of makers) expect(() => make(store, { storeTimeout: timeout })).toThrow(/^options\.storeTimeout must be/);
+    const makers = [createVerifier, createKeyring, createAuthenticator, createRatelimits] as readonly ((
+      ...given: unknown[]
+    ) => unknown)[];
+    for (const make of makers)
+      expect(() => make(store, { storeTimeout: timeout })).toThrow(/^options\.storeTimeout must be/);
     for (const make of [createVerifier, createRatelimits] as typeof makers) {
       expect(() => make(store, { limiterTimeout: timeout })).toThrow(/^options\.limiterTimeout must be/);
     }

@@ -10,7 +10,10 @@ describe("ruling C1: which limits", () => {
   it("automatic ones of key and identity, cost 1; named ones besides", async () => {
     const { create, verify, keyring } = await world();
     await keyring.createIdentity({ externalId: "u", ratelimits: [limit("shared"), limit("both", { limit: 99 })] });
-    const { key } = await create({ externalId: "u", ratelimits: [limit("own"), limit("both"), limit("on-demand", { autoApply: false })] });
+    const { key } = await create({
+      externalId: "u",
+      ratelimits: [limit("own"), limit("both"), limit("on-demand", { autoApply: false })],
+    });
     expect(remaining(await verify({ key }))).toEqual({ own: 9, both: 9, shared: 9 });
     expect(remaining(await verify({ key, ratelimits: [{ name: "on-demand", cost: 3 }] }))).toEqual({
       own: 8,
@@ -44,7 +47,8 @@ describe("ruling C1: which limits", () => {
 
   it("keys of one identity share its bucket; two identities do not", async () => {
     const { create, verify, keyring } = await world();
-    for (const externalId of ["u", "v"]) await keyring.createIdentity({ externalId, ratelimits: [limit("shared", { limit: 2 })] });
+    for (const externalId of ["u", "v"])
+      await keyring.createIdentity({ externalId, ratelimits: [limit("shared", { limit: 2 })] });
     const keys = await Promise.all(["u", "u", "v"].map((externalId) => create({ externalId })));
     const codes = [];
     for (const { key } of [...keys, ...keys]) codes.push((await verify({ key })).code);
@@ -56,7 +60,8 @@ describe("rulings C2–C4: buckets", () => {
   it("full at first sight, refilled continuously, never beyond its capacity", async () => {
     const { create, verify, time } = await world();
     const { key } = await create({ ratelimits: [limit("requests", { limit: 6, duration: 60_000 })] });
-    for (let left = 5; left >= 0; left--) expect(await verify({ key })).toMatchObject({ code: "VALID", ratelimits: [{ remaining: left }] });
+    for (let left = 5; left >= 0; left--)
+      expect(await verify({ key })).toMatchObject({ code: "VALID", ratelimits: [{ remaining: left }] });
     expect((await verify({ key })).ratelimits?.[0]).toMatchObject({ exceeded: true, remaining: 0, reset: 60_000 });
     time.now += 9_999;
     expect((await verify({ key })).code).toBe("RATE_LIMITED");
@@ -86,7 +91,8 @@ describe("rulings C2–C4: buckets", () => {
 
   it("ruling C2: tokens taken through an override are gone for the limit itself, as `reset` says", async () => {
     const { create, verify, time } = await world();
-    const plain = async (key: string, cost: number) => (await verify({ key, ratelimits: [{ name: "requests", cost }] })).ratelimits?.[0];
+    const plain = async (key: string, cost: number) =>
+      (await verify({ key, ratelimits: [{ name: "requests", cost }] })).ratelimits?.[0];
     for (const over of [{ limit: 1_000 }, { duration: 1 }, { duration: 0 }]) {
       const { key } = await create({ ratelimits: [limit("requests")] });
       expect((await verify({ key, ratelimits: [{ name: "requests", cost: 10, ...over }] })).code).toBe("VALID");
@@ -110,7 +116,8 @@ describe("rulings C2–C4: buckets", () => {
   it("A125, ruling C4: limit 0 refuses, duration 0 is always full, numbers stay within the schema", async () => {
     const { create, verify } = await world();
     const { key } = await create();
-    const ask = async (over: object) => verify({ key, ratelimits: [{ name: "adhoc", limit: 5, duration: 1_000, ...over }] });
+    const ask = async (over: object) =>
+      verify({ key, ratelimits: [{ name: "adhoc", limit: 5, duration: 1_000, ...over }] });
     expect(await ask({ limit: 0 })).toMatchObject({ code: "RATE_LIMITED", ratelimits: [{ limit: 1, remaining: 0 }] });
     expect((await ask({ limit: 0, cost: 0 })).code).toBe("VALID");
     for (const duration of [0, 1, 999]) {
@@ -147,7 +154,11 @@ describe("ruling C5: unknown names", () => {
     const [one, two] = [await create(), await create()];
     const ask = (key: string, name = "adhoc") => verify({ key, ratelimits: [{ name, limit: 1, duration: 60_000 }] });
     const [first] = (await ask(one.key)).ratelimits ?? [];
-    expect(first).toMatchObject({ name: "adhoc", autoApply: false, id: expect.stringMatching(/^rl_[a-zA-Z0-9_]{5,}$/) });
+    expect(first).toMatchObject({
+      name: "adhoc",
+      autoApply: false,
+      id: expect.stringMatching(/^rl_[a-zA-Z0-9_]{5,}$/),
+    });
     expect((await ask(one.key)).code).toBe("RATE_LIMITED");
     expect((await ask(two.key)).code).toBe("VALID");
     expect((await ask(one.key, "n".repeat(255))).ratelimits?.[0]?.name).toHaveLength(128);
@@ -169,7 +180,11 @@ describe("ruling C5: unknown names", () => {
 
   it("otherwise 400 at its place, once the key has passed the checks before, and nothing is consumed", async () => {
     const { create, verify, keyring } = await world();
-    const { key, keyId } = await create({ credits: { remaining: 5 }, ratelimits: [limit("requests")], permissions: ["a"] });
+    const { key, keyId } = await create({
+      credits: { remaining: 5 },
+      ratelimits: [limit("requests")],
+      permissions: ["a"],
+    });
     const bad = { key, ratelimits: [{ name: "requests" }, { name: "unknown" }] };
     const error = await failure(verify(bad));
     expect(error).toMatchObject({ status: 400, errors: [{ location: "body.ratelimits[1].name" }] });
@@ -195,7 +210,11 @@ describe("ruling C7: a limiter that cannot answer", () => {
 
   it.each([true, false])("local: each node enforces its share and says degraded (late: %s)", async (late) => {
     const events: { degraded: boolean }[] = [];
-    const { create, verify, verifier } = await world({ limiter: broken(late), nodes: 5, onOutcome: (event) => events.push(event) });
+    const { create, verify, verifier } = await world({
+      limiter: broken(late),
+      nodes: 5,
+      onOutcome: (event) => events.push(event),
+    });
     const { key } = await create({ ratelimits: [limit("requests")] });
     const codes = [];
     for (let i = 0; i < 3; i++) codes.push((await verify({ key })).code);
@@ -205,7 +224,7 @@ describe("ruling C7: a limiter that cannot answer", () => {
     expect(events.map(({ degraded }) => degraded)).toEqual([true, true, true]);
   });
 
-  it("deny: a 500-class VerifierError, and no credit is taken", async () => {
+  it("deny: a 500-class KeystileError, and no credit is taken", async () => {
     const { create, verify, keyring } = await world({ limiter: broken(true), onLimiterFailure: "deny" });
     const { key, keyId } = await create({ credits: { remaining: 5 }, ratelimits: [limit("requests")] });
     const error = await failure(verify({ key }));

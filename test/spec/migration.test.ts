@@ -1,7 +1,7 @@
 /** Rulings E and spec §4.2 through keyring and verifier: imported hashes, on-demand migration, failures one by one. */
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { createKeyring, createVerifier, VerifierError } from "../../src/index.js";
+import { createKeyring, createVerifier, KeystileError } from "../../src/index.js";
 import { failure, NOON, world } from "./support.js";
 
 const hash = (text: string, encoding: "hex" | "base64" | "base64url" = "hex", algorithm = "sha256") =>
@@ -50,11 +50,14 @@ describe("spec §4.2: migrateKeys", () => {
     expect((await keyring.listKeys({ apiId })).data).toHaveLength(1);
   });
 
-  it.each(["hex", "base64", "base64url"] as const)("ruling E4: a SHA-256 in %s verifies without migrationId", async (encoding) => {
-    const { migrate, verify } = await migrating("sha256");
-    await migrate({ hash: hash("k~?>", encoding) });
-    expect((await verify({ key: "k~?>" })).code).toBe("VALID");
-  });
+  it.each(["hex", "base64", "base64url"] as const)(
+    "ruling E4: a SHA-256 in %s verifies without migrationId",
+    async (encoding) => {
+      const { migrate, verify } = await migrating("sha256");
+      await migrate({ hash: hash("k~?>", encoding) });
+      expect((await verify({ key: "k~?>" })).code).toBe("VALID");
+    },
+  );
 
   it("spec §2.3: enabled false imports as DISABLED", async () => {
     const { migrate, verify } = await migrating("sha256");
@@ -97,7 +100,10 @@ describe("spec §4.2: migrateKeys", () => {
       ),
     );
     expect(error.status).toBe(400);
-    expect(error.errors.map(({ location }) => location).sort()).toEqual(["body.keys[1].credits.refill.refillDay", "body.keys[2].hash"]);
+    expect(error.errors.map(({ location }) => location).sort()).toEqual([
+      "body.keys[1].credits.refill.refillDay",
+      "body.keys[2].hash",
+    ]);
     expect((await verify({ key: "a" })).code).toBe("NOT_FOUND");
   });
 
@@ -168,14 +174,16 @@ describe("ruling E4: on-demand migration", () => {
     expect((await verify({ key: "k", migrationId })).code).toBe("VALID");
     expect((await verify({ key: "k" })).code).toBe("VALID");
     const unaware = createVerifier(store, { clock });
-    await expect(unaware.verify({ key: "other", migrationId })).rejects.toThrow(/options\.migrationAlgorithms lacks "md5"/);
+    await expect(unaware.verify({ key: "other", migrationId })).rejects.toThrow(
+      /options\.migrationAlgorithms lacks "md5"/,
+    );
   });
 
   it("A185: in a store that cannot be written a pending key still verifies, and stays pending", async () => {
     const { migrate, migrationId, store, clock, verify } = await migrating("sha512");
     await migrate({ hash: hash("k", "hex", "sha512") });
     const readOnly = (): never => {
-      throw new VerifierError("STORE_READ_ONLY", "read-only");
+      throw new KeystileError("STORE_READ_ONLY", "read-only");
     };
     const reader = createVerifier({ ...store, adoptDigest: readOnly }, { clock });
     expect((await reader.verify({ key: "k", migrationId })).code).toBe("VALID");

@@ -47,7 +47,8 @@ describe("the eight codes", () => {
   it("ruling A4: FORBIDDEN for an address outside the allow-list of key or API", async () => {
     const { create, verify, keyring, apiId } = await world();
     const { key } = await create({ ipAllowlist: ["10.0.0.0/8", "2001:db8::/32"] });
-    const from = async (clientAddress?: string) => (await verify({ key }, clientAddress === undefined ? {} : { clientAddress })).code;
+    const from = async (clientAddress?: string) =>
+      (await verify({ key }, clientAddress === undefined ? {} : { clientAddress })).code;
     expect(await from("10.1.2.3")).toBe("VALID");
     expect(await from("::ffff:10.1.2.3")).toBe("VALID");
     expect(await from("2001:db8::1")).toBe("VALID");
@@ -73,7 +74,11 @@ describe("the eight codes", () => {
     const { create, verify } = await world();
     const { key } = await create({ ratelimits: [limit("requests", { limit: 1 })] });
     expect((await verify({ key })).code).toBe("VALID");
-    expect(await verify({ key })).toMatchObject({ valid: false, code: "RATE_LIMITED", ratelimits: [{ exceeded: true, remaining: 0 }] });
+    expect(await verify({ key })).toMatchObject({
+      valid: false,
+      code: "RATE_LIMITED",
+      ratelimits: [{ exceeded: true, remaining: 0 }],
+    });
   });
 
   it("spec §3: USAGE_EXCEEDED", async () => {
@@ -97,7 +102,8 @@ describe("ruling A1: order", () => {
     });
     time.now = NOON + 1_000;
     await keyring.updateApi({ apiId, enabled: false });
-    const ask = (cost = 2) => verify({ key, permissions: "b", credits: { cost }, ratelimits: [{ name: "requests", cost: 2 }] });
+    const ask = (cost = 2) =>
+      verify({ key, permissions: "b", credits: { cost }, ratelimits: [{ name: "requests", cost: 2 }] });
     const codes: string[] = [];
     const next = async () => {
       const { code, credits } = await ask();
@@ -118,7 +124,15 @@ describe("ruling A1: order", () => {
     const last = await verify({ key, permissions: "b", credits: { cost: 2 } });
     codes.push(last.code);
     expect(last).toMatchObject({ credits: 1, ratelimits: [{ name: "requests", remaining: 0, exceeded: false }] });
-    expect(codes).toEqual(["DISABLED", "EXPIRED", "FORBIDDEN", "FORBIDDEN", "INSUFFICIENT_PERMISSIONS", "RATE_LIMITED", "USAGE_EXCEEDED"]);
+    expect(codes).toEqual([
+      "DISABLED",
+      "EXPIRED",
+      "FORBIDDEN",
+      "FORBIDDEN",
+      "INSUFFICIENT_PERMISSIONS",
+      "RATE_LIMITED",
+      "USAGE_EXCEEDED",
+    ]);
     await keyring.updateKey({ keyId, ratelimits: [] });
     expect((await verify({ key, permissions: "b", credits: { cost: 1 } })).code).toBe("VALID");
   });
@@ -140,7 +154,11 @@ describe("ruling A1: order", () => {
       await failure(verify({ key, permissions: "a AND" })),
       await failure(verify({ key: "x", permissions: "a AND" })),
     ];
-    expect(known).toMatchObject({ code: "PERMISSIONS_QUERY_SYNTAX", status: 400, errors: [{ location: "body.permissions" }] });
+    expect(known).toMatchObject({
+      code: "PERMISSIONS_QUERY_SYNTAX",
+      status: 400,
+      errors: [{ location: "body.permissions" }],
+    });
     expect({ ...known }).toEqual({ ...unknown });
     expect(calls).toEqual({});
   });
@@ -148,15 +166,22 @@ describe("ruling A1: order", () => {
   it("spec §4.1-1, §4.1-2: outcomes are answers, never errors; valid exactly with VALID", async () => {
     const { create, verify } = await world();
     const { key } = await create({ enabled: false });
-    for (const answer of [await verify({ key }), await verify({ key: "x" })]) expect(answer.valid).toBe(answer.code === "VALID");
+    for (const answer of [await verify({ key }), await verify({ key: "x" })])
+      expect(answer.valid).toBe(answer.code === "VALID");
   });
 });
 
 describe("ruling A2: consumption", () => {
   it("spec §3-1: RATE_LIMITED takes neither tokens nor credits", async () => {
     const { create, verify } = await world();
-    const { key } = await create({ credits: { remaining: 5 }, ratelimits: [limit("minute", { limit: 5 }), limit("burst", { limit: 1 })] });
-    expect(await verify({ key, ratelimits: [{ name: "burst", cost: 2 }] })).toMatchObject({ code: "RATE_LIMITED", credits: 5 });
+    const { key } = await create({
+      credits: { remaining: 5 },
+      ratelimits: [limit("minute", { limit: 5 }), limit("burst", { limit: 1 })],
+    });
+    expect(await verify({ key, ratelimits: [{ name: "burst", cost: 2 }] })).toMatchObject({
+      code: "RATE_LIMITED",
+      credits: 5,
+    });
     const after = await verify({
       key,
       credits: { cost: 0 },
@@ -203,7 +228,11 @@ describe("ruling A5, A6: fields", () => {
   it("a key with everything shows everything it has", async () => {
     const { create, verify, keyring } = await world();
     await keyring.createRole({ name: "editor", permissions: ["documents.write"] });
-    await keyring.createIdentity({ externalId: "user_1", meta: { plan: "pro" }, ratelimits: [limit("shared", { autoApply: false })] });
+    await keyring.createIdentity({
+      externalId: "user_1",
+      meta: { plan: "pro" },
+      ratelimits: [limit("shared", { autoApply: false })],
+    });
     const { key, keyId } = await create({
       name: "prod",
       meta: { team: "x" },
@@ -230,7 +259,9 @@ describe("ruling A5, A6: fields", () => {
         id: expect.any(String),
         externalId: "user_1",
         meta: { plan: "pro" },
-        ratelimits: [{ id: expect.stringMatching(/^rl_\w{5,}$/), name: "shared", limit: 10, duration: 60_000, autoApply: false }],
+        ratelimits: [
+          { id: expect.stringMatching(/^rl_\w{5,}$/), name: "shared", limit: 10, duration: 60_000, autoApply: false },
+        ],
       },
       ratelimits: [
         {
@@ -292,8 +323,14 @@ describe("a key that vanishes during the call", () => {
 
   it("one that became unlimited since it was read is VALID without credits", async () => {
     const { create, store, clock } = await world();
-    const [good, disabled] = [await create({ credits: { remaining: 5 } }), await create({ credits: { remaining: 5 }, enabled: false })];
-    const { verify } = createVerifier({ ...store, spendCredits: () => Promise.resolve({ ok: true, remaining: null }) }, { clock });
+    const [good, disabled] = [
+      await create({ credits: { remaining: 5 } }),
+      await create({ credits: { remaining: 5 }, enabled: false }),
+    ];
+    const { verify } = createVerifier(
+      { ...store, spendCredits: () => Promise.resolve({ ok: true, remaining: null }) },
+      { clock },
+    );
     const answers = [await verify({ key: good.key }), await verify({ key: disabled.key })];
     expect(answers.map(({ code }) => code)).toEqual(["VALID", "DISABLED"]);
     for (const answer of answers) expect("credits" in answer).toBe(false);
@@ -341,7 +378,16 @@ describe("rulings A7, A8", () => {
     await verifier.close();
     expect(events).toMatchObject([
       { tags: [], spent: 0 },
-      { time: NOON, code: "VALID", keyId, apiId, workspaceId: "ws_default", tags: ["path=/x", "k=[key]"], spent: 0, degraded: false },
+      {
+        time: NOON,
+        code: "VALID",
+        keyId,
+        apiId,
+        workspaceId: "ws_default",
+        tags: ["path=/x", "k=[key]"],
+        spent: 0,
+        degraded: false,
+      },
       { code: "VALID", spent: 2 },
       { code: "NOT_FOUND", tags: ["t"] },
     ]);

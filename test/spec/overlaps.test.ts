@@ -1,7 +1,13 @@
 /** An administrator and a verification overlap: whatever the order, no credit is made, lost or counted by another calendar. */
 import { afterEach, describe, expect, it } from "vitest";
 import type { Store } from "../../src/contracts/store.js";
-import { createKeyring, createVerifier, memoryStore, type OutcomeEvent, type VerifierOptions } from "../../src/index.js";
+import {
+  createKeyring,
+  createVerifier,
+  memoryStore,
+  type OutcomeEvent,
+  type VerifierOptions,
+} from "../../src/index.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { NOON } from "./support.js";
 
@@ -9,7 +15,10 @@ const DAILY = { interval: "daily", amount: 5 } as const;
 const MONTHLY = { interval: "monthly", amount: 100_000, refillDay: 1 } as const;
 const DAY = 86_400_000;
 
-const stores: Record<string, () => Store> = { memory: memoryStore, sqlite: () => sqliteStore(":memory:", { durability: "process" }) };
+const stores: Record<string, () => Store> = {
+  memory: memoryStore,
+  sqlite: () => sqliteStore(":memory:", { durability: "process" }),
+};
 const modes: Record<string, VerifierOptions["credits"]> = {
   exact: { mode: "exact" },
   leased: { mode: "leased", size: 4, step: 1 },
@@ -51,7 +60,11 @@ describe.each(Object.entries(stores))("%s store", (_, open) => {
     const events: OutcomeEvent[] = [];
     const between = interposed(store);
     const keyring = createKeyring(store, { clock });
-    const verifier = createVerifier(between.store, { clock, onOutcome: (event) => void events.push(event), ...options });
+    const verifier = createVerifier(between.store, {
+      clock,
+      onOutcome: (event) => void events.push(event),
+      ...options,
+    });
     closing.push(
       () => store.close(),
       () => verifier.close(),
@@ -84,7 +97,9 @@ describe.each(Object.entries(stores))("%s store", (_, open) => {
         const amount = to?.amount ?? 0;
         const due = to === null ? 0 : to.interval === "daily" ? 62 : 2;
         const credit = 1 + amount * due;
-        expect(await verifier.verify({ key, credits: { cost: 2 } })).toMatchObject({ credits: credit < 2 ? credit : credit - 2 });
+        expect(await verifier.verify({ key, credits: { cost: 2 } })).toMatchObject({
+          credits: credit < 2 ? credit : credit - 2,
+        });
       },
     );
 
@@ -93,12 +108,19 @@ describe.each(Object.entries(stores))("%s store", (_, open) => {
       const ratelimits = [{ name: "requests", limit: 2, duration: 60_000, autoApply: true }];
       const { key, keyId } = await keyring.createKey({ apiId, ratelimits, credits: { remaining: 10, refill: DAILY } });
       between.once(spends, () => keyring.updateKey({ keyId, credits: { refill: MONTHLY } }));
-      expect(await verifier.verify({ key, credits: { cost: 9 } })).toMatchObject({ code: "VALID", ratelimits: [{ remaining: 1 }] });
+      expect(await verifier.verify({ key, credits: { cost: 9 } })).toMatchObject({
+        code: "VALID",
+        ratelimits: [{ remaining: 1 }],
+      });
     });
 
     it("a call that starts again sees all that changed with the refill: a key that was disabled is DISABLED", async () => {
       const { verifier, keyring, apiId, between } = await world({ credits });
-      const { key, keyId } = await keyring.createKey({ apiId, permissions: ["a"], credits: { remaining: 10, refill: DAILY } });
+      const { key, keyId } = await keyring.createKey({
+        apiId,
+        permissions: ["a"],
+        credits: { remaining: 10, refill: DAILY },
+      });
       between.once(spends, () => keyring.updateKey({ keyId, enabled: false, credits: { refill: MONTHLY } }));
       const answer = await verifier.verify({ key, permissions: "a", credits: { cost: 9 } });
       expect(answer).toEqual({ valid: false, code: "DISABLED", keyId, enabled: false, credits: 10 });
@@ -108,14 +130,20 @@ describe.each(Object.entries(stores))("%s store", (_, open) => {
       const { verifier, keyring, apiId, between } = await world({ credits });
       const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 10, refill: DAILY } });
       between.once("spendCredits", () => keyring.updateKey({ keyId, credits: { refill: MONTHLY } }));
-      expect(await verifier.verify({ key, permissions: "missing" })).toMatchObject({ code: "INSUFFICIENT_PERMISSIONS", credits: 10 });
+      expect(await verifier.verify({ key, permissions: "missing" })).toMatchObject({
+        code: "INSUFFICIENT_PERMISSIONS",
+        credits: 10,
+      });
     });
   });
 
   it("another node that remembers the old refill is not believed", async () => {
     const { store, keyring, verifier, apiId, clock } = await world();
     // It hears of no change at all.
-    const deaf = createVerifier({ ...store, changes: () => () => undefined, catchUp: () => undefined }, { clock });
+    const deaf = createVerifier(
+      { ...store, subscribe: () => () => undefined, pollChanges: () => undefined },
+      { clock },
+    );
     closing.push(() => deaf.close());
     const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 10, refill: DAILY } });
     for (const one of [verifier, deaf]) expect(await one.verify({ key })).toMatchObject({ valid: true });
@@ -143,7 +171,10 @@ describe.each(Object.entries(stores))("%s store", (_, open) => {
     const { credits } = await keyring.getKey({ keyId });
     expect(credits?.reserved).toBeGreaterThan(0);
     const left = credits!.remaining! + credits!.reserved!;
-    expect(await verifier.verify({ key, credits: { cost: left } })).toMatchObject({ code: "USAGE_EXCEEDED", credits: credits!.remaining });
+    expect(await verifier.verify({ key, credits: { cost: left } })).toMatchObject({
+      code: "USAGE_EXCEEDED",
+      credits: credits!.remaining,
+    });
     time.now += 10_001;
     expect((await keyring.getKey({ keyId })).credits).toEqual({ remaining: left });
     expect(await verifier.verify({ key, credits: { cost: left } })).toMatchObject({ code: "VALID", credits: 0 });

@@ -1,7 +1,14 @@
 /** A polluted `Object.prototype`: what some other code put there is no part of a context, an option, a request or a row. */
 import { describe, expect, it } from "vitest";
 import { createAuthenticator } from "../../src/http/index.js";
-import { createKeyring, createRatelimits, createVerifier, memoryStore, type Store, type VerifyContext } from "../../src/index.js";
+import {
+  createKeyring,
+  createRatelimits,
+  createVerifier,
+  memoryStore,
+  type Store,
+  type VerifyContext,
+} from "../../src/index.js";
 import { isPlainObject } from "../../src/lib/check-options.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { failure, limit, NOON } from "./support.js";
@@ -37,7 +44,9 @@ describe.each(STORES)("a polluted prototype: %s", (_name, open) => {
   it("tells no address: a key with an allow-list stays FORBIDDEN, with and without a context", async () => {
     const { keyring, apiId, verifier } = await stage();
     const { key } = await keyring.createKey({ apiId, ipAllowlist: ["192.0.2.7"] });
-    for (const context of [undefined, {}, { caller: everything }, { clientAddress: undefined }] as readonly (VerifyContext | undefined)[]) {
+    for (const context of [undefined, {}, { caller: everything }, { clientAddress: undefined }] as readonly (
+      VerifyContext | undefined
+    )[]) {
       const answer = await polluted({ clientAddress: "192.0.2.7" }, () => verifier.verify({ key }, context));
       expect(answer.code).toBe("FORBIDDEN");
     }
@@ -57,10 +66,21 @@ describe.each(STORES)("a polluted prototype: %s", (_name, open) => {
 
   it("gives a verification no parts, and an answer nothing that the key lacks", async () => {
     const { store, keyring, apiId, verifier } = await stage();
-    const { key } = await keyring.createKey({ apiId, permissions: ["a.b"], ratelimits: [limit("requests")], externalId: "user_1" });
+    const { key } = await keyring.createKey({
+      apiId,
+      permissions: ["a.b"],
+      ratelimits: [limit("requests")],
+      externalId: "user_1",
+    });
     const parts = {
       ...{ name: "polluted", meta: { polluted: true }, expires: NOON - 1, refill: { interval: "daily", amount: 5 } },
-      ...{ permissions: "nothing", credits: { cost: 5 }, tags: ["polluted"], migrationId: "polluted", own: { limit: 1, duration: 1 } },
+      ...{
+        permissions: "nothing",
+        credits: { cost: 5 },
+        tags: ["polluted"],
+        migrationId: "polluted",
+        own: { limit: 1, duration: 1 },
+      },
     };
     const { permissions: _, ...others } = parts;
     const clean = await verifier.verify({ key });
@@ -77,8 +97,21 @@ describe.each(STORES)("a polluted prototype: %s", (_name, open) => {
   it("gives a new key nothing that the request lacks", async () => {
     const { keyring, apiId } = await stage();
     const parts = {
-      ...{ name: "polluted", expires: NOON - 1, enabled: false, meta: { a: 1 }, externalId: "polluted", prefix: "polluted" },
-      ...{ credits: { remaining: 0 }, ratelimits: [limit("polluted")], permissions: ["polluted"], roles: ["polluted"], byteLength: 255 },
+      ...{
+        name: "polluted",
+        expires: NOON - 1,
+        enabled: false,
+        meta: { a: 1 },
+        externalId: "polluted",
+        prefix: "polluted",
+      },
+      ...{
+        credits: { remaining: 0 },
+        ratelimits: [limit("polluted")],
+        permissions: ["polluted"],
+        roles: ["polluted"],
+        byteLength: 255,
+      },
       ...{ ipAllowlist: ["192.0.2.7"], autoApply: true, refill: { interval: "daily", amount: 5 } },
     };
     const { name: __, ...forLimits } = parts;
@@ -111,7 +144,14 @@ describe("a polluted prototype: options", () => {
     const fail = () => {
       throw new Error("not ours");
     };
-    const options = { workspaceId: "ws_other", clock: fail, limiter: { take: fail }, onOutcome: fail, mode: "leased", storeTimeout: 1 };
+    const options = {
+      workspaceId: "ws_other",
+      clock: fail,
+      limiter: { take: fail },
+      onOutcome: fail,
+      mode: "leased",
+      storeTimeout: 1,
+    };
     for (const given of [undefined, {}, { cache: {} }]) {
       const verifier = await polluted(options, () => createVerifier(store, given));
       expect((await verifier.verify({ key })).code).toBe("VALID");
@@ -130,7 +170,9 @@ describe("a polluted prototype: options", () => {
   it("a context that inherits from an object without a prototype is none: its caller would be passed over", async () => {
     const inherited = Object.create(Object.assign(Object.create(null) as object, { caller: nobody })) as VerifyContext;
     expect(isPlainObject(inherited)).toBe(false);
-    await expect(createVerifier(memoryStore()).verify({ key: "k" }, inherited)).rejects.toThrow(/^context must be an object/);
+    await expect(createVerifier(memoryStore()).verify({ key: "k" }, inherited)).rejects.toThrow(
+      /^context must be an object/,
+    );
     const error = await failure(createVerifier(memoryStore()).verify({ key: "k" }, { caller: nobody }));
     expect(error.code).toBe("CALLER_FORBIDDEN");
   });

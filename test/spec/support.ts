@@ -4,10 +4,10 @@ import type { Store } from "../../src/contracts/store.js";
 import {
   createKeyring,
   createVerifier,
-  isVerifierError,
+  isKeystileError,
   type Keyring,
+  type KeystileError,
   memoryStore,
-  type VerifierError,
   type VerifierOptions,
 } from "../../src/index.js";
 
@@ -34,17 +34,24 @@ export async function world(options: VerifierOptions = {}) {
   const keyring: Keyring = createKeyring(store, { clock });
   const verifier = createVerifier(store, { clock, ...options });
   const { apiId } = await keyring.createApi({ name: "documents" });
-  const create = (body: Omit<Parameters<Keyring["createKey"]>[0], "apiId"> = {}) => keyring.createKey({ apiId, ...body });
+  const create = (body: Omit<Parameters<Keyring["createKey"]>[0], "apiId"> = {}) =>
+    keyring.createKey({ apiId, ...body });
   return { store, calls, keyring, verifier, apiId, create, time, clock, verify: verifier.verify };
 }
 
-export async function failure(promise: Promise<unknown>): Promise<VerifierError> {
+export async function failure(promise: Promise<unknown>): Promise<KeystileError> {
   const error: unknown = await promise.then(
     (value) => ({ resolved: value }),
     (thrown: unknown) => thrown,
   );
-  if (!isVerifierError(error)) expect(error).toBe("a VerifierError");
-  return error as VerifierError;
+  if (!isKeystileError(error)) expect(error).toBe("a KeystileError");
+  return error as KeystileError;
 }
 
-export const limit = (name: string, over: object = {}) => ({ name, limit: 10, duration: 60_000, autoApply: true, ...over });
+export const limit = (name: string, over: object = {}) => ({
+  name,
+  limit: 10,
+  duration: 60_000,
+  autoApply: true,
+  ...over,
+});

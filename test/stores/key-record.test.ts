@@ -15,17 +15,37 @@ const api: ApiRow = {
 };
 const names: Pick<Related, "role" | "permission"> = {
   role: (id) =>
-    id.startsWith("role_") ? { id, workspaceId: "ws_1", version: 1, name: id.slice(5), permissions: ["p_b", "p_a", "gone"] } : undefined,
+    id.startsWith("role_")
+      ? { id, workspaceId: "ws_1", version: 1, name: id.slice(5), permissions: ["p_b", "p_a", "gone"] }
+      : undefined,
   permission: (id) => (id.startsWith("p_") ? id.slice(2) : undefined),
 };
-const related = (over: Partial<Related> = {}): Related => ({ api, workspaceEnabled: true, identity: undefined, ...names, ...over });
+const related = (over: Partial<Related> = {}): Related => ({
+  api,
+  workspaceEnabled: true,
+  identity: undefined,
+  ...names,
+  ...over,
+});
 
 describe("toRecord", () => {
   it("ruling A5: what a key does not have is not there", () => {
     expect(Object.keys(toRecord(7, keyRow(1), related())!).sort()).toEqual(
       [
-        ["ref", "keyId", "workspaceId", "apiId", "enabled", "permissions", "roles", "ratelimits", "limited", "generation", "suspended"],
-        ["pending", "ipAllowlists"],
+        [
+          "ref",
+          "keyId",
+          "workspaceId",
+          "apiId",
+          "enabled",
+          "permissions",
+          "roles",
+          "ratelimits",
+          "hasCredits",
+          "generation",
+          "parentDisabled",
+        ],
+        ["unadopted", "ipAllowlists"],
       ]
         .flat()
         .sort(),
@@ -47,9 +67,9 @@ describe("toRecord", () => {
   });
 
   it("ruling A4: suspended when its API or workspace is disabled", () => {
-    expect(toRecord(1, keyRow(1), related())?.suspended).toBe(false);
-    expect(toRecord(1, keyRow(1), related({ workspaceEnabled: false }))?.suspended).toBe(true);
-    expect(toRecord(1, keyRow(1), related({ api: { ...api, enabled: false } }))?.suspended).toBe(true);
+    expect(toRecord(1, keyRow(1), related())?.parentDisabled).toBe(false);
+    expect(toRecord(1, keyRow(1), related({ workspaceEnabled: false }))?.parentDisabled).toBe(true);
+    expect(toRecord(1, keyRow(1), related({ api: { ...api, enabled: false } }))?.parentDisabled).toBe(true);
   });
 
   it("clause 18: nothing of deleted keys and of keys without an API; their grants are not asked for", () => {
@@ -63,13 +83,15 @@ describe("toRecord", () => {
 
   it("ruling E4: pending without a native digest", () => {
     const { digest: _, ...row } = keyRow(1);
-    expect(toRecord(1, row, related())?.pending).toBe(true);
+    expect(toRecord(1, row, related())?.unadopted).toBe(true);
   });
 });
 
 describe("flatten", () => {
   it("names of roles and permissions, sorted, each once; what was deleted is passed over", () => {
-    expect(flatten({ permissions: ["p_c", "p_a", "gone", "p_c"], roles: ["role_z", "role_y", "role_z", "gone"] }, names)).toEqual({
+    expect(
+      flatten({ permissions: ["p_c", "p_a", "gone", "p_c"], roles: ["role_z", "role_y", "role_z", "gone"] }, names),
+    ).toEqual({
       permissions: ["a", "b", "c"],
       roles: ["y", "z"],
     });

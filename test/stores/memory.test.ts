@@ -21,10 +21,10 @@ describe("memoryStore: listeners", () => {
       });
     });
     const fault = new Error("listener");
-    store.changes(() => {
+    store.subscribe(() => {
       throw fault;
     });
-    store.changes((one) => told.push(one));
+    store.subscribe((one) => told.push(one));
     expect(await store.insertKeys([{ row: keyRow(1) }])).toEqual([true]);
     expect(told).toEqual([{ digest: "digest-1" }]);
     expect(await rises).toBe(fault);

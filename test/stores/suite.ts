@@ -1,7 +1,7 @@
 /** The judge of every store: each clause of src/contracts/store.ts, under its number. A new store passes this before anything else. */
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
-import { isVerifierError } from "../../src/contracts/errors.js";
+import { isKeystileError } from "../../src/contracts/errors.js";
 import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type Shape } from "../../src/contracts/key-fields.js";
 import type {
   ApiRow,
@@ -45,7 +45,7 @@ export const keyRow = (n: number, over: Partial<KeyRow> = {}): KeyRow => ({
   roles: [],
   ratelimits: [],
   ipAllowlist: [],
-  limited: false,
+  hasCredits: false,
   generation: 0,
   deleted: false,
   createdAt: NOW,
@@ -96,7 +96,12 @@ const override = (namespaceId: string, identifier: string, over: Partial<Overrid
   duration: 60_000,
   ...over,
 });
-const balance = (remaining: number, over: Partial<NewBalance> = {}): NewBalance => ({ remaining, amount: 0, period: 0, ...over });
+const balance = (remaining: number, over: Partial<NewBalance> = {}): NewBalance => ({
+  remaining,
+  amount: 0,
+  period: 0,
+  ...over,
+});
 
 const meta: fc.Arbitrary<JsonObject> = fc
   .array(
@@ -108,7 +113,9 @@ const meta: fc.Arbitrary<JsonObject> = fc
   )
   .map(
     (entries) =>
-      JSON.parse(`{${entries.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join(",")}}`) as JsonObject,
+      JSON.parse(
+        `{${entries.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join(",")}}`,
+      ) as JsonObject,
   );
 
 /** Values of each named shape, none of which is what most keys have. */
@@ -200,7 +207,8 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       await insert(store, keyRow(1, { digest: "AbC", foreignDigest: "FoR", migrationId: "mig_1" }));
       await store.write([{ table: "roles", row: role("Admin", []) }]);
       await store.write([{ table: "identities", row: identity("é") }]);
-      for (const digest of ["abc", "ABC", "AbC ", " AbC", "Ab", "AbC\0"]) expect(await store.findKey(digest)).toBeUndefined();
+      for (const digest of ["abc", "ABC", "AbC ", " AbC", "Ab", "AbC\0"])
+        expect(await store.findKey(digest)).toBeUndefined();
       expect((await store.findKey("AbC"))?.keyId).toBe("key_000001");
       expect(await store.findForeignKey("mig_1", "for")).toBeUndefined();
       expect(await store.findForeignKey("MIG_1", "FoR")).toBeUndefined();
@@ -221,12 +229,20 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
           fc.option(fc.integer({ min: 0, max: 8.64e15 }), { nil: undefined }),
           fc.constantFrom(0, 1, 10 ** 12, Number.MAX_SAFE_INTEGER),
           async (data, name, expires, remaining) => {
-            const row = keyRow(++n, { meta: data, name, ...(expires !== undefined && { expires }), limited: true });
+            const row = keyRow(++n, { meta: data, name, ...(expires !== undefined && { expires }), hasCredits: true });
             expect(await insert(store, row, balance(remaining))).toBe(true);
             expect(await store.read("keys", row.id)).toEqual({ ...row, version: 1 });
             const found = await store.findKey(row.digest!);
             expect(JSON.stringify(found?.meta)).toBe(JSON.stringify(data));
-            expect(found).toMatchObject({ keyId: row.id, name, enabled: true, permissions: [], roles: [], limited: true, pending: false });
+            expect(found).toMatchObject({
+              keyId: row.id,
+              name,
+              enabled: true,
+              permissions: [],
+              roles: [],
+              hasCredits: true,
+              unadopted: false,
+            });
             expect("expires" in found!).toBe(expires !== undefined);
             expect("identity" in found!).toBe(false);
             expect((await store.readBalance(row.id, 0, 0))?.remaining).toBe(remaining);
@@ -235,9 +251,9 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
         { numRuns: runs(60) },
       );
       const refilled = keyRow(++n, {
-        limited: true,
+        hasCredits: true,
         refill: { interval: "monthly", amount: 5, refillDay: 31 },
-        countedTo: NOW,
+        refillCursor: NOW,
         identityId: "id_日本",
         ipAllowlist: ["::1"],
         updatedAt: 0,
@@ -256,7 +272,10 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
         { table: "permissions", row: permission("a.*", { description: "ü" }) },
         { table: "migrations", row: { id: "mig_1", workspaceId: WS, version: 0, algorithm: "sha256" } },
         { table: "workspaces", row: { id: WS, version: 0, enabled: true } },
-        { table: "rootKeys", row: rootKey(1, { name: "ü", permissions: ["a.*", "ßvc:v1:ws:**#*"], expires: 0, enabled: false }) },
+        {
+          table: "rootKeys",
+          row: rootKey(1, { name: "ü", permissions: ["a.*", "ßvc:v1:ws:**#*"], expires: 0, enabled: false }),
+        },
         { table: "namespaces", row: { id: "ns_1", workspaceId: WS, version: 0, name: "mails out", createdAt: 0 } },
         { table: "overrides", row: override("ns_1", "a b  c@日本", { limit: 0, duration: Number.MAX_SAFE_INTEGER }) },
       ] as const;
@@ -271,7 +290,10 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const rows = [fullRow(0), { ...fullRow(1), deleted: true }];
       for (const [name, { row, absent }] of Object.entries<KeyField>(KEY_FIELDS)) {
         if (row === undefined || NEEDED.includes(name)) continue;
-        const [full, alone] = [fullRow(rows.length), { ...keyRow(rows.length), ...(name === "identityId" && { identityId: "id_user" }) }];
+        const [full, alone] = [
+          fullRow(rows.length),
+          { ...keyRow(rows.length), ...(name === "identityId" && { identityId: "id_user" }) },
+        ];
         const { [name as "name"]: _, ...without } = full;
         rows.push((absent === true ? without : { ...full, [name]: usual[name as keyof KeyRow] }) as Required<KeyRow>);
         rows.push({ ...alone, [name]: full[name as keyof KeyRow] } as Required<KeyRow>);
@@ -299,8 +321,8 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
         permissions: ["a.read", "b.read"],
         roles: ["r"],
         identity: { id: "id_user", externalId: "user", meta: { plan: "pro" } },
-        suspended: false,
-        pending: false,
+        parentDisabled: false,
+        unadopted: false,
         ipAllowlists: [row.ipAllowlist, ["10.0.0.0/8"]],
       } satisfies Record<FieldsThat<{ from: "made" }>, unknown>;
       const copied = Object.fromEntries(fieldsThat({ from: "row" }).map((name) => [name, row[name]]));
@@ -321,14 +343,19 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       ]);
       await insert(
         store,
-        keyRow(1, { permissions: ["perm_b_read"], roles: ["role_z", "role_y", "role_gone"], identityId: "id_user", ratelimits: [limit] }),
+        keyRow(1, {
+          permissions: ["perm_b_read"],
+          roles: ["role_z", "role_y", "role_gone"],
+          identityId: "id_user",
+          ratelimits: [limit],
+        }),
       );
       expect(await store.findKey("digest-1")).toMatchObject({
         permissions: ["a.read", "b.read"],
         roles: ["y", "z"],
         identity: { id: "id_user", externalId: "user", meta: { plan: "pro" }, ratelimits: [limit] },
         ratelimits: [limit],
-        suspended: false,
+        parentDisabled: false,
         ipAllowlists: [],
       });
       expect((await store.read("keys", "key_000001"))?.identityId).toBe("id_user");
@@ -356,7 +383,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
 
     it("clause 5: concurrent spends never grant more than was there (A141)", async () => {
       const store = await withApi();
-      await insert(store, keyRow(1, { limited: true }), balance(500));
+      await insert(store, keyRow(1, { hasCredits: true }), balance(500));
       const ref = await refOf(store, "digest-1");
       const answers = await Promise.all(Array.from({ length: 2_000 }, () => store.spendCredits(ref, 1, 0, 0)));
       expect(answers.filter((answer) => answer?.ok)).toHaveLength(500);
@@ -366,7 +393,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
 
     it("clause 5: a cost above the balance takes nothing", async () => {
       const store = await withApi();
-      await insert(store, keyRow(1, { limited: true }), balance(5));
+      await insert(store, keyRow(1, { hasCredits: true }), balance(5));
       const ref = await refOf(store, "digest-1");
       expect(await store.spendCredits(ref, 6, 0, 0)).toEqual({ ok: false, remaining: 5 });
       expect(await store.spendCredits(ref, 5, 0, 0)).toEqual({ ok: true, remaining: 0 });
@@ -375,7 +402,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
 
     it("clause 5: a cost that is no integer from 0 to 2^53 - 1 is refused and changes nothing", async () => {
       const store = await withApi();
-      await insert(store, keyRow(1, { limited: true }), balance(5));
+      await insert(store, keyRow(1, { hasCredits: true }), balance(5));
       const ref = await refOf(store, "digest-1");
       for (const cost of [-1, NaN, Infinity, -Infinity, 1.5, 2 ** 53, undefined, null, "1"]) {
         await expect((async () => store.spendCredits(ref, cost as number, 0, 0))()).rejects.toThrow(RangeError);
@@ -385,7 +412,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
 
     it("clause 6: a cost of 0 changes nothing and counts due refills", async () => {
       const store = await withApi();
-      await insert(store, keyRow(1, { limited: true }), balance(0, { amount: 10, period: 100 }));
+      await insert(store, keyRow(1, { hasCredits: true }), balance(0, { amount: 10, period: 100 }));
       const ref = await refOf(store, "digest-1");
       expect(await store.spendCredits(ref, 0, 100, 0)).toEqual({ ok: true, remaining: 0 });
       expect(await store.spendCredits(ref, 0, 103, 0)).toEqual({ ok: true, remaining: 30 });
@@ -397,13 +424,18 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const store = await withApi();
       const daily = (count: number) => 32_000_000_000 + count;
       const monthly = (count: number) => 15_000_000_000 + count;
-      await insert(store, keyRow(1, { limited: true }), balance(10, { amount: 5, period: daily(20_000) }));
+      await insert(store, keyRow(1, { hasCredits: true }), balance(10, { amount: 5, period: daily(20_000) }));
       const ref = await refOf(store, "digest-1");
       const request = { holder: "a", cost: 1, step: 5, size: 10, now: 0, until: 1000 };
       for (const period of [0, 20_000, monthly(680), monthly(20_000), 31_000_020_000]) {
-        for (const cost of [0, 1, 100]) expect(await store.spendCredits(ref, cost, period, 0)).toMatchObject({ ok: false, stale: true });
+        for (const cost of [0, 1, 100])
+          expect(await store.spendCredits(ref, cost, period, 0)).toMatchObject({ ok: false, stale: true });
         expect(await store.drawCredits(ref, { ...request, period })).toMatchObject({ drawn: 0, stale: true });
-        expect(await store.readBalance("key_000001", period, 0)).toEqual({ remaining: 10, period: daily(20_000), reserved: 0 });
+        expect(await store.readBalance("key_000001", period, 0)).toEqual({
+          remaining: 10,
+          period: daily(20_000),
+          reserved: 0,
+        });
         const row = (await store.read("keys", "key_000001"))!;
         expect(await store.write([{ table: "keys", row, credits: { period, add: 7 } }])).toBe(false);
       }
@@ -423,7 +455,8 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
         [1, 32_000_000_000, 400],
         [2, 7_000_000_000, 24],
       ] as const) {
-        for (const id of [n, n + 10]) await insert(store, keyRow(id, { limited: true }), balance(10, { amount: 1, period: calendar }));
+        for (const id of [n, n + 10])
+          await insert(store, keyRow(id, { hasCredits: true }), balance(10, { amount: 1, period: calendar }));
         const ref = await refOf(store, `digest-${n}`);
         const later = calendar + most + 3;
         expect(await store.spendCredits(ref, 0, later, 0)).toEqual({ ok: true, remaining: 10 + most });
@@ -436,10 +469,10 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
 
     it("clause 7: periods only move forward, balances stop at 2^53 - 1", async () => {
       const store = await withApi();
-      await insert(store, keyRow(1, { limited: true }), balance(0, { amount: 10, period: 100 }));
+      await insert(store, keyRow(1, { hasCredits: true }), balance(0, { amount: 10, period: 100 }));
       await insert(
         store,
-        keyRow(2, { limited: true }),
+        keyRow(2, { hasCredits: true }),
         balance(Number.MAX_SAFE_INTEGER - 5, { amount: Number.MAX_SAFE_INTEGER, period: 0 }),
       );
       const ref = await refOf(store, "digest-1");
@@ -449,7 +482,10 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       expect(await store.spendCredits(ref, 1, 102, 0)).toEqual({ ok: true, remaining: 17 });
       expect(await store.spendCredits(ref, 1, 103, 0)).toEqual({ ok: true, remaining: 26 });
       const huge = await refOf(store, "digest-2");
-      expect(await store.spendCredits(huge, 1, 20_000, 0)).toEqual({ ok: true, remaining: Number.MAX_SAFE_INTEGER - 1 });
+      expect(await store.spendCredits(huge, 1, 20_000, 0)).toEqual({
+        ok: true,
+        remaining: Number.MAX_SAFE_INTEGER - 1,
+      });
     });
 
     it("clause 8: a change is seen by the next find", async () => {
@@ -461,12 +497,12 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       expect((await store.findKey("digest-1"))?.enabled).toBe(false);
       const docs = (await store.read("apis", "api_1"))!;
       await store.write([{ table: "apis", row: { ...docs, enabled: false, ipAllowlist: ["10.0.0.0/8"] } }]);
-      expect(await store.findKey("digest-1")).toMatchObject({ suspended: true, ipAllowlists: [["10.0.0.0/8"]] });
+      expect(await store.findKey("digest-1")).toMatchObject({ parentDisabled: true, ipAllowlists: [["10.0.0.0/8"]] });
       await store.write([
         { table: "apis", row: { ...docs, version: docs.version + 1 } },
         { table: "workspaces", row: { id: WS, version: 0, enabled: false } },
       ]);
-      expect(await store.findKey("digest-1")).toMatchObject({ suspended: true, ipAllowlists: [] });
+      expect(await store.findKey("digest-1")).toMatchObject({ parentDisabled: true, ipAllowlists: [] });
     });
 
     it("clause 8: roles, permissions and identities reach the keys that refer to them", async () => {
@@ -477,7 +513,11 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
         { table: "identities", row: identity("user") },
       ]);
       await insert(store, keyRow(1, { roles: ["role_r"], identityId: "id_user" }));
-      expect(await store.findKey("digest-1")).toMatchObject({ roles: ["r"], permissions: ["a.read"], identity: { externalId: "user" } });
+      expect(await store.findKey("digest-1")).toMatchObject({
+        roles: ["r"],
+        permissions: ["a.read"],
+        identity: { externalId: "user" },
+      });
       await store.write([{ table: "identities", row: identity("user", { version: 1, meta: { now: "new" } }) }]);
       expect((await store.findKey("digest-1"))?.identity?.meta).toEqual({ now: "new" });
       await store.write([{ table: "permissions", remove: "perm_a_read", version: 1 }]);
@@ -493,7 +533,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
 
     it("clause 10: a returned object cannot change the store, nor can one that was given", async () => {
       const store = await withApi();
-      const given = keyRow(1, { meta: { deep: { list: [1] } }, permissions: [], limited: true });
+      const given = keyRow(1, { meta: { deep: { list: [1] } }, permissions: [], hasCredits: true });
       await insert(store, given, balance(3));
       (given.meta as { deep: { list: number[] } }).deep.list.push(2);
       const spoil = (value: unknown): void => {
@@ -508,7 +548,11 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       spoil(await store.findKey("digest-1"));
       spoil(await store.read("keys", given.id));
       spoil(await store.list("keys", { workspaceId: WS, limit: 5 }));
-      expect(await store.findKey("digest-1")).toMatchObject({ enabled: true, meta: { deep: { list: [1] } }, permissions: [] });
+      expect(await store.findKey("digest-1")).toMatchObject({
+        enabled: true,
+        meta: { deep: { list: [1] } },
+        permissions: [],
+      });
       expect(await store.read("keys", given.id)).toMatchObject({ enabled: true, meta: { deep: { list: [1] } } });
     });
 
@@ -531,15 +575,15 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
         () => store.list("keys", { workspaceId: WS, limit: 1 }),
         () => store.insertKeys([]),
         () => store.write([]),
-        () => store.changes(() => undefined),
-        () => store.catchUp(),
+        () => store.subscribe(() => undefined),
+        () => store.pollChanges(),
       ];
       for (const call of calls) {
         const error = await (async () => call())().then(
           () => undefined,
           (thrown: unknown) => thrown,
         );
-        expect(isVerifierError(error) && error.code, String(call)).toBe("STORE_CLOSED");
+        expect(isKeystileError(error) && error.code, String(call)).toBe("STORE_CLOSED");
       }
     });
 
@@ -583,12 +627,12 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
 
     it("clause 13: a change of a balance that has counted further than its maker saw is refused whole", async () => {
       const store = await withApi();
-      await insert(store, keyRow(1, { limited: true }), balance(0, { amount: 10, period: 100 }));
+      await insert(store, keyRow(1, { hasCredits: true }), balance(0, { amount: 10, period: 100 }));
       const ref = await refOf(store, "digest-1");
       const { period } = (await store.readBalance("key_000001", 101, 0))!;
       const change = async (counted: number) => {
         const row = (await store.read("keys", "key_000001"))!;
-        const credits = { period: 101, counted, refill: { amount: 1, period: 7 } };
+        const credits = { period: 101, refillsCounted: counted, refill: { amount: 1, period: 7 } };
         return store.write([{ table: "keys", row: { ...row, name: "changed" }, credits }]);
       };
       expect(await store.spendCredits(ref, 1, 102, 0)).toEqual({ ok: true, remaining: 19 });
@@ -601,7 +645,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
 
     it("clause 13: removal removes, credits included", async () => {
       const store = await withApi();
-      await insert(store, keyRow(1, { limited: true }), balance(5));
+      await insert(store, keyRow(1, { hasCredits: true }), balance(5));
       const ref = await refOf(store, "digest-1");
       expect(await store.write([{ table: "keys", remove: "key_000001", version: 1 }])).toBe(true);
       expect(await store.findKey("digest-1")).toBeUndefined();
@@ -612,10 +656,12 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
 
     it("a credit change counts refills, then sets or adds, then changes the calendar", async () => {
       const store = await withApi();
-      await insert(store, keyRow(1, { limited: true }), balance(1, { amount: 10, period: 100 }));
+      await insert(store, keyRow(1, { hasCredits: true }), balance(1, { amount: 10, period: 100 }));
       const change = async (credits: object, generation = 0) => {
         const row = (await store.read("keys", "key_000001"))!;
-        expect(await store.write([{ table: "keys", row: { ...row, generation }, credits: credits as never }])).toBe(true);
+        expect(await store.write([{ table: "keys", row: { ...row, generation }, credits: credits as never }])).toBe(
+          true,
+        );
       };
       await change({ period: 102, add: 4 });
       expect((await store.readBalance("key_000001", 102, 0))?.remaining).toBe(25);
@@ -631,13 +677,15 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       expect(await store.spendCredits(ref, 1, 2, 0)).toEqual({ ok: true, remaining: 6 });
       await insert(store, keyRow(2));
       const unlimited = (await store.read("keys", "key_000002"))!;
-      await store.write([{ table: "keys", row: { ...unlimited, limited: true }, credits: { period: 0, remaining: 9 } }]);
+      await store.write([
+        { table: "keys", row: { ...unlimited, hasCredits: true }, credits: { period: 0, remaining: 9 } },
+      ]);
       expect(await store.spendCredits(await refOf(store, "digest-2"), 1, 0, 0)).toEqual({ ok: true, remaining: 8 });
     });
 
     it("clause 14: an expired reserve comes back to an exact spend that would be refused without it, and to reads", async () => {
       const store = await withApi();
-      await insert(store, keyRow(1, { limited: true }), balance(1_000));
+      await insert(store, keyRow(1, { hasCredits: true }), balance(1_000));
       const ref = await refOf(store, "digest-1");
       const request = { holder: "dead", cost: 1, step: 250, size: 1_000, period: 0, now: 0, until: 1_000 };
       const drawn = (await store.drawCredits(ref, request))!.drawn;
@@ -657,20 +705,26 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
 
     it("clause 13: a balance is copied as it stands when the rows are written", async () => {
       const store = await withApi();
-      await insert(store, keyRow(1, { limited: true }), balance(10, { amount: 5, period: 32_000_000_100 }));
-      const row = keyRow(2, { limited: true, generation: 1 });
+      await insert(store, keyRow(1, { hasCredits: true }), balance(10, { amount: 5, period: 32_000_000_100 }));
+      const row = keyRow(2, { hasCredits: true, generation: 1 });
       const credits = { period: 32_000_000_101, copyOf: "key_000001", refill: { amount: 5 } };
       await store.spendCredits(await refOf(store, "digest-1"), 4, 32_000_000_102, 0);
       expect(await store.write([{ table: "keys", row, credits }])).toBe(true);
-      expect(await store.readBalance(row.id, 32_000_000_101, 0)).toEqual({ remaining: 16, period: 32_000_000_102, reserved: 0 });
-      const lost = keyRow(3, { limited: true, generation: 1 });
-      expect(await store.write([{ table: "keys", row: lost, credits: { ...credits, copyOf: "key_unknown" } }])).toBe(true);
+      expect(await store.readBalance(row.id, 32_000_000_101, 0)).toEqual({
+        remaining: 16,
+        period: 32_000_000_102,
+        reserved: 0,
+      });
+      const lost = keyRow(3, { hasCredits: true, generation: 1 });
+      expect(await store.write([{ table: "keys", row: lost, credits: { ...credits, copyOf: "key_unknown" } }])).toBe(
+        true,
+      );
       expect((await store.readBalance(lost.id, 32_000_000_101, 0))?.remaining).toBe(0);
     });
 
     it("clause 14: draws never hand out more than was there, and what is given back returns", async () => {
       const store = await withApi();
-      await insert(store, keyRow(1, { limited: true }), balance(100));
+      await insert(store, keyRow(1, { hasCredits: true }), balance(100));
       const ref = await refOf(store, "digest-1");
       const ask = (holder: string, cost: number, now = 0) =>
         store.drawCredits(ref, { holder, cost, step: 10, size: 40, period: 0, now, until: now + 1000 });
@@ -699,7 +753,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
 
     it("clause 14: the reserve of a holder that vanished comes back once it expires", async () => {
       const store = await withApi();
-      await insert(store, keyRow(1, { limited: true }), balance(100));
+      await insert(store, keyRow(1, { hasCredits: true }), balance(100));
       const ref = await refOf(store, "digest-1");
       const ask = (holder: string, cost: number, now: number) =>
         store.drawCredits(ref, { holder, cost, step: 5, size: 25, period: 0, now, until: now + 1000 });
@@ -714,7 +768,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
 
     it("clause 14: a set balance voids older leases (A153)", async () => {
       const store = await withApi();
-      await insert(store, keyRow(1, { limited: true }), balance(100));
+      await insert(store, keyRow(1, { hasCredits: true }), balance(100));
       const ref = await refOf(store, "digest-1");
       const request = { holder: "a", cost: 1, step: 10, size: 40, period: 0, now: 0, until: 1000 };
       const drawn = (await store.drawCredits(ref, request))!;
@@ -736,7 +790,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       ] as const;
       await store.write([...rows]);
       const told: Change[] = [];
-      store.changes((change) => told.push(change));
+      store.subscribe((change) => told.push(change));
       for (const { table, row } of rows) {
         const { version } = (await store.read(table, row.id))!;
         expect(await store.write([{ table, remove: row.id, version } as Write])).toBe(true);
@@ -747,9 +801,9 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
     it("clause 15: every change that a find could see is told", async () => {
       const store = await withApi();
       const told: Change[] = [];
-      const stop = store.changes((change) => told.push(change));
+      const stop = store.subscribe((change) => told.push(change));
       const since = () => told.splice(0);
-      await insert(store, keyRow(1, { limited: true }), balance(5));
+      await insert(store, keyRow(1, { hasCredits: true }), balance(5));
       expect(since()).toEqual([{ digest: "digest-1" }]);
       await store.spendCredits(await refOf(store, "digest-1"), 1, 0, 0);
       expect(since()).toEqual([]);
@@ -776,12 +830,12 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const { digest: _, ...rest } = keyRow(1, { foreignDigest: "f", migrationId: "m" });
       await insert(store, rest);
       const found = (await store.findForeignKey("m", "f"))!;
-      expect(found.pending).toBe(true);
+      expect(found.unadopted).toBe(true);
       const adopted = await Promise.all(["one", "two", "three"].map((digest) => store.adoptDigest(found.ref, digest)));
       expect(adopted).toEqual([true, false, false]);
-      expect((await store.findKey("one"))?.pending).toBe(false);
+      expect((await store.findKey("one"))?.unadopted).toBe(false);
       expect(await store.findKey("two")).toBeUndefined();
-      expect((await store.findForeignKey("m", "f"))?.pending).toBe(false);
+      expect((await store.findForeignKey("m", "f"))?.unadopted).toBe(false);
       const { digest: __, ...other } = keyRow(2, { foreignDigest: "g", migrationId: "m" });
       await insert(store, other);
       expect(await store.adoptDigest((await store.findForeignKey("m", "g"))!.ref, "one")).toBe(false);
@@ -839,13 +893,30 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
 
     it("clause 2: many names at once are looked up as one by one", async () => {
       const store = await withApi();
-      const names = ["a", "A", "é", "e\u0301", "日本", "'; DROP TABLE x;--", '"', "\\", "a b", "%", "_", "1", "null", "🔑"];
+      const names = [
+        "a",
+        "A",
+        "é",
+        "e\u0301",
+        "日本",
+        "'; DROP TABLE x;--",
+        '"',
+        "\\",
+        "a b",
+        "%",
+        "_",
+        "1",
+        "null",
+        "🔑",
+      ];
       const rows = names.map((name, i) => role(name, [`perm_${i}`], { id: `role_${i}`, description: name }));
       for (const row of rows) expect(await store.write([{ table: "roles", row }])).toBe(true);
       await store.write([{ table: "roles", row: role("b", [], { id: "role_other", workspaceId: "ws_2" }) }]);
       const asked = [...names, "b", "unknown", "É", ...names, ""];
       const found = await store.readNames("roles", WS, asked);
-      expect([...found].sort((a, b) => names.indexOf(a.name) - names.indexOf(b.name))).toEqual(rows.map((row) => ({ ...row, version: 1 })));
+      expect([...found].sort((a, b) => names.indexOf(a.name) - names.indexOf(b.name))).toEqual(
+        rows.map((row) => ({ ...row, version: 1 })),
+      );
       for (const name of names) expect(await store.readNames("roles", WS, [name])).toMatchObject([{ name }]);
     });
 
@@ -853,7 +924,9 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       const store = await withApi();
       await store.write([{ table: "roles", row: role("admin", []) }]);
       expect(await store.readNames("roles", "ws_2", ["admin"])).toEqual([]);
-      expect(await store.write([{ table: "roles", row: role("admin", [], { id: "role_2", workspaceId: "ws_2" }) }])).toBe(true);
+      expect(
+        await store.write([{ table: "roles", row: role("admin", [], { id: "role_2", workspaceId: "ws_2" }) }]),
+      ).toBe(true);
       expect(await store.readNames("roles", "ws_2", ["admin"])).toMatchObject([{ id: "role_2" }]);
       expect(await store.list("roles", { workspaceId: "ws_2", limit: 10 })).toHaveLength(1);
       expect(await store.list("keys", { workspaceId: "ws_2", limit: 10 })).toEqual([]);
@@ -883,14 +956,18 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       ];
       for (const row of rows) expect(await store.write([{ table: "overrides", row }]), row.id).toBe(true);
       expect(await store.write([{ table: "overrides", row: override("ns_1", "a", { id: "ov_6" }) }])).toBe(false);
-      const ids = async (query: object) => (await store.list("overrides", { workspaceId: WS, limit: 100, ...query })).map(({ id }) => id);
+      const ids = async (query: object) =>
+        (await store.list("overrides", { workspaceId: WS, limit: 100, ...query })).map(({ id }) => id);
       expect(await ids({})).toEqual(["ov_1", "ov_2", "ov_3", "ov_4"]);
       expect(await ids({ namespaceId: "ns_1" })).toEqual(["ov_1", "ov_2"]);
       expect(await ids({ namespaceId: "ns_2", limit: 1 })).toEqual(["ov_3"]);
       expect(await ids({ namespaceId: "ns_2", after: "ov_3" })).toEqual(["ov_4"]);
       expect(await ids({ namespaceId: "ns" })).toEqual([]);
       expect(await ids({ namespaceId: "ns_1", workspaceId: "ws_2" })).toEqual(["ov_5"]);
-      expect(await store.readNames("overrides", WS, ["ns_2 a", "ns_1 ns_2 a", "ns_9 a"])).toMatchObject([{ id: "ov_4" }, { id: "ov_1" }]);
+      expect(await store.readNames("overrides", WS, ["ns_2 a", "ns_1 ns_2 a", "ns_9 a"])).toMatchObject([
+        { id: "ov_4" },
+        { id: "ov_1" },
+      ]);
     });
 
     it("clause 19: a root key is found by its digest in any workspace, as it stands", async () => {
@@ -918,7 +995,9 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       expect(await store.write([{ table: "rootKeys", row: rootKey(2, same) }])).toBe(false);
       expect(await store.write([{ table: "rootKeys", row: rootKey(2, { ...same, workspaceId: "ws_2" }) }])).toBe(false);
       expect(await store.write([{ table: "rootKeys", row: rootKey(2, { workspaceId: "ws_2" }) }])).toBe(true);
-      expect(await store.write([{ table: "rootKeys", row: rootKey(2, { ...same, workspaceId: "ws_2", version: 1 }) }])).toBe(false);
+      expect(
+        await store.write([{ table: "rootKeys", row: rootKey(2, { ...same, workspaceId: "ws_2", version: 1 }) }]),
+      ).toBe(false);
       expect((await store.findRootKey("root-digest-1"))?.id).toBe("root_1");
       expect((await store.findRootKey("root-digest-2"))?.id).toBe("root_2");
       expect(await store.write([{ table: "rootKeys", remove: "root_1", version: 1 }])).toBe(true);
@@ -929,8 +1008,9 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
     it("clause 19: a change of a root key is told as its digest, old and new; namespaces and overrides are told to nobody", async () => {
       const store = await withApi();
       const told: Change[] = [];
-      store.changes((change) => told.push(change));
-      const since = () => new Set(told.splice(0).map((change) => (typeof change === "object" ? change.digest : change)));
+      store.subscribe((change) => told.push(change));
+      const since = () =>
+        new Set(told.splice(0).map((change) => (typeof change === "object" ? change.digest : change)));
       await store.write([{ table: "rootKeys", row: rootKey(1) }]);
       expect(since()).toEqual(new Set(["root-digest-1"]));
       await store.write([{ table: "rootKeys", row: rootKey(1, { version: 1, enabled: false }) }]);
@@ -946,8 +1026,12 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       await store.write([{ table: "namespaces", row: { ...namespace, version: 1, name: "letters" } }]);
       await store.write([{ table: "overrides", row: override("ns_1", "a") }]);
       await store.write([{ table: "overrides", row: override("ns_1", "a", { version: 1, limit: 9 }) }]);
-      await store.write([{ table: "migrations", row: { id: "mig_1", workspaceId: WS, version: 0, algorithm: "sha256" } }]);
-      await store.write([{ table: "migrations", row: { id: "mig_1", workspaceId: WS, version: 1, algorithm: "sha512" } }]);
+      await store.write([
+        { table: "migrations", row: { id: "mig_1", workspaceId: WS, version: 0, algorithm: "sha256" } },
+      ]);
+      await store.write([
+        { table: "migrations", row: { id: "mig_1", workspaceId: WS, version: 1, algorithm: "sha512" } },
+      ]);
       expect(since()).toEqual(new Set());
     });
 

@@ -3,14 +3,27 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type CacheOptions, createKeyring, createVerifier, memoryStore, type VerificationCode } from "../../src/index.js";
+import {
+  type CacheOptions,
+  createKeyring,
+  createVerifier,
+  memoryStore,
+  type VerificationCode,
+} from "../../src/index.js";
 
 const DAY = 86_400_000;
 const EXPIRY = Date.UTC(2026, 2, 31, 12);
 const HOME = "10.0.0.1";
 
 /** What makes a key fail one check; in the order of the checks. */
-const FAULTS = ["DISABLED", "EXPIRED", "FORBIDDEN", "INSUFFICIENT_PERMISSIONS", "RATE_LIMITED", "USAGE_EXCEEDED"] as const;
+const FAULTS = [
+  "DISABLED",
+  "EXPIRED",
+  "FORBIDDEN",
+  "INSUFFICIENT_PERMISSIONS",
+  "RATE_LIMITED",
+  "USAGE_EXCEEDED",
+] as const;
 type Fault = (typeof FAULTS)[number];
 const ALONE_AND_IN_PAIRS: readonly (readonly Fault[])[] = [
   [],
@@ -33,7 +46,14 @@ const CACHES: Record<string, { readonly cache: CacheOptions; readonly calls: num
 const instants = fc.oneof(
   fc.integer({ min: EXPIRY - 40 * DAY, max: EXPIRY + 40 * DAY }),
   fc.integer({ min: -40, max: 40 }).map((day) => Math.floor(EXPIRY / DAY) * DAY + day * DAY),
-  fc.constantFrom(EXPIRY, EXPIRY + 1, EXPIRY - 1, Date.UTC(2026, 2, 1) - 1, Date.UTC(2026, 3, 1), Date.UTC(2026, 1, 28, 3)),
+  fc.constantFrom(
+    EXPIRY,
+    EXPIRY + 1,
+    EXPIRY - 1,
+    Date.UTC(2026, 2, 1) - 1,
+    Date.UTC(2026, 3, 1),
+    Date.UTC(2026, 1, 28, 3),
+  ),
 );
 
 interface Sample {
@@ -80,15 +100,20 @@ describe.each(Object.entries(CACHES))("a key that is %s", (_, { cache, calls, ot
     const { time, samples, verify, close } = await world(cache);
     const sample = fc.constantFrom(...samples);
     await fc.assert(
-      fc.asyncProperty(sample, sample, fc.array(instants, { minLength: calls + 1, maxLength: calls + 1 }), async (one, other, moments) => {
-        for (const now of moments) {
-          time.now = now;
-          if (others) expect((await verify(other.key)).code).toBe(expected(other, now));
-          const answer = await verify(one.key);
-          expect(answer.code).toBe(expected(one, now));
-          expect(answer.valid).toBe(answer.code === "VALID");
-        }
-      }),
+      fc.asyncProperty(
+        sample,
+        sample,
+        fc.array(instants, { minLength: calls + 1, maxLength: calls + 1 }),
+        async (one, other, moments) => {
+          for (const now of moments) {
+            time.now = now;
+            if (others) expect((await verify(other.key)).code).toBe(expected(other, now));
+            const answer = await verify(one.key);
+            expect(answer.code).toBe(expected(one, now));
+            expect(answer.valid).toBe(answer.code === "VALID");
+          }
+        },
+      ),
       { numRuns: 150 },
     );
     await close();
@@ -106,7 +131,9 @@ describe("VALID", () => {
 
   it("is concluded in one place, at the end of the list of checks", () => {
     const concluded = lines.filter(({ line }) => !/[!=]==? "VALID"|Exclude<|^"NOT_FOUND" \|/.test(line));
-    expect(concluded).toEqual([{ file: expect.stringMatching(/verify-key\.ts$/), line: 'return conclude(call, key, "VALID");' }]);
+    expect(concluded).toEqual([
+      { file: expect.stringMatching(/verify-key\.ts$/), line: 'return conclude(call, key, "VALID");' },
+    ]);
   });
 
   it("is true of nothing else: `valid` is set where the one builder compares the code", () => {

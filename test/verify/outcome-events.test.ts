@@ -58,7 +58,10 @@ describe("createOutcomes: a listener that answers late", () => {
 
   it.each([
     ["an async function of another realm", runInNewContext("async () => { throw new Error('gone') }") as () => unknown],
-    ["one that answers with a thenable", () => ({ then: (_: unknown, fail: (reason: unknown) => void) => fail(new Error("gone")) })],
+    [
+      "one that answers with a thenable",
+      () => ({ then: (_: unknown, fail: (reason: unknown) => void) => fail(new Error("gone")) }),
+    ],
     ["one whose answer's `then` throws", () => ({ then: () => JSON.parse("no JSON") as unknown })],
   ])("ruling A8: so with %s", async (_, listener) => {
     const unhandled = vi.fn();

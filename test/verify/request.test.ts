@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isVerifierError, type ValidationProblem, VerifierError } from "../../src/contracts/errors.js";
+import { isKeystileError, KeystileError, type ValidationProblem } from "../../src/contracts/errors.js";
 import { newKey } from "../../src/lib/hash.js";
 import { readRequest } from "../../src/verify/request.js";
 
@@ -8,7 +8,7 @@ function problemsOf(body: unknown): readonly ValidationProblem[] {
   try {
     readRequest(body);
   } catch (error) {
-    if (isVerifierError(error) && error.status === 400) return error.errors;
+    if (isKeystileError(error) && error.status === 400) return error.errors;
     throw error;
   }
   return [];
@@ -141,7 +141,9 @@ describe("readRequest", () => {
     const secret = "sk_live_0123456789 abcdefghijklmnop";
     const [problem] = problemsOf({ key: "k", [secret]: secret });
     expect(problem?.location).toBe("body");
-    expect(JSON.stringify(problemsOf({ key: [secret], tags: secret, permissions: { secret }, [secret]: 1 }))).not.toContain("sk_live");
+    expect(
+      JSON.stringify(problemsOf({ key: [secret], tags: secret, permissions: { secret }, [secret]: 1 })),
+    ).not.toContain("sk_live");
   });
 
   it("ruling G4: a key that stands where a property's name should, as a form parser puts it, is not repeated", () => {
@@ -152,7 +154,10 @@ describe("readRequest", () => {
   });
 
   it("ruling G4: so with one of another maker, which may be as short as a name of ours: they have no digits", () => {
-    expect(locations({ key: "k", sk_live_4eC39HqLyjWD: 1, credits: { cost: 1, k1: 1 } })).toEqual(["body", "body.credits"]);
+    expect(locations({ key: "k", sk_live_4eC39HqLyjWD: 1, credits: { cost: 1, k1: 1 } })).toEqual([
+      "body",
+      "body.credits",
+    ]);
     expect(locations({ key: "k", externalId: 1, ratelimits: [{ name: "abc", refill_Day$: 1 }] })).toEqual([
       "body.externalId",
       "body.ratelimits[0].refill_Day$",
@@ -163,7 +168,8 @@ describe("readRequest", () => {
     "A015, ruling G7: a list whose length a proxy says is %s is refused, and its length read once",
     (length) => {
       let reads = 0;
-      const get = (items: unknown[], name: string | symbol) => (name === "length" ? (reads++, length) : Reflect.get(items, name));
+      const get = (items: unknown[], name: string | symbol) =>
+        name === "length" ? (reads++, length) : Reflect.get(items, name);
       expect(locations({ key: "k", tags: new Proxy(["a"], { get }) })).toEqual(["body.tags"]);
       expect(reads).toBe(1);
     },
@@ -180,7 +186,14 @@ describe("readRequest", () => {
   });
 
   it("undefined counts as absent", () => {
-    const body = { key: "k", tags: undefined, permissions: undefined, credits: undefined, ratelimits: undefined, migrationId: undefined };
+    const body = {
+      key: "k",
+      tags: undefined,
+      permissions: undefined,
+      credits: undefined,
+      ratelimits: undefined,
+      migrationId: undefined,
+    };
     expect(readRequest(body)).toEqual(readRequest({ key: "k" }));
   });
 
@@ -206,16 +219,22 @@ describe("readRequest", () => {
   });
 });
 
-describe("VerifierError", () => {
+describe("KeystileError", () => {
   it("spec §2.4: carries the problem's fields, and is recognised across copies of the package", () => {
-    const error = new VerifierError("NOT_FOUND", "there is no such API", { cause: new Error("why") });
-    expect(error).toMatchObject({ code: "NOT_FOUND", status: 404, title: "Not Found", detail: "there is no such API", errors: [] });
+    const error = new KeystileError("NOT_FOUND", "there is no such API", { cause: new Error("why") });
+    expect(error).toMatchObject({
+      code: "NOT_FOUND",
+      status: 404,
+      title: "Not Found",
+      detail: "there is no such API",
+      errors: [],
+    });
     expect(error.message).toBe(error.detail);
-    expect(isVerifierError(error)).toBe(true);
+    expect(isKeystileError(error)).toBe(true);
     const copy = Object.assign(Object.create(null), { code: "NOT_FOUND" });
-    expect(isVerifierError(copy)).toBe(false);
+    expect(isKeystileError(copy)).toBe(false);
     Object.defineProperty(copy, Symbol.for("keystile.VerifierError"), { value: true });
-    expect(isVerifierError(copy)).toBe(true);
-    for (const other of [null, undefined, "NOT_FOUND", new Error("x")]) expect(isVerifierError(other)).toBe(false);
+    expect(isKeystileError(copy)).toBe(true);
+    for (const other of [null, undefined, "NOT_FOUND", new Error("x")]) expect(isKeystileError(other)).toBe(false);
   });
 });

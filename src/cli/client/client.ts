@@ -14,7 +14,13 @@ export interface Envelope {
 export type Answer =
   | { readonly ok: true; readonly envelope: Envelope }
   /** The server said no, in the error envelope as it came. */
-  | { readonly ok: false; readonly status: number; readonly envelope: unknown; readonly message: string; readonly retryAfter?: number }
+  | {
+      readonly ok: false;
+      readonly status: number;
+      readonly envelope: unknown;
+      readonly message: string;
+      readonly retryAfter?: number;
+    }
   /** No answer that could be understood. */
   | { readonly ok: false; readonly status?: number; readonly message: string; readonly retryAfter?: number };
 
@@ -28,7 +34,12 @@ const MAX_FAULTS = 20;
  * @param body JSON text; none: GET
  * @returns the answer; what failed is a value too, so that it can be tried again
  */
-export async function call(io: Io, { apiUrl, rootKey }: Settings, name: string, body: string | undefined): Promise<Answer> {
+export async function call(
+  io: Io,
+  { apiUrl, rootKey }: Settings,
+  name: string,
+  body: string | undefined,
+): Promise<Answer> {
   const headers: Record<string, string> = { accept: "application/json" };
   if (rootKey !== undefined) headers["authorization"] = `Bearer ${rootKey}`;
   if (body !== undefined) headers["content-type"] = "application/json";
@@ -61,7 +72,12 @@ function readAnswer(response: Response, text: string, apiUrl: string): Answer {
   const retryAfter = Number.isFinite(after) && after >= 0 ? { retryAfter: after * 1_000 } : {};
   const error = readObject(envelope?.["error"]);
   if (error === undefined || typeof requestId !== "string") {
-    return { ok: false, status, message: `${apiUrl} answered HTTP ${status} without the envelope of this interface`, ...retryAfter };
+    return {
+      ok: false,
+      status,
+      message: `${apiUrl} answered HTTP ${status} without the envelope of this interface`,
+      ...retryAfter,
+    };
   }
   const message = `${String(error["title"])} (${status}): ${String(error["detail"])} [${requestId}]`;
   return { ok: false, status, envelope, message, ...retryAfter };

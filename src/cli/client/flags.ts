@@ -26,7 +26,14 @@ export function flagsOf(request: JsonSchema): Flag[] {
   return Object.entries(request.properties ?? {}).map(([name, schema]) => {
     const types = typeof schema.type === "string" ? [schema.type] : (schema.type ?? []);
     const isRequired = request.required?.includes(name) ?? false;
-    return { name, flag: `--${toKebab(name)}`, kind: kindOf(name, types), isNullable: types.includes("null"), isRequired, schema };
+    return {
+      name,
+      flag: `--${toKebab(name)}`,
+      kind: kindOf(name, types),
+      isNullable: types.includes("null"),
+      isRequired,
+      schema,
+    };
   });
 }
 
@@ -35,7 +42,13 @@ function kindOf(name: string, types: readonly string[]): Flag["kind"] {
   return types.includes("integer") ? "integer" : types.includes("boolean") ? "boolean" : "json";
 }
 
-const PLACEHOLDERS = { text: "<text>", secret: "<text>", integer: "<integer>", boolean: "[true|false]", json: "<json>" } as const;
+const PLACEHOLDERS = {
+  text: "<text>",
+  secret: "<text>",
+  integer: "<integer>",
+  boolean: "[true|false]",
+  json: "<json>",
+} as const;
 
 /** Adds the flags, none of them mandatory, since `--body` may take their place: the request's judge says what is missing. */
 export function addFlags(command: Command, flags: readonly Flag[]): void {
@@ -77,8 +90,14 @@ export async function buildBody(
 }
 
 /** @throws failure 2 when several flags are to be read from stdin, which can be read once */
-export function assertOneStdin({ rootKey, body }: GlobalFlags, flags: readonly Flag[], given: Readonly<Record<string, unknown>>): void {
-  const readable = flags.filter(({ kind }) => kind === "json" || kind === "secret").map(({ flag, name }) => [flag, given[name]] as const);
+export function assertOneStdin(
+  { rootKey, body }: GlobalFlags,
+  flags: readonly Flag[],
+  given: Readonly<Record<string, unknown>>,
+): void {
+  const readable = flags
+    .filter(({ kind }) => kind === "json" || kind === "secret")
+    .map(({ flag, name }) => [flag, given[name]] as const);
   const named = [["--root-key", rootKey] as const, ["--body", body] as const, ...readable];
   const fromStdin = named.filter(([, value]) => value === "-").map(([flag]) => flag);
   if (fromStdin.length > 1) throw usage(`stdin (-) can be given to one flag only: ${fromStdin.join(", ")}`);

@@ -1,6 +1,6 @@
 /** A call that is tried again: on 429, on 5xx and when the network fails, with waits that grow. Bounded. Spec §7. */
 import type { Io } from "../io/io.js";
-import { harmless, note } from "../io/text.js";
+import { note, stripControlChars } from "../io/text.js";
 import { type Answer, call } from "./client.js";
 import type { Settings } from "./settings.js";
 
@@ -35,10 +35,14 @@ export async function callPatiently(
   let isUncertain = false;
   for (let tries = 0; ; tries++) {
     const answer = await call(io, settings, request.name, request.body);
-    if (answer.ok || !isWorthTrying(answer.status) || tries >= retries || stop.isWished()) return { answer, isUncertain };
+    if (answer.ok || !isWorthTrying(answer.status) || tries >= retries || stop.isWished())
+      return { answer, isUncertain };
     if (answer.status !== 429) isUncertain = true;
     const wait = waitBefore(io, tries, answer.retryAfter);
-    await note(io, `${harmless(answer.message)}; trying again in ${(wait / 1_000).toFixed(1)} s (${tries + 1} of ${retries})`);
+    await note(
+      io,
+      `${stripControlChars(answer.message)}; trying again in ${(wait / 1_000).toFixed(1)} s (${tries + 1} of ${retries})`,
+    );
     await Promise.race([io.sleep(wait), stop.wished]);
     if (stop.isWished()) return { answer, isUncertain };
   }
@@ -51,6 +55,6 @@ function isWorthTrying(status: number | undefined): boolean {
 /** Anywhere between half and all of a span that doubles, so that many clients do not come back at once. */
 function waitBefore(io: Io, tries: number, asked: number | undefined): number {
   const span = Math.min(FIRST_WAIT * 2 ** tries, LONGEST_WAIT);
-  const own = span * (0.5 + io.random() / 2);
-  return Math.max(own, Math.min(asked ?? 0, LONGEST_ASKED));
+  const backoff = span * (0.5 + io.random() / 2);
+  return Math.max(backoff, Math.min(asked ?? 0, LONGEST_ASKED));
 }

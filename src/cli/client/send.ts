@@ -18,7 +18,8 @@ export async function readBody(
   const { body } = globals;
   if (body === undefined) return buildBody(io, flags, given);
   const others = givenFlags(flags, given);
-  if (others.length > 0) throw usage(`--body cannot be combined with the flags that build the request: ${others.join(", ")}`);
+  if (others.length > 0)
+    throw usage(`--body cannot be combined with the flags that build the request: ${others.join(", ")}`);
   return readJson(io, "--body", body);
 }
 
@@ -34,7 +35,13 @@ export async function readCredential(io: Io, flags: GlobalFlags): Promise<Settin
  * @param body JSON text; none: GET
  * @throws failure for anything but a success
  */
-export async function send(io: Io, flags: GlobalFlags, settings: Settings, name: string, body?: string): Promise<ExitCode> {
+export async function send(
+  io: Io,
+  flags: GlobalFlags,
+  settings: Settings,
+  name: string,
+  body?: string,
+): Promise<ExitCode> {
   const answer = await call(io, settings, name, body);
   if (!answer.ok) {
     await printRefusal(io, flags, answer);

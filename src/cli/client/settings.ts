@@ -41,9 +41,13 @@ export async function readSettings(io: Io, flags: GlobalFlags): Promise<Settings
   const rootKey = given ?? (io.env[ROOT_KEY_VARIABLE] || undefined) ?? file.rootKey;
   if (rootKey === undefined) return { apiUrl };
   // Judged here: what builds the header would repeat the value in its complaint.
-  if (!/^[\x21-\x7e]{1,8192}$/.test(rootKey)) throw usage("the root key must be 1 to 8192 printable ASCII characters without blanks");
+  if (!/^[\x21-\x7e]{1,8192}$/.test(rootKey))
+    throw usage("the root key must be 1 to 8192 printable ASCII characters without blanks");
   if (isOpenNetwork(apiUrl)) {
-    await note(io, paint(io, io.stderr, "yellow", "warning: the root key is sent over plain HTTP; give an https address"));
+    await note(
+      io,
+      paint(io, io.stderr, "yellow", "warning: the root key is sent over plain HTTP; give an https address"),
+    );
   }
   return { apiUrl, rootKey };
 }
@@ -59,17 +63,30 @@ async function readConfig(io: Io, given: string | undefined): Promise<Config> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" && given === undefined) return {};
-    throw usage(`--config: ${path}: ${code === "ENOENT" ? "there is no such file" : `it cannot be read (${code ?? "unknown"})`}`);
+    throw usage(
+      `--config: ${path}: ${code === "ENOENT" ? "there is no such file" : `it cannot be read (${code ?? "unknown"})`}`,
+    );
   }
   const config = parseJson(text, `config file ${path}`);
-  if (typeof config !== "object" || config === null || Array.isArray(config)) throw usage(`config file ${path}: must be a JSON object`);
+  if (typeof config !== "object" || config === null || Array.isArray(config))
+    throw usage(`config file ${path}: must be a JSON object`);
   for (const [name, value] of Object.entries(config)) {
-    if (!NAMES.includes(name)) throw usage(`config file ${path}: there is no such setting here; there are: ${NAMES.join(", ")}`);
-    if (typeof value !== "string" || value === "") throw usage(`config file ${path}: ${name} must be a text that is not empty`);
+    if (!NAMES.includes(name))
+      throw usage(`config file ${path}: there is no such setting here; there are: ${NAMES.join(", ")}`);
+    if (typeof value !== "string" || value === "")
+      throw usage(`config file ${path}: ${name} must be a text that is not empty`);
   }
   const read = config as Config;
   if (read.rootKey !== undefined && ((await stat(path)).mode & 0o077) !== 0 && process.platform !== "win32") {
-    await note(io, paint(io, io.stderr, "yellow", `warning: ${path} holds a root key and others can read it; run: chmod 600 ${path}`));
+    await note(
+      io,
+      paint(
+        io,
+        io.stderr,
+        "yellow",
+        `warning: ${path} holds a root key and others can read it; run: chmod 600 ${path}`,
+      ),
+    );
   }
   return read;
 }

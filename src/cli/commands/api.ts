@@ -6,12 +6,19 @@ import type { Operation } from "../../http/operations/operation.js";
 import { exampleOf } from "../client/examples.js";
 import { addFlags, flagsOf } from "../client/flags.js";
 import { readBody, readCredential, send } from "../client/send.js";
-import { DEFAULT_CONFIG, DEFAULT_HOST, DEFAULT_PORT, type GlobalFlags, readSettings, ROOT_KEY_VARIABLE } from "../client/settings.js";
-import { type Ending, toKebab, usage } from "../io/failures.js";
+import {
+  DEFAULT_CONFIG,
+  DEFAULT_HOST,
+  DEFAULT_PORT,
+  type GlobalFlags,
+  readSettings,
+  ROOT_KEY_VARIABLE,
+} from "../client/settings.js";
+import { type CommandResult, toKebab, usage } from "../io/failures.js";
 import type { Io } from "../io/io.js";
 import { addMigrateKeys } from "./migrate-keys.js";
 
-export function addApiCommand(program: Command, io: Io, ending: Ending): void {
+export function addApiCommand(program: Command, io: Io, result: CommandResult): void {
   const api = program.command("api").description("Call the service: every operation of it is a command here.");
   addGlobalFlags(api);
   const groups = new Map<string, Command>();
@@ -19,7 +26,7 @@ export function addApiCommand(program: Command, io: Io, ending: Ending): void {
     const [name = "", verb = ""] = operation.name.split(".");
     const group = groups.get(name) ?? api.command(name).description(`Operations ${name}.*`);
     groups.set(name, group);
-    addOperation(group.command(toKebab(verb)), operation, io, ending);
+    addOperation(group.command(toKebab(verb)), operation, io, result);
   }
   api
     .command("liveness")
@@ -30,16 +37,20 @@ export function addApiCommand(program: Command, io: Io, ending: Ending): void {
       const flags = command.optsWithGlobals<GlobalFlags>();
       if (flags.body !== undefined) throw usage("--body: liveness takes no request");
       const { apiUrl } = await readSettings(io, flags);
-      ending.exitCode = await send(io, flags, { apiUrl }, "liveness");
+      result.exitCode = await send(io, flags, { apiUrl }, "liveness");
     });
   api.addHelpText("after", () => `\nOperations:\n${listOperations([...groups.values()])}`);
 }
 
 /** A line each, group by group, as they are called. */
 function listOperations(groups: readonly Command[]): string {
-  const lines = groups.map((group) => group.commands.map((one) => [`${group.name()} ${one.name()}`, one.summary()] as const));
+  const lines = groups.map((group) =>
+    group.commands.map((one) => [`${group.name()} ${one.name()}`, one.summary()] as const),
+  );
   const width = Math.max(...lines.flat().map(([name]) => name.length));
-  return lines.map((group) => group.map(([name, summary]) => `  ${name.padEnd(width)}  ${summary}`).join("\n")).join("\n\n");
+  return lines
+    .map((group) => group.map(([name, summary]) => `  ${name.padEnd(width)}  ${summary}`).join("\n"))
+    .join("\n\n");
 }
 
 function addGlobalFlags(api: Command): void {
@@ -48,15 +59,21 @@ function addGlobalFlags(api: Command): void {
       "--root-key <key>",
       `the root key, @file or - (stdin); default: $${ROOT_KEY_VARIABLE}, which other users of the machine do not see in a process list`,
     )
-    .option("--api-url <url>", `address of the service; default: of the config file, else http://${DEFAULT_HOST}:${DEFAULT_PORT}`)
+    .option(
+      "--api-url <url>",
+      `address of the service; default: of the config file, else http://${DEFAULT_HOST}:${DEFAULT_PORT}`,
+    )
     .option("--config <file>", `JSON file with "apiUrl" and "rootKey"; default: ~/${DEFAULT_CONFIG}`)
     .addOption(
-      new Option("--output <form>", "json: the full envelope {meta, data}; default: the request id, then the data").choices(["json"]),
+      new Option(
+        "--output <form>",
+        "json: the full envelope {meta, data}; default: the request id, then the data",
+      ).choices(["json"]),
     )
     .option("--body <json>", "the whole request as JSON, @file or - (stdin), in place of the flags that build it");
 }
 
-function addOperation(command: Command, operation: Operation, io: Io, ending: Ending): void {
+function addOperation(command: Command, operation: Operation, io: Io, result: CommandResult): void {
   const flags = flagsOf(operation.request);
   const path = `${operation.name.split(".")[0] ?? ""} ${command.name()}`;
   const example = flags.length > 0 ? exampleOf(path, flags) : `keystile api ${path} --body @request.json`;
@@ -65,11 +82,11 @@ function addOperation(command: Command, operation: Operation, io: Io, ending: En
     .summary(operation.summary)
     .addHelpText("after", `\nThe root key needs ${describePermissions(operation, String)}\n\nExample:\n  $ ${example}`);
   addFlags(command, flags);
-  if (operation.name === "keys.migrateKeys") return addMigrateKeys(command, operation, flags, io, ending);
+  if (operation.name === "keys.migrateKeys") return addMigrateKeys(command, operation, flags, io, result);
   command.action(async (given: Record<string, unknown>) => {
     const globals = command.optsWithGlobals<GlobalFlags>();
     const body = await readBody(io, globals, flags, given);
-    operation.judge(body);
-    ending.exitCode = await send(io, globals, await readCredential(io, globals), operation.name, JSON.stringify(body));
+    operation.validate(body);
+    result.exitCode = await send(io, globals, await readCredential(io, globals), operation.name, JSON.stringify(body));
   });
 }

@@ -1,10 +1,10 @@
 /** `keystile doctor`: what a database file and this machine are fit for, a line a check. Changes nothing. */
 import type { Command } from "commander";
 import { addDatabaseFlags, type DatabaseFlags } from "../database/database.js";
-import { type Finding, examine } from "../database/doctor-checks.js";
-import { type Ending, EXIT } from "../io/failures.js";
+import { examine, type Finding } from "../database/doctor-checks.js";
+import { type CommandResult, EXIT } from "../io/failures.js";
 import type { Io } from "../io/io.js";
-import { type Colour, harmless, paint, pretty } from "../io/text.js";
+import { type Colour, paint, pretty, stripControlChars } from "../io/text.js";
 
 const HELP = `
 Nothing is changed. Each check is ok, warn or fail; the exit code is 1 when one fails. The check of the file's integrity reads all
@@ -15,7 +15,7 @@ Example:
 
 const COLOURS: Readonly<Record<Finding["level"], Colour>> = { ok: "green", warn: "yellow", fail: "red" };
 
-export function addDoctorCommand(program: Command, io: Io, ending: Ending): void {
+export function addDoctorCommand(program: Command, io: Io, result: CommandResult): void {
   addDatabaseFlags(program.command("doctor"))
     .description("Examine a database file and this machine.")
     .addHelpText("after", HELP)
@@ -24,10 +24,10 @@ export function addDoctorCommand(program: Command, io: Io, ending: Ending): void
       const isFit = findings.every(({ level }) => level !== "fail");
       if (output === "json") await io.stdout.write(`${pretty({ ok: isFit, checks: findings })}\n`);
       else for (const finding of findings) await io.stdout.write(`${toLine(io, finding)}\n`);
-      if (!isFit) ending.exitCode = EXIT.no;
+      if (!isFit) result.exitCode = EXIT.no;
     });
 }
 
 function toLine(io: Io, { level, check, text }: Finding): string {
-  return `${paint(io, io.stdout, COLOURS[level], level.padEnd(4))}  ${check.padEnd(10)}  ${harmless(text)}`;
+  return `${paint(io, io.stdout, COLOURS[level], level.padEnd(4))}  ${check.padEnd(10)}  ${stripControlChars(text)}`;
 }

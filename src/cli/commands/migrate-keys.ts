@@ -19,7 +19,7 @@ import {
   openFailureFile,
   readMigration,
 } from "../import/report.js";
-import { type Ending, EXIT, type ExitCode, usage } from "../io/failures.js";
+import { type CommandResult, EXIT, type ExitCode, usage } from "../io/failures.js";
 import { chain } from "../io/input.js";
 import type { Io } from "../io/io.js";
 import { toInteger } from "../io/parsers.js";
@@ -40,11 +40,22 @@ interface Given {
 }
 
 /** Gives the command its own flags and its action. */
-export function addMigrateKeys(command: Command, operation: Operation, flags: readonly Flag[], io: Io, ending: Ending): void {
+export function addMigrateKeys(
+  command: Command,
+  operation: Operation,
+  flags: readonly Flag[],
+  io: Io,
+  result: CommandResult,
+): void {
   command
     .optionsGroup("Flags for large imports:")
     .option("--batch-size <keys>", "keys a request, 1–10000", toInteger(1, 10_000), 500)
-    .option("--retries <times>", "how often a request is tried again after 429, 5xx or a network failure, 0–20", toInteger(0, 20), 6)
+    .option(
+      "--retries <times>",
+      "how often a request is tried again after 429, 5xx or a network failure, 0–20",
+      toInteger(0, 20),
+      6,
+    )
     .option("--failures <file>", "write the keys that failed here, one a line, to be mended and given again")
     .addHelpText("after", HELP)
     .action(async (given: Given) => {
@@ -52,7 +63,7 @@ export function addMigrateKeys(command: Command, operation: Operation, flags: re
       assertOneStdin(globals, flags, { ...given });
       const settings = await readCredential(io, globals);
       const source = await openSource(io, operation, globals, flags, given);
-      ending.exitCode = await migrate({ io, globals, settings, name: operation.name, given }, source);
+      result.exitCode = await migrate({ io, globals, settings, name: operation.name, given }, source);
     });
 }
 
@@ -61,17 +72,23 @@ interface Source {
   readonly keys: KeySource;
 }
 
-async function openSource(io: Io, operation: Operation, globals: GlobalFlags, flags: readonly Flag[], given: Given): Promise<Source> {
+async function openSource(
+  io: Io,
+  operation: Operation,
+  globals: GlobalFlags,
+  flags: readonly Flag[],
+  given: Given,
+): Promise<Source> {
   if (globals.body !== undefined) {
     const body = await readBody(io, globals, flags, { ...given });
-    operation.judge(body);
+    operation.validate(body);
     const { keys, ...frame } = body as Frame & { readonly keys: readonly unknown[] };
     return { frame, keys: { list: keys } };
   }
   const { migrationId, apiId, keys } = given;
   const frame = { ...(migrationId !== undefined && { migrationId }), ...(apiId !== undefined && { apiId }) };
   // The judge says what is missing: the keys, or also the rest.
-  if (keys === undefined) operation.judge(frame);
+  if (keys === undefined) operation.validate(frame);
   return { frame, keys: await openKeys(io, keys ?? "") };
 }
 
@@ -86,9 +103,11 @@ interface Job {
 
 async function migrate(job: Job, { frame, keys }: Source): Promise<ExitCode> {
   const { io, given } = job;
-  const total = await judgeAll(job, frame, keys);
+  const total = await validateAll(job, frame, keys);
   const failures =
-    given.failures === undefined ? NO_FAILURE_FILE : await openFailureFile(given.failures, job.globals.body ?? given.keys ?? "");
+    given.failures === undefined
+      ? NO_FAILURE_FILE
+      : await openFailureFile(given.failures, job.globals.body ?? given.keys ?? "");
   const stop = listenForStop(io);
   const batches = toBatches(frame, keys, given.batchSize)[Symbol.asyncIterator]();
   try {
@@ -106,7 +125,7 @@ async function migrate(job: Job, { frame, keys }: Source): Promise<ExitCode> {
 }
 
 /** Judges all keys first, if they can be read twice, so that nothing of a faulty import is sent. */
-async function judgeAll({ io, given }: Job, frame: Partial<Frame>, keys: KeySource): Promise<number> {
+async function validateAll({ io, given }: Job, frame: Partial<Frame>, keys: KeySource): Promise<number> {
   if ("list" in keys) return keys.list.length;
   if (!keys.isRepeatable) return 0;
   const progress = startProgress(io, "reading", 0);
@@ -177,7 +196,12 @@ async function sendBatch(
   totals: Totals,
   { listing, failures, stop }: { readonly listing: Listing; readonly failures: FailureFile; readonly stop: Stop },
 ): Promise<void> {
-  const { answer, isUncertain } = await callPatiently(io, settings, { name, body: batch.body }, { retries: given.retries, stop });
+  const { answer, isUncertain } = await callPatiently(
+    io,
+    settings,
+    { name, body: batch.body },
+    { retries: given.retries, stop },
+  );
   if (!answer.ok) {
     if (totals.requests === 0) await printRefusal(io, globals, answer);
     throw refusal(answer);
@@ -195,15 +219,27 @@ async function sendBatch(
 async function summarise(
   io: Io,
   { requests, migrated, failed, isUncertain }: Totals,
-  { total, isWhole, milliseconds }: { readonly total: number; readonly isWhole: boolean; readonly milliseconds: number },
+  {
+    total,
+    isWhole,
+    milliseconds,
+  }: { readonly total: number; readonly isWhole: boolean; readonly milliseconds: number },
 ): Promise<void> {
   const done = migrated + failed;
   const of = isWhole || total === 0 ? "" : ` of ${count(total)}`;
   const seconds = (milliseconds / 1_000).toFixed(1);
   const sent = `${count(requests)} ${requests === 1 ? "request" : "requests"}`;
-  await note(io, `${count(done)}${of} keys: ${count(migrated)} migrated, ${count(failed)} failed; ${sent}, ${seconds} s`);
-  if (isUncertain) await note(io, "a request had to be sent twice: some of the failed keys may have gone in the first time");
-  if (!isWhole) await note(io, 'not all were sent; run the same command again to go on: keys that went in already come back in "failed"');
+  await note(
+    io,
+    `${count(done)}${of} keys: ${count(migrated)} migrated, ${count(failed)} failed; ${sent}, ${seconds} s`,
+  );
+  if (isUncertain)
+    await note(io, "a request had to be sent twice: some of the failed keys may have gone in the first time");
+  if (!isWhole)
+    await note(
+      io,
+      'not all were sent; run the same command again to go on: keys that went in already come back in "failed"',
+    );
 }
 
 function listenForStop(io: Io): Stop & { readonly end: () => void } {

@@ -3,10 +3,10 @@ import type { Command } from "commander";
 import type { Keyring } from "../../keyring/keyring.js";
 import type { RootKeyData } from "../../keyring/schemas/responses.js";
 import { addDatabaseFlags, allPermissions, type DatabaseFlags, withKeyring } from "../database/database.js";
-import { type Fillers, toFailure, usage } from "../io/failures.js";
+import { type FlagAliases, toFailure, usage } from "../io/failures.js";
 import type { Io } from "../io/io.js";
 import { collect, toTime } from "../io/parsers.js";
-import { harmless, note, pretty } from "../io/text.js";
+import { note, pretty, stripControlChars } from "../io/text.js";
 
 const CREATE_HELP = `
 The root key is printed once: only its digest is kept. Name only the permissions that its bearer needs.
@@ -21,7 +21,7 @@ Servers that have the file open refuse it from their next request on.
 Example:
   $ keystile root-keys revoke --db keys.db rk_…`;
 
-const FILLERS: Fillers = new Map([
+const FLAG_ALIASES: FlagAliases = new Map([
   ["permissions", "--permission"],
   ["rootKeyId", "<rootKeyId>"],
 ]);
@@ -34,7 +34,9 @@ interface CreateFlags extends DatabaseFlags {
 }
 
 export function addRootKeysCommand(program: Command, io: Io): void {
-  const group = program.command("root-keys").description("Root keys of a database file: what callers of the service present.");
+  const group = program
+    .command("root-keys")
+    .description("Root keys of a database file: what callers of the service present.");
   addDatabaseFlags(group.command("create"))
     .description("Make a root key and show it this once.")
     .option("--name <text>", "for people")
@@ -62,7 +64,8 @@ async function create(io: Io, { db, output, name, permission, all, expires }: Cr
   const permissions = all === true ? allPermissions() : permission;
   if (permissions === undefined) throw usage("--permission: name at least one, or use --all");
   // Exactly now is over by the time that it is used.
-  if (expires !== undefined && expires <= io.now()) throw usage("--expires: must be in the future; the root key would let nobody in");
+  if (expires !== undefined && expires <= io.now())
+    throw usage("--expires: must be in the future; the root key would let nobody in");
   const body = { permissions, ...(name !== undefined && { name }), ...(expires !== undefined && { expires }) };
   const data = await onFile(db, (keyring) => keyring.createRootKey(body));
   await io.stdout.write(output === "json" ? `${pretty(data)}\n` : `${data.rootKeyId}\n${data.key}\n`);
@@ -72,7 +75,7 @@ async function create(io: Io, { db, output, name, permission, all, expires }: Cr
 /** As {@link withKeyring}, with faults that name what these commands take. */
 function onFile<T>(db: string, act: (keyring: Keyring) => Promise<T>): Promise<T> {
   return withKeyring(db, act).catch((error: unknown) => {
-    throw toFailure(error, FILLERS);
+    throw toFailure(error, FLAG_ALIASES);
   });
 }
 
@@ -80,7 +83,7 @@ async function list(io: Io, { db, output }: DatabaseFlags): Promise<void> {
   const rows = await withKeyring(db, readAll);
   if (output === "json") return io.stdout.write(`${pretty(rows)}\n`);
   const now = io.now();
-  for (const row of rows) await io.stdout.write(`${harmless(toLine(row, now))}\n`);
+  for (const row of rows) await io.stdout.write(`${stripControlChars(toLine(row, now))}\n`);
   if (rows.length === 0) await note(io, "there are none");
 }
 
@@ -95,7 +98,10 @@ async function readAll(keyring: Keyring): Promise<RootKeyData[]> {
   return rows;
 }
 
-function toLine({ rootKeyId, start, name, permissions, expires, enabled, createdAt }: RootKeyData, now: number): string {
+function toLine(
+  { rootKeyId, start, name, permissions, expires, enabled, createdAt }: RootKeyData,
+  now: number,
+): string {
   const state = !enabled ? "disabled" : expires !== undefined && now > expires ? "expired" : "enabled";
   const until = expires === undefined ? "" : ` until ${new Date(expires).toISOString()}`;
   const made = new Date(createdAt).toISOString().slice(0, 10);

@@ -41,7 +41,11 @@ export function addServeCommand(program: Command, io: Io): void {
     .option("--host <address>", "the address to listen on", notEmpty, DEFAULT_HOST)
     .option("--log", "a line of JSON for each request on stderr, without any secret")
     .option("--metrics", "counts for Prometheus at /metrics, for whoever asks")
-    .option("--request-limit <calls/seconds>", "calls that a workspace may make, such as 1000/60; default: no limit", toRequestLimit)
+    .option(
+      "--request-limit <calls/seconds>",
+      "calls that a workspace may make, such as 1000/60; default: no limit",
+      toRequestLimit,
+    )
     .option("--trusted-proxy <range>", "whose X-Forwarded-For is believed; may be repeated", collectRange)
     .addOption(
       new Option("--durability <what>", "what an answer survives: a power cut, or the end of the process")
@@ -81,12 +85,20 @@ async function run(io: Io, store: SqliteStore, server: Server, flags: ServeFlags
   const where = `keystile serves ${flags.db} at ${reachable(url)}\n`;
   await io.stdout.write(typeof first === "string" ? where : where + welcome(reachable(url), first));
   if (first === "without root key") {
-    await note(io, `no root key is in the file: nobody is let in; run: keystile root-keys create --db ${flags.db} --all`);
+    await note(
+      io,
+      `no root key is in the file: nobody is let in; run: keystile root-keys create --db ${flags.db} --all`,
+    );
   }
   if (!/^(localhost|127\..*|::1)$/.test(flags.host)) {
     await note(
       io,
-      paint(io, io.stderr, "yellow", "warning: root keys and keys come over plain HTTP; put a proxy that speaks TLS before it"),
+      paint(
+        io,
+        io.stderr,
+        "yellow",
+        "warning: root keys and keys come over plain HTTP; put a proxy that speaks TLS before it",
+      ),
     );
   }
   await stopped;
@@ -103,7 +115,10 @@ function makeFile(db: string): void {
     closeSync(openSync(db, "a", 0o600));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    const why = code === "ENOENT" ? "its folder, or that of what it links to, does not exist" : `cannot be made (${code ?? "unknown"})`;
+    const why =
+      code === "ENOENT"
+        ? "its folder, or that of what it links to, does not exist"
+        : `cannot be made (${code ?? "unknown"})`;
     throw usage(`--db: ${db}: ${why}`);
   }
 }
@@ -116,7 +131,8 @@ function toOptions(io: Io, { requestLimit, trustedProxy, log, metrics, credits }
     ...(trustedProxy !== undefined && { trustedProxies: trustedProxy }),
     ...(log === true && { log: line }),
     ...(metrics === true && { metrics }),
-    onError: (error, { requestId }) => line(JSON.stringify({ time: io.now(), requestId, fault: toFailure(error).message })),
+    onError: (error, { requestId }) =>
+      line(JSON.stringify({ time: io.now(), requestId, fault: toFailure(error).message })),
   };
 }
 
@@ -125,7 +141,8 @@ async function listen(server: Server, { port, host }: ServeFlags): Promise<{ rea
     return await server.listen({ port, host });
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === "EADDRINUSE") throw failure(EXIT.failed, `port ${port} of ${host} is taken; choose another with --port`);
+    if (code === "EADDRINUSE")
+      throw failure(EXIT.failed, `port ${port} of ${host} is taken; choose another with --port`);
     throw failure(EXIT.failed, `cannot listen on port ${port} of ${host} (${code ?? "unknown"})`);
   }
 }

@@ -43,6 +43,9 @@ export async function withKeyring<T>(db: string, act: (keyring: Keyring) => Prom
 
 /** The permissions of every operation, on every resource: what the first root key is given. */
 export function allPermissions(): string[] {
-  const named = Object.values(OPERATIONS).flatMap(({ permissions, also }) => [...permissions, ...also.map(({ permission }) => permission)]);
+  const named = Object.values(OPERATIONS).flatMap(({ permissions, also }) => [
+    ...permissions,
+    ...also.map(({ permission }) => permission),
+  ]);
   return [...new Set(named.filter((permission) => /^[a-z]+\.\*\.[a-z_]+$/.test(permission)))].sort();
 }

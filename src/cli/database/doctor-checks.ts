@@ -1,9 +1,9 @@
 /** The checks of `keystile doctor`, each by itself and none of them writing. README "Promises", traps 2 and 7. Knows no terminal. */
-import { statSync, type Stats } from "node:fs";
+import { type Stats, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
-import { isVerifierError } from "../../contracts/errors.js";
-import { loadDriver, openFile, type OwnHandle } from "../../stores/sqlite/connection/driver.js";
+import { isKeystileError } from "../../contracts/errors.js";
+import { type ClosableHandle, loadDriver, openFile } from "../../stores/sqlite/connection/driver.js";
 import { type Handle, readPragma, select } from "../../stores/sqlite/connection/handle.js";
 import { SCHEMA_VERSION, schemaVersion } from "../../stores/sqlite/connection/schema.js";
 import { count } from "../io/text.js";
@@ -14,9 +14,9 @@ export interface Finding {
   readonly text: string;
 }
 
-const LEAST_NODE = 20;
+const MIN_NODE_MAJOR = 20;
 /** 2024-01-01: a clock before it was never set. */
-const LEAST_TIME = 1_704_067_200_000;
+const MIN_CLOCK_MS = 1_704_067_200_000;
 /** Milliseconds by which the clock may lag behind the times in the file. */
 const CLOCK_TOLERANCE = 5_000;
 /** Bytes: a log this large was long not carried over. */
@@ -34,7 +34,12 @@ export async function examine(db: string, now: number): Promise<Finding[]> {
   const disk = await examineDisk(db);
   const driver = examineDriver();
   const opened = driver.open?.(db);
-  const findings = [node, opened !== undefined && "level" in opened ? opened : examineFile(db, stat), disk, driver.finding];
+  const findings = [
+    node,
+    opened !== undefined && "level" in opened ? opened : examineFile(db, stat),
+    disk,
+    driver.finding,
+  ];
   if (opened === undefined || "level" in opened) return [...findings, ...examineClock(now, [stat.mtimeMs])];
   try {
     return [...findings, ...examineDatabase(opened, now, stat)];
@@ -54,7 +59,9 @@ function statOf(db: string): Stats | undefined {
 
 function examineNode(): Finding {
   const { node } = process.versions;
-  return Number.parseInt(node, 10) >= LEAST_NODE ? ok("node", node) : fail("node", `${node}; it takes ${LEAST_NODE} or later`);
+  return Number.parseInt(node, 10) >= MIN_NODE_MAJOR
+    ? ok("node", node)
+    : fail("node", `${node}; it takes ${MIN_NODE_MAJOR} or later`);
 }
 
 function examineFile(db: string, stat: Stats | undefined): Finding {
@@ -64,7 +71,8 @@ function examineFile(db: string, stat: Stats | undefined): Finding {
     return warn("file", `${db}: others than its owner can use it; run: chmod 600 ${db}`);
   }
   const log = statSync(`${db}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-  if (log > LARGE_LOG) return warn("file", `${db}: its log has ${count(log)} bytes; a reader has kept it from being carried over`);
+  if (log > LARGE_LOG)
+    return warn("file", `${db}: its log has ${count(log)} bytes; a reader has kept it from being carried over`);
   return ok("file", `${db}, ${count(stat.size)} bytes`);
 }
 
@@ -75,15 +83,18 @@ const NETWORK = [0x6969, 0xff534d42, 0xfe534d42, 0x517b];
 async function examineDisk(db: string): Promise<Finding> {
   const { type, bavail, bsize } = await statfs(dirname(db));
   if (NETWORK.includes(type)) return fail("disk", "a network file system: SQLite's log needs a disk of this machine");
-  if (IN_MEMORY.includes(type)) return warn("disk", "a file system in memory: nothing survives a restart of the machine");
+  if (IN_MEMORY.includes(type))
+    return warn("disk", "a file system in memory: nothing survives a restart of the machine");
   const free = bavail * bsize;
-  return free < LARGE_LOG ? warn("disk", `only ${count(free)} bytes are free`) : ok("disk", `local, ${count(free)} bytes free`);
+  return free < LARGE_LOG
+    ? warn("disk", `only ${count(free)} bytes are free`)
+    : ok("disk", `local, ${count(free)} bytes free`);
 }
 
 interface Driver {
   readonly finding: Finding;
   /** Opens a file, or says what is wrong with it. Absent: the driver opens none. */
-  readonly open?: (db: string) => OwnHandle | Finding;
+  readonly open?: (db: string) => ClosableHandle | Finding;
 }
 
 /** Tries a database in memory, to tell the driver's faults from the file's. */
@@ -95,12 +106,12 @@ function examineDriver(): Driver {
     memory.close();
     return { finding: ok("driver", `better-sqlite3 with SQLite ${version}`), open: (db) => open(driver, db) };
   } catch (error) {
-    return { finding: fail("driver", isVerifierError(error) ? error.detail : `it does not work (${codeOf(error)})`) };
+    return { finding: fail("driver", isKeystileError(error) ? error.detail : `it does not work (${codeOf(error)})`) };
   }
 }
 
-function open(driver: ReturnType<typeof loadDriver>, db: string): OwnHandle | Finding {
-  let handle: OwnHandle | undefined;
+function open(driver: ReturnType<typeof loadDriver>, db: string): ClosableHandle | Finding {
+  let handle: ClosableHandle | undefined;
   try {
     handle = openFile(driver, db, { readonly: true, fileMustExist: true, timeout: 2_000 });
     // SQLite looks into a file only when it is asked something.
@@ -117,22 +128,26 @@ function examineDatabase(handle: Handle, now: number, stat: Stats): Finding[] {
   try {
     const version = schemaVersion(handle);
     const times = version === 0 ? [] : newest(handle);
-    const own = version === SCHEMA_VERSION ? examineRootKeys(handle) : [];
+    const rootKeyFindings = version === SCHEMA_VERSION ? examineRootKeys(handle) : [];
     return [
       examineSchema(version),
       examineIntegrity(handle),
       examineDurability(handle),
-      ...own,
+      ...rootKeyFindings,
       ...examineClock(now, [stat.mtimeMs, ...times]),
     ];
   } catch (error) {
-    return [fail("schema", `the file cannot be read as a database (${codeOf(error)})`), ...examineClock(now, [stat.mtimeMs])];
+    return [
+      fail("schema", `the file cannot be read as a database (${codeOf(error)})`),
+      ...examineClock(now, [stat.mtimeMs]),
+    ];
   }
 }
 
 function examineSchema(version: number): Finding {
   if (version === 0) return fail("schema", "the file has no keystile tables");
-  if (version > SCHEMA_VERSION) return fail("schema", `version ${version}, this keystile knows ${SCHEMA_VERSION}; upgrade keystile`);
+  if (version > SCHEMA_VERSION)
+    return fail("schema", `version ${version}, this keystile knows ${SCHEMA_VERSION}; upgrade keystile`);
   if (version === SCHEMA_VERSION) return ok("schema", `version ${version}`);
   return warn("schema", `version ${version}; the next program that opens the file completes it to ${SCHEMA_VERSION}`);
 }
@@ -142,7 +157,9 @@ function examineIntegrity(handle: Handle): Finding {
   const faults = rows.flatMap((row) => Object.values(row)).filter((text) => text !== "ok");
   if (faults.length > 0) return fail("integrity", `damaged: ${faults.join("; ")}`);
   const strays = select<unknown>(handle, "PRAGMA foreign_key_check").all().length;
-  return strays > 0 ? fail("integrity", `${count(strays)} rows refer to rows that are not there`) : ok("integrity", "whole");
+  return strays > 0
+    ? fail("integrity", `${count(strays)} rows refer to rows that are not there`)
+    : ok("integrity", "whole");
 }
 
 function examineDurability(handle: Handle): Finding {
@@ -154,7 +171,9 @@ function examineDurability(handle: Handle): Finding {
 function examineRootKeys(handle: Handle): Finding[] {
   const found = Number(select<{ n: unknown }>(handle, "SELECT count(*) AS n FROM keystile_root_keys").get()?.n);
   return [
-    found > 0 ? ok("root keys", count(found)) : warn("root keys", "none: the service lets nobody in; see `keystile root-keys create`"),
+    found > 0
+      ? ok("root keys", count(found))
+      : warn("root keys", "none: the service lets nobody in; see `keystile root-keys create`"),
   ];
 }
 
@@ -168,11 +187,16 @@ function newest(handle: Handle): number[] {
 }
 
 function examineClock(now: number, times: readonly number[]): Finding[] {
-  const said = new Date(now).toISOString();
-  if (now < LEAST_TIME) return [fail("clock", `${said}: was never set`)];
+  const shown = new Date(now).toISOString();
+  if (now < MIN_CLOCK_MS) return [fail("clock", `${shown}: was never set`)];
   const ahead = Math.max(0, ...times) - now;
-  if (ahead <= CLOCK_TOLERANCE) return [ok("clock", said)];
-  return [warn("clock", `${said}: ${count(Math.round(ahead / 1_000))} s behind what the file holds; refills wait until it catches up`)];
+  if (ahead <= CLOCK_TOLERANCE) return [ok("clock", shown)];
+  return [
+    warn(
+      "clock",
+      `${shown}: ${count(Math.round(ahead / 1_000))} s behind what the file holds; refills wait until it catches up`,
+    ),
+  ];
 }
 
 function codeOf(error: unknown): string {

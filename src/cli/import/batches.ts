@@ -24,16 +24,16 @@ export interface Frame {
  * Judges every key and cuts the import into requests. A list is judged whole before the first one.
  * @param frame as given: it is judged too
  * @param size keys a request
- * @throws VerifierError BAD_REQUEST at `body.keys[i]`, where `i` counts over the whole import; no key at all is one too
+ * @throws KeystileError BAD_REQUEST at `body.keys[i]`, where `i` counts over the whole import; no key at all is one too
  */
 export async function* toBatches(frame: Partial<Frame>, source: KeySource, size: number): AsyncIterable<Batch> {
   const keys = "list" in source ? source.list : source.read();
   const request = readImport({ ...frame, keys }, size);
   const head = `{"migrationId":${JSON.stringify(request.migrationId)},"apiId":${JSON.stringify(request.apiId)},"keys":[`;
   let isEmpty = true;
-  for await (const judged of request.batches) {
+  for await (const validated of request.batches) {
     isEmpty = false;
-    yield* cut(judged, head);
+    yield* cut(validated, head);
   }
   if (isEmpty) throw badRequest([{ location: "body.keys", message: "must hold at least 1 key" }]);
 }

@@ -54,7 +54,9 @@ async function openOnce(source: AsyncIterable<Uint8Array>): Promise<KeySource> {
 }
 
 /** Reads up to the first character that is not blank. */
-async function peek(bytes: AsyncIterator<Uint8Array>): Promise<{ readonly isObject: boolean; readonly read: readonly Uint8Array[] }> {
+async function peek(
+  bytes: AsyncIterator<Uint8Array>,
+): Promise<{ readonly isObject: boolean; readonly read: readonly Uint8Array[] }> {
   const read: Uint8Array[] = [];
   let first = "";
   while (first === "") {

@@ -20,7 +20,9 @@ const REDRAW_AFTER = 100;
  */
 export function startProgress(io: Io, what: string, total: number): Progress {
   const { terminal, isTTY } = io.stderr;
-  return terminal === undefined || !isTTY || io.env["TERM"] === "dumb" ? NONE : drawProgress(terminal, what, total, io.now);
+  return terminal === undefined || !isTTY || io.env["TERM"] === "dumb"
+    ? NONE
+    : drawProgress(terminal, what, total, io.now);
 }
 
 /** The bar itself. The cursor stays visible and the terminal's settings as they are: a killed process could not restore them. */

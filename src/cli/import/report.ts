@@ -4,9 +4,9 @@ import { type FileHandle, mkdtemp, open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
-import { failure, EXIT, usage } from "../io/failures.js";
+import { EXIT, failure, usage } from "../io/failures.js";
 import type { Io } from "../io/io.js";
-import { harmless, toJson } from "../io/text.js";
+import { stripControlChars, toJson } from "../io/text.js";
 
 /** `data` of one answer of `keys.migrateKeys`. */
 export interface MigrationData {
@@ -18,7 +18,10 @@ export interface MigrationData {
 export function readMigration(data: unknown): MigrationData {
   const { migrated, failed } = (data ?? {}) as Partial<MigrationData>;
   if (Array.isArray(migrated) && Array.isArray(failed)) return { migrated, failed };
-  throw failure(EXIT.failed, "the server answered without `migrated` and `failed`; is the address that of this service?");
+  throw failure(
+    EXIT.failed,
+    "the server answered without `migrated` and `failed`; is the address that of this service?",
+  );
 }
 
 /** Takes the answers one by one. */
@@ -47,7 +50,11 @@ export function createListing(io: Io, isEnvelope: boolean): Listing {
     spool = { folder, file: await open(join(folder, "failed"), "w+", 0o600) };
     // At once, so that a process that is stopped leaves nothing behind; where files that are open cannot be removed, at the end.
     await remove(folder);
-    await io.stdout.write(isEnvelope ? `{"meta":${toJson({ requestId })},"data":{"migrated":[` : `${harmless(requestId)}\n{"migrated":[`);
+    await io.stdout.write(
+      isEnvelope
+        ? `{"meta":${toJson({ requestId })},"data":{"migrated":[`
+        : `${stripControlChars(requestId)}\n{"migrated":[`,
+    );
   };
   return {
     async add(requestId, data) {
@@ -86,7 +93,8 @@ export const NO_FAILURE_FILE: FailureFile = { add: async () => undefined, close:
  * @throws failure 2 when it cannot be made
  */
 export async function openFailureFile(path: string, source: string): Promise<FailureFile> {
-  if (source.startsWith("@") && isSameFile(source.slice(1), path)) throw usage("--failures: is the file that the keys come from");
+  if (source.startsWith("@") && isSameFile(source.slice(1), path))
+    throw usage("--failures: is the file that the keys come from");
   let file: FileHandle;
   try {
     file = await open(path, "w", 0o600);

@@ -1,5 +1,5 @@
 /** How a command ends: exit codes, and the error that carries one. Knows no command. */
-import { isVerifierError, type ValidationProblem } from "../../contracts/errors.js";
+import { isKeystileError, type ValidationProblem } from "../../contracts/errors.js";
 
 /** Exit codes; `keystile --help` lists them. */
 export const EXIT = {
@@ -13,7 +13,7 @@ export const EXIT = {
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
 /** Where a command leaves its exit code: commander's actions answer nothing. */
-export interface Ending {
+export interface CommandResult {
   exitCode: ExitCode;
 }
 
@@ -38,20 +38,23 @@ export function isFailure(value: unknown): value is Failure {
 }
 
 /** By property: the flag or argument that gives it, where the flag has another name. */
-export type Fillers = ReadonlyMap<string, string>;
+export type FlagAliases = ReadonlyMap<string, string>;
 
 /** Faults of a request, a line each: `body.apiId (--api-id): is required; fix`. */
-export function describeProblems(problems: readonly ValidationProblem[], fillers: Fillers = new Map()): string[] {
+export function describeProblems(
+  problems: readonly ValidationProblem[],
+  flagAliases: FlagAliases = new Map(),
+): string[] {
   return problems.map(({ location, message, fix }) => {
-    const flag = flagOf(location, fillers);
+    const flag = flagOf(location, flagAliases);
     return `${location}${flag === undefined ? "" : ` (${flag})`}: ${message}${fix === undefined ? "" : `; ${fix}`}`;
   });
 }
 
 /** The flag that fills a place of the request: `body.apiId` and all below it is `--api-id`. */
-function flagOf(location: string, fillers: Fillers): string | undefined {
+function flagOf(location: string, flagAliases: FlagAliases): string | undefined {
   const name = /^body\.([A-Za-z]+)/.exec(location)?.[1];
-  return name && (fillers.get(name) ?? `--${toKebab(name)}`);
+  return name && (flagAliases.get(name) ?? `--${toKebab(name)}`);
 }
 
 /** `apiId` → `api-id`. */
@@ -59,12 +62,12 @@ export function toKebab(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
-/** Any fault as a failure; an unforeseen one shows only its kind, since its text may hold anything. @param fillers of the command */
-export function toFailure(error: unknown, fillers?: Fillers): Failure {
+/** Any fault as a failure; an unforeseen one shows only its kind, since its text may hold anything. @param flagAliases of the command */
+export function toFailure(error: unknown, flagAliases?: FlagAliases): Failure {
   if (isFailure(error)) return error;
-  if (!isVerifierError(error)) return failure(EXIT.failed, unforeseen(error));
+  if (!isKeystileError(error)) return failure(EXIT.failed, unforeseen(error));
   const { status, detail, errors } = error;
-  if (status === 400) return usage("the request is not valid", describeProblems(errors, fillers));
+  if (status === 400) return usage("the request is not valid", describeProblems(errors, flagAliases));
   return failure(status === 404 || status === 409 ? EXIT.no : EXIT.failed, detail + kindOf(error.cause));
 }
 

@@ -33,7 +33,8 @@ export async function textOf(source: AsyncIterable<Uint8Array>, flag: string): P
   let size = 0;
   for await (const bytes of source) {
     size += bytes.length;
-    if (size > MAX_BYTES) throw usage(`${flag}: more than 256 MiB of JSON as one text; write one value a line (.ndjson)`);
+    if (size > MAX_BYTES)
+      throw usage(`${flag}: more than 256 MiB of JSON as one text; write one value a line (.ndjson)`);
     parts.push(bytes);
   }
   return decode(Buffer.concat(parts), flag);

@@ -12,7 +12,7 @@ export function paint(io: Io, output: Output, colour: Colour, text: string): str
 }
 
 /** Control characters become `?`: what a server says must not move the cursor or hide text. Tabs and line feeds stay. */
-export function harmless(text: string): string {
+export function stripControlChars(text: string): string {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "?");
 }
 

@@ -1,5 +1,5 @@
 /** The documentation as plain pages: no script, nothing from elsewhere. Ruling G3. Every text in them is ours. */
-import type { ProblemType, VerifierErrorCode } from "../../contracts/errors.js";
+import type { KeystileErrorCode, ProblemType } from "../../contracts/errors.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import { describePermissions } from "../operations/access.js";
 import type { Operation } from "../operations/operation.js";
@@ -14,15 +14,20 @@ td,th{border-bottom:1px solid #e5e5e5;padding:.3rem .6rem .3rem 0;text-align:lef
 `;
 
 /** What to do about each fault. */
-const REMEDIES: Readonly<Partial<Record<VerifierErrorCode, string>>> = {
-  BAD_REQUEST: "Each entry of errors says where the request is faulty, what rule it broke and, where that is plain, what would be right.",
-  PERMISSIONS_QUERY_SYNTAX: "The permission query is malformed. errors says at which character, what was found and what was expected.",
+const REMEDIES: Readonly<Partial<Record<KeystileErrorCode, string>>> = {
+  BAD_REQUEST:
+    "Each entry of errors says where the request is faulty, what rule it broke and, where that is plain, what would be right.",
+  PERMISSIONS_QUERY_SYNTAX:
+    "The permission query is malformed. errors says at which character, what was found and what was expected.",
   AUTH_MISSING: "No credential was sent. Send the header Authorization: Bearer <ROOT_KEY>.",
-  AUTH_MALFORMED: "The Authorization header is not one Bearer and one token. Send it once, as Authorization: Bearer <ROOT_KEY>.",
+  AUTH_MALFORMED:
+    "The Authorization header is not one Bearer and one token. Send it once, as Authorization: Bearer <ROOT_KEY>.",
   AUTH_KEY_NOT_FOUND:
     "The root key does not exist, was deleted or disabled, has expired, or belongs elsewhere; ordinary keys are no root keys. Make a new root key.",
-  AUTH_TOKEN_INVALID: "The proxy token does not hold: its signature, issuer, audience, times or claims. Mint a new one.",
-  CALLER_FORBIDDEN: "The credential is valid and lacks the permission. The detail names it, or those of which one suffices.",
+  AUTH_TOKEN_INVALID:
+    "The proxy token does not hold: its signature, issuer, audience, times or claims. Mint a new one.",
+  CALLER_FORBIDDEN:
+    "The credential is valid and lacks the permission. The detail names it, or those of which one suffices.",
   PROTECTED_RESOURCE: "The resource is protected from this change.",
   NOT_FOUND: "It does not exist, was deleted, or is not yours to see; which of these is not told.",
   METHOD_NOT_ALLOWED: "Use a method that the Allow header names.",

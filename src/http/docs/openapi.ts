@@ -27,7 +27,9 @@ const validationError = object({ location: text, message: text, fix: text }, ["l
 
 const SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   Meta: object({ requestId: { ...text, minLength: 20, description: "Unique to the request; support asks for it." } }),
-  Pagination: object({ cursor: { ...text, minLength: 1, maxLength: 1_024 }, hasMore: { type: "boolean" } }, ["hasMore"]),
+  Pagination: object({ cursor: { ...text, minLength: 1, maxLength: 1_024 }, hasMore: { type: "boolean" } }, [
+    "hasMore",
+  ]),
   ValidationError: validationError,
   BaseError: object(base),
   BadRequestError: object({ ...base, errors: { type: "array", minItems: 1, items: ref("ValidationError") } }),
@@ -43,20 +45,26 @@ export function toOpenApi(): string {
   for (const operation of Object.values(OPERATIONS)) paths[`/v2/${operation.name}`] = { post: describe(operation) };
   return JSON.stringify({
     openapi: "3.1.0",
-    info: { title: "keystile", version: VERSION, description: "Verifies API keys: permissions, rate limits and credits in one call." },
+    info: {
+      title: "keystile",
+      version: VERSION,
+      description: "Verifies API keys: permissions, rate limits and credits in one call.",
+    },
     servers: [{ url: "/" }],
     security: [{ rootKey: [] }],
     paths,
     components: {
       schemas: SCHEMAS,
-      responses: Object.fromEntries(statuses().map(([status, title]) => [nameOf(status), errorResponse(status, title)])),
+      responses: Object.fromEntries(
+        statuses().map(([status, title]) => [nameOf(status), errorResponse(status, title)]),
+      ),
       securitySchemes: { rootKey: { type: "http", scheme: "bearer", description: "A root key, or a proxy token." } },
     },
   });
 }
 
 function describe(operation: Operation): object {
-  const { name, summary, request, answer, isList, statuses: own } = operation;
+  const { name, summary, request, answer, isList, statuses: operationStatuses } = operation;
   const data: JsonSchema = isList ? { type: "array", items: answer } : answer;
   const envelope = object({ meta: ref("Meta"), data, ...(isList && { pagination: ref("Pagination") }) });
   return {
@@ -65,7 +73,7 @@ function describe(operation: Operation): object {
     summary,
     description: `Takes ${describePermissions(operation, (permission) => `\`${permission}\``)}.`,
     requestBody: { required: true, content: { [JSON_TYPE]: { schema: request } } },
-    responses: { "200": success(envelope), ...errorsOf([...ANY, ...own]) },
+    responses: { "200": success(envelope), ...errorsOf([...ANY, ...operationStatuses]) },
   };
 }
 
@@ -80,7 +88,11 @@ function liveness(): object {
   };
 }
 
-const success = (schema: JsonSchema): object => ({ description: "Done.", headers: REQUEST_ID, content: { [JSON_TYPE]: { schema } } });
+const success = (schema: JsonSchema): object => ({
+  description: "Done.",
+  headers: REQUEST_ID,
+  content: { [JSON_TYPE]: { schema } },
+});
 
 function errorsOf(codes: readonly number[]): Record<string, JsonSchema> {
   return Object.fromEntries(codes.map((status) => [`${status}`, { $ref: `#/components/responses/${nameOf(status)}` }]));
@@ -93,5 +105,7 @@ function errorResponse(status: number, title: string): object {
 }
 
 /** Each status of the catalogue once, with its title. */
-const statuses = (): [status: number, title: string][] => [...new Map(listProblemTypes().map(({ status, title }) => [status, title]))];
+const statuses = (): [status: number, title: string][] => [
+  ...new Map(listProblemTypes().map(({ status, title }) => [status, title])),
+];
 const nameOf = (status: number): string => `Error${status}`;

@@ -50,7 +50,7 @@ function liveness(store: Store): Page {
   return {
     name: "liveness",
     async read(_incoming, requestId) {
-      await store.catchUp();
+      await store.pollChanges();
       await store.read("workspaces", "liveness");
       return toSuccess(requestId, { message: "OK" }, []);
     },

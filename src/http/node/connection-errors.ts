@@ -1,5 +1,5 @@
 /** Connections that never became a request still get the envelope, written by hand. Ruling G1, spec §2.4. Knows no operation. */
-import { badRequest, VerifierError } from "../../contracts/errors.js";
+import { badRequest, KeystileError } from "../../contracts/errors.js";
 import type { Incoming, Outgoing } from "../messages.js";
 
 /** What is used of a socket. */
@@ -10,28 +10,32 @@ export interface Connection {
 }
 
 /** What was wrong. */
-export type Broken = "syntax" | "headers" | "time" | "method";
+export type ConnectionError = "syntax" | "headers" | "time" | "method";
 
-const REASONS: Readonly<Record<Broken, () => VerifierError>> = Object.freeze({
+const REASONS: Readonly<Record<ConnectionError, () => KeystileError>> = Object.freeze({
   syntax: () => badRequest([{ location: "body", message: "did not come as well-formed HTTP" }]),
-  headers: () => new VerifierError("HEADERS_TOO_LARGE", "the headers are larger than this server accepts"),
-  time: () => new VerifierError("REQUEST_TIMEOUT", "the request did not arrive in time"),
-  method: () => new VerifierError("METHOD_NOT_ALLOWED", "this server opens no tunnels"),
+  headers: () => new KeystileError("HEADERS_TOO_LARGE", "the headers are larger than this server accepts"),
+  time: () => new KeystileError("REQUEST_TIMEOUT", "the request did not arrive in time"),
+  method: () => new KeystileError("METHOD_NOT_ALLOWED", "this server opens no tunnels"),
 });
 
 /** The fault as an error. */
-export function toFault(broken: Broken): VerifierError {
-  return REASONS[broken]();
+export function toFault(kind: ConnectionError): KeystileError {
+  return REASONS[kind]();
 }
 
 /** A request that fails with this fault, to be answered, logged and counted like any other (ruling G2). */
-export function toBroken(fault: Error, method: string, origin: string): Incoming {
-  const none = { authorization: [], header: () => undefined, clientAddress: undefined, bodyAtHand: undefined };
+export function toFailedRequest(fault: Error, method: string, origin: string): Incoming {
+  const none = { authorization: [], header: () => undefined, clientAddress: undefined, bodyIfBuffered: undefined };
   return { ...none, method, path: "", origin, fault, readBody: () => Promise.reject(fault) };
 }
 
 /** Writes the answer, and ends the connection. */
-export function sendBroken(socket: Connection, { title }: VerifierError, { status, headers, text }: Outgoing): void {
+export function sendConnectionError(
+  socket: Connection,
+  { title }: KeystileError,
+  { status, headers, text }: Outgoing,
+): void {
   const lines = [`HTTP/1.1 ${status} ${title}`];
   for (let i = 0; i + 1 < headers.length; i += 2) lines.push(`${headers[i]!}: ${headers[i + 1]!}`);
   lines.push(`content-length: ${new TextEncoder().encode(text).length}`, "connection: close");

@@ -1,5 +1,5 @@
 /** What is under way on each connection, so that its faults are answered once and in order. Ruling G1. Knows no request's content. */
-import type { VerifierError } from "../../contracts/errors.js";
+import type { KeystileError } from "../../contracts/errors.js";
 import type { Connection } from "./connection-errors.js";
 
 /** What is used of a request. */
@@ -9,7 +9,7 @@ interface Arriving {
 }
 
 /** One connection. */
-interface Line {
+interface ConnectionState {
   /** Requests not answered yet. */
   pending: number;
   /** The last request, which alone can be on its way still. */
@@ -17,19 +17,19 @@ interface Line {
   /** Ends the reading of its body. */
   breakOff: ((fault: Error) => void) | undefined;
   /** Nothing more will come: what is still to be answered is, and the connection ends. */
-  fault: VerifierError | undefined;
+  fault: KeystileError | undefined;
 }
 
 /** The connections of a server. */
-export interface Lines {
+export interface Connections {
   /** A request begins. @returns what its answer and the reading of its body tell */
-  begin(socket: Connection, request: Arriving): Turn;
+  begin(socket: Connection, request: Arriving): RequestSlot;
   /** Nothing well-formed comes from this connection any more. @param answer sends the fault, if no pending request can carry it */
-  breakOff(socket: Connection, fault: VerifierError, answer: () => void): void;
+  breakOff(socket: Connection, fault: KeystileError, answer: () => void): void;
 }
 
 /** What one request tells of itself. */
-export interface Turn {
+export interface RequestSlot {
   onReading(breakOff: (fault: Error) => void): void;
   /** The connection has to end with this answer. */
   isLast(): boolean;
@@ -38,35 +38,35 @@ export interface Turn {
 }
 
 /** Connections are forgotten with their sockets. */
-export function createLines(): Lines {
-  const lines = new WeakMap<Connection, Line>();
+export function createConnections(): Connections {
+  const states = new WeakMap<Connection, ConnectionState>();
   return {
     begin(socket, request) {
-      const line = lines.get(socket) ?? { pending: 0, last: request, breakOff: undefined, fault: undefined };
-      lines.set(socket, line);
-      line.pending++;
-      line.last = request;
-      line.breakOff = undefined;
+      const state = states.get(socket) ?? { pending: 0, last: request, breakOff: undefined, fault: undefined };
+      states.set(socket, state);
+      state.pending++;
+      state.last = request;
+      state.breakOff = undefined;
       return {
         onReading(breakOff) {
-          line.breakOff = breakOff;
-          if (line.fault !== undefined) breakOff(line.fault);
+          state.breakOff = breakOff;
+          if (state.fault !== undefined) breakOff(state.fault);
         },
-        isLast: () => line.fault !== undefined && !request.complete,
-        end: () => void line.pending--,
+        isLast: () => state.fault !== undefined && !request.complete,
+        end: () => void state.pending--,
       };
     },
     breakOff(socket, fault, answer) {
-      const line = lines.get(socket);
-      if (line === undefined || (line.pending === 0 && line.last.complete)) {
+      const state = states.get(socket);
+      if (state === undefined || (state.pending === 0 && state.last.complete)) {
         answer();
         return;
       }
-      line.fault = fault;
+      state.fault = fault;
       // A request that was answered before all of it came gets no second answer.
-      if (line.pending === 0) return void socket.destroy();
-      if (!line.last.complete) return void line.breakOff?.(fault);
-      waitFor(line, socket, answer);
+      if (state.pending === 0) return void socket.destroy();
+      if (!state.last.complete) return void state.breakOff?.(fault);
+      waitFor(state, socket, answer);
     },
   };
 }
@@ -75,7 +75,7 @@ export function createLines(): Lines {
 const ASK_MS = 5;
 
 /** Ends with the connection too: what is pending then may never be answered. */
-function waitFor(line: Line, socket: Connection, then: () => void): void {
-  if (line.pending === 0 || !socket.writable) then();
-  else setTimeout(() => waitFor(line, socket, then), ASK_MS);
+function waitFor(state: ConnectionState, socket: Connection, then: () => void): void {
+  if (state.pending === 0 || !socket.writable) then();
+  else setTimeout(() => waitFor(state, socket, then), ASK_MS);
 }

@@ -3,8 +3,8 @@ import type { Store } from "../../contracts/store.js";
 import { createClientAddress, trustedProxies } from "../client-address.js";
 import { checkServiceOptions, type ServiceOptions } from "../options.js";
 import { createService, type ServiceParts } from "../service.js";
-import { NONE, type NodeRequest, type NodeResponse, send, toIncoming } from "./node-request.js";
-import { createTogether } from "./turn-batch.js";
+import { type NodeRequest, type NodeResponse, NONE, send, toIncoming } from "./node-request.js";
+import { createTurnBatch } from "./turn-batch.js";
 
 /** Options of {@link createNodeListener}. */
 export interface NodeListenerOptions extends ServiceOptions {
@@ -35,14 +35,21 @@ export function createNodeListener(source: Store | ServiceParts, options: NodeLi
   checkServiceOptions(options, { trustedProxies });
   const service = createService(source, options);
   const clientAddressOf = createClientAddress(options.trustedProxies ?? []);
-  const together = createTogether(setImmediate);
+  const batch = createTurnBatch(setImmediate);
   const handle = async (request: NodeRequest, response: NodeResponse): Promise<void> => {
     const { remoteAddress, localAddress = "localhost", localPort = 80 } = request.socket;
     const clientAddress = clientAddressOf(remoteAddress, request.headers["x-forwarded-for"]);
     const origin = `http://${localAddress.includes(":") ? `[${localAddress}]` : localAddress}:${localPort}`;
-    const incoming = toIncoming(request, response, { clientAddress, origin, wantsContinue: false, together, onReading() {} });
+    const incoming = toIncoming(request, response, {
+      clientAddress,
+      origin,
+      wantsContinue: false,
+      batch,
+      onReading() {},
+    });
     send(response, await service.answer(incoming), NONE);
   };
-  const listener = (request: NodeRequest, response: NodeResponse): void => void handle(request, response).catch(() => request.destroy());
+  const listener = (request: NodeRequest, response: NodeResponse): void =>
+    void handle(request, response).catch(() => request.destroy());
   return Object.assign(listener, { close: () => service.close() });
 }

@@ -9,7 +9,11 @@ export interface NodeRequest {
   /** Names and values in turn, as sent: the only place where a second `Authorization` or `Content-Type` shows. */
   readonly rawHeaders: readonly string[];
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  readonly socket: { readonly remoteAddress?: string | undefined; readonly localAddress?: string; readonly localPort?: number };
+  readonly socket: {
+    readonly remoteAddress?: string | undefined;
+    readonly localAddress?: string;
+    readonly localPort?: number;
+  };
   readonly readableDidRead?: boolean;
   readonly readableEnded?: boolean;
   readonly destroyed?: boolean;
@@ -34,7 +38,7 @@ const DISCARDED_BYTES = 67_108_864;
 const HOST = /^(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?$/;
 
 /** What the server knows of a request besides the request. */
-export interface Circumstances {
+export interface RequestContext {
   /** As the program trusts it. */
   readonly clientAddress: string | undefined;
   /** Where the server listens, for requests that do not say how they reached it. */
@@ -42,31 +46,31 @@ export interface Circumstances {
   /** The client waits for `100 Continue` before it sends the body. */
   readonly wantsContinue: boolean;
   /** Runs what is to be done with a body, at the end of this turn of the event loop. */
-  together(act: () => void): void;
+  batch(act: () => void): void;
   /** Given a function that ends the reading of the body with a fault. */
   onReading(breakOff: (fault: Error) => void): void;
 }
 
 /** A request of `node:http` as the service takes it. Nothing is copied but what is asked for. */
-export function toIncoming(request: NodeRequest, response: NodeResponse, circumstances: Circumstances): Incoming {
+export function toIncoming(request: NodeRequest, response: NodeResponse, context: RequestContext): Incoming {
   const { method = "", url = "", headers } = request;
   const { host } = headers;
   let body: Body | undefined;
-  const bodyOf = (most: number): Body => (body ??= readBody(request, response, most, circumstances));
-  const isAtHand = !circumstances.wantsContinue && isShort(headers["content-length"] as string | undefined);
+  const bodyOf = (maxBytes: number): Body => (body ??= readBody(request, response, maxBytes, context));
+  const mayBeBuffered = !context.wantsContinue && isShort(headers["content-length"] as string | undefined);
   return {
     method,
     path: pathOf(url),
-    origin: typeof host === "string" && HOST.test(host) ? `http://${host}` : circumstances.origin,
+    origin: typeof host === "string" && HOST.test(host) ? `http://${host}` : context.origin,
     authorization: valuesOf(request.rawHeaders, "authorization"),
     header(name) {
       // Not `headers`: it keeps only the first Content-Type.
       const values = valuesOf(request.rawHeaders, name);
       return values.length > 1 ? values.join(", ") : values[0];
     },
-    clientAddress: circumstances.clientAddress,
-    bodyAtHand: isAtHand ? (most) => bodyOf(most).atHand() : undefined,
-    readBody: (most) => bodyOf(most).whole(),
+    clientAddress: context.clientAddress,
+    bodyIfBuffered: mayBeBuffered ? (maxBytes) => bodyOf(maxBytes).ifBuffered() : undefined,
+    readBody: (maxBytes) => bodyOf(maxBytes).whole(),
   };
 }
 
@@ -102,24 +106,24 @@ function valuesOf(rawHeaders: readonly string[], name: string): readonly string[
 /** A body that is being read. */
 interface Body {
   /** What is there at the end of this turn, if that is all. */
-  atHand(): Promise<Uint8Array | undefined>;
-  /** @throws (rejects) VerifierError PAYLOAD_TOO_LARGE · BAD_REQUEST: it broke off · TypeError: it was read before · whatever ended the reading */
+  ifBuffered(): Promise<Uint8Array | undefined>;
+  /** @throws (rejects) KeystileError PAYLOAD_TOO_LARGE · BAD_REQUEST: it broke off · TypeError: it was read before · whatever ended the reading */
   whole(): Promise<Uint8Array>;
 }
 
-function readBody(request: NodeRequest, response: NodeResponse, most: number, circumstances: Circumstances): Body {
-  const { together, onReading, wantsContinue } = circumstances;
+function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number, context: RequestContext): Body {
+  const { batch, onReading, wantsContinue } = context;
   const chunks: Uint8Array[] = [];
   let length = 0;
   let end: "whole" | Error | undefined;
-  let tell: (() => void) | undefined;
+  let onEnd: (() => void) | undefined;
   const finish = (how?: "whole" | Error): void => {
     if (end !== undefined) return;
     // Made only when needed: every request closes, and an error costs more than all the rest.
     end = how ?? endedEarly();
-    tell?.();
+    onEnd?.();
   };
-  if (Number(request.headers["content-length"] ?? 0) > most) finish(tooLarge(most));
+  if (Number(request.headers["content-length"] ?? 0) > maxBytes) finish(tooLarge(maxBytes));
   // Past events do not come again: who waits for one would wait forever.
   else if (request.readableDidRead === true || request.readableEnded === true) finish(alreadyRead());
   else if (request.destroyed === true) finish();
@@ -127,10 +131,10 @@ function readBody(request: NodeRequest, response: NodeResponse, most: number, ci
     request.on("data", (chunk) => {
       if (!ArrayBuffer.isView(chunk)) return finish(noBytes());
       length += chunk.byteLength;
-      if (length <= most) return void chunks.push(chunk as Uint8Array);
+      if (length <= maxBytes) return void chunks.push(chunk as Uint8Array);
       chunks.length = 0;
-      finish(tooLarge(most));
-      if (length > most + DISCARDED_BYTES) request.destroy();
+      finish(tooLarge(maxBytes));
+      if (length > maxBytes + DISCARDED_BYTES) request.destroy();
     });
     request.on("end", () => finish("whole"));
     request.on("error", () => finish());
@@ -142,11 +146,12 @@ function readBody(request: NodeRequest, response: NodeResponse, most: number, ci
     if (wantsContinue) response.writeContinue();
   }
   return {
-    atHand: () => new Promise((resolve) => together(() => resolve(end === "whole" ? joined(chunks, length) : undefined))),
+    ifBuffered: () =>
+      new Promise((resolve) => batch(() => resolve(end === "whole" ? joined(chunks, length) : undefined))),
     whole: () =>
       new Promise((resolve, reject) => {
         const settle = (): void => (end instanceof Error ? reject(end) : resolve(joined(chunks, length)));
-        tell = () => (end === "whole" ? together(settle) : settle());
+        onEnd = () => (end === "whole" ? batch(settle) : settle());
         if (end !== undefined) settle();
       }),
   };

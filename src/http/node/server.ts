@@ -2,19 +2,19 @@
  * The service on `node:http`: limits of headers and time, faults of the connection in the envelope, shutdown that loses nothing.
  * Ruling G1. Knows connections, nothing of requests. Node's modules are loaded when a server listens, so that this loads anywhere.
  */
-import type { IncomingMessage, Server as HttpServer, ServerResponse } from "node:http";
+import type { Server as HttpServer, IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Store } from "../../contracts/store.js";
 import { checkOptions, integer, text } from "../../lib/check-options.js";
 import { createClientAddress, trustedProxies } from "../client-address.js";
-import { guarded } from "../fire-and-forget.js";
+import { fireAndForget } from "../fire-and-forget.js";
 import { checkServiceOptions, type ServiceOptions } from "../options.js";
 import { createService, type ServiceParts } from "../service.js";
-import { type Broken, sendBroken, toBroken, toFault } from "./connection-errors.js";
-import { createLines } from "./connections.js";
+import { type ConnectionError, sendConnectionError, toFailedRequest, toFault } from "./connection-errors.js";
+import { createConnections } from "./connections.js";
 import { CLOSING, NONE, send, toIncoming } from "./node-request.js";
-import { createTogether } from "./turn-batch.js";
+import { createTurnBatch } from "./turn-batch.js";
 
 /** Options of {@link createServer}. Times in milliseconds. */
 export interface ServerOptions extends ServiceOptions {
@@ -88,8 +88,8 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
   // Node refuses to listen where the part may take longer than the whole.
   const headersTimeout = Math.min(options.headersTimeout ?? 10_000, requestTimeout);
   const { maxHeaderBytes = 16_384 } = options;
-  const lines = createLines();
-  const together = createTogether(setImmediate);
+  const connections = createConnections();
+  const batch = createTurnBatch(setImmediate);
   const tunnels = new Set<Duplex>();
   let http: HttpServer | undefined;
   let hasBegun = false;
@@ -98,22 +98,25 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
 
   const handle = async (request: IncomingMessage, response: ServerResponse, wantsContinue: boolean): Promise<void> => {
     const { socket } = request;
-    const { onReading, isLast, end } = lines.begin(socket, request);
+    const { onReading, isLast, end } = connections.begin(socket, request);
     response.on("close", end);
     const clientAddress = clientAddressOf(socket.remoteAddress, request.headers["x-forwarded-for"]);
-    const outgoing = await service.answer(toIncoming(request, response, { clientAddress, origin, wantsContinue, together, onReading }));
+    const outgoing = await service.answer(
+      toIncoming(request, response, { clientAddress, origin, wantsContinue, batch, onReading }),
+    );
     // A client that waits for `100 Continue` and is refused sends no body: the connection cannot go on.
     const isEnd = closing !== undefined || isLast() || (wantsContinue && outgoing.status !== 200);
     send(response, outgoing, isEnd ? CLOSING : NONE);
   };
-  const breakOff = (socket: Duplex, broken: Broken, method = ""): void => {
-    const fault = toFault(broken);
+  const breakOff = (socket: Duplex, kind: ConnectionError, method = ""): void => {
+    const fault = toFault(kind);
     const answer = async (): Promise<void> => {
       // A client that left: no answer, not counted.
-      if (socket.writable) sendBroken(socket, fault, await service.answer(toBroken(fault, method, origin)));
+      if (socket.writable)
+        sendConnectionError(socket, fault, await service.answer(toFailedRequest(fault, method, origin)));
       else socket.destroy();
     };
-    lines.breakOff(socket, fault, () => void answer());
+    connections.breakOff(socket, fault, () => void answer());
   };
 
   const listen: Server["listen"] = async (where = {}) => {
@@ -124,7 +127,13 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
     const { createServer: create } = await import("node:http");
     if (closing !== undefined) throw new TypeError("the server was closed before it listened");
     // A missing Host header would get Node's own bare 400; nothing here needs one.
-    const limits = { maxHeaderSize: maxHeaderBytes, headersTimeout, requestTimeout, keepAliveTimeout, requireHostHeader: false };
+    const limits = {
+      maxHeaderSize: maxHeaderBytes,
+      headersTimeout,
+      requestTimeout,
+      keepAliveTimeout,
+      requireHostHeader: false,
+    };
     const server = create({ ...limits, connectionsCheckingInterval: CHECK_INTERVAL_MS, noDelay: true });
     // Node drops headers past a count and says nothing: a second Authorization would hide there. Their bytes are bounded already.
     server.maxHeadersCount = 0;
@@ -145,7 +154,7 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
       server.listen(port, host, resolve);
     });
     // A connection that cannot be accepted, for want of files perhaps, is no reason to end the process.
-    server.on("error", (error) => guarded(() => options.onError?.(error, {})));
+    server.on("error", (error) => fireAndForget(() => options.onError?.(error, {})));
     const address = server.address() as AddressInfo;
     const name = address.family === "IPv6" ? `[${address.address}]` : address.address;
     origin = `http://${name}:${address.port}`;
@@ -196,7 +205,7 @@ function adopt(socket: Duplex): Duplex {
   return socket.on("error", () => socket.destroy()).resume();
 }
 
-function kindOf({ code }: NodeJS.ErrnoException): Broken {
+function kindOf({ code }: NodeJS.ErrnoException): ConnectionError {
   if (code === "HPE_HEADER_OVERFLOW") return "headers";
   return code === "ERR_HTTP_REQUEST_TIMEOUT" ? "time" : "syntax";
 }

@@ -6,7 +6,7 @@
  * does not tell whether it exists. A key of an API outside the caller's rights looks like a missing key (404).
  */
 import type { Caller, Resource } from "../../contracts/caller.js";
-import { VerifierError } from "../../contracts/errors.js";
+import { KeystileError } from "../../contracts/errors.js";
 import type { Store } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { notFound } from "../../keyring/rows.js";
@@ -29,8 +29,8 @@ export interface Asked {
 
 /** What is asked before an operation acts. */
 export interface Access<B> extends Pick<Asked, "permissions">, Partial<Pick<Asked, "also">> {
-  /** @throws VerifierError CALLER_FORBIDDEN · NOT_FOUND */
-  allow(places: { readonly store: Store }, caller: Caller, request: B): MaybePromise<void>;
+  /** @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND */
+  allow(access: { readonly store: Store }, caller: Caller, request: B): MaybePromise<void>;
 }
 
 /**
@@ -39,13 +39,18 @@ export interface Access<B> extends Pick<Asked, "permissions">, Partial<Pick<Aske
  */
 export function describePermissions({ permissions, also }: Asked, mark: (permission: string) => string): string {
   const named = permissions.map(mark).join(", ");
-  const more = also.map(({ permission, where }) => `; and ${mark(permission)}${where === undefined ? "" : ` where ${where}`}`);
+  const more = also.map(
+    ({ permission, where }) => `; and ${mark(permission)}${where === undefined ? "" : ` where ${where}`}`,
+  );
   return `${permissions.length > 1 ? "one of " : ""}${named}${more.join("")}`;
 }
 
 /** A 403 that says what would be right, and nothing of what was asked for. */
-export function forbidden(permissions: readonly string[]): VerifierError {
-  return new VerifierError("CALLER_FORBIDDEN", `the credential lacks a permission for this; it takes one of: ${permissions.join(", ")}`);
+export function forbidden(permissions: readonly string[]): KeystileError {
+  return new KeystileError(
+    "CALLER_FORBIDDEN",
+    `the credential lacks a permission for this; it takes one of: ${permissions.join(", ")}`,
+  );
 }
 
 /** An action on all resources of a type: only a grant for all covers it. */
@@ -98,7 +103,8 @@ function onKeyOf(
     async allow({ store }, caller, request) {
       if (!caller.mayAny(action, "api")) throw forbidden(permissions);
       const row = await store.read("keys", request.keyId);
-      if (row?.workspaceId !== caller.workspaceId || !caller.may(action, resourceOf(request, row.apiId))) throw notFound("The key");
+      if (row?.workspaceId !== caller.workspaceId || !caller.may(action, resourceOf(request, row.apiId)))
+        throw notFound("The key");
     },
   };
 }
@@ -112,7 +118,8 @@ export function onKeyText(action: string): Access<{ readonly key: string }> {
       if (!caller.mayAny(action, "api")) throw forbidden(permissions);
       const record = await store.findKey(await digestKey(key));
       const resource = record && ({ type: "api", id: record.apiId, keyId: record.keyId } as const);
-      if (record?.workspaceId !== caller.workspaceId || !resource || !caller.may(action, resource)) throw notFound("The key");
+      if (record?.workspaceId !== caller.workspaceId || !resource || !caller.may(action, resource))
+        throw notFound("The key");
     },
   };
 }

@@ -67,7 +67,9 @@ const FIELDS: Readonly<Record<string, string>> = Object.freeze({
 export function explain(schema: JsonSchema): JsonSchema {
   const { properties, items } = schema;
   if (properties === undefined && items === undefined) return schema;
-  const named = properties && Object.fromEntries(Object.entries(properties).map(([name, part]) => [name, explainProperty(name, part)]));
+  const named =
+    properties &&
+    Object.fromEntries(Object.entries(properties).map(([name, part]) => [name, explainProperty(name, part)]));
   return { ...schema, ...(named && { properties: named }), ...(items && { items: explain(items) }) };
 }
 

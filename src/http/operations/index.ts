@@ -19,10 +19,9 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = Object.freeze(
   Object.assign(
     Object.create(null) as Record<string, Operation>,
     Object.fromEntries(
-      [verifyKey, ...keys, migrateKeys, ...keyGrants, ...apis, ...identities, ...permissions, ...ratelimits].map((operation) => [
-        operation.name,
-        operation,
-      ]),
+      [verifyKey, ...keys, migrateKeys, ...keyGrants, ...apis, ...identities, ...permissions, ...ratelimits].map(
+        (operation) => [operation.name, operation],
+      ),
     ),
   ),
 );

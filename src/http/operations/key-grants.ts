@@ -19,13 +19,19 @@ const grant = <B extends { readonly keyId: string }>(
 
 /** Permissions and roles of a key. */
 export const keyGrants = [
-  grant("addPermissions", "Grants permissions directly; those that do not exist are made.", changePermissions, answer.permissions, (s, r) =>
-    s.keyring.addPermissions(r),
+  grant(
+    "addPermissions",
+    "Grants permissions directly; those that do not exist are made.",
+    changePermissions,
+    answer.permissions,
+    (s, r) => s.keyring.addPermissions(r),
   ),
   grant("removePermissions", "Takes direct permissions away.", changePermissions, answer.permissions, (s, r) =>
     s.keyring.removePermissions(r),
   ),
-  grant("setPermissions", "Replaces the direct permissions.", setPermissions, answer.permissions, (s, r) => s.keyring.setPermissions(r)),
+  grant("setPermissions", "Replaces the direct permissions.", setPermissions, answer.permissions, (s, r) =>
+    s.keyring.setPermissions(r),
+  ),
   grant("addRoles", "Gives roles, which must exist.", changeRoles, answer.roles, (s, r) => s.keyring.addRoles(r)),
   grant("removeRoles", "Takes roles away.", changeRoles, answer.roles, (s, r) => s.keyring.removeRoles(r)),
   grant("setRoles", "Replaces the roles, which must exist.", setRoles, answer.roles, (s, r) => s.keyring.setRoles(r)),

@@ -4,8 +4,8 @@ import { readImport } from "../../keyring/import/import-batches.js";
 import { type JsonSchema, toJsonSchema } from "../../keyring/schemas/json-schema.js";
 import * as schemas from "../../keyring/schemas/keys.js";
 import type { V2KeysMigrateKeysRequestBody } from "../../keyring/schemas/migration-requests.js";
-import { judge } from "../../keyring/schemas/parse.js";
-import { readOwn } from "../../lib/copy-json.js";
+import { validate } from "../../keyring/schemas/parse.js";
+import { readOwnProperties } from "../../lib/copy-json.js";
 import { onApi } from "./access.js";
 import { define, type Operation } from "./operation.js";
 import * as answer from "./responses.js";
@@ -25,11 +25,11 @@ const operation = define({
 });
 
 /** Only `judge` reads every key, at some µs each: a call judges the frame, then the caller, and the verb then judges the keys. */
-export const migrateKeys: Operation = { ...operation, judge: (body) => void readImport(body, 1_000) };
+export const migrateKeys: Operation = { ...operation, validate: (body) => void readImport(body, 1_000) };
 
 function readFrame(body: unknown): V2KeysMigrateKeysRequestBody {
   const problems: ValidationProblem[] = [];
-  const frame = judge(schemas.migrateKeys, readOwn(body) ?? body, "body", problems);
+  const frame = validate(schemas.migrateKeys, readOwnProperties(body) ?? body, "body", problems);
   if (frame === undefined) throw badRequest(problems);
   return frame;
 }

@@ -42,12 +42,12 @@ export interface Operation extends Asked {
   readonly isList: boolean;
   /** Statuses that are the operation's own, besides those that any call can get. */
   readonly statuses: readonly number[];
-  /** Judges the form of a body without doing anything. @throws VerifierError BAD_REQUEST with every problem */
-  judge(body: unknown): void;
+  /** Judges the form of a body without doing anything. @throws KeystileError BAD_REQUEST with every problem */
+  validate(body: unknown): void;
   /**
    * Judges the body, then the caller, then acts.
    * @returns `data`, or `{ data, pagination }` when this is a list
-   * @throws VerifierError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND · whatever the verb throws
+   * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND · whatever the verb throws
    */
   perform(services: Services, call: Call): MaybePromise<unknown>;
 }
@@ -82,7 +82,7 @@ export function define<B>(definition: Definition<B>): Operation {
     permissions: access.permissions,
     also: access.also ?? [],
     statuses,
-    judge: (body) => void read(body),
+    validate: (body) => void read(body),
     async perform(services, { caller, body }) {
       const request = read(body);
       await access.allow(services, caller, request);

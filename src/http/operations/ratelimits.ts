@@ -7,7 +7,7 @@ import type { FurtherPermission } from "./access.js";
 import { define, type Operation } from "./operation.js";
 import * as answer from "./responses.js";
 
-interface Verb<B> {
+interface RatelimitOperation<B> {
   readonly name: string;
   readonly summary: string;
   readonly action: string;
@@ -18,7 +18,16 @@ interface Verb<B> {
   readonly act: (ratelimits: Ratelimits, request: B, context: RatelimitContext) => Promise<unknown>;
 }
 
-function verb<B>({ name, summary, action, schema, answer, isList = false, also = [], act }: Verb<B>): Operation {
+function ratelimitOperation<B>({
+  name,
+  summary,
+  action,
+  schema,
+  answer,
+  isList = false,
+  also = [],
+  act,
+}: RatelimitOperation<B>): Operation {
   const permissions = [`ratelimit.*.${action}`, `ratelimit.<namespace_id>.${action}`];
   return define({
     name: `ratelimit.${name}`,
@@ -32,11 +41,13 @@ function verb<B>({ name, summary, action, schema, answer, isList = false, also =
 }
 
 /** A namespace that is not there is made. */
-const making: readonly FurtherPermission[] = [{ permission: "ratelimit.*.create_namespace", where: "the namespace does not exist yet" }];
+const making: readonly FurtherPermission[] = [
+  { permission: "ratelimit.*.create_namespace", where: "the namespace does not exist yet" },
+];
 
 /** Limits of anything, by namespace and identifier. */
 export const ratelimits = [
-  verb({
+  ratelimitOperation({
     name: "limit",
     summary: "Takes tokens of one identifier; a namespace that does not exist is made.",
     action: "limit",
@@ -45,7 +56,7 @@ export const ratelimits = [
     also: making,
     act: (ratelimits, request, context) => ratelimits.limit(request, context),
   }),
-  verb({
+  ratelimitOperation({
     name: "multiLimit",
     summary: "Takes tokens of several identifiers in one step, all or nothing.",
     action: "limit",
@@ -54,7 +65,7 @@ export const ratelimits = [
     also: making,
     act: (ratelimits, request, context) => ratelimits.multiLimit(request, context),
   }),
-  verb({
+  ratelimitOperation({
     name: "setOverride",
     summary: "Gives one identifier another limit, from the next check on.",
     action: "set_override",
@@ -63,7 +74,7 @@ export const ratelimits = [
     also: making,
     act: (ratelimits, request, context) => ratelimits.setOverride(request, context),
   }),
-  verb({
+  ratelimitOperation({
     name: "getOverride",
     summary: "Shows the override of an identifier.",
     action: "read_override",
@@ -71,7 +82,7 @@ export const ratelimits = [
     answer: answer.override,
     act: (ratelimits, request, context) => ratelimits.getOverride(request, context),
   }),
-  verb({
+  ratelimitOperation({
     name: "listOverrides",
     summary: "Lists the overrides of a namespace, by id, 10 a page unless asked otherwise.",
     action: "read_override",
@@ -80,7 +91,7 @@ export const ratelimits = [
     isList: true,
     act: (ratelimits, request, context) => ratelimits.listOverrides(request, context),
   }),
-  verb({
+  ratelimitOperation({
     name: "deleteOverride",
     summary: "Removes the override of an identifier.",
     action: "delete_override",

@@ -1,20 +1,28 @@
 /** What operations answer, as JSON Schemas of `data`. Spec §2.2, operations of the wider interface. Knows no operation. */
 import type { VerificationCode } from "../../contracts/types.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
-import { LAST_MOMENT } from "../../lib/check-options.js";
+import { MAX_DATE_MS } from "../../lib/check-options.js";
 
 const MAX = Number.MAX_SAFE_INTEGER;
 const text: JsonSchema = { type: "string" };
 const flag: JsonSchema = { type: "boolean" };
 const texts: JsonSchema = { type: "array", items: text };
 const free: JsonSchema = { type: "object", additionalProperties: true };
-const integer = (minimum: number, maximum = MAX): JsonSchema => ({ type: "integer", format: "int64", minimum, maximum });
-const time = integer(0, LAST_MOMENT);
+const integer = (minimum: number, maximum = MAX): JsonSchema => ({
+  type: "integer",
+  format: "int64",
+  minimum,
+  maximum,
+});
+const time = integer(0, MAX_DATE_MS);
 const id: JsonSchema = { type: "string", minLength: 3, maxLength: 255, pattern: "^[a-zA-Z0-9_]+$" };
 const longId: JsonSchema = { ...id, minLength: 8 };
 
 /** An object of these properties and no others. */
-function object(required: Readonly<Record<string, JsonSchema>>, optional: Readonly<Record<string, JsonSchema>> = {}): JsonSchema {
+function object(
+  required: Readonly<Record<string, JsonSchema>>,
+  optional: Readonly<Record<string, JsonSchema>> = {},
+): JsonSchema {
   const names = Object.keys(required);
   return {
     type: "object",
@@ -43,7 +51,10 @@ export const identity = object({ id: text, externalId: text }, { meta: free, rat
 
 const owner: JsonSchema = { ...identity, description: "The entity that the key belongs to." };
 
-const refill = object({ interval: { type: "string", enum: ["daily", "monthly"] }, amount: integer(1) }, { refillDay: integer(1, 31) });
+const refill = object(
+  { interval: { type: "string", enum: ["daily", "monthly"] }, amount: integer(1) },
+  { refillDay: integer(1, 31) },
+);
 /** `remaining` is null for an unlimited key. */
 export const credits = object({ remaining: { ...integer(0), type: ["integer", "null"] } }, { refill });
 
@@ -55,7 +66,10 @@ export const permission = object(
 /** Permissions, sorted by slug. */
 export const permissions = arrayOf(permission);
 /** A role of the workspace. */
-export const role = object({ id: text, name: text }, { description: text, permissions: { ...permissions, maxItems: 1_000 } });
+export const role = object(
+  { id: text, name: text },
+  { description: text, permissions: { ...permissions, maxItems: 1_000 } },
+);
 /** Roles, sorted by name. */
 export const roles = arrayOf(role);
 
@@ -123,7 +137,9 @@ export const verification = object(
     permissions: texts,
     roles: texts,
     identity: owner,
-    ratelimits: arrayOf(object({ exceeded: flag, ...limit, reset: integer(1_000, 2_592_000_000), remaining: integer(0, 1_000_000) })),
+    ratelimits: arrayOf(
+      object({ exceeded: flag, ...limit, reset: integer(1_000, 2_592_000_000), remaining: integer(0, 1_000_000) }),
+    ),
   },
 );
 

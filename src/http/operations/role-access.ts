@@ -1,9 +1,9 @@
 /** Permissions needed to change those of a role: each that the operations name, if the request needs it. */
 import type { Caller } from "../../contracts/caller.js";
 import type { Store } from "../../contracts/store.js";
-import { type Access, type FurtherPermission, forbidden } from "./access.js";
+import { type Access, forbidden, type FurtherPermission } from "./access.js";
 
-interface Places {
+interface StoreAccess {
   readonly store: Store;
 }
 
@@ -13,11 +13,11 @@ const making: FurtherPermission = { permission: "rbac.*.create_permission", wher
 export const onNewRole: Access<{ readonly permissions?: readonly string[] }> = {
   permissions: ["rbac.*.create_role"],
   also: [{ permission: "rbac.*.add_permission_to_role", where: "the role is given permissions" }, making],
-  async allow(places, caller, { permissions = [] }) {
+  async allow(access, caller, { permissions = [] }) {
     need(caller, "create_role");
     if (permissions.length === 0) return;
     need(caller, "add_permission_to_role");
-    await needForNew(places, caller, permissions);
+    await needForNew(access, caller, permissions);
   },
 };
 
@@ -25,10 +25,10 @@ export const onNewRole: Access<{ readonly permissions?: readonly string[] }> = {
 export const onRolePermissions: Access<{ readonly permissions: readonly string[] }> = {
   permissions: ["rbac.*.add_permission_to_role"],
   also: [{ permission: "rbac.*.remove_permission_from_role" }, making],
-  async allow(places, caller, { permissions }) {
+  async allow(access, caller, { permissions }) {
     need(caller, "add_permission_to_role");
     need(caller, "remove_permission_from_role");
-    await needForNew(places, caller, permissions);
+    await needForNew(access, caller, permissions);
   },
 };
 
@@ -36,7 +36,7 @@ function need(caller: Caller, action: string): void {
   if (!caller.may(action, { type: "rbac" })) throw forbidden([`rbac.*.${action}`]);
 }
 
-async function needForNew({ store }: Places, caller: Caller, slugs: readonly string[]): Promise<void> {
+async function needForNew({ store }: StoreAccess, caller: Caller, slugs: readonly string[]): Promise<void> {
   if (slugs.length === 0 || caller.may("create_permission", { type: "rbac" })) return;
   const asked = [...new Set(slugs)];
   const known = await store.readNames("permissions", caller.workspaceId, asked);

@@ -41,7 +41,12 @@ const request: JsonSchema = {
       additionalProperties: false,
       description: "Absent: a cost of 1.",
     },
-    ratelimits: { type: "array", maxItems: 1_000, items: ratelimit, description: "Limits to check besides the automatic ones." },
+    ratelimits: {
+      type: "array",
+      maxItems: 1_000,
+      items: ratelimit,
+      description: "Limits to check besides the automatic ones.",
+    },
     migrationId: { type: "string", maxLength: 256, description: "Where a key unknown so far may have been imported." },
   },
   required: ["key"],
@@ -58,7 +63,7 @@ export const verifyKey: Operation = {
   permissions: keyForms("verify_key"),
   also: [],
   statuses: [404],
-  judge(body) {
+  validate(body) {
     const { permissions } = readRequest(body);
     if (permissions !== undefined) compileQuery(permissions);
   },

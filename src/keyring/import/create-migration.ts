@@ -1,5 +1,5 @@
 /** VERB createMigration: says beforehand how the keys of an import were hashed. Ruling E3. */
-import { isVerifierError, badRequest, type ValidationProblem } from "../../contracts/errors.js";
+import { badRequest, isKeystileError, type ValidationProblem } from "../../contracts/errors.js";
 import { copyBody } from "../../lib/copy-json.js";
 import { newId } from "../../lib/hash.js";
 import type { Context } from "../context.js";
@@ -7,20 +7,23 @@ import { insertNamed } from "../create-row.js";
 import { ownedRow } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
 import type { CreateMigrationRequestBody } from "../schemas/migration-requests.js";
-import { judge } from "../schemas/parse.js";
+import { validate } from "../schemas/parse.js";
 import type { CreateMigrationResponseData } from "../schemas/responses.js";
 
 /**
- * @throws VerifierError BAD_REQUEST, at `body.algorithm` also for an algorithm that is not known or cannot be looked up by hash ·
+ * @throws KeystileError BAD_REQUEST, at `body.algorithm` also for an algorithm that is not known or cannot be looked up by hash ·
  *   CONFLICT: the id exists
  */
-export async function createMigration(context: Context, body: CreateMigrationRequestBody): Promise<CreateMigrationResponseData> {
+export async function createMigration(
+  context: Context,
+  body: CreateMigrationRequestBody,
+): Promise<CreateMigrationResponseData> {
   const problems: ValidationProblem[] = [];
   const copy = copyBody(body);
-  const request = judge(schemas.createMigration, copy, "body", problems);
+  const request = validate(schemas.createMigration, copy, "body", problems);
   const algorithm = (copy as { readonly algorithm?: unknown } | null | undefined)?.algorithm;
-  const isJudged = problems.some(({ location }) => location === "body.algorithm");
-  if (typeof algorithm === "string" && !isJudged) problems.push(...problemsWith(context, algorithm));
+  const isValidated = problems.some(({ location }) => location === "body.algorithm");
+  if (typeof algorithm === "string" && !isValidated) problems.push(...problemsWith(context, algorithm));
   if (request === undefined || problems.length > 0) throw badRequest(problems);
   const now = context.clock();
   const row = { ...ownedRow(context, request.id ?? newId("mig", now)), algorithm: request.algorithm };
@@ -34,7 +37,7 @@ export function problemsWith(context: Context, algorithm: string): readonly Vali
     context.algorithms.assertUsable(algorithm);
     return [];
   } catch (error) {
-    if (isVerifierError(error)) return error.errors;
+    if (isKeystileError(error)) return error.errors;
     throw error;
   }
 }

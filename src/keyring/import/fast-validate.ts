@@ -5,34 +5,38 @@
  * accepts too (`fast-validate.test.ts` holds them together).
  */
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
-import { isPlain, LAST_MOMENT } from "../../lib/check-options.js";
+import { isPlain, MAX_DATE_MS } from "../../lib/check-options.js";
 
 type Fields = Readonly<Record<string, unknown>>;
-type Judge = (value: unknown) => boolean;
+type Predicate = (value: unknown) => boolean;
 
 const SLUG = /^[a-zA-Z0-9_:\-.*/]{1,128}$/;
 const MAX_META_PROPERTIES = 100;
 /** Longer lists are the schema's. */
-const FEW = 50;
+const MAX_FAST_LIST = 50;
 
 /** Text that has `min` characters however many units a character takes. */
 const text =
-  (min: number, max: number): Judge =>
+  (min: number, max: number): Predicate =>
   (value) =>
-    typeof value === "string" && value.length >= min * 2 && value.length <= max && value.isWellFormed() && !value.includes("\0");
+    typeof value === "string" &&
+    value.length >= min * 2 &&
+    value.length <= max &&
+    value.isWellFormed() &&
+    !value.includes("\0");
 const integer =
-  (min: number, max = Number.MAX_SAFE_INTEGER): Judge =>
+  (min: number, max = Number.MAX_SAFE_INTEGER): Predicate =>
   (value) =>
     Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max;
 const list =
-  (item: Judge): Judge =>
+  (item: Predicate): Predicate =>
   (value) =>
-    Array.isArray(value) && value.length <= FEW && value.every(item);
-const isBoolean: Judge = (value) => typeof value === "boolean";
+    Array.isArray(value) && value.length <= MAX_FAST_LIST && value.every(item);
+const isBoolean: Predicate = (value) => typeof value === "boolean";
 
 /** An object with these properties and no others, of which the first `required` must be there. */
-const object = (judges: Readonly<Record<string, Judge>>, required: number): Judge => {
-  const table = new Map(Object.entries(judges));
+const object = (predicates: Readonly<Record<string, Predicate>>, required: number): Predicate => {
+  const table = new Map(Object.entries(predicates));
   const needed = [...table.keys()].slice(0, required);
   return (value) => {
     if (!isObject(value)) return false;
@@ -44,14 +48,14 @@ const object = (judges: Readonly<Record<string, Judge>>, required: number): Judg
 
 const isLimit = object({ name: text(3, 128), limit: integer(1), duration: integer(1_000), autoApply: isBoolean }, 4);
 /** Names are unique; over two limits go to the schema. */
-const areLimits: Judge = (value) => {
+const areLimits: Predicate = (value) => {
   if (!Array.isArray(value) || value.length > 2 || !value.every(isLimit)) return false;
   const [first, second] = value as readonly { readonly name: string }[];
   return first === undefined || first.name !== second?.name;
 };
 /** Left to the schema: refills, whose fields interdepend. */
 const isCredits = object({ remaining: (value) => value === null || integer(0)(value) }, 1);
-const isMeta: Judge = (value) => isObject(value) && Object.keys(value).length <= MAX_META_PROPERTIES;
+const isMeta: Predicate = (value) => isObject(value) && Object.keys(value).length <= MAX_META_PROPERTIES;
 
 const isKey = object(
   {
@@ -61,7 +65,7 @@ const isKey = object(
     meta: isMeta,
     roles: list(text(1, 128)),
     permissions: list((value) => typeof value === "string" && SLUG.test(value)),
-    expires: integer(0, LAST_MOMENT),
+    expires: integer(0, MAX_DATE_MS),
     enabled: isBoolean,
     credits: isCredits,
     ratelimits: areLimits,
@@ -70,7 +74,7 @@ const isKey = object(
 );
 
 /** @param copy a key as `copyBody` made it: plain data of this program's own, its `meta` judged or a refusal */
-export function isPlainlyRight(copy: unknown): copy is V2KeysMigrateKeyData {
+export function fastAccept(copy: unknown): copy is V2KeysMigrateKeyData {
   return isKey(copy);
 }
 

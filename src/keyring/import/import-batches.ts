@@ -1,11 +1,11 @@
 /** The request of an import → its frame and its keys in batches, each judged before it is passed on. Ruling E2. Knows no store. */
 import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
-import { copyBody, readOwn } from "../../lib/copy-json.js";
+import { copyBody, readOwnProperties } from "../../lib/copy-json.js";
 import * as schemas from "../schemas/keys.js";
 import type { V2KeysMigrateKeysRequestBody } from "../schemas/migration-requests.js";
-import { judge, MAX_PROBLEMS } from "../schemas/parse.js";
-import { isPlainlyRight } from "./fast-validate.js";
+import { MAX_PROBLEMS, validate } from "../schemas/parse.js";
+import { fastAccept } from "./fast-validate.js";
 
 type Batch = readonly V2KeysMigrateKeyData[];
 
@@ -17,16 +17,16 @@ export interface Import {
   readonly batches: Iterable<Batch> | AsyncIterable<Batch>;
 }
 
-/** @throws VerifierError BAD_REQUEST; for an array also with the problems of every key in it */
+/** @throws KeystileError BAD_REQUEST; for an array also with the problems of every key in it */
 export function readImport(body: unknown, batchSize: number): Import {
   const problems: ValidationProblem[] = [];
-  const own = readOwn(body) ?? body;
-  const frame = judge(schemas.migrateKeys, own, "body", problems);
-  const keys: unknown = (own as { readonly keys?: unknown } | null | undefined)?.keys;
-  const judged = Array.isArray(keys) ? judgeAll(keys, problems) : undefined;
+  const fields = readOwnProperties(body) ?? body;
+  const frame = validate(schemas.migrateKeys, fields, "body", problems);
+  const keys: unknown = (fields as { readonly keys?: unknown } | null | undefined)?.keys;
+  const validated = Array.isArray(keys) ? validateAll(keys, problems) : undefined;
   if (frame === undefined || problems.length > 0) throw badRequest(problems);
   const { migrationId, apiId } = frame;
-  const batches = judged === undefined ? readBatches(frame.keys, batchSize) : slices(judged, batchSize);
+  const batches = validated === undefined ? readBatches(frame.keys, batchSize) : slices(validated, batchSize);
   return { migrationId, apiId, batches };
 }
 
@@ -38,32 +38,32 @@ async function* readBatches(keys: V2KeysMigrateKeysRequestBody["keys"], batchSiz
   let index = 0;
   let read = 0;
   let problems: ValidationProblem[] = [];
-  let judged: V2KeysMigrateKeyData[] = [];
+  let validated: V2KeysMigrateKeyData[] = [];
   const cut = (): Batch => {
     if (problems.length > 0) throw badRequest(problems);
-    const batch = judged;
-    [read, problems, judged] = [0, [], []];
+    const batch = validated;
+    [read, problems, validated] = [0, [], []];
     return batch;
   };
   // Judged one by one: a thousand parsed lines, if kept, would be moved by every garbage collection.
   for await (const raw of keys) {
-    judgeOne(raw, index++, problems, judged);
+    validateOne(raw, index++, problems, validated);
     if (++read === batchSize) yield cut();
   }
   if (read > 0) yield cut();
 }
 
-function judgeAll(raw: readonly unknown[], problems: ValidationProblem[]): V2KeysMigrateKeyData[] {
+function validateAll(raw: readonly unknown[], problems: ValidationProblem[]): V2KeysMigrateKeyData[] {
   const keys: V2KeysMigrateKeyData[] = [];
   const { length } = raw;
   // Stops once the error is full: 300,000 faulty keys held the event loop for 0.3 s.
-  for (let i = 0; i < length && problems.length < MAX_PROBLEMS; i++) judgeOne(raw[i], i, problems, keys);
+  for (let i = 0; i < length && problems.length < MAX_PROBLEMS; i++) validateOne(raw[i], i, problems, keys);
   return keys;
 }
 
 /** @param index of the key within the import */
-function judgeOne(raw: unknown, index: number, problems: ValidationProblem[], keys: V2KeysMigrateKeyData[]): void {
+function validateOne(raw: unknown, index: number, problems: ValidationProblem[], keys: V2KeysMigrateKeyData[]): void {
   const copy = copyBody(raw);
-  const key = isPlainlyRight(copy) ? copy : judge(schemas.migratedKey, copy, `body.keys[${index}]`, problems);
+  const key = fastAccept(copy) ? copy : validate(schemas.migratedKey, copy, `body.keys[${index}]`, problems);
   if (key !== undefined) keys.push(key);
 }

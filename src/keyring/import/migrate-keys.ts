@@ -2,7 +2,7 @@
 import { badRequest } from "../../contracts/errors.js";
 import type { MigrationRow } from "../../contracts/store.js";
 import { callable, checkOptions, integer } from "../../lib/check-options.js";
-import { pause, type Context } from "../context.js";
+import { type Context, pause } from "../context.js";
 import { requireApi, requireNamed } from "../rows.js";
 import type {
   FailedKey,
@@ -20,7 +20,7 @@ import { buildAhead, createRefused, storeBatch } from "./store-batch.js";
 
 const DEFAULT_BATCH = 1_000;
 /** A late answer may not have let the event loop turn: after this many batches a pause makes sure. */
-const MOST_TRUSTED = 8;
+const MAX_UNYIELDED = 8;
 const OPTIONS = { batchSize: integer(1, 10_000), onProgress: callable, onBatch: callable };
 
 /**
@@ -35,7 +35,7 @@ const OPTIONS = { batchSize: integer(1, 10_000), onProgress: callable, onBatch: 
  *
  * While a store that answers late works on one batch, the next is read and judged, never more: with `sqliteStore`'s writer thread both
  * go on at once. It is stored after the results of the one before were taken, and what is wrong with it is thrown then.
- * @throws VerifierError BAD_REQUEST · NOT_FOUND: no such migration or API · TypeError, RangeError naming an option ·
+ * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such migration or API · TypeError, RangeError naming an option ·
  *   whatever the iterable, `onProgress` or `onBatch` throws
  */
 export async function migrateKeys(
@@ -57,21 +57,21 @@ export async function migrateKeys(
   const destination = { migration, apiId, names, refused: createRefused() };
   let known: KnownNames | undefined;
   const reading = createReadAhead(batches, (keys) => buildAhead(context, destination, keys, known));
-  const meanwhile = (names: KnownNames): void => {
+  const onWaiting = (names: KnownNames): void => {
     known = names;
     reading.start();
   };
-  let trusted = 0;
+  let unyielded = 0;
   try {
     for (let batch = await reading.next(); batch !== undefined; batch = await reading.next()) {
-      const { results, gaveWay } = await storeBatch(context, destination, batch, meanwhile);
+      const { results, yielded } = await storeBatch(context, destination, batch, onWaiting);
       totals.migrated += results.migrated.length;
       totals.failed += results.failed.length;
       await take(results);
       await onProgress?.({ ...totals });
       // A store that does not wait for anything would otherwise keep the event loop to itself until the last key.
-      trusted = gaveWay ? (trusted + 1) % MOST_TRUSTED : 0;
-      if (batch.keys.length === batchSize && trusted === 0) await pause(0);
+      unyielded = yielded ? (unyielded + 1) % MAX_UNYIELDED : 0;
+      if (batch.keys.length === batchSize && unyielded === 0) await pause(0);
     }
   } finally {
     names.close();

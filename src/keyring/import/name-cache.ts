@@ -1,6 +1,6 @@
 /** Names in an import → ids, remembered from batch to batch. Ruling E2, port clauses 8, 9, 15. Knows nothing of keys. */
 import type { Context } from "../context.js";
-import { ensureIdentities, ensurePermissions, idsOf, readRoles, type Ids } from "../rbac/resolve-names.js";
+import { ensureIdentities, ensurePermissions, type Ids, idsOf, readRoles } from "../rbac/resolve-names.js";
 
 /** Ids by name, as far as they were asked for. A batch keeps to those that it began with. */
 export interface KnownNames {
@@ -28,7 +28,7 @@ export interface ImportNames {
 }
 
 /** Names of one kind, or lists of them: beyond that all are forgotten, so that memory stays bounded (ruling E6). */
-const MOST = 10_000;
+const MAX_NAMES = 10_000;
 const NONE: readonly never[] = Object.freeze([]);
 
 /**
@@ -39,13 +39,13 @@ const NONE: readonly never[] = Object.freeze([]);
 export function createImportNames(context: Context): ImportNames {
   let known = createKnown(context);
   const forget = (): void => void (known = createKnown(context));
-  const unsubscribe = context.store.changes((change) => {
+  const unsubscribe = context.store.subscribe((change) => {
     if (change !== "created") forget();
   });
   return {
     async current() {
       // NaN is no time of a clock: the store asks now, whatever staleness it was allowed.
-      await context.store.catchUp(NaN);
+      await context.store.pollChanges(NaN);
       if (known.isFull()) forget();
       return known;
     },
@@ -54,7 +54,11 @@ export function createImportNames(context: Context): ImportNames {
 }
 
 function createKnown(context: Context): KnownNames & { isFull(): boolean } {
-  const [roles, permissions, identities] = [new Map<string, string>(), new Map<string, string>(), new Map<string, string>()];
+  const [roles, permissions, identities] = [
+    new Map<string, string>(),
+    new Map<string, string>(),
+    new Map<string, string>(),
+  ];
   const [roleLists, permissionLists] = [createLists(roles), createLists(permissions)];
   const keep = (ids: Map<string, string>, found: Ids): void => found.forEach((id, name) => ids.set(name, id));
   return {
@@ -66,7 +70,7 @@ function createKnown(context: Context): KnownNames & { isFull(): boolean } {
     ensureIdentities: async (externalIds, now) => keep(identities, await ensureIdentities(context, externalIds, now)),
     roleIds: roleLists.of,
     permissionIds: permissionLists.of,
-    isFull: () => [roles, permissions, identities, roleLists, permissionLists].some(({ size }) => size > MOST),
+    isFull: () => [roles, permissions, identities, roleLists, permissionLists].some(({ size }) => size > MAX_NAMES),
   };
 }
 

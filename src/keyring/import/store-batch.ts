@@ -36,17 +36,17 @@ export interface Refused {
 }
 
 /** Hashes remembered, some 15 MB: an import that fails more often is repeated anyway, once the roles are there. */
-const MOST_REFUSED = 100_000;
+const MAX_REFUSED_HASHES = 100_000;
 
 /** Remembers the last 100,000 that were added, so that an import of any size goes in bounded memory (ruling E6). */
-export function createRefused(most = MOST_REFUSED): Refused {
+export function createRefused(max = MAX_REFUSED_HASHES): Refused {
   const digests = new Set<string>();
   return {
     has: (digest) => digests.has(digest),
     add(digest) {
       if (digests.has(digest)) return;
       const [oldest] = digests;
-      if (digests.size >= most && oldest !== undefined) digests.delete(oldest);
+      if (digests.size >= max && oldest !== undefined) digests.delete(oldest);
       digests.add(digest);
     },
   };
@@ -77,7 +77,7 @@ export interface Stored {
   /** Every key of the batch in its order, either migrated or failed. */
   readonly results: MigrationResults;
   /** Whether the store answered late, and so may have let the event loop turn. */
-  readonly gaveWay: boolean;
+  readonly yielded: boolean;
 }
 
 /** A key on its way in: without a failure it has a hash, and once it is stored also an id. */
@@ -88,20 +88,26 @@ interface Candidate {
   failure?: MigrationFailure;
 }
 
-/** @param meanwhile called while the store works, if it answers late: with the names that the next batch may be built with */
-export async function storeBatch(context: Context, to: Destination, batch: Batch, meanwhile: (names: KnownNames) => void): Promise<Stored> {
+/** @param onWaiting called while the store works, if it answers late: with the names that the next batch may be built with */
+export async function storeBatch(
+  context: Context,
+  to: Destination,
+  batch: Batch,
+  onWaiting: (names: KnownNames) => void,
+): Promise<Stored> {
   const names = await to.names.current();
   // What was built ahead holds only if its names do: one may have been removed since.
-  const { candidates, fit, rows } = batch.ahead?.names === names ? batch.ahead : await build(context, to, batch.keys, names);
+  const { candidates, fit, rows } =
+    batch.ahead?.names === names ? batch.ahead : await build(context, to, batch.keys, names);
   const answer = rows.length === 0 ? NONE : context.store.insertKeys(rows);
-  const gaveWay = answer instanceof Promise;
-  if (gaveWay) meanwhile(names);
+  const yielded = answer instanceof Promise;
+  if (yielded) onWaiting(names);
   const inserted = await answer;
   fit.forEach((candidate, i) => {
     if (inserted[i] === true) candidate.keyId = (rows[i] as NewKey).row.id;
     else candidate.failure = "ALREADY_EXISTS";
   });
-  return { results: toResults(candidates), gaveWay };
+  return { results: toResults(candidates), yielded };
 }
 
 /**
@@ -110,7 +116,7 @@ export async function storeBatch(context: Context, to: Destination, batch: Batch
  */
 export function buildAhead(context: Context, to: Destination, keys: Keys, names: KnownNames | undefined): Batch {
   if (names === undefined || hasUnknown(keys, names)) return { keys };
-  return { keys, ahead: buildRows(context, to, judgeHashes(context, to, keys, names), names, context.clock()) };
+  return { keys, ahead: buildRows(context, to, checkHashes(context, to, keys, names), names, context.clock()) };
 }
 
 function hasUnknown(keys: Keys, names: KnownNames): boolean {
@@ -122,24 +128,35 @@ async function build(context: Context, to: Destination, batch: Keys, names: Know
   // Once a batch, not once an import: ids are ordered by time, which keeps a store's index appending.
   const now = context.clock();
   await names.findRoles(unknown(batch, "roles", names.roles));
-  const candidates = judgeHashes(context, to, batch, names);
+  const candidates = checkHashes(context, to, batch, names);
   const keys = candidates.filter((candidate) => candidate.failure === undefined).map((candidate) => candidate.key);
   await names.ensurePermissions(unknown(keys, "permissions", names.permissions), now);
   await names.ensureIdentities(unknownIdentities(keys, names.identities), now);
   return buildRows(context, to, candidates, names, now);
 }
 
-function judgeHashes(context: Context, to: Destination, keys: Keys, names: KnownNames): Candidate[] {
+function checkHashes(context: Context, to: Destination, keys: Keys, names: KnownNames): Candidate[] {
   return keys.map((key) => toCandidate(context, to, key, names.roles));
 }
 
-function buildRows(context: Context, to: Destination, candidates: readonly Candidate[], names: KnownNames, now: number): Built {
+function buildRows(
+  context: Context,
+  to: Destination,
+  candidates: readonly Candidate[],
+  names: KnownNames,
+  now: number,
+): Built {
   const fit = candidates.filter((candidate) => candidate.failure === undefined);
   return { names, candidates, fit, rows: fit.map((candidate) => toNewKey(context, to, candidate, names, now)) };
 }
 
 /** The reasons in this order; what the store has already, and repeats of what went in, the store itself finds. */
-function toCandidate(context: Context, { migration, refused }: Destination, key: V2KeysMigrateKeyData, roles: Ids): Candidate {
+function toCandidate(
+  context: Context,
+  { migration, refused }: Destination,
+  key: V2KeysMigrateKeyData,
+  roles: Ids,
+): Candidate {
   const hash = context.algorithms.importHash(migration.algorithm, key.hash);
   if (hash === undefined) return { key, failure: "INVALID_HASH" };
   if (key.roles?.some((role) => !roles.has(role)) === true) {

@@ -1,5 +1,5 @@
 /** VERB createKey: a new key in an API. Operations `keys.createKey`; ruling E5: its text is shown once and never kept. */
-import { VerifierError } from "../../contracts/errors.js";
+import { KeystileError } from "../../contracts/errors.js";
 import { digestKey, newId, newKey } from "../../lib/hash.js";
 import type { Context } from "../context.js";
 import { ensureIdentities, ensurePermissions, idsOf, requireRoles } from "../rbac/resolve-names.js";
@@ -13,8 +13,11 @@ import { buildKey } from "./new-key.js";
 /** Random bytes of a key unless the request says otherwise: 128 bits. */
 export const DEFAULT_BYTES = 16;
 
-/** @throws VerifierError BAD_REQUEST · NOT_FOUND: no such API, or a role that does not exist; nothing is made then */
-export async function createKey(context: Context, body: V2KeysCreateKeyRequestBody): Promise<V2KeysCreateKeyResponseData> {
+/** @throws KeystileError BAD_REQUEST · NOT_FOUND: no such API, or a role that does not exist; nothing is made then */
+export async function createKey(
+  context: Context,
+  body: V2KeysCreateKeyRequestBody,
+): Promise<V2KeysCreateKeyResponseData> {
   const request = parse(schemas.createKey, body);
   const now = context.clock();
   const { roles = [], permissions = [], externalId } = request;
@@ -38,6 +41,6 @@ export async function createKey(context: Context, body: V2KeysCreateKeyRequestBo
   );
   row.digest = await digestKey(key);
   const [inserted] = await context.store.insertKeys([balance === undefined ? { row } : { row, balance }]);
-  if (inserted !== true) throw new VerifierError("STORE_FAILED", "the store did not take the new key");
+  if (inserted !== true) throw new KeystileError("STORE_FAILED", "the store did not take the new key");
   return { keyId: row.id, key };
 }

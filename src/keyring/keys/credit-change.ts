@@ -5,7 +5,7 @@ import { boundaryOf, periodOf } from "../../credits/refill-calendar.js";
 import { type Mutable, setField } from "../rows.js";
 
 /** A wish: absent: stay, `null` clears (`remaining` null: unlimited). */
-export interface CreditWish {
+export interface CreditPatch {
   readonly remaining?: number | null;
   readonly refill?: Refill | null;
 }
@@ -15,34 +15,45 @@ export interface CreditWish {
  * @param balance the key's, read with the refills due by `now`
  * @returns the change of the balance to write with the row; `undefined`: there is none to make
  */
-export function changeCredits(row: Mutable<KeyRow>, wish: CreditWish, now: number, balance: CountedBalance): CreditChange | undefined {
-  const before = { limited: row.limited, refill: row.refill };
-  const { remaining } = wish;
+export function changeCredits(
+  row: Mutable<KeyRow>,
+  patch: CreditPatch,
+  now: number,
+  balance: CountedBalance,
+): CreditChange | undefined {
+  const before = { hasCredits: row.hasCredits, refill: row.refill };
+  const { remaining } = patch;
   // Unlimited has nothing to refill: the refill is dropped unless the request gives one.
-  const refill = wish.refill && { ...wish.refill };
+  const refill = patch.refill && { ...patch.refill };
   setField(row, "refill", remaining === null ? (refill ?? null) : refill);
   if (remaining !== undefined) {
-    row.limited = remaining !== null;
+    row.hasCredits = remaining !== null;
     // As in the store, where each balance that is set counts up: older leases are void.
     row.generation++;
   }
   const period = periodOf(before.refill, now);
   const set = remaining !== undefined && { remaining };
   const amount = row.refill?.amount ?? 0;
-  if (row.limited !== before.limited || !hasSameDays(before.refill, row.refill)) {
+  if (row.hasCredits !== before.hasCredits || !hasSameDays(before.refill, row.refill)) {
     // A balance that starts or takes another calendar counts from now on, and never again what was counted (ruling A7).
-    const last = before.limited ? boundaryOf(balance.period) : 0;
-    row.countedTo = Math.max(now, last, countedTo(row));
-    if (row.limited) return { period, counted: balance.period, ...set, refill: { amount, period: periodOf(row.refill, row.countedTo) } };
-  } else if (row.limited && before.refill?.amount !== row.refill?.amount) {
+    const last = before.hasCredits ? boundaryOf(balance.period) : 0;
+    row.refillCursor = Math.max(now, last, refillCursorOf(row));
+    if (row.hasCredits)
+      return {
+        period,
+        refillsCounted: balance.period,
+        ...set,
+        refill: { amount, period: periodOf(row.refill, row.refillCursor) },
+      };
+  } else if (row.hasCredits && before.refill?.amount !== row.refill?.amount) {
     return { period, ...set, refill: { amount } };
   }
   return remaining === undefined ? undefined : { period, remaining };
 }
 
 /** Unix milliseconds: the present calendar counts no boundary up to this instant. */
-export function countedTo(row: KeyRow): number {
-  return row.countedTo ?? row.createdAt;
+export function refillCursorOf(row: KeyRow): number {
+  return row.refillCursor ?? row.createdAt;
 }
 
 /** Same boundaries: those counted stay counted, also if the clock has stepped back (ruling A7). */

@@ -1,7 +1,7 @@
 /** VERBS add-, remove- and setPermissions, add-, remove- and setRoles of a key. Each answers all that the key has afterwards. */
 import { badRequest } from "../../contracts/errors.js";
 import type { Context } from "../context.js";
-import { showPermissions, showRoles } from "../rbac/rbac-responses.js";
+import { toPermissionResponses, toRoleResponses } from "../rbac/rbac-responses.js";
 import { ensurePermissions, idsOf, readPermissions, readRoles, requireRoles } from "../rbac/resolve-names.js";
 import { requireKey } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
@@ -16,40 +16,49 @@ type Merge = (has: readonly string[], given: readonly string[]) => readonly stri
 const difference: Merge = (has, given) => has.filter((id) => !given.includes(id));
 const replacement: Merge = (_has, given) => given;
 
-/** Grants permissions directly; those that do not exist are made. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/** Grants permissions directly; those that do not exist are made. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export function addPermissions(context: Context, body: V2KeysPermissionsRequestBody): Promise<readonly Permission[]> {
   return grant(context, body, schemas.changePermissions, union("permissions", atom.MAX_PERMISSIONS));
 }
 
-/** Replaces the direct grants; permissions that do not exist are made. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/** Replaces the direct grants; permissions that do not exist are made. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export function setPermissions(context: Context, body: V2KeysPermissionsRequestBody): Promise<readonly Permission[]> {
   return grant(context, body, schemas.setPermissions, replacement);
 }
 
-/** Takes direct grants away; a permission that the key does not have changes nothing. @throws VerifierError BAD_REQUEST · NOT_FOUND */
-export async function removePermissions(context: Context, body: V2KeysPermissionsRequestBody): Promise<readonly Permission[]> {
+/** Takes direct grants away; a permission that the key does not have changes nothing. @throws KeystileError BAD_REQUEST · NOT_FOUND */
+export async function removePermissions(
+  context: Context,
+  body: V2KeysPermissionsRequestBody,
+): Promise<readonly Permission[]> {
   const { keyId, permissions } = parse(schemas.changePermissions, body);
   const now = context.clock();
   const ids = await readPermissions(context, permissions);
-  return showPermissions(context, await merge(context, { keyId, field: "permissions", ids: [...ids.values()], now }, difference));
+  return toPermissionResponses(
+    context,
+    await merge(context, { keyId, field: "permissions", ids: [...ids.values()], now }, difference),
+  );
 }
 
-/** Gives roles, which must exist. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/** Gives roles, which must exist. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export function addRoles(context: Context, body: V2KeysRolesRequestBody): Promise<readonly Role[]> {
   return assign(context, body, schemas.changeRoles, union("roles", atom.MAX_ROLES));
 }
 
-/** Replaces the roles. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/** Replaces the roles. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export function setRoles(context: Context, body: V2KeysRolesRequestBody): Promise<readonly Role[]> {
   return assign(context, body, schemas.setRoles, replacement);
 }
 
-/** Takes roles away; one that the key does not have changes nothing. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/** Takes roles away; one that the key does not have changes nothing. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function removeRoles(context: Context, body: V2KeysRolesRequestBody): Promise<readonly Role[]> {
   const { keyId, roles } = parse(schemas.changeRoles, body);
   const now = context.clock();
   const ids = await readRoles(context, roles);
-  return showRoles(context, await merge(context, { keyId, field: "roles", ids: [...ids.values()], now }, difference));
+  return toRoleResponses(
+    context,
+    await merge(context, { keyId, field: "roles", ids: [...ids.values()], now }, difference),
+  );
 }
 
 async function grant(
@@ -68,15 +77,20 @@ async function grant(
     permissions.map((slug) => known.get(slug) ?? slug),
   );
   const ids = idsOf(permissions, await ensurePermissions(context, permissions, now));
-  return showPermissions(context, await merge(context, { keyId, field: "permissions", ids, now }, how));
+  return toPermissionResponses(context, await merge(context, { keyId, field: "permissions", ids, now }, how));
 }
 
-async function assign(context: Context, body: unknown, schema: Schema<V2KeysRolesRequestBody>, how: Merge): Promise<readonly Role[]> {
+async function assign(
+  context: Context,
+  body: unknown,
+  schema: Schema<V2KeysRolesRequestBody>,
+  how: Merge,
+): Promise<readonly Role[]> {
   const { keyId, roles } = parse(schema, body);
   const now = context.clock();
   await requireKey(context, keyId);
   const ids = await requireRoles(context, roles);
-  return showRoles(context, await merge(context, { keyId, field: "roles", ids, now }, how));
+  return toRoleResponses(context, await merge(context, { keyId, field: "roles", ids, now }, how));
 }
 
 interface Change {

@@ -3,14 +3,14 @@ import type { IdentityRow, KeyRow } from "../../contracts/store.js";
 import type { Identity, Refill } from "../../contracts/types.js";
 import { calendarOf, periodOf } from "../../credits/refill-calendar.js";
 import { ownOnly } from "../../lib/check-options.js";
-import { showIdentity, toRatelimitResponse } from "../../ratelimit/applied-limits.js";
+import { clampIdentity, toRatelimitResponse } from "../../ratelimit/applied-limits.js";
 import { toIdentity } from "../../stores/key-record.js";
 import type { Context } from "../context.js";
 import { createReader, type Mutable, type Read, requireKey } from "../rows.js";
 import type { KeyCredits, KeyResponseData } from "../schemas/responses.js";
 
 /** Shows keys, reading each shared row once: make a new one per call. A page of keys may name 100,000 permissions. */
-export function createKeyView(context: Context, now: number): (row: KeyRow) => Promise<KeyResponseData> {
+export function createKeyMapper(context: Context, now: number): (row: KeyRow) => Promise<KeyResponseData> {
   const permissionOf = createReader(context, "permissions");
   const roleOf = createReader(context, "roles");
   const identityOf = createReader(context, "identities");
@@ -27,9 +27,9 @@ export function createKeyView(context: Context, now: number): (row: KeyRow) => P
     if (permissions.length > 0) data.permissions = permissions;
     const roles = await namesOf(row.roles, roleOf, (role) => role.name);
     if (roles.length > 0) data.roles = roles;
-    if (row.limited || row.refill !== undefined) data.credits = await readCredits(context, row, now);
+    if (row.hasCredits || row.refill !== undefined) data.credits = await readCredits(context, row, now);
     const identity = row.identityId === undefined ? undefined : await identityOf(row.identityId);
-    if (identity !== undefined) data.identity = viewIdentity(identity);
+    if (identity !== undefined) data.identity = toIdentityResponse(identity);
     if (row.ratelimits.length > 0) data.ratelimits = row.ratelimits.map(toRatelimitResponse);
     if (row.ipAllowlist.length > 0) data.ipAllowlist = row.ipAllowlist;
     return data;
@@ -37,8 +37,8 @@ export function createKeyView(context: Context, now: number): (row: KeyRow) => P
 }
 
 /** An identity as answers show it. */
-export function viewIdentity(row: IdentityRow): Identity {
-  return showIdentity(toIdentity(row));
+export function toIdentityResponse(row: IdentityRow): Identity {
+  return clampIdentity(toIdentity(row));
 }
 
 /**
@@ -46,14 +46,19 @@ export function viewIdentity(row: IdentityRow): Identity {
  * then both are read again.
  */
 export async function readCredits(context: Context, row: KeyRow, now: number): Promise<KeyCredits> {
-  let { limited, refill } = row;
-  for (let attempts = 1; limited; attempts++) {
+  let { hasCredits, refill } = row;
+  for (let attempts = 1; hasCredits; attempts++) {
     const period = periodOf(refill, now);
     const balance = await context.store.readBalance(row.id, period, now);
     const remaining = balance?.remaining ?? null;
-    if (balance === undefined || remaining === null || calendarOf(balance.period) === calendarOf(period) || attempts === MAX_READS)
+    if (
+      balance === undefined ||
+      remaining === null ||
+      calendarOf(balance.period) === calendarOf(period) ||
+      attempts === MAX_READS
+    )
       return toCredits(remaining, refill, balance?.reserved);
-    ({ limited, refill } = await requireKey(context, row.id));
+    ({ hasCredits, refill } = await requireKey(context, row.id));
   }
   return toCredits(null, refill);
 }

@@ -17,14 +17,20 @@ export interface KeyFields {
 }
 
 /** What tells the new key from all others, and what it refers to, as ids. */
-export interface KeyOrigin extends Pick<KeyRow, "id" | "workspaceId" | "apiId" | "start" | "createdAt" | "permissions" | "roles"> {
+export interface KeyOrigin extends Pick<
+  KeyRow,
+  "id" | "workspaceId" | "apiId" | "start" | "createdAt" | "permissions" | "roles"
+> {
   readonly identityId?: string | undefined;
 }
 
 const NONE: readonly never[] = Object.freeze([]);
 
 /** Fields are set one by one: building by spread takes longer than all the rest (an import does this a million times). */
-export function buildKey(origin: KeyOrigin, fields: KeyFields): { readonly row: Mutable<KeyRow>; readonly balance?: NewKey["balance"] } {
+export function buildKey(
+  origin: KeyOrigin,
+  fields: KeyFields,
+): { readonly row: Mutable<KeyRow>; readonly balance?: NewKey["balance"] } {
   const { credits, ratelimits } = fields;
   const remaining = credits?.remaining ?? null;
   const row: Mutable<KeyRow> = {
@@ -38,7 +44,7 @@ export function buildKey(origin: KeyOrigin, fields: KeyFields): { readonly row: 
     roles: origin.roles,
     ratelimits: ratelimits === undefined ? NONE : toLimitRows(ratelimits, origin.createdAt),
     ipAllowlist: fields.ipAllowlist ?? NONE,
-    limited: remaining !== null,
+    hasCredits: remaining !== null,
     generation: 0,
     deleted: false,
     createdAt: origin.createdAt,
@@ -49,7 +55,10 @@ export function buildKey(origin: KeyOrigin, fields: KeyFields): { readonly row: 
   if (origin.identityId !== undefined) row.identityId = origin.identityId;
   if (credits?.refill !== undefined) row.refill = { ...credits.refill };
   if (remaining === null) return { row };
-  return { row, balance: { remaining, amount: credits?.refill?.amount ?? 0, period: periodOf(credits?.refill, origin.createdAt) } };
+  return {
+    row,
+    balance: { remaining, amount: credits?.refill?.amount ?? 0, period: periodOf(credits?.refill, origin.createdAt) },
+  };
 }
 
 /** Limits with ids; one that was there under the same name keeps its id. */

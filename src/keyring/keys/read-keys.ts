@@ -5,35 +5,39 @@ import { readPage } from "../list-page.js";
 import { notFound, requireApi, requireKey } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
 import { parse } from "../schemas/parse.js";
-import type { V2KeysGetKeyRequestBody, V2KeysListKeysRequestBody, V2KeysWhoamiRequestBody } from "../schemas/requests.js";
+import type {
+  V2KeysGetKeyRequestBody,
+  V2KeysListKeysRequestBody,
+  V2KeysWhoamiRequestBody,
+} from "../schemas/requests.js";
 import type { KeyResponseData, Page } from "../schemas/responses.js";
-import { createKeyView } from "./key-response.js";
+import { createKeyMapper } from "./key-response.js";
 
-/** @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/** @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function getKey(context: Context, body: V2KeysGetKeyRequestBody): Promise<KeyResponseData> {
   const { keyId } = parse(schemas.getKey, body);
-  return createKeyView(context, context.clock())(await requireKey(context, keyId));
+  return createKeyMapper(context, context.clock())(await requireKey(context, keyId));
 }
 
 /**
  * Keys of an API, by id; an externalId that no identity has lists none.
- * @throws VerifierError BAD_REQUEST · NOT_FOUND: no such API
+ * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such API
  */
 export async function listKeys(context: Context, body: V2KeysListKeysRequestBody): Promise<Page<KeyResponseData>> {
   const request = parse(schemas.listKeys, body);
   const { apiId, externalId } = request;
   await requireApi(context, apiId);
-  const show = createKeyView(context, context.clock());
-  if (externalId === undefined) return readPage(context, request, { table: "keys", filter: { apiId }, show });
+  const toResponse = createKeyMapper(context, context.clock());
+  if (externalId === undefined) return readPage(context, request, { table: "keys", filter: { apiId }, toResponse });
   const [identity] = await context.store.readNames("identities", context.workspaceId, [externalId]);
   if (identity === undefined) return { data: [], pagination: { hasMore: false } };
-  return readPage(context, request, { table: "keys", filter: { apiId, identityId: identity.id }, show });
+  return readPage(context, request, { table: "keys", filter: { apiId, identityId: identity.id }, toResponse });
 }
 
 /**
  * The record of the key whose text this is. An imported key is known by its text once it verified, or from the start where its
  * hash is a SHA-256 of the whole key (ruling E4).
- * @throws VerifierError BAD_REQUEST · NOT_FOUND: unknown, deleted, of another workspace
+ * @throws KeystileError BAD_REQUEST · NOT_FOUND: unknown, deleted, of another workspace
  */
 export async function whoami(context: Context, body: V2KeysWhoamiRequestBody): Promise<KeyResponseData> {
   const { key } = parse(schemas.whoami, body);
@@ -41,5 +45,5 @@ export async function whoami(context: Context, body: V2KeysWhoamiRequestBody): P
   const record = await context.store.findKey(digest);
   // A root key is no key, even where someone imported its hash (ruling F2).
   if (record === undefined || (await context.store.findRootKey(digest)) !== undefined) throw notFound("The key");
-  return createKeyView(context, context.clock())(await requireKey(context, record.keyId));
+  return createKeyMapper(context, context.clock())(await requireKey(context, record.keyId));
 }

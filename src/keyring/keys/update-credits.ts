@@ -13,14 +13,14 @@ import { changeBalance, writeKey } from "./update-key.js";
 /**
  * `set` with null makes a key unlimited and clears its refill. The answer is the balance after the change; spends at the same
  * time may be in it.
- * @throws VerifierError BAD_REQUEST, also for `increment` and `decrement` on an unlimited key · NOT_FOUND
+ * @throws KeystileError BAD_REQUEST, also for `increment` and `decrement` on an unlimited key · NOT_FOUND
  */
 export async function updateCredits(context: Context, body: V2KeysUpdateCreditsRequestBody): Promise<KeyCredits> {
   const { keyId, value = null, operation } = parse(schemas.updateCredits, body);
   const now = context.clock();
   await writeKey(context, keyId, now, (row) => {
     if (value === null || operation === "set") return changeBalance(context, row, { remaining: value }, now);
-    if (!row.limited) throw badRequest([UNLIMITED]);
+    if (!row.hasCredits) throw badRequest([UNLIMITED]);
     return { period: periodOf(row.refill, now), add: operation === "increment" ? value : -value };
   });
   return readCredits(context, await requireKey(context, keyId), now);

@@ -2,19 +2,19 @@
 import type { CreditChange, KeyRow, Write } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { periodOf } from "../../credits/refill-calendar.js";
-import { persist, type Context } from "../context.js";
+import { type Context, updateWithRetry } from "../context.js";
 import { ensureIdentities, ensurePermissions, idsOf, requireRoles } from "../rbac/resolve-names.js";
-import { type Mutable, requireHiddenKey, requireKey, setField } from "../rows.js";
+import { type Mutable, requireKey, requireKeyIncludingDeleted, setField } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
 import { parse } from "../schemas/parse.js";
 import type { V2KeysDeleteKeyRequestBody, V2KeysUpdateKeyRequestBody } from "../schemas/requests.js";
 import type { EmptyResponse } from "../schemas/responses.js";
-import { changeCredits, type CreditWish } from "./credit-change.js";
+import { changeCredits, type CreditPatch } from "./credit-change.js";
 import { toLimitRows } from "./new-key.js";
 
 /**
  * Changes a key. Permissions and the identity are made when they do not exist.
- * @throws VerifierError BAD_REQUEST · NOT_FOUND: no such key, or a role that does not exist
+ * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such key, or a role that does not exist
  */
 export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBody): Promise<EmptyResponse> {
   const request = parse(schemas.updateKey, body);
@@ -23,7 +23,8 @@ export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBo
   await requireKey(context, keyId);
   const roleIds = roles && (await requireRoles(context, roles));
   const permissionIds = permissions && idsOf(permissions, await ensurePermissions(context, permissions, now));
-  const identityId = typeof externalId === "string" ? (await ensureIdentities(context, [externalId], now)).get(externalId) : externalId;
+  const identityId =
+    typeof externalId === "string" ? (await ensureIdentities(context, [externalId], now)).get(externalId) : externalId;
   return writeKey(context, keyId, now, (row) => {
     setField(row, "name", request.name);
     setField(row, "meta", request.meta);
@@ -41,14 +42,14 @@ export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBo
 
 /**
  * Hides a key, or removes it with all that belongs to it; one that is hidden can still be removed.
- * @throws VerifierError BAD_REQUEST · NOT_FOUND
+ * @throws KeystileError BAD_REQUEST · NOT_FOUND
  */
 export async function deleteKey(context: Context, body: V2KeysDeleteKeyRequestBody): Promise<EmptyResponse> {
   const { keyId, permanent = false } = parse(schemas.deleteKey, body);
   const now = context.clock();
   if (!permanent) return writeKey(context, keyId, now, hide);
-  return persist(context, keyId, async () => {
-    const { version } = await requireHiddenKey(context, keyId);
+  return updateWithRetry(context, keyId, async () => {
+    const { version } = await requireKeyIncludingDeleted(context, keyId);
     return (await context.store.write([{ table: "keys", remove: keyId, version }])) ? {} : undefined;
   });
 }
@@ -61,18 +62,18 @@ function hide(row: Mutable<KeyRow>): undefined {
 export async function changeBalance(
   context: Context,
   row: Mutable<KeyRow>,
-  wish: CreditWish,
+  patch: CreditPatch,
   now: number,
 ): Promise<CreditChange | undefined> {
   const period = periodOf(row.refill, now);
   const balance = await context.store.readBalance(row.id, period, now);
-  return changeCredits(row, wish, now, balance ?? { remaining: null, period, reserved: 0 });
+  return changeCredits(row, patch, now, balance ?? { remaining: null, period, reserved: 0 });
 }
 
 /**
  * Reads a key, lets `edit` change the row, and writes it.
  * @param edit may run again on a fresh row; answers the change of the balance, if any, or a promise of it
- * @throws VerifierError NOT_FOUND · whatever `edit` throws
+ * @throws KeystileError NOT_FOUND · whatever `edit` throws
  */
 export async function writeKey(
   context: Context,
@@ -80,7 +81,7 @@ export async function writeKey(
   now: number,
   edit: (row: Mutable<KeyRow>) => MaybePromise<CreditChange | undefined>,
 ): Promise<EmptyResponse> {
-  return persist(context, keyId, async () => {
+  return updateWithRetry(context, keyId, async () => {
     const row: Mutable<KeyRow> = { ...(await requireKey(context, keyId)), updatedAt: now };
     const credits = await edit(row);
     const write: Write = credits ? { table: "keys", row, credits } : { table: "keys", row };

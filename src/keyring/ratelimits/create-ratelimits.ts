@@ -17,9 +17,9 @@ import {
 } from "../../lib/check-options.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../../lib/guards/guard-store.js";
 import { createAlgorithms } from "../../lib/migration-hashes.js";
-import { degrading, LIMITER_OPTIONS } from "../../ratelimit/fallback.js";
+import { LIMITER_OPTIONS, withFallback } from "../../ratelimit/fallback.js";
 import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
-import { createQueue } from "../context.js";
+import { createKeyedMutex } from "../context.js";
 import type * as A from "../schemas/responses.js";
 import type * as R from "../schemas/service-requests.js";
 import { limit, type LimitContext, multiLimit } from "./limit.js";
@@ -51,7 +51,7 @@ export interface RatelimitsOptions extends StoreGuardOptions {
 /**
  * The verbs of rate limits. Each takes the body of the operation of its name and resolves to its `data`. With `context.caller` each
  * asks for the permission of spec §5.4 (`ratelimit.*.limit`, `ratelimit.<namespace_id>.limit`, …), once the body is judged. All
- * reject with a `VerifierError`: BAD_REQUEST with every problem · CALLER_FORBIDDEN · NOT_FOUND · LIMITER_UNAVAILABLE · STORE_….
+ * reject with a `KeystileError`: BAD_REQUEST with every problem · CALLER_FORBIDDEN · NOT_FOUND · LIMITER_UNAVAILABLE · STORE_….
  */
 export interface Ratelimits {
   /**
@@ -60,20 +60,32 @@ export interface Ratelimits {
    */
   limit(body: R.V2RatelimitLimitRequestBody, context?: RatelimitContext): Promise<A.V2RatelimitLimitResponseData>;
   /** As `limit` for several at once, all or nothing. */
-  multiLimit(body: R.V2RatelimitMultiLimitRequestBody, context?: RatelimitContext): Promise<A.V2RatelimitMultiLimitResponseData>;
-  /** A namespace of rate limits; `limit` and `setOverride` make one too. @throws VerifierError CONFLICT: the name exists */
-  createNamespace(body: R.CreateNamespaceRequestBody, context?: RatelimitContext): Promise<A.CreateNamespaceResponseData>;
-  /** A namespace by its id or name. @throws VerifierError NOT_FOUND */
+  multiLimit(
+    body: R.V2RatelimitMultiLimitRequestBody,
+    context?: RatelimitContext,
+  ): Promise<A.V2RatelimitMultiLimitResponseData>;
+  /** A namespace of rate limits; `limit` and `setOverride` make one too. @throws KeystileError CONFLICT: the name exists */
+  createNamespace(
+    body: R.CreateNamespaceRequestBody,
+    context?: RatelimitContext,
+  ): Promise<A.CreateNamespaceResponseData>;
+  /** A namespace by its id or name. @throws KeystileError NOT_FOUND */
   getNamespace(body: R.GetNamespaceRequestBody, context?: RatelimitContext): Promise<A.NamespaceData>;
   /** Another limit for one identifier, from the next check on; makes the namespace as `limit` does. */
-  setOverride(body: R.V2RatelimitSetOverrideRequestBody, context?: RatelimitContext): Promise<A.V2RatelimitSetOverrideResponseData>;
-  /** The override of one identifier. @throws VerifierError NOT_FOUND: no such namespace, or it has no override for the identifier */
+  setOverride(
+    body: R.V2RatelimitSetOverrideRequestBody,
+    context?: RatelimitContext,
+  ): Promise<A.V2RatelimitSetOverrideResponseData>;
+  /** The override of one identifier. @throws KeystileError NOT_FOUND: no such namespace, or it has no override for the identifier */
   getOverride(body: R.V2RatelimitGetOverrideRequestBody, context?: RatelimitContext): Promise<A.RatelimitOverride>;
-  /** By id, 10 a page unless `limit` says otherwise. @throws VerifierError NOT_FOUND: no such namespace */
-  listOverrides(body: R.V2RatelimitListOverridesRequestBody, context?: RatelimitContext): Promise<A.Page<A.RatelimitOverride>>;
+  /** By id, 10 a page unless `limit` says otherwise. @throws KeystileError NOT_FOUND: no such namespace */
+  listOverrides(
+    body: R.V2RatelimitListOverridesRequestBody,
+    context?: RatelimitContext,
+  ): Promise<A.Page<A.RatelimitOverride>>;
   /**
    * From the next check on the request's own limit counts; tokens already used stay used.
-   * @throws VerifierError NOT_FOUND: no such namespace, or it has no override for the identifier
+   * @throws KeystileError NOT_FOUND: no such namespace, or it has no override for the identifier
    */
   deleteOverride(body: R.V2RatelimitDeleteOverrideRequestBody, context?: RatelimitContext): Promise<A.EmptyResponse>;
 }
@@ -95,17 +107,24 @@ const OPTIONS = {
 export function createRatelimits(store: Store, options: RatelimitsOptions = {}): Ratelimits {
   checkStore(store);
   const own = checkOptions(options, OPTIONS);
-  const { workspaceId = DEFAULT_WORKSPACE, clock = Date.now, limiter, onLimiterFailure = "local", nodes = 1, limiterTimeout } = own;
+  const {
+    workspaceId = DEFAULT_WORKSPACE,
+    clock = Date.now,
+    limiter,
+    onLimiterFailure = "local",
+    nodes = 1,
+    limiterTimeout,
+  } = own;
   const local = memoryLimiter();
   const context: LimitContext = {
     store: guardStore(store, own.storeTimeout),
     workspaceId,
     clock: guardClock(clock),
     algorithms: createAlgorithms(undefined),
-    queue: createQueue(),
-    limiter: degrading(limiter ?? local, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout }),
+    mutex: createKeyedMutex(),
+    limiter: withFallback(limiter ?? local, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout }),
   };
-  const verb =
+  const operation =
     <B, T>(act: (context: LimitContext, body: B, caller: Caller | undefined) => Promise<T>) =>
     async (body: B, asking: RatelimitContext = {}): Promise<T> => {
       if (!isPlainObject(asking)) throw contextError();
@@ -113,13 +132,13 @@ export function createRatelimits(store: Store, options: RatelimitsOptions = {}):
       return act(context, body, caller === undefined ? undefined : strictCaller(caller, "context.caller"));
     };
   return Object.freeze({
-    limit: verb(limit),
-    multiLimit: verb(multiLimit),
-    createNamespace: verb(createNamespace),
-    getNamespace: verb(getNamespace),
-    setOverride: verb(setOverride),
-    getOverride: verb(getOverride),
-    listOverrides: verb(listOverrides),
-    deleteOverride: verb(deleteOverride),
+    limit: operation(limit),
+    multiLimit: operation(multiLimit),
+    createNamespace: operation(createNamespace),
+    getNamespace: operation(getNamespace),
+    setOverride: operation(setOverride),
+    getOverride: operation(getOverride),
+    listOverrides: operation(listOverrides),
+    deleteOverride: operation(deleteOverride),
   });
 }

@@ -26,7 +26,7 @@ interface Checked {
 
 /**
  * Takes tokens of one identifier; a refusal takes nothing.
- * @throws VerifierError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND: no such namespace, and the caller may make none · LIMITER_UNAVAILABLE
+ * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND: no such namespace, and the caller may make none · LIMITER_UNAVAILABLE
  */
 export async function limit(
   context: LimitContext,
@@ -40,7 +40,7 @@ export async function limit(
 
 /**
  * Takes tokens of several identifiers in one step, all or nothing (ruling C3).
- * @throws VerifierError as {@link limit}
+ * @throws KeystileError as {@link limit}
  */
 export async function multiLimit(
   context: LimitContext,
@@ -67,7 +67,9 @@ async function take(
   const now = context.clock();
   const names = requests.map(({ namespace }) => namespace);
   const namespaces = await enterNamespaces(context, names, "limit", caller);
-  const buckets = requests.map(({ namespace, identifier }) => overrideName({ namespaceId: namespaces.get(namespace)!.id, identifier }));
+  const buckets = requests.map(({ namespace, identifier }) =>
+    overrideName({ namespaceId: namespaces.get(namespace)!.id, identifier }),
+  );
   const overrides = new Map<string, OverrideRow>();
   for (const row of await context.store.readNames("overrides", context.workspaceId, [...new Set(buckets)])) {
     overrides.set(overrideName(row), row);
@@ -76,7 +78,15 @@ async function take(
     const bucket = buckets[i]!;
     const override = overrides.get(bucket);
     const { limit, duration } = override ?? request;
-    return { bucket, limit, duration, cost: request.cost ?? 1, id: override?.id ?? "", name: request.identifier, autoApply: false };
+    return {
+      bucket,
+      limit,
+      duration,
+      cost: request.cost ?? 1,
+      id: override?.id ?? "",
+      name: request.identifier,
+      autoApply: false,
+    };
   });
   const { verdicts } = await context.limiter.take(checks, now);
   return checks.map(({ bucket, limit }, i) => {

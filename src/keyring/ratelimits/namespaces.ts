@@ -1,9 +1,9 @@
 /** VERBS of namespaces, and who may use which. Operations `ratelimit.*`, spec §5.4, ruling F4. Knows no limiter. */
 import type { Caller } from "../../contracts/caller.js";
-import { VerifierError } from "../../contracts/errors.js";
+import { KeystileError } from "../../contracts/errors.js";
 import type { NamespaceRow } from "../../contracts/store.js";
 import { newId } from "../../lib/hash.js";
-import { persist, type Context } from "../context.js";
+import { type Context, updateWithRetry } from "../context.js";
 import { insertNamed } from "../create-row.js";
 import { notFound, ownedRow } from "../rows.js";
 import { parse } from "../schemas/parse.js";
@@ -14,7 +14,7 @@ import * as schemas from "../schemas/service.js";
 /** Ids of namespaces begin with it; only a text that does is looked for among ids. */
 const ID_PREFIX = "ns";
 
-/** @throws VerifierError BAD_REQUEST · CALLER_FORBIDDEN · CONFLICT: the name exists */
+/** @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · CONFLICT: the name exists */
 export async function createNamespace(
   context: Context,
   body: R.CreateNamespaceRequestBody,
@@ -27,8 +27,12 @@ export async function createNamespace(
   return { namespaceId: row.id };
 }
 
-/** @throws VerifierError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND */
-export async function getNamespace(context: Context, body: R.GetNamespaceRequestBody, caller: Caller | undefined): Promise<NamespaceData> {
+/** @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND */
+export async function getNamespace(
+  context: Context,
+  body: R.GetNamespaceRequestBody,
+  caller: Caller | undefined,
+): Promise<NamespaceData> {
   const { namespace } = parse(schemas.getNamespace, body);
   const { id, name } = await findNamespace(context, namespace, "read_namespace", caller);
   return { id, name };
@@ -36,9 +40,14 @@ export async function getNamespace(context: Context, body: R.GetNamespaceRequest
 
 /**
  * The namespace with this id or name, if `caller` may do `action` in it.
- * @throws VerifierError CALLER_FORBIDDEN · NOT_FOUND: none, told only to callers who may do this in all namespaces
+ * @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND: none, told only to callers who may do this in all namespaces
  */
-export async function findNamespace(context: Context, idOrName: string, action: string, caller: Caller | undefined): Promise<NamespaceRow> {
+export async function findNamespace(
+  context: Context,
+  idOrName: string,
+  action: string,
+  caller: Caller | undefined,
+): Promise<NamespaceRow> {
   const found = (await lookUp(context, [idOrName])).get(idOrName);
   assertAllowed(context, found, action, caller);
   if (found === undefined) throw notFound("The namespace");
@@ -47,7 +56,7 @@ export async function findNamespace(context: Context, idOrName: string, action: 
 
 /**
  * The namespaces with these ids or names, in order; those that are not there are made, once all are known to be allowed.
- * @throws VerifierError CALLER_FORBIDDEN · NOT_FOUND: there is none, and this caller may make none
+ * @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND: there is none, and this caller may make none
  */
 export async function enterNamespaces(
   context: Context,
@@ -69,7 +78,8 @@ export async function enterNamespaces(
 /** One read for all names, one each for what may be an id: a namespace with this id goes before one with this name. */
 async function lookUp(context: Context, idsOrNames: readonly string[]): Promise<Map<string, NamespaceRow>> {
   const found = new Map<string, NamespaceRow>();
-  for (const row of await context.store.readNames("namespaces", context.workspaceId, [...new Set(idsOrNames)])) found.set(row.name, row);
+  for (const row of await context.store.readNames("namespaces", context.workspaceId, [...new Set(idsOrNames)]))
+    found.set(row.name, row);
   for (const id of idsOrNames) {
     const row = id.startsWith(`${ID_PREFIX}_`) ? await context.store.read("namespaces", id) : undefined;
     if (row?.workspaceId === context.workspaceId) found.set(id, row);
@@ -81,24 +91,33 @@ async function lookUp(context: Context, idsOrNames: readonly string[]): Promise<
  * A caller with rights in some namespaces only gets the same 403 for the others and for missing ones, which does not tell
  * which exist (ruling F4).
  */
-function assertAllowed(context: Context, namespace: NamespaceRow | undefined, action: string, caller: Caller | undefined): void {
+function assertAllowed(
+  context: Context,
+  namespace: NamespaceRow | undefined,
+  action: string,
+  caller: Caller | undefined,
+): void {
   if (caller === undefined || mayOnAll(context, caller, action)) return;
-  const isOwn = caller.workspaceId === context.workspaceId;
-  if (namespace === undefined || !isOwn || !caller.may(action, { type: "ratelimit", id: namespace.id })) throw forbidden(action);
+  const isSameWorkspace = caller.workspaceId === context.workspaceId;
+  if (namespace === undefined || !isSameWorkspace || !caller.may(action, { type: "ratelimit", id: namespace.id }))
+    throw forbidden(action);
 }
 
 function mayOnAll({ workspaceId }: Context, caller: Caller, action: string): boolean {
   return caller.workspaceId === workspaceId && caller.may(action, { type: "ratelimit" });
 }
 
-function forbidden(action: string): VerifierError {
+function forbidden(action: string): KeystileError {
   const permissions = `ratelimit.*.${action}, ratelimit.<namespace_id>.${action}`;
-  return new VerifierError("CALLER_FORBIDDEN", `the credential lacks a permission for this; it takes one of: ${permissions}`);
+  return new KeystileError(
+    "CALLER_FORBIDDEN",
+    `the credential lacks a permission for this; it takes one of: ${permissions}`,
+  );
 }
 
 /** Made by whoever comes first; the others use that one. */
 function makeNamespace(context: Context, name: string): Promise<NamespaceRow> {
-  return persist(context, `namespace ${name}`, async () => {
+  return updateWithRetry(context, `namespace ${name}`, async () => {
     const row = newNamespace(context, name);
     if (await context.store.write([{ table: "namespaces", row }])) return row;
     const [theirs] = await context.store.readNames("namespaces", context.workspaceId, [name]);

@@ -3,21 +3,26 @@ import type { Caller } from "../../contracts/caller.js";
 import type { OverrideRow } from "../../contracts/store.js";
 import { newId } from "../../lib/hash.js";
 import { overrideName } from "../../stores/row-names.js";
-import { persist, type Context } from "../context.js";
+import { type Context, updateWithRetry } from "../context.js";
 import { readPage } from "../list-page.js";
 import { notFound, ownedRow } from "../rows.js";
 import { parse } from "../schemas/parse.js";
-import type { EmptyResponse, Page, RatelimitOverride, V2RatelimitSetOverrideResponseData } from "../schemas/responses.js";
+import type {
+  EmptyResponse,
+  Page,
+  RatelimitOverride,
+  V2RatelimitSetOverrideResponseData,
+} from "../schemas/responses.js";
 import type * as R from "../schemas/service-requests.js";
 import * as schemas from "../schemas/service.js";
-import { findNamespace, enterNamespaces } from "./namespaces.js";
+import { enterNamespaces, findNamespace } from "./namespaces.js";
 
 const DEFAULT_PAGE = 10;
 
 /**
  * Sets or replaces the override of an identifier, from the next check on; tokens already used stay used. A namespace that is not
  * there is made.
- * @throws VerifierError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND
+ * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND
  */
 export async function setOverride(
   context: Context,
@@ -27,7 +32,7 @@ export async function setOverride(
   const { namespace, identifier, limit, duration } = parse(schemas.setOverride, body);
   const namespaces = await enterNamespaces(context, [namespace], "set_override", caller);
   const namespaceId = namespaces.get(namespace)!.id;
-  return persist(context, overrideName({ namespaceId, identifier }), async () => {
+  return updateWithRetry(context, overrideName({ namespaceId, identifier }), async () => {
     const known = await readOverride(context, namespaceId, identifier);
     const row: OverrideRow = known
       ? { ...known, limit, duration }
@@ -36,7 +41,7 @@ export async function setOverride(
   });
 }
 
-/** @throws VerifierError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND */
+/** @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND */
 export async function getOverride(
   context: Context,
   body: R.V2RatelimitGetOverrideRequestBody,
@@ -46,10 +51,10 @@ export async function getOverride(
   const { id } = await findNamespace(context, namespace, "read_override", caller);
   const row = await readOverride(context, id, identifier);
   if (row === undefined) throw notFound("The override");
-  return show(row);
+  return toOverrideResponse(row);
 }
 
-/** By id, 10 a page unless the request says otherwise. @throws VerifierError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND */
+/** By id, 10 a page unless the request says otherwise. @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND */
 export async function listOverrides(
   context: Context,
   body: R.V2RatelimitListOverridesRequestBody,
@@ -57,10 +62,14 @@ export async function listOverrides(
 ): Promise<Page<RatelimitOverride>> {
   const { namespace, limit = DEFAULT_PAGE, ...page } = parse(schemas.listOverrides, body);
   const { id } = await findNamespace(context, namespace, "read_override", caller);
-  return readPage(context, { ...page, limit }, { table: "overrides", filter: { namespaceId: id }, show });
+  return readPage(
+    context,
+    { ...page, limit },
+    { table: "overrides", filter: { namespaceId: id }, toResponse: toOverrideResponse },
+  );
 }
 
-/** @throws VerifierError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND */
+/** @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND */
 export async function deleteOverride(
   context: Context,
   body: R.V2RatelimitDeleteOverrideRequestBody,
@@ -68,18 +77,24 @@ export async function deleteOverride(
 ): Promise<EmptyResponse> {
   const { namespace, identifier } = parse(schemas.getOverride, body);
   const { id: namespaceId } = await findNamespace(context, namespace, "delete_override", caller);
-  return persist(context, overrideName({ namespaceId, identifier }), async () => {
+  return updateWithRetry(context, overrideName({ namespaceId, identifier }), async () => {
     const row = await readOverride(context, namespaceId, identifier);
     if (row === undefined) throw notFound("The override");
     return (await context.store.write([{ table: "overrides", remove: row.id, version: row.version }])) ? {} : undefined;
   });
 }
 
-async function readOverride(context: Context, namespaceId: string, identifier: string): Promise<OverrideRow | undefined> {
-  const [row] = await context.store.readNames("overrides", context.workspaceId, [overrideName({ namespaceId, identifier })]);
+async function readOverride(
+  context: Context,
+  namespaceId: string,
+  identifier: string,
+): Promise<OverrideRow | undefined> {
+  const [row] = await context.store.readNames("overrides", context.workspaceId, [
+    overrideName({ namespaceId, identifier }),
+  ]);
   return row;
 }
 
-function show({ id, identifier, limit, duration }: OverrideRow): RatelimitOverride {
+function toOverrideResponse({ id, identifier, limit, duration }: OverrideRow): RatelimitOverride {
   return { overrideId: id, identifier, limit, duration };
 }

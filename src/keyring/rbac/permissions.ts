@@ -1,16 +1,21 @@
 /** VERBS of permissions: create, get, list, delete. Operations `permissions.*Permission*`. A permission's name in its workspace is its slug. */
 import { newId } from "../../lib/hash.js";
-import { persist, type Context } from "../context.js";
+import { type Context, updateWithRetry } from "../context.js";
 import { insertNamed } from "../create-row.js";
 import { readPage } from "../list-page.js";
 import { ownedRow, requireNamed } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
 import { parse } from "../schemas/parse.js";
 import type * as R from "../schemas/requests.js";
-import type { EmptyResponse, Page, Permission, V2PermissionsCreatePermissionResponseData } from "../schemas/responses.js";
-import { showPermission } from "./rbac-responses.js";
+import type {
+  EmptyResponse,
+  Page,
+  Permission,
+  V2PermissionsCreatePermissionResponseData,
+} from "../schemas/responses.js";
+import { toPermissionResponse } from "./rbac-responses.js";
 
-/** @throws VerifierError BAD_REQUEST · CONFLICT: the slug exists */
+/** @throws KeystileError BAD_REQUEST · CONFLICT: the slug exists */
 export async function createPermission(
   context: Context,
   body: R.V2PermissionsCreatePermissionRequestBody,
@@ -21,22 +26,32 @@ export async function createPermission(
   return { permissionId: row.id };
 }
 
-/** @throws VerifierError BAD_REQUEST · NOT_FOUND */
-export async function getPermission(context: Context, body: R.V2PermissionsGetPermissionRequestBody): Promise<Permission> {
+/** @throws KeystileError BAD_REQUEST · NOT_FOUND */
+export async function getPermission(
+  context: Context,
+  body: R.V2PermissionsGetPermissionRequestBody,
+): Promise<Permission> {
   const { permission } = parse(schemas.getPermission, body);
-  return showPermission(await requireNamed(context, "permissions", permission));
+  return toPermissionResponse(await requireNamed(context, "permissions", permission));
 }
 
-/** By id. @throws VerifierError BAD_REQUEST */
+/** By id. @throws KeystileError BAD_REQUEST */
 export async function listPermissions(context: Context, body: R.SearchRequestBody = {}): Promise<Page<Permission>> {
   const { search, ...page } = parse(schemas.listPermissions, body);
-  return readPage(context, page, { table: "permissions", filter: search ? { search } : {}, show: showPermission });
+  return readPage(context, page, {
+    table: "permissions",
+    filter: search ? { search } : {},
+    toResponse: toPermissionResponse,
+  });
 }
 
-/** Keys and roles that had it lose it at once. @throws VerifierError BAD_REQUEST · NOT_FOUND */
-export async function deletePermission(context: Context, body: R.V2PermissionsGetPermissionRequestBody): Promise<EmptyResponse> {
+/** Keys and roles that had it lose it at once. @throws KeystileError BAD_REQUEST · NOT_FOUND */
+export async function deletePermission(
+  context: Context,
+  body: R.V2PermissionsGetPermissionRequestBody,
+): Promise<EmptyResponse> {
   const { permission } = parse(schemas.getPermission, body);
-  return persist(context, permission, async () => {
+  return updateWithRetry(context, permission, async () => {
     const { id, version } = await requireNamed(context, "permissions", permission);
     return (await context.store.write([{ table: "permissions", remove: id, version }])) ? {} : undefined;
   });

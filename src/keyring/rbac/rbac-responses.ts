@@ -4,23 +4,23 @@ import type { Context } from "../context.js";
 import { createReader } from "../rows.js";
 import type { Permission, Role } from "../schemas/responses.js";
 
-export function showPermission({ id, name, slug, description }: PermissionRow): Permission {
+export function toPermissionResponse({ id, name, slug, description }: PermissionRow): Permission {
   return description === undefined ? { id, name, slug } : { id, name, slug, description };
 }
 
 /** Sorted by slug; what was deleted since counts as absent. */
-export function showPermissions(context: Context, ids: readonly string[]): Promise<readonly Permission[]> {
-  return createPermissionView(context)(ids);
+export function toPermissionResponses(context: Context, ids: readonly string[]): Promise<readonly Permission[]> {
+  return createPermissionMapper(context)(ids);
 }
 
 /** Shows lists of permissions, reading each row once. */
-function createPermissionView(context: Context): (ids: readonly string[]) => Promise<readonly Permission[]> {
+function createPermissionMapper(context: Context): (ids: readonly string[]) => Promise<readonly Permission[]> {
   const permissionOf = createReader(context, "permissions");
   return async (ids) => {
     const permissions: Permission[] = [];
     for (const id of ids) {
       const row = await permissionOf(id);
-      if (row !== undefined) permissions.push(showPermission(row));
+      if (row !== undefined) permissions.push(toPermissionResponse(row));
     }
     return permissions.sort((a, b) => (a.slug < b.slug ? -1 : 1));
   };
@@ -29,10 +29,10 @@ function createPermissionView(context: Context): (ids: readonly string[]) => Pro
 /**
  * Shows roles, reading each shared permission once: make a new one per call. A page of roles may name 100,000.
  */
-export function createRoleView(context: Context): (row: RoleRow) => Promise<Role> {
-  const show = createPermissionView(context);
+export function createRoleMapper(context: Context): (row: RoleRow) => Promise<Role> {
+  const toResponses = createPermissionMapper(context);
   return async ({ id, name, description, permissions: ids }) => {
-    const permissions = await show(ids);
+    const permissions = await toResponses(ids);
     return {
       id,
       name,
@@ -43,12 +43,12 @@ export function createRoleView(context: Context): (row: RoleRow) => Promise<Role
 }
 
 /** Sorted by name; what was deleted since counts as absent. */
-export async function showRoles(context: Context, ids: readonly string[]): Promise<readonly Role[]> {
-  const show = createRoleView(context);
+export async function toRoleResponses(context: Context, ids: readonly string[]): Promise<readonly Role[]> {
+  const toResponse = createRoleMapper(context);
   const roles: Role[] = [];
   for (const id of ids) {
     const row = await context.store.read("roles", id);
-    if (row !== undefined) roles.push(await show(row));
+    if (row !== undefined) roles.push(await toResponse(row));
   }
   return roles.sort((a, b) => (a.name < b.name ? -1 : 1));
 }

@@ -2,7 +2,7 @@
 import type { Write } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { newId } from "../../lib/hash.js";
-import { persist, type Context } from "../context.js";
+import { type Context, updateWithRetry } from "../context.js";
 import { notFound, ownedRow } from "../rows.js";
 
 /** Ids by name. */
@@ -24,7 +24,7 @@ export async function readPermissions(context: Context, slugs: Iterable<string>)
   return new Map(rows.map((row) => [row.slug, row.id]));
 }
 
-/** Ids of these roles. @throws VerifierError NOT_FOUND when one does not exist */
+/** Ids of these roles. @throws KeystileError NOT_FOUND when one does not exist */
 export async function requireRoles(context: Context, names: readonly string[]): Promise<readonly string[]> {
   const ids = await readRoles(context, names);
   const missing = names.findIndex((name) => !ids.has(name));
@@ -46,7 +46,10 @@ export function ensureIdentities(context: Context, externalIds: Iterable<string>
   return ensure(context, externalIds, {
     read: (names) => context.store.readNames("identities", context.workspaceId, names),
     nameOf: (row) => row.externalId,
-    make: (externalId) => ({ table: "identities", row: { ...ownedRow(context, newId("id", now)), externalId, ratelimits: [] } }),
+    make: (externalId) => ({
+      table: "identities",
+      row: { ...ownedRow(context, newId("id", now)), externalId, ratelimits: [] },
+    }),
   });
 }
 
@@ -66,12 +69,16 @@ interface Kind<Row> {
 type NewRow = Extract<Write, { readonly row: unknown }>;
 
 /** Reads first: names are seldom new. Two that make one name at once: the second write is refused, and its next attempt finds the row. */
-async function ensure<Row extends { readonly id: string }>(context: Context, names: Iterable<string>, kind: Kind<Row>): Promise<Ids> {
+async function ensure<Row extends { readonly id: string }>(
+  context: Context,
+  names: Iterable<string>,
+  kind: Kind<Row>,
+): Promise<Ids> {
   const asked = [...new Set(names)];
   if (asked.length === 0) return NONE;
   const found = await lookUp(asked, kind);
   if (found.size === asked.length) return found;
-  return persist(context, "names", async () => {
+  return updateWithRetry(context, "names", async () => {
     const ids = await lookUp(asked, kind);
     const missing = asked.filter((name) => !ids.has(name));
     const writes = missing.map(kind.make);
@@ -81,7 +88,10 @@ async function ensure<Row extends { readonly id: string }>(context: Context, nam
   });
 }
 
-async function lookUp<Row extends { readonly id: string }>(names: readonly string[], kind: Kind<Row>): Promise<Map<string, string>> {
+async function lookUp<Row extends { readonly id: string }>(
+  names: readonly string[],
+  kind: Kind<Row>,
+): Promise<Map<string, string>> {
   const rows = await kind.read(names);
   return new Map(rows.map((row) => [kind.nameOf(row), row.id]));
 }

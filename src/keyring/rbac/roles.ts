@@ -1,20 +1,26 @@
 /** VERBS of roles: create, get, list, delete, setRolePermissions. Operations `permissions.*Role*`. */
 import type { RoleRow } from "../../contracts/store.js";
 import { newId } from "../../lib/hash.js";
-import { persist, type Context } from "../context.js";
+import { type Context, updateWithRetry } from "../context.js";
 import { insertNamed, taken } from "../create-row.js";
 import { readPage } from "../list-page.js";
 import { type Mutable, ownedRow, requireNamed, setField } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
 import { parse } from "../schemas/parse.js";
 import type * as R from "../schemas/requests.js";
-import type { EmptyResponse, Page, Permission, Role, V2PermissionsCreateRoleResponseData } from "../schemas/responses.js";
-import { createRoleView, showPermissions } from "./rbac-responses.js";
+import type {
+  EmptyResponse,
+  Page,
+  Permission,
+  Role,
+  V2PermissionsCreateRoleResponseData,
+} from "../schemas/responses.js";
+import { createRoleMapper, toPermissionResponses } from "./rbac-responses.js";
 import { ensurePermissions, idsOf, readRoles } from "./resolve-names.js";
 
 const ROLE = "A role with this name";
 
-/** Permissions that do not exist are made. @throws VerifierError BAD_REQUEST · CONFLICT: the name exists */
+/** Permissions that do not exist are made. @throws KeystileError BAD_REQUEST · CONFLICT: the name exists */
 export async function createRole(
   context: Context,
   body: R.V2PermissionsCreateRoleRequestBody,
@@ -30,28 +36,32 @@ export async function createRole(
   return { roleId: row.id };
 }
 
-/** @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/** @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function getRole(context: Context, body: R.V2PermissionsGetRoleRequestBody): Promise<Role> {
   const { role } = parse(schemas.getRole, body);
-  return createRoleView(context)(await requireNamed(context, "roles", role));
+  return createRoleMapper(context)(await requireNamed(context, "roles", role));
 }
 
-/** By id. @throws VerifierError BAD_REQUEST */
+/** By id. @throws KeystileError BAD_REQUEST */
 export async function listRoles(context: Context, body: R.SearchRequestBody = {}): Promise<Page<Role>> {
   const { search, ...page } = parse(schemas.listRoles, body);
-  return readPage(context, page, { table: "roles", filter: search ? { search } : {}, show: createRoleView(context) });
+  return readPage(context, page, {
+    table: "roles",
+    filter: search ? { search } : {},
+    toResponse: createRoleMapper(context),
+  });
 }
 
-/** Keys that had it lose it at once. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/** Keys that had it lose it at once. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function deleteRole(context: Context, body: R.V2PermissionsGetRoleRequestBody): Promise<EmptyResponse> {
   const { role } = parse(schemas.getRole, body);
-  return persist(context, role, async () => {
+  return updateWithRetry(context, role, async () => {
     const { id, version } = await requireNamed(context, "roles", role);
     return (await context.store.write([{ table: "roles", remove: id, version }])) ? {} : undefined;
   });
 }
 
-/** Replaces a role's permissions; those that do not exist are made. @throws VerifierError BAD_REQUEST · NOT_FOUND */
+/** Replaces a role's permissions; those that do not exist are made. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function setRolePermissions(
   context: Context,
   body: R.V2PermissionsSetRolePermissionsRequestBody,
@@ -59,8 +69,8 @@ export async function setRolePermissions(
   const { roleId, permissions } = parse(schemas.setRolePermissions, body);
   await requireNamed(context, "roles", roleId);
   const ids = idsOf(permissions, await ensurePermissions(context, permissions, context.clock()));
-  return persist(context, roleId, async () => {
+  return updateWithRetry(context, roleId, async () => {
     const row = { ...(await requireNamed(context, "roles", roleId)), permissions: ids };
-    return (await context.store.write([{ table: "roles", row }])) ? showPermissions(context, ids) : undefined;
+    return (await context.store.write([{ table: "roles", row }])) ? toPermissionResponses(context, ids) : undefined;
   });
 }

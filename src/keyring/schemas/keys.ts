@@ -1,11 +1,11 @@
 /** The requests of administration, one schema a verb. Spec §2.3, §8, operations of the wider interface; `requests.ts` says them as types. */
 import * as v from "valibot";
 import type { KeyCreditsData, RatelimitRequest, Refill, V2KeysMigrateKeyData } from "../../contracts/types.js";
-import { LAST_MOMENT } from "../../lib/check-options.js";
-import { readCursor, type ListedTable } from "./cursor.js";
+import { MAX_DATE_MS } from "../../lib/check-options.js";
+import { type ListedTable, readCursor } from "./cursor.js";
 import { described } from "./json-schema.js";
 import type * as M from "./migration-requests.js";
-import { withFix, type Schema } from "./parse.js";
+import { type Schema, withFix } from "./parse.js";
 import * as atom from "./primitives.js";
 import type * as R from "./requests.js";
 
@@ -24,7 +24,10 @@ const refill = described(
       const value = dataset.value as { readonly interval?: unknown; readonly refillDay?: unknown } | undefined;
       if (value?.interval !== "monthly" || value.refillDay !== undefined) return;
       const message = withFix("is required with a monthly refill", "give the day of the month, 1 to 31");
-      addIssue({ message, path: [{ type: "object", origin: "value", input: value, key: "refillDay", value: undefined }] });
+      addIssue({
+        message,
+        path: [{ type: "object", origin: "value", input: value, key: "refillDay", value: undefined }],
+      });
     }),
   ),
   { if: { properties: { interval: { const: "monthly" } } }, then: { required: ["refillDay"] } },
@@ -43,7 +46,10 @@ const migratedLimits: Schema<Required<RatelimitRequest>[]> = v.pipe(
   v.rawCheck(uniqueNames),
 );
 
-const noPlaintext = optionalOr(atom.never("leave it out: only the digest of a key is stored, its text cannot be given back"), false);
+const noPlaintext = optionalOr(
+  atom.never("leave it out: only the digest of a key is stored, its text cannot be given back"),
+  false,
+);
 const time = optional(atom.time);
 
 export const getApi: Schema<R.V2ApisGetApiRequestBody> = strict({ apiId: atom.longId });
@@ -87,7 +93,10 @@ export const updateKey: Schema<R.V2KeysUpdateKeyRequestBody> = strict({
   expires: optional(v.nullable(atom.time)),
   credits: optional(
     v.nullable(
-      strict({ remaining: optional(v.nullable(integer(0))), refill: optional(v.nullable(refill)) }) as Schema<R.UpdateKeyCreditsData>,
+      strict({
+        remaining: optional(v.nullable(integer(0))),
+        refill: optional(v.nullable(refill)),
+      }) as Schema<R.UpdateKeyCreditsData>,
     ),
   ),
   ratelimits: optional(ratelimits),
@@ -96,7 +105,10 @@ export const updateKey: Schema<R.V2KeysUpdateKeyRequestBody> = strict({
   permissions: optional(atom.slugs(0)),
   ipAllowlist: optional(v.nullable(atom.ipAllowlist)),
 });
-export const deleteKey: Schema<R.V2KeysDeleteKeyRequestBody> = strict({ keyId: atom.id, permanent: optionalOr(atom.boolean, false) });
+export const deleteKey: Schema<R.V2KeysDeleteKeyRequestBody> = strict({
+  keyId: atom.id,
+  permanent: optionalOr(atom.boolean, false),
+});
 export const rerollKey: Schema<R.V2KeysRerollKeyRequestBody> = strict({ keyId: atom.id, expiration: atom.time });
 export const updateCredits = described(
   v.pipe(
@@ -107,8 +119,14 @@ export const updateCredits = described(
     }),
     v.rawCheck(({ dataset, addIssue }) => {
       if (!dataset.typed || typeof dataset.value.value === "number" || dataset.value.operation === "set") return;
-      const message = withFix("must be an integer for this operation", 'null or nothing, which is unlimited, goes only with "set"');
-      addIssue({ message, path: [{ type: "object", origin: "value", input: dataset.value, key: "value", value: null }] });
+      const message = withFix(
+        "must be an integer for this operation",
+        'null or nothing, which is unlimited, goes only with "set"',
+      );
+      addIssue({
+        message,
+        path: [{ type: "object", origin: "value", input: dataset.value, key: "value", value: null }],
+      });
     }),
   ),
   {
@@ -118,8 +136,10 @@ export const updateCredits = described(
 ) as Schema<R.V2KeysUpdateCreditsRequestBody>;
 export const whoami: Schema<R.V2KeysWhoamiRequestBody> = strict({ key: atom.wellFormed(1, 512) });
 
-const keyPermissions = (min: number): Schema<R.V2KeysPermissionsRequestBody> => strict({ keyId: atom.id, permissions: atom.slugs(min) });
-const keyRoles = (min: number): Schema<R.V2KeysRolesRequestBody> => strict({ keyId: atom.id, roles: atom.roleNames(min) });
+const keyPermissions = (min: number): Schema<R.V2KeysPermissionsRequestBody> =>
+  strict({ keyId: atom.id, permissions: atom.slugs(min) });
+const keyRoles = (min: number): Schema<R.V2KeysRolesRequestBody> =>
+  strict({ keyId: atom.id, roles: atom.roleNames(min) });
 export const changePermissions = keyPermissions(1);
 export const setPermissions = keyPermissions(0);
 export const changeRoles = keyRoles(1);
@@ -159,15 +179,21 @@ export const listRoles = search("roles");
 export const listPermissions = search("permissions");
 
 const migrationId = text(3, 255);
-export const createMigration: Schema<M.CreateMigrationRequestBody> = strict({ id: optional(migrationId), algorithm: text(1, 255) });
+export const createMigration: Schema<M.CreateMigrationRequestBody> = strict({
+  id: optional(migrationId),
+  algorithm: text(1, 255),
+});
 /** The frame of an import; its keys are judged one by one with {@link migratedKey}. */
 export const migrateKeys: Schema<M.V2KeysMigrateKeysRequestBody> = strict({
   migrationId,
   apiId: text(3, 255),
-  keys: described(v.custom<M.V2KeysMigrateKeysRequestBody["keys"]>(isIterable, "must be an array of at least 1 item, or an iterable"), {
-    type: "array",
-    minItems: 1,
-  }),
+  keys: described(
+    v.custom<M.V2KeysMigrateKeysRequestBody["keys"]>(isIterable, "must be an array of at least 1 item, or an iterable"),
+    {
+      type: "array",
+      minItems: 1,
+    },
+  ),
 });
 export const migratedKey: Schema<V2KeysMigrateKeyData> = strict({
   hash: text(3, 1_024),
@@ -177,7 +203,7 @@ export const migratedKey: Schema<V2KeysMigrateKeyData> = strict({
   roles: optional(atom.roleNames(0)),
   permissions: optional(atom.slugs(0)),
   // Spec §2.3 names no latest time; a JavaScript date does.
-  expires: optional(integer(0, LAST_MOMENT)),
+  expires: optional(integer(0, MAX_DATE_MS)),
   enabled: optionalOr(atom.boolean, true),
   credits: optional(credits),
   ratelimits: optional(migratedLimits),
@@ -192,11 +218,17 @@ export function page(table: ListedTable, limit = 100) {
   return {
     limit: optionalOr(integer(1, 100), limit),
     cursor: optional(
-      described(v.custom<string>(isCursor, withFix("is not a cursor of this list", "send pagination.cursor of the page before")), {
-        type: "string",
-        minLength: 1,
-        maxLength: 1_024,
-      }),
+      described(
+        v.custom<string>(
+          isCursor,
+          withFix("is not a cursor of this list", "send pagination.cursor of the page before"),
+        ),
+        {
+          type: "string",
+          minLength: 1,
+          maxLength: 1_024,
+        },
+      ),
     ),
   };
 }

@@ -18,11 +18,11 @@ export function withFix(message: string, fix: string): string {
 
 /**
  * Copies the body once and judges the copy (ruling G7).
- * @throws VerifierError BAD_REQUEST with every problem of the request
+ * @throws KeystileError BAD_REQUEST with every problem of the request
  */
 export function parse<T>(schema: Schema<T>, body: unknown): T {
   const problems: ValidationProblem[] = [];
-  const value = judge(schema, copyBody(body), "body", problems);
+  const value = validate(schema, copyBody(body), "body", problems);
   if (value === undefined) throw badRequest(problems);
   return value;
 }
@@ -32,7 +32,12 @@ export function parse<T>(schema: Schema<T>, body: unknown): T {
  * @param problems gains every problem found, up to 1,000 in all
  * @returns `undefined` when there was one
  */
-export function judge<T>(schema: Schema<T>, value: unknown, location: string, problems: ValidationProblem[]): T | undefined {
+export function validate<T>(
+  schema: Schema<T>,
+  value: unknown,
+  location: string,
+  problems: ValidationProblem[],
+): T | undefined {
   // Explicit, since a program may have changed valibot's global defaults.
   const result = v.safeParse(schema, value, { abortEarly: false, abortPipeEarly: false });
   // Not the output, whose objects inherit what a polluted prototype holds. No schema here changes what it accepts.
@@ -48,7 +53,12 @@ function toProblem(issue: v.BaseIssue<unknown>, root: string): ValidationProblem
   for (const { key } of issue.path ?? []) {
     if (typeof key === "number") location += `[${key}]`;
     else if (PLAIN_NAME.test(String(key))) location += `.${String(key)}`;
-    else return { location, message: "has a property that is not allowed", fix: "send only the properties of the interface" };
+    else
+      return {
+        location,
+        message: "has a property that is not allowed",
+        fix: "send only the properties of the interface",
+      };
   }
   if (isUnknownProperty(issue)) return { location, message: "is not a property of this object", fix: "remove it" };
   if (issue.path?.at(-1)?.origin === "key") return { location, message: "is required" };

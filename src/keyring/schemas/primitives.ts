@@ -31,8 +31,11 @@ export function strict<const E extends v.ObjectEntries>(entries: E) {
     v.rawCheck(({ dataset, addIssue }) => {
       const first = dataset.issues?.find((issue) => issue.path?.length === 1 && isUnknownProperty(issue))?.path?.[0];
       if (first === undefined) return;
-      const unknown = Object.keys(first.input as object).filter((key) => key !== first.key && !Object.hasOwn(entries, key));
-      for (const key of unknown.slice(0, MAX_UNKNOWN)) addIssue({ expected: "never", path: [{ ...first, key } as typeof first] });
+      const unknown = Object.keys(first.input as object).filter(
+        (key) => key !== first.key && !Object.hasOwn(entries, key),
+      );
+      for (const key of unknown.slice(0, MAX_UNKNOWN))
+        addIssue({ expected: "never", path: [{ ...first, key } as typeof first] });
     }),
   );
 }
@@ -59,21 +62,24 @@ export function text(min: number, max: number) {
 
 /** As {@link text}, with U+0000 allowed: for what reaches no store. */
 export function wellFormed(min: number, max: number) {
-  const fits = (value: unknown): boolean => typeof value === "string" && hasLength(value, min, max) && value.isWellFormed();
+  const fits = (value: unknown): boolean =>
+    typeof value === "string" && hasLength(value, min, max) && value.isWellFormed();
   const schema = v.custom<string>(fits, `must be well-formed text of ${min} to ${max} characters`);
   return described(schema, { type: "string", minLength: min, maxLength: max });
 }
 
 /** Text of ASCII characters that a pattern names. */
 function token(pattern: RegExp, min: number, max: number, characters: string) {
-  const fits = (value: unknown): boolean => typeof value === "string" && value.length >= min && value.length <= max && pattern.test(value);
+  const fits = (value: unknown): boolean =>
+    typeof value === "string" && value.length >= min && value.length <= max && pattern.test(value);
   const schema = v.custom<string>(fits, `must be ${min} to ${max} characters of ${characters}`);
   return described(schema, { type: "string", minLength: min, maxLength: max, pattern: pattern.source });
 }
 
 /** An integer by value, at most 2^53 − 1 (ruling G6). */
 export function integer(min: number, max = Number.MAX_SAFE_INTEGER) {
-  const fits = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max;
+  const fits = (value: unknown): boolean =>
+    Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max;
   const schema = v.custom<number>(fits, `must be an integer from ${min} to ${max}`);
   return described(schema, { type: "integer", minimum: min, maximum: max });
 }

@@ -50,12 +50,22 @@ export const listRootKeys: Schema<ListRequestBody> = strict(page("rootKeys"));
 
 const namespace = text(1, 512);
 const identifier = text(1, 512);
-const check = { namespace, cost: optionalOr(integer(0), 1), duration: integer(1_000, MAX_DURATION), identifier, limit: integer(1) };
+const check = {
+  namespace,
+  cost: optionalOr(integer(0), 1),
+  duration: integer(1_000, MAX_DURATION),
+  identifier,
+  limit: integer(1),
+};
 
 export const createNamespace: Schema<R.CreateNamespaceRequestBody> = strict({ name: namespace });
 export const getNamespace: Schema<R.GetNamespaceRequestBody> = strict({ namespace });
 export const limit: Schema<R.V2RatelimitLimitRequestBody> = strict(check);
-export const multiLimit: Schema<R.V2RatelimitMultiLimitRequestBody> = list(strict(check) as Schema<R.V2RatelimitLimitRequestBody>, 1, 100);
+export const multiLimit: Schema<R.V2RatelimitMultiLimitRequestBody> = list(
+  strict(check) as Schema<R.V2RatelimitLimitRequestBody>,
+  1,
+  100,
+);
 export const setOverride: Schema<R.V2RatelimitSetOverrideRequestBody> = strict({
   namespace,
   duration: integer(1_000),
@@ -63,4 +73,7 @@ export const setOverride: Schema<R.V2RatelimitSetOverrideRequestBody> = strict({
   limit: integer(0),
 });
 export const getOverride: Schema<R.V2RatelimitGetOverrideRequestBody> = strict({ namespace, identifier });
-export const listOverrides: Schema<R.V2RatelimitListOverridesRequestBody> = strict({ namespace, ...page("overrides", 10) });
+export const listOverrides: Schema<R.V2RatelimitListOverridesRequestBody> = strict({
+  namespace,
+  ...page("overrides", 10),
+});

@@ -4,7 +4,7 @@
 const { setTimeout: runAfter, performance: clock } = globalThis;
 
 /** What a promise becomes: rejected with what `late` makes unless it settles in time. A later outcome of it is dropped. */
-export type Deadline = <T>(answer: PromiseLike<T>, late: () => Error) => Promise<T>;
+export type Deadline = <T>(answer: PromiseLike<T>, resolved: () => Error) => Promise<T>;
 
 interface Waiting {
   readonly until: number;
@@ -33,9 +33,9 @@ export function createDeadline(ms: number): Deadline {
     isArmed = false;
   };
 
-  return (answer, late) =>
+  return (answer, resolved) =>
     new Promise((resolve, reject) => {
-      const one = { until: clock.now() + ms, expire: () => reject(late()) };
+      const one = { until: clock.now() + ms, expire: () => reject(resolved()) };
       waiting.add(one);
       if (!isArmed) {
         isArmed = true;

@@ -4,10 +4,10 @@
  * Why one decorator over the whole port: a verifier, a keyring and an authenticator that each looked after the methods they call would
  * forget one. Stores of this package validate what they read and bound their waiting, so they pass through as they are, at no cost.
  */
-import { VerifierError } from "../../contracts/errors.js";
+import { KeystileError } from "../../contracts/errors.js";
 import type { Change, ListQuery, Store, Table } from "../../contracts/store.js";
 import { integer as integerOption, type OptionChecks } from "../check-options.js";
-import { isLate } from "../thenable.js";
+import { isThenable } from "../thenable.js";
 import { createDeadline, type Deadline } from "./deadline.js";
 import { flag, list, Malformed, optional, type Reader } from "./readers.js";
 import { balance, draw, keyRecord, rows, spend } from "./rows.js";
@@ -27,8 +27,8 @@ export const STORE_GUARD_OPTIONS = { storeTimeout: integerOption(1, 600_000) } a
 
 const DEFAULT_TIMEOUT = 5_000;
 
-/** Methods whose answers are data. `changes` and `close` are guarded by themselves. */
-type Method = Exclude<keyof Store, "changes" | "close">;
+/** Methods whose answers are data. `subscribe` and `close` are guarded by themselves. */
+type Method = Exclude<keyof Store, "subscribe" | "close">;
 
 /** How one method is guarded. */
 interface Guard {
@@ -65,25 +65,28 @@ const METHODS = {
   list: { reader: ([table, query]) => list<unknown>(rows[table as Table], (query as ListQuery).limit) },
   insertKeys: { reader: ([keys]) => exactly(flag, (keys as readonly unknown[]).length), writes: true },
   write: { reader: always(flag), writes: true },
-  catchUp: { reader: nothing },
+  pollChanges: { reader: nothing },
 } as const satisfies Record<Method, Guard>;
 
 /**
  * The same store, guarded; a store of this package, or one that is guarded already, as it is.
  *
- * Every method of the result may throw or reject with VerifierError STORE_INVALID, for an answer that breaks the port's types (the message
+ * Every method of the result may throw or reject with KeystileError STORE_INVALID, for an answer that breaks the port's types (the message
  * names the method and the field, never the value), or STORE_TIMEOUT. What the store itself throws, or rejects with, rises as it is.
  * @param timeout milliseconds, 1…600_000
  */
 export function guardStore(store: Store, timeout = DEFAULT_TIMEOUT): Store {
   if (isTrusted(store)) return store;
   const deadline = createDeadline(timeout);
-  const methods = Object.entries(METHODS).map(([name, guard]) => [name, guarded(store, name as Method, guard, deadline, timeout)]);
-  const { changes, close }: Pick<Store, "changes" | "close"> = {
-    changes: (listener) => subscribe(store, listener),
+  const methods = Object.entries(METHODS).map(([name, guard]) => [
+    name,
+    guarded(store, name as Method, guard, deadline, timeout),
+  ]);
+  const { subscribe, close }: Pick<Store, "subscribe" | "close"> = {
+    subscribe: (listener) => subscribeTo(store, listener),
     close: () => store.close(),
   };
-  return trust({ ...(Object.fromEntries(methods) as Pick<Store, Method>), changes, close });
+  return trust({ ...(Object.fromEntries(methods) as Pick<Store, Method>), subscribe, close });
 }
 
 function guarded(
@@ -93,9 +96,9 @@ function guarded(
   deadline: Deadline,
   timeout: number,
 ): (...given: unknown[]) => unknown {
-  const late = (): VerifierError => {
+  const resolved = (): KeystileError => {
     const outcome = writes === true ? "; whether it was done is unknown" : "";
-    return new VerifierError("STORE_TIMEOUT", `the store did not answer ${name} within ${timeout} ms${outcome}`);
+    return new KeystileError("STORE_TIMEOUT", `the store did not answer ${name} within ${timeout} ms${outcome}`);
   };
   const validate = (answer: unknown, given: readonly unknown[]): unknown => {
     try {
@@ -107,23 +110,25 @@ function guarded(
   return (...given) => {
     const answer = (store[name] as (...given: unknown[]) => unknown)(...given);
     if (answer === undefined) return validate(answer, given);
-    return isPromised(name, answer) ? deadline(answer, late).then((value) => validate(value, given)) : validate(answer, given);
+    return isPromised(name, answer)
+      ? deadline(answer, resolved).then((value) => validate(value, given))
+      : validate(answer, given);
   };
 }
 
 /** Looking for `then` may run the store's code. */
 function isPromised(name: string, answer: unknown): answer is Promise<unknown> {
   try {
-    return isLate(answer);
+    return isThenable(answer);
   } catch (cause) {
     throw malformed(name, cause);
   }
 }
 
 /** A change that cannot be understood may have been any: all is forgotten then. */
-function subscribe(store: Store, listener: (change: Change) => void): () => void {
-  const unsubscribe: unknown = store.changes((change) => listener(toChange(change)));
-  if (typeof unsubscribe !== "function") throw malformed("changes", new Malformed("must be a function"));
+function subscribeTo(store: Store, listener: (change: Change) => void): () => void {
+  const unsubscribe: unknown = store.subscribe((change) => listener(toChange(change)));
+  if (typeof unsubscribe !== "function") throw malformed("subscribe", new Malformed("must be a function"));
   return () => void (unsubscribe as () => unknown)();
 }
 
@@ -143,7 +148,7 @@ function exactly<T>(read: Reader<T>, length: number): Reader<T[]> {
   };
 }
 
-function malformed(name: string, cause: unknown): VerifierError {
+function malformed(name: string, cause: unknown): KeystileError {
   const { message } = cause instanceof Malformed ? cause : new Malformed("cannot be read");
-  return new VerifierError("STORE_INVALID", `the store's answer to ${name} is malformed: ${message}`, { cause });
+  return new KeystileError("STORE_INVALID", `the store's answer to ${name} is malformed: ${message}`, { cause });
 }

@@ -20,25 +20,45 @@ import type {
   WorkspaceRow,
 } from "../../contracts/store.js";
 import type { Identity, RatelimitResponse, Refill } from "../../contracts/types.js";
-import { LAST_MOMENT } from "../check-options.js";
-import { type Fields, flag, integer, json, list, Malformed, object, oneOf, optional, orNull, type Reader, text } from "./readers.js";
+import { MAX_DATE_MS } from "../check-options.js";
+import {
+  type Fields,
+  flag,
+  integer,
+  json,
+  list,
+  Malformed,
+  object,
+  oneOf,
+  optional,
+  orNull,
+  type Reader,
+  text,
+} from "./readers.js";
 
 /** An id, or another text that names something. */
 const name = text(1);
 const names = list(name);
 const anyText = text(0);
 const count = integer(0);
-const moment = integer(-LAST_MOMENT, LAST_MOMENT);
+const moment = integer(-MAX_DATE_MS, MAX_DATE_MS);
 /** True, or absent. */
 const mark = (value: unknown): true => {
   if (value !== true) throw new Malformed("must be true where it is there");
   return value;
 };
 
-const ref: Reader<KeyRef> = (value) => (typeof value === "number" ? integer(Number.MIN_SAFE_INTEGER)(value) : name(value));
+const ref: Reader<KeyRef> = (value) =>
+  typeof value === "number" ? integer(Number.MIN_SAFE_INTEGER)(value) : name(value);
 
 const limits = list(
-  object<RatelimitResponse>({ id: name, name, limit: count, duration: count, autoApply: flag } satisfies Fields<RatelimitResponse>),
+  object<RatelimitResponse>({
+    id: name,
+    name,
+    limit: count,
+    duration: count,
+    autoApply: flag,
+  } satisfies Fields<RatelimitResponse>),
 );
 
 const refillParts = object<{ interval: Refill["interval"]; amount: number; refillDay?: number | undefined }>({
@@ -103,8 +123,8 @@ export const keyRecord = object<KeyRecord>({
   roles: names,
   identity: optional(identity),
   ratelimits: limits,
-  suspended: flag,
-  pending: flag,
+  parentDisabled: flag,
+  unadopted: flag,
   ipAllowlists: list(names),
 } satisfies Fields<KeyRecord>);
 
@@ -146,8 +166,18 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     deleted: flag,
     createdAt: moment,
   } satisfies Fields<ApiRow>),
-  identities: object<IdentityRow>({ ...owned, externalId: name, meta: optional(json), ratelimits: limits } satisfies Fields<IdentityRow>),
-  roles: object<RoleRow>({ ...owned, name, description: optional(anyText), permissions: names } satisfies Fields<RoleRow>),
+  identities: object<IdentityRow>({
+    ...owned,
+    externalId: name,
+    meta: optional(json),
+    ratelimits: limits,
+  } satisfies Fields<IdentityRow>),
+  roles: object<RoleRow>({
+    ...owned,
+    name,
+    description: optional(anyText),
+    permissions: names,
+  } satisfies Fields<RoleRow>),
   permissions: object<PermissionRow>({
     ...owned,
     name: anyText,

@@ -10,10 +10,10 @@ export interface BucketHint {
   readonly bucket: string;
   /** A row, and a part of the fingerprint that it has; −1 and zeros to begin with. */
   readonly row: number;
-  readonly rowOne: number;
-  readonly rowTwo: number;
+  readonly h0: number;
+  readonly h1: number;
   /** Remembers another one. */
-  foundAt(row: number, rowOne: number, rowTwo: number): void;
+  foundAt(row: number, h0: number, h1: number): void;
 }
 
 /** A check of which the limiter notes where its bucket is. */
@@ -23,11 +23,11 @@ export interface HintedCheck extends LimitCheck {
 
 /** A hint for a check that is kept. */
 export function hintFor(bucket: string): BucketHint {
-  const hint = { bucket, row: -1, rowOne: 0, rowTwo: 0, foundAt };
-  function foundAt(row: number, rowOne: number, rowTwo: number): void {
+  const hint = { bucket, row: -1, h0: 0, h1: 0, foundAt };
+  function foundAt(row: number, h0: number, h1: number): void {
     hint.row = row;
-    hint.rowOne = rowOne;
-    hint.rowTwo = rowTwo;
+    hint.h0 = h0;
+    hint.h1 = h1;
   }
   return hint;
 }

@@ -1,10 +1,19 @@
 /** Buckets in rows of 32 bytes, outside the heap. Rulings C2, C4. Knows no names but by their tags, and no bounds. */
 import type { LimitSize, LimitVerdict } from "../../contracts/limiter.js";
-import type { Touchable } from "../../lib/prefetch.js";
+import type { Prefetchable } from "../../lib/prefetch.js";
 import { widened } from "../../lib/typed-arrays.js";
-import { type Bucket, drain, strain, strainOf, tokensLeft, untilFull } from "./bucket.js";
+import { type Bucket, drain, tokensLeft, untilFull, utilization, utilizationOf } from "./bucket.js";
 import { LevelTable, NO_LEVEL } from "./level-table.js";
-import { CAPACITY, DURATION, LIMIT, NO_PAIR, PAIR_WIDTH, PairTable, SPEED, TOKEN } from "./rate-table.js";
+import {
+  CAPACITY,
+  DRAIN_PER_MS,
+  DURATION,
+  LIMIT,
+  NO_RATE,
+  RATE_WIDTH,
+  RateTable,
+  UNITS_PER_TOKEN,
+} from "./rate-table.js";
 
 /*
  * Why. A bucket as an object took 140 bytes of heap and lay in several places; a row is one place. Over 1,000,000 at random, each
@@ -19,22 +28,22 @@ const AT = 0;
 const USED = 1;
 /** Small numbers a row. */
 const INTS = 8;
-/** Of the first level; {@link NO_PAIR}: the row is free. */
-const PAIR = 4;
+/** Of the first level; {@link NO_RATE}: the row is free. */
+const RATE = 4;
 /** Further levels. */
 const NEXT = 5;
 /** Two thirds of the tag of its name. */
-const ONE = 6;
-const TWO = 7;
+const H0 = 6;
+const H1 = 7;
 const FIRST_ROWS = 32;
 
-export class BucketRows implements Touchable {
+export class BucketRows implements Prefetchable {
   #numbers = new Float64Array(FIRST_ROWS * WIDTH);
   /** The same memory, in halves. */
   #ints = new Int32Array(this.#numbers.buffer);
   #capacity = FIRST_ROWS;
-  #pairs = new PairTable();
-  #levels = new LevelTable(this.#pairs);
+  #rates = new RateTable();
+  #levels = new LevelTable(this.#rates);
 
   /** Rows there is room for. */
   get capacity(): number {
@@ -42,8 +51,8 @@ export class BucketRows implements Touchable {
   }
 
   /** Pairs that levels use at the moment. */
-  get pairCount(): number {
-    return this.#pairs.count;
+  get rateCount(): number {
+    return this.#rates.count;
   }
 
   /** Levels beyond the first of a bucket. */
@@ -60,19 +69,19 @@ export class BucketRows implements Touchable {
 
   /** Whether a row is there. */
   has(row: number): boolean {
-    return this.#ints[row * INTS + PAIR] !== NO_PAIR;
+    return this.#ints[row * INTS + RATE] !== NO_RATE;
   }
 
   /** Whether a row is there and has this tag. `row` may be any number. */
-  isTagged(row: number, one: number, two: number): boolean {
+  hasFingerprint(row: number, h0: number, h1: number): boolean {
     if (!(row >= 0 && row < this.#capacity)) return false;
     const ints = this.#ints;
     const at = row * INTS;
-    return ints[at + ONE] === one && ints[at + TWO] === two && ints[at + PAIR] !== NO_PAIR;
+    return ints[at + H0] === h0 && ints[at + H1] === h1 && ints[at + RATE] !== NO_RATE;
   }
 
   /** `src/lib/prefetch.ts` */
-  touch(row: number): number {
+  prefetch(row: number): number {
     return row >= 0 && row < this.#capacity ? (this.#ints[row * INTS] as number) : 0;
   }
 
@@ -82,9 +91,9 @@ export class BucketRows implements Touchable {
   }
 
   /** Fills a free row. */
-  add(row: number, one: number, two: number, bucket: Bucket): void {
-    this.#ints[row * INTS + ONE] = one;
-    this.#ints[row * INTS + TWO] = two;
+  add(row: number, h0: number, h1: number, bucket: Bucket): void {
+    this.#ints[row * INTS + H0] = h0;
+    this.#ints[row * INTS + H1] = h1;
     this.write(row, bucket);
   }
 
@@ -93,7 +102,7 @@ export class BucketRows implements Touchable {
     const at = row * WIDTH;
     return {
       at: this.#numbers[at + AT] as number,
-      pair: this.#pairs.read(this.#ints[row * INTS + PAIR] as number),
+      rate: this.#rates.read(this.#ints[row * INTS + RATE] as number),
       used: this.#numbers[at + USED] as number,
       next: this.#levels.read(this.#ints[row * INTS + NEXT] as number),
     };
@@ -103,10 +112,10 @@ export class BucketRows implements Touchable {
   write(row: number, bucket: Bucket): void {
     this.#numbers[row * WIDTH + AT] = bucket.at;
     this.#numbers[row * WIDTH + USED] = bucket.used;
-    const pair = this.#ints[row * INTS + PAIR] as number;
-    if (!this.#pairs.is(pair, bucket.pair)) {
-      this.#ints[row * INTS + PAIR] = this.#pairs.acquire(bucket.pair);
-      if (pair !== NO_PAIR) this.#pairs.release(pair);
+    const rate = this.#ints[row * INTS + RATE] as number;
+    if (!this.#rates.is(rate, bucket.rate)) {
+      this.#ints[row * INTS + RATE] = this.#rates.acquire(bucket.rate);
+      if (rate !== NO_RATE) this.#rates.release(rate);
     }
     const next = this.#ints[row * INTS + NEXT] as number;
     if (next === NO_LEVEL && bucket.next === undefined) return;
@@ -117,7 +126,7 @@ export class BucketRows implements Touchable {
   /** Frees a row. */
   remove(row: number): void {
     const at = row * INTS;
-    this.#pairs.release(this.#ints[at + PAIR] as number);
+    this.#rates.release(this.#ints[at + RATE] as number);
     this.#levels.remove(this.#ints[at + NEXT] as number);
     this.#ints.fill(0, at, at + INTS);
   }
@@ -126,74 +135,86 @@ export class BucketRows implements Touchable {
     this.#numbers = new Float64Array(FIRST_ROWS * WIDTH);
     this.#ints = new Int32Array(this.#numbers.buffer);
     this.#capacity = FIRST_ROWS;
-    this.#pairs = new PairTable();
-    this.#levels = new LevelTable(this.#pairs);
+    this.#rates = new RateTable();
+    this.#levels = new LevelTable(this.#rates);
   }
 
-  /** {@link strain} of a row. */
-  strain(row: number, now: number): number {
-    if (this.#ints[row * INTS + NEXT] !== NO_LEVEL) return strain(this.read(row), now);
-    const pair = this.#pairAt(row);
-    const { rows } = this.#pairs;
-    return strainOf(this.#used(row, pair, now), rows[pair + CAPACITY] as number, rows[pair + TOKEN] as number);
+  /** {@link utilization} of a row. */
+  utilization(row: number, now: number): number {
+    if (this.#ints[row * INTS + NEXT] !== NO_LEVEL) return utilization(this.read(row), now);
+    const rate = this.#rateAt(row);
+    const { rows } = this.#rates;
+    return utilizationOf(
+      this.#used(row, rate, now),
+      rows[rate + CAPACITY] as number,
+      rows[rate + UNITS_PER_TOKEN] as number,
+    );
   }
 
   /** Whether a check is a common one: its bucket has one level, by its own pair. {@link BucketRows.take} and `look` serve these only. */
   isCommon(row: number, { limit, duration }: LimitSize): boolean {
-    const pair = this.#pairAt(row);
-    const { rows } = this.#pairs;
-    if (rows[pair + LIMIT] !== limit || rows[pair + DURATION] !== duration || rows[pair + TOKEN] === 0) return false;
+    const rate = this.#rateAt(row);
+    const { rows } = this.#rates;
+    if (rows[rate + LIMIT] !== limit || rows[rate + DURATION] !== duration || rows[rate + UNITS_PER_TOKEN] === 0)
+      return false;
     return this.#ints[row * INTS + NEXT] === NO_LEVEL;
   }
 
   /** Whether a common check may have its tokens. @param now here and below: not before the row's time */
   fits(row: number, limit: number, cost: number, now: number): boolean {
     if (cost === 0) return true;
-    const pair = this.#pairAt(row);
-    const { rows } = this.#pairs;
-    return cost <= limit && this.#used(row, pair, now) <= (rows[pair + CAPACITY] as number) - cost * (rows[pair + TOKEN] as number);
+    const rate = this.#rateAt(row);
+    const { rows } = this.#rates;
+    return (
+      cost <= limit &&
+      this.#used(row, rate, now) <= (rows[rate + CAPACITY] as number) - cost * (rows[rate + UNITS_PER_TOKEN] as number)
+    );
   }
 
   /** Takes what a common check asks, if it may have it. Written out: two in a call take 120 ns, with the parts below 148. */
   take(row: number, limit: number, cost: number, now: number): LimitVerdict {
     const numbers = this.#numbers;
     const at = row * WIDTH;
-    const pair = this.#pairAt(row);
-    const { rows } = this.#pairs;
-    const token = rows[pair + TOKEN] as number;
-    const speed = rows[pair + SPEED] as number;
-    const capacity = rows[pair + CAPACITY] as number;
-    let used = drain(numbers[at + USED] as number, speed, now - (numbers[at + AT] as number));
-    const exceeded = cost > 0 && (cost > limit || used > capacity - cost * token);
+    const rate = this.#rateAt(row);
+    const { rows } = this.#rates;
+    const unitsPerToken = rows[rate + UNITS_PER_TOKEN] as number;
+    const drainPerMs = rows[rate + DRAIN_PER_MS] as number;
+    const capacity = rows[rate + CAPACITY] as number;
+    let used = drain(numbers[at + USED] as number, drainPerMs, now - (numbers[at + AT] as number));
+    const exceeded = cost > 0 && (cost > limit || used > capacity - cost * unitsPerToken);
     if (cost > 0 && !exceeded) {
-      used += cost * token;
+      used += cost * unitsPerToken;
       numbers[at + AT] = now;
       numbers[at + USED] = used;
     }
-    return { exceeded, remaining: tokensLeft(used, capacity, token), reset: untilFull(used, speed) };
+    return { exceeded, remaining: tokensLeft(used, capacity, unitsPerToken), reset: untilFull(used, drainPerMs) };
   }
 
   /** What a common check sees where nothing is taken. */
-  look(row: number, limit: number, cost: number, now: number): LimitVerdict {
+  peek(row: number, limit: number, cost: number, now: number): LimitVerdict {
     return this.#verdict(row, !this.fits(row, limit, cost, now), now);
   }
 
   #verdict(row: number, exceeded: boolean, now: number): LimitVerdict {
-    const pair = this.#pairAt(row);
-    const { rows } = this.#pairs;
-    const used = this.#used(row, pair, now);
-    const remaining = tokensLeft(used, rows[pair + CAPACITY] as number, rows[pair + TOKEN] as number);
-    return { exceeded, remaining, reset: untilFull(used, rows[pair + SPEED] as number) };
+    const rate = this.#rateAt(row);
+    const { rows } = this.#rates;
+    const used = this.#used(row, rate, now);
+    const remaining = tokensLeft(used, rows[rate + CAPACITY] as number, rows[rate + UNITS_PER_TOKEN] as number);
+    return { exceeded, remaining, reset: untilFull(used, rows[rate + DRAIN_PER_MS] as number) };
   }
 
   /** Where the pair of the first level starts among the pairs' numbers. */
-  #pairAt(row: number): number {
-    return (this.#ints[row * INTS + PAIR] as number) * PAIR_WIDTH;
+  #rateAt(row: number): number {
+    return (this.#ints[row * INTS + RATE] as number) * RATE_WIDTH;
   }
 
   /** Units used on the first level. */
-  #used(row: number, pair: number, now: number): number {
+  #used(row: number, rate: number, now: number): number {
     const at = row * WIDTH;
-    return drain(this.#numbers[at + USED] as number, this.#pairs.rows[pair + SPEED] as number, now - (this.#numbers[at + AT] as number));
+    return drain(
+      this.#numbers[at + USED] as number,
+      this.#rates.rows[rate + DRAIN_PER_MS] as number,
+      now - (this.#numbers[at + AT] as number),
+    );
   }
 }

@@ -1,6 +1,6 @@
 /** A bounded table of buckets that forgets the full ones as it is used. Ruling C6, limiter clause 8. Knows no limits and takes no tokens. */
-import { NONE, TagIndex } from "../../lib/fingerprint-index.js";
-import { MAX_UNITS, TextTag } from "../../lib/fingerprint.js";
+import { FingerprintIndex, NONE } from "../../lib/fingerprint-index.js";
+import { Fingerprint, MAX_UNITS } from "../../lib/fingerprint.js";
 import { widened } from "../../lib/typed-arrays.js";
 import type { BucketHint, HintedCheck } from "./bucket-hint.js";
 import { BucketRows } from "./bucket-rows.js";
@@ -29,7 +29,7 @@ const IDLE = 60_000;
 const PROBES = 32;
 
 /** The tag of a bucket's name. */
-export type BucketTag = Pick<TextTag, "one" | "two" | "three">;
+export type BucketFingerprint = Pick<Fingerprint, "h0" | "h1" | "h2">;
 
 /** Rows by number, each with the tokens that the call under way is about to take. */
 export type CallRows = ReadonlyMap<number | string, { readonly pending: number }>;
@@ -38,9 +38,9 @@ export class BucketTable {
   /** Its buckets, each in the row that {@link BucketTable.find} gives. */
   readonly rows = new BucketRows();
   /** Tags names. After a search in vain: the tag of the name that is not there. */
-  readonly tag = new TextTag();
+  readonly fingerprint = new Fingerprint();
   readonly #bound: number;
-  readonly #index = new TagIndex();
+  readonly #index = new FingerprintIndex();
   /** By row: 1 for the bucket of an ad hoc limit. */
   #marks = new Uint8Array(this.rows.capacity);
   #adHoc = 0;
@@ -69,16 +69,16 @@ export class BucketTable {
 
   /** The row of the bucket that a hint tells of: where it was found last, or else by its name. */
   findAt(hint: BucketHint): number {
-    if (this.rows.isTagged(hint.row, hint.rowOne, hint.rowTwo)) return hint.row;
+    if (this.rows.hasFingerprint(hint.row, hint.h0, hint.h1)) return hint.row;
     const row = this.#search(hint.bucket);
-    if (row !== NONE) hint.foundAt(row, this.tag.one, this.tag.two);
+    if (row !== NONE) hint.foundAt(row, this.fingerprint.h0, this.fingerprint.h1);
     return row;
   }
 
   #search(bucket: string): number {
-    const { tag } = this;
-    if (!tag.read(bucket)) throw new RangeError(`bucket must be a text of at most ${MAX_UNITS} UTF-16 units`);
-    return this.#index.find(tag.one, tag.two, tag.three);
+    const { fingerprint } = this;
+    if (!fingerprint.read(bucket)) throw new RangeError(`bucket must be a text of at most ${MAX_UNITS} UTF-16 units`);
+    return this.#index.find(fingerprint.h0, fingerprint.h1, fingerprint.h2);
   }
 
   /** Time has moved: visits a few rows and drops the buckets that are full. */
@@ -107,7 +107,7 @@ export class BucketTable {
   }
 
   /** Puts in a bucket by the tag of its name, which has none. Only after {@link BucketTable.makeRoom}. */
-  add({ one, two, three }: BucketTag, bucket: Bucket, isAdHoc: boolean, now: number): void {
+  add({ h0, h1, h2 }: BucketFingerprint, bucket: Bucket, isAdHoc: boolean, now: number): void {
     this.#visit(STEPS_PER_NEWCOMER, now);
     // Before it has a row, since this may throw where memory is short. A row is new only when none is free: then it is the count.
     const { count } = this;
@@ -116,9 +116,9 @@ export class BucketTable {
       this.#marks = widened(this.#marks, capacity);
       this.rows.widen(capacity);
     }
-    const row = this.#index.add(one, two, three);
+    const row = this.#index.add(h0, h1, h2);
     if (row === this.#high) this.#high++;
-    this.rows.add(row, one, two, bucket);
+    this.rows.add(row, h0, h1, bucket);
     if (!isAdHoc) return;
     this.#marks[row] = 1;
     this.#adHoc++;
@@ -150,22 +150,22 @@ export class BucketTable {
     const { rows } = this;
     for (let step = Math.min(steps, this.#high); step > 0; step--) {
       const row = this.#next();
-      if (rows.has(row) && now - rows.time(row) >= IDLE && rows.strain(row, now) === 0) this.#drop(row);
+      if (rows.has(row) && now - rows.time(row) >= IDLE && rows.utilization(row, now) === 0) this.#drop(row);
     }
   }
 
   /** Of the next few rows the best to drop, or {@link NONE}. */
   #probe(chosen: ReadonlySet<number>, mustBeAdHoc: boolean, call: CallRows, now: number): number {
     let best = NONE;
-    let least = Infinity;
+    let lowest = Infinity;
     for (let step = Math.min(PROBES, this.#high); step > 0; step--) {
       const row = this.#next();
       if (!this.rows.has(row) || (mustBeAdHoc && this.#marks[row] === 0)) continue;
-      const own = this.rows.strain(row, now);
-      if (own >= least || chosen.has(row) || (call.get(row)?.pending ?? 0) > 0) continue;
+      const utilization = this.rows.utilization(row, now);
+      if (utilization >= lowest || chosen.has(row) || (call.get(row)?.pending ?? 0) > 0) continue;
       best = row;
-      least = own;
-      if (own === 0) break;
+      lowest = utilization;
+      if (utilization === 0) break;
     }
     return best;
   }

@@ -1,11 +1,11 @@
 /** The levels of a bucket beyond its first, in chains. Few buckets have any: only those used with overrides. Ruling C2. */
 import { widened } from "../../lib/typed-arrays.js";
 import type { Level } from "./bucket.js";
-import type { PairTable } from "./rate-table.js";
+import type { RateTable } from "./rate-table.js";
 
 /** Doubles per row: units used, and one that holds two ints: the pair, and the next row of the chain (if free: next free row). */
 const WIDTH = 2;
-const PAIR = 2;
+const RATE = 2;
 const NEXT = 3;
 const FIRST_ROWS = 16;
 
@@ -21,10 +21,10 @@ export class LevelTable {
   /** Row 0 is {@link NO_LEVEL}. */
   #high = 1;
   #count = 0;
-  readonly #pairs: PairTable;
+  readonly #rates: RateTable;
 
-  constructor(pairs: PairTable) {
-    this.#pairs = pairs;
+  constructor(rates: RateTable) {
+    this.#rates = rates;
   }
 
   /** Levels held. */
@@ -36,8 +36,8 @@ export class LevelTable {
   read(first: number): Level | undefined {
     if (first === NO_LEVEL) return undefined;
     const at = first * WIDTH;
-    const pair = this.#pairs.read(this.#ints[at * 2 + PAIR] as number);
-    return { pair, used: this.#numbers[at] as number, next: this.read(this.#ints[at * 2 + NEXT] as number) };
+    const rate = this.#rates.read(this.#ints[at * 2 + RATE] as number);
+    return { rate, used: this.#numbers[at] as number, next: this.read(this.#ints[at * 2 + NEXT] as number) };
   }
 
   /** Stores a chain. @returns its first */
@@ -46,7 +46,7 @@ export class LevelTable {
     const next = this.add(level.next);
     const row = this.#newRow();
     this.#numbers[row * WIDTH] = level.used;
-    this.#ints[row * WIDTH * 2 + PAIR] = this.#pairs.acquire(level.pair);
+    this.#ints[row * WIDTH * 2 + RATE] = this.#rates.acquire(level.rate);
     this.#ints[row * WIDTH * 2 + NEXT] = next;
     this.#count++;
     return row;
@@ -57,7 +57,7 @@ export class LevelTable {
     for (let row = first; row !== NO_LEVEL;) {
       const at = row * WIDTH * 2;
       const next = this.#ints[at + NEXT] as number;
-      this.#pairs.release(this.#ints[at + PAIR] as number);
+      this.#rates.release(this.#ints[at + RATE] as number);
       this.#ints[at + NEXT] = this.#free;
       this.#free = row;
       this.#count--;

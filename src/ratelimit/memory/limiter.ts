@@ -1,17 +1,17 @@
 /** Token buckets in the memory of this process. Port src/contracts/limiter.ts, rulings C2–C4, C6. Knows no keys; time is what each call says. */
-import { VerifierError } from "../../contracts/errors.js";
+import { KeystileError } from "../../contracts/errors.js";
 import type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "../../contracts/limiter.js";
 import { type Check, checkOptions, integer } from "../../lib/check-options.js";
 import { NONE } from "../../lib/fingerprint-index.js";
 import type { BucketHint } from "./bucket-hint.js";
-import { BucketTable, type BucketTag } from "./bucket-table.js";
-import { type Bucket, charge, firstOf, fits, type Pair, pairMemo, verdictOf } from "./bucket.js";
+import { type BucketFingerprint, BucketTable } from "./bucket-table.js";
+import { type Bucket, charge, firstOf, fits, type Rate, rateMemo, verdictOf } from "./bucket.js";
 
 const DEFAULT_SIZE = 1_000_000;
 /** Beyond it a table would double past what is wise to ask of one array. */
 const LARGEST_SIZE = 10_000_000;
 /** Checks of a call that are compared each with each. */
-const FEW = 8;
+const MAX_PAIRWISE_CHECKS = 8;
 
 /** Options of {@link memoryLimiter}. */
 export interface MemoryLimiterOptions {
@@ -30,7 +30,7 @@ export interface MemoryLimiter extends Limiter {
    * Takes tokens as limiter clauses 1–8 say.
    * @throws RangeError when a number of a check is no integer from 0 to 2^53 − 1, a name has more than 2,048 UTF-16 units, or `now` is
    *   not finite
-   * @throws VerifierError LIMITER_UNAVAILABLE after `close`
+   * @throws KeystileError LIMITER_UNAVAILABLE after `close`
    */
   take(checks: readonly LimitCheck[], now: number): readonly LimitVerdict[];
   /** Forgets all buckets; `take` throws from then on. A second call does nothing. */
@@ -44,26 +44,26 @@ export interface HintedLimiter extends MemoryLimiter {
   /** {@link MemoryLimiter.take} of one token from one bucket, without arrays. */
   takeOne(hint: BucketHint, size: LimitSize, now: number): LimitVerdict;
   /** Reads a row just to have it in the processor's cache; any number may be given. */
-  touch(row: number): number;
+  prefetch(row: number): number;
 }
 
 /** A bucket that the call under way touches. */
-interface Held extends Bucket {
+interface PendingBucket extends Bucket {
   /** Where the table keeps it; {@link NONE}: not there yet. */
   readonly row: number;
-  readonly tag: BucketTag;
+  readonly fingerprint: BucketFingerprint;
   readonly isAdHoc: boolean;
   /** Tokens that checks of the call are about to take. */
   pending: number;
 }
 
 /** What one check of a call asks, and whether it may have it. */
-interface Claim {
+interface Reservation {
   /** The bucket's row, or its name if it has none. */
   readonly place: number | string;
-  readonly pair: Pair;
+  readonly rate: Rate;
   /** The pair of the limit itself; the same where nothing is overridden. */
-  readonly own: Pair;
+  readonly configured: Rate;
   readonly cost: number;
   readonly exceeded: boolean;
 }
@@ -92,48 +92,63 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
   const { size = DEFAULT_SIZE } = options;
   const table = new BucketTable(size);
   const { rows } = table;
-  const pairOf = pairMemo();
+  const pairOf = rateMemo();
   /** Buckets of the call under way, by row, or by name while they have none. Cleared when a call begins: one may have thrown. */
-  const held = new Map<number | string, Held>();
+  const held = new Map<number | string, PendingBucket>();
   /** Rows of the call under way. */
-  const few = new Int32Array(FEW);
+  const few = new Int32Array(MAX_PAIRWISE_CHECKS);
   let latest = -Infinity;
   let closed = false;
 
   const begin = (now: number): void => {
-    if (closed) throw new VerifierError("LIMITER_UNAVAILABLE", "The limiter is closed.");
+    if (closed) throw new KeystileError("LIMITER_UNAVAILABLE", "The limiter is closed.");
     if (!Number.isFinite(now)) throw new RangeError("now must be a finite number of milliseconds");
     if (now >= latest + 1) table.sweep((latest = Math.floor(now)));
     if (held.size > 0) held.clear();
   };
 
   /** The bucket in a row: all checks of one call share one object. */
-  const holdRow = (row: number): Held => {
+  const holdRow = (row: number): PendingBucket => {
     let bucket = held.get(row);
     if (bucket === undefined) {
-      const { at, pair, used, next } = rows.read(row);
-      held.set(row, (bucket = { at, pair, used, next, row, tag: NO_TAG, isAdHoc: false, pending: 0 }));
+      const { at, rate, used, next } = rows.read(row);
+      held.set(row, (bucket = { at, rate, used, next, row, fingerprint: NO_FINGERPRINT, isAdHoc: false, pending: 0 }));
     }
     return bucket;
   };
 
   /** First phase: whether the check may have its tokens. They are noted as pending, and nothing is taken. @param row or {@link NONE} */
-  const claim = ({ bucket: name, limit, duration, cost, own: size, isAdHoc = false }: LimitCheck, row: number): Claim => {
+  const claim = (
+    { bucket: name, limit, duration, cost, configured: size, isAdHoc = false }: LimitCheck,
+    row: number,
+  ): Reservation => {
     const place = row === NONE ? name : row;
-    const pair = pairOf(limit, duration);
-    const own = size === undefined ? pair : pairOf(size.limit, size.duration);
+    const rate = pairOf(limit, duration);
+    const own = size === undefined ? rate : pairOf(size.limit, size.duration);
     let bucket = row === NONE ? held.get(name) : holdRow(row);
-    if (!fits(bucket, pair, cost, bucket === undefined ? 0 : bucket.pending, latest)) return { place, pair, own, cost, exceeded: true };
+    if (!fits(bucket, rate, cost, bucket === undefined ? 0 : bucket.pending, latest))
+      return { place, rate, configured: own, cost, exceeded: true };
     if (cost > 0) {
       if (bucket === undefined) {
-        const { one, two, three } = table.tag;
-        const first = firstOf(pair, own);
-        const tag = { one, two, three };
-        held.set(name, (bucket = { at: latest, pair: first, used: 0, next: undefined, row, tag, isAdHoc, pending: 0 }));
-      } else if (bucket.pair.token === 0) bucket.pair = firstOf(pair, own);
+        const { h0, h1, h2 } = table.fingerprint;
+        const first = firstOf(rate, own);
+        held.set(
+          name,
+          (bucket = {
+            at: latest,
+            rate: first,
+            used: 0,
+            next: undefined,
+            row,
+            fingerprint: { h0, h1, h2 },
+            isAdHoc,
+            pending: 0,
+          }),
+        );
+      } else if (bucket.rate.unitsPerToken === 0) bucket.rate = firstOf(rate, own);
       bucket.pending += cost;
     }
-    return { place, pair, own, cost, exceeded: false };
+    return { place, rate, configured: own, cost, exceeded: false };
   };
 
   /** Makes room for the newcomers, all or none. One that is used with a duration of 0 only is always full: it needs no place. */
@@ -149,29 +164,34 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
   };
 
   /** Second phase: takes what is pending. Rows are written before newcomers come in, since these drop buckets that are full. */
-  const takeClaims = (claims: readonly Claim[]): void => {
-    for (const { place, pair, own, cost } of claims) if (cost > 0) charge(held.get(place) as Held, pair, cost, latest, own);
+  const takeClaims = (reservations: readonly Reservation[]): void => {
+    for (const { place, rate, configured, cost } of reservations)
+      if (cost > 0) charge(held.get(place) as PendingBucket, rate, cost, latest, configured);
     for (const bucket of held.values()) if (bucket.row !== NONE && bucket.pending > 0) rows.write(bucket.row, bucket);
-    for (const bucket of held.values()) if (isNew(bucket)) table.add(bucket.tag, bucket, bucket.isAdHoc, latest);
+    for (const bucket of held.values())
+      if (isNew(bucket)) table.add(bucket.fingerprint, bucket, bucket.isAdHoc, latest);
   };
 
-  const conclude = (claims: readonly Claim[]): LimitVerdict[] => {
-    const fit = !claims.some(isExceeded);
+  const conclude = (reservations: readonly Reservation[]): LimitVerdict[] => {
+    const fit = !reservations.some(isExceeded);
     const kept = !fit || makeRoom();
-    if (fit && kept) takeClaims(claims);
-    const verdicts = new Array<LimitVerdict>(claims.length);
-    for (let i = 0; i < claims.length; i++) {
-      const { place, pair, cost, exceeded } = claims[i] as Claim;
+    if (fit && kept) takeClaims(reservations);
+    const verdicts = new Array<LimitVerdict>(reservations.length);
+    for (let i = 0; i < reservations.length; i++) {
+      const { place, rate, cost, exceeded } = reservations[i] as Reservation;
       const bucket = held.get(place);
       const homeless = !kept && cost > 0 && bucket !== undefined && isNew(bucket);
-      verdicts[i] = homeless ? { exceeded: true, remaining: 0, reset: pair.duration } : verdictOf(bucket, pair, exceeded, latest);
+      verdicts[i] = homeless
+        ? { exceeded: true, remaining: 0, reset: rate.duration }
+        : verdictOf(bucket, rate, exceeded, latest);
     }
     return verdicts;
   };
 
   const takeChecked = (check: LimitCheck): LimitVerdict => {
     const row = table.find(check);
-    if (row !== NONE && check.own === undefined && rows.isCommon(row, check)) return rows.take(row, check.limit, check.cost, latest);
+    if (row !== NONE && check.configured === undefined && rows.isCommon(row, check))
+      return rows.take(row, check.limit, check.cost, latest);
     return conclude([claim(check, row)])[0] as LimitVerdict;
   };
 
@@ -185,7 +205,7 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
     for (let i = 0; i < count; i++) {
       const check = checks[i] as LimitCheck;
       const row = table.find(check);
-      if (row === NONE || check.own !== undefined || !rows.isCommon(row, check)) return undefined;
+      if (row === NONE || check.configured !== undefined || !rows.isCommon(row, check)) return undefined;
       for (let j = 0; j < i; j++) if (few[j] === row) return undefined;
       few[i] = row;
       if (!rows.fits(row, check.limit, check.cost, latest)) fit = false;
@@ -195,7 +215,7 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
     for (let i = 0; i < count; i++) {
       const row = few[i] as number;
       const { limit, cost } = checks[i] as LimitCheck;
-      verdicts[i] = fit ? rows.take(row, limit, cost, latest) : rows.look(row, limit, cost, latest);
+      verdicts[i] = fit ? rows.take(row, limit, cost, latest) : rows.peek(row, limit, cost, latest);
     }
     return verdicts;
   };
@@ -217,11 +237,11 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
       checks.forEach(assertNumbers);
       begin(now);
       if (checks.length === 1) return [takeChecked(checks[0] as LimitCheck)];
-      const verdicts = checks.length <= FEW ? takeFew(checks) : undefined;
+      const verdicts = checks.length <= MAX_PAIRWISE_CHECKS ? takeFew(checks) : undefined;
       if (verdicts !== undefined) return verdicts;
       return conclude(checks.map((check) => claim(check, table.find(check))));
     },
-    touch: (row) => rows.touch(row),
+    prefetch: (row) => rows.prefetch(row),
     close() {
       closed = true;
       held.clear();
@@ -232,18 +252,18 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
 }
 
 /** Of a bucket that is in a row. */
-const NO_TAG: BucketTag = { one: 0, two: 0, three: 0 };
+const NO_FINGERPRINT: BucketFingerprint = { h0: 0, h1: 0, h2: 0 };
 const isExceeded = ({ exceeded }: { readonly exceeded: boolean }): boolean => exceeded;
-const isNew = ({ row, pair }: Held): boolean => row === NONE && pair.token > 0;
+const isNew = ({ row, rate }: PendingBucket): boolean => row === NONE && rate.unitsPerToken > 0;
 
 /** Checks the numbers before anything changes: one NaN in a level would make it endless. */
-function assertNumbers({ limit, duration, cost, own }: LimitCheck): void {
+function assertNumbers({ limit, duration, cost, configured }: LimitCheck): void {
   assertCount("limit", limit);
   assertCount("duration", duration);
   assertCount("cost", cost);
-  if (own === undefined) return;
-  assertCount("own.limit", own.limit);
-  assertCount("own.duration", own.duration);
+  if (configured === undefined) return;
+  assertCount("configured.limit", configured.limit);
+  assertCount("configured.duration", configured.duration);
 }
 
 function assertCount(name: string, value: number): void {

@@ -1,6 +1,6 @@
 /** The pairs that buckets are used with, by a small number. Each is kept while a level uses it. Knows no buckets and no time. */
 import { widened } from "../../lib/typed-arrays.js";
-import type { Pair } from "./bucket.js";
+import type { Rate } from "./bucket.js";
 
 /*
  * Why. Most buckets share a few pairs, so a level names its pair by a number of 4 bytes. Any request may bring a pair of its own:
@@ -9,11 +9,11 @@ import type { Pair } from "./bucket.js";
  */
 
 /** Doubles per row; the names below say where each one stands. */
-export const PAIR_WIDTH = 8;
+export const RATE_WIDTH = 8;
 export const LIMIT = 0;
 export const DURATION = 1;
-export const TOKEN = 2;
-export const SPEED = 3;
+export const UNITS_PER_TOKEN = 2;
+export const DRAIN_PER_MS = 3;
 export const CAPACITY = 4;
 const USES = 5;
 /** The next of the same hash; of a free row, the next free one. */
@@ -26,15 +26,15 @@ const LOW_16 = 2 ** 16 - 1;
 const PARTS = 4;
 
 /** No pair. */
-export const NO_PAIR = 0;
+export const NO_RATE = 0;
 
-export class PairTable {
+export class RateTable {
   /** For reading; replaced when it grows. @see {@link LIMIT} and its neighbours */
-  rows = new Float64Array(FIRST_ROWS * PAIR_WIDTH);
+  rows = new Float64Array(FIRST_ROWS * RATE_WIDTH);
   #heads = new Int32Array(FIRST_ROWS);
   #shift = 32 - Math.log2(FIRST_ROWS);
-  #free = NO_PAIR;
-  /** Row 0 is {@link NO_PAIR}. */
+  #free = NO_RATE;
+  /** Row 0 is {@link NO_RATE}. */
   #high = 1;
   #count = 0;
   /** Nobody can choose pairs that all hash alike. Drawn for the first pair: workers refuse random numbers where limiters are made. */
@@ -46,50 +46,50 @@ export class PairTable {
   }
 
   /** The number of this pair, for one more user. */
-  acquire(pair: Pair): number {
-    const known = this.#find(pair);
-    const id = known === NO_PAIR ? this.#add(pair) : known;
-    const at = id * PAIR_WIDTH + USES;
+  acquire(rate: Rate): number {
+    const known = this.#find(rate);
+    const id = known === NO_RATE ? this.#add(rate) : known;
+    const at = id * RATE_WIDTH + USES;
     this.rows[at] = (this.rows[at] as number) + 1;
     return id;
   }
 
   /** One user less; the last one frees the number. */
   release(id: number): void {
-    const at = id * PAIR_WIDTH + USES;
+    const at = id * RATE_WIDTH + USES;
     const uses = (this.rows[at] as number) - 1;
     this.rows[at] = uses;
     if (uses === 0) this.#remove(id);
   }
 
   /** Whether this number stands for this pair. */
-  is(id: number, { limit, duration }: Pair): boolean {
-    const at = id * PAIR_WIDTH;
-    return id !== NO_PAIR && this.rows[at + LIMIT] === limit && this.rows[at + DURATION] === duration;
+  is(id: number, { limit, duration }: Rate): boolean {
+    const at = id * RATE_WIDTH;
+    return id !== NO_RATE && this.rows[at + LIMIT] === limit && this.rows[at + DURATION] === duration;
   }
 
   /** What a number stands for. */
-  read(id: number): Pair {
+  read(id: number): Rate {
     const { rows } = this;
-    const at = id * PAIR_WIDTH;
+    const at = id * RATE_WIDTH;
     return {
       limit: rows[at + LIMIT] as number,
       duration: rows[at + DURATION] as number,
-      token: rows[at + TOKEN] as number,
-      speed: rows[at + SPEED] as number,
+      unitsPerToken: rows[at + UNITS_PER_TOKEN] as number,
+      drainPerMs: rows[at + DRAIN_PER_MS] as number,
       capacity: rows[at + CAPACITY] as number,
     };
   }
 
-  #find(pair: Pair): number {
-    let id = this.#heads[this.#hash(pair.limit, pair.duration)] as number;
-    while (id !== NO_PAIR && !this.is(id, pair)) id = this.rows[id * PAIR_WIDTH + NEXT] as number;
+  #find(rate: Rate): number {
+    let id = this.#heads[this.#hash(rate.limit, rate.duration)] as number;
+    while (id !== NO_RATE && !this.is(id, rate)) id = this.rows[id * RATE_WIDTH + NEXT] as number;
     return id;
   }
 
-  #add({ limit, duration, token, speed, capacity }: Pair): number {
+  #add({ limit, duration, unitsPerToken, drainPerMs, capacity }: Rate): number {
     const id = this.#newRow();
-    this.rows.set([limit, duration, token, speed, capacity, 0, NO_PAIR], id * PAIR_WIDTH);
+    this.rows.set([limit, duration, unitsPerToken, drainPerMs, capacity, 0, NO_RATE], id * RATE_WIDTH);
     this.#link(id);
     this.#count++;
     return id;
@@ -97,13 +97,13 @@ export class PairTable {
 
   #remove(id: number): void {
     const { rows } = this;
-    const after = id * PAIR_WIDTH + NEXT;
-    const head = this.#hash(rows[id * PAIR_WIDTH + LIMIT] as number, rows[id * PAIR_WIDTH + DURATION] as number);
+    const after = id * RATE_WIDTH + NEXT;
+    const head = this.#hash(rows[id * RATE_WIDTH + LIMIT] as number, rows[id * RATE_WIDTH + DURATION] as number);
     const first = this.#heads[head] as number;
     if (first === id) this.#heads[head] = rows[after] as number;
     else {
-      let before = first * PAIR_WIDTH + NEXT;
-      while (rows[before] !== id) before = (rows[before] as number) * PAIR_WIDTH + NEXT;
+      let before = first * RATE_WIDTH + NEXT;
+      while (rows[before] !== id) before = (rows[before] as number) * RATE_WIDTH + NEXT;
       rows[before] = rows[after] as number;
     }
     rows[after] = this.#free;
@@ -113,8 +113,8 @@ export class PairTable {
 
   #newRow(): number {
     const free = this.#free;
-    if (free !== NO_PAIR) {
-      this.#free = this.rows[free * PAIR_WIDTH + NEXT] as number;
+    if (free !== NO_RATE) {
+      this.#free = this.rows[free * RATE_WIDTH + NEXT] as number;
       return free;
     }
     if (this.#high === this.#heads.length) this.#widen();
@@ -130,7 +130,7 @@ export class PairTable {
   }
 
   #link(id: number): void {
-    const at = id * PAIR_WIDTH;
+    const at = id * RATE_WIDTH;
     const head = this.#hash(this.rows[at + LIMIT] as number, this.rows[at + DURATION] as number);
     this.rows[at + NEXT] = this.#heads[head] as number;
     this.#heads[head] = id;

@@ -50,7 +50,8 @@ const STORE_OPTIONS = {
   durability: oneOf("power", "process"),
   staleness(value, path) {
     if (typeof value === "number") integer(1, MAX_STALENESS)(value, path);
-    else if (value !== "turn" && value !== "call") throw new TypeError(`${path} must be one of: turn, call, or milliseconds`);
+    else if (value !== "turn" && value !== "call")
+      throw new TypeError(`${path} must be one of: turn, call, or milliseconds`);
   },
   busyTimeout: integer(0, MAX_BUSY_TIMEOUT),
   mustExist: flag,
@@ -73,6 +74,13 @@ const HANDLE_OPTIONS = { ...STORE_OPTIONS, mustExist: forPaths, readonly: forPat
  */
 export function readOptions(options: SqliteStoreOptions, isPath: boolean): Required<SqliteStoreOptions> {
   checkOptions(options, isPath ? STORE_OPTIONS : HANDLE_OPTIONS);
-  const { durability = "power", staleness = "turn", mustExist = false, readonly = false, busyTimeout = 2_000, writer = "inline" } = options;
+  const {
+    durability = "power",
+    staleness = "turn",
+    mustExist = false,
+    readonly = false,
+    busyTimeout = 2_000,
+    writer = "inline",
+  } = options;
   return { durability, staleness, mustExist, readonly, busyTimeout, writer };
 }

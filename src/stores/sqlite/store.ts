@@ -4,21 +4,21 @@
  * Why one connection and no worker unless asked for: every transaction begins and ends in one synchronous stretch, so nothing of this
  * process ever sees half of another's work, and a find costs no hop. What a worker is worth: `src/stores/sqlite/writer/writer.ts`.
  */
-import { VerifierError } from "../../contracts/errors.js";
+import { KeystileError } from "../../contracts/errors.js";
 import type { Change, ListQuery, Store, Table } from "../../contracts/store.js";
 import { trust } from "../../lib/guards/trusted.js";
 import { createChangeLog } from "./changes/change-log.js";
-import { askInTime } from "./changes/change-polling.js";
+import { createChangePolling } from "./changes/change-polling.js";
 import { createSharedReads } from "./changes/read-transactions.js";
 import { assertFile, assertFits } from "./connection/check-path.js";
 import { toStoreError } from "./connection/errors.js";
 import type { SqliteHandle } from "./connection/handle.js";
 import { createHealth, type HealthOptions, type SqliteHealth } from "./connection/health.js";
 import { connect, type Connection, DRIVER_BUSY_TIMEOUT } from "./connection/open.js";
-import { createAnswering } from "./connection/retry-busy.js";
+import { createBusyRetry } from "./connection/retry-busy.js";
 import { afterTurn, retryWhileBusy } from "./connection/transaction.js";
 import { sizeLog } from "./connection/wal-size.js";
-import { createLedger } from "./credits/balance-session.js";
+import { createBalanceSession } from "./credits/balance-session.js";
 import { type Balances, createBalances } from "./credits/balance-table.js";
 import { createGroupCommit } from "./credits/group-commit.js";
 import { createSpending } from "./credits/spending.js";
@@ -26,8 +26,8 @@ import { type EncodedKey, encodeKeys } from "./keys/encoded-keys.js";
 import { createKeyReader } from "./keys/find-keys.js";
 import { createKeyWriter } from "./keys/write-keys.js";
 import { readOptions, type SqliteHandleOptions, type SqliteStoreOptions } from "./options.js";
-import { createSmallRows } from "./tables/entity-tables.js";
-import { createDirectory } from "./tables/reference-cache.js";
+import { createEntityTables } from "./tables/entity-tables.js";
+import { createReferenceCache } from "./tables/reference-cache.js";
 import { createWriting } from "./tables/run-write.js";
 import { applyWrites } from "./tables/write-rows.js";
 import { withWriter } from "./writer/writer.js";
@@ -41,7 +41,7 @@ export interface SqliteStore extends Store {
 /** Keys in a transaction of `insertKeys`: between them the event loop gets a turn. */
 const BATCH = 1_000;
 /** At most so many new digests are told one by one. */
-const MOST_TOLD = 16;
+const MAX_NOTIFIED_DIGESTS = 16;
 
 /**
  * Keeps keys in an SQLite file. Its `KeyRef` is a number. Put a copy of the file back only while no process has it open.
@@ -50,7 +50,7 @@ const MOST_TOLD = 16;
  * `close()` leaves open
  * @param options see {@link SqliteStoreOptions}; with a handle only {@link SqliteHandleOptions}, since its owner opened it
  * @throws TypeError or RangeError naming an option, or saying why this is no file: a path with blanks at its ends, a handle whose rows
- * are arrays; VerifierError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run; STORE_INVALID (not a database),
+ * are arrays; KeystileError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run; STORE_INVALID (not a database),
  * STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables or old ones, and it may not be written), STORE_BUSY, STORE_FAILED
  * @see src/contracts/store.ts for the contract, rulings D1–D5 · a find alone in its turn 1.15 times a bare SELECT and JSON.parse, in company
  * 0.75 times (`src/stores/sqlite/changes/read-transactions.ts`); a spend alone about 1.15 times a bare UPDATE in its own transaction
@@ -65,7 +65,9 @@ export function sqliteStore(file: string | SqliteHandle, options: SqliteStoreOpt
     const connection = connect(file, settings);
     try {
       const { store } = wire(connection, settings);
-      return trust(settings.writer === "inline" || typeof file !== "string" ? store : withWriter(store, file, settings));
+      return trust(
+        settings.writer === "inline" || typeof file !== "string" ? store : withWriter(store, file, settings),
+      );
     } catch (cause) {
       connection.close();
       throw cause;
@@ -96,30 +98,36 @@ export function writerStore(path: string, options: SqliteStoreOptions): WriterSt
 
 function wire(connection: Connection, settings: Required<SqliteStoreOptions>): WriterStore {
   const { handle, isShared } = connection;
-  const directory = createDirectory(handle);
+  const references = createReferenceCache(handle);
   const log = createChangeLog(handle, isShared);
-  log.listen((change) => change === "all" && directory.clear());
+  log.listen((change) => change === "all" && references.clear());
   const balances = createBalances(handle);
   const shared = createSharedReads(handle, isShared);
-  const staleness = askInTime(shared.before(log.ask), settings.staleness);
+  const staleness = createChangePolling(shared.before(log.poll), settings.staleness);
   // A transaction asks in any case, while nobody else can write: where nothing is new, the verifications of its turn need not ask again.
-  const ledger = createLedger(handle, balances, isShared, (version) => {
-    if (!settings.readonly && log.hasTold(version)) staleness.note();
+  const session = createBalanceSession(handle, balances, isShared, (version) => {
+    if (!settings.readonly && log.isCaughtUp(version)) staleness.note();
   });
   const { short, long } = sizeLog({ ...connection, transact: shared.before(connection.transact) });
   // A statement that commits by itself must not fall into a transaction that is open for reads: it would be answered before it is durable.
-  const spendAlone = shared.before(ledger.spendAlone);
+  const spendAlone = shared.before(session.compareAndSpend);
   let closing: Promise<void> | undefined;
   let isClosed = false;
   const assertOpen = () => {
-    if (isClosed) throw new VerifierError("STORE_CLOSED", "the store was closed; open it again to use it");
+    if (isClosed) throw new KeystileError("STORE_CLOSED", "the store was closed; open it again to use it");
   };
-  const reads = createAnswering(assertOpen, connection.probe, settings.busyTimeout);
-  const writes = createAnswering(assertOpen, connection.probe, settings.busyTimeout);
-  const group = createGroupCommit(short, { ...ledger, spendAlone }, log, writes.queue, settings.busyTimeout);
-  const rows = createSmallRows(handle);
-  const reader = createKeyReader(handle, directory);
-  const writer = createKeyWriter(handle, directory, balances);
+  const reads = createBusyRetry(assertOpen, connection.probe, settings.busyTimeout);
+  const writes = createBusyRetry(assertOpen, connection.probe, settings.busyTimeout);
+  const group = createGroupCommit(
+    short,
+    { ...session, compareAndSpend: spendAlone },
+    log,
+    writes.queue,
+    settings.busyTimeout,
+  );
+  const rows = createEntityTables(handle);
+  const reader = createKeyReader(handle, references);
+  const writer = createKeyWriter(handle, references, balances);
   const spending = createSpending(balances, group);
   const examine = createHealth(handle, settings);
   const health = shared.before((given?: HealthOptions) => retryWhileBusy(() => examine(given), DRIVER_BUSY_TIMEOUT));
@@ -129,7 +137,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   });
 
   const reading = <A extends unknown[], T>(work: (...given: A) => T) => reads.runOrRetry(shared.before(work));
-  const write = createWriting(writes, log, directory, ledger);
+  const write = createWriting(writes, log, references, session);
   const insertEncoded = async (keys: readonly EncodedKey[], deadline: number): Promise<boolean[]> => {
     let inserted: boolean[] = [];
     const insert = () => {
@@ -165,9 +173,13 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     },
     readBalance: reading(spending.readBalance),
 
-    read: reading((table: Table, id: string) => (table === "keys" ? reader.read(id) : rows.read(table, id))) as Store["read"],
+    read: reading((table: Table, id: string) =>
+      table === "keys" ? reader.read(id) : rows.read(table, id),
+    ) as Store["read"],
     readNames: reading(rows.readNames),
-    list: reading((table: Table, query: ListQuery) => (table === "keys" ? reader.list(query) : rows.list(table, query))) as Store["list"],
+    list: reading((table: Table, query: ListQuery) =>
+      table === "keys" ? reader.list(query) : rows.list(table, query),
+    ) as Store["list"],
     async insertKeys(keys) {
       assertOpen();
       const inserted: boolean[] = [];
@@ -180,18 +192,18 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     },
     write: (writes) => write(short, () => applyWrites(writes, rows, writer)),
 
-    changes(listener) {
+    subscribe(listener) {
       assertOpen();
       return log.listen(listener);
     },
     // Written out: every verification comes by here.
-    catchUp(now) {
+    pollChanges(now) {
       assertOpen();
-      if (reads.queue.isWaiting()) return reads.run(() => staleness.catchUp());
+      if (reads.queue.isWaiting()) return reads.run(() => staleness.pollChanges());
       try {
-        staleness.catchUp(now);
+        staleness.pollChanges(now);
       } catch (cause) {
-        return reads.retry(cause, () => staleness.catchUp());
+        return reads.retry(cause, () => staleness.pollChanges());
       }
     },
     health(options) {
@@ -216,7 +228,7 @@ function tidy({ transact }: Connection, balances: Balances): void {
   try {
     const checkpoint = () => {
       balances.begin(true);
-      balances.carryOver();
+      balances.checkpoint();
       return true;
     };
     retryWhileBusy(() => transact(checkpoint), DRIVER_BUSY_TIMEOUT);
@@ -230,7 +242,7 @@ function changesOf(keys: readonly EncodedKey[]): Change[] {
   const digests: Change[] = [];
   for (const { digest } of keys) {
     if (digest !== null) digests.push({ digest });
-    if (digests.length > MOST_TOLD) return ["created"];
+    if (digests.length > MAX_NOTIFIED_DIGESTS) return ["created"];
   }
   return digests.length < keys.length ? [...digests, "created"] : digests;
 }

@@ -17,7 +17,17 @@ const always = (reply: Reply | Error) => fakeServer(() => reply);
 describe("api: requests", () => {
   it("builds the request from flags, by the types of the schema", async () => {
     const server = always(VALID);
-    const argv = [...VERIFY, "--key", "sk_1", "--credits", '{"cost":0}', "--tags", '["a=b"]', "--migration-id", "mig_1"];
+    const argv = [
+      ...VERIFY,
+      "--key",
+      "sk_1",
+      "--credits",
+      '{"cost":0}',
+      "--tags",
+      '["a=b"]',
+      "--migration-id",
+      "mig_1",
+    ];
     expect((await runAs(ROOT_KEY, argv, server)).code).toBe(0);
     expect(server.seen).toEqual<Seen[]>([
       {
@@ -31,7 +41,18 @@ describe("api: requests", () => {
 
   it("reads integers by value, booleans bare or said, and null where it clears", async () => {
     const server = always({});
-    const argv = ["api", "keys", "update-key", "--key-id", "key_1", "--expires", "1.0e3", "--name", "null", "--enabled"];
+    const argv = [
+      "api",
+      "keys",
+      "update-key",
+      "--key-id",
+      "key_1",
+      "--expires",
+      "1.0e3",
+      "--name",
+      "null",
+      "--enabled",
+    ];
     await runAs(ROOT_KEY, argv, server);
     await runAs(ROOT_KEY, ["api", "keys", "update-key", "--key-id", "key_1", "--enabled", "false"], server);
     expect(server.seen.map(({ body }) => body)).toEqual([
@@ -50,7 +71,10 @@ describe("api: requests", () => {
 
   it("gives stdin to one flag only, since it can be read once", async () => {
     const server = always(VALID);
-    const { code, stderr } = await runAs(ROOT_KEY, [...VERIFY, "--key", "k", "--tags", "-", "--credits", "-"], { ...server, stdin: "[]" });
+    const { code, stderr } = await runAs(ROOT_KEY, [...VERIFY, "--key", "k", "--tags", "-", "--credits", "-"], {
+      ...server,
+      stdin: "[]",
+    });
     expect([code, server.seen.length]).toEqual([2, 0]);
     expect(stderr).toMatch(/^error: stdin \(-\) can be given to one flag only: --tags, --credits$/m);
     for (const two of [
@@ -61,24 +85,30 @@ describe("api: requests", () => {
       const ran = await runAs(ROOT_KEY, [...VERIFY, ...two], { ...server, stdin: "k" });
       expect([two, ran.code, ran.stderr.includes("one flag only"), server.seen.length]).toEqual([two, 2, true, 0]);
     }
-    const ran = await run(["api", "keys", "migrate-keys", "--keys", "-", "--root-key", "-"], { ...server, stdin: "[]" });
+    const ran = await run(["api", "keys", "migrate-keys", "--keys", "-", "--root-key", "-"], {
+      ...server,
+      stdin: "[]",
+    });
     expect([ran.code, ran.stderr]).toEqual([2, "error: stdin (-) can be given to one flag only: --root-key, --keys\n"]);
   });
 
-  it.each(["verify-key", "whoami"])("%s: takes the key from @file and from stdin, without the line break at its end", async (verb) => {
-    const server = always(VALID);
-    const argv = ["api", "keys", verb, "--key"];
-    for (const [i, text] of ["sk_1", "sk_1\n", "sk_1\r\n"].entries()) {
-      expect((await runAs(ROOT_KEY, [...argv, `@${file(`key-${i}.txt`, text)}`], server)).code).toBe(0);
-      expect((await runAs(ROOT_KEY, [...argv, "-"], { ...server, stdin: text })).code).toBe(0);
-    }
-    expect(server.seen.map(({ body }) => body)).toEqual(Array.from({ length: 6 }, () => ({ key: "sk_1" })));
-    const { stdout } = await run(["api", "keys", verb, "--help"]);
-    expect(stdout.replace(/\s+/g, " ")).toContain("@file or - keeps it out of process lists");
-    // Ruling G4: it may be a key that begins with @.
-    const missing = await runAs(ROOT_KEY, [...argv, "@sk_1"], server);
-    expect([missing.code, missing.stderr]).toEqual([2, "error: --key: the file after @: there is no such file\n"]);
-  });
+  it.each(["verify-key", "whoami"])(
+    "%s: takes the key from @file and from stdin, without the line break at its end",
+    async (verb) => {
+      const server = always(VALID);
+      const argv = ["api", "keys", verb, "--key"];
+      for (const [i, text] of ["sk_1", "sk_1\n", "sk_1\r\n"].entries()) {
+        expect((await runAs(ROOT_KEY, [...argv, `@${file(`key-${i}.txt`, text)}`], server)).code).toBe(0);
+        expect((await runAs(ROOT_KEY, [...argv, "-"], { ...server, stdin: text })).code).toBe(0);
+      }
+      expect(server.seen.map(({ body }) => body)).toEqual(Array.from({ length: 6 }, () => ({ key: "sk_1" })));
+      const { stdout } = await run(["api", "keys", verb, "--help"]);
+      expect(stdout.replace(/\s+/g, " ")).toContain("@file or - keeps it out of process lists");
+      // Ruling G4: it may be a key that begins with @.
+      const missing = await runAs(ROOT_KEY, [...argv, "@sk_1"], server);
+      expect([missing.code, missing.stderr]).toEqual([2, "error: --key: the file after @: there is no such file\n"]);
+    },
+  );
 
   it("takes one line break off a key and no more, and none off what the command line says", async () => {
     const server = always(VALID);
@@ -97,7 +127,11 @@ describe("api: requests", () => {
 
   it("takes @ and - in other texts as they stand", async () => {
     const server = always({});
-    await runAs(ROOT_KEY, ["api", "keys", "update-key", "--key-id", "key_1", "--name", "@me", "--external-id", "-"], server);
+    await runAs(
+      ROOT_KEY,
+      ["api", "keys", "update-key", "--key-id", "key_1", "--name", "@me", "--external-id", "-"],
+      server,
+    );
     await runAs(ROOT_KEY, ["api", "identities", "list-identities", "--search", "@example.com"], server);
     await runAs(ROOT_KEY, [...VERIFY, "--key", "sk_1", "--migration-id", "@mig"], server);
     expect(server.seen.map(({ body }) => body)).toEqual([
@@ -111,7 +145,11 @@ describe("api: requests", () => {
     const server = always(VALID);
     expect((await runAs(ROOT_KEY, [...VERIFY, "--body", '{"key":"sk_1","credits":{"cost":2}}'], server)).code).toBe(0);
     expect(server.seen[0]?.body).toEqual({ key: "sk_1", credits: { cost: 2 } });
-    const { code, stderr } = await runAs(ROOT_KEY, [...VERIFY, "--body", '{"key":"sk_1"}', "--key", "sk_1", "--tags", "[]"], server);
+    const { code, stderr } = await runAs(
+      ROOT_KEY,
+      [...VERIFY, "--body", '{"key":"sk_1"}', "--key", "sk_1", "--tags", "[]"],
+      server,
+    );
     expect([code, server.seen.length]).toEqual([2, 1]);
     expect(stderr).toContain("--body cannot be combined with the flags that build the request: --key, --tags");
   });
@@ -181,7 +219,9 @@ describe("api: requests", () => {
         name,
       ).toEqual([]);
       const example = /\n {2}\$ keystile (.*)/.exec(stdout)?.[1] ?? "";
-      const argv = [...example.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(([, single, double, bare]) => single ?? double ?? bare ?? "");
+      const argv = [...example.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
+        ([, single, double, bare]) => single ?? double ?? bare ?? "",
+      );
       if (argv.some((word) => word.startsWith("@"))) continue;
       const server = always({ data: { migrated: [], failed: [] } });
       const ran = await runAs(ROOT_KEY, argv, server);
@@ -192,7 +232,11 @@ describe("api: requests", () => {
   it("liveness needs no root key, and sends none", async () => {
     const server = always({ data: { message: "OK" } });
     expect((await runAs(ROOT_KEY, ["api", "liveness"], server)).code).toBe(0);
-    expect(server.seen[0]).toMatchObject({ url: "http://127.0.0.1:5397/v2/liveness", method: "GET", authorization: undefined });
+    expect(server.seen[0]).toMatchObject({
+      url: "http://127.0.0.1:5397/v2/liveness",
+      method: "GET",
+      authorization: undefined,
+    });
     const { code, stderr } = await runAs(ROOT_KEY, ["api", "liveness", "--body", "{}"], server);
     expect([code, stderr, server.seen.length]).toEqual([2, "error: --body: liveness takes no request\n", 1]);
   });
@@ -239,7 +283,10 @@ describe("api: answers", () => {
 
   it("prints the faults that the server found, and with --output json its envelope", async () => {
     const errors = [{ location: "body.limit", message: "is too high", fix: "lower it" }];
-    const server = always({ status: 400, error: { title: "Bad Request", detail: "one fault", status: 400, type: "x", errors } });
+    const server = always({
+      status: 400,
+      error: { title: "Bad Request", detail: "one fault", status: 400, type: "x", errors },
+    });
     const { stdout, stderr } = await runAs(ROOT_KEY, [...VERIFY, "--key", "sk_1", "--output", "json"], server);
     expect(stderr).toBe("error: Bad Request (400): one fault [req_1]\n  body.limit: is too high; lower it\n");
     expect(JSON.parse(stdout)).toMatchObject({ meta: { requestId: "req_1" }, error: { errors } });
@@ -283,7 +330,10 @@ describe("api: settings", () => {
     });
     expect(await asked(["--config", path], { env })).toMatchObject({ authorization: "Bearer root_env" });
     const flags = ["--config", path, "--root-key", "root_flag", "--api-url", "http://localhost:1"];
-    expect(await asked(flags, { env })).toMatchObject({ authorization: "Bearer root_flag", url: "http://localhost:1/v2/keys.verifyKey" });
+    expect(await asked(flags, { env })).toMatchObject({
+      authorization: "Bearer root_flag",
+      url: "http://localhost:1/v2/keys.verifyKey",
+    });
   });
 
   it("spec §4.2: the default config file is in the home directory; it may be missing, one that was named may not", async () => {
@@ -297,7 +347,9 @@ describe("api: settings", () => {
   it.each([["{"], ["[]"], ['{"rootkey":"root_1"}'], ['{"rootKey":5}'], ['{"rootKey":""}'], ['{"apiUrl":"ftp://x"}']])(
     "refuses the config %s without repeating it",
     async (text) => {
-      const { code, stderr, url } = await asked(["--config", file("bad.json", text)], { env: { KEYSTILE_ROOT_KEY: ROOT_KEY } });
+      const { code, stderr, url } = await asked(["--config", file("bad.json", text)], {
+        env: { KEYSTILE_ROOT_KEY: ROOT_KEY },
+      });
       expect([code, url]).toEqual([2, undefined]);
       expect(stderr).not.toContain("root_1");
     },
@@ -321,13 +373,18 @@ describe("api: settings", () => {
     },
   );
 
-  it.each([["root key"], ["root\nx: y"], ["röot"], [""]])("refuses the root key %j before it reaches a header", async (rootKey) => {
-    expect(await asked(["--root-key", rootKey])).toMatchObject({ code: 2, url: undefined });
-  });
+  it.each([["root key"], ["root\nx: y"], ["röot"], [""]])(
+    "refuses the root key %j before it reaches a header",
+    async (rootKey) => {
+      expect(await asked(["--root-key", rootKey])).toMatchObject({ code: 2, url: undefined });
+    },
+  );
 
   it("ruling G4: no root key in any text, whatever goes wrong", async () => {
     const refused = always({ status: 401, error: { title: "Unauthorized", detail: "no", status: 401, type: "x" } });
-    const broken = always(Object.assign(new TypeError(`Bearer ${ROOT_KEY} is an invalid header value`), { cause: new Error(ROOT_KEY) }));
+    const broken = always(
+      Object.assign(new TypeError(`Bearer ${ROOT_KEY} is an invalid header value`), { cause: new Error(ROOT_KEY) }),
+    );
     const runs = [
       await runAs(ROOT_KEY, [...VERIFY, "--key", "sk_1"], refused),
       await runAs(ROOT_KEY, [...VERIFY, "--key", "sk_1"], broken),

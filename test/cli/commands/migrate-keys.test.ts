@@ -13,13 +13,15 @@ const IDS = ["--migration-id", "mig_2019", "--api-id", "api_12345"];
 const MIGRATE = ["api", "keys", "migrate-keys", ...IDS];
 
 const hashOf = (i: number) => createHash("sha256").update(`old_${i}`).digest("hex");
-const keys = (count: number, more: object = {}) => Array.from({ length: count }, (_, i) => ({ hash: hashOf(i), ...more }));
+const keys = (count: number, more: object = {}) =>
+  Array.from({ length: count }, (_, i) => ({ hash: hashOf(i), ...more }));
 const file = (name: string, text: string) => {
   const path = join(FOLDER, name);
   writeFileSync(path, text);
   return path;
 };
-const ndjson = (name: string, rows: readonly unknown[]) => file(name, rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+const ndjson = (name: string, rows: readonly unknown[]) =>
+  file(name, rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
 
 interface Body {
   readonly migrationId: string;
@@ -47,8 +49,11 @@ function service(before: (count: number) => Reply | Error | undefined = () => un
   return { ...server, known, sizes: () => server.seen.map(({ body }) => (body as Body).keys.length) };
 }
 
-const migrate = (server: { readonly fetch: RunOptions["fetch"] & {} }, more: readonly string[], options: RunOptions = {}) =>
-  runAs(ROOT_KEY, [...MIGRATE, ...more], { ...options, fetch: server.fetch });
+const migrate = (
+  server: { readonly fetch: RunOptions["fetch"] & {} },
+  more: readonly string[],
+  options: RunOptions = {},
+) => runAs(ROOT_KEY, [...MIGRATE, ...more], { ...options, fetch: server.fetch });
 
 describe("migrate-keys: a small import", () => {
   it("spec §4.2: is one request, and its answer as it came", async () => {
@@ -56,7 +61,10 @@ describe("migrate-keys: a small import", () => {
     const given = [{ hash: hashOf(1), name: "one", credits: { remaining: null } }, { hash: hashOf(2) }];
     const { code, stdout, stderr } = await migrate(server, ["--keys", JSON.stringify(given), "--output", "json"]);
     expect(server.seen).toMatchObject([
-      { url: "http://127.0.0.1:5397/v2/keys.migrateKeys", body: { migrationId: "mig_2019", apiId: "api_12345", keys: given } },
+      {
+        url: "http://127.0.0.1:5397/v2/keys.migrateKeys",
+        body: { migrationId: "mig_2019", apiId: "api_12345", keys: given },
+      },
     ]);
     expect([code, stderr]).toEqual([0, ""]);
     expect(JSON.parse(stdout)).toEqual({
@@ -88,7 +96,10 @@ describe("migrate-keys: a small import", () => {
     await migrate(server, ["--keys", `@${ndjson("small.txt", rows)}`]);
     await migrate(server, ["--keys", "-"], { stdin: `  ${array}` });
     await migrate(server, ["--keys", "-"], { stdin: lines });
-    await migrate(server, ["--body", JSON.stringify({ migrationId: "mig_2019", apiId: "api_12345", keys: rows })].slice(0, 2));
+    await migrate(
+      server,
+      ["--body", JSON.stringify({ migrationId: "mig_2019", apiId: "api_12345", keys: rows })].slice(0, 2),
+    );
     expect(server.seen.slice(0, 5).map(({ body }) => (body as Body).keys)).toEqual(Array(5).fill(rows));
   });
 
@@ -123,15 +134,24 @@ describe("hostile A201: migrate-keys refuses before anything is sent", () => {
   it.each([
     [["--migration-id", "mig_1", "--api-id", "api_1", "--keys", "{not json"], "--keys: not JSON"],
     [["--migration-id", "mig_1", "--api-id", "api_1", "--keys", '{"hash":"abc"}'], "--keys: must be a JSON array"],
-    [["--migration-id", "mig_1", "--api-id", "api_1", "--keys", "[]"], "body.keys (--keys): must be an array of at least 1"],
+    [
+      ["--migration-id", "mig_1", "--api-id", "api_1", "--keys", "[]"],
+      "body.keys (--keys): must be an array of at least 1",
+    ],
     [["--api-id", "api_1", "--keys", HASH], "body.migrationId (--migration-id): is required"],
     [["--migration-id", "mig_1", "--keys", HASH], "body.apiId (--api-id): is required"],
     [["--migration-id", "mig_1", "--api-id", "ap", "--keys", HASH], "body.apiId (--api-id)"],
     [["--migration-id", "mig_1", "--api-id", "a".repeat(256), "--keys", HASH], "body.apiId (--api-id)"],
     [["--migration-id", "mi", "--api-id", "api_1", "--keys", HASH], "body.migrationId (--migration-id)"],
     [["--migration-id", "mig_1", "--api-id", "api_1"], "body.keys (--keys): is required"],
-    [["--migration-id", "mig_1", "--api-id", "api_1", "--keys", '[{"hash":"abc"},{"hash":"ab"}]'], "body.keys[1].hash (--keys)"],
-    [["--migration-id", "mig_1", "--api-id", "api_1", "--keys", '[{"hash":"abc","colour":1}]'], "body.keys[0].colour (--keys)"],
+    [
+      ["--migration-id", "mig_1", "--api-id", "api_1", "--keys", '[{"hash":"abc"},{"hash":"ab"}]'],
+      "body.keys[1].hash (--keys)",
+    ],
+    [
+      ["--migration-id", "mig_1", "--api-id", "api_1", "--keys", '[{"hash":"abc","colour":1}]'],
+      "body.keys[0].colour (--keys)",
+    ],
     [["--migration-id", "mig_1", "--api-id", "api_1", "--keys", "@/no/such/file.json"], "there is no such file"],
     [["--migration-id", "mig_1", "--api-id", "api_1", "--keys", HASH, "--batch-size", "0"], "--batch-size"],
     [["--migration-id", "mig_1", "--api-id", "api_1", "--keys", HASH, "--failures", "/no/such/folder/f"], "--failures"],
@@ -152,7 +172,10 @@ describe("hostile A201: migrate-keys refuses before anything is sent", () => {
       expect([code, server.seen.length]).toEqual([2, 0]);
       expect(stderr).toContain("body.keys[2500].hash");
     }
-    const { code, stderr } = await migrate(server, ["--keys", `@${file("torn.ndjson", '{"hash":"abc"}\n\n{"hash":\n')}`]);
+    const { code, stderr } = await migrate(server, [
+      "--keys",
+      `@${file("torn.ndjson", '{"hash":"abc"}\n\n{"hash":\n')}`,
+    ]);
     expect([code, server.seen.length]).toEqual([2, 0]);
     expect(stderr).toContain("--keys, line 3: not JSON");
   });
@@ -217,16 +240,22 @@ describe("migrate-keys: a large import", () => {
   it("draws how far it is and how long it will take, at most ten times a second, and leaves the line empty", async () => {
     let drawn = "";
     let now = 0;
-    const terminal = Object.assign(new Writable({ write: (bytes: Buffer, _encoding, done) => ((drawn += bytes.toString()), done()) }), {
-      columns: 60,
-    });
+    const terminal = Object.assign(
+      new Writable({ write: (bytes: Buffer, _encoding, done) => ((drawn += bytes.toString()), done()) }),
+      {
+        columns: 60,
+      },
+    );
     const progress = drawProgress(terminal, "migrating", 1_000, () => now);
     progress.update(1);
     expect(drawn).not.toContain("1/1000");
     now = 2_000;
     progress.update(250);
     expect(drawn).toContain(`migrating ${"█".repeat(10)}${"░".repeat(30)} 250/10`);
-    expect(Math.max(...drawn.split("\u001b[1G").map((line) => line.replace(/\u001b\[0K/, "").length)), "never wraps").toBe(59);
+    expect(
+      Math.max(...drawn.split("\u001b[1G").map((line) => line.replace(/\u001b\[0K/, "").length)),
+      "never wraps",
+    ).toBe(59);
     Object.assign(terminal, { columns: 100 });
     now = 4_000;
     progress.update(500);
@@ -304,7 +333,9 @@ describe("migrate-keys: a large import", () => {
     const server = service((count) => [undefined, busy, lost, down][count]);
     const waits: number[] = [];
     const path = ndjson("patient.ndjson", keys(1_000));
-    const { code, stderr } = await migrate(server, ["--keys", `@${path}`], { onSleep: (milliseconds) => waits.push(milliseconds) });
+    const { code, stderr } = await migrate(server, ["--keys", `@${path}`], {
+      onSleep: (milliseconds) => waits.push(milliseconds),
+    });
     expect([code, server.sizes(), waits]).toEqual([0, [500, 500, 500, 500, 500], [7_000, 750, 1_500]]);
     expect(stderr).toContain("ECONNRESET");
     expect(server.known.size).toBe(1_000);
@@ -343,7 +374,9 @@ describe("migrate-keys: a large import", () => {
     [404, 1],
     [413, 2],
   ])("does not try again after %i", async (status, code) => {
-    const server = service((count) => (count === 2 ? { status, error: { title: "t", detail: "d", status, type: "x" } } : undefined));
+    const server = service((count) =>
+      count === 2 ? { status, error: { title: "t", detail: "d", status, type: "x" } } : undefined,
+    );
     expect((await migrate(server, ["--keys", `@${ndjson("refused.ndjson", keys(1_500))}`])).code).toBe(code);
     expect(server.seen.length).toBe(2);
   });

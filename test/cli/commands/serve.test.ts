@@ -15,18 +15,25 @@ const db = (name: string) => join(FOLDER, name);
 
 describe("serve", () => {
   // Small images have no curl; what the line asks for is asked by fetch in test/service.
-  it.skipIf(!HAS_CURL)("first start: makes file, API and root key, and prints the key and a line that works when pasted", async () => {
-    const file = db("first.db");
-    const server = await serve(file);
-    expect(server.banner).toContain("shown this once");
-    const line = /^curl .*$/m.exec(server.banner)?.[0] ?? "";
-    const pasted = await SHELL("sh", ["-c", `${line} --silent`]);
-    const { data } = JSON.parse(pasted.stdout) as { data: { keyId: string; key: string } };
-    const verified = await runAs(server.rootKey, ["api", "keys", "verify-key", "--key", data.key, "--api-url", server.url], { fetch });
-    expect(verified.code).toBe(0);
-    expect(await server.stop()).toMatchObject({ code: 0 });
-    expect(statSync(file).mode & 0o777).toBe(0o600);
-  });
+  it.skipIf(!HAS_CURL)(
+    "first start: makes file, API and root key, and prints the key and a line that works when pasted",
+    async () => {
+      const file = db("first.db");
+      const server = await serve(file);
+      expect(server.banner).toContain("shown this once");
+      const line = /^curl .*$/m.exec(server.banner)?.[0] ?? "";
+      const pasted = await SHELL("sh", ["-c", `${line} --silent`]);
+      const { data } = JSON.parse(pasted.stdout) as { data: { keyId: string; key: string } };
+      const verified = await runAs(
+        server.rootKey,
+        ["api", "keys", "verify-key", "--key", data.key, "--api-url", server.url],
+        { fetch },
+      );
+      expect(verified.code).toBe(0);
+      expect(await server.stop()).toMatchObject({ code: 0 });
+      expect(statSync(file).mode & 0o777).toBe(0o600);
+    },
+  );
 
   it("the first root key may do whatever the service does", async () => {
     const server = await serve(db("everything.db"));
@@ -34,7 +41,9 @@ describe("serve", () => {
       const path = name.split(".").map(toKebab);
       const { stdout } = await run(["api", ...path, "--help"]);
       const example = /\n {2}\$ keystile (.*)/.exec(stdout)?.[1] ?? "";
-      const argv = [...example.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(([, single, double, bare]) => single ?? double ?? bare ?? "");
+      const argv = [...example.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
+        ([, single, double, bare]) => single ?? double ?? bare ?? "",
+      );
       if (argv.includes("--body")) continue;
       const { code, stderr } = await runAs(server.rootKey, [...argv, "--api-url", server.url], { fetch });
       // What the examples name does not exist: that is a no, and not a refusal.
@@ -51,7 +60,11 @@ describe("serve", () => {
     await first.stop();
     const later = await serve(file);
     expect([later.rootKey, later.banner]).toEqual(["", `keystile serves ${file} at ${later.url}\n`]);
-    const asked = await runAs(first.rootKey, ["api", "keys", "list-keys", "--api-id", first.apiId, "--api-url", later.url], { fetch });
+    const asked = await runAs(
+      first.rootKey,
+      ["api", "keys", "list-keys", "--api-id", first.apiId, "--api-url", later.url],
+      { fetch },
+    );
     expect(asked.code).toBe(0);
     await later.stop();
   });
@@ -61,7 +74,8 @@ describe("serve", () => {
     const first = await serve(file);
     await first.stop();
     const { stdout } = await run(["root-keys", "list", "--db", file, "--output", "json"]);
-    for (const { rootKeyId } of JSON.parse(stdout) as { rootKeyId: string }[]) await run(["root-keys", "revoke", "--db", file, rootKeyId]);
+    for (const { rootKeyId } of JSON.parse(stdout) as { rootKeyId: string }[])
+      await run(["root-keys", "revoke", "--db", file, rootKeyId]);
     const later = await serve(file);
     const { stderr } = await later.stop();
     expect(later.rootKey).toBe("");
@@ -71,7 +85,8 @@ describe("serve", () => {
   it("a root key revoked on the file lets nobody in at a server that runs", async () => {
     const file = db("revoke.db");
     const server = await serve(file);
-    const ask = () => runAs(server.rootKey, ["api", "keys", "list-keys", "--api-id", server.apiId, "--api-url", server.url], { fetch });
+    const ask = () =>
+      runAs(server.rootKey, ["api", "keys", "list-keys", "--api-id", server.apiId, "--api-url", server.url], { fetch });
     expect((await ask()).code).toBe(0);
     const { stdout } = await run(["root-keys", "list", "--db", file, "--output", "json"]);
     const [{ rootKeyId } = { rootKeyId: "" }] = JSON.parse(stdout) as { rootKeyId: string }[];
@@ -85,7 +100,9 @@ describe("serve", () => {
     const server = await serve(db("log.db"), ["--log", "--metrics"]);
     const key = "sk_canary_9fK2pQ7x";
     await runAs(server.rootKey, ["api", "keys", "verify-key", "--key", key, "--api-url", server.url], { fetch });
-    await run(["api", "keys", "verify-key", "--key", key, "--root-key", "root_canary_8dM3", "--api-url", server.url], { fetch });
+    await run(["api", "keys", "verify-key", "--key", key, "--root-key", "root_canary_8dM3", "--api-url", server.url], {
+      fetch,
+    });
     const metrics = await (await fetch(`${server.url}/metrics`)).text();
     const { stderr } = await server.stop();
     const lines = stderr
@@ -111,7 +128,8 @@ describe("serve", () => {
 
   it("ruling F5: --request-limit answers 429 with Retry-After", async () => {
     const server = await serve(db("limited.db"), ["--request-limit", "2/60"]);
-    const ask = () => runAs(server.rootKey, ["api", "keys", "list-keys", "--api-id", server.apiId, "--api-url", server.url], { fetch });
+    const ask = () =>
+      runAs(server.rootKey, ["api", "keys", "list-keys", "--api-id", server.apiId, "--api-url", server.url], { fetch });
     expect([(await ask()).code, (await ask()).code]).toEqual([0, 0]);
     const refused = await ask();
     expect([refused.code, refused.stderr.includes("429")]).toEqual([3, true]);
@@ -171,7 +189,12 @@ describe("serve", () => {
     [["keys.db"], 2],
   ])("refuses %j", async (more, code) => {
     const ran = await run(["serve", ...(more.includes("--db") ? [] : ["--db", db("never.db")]), ...more]);
-    expect([ran.code, ran.stdout, existsSync(db("never.db")), existsSync(db("never.db "))]).toEqual([code, "", false, false]);
+    expect([ran.code, ran.stdout, existsSync(db("never.db")), existsSync(db("never.db "))]).toEqual([
+      code,
+      "",
+      false,
+      false,
+    ]);
     expect(ran.stderr).not.toBe("");
   });
 

@@ -58,7 +58,16 @@ describe("migrations create", () => {
 describe("root-keys", () => {
   it("create shows the key once; list does not; revoke ends it", async () => {
     const db = await database("root-keys.db");
-    const made = await run(["root-keys", "create", "--db", db, "--name", "gateway", "--permission", "api.*.verify_key"]);
+    const made = await run([
+      "root-keys",
+      "create",
+      "--db",
+      db,
+      "--name",
+      "gateway",
+      "--permission",
+      "api.*.verify_key",
+    ]);
     const [id = "", key = ""] = made.stdout.trim().split("\n");
     expect([made.code, id.slice(0, 3), key.slice(0, 5)]).toEqual([0, "rk_", "root_"]);
     const listed = await run(["root-keys", "list", "--db", db]);
@@ -76,10 +85,17 @@ describe("root-keys", () => {
     const { stdout } = await run(["root-keys", "list", "--db", db, "--output", "json"]);
     const [{ permissions } = { permissions: [] }] = JSON.parse(stdout) as { permissions: string[] }[];
     expect(permissions).toEqual(
-      expect.arrayContaining(["api.*.verify_key", "api.*.create_key", "identity.*.create_identity", "rbac.*.create_role"]),
+      expect.arrayContaining([
+        "api.*.verify_key",
+        "api.*.create_key",
+        "identity.*.create_identity",
+        "rbac.*.create_role",
+      ]),
     );
     // Named by no operation as the one that suffices.
-    expect(permissions).toEqual(expect.arrayContaining(["ratelimit.*.create_namespace", "rbac.*.remove_permission_from_role"]));
+    expect(permissions).toEqual(
+      expect.arrayContaining(["ratelimit.*.create_namespace", "rbac.*.remove_permission_from_role"]),
+    );
     expect(new Set(permissions).size).toBe(permissions.length);
   });
 
@@ -99,17 +115,24 @@ describe("root-keys", () => {
   it("create refuses a key that would be dead at birth, by its flag", async () => {
     const db = await database("dead.db");
     const now = () => Date.UTC(2026, 2, 10, 12);
-    const create = (expires: string) => run(["root-keys", "create", "--db", db, "--all", "--expires", expires], { now });
+    const create = (expires: string) =>
+      run(["root-keys", "create", "--db", db, "--all", "--expires", expires], { now });
     for (const expires of ["2026-03-10T12:00Z", "2026-03-09", "1000", "0"]) {
       const { code, stdout, stderr } = await create(expires);
-      expect([code, stdout, stderr]).toEqual([2, "", "error: --expires: must be in the future; the root key would let nobody in\n"]);
+      expect([code, stdout, stderr]).toEqual([
+        2,
+        "",
+        "error: --expires: must be in the future; the root key would let nobody in\n",
+      ]);
     }
     expect((await create("2026-03-10T12:00:00.001Z")).code).toBe(0);
   });
 
   it("list tells expired keys from enabled ones", async () => {
     const db = await database("expired.db");
-    await run(["root-keys", "create", "--db", db, "--all", "--expires", "2027-01-31T00:00:00Z"], { now: () => Date.UTC(2026, 2, 10) });
+    await run(["root-keys", "create", "--db", db, "--all", "--expires", "2027-01-31T00:00:00Z"], {
+      now: () => Date.UTC(2026, 2, 10),
+    });
     const at = (text: string) => run(["root-keys", "list", "--db", db], { now: () => Date.parse(text) });
     expect((await at("2027-01-31T00:00:00.000Z")).stdout).toContain("  enabled until 2027-01-31T00:00:00.000Z  ");
     expect((await at("2027-01-31T00:00:00.001Z")).stdout).toContain("  expired until 2027-01-31T00:00:00.000Z  ");
@@ -225,7 +248,11 @@ describe("doctor", () => {
     const db = join(FOLDER, "busy.db");
     const server = await serve(db);
     const { code, checks } = await doctor(db);
-    expect([code, checks["integrity"]?.level, checks["root keys"]]).toEqual([0, "ok", { level: "ok", check: "root keys", text: "1" }]);
+    expect([code, checks["integrity"]?.level, checks["root keys"]]).toEqual([
+      0,
+      "ok",
+      { level: "ok", check: "root keys", text: "1" },
+    ]);
     await server.stop();
   });
 

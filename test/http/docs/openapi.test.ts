@@ -4,7 +4,7 @@ import addFormats from "ajv-formats";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { listProblemTypes, VerifierError } from "../../../src/contracts/errors.js";
+import { KeystileError, listProblemTypes } from "../../../src/contracts/errors.js";
 import { toOpenApi } from "../../../src/http/docs/openapi.js";
 import { OPERATIONS } from "../../../src/http/operations/index.js";
 import type { JsonSchema } from "../../../src/keyring/schemas/json-schema.js";
@@ -41,25 +41,34 @@ describe("openapi: the document", () => {
       const { operationId, description } = document.paths[`/v2/${name}`].post;
       expect(operationId).toBe(name);
       for (const permission of permissions) expect(description).toContain(`\`${permission}\``);
-      for (const { permission, where = "" } of also) expect(description).toContain(`; and \`${permission}\`${where && ` where ${where}`}`);
+      for (const { permission, where = "" } of also)
+        expect(description).toContain(`; and \`${permission}\`${where && ` where ${where}`}`);
     }
   });
 
-  it.each(Object.entries(DOCUMENT))("%s has the statuses that the wider interface and spec §4.1 list", (name, { statuses }) => {
-    const described = Object.keys(document.paths[`/v2/${name}`].post.responses).map(Number);
-    // What a shell answers besides: rulings C7, G1. No API is protected from deletion, no namespace is gone: 412 and 410 never come.
-    const ours = described.filter((status) => ![408, 413, 415, 431, 503].includes(status));
-    const theirs = statuses.filter((status) => status !== 410 && status !== 412);
-    // A role that is not there is a 404, as any other thing is (spec §7).
-    expect(ours).toEqual(name === "permissions.deleteRole" ? [200, 400, 401, 403, 404, 429, 500] : theirs);
-  });
+  it.each(Object.entries(DOCUMENT))(
+    "%s has the statuses that the wider interface and spec §4.1 list",
+    (name, { statuses }) => {
+      const described = Object.keys(document.paths[`/v2/${name}`].post.responses).map(Number);
+      // What a shell answers besides: rulings C7, G1. No API is protected from deletion, no namespace is gone: 412 and 410 never come.
+      const ours = described.filter((status) => ![408, 413, 415, 431, 503].includes(status));
+      const theirs = statuses.filter((status) => status !== 410 && status !== 412);
+      // A role that is not there is a 404, as any other thing is (spec §7).
+      expect(ours).toEqual(name === "permissions.deleteRole" ? [200, 400, 401, 403, 404, 429, 500] : theirs);
+    },
+  );
 
   it("a control: an answer that departs from it is found", () => {
     const headers = new Headers({ "content-type": "application/json", "x-request-id": "req_1234567890123456" });
     const meta = { requestId: "req_1234567890123456" };
-    const answer = (data: object, status = 200) => faultsOf("/v2/keys.verifyKey", "POST", { status, headers, body: { meta, data } });
+    const answer = (data: object, status = 200) =>
+      faultsOf("/v2/keys.verifyKey", "POST", { status, headers, body: { meta, data } });
     expect(answer({ valid: true, code: "VALID" })).toEqual([]);
-    for (const data of [{ valid: true }, { valid: true, code: "VALID", hash: "x" }, { valid: true, code: "VALID", credits: -1 }])
+    for (const data of [
+      { valid: true },
+      { valid: true, code: "VALID", hash: "x" },
+      { valid: true, code: "VALID", credits: -1 },
+    ])
       expect(answer(data), JSON.stringify(data)).not.toEqual([]);
     expect(answer({ valid: true, code: "VALID" }, 201)).not.toEqual([]);
   });
@@ -110,9 +119,17 @@ describe("openapi: defaults", () => {
   it("lists that are not told a limit have pages of the size that it says", async () => {
     const { keyring, call, close } = await world();
     for (let i = 0; i < 101; i++) await keyring.createPermission({ name: "p", slug: `p${i}` });
-    const overrides = Array.from({ length: 11 }, (_, i) => ({ namespace: "ns", identifier: `i${i}`, limit: 5, duration: 1_000 }));
+    const overrides = Array.from({ length: 11 }, (_, i) => ({
+      namespace: "ns",
+      identifier: `i${i}`,
+      limit: 5,
+      duration: 1_000,
+    }));
     for (const override of overrides) await call("ratelimit.setOverride", override);
-    for (const [name, body] of Object.entries({ "permissions.listPermissions": {}, "ratelimit.listOverrides": { namespace: "ns" } })) {
+    for (const [name, body] of Object.entries({
+      "permissions.listPermissions": {},
+      "ratelimit.listOverrides": { namespace: "ns" },
+    })) {
       const limit = OPERATIONS[name]!.request.properties!["limit"]!.default;
       expect([name, (await call(name, body)).body.data.length]).toEqual([name, limit]);
     }
@@ -130,16 +147,19 @@ describe("openapi: requests", () => {
       const allows = ajv.compile(operation.request);
       const accepts = (body: unknown): boolean => {
         try {
-          operation.judge(body);
+          operation.validate(body);
           return true;
         } catch (error) {
-          if (error instanceof VerifierError && error.status === 400) return false;
+          if (error instanceof KeystileError && error.status === 400) return false;
           throw error;
         }
       };
       const bodies = fc.oneof(
         { arbitrary: valuesOf(operation.request), weight: 4 },
-        { arbitrary: fc.tuple(valuesOf(operation.request), strange).map(([body, value]) => spoil(body, value)), weight: 2 },
+        {
+          arbitrary: fc.tuple(valuesOf(operation.request), strange).map(([body, value]) => spoil(body, value)),
+          weight: 2,
+        },
         strange,
       );
       const agree = (one: unknown): void => {
@@ -155,7 +175,16 @@ describe("openapi: requests", () => {
 
 /** A value that a schema allows. */
 function plainOf(schema: JsonSchema, n = 0): unknown {
-  const { type, enum: choices, properties = {}, required = [], items = {}, minItems = 0, minLength = 0, minimum = 0 } = schema;
+  const {
+    type,
+    enum: choices,
+    properties = {},
+    required = [],
+    items = {},
+    minItems = 0,
+    minLength = 0,
+    minimum = 0,
+  } = schema;
   const kind = typeof type === "string" ? type : type?.[0];
   if (schema.const !== undefined) return schema.const;
   if (choices !== undefined) return choices[0];
@@ -175,13 +204,20 @@ function edgesOf(schema: JsonSchema): unknown[] {
     for (const length of [minLength, maxLength])
       if (length !== undefined) for (const by of [-1, 0, 1]) edges.push("a".repeat(Math.max(0, length + by)));
     if (schema.pattern === undefined) edges.push("😀".repeat(maxLength ?? 1), "😀".repeat((maxLength ?? 1) + 1));
-    else edges.push(...["é", " ", ".", "-", "_", "*", ":", "/", "\n"].map((character) => character.repeat(Math.max(minLength ?? 1, 1))));
+    else
+      edges.push(
+        ...["é", " ", ".", "-", "_", "*", ":", "/", "\n"].map((character) =>
+          character.repeat(Math.max(minLength ?? 1, 1)),
+        ),
+      );
   }
   if (kind === "integer")
-    for (const bound of [minimum ?? 0, maximum ?? 0]) edges.push(bound - 1, bound, bound + 1, bound + 0.5, String(bound));
+    for (const bound of [minimum ?? 0, maximum ?? 0])
+      edges.push(bound - 1, bound, bound + 1, bound + 0.5, String(bound));
   if (kind === "array") {
     const lengths = [minItems - 1, minItems, minItems + 1, ...(maxItems === undefined ? [] : [maxItems, maxItems + 1])];
-    for (const length of lengths) if (length >= 0) edges.push(Array.from({ length }, (_, i) => plainOf(items ?? {}, i)));
+    for (const length of lengths)
+      if (length >= 0) edges.push(Array.from({ length }, (_, i) => plainOf(items ?? {}, i)));
     edges.push(...edgesOf(items ?? {}).map((item) => [item]));
   }
   if (properties !== undefined) {
@@ -195,9 +231,23 @@ function edgesOf(schema: JsonSchema): unknown[] {
   return edges;
 }
 
-const strange: fc.Arbitrary<unknown> = fc.constantFrom<unknown>(null, true, 0, -1, 1.5, 2 ** 53, "", "x", "x".repeat(2_000), [], {}, [1], {
-  a: 1,
-});
+const strange: fc.Arbitrary<unknown> = fc.constantFrom<unknown>(
+  null,
+  true,
+  0,
+  -1,
+  1.5,
+  2 ** 53,
+  "",
+  "x",
+  "x".repeat(2_000),
+  [],
+  {},
+  [1],
+  {
+    a: 1,
+  },
+);
 
 /** Values that a schema allows, most of the time. */
 function valuesOf(schema: JsonSchema): fc.Arbitrary<unknown> {
@@ -208,13 +258,17 @@ function valuesOf(schema: JsonSchema): fc.Arbitrary<unknown> {
   if (Array.isArray(type)) return fc.oneof(...type.map((one) => valuesOf({ ...schema, type: one })));
   if (kind === "null") return fc.constant(null);
   if (kind === "boolean") return fc.boolean();
-  if (kind === "integer") return fc.integer({ min: schema.minimum ?? 0, max: Math.min(schema.maximum ?? 100, Number.MAX_SAFE_INTEGER) });
+  if (kind === "integer")
+    return fc.integer({ min: schema.minimum ?? 0, max: Math.min(schema.maximum ?? 100, Number.MAX_SAFE_INTEGER) });
   if (kind === "array") return fc.array(valuesOf(items ?? {}), { minLength: schema.minItems ?? 0, maxLength: 3 });
   if (kind === "string") {
     const { minLength = 0, maxLength = 20 } = schema;
     const length = { minLength, maxLength: Math.min(maxLength, minLength + 4) };
     return schema.pattern === undefined
-      ? fc.oneof(fc.string({ ...length, unit: "grapheme-ascii" }), fc.string({ ...length, unit: fc.constantFrom("a", "😀", "Ł") }))
+      ? fc.oneof(
+          fc.string({ ...length, unit: "grapheme-ascii" }),
+          fc.string({ ...length, unit: fc.constantFrom("a", "😀", "Ł") }),
+        )
       : fc.string({ ...length, unit: fc.constantFrom("a", "B", "7", "_") });
   }
   if (properties === undefined) return fc.constant({ a: 1 });
@@ -233,7 +287,9 @@ function spoil(body: unknown, value: unknown): unknown {
 /** The grammar of queries is not for JSON Schema: a name of the same length stands in for one. */
 function withPlainQuery(body: unknown): unknown {
   const { permissions } = (body ?? {}) as { readonly permissions?: unknown };
-  return typeof permissions === "string" ? { ...(body as object), permissions: permissions.replace(/[^]/gu, "a") } : body;
+  return typeof permissions === "string"
+    ? { ...(body as object), permissions: permissions.replace(/[^]/gu, "a") }
+    : body;
 }
 
 /** JSON Schema cannot say these. */
@@ -241,7 +297,10 @@ function beyondSchema(body: unknown): boolean {
   if (typeof body !== "object" || body === null) return false;
   const { cursor, ratelimits, keys, ipAllowlist } = body as Record<string, unknown>;
   if (cursor !== undefined || ipAllowlist !== undefined) return true;
-  const named = [ratelimits, ...(Array.isArray(keys) ? keys.map((key) => (key as { ratelimits?: unknown } | null)?.ratelimits) : [])];
+  const named = [
+    ratelimits,
+    ...(Array.isArray(keys) ? keys.map((key) => (key as { ratelimits?: unknown } | null)?.ratelimits) : []),
+  ];
   return named.some((list) => {
     if (!Array.isArray(list)) return false;
     const names = list.map((limit) => (limit as { name?: unknown } | null)?.name);
@@ -279,7 +338,9 @@ describe("docs: pages", () => {
     const { send, call, close } = await world({ host: "node" });
     const { body } = await call("keys.verifyKey", {});
     expect((await fetch(body.error.type)).status).toBe(200);
-    expect((await send("/nowhere")).body.error.type).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/docs\/errors\/application\/not_found$/);
+    expect((await send("/nowhere")).body.error.type).toMatch(
+      /^http:\/\/127\.0\.0\.1:\d+\/docs\/errors\/application\/not_found$/,
+    );
     await close();
   });
 

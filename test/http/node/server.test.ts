@@ -20,7 +20,8 @@ async function serving(options: ServerOptions = {}, store: Store = memoryStore()
   const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 1_000 } });
   const authorization = `authorization: Bearer ${rootKey}`;
   const json = "content-type: application/json";
-  const verify = (over: object = {}) => toText("/v2/keys.verifyKey", [authorization, json], JSON.stringify({ key, ...over }));
+  const verify = (over: object = {}) =>
+    toText("/v2/keys.verifyKey", [authorization, json], JSON.stringify({ key, ...over }));
   const balance = async () => (await keyring.getKey({ keyId })).credits?.remaining;
   return { server, url, keyring, store, key, keyId, rootKey, authorization, json, verify, balance };
 }
@@ -61,7 +62,8 @@ describe("server: connections", () => {
       client.socket.destroy();
       return response!.status;
     };
-    for (const codings of [["gzip, chunked"], ["identity, chunked"], ["gzip", "chunked"]]) expect(await statusOf(...codings)).toBe(415);
+    for (const codings of [["gzip, chunked"], ["identity, chunked"], ["gzip", "chunked"]])
+      expect(await statusOf(...codings)).toBe(415);
     for (const coding of ["chunked", "Chunked"]) expect(await statusOf(coding)).toBe(200);
   });
 
@@ -89,7 +91,13 @@ describe("server: connections", () => {
     const { url, authorization, json, key, balance } = await serving();
     const client = dial(url);
     const many = Array.from({ length: 1_100 }, () => "a:");
-    client.write(toText("/v2/keys.verifyKey", [authorization, json, ...many, "Authorization: Bearer nobody"], JSON.stringify({ key })));
+    client.write(
+      toText(
+        "/v2/keys.verifyKey",
+        [authorization, json, ...many, "Authorization: Bearer nobody"],
+        JSON.stringify({ key }),
+      ),
+    );
     const [response] = await client.responses(1);
     expect([response!.status, typeOf(response!.body)]).toEqual([401, "keystile/authentication/malformed"]);
     client.socket.destroy();
@@ -111,7 +119,11 @@ describe("server: connections", () => {
         "user/bad_request/invalid_input",
       ],
       [`GET / HTTP/1.1\r\nhost: a\r\nx-long: ${"a".repeat(4_096)}\r\n\r\n`, 431, "user/bad_request/headers_too_large"],
-      ["TRACE /v2/keys.verifyKey HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", 405, "user/bad_request/method_not_allowed"],
+      [
+        "TRACE /v2/keys.verifyKey HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n",
+        405,
+        "user/bad_request/method_not_allowed",
+      ],
       ["CONNECT keys.test:443 HTTP/1.1\r\nhost: keys.test\r\n\r\n", 405, "user/bad_request/method_not_allowed"],
     ];
     for (const [text, status, type] of broken) {
@@ -194,7 +206,9 @@ describe("server: connections", () => {
   it("ruling G1: a client that waits for 100 Continue with a body longer than the bound gets the 413 at once", async () => {
     const { url, authorization, json } = await serving({ maxBodyBytes: 2_048 });
     const client = dial(url);
-    client.write(toText("/v2/keys.verifyKey", ["expect: 100-continue", authorization, json], "x".repeat(2_049)).slice(0, -2_049));
+    client.write(
+      toText("/v2/keys.verifyKey", ["expect: 100-continue", authorization, json], "x".repeat(2_049)).slice(0, -2_049),
+    );
     expect((await client.responses(2)).map(({ status }) => status)).toEqual([413]);
     await client.ended;
   });
@@ -307,9 +321,10 @@ describe("server: who the client is (ruling A4)", () => {
   it("is the last address that is no trusted proxy, once a trusted one connects", async () => {
     const trustedProxies = ["127.0.0.0/8", "10.0.0.0/8"];
     expect(await codeFrom({ trustedProxies }, "x-forwarded-for: 198.51.100.1, 192.0.2.7, 10.1.1.1")).toBe("VALID");
-    expect(await codeFrom({ trustedProxies }, "x-forwarded-for: 192.0.2.7, 198.51.100.1"), "what a client wrote in front").toBe(
-      "FORBIDDEN",
-    );
+    expect(
+      await codeFrom({ trustedProxies }, "x-forwarded-for: 192.0.2.7, 198.51.100.1"),
+      "what a client wrote in front",
+    ).toBe("FORBIDDEN");
     expect(await codeFrom({ trustedProxies: ["10.0.0.0/8"] }, "x-forwarded-for: 192.0.2.7")).toBe("FORBIDDEN");
     expect(await codeFrom({ trustedProxies }, "x-forwarded-for: garbage")).toBe("FORBIDDEN");
   });
@@ -348,7 +363,9 @@ describe("server: shutdown", () => {
     for (const client of clients) client.write(verify());
     const closing = server.close();
     const answers = (await Promise.all(clients.map((client) => client.responses(1)))).flat();
-    expect(answers.map(({ body, headers }) => [body.data.code, headers.get("connection")])).toEqual(clients.map(() => ["VALID", "close"]));
+    expect(answers.map(({ body, headers }) => [body.data.code, headers.get("connection")])).toEqual(
+      clients.map(() => ["VALID", "close"]),
+    );
     await closing;
     expect(await balance()).toBe(1_000 - 40);
   });
@@ -365,7 +382,10 @@ describe("server: shutdown", () => {
         return inner.findKey(digest);
       },
     };
-    const { server, url, verify, balance, key } = await serving({ verifier: { credits: { mode: "leased" }, cache: { size: 1 } } }, store);
+    const { server, url, verify, balance, key } = await serving(
+      { verifier: { credits: { mode: "leased" }, cache: { size: 1 } } },
+      store,
+    );
     const idle = dial(url);
     idle.write(verify());
     expect((await idle.responses(1))[0]!.body.data.code).toBe("VALID");
@@ -404,7 +424,10 @@ describe("server: shutdown", () => {
       ),
     );
     await hasty.close();
-    expect(await Promise.all(listening)).toEqual(["the server was closed before it listened", "a server listens once; make another"]);
+    expect(await Promise.all(listening)).toEqual([
+      "the server was closed before it listened",
+      "a server listens once; make another",
+    ]);
   });
 
   it("a requestTimeout below the default of headersTimeout bounds both; an empty host is no address", async () => {

@@ -1,7 +1,7 @@
 /** The table of operations: what it names, and who may do what by it. Operations of the wider interface; spec §4, §5.4, §9-3, rulings B6, B7. */
 import { describe, expect, it } from "vitest";
 import { createCallerGrants } from "../../../src/access/grants.js";
-import { VerifierError } from "../../../src/contracts/errors.js";
+import { KeystileError } from "../../../src/contracts/errors.js";
 import { OPERATIONS } from "../../../src/http/operations/index.js";
 import type { Services } from "../../../src/http/operations/operation.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
@@ -51,7 +51,10 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
   "keys.updateCredits": [ofKey("update_key"), keyed({ operation: "set", value: 1 })],
   "keys.createKey": [ofKeyspace("create_key"), named],
   "keys.rerollKey": [ofKeyspace("create_key"), keyed({ expiration: 0 })],
-  "keys.migrateKeys": [ofApi("create_key"), ({ apiId, migrationId }) => ({ apiId, migrationId, keys: [{ hash: "0".repeat(64) }] })],
+  "keys.migrateKeys": [
+    ofApi("create_key"),
+    ({ apiId, migrationId }) => ({ apiId, migrationId, keys: [{ hash: "0".repeat(64) }] }),
+  ],
   "keys.deleteKey": [ofKey("delete_key"), keyed()],
   "keys.getKey": [ofKey("read_key"), keyed()],
   "keys.whoami": [ofKey("read_key"), ({ key }) => ({ key })],
@@ -64,7 +67,10 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
   "permissions.getRole": [["rbac.*.read_role"], () => ({ role: "editor" })],
   "permissions.listPermissions": [["rbac.*.read_permission"], () => ({})],
   "permissions.listRoles": [["rbac.*.read_role"], () => ({})],
-  "permissions.setRolePermissions": [["rbac.*.add_permission_to_role"], () => ({ roleId: "editor", permissions: ["a.b"] })],
+  "permissions.setRolePermissions": [
+    ["rbac.*.add_permission_to_role"],
+    () => ({ roleId: "editor", permissions: ["a.b"] }),
+  ],
   "ratelimit.limit": [ofNamespace("limit"), limited],
   "ratelimit.multiLimit": [ofNamespace("limit"), (ids) => [limited(ids)]],
   "ratelimit.setOverride": [ofNamespace("set_override"), limited],
@@ -75,15 +81,30 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
 
 /** What is asked besides: by which request, and what its lack answers. */
 const ALSO: readonly (readonly [name: string, permission: string, body: Body, lacking: string])[] = [
-  ["permissions.createRole", "rbac.*.add_permission_to_role", () => ({ name: "new", permissions: ["a.b"] }), "CALLER_FORBIDDEN"],
-  ["permissions.createRole", "rbac.*.create_permission", () => ({ name: "new", permissions: ["a.b", "a.c"] }), "CALLER_FORBIDDEN"],
+  [
+    "permissions.createRole",
+    "rbac.*.add_permission_to_role",
+    () => ({ name: "new", permissions: ["a.b"] }),
+    "CALLER_FORBIDDEN",
+  ],
+  [
+    "permissions.createRole",
+    "rbac.*.create_permission",
+    () => ({ name: "new", permissions: ["a.b", "a.c"] }),
+    "CALLER_FORBIDDEN",
+  ],
   [
     "permissions.setRolePermissions",
     "rbac.*.remove_permission_from_role",
     () => ({ roleId: "editor", permissions: ["a.b"] }),
     "CALLER_FORBIDDEN",
   ],
-  ["permissions.setRolePermissions", "rbac.*.create_permission", () => ({ roleId: "editor", permissions: ["a.c"] }), "CALLER_FORBIDDEN"],
+  [
+    "permissions.setRolePermissions",
+    "rbac.*.create_permission",
+    () => ({ roleId: "editor", permissions: ["a.c"] }),
+    "CALLER_FORBIDDEN",
+  ],
   ["ratelimit.limit", "ratelimit.*.create_namespace", () => fresh, "NOT_FOUND"],
   ["ratelimit.multiLimit", "ratelimit.*.create_namespace", () => [fresh], "NOT_FOUND"],
   ["ratelimit.setOverride", "ratelimit.*.create_namespace", () => fresh, "NOT_FOUND"],
@@ -96,7 +117,8 @@ const isWaived = (name: string, permission: string): boolean =>
   /crypt_key$/.test(permission) || (name === "apis.listKeys" && permission.endsWith(".read_api"));
 /** Asked for or taken, and not named by the document: the forms of spec §4.1 for all that changes a key, and what makes a namespace. */
 const isAdded = (name: string, permission: string): boolean =>
-  (/^keys\.\w+(Permissions|Roles)$/.test(name) && permission.startsWith("<scheme>")) || permission === "ratelimit.*.create_namespace";
+  (/^keys\.\w+(Permissions|Roles)$/.test(name) && permission.startsWith("<scheme>")) ||
+  permission === "ratelimit.*.create_namespace";
 
 interface Ids {
   readonly apiId: string;
@@ -133,7 +155,7 @@ async function statusOf(name: string, permissions: readonly string[], body = TAB
     const data = await OPERATIONS[name]!.perform(services, { caller, body: body(ids) });
     return (data as { code?: string }).code ?? "done";
   } catch (error) {
-    if (error instanceof VerifierError) return error.code;
+    if (error instanceof KeystileError) return error.code;
     throw error;
   }
 }
@@ -145,7 +167,8 @@ const alwaysBesides = (name: string) =>
 describe("operations: the table", () => {
   it("names what the wider interface names, apis.updateApi besides; no prototype answers for a name", () => {
     expect(Object.keys(OPERATIONS).sort()).toEqual(Object.keys(TABLE).sort());
-    for (const name of ["constructor", "toString", "__proto__", "analytics.getVerifications"]) expect(OPERATIONS[name]).toBeUndefined();
+    for (const name of ["constructor", "toString", "__proto__", "analytics.getVerifications"])
+      expect(OPERATIONS[name]).toBeUndefined();
     expect(Object.isFrozen(OPERATIONS)).toBe(true);
   });
 
@@ -155,14 +178,17 @@ describe("operations: the table", () => {
       expect(["object", "array"], name).toContain(request.type);
       expect(["object", "array"], name).toContain(answer.type);
       expect(permissions.length, name).toBeGreaterThan(0);
-      if (isList) expect(Object.keys(request.properties ?? {}), name).toEqual(expect.arrayContaining(["limit", "cursor"]));
+      if (isList)
+        expect(Object.keys(request.properties ?? {}), name).toEqual(expect.arrayContaining(["limit", "cursor"]));
     }
   });
 
   it("lists the permissions by name", () => {
     for (const [name, [permissions]] of Object.entries(TABLE)) {
       const plain = permissions.map((permission) =>
-        permission.replace("svc:v1:ws_default", "<scheme>:v1:<workspace_id>").replace("keyspaces/<api_id>", "keyspaces/<keyspace_id>"),
+        permission
+          .replace("svc:v1:ws_default", "<scheme>:v1:<workspace_id>")
+          .replace("keyspaces/<api_id>", "keyspaces/<keyspace_id>"),
       );
       expect(OPERATIONS[name]!.permissions, name).toEqual(plain);
     }
@@ -184,19 +210,21 @@ describe("operations: the table", () => {
     );
     for (const [name, { permissions }] of Object.entries(DOCUMENT)) {
       const { permissions: ours, also } = OPERATIONS[name]!;
-      const said = [...ours, ...also.map(({ permission }) => permission)].filter((permission) => !isAdded(name, permission));
+      const said = [...ours, ...also.map(({ permission }) => permission)].filter(
+        (permission) => !isAdded(name, permission),
+      );
       expect(said.sort(), name).toEqual(permissions.filter((permission) => !isWaived(name, permission)).sort());
     }
   });
 
   it("judges a body without doing anything, faults at their places", () => {
-    expect(() => OPERATIONS["keys.createKey"]!.judge({ apiId: "api_1" })).not.toThrow();
-    expect(() => OPERATIONS["keys.createKey"]!.judge({ apiId: 1 })).toThrow(/^body\.apiId: /);
+    expect(() => OPERATIONS["keys.createKey"]!.validate({ apiId: "api_1" })).not.toThrow();
+    expect(() => OPERATIONS["keys.createKey"]!.validate({ apiId: 1 })).toThrow(/^body\.apiId: /);
     const keys = [{ hash: "abc" }, { hash: "ab", wrong: 1 }];
-    expect(() => OPERATIONS["keys.migrateKeys"]!.judge({ migrationId: "mig", apiId: "api", keys })).toThrow(
+    expect(() => OPERATIONS["keys.migrateKeys"]!.validate({ migrationId: "mig", apiId: "api", keys })).toThrow(
       /^body\.keys\[1\]\.hash: .*1 more/,
     );
-    expect(() => OPERATIONS["keys.migrateKeys"]!.judge(null)).toThrow(/^body: /);
+    expect(() => OPERATIONS["keys.migrateKeys"]!.validate(null)).toThrow(/^body: /);
   });
 });
 
@@ -242,6 +270,8 @@ describe.each(ALSO)("operations: %s asks for %s besides", (name, permission, bod
 
 describe("json schema", () => {
   it("a part that says nothing of itself is named, so that none is left out", () => {
-    expect(() => toJsonSchema({ kind: "schema", type: "custom" } as never)).toThrow("a part of type custom has no JSON Schema");
+    expect(() => toJsonSchema({ kind: "schema", type: "custom" } as never)).toThrow(
+      "a part of type custom has no JSON Schema",
+    );
   });
 });

@@ -1,15 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { ValidationProblem } from "../../../src/contracts/errors.js";
-import { isPlainlyRight } from "../../../src/keyring/import/fast-validate.js";
+import { fastAccept } from "../../../src/keyring/import/fast-validate.js";
 import { migratedKey } from "../../../src/keyring/schemas/keys.js";
-import { judge } from "../../../src/keyring/schemas/parse.js";
+import { validate } from "../../../src/keyring/schemas/parse.js";
 import { copyBody } from "../../../src/lib/copy-json.js";
 
 /** What the schema makes of a copied key; `undefined`: it refuses. */
 function bySchema(copy: unknown): unknown {
   const problems: ValidationProblem[] = [];
-  return judge(migratedKey, copy, "body.keys[0]", problems);
+  return validate(migratedKey, copy, "body.keys[0]", problems);
 }
 
 const HASH = "n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=";
@@ -35,7 +35,13 @@ const odd = fc.constantFrom<unknown>(
   ...[0, -0, -1, 0.5, 1, 999, 1_000, NaN, Infinity, 2 ** 53 - 1, 2 ** 53, 8.64e15, 8.64e15 + 1, 1n],
   ...[null, undefined, true, false, Symbol("x"), () => 1, [], {}, [[]], new Date(0), new Map(), Object.create(null)],
 );
-const anything = fc.oneof(odd, sizes, emoji, fc.string({ unit: "binary" }), fc.anything({ maxDepth: 2, withDate: true }));
+const anything = fc.oneof(
+  odd,
+  sizes,
+  emoji,
+  fc.string({ unit: "binary" }),
+  fc.anything({ maxDepth: 2, withDate: true }),
+);
 const maybe = <T>(right: fc.Arbitrary<T>): fc.Arbitrary<unknown> =>
   fc.oneof({ weight: 20, arbitrary: right }, { weight: 1, arbitrary: anything });
 const lists = <T>(item: fc.Arbitrary<T>) =>
@@ -86,7 +92,7 @@ describe("isPlainlyRight: the shortcut and the schema", () => {
     fc.assert(
       fc.property(fc.oneof({ weight: 20, arbitrary: key }, { weight: 1, arbitrary: anything }), (raw) => {
         const copy = copyBody(raw);
-        if (!isPlainlyRight(copy)) return;
+        if (!fastAccept(copy)) return;
         accepted++;
         expect(bySchema(copy)).toEqual(copy);
       }),
@@ -100,22 +106,31 @@ describe("isPlainlyRight: the shortcut and the schema", () => {
     const names = [...Object.keys(USUAL), "extra", "__proto__"] as const;
     fc.assert(
       fc.property(fc.constantFrom(...names), anything, (name, value) => {
-        const raw = Object.defineProperty({ ...USUAL }, name, { value, enumerable: true, configurable: true, writable: true });
+        const raw = Object.defineProperty({ ...USUAL }, name, {
+          value,
+          enumerable: true,
+          configurable: true,
+          writable: true,
+        });
         const copy = copyBody(raw);
-        if (isPlainlyRight(copy)) expect(bySchema(copy)).toEqual(copy);
+        if (fastAccept(copy)) expect(bySchema(copy)).toEqual(copy);
       }),
       { numRuns: 5_000 },
     );
   });
 
   it("takes the usual key, and any part of it that has a hash", () => {
-    expect(isPlainlyRight(copyBody(USUAL))).toBe(true);
+    expect(fastAccept(copyBody(USUAL))).toBe(true);
     for (const name of Object.keys(USUAL)) {
       const { [name as keyof typeof USUAL]: _, ...rest } = USUAL;
-      expect(isPlainlyRight(copyBody(rest)), name).toBe(name !== "hash");
+      expect(fastAccept(copyBody(rest)), name).toBe(name !== "hash");
     }
-    for (const part of [{ credits: { remaining: null } }, { ratelimits: [] }, { ratelimits: [LIMIT, { ...LIMIT, name: "tokens" }] }])
-      expect(isPlainlyRight(copyBody({ ...USUAL, ...part }))).toBe(true);
+    for (const part of [
+      { credits: { remaining: null } },
+      { ratelimits: [] },
+      { ratelimits: [LIMIT, { ...LIMIT, name: "tokens" }] },
+    ])
+      expect(fastAccept(copyBody({ ...USUAL, ...part }))).toBe(true);
   });
 
   it("leaves to the schema what is refused and what binds one another's fields", () => {
@@ -133,7 +148,7 @@ describe("isPlainlyRight: the shortcut and the schema", () => {
       { ratelimits: [{ ...LIMIT, extra: 1 }] },
       { expires: 0.5 },
     ];
-    for (const part of parts) expect(isPlainlyRight(copyBody({ ...USUAL, ...part })), JSON.stringify(part)).toBe(false);
-    for (const raw of [null, [], "x", 1, undefined]) expect(isPlainlyRight(copyBody(raw))).toBe(false);
+    for (const part of parts) expect(fastAccept(copyBody({ ...USUAL, ...part })), JSON.stringify(part)).toBe(false);
+    for (const raw of [null, [], "x", 1, undefined]) expect(fastAccept(copyBody(raw))).toBe(false);
   });
 });

@@ -10,15 +10,18 @@ import { createVerifier } from "../../../src/verify/verifier.js";
 import { runs } from "../../runs.js";
 import { changed, failure, fault, limit, problems, world } from "../support.js";
 
-const sha256 = (text: string, encoding: "hex" | "base64" | "base64url" = "hex") => createHash("sha256").update(text).digest(encoding);
+const sha256 = (text: string, encoding: "hex" | "base64" | "base64url" = "hex") =>
+  createHash("sha256").update(text).digest(encoding);
 const keysOf = (count: number, first = 0): V2KeysMigrateKeyData[] =>
   Array.from({ length: count }, (_, i) => ({ hash: sha256(`key ${first + i}`) }));
 
 async function migrating(options: Parameters<typeof world>[0] = {}, algorithm = "sha256") {
   const one = await world(options);
   const { migrationId } = await one.keyring.createMigration({ algorithm });
-  const migrate = (keys: Iterable<unknown> | AsyncIterable<unknown>, importing?: Parameters<typeof one.keyring.migrateKeys>[1]) =>
-    one.keyring.migrateKeys({ migrationId, apiId: one.apiId, keys: keys as V2KeysMigrateKeyData[] }, importing);
+  const migrate = (
+    keys: Iterable<unknown> | AsyncIterable<unknown>,
+    importing?: Parameters<typeof one.keyring.migrateKeys>[1],
+  ) => one.keyring.migrateKeys({ migrationId, apiId: one.apiId, keys: keys as V2KeysMigrateKeyData[] }, importing);
   return { ...one, migrationId, migrate };
 }
 
@@ -41,7 +44,9 @@ const late = (store = memoryStore()) =>
 describe("createMigration: how the keys were hashed", () => {
   it("takes an id or makes one; one that exists is a 409", async () => {
     const { keyring } = await world();
-    expect(await keyring.createMigration({ id: "legacy/2024 ünï", algorithm: "sha512" })).toEqual({ migrationId: "legacy/2024 ünï" });
+    expect(await keyring.createMigration({ id: "legacy/2024 ünï", algorithm: "sha512" })).toEqual({
+      migrationId: "legacy/2024 ünï",
+    });
     expect(await fault(keyring.createMigration({ id: "legacy/2024 ünï", algorithm: "sha256" }))).toBe("CONFLICT 409");
     const { migrationId } = await keyring.createMigration({ algorithm: "prefixed-api-key" });
     expect(migrationId).toMatch(/^mig_/);
@@ -59,10 +64,15 @@ describe("createMigration: how the keys were hashed", () => {
     const { keyring } = await world();
     for (const algorithm of ["md5", "sha1", "SHA256"])
       expect(await problems(keyring.createMigration({ algorithm }))).toEqual(["body.algorithm"]);
-    expect(await problems(keyring.createMigration({ id: "x", algorithm: "md5" }))).toEqual(["body.id", "body.algorithm"]);
+    expect(await problems(keyring.createMigration({ id: "x", algorithm: "md5" }))).toEqual([
+      "body.id",
+      "body.algorithm",
+    ]);
     for (const algorithm of ["", "a".repeat(256), "\0", "\ud800", 5])
       expect(await problems(keyring.createMigration({ algorithm: algorithm as string }))).toEqual(["body.algorithm"]);
-    const own = createKeyring(memoryStore(), { migrationAlgorithms: { md5: (key) => createHash("md5").update(key).digest("hex") } });
+    const own = createKeyring(memoryStore(), {
+      migrationAlgorithms: { md5: (key) => createHash("md5").update(key).digest("hex") },
+    });
     expect(await own.createMigration({ id: "old", algorithm: "md5" })).toEqual({ migrationId: "old" });
   });
 
@@ -259,7 +269,8 @@ describe("migrateKeys: each key goes in or fails by itself", () => {
     for (const keys of [[], null, undefined, "abc", {}, 5]) {
       expect(await problems(keyring.migrateKeys({ migrationId: "mig", apiId, keys } as never))).toEqual(["body.keys"]);
     }
-    for (const bad of [null, undefined, [], 5]) expect(await problems(keyring.migrateKeys(bad as never))).toEqual(["body"]);
+    for (const bad of [null, undefined, [], 5])
+      expect(await problems(keyring.migrateKeys(bad as never))).toEqual(["body"]);
   });
 
   it("hostile A179: unknown migrations, unknown APIs and those of another workspace are 404", async () => {
@@ -275,12 +286,16 @@ describe("migrateKeys: each key goes in or fails by itself", () => {
     ]) {
       expect(await fault(keyring.migrateKeys(body))).toBe("NOT_FOUND 404");
     }
-    expect(await problems(keyring.migrateKeys({ migrationId: "x".repeat(256), apiId, keys }))).toEqual(["body.migrationId"]);
+    expect(await problems(keyring.migrateKeys({ migrationId: "x".repeat(256), apiId, keys }))).toEqual([
+      "body.migrationId",
+    ]);
   });
 
   it("ruling E3: a migration whose algorithm is not registered here is a 400 that says so, not a million invalid hashes", async () => {
     const store = memoryStore();
-    const registered = createKeyring(store, { migrationAlgorithms: { reversed: (key) => key.split("_").reverse().join("_") } });
+    const registered = createKeyring(store, {
+      migrationAlgorithms: { reversed: (key) => key.split("_").reverse().join("_") },
+    });
     const { migrationId } = await registered.createMigration({ algorithm: "reversed" });
     const { keyring, apiId } = await world({ store });
     const keys = [{ hash: "b_a" }];
@@ -427,12 +442,18 @@ describe("migrateKeys: batches, progress, iterables", () => {
   });
 
   it("without onBatch the answer lists everything, from arrays, iterables and async iterables alike", async () => {
-    for (const make of [(keys: unknown[]) => keys, (keys: unknown[]) => new Set(keys), (keys: unknown[]) => stream(keys)]) {
+    for (const make of [
+      (keys: unknown[]) => keys,
+      (keys: unknown[]) => new Set(keys),
+      (keys: unknown[]) => stream(keys),
+    ]) {
       const { migrate } = await migrating();
       const keys = [...keysOf(7), ...keysOf(2)];
       const { migrated, failed, totals } = await migrate(make(keys), { batchSize: 3 });
       expect(migrated.map(({ hash }) => hash)).toEqual(keysOf(7).map(({ hash }) => hash));
-      expect(failed.map(({ hash, reason }) => [hash, reason])).toEqual(keysOf(2).map(({ hash }) => [hash, "ALREADY_EXISTS"]));
+      expect(failed.map(({ hash, reason }) => [hash, reason])).toEqual(
+        keysOf(2).map(({ hash }) => [hash, "ALREADY_EXISTS"]),
+      );
       expect(totals).toEqual({ migrated: 7, failed: 2 });
     }
   });
@@ -445,7 +466,11 @@ describe("migrateKeys: batches, progress, iterables", () => {
   it("ruling E2: in an iterable a key that breaks the schema stops the import at its place; batches before it stay", async () => {
     const { keyring, apiId, migrate } = await migrating();
     const keys = [...keysOf(5), { hash: 1 }, ...keysOf(1, 7), { hash: "x", a: 1 }, ...keysOf(9, 20)];
-    expect(await problems(migrate(stream(keys), { batchSize: 4 }))).toEqual(["body.keys[5].hash", "body.keys[7].hash", "body.keys[7].a"]);
+    expect(await problems(migrate(stream(keys), { batchSize: 4 }))).toEqual([
+      "body.keys[5].hash",
+      "body.keys[7].hash",
+      "body.keys[7].a",
+    ]);
     expect((await keyring.listKeys({ apiId })).data).toHaveLength(4);
     // Run again after the fault is mended: what is there comes back in failed.
     const again = await migrate(stream(keysOf(6)), { batchSize: 4 });
@@ -489,7 +514,10 @@ describe("migrateKeys: batches, progress, iterables", () => {
 
   it("the event loop turns between batches, also over a synchronous store, and over one whose promises wait for nothing", async () => {
     const inner = memoryStore();
-    const hasty = { ...inner, insertKeys: async (keys: Parameters<typeof inner.insertKeys>[0]) => inner.insertKeys(keys) };
+    const hasty = {
+      ...inner,
+      insertKeys: async (keys: Parameters<typeof inner.insertKeys>[0]) => inner.insertKeys(keys),
+    };
     for (const store of [inner, hasty]) {
       const { migrate } = await migrating({ store });
       let turns = 0;
@@ -539,7 +567,9 @@ describe("migrateKeys: batches, progress, iterables", () => {
             if (how === "role") refused.add(number);
             return how === "named" && !refused.has(number) ? [`user_${i}`] : [];
           });
-          expect(migrated.map(({ hash }) => hash)).toEqual(keys.flatMap(({ hash }, i) => (due[i] === "in" ? [hash] : [])));
+          expect(migrated.map(({ hash }) => hash)).toEqual(
+            keys.flatMap(({ hash }, i) => (due[i] === "in" ? [hash] : [])),
+          );
           expect(failed.map(({ hash, reason }) => [hash, reason])).toEqual(
             keys.flatMap(({ hash }, i) => (due[i] === "in" ? [] : [[hash, due[i]]])),
           );

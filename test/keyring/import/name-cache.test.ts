@@ -33,7 +33,12 @@ const keyOf = (n: number, algorithm?: string): V2KeysMigrateKeyData => ({
 const BATCH = 20;
 
 /** Imports keys, and does something between the batches. */
-async function importing(store: Store, keys: readonly V2KeysMigrateKeyData[], between: (done: number) => unknown, algorithm = "sha256") {
+async function importing(
+  store: Store,
+  keys: readonly V2KeysMigrateKeyData[],
+  between: (done: number) => unknown,
+  algorithm = "sha256",
+) {
   const one = await world({ store });
   const { migrationId } = await one.keyring.createMigration({ algorithm });
   let done = 0;
@@ -90,8 +95,12 @@ describe("names of an import, remembered from batch to batch", () => {
     await keyring.createRole({ name: "reader" });
     const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
     const roles = ["reader"];
-    await keyring.migrateKeys({ migrationId, apiId, keys: keys.map((key) => ({ ...key, roles })) }, { batchSize: BATCH });
-    for (const name of ["user_0", "documents.read", "part.2"]) expect(asked.filter((one) => one === name)).toHaveLength(2);
+    await keyring.migrateKeys(
+      { migrationId, apiId, keys: keys.map((key) => ({ ...key, roles })) },
+      { batchSize: BATCH },
+    );
+    for (const name of ["user_0", "documents.read", "part.2"])
+      expect(asked.filter((one) => one === name)).toHaveLength(2);
     expect(asked.filter((one) => one === "reader")).toHaveLength(1);
   });
 
@@ -115,7 +124,9 @@ describe("names of an import, remembered from batch to batch", () => {
         expect(totals).toEqual({ migrated: 3 * BATCH, failed: 0 });
         // Keys of the first batches lost theirs; those of the last one have a new one.
         const named = shown.map(({ externalId, isListed }) => isListed && externalId);
-        expect(named).toEqual(keys.map(({ externalId }, n) => (externalId === "user_0" && n < 2 * BATCH ? false : externalId)));
+        expect(named).toEqual(
+          keys.map(({ externalId }, n) => (externalId === "user_0" && n < 2 * BATCH ? false : externalId)),
+        );
       }
     });
   }
@@ -135,14 +146,21 @@ describe("names of an import, remembered from batch to batch", () => {
         await keyring.deleteRole({ role: "reader" });
       });
       expect(failed.map(({ reason }) => reason)).toEqual(Array(BATCH - 1).fill("UNKNOWN_ROLE"));
-      expect(shown.map(({ permissions }) => permissions)).toEqual([...Array(BATCH).fill(["part.0"]), ["documents.read", "part.0"]]);
+      expect(shown.map(({ permissions }) => permissions)).toEqual([
+        ...Array(BATCH).fill(["part.0"]),
+        ["documents.read", "part.0"],
+      ]);
     }
   });
 
   it("a role that is made meanwhile is found: absence is not remembered", async () => {
     const store = open(path());
     const keys = Array.from({ length: 2 * BATCH }, (_, n) => ({ hash: hashOf(n), roles: ["late"] }));
-    const { failed } = await importing(store, keys, (done) => done === 1 && createKeyring(store).createRole({ name: "late" }));
+    const { failed } = await importing(
+      store,
+      keys,
+      (done) => done === 1 && createKeyring(store).createRole({ name: "late" }),
+    );
     expect(failed.map(({ reason }) => reason)).toEqual(Array(BATCH).fill("UNKNOWN_ROLE"));
   });
 
@@ -156,11 +174,11 @@ describe("names of an import, remembered from batch to batch", () => {
           const store = sqliteStore(":memory:");
           opened.push(store);
           // A store that tells of a change at every batch makes the import forget.
-          const listeners = new Set<Parameters<Store["changes"]>[0]>();
+          const listeners = new Set<Parameters<Store["subscribe"]>[0]>();
           const forgetful = changed(store, {
-            changes: (listener) => {
+            subscribe: (listener) => {
               listeners.add(listener);
-              return store.changes(listener);
+              return store.subscribe(listener);
             },
           });
           const keyring = createKeyring(store);

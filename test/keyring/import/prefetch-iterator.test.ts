@@ -12,16 +12,21 @@ async function* late(items: Iterable<number>): AsyncGenerator<number> {
 describe("createReadAhead", () => {
   it("hands out what the source has, in its order, whenever reading was begun (property)", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.nat()), fc.infiniteStream(fc.nat(2)), fc.boolean(), async (items, starts, isLate) => {
-        const reading = createReadAhead(isLate ? late(items) : items, (one) => one * 2);
-        const seen: number[] = [];
-        for (let one = await reading.next(); one !== undefined; one = await reading.next()) {
-          seen.push(one);
-          for (let times = starts.next().value as number; times > 0; times--) reading.start();
-        }
-        expect(seen).toEqual(items.map((one) => one * 2));
-        await reading.close();
-      }),
+      fc.asyncProperty(
+        fc.array(fc.nat()),
+        fc.infiniteStream(fc.nat(2)),
+        fc.boolean(),
+        async (items, starts, isLate) => {
+          const reading = createReadAhead(isLate ? late(items) : items, (one) => one * 2);
+          const seen: number[] = [];
+          for (let one = await reading.next(); one !== undefined; one = await reading.next()) {
+            seen.push(one);
+            for (let times = starts.next().value as number; times > 0; times--) reading.start();
+          }
+          expect(seen).toEqual(items.map((one) => one * 2));
+          await reading.close();
+        },
+      ),
     );
   });
 
@@ -72,6 +77,9 @@ describe("createReadAhead", () => {
     await reading.next();
     await reading.close();
     expect(closed).toBe(true);
-    await createReadAhead({ [Symbol.iterator]: () => ({ next: () => ({ done: true, value: 0 }) }) }, (one) => one).close();
+    await createReadAhead(
+      { [Symbol.iterator]: () => ({ next: () => ({ done: true, value: 0 }) }) },
+      (one) => one,
+    ).close();
   });
 });

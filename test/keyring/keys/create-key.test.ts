@@ -14,7 +14,14 @@ describe("createKey: a new key", () => {
     expect(key).toMatch(/^docs_[1-9A-HJ-NP-Za-km-z]{20,}$/);
     expect(hasKeyChecksum(key)).toBe(true);
     const record = await store.findKey(createHash("sha256").update(key).digest("base64"));
-    expect(record).toMatchObject({ keyId, enabled: true, limited: false, permissions: [], roles: [], suspended: false });
+    expect(record).toMatchObject({
+      keyId,
+      enabled: true,
+      hasCredits: false,
+      permissions: [],
+      roles: [],
+      parentDisabled: false,
+    });
     const row = (await store.read("keys", keyId))!;
     expect(row.start).toBe(key.slice(0, 9));
     expect(JSON.stringify(row)).not.toContain(key.slice(0, 10));
@@ -28,15 +35,22 @@ describe("createKey: a new key", () => {
     const hash = createHash("sha256").update("imported").digest("hex");
     await keyring.migrateKeys({ migrationId: "old", apiId, keys: [{ hash, permissions: [name] }] });
     const verifier = createVerifier(store);
-    for (const presented of [key, "imported"]) expect((await verifier.verify({ key: presented, permissions: name })).code).toBe("VALID");
+    for (const presented of [key, "imported"])
+      expect((await verifier.verify({ key: presented, permissions: name })).code).toBe("VALID");
   });
 
   it("makes the permissions and the identity that do not exist, and shares those that do", async () => {
     const { keyring, create } = await world();
     await keyring.createPermission({ name: "Read", slug: "documents.read", description: "may read" });
-    const first = await create({ externalId: "user_1", permissions: ["documents.read", "documents.write", "documents.read"] });
+    const first = await create({
+      externalId: "user_1",
+      permissions: ["documents.read", "documents.write", "documents.read"],
+    });
     const second = await create({ externalId: "user_1" });
-    expect(await keyring.getPermission({ permission: "documents.read" })).toMatchObject({ name: "Read", description: "may read" });
+    expect(await keyring.getPermission({ permission: "documents.read" })).toMatchObject({
+      name: "Read",
+      description: "may read",
+    });
     expect(await keyring.getPermission({ permission: "documents.write" })).toMatchObject({
       name: "documents.write",
       slug: "documents.write",
@@ -51,7 +65,11 @@ describe("createKey: a new key", () => {
     const { keyring, create, apiId } = await world();
     await keyring.createRole({ name: "reader" });
     const error = await failure(create({ roles: ["reader", "writer"], permissions: ["new"], externalId: "new" }));
-    expect([error.code, error.status, error.message]).toEqual(["NOT_FOUND", 404, "The role at body.roles[1] was not found"]);
+    expect([error.code, error.status, error.message]).toEqual([
+      "NOT_FOUND",
+      404,
+      "The role at body.roles[1] was not found",
+    ]);
     expect((await keyring.listPermissions()).data).toEqual([]);
     expect((await keyring.listIdentities()).data).toEqual([]);
     expect((await keyring.listKeys({ apiId })).data).toEqual([]);
@@ -65,7 +83,10 @@ describe("createKey: a new key", () => {
   it("every field comes back from getKey as it was given, and nothing that was not given", async () => {
     const { keyring, create, time } = await world();
     await keyring.createRole({ name: "reader", permissions: ["documents.list"] });
-    const meta = JSON.parse('{"plan":"pro","__proto__":{"admin":true},"nested":{"list":[1,null,"x"]}}') as Record<string, never>;
+    const meta = JSON.parse('{"plan":"pro","__proto__":{"admin":true},"nested":{"list":[1,null,"x"]}}') as Record<
+      string,
+      never
+    >;
     const { keyId } = await create({
       name: "Ünïcode 🔑",
       externalId: "user_1",
@@ -99,7 +120,12 @@ describe("createKey: a new key", () => {
     });
     expect(Object.keys(record.meta!)).toContain("__proto__");
     const bare = await create();
-    expect(Object.keys(await keyring.getKey({ keyId: bare.keyId })).sort()).toEqual(["createdAt", "enabled", "keyId", "start"]);
+    expect(Object.keys(await keyring.getKey({ keyId: bare.keyId })).sort()).toEqual([
+      "createdAt",
+      "enabled",
+      "keyId",
+      "start",
+    ]);
   });
 
   it("ruling D3: a balance counts refills from now on; an unlimited key keeps its refill without effect", async () => {

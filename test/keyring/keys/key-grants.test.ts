@@ -4,7 +4,11 @@ import { failure, fault, problems, world } from "../support.js";
 describe("permissions of a key: add, remove, set", () => {
   it("each answers all that the key has afterwards, sorted, with what is known of them", async () => {
     const { keyring, create } = await world();
-    const { permissionId } = await keyring.createPermission({ name: "Read", slug: "documents.read", description: "may read" });
+    const { permissionId } = await keyring.createPermission({
+      name: "Read",
+      slug: "documents.read",
+      description: "may read",
+    });
     const { keyId } = await create({ permissions: ["documents.write"] });
     const slugs = (list: readonly { slug: string }[]) => list.map(({ slug }) => slug);
 
@@ -39,7 +43,9 @@ describe("permissions of a key: add, remove, set", () => {
     const { keyId } = await create({ permissions: names(1_000, "p") });
     expect(await keyring.addPermissions({ keyId, permissions: names(1_000, "p") })).toHaveLength(1_000);
     const { errors } = await failure(keyring.addPermissions({ keyId, permissions: ["one.more"] }));
-    expect(errors).toEqual([{ location: "body.permissions", message: "would give the key more than 1000 permissions" }]);
+    expect(errors).toEqual([
+      { location: "body.permissions", message: "would give the key more than 1000 permissions" },
+    ]);
     expect(await fault(keyring.getPermission({ permission: "one.more" }))).toBe("NOT_FOUND 404");
     for (const name of names(101, "r")) await keyring.createRole({ name });
     await keyring.setRoles({ keyId, roles: names(100, "r") });
@@ -75,7 +81,9 @@ describe("roles of a key: add, remove, set", () => {
     const { keyring, create } = await world();
     const { keyId } = await create();
     for (const verb of [keyring.addRoles, keyring.setRoles]) {
-      expect((await failure(verb({ keyId, roles: ["nobody"] }))).message).toBe("The role at body.roles[0] was not found");
+      expect((await failure(verb({ keyId, roles: ["nobody"] }))).message).toBe(
+        "The role at body.roles[0] was not found",
+      );
     }
     for (const verb of [keyring.addRoles, keyring.setRoles, keyring.removeRoles]) {
       expect((await failure(verb({ keyId: "key_unknown", roles: ["nobody"] }))).message).toBe("The key was not found");

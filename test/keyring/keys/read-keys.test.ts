@@ -22,14 +22,21 @@ describe("getKey and whoami: one key", () => {
 
   it("spec §8: limits beyond the bounds of answers are shown within them, on keys and identities, in every verb that shows them", async () => {
     const { keyring, apiId, create } = await world();
-    const ratelimits = [limit("big", { limit: 5_000_000, duration: 10 ** 12 }), limit("small", { limit: 1, duration: 1_000 })];
+    const ratelimits = [
+      limit("big", { limit: 5_000_000, duration: 10 ** 12 }),
+      limit("small", { limit: 1, duration: 1_000 }),
+    ];
     const shown = [
       { name: "big", limit: 1_000_000, duration: 2_592_000_000 },
       { name: "small", limit: 1, duration: 1_000 },
     ];
     await keyring.createIdentity({ externalId: "user_1", ratelimits });
     const { keyId, key } = await create({ ratelimits, externalId: "user_1" });
-    const keys = [await keyring.getKey({ keyId }), await keyring.whoami({ key }), ...(await keyring.listKeys({ apiId })).data];
+    const keys = [
+      await keyring.getKey({ keyId }),
+      await keyring.whoami({ key }),
+      ...(await keyring.listKeys({ apiId })).data,
+    ];
     for (const one of keys) expect(one).toMatchObject({ ratelimits: shown, identity: { ratelimits: shown } });
     const identity = "user_1";
     const identities = [
@@ -99,7 +106,10 @@ describe("listKeys: pages", () => {
     await create({ externalId: "user_2" });
     const page = await keyring.listKeys({ apiId, externalId: "user_1", decrypt: false, revalidateKeysCache: true });
     expect(page.data.map((key) => key.keyId)).toEqual([keyId]);
-    expect(await keyring.listKeys({ apiId, externalId: "nobody" })).toEqual({ data: [], pagination: { hasMore: false } });
+    expect(await keyring.listKeys({ apiId, externalId: "nobody" })).toEqual({
+      data: [],
+      pagination: { hasMore: false },
+    });
   });
 
   it("reads a row that several keys share once", async () => {

@@ -39,7 +39,11 @@ describe("rerollKey: everything under a new id and a new text", () => {
       ratelimits: [{ ...before.ratelimits![0], id: expect.stringMatching(/^rl_/) }],
     });
     expect(after.ratelimits![0]!.id).not.toBe(before.ratelimits![0]!.id);
-    expect(await keyring.getKey({ keyId: old.keyId })).toEqual({ ...before, expires: time.now + 60_000, updatedAt: time.now });
+    expect(await keyring.getKey({ keyId: old.keyId })).toEqual({
+      ...before,
+      expires: time.now + 60_000,
+      updatedAt: time.now,
+    });
     expect((await keyring.whoami({ key: fresh.key })).keyId).toBe(fresh.keyId);
   });
 
@@ -51,7 +55,10 @@ describe("rerollKey: everything under a new id and a new text", () => {
     expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(10);
     time.now += DAY;
     expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(15);
-    expect(await keyring.updateCredits({ keyId, operation: "set", value: 1 })).toEqual({ remaining: 1, refill: REFILL });
+    expect(await keyring.updateCredits({ keyId, operation: "set", value: 1 })).toEqual({
+      remaining: 1,
+      refill: REFILL,
+    });
   });
 
   it("ruling A7: with a clock that stands behind what the old key counted, the copy counts no boundary again", async () => {
@@ -157,7 +164,8 @@ describe("rerollKey: everything under a new id and a new text", () => {
     const { keyId, key } = await keyring.rerollKey({ keyId: migrated[0]!.keyId, expiration: 0 });
     expect(key).not.toContain("_");
     const row = (await store.read("keys", keyId))!;
-    for (const field of ["hash", "foreignDigest", "migrationId", "updatedAt"]) expect(Object.hasOwn(row, field), field).toBe(false);
+    for (const field of ["hash", "foreignDigest", "migrationId", "updatedAt"])
+      expect(Object.hasOwn(row, field), field).toBe(false);
     expect(await keyring.getKey({ keyId })).toMatchObject({ credits: { remaining: 3 } });
   });
 

@@ -6,7 +6,9 @@ import { changed, DAY, failure, fault, refOf, world } from "../support.js";
 
 const DAILY = { interval: "daily", amount: 5 } as const;
 
-async function limited(credits: NonNullable<Parameters<Awaited<ReturnType<typeof world>>["create"]>[0]>["credits"] = { remaining: 10 }) {
+async function limited(
+  credits: NonNullable<Parameters<Awaited<ReturnType<typeof world>>["create"]>[0]>["credits"] = { remaining: 10 },
+) {
   const one = await world();
   const { keyId } = await one.create({ credits });
   const credit = async () => (await one.keyring.getKey({ keyId })).credits;
@@ -98,7 +100,9 @@ describe("updateCredits: set, increment, decrement", () => {
 
   it("an unknown key is 404", async () => {
     const { keyring } = await world();
-    expect(await fault(keyring.updateCredits({ keyId: "key_unknown", operation: "set", value: 1 }))).toBe("NOT_FOUND 404");
+    expect(await fault(keyring.updateCredits({ keyId: "key_unknown", operation: "set", value: 1 }))).toBe(
+      "NOT_FOUND 404",
+    );
   });
 });
 
@@ -164,7 +168,7 @@ describe("updateKey: credits in parts", () => {
     await keyring.updateKey({ keyId, credits: { refill: { ...DAILY } } });
     time.now += 2 * DAY;
     expect(await credit()).toEqual({ remaining: 10, refill: DAILY });
-    expect((await store.read("keys", keyId))?.limited).toBe(true);
+    expect((await store.read("keys", keyId))?.hasCredits).toBe(true);
   });
   /** A daily refill counted on 12 March, and a clock that then stands on 10 March again. */
   async function counted() {

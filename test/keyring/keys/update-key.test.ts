@@ -79,14 +79,18 @@ describe("updateKey: an absent field keeps, null clears, a list replaces", () =>
     const { keyring, store, keyId } = await full();
     const { digest } = (await store.read("keys", keyId))!;
     await keyring.updateKey({ keyId, enabled: false, permissions: ["z"], credits: null });
-    expect(await store.findKey(digest!)).toMatchObject({ enabled: false, permissions: ["z"], limited: false });
+    expect(await store.findKey(digest!)).toMatchObject({ enabled: false, permissions: ["z"], hasCredits: false });
   });
 
   it("an unknown role is 404 and changes nothing; so is an unknown key, for which nothing is made", async () => {
     const { keyring, keyId, get, before } = await full();
-    expect((await failure(keyring.updateKey({ keyId, name: "no", roles: ["nobody"] }))).message).toMatch(/body\.roles\[0\]/);
+    expect((await failure(keyring.updateKey({ keyId, name: "no", roles: ["nobody"] }))).message).toMatch(
+      /body\.roles\[0\]/,
+    );
     expect(await get()).toEqual(before);
-    expect(await fault(keyring.updateKey({ keyId: "key_unknown", permissions: ["new"], externalId: "new" }))).toBe("NOT_FOUND 404");
+    expect(await fault(keyring.updateKey({ keyId: "key_unknown", permissions: ["new"], externalId: "new" }))).toBe(
+      "NOT_FOUND 404",
+    );
     expect((await keyring.listPermissions({ search: "new" })).data).toEqual([]);
     expect((await keyring.listIdentities({ search: "new" })).data).toEqual([]);
   });

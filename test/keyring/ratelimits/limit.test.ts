@@ -16,7 +16,13 @@ function world(options: RatelimitsOptions = {}) {
   const time = { now: NOON };
   const clock = () => time.now;
   const ratelimits = createRatelimits(store, { clock, ...options });
-  const check = (over: object = {}) => ({ namespace: "email", identifier: "user_1", limit: 10, duration: 60_000, ...over });
+  const check = (over: object = {}) => ({
+    namespace: "email",
+    identifier: "user_1",
+    limit: 10,
+    duration: 60_000,
+    ...over,
+  });
   return { store, time, clock, ratelimits, check };
 }
 
@@ -28,8 +34,18 @@ const callerOf = (workspaceId: string, ...permissions: string[]): Caller => ({
 describe("ratelimits: limit", () => {
   it("rulings C2, C4: a bucket per identifier, full at first sight, refilled continuously", async () => {
     const { ratelimits, check, time } = world();
-    expect(await ratelimits.limit(check({ cost: 4 }))).toEqual({ limit: 10, remaining: 6, reset: 24_000, success: true });
-    expect(await ratelimits.limit(check({ cost: 7 }))).toEqual({ limit: 10, remaining: 6, reset: 24_000, success: false });
+    expect(await ratelimits.limit(check({ cost: 4 }))).toEqual({
+      limit: 10,
+      remaining: 6,
+      reset: 24_000,
+      success: true,
+    });
+    expect(await ratelimits.limit(check({ cost: 7 }))).toEqual({
+      limit: 10,
+      remaining: 6,
+      reset: 24_000,
+      success: false,
+    });
     expect((await ratelimits.limit(check({ identifier: "user_2" }))).remaining).toBe(9);
     expect((await ratelimits.limit(check({ namespace: "sms" }))).remaining).toBe(9);
     time.now += 6_000;
@@ -41,7 +57,8 @@ describe("ratelimits: limit", () => {
     expect(await ratelimits.limit(check({ cost: 0 }))).toMatchObject({ remaining: 10, success: true });
     expect(await ratelimits.limit(check({ cost: 11 }))).toMatchObject({ remaining: 10, success: false });
     await ratelimits.limit(check({ identifier: "é", cost: 10 }));
-    for (const identifier of ["e\u0301", "É", "é ", "*"]) expect((await ratelimits.limit(check({ identifier }))).remaining).toBe(9);
+    for (const identifier of ["e\u0301", "É", "é ", "*"])
+      expect((await ratelimits.limit(check({ identifier }))).remaining).toBe(9);
   });
 
   it("ruling C4: numbers are as they are, but for a reset within its bounds", async () => {
@@ -64,7 +81,9 @@ describe("ratelimits: limit", () => {
       "body.namespace",
     ]);
     for (const duration of [2_592_000_001, 1_000.5, NaN, Infinity, "1000"]) {
-      expect(await problems(ratelimits.limit({ namespace: "a", identifier: "b", limit: 1, duration } as never))).toEqual(["body.duration"]);
+      expect(
+        await problems(ratelimits.limit({ namespace: "a", identifier: "b", limit: 1, duration } as never)),
+      ).toEqual(["body.duration"]);
     }
     for (const none of [null, [], "x", 1]) expect(await problems(ratelimits.limit(none as never))).toEqual(["body"]);
   });
@@ -120,7 +139,9 @@ describe("ratelimits: multiLimit", () => {
     const answer = await ratelimits.multiLimit(both);
     expect(answer.passed).toBe(false);
     expect(answer.limits.map(({ namespace }) => namespace)).toEqual(["email", namespaceId]);
-    expect((await ratelimits.multiLimit([check({ cost: 6 }), check({ namespace: namespaceId, cost: 4 })])).passed).toBe(true);
+    expect((await ratelimits.multiLimit([check({ cost: 6 }), check({ namespace: namespaceId, cost: 4 })])).passed).toBe(
+      true,
+    );
   });
 
   it("1 to 100 checks, each judged at its place, before any namespace is made", async () => {
@@ -128,9 +149,14 @@ describe("ratelimits: multiLimit", () => {
     expect(await problems(ratelimits.multiLimit([]))).toEqual(["body"]);
     expect(await problems(ratelimits.multiLimit(Array.from({ length: 101 }, () => check())))).toEqual(["body"]);
     expect(await problems(ratelimits.multiLimit({ 0: check(), length: 1 } as never))).toEqual(["body"]);
-    expect(await problems(ratelimits.multiLimit([check(), check({ limit: 0 }), 1 as never]))).toEqual(["body[1].limit", "body[2]"]);
+    expect(await problems(ratelimits.multiLimit([check(), check({ limit: 0 }), 1 as never]))).toEqual([
+      "body[1].limit",
+      "body[2]",
+    ]);
     expect(await store.readNames("namespaces", "ws_default", ["email"])).toEqual([]);
-    expect((await ratelimits.multiLimit(Array.from({ length: 100 }, (_, i) => check({ identifier: `u${i}` })))).limits).toHaveLength(100);
+    expect(
+      (await ratelimits.multiLimit(Array.from({ length: 100 }, (_, i) => check({ identifier: `u${i}` })))).limits,
+    ).toHaveLength(100);
   });
 
   it("what multiLimit passes, limit one by one passes too, and tokens are never minted (property)", async () => {
@@ -158,9 +184,20 @@ describe("ratelimits: overrides", () => {
   it("an override replaces limit and window of one identifier from the next check on; tokens used stay used (ruling C2)", async () => {
     const { ratelimits, check } = world();
     await ratelimits.limit(check({ cost: 6 }));
-    const { overrideId } = await ratelimits.setOverride({ namespace: "email", identifier: "user_1", limit: 8, duration: 80_000 });
+    const { overrideId } = await ratelimits.setOverride({
+      namespace: "email",
+      identifier: "user_1",
+      limit: 8,
+      duration: 80_000,
+    });
     expect(overrideId).toMatch(/^ovr_[a-zA-Z0-9]+$/);
-    expect(await ratelimits.limit(check())).toEqual({ limit: 8, remaining: 1, reset: 70_000, success: true, overrideId });
+    expect(await ratelimits.limit(check())).toEqual({
+      limit: 8,
+      remaining: 1,
+      reset: 70_000,
+      success: true,
+      overrideId,
+    });
     expect(await ratelimits.limit(check({ identifier: "user_2" }))).not.toHaveProperty("overrideId");
     const both = await ratelimits.multiLimit([check(), check({ identifier: "user_2" })]);
     expect(both.limits.map((one) => one.overrideId)).toEqual([overrideId, undefined]);
@@ -178,7 +215,8 @@ describe("ratelimits: overrides", () => {
 
   it("set, get, list by id, delete; setting again keeps the id", async () => {
     const { ratelimits, time } = world();
-    const set = (identifier: string, limit: number) => ratelimits.setOverride({ namespace: "email", identifier, limit, duration: 1_000 });
+    const set = (identifier: string, limit: number) =>
+      ratelimits.setOverride({ namespace: "email", identifier, limit, duration: 1_000 });
     const { overrideId } = await set("user_1", 1);
     expect(await set("user_1", 2)).toEqual({ overrideId });
     const shown = { overrideId, identifier: "user_1", limit: 2, duration: 1_000 };
@@ -191,7 +229,10 @@ describe("ratelimits: overrides", () => {
     const first = await ratelimits.listOverrides({ namespace: "email" });
     expect(first.data.map(({ limit }) => limit)).toEqual([2, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     const second = await ratelimits.listOverrides({ namespace: "email", cursor: first.pagination.cursor! });
-    expect(second).toMatchObject({ data: [{ identifier: "user_11" }, { identifier: "user_12" }], pagination: { hasMore: false } });
+    expect(second).toMatchObject({
+      data: [{ identifier: "user_11" }, { identifier: "user_12" }],
+      pagination: { hasMore: false },
+    });
     expect(await ratelimits.deleteOverride({ namespace: "email", identifier: "user_1" })).toEqual({});
     for (const gone of [ratelimits.getOverride, ratelimits.deleteOverride]) {
       expect(await fault(gone({ namespace: "email", identifier: "user_1" }))).toBe("NOT_FOUND 404");
@@ -238,9 +279,14 @@ describe("ratelimits: with a caller (spec §5.4, ruling F4)", () => {
       await ratelimits.limit(check({ namespace }), one);
       await ratelimits.limit(check({ namespace }), every);
     }
-    for (const namespace of ["sms", otherId]) expect(await fault(ratelimits.limit(check({ namespace }), one))).toBe("CALLER_FORBIDDEN 403");
-    expect(await fault(ratelimits.multiLimit([check(), check({ namespace: "sms" })], one))).toBe("CALLER_FORBIDDEN 403");
-    expect(await fault(ratelimits.limit(check(), { caller: callerOf("ws_default", "api.*.verify_key") }))).toBe("CALLER_FORBIDDEN 403");
+    for (const namespace of ["sms", otherId])
+      expect(await fault(ratelimits.limit(check({ namespace }), one))).toBe("CALLER_FORBIDDEN 403");
+    expect(await fault(ratelimits.multiLimit([check(), check({ namespace: "sms" })], one))).toBe(
+      "CALLER_FORBIDDEN 403",
+    );
+    expect(await fault(ratelimits.limit(check(), { caller: callerOf("ws_default", "api.*.verify_key") }))).toBe(
+      "CALLER_FORBIDDEN 403",
+    );
   });
 
   it("to who may act in some only, a namespace that is not there looks like one that is another's", async () => {
@@ -260,9 +306,9 @@ describe("ratelimits: with a caller (spec §5.4, ruling F4)", () => {
     const limited = { caller: callerOf("ws_default", "ratelimit.*.limit", "ratelimit.*.set_override") };
     const making = { caller: callerOf("ws_default", "ratelimit.*.limit", "ratelimit.*.create_namespace") };
     expect(await fault(ratelimits.multiLimit([check(), check({ namespace: "new" })], limited))).toBe("NOT_FOUND 404");
-    expect(await fault(ratelimits.setOverride({ namespace: "new", identifier: "a", limit: 1, duration: 1_000 }, limited))).toBe(
-      "NOT_FOUND 404",
-    );
+    expect(
+      await fault(ratelimits.setOverride({ namespace: "new", identifier: "a", limit: 1, duration: 1_000 }, limited)),
+    ).toBe("NOT_FOUND 404");
     expect(await store.readNames("namespaces", "ws_default", ["new"])).toEqual([]);
     expect((await ratelimits.limit(check({ cost: 0 }))).remaining).toBe(10);
     expect((await ratelimits.limit(check({ namespace: "new" }), making)).success).toBe(true);
@@ -284,9 +330,14 @@ describe("ratelimits: with a caller (spec §5.4, ruling F4)", () => {
     ] as const;
     for (const [call, action] of calls) {
       const error = await failure(call());
-      expect([error.code, error.detail]).toEqual(["CALLER_FORBIDDEN", expect.stringContaining(`ratelimit.*.${action}`)]);
+      expect([error.code, error.detail]).toEqual([
+        "CALLER_FORBIDDEN",
+        expect.stringContaining(`ratelimit.*.${action}`),
+      ]);
     }
-    expect(await problems(ratelimits.getOverride({ namespace: "email" } as never, nobody))).toEqual(["body.identifier"]);
+    expect(await problems(ratelimits.getOverride({ namespace: "email" } as never, nobody))).toEqual([
+      "body.identifier",
+    ]);
     const setter = { caller: callerOf("ws_default", "ratelimit.*.set_override", "ratelimit.*.delete_override") };
     await ratelimits.setOverride({ ...body, limit: 1, duration: 1_000 }, setter);
     expect(await fault(ratelimits.getOverride(body, setter))).toBe("CALLER_FORBIDDEN 403");
@@ -314,23 +365,37 @@ describe("ratelimits: a limiter that cannot answer (ruling C7), options", () => 
     const { ratelimits, check } = world({ limiter: broken, nodes: 2 });
     expect(await ratelimits.limit(check({ cost: 5 }))).toMatchObject({ success: true, remaining: 0 });
     expect((await ratelimits.limit(check())).success).toBe(false);
-    expect(await fault(world({ limiter: broken, onLimiterFailure: "deny" }).ratelimits.limit(check()))).toBe("LIMITER_UNAVAILABLE 503");
-    expect((await world({ limiter: broken, onLimiterFailure: "allow" }).ratelimits.limit(check({ cost: 10 }))).success).toBe(true);
+    expect(await fault(world({ limiter: broken, onLimiterFailure: "deny" }).ratelimits.limit(check()))).toBe(
+      "LIMITER_UNAVAILABLE 503",
+    );
+    expect(
+      (await world({ limiter: broken, onLimiterFailure: "allow" }).ratelimits.limit(check({ cost: 10 }))).success,
+    ).toBe(true);
   });
 
-  it.each([[{ workspaceId: "a b" }], [{ nodes: 0 }], [{ limiter: {} }], [{ onLimiterFailure: "x" }], [{ clock: 1 }], [{ size: 1 }]])(
-    "%j throws",
-    (options) => {
-      expect(() => createRatelimits(memoryStore(), options as never)).toThrow(/^options\./);
-      expect(() => createRatelimits({} as never)).toThrow(/store/);
-    },
-  );
+  it.each([
+    [{ workspaceId: "a b" }],
+    [{ nodes: 0 }],
+    [{ limiter: {} }],
+    [{ onLimiterFailure: "x" }],
+    [{ clock: 1 }],
+    [{ size: 1 }],
+  ])("%j throws", (options) => {
+    expect(() => createRatelimits(memoryStore(), options as never)).toThrow(/^options\./);
+    expect(() => createRatelimits({} as never)).toThrow(/store/);
+  });
 });
 
 describe("request limit (spec §4.1-6, ruling F5)", () => {
   it("a bucket per workspace; a refusal says when one request fits again", async () => {
     const limit = createRequestLimit({ limit: 3, duration: 10_000 });
-    expect(await limit.take("ws_1", NOON)).toEqual({ exceeded: false, limit: 3, remaining: 2, reset: 3_334, retryAfter: 0 });
+    expect(await limit.take("ws_1", NOON)).toEqual({
+      exceeded: false,
+      limit: 3,
+      remaining: 2,
+      reset: 3_334,
+      retryAfter: 0,
+    });
     await limit.take("ws_1", NOON);
     await limit.take("ws_1", NOON);
     const refused = await limit.take("ws_1", NOON);
@@ -342,13 +407,19 @@ describe("request limit (spec §4.1-6, ruling F5)", () => {
   it("ruling C7: a limiter that cannot answer counts in this process", async () => {
     const broken: Limiter = { take: () => Promise.reject(new Error("gone")), close: () => undefined };
     const limit = createRequestLimit({ limit: 1, duration: 1_000, limiter: broken });
-    expect([(await limit.take("ws_1", NOON)).exceeded, (await limit.take("ws_1", NOON)).exceeded]).toEqual([false, true]);
+    expect([(await limit.take("ws_1", NOON)).exceeded, (await limit.take("ws_1", NOON)).exceeded]).toEqual([
+      false,
+      true,
+    ]);
   });
 
-  it.each([[{}], [{ limit: 1 }], [{ limit: 0, duration: 1 }], [{ limit: 1, duration: 2_592_000_001 }], [{ limit: 1, duration: 1, x: 1 }]])(
-    "%j throws",
-    (options) => {
-      expect(() => createRequestLimit(options as never)).toThrow(/options\.requestLimit\./);
-    },
-  );
+  it.each([
+    [{}],
+    [{ limit: 1 }],
+    [{ limit: 0, duration: 1 }],
+    [{ limit: 1, duration: 2_592_000_001 }],
+    [{ limit: 1, duration: 1, x: 1 }],
+  ])("%j throws", (options) => {
+    expect(() => createRequestLimit(options as never)).toThrow(/options\.requestLimit\./);
+  });
 });

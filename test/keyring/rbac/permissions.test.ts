@@ -5,7 +5,11 @@ import { changed, failure, fault, world } from "../support.js";
 describe("permissions: create, get, list, delete", () => {
   it("a permission is found by slug or by id", async () => {
     const { keyring } = await world();
-    const { permissionId } = await keyring.createPermission({ name: "Read it", slug: "documents.read", description: "" });
+    const { permissionId } = await keyring.createPermission({
+      name: "Read it",
+      slug: "documents.read",
+      description: "",
+    });
     const shown = { id: permissionId, name: "Read it", slug: "documents.read", description: "" };
     expect(permissionId).toMatch(/^perm_[a-zA-Z0-9_]+$/);
     expect(await keyring.getPermission({ permission: "documents.read" })).toEqual(shown);
@@ -18,7 +22,11 @@ describe("permissions: create, get, list, delete", () => {
     const { keyring } = await world();
     await keyring.createPermission({ name: "a", slug: "a.b" });
     const error = await failure(keyring.createPermission({ name: "other", slug: "a.b" }));
-    expect([error.code, error.status, error.message]).toEqual(["CONFLICT", 409, "A permission with this slug exists already"]);
+    expect([error.code, error.status, error.message]).toEqual([
+      "CONFLICT",
+      409,
+      "A permission with this slug exists already",
+    ]);
     await keyring.createPermission({ name: "a", slug: "A.b" });
   });
 
@@ -52,10 +60,19 @@ describe("permissions: create, get, list, delete", () => {
 describe("roles: create, get, list, delete, setRolePermissions", () => {
   it("a role is found by name or by id; its permissions are made when they do not exist", async () => {
     const { keyring } = await world();
-    const { roleId } = await keyring.createRole({ name: "reader '; --", description: "reads", permissions: ["b", "a", "b"] });
+    const { roleId } = await keyring.createRole({
+      name: "reader '; --",
+      description: "reads",
+      permissions: ["b", "a", "b"],
+    });
     expect(roleId).toMatch(/^role_[a-zA-Z0-9_]+$/);
     const role = await keyring.getRole({ role: "reader '; --" });
-    expect(role).toMatchObject({ id: roleId, name: "reader '; --", description: "reads", permissions: [{ slug: "a" }, { slug: "b" }] });
+    expect(role).toMatchObject({
+      id: roleId,
+      name: "reader '; --",
+      description: "reads",
+      permissions: [{ slug: "a" }, { slug: "b" }],
+    });
     expect(await keyring.getRole({ role: roleId })).toEqual(role);
     const bare = await keyring.createRole({ name: "bare" });
     expect(await keyring.getRole({ role: "bare" })).toEqual({ id: bare.roleId, name: "bare" });
@@ -74,7 +91,10 @@ describe("roles: create, get, list, delete, setRolePermissions", () => {
     const { roleId } = await keyring.createRole({ name: "reader", permissions: ["a"] });
     const { keyId } = await create({ roles: ["reader"] });
     const { digest } = (await store.read("keys", keyId))!;
-    expect(await keyring.setRolePermissions({ roleId, permissions: ["c", "b"] })).toMatchObject([{ slug: "b" }, { slug: "c" }]);
+    expect(await keyring.setRolePermissions({ roleId, permissions: ["c", "b"] })).toMatchObject([
+      { slug: "b" },
+      { slug: "c" },
+    ]);
     expect((await store.findKey(digest!))?.permissions).toEqual(["b", "c"]);
     expect(await keyring.setRolePermissions({ roleId: "reader", permissions: [] })).toEqual([]);
     expect((await store.findKey(digest!))?.permissions).toEqual([]);
@@ -88,10 +108,14 @@ describe("roles: create, get, list, delete, setRolePermissions", () => {
       time.now += 1;
       await keyring.createRole({ name, permissions: ["p"] });
     }
-    expect((await keyring.listRoles({ search: "te" })).data).toMatchObject([{ name: "writer", permissions: [{ slug: "p" }] }]);
+    expect((await keyring.listRoles({ search: "te" })).data).toMatchObject([
+      { name: "writer", permissions: [{ slug: "p" }] },
+    ]);
     const { data, pagination } = await keyring.listRoles({ limit: 1 });
     expect(data).toMatchObject([{ name: "reader" }]);
-    expect((await keyring.listRoles({ limit: 1, cursor: pagination.cursor! })).data).toMatchObject([{ name: "writer" }]);
+    expect((await keyring.listRoles({ limit: 1, cursor: pagination.cursor! })).data).toMatchObject([
+      { name: "writer" },
+    ]);
     expect(await keyring.deleteRole({ role: "reader" })).toEqual({});
     expect(await fault(keyring.deleteRole({ role: "reader" }))).toBe("NOT_FOUND 404");
     expect((await keyring.listRoles()).data).toHaveLength(2);
@@ -116,8 +140,12 @@ describe("roles: create, get, list, delete, setRolePermissions", () => {
     expect(await readsOf(keyring.setRoles({ keyId, roles: names }))).toBe(6);
     expect(await readsOf(keyring.listRoles())).toBe(6);
     const permissions = (role: string) => [{ slug: role }, { slug: "p" }, { slug: "q" }];
-    expect(await keyring.setRoles({ keyId, roles: names })).toMatchObject(names.map((name) => ({ name, permissions: permissions(name) })));
-    expect((await keyring.listRoles()).data).toMatchObject(names.map((name) => ({ name, permissions: permissions(name) })));
+    expect(await keyring.setRoles({ keyId, roles: names })).toMatchObject(
+      names.map((name) => ({ name, permissions: permissions(name) })),
+    );
+    expect((await keyring.listRoles()).data).toMatchObject(
+      names.map((name) => ({ name, permissions: permissions(name) })),
+    );
   });
 
   it.each(["setRoles", "listRoles", "listKeys"] as const)(
@@ -125,10 +153,12 @@ describe("roles: create, get, list, delete, setRolePermissions", () => {
     async (verb) => {
       const { keyring, create, apiId } = await world();
       const roles = ["a", "b", "c", "d", "e"];
-      for (const name of roles) await keyring.createRole({ name, permissions: Array.from({ length: 1_000 }, (_, i) => `${name}.${i}`) });
+      for (const name of roles)
+        await keyring.createRole({ name, permissions: Array.from({ length: 1_000 }, (_, i) => `${name}.${i}`) });
       const { keyId } = await create();
       if (verb === "listKeys")
-        for (const name of roles) await create({ permissions: Array.from({ length: 1_000 }, (_, i) => `${name}.${i}`) });
+        for (const name of roles)
+          await create({ permissions: Array.from({ length: 1_000 }, (_, i) => `${name}.${i}`) });
       let turns = 0;
       const count = (): void => void (turns++, (next = setImmediate(count)));
       let next = setImmediate(count);

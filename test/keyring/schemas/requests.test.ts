@@ -32,7 +32,9 @@ describe("requests: every problem at once, before the store is asked", () => {
   });
 
   it("hostile A003, A013: every property too many is named, also `constructor` and `__proto__`", async () => {
-    const body = JSON.parse(`{"apiId":"${API}","constructor":{"prototype":{"valid":true}},"__proto__":{"x":1},"extra":1}`) as object;
+    const body = JSON.parse(
+      `{"apiId":"${API}","constructor":{"prototype":{"valid":true}},"__proto__":{"x":1},"extra":1}`,
+    ) as object;
     const error = await failure(deaf().createKey(body as never));
     expect(error.errors).toEqual([
       { location: "body.constructor", message: "is not a property of this object", fix: "remove it" },
@@ -46,7 +48,11 @@ describe("requests: every problem at once, before the store is asked", () => {
     for (const name of ["sk live 1", "x".repeat(25), "sk_live_4eC39HqLyjWD", newKey("sk", 16).key, "", "0"]) {
       const { errors, message } = await failure(deaf().createApi({ name: "docs", [name]: 1 }));
       expect(errors).toEqual([
-        { location: "body", message: "has a property that is not allowed", fix: "send only the properties of the interface" },
+        {
+          location: "body",
+          message: "has a property that is not allowed",
+          fix: "send only the properties of the interface",
+        },
       ]);
       expect(message).toBe("body: has a property that is not allowed");
     }
@@ -174,7 +180,9 @@ describe("requests: the bounds of each part", () => {
 
   it("createKey: each bound of §2.3 and §8 by itself", async () => {
     for (const [part, location] of createKey) {
-      expect(await refusedAt("createKey", { apiId: API, ...part }), JSON.stringify(Object.keys(part))).toEqual([`body.${location}`]);
+      expect(await refusedAt("createKey", { apiId: API, ...part }), JSON.stringify(Object.keys(part))).toEqual([
+        `body.${location}`,
+      ]);
     }
   });
 
@@ -191,7 +199,10 @@ describe("requests: the bounds of each part", () => {
       permissions: names,
       roles: Array.from({ length: 100 }, (_, i) => `role ${i}`),
       expires: 4_102_444_800_000,
-      credits: { remaining: Number.MAX_SAFE_INTEGER, refill: { interval: "monthly", amount: Number.MAX_SAFE_INTEGER, refillDay: 31 } },
+      credits: {
+        remaining: Number.MAX_SAFE_INTEGER,
+        refill: { interval: "monthly", amount: Number.MAX_SAFE_INTEGER, refillDay: 31 },
+      },
       ratelimits: Array.from({ length: 50 }, (_, i) => limit(`limit ${i}`, { limit: 1, duration: 1_000 })),
       recoverable: false,
       ipAllowlist: ["10.0.0.1", "2001:db8::/32"],
@@ -201,8 +212,20 @@ describe("requests: the bounds of each part", () => {
     expect(record.permissions).toHaveLength(1_000);
     expect(record.credits?.remaining).toBe(Number.MAX_SAFE_INTEGER);
     expect(record.createdAt).toBe(time.now);
-    const least = await create({ name: "x", meta: {}, permissions: [], roles: [], expires: 0, credits: { remaining: 0 }, ratelimits: [] });
-    expect(await keyring.getKey({ keyId: least.keyId })).toMatchObject({ expires: 0, meta: {}, credits: { remaining: 0 } });
+    const least = await create({
+      name: "x",
+      meta: {},
+      permissions: [],
+      roles: [],
+      expires: 0,
+      credits: { remaining: 0 },
+      ratelimits: [],
+    });
+    expect(await keyring.getKey({ keyId: least.keyId })).toMatchObject({
+      expires: 0,
+      meta: {},
+      credits: { remaining: 0 },
+    });
   });
 
   it("ruling G6: integers by value, −0 is 0; an undefined property is absent", async () => {

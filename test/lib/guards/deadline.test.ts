@@ -48,8 +48,12 @@ describe("deadline: what a promise becomes", () => {
     let reject: (error: Error) => void = () => undefined;
     let resolve: (value: string) => void = () => undefined;
     const within = createDeadline(5);
-    const rejected = within(new Promise((_, no) => (reject = no)), late).catch((error: unknown) => (error as Error).message);
-    const resolved = within(new Promise((yes) => (resolve = yes)), late).catch((error: unknown) => (error as Error).message);
+    const rejected = within(new Promise((_, no) => (reject = no)), late).catch(
+      (error: unknown) => (error as Error).message,
+    );
+    const resolved = within(new Promise((yes) => (resolve = yes)), late).catch(
+      (error: unknown) => (error as Error).message,
+    );
     expect(await Promise.all([rejected, resolved])).toEqual(["late", "late"]);
     reject(new Error("too late"));
     resolve("too late");

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { cachedStore } from "../../../src/cache/key-cache.js";
-import { isVerifierError } from "../../../src/contracts/errors.js";
+import { isKeystileError } from "../../../src/contracts/errors.js";
 import type { Change, KeyRow, Rows, Spend, Store } from "../../../src/contracts/store.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { createRatelimits } from "../../../src/keyring/ratelimits/create-ratelimits.js";
@@ -29,7 +29,11 @@ async function calls(): Promise<readonly (readonly [name: string, given: readonl
   await keyring.createIdentity({ externalId: "user_1", meta: { plan: "pro" }, ratelimits: [limit("shared")] });
   await keyring.createMigration({ id: "old", algorithm: "sha256" });
   await keyring.updateWorkspace({ enabled: true });
-  const { key: _, rootKeyId } = await keyring.createRootKey({ permissions: ["api.*.verify_key"], name: "ops", expires: NOON + 1 });
+  const { key: _, rootKeyId } = await keyring.createRootKey({
+    permissions: ["api.*.verify_key"],
+    name: "ops",
+    expires: NOON + 1,
+  });
   await createRatelimits(store).setOverride({ namespace: "email", identifier: "user_1", limit: 5, duration: 1_000 });
   const { keyId } = await keyring.createKey({
     apiId,
@@ -46,8 +50,18 @@ async function calls(): Promise<readonly (readonly [name: string, given: readonl
   const row = (await store.read("keys", keyId)) as KeyRow;
   const record = await store.findKey(row.digest as string);
   const root = (await store.read("rootKeys", rootKeyId))!;
-  const named = { workspaces: undefined, ...Object.fromEntries(await Promise.all(tables(store))) } as Record<string, unknown>;
-  const whole: KeyRow = { ...row, migrationId: "old", hash: "h", foreignDigest: "f", countedTo: NOON, updatedAt: NOON };
+  const named = { workspaces: undefined, ...Object.fromEntries(await Promise.all(tables(store))) } as Record<
+    string,
+    unknown
+  >;
+  const whole: KeyRow = {
+    ...row,
+    migrationId: "old",
+    hash: "h",
+    foreignDigest: "f",
+    refillCursor: NOON,
+    updatedAt: NOON,
+  };
   const request = { holder: "h", cost: 1, step: 1, size: 1, period: 0, now: NOON, until: NOON + 1 };
   return [
     ["findKey", [digest], record],
@@ -60,7 +74,9 @@ async function calls(): Promise<readonly (readonly [name: string, given: readonl
     ["read", ["workspaces", "ws_default"], await store.read("workspaces", "ws_default")],
     ["read", ["apis", apiId], await store.read("apis", apiId)],
     ["read", ["keys", keyId], whole],
-    ...Object.entries(named).flatMap(([table, answer]) => (answer === undefined ? [] : [["read", [table, "x"], answer] as const])),
+    ...Object.entries(named).flatMap(([table, answer]) =>
+      answer === undefined ? [] : [["read", [table, "x"], answer] as const],
+    ),
     ["readNames", ["roles", "ws_default", ["editor"]], [named["roles"]]],
     ["list", ["keys", { workspaceId: "ws_default", limit: 2 }], [row, row]],
     ["insertKeys", [[{ row }, { row }]], [true, false]],
@@ -69,8 +85,18 @@ async function calls(): Promise<readonly (readonly [name: string, given: readonl
 }
 
 function tables(store: Store) {
-  const names: (keyof Rows)[] = ["identities", "roles", "permissions", "migrations", "rootKeys", "namespaces", "overrides"];
-  return names.map(async (table) => [table, (await store.list(table, { workspaceId: "ws_default", limit: 1 }))[0]] as const);
+  const names: (keyof Rows)[] = [
+    "identities",
+    "roles",
+    "permissions",
+    "migrations",
+    "rootKeys",
+    "namespaces",
+    "overrides",
+  ];
+  return names.map(
+    async (table) => [table, (await store.list(table, { workspaceId: "ws_default", limit: 1 }))[0]] as const,
+  );
 }
 
 /** A store of which one method answers `answer`. */
@@ -119,14 +145,17 @@ function fits(path: string, old: unknown, value: unknown): boolean {
       .split(".")
       .at(-1) ?? "";
   if (value === undefined) return true;
-  if (name === "ref") return Number.isSafeInteger(value) || (typeof value === "string" && value !== "" && value.length <= 8_192);
+  if (name === "ref")
+    return Number.isSafeInteger(value) || (typeof value === "string" && value !== "" && value.length <= 8_192);
   if (name === "remaining" && value === null) return true;
   if (typeof old === "boolean") return typeof value === "boolean";
   if (typeof old === "string") return typeof value === "string" && value.length <= 8_192;
   if (typeof old === "number") return Number.isSafeInteger(value);
   if (name === "meta" && value === trap) return true;
   if (name === "meta") return typeof value === "object" && value !== null && !Array.isArray(value);
-  return Array.isArray(old) && Array.isArray(value) && value.every((item) => typeof item === "string" || Array.isArray(item));
+  return (
+    Array.isArray(old) && Array.isArray(value) && value.every((item) => typeof item === "string" || Array.isArray(item))
+  );
 }
 
 async function outcome(act: () => unknown): Promise<unknown> {
@@ -148,7 +177,7 @@ const MAY_BE_ABSENT: Readonly<Record<string, readonly string[]>> = {
   permissions: ["description"],
   keys: [
     ...["digest", "migrationId", "hash", "foreignDigest", "name", "meta", "expires", "identityId", "refill"],
-    ...["countedTo", "updatedAt"],
+    ...["refillCursor", "updatedAt"],
   ],
 };
 
@@ -172,8 +201,10 @@ describe("guardStore: what a foreign store answers", () => {
             // A promise of such a proxy rejects by itself.
             fc.pre(!fits(path, old, value) && !(late && path === "" && value === trap));
             const broken = replace(value === trap ? trap() : value);
-            const error = await outcome(() => answering(name, () => (late ? Promise.resolve(broken) : broken))[name]!(...given));
-            if (!isVerifierError(error)) expect(error, `${name}: ${path}`).toBe("a VerifierError");
+            const error = await outcome(() =>
+              answering(name, () => (late ? Promise.resolve(broken) : broken))[name]!(...given),
+            );
+            if (!isKeystileError(error)) expect(error, `${name}: ${path}`).toBe("a KeystileError");
             else {
               expect([error.code, error.status]).toEqual(["STORE_INVALID", 500]);
               expect(error.message).toContain(`the store's answer to ${name} is malformed: ${path}`);
@@ -196,7 +227,11 @@ describe("guardStore: what a foreign store answers", () => {
         for (const broken of [rest, inheriting, { ...rest, [field]: undefined }]) {
           const found = await outcome(() => answering(name, () => broken)[name]!(...given));
           if (optional.includes(field)) expect(found, field).toStrictEqual({ answered: rest });
-          else expect(found, `${name}.${field}`).toMatchObject({ code: "STORE_INVALID", message: expect.stringContaining(field) });
+          else
+            expect(found, `${name}.${field}`).toMatchObject({
+              code: "STORE_INVALID",
+              message: expect.stringContaining(field),
+            });
         }
       }
     }
@@ -217,18 +252,22 @@ describe("guardStore: what a foreign store answers", () => {
   it("lists are as long as they may be: no longer than asked for, one answer a key", () => {
     const row = { id: "x", version: 0, workspaceId: "w", algorithm: "sha256" };
     const read = (length: number) => Array<unknown>(length).fill(row);
-    const list = (length: number) => answering("list", () => read(length))["list"]!("migrations", { workspaceId: "w", limit: 2 });
-    const names = (length: number) => answering("readNames", () => read(length))["readNames"]!("migrations", "w", ["x"]);
+    const list = (length: number) =>
+      answering("list", () => read(length))["list"]!("migrations", { workspaceId: "w", limit: 2 });
+    const names = (length: number) =>
+      answering("readNames", () => read(length))["readNames"]!("migrations", "w", ["x"]);
     expect([list(2), names(1)]).toEqual([read(2), read(1)]);
     expect(() => list(3)).toThrow("the store's answer to list is malformed: must have at most 2 items");
     expect(() => names(2)).toThrow("must have at most 1 items");
     for (const answer of [[], [true], [true, true, true]]) {
-      expect(() => answering("insertKeys", () => answer)["insertKeys"]!([{}, {}])).toThrow(/must have (at most )?2 items/);
+      expect(() => answering("insertKeys", () => answer)["insertKeys"]!([{}, {}])).toThrow(
+        /must have (at most )?2 items/,
+      );
     }
   });
 
   it("what a method without an answer returns is dropped; a promise of it is waited for", async () => {
-    expect(answering("catchUp", () => ({ anything: 1 }))["catchUp"]!()).toBeUndefined();
+    expect(answering("pollChanges", () => ({ anything: 1 }))["pollChanges"]!()).toBeUndefined();
     const late = answering("returnCredits", () => Promise.resolve("done"))["returnCredits"]!();
     expect(late).toBeInstanceOf(Promise);
     expect(await late).toBeUndefined();
@@ -263,17 +302,27 @@ describe("guardStore: what a foreign store answers", () => {
     const hear = (change: unknown) =>
       guardStore({
         ...memoryStore(),
-        changes: (listener) => {
+        subscribe: (listener) => {
           listener(change as Change);
           return () => undefined;
         },
-      }).changes((heard) => told.push(heard));
-    for (const change of ["created", "all", { digest }, { digest: 5 }, {}, null, undefined, "everything", Object.create({ digest })]) {
+      }).subscribe((heard) => told.push(heard));
+    for (const change of [
+      "created",
+      "all",
+      { digest },
+      { digest: 5 },
+      {},
+      null,
+      undefined,
+      "everything",
+      Object.create({ digest }),
+    ]) {
       hear(change);
     }
     expect(told).toEqual(["created", "all", { digest }, "all", "all", "all", "all", "all", "all"]);
-    const mute = guardStore({ ...memoryStore(), changes: () => undefined as never });
-    expect(() => mute.changes(() => undefined)).toThrow(expect.objectContaining({ code: "STORE_INVALID" }));
+    const mute = guardStore({ ...memoryStore(), subscribe: () => undefined as never });
+    expect(() => mute.subscribe(() => undefined)).toThrow(expect.objectContaining({ code: "STORE_INVALID" }));
   });
 
   it("a field that is forgotten in a table of readers does not compile", () => {
@@ -287,10 +336,12 @@ describe("guardStore: what a foreign store answers", () => {
 
 describe("guardStore: a foreign store that does not answer", () => {
   it("every method settles at its deadline, whichever kind of promise it is; a write says that its outcome is unknown", async () => {
-    const given: Record<string, readonly unknown[]> = Object.fromEntries((await calls()).map(([name, args]) => [name, args]));
-    const methods = [...Object.keys(given), "returnCredits", "catchUp"];
+    const given: Record<string, readonly unknown[]> = Object.fromEntries(
+      (await calls()).map(([name, args]) => [name, args]),
+    );
+    const methods = [...Object.keys(given), "returnCredits", "pollChanges"];
     const writes = ["adoptDigest", "spendCredits", "drawCredits", "returnCredits", "insertKeys", "write"];
-    const expected = Object.keys(memoryStore()).filter((name) => name !== "changes" && name !== "close");
+    const expected = Object.keys(memoryStore()).filter((name) => name !== "subscribe" && name !== "close");
     expect([...methods].sort()).toEqual(expected.sort());
     const began = performance.now();
     const hanging = [() => new Promise(() => undefined), () => ({ then: () => undefined })];

@@ -13,8 +13,8 @@ const errorOf = ({ createVerifier, memoryStore }) =>
 const [fromEsm, fromCjs] = [await errorOf(esm), await errorOf(cjs)];
 console.log(
   JSON.stringify({
-    sameClass: esm.VerifierError === cjs.VerifierError,
-    recognised: [esm.isVerifierError(fromCjs), cjs.isVerifierError(fromEsm)],
-    others: [esm.isVerifierError(new Error("x")), cjs.isVerifierError(undefined)],
+    sameClass: esm.KeystileError === cjs.KeystileError,
+    recognised: [esm.isKeystileError(fromCjs), cjs.isKeystileError(fromEsm)],
+    others: [esm.isKeystileError(new Error("x")), cjs.isKeystileError(undefined)],
   }),
 );

@@ -17,7 +17,9 @@ const { key } = await keyring.createKey({
   ratelimits: [{ name: "requests", limit: 50, duration: 60_000, autoApply: true }],
 });
 const verifier = createVerifier(store);
-const answers = await Promise.all(Array.from({ length: 200 }, () => verifier.verify({ key, permissions: "documents.read" })));
+const answers = await Promise.all(
+  Array.from({ length: 200 }, () => verifier.verify({ key, permissions: "documents.read" })),
+);
 const codes = {};
 for (const { code } of answers) codes[code] = (codes[code] ?? 0) + 1;
 await verifier.close();

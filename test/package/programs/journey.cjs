@@ -1,6 +1,6 @@
 /** What a newcomer's program does, tried through whichever build it is handed. Answers what happened, as plain data. */
 module.exports = async function journey(keystile, sqlite, file) {
-  const { createKeyring, createVerifier, memoryStore, VerifierError } = keystile;
+  const { createKeyring, createVerifier, memoryStore, KeystileError } = keystile;
 
   const codeOf = async (store) => {
     const keyring = createKeyring(store);
@@ -16,7 +16,7 @@ module.exports = async function journey(keystile, sqlite, file) {
       await act();
       return "nothing failed";
     } catch (error) {
-      return { code: error.code, message: error.message, isVerifierError: error instanceof VerifierError };
+      return { code: error.code, message: error.message, isKeystileError: error instanceof KeystileError };
     }
   };
 
@@ -31,6 +31,8 @@ module.exports = async function journey(keystile, sqlite, file) {
     badRequest: await failureOf(() => createVerifier(memoryStore()).verify({})),
     sqlite: await onSqlite(file).catch((error) => failureOf(() => Promise.reject(error))),
     // The thread's program is a file of the package that only its name leads to.
-    thread: await onSqlite(`${file}-thread`, { writer: "thread" }).catch((error) => failureOf(() => Promise.reject(error))),
+    thread: await onSqlite(`${file}-thread`, { writer: "thread" }).catch((error) =>
+      failureOf(() => Promise.reject(error)),
+    ),
   };
 };

@@ -4,24 +4,25 @@ import { NONE } from "../../../src/lib/fingerprint-index.js";
 import { MAX_UNITS } from "../../../src/lib/fingerprint.js";
 import { hintFor } from "../../../src/ratelimit/memory/bucket-hint.js";
 import { BucketTable } from "../../../src/ratelimit/memory/bucket-table.js";
-import { type Bucket, charge, type Pair, toPair } from "../../../src/ratelimit/memory/bucket.js";
+import { type Bucket, charge, type Rate, toRate } from "../../../src/ratelimit/memory/bucket.js";
 import { runs } from "../../runs.js";
 
 const START = 1_700_000_000_000;
 const HOUR = 3_600_000;
-const TEN = toPair(10, HOUR);
+const TEN = toRate(10, HOUR);
 /** No row is taken from. */
 const IDLE = new Map<number, { pending: number }>();
 
-const rowOf = (table: BucketTable, bucket: string): number => table.find({ bucket, limit: 10, duration: HOUR, cost: 1 });
+const rowOf = (table: BucketTable, bucket: string): number =>
+  table.find({ bucket, limit: 10, duration: HOUR, cost: 1 });
 const has = (table: BucketTable, name: string): boolean => rowOf(table, name) !== NONE;
 
 /** Puts in a bucket with so many of its tokens used. @returns its row */
-function put(table: BucketTable, name: string, used: number, pair: Pair = TEN, isAdHoc = false): number {
-  const bucket: Bucket = { at: START, pair, used: 0, next: undefined };
+function put(table: BucketTable, name: string, used: number, pair: Rate = TEN, isAdHoc = false): number {
+  const bucket: Bucket = { at: START, rate: pair, used: 0, next: undefined };
   if (used > 0) charge(bucket, pair, used, START);
   expect(rowOf(table, name)).toBe(NONE);
-  table.add(table.tag, bucket, isAdHoc, START);
+  table.add(table.fingerprint, bucket, isAdHoc, START);
   return rowOf(table, name);
 }
 
@@ -146,7 +147,7 @@ describe("bucketTable: sweeping", () => {
           expect(new Set([...twin.keys()].map((name) => rowOf(table, name))).size).toBe(twin.size);
         });
         table.clear();
-        expect([table.count, table.rows.pairCount]).toEqual([0, 0]);
+        expect([table.count, table.rows.rateCount]).toEqual([0, 0]);
         expect([...twin.keys()].some((name) => has(table, name))).toBe(false);
       }),
       { numRuns: runs(300) },
@@ -159,13 +160,13 @@ describe("bucketTable: pairs", () => {
     const table = new BucketTable(100);
     for (let i = 0; i < 5_000; i++) {
       expect(table.makeRoom(1, 0, IDLE, START)).toBe(true);
-      put(table, `${i}`, 1, toPair(10 + i, HOUR));
-      expect(table.rows.pairCount).toBe(table.count);
+      put(table, `${i}`, 1, toRate(10 + i, HOUR));
+      expect(table.rows.rateCount).toBe(table.count);
     }
     expect(table.count).toBe(100);
     expect(table.rows.capacity).toBe(100);
     for (let i = 0; i < 100; i++) table.sweep(START + HOUR);
-    expect([table.count, table.rows.pairCount]).toEqual([0, 0]);
+    expect([table.count, table.rows.rateCount]).toEqual([0, 0]);
   });
 });
 
@@ -222,7 +223,9 @@ describe("bucketTable: places", () => {
   it("a name too long for a tag is a RangeError", () => {
     const table = new BucketTable(10);
     expect(has(table, "n".repeat(MAX_UNITS))).toBe(false);
-    expect(() => has(table, "n".repeat(MAX_UNITS + 1))).toThrow(new RangeError("bucket must be a text of at most 2048 UTF-16 units"));
+    expect(() => has(table, "n".repeat(MAX_UNITS + 1))).toThrow(
+      new RangeError("bucket must be a text of at most 2048 UTF-16 units"),
+    );
   });
 });
 
@@ -236,7 +239,8 @@ describe("bucketTable: where memory is short", () => {
     });
     expect(() => put(table, "one more", 10)).toThrow(RangeError);
     expect(has(table, "one more")).toBe(false);
-    for (const name of ["another", "one more"]) expect(table.rows.read(put(table, name, 10)).used).toBe(10 * TEN.token);
+    for (const name of ["another", "one more"])
+      expect(table.rows.read(put(table, name, 10)).used).toBe(10 * TEN.unitsPerToken);
     expect(table.count).toBe(capacity + 2);
   });
 });

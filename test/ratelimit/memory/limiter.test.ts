@@ -12,7 +12,12 @@ const START = 1_700_000_000_000;
 const HOUR = 3_600_000;
 const MAX = Number.MAX_SAFE_INTEGER;
 
-const check = (bucket: string, cost = 1, limit = 10, duration = 1_000): LimitCheck => ({ bucket, limit, duration, cost });
+const check = (bucket: string, cost = 1, limit = 10, duration = 1_000): LimitCheck => ({
+  bucket,
+  limit,
+  duration,
+  cost,
+});
 const take = (limiter: MemoryLimiter, now: number, one: LimitCheck) => limiter.take([one], now)[0]!;
 
 limiterSuite("memoryLimiter", () => memoryLimiter());
@@ -21,10 +26,30 @@ limiterSuite("memoryLimiter of size 200", () => memoryLimiter({ size: 200 }));
 describe("memoryLimiter: any history", () => {
   it("rulings C1–C4, A7: answers what an exact model in integers of any size answers", () => {
     const pair: fc.Arbitrary<readonly [number, number]> = fc.oneof(
-      { weight: 4, arbitrary: fc.constantFrom([10, 1_000], [5, 1_000], [20, 60_000], [3, 7], [7, 3], [1, 1], [100, HOUR], [10, 100]) },
+      {
+        weight: 4,
+        arbitrary: fc.constantFrom(
+          [10, 1_000],
+          [5, 1_000],
+          [20, 60_000],
+          [3, 7],
+          [7, 3],
+          [1, 1],
+          [100, HOUR],
+          [10, 100],
+        ),
+      },
       {
         weight: 1,
-        arbitrary: fc.constantFrom([10, 0], [0, 1_000], [0, 0], [1_000_000, 2_592_000_000], [999_983, 2_591_999_983], [MAX, 0], [3, 999]),
+        arbitrary: fc.constantFrom(
+          [10, 0],
+          [0, 1_000],
+          [0, 0],
+          [1_000_000, 2_592_000_000],
+          [999_983, 2_591_999_983],
+          [MAX, 0],
+          [3, 999],
+        ),
       },
     );
     const one = fc.record({
@@ -33,7 +58,10 @@ describe("memoryLimiter: any history", () => {
       cost: fc.oneof(fc.integer({ min: 0, max: 8 }), fc.constantFrom(0, 100, 1_000_000, MAX)),
     });
     const wait = fc.oneof(fc.constant(0), fc.integer({ min: -50, max: 500 }), fc.integer({ min: 0, max: HOUR }));
-    const calls = fc.array(fc.record({ wait, checks: fc.array(one, { minLength: 1, maxLength: 4 }) }), { minLength: 1, maxLength: 40 });
+    const calls = fc.array(fc.record({ wait, checks: fc.array(one, { minLength: 1, maxLength: 4 }) }), {
+      minLength: 1,
+      maxLength: 40,
+    });
     fc.assert(
       fc.property(calls, (history) => {
         const limiter = memoryLimiter();
@@ -41,7 +69,9 @@ describe("memoryLimiter: any history", () => {
         let now = START;
         for (const call of history) {
           now += call.wait;
-          const checks = call.checks.map(({ bucket, pair: [limit, duration], cost }) => check(bucket, cost, limit, duration));
+          const checks = call.checks.map(({ bucket, pair: [limit, duration], cost }) =>
+            check(bucket, cost, limit, duration),
+          );
           expect(limiter.take(checks, now)).toEqual(model.take(checks, now));
         }
       }),
@@ -55,8 +85,15 @@ describe("memoryLimiter: remembered checks", () => {
   const aName = fc.integer({ min: 0, max: 7 }).map((i) => `bucket ${i}`);
   const calls = (most: number) => {
     const one = fc.record({ name: aName, pick: fc.nat(3), cost: fc.integer({ min: 0, max: 6 }) });
-    const wait = fc.oneof({ weight: 6, arbitrary: fc.constant(0) }, fc.integer({ min: 0, max: 1_500 }), fc.integer({ min: 0, max: HOUR }));
-    return fc.array(fc.record({ wait, checks: fc.array(one, { minLength: 1, maxLength: most }) }), { minLength: 1, maxLength: 60 });
+    const wait = fc.oneof(
+      { weight: 6, arbitrary: fc.constant(0) },
+      fc.integer({ min: 0, max: 1_500 }),
+      fc.integer({ min: 0, max: HOUR }),
+    );
+    return fc.array(fc.record({ wait, checks: fc.array(one, { minLength: 1, maxLength: most }) }), {
+      minLength: 1,
+      maxLength: 60,
+    });
   };
   const PAIRS = [
     [10, 1_000],
@@ -64,7 +101,8 @@ describe("memoryLimiter: remembered checks", () => {
     [6, HOUR],
     [8, 100],
   ] as const;
-  const ask = ({ name, pick, cost }: { name: string; pick: number; cost: number }): LimitCheck => check(name, cost, ...PAIRS[pick]!);
+  const ask = ({ name, pick, cost }: { name: string; pick: number; cost: number }): LimitCheck =>
+    check(name, cost, ...PAIRS[pick]!);
 
   it("a copy of a check for another bucket takes from that bucket, though it copied the memo too", () => {
     const limiter = memoryLimiter();
@@ -149,7 +187,8 @@ describe("memoryLimiter: memory", () => {
     for (let i = 0; i < 100_000; i++) {
       take(limiter, START + Math.floor(i / 100), check(`flood ${i}`, 1 + (i % 5), 10, HOUR));
       expect(limiter.size()).toBeLessThanOrEqual(1_000);
-      if (i % 100 === 0) expect(take(limiter, START + Math.floor(i / 100), check("tired", 1, 10, HOUR)).exceeded).toBe(true);
+      if (i % 100 === 0)
+        expect(take(limiter, START + Math.floor(i / 100), check("tired", 1, 10, HOUR)).exceeded).toBe(true);
     }
     expect(limiter.size()).toBe(1_000);
   });
@@ -171,7 +210,9 @@ describe("memoryLimiter: memory", () => {
     expect(take(limiter, START, check("early", 1, 1, HOUR)).exceeded).toBe(false);
     for (let i = 0; i < 100; i++) expect(take(limiter, START, adHoc(`flood ${i}`)).exceeded).toBe(i >= 25);
     // Newcomers of one call find room together or not at all.
-    expect(limiter.take([adHoc("more"), check("late", 1, 1, HOUR)], START).every(({ exceeded }) => exceeded)).toBe(true);
+    expect(limiter.take([adHoc("more"), check("late", 1, 1, HOUR)], START).every(({ exceeded }) => exceeded)).toBe(
+      true,
+    );
     expect(limiter.size()).toBe(26);
     for (let i = 0; i < 24; i++) expect(take(limiter, START, check(`late ${i}`, 1, 1, HOUR)).exceeded).toBe(false);
     expect(take(limiter, START, check("early", 1, 1, HOUR)).exceeded).toBe(true);
@@ -195,7 +236,10 @@ describe("memoryLimiter: memory", () => {
     ]);
     expect(take(limiter, START, check("loose", 0, 10, HOUR)).remaining).toBe(9);
     expect(limiter.size()).toBe(3);
-    expect(limiter.take([check("new 1"), check("loose", 1, 10, HOUR)], START).map(({ exceeded }) => exceeded)).toEqual([true, false]);
+    expect(limiter.take([check("new 1"), check("loose", 1, 10, HOUR)], START).map(({ exceeded }) => exceeded)).toEqual([
+      true,
+      false,
+    ]);
     expect(take(limiter, START, check("loose", 0, 10, HOUR)).remaining).toBe(9);
     expect(take(limiter, START, check("new 1"))).toEqual({ exceeded: false, remaining: 9, reset: 100 });
     expect(take(limiter, START, check("loose", 0, 10, HOUR)).remaining).toBe(10);
@@ -219,11 +263,17 @@ describe("memoryLimiter: memory", () => {
     // Time does not move for the limiter's walk here: "brief" is full again only at START + 1, when the walk drops it.
     take(limiter, START + 1, check("new 1", 9, 10, HOUR));
     expect(limiter.size()).toBe(4);
-    expect(["half", "little", "much"].map((name) => take(limiter, START, check(name, 0, 10, HOUR)).remaining)).toEqual([5, 9, 2]);
+    expect(["half", "little", "much"].map((name) => take(limiter, START, check(name, 0, 10, HOUR)).remaining)).toEqual([
+      5, 9, 2,
+    ]);
     take(limiter, START + 1, check("new 2", 9, 10, HOUR));
-    expect(["half", "little", "much"].map((name) => take(limiter, START, check(name, 0, 10, HOUR)).remaining)).toEqual([5, 10, 2]);
+    expect(["half", "little", "much"].map((name) => take(limiter, START, check(name, 0, 10, HOUR)).remaining)).toEqual([
+      5, 10, 2,
+    ]);
     take(limiter, START + 1, check("new 3", 9, 10, HOUR));
-    expect(["half", "little", "much"].map((name) => take(limiter, START, check(name, 0, 10, HOUR)).remaining)).toEqual([10, 10, 2]);
+    expect(["half", "little", "much"].map((name) => take(limiter, START, check(name, 0, 10, HOUR)).remaining)).toEqual([
+      10, 10, 2,
+    ]);
   });
 
   it("ruling C6: at the bound one full bucket among many is found and no other gives way", () => {
@@ -308,7 +358,9 @@ describe("memoryLimiter: misuse", () => {
     limiter.close();
     limiter.close();
     expect(limiter.size()).toBe(0);
-    expect(() => limiter.take([], START)).toThrow(expect.objectContaining({ code: "LIMITER_UNAVAILABLE", status: 503 }));
+    expect(() => limiter.take([], START)).toThrow(
+      expect.objectContaining({ code: "LIMITER_UNAVAILABLE", status: 503 }),
+    );
   });
 
   it("two limiters are two", () => {
@@ -323,7 +375,9 @@ describe("memoryLimiter: misuse", () => {
       const limiter = memoryLimiter();
       for (const name of ["limit", "duration", "cost"] as const) {
         const checks = [check("a", 10), { ...check("b"), [name]: bad as number }];
-        expect(() => limiter.take(checks, START)).toThrow(new RangeError(`${name} must be an integer from 0 to 2^53 - 1`));
+        expect(() => limiter.take(checks, START)).toThrow(
+          new RangeError(`${name} must be an integer from 0 to 2^53 - 1`),
+        );
       }
       expect(limiter.size()).toBe(0);
       expect(take(limiter, START, check("a", 10)).exceeded).toBe(false);
@@ -362,6 +416,7 @@ describe("memoryLimiter: misuse", () => {
   });
 
   it("size is taken from 1 to 10,000,000, and may be absent", () => {
-    for (const options of [undefined, {}, { size: 1 }, { size: 10_000_000 }]) expect(memoryLimiter(options).size()).toBe(0);
+    for (const options of [undefined, {}, { size: 1 }, { size: 10_000_000 }])
+      expect(memoryLimiter(options).size()).toBe(0);
   });
 });

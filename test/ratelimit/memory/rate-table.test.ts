@@ -1,21 +1,25 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Pair, toPair } from "../../../src/ratelimit/memory/bucket.js";
-import { PairTable } from "../../../src/ratelimit/memory/rate-table.js";
+import { type Rate, toRate } from "../../../src/ratelimit/memory/bucket.js";
+import { RateTable } from "../../../src/ratelimit/memory/rate-table.js";
 import { runs } from "../../runs.js";
 
 const MAX = Number.MAX_SAFE_INTEGER;
 
 describe("PairTable: like a map that counts", () => {
   it("one number a pair while it is used, whatever came and went before", () => {
-    const size = fc.oneof(fc.nat(6), fc.integer({ min: 0, max: MAX }), fc.constantFrom(2 ** 32, 2 ** 40, 3 * 2 ** 32, MAX));
-    const pair = fc.tuple(size, size).map(([limit, duration]) => toPair(limit, duration));
+    const size = fc.oneof(
+      fc.nat(6),
+      fc.integer({ min: 0, max: MAX }),
+      fc.constantFrom(2 ** 32, 2 ** 40, 3 * 2 ** 32, MAX),
+    );
+    const pair = fc.tuple(size, size).map(([limit, duration]) => toRate(limit, duration));
     const step = fc.record({ pair, again: fc.option(fc.nat()), release: fc.boolean() });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
-        const table = new PairTable();
+        const table = new RateTable();
         /** A number for each use. */
-        const uses: { id: number; pair: Pair }[] = [];
+        const uses: { id: number; pair: Rate }[] = [];
         for (const { pair, again, release } of steps) {
           if (release && uses.length > 0) table.release(uses.splice((again ?? 0) % uses.length, 1)[0]!.id);
           else {
@@ -34,8 +38,8 @@ describe("PairTable: like a map that counts", () => {
   });
 
   it("frees the number of a pair that nothing uses, and gives it to the next", () => {
-    const table = new PairTable();
-    const [one, other] = [toPair(10, 1_000), toPair(11, 1_000)];
+    const table = new RateTable();
+    const [one, other] = [toRate(10, 1_000), toRate(11, 1_000)];
     const id = table.acquire(one);
     expect(table.acquire(one)).toBe(id);
     table.release(id);
@@ -43,6 +47,6 @@ describe("PairTable: like a map that counts", () => {
     table.release(id);
     expect(table.count).toBe(0);
     expect(table.acquire(other)).toBe(id);
-    expect([table.is(id, one), table.is(id, other), table.is(0, toPair(0, 0))]).toEqual([false, true, false]);
+    expect([table.is(id, one), table.is(id, other), table.is(0, toRate(0, 0))]).toEqual([false, true, false]);
   });
 });

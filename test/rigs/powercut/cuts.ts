@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import Database from "better-sqlite3";
-import { isVerifierError } from "../../../src/contracts/errors.js";
+import { isKeystileError } from "../../../src/contracts/errors.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { dice } from "../../model/dice.js";
 import { type Acks, countAcks, countKeys, CREDITS, damagesOf, IN_FLIGHT, KEYS, noAcks, prepare } from "../kill.js";
@@ -72,7 +72,14 @@ export async function runCuts(cuts: number, options: CutOptions = {}): Promise<C
   }
 }
 
-function replay(log: string, before: ReadonlyMap<string, Buffer>, file: string, ids: readonly string[], cuts: number, seed: number) {
+function replay(
+  log: string,
+  before: ReadonlyMap<string, Buffer>,
+  file: string,
+  ids: readonly string[],
+  cuts: number,
+  seed: number,
+) {
   const events = readRecord(log);
   const rolled = dice(seed);
   const points = Array.from({ length: cuts }, () => rolled.below(events.length + 1)).sort((a, b) => a - b);
@@ -103,7 +110,8 @@ function replay(log: string, before: ReadonlyMap<string, Buffer>, file: string, 
         if (examples.length < 5) examples.push(`cut at ${point}: ${verdict}`);
       } else {
         if (verdict.lost > 0) totals.lost++;
-        if (verdict.lost > 0 && examples.length < 5) examples.push(`cut at ${point}: ${verdict.lost} acknowledged deductions are missing`);
+        if (verdict.lost > 0 && examples.length < 5)
+          examples.push(`cut at ${point}: ${verdict.lost} acknowledged deductions are missing`);
         totals.unanswered = Math.max(totals.unanswered, verdict.unanswered);
       }
       for (const suffix of ["", "-wal", "-shm"]) rmSync(join(images, basename(file) + suffix), { force: true });
@@ -111,11 +119,20 @@ function replay(log: string, before: ReadonlyMap<string, Buffer>, file: string, 
   } finally {
     rmSync(images, { recursive: true, force: true });
   }
-  return { ...totals, acknowledged: acks.deductions.reduce((sum, count) => sum + count, acks.created), syncs, examples };
+  return {
+    ...totals,
+    acknowledged: acks.deductions.reduce((sum, count) => sum + count, acks.created),
+    syncs,
+    examples,
+  };
 }
 
 /** What is wrong with the file, or how its balances compare with what was acknowledged. */
-export function examine(file: string, ids: readonly string[], acks: Acks): string | { lost: number; unanswered: number } {
+export function examine(
+  file: string,
+  ids: readonly string[],
+  acks: Acks,
+): string | { lost: number; unanswered: number } {
   let handle: Database.Database | undefined;
   try {
     handle = new Database(file);
@@ -135,7 +152,7 @@ export function examine(file: string, ids: readonly string[], acks: Acks): strin
     });
     return { lost, unanswered };
   } catch (error) {
-    return isVerifierError(error) ? `${error.code}: ${error.message}` : String(error);
+    return isKeystileError(error) ? `${error.code}: ${error.message}` : String(error);
   } finally {
     handle?.close();
   }

@@ -57,7 +57,8 @@ function choose(changes: readonly Change[], dice: Dice): (readonly [Change, Keep
   const kind = dice.below(5);
   if (kind === 0) return [];
   if (kind === 1) return changes.map((change) => [change, ALL]);
-  const first = kind === 2 ? changes.slice(0, dice.below(changes.length + 1)) : dice.some(changes, dice.pick([0.1, 0.5, 0.9]));
+  const first =
+    kind === 2 ? changes.slice(0, dice.below(changes.length + 1)) : dice.some(changes, dice.pick([0.1, 0.5, 0.9]));
   const torn = dice.pick([0, 0, 0.3, 1]);
   return first.map((change) => {
     if (!dice.chance(torn)) return [change, ALL];

@@ -52,7 +52,13 @@ export async function runIoFaults(faults: readonly IoFault[], stopAfter = 640): 
       const { made } = await prepare(file);
       const before = new Map([[file, readFileSync(file)]]);
       const ids = made.map(({ keyId }) => keyId);
-      const orders: IoOrders = { file, keys: made.map(({ key }) => key), acks: join(watched, "acks"), inFlight: IN_FLIGHT, stopAfter };
+      const orders: IoOrders = {
+        file,
+        keys: made.map(({ key }) => key),
+        acks: join(watched, "acks"),
+        inFlight: IN_FLIGHT,
+        stopAfter,
+      };
       const log = join(folder, "record");
       const child = startWorker(worker, orders, {
         LD_PRELOAD: library,
@@ -62,7 +68,11 @@ export async function runIoFaults(faults: readonly IoFault[], stopAfter = 640): 
         KEYSTILE_FAIL_COUNT: String(fault.count),
         KEYSTILE_FAIL_ERRNO: String(ERRNO[fault.errno]),
       });
-      const report = (await nextMessage(child)) as unknown as { acknowledged: number; failed: number; codes: Record<string, number> };
+      const report = (await nextMessage(child)) as unknown as {
+        acknowledged: number;
+        failed: number;
+        codes: Record<string, number>;
+      };
       await ended(child);
       const where = `${fault.errno} at ${fault.at} (${fault.count})`;
       totals.acknowledged += report.acknowledged;
@@ -75,7 +85,8 @@ export async function runIoFaults(faults: readonly IoFault[], stopAfter = 640): 
       const judge = (path: string, when: string): void => {
         const verdict = examine(path, ids, acks);
         if (typeof verdict === "string") problems.push(`${where}, ${when}: ${verdict}`);
-        else if (verdict.lost > 0) problems.push(`${where}, ${when}: ${verdict.lost} acknowledged deductions are missing`);
+        else if (verdict.lost > 0)
+          problems.push(`${where}, ${when}: ${verdict.lost} acknowledged deductions are missing`);
         else if (verdict.unanswered > report.failed)
           problems.push(`${where}, ${when}: ${verdict.unanswered} deducted without an answer, ${report.failed} failed`);
       };

@@ -31,7 +31,9 @@ export function missing(): string | undefined {
 export function buildRecorder(folder: string): string {
   const library = join(folder, "recorder.so");
   const source = fileURLToPath(new URL("recorder.c", import.meta.url));
-  execFileSync("cc", ["-O1", "-shared", "-fPIC", "-o", library, source, "-ldl", "-lpthread"], { stdio: ["ignore", "ignore", "pipe"] });
+  execFileSync("cc", ["-O1", "-shared", "-fPIC", "-o", library, source, "-ldl", "-lpthread"], {
+    stdio: ["ignore", "ignore", "pipe"],
+  });
   return library;
 }
 

@@ -31,7 +31,9 @@ const CREATED = 255;
 const orders = JSON.parse(process.argv[2]!) as DeductOrders;
 const acks = openSync(orders.acks, "a");
 const store = await openStore();
-const verifier = createVerifier(orders.fault === "acknowledges early" ? acknowledgeEarly(store) : store, { credits: orders.credits });
+const verifier = createVerifier(orders.fault === "acknowledges early" ? acknowledgeEarly(store) : store, {
+  credits: orders.credits,
+});
 const bytes = orders.keys.map((_, i) => Buffer.from([i]));
 let acknowledged = 0;
 let isStopping = false;
@@ -48,7 +50,11 @@ async function deduct(at: number): Promise<void> {
 async function create(): Promise<void> {
   const keyring = createKeyring(store);
   for (let i = 0; !isStopping; i++) {
-    await keyring.createKey({ apiId: orders.apiId, permissions: [`p.${i % 50}`], meta: { text: "x".repeat((i * 389) % 3_000) } });
+    await keyring.createKey({
+      apiId: orders.apiId,
+      permissions: [`p.${i % 50}`],
+      meta: { text: "x".repeat((i * 389) % 3_000) },
+    });
     writeSync(acks, Buffer.from([CREATED]));
     // One deduction's turn for each key made: otherwise the file would hold little else.
     await new Promise((resolve) => setImmediate(resolve));

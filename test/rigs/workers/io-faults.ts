@@ -1,6 +1,6 @@
 /** Verifies while the disk fails it: an error is noted and the next call goes on. Tells what failed, and leaves the file as it is. */
 import { openSync, writeSync } from "node:fs";
-import { isVerifierError } from "../../../src/contracts/errors.js";
+import { isKeystileError } from "../../../src/contracts/errors.js";
 import { sqliteStore, type SqliteStore } from "../../../src/stores/sqlite/index.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
 
@@ -23,7 +23,7 @@ let failed = 0;
 
 function note(error: unknown): void {
   failed++;
-  const code = isVerifierError(error) ? error.code : `not typed: ${String(error)}`;
+  const code = isKeystileError(error) ? error.code : `not typed: ${String(error)}`;
   codes.set(code, (codes.get(code) ?? 0) + 1);
   if (failed > TOO_MANY) throw new Error("the store does not recover");
 }

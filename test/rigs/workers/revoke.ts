@@ -21,7 +21,8 @@ const keyring = createKeyring(store);
 const ACTS: Readonly<Record<RevokeCommand["what"], (command: RevokeCommand) => Promise<unknown>>> = {
   key: ({ keyId, passes }) => keyring.updateKey({ keyId, enabled: passes }),
   api: ({ apiId, passes }) => keyring.updateApi({ apiId, enabled: passes }),
-  permission: ({ keyId, passes }) => keyring.setPermissions({ keyId, permissions: passes ? ["docs.read"] : ["docs.write"] }),
+  permission: ({ keyId, passes }) =>
+    keyring.setPermissions({ keyId, permissions: passes ? ["docs.read"] : ["docs.write"] }),
   role: ({ keyId, passes }) => keyring.setRoles({ keyId, roles: passes ? ["reader"] : [] }),
   credits: ({ keyId, passes }) => keyring.updateCredits({ keyId, operation: "set", value: passes ? 1_000_000 : 0 }),
 };

@@ -1,5 +1,5 @@
 /** Spends keys until each is refused, as one of several processes on a file. Tells when it is ready, goes on a word, tells what it got. */
-import { isVerifierError } from "../../../src/contracts/errors.js";
+import { isKeystileError } from "../../../src/contracts/errors.js";
 import type { Store } from "../../../src/contracts/store.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { createVerifier, type CreditsOptions } from "../../../src/verify/verifier.js";
@@ -32,7 +32,7 @@ async function spend(first: number): Promise<void> {
         left.splice(i--, 1);
       }
     } catch (error) {
-      errors.push(isVerifierError(error) ? `${error.code}: ${error.message}` : String(error));
+      errors.push(isKeystileError(error) ? `${error.code}: ${error.message}` : String(error));
       return;
     }
   }

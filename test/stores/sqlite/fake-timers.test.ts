@@ -31,7 +31,11 @@ describe("sqliteStore: under the fake timers of a program's tests", () => {
     const [ref] = await addKeys(store, 1);
     // Once calls were seen to come alone, what takes a transaction waits for the end of its callback only.
     for (let i = 0; i < 8; i++) await store.spendCredits(ref!, 1, 0, 0);
-    const both = withoutTicks(() => [store.spendCredits(ref!, 1, 0, 0), store.spendCredits(ref!, 1, 0, 0), store.adoptDigest(ref!, "d")]);
+    const both = withoutTicks(() => [
+      store.spendCredits(ref!, 1, 0, 0),
+      store.spendCredits(ref!, 1, 0, 0),
+      store.adoptDigest(ref!, "d"),
+    ]);
     expect(await Promise.all(both)).toMatchObject([{ remaining: 91 }, { remaining: 90 }, false]);
     await store.close();
   });

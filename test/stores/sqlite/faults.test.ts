@@ -14,7 +14,19 @@ import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
 import { runs } from "../../runs.js";
 import { keyRow } from "../suite.js";
-import { addKeys, api, change, codeOf, foreignHandle, inspect, nextTurn, refOf, temporaryPaths, totalIn, withApi } from "./support.js";
+import {
+  addKeys,
+  api,
+  change,
+  codeOf,
+  foreignHandle,
+  inspect,
+  nextTurn,
+  refOf,
+  temporaryPaths,
+  totalIn,
+  withApi,
+} from "./support.js";
 
 const path = temporaryPaths();
 const DRAW = { holder: "h", cost: 1, step: 5, size: 40, period: 0, now: 0, until: 1 };
@@ -34,7 +46,7 @@ describe("sqliteStore: a database that cannot be written", () => {
     expect(await codeOf(() => change(store, "key_000001", { enabled: false }))).toBe("STORE_READ_ONLY");
     expect(await codeOf(() => store.adoptDigest(ref, "d"))).toBe("STORE_READ_ONLY");
     await change(writer, "key_000001", { name: "seen" });
-    await store.catchUp();
+    await store.pollChanges();
     expect((await store.findKey("digest-1"))?.name).toBe("seen");
     expect(store.health().ok).toBe(true);
     await Promise.all([store.close(), writer.close()]);
@@ -104,7 +116,8 @@ describe("sqliteStore: a statement that fails", () => {
     const place = path();
     let locked = 0;
     const handle = foreignHandle(new Database(place), (sql) => {
-      if (sql === "COMMIT" && locked-- > 0) throw Object.assign(new Error("cannot commit"), { code: "ERR_SQLITE_ERROR", errcode: 5 });
+      if (sql === "COMMIT" && locked-- > 0)
+        throw Object.assign(new Error("cannot commit"), { code: "ERR_SQLITE_ERROR", errcode: 5 });
     });
     const store = await withApi(sqliteStore(handle));
     const refs = await addKeys(store, 4, 20);
@@ -136,7 +149,9 @@ describe("sqliteStore: a statement that fails", () => {
     const store = await withApi(sqliteStore(handle));
     const refs = await addKeys(store, 3);
     broken = true;
-    const answers = await Promise.allSettled(Array.from({ length: 30 }, (_, i) => store.spendCredits(refs[i % 3]!, 1, 0, 0)));
+    const answers = await Promise.allSettled(
+      Array.from({ length: 30 }, (_, i) => store.spendCredits(refs[i % 3]!, 1, 0, 0)),
+    );
     expect(answers.map(({ status }) => status)).toEqual(Array(30).fill("rejected"));
     for (const answer of answers) expect(answer).toMatchObject({ reason: { code: "STORE_FAILED", cause: IO } });
     expect(totalIn(db)).toBe(300);
@@ -230,7 +245,7 @@ describe("sqliteStore: a statement that fails", () => {
       () => store.insertKeys([{ row: keyRow(2, { digest: secret, hash: secret, foreignDigest: secret }) }]),
       () => store.write([{ table: "keys", row: keyRow(2, { digest: secret }) }]),
       () => store.read("keys", secret),
-      () => store.catchUp(),
+      () => store.pollChanges(),
     ];
     for (const call of calls) {
       try {
@@ -388,8 +403,12 @@ describe("sqliteStore: a file that another tool has changed", () => {
     ['{"start":"sk","createdAt":0,"meta":"x"}'],
     ['{"start":"sk","createdAt":0,"ratelimits":{}}'],
     ['{"start":"sk","createdAt":0,"ratelimits":[null]}'],
-    ['{"start":"sk","createdAt":0,"ratelimits":[{"id":"rl_1","name":"n","limit":-5,"duration":1000,"autoApply":true}]}'],
-    ['{"start":"sk","createdAt":0,"ratelimits":[{"id":"rl_1","name":"n","limit":"5","duration":1000,"autoApply":true}]}'],
+    [
+      '{"start":"sk","createdAt":0,"ratelimits":[{"id":"rl_1","name":"n","limit":-5,"duration":1000,"autoApply":true}]}',
+    ],
+    [
+      '{"start":"sk","createdAt":0,"ratelimits":[{"id":"rl_1","name":"n","limit":"5","duration":1000,"autoApply":true}]}',
+    ],
     ['{"start":"sk","createdAt":0,"ipAllowlist":"192.0.2.1"}'],
     ['{"start":"sk","createdAt":0,"refill":{"interval":"weekly","amount":5}}'],
     ['{"start":"sk","createdAt":0,"refill":{"interval":"daily","amount":-5}}'],
@@ -398,7 +417,9 @@ describe("sqliteStore: a file that another tool has changed", () => {
     ['{"start":"sk","createdAt":0,"refill":{"interval":"monthly","amount":5,"refillDay":32}}'],
     ['{"start":"sk","createdAt":0,"expires":8640000000000001}'],
     [`{"start":"sk","createdAt":0,"meta":${'{"a":'.repeat(9_000)}1${"}".repeat(9_000)}}`],
-    [`{"start":"sk","createdAt":0,"ratelimits":[{"id":"rl_1","name":"${"n".repeat(3_000)}","limit":5,"duration":1000,"autoApply":true}]}`],
+    [
+      `{"start":"sk","createdAt":0,"ratelimits":[{"id":"rl_1","name":"${"n".repeat(3_000)}","limit":5,"duration":1000,"autoApply":true}]}`,
+    ],
     ['{"start":"sk","createdAt":0'],
   ])("A035: a key whose row says %.200s is refused, not let in without what the row lacks", async (body) => {
     const place = path();
@@ -414,7 +435,10 @@ describe("sqliteStore: a file that another tool has changed", () => {
   });
 
   it.each([
-    ["root_keys", '{"start":"x","permissions":["api.*.verify_key"],"enabled":true,"createdAt":1,"expires":"2020-01-01"}'],
+    [
+      "root_keys",
+      '{"start":"x","permissions":["api.*.verify_key"],"enabled":true,"createdAt":1,"expires":"2020-01-01"}',
+    ],
     ["root_keys", '{"start":"x","permissions":["api.*.verify_key"],"enabled":"false","createdAt":1}'],
     ["root_keys", "{}"],
     ["apis", '{"name":"a","enabled":"no","ipAllowlist":[],"deleted":false,"createdAt":1}'],
@@ -434,7 +458,8 @@ describe("sqliteStore: a file that another tool has changed", () => {
     inspect(place, (db) => void db.prepare(`UPDATE keystile_${table} SET body = ?`).run(body));
     const store = sqliteStore(place);
     const { authenticate } = createAuthenticator(store);
-    const call = table === "root_keys" ? () => authenticate(`Bearer ${root}`) : () => createVerifier(store).verify({ key });
+    const call =
+      table === "root_keys" ? () => authenticate(`Bearer ${root}`) : () => createVerifier(store).verify({ key });
     expect(await codeOf(call)).toBe("STORE_INVALID");
     await store.close();
   });
@@ -476,41 +501,44 @@ describe("sqliteStore: a file that another tool has changed", () => {
     ["better-sqlite3", (db: Database.Database) => db],
     ["better-sqlite3 that answers bigints", (db: Database.Database) => db.defaultSafeIntegers()],
     ["node:sqlite", (db: Database.Database) => foreignHandle(db)],
-  ])("hostile A035: a balance past 2^53 − 1 is refused, never rounded, and harms no other key (%s)", async (_, handleOf) => {
-    const place = path();
-    const store = await withApi(sqliteStore(handleOf(new Database(place))));
-    const refs = await addKeys(store, 2);
-    const set = (column: string, value: string) =>
+  ])(
+    "hostile A035: a balance past 2^53 − 1 is refused, never rounded, and harms no other key (%s)",
+    async (_, handleOf) => {
+      const place = path();
+      const store = await withApi(sqliteStore(handleOf(new Database(place))));
+      const refs = await addKeys(store, 2);
+      const set = (column: string, value: string) =>
+        inspect(place, (db) => {
+          db.pragma("ignore_check_constraints = ON");
+          db.exec(`UPDATE keystile_balances SET ${column} = ${value} WHERE n = ${refs[0]!}`);
+        });
+      for (const [column, value] of [
+        ["remaining", "9007199254740993"],
+        ["remaining", "9223372036854775807"],
+        ["remaining", "-1"],
+        ["amount", "9007199254740992"],
+        ["period", "9223372036854775807"],
+      ] as const) {
+        set(column, value);
+        const answers = await Promise.allSettled([0, 1, 0].map((i) => store.spendCredits(refs[i]!, 1, 5, 0)));
+        expect(answers.map(({ status }) => status)).toEqual(["rejected", "fulfilled", "rejected"]);
+        expect(answers[0]).toMatchObject({ reason: { code: "STORE_INVALID" } });
+        expect(await codeOf(() => store.spendCredits(refs[0]!, 0, 5, 0))).toBe("STORE_INVALID");
+        expect(await codeOf(() => store.readBalance("key_000001", 5, 0))).toBe("STORE_INVALID");
+        expect(await codeOf(() => store.drawCredits(refs[0]!, DRAW))).toBe("STORE_INVALID");
+        set(column, "0");
+      }
+      expect((await store.readBalance("key_000002", 0, 0))?.remaining).toBe(95);
+      await store.drawCredits(refs[1]!, DRAW);
       inspect(place, (db) => {
         db.pragma("ignore_check_constraints = ON");
-        db.exec(`UPDATE keystile_balances SET ${column} = ${value} WHERE n = ${refs[0]!}`);
+        db.exec("UPDATE keystile_leases SET reserved = 9007199254740993");
       });
-    for (const [column, value] of [
-      ["remaining", "9007199254740993"],
-      ["remaining", "9223372036854775807"],
-      ["remaining", "-1"],
-      ["amount", "9007199254740992"],
-      ["period", "9223372036854775807"],
-    ] as const) {
-      set(column, value);
-      const answers = await Promise.allSettled([0, 1, 0].map((i) => store.spendCredits(refs[i]!, 1, 5, 0)));
-      expect(answers.map(({ status }) => status)).toEqual(["rejected", "fulfilled", "rejected"]);
-      expect(answers[0]).toMatchObject({ reason: { code: "STORE_INVALID" } });
-      expect(await codeOf(() => store.spendCredits(refs[0]!, 0, 5, 0))).toBe("STORE_INVALID");
-      expect(await codeOf(() => store.readBalance("key_000001", 5, 0))).toBe("STORE_INVALID");
-      expect(await codeOf(() => store.drawCredits(refs[0]!, DRAW))).toBe("STORE_INVALID");
-      set(column, "0");
-    }
-    expect((await store.readBalance("key_000002", 0, 0))?.remaining).toBe(95);
-    await store.drawCredits(refs[1]!, DRAW);
-    inspect(place, (db) => {
-      db.pragma("ignore_check_constraints = ON");
-      db.exec("UPDATE keystile_leases SET reserved = 9007199254740993");
-    });
-    expect(await codeOf(() => store.drawCredits(refs[1]!, DRAW))).toBe("STORE_INVALID");
-    expect(await codeOf(() => store.returnCredits(refs[1]!, "h", 0, 1))).toBe("STORE_INVALID");
-    await store.close();
-  });
+      expect(await codeOf(() => store.drawCredits(refs[1]!, DRAW))).toBe("STORE_INVALID");
+      expect(await codeOf(() => store.returnCredits(refs[1]!, "h", 0, 1))).toBe("STORE_INVALID");
+      await store.close();
+    },
+  );
 
   it("hostile A161: 2^53 − 1 and refills stay whole numbers", async () => {
     const store = await withApi(sqliteStore(":memory:"));
@@ -616,13 +644,18 @@ describe("sqliteStore: a file that another tool has changed", () => {
     });
     const store = sqliteStore(handle);
     broken = true;
-    expect(store.health({ quickCheck: true }).problems).toEqual(["damaged: the database file is damaged; restore it from a backup"]);
+    expect(store.health({ quickCheck: true }).problems).toEqual([
+      "damaged: the database file is damaged; restore it from a backup",
+    ]);
     db.exec("UPDATE keystile_schema SET version = 9");
     db.pragma("journal_mode = DELETE");
     db.pragma("synchronous = EXTRA");
     expect(store.health()).toEqual({
       ok: false,
-      problems: ["the journal mode is delete, not wal", `the tables have version 9, this keystile knows ${SCHEMA_VERSION}`],
+      problems: [
+        "the journal mode is delete, not wal",
+        `the tables have version 9, this keystile knows ${SCHEMA_VERSION}`,
+      ],
       journalMode: "delete",
       synchronous: "extra",
       schemaVersion: 9,

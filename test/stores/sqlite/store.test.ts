@@ -10,11 +10,15 @@ const path = temporaryPaths();
 const writer = await buildWriter();
 
 storeSuite("sqlite", () => sqliteStore(path()));
-storeSuite("sqlite, process-durable, through the cache", () => cachedStore(sqliteStore(path(), { durability: "process" })));
+storeSuite("sqlite, process-durable, through the cache", () =>
+  cachedStore(sqliteStore(path(), { durability: "process" })),
+);
 storeSuite("sqlite in memory", () => sqliteStore(":memory:"));
 storeSuite("sqlite on a handle of its owner", () => sqliteStore(new Database(path())));
 storeSuite("sqlite on a handle that answers bigints", () => sqliteStore(new Database(path()).defaultSafeIntegers()));
 storeSuite("sqlite on a handle with prepare and exec alone", () => sqliteStore(foreignHandle(new Database(path()))));
 storeSuite("sqlite on a handle that answers null for no row", () => sqliteStore(nullHandle(new Database(path()))));
 storeSuite("sqlite with a writer thread", () => sqliteStore(path(), { writer }));
-storeSuite("sqlite with a writer thread, through the cache", () => cachedStore(sqliteStore(path(), { writer, durability: "process" })));
+storeSuite("sqlite with a writer thread, through the cache", () =>
+  cachedStore(sqliteStore(path(), { writer, durability: "process" })),
+);

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, vi } from "vitest";
-import { isVerifierError, type VerifierErrorCode } from "../../../src/contracts/errors.js";
+import { isKeystileError, type KeystileErrorCode } from "../../../src/contracts/errors.js";
 import type { ApiRow, KeyRow, NewBalance, Store } from "../../../src/contracts/store.js";
 import type { Handle, Statement } from "../../../src/stores/sqlite/connection/handle.js";
 import { keyRow } from "../suite.js";
@@ -38,9 +38,14 @@ export async function withApi<S extends Store>(store: S): Promise<S> {
 }
 
 /** Adds keys 1…`count`, each with `remaining` credits, and answers their handles. */
-export async function addKeys(store: Store, count: number, remaining = 100, over: Partial<NewBalance> = {}): Promise<number[]> {
+export async function addKeys(
+  store: Store,
+  count: number,
+  remaining = 100,
+  over: Partial<NewBalance> = {},
+): Promise<number[]> {
   const keys = Array.from({ length: count }, (_, i) => ({
-    row: keyRow(i + 1, { limited: true }),
+    row: keyRow(i + 1, { hasCredits: true }),
     balance: { remaining, amount: 0, period: 0, ...over },
   }));
   await store.insertKeys(keys);
@@ -58,11 +63,11 @@ export async function change(store: Store, id: string, over: Partial<KeyRow>): P
 }
 
 /** The code of the error that a call ends in; throws when it ends otherwise. */
-export async function codeOf(call: () => unknown): Promise<VerifierErrorCode> {
+export async function codeOf(call: () => unknown): Promise<KeystileErrorCode> {
   try {
     await call();
   } catch (error) {
-    if (isVerifierError(error)) return error.code;
+    if (isKeystileError(error)) return error.code;
     throw error;
   }
   throw new Error("the call did not fail");
@@ -89,12 +94,19 @@ export function addEntry(db: Database.Database, numbers: readonly number[], leng
   const bytes = Buffer.alloc(length);
   numbers.forEach((value, i) => bytes.writeDoubleBE(value, i * 8));
   const next = Number(db.prepare("SELECT coalesce(max(seq), 0) + 1 FROM keystile_spends").pluck().get());
-  db.prepare("INSERT OR REPLACE INTO keystile_spends (slot, seq, balances) VALUES (?, ?, ?)").run(next % 256, next, bytes);
+  db.prepare("INSERT OR REPLACE INTO keystile_spends (slot, seq, balances) VALUES (?, ?, ?)").run(
+    next % 256,
+    next,
+    bytes,
+  );
 }
 
 /** What a file says of balances, by key number: the newest entry of the log of spends, otherwise the row. Read by nothing of the store. */
 export function balancesIn(db: Database.Database): Map<number, number> {
-  const rows = db.prepare("SELECT n, remaining FROM keystile_balances WHERE unlimited = 0").raw().all() as [number, number][];
+  const rows = db.prepare("SELECT n, remaining FROM keystile_balances WHERE unlimited = 0").raw().all() as [
+    number,
+    number,
+  ][];
   const balances = new Map(rows);
   for (const [n, remaining] of entriesIn(db).flat()) if (balances.has(n)) balances.set(n, remaining);
   return balances;
@@ -134,7 +146,8 @@ export function foreignHandle(db: Database.Database, intercept: (sql: string) =>
   const bare = (row: unknown) => {
     if (row === undefined) return undefined;
     for (const value of Object.values(row as object)) {
-      if (typeof value === "number" && !Number.isSafeInteger(value)) throw new RangeError("The value of column 1 is too large");
+      if (typeof value === "number" && !Number.isSafeInteger(value))
+        throw new RangeError("The value of column 1 is too large");
     }
     return Object.assign(Object.create(null), row) as unknown;
   };
@@ -179,7 +192,10 @@ const ERRCODES: Readonly<Record<string, number>> = {
  * process of the tests needs both.
  */
 export function withoutTicks<T>(act: () => T): T {
-  const fakes = [vi.spyOn(process, "nextTick").mockReturnValue(), vi.spyOn(globalThis, "queueMicrotask").mockReturnValue()];
+  const fakes = [
+    vi.spyOn(process, "nextTick").mockReturnValue(),
+    vi.spyOn(globalThis, "queueMicrotask").mockReturnValue(),
+  ];
   try {
     return act();
   } finally {

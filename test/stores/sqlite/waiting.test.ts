@@ -2,7 +2,7 @@ import { type ChildProcess } from "node:child_process";
 import { rmSync } from "node:fs";
 import Database from "better-sqlite3";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { isVerifierError } from "../../../src/contracts/errors.js";
+import { isKeystileError } from "../../../src/contracts/errors.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { createLockQueue } from "../../../src/stores/sqlite/connection/lock-queue.js";
 import { sqliteStore, type SqliteStore } from "../../../src/stores/sqlite/index.js";
@@ -65,7 +65,7 @@ async function together(calls: readonly (() => unknown)[]): Promise<{ outcomes: 
     const code = await Promise.resolve()
       .then(call)
       .then(() => "done")
-      .catch((error: unknown) => (isVerifierError(error) ? error.code : String(error)));
+      .catch((error: unknown) => (isKeystileError(error) ? error.code : String(error)));
     return { code, waited: performance.now() - began };
   };
   const watch = setInterval(look, 1);
@@ -98,25 +98,29 @@ const KINDS: readonly (readonly [string, (place: string) => SqliteStore])[] = [
 ];
 
 describe.each(KINDS)("sqliteStore with %s, while another process holds the lock and stalls", (_, open) => {
-  it("trap 23: however many calls wait, each is refused in time, and the event loop runs", { timeout: 60_000 }, async () => {
-    const place = path();
-    const store = await withApi(open(place));
-    const keyring = createKeyring(store);
-    const { apiId } = await keyring.createApi({ name: "docs" });
-    const refs = await addKeys(store, 8, 1_000_000);
-    const rows = times(5_000, (i) => ({ row: keyRow(100 + i) }));
-    await stall(place);
-    await expectRefused(() => [
-      ...times(100, () => () => keyring.createKey({ apiId })),
-      ...times(64, (i) => () => store.spendCredits(refs[i % 8]!, 1, 0, 0)),
-      ...times(64, (i) => () => store.drawCredits(refs[i % 8]!, draw(`h${i}`))),
-      ...times(64, (i) => () => store.returnCredits(refs[i % 8]!, `h${i}`, 0, 1)),
-      ...times(64, (i) => () => store.adoptDigest(refs[i % 8]!, `other-${i}`)),
-      ...times(64, (i) => () => store.write([{ table: "apis", row: api({ id: `api_${i + 2}` }) }])),
-      () => store.insertKeys(rows),
-    ]);
-    expect(await store.read("apis", "api_2")).toBeUndefined();
-  });
+  it(
+    "trap 23: however many calls wait, each is refused in time, and the event loop runs",
+    { timeout: 60_000 },
+    async () => {
+      const place = path();
+      const store = await withApi(open(place));
+      const keyring = createKeyring(store);
+      const { apiId } = await keyring.createApi({ name: "docs" });
+      const refs = await addKeys(store, 8, 1_000_000);
+      const rows = times(5_000, (i) => ({ row: keyRow(100 + i) }));
+      await stall(place);
+      await expectRefused(() => [
+        ...times(100, () => () => keyring.createKey({ apiId })),
+        ...times(64, (i) => () => store.spendCredits(refs[i % 8]!, 1, 0, 0)),
+        ...times(64, (i) => () => store.drawCredits(refs[i % 8]!, draw(`h${i}`))),
+        ...times(64, (i) => () => store.returnCredits(refs[i % 8]!, `h${i}`, 0, 1)),
+        ...times(64, (i) => () => store.adoptDigest(refs[i % 8]!, `other-${i}`)),
+        ...times(64, (i) => () => store.write([{ table: "apis", row: api({ id: `api_${i + 2}` }) }])),
+        () => store.insertKeys(rows),
+      ]);
+      expect(await store.read("apis", "api_2")).toBeUndefined();
+    },
+  );
 
   it("more spends than a transaction takes are refused together", { timeout: 60_000 }, async () => {
     const place = path();
@@ -148,7 +152,9 @@ describe.each(KINDS)("sqliteStore with %s, while another process holds the lock 
     ]);
     await released;
     expect(new Set(outcomes.map(({ code }) => code))).toEqual(new Set(["done"]));
-    const ids = inspect(place, (db) => db.prepare("SELECT id FROM keystile_keys WHERE id >= 'key_000100' ORDER BY n").pluck().all());
+    const ids = inspect(place, (db) =>
+      db.prepare("SELECT id FROM keystile_keys WHERE id >= 'key_000100' ORDER BY n").pluck().all(),
+    );
     const expected = [...times(50, (i) => keyRow(100 + i).id), ...times(2_500, (i) => keyRow(200 + i).id)];
     expect(ids).toEqual(expected);
     expect((await store.readBalance("key_000008", 0, 0))?.remaining).toBe(92);
@@ -177,28 +183,35 @@ describe.each(KINDS)("sqliteStore with %s, while another process holds the lock 
 describe("sqliteStore: a file that is locked to readers too", () => {
   const KINDS_OF_READER: typeof KINDS = [
     ["a path", (place) => keep(sqliteStore(place, { busyTimeout, readonly: true, staleness: "call" }))],
-    ["a handle", (place) => keep(sqliteStore(keep(new Database(place, { readonly: true })), { busyTimeout, staleness: "call" }))],
+    [
+      "a handle",
+      (place) => keep(sqliteStore(keep(new Database(place, { readonly: true })), { busyTimeout, staleness: "call" })),
+    ],
   ];
-  it.each(KINDS_OF_READER)("with %s, reads are refused in time, and answered once it is free", { timeout: 60_000 }, async (_, open) => {
-    const place = path();
-    const first = await withApi(sqliteStore(place));
-    await addKeys(first, 1);
-    await first.close();
-    inspect(place, (db) => db.pragma("journal_mode = DELETE"));
-    const store = open(place);
-    const ref = await refOf(store, "digest-1");
-    const letGo = await stall(place, "EXCLUSIVE");
-    const reads = () => [
-      ...times(64, () => () => store.findKey("digest-1")),
-      ...times(64, () => () => store.catchUp()),
-      ...times(64, () => () => store.read("apis", "api_1")),
-      ...times(64, () => () => store.spendCredits(ref, 0, 0, 0)),
-    ];
-    await expectRefused(reads);
-    const answered = together(reads());
-    await letGo();
-    expect(new Set((await answered).outcomes.map(({ code }) => code))).toEqual(new Set(["done"]));
-  });
+  it.each(KINDS_OF_READER)(
+    "with %s, reads are refused in time, and answered once it is free",
+    { timeout: 60_000 },
+    async (_, open) => {
+      const place = path();
+      const first = await withApi(sqliteStore(place));
+      await addKeys(first, 1);
+      await first.close();
+      inspect(place, (db) => db.pragma("journal_mode = DELETE"));
+      const store = open(place);
+      const ref = await refOf(store, "digest-1");
+      const letGo = await stall(place, "EXCLUSIVE");
+      const reads = () => [
+        ...times(64, () => () => store.findKey("digest-1")),
+        ...times(64, () => () => store.pollChanges()),
+        ...times(64, () => () => store.read("apis", "api_1")),
+        ...times(64, () => () => store.spendCredits(ref, 0, 0, 0)),
+      ];
+      await expectRefused(reads);
+      const answered = together(reads());
+      await letGo();
+      expect(new Set((await answered).outcomes.map(({ code }) => code))).toEqual(new Set(["done"]));
+    },
+  );
 });
 
 describe("sqliteStore: a call of several transactions", () => {
@@ -211,7 +224,7 @@ describe("sqliteStore: a call of several transactions", () => {
       setTimeout(() => other.exec("COMMIT"), busyTimeout / 2);
     };
     let transactions = 0;
-    store.changes(() => {
+    store.subscribe(() => {
       transactions++;
       hold();
     });

@@ -5,7 +5,7 @@
  * which keys changed, so a spend elsewhere flushes nobody's memory.
  */
 import type { Change } from "../../../contracts/store.js";
-import { select, type Handle } from "../connection/handle.js";
+import { type Handle, select } from "../connection/handle.js";
 
 /** Changes that were written in a transaction, to be told once it is durable. */
 export interface Recorded {
@@ -18,24 +18,27 @@ export interface ChangeLog {
   /** Writes changes to the log, inside the transaction that makes them. `undefined`: there was nothing to tell. */
   record(changes: readonly Change[]): Recorded | undefined;
   /** Tells the listeners of this process, after the commit. */
-  tell(recorded: Recorded | undefined): void;
+  notify(recorded: Recorded | undefined): void;
   /** Tells the listeners what other connections committed since the last time. */
-  ask(): void;
+  poll(): void;
   /** Whether all changes up to this `data_version` were told. */
-  hasTold(version: number | undefined): boolean;
+  isCaughtUp(version: number | undefined): boolean;
   listen(listener: (change: Change) => void): () => void;
 }
 
 /** Entries kept. Who has fallen behind further forgets everything it knows. */
 const KEPT = 10_000;
 /** More digests than this in one transaction are told as "all". */
-const MOST_DIGESTS = 1_000;
+const MAX_DIGESTS = 1_000;
 
 /** @param isShared others may write through the same handle, which `data_version` does not show */
 export function createChangeLog(handle: Handle, isShared: boolean): ChangeLog {
   const insert = handle.prepare("INSERT INTO keystile_changes (what) VALUES (?)");
   const prune = handle.prepare("DELETE FROM keystile_changes WHERE seq <= ?");
-  const since = select<{ seq: number; what: string }>(handle, "SELECT seq, what FROM keystile_changes WHERE seq >= ? ORDER BY seq");
+  const since = select<{ seq: number; what: string }>(
+    handle,
+    "SELECT seq, what FROM keystile_changes WHERE seq >= ? ORDER BY seq",
+  );
   const dataVersion = select<{ data_version: number }>(handle, "PRAGMA data_version");
   const newestEntry = select<{ seq: number }>(handle, "SELECT max(seq) AS seq FROM keystile_changes");
   const newest = () => Number(newestEntry.get()?.seq);
@@ -58,24 +61,24 @@ export function createChangeLog(handle: Handle, isShared: boolean): ChangeLog {
   };
   return {
     record(changes) {
-      const told = compact(changes);
+      const compacted = compact(changes);
       let first = 0;
       let last = 0;
-      for (const change of told) {
+      for (const change of compacted) {
         last = Number(insert.run(toText(change)).lastInsertRowid);
         first ||= last;
       }
       if (last === 0) return undefined;
       prune.run(last - KEPT);
-      return { changes: told, first, last };
+      return { changes: compacted, first, last };
     },
-    tell(recorded) {
+    notify(recorded) {
       if (recorded === undefined) return;
       // Entries of others in between are left for `ask`, which then repeats ours: telling twice does no harm.
       if (recorded.first === seen + 1) seen = recorded.last;
       recorded.changes.forEach(pass);
     },
-    ask() {
+    poll() {
       const now = dataVersion.get()?.data_version;
       if (now === version && !isShared) return;
       const entries = since.all(seen);
@@ -86,7 +89,7 @@ export function createChangeLog(handle: Handle, isShared: boolean): ChangeLog {
       if (isWhole) entries.slice(1).forEach(({ what }) => pass(toChange(what)));
       else pass("all");
     },
-    hasTold: (at) => at === version && !isShared,
+    isCaughtUp: (at) => at === version && !isShared,
     listen(listener) {
       listeners.add(listener);
       return () => void listeners.delete(listener);
@@ -109,5 +112,5 @@ function toChange(text: string): Change {
 function compact(changes: readonly Change[]): readonly Change[] {
   if (changes.length <= 1) return changes;
   const texts = new Set(changes.map(toText));
-  return texts.has("*") || texts.size > MOST_DIGESTS ? ["all"] : [...texts].map(toChange);
+  return texts.has("*") || texts.size > MAX_DIGESTS ? ["all"] : [...texts].map(toChange);
 }

@@ -5,7 +5,7 @@
  * company; a verification with it 15.2 and 11.8, one of an unknown key 5.4 and 2.4.
  *
  * It begins with the second find in a row, so that a find alone in its turn costs no more if each turn asks what others changed; if none
- * asks, every second find gets a transaction of its own. It ends with the turn, after {@link MOST} finds, and
+ * asks, every second find gets a transaction of its own. It ends with the turn, after {@link MAX_FINDS} finds, and
  * before anything else is done on the connection: a write, another read, the question what others changed. So what it shows is never
  * older than the answer to that question, no write waits for its commit, and no transaction is open while the program waits.
  * The obvious twin is a find outside of any transaction (`read-transactions.test.ts`).
@@ -21,7 +21,7 @@ export interface SharedReads {
 }
 
 /** A turn may be long where nobody asks for changes; an open transaction keeps the log from being carried over. */
-const MOST = 256;
+const MAX_FINDS = 256;
 
 /** @param isShared others use the handle too, and could not begin a transaction of their own: then every find stays alone */
 export function createSharedReads(handle: Handle, isShared: boolean): SharedReads {
@@ -57,7 +57,7 @@ export function createSharedReads(handle: Handle, isShared: boolean): SharedRead
     end();
   };
   const join = (): void => {
-    if (finds === MOST) end();
+    if (finds === MAX_FINDS) end();
     finds++;
     if (isOpen || finds === 1) return;
     begin.run();

@@ -16,13 +16,16 @@ const NEITHER = "file must be a path of well-formed text, or an open database ha
 function assertPath(path: string): void {
   if (path === "" || path.includes("\0") || !path.isWellFormed()) throw new TypeError(NEITHER);
   if (path !== path.trim()) {
-    throw new TypeError("file must be a path without blanks at its ends: better-sqlite3 drops them, and would open another file or none");
+    throw new TypeError(
+      "file must be a path without blanks at its ends: better-sqlite3 drops them, and would open another file or none",
+    );
   }
 }
 
 /** @throws TypeError naming an option that makes no sense for a database in memory */
 export function assertFits(file: unknown, { writer, readonly }: Required<SqliteStoreOptions>): void {
   if (file !== ":memory:") return;
-  if (writer !== "inline") throw new TypeError("options.writer is for files: no other thread can see a database in memory");
+  if (writer !== "inline")
+    throw new TypeError("options.writer is for files: no other thread can see a database in memory");
   if (readonly) throw new TypeError("options.readonly is for files: a database in memory begins without tables");
 }

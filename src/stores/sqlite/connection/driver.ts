@@ -6,12 +6,12 @@
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { VerifierError } from "../../../contracts/errors.js";
+import { KeystileError } from "../../../contracts/errors.js";
 import type { Handle } from "./handle.js";
-import { here } from "./module-path.js";
+import { modulePath } from "./module-path.js";
 
 /** A handle that this store opened, and closes. */
-export interface OwnHandle extends Handle {
+export interface ClosableHandle extends Handle {
   close(): unknown;
 }
 
@@ -21,10 +21,10 @@ interface OpenOptions {
   /** Milliseconds for which the driver itself waits for locks, and blocks the thread. */
   readonly timeout: number;
 }
-type Driver = new (path: string, options: OpenOptions) => OwnHandle;
+type Driver = new (path: string, options: OpenOptions) => ClosableHandle;
 
 /** The least major version of Node that each supported major version of the driver runs on: 13 crashes Node 20. */
-const LEAST_NODE: Readonly<Record<number, number>> = { 12: 20, 13: 22 };
+const MIN_NODE_BY_DRIVER: Readonly<Record<number, number>> = { 12: 20, 13: 22 };
 const NAME = "better-sqlite3";
 /** Version 12, if compiled with headers of Node 24.19 or later, calls this when a statement is collected, which ends the process. */
 const FATAL = "RemoveEnvironmentCleanupHook";
@@ -33,16 +33,21 @@ const FATAL = "RemoveEnvironmentCleanupHook";
  * Loads the driver.
  * @param require resolves from where the driver should be found
  * @param nodeVersion as in `process.versions.node`
- * @throws VerifierError DRIVER_MISSING, DRIVER_UNSUPPORTED; both say what to run
+ * @throws KeystileError DRIVER_MISSING, DRIVER_UNSUPPORTED; both say what to run
  */
-export function loadDriver(require: NodeJS.Require = createRequire(here()), nodeVersion: string = process.versions.node): Driver {
+export function loadDriver(
+  require: NodeJS.Require = createRequire(modulePath()),
+  nodeVersion: string = process.versions.node,
+): Driver {
   const node = Number.parseInt(nodeVersion, 10);
   const { version, folder } = findPackage(require, node);
-  const refuse = (why: string) => new VerifierError("DRIVER_UNSUPPORTED", `${NAME} ${version} ${why}; run: ${installFor(node)}`);
-  const leastNode = LEAST_NODE[Number.parseInt(version, 10)];
+  const refuse = (why: string) =>
+    new KeystileError("DRIVER_UNSUPPORTED", `${NAME} ${version} ${why}; run: ${installFor(node)}`);
+  const leastNode = MIN_NODE_BY_DRIVER[Number.parseInt(version, 10)];
   if (leastNode === undefined) throw refuse("is not supported, versions 12 and 13 are");
   if (node < leastNode) throw refuse(`needs Node ${leastNode} or later, this is ${nodeVersion}`);
-  if (node >= 24 && isFatal(folder)) throw refuse(`was compiled for this Node, ${nodeVersion}, in a way that would end the process`);
+  if (node >= 24 && isFatal(folder))
+    throw refuse(`was compiled for this Node, ${nodeVersion}, in a way that would end the process`);
   try {
     return require(NAME) as Driver;
   } catch (cause) {
@@ -63,17 +68,18 @@ function isFatal(folder: string): boolean {
 
 /**
  * Opens a database file.
- * @throws VerifierError DRIVER_UNSUPPORTED when the driver's native part does not load; whatever SQLite says otherwise
+ * @throws KeystileError DRIVER_UNSUPPORTED when the driver's native part does not load; whatever SQLite says otherwise
  */
-export function openFile(Driver: Driver, path: string, options: OpenOptions): OwnHandle {
+export function openFile(Driver: Driver, path: string, options: OpenOptions): ClosableHandle {
   try {
     return new Driver(path, options);
   } catch (cause) {
     // The native part is loaded by the first open, not by `require`.
     const { code, message } = cause as { code?: unknown; message?: unknown };
-    if (code === "ERR_DLOPEN_FAILED" || code === FORBIDDEN || /bindings file/i.test(String(message))) throw unusable(cause);
+    if (code === "ERR_DLOPEN_FAILED" || code === FORBIDDEN || /bindings file/i.test(String(message)))
+      throw unusable(cause);
     if (/directory does not exist/i.test(String(message))) {
-      throw new VerifierError("STORE_FAILED", "the folder of the database file does not exist", { cause });
+      throw new KeystileError("STORE_FAILED", "the folder of the database file does not exist", { cause });
     }
     throw cause;
   }
@@ -82,14 +88,14 @@ export function openFile(Driver: Driver, path: string, options: OpenOptions): Ow
 /** Under Node's permission model, and with `--no-addons`. */
 const FORBIDDEN = "ERR_DLOPEN_DISABLED";
 
-function unusable(cause: unknown): VerifierError {
+function unusable(cause: unknown): KeystileError {
   const install = installFor(Number.parseInt(process.versions.node, 10));
   const why =
     (cause as { code?: unknown }).code === FORBIDDEN
       ? "this Node may load no native code; run it with --allow-addons, and without --no-addons"
       : `it does not load in this Node; run: npm rebuild ${NAME}, or ${install}. Its install script may have been skipped: ` +
         "pnpm, yarn and npm 11 may want it approved";
-  return new VerifierError("DRIVER_UNSUPPORTED", `${NAME} is installed, but ${why}`, { cause });
+  return new KeystileError("DRIVER_UNSUPPORTED", `${NAME} is installed, but ${why}`, { cause });
 }
 
 /** The installed package, told by its package.json without running any of it. */
@@ -98,14 +104,15 @@ function findPackage(require: NodeJS.Require, node: number): { readonly version:
   try {
     folder = dirname(require.resolve(NAME));
   } catch (cause) {
-    throw new VerifierError("DRIVER_MISSING", `the SQLite store needs ${NAME}; run: ${installFor(node)}`, { cause });
+    throw new KeystileError("DRIVER_MISSING", `the SQLite store needs ${NAME}; run: ${installFor(node)}`, { cause });
   }
   // Not `${NAME}/package.json`: from version 13 on the package does not export it.
   for (;;) {
     const found = readPackage(join(folder, "package.json"));
     if (found?.name === NAME) return { version: String(found.version), folder };
     const above = dirname(folder);
-    if (above === folder) throw new VerifierError("DRIVER_UNSUPPORTED", `the version of ${NAME} cannot be told; run: ${installFor(node)}`);
+    if (above === folder)
+      throw new KeystileError("DRIVER_UNSUPPORTED", `the version of ${NAME} cannot be told; run: ${installFor(node)}`);
     folder = above;
   }
 }

@@ -1,5 +1,5 @@
 /** What SQLite reports → the one error of keystile. Ruling G4: no text here holds a parameter, a key or a hash. Knows each driver's way to say it. */
-import { isVerifierError, VerifierError, type VerifierErrorCode } from "../../../contracts/errors.js";
+import { isKeystileError, KeystileError, type KeystileErrorCode } from "../../../contracts/errors.js";
 
 /** SQLite's primary result codes that keystile tells apart, by number (node:sqlite) and by name (the others). */
 const NAMES: Readonly<Record<number, string>> = {
@@ -15,7 +15,7 @@ const NAMES: Readonly<Record<number, string>> = {
 };
 
 const LOCKED = "other connections kept the database file locked for too long; nothing was changed";
-const MEANINGS: Readonly<Record<string, readonly [code: VerifierErrorCode, detail: string]>> = {
+const MEANINGS: Readonly<Record<string, readonly [code: KeystileErrorCode, detail: string]>> = {
   BUSY: ["STORE_BUSY", LOCKED],
   LOCKED: ["STORE_BUSY", LOCKED],
   PROTOCOL: ["STORE_BUSY", LOCKED],
@@ -44,24 +44,24 @@ export function isBusy(cause: unknown): boolean {
 }
 
 /**
- * Any fault of the driver as a {@link VerifierError} with its `cause`.
+ * Any fault of the driver as a {@link KeystileError} with its `cause`.
  * Errors of keystile itself, and a programmer's RangeError, rise as they are.
  */
 export function toStoreError(cause: unknown): Error {
-  if (isVerifierError(cause) || cause instanceof RangeError) return cause;
+  if (isKeystileError(cause) || cause instanceof RangeError) return cause;
   // JSON.parse quotes what it cannot read, and rows hold hashes (ruling G4): its error goes no further.
   if (cause instanceof SyntaxError)
-    return new VerifierError("STORE_INVALID", "the file has a row that cannot be read; restore it from a backup");
+    return new KeystileError("STORE_INVALID", "the file has a row that cannot be read; restore it from a backup");
   const [code, detail] = MEANINGS[resultName(cause) ?? ""] ?? meaningOf(cause);
-  return new VerifierError(code, detail, { cause });
+  return new KeystileError(code, detail, { cause });
 }
 
-function meaningOf(cause: unknown): readonly [VerifierErrorCode, string] {
-  const said = cause instanceof Error ? cause.message : "";
-  if (/within a transaction/i.test(said)) {
+function meaningOf(cause: unknown): readonly [KeystileErrorCode, string] {
+  const message = cause instanceof Error ? cause.message : "";
+  if (/within a transaction/i.test(message)) {
     return ["STORE_FAILED", "the handle is inside a transaction of its owner; end it before keys are used"];
   }
-  if (/(connection|database) (is not open|has closed)/i.test(said))
+  if (/(connection|database) (is not open|has closed)/i.test(message))
     return ["STORE_CLOSED", "the database handle was closed; open it again to use the store"];
   return ["STORE_FAILED", "the database failed; its own words are in the cause"];
 }

@@ -46,7 +46,8 @@ export function assertNamedRows(given: Pick<SqliteHandle, "prepare">): void {
   } catch {
     return;
   }
-  if (Array.isArray(row)) throw new TypeError("file must be a handle whose rows are objects: open it without returnArrays");
+  if (Array.isArray(row))
+    throw new TypeError("file must be a handle whose rows are objects: open it without returnArrays");
 }
 
 /** Wraps the handle of a program if its `get` answers `null` where there is no row. */

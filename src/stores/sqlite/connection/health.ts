@@ -27,8 +27,14 @@ export interface HealthOptions {
 const LEVELS = ["off", "normal", "full", "extra"] as const;
 
 /** @returns a function that examines the database as it is then */
-export function createHealth(handle: Handle, { durability }: Required<SqliteStoreOptions>): (options?: HealthOptions) => SqliteHealth {
-  const main = select<{ file: string | null }>(handle, "SELECT file FROM pragma_database_list WHERE name = 'main'").get();
+export function createHealth(
+  handle: Handle,
+  { durability }: Required<SqliteStoreOptions>,
+): (options?: HealthOptions) => SqliteHealth {
+  const main = select<{ file: string | null }>(
+    handle,
+    "SELECT file FROM pragma_database_list WHERE name = 'main'",
+  ).get();
   const path = main?.file ?? "";
   const opened = identify(path);
   const least = durability === "power" ? 2 : 1;
@@ -46,7 +52,8 @@ export function createHealth(handle: Handle, { durability }: Required<SqliteStor
     if (level < least) problems.push(`synchronous is ${synchronous}, too low for durability "${durability}"`);
     if (Number(readPragma(handle, "foreign_keys")) !== 1) problems.push("foreign_keys is off");
     const version = schemaVersion(handle);
-    if (version !== SCHEMA_VERSION) problems.push(`the tables have version ${version}, this keystile knows ${SCHEMA_VERSION}`);
+    if (version !== SCHEMA_VERSION)
+      problems.push(`the tables have version ${version}, this keystile knows ${SCHEMA_VERSION}`);
     if (quickCheck) problems.push(...damages(handle));
     return { ok: problems.length === 0, problems, journalMode, synchronous, schemaVersion: version };
   };

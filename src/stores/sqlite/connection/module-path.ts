@@ -6,7 +6,7 @@ import { isAbsolute } from "node:path";
  *
  * Why three: a bundle in CommonJS has no `import.meta.url`, and code from `node -e` or standard input has a `__filename` that is no path.
  */
-export function here(): string {
+export function modulePath(): string {
   const address = import.meta.url as string | undefined;
   if (address !== undefined) return address;
   return typeof __filename === "string" && isAbsolute(__filename) ? __filename : `${process.cwd()}/`;

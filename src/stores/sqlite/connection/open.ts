@@ -1,10 +1,10 @@
 /** Makes a connection what the promises need: journal, durability, tables. Traps 2, 4. Knows nothing of keys. */
 import { existsSync } from "node:fs";
-import { VerifierError } from "../../../contracts/errors.js";
+import { KeystileError } from "../../../contracts/errors.js";
 import type { SqliteStoreOptions } from "../options.js";
-import { loadDriver, openFile, type OwnHandle } from "./driver.js";
+import { type ClosableHandle, loadDriver, openFile } from "./driver.js";
 import { resultName } from "./errors.js";
-import { adopt, readPragma, type Handle } from "./handle.js";
+import { adopt, type Handle, readPragma } from "./handle.js";
 import { prepareSchema } from "./schema.js";
 import { createTransact, retryWhileBusy, type Transact } from "./transaction.js";
 
@@ -38,7 +38,7 @@ export const DRIVER_BUSY_TIMEOUT = 50;
  */
 const PROBE_WAIT = 25;
 
-/** @throws VerifierError when the file cannot serve; whatever the driver says, for the caller to translate */
+/** @throws KeystileError when the file cannot serve; whatever the driver says, for the caller to translate */
 export function connect(file: string | Handle, options: Options): Connection {
   if (typeof file !== "string") {
     const handle = adopt(file);
@@ -49,19 +49,19 @@ export function connect(file: string | Handle, options: Options): Connection {
   const fileMustExist = options.mustExist || readonly;
   const driver = loadDriver();
   if (fileMustExist) assertThere(file);
-  const own = openFile(driver, file, { readonly, fileMustExist, timeout: 0 });
+  const handle = openFile(driver, file, { readonly, fileMustExist, timeout: 0 });
   try {
-    const transact = prepare(own, options, 0);
-    own.exec(`PRAGMA cache_size = -${CACHE_KIB}`);
+    const transact = prepare(handle, options, 0);
+    handle.exec(`PRAGMA cache_size = -${CACHE_KIB}`);
     return {
-      handle: own,
+      handle,
       transact,
-      probe: (attempt) => withDriverWait(own, PROBE_WAIT, attempt),
+      probe: (attempt) => withDriverWait(handle, PROBE_WAIT, attempt),
       isShared: false,
-      close: () => finish(own, options),
+      close: () => finish(handle, options),
     };
   } catch (cause) {
-    own.close();
+    handle.close();
     throw cause;
   }
 }
@@ -127,7 +127,10 @@ function assertIdle(handle: Handle): void {
 /** SQLite's own words for this are no help. */
 function assertThere(file: string): void {
   if (file === ":memory:" || existsSync(file)) return;
-  throw new VerifierError("STORE_FAILED", "there is no database file at this path, and none may be made (mustExist or readonly)");
+  throw new KeystileError(
+    "STORE_FAILED",
+    "there is no database file at this path, and none may be made (mustExist or readonly)",
+  );
 }
 
 /** In memory there is no log; a database that may not be written keeps the journal that it has. */
@@ -142,17 +145,18 @@ function useWal(handle: Handle): void {
 
 /** fullfsync matters on macOS only, where fsync alone leaves data in the drive's own memory. */
 function durabilityOf({ durability }: Options): string {
-  if (durability === "process") return "PRAGMA synchronous = NORMAL; PRAGMA fullfsync = OFF; PRAGMA checkpoint_fullfsync = OFF";
+  if (durability === "process")
+    return "PRAGMA synchronous = NORMAL; PRAGMA fullfsync = OFF; PRAGMA checkpoint_fullfsync = OFF";
   return "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON";
 }
 
 /** The log is carried over into the file, so that a copy of the file alone is whole. */
-function finish(own: OwnHandle, { readonly }: Options): void {
+function finish(handle: ClosableHandle, { readonly }: Options): void {
   try {
-    if (!readonly) own.exec(`PRAGMA busy_timeout = ${DRIVER_BUSY_TIMEOUT}; PRAGMA wal_checkpoint(TRUNCATE)`);
+    if (!readonly) handle.exec(`PRAGMA busy_timeout = ${DRIVER_BUSY_TIMEOUT}; PRAGMA wal_checkpoint(TRUNCATE)`);
   } catch {
     // Another process is using the log: it will carry it over.
   } finally {
-    own.close();
+    handle.close();
   }
 }

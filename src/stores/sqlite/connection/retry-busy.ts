@@ -5,15 +5,15 @@ import { createLockQueue, type LockQueue } from "./lock-queue.js";
 import type { Connection } from "./open.js";
 
 /** Reads have one, and writes another: what keeps writers waiting keeps no reader out. */
-export interface Answering {
+export interface BusyRetry {
   readonly queue: LockQueue;
-  /** Until when a call waits that does several pieces of work, for {@link Answering.run}. */
+  /** Until when a call waits that does several pieces of work, for {@link BusyRetry.run}. */
   deadline(): number;
-  /** Runs work now; where the file is locked, or others wait, in its turn. @throws (or rejects with) VerifierError STORE_… */
+  /** Runs work now; where the file is locked, or others wait, in its turn. @throws (or rejects with) KeystileError STORE_… */
   run<T>(work: () => T, deadline?: number): MaybePromise<Awaited<T>>;
-  /** A function that {@link Answering.run}s the work of each call. */
+  /** A function that {@link BusyRetry.run}s the work of each call. */
   runOrRetry<A extends unknown[], T>(work: (...given: A) => T): (...given: A) => MaybePromise<Awaited<T>>;
-  /** Runs work again that failed because the file was locked. @throws VerifierError for any other cause */
+  /** Runs work again that failed because the file was locked. @throws KeystileError for any other cause */
   retry<T>(cause: unknown, work: () => T): Promise<Awaited<T>>;
 }
 
@@ -22,7 +22,7 @@ export interface Answering {
  * @param probe as in {@link createLockQueue}
  * @param busyTimeout milliseconds for which a locked file is waited for
  */
-export function createAnswering(assertOpen: () => void, probe: Connection["probe"], busyTimeout: number): Answering {
+export function createBusyRetry(assertOpen: () => void, probe: Connection["probe"], busyTimeout: number): BusyRetry {
   const queue = createLockQueue(probe);
   const deadline = () => queue.lockedTime() + busyTimeout;
   const wait = <T>(work: () => T, until = deadline()): Promise<Awaited<T>> =>

@@ -10,10 +10,10 @@
  *
  * Why `unlimited` is a column: NULL as "unlimited" turns a wrong number into free credits.
  */
-import { VerifierError } from "../../../contracts/errors.js";
+import { KeystileError } from "../../../contracts/errors.js";
 import { createBalances } from "../credits/balance-table.js";
 import { resultName } from "./errors.js";
-import { select, type Handle } from "./handle.js";
+import { type Handle, select } from "./handle.js";
 import type { Transact } from "./transaction.js";
 
 const small = (table: string) => `
@@ -112,7 +112,7 @@ export function schemaVersion(handle: Handle): number {
 
 /**
  * Makes or completes the tables.
- * @throws VerifierError STORE_SCHEMA_NEWER: a later keystile wrote this file; STORE_INVALID: its version is no version;
+ * @throws KeystileError STORE_SCHEMA_NEWER: a later keystile wrote this file; STORE_INVALID: its version is no version;
  * STORE_READ_ONLY: tables are wanting in a file that may not be written
  */
 export function prepareSchema(handle: Handle, transact: Transact): void {
@@ -126,14 +126,22 @@ export function prepareSchema(handle: Handle, transact: Transact): void {
     });
   } catch (cause) {
     if (resultName(cause) !== "READONLY") throw cause;
-    const tables = found === 0 ? "no keystile tables" : `keystile tables of version ${found}, this keystile needs ${SCHEMA_VERSION}`;
-    throw new VerifierError("STORE_READ_ONLY", `the file has ${tables}, and may not be written here; open it once for writing`, { cause });
+    const tables =
+      found === 0 ? "no keystile tables" : `keystile tables of version ${found}, this keystile needs ${SCHEMA_VERSION}`;
+    throw new KeystileError(
+      "STORE_READ_ONLY",
+      `the file has ${tables}, and may not be written here; open it once for writing`,
+      { cause },
+    );
   }
 }
 
 function completeTables(handle: Handle): void {
   const taken = stepsTaken(handle);
-  if (taken === 0) handle.exec("CREATE TABLE keystile_schema (version INTEGER NOT NULL) STRICT; INSERT INTO keystile_schema VALUES (0)");
+  if (taken === 0)
+    handle.exec(
+      "CREATE TABLE keystile_schema (version INTEGER NOT NULL) STRICT; INSERT INTO keystile_schema VALUES (0)",
+    );
   for (const step of STEPS.slice(taken)) {
     if (typeof step === "string") handle.exec(step);
     else step(handle);
@@ -145,15 +153,15 @@ function carryOver(handle: Handle): void {
   if (select(handle, "SELECT 1 FROM keystile_spends LIMIT 1").get() === undefined) return;
   const balances = createBalances(handle);
   balances.begin(true);
-  balances.carryOver();
+  balances.checkpoint();
 }
 
 function stepsTaken(handle: Handle): number {
   const version = schemaVersion(handle);
   if (!Number.isSafeInteger(version) || version < 0)
-    throw new VerifierError("STORE_INVALID", "the version of the keystile tables is not a number");
+    throw new KeystileError("STORE_INVALID", "the version of the keystile tables is not a number");
   if (version > SCHEMA_VERSION) {
-    throw new VerifierError(
+    throw new KeystileError(
       "STORE_SCHEMA_NEWER",
       `the file has keystile tables of version ${version}, this keystile knows ${SCHEMA_VERSION}; upgrade keystile`,
     );

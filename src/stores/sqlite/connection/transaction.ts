@@ -48,7 +48,12 @@ export function createTransact(handle: Handle): Transact {
 }
 
 // Taken when the program loads: the fake timers of a test hold up no commit, hide no change of others and prolong no wait for a lock.
-const { setImmediate: runNextTurn, setTimeout: runAfter, queueMicrotask: runAsMicrotask, performance: clock } = globalThis;
+const {
+  setImmediate: runNextTurn,
+  setTimeout: runAfter,
+  queueMicrotask: runAsMicrotask,
+  performance: clock,
+} = globalThis;
 /** Node's own: calls back once the callback that runs now has ended. */
 export const { nextTick } = process;
 

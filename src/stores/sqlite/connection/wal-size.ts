@@ -11,7 +11,10 @@ const SHORT = 1_000;
 const LONG = 4_000;
 
 /** The same transactions, with the log kept short, or allowed to grow. A handle of its owner keeps the setting that it has. */
-export function sizeLog({ handle, isShared, transact }: Connection): { readonly short: Transact; readonly long: Transact } {
+export function sizeLog({ handle, isShared, transact }: Connection): {
+  readonly short: Transact;
+  readonly long: Transact;
+} {
   if (isShared) return { short: transact, long: transact };
   let set = 0;
   const within =

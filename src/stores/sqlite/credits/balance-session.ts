@@ -4,11 +4,11 @@
  */
 import type { Spend } from "../../../contracts/store.js";
 import { type Balance, type Reserve, spend, spendWithReserves } from "../../../credits/balance.js";
-import { select, type Handle } from "../connection/handle.js";
+import { type Handle, select } from "../connection/handle.js";
 import type { Balances } from "./balance-table.js";
 
 /** A key's balance as it stands in the transaction. */
-export interface OpenBalance {
+export interface CachedBalance {
   readonly n: number;
   balance: Balance;
   /** Whether the file has an older balance. */
@@ -17,11 +17,11 @@ export interface OpenBalance {
   reserves?: Map<string, Reserve>;
 }
 
-export interface Ledger {
+export interface BalanceSession {
   /** Call first in a transaction: forgets what other connections may have changed. */
   begin(): void;
-  /** @throws VerifierError STORE_INVALID: the file has a balance that is no balance */
-  account(n: number): OpenBalance | undefined;
+  /** @throws KeystileError STORE_INVALID: the file has a balance that is no balance */
+  find(n: number): CachedBalance | undefined;
   /** Takes credits. `undefined`: there is no such balance. */
   spend(n: number, cost: number, period: number, now: number): Spend | undefined;
   /**
@@ -30,63 +30,63 @@ export interface Ledger {
    *
    * Why: BEGIN, the question for changes and COMMIT took 6 µs of 171 (power-durable; process-durable 1.6 of 18).
    */
-  spendAlone(n: number, cost: number, period: number): Spend | undefined;
-  setBalance(account: OpenBalance, balance: Balance): void;
-  reserves(account: OpenBalance): ReadonlyMap<string, Reserve>;
+  compareAndSpend(n: number, cost: number, period: number): Spend | undefined;
+  setBalance(cached: CachedBalance, balance: Balance): void;
+  reserves(cached: CachedBalance): ReadonlyMap<string, Reserve>;
   /** Stores a holder's reserve; nothing reserved: removes it. */
-  setReserve(account: OpenBalance, holder: string, reserve: Reserve | undefined): void;
+  setReserve(cached: CachedBalance, holder: string, reserve: Reserve | undefined): void;
   /** Writes the balances that changed. Call last in a transaction. */
   save(): void;
   /** Call when balances or keys were changed without it. */
-  forgetAccounts(): void;
+  forgetBalances(): void;
   /** Forgets everything: after a rollback. */
   forget(): void;
 }
 
 /** Balances kept from one transaction to the next. */
-const MOST_KEPT = 4_096;
+const MAX_CACHED_BALANCES = 4_096;
 
 /**
  * @param isShared others may write through the same handle: then nothing is kept, since `data_version` would not show it
  * @param onVersion told the `data_version` of each transaction
  */
-export function createLedger(
+export function createBalanceSession(
   handle: Handle,
   balances: Balances,
   isShared: boolean,
   onVersion: (version: number | undefined) => void,
-): Ledger {
+): BalanceSession {
   const putLease = handle.prepare(
     "INSERT OR REPLACE INTO keystile_leases (n, holder, reserved, generation, expires) VALUES (?, ?, ?, ?, ?)",
   );
   const dropLease = handle.prepare("DELETE FROM keystile_leases WHERE n = ? AND holder = ?");
   const dataVersion = select<{ data_version: number }>(handle, "PRAGMA data_version");
   let version: number | undefined;
-  let accounts = new Map<number, OpenBalance>();
-  let dirty: OpenBalance[] = [];
+  let cache = new Map<number, CachedBalance>();
+  let dirty: CachedBalance[] = [];
 
-  const forgetAccounts = () => {
-    accounts = new Map();
+  const forgetBalances = () => {
+    cache = new Map();
     dirty = [];
   };
-  const account = (n: number): OpenBalance | undefined => {
-    const kept = accounts.get(n);
+  const find = (n: number): CachedBalance | undefined => {
+    const kept = cache.get(n);
     if (kept !== undefined) return kept;
     const balance = balances.read(n);
     if (balance === undefined) return undefined;
-    const found: OpenBalance = { n, balance, isDirty: false };
-    accounts.set(n, found);
+    const found: CachedBalance = { n, balance, isDirty: false };
+    cache.set(n, found);
     return found;
   };
-  const setBalance = (of: OpenBalance, balance: Balance) => {
+  const setBalance = (of: CachedBalance, balance: Balance) => {
     if (balance === of.balance) return;
     of.balance = balance;
     if (of.isDirty) return;
     of.isDirty = true;
     dirty.push(of);
   };
-  const reserves = (of: OpenBalance): ReadonlyMap<string, Reserve> => (of.reserves ??= balances.reserves(of.n));
-  const setReserve = (of: OpenBalance, holder: string, reserve: Reserve | undefined) => {
+  const reserves = (of: CachedBalance): ReadonlyMap<string, Reserve> => (of.reserves ??= balances.reserves(of.n));
+  const setReserve = (of: CachedBalance, holder: string, reserve: Reserve | undefined) => {
     if (reserve === undefined || reserve.reserved === 0) {
       if (of.reserves?.delete(holder) === true) dropLease.run(of.n, holder);
       return;
@@ -101,24 +101,24 @@ export function createLedger(
       onVersion(now);
       const isMoved = isShared || now !== version;
       balances.begin(isMoved);
-      if (isMoved || accounts.size > MOST_KEPT) forgetAccounts();
+      if (isMoved || cache.size > MAX_CACHED_BALANCES) forgetBalances();
       version = now;
     },
-    account,
+    find,
     spend(n, cost, period, now) {
-      const from = account(n);
+      const from = find(n);
       if (from === undefined) return undefined;
       const { balance, result, expired } = spendWithReserves(from.balance, () => reserves(from), cost, period, now);
       for (const holder of expired) setReserve(from, holder, undefined);
       setBalance(from, balance);
       return result;
     },
-    spendAlone(n, cost, period) {
-      const from = isShared ? undefined : accounts.get(n);
+    compareAndSpend(n, cost, period) {
+      const from = isShared ? undefined : cache.get(n);
       // A due refill adds `amount`, which the statement does not compare.
       if (from === undefined || period > from.balance.period) return undefined;
       const { balance, result } = spend(from.balance, cost, period);
-      if (balance === from.balance || !balances.saveAlone(from, balance.remaining)) return undefined;
+      if (balance === from.balance || !balances.compareAndSet(from, balance.remaining)) return undefined;
       from.balance = balance;
       return result;
     },
@@ -128,13 +128,13 @@ export function createLedger(
     save() {
       if (dirty.length === 0) return;
       balances.save(dirty);
-      for (const account of dirty) account.isDirty = false;
+      for (const cached of dirty) cached.isDirty = false;
       dirty = [];
     },
-    forgetAccounts,
+    forgetBalances,
     forget() {
       balances.forget();
-      forgetAccounts();
+      forgetBalances();
     },
   };
 }

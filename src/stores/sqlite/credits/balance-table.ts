@@ -2,24 +2,24 @@
  * Balances in the file: rows, and the log of what was spent since. Rulings D1–D3, trap 3. The numbers are `src/credits/balance.ts`'s; this
  * brings them from the file and back, and trusts none that is not a whole number.
  */
-import { VerifierError } from "../../../contracts/errors.js";
+import { KeystileError } from "../../../contracts/errors.js";
 import type { Balance, Reserve } from "../../../credits/balance.js";
 import { changed, type Handle, type Select, select } from "../connection/handle.js";
 import type { EncodedKey } from "../keys/encoded-keys.js";
 import { createManyRows } from "../keys/multi-row-insert.js";
-import { createSpendLog, IS_NEWER, type Said, slotOf } from "./spend-log.js";
-import { createSave, type BalanceOf } from "./update-balances.js";
+import { createSpendLog, IS_NEWER, type LoggedBalance, slotOf } from "./spend-log.js";
+import { type BalanceOf, createSave } from "./update-balances.js";
 
 export interface Balances {
   /** Notes what other connections changed. Call first in a transaction. @param isMoved they may have, since the last transaction */
   begin(isMoved: boolean): void;
-  /** Reads a balance after {@link Balances.begin}. @throws VerifierError STORE_INVALID: the file has a balance that is none */
+  /** Reads a balance after {@link Balances.begin}. @throws KeystileError STORE_INVALID: the file has a balance that is none */
   read(n: number): Balance | undefined;
   /** Reads a balance in a transaction or outside. */
   peek(n: number): Balance | undefined;
   /** The same by the key's id. `undefined`: there is no such key. */
   peekOf(keyId: string): { readonly n: number; readonly balance: Balance | undefined } | undefined;
-  /** Reserves of a balance by holder. @throws VerifierError STORE_INVALID: the file has one that is none */
+  /** Reserves of a balance by holder. @throws KeystileError STORE_INVALID: the file has one that is none */
   reserves(n: number): Map<string, Reserve>;
   /** Writes what was spent. In a transaction, after {@link Balances.begin}. */
   save(balances: readonly BalanceOf[]): void;
@@ -27,13 +27,13 @@ export interface Balances {
    * The same of one balance outside of a transaction, in its row.
    * @param before as it is remembered; false: it is not so any more, or is in the log, and nothing was written
    */
-  saveAlone(before: BalanceOf, remaining: number): boolean;
+  compareAndSet(before: BalanceOf, remaining: number): boolean;
   /** Writes the first balances of new keys, of those that have one. */
   create(keys: readonly (readonly [n: number, key: EncodedKey])[]): void;
   /** Writes a balance whole, new or changed by an administrator; `voidsLeases` removes all reserves. */
   replace(n: number, balance: Balance, voidsLeases: boolean): void;
   /** Carries the log over into the rows. In a transaction, after {@link Balances.begin}. */
-  carryOver(): void;
+  checkpoint(): void;
   /** Whether this connection may have something in the log. */
   hasLogged(): boolean;
   /** After a rollback: what is known may never have been committed. */
@@ -50,14 +50,17 @@ type BalanceNow = BalanceRaw & { readonly isNewer: number | bigint };
 type LeaseRaw = { readonly holder: string } & Record<"reserved" | "generation" | "expires", unknown>;
 
 /** Fewer are written to their rows. */
-const LEAST_LOGGED = 4;
-/** What {@link Said} does not say: {@link createSave} leaves it as it is. */
+const MIN_LOGGED_BALANCES = 4;
+/** What {@link LoggedBalance} does not say: {@link createSave} leaves it as it is. */
 const ROW: Balance = { unlimited: false, remaining: 0, amount: 0, period: 0, generation: 0 };
 const COLUMNS = "unlimited, remaining, amount, period, generation";
 
 export function createBalances(handle: Handle): Balances {
   const byNumber = select<BalanceRaw>(handle, `SELECT ${COLUMNS} FROM keystile_balances WHERE n = ?`);
-  const now = select<BalanceNow>(handle, `SELECT ${COLUMNS}, ${IS_NEWER} AS isNewer FROM keystile_balances WHERE n = ?`);
+  const now = select<BalanceNow>(
+    handle,
+    `SELECT ${COLUMNS}, ${IS_NEWER} AS isNewer FROM keystile_balances WHERE n = ?`,
+  );
   const nowByKey = select<BalanceNow & { readonly n: number | bigint }>(
     handle,
     `SELECT k.n, ${COLUMNS}, ${IS_NEWER} AS isNewer FROM keystile_keys k LEFT JOIN keystile_balances c ON c.n = k.n WHERE k.id = ?`,
@@ -71,36 +74,43 @@ export function createBalances(handle: Handle): Balances {
      ON CONFLICT (n) DO UPDATE SET unlimited = excluded.unlimited, remaining = excluded.remaining, amount = excluded.amount,
        period = excluded.period, generation = excluded.generation`,
   );
-  const putMany = createManyRows(handle, "INSERT INTO keystile_balances (n, unlimited, remaining, amount, period, generation) VALUES", 6);
+  const putMany = createManyRows(
+    handle,
+    "INSERT INTO keystile_balances (n, unlimited, remaining, amount, period, generation) VALUES",
+    6,
+  );
   const swap = handle.prepare(
     `UPDATE keystile_balances SET remaining = ?
      WHERE n = ? AND remaining = ? AND period = ? AND generation = ? AND unlimited = 0 AND NOT ${IS_NEWER}`,
   );
-  const readLeases = select<LeaseRaw>(handle, "SELECT holder, reserved, generation, expires FROM keystile_leases WHERE n = ?");
+  const readLeases = select<LeaseRaw>(
+    handle,
+    "SELECT holder, reserved, generation, expires FROM keystile_leases WHERE n = ?",
+  );
   const dropLeases = handle.prepare("DELETE FROM keystile_leases WHERE n = ?");
   const saveRows = createSave(handle);
   const log = createSpendLog(handle);
   let hasLogged = false;
 
   const overlaid = (n: number, row: Balance): Balance => {
-    const said = row.unlimited ? undefined : log.get(n);
-    return said === undefined ? row : { ...row, remaining: said.remaining, period: said.period };
+    const logged = row.unlimited ? undefined : log.get(n);
+    return logged === undefined ? row : { ...row, remaining: logged.remaining, period: logged.period };
   };
   /** Reads until row and log are of one state: another connection may write between the two. */
   const readNow = <R extends BalanceNow>(query: Select<R>, of: number | string): R | undefined => {
-    if (Number.isNaN(log.newest())) log.catchUp();
+    if (Number.isNaN(log.newest())) log.poll();
     for (;;) {
       const newest = log.newest();
       const raw = readExactly(() => query.get(slotOf(newest + 1), newest, of));
       if (raw === undefined || Number(raw.isNewer) === 0) return raw;
-      log.catchUp();
+      log.poll();
     }
   };
   /** A key that was removed has no row, and one that was made unlimited needs none. */
-  const carryOver = () => {
-    const said = log.end();
-    const rows = present.all(JSON.stringify([...said.keys()].sort((a, b) => a - b)));
-    saveRows(rows.map(({ n }) => ({ n: Number(n), balance: { ...ROW, ...(said.get(Number(n)) as Said) } })));
+  const checkpoint = () => {
+    const logged = log.end();
+    const rows = present.all(JSON.stringify([...logged.keys()].sort((a, b) => a - b)));
+    saveRows(rows.map(({ n }) => ({ n: Number(n), balance: { ...ROW, ...(logged.get(Number(n)) as LoggedBalance) } })));
     hasLogged = false;
   };
   return {
@@ -115,21 +125,26 @@ export function createBalances(handle: Handle): Balances {
     },
     peekOf(keyId) {
       const raw = readNow(nowByKey, keyId);
-      return raw && { n: Number(raw.n), balance: raw.unlimited === null ? undefined : overlaid(Number(raw.n), decodeBalance(raw)) };
+      return (
+        raw && {
+          n: Number(raw.n),
+          balance: raw.unlimited === null ? undefined : overlaid(Number(raw.n), decodeBalance(raw)),
+        }
+      );
     },
     reserves: (n) => new Map(readExactly(() => readLeases.all(n)).map((raw) => [raw.holder, decodeReserve(raw)])),
     save(balances) {
-      const isFew = balances.length < LEAST_LOGGED && balances.every(({ n }) => log.get(n) === undefined);
+      const isFew = balances.length < MIN_LOGGED_BALANCES && balances.every(({ n }) => log.get(n) === undefined);
       // A lone spend is often followed by another: then the row is quicker.
       if (isFew || balances.length === 1 || !log.hasRoom(balances.length)) {
-        if (!isFew) carryOver();
+        if (!isFew) checkpoint();
         saveRows(balances);
         return;
       }
       hasLogged = true;
       log.append(balances);
     },
-    saveAlone({ n, balance: { remaining, period, generation } }, left) {
+    compareAndSet({ n, balance: { remaining, period, generation } }, left) {
       const newest = log.newest();
       // What is not known binds as NULL, which nothing is newer than.
       if (Number.isNaN(newest) || log.get(n) !== undefined) return false;
@@ -144,11 +159,11 @@ export function createBalances(handle: Handle): Balances {
     },
     replace(n, balance, voidsLeases) {
       const { unlimited, remaining, amount, period, generation } = balance;
-      if (log.get(n) !== undefined) carryOver();
+      if (log.get(n) !== undefined) checkpoint();
       put.run(n, unlimited ? 1 : 0, unlimited ? 0 : remaining, amount, period, generation);
       if (voidsLeases) dropLeases.run(n);
     },
-    carryOver,
+    checkpoint,
     hasLogged: () => hasLogged,
     forget() {
       // A carry-over may be among what was rolled back.
@@ -167,7 +182,7 @@ function readExactly<T>(read: () => T): T {
   }
 }
 
-/** @throws VerifierError STORE_INVALID: a number that is not whole, negative or past 2^53 − 1 is never rounded (hostile input A035) */
+/** @throws KeystileError STORE_INVALID: a number that is not whole, negative or past 2^53 − 1 is never rounded (hostile input A035) */
 function decodeBalance(raw: BalanceRaw): Balance {
   return {
     unlimited: natural(raw.unlimited) === 1,
@@ -182,14 +197,14 @@ function decodeReserve(raw: LeaseRaw): Reserve {
   return { reserved: natural(raw.reserved), generation: natural(raw.generation), expires: integer(raw.expires) };
 }
 
-/** A whole number from 0. @throws VerifierError STORE_INVALID for any other value */
+/** A whole number from 0. @throws KeystileError STORE_INVALID for any other value */
 function natural(value: unknown): number {
   const number = integer(value);
   if (number < 0) throw invalid();
   return number;
 }
 
-/** A whole number. @throws VerifierError STORE_INVALID for any other value */
+/** A whole number. @throws KeystileError STORE_INVALID for any other value */
 function integer(value: unknown): number {
   // A handle may be set to answer bigints.
   const number = typeof value === "bigint" ? Number(value) : value;
@@ -197,6 +212,9 @@ function integer(value: unknown): number {
   return number as number;
 }
 
-function invalid(): VerifierError {
-  return new VerifierError("STORE_INVALID", "the file has a balance that is not a whole number from 0 to 2^53 - 1; set it anew");
+function invalid(): KeystileError {
+  return new KeystileError(
+    "STORE_INVALID",
+    "the file has a balance that is not a whole number from 0 to 2^53 - 1; set it anew",
+  );
 }

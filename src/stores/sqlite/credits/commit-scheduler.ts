@@ -11,9 +11,9 @@ import { afterCallback, afterTurn } from "../connection/transaction.js";
 /** Calls back later. */
 export type Later = (wake: () => void) => void;
 
-export interface Pace {
+export interface CommitScheduler {
   /** Whether calls come one after the other, and the event loop has had its turn. */
-  isAlone(): boolean;
+  isSequential(): boolean;
   /** How long to wait for more. */
   next(): Later;
   /** A group of so many pieces of work was committed, or failed. */
@@ -21,32 +21,32 @@ export interface Pace {
 }
 
 /** So many groups of one in a row mean that calls come one after the other. */
-const LEAST_ALONE = 3;
+const MIN_SINGLES = 3;
 /** One in this many waits for the end of the turn, to notice calls that have begun to come together. */
 const STRETCH = 64;
 /** Milliseconds that calls in a row may hold up the event loop, apart from the last commit and the caller's own work. */
-const HELD = 4;
+const MAX_HELD_MS = 4;
 
-export function createPace(): Pace {
-  let alone = 0;
+export function createCommitScheduler(): CommitScheduler {
+  let singles = 0;
   /** When the first call came after the event loop's last turn; NaN: none has. */
   let began = NaN;
   let isMarked = false;
-  const isAlone = (): boolean => {
-    if (alone < LEAST_ALONE || alone % STRETCH === 0) return false;
+  const isSequential = (): boolean => {
+    if (singles < MIN_SINGLES || singles % STRETCH === 0) return false;
     const now = performance.now();
     if (Number.isNaN(began)) began = now;
-    return now - began < HELD;
+    return now - began < MAX_HELD_MS;
   };
   const markTurn = () => {
     began = NaN;
     isMarked = false;
   };
   return {
-    isAlone,
-    next: () => (isAlone() ? afterCallback : afterTurn),
+    isSequential,
+    next: () => (isSequential() ? afterCallback : afterTurn),
     note(size) {
-      alone = size === 1 ? alone + 1 : 0;
+      singles = size === 1 ? singles + 1 : 0;
       if (isMarked) return;
       isMarked = true;
       afterTurn(markTurn);

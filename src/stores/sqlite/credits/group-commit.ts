@@ -4,23 +4,23 @@
  * Why: a durable commit takes as long as a hundred updates. Answers are given only after COMMIT returned; any fault rolls the group
  * back and rejects all of it. A group that finds the file locked waits in the queue of the writes, and what arrives meanwhile joins it.
  */
-import { isVerifierError } from "../../../contracts/errors.js";
+import { isKeystileError } from "../../../contracts/errors.js";
 import type { Change, Spend } from "../../../contracts/store.js";
 import type { MaybePromise } from "../../../contracts/types.js";
 import type { ChangeLog } from "../changes/change-log.js";
 import { isBusy, toStoreError } from "../connection/errors.js";
 import type { LockQueue, LockWaiter } from "../connection/lock-queue.js";
 import type { Transact } from "../connection/transaction.js";
-import type { Ledger } from "./balance-session.js";
-import { createPace } from "./commit-scheduler.js";
+import type { BalanceSession } from "./balance-session.js";
+import { createCommitScheduler } from "./commit-scheduler.js";
 
 /** What a piece of work may use; changes that it reports are told after the commit. */
-export type Work<T> = (ledger: Ledger, changes: Change[]) => T;
+export type Work<T> = (session: BalanceSession, changes: Change[]) => T;
 
 export interface GroupCommit {
   /** Does `work` in the next transaction. */
   add<T>(work: Work<T>): Promise<T>;
-  /** Takes credits in the next transaction, or at once where nobody is there to share it: {@link Ledger.spend}. */
+  /** Takes credits in the next transaction, or at once where nobody is there to share it: {@link BalanceSession.spend}. */
   spend(n: number, cost: number, period: number, now: number): MaybePromise<Spend | undefined>;
   /** Resolves once everything added so far is answered; `undefined`: it is. */
   drain(): Promise<void> | undefined;
@@ -43,31 +43,37 @@ interface Task {
 }
 
 /** At most so many pieces of work in a transaction, so that a flood leaves the event loop its turns. */
-const MOST = 1_024;
+const MAX_GROUP_SIZE = 1_024;
 
-export function createGroupCommit(transact: Transact, ledger: Ledger, log: ChangeLog, locked: LockQueue, busyTimeout: number): GroupCommit {
-  const pace = createPace();
+export function createGroupCommit(
+  transact: Transact,
+  session: BalanceSession,
+  log: ChangeLog,
+  locked: LockQueue,
+  busyTimeout: number,
+): GroupCommit {
+  const scheduler = createCommitScheduler();
   let queue: Task[] = [];
   let isScheduled = false;
   const onDrained: (() => void)[] = [];
 
   /** Spends a group of one without a transaction. False: it needs one. */
-  const commitAlone = ([{ work, n, cost, period, resolve }]: readonly [Task]): boolean => {
-    const answer = work === undefined ? ledger.spendAlone(n, cost, period) : undefined;
+  const commitSingle = ([{ work, n, cost, period, resolve }]: readonly [Task]): boolean => {
+    const answer = work === undefined ? session.compareAndSpend(n, cost, period) : undefined;
     if (answer !== undefined) resolve(answer as never);
     return answer !== undefined;
   };
   const commit = (group: readonly Task[]) => {
     // Not after a wait: others have written meanwhile, so that the transaction would be needed as well, and another lock.
-    if (isOne(group) && !locked.isWaiting() && commitAlone(group)) return;
+    if (isOne(group) && !locked.isWaiting() && commitSingle(group)) return;
     const done = transact(() => {
-      ledger.begin();
+      session.begin();
       const changes: Change[] = [];
-      for (const task of group) perform(task, ledger, changes);
-      ledger.save();
+      for (const task of group) perform(task, session, changes);
+      session.save();
       return { recorded: log.record(changes) };
-    }, ledger.forget);
-    log.tell(done?.recorded);
+    }, session.forget);
+    log.notify(done?.recorded);
     for (const { fault, answer, resolve, reject } of group) {
       if (fault === undefined) resolve(answer as never);
       else reject(fault);
@@ -75,7 +81,7 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
   };
   /** Commits the next group. @throws the driver's error while the file is locked: nothing was done */
   const commitNext = () => {
-    const group = queue.length <= MOST ? queue : queue.slice(0, MOST);
+    const group = queue.length <= MAX_GROUP_SIZE ? queue : queue.slice(0, MAX_GROUP_SIZE);
     queue = queue.slice(group.length);
     try {
       commit(group);
@@ -85,11 +91,11 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
         throw cause;
       }
       // Also for a spend alone: it may or may not be written.
-      ledger.forget();
+      session.forget();
       const error = toStoreError(cause);
       for (const { reject } of group) reject(error);
     }
-    pace.note(group.length);
+    scheduler.note(group.length);
     goOn();
   };
   const waiter: LockWaiter = {
@@ -115,7 +121,7 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
   };
   const schedule = () => {
     isScheduled = true;
-    pace.next()(flush);
+    scheduler.next()(flush);
   };
   const goOn = () => {
     isScheduled = false;
@@ -125,8 +131,8 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
   /** A spend that comes alone. `undefined`: it takes a transaction, or has to wait for a lock. */
   const spendNow = (n: number, cost: number, period: number): Spend | undefined => {
     try {
-      const answer = ledger.spendAlone(n, cost, period);
-      if (answer !== undefined) pace.note(1);
+      const answer = session.compareAndSpend(n, cost, period);
+      if (answer !== undefined) scheduler.note(1);
       return answer;
     } catch (cause) {
       if (isBusy(cause)) {
@@ -134,7 +140,7 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
         locked.join(waiter);
         return undefined;
       }
-      ledger.forget();
+      session.forget();
       throw toStoreError(cause);
     }
   };
@@ -146,8 +152,8 @@ export function createGroupCommit(transact: Transact, ledger: Ledger, log: Chang
   return {
     add: (work) => put(work, 0, 0, 0, 0),
     spend(n, cost, period, now) {
-      const isAlone = queue.length === 0 && !isScheduled && !locked.isWaiting() && pace.isAlone();
-      return (isAlone ? spendNow(n, cost, period) : undefined) ?? put(undefined, n, cost, period, now);
+      const isSequential = queue.length === 0 && !isScheduled && !locked.isWaiting() && scheduler.isSequential();
+      return (isSequential ? spendNow(n, cost, period) : undefined) ?? put(undefined, n, cost, period, now);
     },
     drain: () => (queue.length === 0 ? undefined : new Promise((resolve) => onDrained.push(resolve))),
   };
@@ -158,13 +164,13 @@ function isOne(group: readonly Task[]): group is readonly [Task] {
 }
 
 /** A balance that is no balance fails the work that needed it, before anything was changed; any other fault fails the group. */
-function perform(task: Task, ledger: Ledger, changes: Change[]): void {
+function perform(task: Task, session: BalanceSession, changes: Change[]): void {
   const { work } = task;
   task.fault = undefined;
   try {
-    task.answer = work === undefined ? ledger.spend(task.n, task.cost, task.period, task.now) : work(ledger, changes);
+    task.answer = work === undefined ? session.spend(task.n, task.cost, task.period, task.now) : work(session, changes);
   } catch (error) {
-    if (!isVerifierError(error) || error.code !== "STORE_INVALID") throw error;
+    if (!isKeystileError(error) || error.code !== "STORE_INVALID") throw error;
     task.fault = error;
   }
 }

@@ -9,29 +9,29 @@
  * slots of one size: overwriting changes one page, adding an entry 2.5 on average. A commit of 64 spends takes 4 µs more than that of a
  * single update; with added entries it took 16 more.
  */
-import { VerifierError } from "../../../contracts/errors.js";
+import { KeystileError } from "../../../contracts/errors.js";
 import type { Balance } from "../../../credits/balance.js";
 import { changed, type Handle, select } from "../connection/handle.js";
 import type { BalanceOf } from "./update-balances.js";
 
 /** What an entry says of a key: the part of a balance that a spend changes. */
-export type Said = Pick<Balance, "remaining" | "period">;
+export type LoggedBalance = Pick<Balance, "remaining" | "period">;
 
 export interface SpendLog {
   /** The number of the newest entry that is known; NaN: nothing is known. */
   newest(): number;
   /** What the log says of a key; `undefined`: its row stands. */
-  get(n: number): Said | undefined;
+  get(n: number): LoggedBalance | undefined;
   /** Reads what other connections added. Call first in a transaction. @param isMoved they may have, since the last one */
   begin(isMoved: boolean): void;
   /** The same outside. */
-  catchUp(): void;
+  poll(): void;
   /** Whether so many balances can be added; otherwise it is to be carried over. */
   hasRoom(count: number): boolean;
-  /** Adds balances that it has room for. In a transaction. @throws VerifierError STORE_FAILED: it was changed around this connection */
+  /** Adds balances that it has room for. In a transaction. @throws KeystileError STORE_FAILED: it was changed around this connection */
   append(balances: readonly BalanceOf[]): void;
   /** Ends it with an entry about nothing. In a transaction. @returns what it said, for the rows */
-  end(): ReadonlyMap<number, Said>;
+  end(): ReadonlyMap<number, LoggedBalance>;
   /** After a rollback: what is known may never have been committed. */
   forget(): void;
 }
@@ -49,7 +49,7 @@ const LENGTH = BALANCES * SIZE;
 /** With 64 spends at a time over 1,000 keys, each is carried over once in 16 spends. The file grows by 516 KB. */
 const SLOTS = 256;
 /** From this many keys on it is carried over: 8 to 14 ms where each lies on another page. The last entries may pass it. */
-const MOST_KEYS = 1_536;
+const MAX_LOGGED_KEYS = 1_536;
 
 /** Part of the form of the file. */
 export function slotOf(seq: number): number {
@@ -69,7 +69,7 @@ export function createSpendLog(handle: Handle): SpendLog {
      ON CONFLICT (slot) DO UPDATE SET seq = excluded.seq, balances = excluded.balances WHERE seq < excluded.seq`,
   );
   const encode = createEncode();
-  const known = new Map<number, Said>();
+  const known = new Map<number, LoggedBalance>();
   let newest = NaN;
   /** Entries from the last end on. */
   let entries = 0;
@@ -79,9 +79,9 @@ export function createSpendLog(handle: Handle): SpendLog {
   /** @returns its number */
   const read = ({ seq, balances }: Entry): number => {
     // All of it first: an entry that is half bad says nothing.
-    const said = [...decode(balances)];
-    if (said.length === 0) clear();
-    for (const [n, remaining, period] of said) known.set(n, { remaining, period });
+    const logged = [...decode(balances)];
+    if (logged.length === 0) clear();
+    for (const [n, remaining, period] of logged) known.set(n, { remaining, period });
     entries++;
     return Number(seq);
   };
@@ -110,14 +110,14 @@ export function createSpendLog(handle: Handle): SpendLog {
       newest = read(entry);
     }
   };
-  const catchUp = () => {
+  const poll = () => {
     if (Number.isNaN(newest) || !readNewer()) readAll();
   };
   const add = (balances: readonly BalanceOf[]): void => {
     isChanged = true;
     const next = newest + 1;
     if (changed(put.run(slotOf(next), next, encode(balances))) !== 1)
-      throw new VerifierError("STORE_FAILED", "the log of spends was changed inside a transaction of this store");
+      throw new KeystileError("STORE_FAILED", "the log of spends was changed inside a transaction of this store");
     newest = next;
     entries++;
   };
@@ -126,19 +126,19 @@ export function createSpendLog(handle: Handle): SpendLog {
     get: (n) => known.get(n),
     begin(isMoved) {
       isChanged = false;
-      if (isMoved || Number.isNaN(newest)) catchUp();
+      if (isMoved || Number.isNaN(newest)) poll();
     },
-    catchUp,
-    hasRoom: (count) => known.size < MOST_KEYS && entries + Math.ceil(count / BALANCES) <= SLOTS,
+    poll,
+    hasRoom: (count) => known.size < MAX_LOGGED_KEYS && entries + Math.ceil(count / BALANCES) <= SLOTS,
     append(balances) {
       for (let start = 0; start < balances.length; start += BALANCES) add(balances.slice(start, start + BALANCES));
       for (const { n, balance } of balances) known.set(n, balance);
     },
     end() {
-      const said = new Map(known);
+      const logged = new Map(known);
       clear();
       add([]);
-      return said;
+      return logged;
     },
     forget() {
       // What was only read is true all the same.
@@ -169,18 +169,26 @@ function isEnd({ buffer, byteOffset, length }: Uint8Array): boolean {
   return length === LENGTH && new DataView(buffer, byteOffset, length).getFloat64(0) === 0;
 }
 
-/** @throws VerifierError STORE_INVALID: it holds what is no balance, which is never rounded */
-function* decode({ buffer, byteOffset, length }: Uint8Array): Generator<[n: number, remaining: number, period: number]> {
+/** @throws KeystileError STORE_INVALID: it holds what is no balance, which is never rounded */
+function* decode({
+  buffer,
+  byteOffset,
+  length,
+}: Uint8Array): Generator<[n: number, remaining: number, period: number]> {
   const view = new DataView(buffer, byteOffset, length);
   if (length !== LENGTH) throw invalid();
   for (let at = 0; at < length; at += SIZE) {
     const [n, remaining, period] = [view.getFloat64(at), view.getFloat64(at + BYTES), view.getFloat64(at + 2 * BYTES)];
     if (n === 0) return;
-    if (!Number.isSafeInteger(n) || !Number.isSafeInteger(remaining) || remaining < 0 || !Number.isSafeInteger(period)) throw invalid();
+    if (!Number.isSafeInteger(n) || !Number.isSafeInteger(remaining) || remaining < 0 || !Number.isSafeInteger(period))
+      throw invalid();
     yield [n, remaining, period];
   }
 }
 
-function invalid(): VerifierError {
-  return new VerifierError("STORE_INVALID", "the file has a log of spends that does not hold whole numbers; restore it from a copy");
+function invalid(): KeystileError {
+  return new KeystileError(
+    "STORE_INVALID",
+    "the file has a log of spends that does not hold whole numbers; restore it from a copy",
+  );
 }

@@ -1,7 +1,15 @@
 /** Credits of keys: spent, lent and given back, each through the group commit of its turn. Rulings D1–D3, clauses 5–7, 14. Knows no key but by number. */
 import type { Draw, DrawRequest, KeyRef, Store } from "../../../contracts/store.js";
-import { counted, draw, forfeitedRefills, giveBack, isOfCalendar, spendWithReserves, sweep } from "../../../credits/balance.js";
-import type { Ledger } from "./balance-session.js";
+import {
+  countedBalance,
+  draw,
+  forfeitedRefills,
+  giveBack,
+  isOfCalendar,
+  spendWithReserves,
+  sweep,
+} from "../../../credits/balance.js";
+import type { BalanceSession } from "./balance-session.js";
 import type { Balances } from "./balance-table.js";
 import type { GroupCommit } from "./group-commit.js";
 
@@ -21,46 +29,46 @@ export function createSpending(balances: Balances, group: GroupCommit): Spending
     drawCredits(ref, request) {
       for (const name of ["cost", "step", "size"] as const) assertCount(`request.${name}`, request[name]);
       for (const name of ["period", "now", "until"] as const) assertInteger(`request.${name}`, request[name]);
-      return isNumber(ref) ? group.add((ledger) => drawFrom(ledger, ref, request)) : undefined;
+      return isNumber(ref) ? group.add((session) => drawFrom(session, ref, request)) : undefined;
     },
     returnCredits(ref, holder, generation, unspent) {
       assertCount("generation", generation);
       assertCount("unspent", unspent);
-      return isNumber(ref) ? group.add((ledger) => returnTo(ledger, ref, holder, generation, unspent)) : undefined;
+      return isNumber(ref) ? group.add((session) => returnTo(session, ref, holder, generation, unspent)) : undefined;
     },
     readBalance(keyId, period, now) {
       assertInteger("period", period);
       assertInteger("now", now);
       const found = balances.peekOf(keyId);
-      return found && counted(found.balance, period, balances.reserves(found.n).values(), now);
+      return found && countedBalance(found.balance, period, balances.reserves(found.n).values(), now);
     },
   };
 }
 
-function drawFrom(ledger: Ledger, n: number, request: DrawRequest): Draw | undefined {
-  const account = ledger.account(n);
-  if (account === undefined) return undefined;
-  const { generation, unlimited } = account.balance;
+function drawFrom(session: BalanceSession, n: number, request: DrawRequest): Draw | undefined {
+  const cached = session.find(n);
+  if (cached === undefined) return undefined;
+  const { generation, unlimited } = cached.balance;
   if (unlimited) return { drawn: request.cost, generation, remaining: null };
-  if (!isOfCalendar(account.balance, request.period)) return { drawn: 0, generation, remaining: 0, stale: true };
-  const holders = ledger.reserves(account);
-  const { balance: swept, expired } = sweep(account.balance, holders, request.holder, request.now);
-  for (const holder of expired) ledger.setReserve(account, holder, undefined);
+  if (!isOfCalendar(cached.balance, request.period)) return { drawn: 0, generation, remaining: 0, stale: true };
+  const holders = session.reserves(cached);
+  const { balance: swept, expired } = sweep(cached.balance, holders, request.holder, request.now);
+  for (const holder of expired) session.setReserve(cached, holder, undefined);
   const { balance, reserve, drawn } = draw(swept, holders.get(request.holder), request);
-  ledger.setBalance(account, balance);
-  ledger.setReserve(account, request.holder, reserve);
+  session.setBalance(cached, balance);
+  session.setReserve(cached, request.holder, reserve);
   const forfeited = forfeitedRefills(swept, request.period);
   const outcome = { drawn, generation, remaining: balance.remaining + reserve.reserved };
   return forfeited === 0 ? outcome : { ...outcome, forfeited };
 }
 
-function returnTo(ledger: Ledger, n: number, holder: string, generation: number, unspent: number): void {
-  const account = ledger.account(n);
-  if (account === undefined) return;
-  const reserve = ledger.reserves(account).get(holder);
+function returnTo(session: BalanceSession, n: number, holder: string, generation: number, unspent: number): void {
+  const cached = session.find(n);
+  if (cached === undefined) return;
+  const reserve = session.reserves(cached).get(holder);
   const isCurrent = reserve?.generation === generation;
-  ledger.setBalance(account, giveBack(account.balance, generation, unspent + (isCurrent ? reserve.reserved : 0)));
-  if (isCurrent) ledger.setReserve(account, holder, undefined);
+  session.setBalance(cached, giveBack(cached.balance, generation, unspent + (isCurrent ? reserve.reserved : 0)));
+  if (isCurrent) session.setReserve(cached, holder, undefined);
 }
 
 /** Keys of this store are numbers; any other ref is of a key that is not here. */

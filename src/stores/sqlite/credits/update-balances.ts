@@ -4,7 +4,7 @@
  * Why many rows a statement: a call of the driver costs about as much as the row that it changes. A row took 790 ns by itself, 540 by 16
  * and 490 by 64.
  */
-import { VerifierError } from "../../../contracts/errors.js";
+import { KeystileError } from "../../../contracts/errors.js";
 import type { Balance } from "../../../credits/balance.js";
 import { changed, type Handle } from "../connection/handle.js";
 
@@ -21,7 +21,7 @@ const ROW = "(?, 0, ?, ?, ?, ?)";
 const WIDTH = 5;
 
 /**
- * @returns a function that writes balances of limited keys that are in the file; it throws VerifierError STORE_FAILED when one is not
+ * @returns a function that writes balances of limited keys that are in the file; it throws KeystileError STORE_FAILED when one is not
  */
 export function createSave(handle: Handle): (balances: readonly BalanceOf[]) => void {
   const single = handle.prepare("UPDATE keystile_balances SET remaining = ?, period = ? WHERE n = ?");
@@ -44,7 +44,7 @@ export function createSave(handle: Handle): (balances: readonly BalanceOf[]) => 
     }
     for (const { n, balance } of balances.slice(done)) {
       if (changed(single.run(balance.remaining, balance.period, n)) !== 1)
-        throw new VerifierError("STORE_FAILED", "a balance vanished while it was changed");
+        throw new KeystileError("STORE_FAILED", "a balance vanished while it was changed");
     }
   };
 }

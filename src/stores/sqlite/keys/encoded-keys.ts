@@ -64,7 +64,19 @@ export function packKeys(keys: readonly EncodedKey[]): PackedKeys {
   const texts: (string | null)[] = [];
   const numbers = new Float64Array(keys.length * NUMBERS);
   let at = 0;
-  for (const { id, apiId, identityId, digest, foreignDigest, grants, body, version, deleted, generation, balance } of keys) {
+  for (const {
+    id,
+    apiId,
+    identityId,
+    digest,
+    foreignDigest,
+    grants,
+    body,
+    version,
+    deleted,
+    generation,
+    balance,
+  } of keys) {
     texts.push(id, apiId, identityId, digest, foreignDigest, grants, body);
     numbers[at++] = version;
     numbers[at++] = deleted ? 1 : 0;
@@ -94,7 +106,8 @@ export function unpackKeys({ texts, numbers }: PackedKeys): EncodedKey[] {
       version: number(n),
       deleted: numbers[n + 1] === 1,
       generation: number(n + 2),
-      balance: numbers[n + 3] === 1 ? { remaining: number(n + 4), amount: number(n + 5), period: number(n + 6) } : undefined,
+      balance:
+        numbers[n + 3] === 1 ? { remaining: number(n + 4), amount: number(n + 5), period: number(n + 6) } : undefined,
     });
   }
   return keys;

@@ -1,9 +1,9 @@
 /** Keys by digest, by id and by list. Clauses 1, 2, 10, 16–18. A find reads one row; what it refers to comes from the directory. */
-import { VerifierError } from "../../../contracts/errors.js";
+import { KeystileError } from "../../../contracts/errors.js";
 import type { ApiRow, KeyRecord, KeyRow, ListQuery } from "../../../contracts/store.js";
 import { toRecordWith } from "../../key-record.js";
-import { type Select, select, type Handle, type SqliteValue } from "../connection/handle.js";
-import type { Directory } from "../tables/reference-cache.js";
+import { type Handle, type Select, select, type SqliteValue } from "../connection/handle.js";
+import type { ReferenceCache } from "../tables/reference-cache.js";
 import { textHash } from "./hash47.js";
 import { decodeFullKey, decodeIdentity, decodeKey, type FullKeyRaw, KEY_COLUMNS, type KeyRaw } from "./key-codec.js";
 
@@ -22,7 +22,7 @@ const AT = `FROM keystile_lookup p JOIN keystile_keys k ON k.n = p.n LEFT JOIN k
 const FIND = `SELECT ${KEY_COLUMNS} ${AT} AND k.digest = ?`;
 const FIND_FOREIGN = `SELECT ${FULL_COLUMNS} ${AT} AND k.foreign_digest = ?`;
 
-export function createKeyReader(handle: Handle, directory: Directory): KeyReader {
+export function createKeyReader(handle: Handle, references: ReferenceCache): KeyReader {
   const byDigest = select<KeyRaw>(handle, FIND);
   const byForeign = select<FullKeyRaw>(handle, FIND_FOREIGN);
   const byId = select<FullKeyRaw>(handle, `${FULL} WHERE k.id = ?`);
@@ -30,10 +30,13 @@ export function createKeyReader(handle: Handle, directory: Directory): KeyReader
 
   const toRow = (raw: FullKeyRaw): KeyRow => decodeFullKey(raw, apiOf(raw));
   const apiOf = (raw: KeyRaw): ApiRow => {
-    const api = directory.api(Number(raw.api));
+    const api = references.api(Number(raw.api));
     // Foreign keys hold in the file, so only a damaged one gets here.
     if (api === undefined)
-      throw new VerifierError("STORE_INVALID", "the file has a key of an API that is not there; restore it from a backup");
+      throw new KeystileError(
+        "STORE_INVALID",
+        "the file has a key of an API that is not there; restore it from a backup",
+      );
     return api;
   };
   const recordOf = (raw: KeyRaw, row: KeyRow, api: ApiRow): KeyRecord | undefined =>
@@ -42,10 +45,10 @@ export function createKeyReader(handle: Handle, directory: Directory): KeyReader
       row,
       {
         api,
-        workspaceEnabled: directory.workspaceEnabled(api.workspaceId),
+        workspaceEnabled: references.workspaceEnabled(api.workspaceId),
         identity: decodeIdentity(raw, api),
       },
-      () => directory.grants(raw.grants),
+      () => references.grants(raw.grants),
     );
   return {
     findKey(digest) {
@@ -78,7 +81,10 @@ export function createKeyReader(handle: Handle, directory: Directory): KeyReader
  * Keys of an identity are found by its place and then sorted; keys of an API lie in id order. The unary plus keeps SQLite from using
  * another index.
  */
-function listOf({ workspaceId, apiId, identityId, search, after = "", limit }: ListQuery): { sql: string; parameters: SqliteValue[] } {
+function listOf({ workspaceId, apiId, identityId, search, after = "", limit }: ListQuery): {
+  sql: string;
+  parameters: SqliteValue[];
+} {
   const conditions = ["k.id > ?", "k.deleted = 0"];
   const parameters: SqliteValue[] = [after];
   if (identityId !== undefined) {

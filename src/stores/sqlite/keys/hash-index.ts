@@ -9,15 +9,15 @@ import { type Handle, select } from "../connection/handle.js";
 import { textHash } from "./hash47.js";
 import { createManyRows } from "./multi-row-insert.js";
 
-export interface Places {
+export interface HashIndex {
   add(place: number, n: number): void;
-  /** Adds for many keys; place and number alternate. Call {@link Places.moveOn} last in the transaction. */
-  addFresh(entries: readonly number[]): void;
+  /** Adds for many keys; place and number alternate. Call {@link HashIndex.mergeDelta} last in the transaction. */
+  addToDelta(entries: readonly number[]): void;
   remove(place: number, n: number): void;
   /** Removes a place whoever has it. */
   clear(place: number): void;
   /** Carries over what the small table has above its size. */
-  moveOn(): void;
+  mergeDelta(): void;
 }
 
 /** What a key is found by. */
@@ -29,9 +29,9 @@ export interface Findable {
 }
 
 /** Entries of the small table: a batch writes all its pages, which are as many as it then touches of the large table. */
-const FRESH = 48_000;
+const DELTA_SIZE = 48_000;
 /** Entries carried over at a time, so that the event loop is not held up; more than the three per key of a batch of 1,000. */
-const MOST_MOVED = 4_096;
+const MAX_MERGED = 4_096;
 /** Comes before any place. */
 const START = -Number.MAX_SAFE_INTEGER;
 const END = Number.MAX_SAFE_INTEGER;
@@ -50,10 +50,10 @@ export function placesOf({ digest, foreignDigest, identity }: Findable): Set<num
   return places;
 }
 
-export function createPlaces(handle: Handle): Places {
+export function createHashIndex(handle: Handle): HashIndex {
   const tables = ["keystile_places", "keystile_fresh_places"] as const;
   const add = handle.prepare("INSERT OR IGNORE INTO keystile_places (place, n) VALUES (?, ?)");
-  const addFresh = createManyRows(handle, "INSERT OR IGNORE INTO keystile_fresh_places (place, n) VALUES", 2);
+  const addToDelta = createManyRows(handle, "INSERT OR IGNORE INTO keystile_fresh_places (place, n) VALUES", 2);
   const remove = tables.map((table) => handle.prepare(`DELETE FROM ${table} WHERE place = ? AND n = ?`));
   const clear = tables.map((table) => handle.prepare(`DELETE FROM ${table} WHERE place = ?`));
   const count = select<{ count: number }>(handle, "SELECT count(*) AS count FROM keystile_fresh_places");
@@ -62,22 +62,24 @@ export function createPlaces(handle: Handle): Places {
     "SELECT place, n FROM keystile_fresh_places WHERE (place, n) >= (?, ?) ORDER BY place, n LIMIT 1 OFFSET ?",
   );
   const RANGE = "keystile_fresh_places WHERE (place, n) >= (?, ?) AND (place, n) < (?, ?)";
-  const copy = handle.prepare(`INSERT OR IGNORE INTO keystile_places (place, n) SELECT place, n FROM ${RANGE} ORDER BY place, n`);
+  const copy = handle.prepare(
+    `INSERT OR IGNORE INTO keystile_places (place, n) SELECT place, n FROM ${RANGE} ORDER BY place, n`,
+  );
   const drop = handle.prepare(`DELETE FROM ${RANGE}`);
   /** Where the next entries to be carried over begin; goes round. */
   let from: readonly [place: number, n: number] = [START, 0];
 
   return {
     add: (place, n) => void add.run(place, n),
-    addFresh,
+    addToDelta,
     remove(place, n) {
       for (const statement of remove) statement.run(place, n);
     },
     clear(place) {
       for (const statement of clear) statement.run(place);
     },
-    moveOn() {
-      const surplus = Math.min(MOST_MOVED, Number(count.get()?.count) - FRESH);
+    mergeDelta() {
+      const surplus = Math.min(MAX_MERGED, Number(count.get()?.count) - DELTA_SIZE);
       if (surplus <= 0) return;
       const next = after.get(...from, surplus);
       const to = next === undefined ? ([END, 0] as const) : ([Number(next.place), Number(next.n)] as const);

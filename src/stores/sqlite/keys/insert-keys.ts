@@ -11,7 +11,7 @@ import { resultName } from "../connection/errors.js";
 import { type Handle, select, type SqliteValue, type Statement } from "../connection/handle.js";
 import type { Balances } from "../credits/balance-table.js";
 import type { EncodedKey } from "./encoded-keys.js";
-import { placeOfIdentity, type Places } from "./hash-index.js";
+import { type HashIndex, placeOfIdentity } from "./hash-index.js";
 import { textHash } from "./hash47.js";
 import { marks, ROWS } from "./multi-row-insert.js";
 
@@ -24,7 +24,7 @@ export interface SingleKeys {
 }
 
 /** Identities whose numbers are kept. A number that was committed is never used again: a kept one is never another's. */
-const MOST_KNOWN = 10_000;
+const MAX_KNOWN_IDENTITIES = 10_000;
 const COLUMNS = ["n", "id", "api", "identity", "version", "digest", "foreign_digest", "deleted", "grants", "body"];
 const INSERT = `INSERT INTO keystile_keys (${COLUMNS.join(", ")}) VALUES ${marks(COLUMNS.length, ROWS)}`;
 /** A key on its way in. */
@@ -32,7 +32,7 @@ interface Candidate {
   readonly key: EncodedKey;
   readonly identity: number | null;
   /** Where its digest and its hash are looked for: none, one or two places. */
-  readonly own: readonly number[];
+  readonly hashes: readonly number[];
   /** The number of its row, once it is in. */
   n: number | undefined;
 }
@@ -40,12 +40,15 @@ interface Candidate {
 /** @returns a function that answers, key by key, whether it went in */
 export function createBulkInsert(
   handle: Handle,
-  places: Places,
+  index: HashIndex,
   balances: Balances,
   single: SingleKeys,
 ): (keys: readonly EncodedKey[]) => boolean[] {
   const insertRows = handle.prepare(INSERT);
-  const lastNumber = select<{ seq: number | bigint }>(handle, "SELECT seq FROM sqlite_sequence WHERE name = 'keystile_keys'");
+  const lastNumber = select<{ seq: number | bigint }>(
+    handle,
+    "SELECT seq FROM sqlite_sequence WHERE name = 'keystile_keys'",
+  );
   const occupied = select<{ place: number | bigint }>(
     handle,
     "SELECT p.place FROM json_each(?) j CROSS JOIN keystile_lookup p ON p.place = j.value",
@@ -57,15 +60,15 @@ export function createBulkInsert(
     const kept = known.get(id);
     if (kept !== undefined) return kept;
     const n = single.identityNumber(id);
-    if (known.size >= MOST_KNOWN) known.clear();
+    if (known.size >= MAX_KNOWN_IDENTITIES) known.clear();
     if (n !== null) known.set(id, n);
     return n;
   };
   const toCandidate = (key: EncodedKey): Candidate => {
     const { digest, foreignDigest, identityId } = key;
-    const own = digest === null ? [] : [textHash(digest)];
-    if (foreignDigest !== null && foreignDigest !== digest) own.push(textHash(foreignDigest));
-    return { key, identity: identityNumber(identityId), own, n: undefined };
+    const hashes = digest === null ? [] : [textHash(digest)];
+    if (foreignDigest !== null && foreignDigest !== digest) hashes.push(textHash(foreignDigest));
+    return { key, identity: identityNumber(identityId), hashes, n: undefined };
   };
   const insertSingly = (candidate: Candidate): void => {
     candidate.n = single.insert(candidate.key, candidate.identity);
@@ -85,18 +88,18 @@ export function createBulkInsert(
   /** Those of which nothing can be there already, and the others. */
   const part = (candidates: readonly Candidate[]): [sure: Candidate[], doubtful: Candidate[]] => {
     // Sorted, since neighbours lie on one page: 1.4 µs a key instead of 1.6.
-    const asked = JSON.stringify(candidates.flatMap(({ own }) => own).sort((a, b) => a - b));
+    const asked = JSON.stringify(candidates.flatMap(({ hashes }) => hashes).sort((a, b) => a - b));
     const taken = new Set(occupied.all(asked).map(({ place }) => Number(place)));
     const [sure, doubtful]: [Candidate[], Candidate[]] = [[], []];
-    const late = new Set<string>();
+    const doubtfulIds = new Set<string>();
     for (const candidate of candidates) {
       const { id } = candidate.key;
-      if (late.has(id) || candidate.own.some((place) => taken.has(place))) {
+      if (doubtfulIds.has(id) || candidate.hashes.some((place) => taken.has(place))) {
         doubtful.push(candidate);
         // Whoever has its id comes after it: the first of two goes in.
-        late.add(id);
+        doubtfulIds.add(id);
       } else sure.push(candidate);
-      for (const place of candidate.own) taken.add(place);
+      for (const place of candidate.hashes) taken.add(place);
     }
     return [sure, doubtful];
   };
@@ -108,13 +111,13 @@ export function createBulkInsert(
     const entries: number[] = [];
     const inserted: [n: number, key: EncodedKey][] = [];
     for (let start = 0; start < whole; start += ROWS) {
-      for (const { key, identity, own, n = 0 } of insertRowsOf(sure.slice(start, start + ROWS))) {
-        for (const place of own) entries.push(place, n);
+      for (const { key, identity, hashes, n = 0 } of insertRowsOf(sure.slice(start, start + ROWS))) {
+        for (const place of hashes) entries.push(place, n);
         if (identity !== null && !key.deleted) entries.push(placeOfIdentity(identity), n);
         inserted.push([n, key]);
       }
     }
-    places.addFresh(entries);
+    index.addToDelta(entries);
     balances.create(inserted);
     sure.slice(whole).forEach(insertSingly);
     doubtful.forEach(insertSingly);

@@ -25,7 +25,8 @@ export interface FullKeyRaw extends KeyRaw {
 }
 
 /** Columns of {@link KeyRaw} out of `keystile_keys k` joined with `keystile_identities i`. */
-export const KEY_COLUMNS = "k.n, k.id, k.api, k.body, k.grants, i.id AS identityId, i.name AS externalId, i.body AS identityBody";
+export const KEY_COLUMNS =
+  "k.n, k.id, k.api, k.body, k.grants, i.id AS identityId, i.name AS externalId, i.body AS identityBody";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -42,8 +43,12 @@ const COLUMNS = [
   "roles",
 ] as const satisfies readonly (keyof KeyRow)[];
 type Column = (typeof COLUMNS)[number];
-/** Fields whose name in the body is another: a flag is written where it is not as usual, and then as true. */
-const NAMES: Partial<Record<keyof KeyRow, string>> = { enabled: "disabled" };
+/** Fields whose name in the body is another, which files keep. A flag is written where it is not as usual, and then as true. */
+const NAMES: Partial<Record<keyof KeyRow, string>> = {
+  enabled: "disabled",
+  hasCredits: "limited",
+  refillCursor: "countedTo",
+};
 
 /** A field of the body. */
 interface BodyField {
@@ -61,13 +66,23 @@ const NONE: readonly never[] = Object.freeze([]);
 const isMark: Check = (value) => value === true;
 const inBody = (field: string): field is BodyField["field"] => !(COLUMNS as readonly string[]).includes(field);
 
-const BODY: readonly BodyField[] = Object.entries<KeyField>(KEY_FIELDS).flatMap(([field, { row, absent = false, usual }]) => {
-  if (row === undefined || !inBody(field)) return [];
-  const [isFlag, isList] = [row === "flag", Array.isArray(row)];
-  const isRequired = !absent && usual === undefined;
-  const name = NAMES[field] ?? field;
-  return { field, name, usual: isList ? NONE : usual, isRequired, isFlag, isList, isValid: isFlag ? isMark : checkOf(row) };
-});
+const BODY: readonly BodyField[] = Object.entries<KeyField>(KEY_FIELDS).flatMap(
+  ([field, { row, absent = false, usual }]) => {
+    if (row === undefined || !inBody(field)) return [];
+    const [isFlag, isList] = [row === "flag", Array.isArray(row)];
+    const isRequired = !absent && usual === undefined;
+    const name = NAMES[field] ?? field;
+    return {
+      field,
+      name,
+      usual: isList ? NONE : usual,
+      isRequired,
+      isFlag,
+      isList,
+      isValid: isFlag ? isMark : checkOf(row),
+    };
+  },
+);
 const BY_NAME: ReadonlyMap<string, BodyField> = new Map(BODY.map((field) => [field.name, field]));
 const REQUIRED = BODY.filter(({ isRequired }) => isRequired).length;
 /** The JSON of a row's body: what is usual is left out, so that a find has less to parse. */
@@ -97,7 +112,7 @@ export function decodeGrants(text: string): Pick<KeyRow, "permissions" | "roles"
 /**
  * A fresh row out of the file's (clause 10), without its grants.
  * @param version 0 where it is not needed: a find does not read it
- * @throws VerifierError STORE_INVALID, or SyntaxError
+ * @throws KeystileError STORE_INVALID, or SyntaxError
  */
 export function decodeKey(raw: KeyRaw, api: ApiRow, version: number, digest: string | undefined): Mutable<KeyRow> {
   // A literal, which has all that every row has, or the compiler refuses it: a find took 0.3 µs more with one made of the table.
@@ -112,7 +127,7 @@ export function decodeKey(raw: KeyRaw, api: ApiRow, version: number, digest: str
     roles: [],
     ratelimits: [],
     ipAllowlist: [],
-    limited: KEY_FIELDS.limited.usual,
+    hasCredits: KEY_FIELDS.hasCredits.usual,
     generation: KEY_FIELDS.generation.usual,
     deleted: KEY_FIELDS.deleted.usual,
     createdAt: 0,
@@ -157,7 +172,13 @@ export function decodeIdentity({ identityId, externalId, identityBody }: KeyRaw,
   const { ratelimits } = body;
   const meta = ownProperty(body, "meta");
   const name = readName("identities", externalId);
-  const identity: Mutable<IdentityRow> = { id: identityId, workspaceId: api.workspaceId, version: 0, externalId: name, ratelimits };
+  const identity: Mutable<IdentityRow> = {
+    id: identityId,
+    workspaceId: api.workspaceId,
+    version: 0,
+    externalId: name,
+    ratelimits,
+  };
   if (meta !== undefined) identity.meta = meta;
   return identity;
 }

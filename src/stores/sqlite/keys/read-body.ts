@@ -4,45 +4,47 @@
  * Why judged: usual values are left out of the text, so `{}`, written by another tool, would read as a key that is enabled, unlimited
  * and never expires. It takes 40 to 50 ns, beside the 850 of JSON.parse.
  */
-import { VerifierError } from "../../../contracts/errors.js";
+import { KeystileError } from "../../../contracts/errors.js";
 import { KEY_FIELDS, type Shape } from "../../../contracts/key-fields.js";
 import type { IdentityRow } from "../../../contracts/store.js";
-import { LAST_MOMENT } from "../../../lib/check-options.js";
+import { MAX_DATE_MS } from "../../../lib/check-options.js";
 
 type Fields = Record<string, unknown>;
 
 /** Levels of `meta`, and UTF-16 units of a limit's name: more than any request can give them. */
 const META_LEVELS = 32;
-const MOST_UNITS = 512;
+const MAX_NAME_UNITS = 512;
 
-/** @throws VerifierError STORE_INVALID, or SyntaxError */
+/** @throws KeystileError STORE_INVALID, or SyntaxError */
 export function readIdentityBody(text: string): Pick<IdentityRow, "meta" | "ratelimits"> {
-  return readSmallBody("identities", text) as unknown as Pick<IdentityRow, "meta" | "ratelimits">;
+  return readEntityBody("identities", text) as unknown as Pick<IdentityRow, "meta" | "ratelimits">;
 }
 
 /** By table: what must hold of a body. Nothing depends on the tables left out. */
-const JUDGES: Readonly<Record<string, (body: Fields) => boolean>> = {
+const BODY_CHECKS: Readonly<Record<string, (body: Fields) => boolean>> = {
   workspaces: ({ enabled }) => isBoolean(enabled),
   apis: ({ enabled, deleted, ipAllowlist }) => isBoolean(enabled) && isBoolean(deleted) && isTexts(ipAllowlist),
   identities: ({ ratelimits, meta }) => isLimits(ratelimits) && (meta === undefined || isMeta(meta)),
   roles: ({ permissions }) => isTexts(permissions),
-  rootKeys: ({ permissions, enabled, expires }) => isTexts(permissions) && isBoolean(enabled) && (expires === undefined || isTime(expires)),
+  rootKeys: ({ permissions, enabled, expires }) =>
+    isTexts(permissions) && isBoolean(enabled) && (expires === undefined || isTime(expires)),
 };
 
-/** @throws VerifierError STORE_INVALID, or SyntaxError */
-export function readSmallBody(table: string, text: string): Record<string, unknown> {
+/** @throws KeystileError STORE_INVALID, or SyntaxError */
+export function readEntityBody(table: string, text: string): Record<string, unknown> {
   const body = JSON.parse(text) as Fields | null;
-  if (typeof body !== "object" || body === null || JUDGES[table]?.(body) === false) throw invalid(`table ${table}`);
+  if (typeof body !== "object" || body === null || BODY_CHECKS[table]?.(body) === false)
+    throw invalid(`table ${table}`);
   return body;
 }
 
-/** The name of a row that has one, in a column that may be NULL. @throws VerifierError STORE_INVALID */
+/** The name of a row that has one, in a column that may be NULL. @throws KeystileError STORE_INVALID */
 export function readName(table: string, name: string | null): string {
   if (name === null) throw invalid(`table ${table}`);
   return name;
 }
 
-/** Ids of permissions and of roles. @throws VerifierError STORE_INVALID, or SyntaxError */
+/** Ids of permissions and of roles. @throws KeystileError STORE_INVALID, or SyntaxError */
 export function readGrants(text: string): [permissions: string[], roles: string[]] {
   const lists: unknown = JSON.parse(text);
   if (!Array.isArray(lists) || lists.length !== 2 || !lists.every(isTexts)) throw invalid("a key");
@@ -55,12 +57,12 @@ export type Check = (value: unknown) => boolean;
 const isBoolean: Check = (value) => typeof value === "boolean";
 const isText: Check = (value) => typeof value === "string";
 const isInteger: Check = (value) => Number.isSafeInteger(value);
-const isTime: Check = (value) => isInteger(value) && Math.abs(value as number) <= LAST_MOMENT;
+const isTime: Check = (value) => isInteger(value) && Math.abs(value as number) <= MAX_DATE_MS;
 const isMeta: Check = (value) => isObject(value) && isFlat(value, META_LEVELS);
 
 const CHECKS: Readonly<Record<Extract<Shape, string>, Check>> = {
   text: isText,
-  name: (value) => typeof value === "string" && value.length <= MOST_UNITS,
+  name: (value) => typeof value === "string" && value.length <= MAX_NAME_UNITS,
   integer: isInteger,
   count: (value) => isInteger(value) && (value as number) >= 0,
   time: isTime,
@@ -113,6 +115,9 @@ function isRefill(value: unknown): boolean {
 }
 
 /** A row that cannot be trusted. */
-export function invalid(what: string): VerifierError {
-  return new VerifierError("STORE_INVALID", `the file has a row of ${what} that cannot be read; restore it from a backup`);
+export function invalid(what: string): KeystileError {
+  return new KeystileError(
+    "STORE_INVALID",
+    `the file has a row of ${what} that cannot be read; restore it from a backup`,
+  );
 }

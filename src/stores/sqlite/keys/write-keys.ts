@@ -1,12 +1,12 @@
 /** Keys going in, changed and removed. Clauses 4, 13, 15, ruling E4. Every function here runs inside a transaction of its caller. */
-import { VerifierError } from "../../../contracts/errors.js";
+import { KeystileError } from "../../../contracts/errors.js";
 import type { Change, CreditChange, KeyRow } from "../../../contracts/store.js";
 import { applyChange, isCurrent } from "../../../credits/balance.js";
 import { changed, type Handle, select } from "../connection/handle.js";
 import type { Balances } from "../credits/balance-table.js";
-import type { Directory } from "../tables/reference-cache.js";
+import type { ReferenceCache } from "../tables/reference-cache.js";
 import { type EncodedKey, encodeKey } from "./encoded-keys.js";
-import { createPlaces, placeOfIdentity, placesOf } from "./hash-index.js";
+import { createHashIndex, placeOfIdentity, placesOf } from "./hash-index.js";
 import { textHash } from "./hash47.js";
 import { createBulkInsert } from "./insert-keys.js";
 
@@ -18,13 +18,13 @@ export interface KeyWriter {
   remove(id: string, version: number, changes: Change[]): boolean;
   adopt(n: number, digest: string, changes: Change[]): boolean;
   /** Tells that the keys of an identity changed, or its id if none of its keys can be found by digest. */
-  tellOfIdentity(identityId: string, changes: Change[]): void;
+  addIdentityChange(identityId: string, changes: Change[]): void;
   /** Call before an identity is removed: its keys remain, without one. */
   forgetIdentity(identityId: string): void;
 }
 
 /** More keys of one identity than this are told as "all". */
-const MOST_TOLD = 1_000;
+const MAX_NOTIFIED_KEYS = 1_000;
 /** So many keys at once are an import. */
 const MANY = 128;
 
@@ -42,28 +42,33 @@ interface Found {
   readonly deleted: number | bigint;
 }
 
-export function createKeyWriter(handle: Handle, directory: Directory, balances: Balances): KeyWriter {
-  const places = createPlaces(handle);
+export function createKeyWriter(handle: Handle, references: ReferenceCache, balances: Balances): KeyWriter {
+  const index = createHashIndex(handle);
   const COLUMNS = "k.n, k.digest, k.foreign_digest AS foreignDigest, k.identity, k.deleted";
-  const at = select<Found>(handle, `SELECT ${COLUMNS} FROM keystile_lookup p JOIN keystile_keys k ON k.n = p.n WHERE p.place = ?`);
+  const at = select<Found>(
+    handle,
+    `SELECT ${COLUMNS} FROM keystile_lookup p JOIN keystile_keys k ON k.n = p.n WHERE p.place = ?`,
+  );
   const current = select<Found>(handle, `SELECT ${COLUMNS} FROM keystile_keys k WHERE id = ? AND version = ?`);
   const insertRow = handle.prepare(INSERT);
   const updateRow = handle.prepare(UPDATE);
-  const adoptRow = handle.prepare("UPDATE keystile_keys SET digest = ?, version = version + 1 WHERE n = ? AND digest IS NULL");
+  const adoptRow = handle.prepare(
+    "UPDATE keystile_keys SET digest = ?, version = version + 1 WHERE n = ? AND digest IS NULL",
+  );
   const removeRow = handle.prepare("DELETE FROM keystile_keys WHERE n = ?");
   const identityById = select<{ n: number | bigint }>(handle, "SELECT n FROM keystile_identities WHERE id = ?");
   const ofIdentity = select<{ digest: string }>(
     handle,
     `SELECT k.digest FROM keystile_lookup p JOIN keystile_keys k ON k.n = p.n
-     WHERE p.place = ? AND k.digest IS NOT NULL LIMIT ${MOST_TOLD + 1}`,
+     WHERE p.place = ? AND k.digest IS NOT NULL LIMIT ${MAX_NOTIFIED_KEYS + 1}`,
   );
 
-  const tell = (digest: string | null | undefined, changes: Change[]) => {
+  const addChange = (digest: string | null | undefined, changes: Change[]) => {
     if (digest !== null && digest !== undefined) changes.push({ digest });
   };
   const apiNumber = (id: string): number => {
-    const n = directory.apiNumber(id);
-    if (n === undefined) throw new VerifierError("NOT_FOUND", "the API of a key to be stored does not exist");
+    const n = references.apiNumber(id);
+    if (n === undefined) throw new KeystileError("NOT_FOUND", "the API of a key to be stored does not exist");
     return n;
   };
   /** An identity that was deleted meanwhile is none. */
@@ -75,10 +80,14 @@ export function createKeyWriter(handle: Handle, directory: Directory, balances: 
    * Whether a key other than number `own` has its digest or hash. Looked for before writing: the write lock is held, so what is
    * free stays free.
    */
-  const isTaken = ({ digest, foreignDigest }: EncodedKey, own: number | undefined, among: Iterable<number>): boolean => {
+  const isTaken = (
+    { digest, foreignDigest }: EncodedKey,
+    self: number | undefined,
+    among: Iterable<number>,
+  ): boolean => {
     for (const place of among) {
       for (const found of place < 0 ? [] : at.all(place)) {
-        if (Number(found.n) === own) continue;
+        if (Number(found.n) === self) continue;
         if (found.digest !== null && found.digest === digest) return true;
         if (found.foreignDigest !== null && found.foreignDigest === foreignDigest) return true;
       }
@@ -94,19 +103,22 @@ export function createKeyWriter(handle: Handle, directory: Directory, balances: 
     const result = insertRow.run(id, api, identity, next, digest, foreignDigest, deleted ? 1 : 0, grants, body);
     if (changed(result) === 0) return undefined;
     const n = Number(result.lastInsertRowid);
-    for (const place of mine) places.add(place, n);
+    for (const place of mine) index.add(place, n);
     return n;
   };
   const update = (key: EncodedKey, old: Found): boolean => {
     const { digest, foreignDigest, deleted, grants, body } = key;
     const n = Number(old.n);
     const identity = identityNumber(key.identityId);
-    const [before, after] = [placesOfFound(old), placesOf({ digest, foreignDigest, identity: deleted ? null : identity })];
+    const [before, after] = [
+      placesOfFound(old),
+      placesOf({ digest, foreignDigest, identity: deleted ? null : identity }),
+    ];
     if (isTaken(key, n, after)) return false;
     const [api, next] = [apiNumber(key.apiId), key.version + 1];
     updateRow.run(api, identity, next, digest, foreignDigest, deleted ? 1 : 0, grants, body, n);
-    for (const place of after) if (!before.has(place)) places.add(place, n);
-    for (const place of before) if (!after.has(place)) places.remove(place, n);
+    for (const place of after) if (!before.has(place)) index.add(place, n);
+    for (const place of before) if (!after.has(place)) index.remove(place, n);
     return true;
   };
   const insertOne = (key: EncodedKey, identity: number | null): number | undefined => {
@@ -114,12 +126,12 @@ export function createKeyWriter(handle: Handle, directory: Directory, balances: 
     if (n !== undefined) balances.create([[n, key]]);
     return n;
   };
-  const insertMany = createBulkInsert(handle, places, balances, { insert: insertOne, apiNumber, identityNumber });
+  const insertMany = createBulkInsert(handle, index, balances, { insert: insertOne, apiNumber, identityNumber });
   return {
     insert(keys) {
       if (keys.length < MANY) return keys.map((key) => insertOne(key, identityNumber(key.identityId)) !== undefined);
       const inserted = insertMany(keys);
-      places.moveOn();
+      index.mergeDelta();
       return inserted;
     },
     store(row, credits, changes) {
@@ -134,8 +146,8 @@ export function createKeyWriter(handle: Handle, directory: Directory, balances: 
         const source = credits.copyOf === undefined ? undefined : balances.peekOf(credits.copyOf)?.balance;
         balances.replace(n, applyChange(before, credits, source), credits.remaining !== undefined);
       }
-      tell(old?.digest, changes);
-      tell(row.digest, changes);
+      addChange(old?.digest, changes);
+      addChange(row.digest, changes);
       return true;
     },
     remove(id, version, changes) {
@@ -143,32 +155,37 @@ export function createKeyWriter(handle: Handle, directory: Directory, balances: 
       if (old === undefined) return false;
       const n = Number(old.n);
       removeRow.run(n);
-      for (const place of placesOfFound(old)) places.remove(place, n);
-      tell(old.digest, changes);
+      for (const place of placesOfFound(old)) index.remove(place, n);
+      addChange(old.digest, changes);
       return true;
     },
     adopt(n, digest, changes) {
       const place = textHash(digest);
-      if (at.all(place).some((found) => found.digest === digest) || changed(adoptRow.run(digest, n)) === 0) return false;
-      places.add(place, n);
+      if (at.all(place).some((found) => found.digest === digest) || changed(adoptRow.run(digest, n)) === 0)
+        return false;
+      index.add(place, n);
       changes.push({ digest });
       return true;
     },
-    tellOfIdentity(identityId, changes) {
+    addIdentityChange(identityId, changes) {
       const identity = identityNumber(identityId);
       const digests = identity === null ? [] : ofIdentity.all(placeOfIdentity(identity));
       // Whoever remembers names must hear of it too. No key has such a digest.
       if (digests.length === 0) changes.push({ digest: identityId });
-      if (digests.length > MOST_TOLD) changes.push("all");
+      if (digests.length > MAX_NOTIFIED_KEYS) changes.push("all");
       else for (const { digest } of digests) changes.push({ digest });
     },
     forgetIdentity(identityId) {
       const identity = identityNumber(identityId);
-      if (identity !== null) places.clear(placeOfIdentity(identity));
+      if (identity !== null) index.clear(placeOfIdentity(identity));
     },
   };
 }
 
 function placesOfFound({ digest, foreignDigest, identity, deleted }: Found): Set<number> {
-  return placesOf({ digest, foreignDigest, identity: identity === null || Number(deleted) === 1 ? null : Number(identity) });
+  return placesOf({
+    digest,
+    foreignDigest,
+    identity: identity === null || Number(deleted) === 1 ? null : Number(identity),
+  });
 }

@@ -1,14 +1,14 @@
 /** The tables beside the keys: all nine have one form, so one piece of code serves them. Port clauses 13, 16, 17. Knows no rule of any of them. */
 import type { ListQuery, NamedTable, OverrideRow, RootKeyRow, Rows, Table } from "../../../contracts/store.js";
 import { overrideName } from "../../row-names.js";
-import { changed, type Select, select, type Handle } from "../connection/handle.js";
+import { changed, type Handle, type Select, select } from "../connection/handle.js";
 import { NAMESPACE_OF_OVERRIDE } from "../connection/schema.js";
-import { readName, readSmallBody } from "../keys/read-body.js";
+import { readEntityBody, readName } from "../keys/read-body.js";
 
-export type SmallTable = Exclude<Table, "keys">;
+export type EntityTable = Exclude<Table, "keys">;
 
 /** A row as the file has it. */
-export interface SmallRaw {
+export interface EntityRaw {
   readonly n: number | bigint;
   readonly id: string;
   /** Empty: the row belongs to no workspace. */
@@ -26,7 +26,7 @@ interface Form {
   readonly field?: string;
 }
 
-const FORMS: Readonly<Record<SmallTable, Form>> = {
+const FORMS: Readonly<Record<EntityTable, Form>> = {
   workspaces: { table: "keystile_workspaces" },
   apis: { table: "keystile_apis" },
   identities: { table: "keystile_identities", field: "externalId" },
@@ -37,73 +37,79 @@ const FORMS: Readonly<Record<SmallTable, Form>> = {
   namespaces: { table: "keystile_namespaces", field: "name" },
   overrides: { table: "keystile_overrides" },
 };
-export const SMALL_TABLES = Object.keys(FORMS) as SmallTable[];
+export const ENTITY_TABLES = Object.keys(FORMS) as EntityTable[];
 
-export interface SmallRows {
-  read<T extends SmallTable>(table: T, id: string): Rows[T] | undefined;
+export interface EntityTables {
+  read<T extends EntityTable>(table: T, id: string): Rows[T] | undefined;
   readNames<T extends NamedTable>(table: T, workspaceId: string, names: readonly string[]): Rows[T][];
   findRootKey(digest: string): RootKeyRow | undefined;
-  list<T extends SmallTable>(table: T, query: ListQuery): Rows[T][];
+  list<T extends EntityTable>(table: T, query: ListQuery): Rows[T][];
   /** False: its id or its name is taken, or it is not as it was read. */
-  store<T extends SmallTable>(table: T, row: Rows[T]): boolean;
+  store<T extends EntityTable>(table: T, row: Rows[T]): boolean;
   /** False: it is not as it was read. */
-  remove(table: SmallTable, id: string, version: number): boolean;
+  remove(table: EntityTable, id: string, version: number): boolean;
 }
 
 /** More names than this are looked up by one statement. */
-const FEW_NAMES = 8;
+const MAX_SINGLE_LOOKUPS = 8;
 const COLUMNS = "n, r.id, workspace_id, name, version, body";
 // instr, not LIKE: it compares case and knows no wildcards.
 const NOT_DELETED = "json_extract(body, '$.deleted') = 0 AND";
 const PAGE = "id > ? AND (? = '' OR instr(coalesce(name, id), ?) > 0) ORDER BY id LIMIT ?";
 
-const statements = (handle: Handle, table: SmallTable) => {
+const statements = (handle: Handle, table: EntityTable) => {
   const name = FORMS[table].table;
-  const rows = (rest: string): Select<SmallRaw> => select(handle, `SELECT ${COLUMNS} FROM ${name} r WHERE ${rest}`);
+  const rows = (rest: string): Select<EntityRaw> => select(handle, `SELECT ${COLUMNS} FROM ${name} r WHERE ${rest}`);
   return {
     byId: rows("id = ?"),
     byName: rows("workspace_id = ? AND name = ?"),
     // CROSS JOIN: a look-up for each name. Four columns: six took half as long again.
-    byNames: select<Pick<SmallRaw, "id" | "name" | "version" | "body">>(
+    byNames: select<Pick<EntityRaw, "id" | "name" | "version" | "body">>(
       handle,
       `SELECT r.id, name, version, body FROM json_each(?) j CROSS JOIN ${name} r ON r.workspace_id = ? AND r.name = j.value`,
     ),
     list: rows(`workspace_id = ? AND ${table === "apis" ? NOT_DELETED : ""} ${PAGE}`),
-    insert: handle.prepare(`INSERT INTO ${name} (id, workspace_id, name, version, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`),
-    update: handle.prepare(`UPDATE OR IGNORE ${name} SET workspace_id = ?, name = ?, version = ?, body = ? WHERE id = ? AND version = ?`),
+    insert: handle.prepare(
+      `INSERT INTO ${name} (id, workspace_id, name, version, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+    ),
+    update: handle.prepare(
+      `UPDATE OR IGNORE ${name} SET workspace_id = ?, name = ?, version = ?, body = ? WHERE id = ? AND version = ?`,
+    ),
     remove: handle.prepare(`DELETE FROM ${name} WHERE id = ? AND version = ?`),
   };
 };
 
-export function createSmallRows(handle: Handle): SmallRows {
-  const tables = Object.fromEntries(SMALL_TABLES.map((table) => [table, statements(handle, table)])) as Record<
-    SmallTable,
+export function createEntityTables(handle: Handle): EntityTables {
+  const tables = Object.fromEntries(ENTITY_TABLES.map((table) => [table, statements(handle, table)])) as Record<
+    EntityTable,
     ReturnType<typeof statements>
   >;
-  const rootKeyByDigest = select<SmallRaw>(handle, `SELECT ${COLUMNS} FROM keystile_root_keys r WHERE name = ?`);
-  const overridesOf = select<SmallRaw>(
+  const rootKeyByDigest = select<EntityRaw>(handle, `SELECT ${COLUMNS} FROM keystile_root_keys r WHERE name = ?`);
+  const overridesOf = select<EntityRaw>(
     handle,
     `SELECT ${COLUMNS} FROM keystile_overrides r WHERE workspace_id = ? AND ${NAMESPACE_OF_OVERRIDE} = ? AND ${PAGE}`,
   );
   return {
     read(table, id) {
       const raw = tables[table].byId.get(id);
-      return raw && decodeSmall(table, raw);
+      return raw && decodeEntity(table, raw);
     },
     readNames(table, workspaceId, names) {
       const { byName, byNames } = tables[table];
-      if (names.length > FEW_NAMES) {
+      if (names.length > MAX_SINGLE_LOOKUPS) {
         const found = byNames.all(JSON.stringify([...new Set(names)]), workspaceId);
-        return found.map(({ id, name, version, body }) => decodeSmall(table, { id, workspace_id: workspaceId, name, version, body }));
+        return found.map(({ id, name, version, body }) =>
+          decodeEntity(table, { id, workspace_id: workspaceId, name, version, body }),
+        );
       }
       return [...new Set(names)].flatMap((name) => {
         const raw = byName.get(workspaceId, name);
-        return raw === undefined ? [] : [decodeSmall(table, raw)];
+        return raw === undefined ? [] : [decodeEntity(table, raw)];
       });
     },
     findRootKey(digest) {
       const raw = rootKeyByDigest.get(digest);
-      return raw && decodeSmall("rootKeys", raw);
+      return raw && decodeEntity("rootKeys", raw);
     },
     list(table, { workspaceId, namespaceId, after = "", search = "", limit }) {
       const page = [after, search, search, limit];
@@ -111,7 +117,7 @@ export function createSmallRows(handle: Handle): SmallRows {
         table === "overrides" && namespaceId !== undefined
           ? overridesOf.all(workspaceId, namespaceId, ...page)
           : tables[table].list.all(workspaceId, ...page);
-      return found.map((raw) => decodeSmall(table, raw));
+      return found.map((raw) => decodeEntity(table, raw));
     },
     store(table, row) {
       const { insert, update } = tables[table];
@@ -125,8 +131,8 @@ export function createSmallRows(handle: Handle): SmallRows {
 }
 
 /** A row of the port out of one of the file: a fresh object each time (clause 10). */
-export function decodeSmall<T extends SmallTable>(table: T, raw: Omit<SmallRaw, "n">): Rows[T] {
-  const row = readSmallBody(table, raw.body);
+export function decodeEntity<T extends EntityTable>(table: T, raw: Omit<EntityRaw, "n">): Rows[T] {
+  const row = readEntityBody(table, raw.body);
   row["id"] = raw.id;
   row["version"] = Number(raw.version);
   if (raw.workspace_id !== "") row["workspaceId"] = raw.workspace_id;
@@ -135,7 +141,10 @@ export function decodeSmall<T extends SmallTable>(table: T, raw: Omit<SmallRaw, 
   return row as unknown as Rows[T];
 }
 
-function encodeSmall<T extends SmallTable>(table: T, row: Rows[T]): { workspaceId: string; name: string | null; body: string } {
+function encodeSmall<T extends EntityTable>(
+  table: T,
+  row: Rows[T],
+): { workspaceId: string; name: string | null; body: string } {
   const { field } = FORMS[table];
   const { id: _id, version: _version, workspaceId = "", ...rest } = row as unknown as Record<string, unknown>;
   // `undefined` is left out of JSON: what has a column of its own is not written twice.
@@ -143,7 +152,7 @@ function encodeSmall<T extends SmallTable>(table: T, row: Rows[T]): { workspaceI
   return { workspaceId: workspaceId as string, name: nameOf(table, row), body };
 }
 
-function nameOf<T extends SmallTable>(table: T, row: Rows[T]): string | null {
+function nameOf<T extends EntityTable>(table: T, row: Rows[T]): string | null {
   const { field } = FORMS[table];
   if (field !== undefined) return (row as unknown as Record<string, string>)[field] as string;
   return table === "overrides" ? overrideName(row as OverrideRow) : null;

@@ -7,12 +7,12 @@
 import type { ApiRow, RoleRow } from "../../../contracts/store.js";
 import { deepFreeze } from "../../../lib/deep-freeze.js";
 import { flatten, type GrantedNames } from "../../key-record.js";
-import { select, type Handle } from "../connection/handle.js";
+import { type Handle, select } from "../connection/handle.js";
 import { decodeGrants } from "../keys/key-codec.js";
-import { createRowMemory, sizeOfTexts } from "./bounded-map.js";
-import { decodeSmall, type SmallRaw } from "./entity-tables.js";
+import { createBoundedMap, sizeOfTexts } from "./bounded-map.js";
+import { decodeEntity, type EntityRaw } from "./entity-tables.js";
 
-export interface Directory {
+export interface ReferenceCache {
   api(n: number): ApiRow | undefined;
   /** The number of an API in the file. */
   apiNumber(id: string): number | undefined;
@@ -28,19 +28,22 @@ export interface Directory {
 const ROW = 256;
 const PERMISSION = 96;
 
-export function createDirectory(handle: Handle): Directory {
+export function createReferenceCache(handle: Handle): ReferenceCache {
   const from = (table: string, column: string) =>
-    select<SmallRaw>(handle, `SELECT n, id, workspace_id, name, version, body FROM keystile_${table} WHERE ${column} = ?`);
+    select<EntityRaw>(
+      handle,
+      `SELECT n, id, workspace_id, name, version, body FROM keystile_${table} WHERE ${column} = ?`,
+    );
   const apiByNumber = from("apis", "n");
   const apiById = from("apis", "id");
   const workspaceById = from("workspaces", "id");
   const roleById = from("roles", "id");
   // No more than is needed: a key may have 100,000, and all columns take two and a half times as long.
-  const permissionById = select<Pick<SmallRaw, "name">>(handle, "SELECT name FROM keystile_permissions WHERE id = ?");
+  const permissionById = select<Pick<EntityRaw, "name">>(handle, "SELECT name FROM keystile_permissions WHERE id = ?");
 
   const apis = remembering((n: number) => {
     const raw = apiByNumber.get(n);
-    return raw && deepFreeze(decodeSmall("apis", raw));
+    return raw && deepFreeze(decodeEntity("apis", raw));
   }, sizeOfApi);
   const apiNumbers = remembering((id: string) => {
     const raw = apiById.get(id);
@@ -48,14 +51,14 @@ export function createDirectory(handle: Handle): Directory {
   });
   const workspaces = remembering((id: string) => {
     const raw = workspaceById.get(id);
-    return raw === undefined || decodeSmall("workspaces", raw).enabled;
+    return raw === undefined || decodeEntity("workspaces", raw).enabled;
   });
   const roles = remembering((id: string) => {
     const raw = roleById.get(id);
-    return raw && deepFreeze(decodeSmall("roles", raw));
+    return raw && deepFreeze(decodeEntity("roles", raw));
   }, sizeOfRole);
   const permissions = remembering((id: string) => permissionById.get(id)?.name ?? undefined, sizeOfPermission);
-  const shared = createRowMemory<string, GrantedNames>();
+  const shared = createBoundedMap<string, GrantedNames>();
   const grants = (text: string): GrantedNames => {
     const known = shared.get(text);
     if (known !== undefined) return known;
@@ -67,7 +70,9 @@ export function createDirectory(handle: Handle): Directory {
         if (found === undefined) isWhole = false;
         return found;
       };
-    const names = deepFreeze(flatten(decodeGrants(text), { role: noting(roles.get), permission: noting(permissions.get) }));
+    const names = deepFreeze(
+      flatten(decodeGrants(text), { role: noting(roles.get), permission: noting(permissions.get) }),
+    );
     if (isWhole) shared.set(text, names, text.length + sizeOfTexts(names.permissions) + sizeOfTexts(names.roles));
     return names;
   };
@@ -86,7 +91,7 @@ function remembering<K, V>(
   read: (key: K) => V | undefined,
   sizeOf: (value: V) => number = sizeOfRow,
 ): { get(key: K): V | undefined; clear(): void } {
-  const known = createRowMemory<K, V>();
+  const known = createBoundedMap<K, V>();
   return {
     get(key) {
       const kept = known.get(key);

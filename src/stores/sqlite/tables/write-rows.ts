@@ -1,39 +1,45 @@
 /** All or nothing over rows of any table, and what a find could see of it. Clauses 13, 15. Runs inside a transaction of its caller. */
-import { VerifierError } from "../../../contracts/errors.js";
+import { KeystileError } from "../../../contracts/errors.js";
 import type { Change, Table, Write } from "../../../contracts/store.js";
 import { resultName } from "../connection/errors.js";
 import type { KeyWriter } from "../keys/write-keys.js";
-import type { SmallRows } from "./entity-tables.js";
+import type { EntityTables } from "./entity-tables.js";
 
 /** Tables whose rows are part of what a find of any key answers. */
 const FOUND_WITH_KEYS: ReadonlySet<Table> = new Set<Table>(["workspaces", "apis", "roles", "permissions"]);
 
 /** @returns what changed; `undefined`: a row is not as it was read or its name is taken, and all is to be rolled back */
-export function applyWrites(writes: readonly Write[], rows: SmallRows, keys: KeyWriter): Change[] | undefined {
+export function applyWrites(writes: readonly Write[], rows: EntityTables, keys: KeyWriter): Change[] | undefined {
   const changes: Change[] = [];
   return writes.every((write) => apply(write, rows, keys, changes)) ? changes : undefined;
 }
 
-function apply(write: Write, rows: SmallRows, keys: KeyWriter, changes: Change[]): boolean {
+function apply(write: Write, rows: EntityTables, keys: KeyWriter, changes: Change[]): boolean {
   if ("remove" in write) {
     const { table, remove, version } = write;
     if (table === "keys") return keys.remove(remove, version, changes);
     // Before the row is gone: then nothing says any more whose it was.
-    tellOf(table, remove, rows, keys, changes);
+    addChangeOf(table, remove, rows, keys, changes);
     if (table === "identities") keys.forgetIdentity(remove);
     return removing(() => rows.remove(table, remove, version));
   }
   if (write.table === "keys") return keys.store(write.row, write.credits, changes);
   const { table, row } = write;
   // A new row changes no key that exists, but for a workspace: a key's workspace needs no row.
-  if (row.version > 0 || table === "workspaces") tellOf(table, row.id, rows, keys, changes);
+  if (row.version > 0 || table === "workspaces") addChangeOf(table, row.id, rows, keys, changes);
   if (table === "rootKeys") changes.push({ digest: row.digest });
   return rows.store(table, row);
 }
 
 /** Tells what a find could see of a row as it stood. */
-function tellOf(table: Exclude<Table, "keys">, id: string, rows: SmallRows, keys: KeyWriter, changes: Change[]): void {
-  if (table === "identities") return keys.tellOfIdentity(id, changes);
+function addChangeOf(
+  table: Exclude<Table, "keys">,
+  id: string,
+  rows: EntityTables,
+  keys: KeyWriter,
+  changes: Change[],
+): void {
+  if (table === "identities") return keys.addIdentityChange(id, changes);
   if (table === "rootKeys") {
     const old = rows.read(table, id);
     if (old !== undefined) changes.push({ digest: old.digest });
@@ -45,6 +51,6 @@ function removing(remove: () => boolean): boolean {
     return remove();
   } catch (cause) {
     if (resultName(cause) !== "CONSTRAINT") throw cause;
-    throw new VerifierError("CONFLICT", "an API that still has keys cannot be removed", { cause });
+    throw new KeystileError("CONFLICT", "an API that still has keys cannot be removed", { cause });
   }
 }

@@ -1,5 +1,5 @@
 /** What a store and its writer thread say to each other. Ruling G4: an error crosses over with its words and codes, never with what it was asked. Knows no SQLite. */
-import { isVerifierError, VerifierError, type VerifierErrorCode } from "../../../contracts/errors.js";
+import { isKeystileError, KeystileError, type KeystileErrorCode } from "../../../contracts/errors.js";
 import type { Spend, Store } from "../../../contracts/store.js";
 import type { PackedKeys } from "../keys/encoded-keys.js";
 import type { SqliteStoreOptions } from "../options.js";
@@ -15,24 +15,28 @@ export type WriterMethod = "drawCredits" | "returnCredits" | "adoptDigest" | "wr
 export type WriterArguments<M extends WriterMethod> = Parameters<Store[M]>;
 
 /** To the thread. Spends of one turn come together: `ref`, `cost`, `period` and `now` of each, one after another. */
-export type Order =
+export type WriterRequest =
   | { readonly id: number; readonly spends: Float64Array<ArrayBuffer> }
   | { readonly id: number; readonly keys: PackedKeys }
   | { readonly id: number; readonly method: WriterMethod; readonly given: readonly unknown[] }
   | { readonly close: true };
 
 /** From the thread. Of spends: {@link packSpend} of each, and those that failed by their places: many fail for one reason. */
-export type Reply =
-  | { readonly id: number; readonly spends: Float64Array<ArrayBuffer>; readonly faults: readonly (readonly [fault: Fault, at: number[]])[] }
+export type WriterResponse =
+  | {
+      readonly id: number;
+      readonly spends: Float64Array<ArrayBuffer>;
+      readonly faults: readonly (readonly [fault: Fault, at: number[]])[];
+    }
   | { readonly id: number; readonly answer: unknown }
   | { readonly id: number; readonly fault: Fault }
   /** The thread could not open the file, and has ended. */
   | { readonly unable: Fault };
 
-/** Numbers a spend in an {@link Order}. */
-export const ORDER_WIDTH = 4;
-/** Numbers a spend in a {@link Reply}. */
-export const REPLY_WIDTH = 3;
+/** Numbers a spend in an {@link WriterRequest}. */
+export const REQUEST_WIDTH = 4;
+/** Numbers a spend in a {@link WriterResponse}. */
+export const RESPONSE_WIDTH = 3;
 
 const STALE = -2;
 const NO_KEY = -1;
@@ -41,7 +45,7 @@ const TAKEN = 1;
 
 /** Writes an answer at place `i`. An unlimited balance is NaN there. */
 export function packSpend(into: Float64Array, i: number, spend: Spend | undefined): void {
-  const at = i * REPLY_WIDTH;
+  const at = i * RESPONSE_WIDTH;
   into[at] = spend === undefined ? NO_KEY : spend.stale === true ? STALE : spend.ok ? TAKEN : REFUSED;
   into[at + 1] = spend?.remaining ?? NaN;
   into[at + 2] = spend?.forfeited ?? 0;
@@ -49,7 +53,7 @@ export function packSpend(into: Float64Array, i: number, spend: Spend | undefine
 
 /** Reads what {@link packSpend} wrote. */
 export function unpackSpend(from: Float64Array, i: number): Spend | undefined {
-  const at = i * REPLY_WIDTH;
+  const at = i * RESPONSE_WIDTH;
   const outcome = from[at];
   if (outcome === NO_KEY) return undefined;
   if (outcome === STALE) return { ok: false, remaining: 0, stale: true };
@@ -73,7 +77,7 @@ export function packError(error: unknown): Fault {
   const { name, message, cause } = error;
   const code = (error as { code?: unknown }).code;
   return {
-    name: isVerifierError(error) ? "VerifierError" : name,
+    name: isKeystileError(error) ? "KeystileError" : name,
     message,
     ...((typeof code === "string" || typeof code === "number") && { code }),
     ...(cause !== undefined && { cause: packError(cause) }),
@@ -83,7 +87,7 @@ export function packError(error: unknown): Fault {
 /** The same error, on the other side. */
 export function unpackError({ name, message, code, cause }: Fault): Error {
   const options = cause && { cause: unpackError(cause) };
-  if (name === "VerifierError") return new VerifierError(code as VerifierErrorCode, message, options);
+  if (name === "KeystileError") return new KeystileError(code as KeystileErrorCode, message, options);
   if (name === "RangeError") return new RangeError(message, options);
   if (name === "TypeError") return new TypeError(message, options);
   return Object.assign(new Error(message, options), { name }, code !== undefined && { code });

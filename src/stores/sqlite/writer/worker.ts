@@ -6,15 +6,23 @@ import { parentPort, workerData } from "node:worker_threads";
 import type { Store } from "../../../contracts/store.js";
 import { type PackedKeys, unpackKeys } from "../keys/encoded-keys.js";
 import { writerStore, type WriterStore } from "../store.js";
-import { type Order, ORDER_WIDTH, packError, packSpend, type Reply, REPLY_WIDTH, type WriterData } from "./messages.js";
+import {
+  packError,
+  packSpend,
+  REQUEST_WIDTH,
+  RESPONSE_WIDTH,
+  type WriterData,
+  type WriterRequest,
+  type WriterResponse,
+} from "./messages.js";
 
-const reply = (message: Reply): void => parentPort?.postMessage(message);
+const respond = (message: WriterResponse): void => parentPort?.postMessage(message);
 
 function open({ path, options }: WriterData): WriterStore | undefined {
   try {
     return writerStore(path, options);
   } catch (error) {
-    reply({ unable: packError(error) });
+    respond({ unable: packError(error) });
     return undefined;
   }
 }
@@ -22,20 +30,25 @@ function open({ path, options }: WriterData): WriterStore | undefined {
 type Method = (...given: readonly unknown[]) => unknown;
 
 /** Each spend joins the store's next transaction; what came in while it committed the last one shares one. */
-function spend(store: Store, id: number, orders: Float64Array<ArrayBuffer>): void {
-  const count = orders.length / ORDER_WIDTH;
-  const spends = new Float64Array(count * REPLY_WIDTH);
+function spend(store: Store, id: number, requests: Float64Array<ArrayBuffer>): void {
+  const count = requests.length / REQUEST_WIDTH;
+  const spends = new Float64Array(count * RESPONSE_WIDTH);
   const failed = new Map<unknown, number[]>();
   let left = count;
   const done = (): void => {
     if (--left > 0) return;
     const faults = Array.from(failed, ([error, at]) => [packError(error), at] as const);
-    reply({ id, spends, faults });
+    respond({ id, spends, faults });
   };
   const spendOne = async (i: number): Promise<void> => {
-    const at = i * ORDER_WIDTH;
+    const at = i * REQUEST_WIDTH;
     try {
-      const [ref, cost, period, now] = orders.subarray(at, at + ORDER_WIDTH) as unknown as [number, number, number, number];
+      const [ref, cost, period, now] = requests.subarray(at, at + REQUEST_WIDTH) as unknown as [
+        number,
+        number,
+        number,
+        number,
+      ];
       packSpend(spends, i, await store.spendCredits(ref, cost, period, now));
     } catch (error) {
       const places = failed.get(error);
@@ -49,9 +62,9 @@ function spend(store: Store, id: number, orders: Float64Array<ArrayBuffer>): voi
 
 async function answer(id: number, work: () => unknown): Promise<void> {
   try {
-    reply({ id, answer: await work() });
+    respond({ id, answer: await work() });
   } catch (error) {
-    reply({ id, fault: packError(error) });
+    respond({ id, fault: packError(error) });
   }
 }
 
@@ -78,12 +91,12 @@ if (opened !== undefined) {
     last = inserted.catch(() => undefined);
     return inserted;
   };
-  const obey = (order: Order): void => {
-    if ("spends" in order) spend(store, order.id, order.spends);
-    else if ("keys" in order) call(order.id, () => insert(order.keys));
-    else if ("method" in order) call(order.id, () => (store[order.method] as Method)(...order.given));
+  const handle = (request: WriterRequest): void => {
+    if ("spends" in request) spend(store, request.id, request.spends);
+    else if ("keys" in request) call(request.id, () => insert(request.keys));
+    else if ("method" in request) call(request.id, () => (store[request.method] as Method)(...request.given));
     // A thread that listens to nobody ends. Not by closing the port: Deno has no such method.
-    else void close(store, calls).finally(() => parentPort?.off("message", obey));
+    else void close(store, calls).finally(() => parentPort?.off("message", handle));
   };
-  parentPort?.on("message", obey);
+  parentPort?.on("message", handle);
 }

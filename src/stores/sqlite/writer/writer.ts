@@ -12,27 +12,27 @@
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
 import { Worker } from "node:worker_threads";
-import { VerifierError } from "../../../contracts/errors.js";
+import { KeystileError } from "../../../contracts/errors.js";
 import type { NewKey, Spend, Store } from "../../../contracts/store.js";
 import type { MaybePromise } from "../../../contracts/types.js";
-import { here } from "../connection/module-path.js";
+import { modulePath } from "../connection/module-path.js";
 import { afterTurn } from "../connection/transaction.js";
 import { assertSpend } from "../credits/spending.js";
 import { encodeKeys, packKeys } from "../keys/encoded-keys.js";
 import type { SqliteStoreOptions } from "../options.js";
 import {
-  type Order,
-  type Reply,
-  REPLY_WIDTH,
+  RESPONSE_WIDTH,
   unpackError,
   unpackSpend,
   type WriterArguments,
   type WriterData,
   type WriterMethod,
+  type WriterRequest,
+  type WriterResponse,
 } from "./messages.js";
 
 /** A call that waits for its answer. */
-interface Waiting<T> {
+interface PendingCall<T> {
   readonly resolve: (answer: T) => void;
   readonly reject: (error: Error) => void;
 }
@@ -54,30 +54,33 @@ type Answer<M extends WriterMethod> = Awaited<ReturnType<Store[M]>>;
 /**
  * Lets a thread write for `reader`.
  * @param reader a store that is open on the same file
- * @throws VerifierError STORE_FAILED: the thread's program is not there
+ * @throws KeystileError STORE_FAILED: the thread's program is not there
  */
 export function withWriter<S extends Store>(reader: S, path: string, options: Required<SqliteStoreOptions>): S {
-  const program = options.writer instanceof URL ? options.writer : ownProgram();
+  const program = options.writer instanceof URL ? options.writer : defaultProgram();
   // Whole, since the thread opens it a little later, and the program may have changed its folder by then.
-  const writer = startWriter(program, { path: resolve(path), options: { ...options, mustExist: true, writer: "inline" } });
+  const writer = startWriter(program, {
+    path: resolve(path),
+    options: { ...options, mustExist: true, writer: "inline" },
+  });
   let closing: Promise<void> | undefined;
   const assertOpen = () => {
-    if (closing !== undefined) throw new VerifierError("STORE_CLOSED", "the store was closed; open it again to use it");
+    if (closing !== undefined) throw new KeystileError("STORE_CLOSED", "the store was closed; open it again to use it");
   };
-  const ask: Writer["call"] = (method, ...given) => {
+  const callWriter: Writer["call"] = (method, ...given) => {
     assertOpen();
     return writer.call(method, ...given);
   };
   /** Does not wait where the file is locked to readers: the call has waited for the write. The next call asks first, and waits or fails. */
-  const tell = () => {
+  const notify = () => {
     try {
-      Promise.resolve(reader.catchUp(NaN)).catch(() => undefined);
+      Promise.resolve(reader.pollChanges(NaN)).catch(() => undefined);
     } catch {
       // What was written is durable. The next call asks again, and fails if that does.
     }
   };
   /** What the thread changed is told here before it is answered (clauses 8, 15). */
-  const change: Writer["call"] = (method, ...given) => ask(method, ...given).finally(tell);
+  const change: Writer["call"] = (method, ...given) => callWriter(method, ...given).finally(notify);
   return {
     ...reader,
     spendCredits(ref, cost, period, now): MaybePromise<Spend | undefined> {
@@ -87,15 +90,16 @@ export function withWriter<S extends Store>(reader: S, path: string, options: Re
       assertSpend(cost, period, now);
       return writer.spend(ref, cost, period, now);
     },
-    drawCredits: (ref, request) => ask("drawCredits", ref, request),
-    returnCredits: (ref, holder, generation, unspent) => ask("returnCredits", ref, holder, generation, unspent),
+    drawCredits: (ref, request) => callWriter("drawCredits", ref, request),
+    returnCredits: (ref, holder, generation, unspent) => callWriter("returnCredits", ref, holder, generation, unspent),
     adoptDigest: (ref, digest) => change("adoptDigest", ref, digest),
     async insertKeys(keys) {
       assertOpen();
       const parts: Promise<boolean[]>[] = [];
       // All are sent at once: what is encoded here is ready when the thread is.
-      for (let start = 0; start < keys.length; start += BATCH) parts.push(writer.insert(keys.slice(start, start + BATCH)));
-      return (await Promise.all(parts).finally(tell)).flat();
+      for (let start = 0; start < keys.length; start += BATCH)
+        parts.push(writer.insert(keys.slice(start, start + BATCH)));
+      return (await Promise.all(parts).finally(notify)).flat();
     },
     write: (writes) => change("write", writes),
     close() {
@@ -106,11 +110,15 @@ export function withWriter<S extends Store>(reader: S, path: string, options: Re
 }
 
 /** The thread's program in this package, found by the package's own name: so also from a program that was bundled into one file. */
-function ownProgram(): string {
+function defaultProgram(): string {
   try {
-    return createRequire(here()).resolve("keystile/sqlite-writer");
+    return createRequire(modulePath()).resolve("keystile/sqlite-writer");
   } catch (cause) {
-    throw new VerifierError("STORE_FAILED", "keystile/sqlite-writer is not found from here; give its place as options.writer", { cause });
+    throw new KeystileError(
+      "STORE_FAILED",
+      "keystile/sqlite-writer is not found from here; give its place as options.writer",
+      { cause },
+    );
   }
 }
 
@@ -118,82 +126,82 @@ function startWriter(program: URL | string, data: WriterData): Writer {
   const worker = new Worker(program, { workerData: data, name: "keystile writer" });
   const ended = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
   /** By order: one call, or the spends of a turn. */
-  const waiting = new Map<number, Waiting<never> | readonly Waiting<Spend | undefined>[]>();
-  let spends: Waiting<Spend | undefined>[] = [];
+  const pending = new Map<number, PendingCall<never> | readonly PendingCall<Spend | undefined>[]>();
+  let spends: PendingCall<Spend | undefined>[] = [];
   let numbers: number[] = [];
   let lastId = 0;
   let isClosing = false;
-  let gone: Error | undefined;
+  let failure: Error | undefined;
 
-  const post = (order: Order, waits: Waiting<never> | readonly Waiting<Spend | undefined>[]) => {
+  const post = (request: WriterRequest, waits: PendingCall<never> | readonly PendingCall<Spend | undefined>[]) => {
     // First, since what cannot be copied throws.
-    worker.postMessage(order);
+    worker.postMessage(request);
     // A thread keeps the process alive only while somebody waits for it.
-    if (waiting.size === 0) worker.ref();
-    waiting.set(lastId, waits);
+    if (pending.size === 0) worker.ref();
+    pending.set(lastId, waits);
   };
   const send = () => {
     if (spends.length === 0) return;
-    const [group, orders] = [spends, Float64Array.from(numbers)];
+    const [group, requests] = [spends, Float64Array.from(numbers)];
     [spends, numbers] = [[], []];
-    post({ id: ++lastId, spends: orders }, group);
+    post({ id: ++lastId, spends: requests }, group);
   };
   /** What waits when the thread ends may have been done or not: it is an error, never an answer. */
   const end = (error: Error) => {
-    gone ??= error;
-    const all = [...[...waiting.values()].flat(), ...spends];
-    waiting.clear();
+    failure ??= error;
+    const all = [...[...pending.values()].flat(), ...spends];
+    pending.clear();
     [spends, numbers] = [[], []];
-    for (const { reject } of all) reject(gone);
+    for (const { reject } of all) reject(failure);
   };
-  const receive = (message: Reply) => {
+  const receive = (message: WriterResponse) => {
     if ("unable" in message) {
       end(unpackError(message.unable));
       return;
     }
-    const waits = waiting.get(message.id);
+    const waits = pending.get(message.id);
     // An answer may come behind the news that the thread failed: who waited for it has been rejected.
     if (waits === undefined) return;
-    waiting.delete(message.id);
-    if (waiting.size === 0 && !isClosing) worker.unref();
-    if ("spends" in message) deliver(waits as readonly Waiting<Spend | undefined>[], message);
-    else if ("fault" in message) (waits as Waiting<never>).reject(unpackError(message.fault));
-    else (waits as Waiting<unknown>).resolve(message.answer);
+    pending.delete(message.id);
+    if (pending.size === 0 && !isClosing) worker.unref();
+    if ("spends" in message) deliver(waits as readonly PendingCall<Spend | undefined>[], message);
+    else if ("fault" in message) (waits as PendingCall<never>).reject(unpackError(message.fault));
+    else (waits as PendingCall<unknown>).resolve(message.answer);
   };
   worker.on("message", receive);
-  worker.on("error", (cause) => end(new VerifierError("STORE_FAILED", ENDED, { cause })));
+  worker.on("error", (cause) => end(new KeystileError("STORE_FAILED", ENDED, { cause })));
   worker.on("messageerror", (cause) => {
-    end(new VerifierError("STORE_FAILED", ENDED, { cause }));
+    end(new KeystileError("STORE_FAILED", ENDED, { cause }));
     void worker.terminate();
   });
-  worker.once("exit", () => end(new VerifierError("STORE_FAILED", ENDED)));
+  worker.once("exit", () => end(new KeystileError("STORE_FAILED", ENDED)));
   worker.unref();
   return {
     spend(ref, cost, period, now) {
       return new Promise((resolve, reject) => {
-        if (gone !== undefined) throw gone;
+        if (failure !== undefined) throw failure;
         numbers.push(ref, cost, period, now);
         if (spends.push({ resolve, reject }) === 1) afterTurn(send);
       });
     },
     call(method, ...given) {
       return new Promise((resolve, reject) => {
-        if (gone !== undefined) throw gone;
+        if (failure !== undefined) throw failure;
         post({ id: ++lastId, method, given }, { resolve, reject });
       });
     },
     insert(keys) {
       return new Promise((resolve, reject) => {
-        if (gone !== undefined) throw gone;
+        if (failure !== undefined) throw failure;
         post({ id: ++lastId, keys: packKeys(encodeKeys(keys)) }, { resolve, reject });
       });
     },
     close() {
       isClosing = true;
-      if (gone === undefined) {
+      if (failure === undefined) {
         worker.ref();
         send();
-        worker.postMessage({ close: true } satisfies Order);
+        worker.postMessage({ close: true } satisfies WriterRequest);
       }
       return ended;
     },
@@ -202,11 +210,14 @@ function startWriter(program: URL | string, data: WriterData): Writer {
 
 const ENDED = "the writer thread ended; what was in flight may have been written or not; open the store again";
 
-function deliver(waits: readonly Waiting<Spend | undefined>[], { spends, faults }: Extract<Reply, { spends: unknown }>): void {
+function deliver(
+  waits: readonly PendingCall<Spend | undefined>[],
+  { spends, faults }: Extract<WriterResponse, { spends: unknown }>,
+): void {
   for (const [fault, places] of faults) {
     const error = unpackError(fault);
     for (const at of places) waits[at]?.reject(error);
   }
   // A promise that was rejected stays so.
-  for (let i = 0; i * REPLY_WIDTH < spends.length; i++) waits[i]?.resolve(unpackSpend(spends, i));
+  for (let i = 0; i * RESPONSE_WIDTH < spends.length; i++) waits[i]?.resolve(unpackSpend(spends, i));
 }

@@ -2,10 +2,21 @@ import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { cachedStore } from "../../../../src/cache/key-cache.js";
 import type { Change } from "../../../../src/contracts/store.js";
-import { askInTime } from "../../../../src/stores/sqlite/changes/change-polling.js";
+import { createChangePolling } from "../../../../src/stores/sqlite/changes/change-polling.js";
 import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../../../../src/stores/sqlite/index.js";
 import { keyRow } from "../../suite.js";
-import { addKeys, api, change, codeOf, foreignHandle, inspect, nextTurn, refOf, temporaryPaths, withApi } from "../support.js";
+import {
+  addKeys,
+  api,
+  change,
+  codeOf,
+  foreignHandle,
+  inspect,
+  nextTurn,
+  refOf,
+  temporaryPaths,
+  withApi,
+} from "../support.js";
 
 const path = temporaryPaths();
 const opened: SqliteStore[] = [];
@@ -24,9 +35,9 @@ async function pair(options: SqliteStoreOptions = { staleness: "call" }) {
   const writer = await withApi(open(place));
   const reader = open(place, options);
   const told: Change[] = [];
-  reader.changes((one) => told.push(one));
+  reader.subscribe((one) => told.push(one));
   const heard = async () => {
-    await reader.catchUp();
+    await reader.pollChanges();
     return told.splice(0);
   };
   return { place, writer, reader, heard };
@@ -122,7 +133,11 @@ describe("sqliteStore: changes of other processes", () => {
     expect(await heard()).toEqual([{ digest: "digest-1" }]);
     await writer.write([{ table: "migrations", remove: "m", version: 1 }]);
     expect(await heard()).toEqual([]);
-    expect(await reader.findKey("digest-1")).toMatchObject({ roles: ["reader"], permissions: ["docs.read"], suspended: false });
+    expect(await reader.findKey("digest-1")).toMatchObject({
+      roles: ["reader"],
+      permissions: ["docs.read"],
+      parentDisabled: false,
+    });
     await writer.write([
       { table: "permissions", row: { ...permission, version: 1, slug: "docs.write" } },
       { table: "roles", row: { ...role, version: 1, name: "writer" } },
@@ -132,7 +147,7 @@ describe("sqliteStore: changes of other processes", () => {
     expect(await reader.findKey("digest-1")).toMatchObject({ roles: ["writer"], permissions: ["docs.write"] });
     await writer.write([{ table: "workspaces", row: { id: "ws_1", version: 0, enabled: false } }]);
     expect(await heard()).toEqual(["all"]);
-    expect((await reader.findKey("digest-1"))?.suspended).toBe(true);
+    expect((await reader.findKey("digest-1"))?.parentDisabled).toBe(true);
     await writer.write([{ table: "apis", row: api({ version: 1, deleted: true }) }]);
     expect(await heard()).toEqual(["all"]);
     expect(await reader.findKey("digest-1")).toBeUndefined();
@@ -207,7 +222,9 @@ describe("sqliteStore: changes of other processes", () => {
     await heard();
     inspect(place, (db) => db.exec("INSERT INTO keystile_changes (seq, what) VALUES (20000, '=x')"));
     await change(writer, "key_000001", { name: "y" });
-    expect(inspect(place, (db) => db.prepare("SELECT min(seq), max(seq) FROM keystile_changes").raw().get())).toEqual([20_000, 20_001]);
+    expect(inspect(place, (db) => db.prepare("SELECT min(seq), max(seq) FROM keystile_changes").raw().get())).toEqual([
+      20_000, 20_001,
+    ]);
     expect(await heard()).toEqual(["all"]);
   });
 
@@ -223,10 +240,10 @@ describe("sqliteStore: changes of other processes", () => {
       });
     });
     const fault = new Error("listener");
-    store.changes(() => {
+    store.subscribe(() => {
       throw fault;
     });
-    store.changes((one) => told.push(one));
+    store.subscribe((one) => told.push(one));
     expect(await store.insertKeys([{ row: keyRow(1) }])).toEqual([true]);
     expect(told).toEqual([{ digest: "digest-1" }]);
     expect(await rises).toBe(fault);
@@ -255,46 +272,48 @@ describe("sqliteStore: when other processes are asked for", () => {
 
   it("turn: at the first call of a turn, and again once 1 ms has passed inside it", async () => {
     const ask = vi.fn();
-    const { catchUp } = askInTime(ask, "turn");
+    const { pollChanges } = createChangePolling(ask, "turn");
     await nextTurn();
-    for (let i = 0; i < 5; i++) catchUp();
+    for (let i = 0; i < 5; i++) pollChanges();
     expect(ask).toHaveBeenCalledTimes(1);
     vi.advanceTimersByTime(0.9);
-    catchUp();
+    pollChanges();
     expect(ask).toHaveBeenCalledTimes(1);
     vi.advanceTimersByTime(0.1);
-    catchUp();
-    catchUp();
+    pollChanges();
+    pollChanges();
     expect(ask).toHaveBeenCalledTimes(2);
     await nextTurn();
-    catchUp();
+    pollChanges();
     expect(ask).toHaveBeenCalledTimes(3);
   });
 
   it("turn: every callback is a turn, of the check phase and of timers too", async () => {
     const ask = vi.fn();
-    const { catchUp } = askInTime(ask, "turn");
+    const { pollChanges } = createChangePolling(ask, "turn");
     const turns = 6;
     await new Promise<void>((resolve) => {
       for (let i = 0; i < turns; i++) {
         setImmediate(() => {
-          catchUp();
-          catchUp();
+          pollChanges();
+          pollChanges();
           if (i === turns - 1) resolve();
         });
       }
     });
     expect(ask).toHaveBeenCalledTimes(turns);
-    await Promise.all(Array.from({ length: 3 }, () => new Promise((resolve) => setTimeout(resolve, 0)).then(() => catchUp())));
+    await Promise.all(
+      Array.from({ length: 3 }, () => new Promise((resolve) => setTimeout(resolve, 0)).then(() => pollChanges())),
+    );
     expect(ask.mock.calls.length).toBeGreaterThanOrEqual(turns + 3);
   });
 
   it("turn: the microtasks of one callback share an answer", async () => {
     const ask = vi.fn();
-    const { catchUp } = askInTime(ask, "turn");
+    const { pollChanges } = createChangePolling(ask, "turn");
     await nextTurn();
     for (let i = 0; i < 100; i++) {
-      catchUp();
+      pollChanges();
       await Promise.resolve();
     }
     expect(ask).toHaveBeenCalledTimes(1);
@@ -302,7 +321,7 @@ describe("sqliteStore: when other processes are asked for", () => {
 
   it("turn: by the caller's reading of the system's time, and a clock set back asks again", async () => {
     const ask = vi.fn();
-    const { catchUp } = askInTime(ask, "turn");
+    const { pollChanges } = createChangePolling(ask, "turn");
     await nextTurn();
     for (const [now, asked] of [
       [1_000, 1],
@@ -314,36 +333,36 @@ describe("sqliteStore: when other processes are asked for", () => {
       [undefined, 4],
       [999, 5],
     ] as const) {
-      catchUp(now);
+      pollChanges(now);
       expect(ask).toHaveBeenCalledTimes(asked);
     }
   });
 
   it("a number, by the caller's reading: at most once in so many milliseconds", () => {
     const ask = vi.fn();
-    const { catchUp } = askInTime(ask, 250);
-    for (const now of [1_000, 1_249, 1_250, 1_300, 900, 901]) catchUp(now);
+    const { pollChanges } = createChangePolling(ask, 250);
+    for (const now of [1_000, 1_249, 1_250, 1_300, 900, 901]) pollChanges(now);
     expect(ask).toHaveBeenCalledTimes(3);
   });
 
   it("a number: at most once in so many milliseconds", async () => {
     const ask = vi.fn();
-    const { catchUp } = askInTime(ask, 250);
-    catchUp();
+    const { pollChanges } = createChangePolling(ask, 250);
+    pollChanges();
     await nextTurn();
     vi.advanceTimersByTime(249);
-    catchUp();
+    pollChanges();
     expect(ask).toHaveBeenCalledTimes(1);
     vi.advanceTimersByTime(1);
-    catchUp();
+    pollChanges();
     expect(ask).toHaveBeenCalledTimes(2);
   });
 
   it("call: every time", () => {
     const ask = vi.fn();
-    const { catchUp } = askInTime(ask, "call");
-    catchUp();
-    catchUp();
+    const { pollChanges } = createChangePolling(ask, "call");
+    pollChanges();
+    pollChanges();
     expect(ask).toHaveBeenCalledTimes(2);
   });
 
@@ -351,8 +370,8 @@ describe("sqliteStore: when other processes are asked for", () => {
     const ask = vi.fn(() => {
       throw new Error("disk");
     });
-    const { catchUp } = askInTime(ask, staleness);
-    for (let i = 0; i < 3; i++) expect(() => catchUp()).toThrow("disk");
+    const { pollChanges } = createChangePolling(ask, staleness);
+    for (let i = 0; i < 3; i++) expect(() => pollChanges()).toThrow("disk");
     expect(ask).toHaveBeenCalledTimes(3);
   });
 

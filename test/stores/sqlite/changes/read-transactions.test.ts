@@ -168,12 +168,12 @@ describe("sqliteStore: finds that share a transaction", () => {
     const row = (await writer.read("keys", "key_000001"))!;
     const reader = open(place);
     await nextTurn();
-    await reader.catchUp(1_000);
+    await reader.pollChanges(1_000);
     expect(await findSome(reader)).toEqual(Array(FINDS).fill(true));
     void writer.write([{ table: "keys", row: { ...row, enabled: false } }]);
-    await reader.catchUp(1_000);
+    await reader.pollChanges(1_000);
     expect(await findSome(reader)).toEqual(Array(FINDS).fill(true));
-    await reader.catchUp(1_001);
+    await reader.pollChanges(1_001);
     expect(await findSome(reader)).toEqual(Array(FINDS).fill(false));
     void writer.write([{ table: "keys", row: { ...row, version: row.version + 1 } }]);
     await nextTurn();
@@ -195,7 +195,11 @@ describe("sqliteStore: finds that share a transaction", () => {
     await findSome(store);
     void store.write([{ table: "keys", row: { ...row, enabled: false } }]);
     expect(await findSome(store)).toEqual(Array(FINDS).fill(false));
-    expect(inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_keys WHERE body LIKE '%disabled%'").pluck().get())).toBe(1);
+    expect(
+      inspect(place, (db) =>
+        db.prepare("SELECT count(*) FROM keystile_keys WHERE body LIKE '%disabled%'").pluck().get(),
+      ),
+    ).toBe(1);
   });
 
   it("trap 15: after the turn nothing keeps the log from being carried over, and nothing is left to do when it closes", async () => {

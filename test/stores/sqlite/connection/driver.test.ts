@@ -2,14 +2,18 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { isVerifierError } from "../../../../src/contracts/errors.js";
+import { isKeystileError } from "../../../../src/contracts/errors.js";
 import { loadDriver, openFile } from "../../../../src/stores/sqlite/connection/driver.js";
 import { temporaryPaths } from "../support.js";
 
 const path = temporaryPaths();
 
 /** A `require` of a folder in which this package.json and this code are installed as better-sqlite3. */
-function installed(manifest: string | undefined, code = "module.exports = class { }", extra: object = {}): NodeJS.Require {
+function installed(
+  manifest: string | undefined,
+  code = "module.exports = class { }",
+  extra: object = {},
+): NodeJS.Require {
   const root = path();
   const folder = join(root, "node_modules", "better-sqlite3");
   mkdirSync(join(folder, "lib"), { recursive: true });
@@ -20,12 +24,13 @@ function installed(manifest: string | undefined, code = "module.exports = class 
   Object.assign(extra, { folder });
   return createRequire(join(root, "program.js"));
 }
-const manifest = (version: string, more: object = { main: "lib/index.js" }) => JSON.stringify({ name: "better-sqlite3", version, ...more });
+const manifest = (version: string, more: object = { main: "lib/index.js" }) =>
+  JSON.stringify({ name: "better-sqlite3", version, ...more });
 const failure = (run: () => unknown) => {
   try {
     run();
   } catch (error) {
-    if (isVerifierError(error)) return error;
+    if (isKeystileError(error)) return error;
     throw error;
   }
   throw new Error("it did not fail");
@@ -95,22 +100,35 @@ describe("loadDriver", () => {
   });
 
   it.each([
-    ['Object.assign(new Error("was compiled against a different Node.js version"), { code: "ERR_DLOPEN_FAILED" })', "DRIVER_UNSUPPORTED"],
+    [
+      'Object.assign(new Error("was compiled against a different Node.js version"), { code: "ERR_DLOPEN_FAILED" })',
+      "DRIVER_UNSUPPORTED",
+    ],
     ['new Error("Could not locate the bindings file. Tried: …")', "DRIVER_UNSUPPORTED"],
     ['Object.assign(new Error("loading addons is disabled"), { code: "ERR_DLOPEN_DISABLED" })', "DRIVER_UNSUPPORTED"],
     ['new TypeError("Cannot open database because the directory does not exist")', "STORE_FAILED"],
   ])("the native part is loaded by the first open: %s", (thrown, code) => {
-    const Driver = loadDriver(installed(manifest("12.1.0"), `module.exports = class { constructor() { throw ${thrown} } }`), "22.0.0");
-    expect(failure(() => openFile(Driver, "x.db", { readonly: false, fileMustExist: false, timeout: 0 })).code).toBe(code);
+    const Driver = loadDriver(
+      installed(manifest("12.1.0"), `module.exports = class { constructor() { throw ${thrown} } }`),
+      "22.0.0",
+    );
+    expect(failure(() => openFile(Driver, "x.db", { readonly: false, fileMustExist: false, timeout: 0 })).code).toBe(
+      code,
+    );
   });
 
   it.each([
     ["ERR_DLOPEN_DISABLED", /may load no native code; run it with --allow-addons, and without --no-addons$/],
-    ["ERR_DLOPEN_FAILED", /npm rebuild better-sqlite3, or .* install script may have been skipped: pnpm, yarn and npm 11/],
+    [
+      "ERR_DLOPEN_FAILED",
+      /npm rebuild better-sqlite3, or .* install script may have been skipped: pnpm, yarn and npm 11/,
+    ],
   ])("%s: says what to do about it", (code, message) => {
     const thrown = `module.exports = class { constructor() { throw Object.assign(new Error("x"), { code: "${code}" }) } }`;
     const Driver = loadDriver(installed(manifest("12.1.0"), thrown), "22.0.0");
-    expect(failure(() => openFile(Driver, "x.db", { readonly: false, fileMustExist: false, timeout: 0 })).message).toMatch(message);
+    expect(
+      failure(() => openFile(Driver, "x.db", { readonly: false, fileMustExist: false, timeout: 0 })).message,
+    ).toMatch(message);
   });
 
   it("any other fault of opening rises as it is", () => {

@@ -2,7 +2,7 @@ import { copyFileSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
-import { isVerifierError } from "../../../../src/contracts/errors.js";
+import { isKeystileError } from "../../../../src/contracts/errors.js";
 import { SCHEMA_VERSION } from "../../../../src/stores/sqlite/connection/schema.js";
 import { sqliteStore } from "../../../../src/stores/sqlite/index.js";
 import { keyRow } from "../../suite.js";
@@ -27,7 +27,9 @@ describe("sqliteStore: opening", () => {
     const place = path();
     for (const file of [" ", `${place} `, `${place}\n`, `\t${place}`, `\ufeff${place}`, " :memory: "]) {
       expect(() => sqliteStore(file), JSON.stringify(file)).toThrow(TypeError);
-      expect(() => sqliteStore(file), JSON.stringify(file)).toThrow(/without blanks at its ends: better-sqlite3 drops them/);
+      expect(() => sqliteStore(file), JSON.stringify(file)).toThrow(
+        /without blanks at its ends: better-sqlite3 drops them/,
+      );
     }
     expect([place, `${place} `].map((file) => existsSync(file))).toEqual([false, false]);
   });
@@ -56,7 +58,12 @@ describe("sqliteStore: opening", () => {
     inspect(place, (db) => db.pragma("journal_mode = DELETE"));
     // What is opened for reading keeps its journal.
     const reader = sqliteStore(place, { readonly: true });
-    expect(reader.health()).toEqual({ ...fit, ok: false, problems: ["the journal mode is delete, not wal"], journalMode: "delete" });
+    expect(reader.health()).toEqual({
+      ...fit,
+      ok: false,
+      problems: ["the journal mode is delete, not wal"],
+      journalMode: "delete",
+    });
     void reader.close();
     const again = sqliteStore(place);
     expect(again.health()).toEqual(fit);
@@ -77,12 +84,15 @@ describe("sqliteStore: opening", () => {
     [{ busyTimeout: 60_001 }, RangeError, "options.busyTimeout must be from 0 to 60000"],
     [{ toString: 1 }, TypeError, "options.toString is not an option"],
     [null, TypeError, "options must be an object"],
-  ])("an option that does not fit is a TypeError, or beyond its range a RangeError, that names it: %o", (options, kind, message) => {
-    const place = path();
-    expect(() => sqliteStore(place, options as never)).toThrow(kind);
-    expect(() => sqliteStore(place, options as never)).toThrow(message);
-    expect(existsSync(place)).toBe(false);
-  });
+  ])(
+    "an option that does not fit is a TypeError, or beyond its range a RangeError, that names it: %o",
+    (options, kind, message) => {
+      const place = path();
+      expect(() => sqliteStore(place, options as never)).toThrow(kind);
+      expect(() => sqliteStore(place, options as never)).toThrow(message);
+      expect(existsSync(place)).toBe(false);
+    },
+  );
 
   it("an option that is undefined takes its default", () => {
     const store = sqliteStore(path(), { durability: undefined, readonly: undefined } as never);
@@ -269,8 +279,8 @@ describe("sqliteStore: opening", () => {
       () => store.list("keys", { workspaceId: "ws_1", limit: 1 }),
       () => store.insertKeys([]),
       () => store.write([]),
-      () => store.changes(() => undefined),
-      () => store.catchUp(),
+      () => store.subscribe(() => undefined),
+      () => store.pollChanges(),
       () => store.health(),
     ];
     for (const call of calls) expect(await codeOf(call), String(call)).toBe("STORE_CLOSED");
@@ -286,7 +296,7 @@ describe("sqliteStore: opening", () => {
     } catch (error) {
       caught = error;
     }
-    expect(isVerifierError(caught)).toBe(true);
+    expect(isKeystileError(caught)).toBe(true);
     expect((caught as Error).cause).toBeInstanceOf(Error);
   });
 });

@@ -36,7 +36,12 @@ function oldFile(): string {
 }
 
 const tablesOf = (db: Database.Database) =>
-  (db.prepare("SELECT name, sql FROM sqlite_schema WHERE name LIKE 'keystile%'").all() as { name: string; sql: string }[])
+  (
+    db.prepare("SELECT name, sql FROM sqlite_schema WHERE name LIKE 'keystile%'").all() as {
+      name: string;
+      sql: string;
+    }[]
+  )
     .map(({ name, sql }) => `${name}: ${sql.replace(/\s+/g, " ")}`)
     .sort();
 
@@ -103,7 +108,9 @@ describe("prepareSchema: files of earlier versions", () => {
   it("a file of version 1 that may not be written is refused, and stays as it is", async () => {
     const place = oldFile();
     expect(await codeOf(() => sqliteStore(place, { readonly: true }))).toBe("STORE_READ_ONLY");
-    expect(() => sqliteStore(place, { readonly: true })).toThrow(/tables of version 1, this keystile needs 4.*open it once for writing/);
+    expect(() => sqliteStore(place, { readonly: true })).toThrow(
+      /tables of version 1, this keystile needs 4.*open it once for writing/,
+    );
     inspect(place, (db) => {
       db.pragma("query_only = ON");
       expect(() => sqliteStore(db)).toThrow(/open it once for writing/);
@@ -142,10 +149,15 @@ describe("prepareSchema: files of earlier versions", () => {
     await addKeys(store, 1);
     await store.close();
     const plan = (sql: string) => inspect(place, (db) => JSON.stringify(db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all()));
-    expect(plan("SELECT * FROM keystile_root_keys WHERE name = 'd'")).toContain("SEARCH keystile_root_keys USING INDEX");
-    const ofNamespace = "workspace_id = 'w' AND substr(name, 1, instr(name, ' ') - 1) = 'n' AND id > 'o' ORDER BY id LIMIT 3";
+    expect(plan("SELECT * FROM keystile_root_keys WHERE name = 'd'")).toContain(
+      "SEARCH keystile_root_keys USING INDEX",
+    );
+    const ofNamespace =
+      "workspace_id = 'w' AND substr(name, 1, instr(name, ' ') - 1) = 'n' AND id > 'o' ORDER BY id LIMIT 3";
     const overrides = plan(`SELECT * FROM keystile_overrides WHERE ${ofNamespace}`);
-    expect(overrides).toMatch(/SEARCH keystile_overrides USING INDEX keystile_overrides_of \(workspace_id=\? AND <expr>=\? AND id>\?\)/);
+    expect(overrides).toMatch(
+      /SEARCH keystile_overrides USING INDEX keystile_overrides_of \(workspace_id=\? AND <expr>=\? AND id>\?\)/,
+    );
     expect(overrides).not.toContain("TEMP B-TREE");
   });
 });

@@ -25,14 +25,18 @@ import {
 const path = temporaryPaths();
 const open = (place: string) => sqliteStore(place, { durability: "process" });
 const rowsIn = (place: string) =>
-  inspect(place, (db) => new Map(db.prepare("SELECT n, remaining FROM keystile_balances").raw().all() as [number, number][]));
+  inspect(
+    place,
+    (db) => new Map(db.prepare("SELECT n, remaining FROM keystile_balances").raw().all() as [number, number][]),
+  );
 const entries = (place: string) => inspect(place, entriesIn).length;
 const idOf = (key: number) => `key_${String(key + 1).padStart(6, "0")}`;
 
 /** Sets a key's balance, as an administrator would; null: unlimited. */
 async function set(store: SqliteStore, key: number, remaining: number | null): Promise<void> {
   const row = (await store.read("keys", idOf(key)))!;
-  if (!(await store.write([{ table: "keys", row, credits: { period: 0, remaining } }]))) throw new Error("the key changed meanwhile");
+  if (!(await store.write([{ table: "keys", row, credits: { period: 0, remaining } }])))
+    throw new Error("the key changed meanwhile");
 }
 
 /** Six keys, and what spends from all of them at once. */
@@ -58,7 +62,10 @@ async function countedKeys() {
   // A commit that takes longer than 1 ms would end what is known of this turn.
   vi.useFakeTimers({ toFake: ["performance", "Date"] });
   let asked = 0;
-  const prepare = vi.spyOn(Database.prototype, "prepare").mockImplementation(function (this: Database.Database, sql: string) {
+  const prepare = vi.spyOn(Database.prototype, "prepare").mockImplementation(function (
+    this: Database.Database,
+    sql: string,
+  ) {
     const statement = original.call(this, sql);
     if (sql !== "PRAGMA data_version") return statement;
     const get = statement.get.bind(statement) as () => unknown;
@@ -81,7 +88,16 @@ describe("the log of spends", () => {
   const store = fc.nat(2);
   const cost = fc.integer({ min: 1, max: 30 });
   const step = fc.oneof(
-    { weight: 8, arbitrary: fc.record({ do: fc.constant("alone" as const), store, key, cost, times: fc.integer({ min: 1, max: 6 }) }) },
+    {
+      weight: 8,
+      arbitrary: fc.record({
+        do: fc.constant("alone" as const),
+        store,
+        key,
+        cost,
+        times: fc.integer({ min: 1, max: 6 }),
+      }),
+    },
     {
       weight: 8,
       arbitrary: fc.record({
@@ -90,7 +106,10 @@ describe("the log of spends", () => {
         spends: fc.array(fc.record({ key, cost }), { minLength: 2, maxLength: 12 }),
       }),
     },
-    { weight: 2, arbitrary: fc.record({ do: fc.constant("set" as const), store, key, to: fc.constantFrom(null, 0, 40, 1_000) }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({ do: fc.constant("set" as const), store, key, to: fc.constantFrom(null, 0, 40, 1_000) }),
+    },
     { weight: 2, arbitrary: fc.record({ do: fc.constant("draw" as const), store, key }) },
     { weight: 1, arbitrary: fc.record({ do: fc.constant("remove" as const), store, key }) },
     { weight: 2, arbitrary: fc.record({ do: fc.constant("reopen" as const), store }) },
@@ -120,7 +139,9 @@ describe("the log of spends", () => {
               expect(await one.spendCredits(refs[move.key]!, move.cost, 0, 0)).toEqual(spend(move.key, move.cost));
             }
           } else if (move.do === "group") {
-            const answers = await Promise.all(move.spends.map((each) => one.spendCredits(refs[each.key]!, each.cost, 0, 0)));
+            const answers = await Promise.all(
+              move.spends.map((each) => one.spendCredits(refs[each.key]!, each.cost, 0, 0)),
+            );
             expect(answers).toEqual(move.spends.map((each) => spend(each.key, each.cost)));
           } else if (move.do === "set") {
             if (twin.has(move.key)) await set(one, move.key, move.to).then(() => twin.set(move.key, move.to));
@@ -141,10 +162,14 @@ describe("the log of spends", () => {
           } else {
             const remaining = (await one.readBalance(idOf(move.key), 0, 0))?.remaining;
             expect(remaining).toBe(twin.get(move.key));
-            expect(await one.spendCredits(refs[move.key]!, 0, 0, 0)).toEqual(twin.has(move.key) ? { ok: true, remaining } : undefined);
+            expect(await one.spendCredits(refs[move.key]!, 0, 0, 0)).toEqual(
+              twin.has(move.key) ? { ok: true, remaining } : undefined,
+            );
           }
         }
-        const limited = [...twin].filter(([, remaining]) => remaining !== null).map(([i, remaining]) => [refs[i], remaining]);
+        const limited = [...twin]
+          .filter(([, remaining]) => remaining !== null)
+          .map(([i, remaining]) => [refs[i], remaining]);
         expect(inspect(place, (db) => [...balancesIn(db)].sort(([a], [b]) => a - b))).toEqual(limited);
         for (const each of stores) await each.close();
         const rows = rowsIn(place);
@@ -208,7 +233,7 @@ describe("the log of spends", () => {
     await Promise.all(
       refs.map(async (ref) => {
         await store.spendCredits(ref, 1, 0, 0);
-        await store.catchUp(Date.now());
+        await store.pollChanges(Date.now());
       }),
     );
     expect(asked() - before).toBe(1);
@@ -220,10 +245,10 @@ describe("the log of spends", () => {
     const [one, two] = [await withApi(open(place)), open(place)];
     const refs = await addKeys(one, 8, 100);
     const told: unknown[] = [];
-    one.changes((change) => void told.push(change));
+    one.subscribe((change) => void told.push(change));
     await change(two, idOf(0), { enabled: false });
     await Promise.all(refs.map((ref) => one.spendCredits(ref, 1, 0, 0)));
-    await one.catchUp(Date.now());
+    await one.pollChanges(Date.now());
     expect(told).toEqual([{ digest: "digest-1" }]);
     await two.close();
     await one.close();
@@ -241,10 +266,10 @@ describe("the log of spends", () => {
       }),
     );
     append(1, 1_000);
-    log.catchUp();
+    log.poll();
     append(1, 999);
     append(1, 998);
-    log.catchUp();
+    log.poll();
     // The last 256 stand: of each key one.
     for (const n of [45, 46, 299, 300]) expect(log.get(n)?.remaining).toBe(n);
     expect(log.newest()).toBe(other.newest());
@@ -265,7 +290,8 @@ describe("the log of spends", () => {
     await copy(backup, place);
     const other = open(place);
     await group();
-    for (const one of [store, other]) expect(await one.spendCredits(refs[0]!, 0, 0, 0)).toEqual({ ok: true, remaining: 96 });
+    for (const one of [store, other])
+      expect(await one.spendCredits(refs[0]!, 0, 0, 0)).toEqual({ ok: true, remaining: 96 });
     await other.close();
     await store.close();
   });
@@ -294,10 +320,10 @@ describe("the log of spends", () => {
       addEntry(db, numbers);
     }
     const log = createSpendLog(db as Handle);
-    for (let i = 0; i < 2; i++) expect(() => log.catchUp()).toThrow("whole numbers");
+    for (let i = 0; i < 2; i++) expect(() => log.poll()).toThrow("whole numbers");
     expect(log.newest()).toBeNaN();
     db.exec("DELETE FROM keystile_spends WHERE seq = 2");
-    log.catchUp();
+    log.poll();
     expect([log.newest(), log.get(1)?.remaining]).toEqual([3, 70]);
     db.close();
   });
@@ -319,9 +345,9 @@ describe("the log of spends", () => {
     await store.close();
     inspect(place, (db) => {
       const balances = createBalances(db as Handle);
-      expect(balances.saveAlone({ n: ref!, balance: balanceOf(100) }, 99)).toBe(false);
+      expect(balances.compareAndSet({ n: ref!, balance: balanceOf(100) }, 99)).toBe(false);
       balances.begin(true);
-      expect(balances.saveAlone({ n: ref!, balance: balanceOf(100) }, 99)).toBe(true);
+      expect(balances.compareAndSet({ n: ref!, balance: balanceOf(100) }, 99)).toBe(true);
     });
   });
 
@@ -370,7 +396,9 @@ describe("the log of spends", () => {
   it("a group that fails leaves nothing of it in what is known of the log", async () => {
     const { place, store, refs, group } = await sixKeys();
     await group();
-    inspect(place, (db) => db.exec("CREATE TRIGGER t AFTER INSERT ON keystile_spends BEGIN SELECT RAISE(ABORT, 'no'); END"));
+    inspect(place, (db) =>
+      db.exec("CREATE TRIGGER t AFTER INSERT ON keystile_spends BEGIN SELECT RAISE(ABORT, 'no'); END"),
+    );
     expect((await group()).map(({ status }) => status)).toEqual(Array(6).fill("rejected"));
     expect(await store.spendCredits(refs[0]!, 0, 0, 0)).toEqual({ ok: true, remaining: 99 });
     inspect(place, (db) => db.exec("DROP TRIGGER t"));
@@ -416,7 +444,8 @@ describe("the log of spends", () => {
   it("a carry-over that was rolled back is made up for at close", async () => {
     const { place, store, refs, group } = await sixKeys();
     await group();
-    const trigger = "CREATE TRIGGER t BEFORE UPDATE ON keystile_balances WHEN NEW.remaining = 98 BEGIN SELECT RAISE(ABORT, 'no'); END";
+    const trigger =
+      "CREATE TRIGGER t BEFORE UPDATE ON keystile_balances WHEN NEW.remaining = 98 BEGIN SELECT RAISE(ABORT, 'no'); END";
     inspect(place, (db) => db.exec(trigger));
     expect(await codeOf(() => store.spendCredits(refs[0]!, 1, 0, 0))).toBe("STORE_FAILED");
     inspect(place, (db) => db.exec("DROP TRIGGER t"));
@@ -426,8 +455,11 @@ describe("the log of spends", () => {
 
   it("an entry that is not written is an error, and nothing was spent", async () => {
     const { place, store, group } = await sixKeys();
-    inspect(place, (db) => db.exec("CREATE TRIGGER t BEFORE INSERT ON keystile_spends BEGIN SELECT RAISE(IGNORE); END"));
-    for (const answer of await group()) expect(answer).toMatchObject({ status: "rejected", reason: { code: "STORE_FAILED" } });
+    inspect(place, (db) =>
+      db.exec("CREATE TRIGGER t BEFORE INSERT ON keystile_spends BEGIN SELECT RAISE(IGNORE); END"),
+    );
+    for (const answer of await group())
+      expect(answer).toMatchObject({ status: "rejected", reason: { code: "STORE_FAILED" } });
     inspect(place, (db) => db.exec("DROP TRIGGER t"));
     expect(inspect(place, totalIn)).toBe(600);
     await group();

@@ -75,7 +75,9 @@ describe("sqliteStore: credits", () => {
     const store = await withApi(open());
     const [ref] = await addKeys(store, 1, 5_000);
     let settled = 0;
-    const all = Promise.all(Array.from({ length: 3_000 }, async () => (await store.spendCredits(ref!, 1, 0, 0)) && settled++));
+    const all = Promise.all(
+      Array.from({ length: 3_000 }, async () => (await store.spendCredits(ref!, 1, 0, 0)) && settled++),
+    );
     await nextTurn();
     await nextTurn();
     expect(settled).toBeGreaterThan(0);
@@ -88,7 +90,8 @@ describe("sqliteStore: credits", () => {
     const store = await withApi(open());
     const [ref] = await addKeys(store, 1);
     const wrong = [NaN, Infinity, -Infinity, 1.5, 2 ** 53, "5", 5n, null, undefined, { valueOf: () => 5 }] as number[];
-    for (const value of [...wrong, -1]) expect(() => store.spendCredits(ref!, value, 0, 0), String(value)).toThrow(RangeError);
+    for (const value of [...wrong, -1])
+      expect(() => store.spendCredits(ref!, value, 0, 0), String(value)).toThrow(RangeError);
     for (const value of wrong) expect(() => store.spendCredits(ref!, 1, value, 0), String(value)).toThrow(RangeError);
     for (const value of wrong) expect(() => store.readBalance("key_000001", value, 0)).toThrow(RangeError);
     for (const name of ["cost", "step", "size", "period", "now", "until"] as const)
@@ -127,7 +130,9 @@ describe("sqliteStore: credits", () => {
     const [ref] = await addKeys(store, 1);
     await store.drawCredits(ref!, draw());
     const rows = () =>
-      inspect(place, (db) => ["balances", "leases"].map((table) => db.prepare(`SELECT count(*) FROM keystile_${table}`).pluck().get()));
+      inspect(place, (db) =>
+        ["balances", "leases"].map((table) => db.prepare(`SELECT count(*) FROM keystile_${table}`).pluck().get()),
+      );
     expect(rows()).toEqual([1, 1]);
     await store.write([{ table: "keys", remove: "key_000001", version: 1 }]);
     expect(rows()).toEqual([0, 0]);
@@ -136,7 +141,9 @@ describe("sqliteStore: credits", () => {
   it("an API that has keys cannot be removed; without any it can", async () => {
     const store = await withApi(open());
     await addKeys(store, 1);
-    await expect(store.write([{ table: "apis", remove: "api_1", version: 1 }])).rejects.toMatchObject({ code: "CONFLICT" });
+    await expect(store.write([{ table: "apis", remove: "api_1", version: 1 }])).rejects.toMatchObject({
+      code: "CONFLICT",
+    });
     await store.write([{ table: "keys", remove: "key_000001", version: 1 }]);
     expect(await store.write([{ table: "apis", remove: "api_1", version: 1 }])).toBe(true);
     await expect(store.insertKeys([{ row: keyRow(1) }])).rejects.toMatchObject({ code: "NOT_FOUND" });
@@ -147,7 +154,8 @@ describe("sqliteStore: credits", () => {
     const [one, two] = [await withApi(open(place)), open(place)];
     const [ref] = await addKeys(one, 1, 10);
     const granted = [];
-    for (let i = 0; i < 8; i++) granted.push(await one.spendCredits(ref!, 1, 0, 0), await two.spendCredits(ref!, 1, 0, 0));
+    for (let i = 0; i < 8; i++)
+      granted.push(await one.spendCredits(ref!, 1, 0, 0), await two.spendCredits(ref!, 1, 0, 0));
     expect(granted.map((answer) => answer?.remaining)).toEqual([9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0]);
     expect(granted.filter((answer) => answer?.ok)).toHaveLength(10);
   });
@@ -177,10 +185,15 @@ describe("sqliteStore: credits", () => {
     const store = await withApi(open(place));
     const refs = await addKeys(store, 2);
     inspect(place, (db) =>
-      db.exec("CREATE TRIGGER t BEFORE UPDATE ON keystile_balances WHEN NEW.period = 7 BEGIN SELECT RAISE(ABORT, 'no'); END"),
+      db.exec(
+        "CREATE TRIGGER t BEFORE UPDATE ON keystile_balances WHEN NEW.period = 7 BEGIN SELECT RAISE(ABORT, 'no'); END",
+      ),
     );
     await store.spendCredits(refs[0]!, 1, 0, 0);
-    const answers = await Promise.allSettled([store.spendCredits(refs[0]!, 5, 0, 0), store.spendCredits(refs[1]!, 1, 7, 0)]);
+    const answers = await Promise.allSettled([
+      store.spendCredits(refs[0]!, 5, 0, 0),
+      store.spendCredits(refs[1]!, 1, 7, 0),
+    ]);
     expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
     expect(await store.spendCredits(refs[0]!, 1, 0, 0)).toEqual({ ok: true, remaining: 98 });
   });
@@ -206,7 +219,9 @@ describe("sqliteStore: credits", () => {
     let held = 0;
     for (let i = 0; i < 40; i++) {
       held += (await (i % 2 ? one : two).drawCredits(ref!, draw({ holder: i % 2 ? "one" : "two" })))?.drawn ?? 0;
-      const reserved = inspect(place, (db) => db.prepare("SELECT coalesce(sum(reserved), 0) FROM keystile_leases").pluck().get()) as number;
+      const reserved = inspect(place, (db) =>
+        db.prepare("SELECT coalesce(sum(reserved), 0) FROM keystile_leases").pluck().get(),
+      ) as number;
       expect(held + reserved + (await one.readBalance("key_000001", 0, 0))!.remaining!).toBe(100);
     }
     expect(held).toBe(100);
@@ -239,47 +254,60 @@ describe("sqliteStore: credits", () => {
       now: fc.integer({ min: 0, max: 3000 }),
     });
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.array(act, { minLength: 1, maxLength: 8 }), { minLength: 1, maxLength: 6 }), async (turns) => {
-        const place = path();
-        const stores = [
-          await withApi(sqliteStore(place, { durability: "process" })),
-          sqliteStore(place, { durability: "process" }),
-        ] as const;
-        const oracle = await withApi(memoryStore());
-        const refs = await addKeys(stores[0], 3, 60, { amount: 7, period: 0 });
-        await addKeys(oracle, 3, 60, { amount: 7, period: 0 });
-        for (const [t, turn] of turns.entries()) {
-          // Turns alternate between two connections; the acts of a turn are in flight together.
-          const one = stores[t % 2]!;
-          const perform = async (
-            store: SqliteStore | typeof oracle,
-            ref: number | string,
-            { kind, cost, period, holder, now, key }: (typeof turn)[0],
-          ) => {
-            const id = `key_00000${key + 1}`;
-            if (kind === "draw")
-              return store.drawCredits(ref, { holder, cost: cost + 1, step: 9, size: 30, period, now, until: now + 500 });
-            if (kind === "return") return store.returnCredits(ref, holder, 0, cost);
-            if (kind === "spend") return cost === 0 ? undefined : store.spendCredits(ref, cost, period, now);
-            return store.readBalance(id, period, now);
-          };
-          const acts = turn.filter(({ kind }) => kind !== "set");
-          const answers = await Promise.all(acts.map((each) => perform(one, refs[each.key]!, each)));
-          const expected = [];
-          for (const each of acts) expected.push(await perform(oracle, `key_00000${each.key + 1}`, each));
-          for (const [i, { kind }] of acts.entries()) if (kind !== "forget") expect(answers[i]).toEqual(expected[i]);
-          for (const { key, cost, period } of turn.filter(({ kind }) => kind === "set")) {
-            const id = `key_00000${key + 1}`;
-            for (const store of [one, oracle]) {
-              const row = (await store.read("keys", id))!;
-              await store.write([{ table: "keys", row, credits: { period, ...(cost % 2 ? { remaining: cost } : { add: cost - 20 }) } }]);
+      fc.asyncProperty(
+        fc.array(fc.array(act, { minLength: 1, maxLength: 8 }), { minLength: 1, maxLength: 6 }),
+        async (turns) => {
+          const place = path();
+          const stores = [
+            await withApi(sqliteStore(place, { durability: "process" })),
+            sqliteStore(place, { durability: "process" }),
+          ] as const;
+          const oracle = await withApi(memoryStore());
+          const refs = await addKeys(stores[0], 3, 60, { amount: 7, period: 0 });
+          await addKeys(oracle, 3, 60, { amount: 7, period: 0 });
+          for (const [t, turn] of turns.entries()) {
+            // Turns alternate between two connections; the acts of a turn are in flight together.
+            const one = stores[t % 2]!;
+            const perform = async (
+              store: SqliteStore | typeof oracle,
+              ref: number | string,
+              { kind, cost, period, holder, now, key }: (typeof turn)[0],
+            ) => {
+              const id = `key_00000${key + 1}`;
+              if (kind === "draw")
+                return store.drawCredits(ref, {
+                  holder,
+                  cost: cost + 1,
+                  step: 9,
+                  size: 30,
+                  period,
+                  now,
+                  until: now + 500,
+                });
+              if (kind === "return") return store.returnCredits(ref, holder, 0, cost);
+              if (kind === "spend") return cost === 0 ? undefined : store.spendCredits(ref, cost, period, now);
+              return store.readBalance(id, period, now);
+            };
+            const acts = turn.filter(({ kind }) => kind !== "set");
+            const answers = await Promise.all(acts.map((each) => perform(one, refs[each.key]!, each)));
+            const expected = [];
+            for (const each of acts) expected.push(await perform(oracle, `key_00000${each.key + 1}`, each));
+            for (const [i, { kind }] of acts.entries()) if (kind !== "forget") expect(answers[i]).toEqual(expected[i]);
+            for (const { key, cost, period } of turn.filter(({ kind }) => kind === "set")) {
+              const id = `key_00000${key + 1}`;
+              for (const store of [one, oracle]) {
+                const row = (await store.read("keys", id))!;
+                await store.write([
+                  { table: "keys", row, credits: { period, ...(cost % 2 ? { remaining: cost } : { add: cost - 20 }) } },
+                ]);
+              }
             }
+            for (const id of ["key_000001", "key_000002", "key_000003"])
+              expect(await one.readBalance(id, 3, 0)).toEqual(await oracle.readBalance(id, 3, 0));
           }
-          for (const id of ["key_000001", "key_000002", "key_000003"])
-            expect(await one.readBalance(id, 3, 0)).toEqual(await oracle.readBalance(id, 3, 0));
-        }
-        await Promise.all(stores.map((store) => store.close()));
-      }),
+          await Promise.all(stores.map((store) => store.close()));
+        },
+      ),
       { numRuns: runs(60) },
     );
   });

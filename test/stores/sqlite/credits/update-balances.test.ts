@@ -38,7 +38,9 @@ describe("createSave", () => {
     const balance = fc.tuple(fc.maxSafeNat(), fc.integer({ min: -10, max: 100 }));
     const balances = fc
       .uniqueArray(fc.nat(KEYS - 1), { maxLength: KEYS })
-      .chain((numbers) => fc.tuple(...numbers.map((n) => balance.map(([remaining, period]) => account(n, remaining, period)))));
+      .chain((numbers) =>
+        fc.tuple(...numbers.map((n) => balance.map(([remaining, period]) => account(n, remaining, period)))),
+      );
     const [one, other] = [withBalances(), withBalances()];
     const save = createSave(one as unknown as Handle);
     fc.assert(

@@ -19,7 +19,10 @@ const aKey: fc.Arbitrary<NewKey> = fc
     permissions: fc.constantFrom(...lists),
     roles: fc.constantFrom(...lists),
     name: fc.option(text, { nil: undefined }),
-    balance: fc.option(fc.record({ remaining: fc.maxSafeNat(), amount: fc.maxSafeNat(), period: fc.maxSafeInteger() }), { nil: undefined }),
+    balance: fc.option(
+      fc.record({ remaining: fc.maxSafeNat(), amount: fc.maxSafeNat(), period: fc.maxSafeInteger() }),
+      { nil: undefined },
+    ),
   })
   .map(({ id, digest, foreign, identity, name, balance, ...rest }) => ({
     row: {
@@ -48,7 +51,9 @@ describe("encoded keys", () => {
       fc.property(fc.array(aKey), (keys) => {
         const encoded = encodeKeys(keys);
         expect(encoded).toEqual(keys.map(({ row, balance }) => encodeKey(row, balance)));
-        expect(encoded.map(({ body, grants }) => [body, grants])).toEqual(keys.map(({ row }) => [encodeBody(row), encodeGrants(row)]));
+        expect(encoded.map(({ body, grants }) => [body, grants])).toEqual(
+          keys.map(({ row }) => [encodeBody(row), encodeGrants(row)]),
+        );
       }),
     );
   });

@@ -24,7 +24,7 @@ afterEach(async () => {
 const MANY = 128;
 const many = (from: number, count = MANY): NewKey[] =>
   Array.from({ length: count }, (_, i) => ({
-    row: keyRow(from + i, { limited: true }),
+    row: keyRow(from + i, { hasCredits: true }),
     balance: { remaining: from + i, amount: 1, period: 0 },
   }));
 const IDENTITY = { id: "id_1", workspaceId: "ws_1", version: 0, externalId: "user", ratelimits: [] };
@@ -46,7 +46,7 @@ const aKey = fc
       row: {
         ...bare,
         ...rest,
-        limited: remaining !== undefined,
+        hasCredits: remaining !== undefined,
         ...(digest !== undefined && { digest: `text-${digest}` }),
         ...(foreign !== undefined && { foreignDigest: `text-${foreign}`, migrationId: "m", hash: "h" }),
         ...(identityId !== undefined && { identityId }),
@@ -75,7 +75,11 @@ describe("sqliteStore.insertKeys: many at once", () => {
               const found = await store.findKey(row.digest ?? "");
               const foreign = await store.findForeignKey("m", row.foreignDigest ?? "");
               const read = await store.read("keys", row.id);
-              rows.push(read?.identityId === "id_gone" ? { ...read, identityId: undefined } : { identityId: undefined, ...read });
+              rows.push(
+                read?.identityId === "id_gone"
+                  ? { ...read, identityId: undefined }
+                  : { identityId: undefined, ...read },
+              );
               rows.push(found?.keyId, found?.identity, foreign?.keyId, await store.readBalance(row.id, 7, 0));
             }
             const listed = await store.list("keys", { workspaceId: "ws_1", identityId: "id_1", limit: 1_000 });
@@ -111,13 +115,17 @@ describe("sqliteStore.insertKeys: many at once", () => {
     const store = await open();
     const permissions = ["perm_1"];
     const roles: string[] = [];
-    const sharing = (from: number) => many(from).map(({ row }) => ({ row: { ...row, permissions, roles, limited: false } }));
+    const sharing = (from: number) =>
+      many(from).map(({ row }) => ({ row: { ...row, permissions, roles, hasCredits: false } }));
     await store.insertKeys(sharing(1));
     permissions.push("perm_2");
     roles.push("role_1");
     await store.insertKeys(sharing(500));
     expect(await store.read("keys", keyRow(MANY).id)).toMatchObject({ permissions: ["perm_1"], roles: [] });
-    expect(await store.read("keys", keyRow(500).id)).toMatchObject({ permissions: ["perm_1", "perm_2"], roles: ["role_1"] });
+    expect(await store.read("keys", keyRow(500).id)).toMatchObject({
+      permissions: ["perm_1", "perm_2"],
+      roles: ["role_1"],
+    });
   });
 
   it("trap 3: a balance that is no number fails the transaction, and nothing of it went in", async () => {
@@ -136,7 +144,8 @@ describe("sqliteStore.insertKeys: many at once", () => {
     const db = new Database(path());
     let isFull = false;
     const handle = foreignHandle(db, (sql) => {
-      if (isFull && sql.startsWith("INSERT INTO keystile_keys")) throw Object.assign(new Error("full"), { code: "SQLITE_FULL" });
+      if (isFull && sql.startsWith("INSERT INTO keystile_keys"))
+        throw Object.assign(new Error("full"), { code: "SQLITE_FULL" });
     });
     const store = await withApi(sqliteStore(handle));
     isFull = true;
@@ -170,7 +179,8 @@ describe("sqliteStore.insertKeys: many at once", () => {
     await store.write(Array.from({ length: COUNT }, (_, n) => ({ table: "identities" as const, row: identityOf(n) })));
     const keys = Array.from({ length: COUNT + 200 }, (_, n) => ({ row: keyRow(n, { identityId: `id_${n % COUNT}` }) }));
     expect((await store.insertKeys(keys)).every(Boolean)).toBe(true);
-    for (const n of [0, 1, 199, 5_000, COUNT - 1]) expect((await store.findKey(`digest-${n}`))?.identity?.externalId).toBe(`user_${n}`);
+    for (const n of [0, 1, 199, 5_000, COUNT - 1])
+      expect((await store.findKey(`digest-${n}`))?.identity?.externalId).toBe(`user_${n}`);
     expect((await store.findKey(`digest-${COUNT + 7}`))?.identity?.externalId).toBe("user_7");
   });
 });

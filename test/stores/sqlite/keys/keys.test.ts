@@ -54,7 +54,10 @@ describe("sqliteStore: keys", () => {
     });
     expect(await store.findKey("twin")).toBeUndefined();
     expect(await store.findForeignKey("m", "twin-f")).toBeUndefined();
-    expect(await store.insertKeys([{ row: keyRow(3, { digest: "twin" }) }, { row: imported(4, "twin-f") }])).toEqual([true, true]);
+    expect(await store.insertKeys([{ row: keyRow(3, { digest: "twin" }) }, { row: imported(4, "twin-f") }])).toEqual([
+      true,
+      true,
+    ]);
     expect((await store.findKey("twin"))?.keyId).toBe("key_000003");
     expect((await store.findForeignKey("m", "twin-f"))?.keyId).toBe("key_000004");
   });
@@ -68,7 +71,10 @@ describe("sqliteStore: keys", () => {
     expect((await store.findForeignKey("m", "d1"))?.keyId).toBe("key_000001");
     expect(await store.findForeignKey("other", "d1")).toBeUndefined();
     expect(inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_places").pluck().get())).toBe(1);
-    expect(await store.insertKeys([{ row: imported(2, "d1") }, { row: keyRow(3, { digest: "d1" }) }])).toEqual([false, false]);
+    expect(await store.insertKeys([{ row: imported(2, "d1") }, { row: keyRow(3, { digest: "d1" }) }])).toEqual([
+      false,
+      false,
+    ]);
     expect(await store.insertKeys([{ row: imported(4, "d4") }, { row: both(5, "d4") }])).toEqual([true, false]);
     // The digest leaves, the hash stays.
     const row = (await store.read("keys", "key_000001"))!;
@@ -80,7 +86,12 @@ describe("sqliteStore: keys", () => {
 
   it("clause 13: a change that takes another key's digest or hash is refused", async () => {
     const store = await withApi(open());
-    await store.insertKeys([{ row: keyRow(1) }, { row: keyRow(2) }, { row: imported(3, "f3") }, { row: imported(4, "f4") }]);
+    await store.insertKeys([
+      { row: keyRow(1) },
+      { row: keyRow(2) },
+      { row: imported(3, "f3") },
+      { row: imported(4, "f4") },
+    ]);
     const attempt = async (id: string, over: Partial<KeyRow>) =>
       store.write([{ table: "keys", row: { ...(await store.read("keys", id))!, ...over } }]);
     expect(await attempt("key_000001", { digest: "digest-2" })).toBe(false);
@@ -98,7 +109,10 @@ describe("sqliteStore: keys", () => {
     const unknown = { id: "id_unknown", workspaceId: "ws_1", version: 1, externalId: "x", ratelimits: [] };
     expect(await store.write([{ table: "identities", row: unknown }])).toBe(false);
     // A digest and a hash of the same text are two things, though they share a place.
-    expect(await store.insertKeys([{ row: imported(20, "digest-1") }, { row: keyRow(21, { digest: "f4" }) }])).toEqual([true, true]);
+    expect(await store.insertKeys([{ row: imported(20, "digest-1") }, { row: keyRow(21, { digest: "f4" }) }])).toEqual([
+      true,
+      true,
+    ]);
     expect((await store.findKey("digest-1"))?.keyId).toBe("key_000001");
     expect((await store.findForeignKey("m", "digest-1"))?.keyId).toBe("key_000020");
   });
@@ -110,7 +124,7 @@ describe("sqliteStore: keys", () => {
     await store.adoptDigest((await store.findForeignKey("m", "f"))!.ref, "native");
     expect(await store.write([{ table: "keys", row: { ...before, name: "late" } }])).toBe(false);
     expect(await store.read("keys", "key_000001")).toEqual({ ...before, digest: "native", version: 2 });
-    expect((await store.findForeignKey("m", "f"))?.pending).toBe(false);
+    expect((await store.findForeignKey("m", "f"))?.unadopted).toBe(false);
   });
 
   it("clause 4: a batch of any length goes in, in transactions that leave the event loop its turns", async () => {
@@ -133,13 +147,21 @@ describe("sqliteStore: keys", () => {
   it("trap 13: keys of large batches are found wherever their places are, and listed once", async () => {
     const place = path();
     const store = await withApi(open(place));
-    const identities = ["few", "many"].map((id) => ({ id, workspaceId: "ws_1", version: 0, externalId: id, ratelimits: [] }));
+    const identities = ["few", "many"].map((id) => ({
+      id,
+      workspaceId: "ws_1",
+      version: 0,
+      externalId: id,
+      ratelimits: [],
+    }));
     await store.write(identities.map((row) => ({ table: "identities" as const, row })));
     const ofMany = (n: number) => n % 100 !== 0;
     const row = (n: number) => ({ ...imported(n, `f-${n}`), digest: `d-${n}`, identityId: ofMany(n) ? "many" : "few" });
     const counts = () =>
       inspect(place, (db) =>
-        ["places", "fresh_places"].map((table) => db.prepare(`SELECT count(*) FROM keystile_${table}`).pluck().get() as number),
+        ["places", "fresh_places"].map(
+          (table) => db.prepare(`SELECT count(*) FROM keystile_${table}`).pluck().get() as number,
+        ),
       );
     const BATCH = 1_000;
     const BATCHES = 56;
@@ -153,7 +175,10 @@ describe("sqliteStore: keys", () => {
     }
     expect(counts()[0]).toBeGreaterThan(0);
     for (let n = 0; n < BATCH * BATCHES; n += 7) {
-      if ((await store.findKey(`d-${n}`))?.keyId !== row(n).id || (await store.findForeignKey("m", `f-${n}`))?.keyId !== row(n).id)
+      if (
+        (await store.findKey(`d-${n}`))?.keyId !== row(n).id ||
+        (await store.findForeignKey("m", `f-${n}`))?.keyId !== row(n).id
+      )
         throw new Error(`key ${n} was lost`);
     }
     expect(await store.insertKeys([{ row: row(5) }, { row: { ...row(6), id: "key_other" } }])).toEqual([false, false]);
@@ -163,7 +188,7 @@ describe("sqliteStore: keys", () => {
       BATCH * BATCHES - BATCHES * 10,
     );
     const told: unknown[] = [];
-    store.changes((one) => told.push(one));
+    store.subscribe((one) => told.push(one));
     await store.write([{ table: "identities", row: { ...identities[0]!, version: 1 } }]);
     expect(new Set(told.splice(0).map((one) => (one as { digest: string }).digest)).size).toBe(BATCHES * 10);
 
@@ -200,16 +225,21 @@ describe("sqliteStore: keys", () => {
       {
         start: text,
         name: text,
-        meta: fc.jsonValue().map((value) => JSON.parse(`{"__proto__":${JSON.stringify(value)},"constructor":1}`) as never),
+        meta: fc
+          .jsonValue()
+          .map((value) => JSON.parse(`{"__proto__":${JSON.stringify(value)},"constructor":1}`) as never),
         expires: fc.nat(8.64e15),
         enabled: fc.boolean(),
         permissions: list,
         roles: list,
-        ratelimits: fc.array(fc.record({ id: text, name: text, limit: fc.nat(), duration: fc.nat(), autoApply: fc.boolean() }), {
-          maxLength: 2,
-        }),
+        ratelimits: fc.array(
+          fc.record({ id: text, name: text, limit: fc.nat(), duration: fc.nat(), autoApply: fc.boolean() }),
+          {
+            maxLength: 2,
+          },
+        ),
         ipAllowlist: list,
-        limited: fc.boolean(),
+        hasCredits: fc.boolean(),
         refill: fc.record({
           interval: fc.constant("monthly" as const),
           amount: fc.maxSafeNat(),
@@ -230,7 +260,7 @@ describe("sqliteStore: keys", () => {
           "roles",
           "ratelimits",
           "ipAllowlist",
-          "limited",
+          "hasCredits",
           "generation",
           "deleted",
           "createdAt",
@@ -269,7 +299,9 @@ describe("sqliteStore: keys", () => {
       { table: "apis", row: api({ id: "api_other", workspaceId: "ws_2" }) },
     ]);
     const rows = [9, 4, 7, 1].map((n) => keyRow(n, { identityId: "id_1", apiId: n === 7 ? "api_2" : "api_1" }));
-    await store.insertKeys([...rows, keyRow(2), keyRow(3, { apiId: "api_other", workspaceId: "ws_2" })].map((row) => ({ row })));
+    await store.insertKeys(
+      [...rows, keyRow(2), keyRow(3, { apiId: "api_other", workspaceId: "ws_2" })].map((row) => ({ row })),
+    );
     const ids = async (query: object) =>
       (await store.list("keys", { workspaceId: "ws_1", limit: 10, ...query })).map(({ id }) => Number(id.slice(4)));
     expect(await ids({ identityId: "id_1" })).toEqual([1, 4, 7, 9]);
@@ -292,7 +324,10 @@ describe("sqliteStore: keys", () => {
     const store = await withApi(open());
     const names = Array.from({ length: 10_050 }, (_, i) => `r${i}`);
     await store.write(
-      names.map((name) => ({ table: "roles" as const, row: { id: name, workspaceId: "ws_1", version: 0, name, permissions: [] } })),
+      names.map((name) => ({
+        table: "roles" as const,
+        row: { id: name, workspaceId: "ws_1", version: 0, name, permissions: [] },
+      })),
     );
     await store.insertKeys([{ row: keyRow(1, { roles: names }) }]);
     expect((await store.findKey("digest-1"))?.roles).toHaveLength(10_050);

@@ -4,7 +4,9 @@ import { sqliteStore } from "../../../../src/stores/sqlite/index.js";
 const [path = "", name = ""] = process.argv.slice(2);
 const store = sqliteStore(path);
 const owned = { workspaceId: "ws_1", version: 0, createdAt: 0 };
-await store.write([{ table: "apis", row: { ...owned, id: "api_1", name: "docs", enabled: true, ipAllowlist: [], deleted: false } }]);
+await store.write([
+  { table: "apis", row: { ...owned, id: "api_1", name: "docs", enabled: true, ipAllowlist: [], deleted: false } },
+]);
 const row = {
   ...owned,
   id: `key_${name}`,
@@ -16,7 +18,7 @@ const row = {
   roles: [],
   ratelimits: [],
   ipAllowlist: [],
-  limited: false,
+  hasCredits: false,
   generation: 0,
   deleted: false,
 };

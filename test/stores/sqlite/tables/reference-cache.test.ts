@@ -1,7 +1,7 @@
 /** What the directory keeps of what keys refer to: bounded by size too, since one list may be a thousand times another. */
 import { describe, expect, it } from "vitest";
 import type { Handle, SqliteValue } from "../../../../src/stores/sqlite/connection/handle.js";
-import { createDirectory } from "../../../../src/stores/sqlite/tables/reference-cache.js";
+import { createReferenceCache } from "../../../../src/stores/sqlite/tables/reference-cache.js";
 
 const PERMISSIONS = 1_000;
 
@@ -28,10 +28,11 @@ function world() {
       run: () => ({ changes: 0, lastInsertRowid: 0 }),
     }),
   };
-  return { directory: createDirectory(handle), reads };
+  return { directory: createReferenceCache(handle), reads };
 }
 
-const textOf = (permissions: readonly string[], roles: readonly string[] = []): string => JSON.stringify([permissions, roles]);
+const textOf = (permissions: readonly string[], roles: readonly string[] = []): string =>
+  JSON.stringify([permissions, roles]);
 
 describe("createDirectory: grants", () => {
   it("10,000 short lists are kept, and each is the same object again", () => {
@@ -57,7 +58,8 @@ describe("createDirectory: grants", () => {
 
   it("what is larger than the bound is kept alone, and not made anew at each find", () => {
     const { directory, reads } = world();
-    const wide = (prefix: string) => textOf(Array.from({ length: 400 }, (_, i) => `${prefix}_${i}`.padEnd(100_000, "x")));
+    const wide = (prefix: string) =>
+      textOf(Array.from({ length: 400 }, (_, i) => `${prefix}_${i}`.padEnd(100_000, "x")));
     const first = directory.grants(wide("perm"));
     const { permissions } = reads;
     expect(directory.grants(wide("perm"))).toBe(first);

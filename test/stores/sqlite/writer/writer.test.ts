@@ -3,8 +3,8 @@ import { basename, dirname } from "node:path";
 import { pathToFileURL } from "node:url";
 import Database from "better-sqlite3";
 import { afterEach, describe, expect, it } from "vitest";
-import { isVerifierError, VerifierError } from "../../../../src/contracts/errors.js";
-import { createVerifier, createKeyring } from "../../../../src/index.js";
+import { isKeystileError, KeystileError } from "../../../../src/contracts/errors.js";
+import { createKeyring, createVerifier } from "../../../../src/index.js";
 import { memoryStore } from "../../../../src/stores/memory.js";
 import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../../../../src/stores/sqlite/index.js";
 import { packError, unpackError } from "../../../../src/stores/sqlite/writer/messages.js";
@@ -41,9 +41,12 @@ describe("sqliteStore: writer thread", () => {
         cost: 1 + ((i * round) % 5),
         period: round >> 2,
       }));
-      const answers = await Promise.all(spends.map(({ key, cost, period }) => store.spendCredits(refs[key]!, cost, period, 0)));
+      const answers = await Promise.all(
+        spends.map(({ key, cost, period }) => store.spendCredits(refs[key]!, cost, period, 0)),
+      );
       const expected = [];
-      for (const { key, cost, period } of spends) expected.push(await oracle.spendCredits(`key_00000${key + 1}`, cost, period, 0));
+      for (const { key, cost, period } of spends)
+        expected.push(await oracle.spendCredits(`key_00000${key + 1}`, cost, period, 0));
       expect(answers).toEqual(expected);
     }
   });
@@ -75,7 +78,7 @@ describe("sqliteStore: writer thread", () => {
   it("trap 3: a balance that is no number fails its transaction, and what came before it stays", async () => {
     const store = await withApi(open());
     const keys = Array.from({ length: 1_500 }, (_, i) => ({
-      row: keyRow(i + 1, { limited: true }),
+      row: keyRow(i + 1, { hasCredits: true }),
       balance: { remaining: i === 1_200 ? NaN : i, amount: 0, period: 0 },
     }));
     expect(await codeOf(() => store.insertKeys(keys))).toBe("STORE_FAILED");
@@ -106,9 +109,9 @@ describe("sqliteStore: writer thread", () => {
     const store = await withApi(open());
     const [ref] = await addKeys(store, 1);
     const told: unknown[] = [];
-    store.changes((each) => told.push(each));
+    store.subscribe((each) => told.push(each));
     await store.spendCredits(ref!, 1, 0, 0);
-    await store.catchUp(NaN);
+    await store.pollChanges(NaN);
     expect(told).toEqual([]);
     await change(store, "key_000001", { enabled: false });
     expect(told).toContainEqual({ digest: "digest-1" });
@@ -133,11 +136,12 @@ describe("sqliteStore: writer thread", () => {
     const store = await withApi(open());
     const [ref] = await addKeys(store, 1);
     const wrong = [NaN, Infinity, 1.5, 2 ** 53, "5", 5n, null, { valueOf: () => 5 }] as number[];
-    for (const value of [...wrong, -1]) expect(() => store.spendCredits(ref!, value, 0, 0), String(value)).toThrow(RangeError);
+    for (const value of [...wrong, -1])
+      expect(() => store.spendCredits(ref!, value, 0, 0), String(value)).toThrow(RangeError);
     for (const value of wrong) expect(() => store.spendCredits(ref!, 1, value, 0), String(value)).toThrow(RangeError);
-    await expect(store.drawCredits(ref!, { holder: "a", cost: NaN, step: 1, size: 1, period: 0, now: 0, until: 1 })).rejects.toThrow(
-      RangeError,
-    );
+    await expect(
+      store.drawCredits(ref!, { holder: "a", cost: NaN, step: 1, size: 1, period: 0, now: 0, until: 1 }),
+    ).rejects.toThrow(RangeError);
     expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
   });
 
@@ -149,7 +153,10 @@ describe("sqliteStore: writer thread", () => {
       db.pragma("ignore_check_constraints = ON");
       db.prepare("UPDATE keystile_balances SET remaining = -5 WHERE n = ?").run(refs[0]);
     });
-    const [broken, whole] = await Promise.allSettled([store.spendCredits(refs[0]!, 1, 0, 0), store.spendCredits(refs[1]!, 1, 0, 0)]);
+    const [broken, whole] = await Promise.allSettled([
+      store.spendCredits(refs[0]!, 1, 0, 0),
+      store.spendCredits(refs[1]!, 1, 0, 0),
+    ]);
     expect(broken).toMatchObject({ status: "rejected", reason: { code: "STORE_INVALID", status: 500 } });
     expect(whole).toEqual({ status: "fulfilled", value: { ok: true, remaining: 99 } });
     expect(await codeOf(() => store.write([{ table: "apis", remove: "api_1", version: 1 }]))).toBe("CONFLICT");
@@ -194,7 +201,8 @@ describe("sqliteStore: a writer thread that is closed or ends", () => {
   });
 
   it("an answer that nobody waits for, as behind the news of a failure, does no harm", async () => {
-    const answer = "if (close) process.exit(0); for (const each of [id + 1, id]) parentPort.postMessage({ id: each, answer: true });";
+    const answer =
+      "if (close) process.exit(0); for (const each of [id + 1, id]) parentPort.postMessage({ id: each, answer: true });";
     const store = open(path(), { writer: threadOf(`parentPort.on("message", ({ id, close }) => { ${answer} });`) });
     expect(await store.write([])).toBe(true);
   });
@@ -205,8 +213,13 @@ describe("sqliteStore: a writer thread that is closed or ends", () => {
     const [ref] = await addKeys(first, 1);
     await first.close();
     const store = open(place, { writer: threadOf('parentPort.on("message", () => process.exit(3));') });
-    const inFlight = await Promise.allSettled([store.spendCredits(ref!, 1, 0, 0), store.spendCredits(ref!, 1, 0, 0), store.write([])]);
-    for (const answer of inFlight) expect(answer).toMatchObject({ status: "rejected", reason: { code: "STORE_FAILED" } });
+    const inFlight = await Promise.allSettled([
+      store.spendCredits(ref!, 1, 0, 0),
+      store.spendCredits(ref!, 1, 0, 0),
+      store.write([]),
+    ]);
+    for (const answer of inFlight)
+      expect(answer).toMatchObject({ status: "rejected", reason: { code: "STORE_FAILED" } });
     expect(await codeOf(() => store.spendCredits(ref!, 1, 0, 0))).toBe("STORE_FAILED");
     expect(await codeOf(() => store.insertKeys([{ row: keyRow(9) }]))).toBe("STORE_FAILED");
     expect(await store.spendCredits(ref!, 0, 0, 0)).toEqual({ ok: true, remaining: 100 });
@@ -245,8 +258,10 @@ describe("sqliteStore: the option writer", () => {
 describe("errors between threads", () => {
   it("keep their class, words, codes and causes; what is no error says so", () => {
     const driver = Object.assign(new Error("disk I/O error"), { code: "SQLITE_IOERR" });
-    const error = unpackError(structuredClone(packError(new VerifierError("STORE_FAILED", "it failed", { cause: driver }))));
-    expect(isVerifierError(error)).toBe(true);
+    const error = unpackError(
+      structuredClone(packError(new KeystileError("STORE_FAILED", "it failed", { cause: driver }))),
+    );
+    expect(isKeystileError(error)).toBe(true);
     expect(error).toMatchObject({
       code: "STORE_FAILED",
       status: 500,
