@@ -10,7 +10,7 @@ export const SLOW = [
   "test/hot-path/**/*.test.ts",
   "test/cli/{serve,migrate-keys}.test.ts",
   "test/http/{early,node}.test.ts",
-  "test/{bench,docstrings,house,secrets,secrets-sqlite}.test.ts",
+  "test/{bench,docstrings,structure,secrets,secrets-sqlite}.test.ts",
 ];
 
 /**

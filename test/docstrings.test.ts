@@ -3,7 +3,7 @@ import { join } from "node:path";
 import ts from "typescript";
 import { describe, expect, it } from "vitest";
 import { listProblemTypes } from "../src/contracts/errors.js";
-import { ROOT } from "./house/source.js";
+import { ROOT } from "./structure/source.js";
 
 const config = ts.readConfigFile(join(ROOT, "tsconfig.json"), (path) => ts.sys.readFile(path)).config as object;
 const { options } = ts.parseJsonConfigFileContent(config, ts.sys, ROOT);

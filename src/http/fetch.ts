@@ -5,7 +5,7 @@ import { isThenable } from "../lib/thenable.js";
 import { alreadyRead, endedEarly, joined, noBytes, tooLarge } from "./body.js";
 import { fireAndForget } from "./fire-and-forget.js";
 import type { Incoming, Outgoing } from "./messages.js";
-import { toFailedRequest } from "./node/connection-errors.js";
+import { toFailedRequest } from "./failed-request.js";
 import { checkServiceOptions, type ServiceOptions } from "./options.js";
 import { createService, type ServiceParts } from "./service.js";
 

@@ -5,13 +5,20 @@ import type { KeyRecord } from "../contracts/store.js";
 import type { Identity, RatelimitResponse, VerifyKeyRatelimitData } from "../contracts/types.js";
 import { ownProperty } from "../lib/check-options.js";
 import { shortDigest } from "../lib/hash.js";
-import type { RatelimitCheck } from "../verify/request.js";
 import { type BucketHint, type HintedCheck, hintFor } from "./memory/bucket-hint.js";
 
 /** Bounds of results (spec §8); decisions use the values as given. */
 const LIMIT = { min: 1, max: 1_000_000 };
 const DURATION = { min: 1_000, max: 2_592_000_000 };
 const NAME_LENGTH = 128;
+
+/** One rate limit that a request asks for, validated. */
+export interface RatelimitCheck {
+  readonly name: string;
+  readonly cost: number;
+  readonly limit: number | undefined;
+  readonly duration: number | undefined;
+}
 
 /** A limit without its id. */
 export type LimitKind = Omit<RatelimitResponse, "id">;

@@ -1,7 +1,7 @@
 /** Makes the record that a find answers out of a key's row and what it refers to. Ruling A5, port clauses 10 and 18. Knows no engine. */
 import { fieldsThat } from "../contracts/key-fields.js";
 import type { ApiRow, IdentityRow, KeyRecord, KeyRef, KeyRow, RoleRow } from "../contracts/store.js";
-import type { Identity } from "../contracts/types.js";
+import { toIdentity } from "../lib/identity.js";
 
 /** What a key's row refers to, looked up by the store; what was deleted is absent. */
 export interface Related {
@@ -65,15 +65,6 @@ function copyField<K extends keyof KeyRow & keyof KeyRecord>(row: Pick<KeyRow, K
   // Own properties only: what a row lacks must not come from a polluted prototype.
   const value = Object.hasOwn(row, name) ? row[name] : undefined;
   if (value !== undefined) (record as Record<K, KeyRow[K]>)[name] = value;
-}
-
-/** An identity as answers show it (spec §2.2). */
-export function toIdentity(row: IdentityRow): Identity {
-  const { id, externalId, ratelimits } = row;
-  const identity: Mutable<Identity> = { id, externalId };
-  if (Object.hasOwn(row, "meta") && row.meta !== undefined) identity.meta = row.meta;
-  if (ratelimits.length > 0) identity.ratelimits = ratelimits;
-  return identity;
 }
 
 /** Ids → names; ids of what was deleted are passed over. */

@@ -1,12 +1,8 @@
 /** What rows are called, and which of them a list shows. Port clauses 13, 16, 17, 19. Pure; knows no engine. */
 import type { KeyRow, ListQuery, NamedTable, OverrideRow, RootKeyRow, Rows, Table } from "../contracts/store.js";
+import { overrideName } from "../lib/override-name.js";
 
 type AnyRow = Rows[Table];
-
-/** The name of an override within its workspace. Ids of namespaces have no spaces. */
-export function overrideName({ namespaceId, identifier }: Pick<OverrideRow, "namespaceId" | "identifier">): string {
-  return `${namespaceId} ${identifier}`;
-}
 
 /** A name that is unique in its workspace, as one text of the whole store. */
 export function nameOf(table: NamedTable, workspaceId: string, name: string): string {

@@ -1,9 +1,14 @@
 /** VERB: takes from the rate limits of a call, and puts their results into the form of answers. Rulings C1, C3. Knows no buckets. */
 import type { LimitVerdict } from "../contracts/limiter.js";
 import type { MaybePromise, VerifyKeyRatelimitData } from "../contracts/types.js";
-import { type AppliedLimit, applyLimits, type LimitedKey, toRatelimitData } from "../ratelimit/applied-limits.js";
+import {
+  type AppliedLimit,
+  applyLimits,
+  type LimitedKey,
+  type RatelimitCheck,
+  toRatelimitData,
+} from "../ratelimit/applied-limits.js";
 import type { LimitTaker, LimitAnswer } from "../ratelimit/fallback.js";
-import type { RatelimitCheck } from "./request.js";
 
 /** What became of the limits of a call. */
 export interface LimitsTaken {

@@ -1,4 +1,5 @@
 /** Unknown → typed verification request, every bound of spec §8 once. Rulings A1, G6, G7. Judges form only: knows no keys, no store. */
+import type { RatelimitCheck } from "../ratelimit/applied-limits.js";
 import { badRequest, type ValidationProblem } from "../contracts/errors.js";
 import { hasLength, PLAIN_NAME } from "../lib/copy-json.js";
 
@@ -13,14 +14,6 @@ const RATELIMITS = 1_000;
 const LIMIT_NAME_LENGTH = { min: 3, max: 255 };
 /** Problems that one error lists at most. */
 const PROBLEMS = 100;
-
-/** One rate limit asked for, as judged. */
-export interface RatelimitCheck {
-  readonly name: string;
-  readonly cost: number;
-  readonly limit: number | undefined;
-  readonly duration: number | undefined;
-}
 
 /** A verification request whose every value was read once and judged (ruling G7). */
 export interface VerificationRequest {

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { ROOT } from "../house/source.js";
+import { ROOT } from "../structure/source.js";
 import { bundleCommandLine, type Ended, type ServerProcess, startServer } from "./support.js";
 
 const SECTION =

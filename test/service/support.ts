@@ -3,7 +3,7 @@ import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
-import { ROOT } from "../house/source.js";
+import { ROOT } from "../structure/source.js";
 
 /** Bundled, since each process would otherwise compile the sources first: half a second of each. */
 export async function bundleCommandLine(name: string): Promise<string> {

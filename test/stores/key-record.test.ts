@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { ApiRow, IdentityRow } from "../../src/contracts/store.js";
-import { flatten, type Related, toIdentity, toRecord, toRecordWith } from "../../src/stores/key-record.js";
+import { toIdentity } from "../../src/lib/identity.js";
+import { flatten, type Related, toRecord, toRecordWith } from "../../src/stores/key-record.js";
 import { keyRow } from "./suite.js";
 
 const api: ApiRow = {

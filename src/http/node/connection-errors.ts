@@ -1,6 +1,6 @@
 /** Connections that never became a request still get the envelope, written by hand. Ruling G1, spec §2.4. Knows no operation. */
 import { badRequest, KeystileError } from "../../contracts/errors.js";
-import type { Incoming, Outgoing } from "../messages.js";
+import type { Outgoing } from "../messages.js";
 
 /** What is used of a socket. */
 export interface Connection {
@@ -22,12 +22,6 @@ const REASONS: Readonly<Record<ConnectionError, () => KeystileError>> = Object.f
 /** The fault as an error. */
 export function toFault(kind: ConnectionError): KeystileError {
   return REASONS[kind]();
-}
-
-/** A request that fails with this fault, to be answered, logged and counted like any other (ruling G2). */
-export function toFailedRequest(fault: Error, method: string, origin: string): Incoming {
-  const none = { authorization: [], header: () => undefined, clientAddress: undefined, bodyIfBuffered: undefined };
-  return { ...none, method, path: "", origin, fault, readBody: () => Promise.reject(fault) };
 }
 
 /** Writes the answer, and ends the connection. */

@@ -4,7 +4,7 @@ import type { Identity, Refill } from "../../contracts/types.js";
 import { calendarOf, periodOf } from "../../credits/refill-calendar.js";
 import { ownOnly } from "../../lib/check-options.js";
 import { clampIdentity, toRatelimitResponse } from "../../ratelimit/applied-limits.js";
-import { toIdentity } from "../../stores/key-record.js";
+import { toIdentity } from "../../lib/identity.js";
 import type { Context } from "../context.js";
 import { createReader, type Mutable, type Read, requireKey } from "../rows.js";
 import type { KeyCredits, KeyResponseData } from "../schemas/responses.js";

@@ -3,7 +3,7 @@ import type { Caller } from "../../contracts/caller.js";
 import type { OverrideRow } from "../../contracts/store.js";
 import { type AppliedLimit, boundReset } from "../../ratelimit/applied-limits.js";
 import type { LimitTaker } from "../../ratelimit/fallback.js";
-import { overrideName } from "../../stores/row-names.js";
+import { overrideName } from "../../lib/override-name.js";
 import type { Context } from "../context.js";
 import { parse } from "../schemas/parse.js";
 import type { V2RatelimitLimitResponseData, V2RatelimitMultiLimitResponseData } from "../schemas/responses.js";

@@ -2,7 +2,7 @@
 import type { Caller } from "../../contracts/caller.js";
 import type { OverrideRow } from "../../contracts/store.js";
 import { newId } from "../../lib/hash.js";
-import { overrideName } from "../../stores/row-names.js";
+import { overrideName } from "../../lib/override-name.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { readPage } from "../list-page.js";
 import { notFound, ownedRow } from "../rows.js";

@@ -1,6 +1,6 @@
 /** The tables beside the keys: all nine have one form, so one piece of code serves them. Port clauses 13, 16, 17. Knows no rule of any of them. */
 import type { ListQuery, NamedTable, OverrideRow, RootKeyRow, Rows, Table } from "../../../contracts/store.js";
-import { overrideName } from "../../row-names.js";
+import { overrideName } from "../../../lib/override-name.js";
 import { changed, type Handle, type Select, select } from "../connection/handle.js";
 import { NAMESPACE_OF_OVERRIDE } from "../connection/schema.js";
 import { readEntityBody, readName } from "../keys/read-body.js";

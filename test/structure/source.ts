@@ -1,4 +1,4 @@
-/** Reads the sources as trees: what each imports, exports and names. Knows TypeScript; knows no rule of the house. */
+/** Reads the sources as trees: what each imports, exports and names. */
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, posix, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";

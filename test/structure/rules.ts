@@ -40,10 +40,6 @@ const NODE_MODULES = /^(lib\/hash$|stores\/sqlite\/|cli\/|http\/node\/)/;
 /** Entry points alone pass on what others export. */
 const ENTRY_POINTS = ["index", "stores/sqlite/index", "http/index"];
 
-const MAX_LINES = 250;
-/** The port and its contract are read as one page, and hold no code. */
-const LONGER: Readonly<Record<string, number>> = { "contracts/store": 345 };
-
 /** `src/lib/hash.ts` → `lib/hash`; `grammar/permission-query.ts` keeps its folder. */
 const moduleOf = (path: string): string => path.replace(/^src\//, "").replace(/\.ts$/, "");
 
@@ -96,8 +92,6 @@ function faultsOf(source: Source): string[] {
   if (source.hasDefaultExport) faults.push(`${path} has a default export`);
   if (source.isBarrel && !ENTRY_POINTS.includes(module))
     faults.push(`${path} passes on what others export, and is no entry point`);
-  const max = LONGER[module] ?? MAX_LINES;
-  if (source.lines > max) faults.push(`${path} has ${source.lines} lines, more than ${max}`);
   return faults;
 }
 

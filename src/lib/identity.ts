@@ -1,0 +1,14 @@
+/** An identity as a verification returns it. */
+import type { IdentityRow } from "../contracts/store.js";
+import type { Identity } from "../contracts/types.js";
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** An identity as answers show it (spec §2.2). */
+export function toIdentity(row: IdentityRow): Identity {
+  const { id, externalId, ratelimits } = row;
+  const identity: Mutable<Identity> = { id, externalId };
+  if (Object.hasOwn(row, "meta") && row.meta !== undefined) identity.meta = row.meta;
+  if (ratelimits.length > 0) identity.ratelimits = ratelimits;
+  return identity;
+}
