@@ -82,6 +82,7 @@ type Fields = {
       : { readonly record?: never });
 };
 
+const NONE: readonly never[] = Object.freeze([]);
 const LIMIT = { id: "text", name: "name", limit: "count", duration: "count", autoApply: "flag" } as const;
 
 /** The table. Stores that write a key's fields as one text write them in this order. */
@@ -102,8 +103,8 @@ export const KEY_FIELDS = {
   meta: { row: "meta", absent: true, record: "rare", from: "row", given: "clearable", shown: "unusual" },
   expires: { row: "time", absent: true, record: "key", from: "row", given: "clearable", shown: "unusual" },
   enabled: { row: "flag", usual: true, record: "policy", from: "row", given: "set", shown: "always" },
-  ratelimits: { row: [LIMIT], usual: [], record: "limits", from: "row" },
-  ipAllowlist: { row: ["text"], usual: [], given: "clearable", shown: "unusual" },
+  ratelimits: { row: [LIMIT], usual: NONE, record: "limits", from: "row" },
+  ipAllowlist: { row: ["text"], usual: NONE, given: "clearable", shown: "unusual" },
   hasCredits: { row: "flag", usual: false, record: "policy", from: "row" },
   refill: { row: "refill", absent: true, record: "policy", from: "row" },
   refillCursor: { row: "integer", absent: true },

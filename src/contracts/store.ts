@@ -152,12 +152,18 @@ export interface KeyRow extends OwnedRow {
   readonly hash?: string;
   /** The imported hash in the one form that is compared. Unique in the store. */
   readonly foreignDigest?: string;
-  /** First characters of the key, for people; never enough to guess it. */
+  /** First characters of the key, for people; never enough to guess it; `...` for an imported one. */
   readonly start: string;
+  /** For people, 1–255 code points. */
   readonly name?: string;
+  /** As given: at most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says; verifications answer it. */
   readonly meta?: JsonObject;
-  /** Unix time, milliseconds, the last at which it is valid (ruling A3); absent: never. */
+  /**
+   * Unix time, milliseconds, the last at which it is valid (ruling A3); absent: never. Requests give at most 4_102_444_800_000; a time in
+   * seconds goes in too, and is EXPIRED at once.
+   */
   readonly expires?: number;
+  /** False: every verification is DISABLED. A new key is enabled unless the request says otherwise. */
   readonly enabled: boolean;
   readonly identityId?: string;
   /** Ids of permissions granted directly; those deleted since count as absent. */
@@ -165,6 +171,7 @@ export interface KeyRow extends OwnedRow {
   /** Ids of roles; those deleted since count as absent. */
   readonly roles: readonly string[];
   readonly ratelimits: readonly RatelimitResponse[];
+  /** Addresses and CIDR ranges that it may be used from, at most 1,000; empty: any (ruling A4). */
   readonly ipAllowlist: readonly string[];
   /** It has a balance of credits; false: unlimited. */
   readonly hasCredits: boolean;
@@ -177,7 +184,7 @@ export interface KeyRow extends OwnedRow {
   readonly deleted: boolean;
   /** Unix time, milliseconds. */
   readonly createdAt: number;
-  /** Unix time, milliseconds, of the last change by administration. */
+  /** Unix time, milliseconds, of the last change by administration; absent: none since it was made. */
   readonly updatedAt?: number;
 }
 /** The kinds of row, by table. */

@@ -1,6 +1,20 @@
-/** What operations answer, as JSON Schemas of `data`. Spec §2.2, operations of the wider interface. Knows no operation. */
-import type { VerificationCode } from "../../contracts/types.js";
+/**
+ * What operations answer, as JSON Schemas of `data`. Spec §2.2, operations of the wider interface. Each object names its type: the compiler
+ * refuses a property that the type lacks, and one that it has and the schema lacks.
+ */
+import type {
+  Identity,
+  KeyCreditsData,
+  RatelimitResponse,
+  Refill,
+  V2KeysVerifyKeyResponseData,
+  VerificationCode,
+  VerifyKeyRatelimitData,
+} from "../../contracts/types.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
+import type { MigratedKey, MigrationResults } from "../../keyring/schemas/migration-requests.js";
+import type { OptionalKey } from "../../keyring/schemas/parse.js";
+import type * as A from "../../keyring/schemas/responses.js";
 import { MAX_DATE_MS } from "../../lib/check-options.js";
 
 const MAX = Number.MAX_SAFE_INTEGER;
@@ -18,10 +32,11 @@ const time = integer(0, MAX_DATE_MS);
 const id: JsonSchema = { type: "string", minLength: 3, maxLength: 255, pattern: "^[a-zA-Z0-9_]+$" };
 const longId: JsonSchema = { ...id, minLength: 8 };
 
-/** An object of these properties and no others. */
-function object(
-  required: Readonly<Record<string, JsonSchema>>,
-  optional: Readonly<Record<string, JsonSchema>> = {},
+type Schemas<Names extends PropertyKey> = Readonly<Record<Names, JsonSchema>>;
+/** An object of the properties of `T` and no others. */
+function object<T>(
+  required: Schemas<Exclude<keyof T, OptionalKey<T>>>,
+  ...[optional]: [OptionalKey<T>] extends [never] ? [] : [Schemas<OptionalKey<T>>]
 ): JsonSchema {
   const names = Object.keys(required);
   return {
@@ -34,7 +49,7 @@ function object(
 const arrayOf = (items: JsonSchema): JsonSchema => ({ type: "array", items });
 
 /** Nothing to say but that it was done. */
-export const empty = object({});
+export const empty = object<object>({});
 
 const limitId: JsonSchema = { type: "string", minLength: 8, maxLength: 255, pattern: "^rl_[a-zA-Z0-9_]+$" };
 const limit = {
@@ -44,29 +59,32 @@ const limit = {
   duration: integer(1_000, 2_592_000_000),
   autoApply: flag,
 };
-const ratelimit = object(limit);
+const ratelimit = object<RatelimitResponse>(limit);
 
 /** Spec §2.2. */
-export const identity = object({ id: text, externalId: text }, { meta: free, ratelimits: arrayOf(ratelimit) });
+export const identity = object<Identity>(
+  { id: text, externalId: text },
+  { meta: free, ratelimits: arrayOf(ratelimit) },
+);
 
 const owner: JsonSchema = { ...identity, description: "The entity that the key belongs to." };
 
-const refill = object(
+const refill = object<Extract<Refill, { readonly interval: "daily" }>>(
   { interval: { type: "string", enum: ["daily", "monthly"] }, amount: integer(1) },
   { refillDay: integer(1, 31) },
 );
 /** `remaining` is null for an unlimited key. */
-export const credits = object({ remaining: { ...integer(0), type: ["integer", "null"] } }, { refill });
+export const credits = object<KeyCreditsData>({ remaining: { ...integer(0), type: ["integer", "null"] } }, { refill });
 
 /** A permission of the workspace. */
-export const permission = object(
+export const permission = object<A.Permission>(
   { id, name: { ...text, minLength: 1, maxLength: 512 }, slug: { ...text, minLength: 1, maxLength: 512 } },
   { description: text },
 );
 /** Permissions, sorted by slug. */
 export const permissions = arrayOf(permission);
 /** A role of the workspace. */
-export const role = object(
+export const role = object<A.Role>(
   { id: text, name: text },
   { description: text, permissions: { ...permissions, maxItems: 1_000 } },
 );
@@ -74,7 +92,7 @@ export const role = object(
 export const roles = arrayOf(role);
 
 /** A key as administration sees it. */
-export const key = object(
+export const key = object<A.KeyResponseData>(
   { keyId: longId, start: { ...text, minLength: 1, maxLength: 50 }, enabled: flag, createdAt: time },
   {
     name: { ...text, maxLength: 255 },
@@ -90,28 +108,32 @@ export const key = object(
   },
 );
 /** The only time that a key is shown. */
-export const createdKey = object({
+export const createdKey = object<A.V2KeysCreateKeyResponseData>({
   keyId: text,
   key: { ...text, description: "The key itself, shown this once: only its digest is kept." },
 });
 
 /** A new API. */
-export const createdApi = object({ apiId: longId });
+export const createdApi = object<A.V2ApisCreateApiResponseData>({ apiId: longId });
 /** `enabled` and `ipAllowlist` are additions of keystile. */
-export const api = object({
+export const api = object<A.V2ApisGetApiResponseData>({
   id: longId,
   name: { ...text, minLength: 3, maxLength: 256 },
   enabled: flag,
   ipAllowlist: texts,
 });
 /** A new permission. */
-export const createdPermission = object({ permissionId: id });
+export const createdPermission = object<A.V2PermissionsCreatePermissionResponseData>({ permissionId: id });
 /** A new role. */
-export const createdRole = object({ roleId: id });
+export const createdRole = object<A.V2PermissionsCreateRoleResponseData>({ roleId: id });
 /** A new identity. */
-export const createdIdentity = object({ identityId: text });
-/** Both always arrays (ruling E1). */
-export const migration = object({ migrated: arrayOf(object({ hash: text, keyId: text })), failed: texts });
+export const createdIdentity = object<A.V2IdentitiesCreateIdentityResponseData>({ identityId: text });
+type MigrationAnswer = Pick<MigrationResults, "migrated" | "failed">;
+/** Both always arrays (ruling E1); the wider interface lists of failures only the hashes. */
+export const migration = object<MigrationAnswer>({
+  migrated: arrayOf(object<MigratedKey>({ hash: text, keyId: text })),
+  failed: texts,
+});
 
 /** A record, so that the compiler finds a code that is missing as well as one too many. */
 const CODES = Object.keys({
@@ -125,7 +147,7 @@ const CODES = Object.keys({
   EXPIRED: true,
 } satisfies Record<VerificationCode, true>);
 /** Spec §2.2; `code` may gain values in time, and clients must tolerate them. */
-export const verification = object(
+export const verification = object<V2KeysVerifyKeyResponseData>(
   { valid: flag, code: { type: "string", enum: CODES } },
   {
     keyId: text,
@@ -138,23 +160,38 @@ export const verification = object(
     roles: texts,
     identity: owner,
     ratelimits: arrayOf(
-      object({ exceeded: flag, ...limit, reset: integer(1_000, 2_592_000_000), remaining: integer(0, 1_000_000) }),
+      object<VerifyKeyRatelimitData>({
+        exceeded: flag,
+        ...limit,
+        reset: integer(1_000, 2_592_000_000),
+        remaining: integer(0, 1_000_000),
+      }),
     ),
   },
 );
 
 const counted = { limit: integer(0), remaining: integer(0), reset: integer(0) };
 /** Another limit for one identifier. */
-export const override = object({ overrideId: text, duration: integer(1_000), identifier: text, limit: integer(0) });
+export const override = object<A.RatelimitOverride>({
+  overrideId: text,
+  duration: integer(1_000),
+  identifier: text,
+  limit: integer(0),
+});
 /** A new override, or the one that was replaced. */
-export const createdOverride = object({ overrideId: text });
+export const createdOverride = object<A.V2RatelimitSetOverrideResponseData>({ overrideId: text });
 /** One check. */
-export const limited = object({ ...counted, success: flag }, { overrideId: text });
+export const limited = object<A.V2RatelimitLimitResponseData>({ ...counted, success: flag }, { overrideId: text });
 /** Several checks, all or nothing. */
-export const multiLimited = object({
+export const multiLimited = object<A.V2RatelimitMultiLimitResponseData>({
   passed: flag,
-  limits: arrayOf(object({ namespace: text, identifier: text, ...counted, passed: flag }, { overrideId: text })),
+  limits: arrayOf(
+    object<A.V2RatelimitMultiLimitCheck>(
+      { namespace: text, identifier: text, ...counted, passed: flag },
+      { overrideId: text },
+    ),
+  ),
 });
 
 /** Up, and able to read its store. */
-export const alive = object({ message: text });
+export const alive = object<{ readonly message: string }>({ message: text });

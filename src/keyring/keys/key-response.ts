@@ -1,4 +1,5 @@
 /** A key's row → what administration shows of it. Operations `KeyResponseData`; a property that does not apply is not there (ruling A5). */
+import { KEY_FIELDS, type KeyField } from "../../contracts/key-fields.js";
 import type { IdentityRow, KeyRow } from "../../contracts/store.js";
 import type { Identity, Refill } from "../../contracts/types.js";
 import { calendarOf, periodOf } from "../../credits/refill-calendar.js";
@@ -6,7 +7,8 @@ import { ownOnly } from "../../lib/check-options.js";
 import { clampIdentity, toRatelimitResponse } from "../../ratelimit/applied-limits.js";
 import { toIdentity } from "../../lib/identity.js";
 import type { Context } from "../context.js";
-import { createReader, type Mutable, type Read, requireKey } from "../rows.js";
+import { createReader, type Mutable, type Read, requireKey, setField } from "../rows.js";
+import { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "../schemas/key-names.js";
 import type { KeyCredits, KeyResponseData } from "../schemas/responses.js";
 
 /** Shows keys, reading each shared row once: make a new one per call. A page of keys may name 100,000 permissions. */
@@ -17,12 +19,7 @@ export function createKeyMapper(context: Context, now: number): (row: KeyRow) =>
   return async (given) => {
     // Own properties only: what the row lacks must not come from a polluted prototype.
     const row = ownOnly(given);
-    const { id: keyId, start, enabled, createdAt } = row;
-    const data: Mutable<KeyResponseData> = { keyId, start, enabled, createdAt };
-    if (row.name !== undefined) data.name = row.name;
-    if (row.meta !== undefined) data.meta = row.meta;
-    if (row.updatedAt !== undefined) data.updatedAt = row.updatedAt;
-    if (row.expires !== undefined) data.expires = row.expires;
+    const data = showFields(row);
     const permissions = await namesOf(row.permissions, permissionOf, (permission) => permission.slug);
     if (permissions.length > 0) data.permissions = permissions;
     const roles = await namesOf(row.roles, roleOf, (role) => role.name);
@@ -31,9 +28,21 @@ export function createKeyMapper(context: Context, now: number): (row: KeyRow) =>
     const identity = row.identityId === undefined ? undefined : await identityOf(row.identityId);
     if (identity !== undefined) data.identity = toIdentityResponse(identity);
     if (row.ratelimits.length > 0) data.ratelimits = row.ratelimits.map(toRatelimitResponse);
-    if (row.ipAllowlist.length > 0) data.ipAllowlist = row.ipAllowlist;
     return data;
   };
+}
+
+/** What is shown as it is stored. */
+function showFields(row: KeyRow): Mutable<KeyResponseData> {
+  const data: Mutable<Partial<KeyResponseData>> = { keyId: row.id };
+  for (const name of ALWAYS_SHOWN) setField(data, name, row[name]);
+  for (const name of SHOWN_UNLESS_USUAL) if (!isUsual(name, row[name])) setField(data, name, row[name]);
+  return data as KeyResponseData;
+}
+
+function isUsual(name: (typeof SHOWN_UNLESS_USUAL)[number], value: unknown): boolean {
+  const { usual }: KeyField = KEY_FIELDS[name];
+  return value === usual || (Array.isArray(value) && value.length === 0);
 }
 
 /** An identity as answers show it. */

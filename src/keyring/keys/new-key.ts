@@ -1,19 +1,16 @@
 /** The row and first balance of a new key, made or imported. Spec §2.3, ruling D3. Pure: every name is an id by now. */
+import { fieldsThat, KEY_FIELDS } from "../../contracts/key-fields.js";
 import type { KeyRow, NewKey } from "../../contracts/store.js";
-import type { JsonObject, KeyCreditsData, RatelimitRequest, RatelimitResponse } from "../../contracts/types.js";
+import type { KeyCreditsData, RatelimitRequest, RatelimitResponse } from "../../contracts/types.js";
 import { periodOf } from "../../credits/refill-calendar.js";
 import { newId } from "../../lib/hash.js";
-import type { Mutable } from "../rows.js";
+import { type Mutable, setField } from "../rows.js";
+import type { GivenKeyFields } from "../schemas/requests.js";
 
 /** What a request says of a key, whichever verb it goes to. */
-export interface KeyFields {
-  readonly name?: string;
-  readonly meta?: JsonObject;
-  readonly expires?: number;
-  readonly enabled?: boolean;
+export interface KeyFields extends GivenKeyFields {
   readonly credits?: KeyCreditsData;
   readonly ratelimits?: readonly RatelimitRequest[];
-  readonly ipAllowlist?: readonly string[];
 }
 
 /** What tells the new key from all others, and what it refers to, as ids. */
@@ -25,6 +22,8 @@ export interface KeyOrigin extends Pick<
 }
 
 const NONE: readonly never[] = Object.freeze([]);
+/** The literal below has all others, or the compiler refuses it. */
+const OPTIONAL = fieldsThat({ given: "clearable", absent: true });
 
 /** Fields are set one by one: building by spread takes longer than all the rest (an import does this a million times). */
 export function buildKey(
@@ -39,7 +38,7 @@ export function buildKey(
     workspaceId: origin.workspaceId,
     apiId: origin.apiId,
     start: origin.start,
-    enabled: fields.enabled ?? true,
+    enabled: fields.enabled ?? KEY_FIELDS.enabled.usual,
     permissions: origin.permissions,
     roles: origin.roles,
     ratelimits: ratelimits === undefined ? NONE : toLimitRows(ratelimits, origin.createdAt),
@@ -49,9 +48,7 @@ export function buildKey(
     deleted: false,
     createdAt: origin.createdAt,
   };
-  if (fields.name !== undefined) row.name = fields.name;
-  if (fields.meta !== undefined) row.meta = fields.meta;
-  if (fields.expires !== undefined) row.expires = fields.expires;
+  for (const name of OPTIONAL) setField(row, name, fields[name]);
   if (origin.identityId !== undefined) row.identityId = origin.identityId;
   if (credits?.refill !== undefined) row.refill = { ...credits.refill };
   if (remaining === null) return { row };

@@ -1,10 +1,12 @@
 /** VERBS updateKey and deleteKey. Operations `keys.updateKey`, `keys.deleteKey`: absent fields stay, `null` clears, a list replaces. */
+import { KEY_FIELDS } from "../../contracts/key-fields.js";
 import type { CreditChange, KeyRow, Write } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { periodOf } from "../../credits/refill-calendar.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { ensureIdentities, ensurePermissions, idsOf, requireRoles } from "../rbac/resolve-names.js";
 import { type Mutable, requireKey, requireKeyIncludingDeleted, setField } from "../rows.js";
+import { CLEARABLE, SETTABLE } from "../schemas/key-names.js";
 import * as schemas from "../schemas/keys.js";
 import { parse } from "../schemas/parse.js";
 import type { V2KeysDeleteKeyRequestBody, V2KeysUpdateKeyRequestBody } from "../schemas/requests.js";
@@ -26,15 +28,12 @@ export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBo
   const identityId =
     typeof externalId === "string" ? (await ensureIdentities(context, [externalId], now)).get(externalId) : externalId;
   return writeKey(context, keyId, now, (row) => {
-    setField(row, "name", request.name);
-    setField(row, "meta", request.meta);
-    setField(row, "expires", request.expires);
-    setField(row, "enabled", request.enabled);
+    for (const name of SETTABLE) setField(row, name, request[name]);
+    for (const name of CLEARABLE) setField(row, name, request[name] === null ? whenCleared(name) : request[name]);
     setField(row, "identityId", identityId);
     setField(row, "roles", roleIds);
     setField(row, "permissions", permissionIds);
     if (request.ratelimits !== undefined) row.ratelimits = toLimitRows(request.ratelimits, now, row.ratelimits);
-    if (request.ipAllowlist !== undefined) row.ipAllowlist = request.ipAllowlist ?? [];
     if (request.credits === undefined) return undefined;
     return changeBalance(context, row, request.credits ?? { remaining: null }, now);
   });
@@ -52,6 +51,12 @@ export async function deleteKey(context: Context, body: V2KeysDeleteKeyRequestBo
     const { version } = await requireKeyIncludingDeleted(context, keyId);
     return (await context.store.write([{ table: "keys", remove: keyId, version }])) ? {} : undefined;
   });
+}
+
+/** What most keys have, or nothing. */
+function whenCleared(name: (typeof CLEARABLE)[number]) {
+  const field = KEY_FIELDS[name];
+  return "usual" in field ? field.usual : null;
 }
 
 function hide(row: Mutable<KeyRow>): undefined {

@@ -4,12 +4,13 @@ import type { KeyCreditsData, RatelimitRequest, Refill, V2KeysMigrateKeyData } f
 import { MAX_DATE_MS } from "../../lib/check-options.js";
 import { type ListedTable, readCursor } from "./cursor.js";
 import { described } from "./json-schema.js";
+import { changedKeyFields, newKeyFields } from "./key-schemas.js";
 import type * as M from "./migration-requests.js";
 import { type Schema, withFix } from "./parse.js";
 import * as atom from "./primitives.js";
 import type * as R from "./requests.js";
 
-const { strict, list, text, integer, optionalOr } = atom;
+const { strict, body, list, text, integer, optionalOr } = atom;
 const optional = v.exactOptional;
 
 /** Ruling D4: `refillDay` is required with monthly, accepted with daily. */
@@ -33,16 +34,21 @@ const refill = described(
   { if: { properties: { interval: { const: "monthly" } } }, then: { required: ["refillDay"] } },
 ) as Schema<Refill>;
 
-const credits: Schema<KeyCreditsData> = strict({ remaining: v.nullable(integer(0)), refill: optional(refill) });
+const credits = body<KeyCreditsData>()({ remaining: v.nullable(integer(0)), refill: optional(refill) });
+
+const changedCredits = body<R.UpdateKeyCreditsData>()({
+  remaining: optional(v.nullable(integer(0))),
+  refill: optional(v.nullable(refill)),
+});
 
 const limit = { name: text(3, 128), limit: integer(1), duration: integer(1_000) };
 const ratelimits: Schema<RatelimitRequest[]> = v.pipe(
-  list(strict({ ...limit, autoApply: optionalOr(atom.boolean, false) }), 0, 50),
+  list(body<RatelimitRequest>()({ ...limit, autoApply: optionalOr(atom.boolean, false) }), 0, 50),
   v.rawCheck(uniqueNames),
 );
 /** Imports say whether a limit applies by itself: all four are required (spec §2.3). */
 const migratedLimits: Schema<Required<RatelimitRequest>[]> = v.pipe(
-  list(strict({ ...limit, autoApply: atom.boolean }), 0, 50),
+  list(body<Required<RatelimitRequest>>()({ ...limit, autoApply: atom.boolean }), 0, 50),
   v.rawCheck(uniqueNames),
 );
 
@@ -50,66 +56,50 @@ const noPlaintext = optionalOr(
   atom.never("leave it out: only the digest of a key is stored, its text cannot be given back"),
   false,
 );
-const time = optional(atom.time);
 
-export const getApi: Schema<R.V2ApisGetApiRequestBody> = strict({ apiId: atom.longId });
-export const createApi: Schema<R.V2ApisCreateApiRequestBody> = strict({ name: text(3, 256) });
-export const updateApi: Schema<R.V2ApisUpdateApiRequestBody> = strict({
+export const getApi = body<R.V2ApisGetApiRequestBody>()({ apiId: atom.longId });
+export const createApi = body<R.V2ApisCreateApiRequestBody>()({ name: text(3, 256) });
+export const updateApi = body<R.V2ApisUpdateApiRequestBody>()({
   apiId: atom.longId,
   name: optional(text(3, 256)),
   enabled: optional(atom.boolean),
   ipAllowlist: optional(v.nullable(atom.ipAllowlist)),
 });
 
-export const createKey: Schema<R.V2KeysCreateKeyRequestBody> = strict({
+export const createKey = body<R.V2KeysCreateKeyRequestBody>()({
   apiId: atom.id,
   prefix: optional(atom.prefix),
-  name: optional(atom.name),
   byteLength: optionalOr(integer(16, 255), 16),
+  ...newKeyFields,
   externalId: optional(atom.externalId),
-  meta: optional(atom.meta),
   roles: optional(atom.roleNames(0)),
   permissions: optional(atom.slugs(0)),
-  expires: time,
   credits: optional(credits),
   ratelimits: optional(ratelimits),
-  enabled: optionalOr(atom.boolean, true),
   recoverable: noPlaintext,
-  ipAllowlist: optional(atom.ipAllowlist),
 });
-export const getKey: Schema<R.V2KeysGetKeyRequestBody> = strict({ keyId: atom.id, decrypt: noPlaintext });
-export const listKeys: Schema<R.V2KeysListKeysRequestBody> = strict({
+export const getKey = body<R.V2KeysGetKeyRequestBody>()({ keyId: atom.id, decrypt: noPlaintext });
+export const listKeys = body<R.V2KeysListKeysRequestBody>()({
   apiId: text(1, 255),
   ...page("keys"),
   externalId: optional(atom.name),
   decrypt: noPlaintext,
   revalidateKeysCache: optionalOr(atom.boolean, false),
 });
-export const updateKey: Schema<R.V2KeysUpdateKeyRequestBody> = strict({
+export const updateKey = body<R.V2KeysUpdateKeyRequestBody>()({
   keyId: atom.id,
-  name: optional(v.nullable(atom.name)),
+  ...changedKeyFields,
   externalId: optional(v.nullable(atom.externalId)),
-  meta: optional(v.nullable(atom.meta)),
-  expires: optional(v.nullable(atom.time)),
-  credits: optional(
-    v.nullable(
-      strict({
-        remaining: optional(v.nullable(integer(0))),
-        refill: optional(v.nullable(refill)),
-      }) as Schema<R.UpdateKeyCreditsData>,
-    ),
-  ),
-  ratelimits: optional(ratelimits),
-  enabled: optional(atom.boolean),
   roles: optional(atom.roleNames(0)),
   permissions: optional(atom.slugs(0)),
-  ipAllowlist: optional(v.nullable(atom.ipAllowlist)),
+  credits: optional(v.nullable(changedCredits)),
+  ratelimits: optional(ratelimits),
 });
-export const deleteKey: Schema<R.V2KeysDeleteKeyRequestBody> = strict({
+export const deleteKey = body<R.V2KeysDeleteKeyRequestBody>()({
   keyId: atom.id,
   permanent: optionalOr(atom.boolean, false),
 });
-export const rerollKey: Schema<R.V2KeysRerollKeyRequestBody> = strict({ keyId: atom.id, expiration: atom.time });
+export const rerollKey = body<R.V2KeysRerollKeyRequestBody>()({ keyId: atom.id, expiration: atom.time });
 export const updateCredits = described(
   v.pipe(
     strict({
@@ -134,41 +124,40 @@ export const updateCredits = described(
     then: { required: ["value"], properties: { value: { type: "integer" } } },
   },
 ) as Schema<R.V2KeysUpdateCreditsRequestBody>;
-export const whoami: Schema<R.V2KeysWhoamiRequestBody> = strict({ key: atom.wellFormed(1, 512) });
+export const whoami = body<R.V2KeysWhoamiRequestBody>()({ key: atom.wellFormed(1, 512) });
 
-const keyPermissions = (min: number): Schema<R.V2KeysPermissionsRequestBody> =>
-  strict({ keyId: atom.id, permissions: atom.slugs(min) });
-const keyRoles = (min: number): Schema<R.V2KeysRolesRequestBody> =>
-  strict({ keyId: atom.id, roles: atom.roleNames(min) });
+const keyPermissions = (min: number) =>
+  body<R.V2KeysPermissionsRequestBody>()({ keyId: atom.id, permissions: atom.slugs(min) });
+const keyRoles = (min: number) => body<R.V2KeysRolesRequestBody>()({ keyId: atom.id, roles: atom.roleNames(min) });
 export const changePermissions = keyPermissions(1);
 export const setPermissions = keyPermissions(0);
 export const changeRoles = keyRoles(1);
 export const setRoles = keyRoles(0);
 
-export const createPermission: Schema<R.V2PermissionsCreatePermissionRequestBody> = strict({
+export const createPermission = body<R.V2PermissionsCreatePermissionRequestBody>()({
   name: text(1, 512),
   slug: atom.slug,
   description: optional(atom.description),
 });
-export const getPermission: Schema<R.V2PermissionsGetPermissionRequestBody> = strict({ permission: atom.slug });
-export const createRole: Schema<R.V2PermissionsCreateRoleRequestBody> = strict({
+export const getPermission = body<R.V2PermissionsGetPermissionRequestBody>()({ permission: atom.slug });
+export const createRole = body<R.V2PermissionsCreateRoleRequestBody>()({
   name: atom.roleName,
   description: optional(atom.description),
   permissions: optional(atom.slugs(0)),
 });
-export const getRole: Schema<R.V2PermissionsGetRoleRequestBody> = strict({ role: atom.roleName });
-export const setRolePermissions: Schema<R.V2PermissionsSetRolePermissionsRequestBody> = strict({
+export const getRole = body<R.V2PermissionsGetRoleRequestBody>()({ role: atom.roleName });
+export const setRolePermissions = body<R.V2PermissionsSetRolePermissionsRequestBody>()({
   roleId: atom.roleId,
   permissions: atom.slugs(0),
 });
 
-export const createIdentity: Schema<R.V2IdentitiesCreateIdentityRequestBody> = strict({
+export const createIdentity = body<R.V2IdentitiesCreateIdentityRequestBody>()({
   externalId: atom.externalId,
   meta: optional(atom.meta),
   ratelimits: optional(ratelimits),
 });
-export const getIdentity: Schema<R.V2IdentitiesGetIdentityRequestBody> = strict({ identity: atom.name });
-export const updateIdentity: Schema<R.V2IdentitiesUpdateIdentityRequestBody> = strict({
+export const getIdentity = body<R.V2IdentitiesGetIdentityRequestBody>()({ identity: atom.name });
+export const updateIdentity = body<R.V2IdentitiesUpdateIdentityRequestBody>()({
   identity: atom.name,
   meta: optional(v.nullable(atom.meta)),
   ratelimits: optional(ratelimits),
@@ -179,12 +168,12 @@ export const listRoles = search("roles");
 export const listPermissions = search("permissions");
 
 const migrationId = text(3, 255);
-export const createMigration: Schema<M.CreateMigrationRequestBody> = strict({
+export const createMigration = body<M.CreateMigrationRequestBody>()({
   id: optional(migrationId),
   algorithm: text(1, 255),
 });
 /** The frame of an import; its keys are judged one by one with {@link migratedKey}. */
-export const migrateKeys: Schema<M.V2KeysMigrateKeysRequestBody> = strict({
+export const migrateKeys = body<M.V2KeysMigrateKeysRequestBody>()({
   migrationId,
   apiId: text(3, 255),
   keys: described(
@@ -195,7 +184,7 @@ export const migrateKeys: Schema<M.V2KeysMigrateKeysRequestBody> = strict({
     },
   ),
 });
-export const migratedKey: Schema<V2KeysMigrateKeyData> = strict({
+export const migratedKey = body<V2KeysMigrateKeyData>()({
   hash: text(3, 1_024),
   name: optional(atom.name),
   externalId: optional(atom.name),
@@ -209,8 +198,8 @@ export const migratedKey: Schema<V2KeysMigrateKeyData> = strict({
   ratelimits: optional(migratedLimits),
 });
 
-export const getWorkspace: Schema<object> = strict({});
-export const updateWorkspace: Schema<R.UpdateWorkspaceRequestBody> = strict({ enabled: atom.boolean });
+export const getWorkspace = body<object>()({});
+export const updateWorkspace = body<R.UpdateWorkspaceRequestBody>()({ enabled: atom.boolean });
 
 /** What every list takes. @param limit rows of a page when the request does not say */
 export function page(table: ListedTable, limit = 100) {
@@ -233,8 +222,8 @@ export function page(table: ListedTable, limit = 100) {
   };
 }
 
-function search(table: ListedTable): Schema<R.SearchRequestBody> {
-  return strict({ ...page(table), search: optional(text(0, 256)) });
+function search(table: ListedTable) {
+  return body<R.SearchRequestBody>()({ ...page(table), search: optional(text(0, 256)) });
 }
 
 function isIterable(value: unknown): boolean {

@@ -33,7 +33,9 @@ export interface MigrationTotals {
 }
 /** What became of the keys of a batch, or of a whole import: each is in one of the two lists. */
 export interface MigrationResults {
+  /** Those that went in. */
   readonly migrated: readonly MigratedKey[];
+  /** Those that did not, each with its reason. */
   readonly failed: readonly FailedKey[];
 }
 /** A key that went in, by the hash that it came with. */

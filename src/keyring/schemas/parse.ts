@@ -6,6 +6,22 @@ import { copyBody, PLAIN_NAME } from "../../lib/copy-json.js";
 /** A schema of what comes in, for requests of type `T`. */
 export type Schema<T> = v.GenericSchema<unknown, T>;
 
+/** A type whose properties are all there and none is to be changed: schemas make lists that may be, and `undefined` counts as absent. */
+type Fixed<T> = string extends keyof T
+  ? T
+  : T extends readonly (infer Item)[]
+    ? readonly Fixed<Item>[]
+    : T extends (...args: never) => unknown
+      ? T
+      : T extends object
+        ? { readonly [K in keyof T]-?: Fixed<Exclude<T[K], undefined>> }
+        : T;
+/** The names of the properties that may be left out. */
+export type OptionalKey<T> = { [K in keyof T]-?: object extends Pick<T, K> ? K : never }[keyof T];
+type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;
+/** Whether two types of a request say the same: the same properties, the same of them optional, and each of the same type. */
+export type Exact<A, B> = [Same<keyof A, keyof B>, Same<OptionalKey<A>, OptionalKey<B>>, Same<Fixed<A>, Fixed<B>>];
+
 /** Problems named at once; one request cannot make an answer longer. */
 export const MAX_PROBLEMS = 1_000;
 /** Stands between a message and its fix in the schemas, since a schema's message is one text. */

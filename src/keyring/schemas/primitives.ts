@@ -5,7 +5,7 @@ import { ownOnly } from "../../lib/check-options.js";
 import { hasLength, Refusal } from "../../lib/copy-json.js";
 import { isAddressOrRange } from "../../lib/ip-ranges.js";
 import { described } from "./json-schema.js";
-import { isUnknownProperty, withFix } from "./parse.js";
+import { type Exact, isUnknownProperty, type Schema, withFix } from "./parse.js";
 
 /** Permissions granted directly to one key or role. */
 export const MAX_PERMISSIONS = 1_000;
@@ -38,6 +38,18 @@ export function strict<const E extends v.ObjectEntries>(entries: E) {
         addIssue({ expected: "never", path: [{ ...first, key } as typeof first] });
     }),
   );
+}
+
+/**
+ * {@link strict} of a documented type. The compiler refuses a property more or less, or of another type: that one type can be assigned to the
+ * other says nothing of optional properties.
+ *
+ * Why types beside the schemas: inferred ones would bring valibot's into the package's declarations.
+ */
+export function body<T>() {
+  return <const E extends v.ObjectEntries>(
+    entries: Exact<v.InferOutput<v.StrictObjectSchema<E, undefined>>, T> extends [true, true, true] ? E : never,
+  ) => strict(entries) as v.GenericSchema as Schema<T>;
 }
 
 /** A property that may be left out, which then counts as `value`. It is said here and filled in by the verb. */

@@ -1,5 +1,7 @@
 /** What the verbs of administration take: the bodies of the wider interface. Types only; schemas.ts judges them. Spec §2.3, §8. */
+import type { KeyRow } from "../../contracts/store.js";
 import type { JsonObject, KeyCreditsData, RatelimitRequest, Refill } from "../../contracts/types.js";
+import type { CLEARABLE, SETTABLE } from "./key-names.js";
 
 /** Body of `createApi`. */
 export interface V2ApisCreateApiRequestBody {
@@ -25,36 +27,33 @@ export interface V2ApisUpdateApiRequestBody {
   readonly ipAllowlist?: readonly string[] | null;
 }
 
+/** What a request says of a key as it is stored, each field under its own name. */
+export type GivenKeyFields = Partial<Pick<KeyRow, (typeof SETTABLE | typeof CLEARABLE)[number]>>;
+/** The same of a key that is there: absent fields stay, `null` clears. */
+export type ChangedKeyFields = Partial<Pick<KeyRow, (typeof SETTABLE)[number]>> & {
+  readonly [K in keyof Pick<KeyRow, (typeof CLEARABLE)[number]>]?: Required<KeyRow>[K] | null;
+};
+
 /** Body of `createKey`. Without `roles` and `permissions` the key may do nothing that a query asks for. */
-export interface V2KeysCreateKeyRequestBody {
+export interface V2KeysCreateKeyRequestBody extends GivenKeyFields {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly apiId: string;
   /** 1–16 characters of `[a-zA-Z0-9_]` before the random part. */
   readonly prefix?: string;
-  /** 1–255 code points. */
-  readonly name?: string;
   /** Random bytes, 16–255, default 16. */
   readonly byteLength?: number;
   /** The identity it belongs to, made when there is none: 1–255 characters of `[a-zA-Z0-9_.-]`. Imports take any text of that length. */
   readonly externalId?: string;
-  /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says; verifications answer it. */
-  readonly meta?: JsonObject;
   /** Names of roles that exist, at most 100. */
   readonly roles?: readonly string[];
   /** Granted directly, at most 1,000; wildcards allowed (ruling B3); made when they do not exist. */
   readonly permissions?: readonly string[];
-  /** Unix time, milliseconds, up to 4_102_444_800_000. A time in seconds goes in too, and is EXPIRED at once. */
-  readonly expires?: number;
   /** Absent: unlimited. */
   readonly credits?: KeyCreditsData;
   /** At most 50, names unique. */
   readonly ratelimits?: readonly RatelimitRequest[];
-  /** Default true. */
-  readonly enabled?: boolean;
   /** Only false: plaintext keys are never kept. */
   readonly recoverable?: false;
-  /** Addresses and CIDR ranges that it may be used from; empty: any. At most 1,000. */
-  readonly ipAllowlist?: readonly string[];
 }
 /** Body of `getKey`. */
 export interface V2KeysGetKeyRequestBody {
@@ -75,29 +74,19 @@ export interface V2KeysListKeysRequestBody extends ListRequestBody {
   readonly revalidateKeysCache?: boolean;
 }
 /** Absent fields stay, `null` clears, a given list replaces. */
-export interface V2KeysUpdateKeyRequestBody {
+export interface V2KeysUpdateKeyRequestBody extends ChangedKeyFields {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
-  /** 1–255 code points; null: none. */
-  readonly name?: string | null;
   /** The identity it belongs to, made when there is none: 1–255 characters of `[a-zA-Z0-9_.-]`; null: none. */
   readonly externalId?: string | null;
-  /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says; null: none. */
-  readonly meta?: JsonObject | null;
-  /** Unix time, milliseconds, up to 4_102_444_800_000; null: never. A time in seconds goes in too, and is EXPIRED at once. */
-  readonly expires?: number | null;
   /** null: unlimited, without refill. */
   readonly credits?: UpdateKeyCreditsData | null;
   /** At most 50, names unique. A limit whose name stays keeps its id and the tokens already used. */
   readonly ratelimits?: readonly RatelimitRequest[];
-  /** False: every verification is DISABLED. */
-  readonly enabled?: boolean;
   /** Names of roles that exist, at most 100. */
   readonly roles?: readonly string[];
   /** Granted directly, at most 1,000; wildcards allowed (ruling B3); made when they do not exist. */
   readonly permissions?: readonly string[];
-  /** Addresses and CIDR ranges that it may be used from, at most 1,000; null or empty: any (ruling A4). */
-  readonly ipAllowlist?: readonly string[] | null;
 }
 /** Credits of `updateKey`: absent fields stay. */
 export interface UpdateKeyCreditsData {

@@ -2,7 +2,9 @@
  * What the verbs of administration answer: `data` of the wider interface, without the envelope. Types only. Ids that keystile makes sort by
  * the time at which they were made.
  */
-import type { Identity, JsonObject, KeyCreditsData, RatelimitResponse } from "../../contracts/types.js";
+import type { KeyRow } from "../../contracts/store.js";
+import type { Identity, KeyCreditsData, RatelimitResponse } from "../../contracts/types.js";
+import type { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "./key-names.js";
 import type { MigrationResults, MigrationTotals } from "./migration-requests.js";
 
 /** Nothing to say but that it was done. */
@@ -47,6 +49,9 @@ export interface V2KeysCreateKeyResponseData {
   /** `<prefix>_<random><checksum>`, or without the prefix: 28–372 characters of `[a-zA-Z0-9_]`. */
   readonly key: string;
 }
+/** What administration shows of a key as it is stored, each field under its own name. */
+export type ShownKeyFields = Pick<KeyRow, (typeof ALWAYS_SHOWN)[number]> &
+  Partial<Pick<KeyRow, (typeof SHOWN_UNLESS_USUAL)[number]>>;
 /** Credits of a key as the library shows them; over HTTP they are as {@link KeyCreditsData}. */
 export interface KeyCredits extends KeyCreditsData {
   /**
@@ -57,23 +62,9 @@ export interface KeyCredits extends KeyCreditsData {
 }
 
 /** A key as administration sees it; a property that does not apply is not there. */
-export interface KeyResponseData {
+export interface KeyResponseData extends ShownKeyFields {
   /** `key_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly keyId: string;
-  /** First characters of the key, for people; `...` for an imported one. */
-  readonly start: string;
-  /** False: every verification is DISABLED. */
-  readonly enabled: boolean;
-  /** 1–255 code points. */
-  readonly name?: string;
-  /** As given ({@link JsonObject}). */
-  readonly meta?: JsonObject;
-  /** Unix time, milliseconds. */
-  readonly createdAt: number;
-  /** Unix time, milliseconds, of the last change by administration; absent: none since it was made. */
-  readonly updatedAt?: number;
-  /** Unix time, milliseconds, the last at which it is valid (ruling A3); absent: never. */
-  readonly expires?: number;
   /** Granted directly, sorted; those of its roles are in the roles. */
   readonly permissions?: readonly string[];
   /** Sorted. */
@@ -84,8 +75,6 @@ export interface KeyResponseData {
   readonly identity?: Identity;
   /** Its own; those of its identity are in `identity`. */
   readonly ratelimits?: readonly RatelimitResponse[];
-  /** An addition of keystile. */
-  readonly ipAllowlist?: readonly string[];
 }
 
 /** A permission as administration sees it. */

@@ -7,7 +7,7 @@ import * as atom from "./primitives.js";
 import type { ListRequestBody } from "./requests.js";
 import type * as R from "./service-requests.js";
 
-const { strict, list, text, integer, optionalOr } = atom;
+const { body, list, text, integer, optionalOr } = atom;
 const optional = v.exactOptional;
 
 const MAX_GRANTS = 1_000;
@@ -28,16 +28,16 @@ function grants(workspaceId: string, scheme: string) {
 }
 
 /** Judged by workspace: a grant for another one would grant nothing. */
-export function createRootKey(workspaceId: string, scheme: string): Schema<R.CreateRootKeyRequestBody> {
-  return strict({
+export function createRootKey(workspaceId: string, scheme: string) {
+  return body<R.CreateRootKeyRequestBody>()({
     name: optional(atom.name),
     permissions: grants(workspaceId, scheme),
     expires: optional(atom.time),
     enabled: optionalOr(atom.boolean, true),
   });
 }
-export function updateRootKey(workspaceId: string, scheme: string): Schema<R.UpdateRootKeyRequestBody> {
-  return strict({
+export function updateRootKey(workspaceId: string, scheme: string) {
+  return body<R.UpdateRootKeyRequestBody>()({
     rootKeyId: atom.id,
     name: optional(v.nullable(atom.name)),
     permissions: optional(grants(workspaceId, scheme)),
@@ -45,8 +45,8 @@ export function updateRootKey(workspaceId: string, scheme: string): Schema<R.Upd
     enabled: optional(atom.boolean),
   });
 }
-export const deleteRootKey: Schema<R.DeleteRootKeyRequestBody> = strict({ rootKeyId: atom.id });
-export const listRootKeys: Schema<ListRequestBody> = strict(page("rootKeys"));
+export const deleteRootKey = body<R.DeleteRootKeyRequestBody>()({ rootKeyId: atom.id });
+export const listRootKeys = body<ListRequestBody>()(page("rootKeys"));
 
 const namespace = text(1, 512);
 const identifier = text(1, 512);
@@ -58,22 +58,15 @@ const check = {
   limit: integer(1),
 };
 
-export const createNamespace: Schema<R.CreateNamespaceRequestBody> = strict({ name: namespace });
-export const getNamespace: Schema<R.GetNamespaceRequestBody> = strict({ namespace });
-export const limit: Schema<R.V2RatelimitLimitRequestBody> = strict(check);
-export const multiLimit: Schema<R.V2RatelimitMultiLimitRequestBody> = list(
-  strict(check) as Schema<R.V2RatelimitLimitRequestBody>,
-  1,
-  100,
-);
-export const setOverride: Schema<R.V2RatelimitSetOverrideRequestBody> = strict({
+export const createNamespace = body<R.CreateNamespaceRequestBody>()({ name: namespace });
+export const getNamespace = body<R.GetNamespaceRequestBody>()({ namespace });
+export const limit = body<R.V2RatelimitLimitRequestBody>()(check);
+export const multiLimit: Schema<R.V2RatelimitMultiLimitRequestBody> = list(limit, 1, 100);
+export const setOverride = body<R.V2RatelimitSetOverrideRequestBody>()({
   namespace,
   duration: integer(1_000),
   identifier,
   limit: integer(0),
 });
-export const getOverride: Schema<R.V2RatelimitGetOverrideRequestBody> = strict({ namespace, identifier });
-export const listOverrides: Schema<R.V2RatelimitListOverridesRequestBody> = strict({
-  namespace,
-  ...page("overrides", 10),
-});
+export const getOverride = body<R.V2RatelimitGetOverrideRequestBody>()({ namespace, identifier });
+export const listOverrides = body<R.V2RatelimitListOverridesRequestBody>()({ namespace, ...page("overrides", 10) });

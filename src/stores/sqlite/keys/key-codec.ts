@@ -62,7 +62,6 @@ interface BodyField {
   readonly isValid: Check;
 }
 
-const NONE: readonly never[] = Object.freeze([]);
 const isMark: Check = (value) => value === true;
 const inBody = (field: string): field is BodyField["field"] => !(COLUMNS as readonly string[]).includes(field);
 
@@ -72,15 +71,7 @@ const BODY: readonly BodyField[] = Object.entries<KeyField>(KEY_FIELDS).flatMap(
     const [isFlag, isList] = [row === "flag", Array.isArray(row)];
     const isRequired = !absent && usual === undefined;
     const name = NAMES[field] ?? field;
-    return {
-      field,
-      name,
-      usual: isList ? NONE : usual,
-      isRequired,
-      isFlag,
-      isList,
-      isValid: isFlag ? isMark : checkOf(row),
-    };
+    return { field, name, usual, isRequired, isFlag, isList, isValid: isFlag ? isMark : checkOf(row) };
   },
 );
 const BY_NAME: ReadonlyMap<string, BodyField> = new Map(BODY.map((field) => [field.name, field]));

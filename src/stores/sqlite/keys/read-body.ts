@@ -2,7 +2,7 @@
  * The JSON of rows, read and judged as far as it decides who is let in. README "Promises" (Failure), A035. Knows no SQL.
  *
  * Why judged: usual values are left out of the text, so `{}`, written by another tool, would read as a key that is enabled, unlimited
- * and never expires. It takes 40 to 50 ns, beside the 850 of JSON.parse.
+ * and never expires. It takes 0.15 µs, beside the 0.85 of JSON.parse.
  */
 import { KeystileError } from "../../../contracts/errors.js";
 import { KEY_FIELDS, type Shape } from "../../../contracts/key-fields.js";
@@ -51,7 +51,7 @@ export function readGrants(text: string): [permissions: string[], roles: string[
   return lists as [string[], string[]];
 }
 
-/** Whether a value is what a field's shape says. Made once a shape: an import is read a million times. */
+/** Whether a value is what a field's shape says. Made once a shape, by {@link checkOf}. */
 export type Check = (value: unknown) => boolean;
 
 const isBoolean: Check = (value) => typeof value === "boolean";
