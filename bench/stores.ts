@@ -123,7 +123,8 @@ function sourceHash(): string {
   for (const source of SOURCES) {
     const files = source.endsWith(".ts")
       ? [source]
-      : readdirSync(source)
+      : (readdirSync(source, { recursive: true }) as string[])
+          .filter((name) => name.endsWith(".ts"))
           .sort()
           .map((name) => join(source, name));
     for (const file of files) hash.update(readFileSync(file));

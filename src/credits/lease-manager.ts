@@ -164,15 +164,25 @@ export function createLeaseManager(
     track,
     async close() {
       const before = returns.forfeited();
-      let deadline: ReturnType<typeof setTimeout> | undefined;
-      // It keeps the process alive: whoever waits for this is told how it ended.
-      const resolved = new Promise<void>((resolve) => (deadline = setTimeout(resolve, closeTimeout)));
-      await Promise.race([drain(), resolved]);
-      clearTimeout(deadline);
+      const drained = drain().then(() => true as const);
+      // A million leases take longer to return than a locked file may hold up a shutdown: only standing still ends the wait.
+      for (let keysOut = Infinity, isDone = false; !isDone && outstanding().keys < keysOut;) {
+        keysOut = outstanding().keys;
+        isDone = await withinTime(drained, closeTimeout);
+      }
       const out = outstanding();
       const { credits, keys: given } = returns.forfeited();
       const left = { credits: out.credits + credits - before.credits, keys: out.keys + given - before.keys };
       if (left.keys > 0 || pending.size > 0) throw notReturned(left);
     },
   };
+}
+
+/** Whether something ends within so many milliseconds. The timer keeps the process alive: whoever waits learns how it ended. */
+async function withinTime(ending: Promise<true>, milliseconds: number): Promise<boolean> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<false>((resolve) => (timer = setTimeout(() => resolve(false), milliseconds)));
+  const isEnded = await Promise.race([ending, late]);
+  clearTimeout(timer);
+  return isEnded;
 }

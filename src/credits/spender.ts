@@ -31,8 +31,8 @@ export interface LeaseOptions {
   /** Keys leased at once, 1…10_000_000, default 100_000, 53 to 73 bytes each; beyond that the oldest lease is given back. */
   readonly keys?: number;
   /**
-   * Milliseconds that `close()` waits for the store to take back what is leased, 0…3_600_000; default 10_000. Then it rejects with
-   * CREDITS_NOT_RETURNED. Raise it with `keys`: 100_000 leases take an SQLite store some 4 s.
+   * Milliseconds that `close()` waits without the store taking anything back of what is leased, 0…3_600_000; default 10_000. Then it
+   * rejects with CREDITS_NOT_RETURNED. While the store goes on taking, `close()` goes on waiting: 100_000 leases take SQLite some 4 s.
    */
   readonly closeTimeout?: number;
 }

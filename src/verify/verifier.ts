@@ -95,8 +95,8 @@ export interface Verifier {
   /**
    * Later calls are refused, those in flight settle; returns leases, and tries again while the store is busy, full or read-only. The store
    * stays open: close it after this. A second call returns the same promise.
-   * @throws (rejects) KeystileError CREDITS_NOT_RETURNED: after `credits.closeTimeout` milliseconds leased credits were not back in the
-   * store, or it failed to take them; everything else is closed all the same
+   * @throws (rejects) KeystileError CREDITS_NOT_RETURNED: the store took nothing back for `credits.closeTimeout` milliseconds, or it
+   * failed to take leased credits; everything else is closed all the same
    */
   close(): Promise<void>;
 }
