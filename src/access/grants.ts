@@ -115,13 +115,14 @@ export function explainGrant(
   if (grant !== undefined && TYPES.some((type) => reachesSomething(type, grant))) return undefined;
   if (!permission.startsWith(`${scheme}:`)) {
     const fix = `write <type>.<id or *>.<action> with a type of ${TYPES.join(", ")}, such as api.*.verify_key`;
-    return { message: "is no permission of a root key", fix };
+    return { message: "is not a valid root key permission", fix };
   }
   const prefix = `${scheme}:v1:${workspaceId}:`;
   if (!permission.startsWith(prefix))
     return { message: "names another version or workspace", fix: `begin it with ${prefix}` };
-  const fix = `write a path below ${Object.values(ROOTS).join(", ")} and an action, such as ${prefix}keyspaces/*/keys/*#verify_key`;
-  return { message: "is no permission of a root key", fix };
+  const roots = Object.values(ROOTS).join(", ");
+  const fix = `write a path below ${roots} and an action, such as ${prefix}keyspaces/*/keys/*#verify_key`;
+  return { message: "is not a valid root key permission", fix };
 }
 
 function readGrant(permission: string, workspaceId: string, scheme: string): Grant | undefined {

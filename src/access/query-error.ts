@@ -4,7 +4,7 @@ import type { ValidationProblem } from "../contracts/errors.js";
 const LOCATION = "body.permissions";
 /** Longer words are not shown, because they might be a secret. */
 const SHOWN_WORD = 20;
-const ALLOWED = 'names of A-Z a-z 0-9 . _ - * : /, AND, OR, "(", ")" and blanks';
+const ALLOWED = 'names of A-Z a-z 0-9 . _ - * : /, AND, OR, "(", ")" and spaces';
 const PERMISSION_NAME = "permission name";
 
 /** What the grammar expected at the first position where the query is invalid. */

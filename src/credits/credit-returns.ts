@@ -16,7 +16,10 @@ import { isThenable } from "../lib/thenable.js";
 /** Most returns in flight at once. */
 export const MAX_IN_FLIGHT = 1_000;
 
-/** Milliseconds between two rounds of attempts: doubles after each round in which the store took nothing back. */
+/**
+ * Milliseconds between two rounds of attempts: doubles after each round in which the number of waiting returns did not
+ * shrink.
+ */
 const MIN_PAUSE = 10;
 const MAX_PAUSE = 1_000;
 

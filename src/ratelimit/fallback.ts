@@ -75,14 +75,14 @@ export function withFallback(limiter: Limiter, options: FallbackOptions): LimitT
 
   return {
     take(checks, now) {
-      let answer: MaybePromise<readonly LimitVerdict[]>;
+      let result: MaybePromise<readonly LimitVerdict[]>;
       try {
-        answer = limiter.take(checks, now);
-        if (!isThenable(answer)) return { verdicts: wellFormed(answer, checks), degraded: false };
+        result = limiter.take(checks, now);
+        if (!isThenable(result)) return { verdicts: wellFormed(result, checks), degraded: false };
       } catch (cause) {
         return fallBack(checks, now, cause);
       }
-      return deadline(answer, timeoutError)
+      return deadline(result, timeoutError)
         .then((verdicts) => ({ verdicts: wellFormed(verdicts, checks), degraded: false }))
         .catch((cause: unknown) => fallBack(checks, now, cause));
     },
@@ -109,23 +109,23 @@ function fallback({ onFailure, nodes = 1, local }: FallbackOptions): Fallback {
       throw unavailable(cause);
     };
   }
-  const toDegraded = (answer: readonly LimitVerdict[], checks: readonly LimitCheck[]): LimitAnswer => {
+  const toDegraded = (result: readonly LimitVerdict[], checks: readonly LimitCheck[]): LimitAnswer => {
     try {
-      return { verdicts: wellFormed(answer, checks), degraded: true };
+      return { verdicts: wellFormed(result, checks), degraded: true };
     } catch (cause) {
       throw unavailable(cause);
     }
   };
   return (checks, now) => {
-    const answer = local.take(nodes === 1 ? checks : checks.map((check) => shareOf(check, nodes)), now);
-    return isThenable(answer)
-      ? Promise.resolve(answer).then((verdicts) => toDegraded(verdicts, checks))
-      : toDegraded(answer, checks);
+    const result = local.take(nodes === 1 ? checks : checks.map((check) => shareOf(check, nodes)), now);
+    return isThenable(result)
+      ? Promise.resolve(result).then((verdicts) => toDegraded(verdicts, checks))
+      : toDegraded(result, checks);
   };
 }
 
 function unavailable(cause: unknown): KeystileError {
-  return new KeystileError("LIMITER_UNAVAILABLE", "The rate limiter does not answer.", { cause });
+  return new KeystileError("LIMITER_UNAVAILABLE", "The rate limiter is unavailable.", { cause });
 }
 
 /** A cost above the limit is always refused, whatever the bucket holds. */
@@ -152,9 +152,9 @@ function sizeOfShare({ limit, duration }: LimitSize, nodes: number): LimitSize {
  * A copy of the result, if it has one verdict per check. Own properties only, each read once, so that the validated
  * value is the value used.
  */
-function wellFormed(answer: readonly LimitVerdict[], checks: readonly LimitCheck[]): readonly LimitVerdict[] {
-  if (!Array.isArray(answer) || answer.length !== checks.length) throw malformed();
-  return checks.map((_, i) => readVerdict((answer as readonly unknown[])[i]));
+function wellFormed(result: readonly LimitVerdict[], checks: readonly LimitCheck[]): readonly LimitVerdict[] {
+  if (!Array.isArray(result) || result.length !== checks.length) throw malformed();
+  return checks.map((_, i) => readVerdict((result as readonly unknown[])[i]));
 }
 
 function readVerdict(value: unknown): LimitVerdict {
@@ -165,8 +165,7 @@ function readVerdict(value: unknown): LimitVerdict {
   return { exceeded, remaining: Math.floor(remaining), reset: Math.ceil(reset) };
 }
 
-const malformed = (): TypeError =>
-  new TypeError("The limiter's answer is malformed: one verdict a check was expected.");
+const malformed = (): TypeError => new TypeError("The limiter's result is malformed: expected one verdict per check.");
 
 function isCount(value: number | undefined): value is number {
   return value !== undefined && Number.isFinite(value) && value >= 0;

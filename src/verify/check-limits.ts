@@ -38,7 +38,7 @@ export function takeLimits(
   const limits = applyLimits(key.keyId, key.limits, requested);
   if (limits.length === 0) return undefined;
   const taking = limiter.take(limits, now);
-  return taking instanceof Promise ? taking.then((answer) => toTaken(limits, answer)) : toTaken(limits, taking);
+  return taking instanceof Promise ? taking.then((result) => toTaken(limits, result)) : toTaken(limits, taking);
 }
 
 function toTaken(limits: readonly AppliedLimit[], { verdicts, degraded }: LimitAnswer): LimitsTaken {

@@ -20,16 +20,21 @@ export function answerFor(
   { queried, credits, ratelimits }: Findings,
 ): V2KeysVerifyKeyResponseData {
   const { name, expires, rare, grants } = key;
-  const answer: V2KeysVerifyKeyResponseData = { valid: code === "VALID", code, keyId: key.keyId, enabled: key.enabled };
-  if (name !== undefined) answer.name = name;
-  if (rare?.meta !== undefined) answer.meta = rare.meta;
-  if (expires !== undefined) answer.expires = expires;
-  if (credits !== undefined) answer.credits = credits;
-  if (queried || code === "FORBIDDEN") answer.permissions = grants.copyPermissions();
-  if (queried) answer.roles = grants.copyRoles();
-  if (rare?.identity !== undefined) answer.identity = rare.identity;
-  if (ratelimits !== undefined) answer.ratelimits = ratelimits;
-  return answer;
+  const response: V2KeysVerifyKeyResponseData = {
+    valid: code === "VALID",
+    code,
+    keyId: key.keyId,
+    enabled: key.enabled,
+  };
+  if (name !== undefined) response.name = name;
+  if (rare?.meta !== undefined) response.meta = rare.meta;
+  if (expires !== undefined) response.expires = expires;
+  if (credits !== undefined) response.credits = credits;
+  if (queried || code === "FORBIDDEN") response.permissions = grants.copyPermissions();
+  if (queried) response.roles = grants.copyRoles();
+  if (rare?.identity !== undefined) response.identity = rare.identity;
+  if (ratelimits !== undefined) response.ratelimits = ratelimits;
+  return response;
 }
 
 /** Only `valid` and `code`: a hidden key looks like one that does not exist (spec §4.1-3). */

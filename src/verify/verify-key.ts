@@ -88,7 +88,7 @@ const CHECKS: readonly Check[] = [
   { code: "USAGE_EXCEEDED", fails: exceedsCredits },
 ];
 
-type Answer = V2KeysVerifyKeyResponseData;
+type ResponseData = V2KeysVerifyKeyResponseData;
 
 /**
  * Verifies one request.
@@ -96,7 +96,7 @@ type Answer = V2KeysVerifyKeyResponseData;
  *   without any permission to verify (spec §4.1-4)
  * @see spec §4.1-1, §4.1-2 · waits only for what is not in memory
  */
-export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): Promise<Answer> {
+export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): Promise<ResponseData> {
   try {
     return Promise.resolve(findAndCheck(deps, body, context));
   } catch (error) {
@@ -106,7 +106,7 @@ export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContex
 }
 
 /** Own properties only: a polluted prototype must not set the caller or the address. */
-function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): MaybePromise<Answer> {
+function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): MaybePromise<ResponseData> {
   const given = context !== undefined && Object.hasOwn(context, "caller") ? context.caller : undefined;
   const clientAddress =
     context !== undefined && Object.hasOwn(context, "clientAddress") ? context.clientAddress : undefined;
@@ -135,12 +135,12 @@ function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | 
 
 const mayNotVerify = () => new KeystileError("CALLER_FORBIDDEN", "the credential has no permission to verify keys");
 
-function checkKey(call: Verification, key: CachedKey | undefined): MaybePromise<Answer> {
+function checkKey(call: Verification, key: CachedKey | undefined): MaybePromise<ResponseData> {
   return key === undefined ? notFound(call) : runChecks(call, key, 0);
 }
 
 /** Runs the checks from index `from` on. */
-function runChecks(call: Verification, key: CachedKey, from: number): MaybePromise<Answer> {
+function runChecks(call: Verification, key: CachedKey, from: number): MaybePromise<ResponseData> {
   for (let i = from; i < CHECKS.length; i++) {
     const { code, fails } = CHECKS[i] as Check;
     const failed = fails(call, key);
@@ -186,18 +186,22 @@ function noteSpend(call: Verification, spend: Spend | undefined): boolean {
 }
 
 /** A refusal takes no credits, and reports the current balance. */
-function refuse(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<Answer> {
+function refuse(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
   if (call.spend !== undefined || call.isGone || !key.hasCredits) return conclude(call, key, code);
   const reading = spendCredits(call, key, 0);
   return typeof reading === "boolean" ? conclude(call, key, code) : reading.then(() => conclude(call, key, code));
 }
 
 /** The end of every call whose key was found. */
-function conclude(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<Answer> {
+function conclude(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
   const { deps, request, now, queried, limits, spend } = call;
   if (call.isGone) return notFound(call);
   if (spend?.stale === true) return restart(call);
-  const answer = answerFor(key, code, { queried, credits: spend?.remaining ?? undefined, ratelimits: limits?.results });
+  const response = answerFor(key, code, {
+    queried,
+    credits: spend?.remaining ?? undefined,
+    ratelimits: limits?.results,
+  });
   if (deps.onOutcome !== undefined) {
     const { tags, cost } = request;
     const degraded = limits?.degraded === true;
@@ -211,10 +215,10 @@ function conclude(call: Verification, key: CachedKey, code: VerificationCode): M
       }),
     );
   }
-  return answer;
+  return response;
 }
 
-function notFound({ deps, request: { tags, key }, now }: Verification): Answer {
+function notFound({ deps, request: { tags, key }, now }: Verification): ResponseData {
   return answerNotFound(deps.onOutcome, now, redact(tags, key));
 }
 
@@ -222,7 +226,7 @@ function notFound({ deps, request: { tags, key }, now }: Verification): Answer {
 const MAX_RESTARTS = 8;
 
 /** The key's refill follows another calendar than when it was found: all checks run again on the current key. */
-async function restart(call: Verification): Promise<Answer> {
+async function restart(call: Verification): Promise<ResponseData> {
   const { deps, request, caller } = call;
   if (++call.restarts > MAX_RESTARTS)
     throw new KeystileError("STORE_BUSY", "the refill of this key kept changing while it was verified; try again");

@@ -102,26 +102,26 @@ function guarded(
     const outcome = writes === true ? "; whether it was done is unknown" : "";
     return new KeystileError("STORE_TIMEOUT", `the store did not answer ${name} within ${timeout} ms${outcome}`);
   };
-  const validate = (answer: unknown, given: readonly unknown[]): unknown => {
+  const validate = (result: unknown, given: readonly unknown[]): unknown => {
     try {
-      return reader(given)(answer);
+      return reader(given)(result);
     } catch (cause) {
       throw malformed(name, cause);
     }
   };
   return (...given) => {
-    const answer = (store[name] as (...given: unknown[]) => unknown)(...given);
-    if (answer === undefined) return validate(answer, given);
-    return isPromised(name, answer)
-      ? deadline(answer, timeoutError).then((value) => validate(value, given))
-      : validate(answer, given);
+    const result = (store[name] as (...given: unknown[]) => unknown)(...given);
+    if (result === undefined) return validate(result, given);
+    return isPromised(name, result)
+      ? deadline(result, timeoutError).then((value) => validate(value, given))
+      : validate(result, given);
   };
 }
 
 /** Reading `then` may run the store's code. */
-function isPromised(name: string, answer: unknown): answer is Promise<unknown> {
+function isPromised(name: string, result: unknown): result is Promise<unknown> {
   try {
-    return isThenable(answer);
+    return isThenable(result);
   } catch (cause) {
     throw malformed(name, cause);
   }
