@@ -135,7 +135,8 @@ export function createLeaseManager(
     return new KeystileError(
       "CREDITS_NOT_RETURNED",
       `the store did not take back ${credits} leased credits (keys: ${count}, spends in flight: ` +
-        `${pending.size}); they are lost unless a later attempt of this process succeeds, and reserves return by themselves after ${ttl} ms`,
+        `${pending.size}); they are lost unless a later attempt of this process succeeds, ` +
+        `and reserves come back by themselves after ${ttl} ms`,
       cause === undefined ? {} : { cause },
     );
   };

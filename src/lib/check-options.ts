@@ -93,7 +93,7 @@ export function ownProperty<T extends object, K extends keyof T>(value: T, name:
  * @throws TypeError or RangeError that names the option: not a plain object, an unknown name, an invalid value
  */
 export function checkOptions<T>(options: T, checks: OptionChecks, path = "options"): T & object {
-  if (!isPlainObject(options)) throw new TypeError(`${path} must be a plain object`);
+  if (!isPlainObject(options)) throw new TypeError(`${path} must be an object, not an array or a class instance`);
   const own = ownOnly(options);
   for (const [name, value] of Object.entries(own)) {
     const check = Object.hasOwn(checks, name) ? checks[name] : undefined;
