@@ -61,10 +61,7 @@ const MAX_LIFETIME = 300;
 const TOLERANCE = 5;
 const MAX_PERMISSIONS = 1_000;
 const WORKSPACE = /^[a-zA-Z0-9_-]{1,255}$/;
-/**
- * The only header names allowed: a token must not bring its own key (`jwk`, `jku`, `x5u`) or change how it is read
- * (`crit`, `b64`).
- */
+/** The allowed header names: a token must not bring its own key (`jwk`, …) or change how it is read (`crit`, `b64`). */
 const HEADER_NAMES: ReadonlySet<string> = new Set(["alg", "typ", "kid"]);
 const RESERVED: ReadonlySet<string> = new Set(["iss", "sub", "aud", "exp", "nbf", "iat", "jti", "perms", "__proto__"]);
 
@@ -117,7 +114,7 @@ export function createProxyTokenVerifier(
 
 /**
  * Signs a proxy token with the first key, for the dashboard's server.
- * @throws TypeError or RangeError (rejects) naming an invalid option or claim, or a first key that cannot sign
+ * @throws TypeError or RangeError (rejects) naming an invalid option or claim, or a key that cannot sign
  */
 export async function signProxyToken(claims: ProxyTokenClaims, options: SignProxyTokenOptions): Promise<string> {
   const { lifetime = 60_000, clock = Date.now, ...rest } = options;
@@ -184,10 +181,7 @@ async function isVerified(token: string, { algorithm, verify }: ReadyKey, rules:
   }
 }
 
-/**
- * The error of importing an invalid key, such as a point that is not on its curve: the key verifies no token, and the
- * server is not at fault.
- */
+/** Importing an invalid key throws it (a point off its curve): it verifies no token, and the server is not at fault. */
 function isInvalidKey(error: unknown): boolean {
   return error instanceof Error && error.name === "DataError";
 }
