@@ -1,4 +1,4 @@
-/** VERB authenticate: Authorization header → Caller, by a root key or a proxy token. Spec §5, rulings F2, F3. What a caller may do, its grants say. */
+/** Authentication: from an Authorization header to a Caller, by a root key or a proxy token. Spec §5. */
 import type { Caller } from "../contracts/caller.js";
 import { KeystileError } from "../contracts/errors.js";
 import type { RootKeyRow, Store } from "../contracts/store.js";
@@ -20,40 +20,41 @@ import { createRootKeyCache } from "./root-key-cache.js";
 
 /** Options of {@link createAuthenticator}. */
 export interface AuthenticatorOptions extends StoreGuardOptions {
-  /** Proxy tokens that are accepted beside root keys (ruling F3); absent: none is. */
+  /** Accept proxy tokens as well as root keys; absent: only root keys. */
   readonly proxyTokens?: ProxyTokenOptions;
-  /** Scheme word of resource-name permissions (ruling B7), default `svc`. Give the keyring the same. */
+  /** Scheme of resource-name permissions, default `svc`. Give the keyring the same. */
   readonly scheme?: string;
-  /** Root keys remembered, 1…1_000_000, default 10_000. */
+  /** Root keys to cache, 1…1_000_000, default 10_000. */
   readonly rootKeys?: number;
   /** Unix time, milliseconds; default `Date.now`. */
   readonly clock?: () => number;
 }
 
-/** A caller, and by what it was let in. */
+/** An authenticated caller, and what it was authenticated by. */
 export interface AuthenticatedCaller extends Caller {
   readonly kind: "rootKey" | "proxyToken";
-  /** Id of the root key, or the token's subject: fit for logs, lets nobody in. */
+  /** Id of the root key, or the token's subject. Safe to log: it is no credential. */
   readonly id: string;
 }
 
-/** Lets callers in. */
+/** Authenticates callers; made by {@link createAuthenticator}. */
 export interface Authenticator {
   /**
-   * Who sends this header.
-   * @param authorization every value of the header that came: `request.headersDistinct.authorization` of Node, which hides no second
-   *   one as `request.headers` does, or `request.headers.get("authorization")` of a web `Request`, which joins them
-   * @throws (rejects) KeystileError 401: AUTH_MISSING: none, or empty · AUTH_MALFORMED: not one `Bearer <token>` in visible ASCII ·
-   *   AUTH_KEY_NOT_FOUND: an unknown, disabled, expired or deleted root key, or an ordinary key; all look alike ·
-   *   AUTH_TOKEN_INVALID: a proxy token that does not hold. A store that failed: STORE_…, never a caller
-   * @see ruling F2 · a digest and a map look-up, about 1 µs, for a root key seen before; about 0.1 ms for a proxy token
+   * Authenticates the sender of an `Authorization` header.
+   * @param authorization every value of the header: in Node `request.headersDistinct.authorization` (`request.headers`
+   *   hides a second one), for a web `Request` `request.headers.get("authorization")` (which joins them)
+   * @throws (rejects) KeystileError 401: AUTH_MISSING: no header, or an empty one · AUTH_MALFORMED: not a single
+   *   `Bearer <token>` in visible ASCII · AUTH_KEY_NOT_FOUND: an unknown, disabled, expired or deleted root key, or an
+   *   ordinary key, without saying which · AUTH_TOKEN_INVALID: an invalid proxy token. STORE_… when the store failed:
+   *   never a caller
+   * @remarks about 1 µs (a digest and a map look-up) for a cached root key; about 0.1 ms for a proxy token
    */
   authenticate(authorization: string | readonly string[] | null | undefined): Promise<AuthenticatedCaller>;
-  /** Stops listening to the store. */
+  /** Unsubscribes from the store. */
   close(): void;
 }
 
-/** What each of {@link AuthenticatorOptions} must be. */
+/** The checks of {@link AuthenticatorOptions}. */
 export const AUTHENTICATOR_OPTIONS = {
   ...STORE_GUARD_OPTIONS,
   proxyTokens: (value: unknown, path: string) => void createProxyTokenVerifier(value as ProxyTokenOptions, path),
@@ -62,15 +63,18 @@ export const AUTHENTICATOR_OPTIONS = {
   clock: callable,
 } as const satisfies Record<keyof AuthenticatorOptions, Check>;
 
-/** Characters of the header; a proxy token may fill it. */
+/** Most characters of the header; a proxy token may need all of them. */
 const MAX_HEADER = 8_192;
-/** Characters of a root key (spec §8, `key`). */
+/** Most characters of a root key (spec §8, `key`). */
 const MAX_KEY = 512;
-/** Without the `u` flag, `i` is ASCII only and knows no locale. The comma is out: it stands between headers that were joined. */
+/**
+ * Without the `u` flag, `i` is ASCII-only and independent of the locale. A comma is not allowed, because it separates
+ * joined headers.
+ */
 const BEARER = /^[ \t]*bearer[ \t]+([!-+\--~]+)[ \t]*$/i;
-const BLANK = /^[ \t]*$/;
+const EMPTY = /^[ \t]*$/;
 
-/** What is remembered of a root key. */
+/** A cached root key. */
 interface KnownRootKey {
   readonly enabled: boolean;
   readonly expires: number | undefined;
@@ -78,19 +82,19 @@ interface KnownRootKey {
 }
 
 /**
- * Makes what lets callers in.
+ * Creates an authenticator.
  *
- * Why root keys of a disabled workspace still let callers in: what they verify is FORBIDDEN (ruling A4), and nobody else could be
- * told so.
- * @throws TypeError or RangeError naming the option, among them a proxy key that is too weak
- * @see spec §5, rulings F1–F3 · remembers callers as long as the store tells of no change
+ * Why root keys of a disabled workspace still authenticate: their requests then fail with FORBIDDEN, which tells the
+ * caller why.
+ * @throws TypeError or RangeError naming the option, including a proxy key that is too weak
+ * @see spec §5
  */
 export function createAuthenticator(given: Store, options: AuthenticatorOptions = {}): Authenticator {
   checkStore(given);
-  const own = checkOptions(options, AUTHENTICATOR_OPTIONS);
-  const { proxyTokens, scheme = DEFAULT_SCHEME, rootKeys = 10_000 } = own;
-  const store = guardStore(given, own.storeTimeout);
-  const clock = guardClock(own.clock ?? Date.now);
+  const settings = checkOptions(options, AUTHENTICATOR_OPTIONS);
+  const { proxyTokens, scheme = DEFAULT_SCHEME, rootKeys = 10_000 } = settings;
+  const store = guardStore(given, settings.storeTimeout);
+  const clock = guardClock(settings.clock ?? Date.now);
   const verifyToken = proxyTokens === undefined ? undefined : createProxyTokenVerifier(proxyTokens);
   const cache = createRootKeyCache(store, (row) => toKnown(row, scheme), rootKeys);
 
@@ -108,7 +112,7 @@ export function createAuthenticator(given: Store, options: AuthenticatorOptions 
   const byRootKey = async (key: string): Promise<AuthenticatedCaller> => {
     if (key.length > MAX_KEY) throw malformed();
     const now = clock();
-    // Awaits only what is a promise: each await costs as much as a look-up.
+    // Await only a promise: each await costs as much as a look-up.
     const digest = digestKey(key);
     const found = cache.find(typeof digest === "string" ? digest : await digest);
     const known = found instanceof Promise ? await found : found;
@@ -120,20 +124,20 @@ export function createAuthenticator(given: Store, options: AuthenticatorOptions 
   return Object.freeze({
     async authenticate(authorization: string | readonly string[] | null | undefined) {
       const token = readBearer(authorization);
-      // The form alone decides: what fails as the one is never tried as the other.
+      // Only the form decides: a credential is never tried as both.
       return isTokenShaped(token) ? byToken(token) : byRootKey(token);
     },
     close: cache.close,
   });
 }
 
-/** The token of one header `Bearer <token>`. */
+/** The token of a single header `Bearer <token>`. */
 function readBearer(authorization: string | readonly string[] | null | undefined): string {
   const values = typeof authorization === "string" ? [authorization] : (authorization ?? []);
   if (values.length > 1) throw malformed();
   const header = values[0] ?? "";
   if (header.length > MAX_HEADER) throw malformed();
-  if (BLANK.test(header)) {
+  if (EMPTY.test(header)) {
     throw new KeystileError("AUTH_MISSING", "no credential was sent; send the header Authorization: Bearer <ROOT_KEY>");
   }
   const token = BEARER.exec(header)?.[1];
@@ -145,7 +149,7 @@ const malformed = () =>
   new KeystileError("AUTH_MALFORMED", "the header must be one, as Authorization: Bearer <ROOT_KEY>");
 
 function toKnown(row: RootKeyRow, scheme: string): KnownRootKey {
-  // Own properties only: what the row lacks must not come from a polluted prototype.
+  // Own properties only: a polluted prototype must not supply what the row lacks.
   const { id, workspaceId, permissions, enabled, expires } = ownOnly(row);
   const caller = Object.freeze({
     kind: "rootKey",

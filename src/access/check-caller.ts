@@ -1,13 +1,13 @@
-/** A caller as a program gives it, whose answers no compiler has judged. Spec §4.1-3, §4.1-4. Knows no header and no token. */
+/** Validation of a caller that the program supplies. Spec §4.1-3, §4.1-4. */
 import type { Caller, Resource } from "../contracts/caller.js";
 import { methods, word } from "../lib/check-options.js";
 
 /**
- * The same caller, but nothing except `true` lets it do anything: a promise of `false` does not.
+ * Wraps a caller so that only `true` permits anything: a promise of `false` does not.
  * @throws TypeError naming what is missing
  */
 export function strictCaller(value: unknown, path: string): Caller {
-  isCaller(value, path);
+  checkIsCaller(value, path);
   const caller = value as Caller;
   const { workspaceId } = caller;
   word(workspaceId, `${path}.workspaceId`);
@@ -18,5 +18,5 @@ export function strictCaller(value: unknown, path: string): Caller {
   };
 }
 
-const isCaller = methods("may", "mayAny");
-const isTrue = (answer: unknown): boolean => answer === true;
+const checkIsCaller = methods("may", "mayAny");
+const isTrue = (value: unknown): boolean => value === true;

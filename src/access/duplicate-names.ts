@@ -1,12 +1,15 @@
-/** Whether JSON names a property twice: parsers keep the last and say nothing. Hostile inputs A099. Knows JSON, nothing of tokens. */
+/**
+ * Detection of duplicate property names in JSON: parsers keep the last one silently, so two readers could see different
+ * values.
+ */
 
-/** A string, with the colon after it if it is a name, or a bracket. Anything else holds neither. */
+/** A bracket, or a string with the colon after it if it is a property name. Other JSON tokens contain neither. */
 const PARTS = /"(?:[^"\\]|\\.)*"(\s*:)?|[{}[\]]/g;
 
 /**
- * Whether an object somewhere in `json` has two properties of one name, escapes undone.
- * @param json valid JSON, at most some kilobytes: the caller has parsed it
- * @see O(length)
+ * Whether any object in `json` has two properties of the same name, after unescaping.
+ * @param json valid JSON of at most a few kilobytes
+ * @remarks O(length)
  */
 export function hasRepeatedName(json: string): boolean {
   const open: Set<string>[] = [];

@@ -1,12 +1,14 @@
-/** What a credential may do: both permission forms of spec §5.4 with their wildcards. Rulings B6, B7. Knows no credential and no store. */
+/** What a credential may do: both permission forms of spec §5.4 with their wildcards. */
 import type { Caller, Resource } from "../contracts/caller.js";
 
-/** The scheme word of resource-name permissions unless an option says otherwise (ruling B7). */
+/** The default scheme of resource-name permissions. */
 export const DEFAULT_SCHEME = "svc";
 
 type ResourceType = Resource["type"];
 
-/** First path segment of each type of resource: `keyspaces/<id>` is an API, `keyspaces/<id>/keys/<keyId>` one of its keys. */
+/**
+ * First path segment of each resource type: `keyspaces/<id>` is an API, `keyspaces/<id>/keys/<keyId>` one of its keys.
+ */
 const ROOTS: Readonly<Record<ResourceType, string>> = {
   api: "keyspaces",
   ratelimit: "namespaces",
@@ -15,7 +17,10 @@ const ROOTS: Readonly<Record<ResourceType, string>> = {
 };
 const TYPES = Object.keys(ROOTS) as ResourceType[];
 const KEYS = "keys";
-/** Actions on one key: a resource-name grant must reach keys to hold them, `keyspaces/*#verify_key` does not (ruling B6). */
+/**
+ * Actions on a single key. A resource-name grant must include the path of keys to cover them: `keyspaces/*#verify_key`
+ * does not.
+ */
 const KEY_ACTIONS: ReadonlySet<string> = new Set([
   "verify_key",
   "read_key",
@@ -29,19 +34,19 @@ const ONE = "*";
 const REST = "**";
 const WORD = /^[a-zA-Z0-9_-]+$/;
 
-/** A grant: an action, or any, on the paths of a pattern. */
+/** A grant of one action, or of any, on the paths that match a pattern. */
 interface Grant {
   readonly action: string;
-  /** Literals, `*` for one segment, `**` as the last for the base and all below. */
+  /** Literals; `*` for one segment; a trailing `**` for the path before it and everything below. */
   readonly path: readonly string[];
 }
 
-/** What one action's grants cover of one type. The sets hold ids. */
+/** What the grants of one action cover of one resource type. The sets hold ids. */
 interface Reach {
-  /** Every API, namespace, …; else those in `some`. */
+  /** Every resource of the type; otherwise those in `some`. */
   all: boolean;
   readonly some: Set<string>;
-  /** Every key; else all keys of `keyspaces`, these keys anywhere, and `<apiId>/<keyId>`. */
+  /** Every key; otherwise all keys of `keyspaces`, `keys` in any API, and `pairs` of `<apiId>/<keyId>`. */
   allKeys: boolean;
   readonly keyspaces: Set<string>;
   readonly keys: Set<string>;
@@ -49,12 +54,14 @@ interface Reach {
 }
 
 /**
- * Compiles the permissions of a credential. What is malformed, of another workspace or of another scheme grants nothing.
- * @param permissions tuples such as `api.*.verify_key`, and resource names such as `svc:v1:<workspace>:keyspaces/*#create_key`
- * @param workspaceId the credential's own
- * @returns `may`: whether a grant covers the action on this resource (without an id, only a grant for all does); `mayAny`: on
- *   any resource of the type
- * @see spec §5.4, §4.1, rulings B6, B7 · O(total length) once; then a question is two map look-ups, and more where ids are named
+ * Compiles the permissions of a credential. A permission that is malformed, or of another workspace or scheme, grants
+ * nothing.
+ * @param permissions tuples such as `api.*.verify_key`, and resource names such as
+ *   `svc:v1:<workspace>:keyspaces/*#create_key`
+ * @param workspaceId the credential's workspace
+ * @returns `may`: whether a grant covers the action on this resource (without an id, only a grant for all does);
+ *   `mayAny`: on any resource of the type
+ * @see spec §5.4, §4.1 · O(total length) once; then a question is two map look-ups, and more where ids are named
  */
 export function createCallerGrants(
   permissions: readonly string[],
@@ -66,7 +73,7 @@ export function createCallerGrants(
     .filter((grant) => grant !== undefined);
   const reaches = {} as Record<ResourceType, ReadonlyMap<string, Reach>>;
   for (const type of TYPES) reaches[type] = reachesOf(type, grants);
-  // Asked one after the other, not merged: merging would copy each grant of action `*` into every action.
+  // Checked one after the other rather than merged: merging would copy each grant of action `*` into every action.
   return {
     may(action, resource) {
       const reach = reaches[resource.type];
@@ -96,8 +103,8 @@ function coversAnyKey(reach: Reach | undefined): boolean {
 }
 
 /**
- * Why a permission can never grant anything to a credential of this workspace; `undefined`: it can.
- * @see rulings B6, B7 · the text is not repeated
+ * Why a permission can never grant anything to a credential of this workspace; `undefined`: it can. The text does not
+ * contain the permission.
  */
 export function explainGrant(
   permission: string,
@@ -108,13 +115,14 @@ export function explainGrant(
   if (grant !== undefined && TYPES.some((type) => reachesSomething(type, grant))) return undefined;
   if (!permission.startsWith(`${scheme}:`)) {
     const fix = `write <type>.<id or *>.<action> with a type of ${TYPES.join(", ")}, such as api.*.verify_key`;
-    return { message: "is no permission of a root key", fix };
+    return { message: "is not a valid root key permission", fix };
   }
   const prefix = `${scheme}:v1:${workspaceId}:`;
   if (!permission.startsWith(prefix))
     return { message: "names another version or workspace", fix: `begin it with ${prefix}` };
-  const fix = `write a path below ${Object.values(ROOTS).join(", ")} and an action, such as ${prefix}keyspaces/*/keys/*#verify_key`;
-  return { message: "is no permission of a root key", fix };
+  const roots = Object.values(ROOTS).join(", ");
+  const fix = `write a path below ${roots} and an action, such as ${prefix}keyspaces/*/keys/*#verify_key`;
+  return { message: "is not a valid root key permission", fix };
 }
 
 function readGrant(permission: string, workspaceId: string, scheme: string): Grant | undefined {
@@ -122,7 +130,10 @@ function readGrant(permission: string, workspaceId: string, scheme: string): Gra
   return permission.startsWith(prefix) ? readResourceName(permission.slice(prefix.length)) : readTuple(permission);
 }
 
-/** `<type>.<id>.<action>`: only the id may be `*`. It covers what is inside the resource too, such as the keys of an API. */
+/**
+ * `<type>.<id>.<action>`: only the id may be `*`. It also covers what belongs to the resource, such as the keys of an
+ * API.
+ */
 function readTuple(permission: string): Grant | undefined {
   const [type = "", id = "", action = "", ...more] = permission.split(".");
   if (more.length > 0 || !Object.hasOwn(ROOTS, type) || !(id === ONE || WORD.test(id)) || !WORD.test(action))
@@ -130,7 +141,7 @@ function readTuple(permission: string): Grant | undefined {
   return { action, path: [ROOTS[type as ResourceType], id, REST] };
 }
 
-/** `<path>#<action>`: `**` only as the last segment, action `*` only with it (ruling B6). */
+/** `<path>#<action>`: `**` only as the last segment, and action `*` only together with it. */
 function readResourceName(name: string): Grant | undefined {
   const [path = "", action = "", ...more] = name.split("#");
   const segments = path.split("/");
@@ -140,7 +151,7 @@ function readResourceName(name: string): Grant | undefined {
   return WORD.test(action) || (action === ONE && isDeep) ? { action, path: segments } : undefined;
 }
 
-/** Reaches in one type by action; under `*` what grants of every action reach. */
+/** What the grants reach in one type, by action; grants of every action are under `*`. */
 function reachesOf(type: ResourceType, grants: readonly Grant[]): Map<string, Reach> {
   const reaches = new Map<string, Reach>();
   for (const { action, path } of grants) {
@@ -156,7 +167,7 @@ function reachesSomething(type: ResourceType, grant: Grant): boolean {
   return coversAnyResource(reach) || coversAnyKey(reach);
 }
 
-/** Adds what a path pattern covers of the paths `<root>/<id>` and, for APIs, `<root>/<id>/keys/<keyId>`. */
+/** Adds what a path pattern covers among the paths `<root>/<id>` and, for APIs, `<root>/<id>/keys/<keyId>`. */
 function widen(reach: Reach, type: ResourceType, path: readonly string[]): void {
   const isDeep = path.at(-1) === REST;
   const base = isDeep ? path.slice(0, -1) : path;

@@ -1,4 +1,4 @@
-/** Permissions: compiles a query, holds a key's grants, the wildcard rule. Spec §2.1, §2.3, rulings B1–B5, B7. Knows no keys or roles. */
+/** Permission queries: parsing, evaluation against a key's grants, and wildcards. Spec §2.1, §2.3. */
 import { LRUCache } from "lru-cache";
 import type { QueryNode } from "../../grammar/permission-query-ast.js";
 import { type Expectation, SyntaxError as GrammarError, parse } from "../../grammar/permission-query.js";
@@ -9,28 +9,31 @@ const WILDCARD = "*";
 const STAR = 42;
 const DOT = 46;
 
-/** What a key may do. Immutable. */
+/** The permissions of a key. Immutable. */
 export interface Grants {
   /**
-   * Whether one grant equals `name` or covers it segment by segment; `*` in `name` is a plain character.
-   * @see rulings B3, B4, B5 · one look-up, then {@link coversAmong} the grants that have a wildcard
+   * Whether a grant equals `name` or covers it segment by segment; `*` in `name` is an ordinary character.
+   * @remarks one look-up, then {@link coversAmong} the grants with a wildcard
    */
   covers(name: string): boolean;
 }
 
-/** A compiled permission query. Immutable, fit to be shared by any number of keys. */
+/** A compiled permission query. Immutable, can be shared by any number of keys. */
 export interface Query {
-  /** No other query has it, the same text compiled anew included: whoever remembers an answer keeps this, and keeps no query alive. */
+  /**
+   * Unique to this query, even if the same text is compiled again. A cache of results keeps this, not the query itself.
+   */
   readonly mark: symbol;
-  /** Whether `grants` satisfy the query. Asks left to right, for each mention at most once, and stops when it knows. */
+  /** Whether `grants` satisfy the query. Evaluates left to right, stops as soon as the result is known. */
   satisfiedBy(grants: Grants): boolean;
 }
 
 /**
- * Holds the permissions of a key, direct ones and those through roles.
- * @param permissions names as granted, any order; a segment that is exactly `*` stands for one segment, as the last for one or
- *   more. Segments are split at `.` and may be empty; `doc*` and `**` are plain. The list is read once
- * @see spec §2.3, rulings B3, B7 · O(total length); those with wildcards are sorted when a name is first looked for among them
+ * Holds the permissions of a key, direct ones and those of its roles.
+ * @param permissions names as granted, in any order. A segment that is exactly `*` stands for one segment, or for one
+ *   or more if it is the last. Segments are separated by `.` and may be empty; `doc*` and `**` are ordinary text. The
+ *   list is read once
+ * @see spec §2.3 · O(total length); permissions with wildcards are sorted at the first look-up that needs them
  */
 export function createGrants(permissions: readonly string[]): Grants {
   const exact = new Set(permissions);
@@ -48,17 +51,17 @@ function hasWildcard(permission: string): boolean {
   return /(^|\.)\*(\.|$)/.test(permission);
 }
 
-/** So few patterns are tried one by one: that costs less than two searches. */
+/** Up to this many patterns are tried one by one, which costs less than two binary searches. */
 const MAX_SCANNED_PATTERNS = 32;
 
 /**
  * Whether one of the patterns covers a name.
  *
- * Why sorted, and no tree of objects: patterns that begin alike lie together, so the order itself is a tree by segment. From each range
- * two ways lead on, by the name's next segment and by `*`. Trying 100,000 patterns for each of 199 names took half a second, and
- * reading them into segments beforehand another half and 200 MB.
- * @param patterns with a wildcard, in the order of their UTF-16 code units
- * @see ruling B3 · O(log patterns) for each range that matches the name so far; at worst, crafted patterns make it try each
+ * Why sorted, not a tree of objects: patterns with a common prefix are adjacent, so the sorted list is a tree by
+ * segment. Each range splits in two, by the name's next segment and by `*`. Trying 100,000 patterns for each of 199
+ * names took half a second, and splitting them into segments beforehand another half and 200 MB.
+ * @param patterns with a wildcard, sorted by UTF-16 code units
+ * @remarks O(log patterns) for each range that matches the name so far; crafted patterns can make it try each one
  */
 export function coversAmong(patterns: readonly string[], name: string): boolean {
   return search(patterns, name, { from: 0, to: patterns.length, prefix: "" }, 0);
@@ -71,7 +74,7 @@ interface Range {
   readonly prefix: string;
 }
 
-/** @param position where the name's next segment begins; all before it matches the range's prefix */
+/** @param position where the name's next segment begins; everything before it matches the range's prefix */
 function search(patterns: readonly string[], name: string, range: Range, position: number): boolean {
   const { from, to, prefix } = range;
   if (to - from <= MAX_SCANNED_PATTERNS) {
@@ -90,7 +93,7 @@ function holds(patterns: readonly string[], { from, to }: Range, pattern: string
   return patterns[lowerBound(patterns, from, to, pattern)] === pattern;
 }
 
-/** Patterns of a range with this next segment and more after it. */
+/** The patterns of a range with this next segment and more after it. */
 function narrow(patterns: readonly string[], { from, to, prefix }: Range, segment: string): Range {
   const longer = `${prefix}${segment}.`;
   const first = lowerBound(patterns, from, to, longer);
@@ -98,7 +101,7 @@ function narrow(patterns: readonly string[], { from, to, prefix }: Range, segmen
   return { from: first, to: lowerBound(patterns, first, to, `${prefix}${segment}/`), prefix: longer };
 }
 
-/** The first place in a range whose text is not below `text`. */
+/** The first position in a range whose pattern is not less than `text`. */
 function lowerBound(patterns: readonly string[], from: number, to: number, text: string): number {
   let low = from;
   let high = to;
@@ -110,7 +113,10 @@ function lowerBound(patterns: readonly string[], from: number, to: number, text:
   return low;
 }
 
-/** Whether the rest of a pattern, from the start of a segment, covers the rest of a name. Walks both once, without cutting them up. */
+/**
+ * Whether the rest of a pattern, from the start of a segment, covers the rest of a name. Scans both once, without
+ * splitting.
+ */
 function matches(pattern: string, from: number, name: string, position: number): boolean {
   let at = from;
   let here = position;
@@ -134,9 +140,9 @@ function matches(pattern: string, from: number, name: string, position: number):
 
 /**
  * Compiles a permission query.
- * @param text 1–1_000 characters; the caller has checked that
+ * @param text 1–1_000 characters, checked by the caller
  * @throws KeystileError PERMISSIONS_QUERY_SYNTAX with one problem at `body.permissions`
- * @see spec §2.1, §4.1-5, rulings B1, B2 · O(length), about 2.5 µs for three names: see {@link createQueryCompiler}
+ * @see spec §2.1, §4.1-5 · O(length), about 2.5 µs for three names; {@link createQueryCompiler} caches
  */
 export function compileQuery(text: string): Query {
   const first = link(parseQuery(text), true, false);
@@ -150,21 +156,21 @@ export function compileQuery(text: string): Query {
   };
 }
 
-/** {@link compileQuery} with a memory. */
+/** {@link compileQuery} with a cache. */
 export interface QueryCompiler {
   (text: string): Query;
-  /** The query of this text, if it was compiled before and is still remembered. */
+  /** The query of this text, if it is in the cache. */
   remembered(text: string): Query | undefined;
 }
 
 /**
- * {@link compileQuery} that remembers the queries used last. Errors are not remembered.
- * @param size queries remembered
- * @see ruling B2 · O(1) for a query that it remembers, about 40 ns
+ * {@link compileQuery} with an LRU cache. Errors are not cached.
+ * @param size queries to cache
+ * @remarks O(1) for a cached query, about 40 ns
  */
 export function createQueryCompiler(size = 1_000): QueryCompiler {
   const queries = new LRUCache<string, Query>({ max: size });
-  // An application asks the same query again and again: comparing one text spares the look-up, 90 ns of it.
+  // Applications repeat the same query: comparing it with the last text saves the 90 ns of a look-up.
   let lastText: string | undefined;
   let lastQuery: Query | undefined;
   const remembered = (text: string): Query | undefined => {
@@ -189,8 +195,9 @@ export function createQueryCompiler(size = 1_000): QueryCompiler {
 }
 
 /**
- * One name of a query, and where each answer leads: to the next name that matters, or to the verdict.
- * Why not walk the tree: a loop over steps asks only for what still matters, and no depth of a query costs it stack.
+ * One name of a query, and the step that follows each result: the next name that matters, or the final result.
+ *
+ * Why not walk the tree: a loop over steps checks only the names that still matter, and deep queries need no stack.
  */
 interface Step {
   readonly name: string;
@@ -198,7 +205,10 @@ interface Step {
   readonly no: Step | boolean;
 }
 
-/** Turns a tree into steps, from right to left: a name must know what follows it. Recurses at most once every five characters of the text. */
+/**
+ * Turns a tree into steps, from right to left, because a step needs those that follow it. The recursion depth is at
+ * most a fifth of the text's length.
+ */
 function link(node: QueryNode, yes: Step | boolean, no: Step | boolean): Step {
   if (node.kind === "permission") return { name: flatten(node.name), yes, no };
   const right = link(node.right, yes, no);
@@ -206,8 +216,8 @@ function link(node: QueryNode, yes: Step | boolean, no: Step | boolean): Step {
 }
 
 /**
- * The same text with storage of its own. The parser cuts names out of the query, and the engine keeps names of 13 characters or
- * more as windows into it: looking three of those up in a `Set` took 104 ns, and takes 47 ns this way.
+ * A copy of a text with its own storage. The parser slices names out of the query, and V8 keeps slices of 13 characters
+ * or more as views of it: looking three of those up in a `Set` took 104 ns, and takes 47 ns with copies.
  */
 function flatten(name: string): string {
   const [copy] = Object.keys({ [name]: 0 });
@@ -224,7 +234,7 @@ function parseQuery(text: string): QueryNode {
   }
 }
 
-/** The grammar's word for something that it expected. */
+/** The grammar's name for what it expected. */
 function describe(expectation: Expectation): string {
   if (expectation.type === "literal") return expectation.text;
   return expectation.type === "other" ? expectation.description : expectation.type;

@@ -1,4 +1,7 @@
-/** The keys of proxy tokens, checked where they are configured: a weak or wrong key fails at the start, not with the first token. */
+/**
+ * The keys of proxy tokens, checked when they are configured, so that a weak or wrong key fails at startup and not at
+ * the first token.
+ */
 import { text } from "../lib/check-options.js";
 
 /** A public or private key as a JSON Web Key. */
@@ -14,15 +17,18 @@ export interface KeyObjectLike {
   readonly type: string;
   export(options?: never): unknown;
 }
-/** A public or private key in one of the three forms that runtimes have. */
+/** A public or private key in any of the three forms that runtimes have. */
 export type AsymmetricKey = JsonWebKeyLike | CryptoKeyLike | KeyObjectLike;
 
-/** One key; its algorithm is said here, never by a token. */
+/** One key. Its algorithm is configured here, never taken from a token. */
 export type ProxyTokenKey =
   | {
       /** HS256: at least 32 bytes, text counted as UTF-8. PEM text is refused: a public key is no secret. */
       readonly secret: string | Uint8Array;
-      /** The key's id: the key verifies no token whose header names another. Absent: it is tried for every token. */
+      /**
+       * The key's id. The key does not verify tokens whose header has another `kid`. Absent: it is tried for every
+       * token.
+       */
       readonly kid?: string;
       readonly algorithm?: never;
       readonly publicKey?: never;
@@ -31,34 +37,36 @@ export type ProxyTokenKey =
   | {
       /** RS256 with at least 2048 bits, ES256 on P-256, EdDSA on Ed25519. */
       readonly algorithm: "RS256" | "ES256" | "EdDSA";
-      /** A JWK, a `CryptoKey` or Node's `KeyObject`; not PEM text, which `createPublicKey(pem)` of node:crypto reads. */
+      /**
+       * A JWK, a `CryptoKey` or Node's `KeyObject`; not PEM text, which `createPublicKey(pem)` of node:crypto reads.
+       */
       readonly publicKey: AsymmetricKey;
-      /** Only where tokens are signed. */
+      /** Needed only to sign tokens. */
       readonly privateKey?: AsymmetricKey;
       /** As for a secret; default: the `kid` of a public JWK. */
       readonly kid?: string;
     };
 
-/** A key that was checked, and its algorithm. */
+/** A checked key and its algorithm. */
 export interface ReadyKey {
   readonly algorithm: "HS256" | Algorithm;
   readonly kid: string | undefined;
   readonly verify: ImportedKey;
   readonly sign: ImportedKey | undefined;
 }
-/** In a form that jose imports once at most. */
+/** Returns the key in a form that jose imports at most once. */
 type ImportedKey = () => AsymmetricKey | Promise<CryptoKeyLike>;
 
 const MIN_SECRET_BYTES = 32;
 const MIN_RSA_BITS = 2_048;
 const MAX_KEYS = 16;
 
-/** What a key of an algorithm is called in each format. */
+/** How each format describes keys of an algorithm. */
 interface Form {
   readonly kty: string;
   /** The curve in a JWK and in WebCrypto. */
   readonly crv?: string;
-  /** Members of a public JWK, and how each is written. */
+  /** Members of a public JWK, and the pattern of their values. */
   readonly members: readonly string[];
   readonly member: RegExp;
   /** The algorithm in WebCrypto. */
@@ -76,8 +84,9 @@ type Algorithm = keyof typeof FORMS;
 type Members = Readonly<Record<string, unknown>>;
 
 /**
- * Checks the keys, 1–16, and copies secrets and JWKs.
- * @throws TypeError or RangeError naming the key: not there, of another algorithm, too weak, private where it must be public
+ * Checks 1–16 keys, and copies secrets and JWKs.
+ * @throws TypeError or RangeError naming the key: missing, of another algorithm, too weak, private where it must be
+ *   public
  */
 export function readProxyKeys(keys: unknown, path: string): ReadyKey[] {
   if (!Array.isArray(keys) || keys.length === 0 || keys.length > MAX_KEYS)
@@ -124,7 +133,10 @@ function readSecret(secret: unknown, path: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** jose would import a secret again for each token, which costs more than the signature. Not at once: workers do no work where verifiers are made. */
+/**
+ * jose would import a secret again for each token, which costs more than the signature. Not at once: workers do no work
+ * where verifiers are made.
+ */
 function importOnce(secret: Uint8Array<ArrayBuffer>): ImportedKey {
   let imported: Promise<CryptoKeyLike> | undefined;
   const start = () =>
@@ -139,20 +151,20 @@ function importOnce(secret: Uint8Array<ArrayBuffer>): ImportedKey {
   };
 }
 
-/** The key itself, if it is of the algorithm, strong enough, and public or private as asked. */
+/** The key, if it has the algorithm, is strong enough, and is public or private as required. */
 function readAsymmetric(key: unknown, algorithm: Algorithm, type: "public" | "private", path: string): AsymmetricKey {
   if (typeof key !== "object" || key === null) throw new TypeError(`${path} must be a JWK, a CryptoKey or a KeyObject`);
-  // A JWK is the program's own object: a copy is checked and used. The other two cannot change.
+  // A JWK is the program's own mutable object, so a copy is checked and used. The other two cannot change.
   const copy = "kty" in key ? { ...key } : key;
-  const shown = ("kty" in copy || !("export" in copy) ? copy : toJwk(copy as KeyObjectLike)) as Members;
-  const actual = "kty" in shown ? typeOfJwk(shown, algorithm) : typeOfCryptoKey(shown, algorithm);
+  const described = ("kty" in copy || !("export" in copy) ? copy : toJwk(copy as KeyObjectLike)) as Members;
+  const actual = "kty" in described ? typeOfJwk(described, algorithm) : typeOfCryptoKey(described, algorithm);
   if (actual === undefined) throw new TypeError(`${path} must be a key of ${algorithm}`);
   if (actual !== type) throw new TypeError(`${path} must be a ${type} key`);
-  if (algorithm === "RS256") checkRsa(shown, path);
+  if (algorithm === "RS256") checkRsa(described, path);
   return copy;
 }
 
-/** A kind of key that has no JWK is of none of our algorithms. */
+/** A KeyObject that has no JWK form has none of our algorithms. */
 function toJwk(key: KeyObjectLike): Members {
   try {
     return key.export({ format: "jwk" } as never) as Members;
@@ -161,7 +173,7 @@ function toJwk(key: KeyObjectLike): Members {
   }
 }
 
-/** `undefined`: not of the algorithm. */
+/** `undefined`: not a key of the algorithm. */
 function typeOfJwk(key: Members, algorithm: Algorithm): string | undefined {
   const { kty, crv, members, member } = FORMS[algorithm];
   const isMeant = (key["alg"] ?? algorithm) === algorithm && (key["use"] ?? "sig") === "sig";
@@ -170,7 +182,7 @@ function typeOfJwk(key: Members, algorithm: Algorithm): string | undefined {
   return key["d"] === undefined ? "public" : "private";
 }
 
-/** `undefined`: not of the algorithm, or not allowed to do what keys of its type do. */
+/** `undefined`: not a key of the algorithm, or not usable for signing or verifying. */
 function typeOfCryptoKey({ type, algorithm: actual, usages }: Members, algorithm: Algorithm): string | undefined {
   const { name, crv } = FORMS[algorithm];
   const {
@@ -183,7 +195,7 @@ function typeOfCryptoKey({ type, algorithm: actual, usages }: Members, algorithm
   return fits ? String(type) : undefined;
 }
 
-/** With an exponent of 1 anybody could sign; an even one belongs to no key. */
+/** With an exponent of 1 anybody could sign; an even one is never valid. */
 function checkRsa(key: Members, path: string): void {
   const { modulusLength, publicExponent } = (key["algorithm"] ?? {}) as {
     modulusLength?: number;
@@ -195,7 +207,7 @@ function checkRsa(key: Members, path: string): void {
   if (exponent < 2n || exponent % 2n === 0n) throw new RangeError(`${path} must have an odd exponent above 1`);
 }
 
-/** @param member base64url, as was checked */
+/** @param member base64url, already checked */
 function decode(member: unknown): Uint8Array {
   return Uint8Array.from(atob((member as string).replace(/-/g, "+").replace(/_/g, "/")), (letter) =>
     letter.charCodeAt(0),

@@ -1,8 +1,8 @@
 /**
  * Proxy tokens: the short-lived JWTs of a dashboard's server. Spec §1, §5.
  *
- * Why so much beside `jwtVerify`. jose accepts a name given twice, padded or stray base64url, a byte order mark, headers that it does
- * not know, times with fractions, a lifetime of any length and tokens of any size; its tolerance for clocks prolongs `exp` too.
+ * Why the checks besides `jwtVerify`: jose accepts duplicate names, padded or non-canonical base64url, a byte order
+ * mark, unknown headers, fractional times, any lifetime and any size; and its clock tolerance also extends `exp`.
  */
 import { base64url, errors, type JWTVerifyOptions, jwtVerify, SignJWT } from "jose";
 import { callable, type Check, checkOptions, guardClock, integer, text, word } from "../lib/check-options.js";
@@ -10,65 +10,74 @@ import { newId } from "../lib/hash.js";
 import { hasRepeatedName } from "./duplicate-names.js";
 import { type ProxyTokenKey, readProxyKeys, type ReadyKey } from "./proxy-keys.js";
 
-/** What proxy tokens must be. */
+/** Requirements on proxy tokens. */
 export interface ProxyTokenOptions {
-  /** `iss` of every token. */
+  /** `iss` that every token must have. */
   readonly issuer: string;
-  /** `aud` of every token, or one of its `aud`. */
+  /** `aud` that every token must have, alone or in a list. */
   readonly audience: string;
-  /** 1–16 keys. Each verifies tokens of its own algorithm; the first signs. To rotate, put the new one first, later drop the old one. */
+  /**
+   * 1–16 keys. Each verifies tokens of its own algorithm; the first one signs. To rotate, put the new key first, and
+   * remove the old one later.
+   */
   readonly keys: readonly ProxyTokenKey[];
-  /** Name of the claim that holds the workspace, default `workspaceId`. */
+  /** Name of the claim with the workspace id, default `workspaceId`. */
   readonly workspaceClaim?: string;
-  /** `typ` that the header of every token must have, such as `keystile+jwt`, so that no other token of the issuer passes. Default: `JWT` or none. */
+  /**
+   * `typ` that every token's header must have, such as `keystile+jwt`, so that other tokens of the issuer are rejected.
+   * Default: `JWT` or none.
+   */
   readonly typ?: string;
   /**
-   * Accepts each token once: how many token ids (`jti`, then required) are remembered, 1…1_000_000, each until its token ends. While
-   * that many are, new tokens are refused: give more than are made in the lifetime of one. Each verifier has its own list, which ends
-   * with the process. Absent: a token may be used until it ends.
+   * Accept each token only once: how many token ids (`jti`, then required) are remembered, 1…1_000_000, each until its
+   * token expires. When the list is full, new tokens are rejected: choose more than are issued in one lifetime. Each
+   * authenticator has its own list, in memory. Absent: a token may be reused until it expires.
    */
   readonly replayListSize?: number;
 }
 
-/** What a proxy token says of its bearer. */
+/** The claims of a proxy token. */
 export interface ProxyTokenClaims {
-  /** `sub`: who acts, 1–255 characters. */
+  /** `sub`: the user, 1–255 characters. */
   readonly subject: string;
   readonly workspaceId: string;
-  /** `perms`: grants in either form. */
+  /** `perms`: grants in either form of spec §5.4. */
   readonly permissions: readonly string[];
 }
 
 /** Options of {@link signProxyToken}. */
 export interface SignProxyTokenOptions extends ProxyTokenOptions {
-  /** Milliseconds, 1_000…300_000, default 60_000; whole seconds count. */
+  /** Milliseconds, 1_000…300_000, default 60_000; rounded down to whole seconds. */
   readonly lifetime?: number;
   /** Unix time, milliseconds; default `Date.now`. */
   readonly clock?: () => number;
 }
 
-/** Characters of a token. */
+/** Most characters of a token. */
 const MAX_TOKEN = 8_192;
-/** Seconds between `iat` and `exp`. */
+/** Most seconds between `iat` and `exp`. */
 const MAX_LIFETIME = 300;
-/** Seconds by which the signer's clock may be ahead. `exp` has none: a token is over when it says so. */
+/** Seconds by which the signer's clock may be ahead. `exp` has no tolerance. */
 const TOLERANCE = 5;
 const MAX_PERMISSIONS = 1_000;
 const WORKSPACE = /^[a-zA-Z0-9_-]{1,255}$/;
-/** The header may hold these and no others: nothing in it may bring a key along (`jwk`, `jku`, `x5u`) or change how it is read (`crit`, `b64`). */
+/** The allowed header names: a token must not bring its own key (`jwk`, …) or change how it is read (`crit`, `b64`). */
 const HEADER_NAMES: ReadonlySet<string> = new Set(["alg", "typ", "kid"]);
 const RESERVED: ReadonlySet<string> = new Set(["iss", "sub", "aud", "exp", "nbf", "iat", "jti", "perms", "__proto__"]);
 
-/** Whether a credential has the form of a token: three parts, even if one is empty. No root key has a dot. */
+/**
+ * Whether a credential has the form of a token: three parts separated by dots, possibly empty. No root key contains a
+ * dot.
+ */
 export function isTokenShaped(credential: string): boolean {
   return credential.split(".", 4).length === 3;
 }
 
 /**
- * Makes what verifies proxy tokens.
- * @returns the claims; `undefined` for a token that does not hold, whatever the reason
- * @throws TypeError or RangeError naming the option, among them a key that is too weak
- * @see hostile inputs A087–A105 · about 0.1 ms for each key that is tried: those of the token's algorithm, and of its `kid` if it has one
+ * Creates a verifier of proxy tokens.
+ * @returns the claims; `undefined` for an invalid token, whatever the reason
+ * @throws TypeError or RangeError naming the option, including a key that is too weak
+ * @remarks about 0.1 ms for each key tried: those of the token's algorithm, and of its `kid` if it has one
  */
 export function createProxyTokenVerifier(
   options: ProxyTokenOptions,
@@ -104,8 +113,8 @@ export function createProxyTokenVerifier(
 }
 
 /**
- * Signs a proxy token with the first key, for the dashboard's side.
- * @throws TypeError or RangeError (rejects) naming what does not fit: an option, a claim, a first key that cannot sign
+ * Signs a proxy token with the first key, for the dashboard's server.
+ * @throws TypeError or RangeError (rejects) naming an invalid option or claim, or a key that cannot sign
  */
 export async function signProxyToken(claims: ProxyTokenClaims, options: SignProxyTokenOptions): Promise<string> {
   const { lifetime = 60_000, clock = Date.now, ...rest } = options;
@@ -118,7 +127,7 @@ export async function signProxyToken(claims: ProxyTokenClaims, options: SignProx
   const { subject, workspaceId, permissions } = claims;
   const named = { iss: issuer, aud: audience, sub: subject, [workspaceClaim]: workspaceId, perms: permissions };
   const payload = { ...named, iat, exp: iat + Math.floor(lifetime / 1_000), jti: newId("tok", now) };
-  // What would not be accepted is not signed.
+  // Never sign a token that would be rejected.
   if (readClaims(payload, workspaceClaim, iat * 1_000) === undefined) {
     throw new TypeError(
       "claims must be a subject of 1 to 255 characters, a workspaceId, and a list of at most 1000 permissions",
@@ -156,28 +165,28 @@ function readHeader(part: string): { readonly kid?: unknown; readonly typ?: unkn
   return isKnown && (header["kid"] === undefined || typeof header["kid"] === "string") ? header : undefined;
 }
 
-/** Base64url without padding, blanks or stray bits: one text for one value. */
+/** Canonical base64url, without padding, white space or stray bits: one text per value. */
 function isCanonical(part: string): boolean {
   return /^[A-Za-z0-9_-]+$/.test(part) && part.length % 4 !== 1 && base64url.encode(base64url.decode(part)) === part;
 }
 
-/** Whether this key signed the token by its own algorithm, and `rules` hold for the claims. */
+/** Whether this key signed the token with the key's own algorithm, and the claims match `rules`. */
 async function isVerified(token: string, { algorithm, verify }: ReadyKey, rules: JWTVerifyOptions): Promise<boolean> {
   try {
     await jwtVerify(token, await verify(), { ...rules, algorithms: [algorithm] });
     return true;
   } catch (error) {
-    if (error instanceof errors.JOSEError || isNoKey(error)) return false;
+    if (error instanceof errors.JOSEError || isInvalidKey(error)) return false;
     throw error;
   }
 }
 
-/** What importing a bad key throws, such as a point off its curve: it verifies no token, and is no fault of the server. */
-function isNoKey(error: unknown): boolean {
+/** Importing an invalid key throws it (a point off its curve): it verifies no token, and the server is not at fault. */
+function isInvalidKey(error: unknown): boolean {
   return error instanceof Error && error.name === "DataError";
 }
 
-/** A JSON object in UTF-8 that names nothing twice. */
+/** A JSON object in UTF-8 without duplicate names. */
 function readJson(part: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const json = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(base64url.decode(part));
@@ -196,7 +205,7 @@ interface AcceptedClaims {
   readonly end: number;
 }
 
-/** What jose leaves to us. Times are whole seconds: as milliseconds `exp` would lie 50,000 years ahead. */
+/** The checks that jose does not make. Times are whole seconds: `exp` in milliseconds would be 50,000 years ahead. */
 function readClaims(
   { aud, sub, exp, iat, nbf = iat, jti, perms = [], ...claims }: Readonly<Record<string, unknown>>,
   workspaceClaim: string,
@@ -212,19 +221,19 @@ function readClaims(
   return { bearer: { subject: sub, workspaceId, permissions: perms }, jti, end: exp * 1_000 };
 }
 
-/** Remembers the ids of the tokens that were accepted, until each ends; while it is full, it refuses new ones. */
+/** Remembers the ids of accepted tokens until they expire; while it is full, it rejects new ones. */
 function createReplayList(size: number): (claims: AcceptedClaims, now: number) => boolean {
   const ends = new Map<string, number>();
-  let forgottenTo = 0;
+  let forgottenUntil = 0;
   return ({ jti, end }, now) => {
-    // Oldest first: one that ends later than those after it keeps them for five minutes at most.
-    for (const [used, ended] of ends) {
+    // Oldest first: a token that expires later than those after it delays their removal by at most five minutes.
+    for (const [usedId, ended] of ends) {
       if (ended > now) break;
-      ends.delete(used);
-      forgottenTo = Math.max(forgottenTo, ended);
+      ends.delete(usedId);
+      forgottenUntil = Math.max(forgottenUntil, ended);
     }
-    // A clock that steps back must not revive tokens whose ids are forgotten.
-    if (!isText(jti) || jti === "" || jti.length > 255 || ends.has(jti) || ends.size >= size || end <= forgottenTo)
+    // If the clock steps back, tokens whose ids were forgotten must not become valid again.
+    if (!isText(jti) || jti === "" || jti.length > 255 || ends.has(jti) || ends.size >= size || end <= forgottenUntil)
       return false;
     ends.set(jti, end);
     return true;

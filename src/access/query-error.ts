@@ -1,32 +1,33 @@
-/** Says what is wrong with a permission query: found, expected, position, fix. Ruling B2. Knows no grammar: is told what it expected. */
+/** Error messages for permission queries: found, expected, position, fix. */
 import type { ValidationProblem } from "../contracts/errors.js";
 
 const LOCATION = "body.permissions";
-/** Words longer than this are not shown: they might be a secret (ruling G4). */
+/** Longer words are not shown, because they might be a secret. */
 const SHOWN_WORD = 20;
-const ALLOWED = 'names of A-Z a-z 0-9 . _ - * : /, AND, OR, "(", ")" and blanks';
+const ALLOWED = 'names of A-Z a-z 0-9 . _ - * : /, AND, OR, "(", ")" and spaces';
 const PERMISSION_NAME = "permission name";
 
-/** What the grammar wanted at the first place where a query cannot go on. */
+/** What the grammar expected at the first position where the query is invalid. */
 export interface QueryFault {
-  /** UTF-16 units from 0; only ASCII can stand before it, so that it counts characters as well. */
+  /** UTF-16 units from 0; everything before it is ASCII, so it counts characters too. */
   readonly position: number;
-  /** The grammar's own words, such as `permission name`, `AND`, `)`; no order, duplicates allowed. */
+  /** The grammar's own names, such as `permission name`, `AND`, `)`; unordered, possibly with duplicates. */
   readonly expected: readonly string[];
 }
 
-/** What stands at a position, and the kind of it that a fix depends on. */
+/** The token at a position, and the kind that decides the fix. */
 interface Found {
   readonly kind: "end" | "open" | "close" | "word";
   readonly shown: string;
 }
 
 /**
- * Puts a refused query into words. A character that no query may hold comes before any fault of structure.
+ * Describes why a query is invalid. A character that no query may contain is reported before any structural error.
  * @param text the query
  * @param fault where the grammar stopped
- * @returns one problem at `body.permissions`; it repeats one character or one word of at most 20 characters, and is pure ASCII
- * @see ruling B2 · O(length)
+ * @returns one problem at `body.permissions`, in ASCII; it shows at most one character, or one word of at most 20
+ *   characters
+ * @remarks O(length)
  */
 export function explainQuery(text: string, fault: QueryFault): ValidationProblem {
   const stray = findStray(text);
@@ -44,14 +45,16 @@ function problem(found: string, position: number, expected: string, fix: string 
   return fix === undefined ? { location: LOCATION, message } : { location: LOCATION, message, fix };
 }
 
-/** Position of the first character that no query may hold, or -1. */
+/** Position of the first character that no query may contain, or -1. */
 function findStray(text: string): number {
   return text.search(/[^A-Za-z0-9._\-*:/() \t\r\n]/);
 }
 
-/** Printable ASCII as it is; anything else by number, so that nothing invisible or look-alike reaches a log. */
+/**
+ * Printable ASCII as it is; anything else by its number, so that no invisible or look-alike character reaches a log.
+ */
 function showCharacter(text: string, position: number): string {
-  // A position inside the text has a code point.
+  // The position is inside the text, so there is a code point.
   const code = text.codePointAt(position) as number;
   return code > 0x20 && code < 0x7f
     ? `"${String.fromCharCode(code)}"`
@@ -78,19 +81,19 @@ function findToken(text: string, position: number): Found {
   return { kind: "word", shown: word.length <= SHOWN_WORD ? `"${word}"` : `a word of ${word.length} characters` };
 }
 
-/** The last character before `position` that is not blank; empty at the start. */
+/** The last character before `position` that is not white space; empty at the start. */
 function lastSolid(text: string, position: number): string {
   return text.slice(0, position).trimEnd().slice(-1);
 }
 
-/** The three things that the grammar can want, in words. */
+/** The three things that the grammar can expect, in words. */
 function listExpected(expected: readonly string[]): string {
   const wants = (one: string): boolean => expected.includes(one);
   if (wants(PERMISSION_NAME)) return 'a permission name or "("';
   return wants(")") ? 'AND, OR or ")"' : "AND, OR or the end of the query";
 }
 
-/** A name or a parenthesis was due, after `last`. */
+/** The fix where a name or a parenthesis was expected, after `last`. */
 function fixOperand(last: string, found: Found): string {
   if (found.kind === "end") {
     if (last === "") return "name a permission, or leave the query out";
@@ -98,13 +101,13 @@ function fixOperand(last: string, found: Found): string {
       ? 'complete what the last "(" opens, or remove it'
       : "put a permission name after the last operator, or remove the operator";
   }
-  // Any other word would have been a name: this one is AND or OR.
+  // Any other word would be a name, so this one is AND or OR.
   if (found.kind === "word") return "put a permission name before it, or remove it";
   if (last === "(") return 'put a permission name between "(" and ")", or remove both';
   return last === "" ? 'remove the ")"' : 'put a permission name before the ")", or remove the operator';
 }
 
-/** An operator, a closing parenthesis or the end was due. */
+/** The fix where an operator, a closing parenthesis or the end was expected. */
 function fixOperator(found: Found): string {
   if (found.kind === "end") return 'add the missing ")"';
   if (found.kind === "close") return 'remove the ")", or add the "(" that it closes';

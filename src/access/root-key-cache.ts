@@ -1,25 +1,26 @@
-/** Remembers root keys by digest, and digests without one. Port clauses 8, 9, 19. Judges nothing about them. */
+/** A cache of root keys by digest, including digests that were not found. Store clauses 8, 9, 19. */
 import { LRUCache } from "lru-cache";
 import type { RootKeyRow, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { isThenable } from "../lib/thenable.js";
 
-/** Finds root keys by digest, in the form that `prepare` made of their rows. */
+/** Finds root keys by digest, as values that `prepare` makes of their rows. */
 export interface RootKeyCache<T> {
   find(digest: string): MaybePromise<T | undefined>;
-  /** Stops listening to the store. */
+  /** Unsubscribes from the store. */
   close(): void;
 }
 
-/** Digests kept that were not found: a partition of its own, so that a flood of them pushes no root key out. */
+/** Cached digests that were not found: in their own partition, so that a flood of them evicts no root key. */
 const MISSES = 10_000;
-/** Milliseconds for which a miss is believed: a root key may be made elsewhere. */
+/** Milliseconds for which a digest counts as not found: another process may create that root key. */
 const MISS_TTL = 1_000;
 const MONOTONIC = { now: () => performance.now() };
 
 /**
- * @param size root keys kept, ≥ 1
- * @see port clause 9: a fill that began before a change is answered but not kept · a hit costs a map look-up and the store's `pollChanges`
+ * @param size root keys to cache, ≥ 1
+ * @see store clause 9: a read that began before a change is returned but not cached · a hit costs a map look-up and the
+ *   store's `pollChanges`
  */
 export function createRootKeyCache<T extends object>(
   store: Store,
@@ -27,7 +28,7 @@ export function createRootKeyCache<T extends object>(
   size: number,
 ): RootKeyCache<T> {
   const found = new LRUCache<string, T>({ max: size });
-  // A resolution of 0 keeps lru-cache from setting a timer.
+  // With a resolution of 0 lru-cache sets no timer.
   const negativeCache = new LRUCache<string, true>({ max: MISSES, ttl: MISS_TTL, ttlResolution: 0, perf: MONOTONIC });
   let generation = 0;
   const unsubscribe = store.subscribe((change) => {
@@ -61,7 +62,8 @@ export function createRootKeyCache<T extends object>(
   return {
     find(digest) {
       const caughtUp = store.pollChanges();
-      // Not `instanceof`: a promise of another realm, or a thenable, would not be waited for, and a removed root key trusted.
+      // Not `instanceof`, which misses promises of another realm and thenables: the look-up would not wait for them and
+      // could trust a removed root key.
       return caughtUp === undefined ? lookUp(digest) : Promise.resolve(caughtUp).then(() => lookUp(digest));
     },
     close: unsubscribe,

@@ -1,17 +1,20 @@
-/** Who asks: what a credential may do. Types only. Spec §4.1-3, §4.1-4, §5.4, rulings B6, B7, F1. Knows no header and no token. */
+/** What an authenticated caller may do. Types only. Spec §4.1-3, §4.1-4, §5.4. */
 
-/** What an action is done to. */
+/** The resource that an action applies to. */
 export interface Resource {
   readonly type: "api" | "ratelimit" | "rbac" | "identity";
-  /** Id of the API (its keyspace has the same), or of the namespace. Absent: only a grant for all of them covers it. */
+  /**
+   * Id of the API (its keyspace has the same id) or of the namespace. Absent: only a grant for all resources of the
+   * type covers it.
+   */
   readonly id?: string;
   /** One key of that API. */
   readonly keyId?: string;
 }
 
-/** A credential that was accepted. */
+/** An authenticated caller. */
 export interface Caller {
-  /** Nothing of another workspace is seen. */
+  /** The caller sees only this workspace. */
   readonly workspaceId: string;
   /** Whether a grant covers `action` on this resource, such as `verify_key` on `{ type: "api", id, keyId }`. */
   may(action: string, resource: Resource): boolean;

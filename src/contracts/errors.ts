@@ -1,12 +1,12 @@
-/** What went wrong, as a value: one catalogue and one error. Spec §2.4, §7. Knows nothing of keys; no text here ever holds a secret (ruling G4). */
+/** Errors: one catalogue of codes and one error class. Spec §2.4, §7. No message ever contains a secret. */
 
-/** One fault of a request. Spec §2.4. */
+/** One problem with a request. Spec §2.4. */
 export interface ValidationProblem {
   /** JSON path, such as `body.ratelimits[1].name`. */
   readonly location: string;
-  /** The rule that was violated. Never repeats the value. */
+  /** The rule that was violated. Never contains the value. */
   readonly message: string;
-  /** What would be right, where that is plain. */
+  /** How to fix it, where that is obvious. */
   readonly fix?: string;
 }
 
@@ -19,7 +19,7 @@ interface Kind {
 
 const kind = (status: number, title: string, type: string): Kind => ({ status, title, type });
 
-/** Every fault that keystile reports, by its stable code. */
+/** Every error that keystile reports, by its stable code. */
 const CATALOGUE = {
   BAD_REQUEST: kind(400, "Bad Request", "user/bad_request/invalid_input"),
   PERMISSIONS_QUERY_SYNTAX: kind(400, "Bad Request", "user/bad_request/permissions_query_syntax_error"),
@@ -56,54 +56,59 @@ const CATALOGUE = {
 /**
  * Stable codes of {@link KeystileError}. Spec §7.
  *
- * 400, `errors` says where:
- * - `BAD_REQUEST`: the request breaks its schema, or names a limit or an algorithm that does not exist.
- * - `PERMISSIONS_QUERY_SYNTAX`: the permission query does not parse, at `body.permissions` (rulings B1, B2).
+ * 400; `errors` lists each problem and its location:
+ * - `BAD_REQUEST`: the request violates its schema, or names a rate limit or an algorithm that does not exist.
+ * - `PERMISSIONS_QUERY_SYNTAX`: the permission query does not parse; the problem is at `body.permissions`.
  *
  * 401, from an authenticator:
  * - `AUTH_MISSING`: no credential was sent.
- * - `AUTH_MALFORMED`: the `Authorization` header is not one `Bearer` and one token (ruling F2).
- * - `AUTH_KEY_NOT_FOUND`: the root key is unknown, deleted, disabled, expired or no root key; which of these is not told.
- * - `AUTH_TOKEN_INVALID`: the proxy token's signature, times or claims do not hold (ruling F3).
+ * - `AUTH_MALFORMED`: the `Authorization` header is not a single `Bearer <token>`.
+ * - `AUTH_KEY_NOT_FOUND`: the root key is unknown, deleted, disabled or expired, or it is an ordinary key. The error
+ *   does not say which.
+ * - `AUTH_TOKEN_INVALID`: the proxy token's signature, times or claims are not valid.
  *
- * 403 to 429:
- * - `CALLER_FORBIDDEN`: the caller is known and lacks the permission for this (spec §4.1-4, §5.4).
- * - `PROTECTED_RESOURCE`: named by the specification; nothing throws it so far.
- * - `NOT_FOUND`: unknown, deleted or not yours to see, which is not told apart (ruling F4); from a server also an unknown path.
- * - `METHOD_NOT_ALLOWED`: from a server: the path takes other methods, which `Allow` names (ruling G1).
+ * 403 to 431:
+ * - `CALLER_FORBIDDEN`: the caller lacks the permission for this (spec §4.1-4, §5.4).
+ * - `PROTECTED_RESOURCE`: defined by the specification; nothing throws it yet.
+ * - `NOT_FOUND`: the resource is unknown, deleted or not visible to the caller. The error does not say which. From a
+ *   server, also an unknown path.
+ * - `METHOD_NOT_ALLOWED`: from a server: the path takes other methods, which `Allow` lists.
  * - `REQUEST_TIMEOUT`: from a server: the request did not arrive in time.
- * - `CONFLICT`: the name, or the id given, exists already.
- * - `PAYLOAD_TOO_LARGE`: from a server: the body is over its bound, 1 MiB unless configured (ruling G1).
+ * - `CONFLICT`: the name, or the given id, is already in use.
+ * - `PAYLOAD_TOO_LARGE`: from a server: the body is larger than allowed, 1 MiB by default.
  * - `UNSUPPORTED_MEDIA_TYPE`: from a server: the body is not plain `application/json` in UTF-8.
- * - `TOO_MANY_REQUESTS`: from a server: the workspace has made its requests; `Retry-After` says for how many seconds (ruling F5).
- * - `HEADERS_TOO_LARGE`: from a server: the headers are over its bound.
+ * - `TOO_MANY_REQUESTS`: from a server: the workspace has used up its request limit; `Retry-After` gives the seconds to
+ *   wait.
+ * - `HEADERS_TOO_LARGE`: from a server: the headers are larger than allowed.
  *
- * 500 and 503, no fault of the request; `cause` may say more:
- * - `INTERNAL`: from a server: something else was thrown, which `onError` was told; the client learns nothing of it.
+ * 500 and 503, not the fault of the request; `cause` may say more:
+ * - `INTERNAL`: from a server: an unexpected error, which was passed to `onError`. The client gets no details.
  * - `VERIFIER_CLOSED`: the verifier was closed.
- * - `CREDITS_NOT_RETURNED`: from `close()`: the store did not take back leased credits in time, or failed while it did; `detail` says how many.
- * - `LIMITER_UNAVAILABLE`: the limiter does not answer and the program chose `deny` (ruling C7), or a memory limiter was closed.
- * - `STORE_BUSY`: other writers were in the way for too long; what was asked was not done, try again.
+ * - `CREDITS_NOT_RETURNED`: from `close()`: the store did not take back leased credits in time, or failed doing so;
+ *   `detail` says how many.
+ * - `LIMITER_UNAVAILABLE`: the limiter failed or timed out with `onLimiterFailure: "deny"`, or a memory limiter was
+ *   closed.
+ * - `STORE_BUSY`: other writers held the store for too long. Nothing was changed; try again.
  * - `STORE_CLOSED`: the store, or its handle, was closed.
- * - `STORE_READ_ONLY`: the database may not be written; nothing was changed.
- * - `STORE_TIMEOUT`: a store of the program's own did not answer in time (`storeTimeout`); a write may have been made or not.
+ * - `STORE_READ_ONLY`: the database is read-only; nothing was changed.
+ * - `STORE_TIMEOUT`: a store of your own did not respond within `storeTimeout`; a write may or may not have been made.
  * - `STORE_FULL`: the disk or the database is full; nothing was changed.
- * - `STORE_INVALID`: the file is damaged, or no database; restore it from a copy. Or a store of the program's own returned what breaks
- *   the types of the port: `detail` names the method and the field.
- * - `STORE_SCHEMA_NEWER`: a later version of keystile wrote the file; open it with that one.
- * - `STORE_FAILED`: anything else that went wrong in a store; a write may have been made or not.
- * - `DRIVER_MISSING`: better-sqlite3 is not installed; `detail` says what to run.
- * - `DRIVER_UNSUPPORTED`: this better-sqlite3 does not run here, or is not loaded; `detail` says what to run.
+ * - `STORE_INVALID`: the file is damaged or not a database: restore it from a backup. Or a store of your own returned a
+ *   value that violates the types of the port: `detail` names the method and the field.
+ * - `STORE_SCHEMA_NEWER`: the file was written by a later version of keystile; open it with that version.
+ * - `STORE_FAILED`: any other store failure; a write may or may not have been made.
+ * - `DRIVER_MISSING`: better-sqlite3 is not installed; `detail` gives the command to run.
+ * - `DRIVER_UNSUPPORTED`: this better-sqlite3 does not run here, or does not load; `detail` gives the command to run.
  */
 export type KeystileErrorCode = keyof typeof CATALOGUE;
 
-/** One problem type as documentation shows it. Spec §2.4, §7. */
+/** One problem type, for documentation. Spec §2.4, §7. */
 export interface ProblemType extends Kind {
-  /** The stable code, which has this type to itself. */
+  /** The stable code; each has its own problem type. */
   readonly code: KeystileErrorCode;
 }
 
-/** Every problem type once, ordered by status, for pages of documentation and for schemas (ruling G3). */
+/** Every problem type once, ordered by status: for documentation pages and schemas. */
 export function listProblemTypes(): ProblemType[] {
   const types = Object.entries(CATALOGUE).map(([code, entry]) => ({ ...entry, code: code as KeystileErrorCode }));
   return types.sort((a, b) => a.status - b.status);
@@ -112,23 +117,23 @@ export function listProblemTypes(): ProblemType[] {
 const BRAND = Symbol.for("keystile.VerifierError");
 
 /**
- * The one error of keystile: a caller's fault (status 400–431) or a store or limiter that failed (status 500, 503).
- * Outcomes of a verification are never errors. Recognise it with {@link isKeystileError}, which also works when two copies
- * of the package are loaded.
+ * The error class of keystile: a caller's mistake (status 400–431) or a failed store or limiter (status 500, 503). The
+ * outcome of a verification is never an error. Detect it with {@link isKeystileError}, which also works across two
+ * loaded copies of the package.
  * @see spec §2.4, §7
  */
 export class KeystileError extends Error {
-  /** Stable, for programs. */
+  /** Stable code for programs to compare. */
   readonly code: KeystileErrorCode;
-  /** HTTP status that fits. */
+  /** The matching HTTP status. */
   readonly status: number;
-  /** Short summary, constant per code. */
+  /** Short summary, the same for every error of a code. */
   readonly title: string;
-  /** This occurrence in words; the same as `message`. */
+  /** Describes this occurrence; the same as `message`. */
   readonly detail: string;
-  /** Problem type, relative to `{docs_base}/errors/` (ruling G3). */
+  /** Problem type, relative to `{docs_base}/errors/`. */
   readonly type: string;
-  /** Every fault of the request; empty unless the status is 400. */
+  /** Every problem with the request; empty unless the status is 400. */
   readonly errors: readonly ValidationProblem[];
 
   constructor(
@@ -150,15 +155,15 @@ export class KeystileError extends Error {
 }
 
 /**
- * Whether `value` is a {@link KeystileError} of this or of another copy of the package. Of an error that was cloned (`structuredClone`, or
- * sent to another thread) it is false: the clone has the message, but neither code nor status. `JSON.stringify` of it keeps all but the
- * stack and the cause.
+ * Whether `value` is a {@link KeystileError} of this or another copy of the package. False for a clone
+ * (`structuredClone`, or sent to another thread), which keeps the message but loses `code` and `status`.
+ * `JSON.stringify` keeps everything except the stack and the cause.
  */
 export function isKeystileError(value: unknown): value is KeystileError {
   return typeof value === "object" && value !== null && (value as Record<symbol, unknown>)[BRAND] === true;
 }
 
-/** A 400 that lists every fault found. `problems` must not be empty. */
+/** A 400 error that lists every problem. `problems` must not be empty. */
 export function badRequest(
   problems: readonly ValidationProblem[],
   code: KeystileErrorCode = "BAD_REQUEST",

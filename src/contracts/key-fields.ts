@@ -1,15 +1,15 @@
 /**
- * Every field of a key, once: what its value looks like, what a verification does with it, and how administration takes and shows it. Plain
- * data: each store, the cache of verifications and the keyring derive their part from it, and the compiler holds it against
- * {@link KeyRow} and {@link KeyRecord}.
+ * Every field of a key, defined once: the shape of its value, where a verification keeps it, and how administration
+ * reads and writes it. Every store, the verification cache and the keyring derive their part from this table, and the
+ * compiler checks it against {@link KeyRow} and {@link KeyRecord}.
  */
 import type { KeyRecord, KeyRow } from "./store.js";
 import type { JsonObject, Refill } from "./types.js";
 
-/** The shapes that have a name, and the types of what has them. */
+/** The named shapes, and the types of their values. */
 interface NamedShapes {
   text: string;
-  /** Names a bucket: at most 512 UTF-16 units. */
+  /** Part of a bucket's name: at most 512 UTF-16 units. */
   name: string;
   integer: number;
   /** An integer ≥ 0. */
@@ -21,10 +21,10 @@ interface NamedShapes {
   meta: JsonObject;
   refill: Refill;
 }
-/** What a value looks like: a named shape, a list of one shape, or an object of properties that are all there. */
+/** The shape of a value: a named shape, a list of one shape, or an object with all of these properties. */
 export type Shape = keyof NamedShapes | readonly [Shape] | { readonly [property: string]: Shape };
 
-/** The shapes that a value of type `T` can have: never one of another type. */
+/** The shapes that fit a value of type `T`. */
 type ShapeOf<T> = [T] extends [boolean]
   ? "flag"
   : [T] extends [number]
@@ -42,23 +42,27 @@ type ShapeOf<T> = [T] extends [boolean]
               : never;
 
 /**
- * Where a verification keeps a field of the record. `policy`: in what many keys share; keys that differ in it never share. `grants` and
- * `limits`: likewise, compiled; ids of limits are the key's own. `key`: with the key itself. `rare`: beside the few keys that have it.
- * `find`: read when the key is found, and not kept.
+ * Where a verification keeps a field of the record. `policy`: in the part that many keys share; keys that differ in it
+ * never share one. `grants` and `limits`: shared likewise, but compiled; ids of limits stay with the key. `key`: with
+ * the key itself. `rare`: in an extra object, for the few keys that have it. `find`: used when the key is found, and
+ * not kept.
  */
 export type RecordPart = "policy" | "grants" | "limits" | "key" | "rare" | "find";
 
-/** What is said of a field of {@link KeyRow}. */
+/** How a field of {@link KeyRow} is described. */
 interface RowField<T> {
   readonly row: ShapeOf<T>;
-  /** Requests give it under its own name and as it is stored. `clearable`: null takes it away, or makes it usual again. */
+  /** Requests set it under this name, in its stored form. `clearable`: null removes it or restores the default. */
   readonly given?: "clearable" | "set";
-  /** Administration shows it under its own name and as it is stored: `always`, or only where it is there and not usual. */
+  /** Responses show it under this name, in its stored form: `always`, or only when present and not the default. */
   readonly shown?: "always" | "unusual";
 }
-/** What is said of a field of {@link KeyRecord}: it is the row's of the same name as it is, or `src/stores/key-record.ts` makes it. */
+/**
+ * How a field of {@link KeyRecord} is described: it equals the row's field of the same name, or
+ * `src/stores/key-record.ts` computes it.
+ */
 interface RecordField<K, Same> {
-  /** Grants and limits are compiled by code that names them: no other field can be one. */
+  /** Only these fields can be grants or limits, because the code that compiles them names them. */
   readonly record: K extends "permissions" | "roles"
     ? "grants"
     : K extends "ratelimits"
@@ -66,7 +70,7 @@ interface RecordField<K, Same> {
       : Exclude<RecordPart, "grants" | "limits">;
   readonly from: Same extends true ? "row" | "made" : "made";
 }
-/** Keys without it lack the property; or have the value that is usual, which a store may leave out. */
+/** Keys without a value either lack the property, or have the default, which a store may omit. */
 type Absence<T, K extends keyof T> =
   object extends Pick<T, K>
     ? { readonly absent: true; readonly usual?: never }
@@ -85,7 +89,7 @@ type Fields = {
 const NONE: readonly never[] = Object.freeze([]);
 const LIMIT = { id: "text", name: "name", limit: "count", duration: "count", autoApply: "flag" } as const;
 
-/** The table. Stores that write a key's fields as one text write them in this order. */
+/** The table. Stores that serialise a key's fields as one text write them in this order. */
 export const KEY_FIELDS = {
   id: { row: "text" },
   version: { row: "integer" },
@@ -123,7 +127,7 @@ export const KEY_FIELDS = {
 } as const satisfies Fields;
 
 type Table = typeof KEY_FIELDS;
-/** One line of the table, whichever. */
+/** One entry of the table. */
 export interface KeyField {
   readonly row?: Shape;
   readonly absent?: true;
@@ -133,7 +137,7 @@ export interface KeyField {
   readonly record?: RecordPart;
   readonly from?: "row" | "made";
 }
-/** The names of the fields of which the table says all of `Said`. */
+/** The names of the fields whose entry matches all of `Said`. */
 export type FieldsThat<Said extends KeyField> = { [K in keyof Table]: Table[K] extends Said ? K : never }[keyof Table];
 
 /** {@link FieldsThat} as values, in the order of the table. */

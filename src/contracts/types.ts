@@ -1,30 +1,33 @@
-/** The specification's nouns in its own order (spec §2), units and bounds beside them. Types only: imports nothing, runs nothing. */
+/** The specification's types in its own order (spec §2), with units and bounds. Types only. */
 
-/** A value now or a promise of it: synchronous engines stay synchronous, callers await only what is a promise. */
+/** A value or a promise of it: synchronous stores stay synchronous, and callers await only what is a promise. */
 export type MaybePromise<T> = T | Promise<T>;
 
-/** Any JSON value. Ruling G7: names such as `__proto__` inside it are plain data. */
+/** Any JSON value. Property names such as `__proto__` are plain data. */
 export type Json = string | number | boolean | null | readonly Json[] | JsonObject;
 /**
- * A JSON object. As `meta` it may have 64 KB (65,536 bytes as UTF-8 JSON), 32 levels, and 100 properties at the top; numbers are finite, text
- * is well formed and without U+0000 (ruling G7). Write the type of your own metadata as a type alias: TypeScript refuses an interface here,
- * which has no index signature.
+ * A JSON object. As `meta` it is limited to 64 KB (65,536 bytes as UTF-8 JSON), 32 levels, and 100 top-level
+ * properties; numbers are finite, and text is well formed and without U+0000. Declare the type of your metadata as a
+ * type alias: an interface has no index signature, so TypeScript rejects it here.
  */
 export type JsonObject = { readonly [name: string]: Json };
 
 /** `credits` of a verification request. Spec §2.1. */
 export interface KeysVerifyKeyCredits {
-  /** Credits that this verification takes, 0…1_000_000_000_000; 0 only reads. */
+  /** Credits to take, 0…1_000_000_000_000; 0 only reads the balance. */
   readonly cost: number;
 }
 
-/** One rate limit asked for in a verification request. Spec §2.1. */
+/** One rate limit to check in a verification request. Spec §2.1. */
 export interface KeysVerifyKeyRatelimit {
-  /** 3–255 code points: the name of a limit of the key or its identity, or of an ad hoc one (ruling C5). */
+  /**
+   * 3–255 code points: the name of a limit of the key or its identity. Any other name needs `limit` and `duration`,
+   * which then form an ad hoc limit for this request.
+   */
   readonly name: string;
-  /** Tokens this check takes, ≥ 0, default 1. */
+  /** Tokens to take, ≥ 0, default 1. */
   readonly cost?: number | undefined;
-  /** Overrides the tokens allowed a window, ≥ 0. */
+  /** Overrides the tokens per window, ≥ 0. */
   readonly limit?: number | undefined;
   /** Overrides the window, milliseconds, ≥ 0. */
   readonly duration?: number | undefined;
@@ -34,19 +37,19 @@ export interface KeysVerifyKeyRatelimit {
 export interface V2KeysVerifyKeyRequestBody {
   /** The key exactly as the user supplied it, 1–512 code points. */
   readonly key: string;
-  /** At most 20 labels for analytics, each 1–512 code points; they never change the outcome (ruling A8). */
+  /** At most 20 labels for analytics, each 1–512 code points; they never affect the outcome. */
   readonly tags?: readonly string[] | undefined;
-  /** Permission query with `AND`, `OR` and parentheses, 1–1000 code points (ruling B1). */
+  /** Permission query with `AND`, `OR` and parentheses, 1–1000 code points. */
   readonly permissions?: string | undefined;
-  /** Absent: a cost of 1 (ruling D1). */
+  /** Absent: a cost of 1. */
   readonly credits?: KeysVerifyKeyCredits | undefined;
-  /** Limits to check besides the automatic ones (ruling C1). */
+  /** Limits to check in addition to the automatic ones, at most 1,000. */
   readonly ratelimits?: readonly KeysVerifyKeyRatelimit[] | undefined;
-  /** Migration under which a key unknown so far may have been imported, at most 256 code points (ruling E4). */
+  /** Migration under which an unknown key may have been imported, at most 256 code points. */
   readonly migrationId?: string | undefined;
 }
 
-/** The outcomes of a verification in the order in which they are decided (ruling A1). Spec §2.2. */
+/** The outcomes of a verification, in the order in which the checks run. Spec §2.2. */
 export type VerificationCode =
   | "NOT_FOUND"
   | "DISABLED"
@@ -57,30 +60,30 @@ export type VerificationCode =
   | "USAGE_EXCEEDED"
   | "VALID";
 
-/** `code` as clients should read it: the known outcomes, and room for future ones. Spec §2.2. */
+/** `code` as clients should read it: the known outcomes, and any that may be added. Spec §2.2. */
 export type V2KeysVerifyKeyCode = VerificationCode | (string & Record<never, never>);
 
-/** A rate limit as it stands on a key or an identity. Spec §2.2. */
+/** A rate limit of a key or an identity. Spec §2.2. */
 export interface RatelimitResponse {
   /** `rl_…`, 8–255 characters. */
   readonly id: string;
   /** 1–128 code points. */
   readonly name: string;
-  /** Requests a window, 1…1_000_000 in answers. */
+  /** Tokens per window; clamped to 1…1_000_000 in responses. */
   readonly limit: number;
-  /** Window, milliseconds, 1_000…2_592_000_000 in answers. */
+  /** Window, milliseconds; clamped to 1_000…2_592_000_000 in responses. */
   readonly duration: number;
-  /** Whether every verification checks it without being asked. */
+  /** Whether every verification checks it, even if the request does not name it. */
   readonly autoApply: boolean;
 }
 
 /** The entity that a key belongs to. Spec §2.2. */
 export interface Identity {
-  /** `id_` and 22 characters of `[a-zA-Z0-9]`. */
+  /** `id_` followed by 22 characters of `[a-zA-Z0-9]`. */
   readonly id: string;
-  /** The caller's own id of the entity, 1–255 code points. */
+  /** The caller's own id for the entity, 1–255 code points. */
   readonly externalId: string;
-  /** As given ({@link JsonObject}). */
+  /** As stored ({@link JsonObject}). */
   readonly meta?: JsonObject;
   /** Limits shared by all keys of the identity; absent when there are none. */
   readonly ratelimits?: readonly RatelimitResponse[];
@@ -88,39 +91,42 @@ export interface Identity {
 
 /** The result of one rate-limit check. Spec §2.2. */
 export interface VerifyKeyRatelimitData {
-  /** Whether this check did not fit, after earlier ones of its bucket in this call. If any did not, none takes tokens (ruling C3). */
+  /**
+   * Whether this check did not fit, after earlier checks of the same bucket in this call. If any check is exceeded,
+   * none takes tokens.
+   */
   readonly exceeded: boolean;
   /** `rl_…`, 8–255 characters. */
   readonly id: string;
   /** 1–128 code points. */
   readonly name: string;
-  /** Brought into 1…1_000_000 (ruling C4). */
+  /** Tokens per window, clamped to 1…1_000_000. */
   readonly limit: number;
-  /** Milliseconds, brought into 1_000…2_592_000_000 (ruling C4). */
+  /** Window, milliseconds, clamped to 1_000…2_592_000_000. */
   readonly duration: number;
-  /** Milliseconds until the bucket is full, brought into 1_000…2_592_000_000 (ruling C4). */
+  /** Milliseconds until the bucket is full, clamped to 1_000…2_592_000_000. */
   readonly reset: number;
   /** Whole tokens left after the call, 0…1_000_000. */
   readonly remaining: number;
-  /** Whether the limit is checked without being asked for; false of an ad hoc one (rulings C1, C5). */
+  /** Whether the limit is checked even if the request does not name it; false for an ad hoc one. */
   readonly autoApply: boolean;
 }
 
-/** The answer of a verification; a property that does not apply is not there at all (ruling A5). Spec §2.2. */
+/** The result of a verification; a property that does not apply is absent. Spec §2.2. */
 export interface V2KeysVerifyKeyResponseData {
   /** True only with code VALID. */
   valid: boolean;
-  /** The first check that failed, or VALID: {@link VerificationCode}. Tolerate values to come. */
+  /** The first check that failed, or VALID: {@link VerificationCode}. Clients should tolerate unknown values. */
   code: V2KeysVerifyKeyCode;
   /** Present unless the code is NOT_FOUND. */
   keyId?: string;
-  /** 1–255 code points; absent: it has none. */
+  /** 1–255 code points; absent: none. */
   name?: string;
-  /** As given ({@link JsonObject}); absent: it has none. */
+  /** As stored ({@link JsonObject}); absent: none. */
   meta?: JsonObject;
-  /** Unix time, milliseconds, the last at which it is valid (ruling A3); absent: never expires. */
+  /** Last instant at which the key is valid, Unix time in milliseconds; absent: never expires. */
   expires?: number;
-  /** Balance after this call (ruling A6); absent: unlimited. */
+  /** Balance after this call; absent: unlimited. */
   credits?: number;
   /** Present unless the code is NOT_FOUND. */
   enabled?: boolean;
@@ -130,42 +136,42 @@ export interface V2KeysVerifyKeyResponseData {
   roles?: string[];
   /** The entity that the key belongs to; absent: none. */
   identity?: Identity;
-  /** The limits that were checked; absent when none was. */
+  /** The limits that were checked; absent when none were. */
   ratelimits?: VerifyKeyRatelimitData[];
 }
 
-/** Automatic refill of credits. Spec §2.3, ruling D3. */
+/** Automatic refill of credits. Spec §2.3. */
 export type Refill =
   | {
-      /** Adds at 00:00 UTC of every day. */
+      /** Refills at 00:00 UTC every day. */
       readonly interval: "daily";
-      /** Credits added per boundary passed, 1…2^53 − 1. */
+      /** Credits added per refill, 1…2^53 − 1. */
       readonly amount: number;
-      /** 1–31; accepted, without effect (ruling D4). */
+      /** 1–31; accepted but ignored. */
       readonly refillDay?: number;
     }
   | {
-      /** Adds at 00:00 UTC of every month's `refillDay`. */
+      /** Refills at 00:00 UTC on `refillDay` of every month. */
       readonly interval: "monthly";
-      /** Credits added per boundary passed, 1…2^53 − 1. */
+      /** Credits added per refill, 1…2^53 − 1. */
       readonly amount: number;
-      /** 1–31; the month's last day where it is shorter. */
+      /** 1–31; the last day of a month that is shorter. */
       readonly refillDay: number;
     };
 
-/** Credits of a key as administration gives and shows them. Spec §2.3. */
+/** Credits of a key, in administration requests and responses. Spec §2.3. */
 export interface KeyCreditsData {
   /** 0…2^53 − 1; null: unlimited. */
   readonly remaining: number | null;
-  /** Absent: none. An unlimited key ignores its refill (ruling D3). */
+  /** Absent: none. Ignored while credits are unlimited. */
   readonly refill?: Refill;
 }
 
-/** A rate limit as administration gives it. Spec §2.3. */
+/** A rate limit in administration requests. Spec §2.3. */
 export interface RatelimitRequest {
   /** 3–128 code points, unique within the key or identity. */
   readonly name: string;
-  /** Tokens a window, 1…2^53 − 1. */
+  /** Tokens per window, 1…2^53 − 1. */
   readonly limit: number;
   /** Window, milliseconds, 1_000…2^53 − 1. */
   readonly duration: number;
@@ -173,19 +179,19 @@ export interface RatelimitRequest {
   readonly autoApply?: boolean;
 }
 
-/** A key that was hashed elsewhere. Spec §2.3. */
+/** A key that was hashed elsewhere, to import. Spec §2.3. */
 export interface V2KeysMigrateKeyData {
   /** The existing hash, 3–1,024 code points, stored as given. */
   readonly hash: string;
   /** 1–255 code points. */
   readonly name?: string;
-  /** The identity it belongs to, made when there is none: 1–255 code points. */
+  /** External id of its identity, which is created if it does not exist: 1–255 code points. */
   readonly externalId?: string;
-  /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says. */
+  /** At most 64 KB, 32 levels and 100 properties ({@link JsonObject}). */
   readonly meta?: JsonObject;
-  /** Names of roles that exist already, at most 100. */
+  /** Names of existing roles, at most 100. */
   readonly roles?: readonly string[];
-  /** Granted directly, at most 1,000; wildcards allowed (ruling B3); made when they do not exist. */
+  /** Permissions to grant directly, at most 1,000; wildcards allowed; created if they do not exist. */
   readonly permissions?: readonly string[];
   /** Unix time, milliseconds, at most 8_640_000_000_000_000. */
   readonly expires?: number;
@@ -193,6 +199,6 @@ export interface V2KeysMigrateKeyData {
   readonly enabled?: boolean;
   /** Absent: unlimited. */
   readonly credits?: KeyCreditsData;
-  /** At most 50, names unique. Here `autoApply` is required. */
+  /** At most 50, with unique names. `autoApply` is required here. */
   readonly ratelimits?: readonly Required<RatelimitRequest>[];
 }

@@ -1,8 +1,8 @@
-/** Arithmetic of one balance, for every store. Rulings D1–D3, port clauses 5–7 and 14. Pure: the store brings atomicity, this brings the numbers. */
+/** Balance arithmetic, shared by every store. Store clauses 5–7 and 14. Pure functions: the store makes them atomic. */
 import type { CountedBalance, CreditChange, DrawRequest, Spend } from "../contracts/store.js";
 import { boundariesBetween, calendarOf } from "./refill-calendar.js";
 
-/** The largest balance: beyond it integers are no longer exact (ruling D3). */
+/** The largest balance: integers above it are not exact. */
 export const MAX_BALANCE = Number.MAX_SAFE_INTEGER;
 
 const NONE: readonly never[] = [];
@@ -15,9 +15,11 @@ export interface Balance {
   readonly remaining: number;
   /** Credits added per period; 0 without refill. */
   readonly amount: number;
-  /** The calendar and how many of its periods are counted (`periodOf`); only moves forward until the calendar is replaced. */
+  /**
+   * The calendar and how many of its periods are counted (`periodOf`); only increases until the calendar is replaced.
+   */
   readonly period: number;
-  /** Grows whenever the balance is set: older leases are void. */
+  /** Increases whenever the balance is set: older leases are void. */
   readonly generation: number;
 }
 
@@ -29,29 +31,32 @@ export interface Reserve {
   readonly expires: number;
 }
 
-/** Whether a period counts by the calendar of this balance. What was prepared under another calendar is prepared again. */
+/**
+ * Whether a period has the calendar of this balance. A caller that prepared its call under another calendar has to
+ * prepare it again.
+ */
 export function isOfCalendar({ unlimited, period: counted }: Balance, period: number): boolean {
   return unlimited || calendarOf(counted) === calendarOf(period);
 }
 
-/** Counts the refills that are due at `period`, which must be of the balance's calendar. An earlier period changes nothing. */
+/** Counts the refills due at `period`, which must have the balance's calendar. An earlier period changes nothing. */
 export function countRefills(balance: Balance, period: number): Balance {
   if (period <= balance.period || !isOfCalendar(balance, period)) return balance;
   const space = MAX_BALANCE - balance.remaining;
   const { due } = boundariesBetween(balance.period, period);
   // Divided, not multiplied: amount × due can pass 2^53.
   const added = due === 0 ? 0 : balance.amount > space / due ? space : balance.amount * due;
-  return holding(balance, balance.remaining + added, period);
+  return withRemaining(balance, balance.remaining + added, period);
 }
 
-/** Refills that {@link countRefills} would not give, since too many are due at once. */
+/** Refills that {@link countRefills} omits because too many are due at once. */
 export function forfeitedRefills(balance: Balance, period: number): number {
   return balance.amount === 0 || !isOfCalendar(balance, period)
     ? 0
     : boundariesBetween(balance.period, period).forfeited;
 }
 
-/** Takes `cost` if it is there. The balance comes back unchanged when refused or when `cost` is 0 (clauses 5, 6). */
+/** Takes `cost` if the balance covers it. Returns the balance unchanged if refused or if `cost` is 0 (clauses 5, 6). */
 export function spend(
   balance: Balance,
   cost: number,
@@ -66,12 +71,13 @@ export function spend(
   const remaining = settled.remaining - cost;
   const forfeited = forfeitedRefills(balance, period);
   const result = forfeited === 0 ? { ok: true, remaining } : { ok: true, remaining, forfeited };
-  return { balance: holding(settled, remaining, settled.period), result };
+  return { balance: withRemaining(settled, remaining, settled.period), result };
 }
 
 /**
- * What administration reads of a balance at `period`; `undefined`: the key never had one.
- * @param reserves of this balance; what has expired at `now` counts as remaining
+ * The balance as administration reads it at `period`.
+ * @param balance `undefined`: the key never had one
+ * @param reserves of this balance; those expired at `now` count as remaining
  */
 export function countedBalance(
   balance: Balance | undefined,
@@ -87,9 +93,10 @@ export function countedBalance(
 }
 
 /**
- * {@link spend} with what dead nodes left in reserve: a spend that would be refused takes it back first, and a read counts it in.
- * @param reserves of all holders; asked only where they may matter
- * @returns the balance to store, and whose reserves are to be removed
+ * {@link spend}, including expired reserves: a spend that would be refused takes them back first, and a cost of 0
+ * counts them.
+ * @param reserves of all holders; called only when they may matter
+ * @returns the balance to store, and the holders whose reserves to remove
  */
 export function spendWithReserves(
   balance: Balance,
@@ -111,7 +118,7 @@ export function spendWithReserves(
   return { ...spend(swept, cost, period), expired };
 }
 
-/** Sums of the reserves of this generation of a balance: those that come back, and those that still stand. */
+/** Sums of the reserves of the balance's generation: the expired ones, and the valid ones. */
 function sumReserves(
   { generation }: Balance,
   reserves: Iterable<Reserve>,
@@ -125,22 +132,25 @@ function sumReserves(
   return sums;
 }
 
-/** Whether a change was made for this balance: it has the calendar that its maker knew, and no period was counted since. */
+/**
+ * Whether a change still fits this balance: the calendar is the one that its author read, and no period was counted
+ * since.
+ */
 export function isCurrent(before: Balance | undefined, change: CreditChange | undefined): boolean {
   if (before === undefined || change === undefined) return true;
-  // Where the balance is set nothing is counted by the calendar, and a balance that lost its own must be mendable.
+  // Setting the balance does not depend on the calendar, and must be possible to repair a balance with a wrong one.
   if (!isOfCalendar(before, change.period)) return change.remaining !== undefined;
   return before.period <= (change.refillsCounted ?? before.period);
 }
 
 /**
  * Applies an administrator's change in the order that {@link CreditChange} states.
- * @param source the balance that `copyOf` names, as it stands in the same step
+ * @param source the balance that `copyOf` names, read in the same atomic step
  */
 export function applyChange(before: Balance | undefined, change: CreditChange, source?: Balance): Balance {
   const { period, add = 0, refill } = change;
   const copied = change.copyOf === undefined ? undefined : countedBalance(source, period, [], 0);
-  // A balance that vanished is copied as 0, never as unlimited.
+  // A balance that no longer exists is copied as 0, never as unlimited.
   const remaining = copied === undefined ? change.remaining : (copied.remaining ?? 0);
   const from = before ?? { unlimited: true, remaining: 0, amount: 0, period, generation: 0 };
   let balance = isOfCalendar(from, period) ? countRefills(from, period) : { ...from, period };
@@ -155,9 +165,9 @@ export function applyChange(before: Balance | undefined, change: CreditChange, s
 }
 
 /**
- * Moves credits into a holder's hand, and tops up its reserve. Takes at most a quarter of what is free beyond `cost`, so that
- * the last credits are shared among nodes instead of lying idle with one.
- * @param reserve the holder's own reserve, if it has one of this generation
+ * Draws credits for a holder and tops up its reserve. Beyond `cost` it takes at most a quarter of what is free, so that
+ * nodes share the last credits instead of leaving them idle with one.
+ * @param reserve the holder's reserve, if it has one of this generation
  */
 export function draw(
   balance: Balance,
@@ -172,22 +182,22 @@ export function draw(
   const reserved =
     drawn === 0 ? reservedBefore : Math.min(Math.max(0, request.size - drawn), Math.floor((free - drawn) / 4));
   return {
-    balance: holding(settled, free - drawn - reserved, settled.period),
+    balance: withRemaining(settled, free - drawn - reserved, settled.period),
     reserve: { reserved, generation: settled.generation, expires: request.until },
     drawn,
   };
 }
 
-/** Puts credits back that came from this generation of the balance; those of an older one are void. */
+/** Returns credits that came from this generation of the balance; those of an older one are void. */
 export function giveBack(balance: Balance, generation: number, credits: number): Balance {
   if (balance.unlimited || generation !== balance.generation) return balance;
-  return holding(balance, Math.min(MAX_BALANCE, balance.remaining + credits), balance.period);
+  return withRemaining(balance, Math.min(MAX_BALANCE, balance.remaining + credits), balance.period);
 }
 
 /**
- * Puts the reserves of other holders that have expired at `now` back into the balance (clause 14).
- * @param self the holder whose reserve stays; `undefined`: no holder asks
- * @returns the balance, and whose reserves are to be removed
+ * Returns other holders' reserves that have expired at `now` to the balance (clause 14).
+ * @param self the holder whose reserve stays; `undefined`: none
+ * @returns the balance, and the holders whose reserves to remove
  */
 export function sweep(
   balance: Balance,
@@ -205,7 +215,7 @@ export function sweep(
   return { balance: swept, expired };
 }
 
-/** A copy that holds `remaining` at `period`. Written out: a spread here took most of the time of a spend. */
-function holding({ unlimited, amount, generation }: Balance, remaining: number, period: number): Balance {
+/** A copy with this `remaining` and `period`. Written out: a spread took most of the time of a spend. */
+function withRemaining({ unlimited, amount, generation }: Balance, remaining: number, period: number): Balance {
   return { unlimited, remaining, amount, period, generation };
 }

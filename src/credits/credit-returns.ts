@@ -1,51 +1,58 @@
 /**
- * Returns leased credits to the store, and tries again where that fails.
+ * Returns leased credits to the store, and retries failed returns.
  *
- * Why not after every error: only with STORE_BUSY, STORE_FULL and STORE_READ_ONLY does the port promise that nothing was changed. After any
- * other error the credits may be back already, and to return them twice would make credits of nothing. They count as spent, and are counted.
+ * Why not after every error: the port promises that nothing was changed only for STORE_BUSY, STORE_FULL and
+ * STORE_READ_ONLY. After any other error the credits may already be back, and returning them twice would create
+ * credits. They are treated as spent and reported as forfeited.
  *
- * Why memory is bounded: there is one sum per key. A set balance voids older credits, so of two generations only the newer is kept. Where too
- * many keys wait, {@link CreditReturns.isBlocked} says so, and no more leases begin.
+ * Why memory is bounded: there is one sum per key. Setting a balance voids older credits, so of two generations only
+ * the newer is kept. When too many keys wait, {@link CreditReturns.isBlocked} is true and no new leases begin.
  */
 import { isKeystileError, type KeystileErrorCode } from "../contracts/errors.js";
 import type { KeyRef, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { isThenable } from "../lib/thenable.js";
 
-/** Returns in flight at once, when many are due. */
+/** Most returns in flight at once. */
 export const MAX_IN_FLIGHT = 1_000;
 
-/** Milliseconds between two rounds of attempts: short while the store takes credits back, twice as long after each round in which it did not. */
+/**
+ * Milliseconds between two rounds of attempts: doubles after each round in which the number of waiting returns did not
+ * shrink.
+ */
 const MIN_PAUSE = 10;
 const MAX_PAUSE = 1_000;
 
-/** Errors of which the port says that nothing was changed. */
+/** Errors after which the port promises that nothing was changed. */
 const RETRIED: ReadonlySet<KeystileErrorCode | undefined> = new Set([
   "STORE_BUSY",
   "STORE_FULL",
   "STORE_READ_ONLY",
 ] as const);
 
-/** How many credits of how many keys. A key may have none in hand, but a reserve in the store. */
+/** Credits, and the keys that they belong to. A key may have no credits but a reserve in the store. */
 export interface CreditCount {
   readonly credits: number;
   readonly keys: number;
 }
 
 export interface CreditReturns {
-  /** Returns credits, and the reserve that goes with them. Those of one key wait for each other. */
+  /** Returns credits and the reserve of the same lease. Returns of one key run one after the other. */
   add(ref: KeyRef, generation: number, credits: number): void;
-  /** Tries at once what waits for this key, if anything does. */
+  /** Retries what waits for this key, if anything, now. */
   retry(ref: KeyRef): void;
-  /** Returns in flight, and those that wait. 0: all is back, or given up. */
+  /** Returns in flight and waiting. 0: everything is back, or given up. */
   size(): number;
-  /** So many returns failed and wait that nothing should be added that can wait elsewhere. */
+  /** Whether so many returns are waiting that no new leases should begin. */
   isBlocked(): boolean;
-  /** Resolves when the next attempt has ended, however it did. */
+  /** Resolves when the next attempt has ended, successfully or not. */
   settled(): Promise<void>;
-  /** What is not back yet. */
+  /** What has not been returned yet. */
   outstanding(): CreditCount;
-  /** What was given up since the start, after an error that does not say whether the store took it, or because the store was closed. */
+  /**
+   * What was given up since the start: after an error that does not say whether the store took it, or because the store
+   * was closed.
+   */
   forfeited(): CreditCount;
   /** The latest error of an attempt. */
   lastError(): unknown;
@@ -56,10 +63,10 @@ interface Portion {
   readonly credits: number;
 }
 
-/** @param holder tells the name that the store knows this process by */
+/** @param holder returns the id under which the store knows this process */
 export function creditReturns(store: Store, holder: () => string): CreditReturns {
   const sending = new Map<KeyRef, Portion>();
-  /** What failed and waits for the next round, or came while another return of its key was in flight. */
+  /** Returns that failed and wait for the next round, or that came while another of their key was in flight. */
   const queued = new Map<KeyRef, Portion>();
   let listeners: (() => void)[] = [];
   let forfeited: CreditCount = { credits: 0, keys: 0 };
@@ -67,7 +74,7 @@ export function creditReturns(store: Store, holder: () => string): CreditReturns
   let isStoreClosed = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let pause = MIN_PAUSE;
-  /** {@link size} when the last round began. */
+  /** {@link CreditReturns.size} when the last round began. */
   let lastSize = 0;
 
   const size = (): number => queued.size + sending.size;
@@ -96,7 +103,7 @@ export function creditReturns(store: Store, holder: () => string): CreditReturns
     if (code === "STORE_CLOSED") stop();
     else retry(ref);
   };
-  /** A closed store never opens again. */
+  /** A closed store never reopens. */
   const stop = (): void => {
     isStoreClosed = true;
     clearTimeout(timer);
@@ -114,9 +121,9 @@ export function creditReturns(store: Store, holder: () => string): CreditReturns
     }
     if (!isThenable(returning)) return;
     sending.set(ref, portion);
-    const end = (then: () => void): void => {
+    const end = (next: () => void): void => {
       sending.delete(ref);
-      then();
+      next();
       settle();
     };
     Promise.resolve(returning).then(
@@ -134,12 +141,12 @@ export function creditReturns(store: Store, holder: () => string): CreditReturns
     timer = undefined;
     pause = size() < lastSize ? MIN_PAUSE : Math.min(2 * pause, MAX_PAUSE);
     lastSize = size();
-    // A copy, since what fails at once goes back to the end of the queue.
+    // A copy, because a return that fails at once goes back to the end of the queue.
     for (const ref of firstKeys(queued, MAX_IN_FLIGHT - sending.size)) retry(ref);
     schedule();
     settle();
   };
-  /** One timer for all, and none where nothing waits. */
+  /** One timer for all, and none while nothing waits. */
   const schedule = (): void => {
     if (queued.size > 0 && timer === undefined) timer = startTimer(round, pause);
   };
@@ -164,24 +171,24 @@ export function creditReturns(store: Store, holder: () => string): CreditReturns
   };
 }
 
-/** A timer that keeps no process alive. */
+/** A timer that does not keep the process alive. */
 export function startTimer(work: () => void, ms: number): ReturnType<typeof setTimeout> {
   const timer = setTimeout(work, ms);
   (timer as { unref?: () => void }).unref?.();
   return timer;
 }
 
-/** Of two generations the newer: the store ignores the older. */
-function merge(one: Portion, other: Portion): Portion {
-  if (one.generation !== other.generation) return one.generation > other.generation ? one : other;
-  // A balance stops there too.
-  return { generation: one.generation, credits: Math.min(Number.MAX_SAFE_INTEGER, one.credits + other.credits) };
+/** Of two generations the newer: the store ignores the older one. */
+function merge(a: Portion, b: Portion): Portion {
+  if (a.generation !== b.generation) return a.generation > b.generation ? a : b;
+  // Balances have the same bound.
+  return { generation: a.generation, credits: Math.min(Number.MAX_SAFE_INTEGER, a.credits + b.credits) };
 }
 
-function firstKeys(portions: ReadonlyMap<KeyRef, Portion>, most: number): KeyRef[] {
+function firstKeys(portions: ReadonlyMap<KeyRef, Portion>, max: number): KeyRef[] {
   const refs: KeyRef[] = [];
   for (const ref of portions.keys()) {
-    if (refs.length >= most) break;
+    if (refs.length >= max) break;
     refs.push(ref);
   }
   return refs;

@@ -1,53 +1,58 @@
-/** Which leases this process keeps, and when they go back: at the bound, unused for `ttl`, at the end. */
+/**
+ * Lifetime of leases: when this process returns them to the store. At the bound, when unused for `ttl`, and on close.
+ */
 import { KeystileError } from "../contracts/errors.js";
 import type { KeyRef, Store } from "../contracts/store.js";
 import { NONE } from "../lib/fingerprint-index.js";
 import { type CreditCount, creditReturns, type CreditReturns, MAX_IN_FLIGHT, startTimer } from "./credit-returns.js";
 import { LeaseTable } from "./lease-table.js";
 
-/** Work that tidying does in a turn of the event loop: 1 for a look at a lease, {@link RETURN} for one that goes back. 1 to 2 ms. */
+/**
+ * Work per turn of the event loop when returning unused leases: 1 for examining a lease, {@link RETURN} for returning
+ * one. 1 to 2 ms.
+ */
 const TURN = 100_000;
 const RETURN = 100;
-/** Leases looked at for one that is not drawing. */
+/** Leases examined to find one that is not drawing. */
 const PROBES = 32;
 
 export interface LeaseManager {
-  /** To spend from and to read; leases begin and end through the keeper. */
+  /** For spending and reading; leases are added and removed through the manager. */
   readonly table: LeaseTable;
-  /** Takes all that is in hand of a key out of its lease; nothing, of generation 0, without a lease. */
+  /** Takes the available credits of a key out of its lease; 0 credits of generation 0 if it has no lease. */
   withdraw(ref: KeyRef): { readonly credits: number; readonly generation: number };
   /**
-   * Adds to a key's lease what a draw left over, and begins a lease if there is none. Of two generations the older is void.
-   * @param upstream free in the store after the draw
-   * @returns what is left of both
+   * Adds what a draw left over to a key's lease, or begins one. Of two generations the older is void.
+   * @param upstream credits free in the store after the draw
+   * @returns the sum of both
    */
   keep(ref: KeyRef, generation: number, credits: number, upstream: number): number;
-  /** Ends a key's lease, if it has one, and gives back what is in it. */
+  /** Ends a key's lease, if it has one, and returns its credits to the store. */
   end(ref: KeyRef): void;
-  /** Whether a key may get a lease: it has one, or there is room for what would have to go back. */
+  /** Whether a key may have a lease: it has one, or returns are not blocked. */
   mayLease(ref: KeyRef): boolean;
-  /** What is on its way back. If the balance was set meanwhile, the store ignores it (clause 14). */
+  /** Returns in progress. The store ignores them if the balance was set meanwhile (clause 14). */
   readonly returns: Pick<CreditReturns, "add" | "retry" | "forfeited">;
-  /** Has {@link LeaseManager.close} wait for this. */
+  /** Makes {@link LeaseManager.close} wait for `work`. */
   track(work: Promise<unknown>): void;
   /**
-   * Waits for what is in flight and gives everything back. No work may begin once it is called. After `closeTimeout` it goes on without
-   * being waited for, while the process lives.
+   * Waits for what is in flight and returns everything. No work may begin after the call. After `closeTimeout` the
+   * attempts continue in the background while the process lives.
    * @throws (rejects) KeystileError CREDITS_NOT_RETURNED
    */
   close(): Promise<void>;
 }
 
 export interface LeaseManagerOptions {
-  /** Tells the name that the store knows this process by. */
+  /** Returns the id under which the store knows this process. */
   readonly holder: () => string;
-  /** The most leases kept, ≥ 1. */
+  /** Most leases kept, ≥ 1. */
   readonly keys: number;
-  /** Milliseconds. */
+  /** Milliseconds without use until a lease is returned. */
   readonly ttl: number;
-  /** Milliseconds for which `close` waits. */
+  /** Milliseconds that `close` waits. */
   readonly closeTimeout: number;
-  /** Whether credits of this key are being drawn: it is about to be used. */
+  /** Whether credits of this key are being drawn: its lease is about to be used. */
   readonly isDrawing: (ref: KeyRef) => boolean;
 }
 
@@ -61,8 +66,8 @@ export function createLeaseManager(
   const returns = creditReturns(store, holder);
   const pending = new Set<Promise<void>>();
   let timer: ReturnType<typeof setTimeout> | undefined;
-  /** How far tidying has come. */
-  let place = 0;
+  /** Next entry to examine. */
+  let cursor = 0;
 
   const track = (work: Promise<unknown>): void => {
     const forget = () => void pending.delete(settled);
@@ -76,35 +81,35 @@ export function createLeaseManager(
     table.remove(entry);
     returns.add(ref, generation, unspent);
   };
-  /** The entry of the lease that gives way to a newcomer. */
+  /** The entry of the lease to evict for a new one. */
   const oldest = (): number => {
     let entry = table.next();
     for (let probe = 1; probe < PROBES && isDrawing(table.ref(entry)); probe++) entry = table.next();
     return entry;
   };
 
-  /** One timer for all leases, and none without leases. */
-  const wait = (ms: number): void => {
-    timer = startTimer(tidy, ms);
+  /** One timer for all leases, and none while there are none. */
+  const schedule = (ms: number): void => {
+    timer = startTimer(returnUnused, ms);
   };
   /**
-   * Gives back what was not used since the last round. A round takes several turns if it is long: each return is a write. While the store
-   * takes nothing back, leases stay where they are: 32 bytes each, and of use if their key is.
+   * Returns the leases that were unused since the last round. A long round takes several turns, because each return is
+   * a write. While the store takes nothing back, leases stay: 32 bytes each, and useful if their key is used again.
    */
-  const tidy = (): void => {
-    for (let work = TURN; work > 0 && place < table.capacity && !returns.isBlocked(); work--, place++) {
-      if (!table.markIdle(place) || isDrawing(table.ref(place))) continue;
-      endAt(place);
+  const returnUnused = (): void => {
+    for (let work = TURN; work > 0 && cursor < table.capacity && !returns.isBlocked(); work--, cursor++) {
+      if (!table.markIdle(cursor) || isDrawing(table.ref(cursor))) continue;
+      endAt(cursor);
       work -= RETURN;
     }
     timer = undefined;
     if (table.count === 0) return;
-    if (place < table.capacity) return wait(returns.isBlocked() ? ttl : 0);
-    place = 0;
-    wait(ttl);
+    if (cursor < table.capacity) return schedule(returns.isBlocked() ? ttl : 0);
+    cursor = 0;
+    schedule(ttl);
   };
 
-  /** Gives everything back, as fast as the store takes it. */
+  /** Returns everything, as fast as the store takes it. */
   const drain = async (): Promise<void> => {
     while (pending.size > 0) await Promise.all(pending);
     clearTimeout(timer);
@@ -115,7 +120,7 @@ export function createLeaseManager(
     }
     while (returns.size() > 0) await returns.settled();
   };
-  /** What is in leases or on its way back. */
+  /** Credits in leases or in returns that have not succeeded. */
   const outstanding = (): CreditCount => {
     let { credits, keys } = returns.outstanding();
     for (let entry = 0; entry < table.capacity; entry++) {
@@ -129,8 +134,9 @@ export function createLeaseManager(
     const cause = returns.lastError();
     return new KeystileError(
       "CREDITS_NOT_RETURNED",
-      `the store did not take back ${credits} leased credits (keys: ${count}, spends in flight: ${pending.size}); they are lost unless ` +
-        `a later attempt of this process succeeds, and reserves come back by themselves after ${ttl} ms`,
+      `the store did not take back ${credits} leased credits (keys: ${count}, spends in flight: ` +
+        `${pending.size}); they are lost unless a later attempt of this process succeeds, ` +
+        `and reserves come back by themselves after ${ttl} ms`,
       cause === undefined ? {} : { cause },
     );
   };
@@ -148,13 +154,18 @@ export function createLeaseManager(
         if (table.count >= keys) endAt(oldest());
         entry = table.add(ref);
         if (timer === undefined) {
-          place = 0;
-          wait(ttl);
+          cursor = 0;
+          schedule(ttl);
         }
       }
-      const held = table.generation(entry);
-      if (held > generation) return credits + upstream;
-      return table.deposit(entry, generation, held < generation ? credits : credits + table.withdraw(entry), upstream);
+      const leasedGeneration = table.generation(entry);
+      if (leasedGeneration > generation) return credits + upstream;
+      return table.deposit(
+        entry,
+        generation,
+        leasedGeneration < generation ? credits : credits + table.withdraw(entry),
+        upstream,
+      );
     },
     end(ref) {
       const entry = table.find(ref);

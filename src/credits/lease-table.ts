@@ -1,50 +1,53 @@
 /**
- * The credits that this process holds, one row a lease, in typed arrays. Knows no store and no time. The obvious twin is a Map of
- * objects (`lease-table.test.ts`).
+ * The credits that this process has leased, one row per lease, in typed arrays. The reference implementation is a Map
+ * of objects (`lease-table.test.ts`).
  *
- * Why not objects: a million make every young collection slow (2.6 ms against 0.3) and take 102 bytes each, all in the heap. A row is
- * 32 bytes, and with the index that finds it a lease takes 53 to 73, none in the heap. A spend itself
+ * Why not objects: a million of them make every young collection slow (2.6 ms against 0.3) and take 102 bytes each, all
+ * on the heap. A row is 32 bytes; with the index that finds it a lease takes 53 to 73, none on the heap. A spend itself
  * is no faster: the gain is in garbage collection.
  */
 import type { KeyRef } from "../contracts/store.js";
 import { FingerprintIndex, NONE } from "../lib/fingerprint-index.js";
 import type { Prefetchable } from "../lib/prefetch.js";
 
-/** A row: doubles, since all four may go to 2^53 − 1. */
+/** Offsets in a row of doubles; all four values may reach 2^53 − 1. */
 const AVAILABLE = 0;
 const UPSTREAM = 1;
 const GENERATION = 2;
 const REF = 3;
 const WIDTH = 4;
 
-/** What a lease is: a byte of its own, so that a million are walked in a millisecond. */
+/** State of a lease: a separate byte array, so that scanning a million takes a millisecond. */
 const FREE = 0;
 const IDLE = 1;
 const USED = 2;
 
-const FIRST = 32;
-/** By a quarter, since rows are most of a lease: doubling would leave up to half unused, and copy as much at once. */
+const FIRST_ROWS = 32;
+/**
+ * Grows by a quarter, because most of a lease's memory is its row: doubling would leave up to half unused, and copy as
+ * much at once.
+ */
 const GROWTH = 5 / 4;
 
 const TWO_32 = 2 ** 32;
-/** Odd, and near 2^32 divided by the golden ratio: spreads numbers in any stride. */
+/** Odd, and near 2^32 divided by the golden ratio: spreads numbers of any stride. */
 const SPREAD = 0x9e3779b1;
-/** Third number of the tags of refs that are safe integers, and of those that are not. */
-const DENSE = 0;
-const NAMED = 1;
+/** Third fingerprint number of refs that are safe integers, and of all other refs. */
+const INTEGER = 0;
+const OTHER = 1;
 
 export class LeaseTable implements Prefetchable {
   readonly #bound: number;
   readonly #index = new FingerprintIndex();
   #rows = new Float64Array(0);
   #states = new Uint8Array(0);
-  /** Refs that are no safe integers → entries, and back. Both stay empty for a store whose refs are numbers. */
+  /** Other refs → entries, and back. Both stay empty for a store whose refs are safe integers. */
   readonly #entries = new Map<KeyRef, number>();
-  readonly #names: (KeyRef | undefined)[] = [];
-  #named = 0;
+  readonly #refs: (KeyRef | undefined)[] = [];
+  #nonIntegerRefs = 0;
   #hand = NONE;
 
-  /** @param bound the most leases held, ≥ 1 */
+  /** @param bound most leases held, ≥ 1 */
   constructor(bound: number) {
     this.#bound = bound;
     this.#widen();
@@ -55,22 +58,26 @@ export class LeaseTable implements Prefetchable {
     return this.#index.count;
   }
 
-  /** Every entry is below this. */
+  /** Every entry is less than this. */
   get capacity(): number {
     return this.#states.length;
   }
 
   /**
-   * Takes `cost` ≥ 0 of what is in hand of a lease, if the entry is still that of `ref` and no balance was set since.
-   * @param entry where the lease was last; any number that {@link LeaseTable.find} or {@link LeaseTable.add} gave, or 0
-   * @param generation the oldest that is not void
-   * @returns what is left, in hand and beyond, or {@link NONE}: nothing was taken · 8 ns, 66 ns over 1,000,000 at random
+   * Takes `cost` ≥ 0 of a lease's available credits, if the entry still belongs to `ref` and the balance was not set
+   * since.
+   * @param entry where the lease was last; any number that {@link LeaseTable.find} or {@link LeaseTable.add} returned,
+   *   or 0
+   * @param generation the oldest valid generation
+   * @returns what is left, available and upstream, or {@link NONE} if nothing was taken · 8 ns; 66 ns over 1,000,000 in
+   *   random order
    */
   take(entry: number, ref: KeyRef, generation: number, cost: number): number {
     const rows = this.#rows;
     const at = entry * WIDTH;
-    // The row names its owner, so an account that remembers an ended lease does no harm. Two branches, so that each compares one type.
-    if (typeof ref === "number" ? rows[at + REF] !== ref : this.#names[entry] !== ref) return NONE;
+    // The row stores its ref, so a target that points to an ended lease does no harm. Two branches, so that each
+    // compares one type.
+    if (typeof ref === "number" ? rows[at + REF] !== ref : this.#refs[entry] !== ref) return NONE;
     const left = (rows[at + AVAILABLE] as number) - cost;
     if (!(left >= 0 && cost >= 0) || (rows[at + GENERATION] as number) < generation) return NONE;
     rows[at + AVAILABLE] = left;
@@ -78,30 +85,31 @@ export class LeaseTable implements Prefetchable {
     return left + (rows[at + UPSTREAM] as number);
   }
 
-  /** `src/lib/prefetch.ts` */
+  /** See `src/lib/prefetch.ts`. */
   prefetch(entry: number): number {
     return entry < this.capacity ? (this.#rows[entry * WIDTH] as number) | 0 : 0;
   }
 
   /** The entry of a key's lease, or {@link NONE}. */
   find(ref: KeyRef): number {
-    return isDense(ref) ? this.#index.find(lowHash(ref), highHash(ref), DENSE) : (this.#entries.get(ref) ?? NONE);
+    return isInteger(ref) ? this.#index.find(lowHash(ref), highHash(ref), INTEGER) : (this.#entries.get(ref) ?? NONE);
   }
 
-  /** Begins a lease of a key that has none, with nothing in hand. Only below the bound. */
+  /** Adds a lease for a key that has none, with no credits available. Only below the bound. */
   add(ref: KeyRef): number {
-    // Before it has an entry, since this may throw where memory is short. An entry is new only when none is free: then it is the count.
+    // Grow first: this may throw for lack of memory. A new entry is only needed when none is free; its number is then
+    // the count.
     if (this.count === this.capacity) this.#widen();
-    const entry = isDense(ref) ? this.#index.add(lowHash(ref), highHash(ref), DENSE) : this.#addNamed(ref);
+    const entry = isInteger(ref) ? this.#index.add(lowHash(ref), highHash(ref), INTEGER) : this.#addOther(ref);
     const at = entry * WIDTH;
     this.#rows.fill(0, at, at + REF);
-    // NaN: no number is equal to it.
+    // NaN is not equal to any number.
     this.#rows[at + REF] = typeof ref === "number" ? ref : NaN;
     this.#states[entry] = USED;
     return entry;
   }
 
-  /** Takes out all that is in hand. Until the next deposit it still counts as left. */
+  /** Takes all available credits out. They count as upstream until the next deposit. */
   withdraw(entry: number): number {
     const rows = this.#rows;
     const at = entry * WIDTH;
@@ -111,7 +119,10 @@ export class LeaseTable implements Prefetchable {
     return available;
   }
 
-  /** Sets what is in hand. @returns what is left, in hand and beyond */
+  /**
+   * Sets the credits of a lease.
+   * @returns what is left, available and upstream
+   */
   deposit(entry: number, generation: number, credits: number, upstream: number): number {
     const rows = this.#rows;
     const at = entry * WIDTH;
@@ -121,19 +132,19 @@ export class LeaseTable implements Prefetchable {
     return credits + upstream;
   }
 
-  /** Ends a lease. */
+  /** Removes a lease. */
   remove(entry: number): void {
-    const name = this.#names[entry];
-    if (name !== undefined) {
-      this.#entries.delete(name);
-      this.#names[entry] = undefined;
+    const ref = this.#refs[entry];
+    if (ref !== undefined) {
+      this.#entries.delete(ref);
+      this.#refs[entry] = undefined;
     }
     this.#rows[entry * WIDTH + REF] = NaN;
     this.#states[entry] = FREE;
     this.#index.remove(entry);
   }
 
-  /** Credits to spend, without taking them. */
+  /** Credits available to spend. */
   inHand(entry: number): number {
     return this.#rows[entry * WIDTH + AVAILABLE] as number;
   }
@@ -143,45 +154,46 @@ export class LeaseTable implements Prefetchable {
   }
 
   ref(entry: number): KeyRef {
-    return this.#names[entry] ?? (this.#rows[entry * WIDTH + REF] as number);
+    return this.#refs[entry] ?? (this.#rows[entry * WIDTH + REF] as number);
   }
 
-  /** Whether a lease is in this entry. */
+  /** Whether an entry is in use. */
   has(entry: number): boolean {
     return this.#states[entry] !== FREE;
   }
 
   /**
-   * The next entry in turn that gives way. Only at the bound.
+   * The next entry to consider for eviction, in turn. Only at the bound.
    *
-   * Why a clock hand and no list by age, which takes 8 bytes more and a cache miss at each end: at the bound every entry is in use, and
-   * a newcomer takes the one just freed, behind the hand. So the oldest goes first. Entries freed otherwise may be anywhere, and the
-   * newcomer's turn may come early; each still has one turn a round, and to lose it costs a draw.
+   * Why a clock hand rather than a list by age, which takes 8 more bytes and a cache miss at each end: at the bound
+   * every entry is in use, and a new lease takes the entry just freed, behind the hand. So the oldest goes first.
+   * Entries freed for other reasons may be anywhere, and the turn of the lease that reuses one may come early. Every
+   * lease still has one turn per round, and an early eviction costs one draw.
    */
   next(): number {
     this.#hand = this.#hand + 1 < this.#bound ? this.#hand + 1 : 0;
     return this.#hand;
   }
 
-  /** Whether a lease was unused since the last call. */
+  /** Whether a lease was unused since the last call; marks it as unused. */
   markIdle(entry: number): boolean {
     const state = this.#states[entry];
     if (state === USED) this.#states[entry] = IDLE;
     return state === IDLE;
   }
 
-  /** Tags of these are never looked for: they only keep an entry. */
-  #addNamed(ref: KeyRef): number {
-    const entry = this.#index.add(lowHash(this.#named++), 0, NAMED);
+  /** These fingerprints are never looked up: they only reserve an entry. */
+  #addOther(ref: KeyRef): number {
+    const entry = this.#index.add(lowHash(this.#nonIntegerRefs++), 0, OTHER);
     this.#entries.set(ref, entry);
-    this.#names[entry] = ref;
+    this.#refs[entry] = ref;
     return entry;
   }
 
-  /** Copying 1,000,000 rows takes 10 to 20 ms, once; no heap is walked for them ever after. */
+  /** Copying 1,000,000 rows takes 10 to 20 ms, once; afterwards the garbage collector never walks them. */
   #widen(): void {
-    const capacity = Math.min(Math.max(FIRST, Math.ceil(this.capacity * GROWTH)), this.#bound);
-    // A row without a lease is of no ref.
+    const capacity = Math.min(Math.max(FIRST_ROWS, Math.ceil(this.capacity * GROWTH)), this.#bound);
+    // NaN: a row without a lease matches no ref.
     const rows = new Float64Array(capacity * WIDTH).fill(NaN);
     const states = new Uint8Array(capacity);
     rows.set(this.#rows);
@@ -191,8 +203,8 @@ export class LeaseTable implements Prefetchable {
   }
 }
 
-/** Numbers that two of 32 bits stand for. Others are found by a Map. */
-function isDense(ref: KeyRef): ref is number {
+/** Whether a ref fits two 32-bit numbers. Others are found through a Map. */
+function isInteger(ref: KeyRef): ref is number {
   return Number.isSafeInteger(ref);
 }
 
@@ -201,7 +213,10 @@ function highHash(ref: number): number {
   return Math.floor(ref / TWO_32);
 }
 
-/** Unique together with {@link highHash}. Spread: the index uses its low bits, which refs with a stride would share. */
+/**
+ * Unique together with {@link highHash}. Spread, because the index uses the low bits, which refs with a stride would
+ * share.
+ */
 function lowHash(ref: number): number {
   const spread = Math.imul(ref | 0, SPREAD);
   return spread ^ (spread >>> 15);

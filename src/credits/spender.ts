@@ -1,14 +1,15 @@
 /**
- * Credits spent from this process's memory: the `leased` credit mode. Port clause 14.
+ * Credits spent from the memory of this process: the `leased` credit mode. Store clause 14.
  *
- * Why it never over-spends: credits leave the balance, durably, before they are spent here. What a crash finds in hand is
- * forfeited (whether it was spent is unknown then); the reserve in the store comes back once it expires.
+ * Why it never overspends: credits leave the balance, durably, before they are spent here. A crash forfeits the credits
+ * drawn, because nobody knows then how many were spent; the reserve in the store returns once it expires.
  *
- * Why no call waits for more than two draws, however many wait with it: a call waits for one draw of another call at most. If that fails, the
- * call fails with it. If what it left over is not enough, the call draws its own cost and no more, beside the others that waited, and no call
- * waits for that. (A call draws again only if the balance was set during its draw.) Draws beside each other grant no credit twice: each call
- * spends what its own draw took out of the balance, and what it took out of the lease. The price: where calls that wait ask together for more
- * than is there, one may be refused though what is left in the end is enough for it, since another held a part of that until it was refused.
+ * Why no call waits for more than two draws, however many calls wait: a call waits for at most one draw of another
+ * call. If that draw fails, the call fails too. If what it left over is not enough, the call draws exactly its own
+ * cost, concurrently with the others, and nobody waits for that draw. (A call draws again only if the balance was set
+ * during its draw.) Concurrent draws grant no credit twice: each call spends what its own draw took out of the balance
+ * and what it took out of the lease. The cost: if waiting calls together ask for more than there is, one may be refused
+ * although the credits left in the end would cover it, because another call held part of them until it was refused too.
  */
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { Draw, KeyRecord, KeyRef, Spend, Store } from "../contracts/store.js";
@@ -20,40 +21,53 @@ import { isThenable } from "../lib/thenable.js";
 import { createLeaseManager } from "./lease-manager.js";
 import { periodOf } from "./refill-calendar.js";
 
-/** Sizes and times of the `leased` mode. README "Promises" says what a crash costs. */
+/** Sizes and times of the `leased` mode. The README's "Promises" section says what a crash costs. */
 export interface LeaseOptions {
-  /** Credits in hand and in reserve together, per key and node, 1…1_000_000_000; default 1_000. */
+  /** Credits drawn and reserved together, per key and node, 1…1_000_000_000; default 1_000. */
   readonly size?: number;
-  /** Credits drawn into memory at once, 1…size; default a quarter of `size`: what a crash forfeits at most. */
+  /**
+   * Credits drawn into memory at once, 1…size; default a quarter of `size`. It is the most that a crash forfeits per
+   * key.
+   */
   readonly step?: number;
-  /** Milliseconds until an unused reserve returns to the balance, 100…3_600_000; default 10_000. Credits in hand return within 2 × `ttl`. */
+  /**
+   * Milliseconds until an unused reserve returns to the balance, 100…3_600_000; default 10_000. Unused drawn credits
+   * return within 2 × `ttl`.
+   */
   readonly ttl?: number;
-  /** Keys leased at once, 1…10_000_000, default 100_000, 53 to 73 bytes each; beyond that the oldest lease is given back. */
+  /**
+   * Most keys leased at once, 1…10_000_000, default 100_000, 53 to 73 bytes each; beyond that the oldest lease is
+   * returned.
+   */
   readonly keys?: number;
   /**
-   * Milliseconds that `close()` waits without the store taking anything back of what is leased, 0…3_600_000; default 10_000. Then it
-   * rejects with CREDITS_NOT_RETURNED. While the store goes on taking, `close()` goes on waiting: 100_000 leases take SQLite some 4 s.
+   * Milliseconds that `close()` waits while the store takes back no leased credits, 0…3_600_000; default 10_000. After
+   * that it rejects with CREDITS_NOT_RETURNED. As long as the store goes on taking them, `close()` goes on waiting:
+   * 100_000 leases take an SQLite store about 4 s.
    */
   readonly closeTimeout?: number;
 }
 
-/** A key to spend from, with room for the spender to note where its lease is. */
+/** A key to spend from, in which the spender notes where its lease is. */
 export interface SpendTarget extends Pick<KeyRecord, "ref" | "generation"> {
   readonly refill: Refill | undefined;
-  /** Written by the spender, 0 at first: where it last found the lease, to save the look-up. That lease may have ended. */
+  /** Where the spender last found the lease, 0 at first: saves the look-up. That lease may have ended. */
   readonly lease: number;
-  /** Remembers another place. */
+  /** Stores where the lease is. */
   leasedAt(lease: number): void;
 }
 
-/** Takes credits of a key. */
+/** Spends credits of keys. */
 export interface Spender extends Prefetchable {
-  /** @returns `undefined`: the store knows no such key any more; `stale`: its refill has another calendar by now, find it again */
+  /**
+   * @returns `undefined`: the key no longer exists; `stale`: its refill now follows another calendar, so find the key
+   *   again
+   */
   spend(target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined>;
-  /** Credits of leases that were given up, since the store failed to say whether it took them back. */
+  /** Leased credits given up because the store failed without saying whether it took them back. */
   creditsForfeited(): number;
   /**
-   * Gives back what was leased; spends that come later go straight to the store.
+   * Returns leased credits; later spends go straight to the store.
    * @throws (rejects) KeystileError CREDITS_NOT_RETURNED
    */
   close(): MaybePromise<void>;
@@ -72,7 +86,7 @@ export function exactSpender(store: Store): Spender {
   };
 }
 
-/** How a draw failed. */
+/** The error of a failed draw. */
 interface Failure {
   readonly error: unknown;
 }
@@ -81,22 +95,26 @@ interface Failure {
 export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender {
   const { size = 1_000, ttl = 10_000, keys = 100_000, closeTimeout = 10_000 } = options;
   const step = options.step ?? Math.max(1, Math.floor(size / 4));
-  let name: string | undefined;
-  // Named for the first lease: workers refuse random numbers at module scope, where programs make verifiers.
-  const holder = (): string => (name ??= newId("node"));
+  let holderId: string | undefined;
+  // Created for the first lease: Cloudflare Workers do not allow random numbers at module scope, where programs create
+  // verifiers.
+  const holder = (): string => (holderId ??= newId("node"));
   const exact = exactSpender(store);
-  /** The draw of each key that later spends wait for, since it may serve them too. These never reject. */
+  /**
+   * The draw of each key that later spends wait for, because its credits may cover them too. These promises never
+   * reject.
+   */
   const drawing = new Map<KeyRef, Promise<Failure | undefined>>();
   const manager = createLeaseManager(store, { holder, keys, ttl, closeTimeout, isDrawing: (ref) => drawing.has(ref) });
   const { table } = manager;
   let closed = false;
 
-  /** Takes from the key's lease, wherever it is. */
+  /** Takes from the key's lease, looked up by its ref. */
   const takeFromLease = (target: SpendTarget, cost: number): Spend | undefined => {
     const entry = table.find(target.ref);
     if (entry === NONE) return undefined;
     if (table.generation(entry) < target.generation) {
-      // The balance was set since: what is in hand belongs to the old one and is void.
+      // The balance was set since: credits drawn from the old one are void.
       manager.end(target.ref);
       return undefined;
     }
@@ -106,9 +124,9 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   };
 
   /**
-   * Credits in hand leave the lease first, so that nobody else spends them meanwhile, and two keys that displace each other at the bound
-   * can both get enough.
-   * @param step as in {@link LeaseOptions}; 1: draws just the cost
+   * Available credits leave the lease first, so that no other call spends them meanwhile, and two keys that evict each
+   * other at the bound can both get enough.
+   * @param step as in {@link LeaseOptions}; 1: draws only the cost
    */
   const drawThenTake = async (
     target: SpendTarget,
@@ -117,7 +135,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
     step: number,
   ): Promise<Spend | undefined> => {
     const { ref, refill } = target;
-    // Credits on their way back, if they wait for another attempt, count for this draw.
+    // Return attempts that wait are made first, so that their credits count for this draw.
     manager.returns.retry(ref);
     const wanted = { holder: holder(), step, size, now, until: now + ttl, period: periodOf(refill, now) };
     let { credits, generation } = manager.withdraw(ref);
@@ -137,7 +155,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
         manager.end(ref);
         return drawn && { ok: true, remaining: null };
       }
-      // The balance was set meanwhile: what was in hand is void, and what was drawn may not be enough without it.
+      // The balance was set meanwhile: the credits from before are void, and the draw alone may not be enough.
       if (drawn.generation !== generation) credits = 0;
       ({ generation } = drawn);
       credits += drawn.drawn;
@@ -172,11 +190,11 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
     return spending;
   };
 
-  /** A spend that the remembered place could not serve. */
+  /** A spend that the last known entry could not serve. */
   const spendElsewhere = (target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined> => {
     const spent = takeFromLease(target, cost);
     if (spent !== undefined) return spent;
-    // Cost 0 draws nothing, and the store refuses an invalid cost.
+    // A cost of 0 draws nothing, and the store rejects an invalid cost.
     if (closed || !(cost > 0) || !manager.mayLease(target.ref)) return exact.spend(target, cost, now);
     const spending = spendByDraw(target, cost, now);
     manager.track(spending);
@@ -201,7 +219,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   };
 }
 
-/** An error for each call that failed: none meets what another did to its own. */
+/** A separate error for each failed call, so that no caller sees changes that another made to its error. */
 function copyOf(error: unknown): unknown {
   if (!isKeystileError(error)) return error;
   const { code, detail, errors, cause } = error;

@@ -1,10 +1,10 @@
-/** Judges what a program configures: mistakes are TypeErrors and RangeErrors that name the option. Knows nothing of requests. */
+/** Validates configuration: mistakes are TypeErrors and RangeErrors that name the option. */
 import type { Store } from "../contracts/store.js";
 
-/** Judges one option's value; `path` is its name in the words of the error. */
+/** Validates one option; `path` is its name in the error message. */
 export type Check = (value: unknown, path: string) => void;
 
-/** What each option must be; an option that is absent or `undefined` is not judged. */
+/** The check of each option; an option that is absent or `undefined` is not checked. */
 export type OptionChecks = Readonly<Record<string, Check>>;
 
 /** An integer from `min` to `max`. */
@@ -21,27 +21,27 @@ export const callable: Check = (value, path) => {
   if (typeof value !== "function") throw new TypeError(`${path} must be a function`);
 };
 
-/** A text that is not empty. */
+/** A non-empty string. */
 export const text: Check = (value, path) => {
   if (typeof value !== "string" || value === "") throw new TypeError(`${path} must be a string that is not empty`);
 };
 
-/** True or false. */
+/** A boolean. */
 export const flag: Check = (value, path) => {
   if (typeof value !== "boolean") throw new TypeError(`${path} must be true or false`);
 };
 
-/** The workspace of a program that names none. */
+/** The workspace when none is configured. */
 export const DEFAULT_WORKSPACE = "ws_default";
 
-/** A text of ASCII letters, digits, `_` and `-`: the id of a workspace, or the scheme word of permissions (ruling B7). */
+/** 1 to 255 ASCII letters, digits, `_` and `-`: a workspace id, or the scheme of resource-name permissions. */
 export const word: Check = (value, path) => {
   if (typeof value !== "string" || !/^[a-zA-Z0-9_-]{1,255}$/.test(value)) {
     throw new TypeError(`${path} must be 1 to 255 characters of a-z, A-Z, 0-9, _ and -`);
   }
 };
 
-/** One of a few texts. */
+/** One of the given strings. */
 export const oneOf =
   (...allowed: readonly string[]): Check =>
   (value, path) => {
@@ -65,31 +65,35 @@ export const group =
   (value, path) =>
     void checkOptions(value, checks, path);
 
-/** An object that is no list, promise or instance of a class: in those, missing options would pass for ones left out. */
+/**
+ * A plain object: no array, promise or class instance, in which a missing option would pass for one that was left out.
+ */
 export function isPlainObject(value: unknown): value is object {
   return typeof value === "object" && value !== null && isPlain(value);
 }
 
-/** What comes with a call besides its body is none: the programmer's mistake. */
+/** The error for a `context` argument that is not an object. */
 export const contextError = (): TypeError => new TypeError("context must be an object, such as { caller }");
 
-/** The own properties of an object, each read once, in one that inherits nothing: what a polluted prototype holds is not among them. */
+/**
+ * A copy of an object's own properties, each read once, without a prototype: a polluted prototype adds nothing to it.
+ */
 export function ownOnly<T extends object>(value: T): T {
   return Object.assign({ __proto__: null }, value);
 }
 
-/** One property, if it is the object's own. */
+/** A property, if it is the object's own. */
 export function ownProperty<T extends object, K extends keyof T>(value: T, name: K): T[K] | undefined {
   return Object.hasOwn(value, name) ? value[name] : undefined;
 }
 
 /**
- * Judges an options object.
- * @returns its own properties, as judged
- * @throws TypeError or RangeError that names the option: not an object, a name that does not exist, a value that does not fit
+ * Validates an options object.
+ * @returns a copy of its own properties, as validated
+ * @throws TypeError or RangeError that names the option: not a plain object, an unknown name, an invalid value
  */
 export function checkOptions<T>(options: T, checks: OptionChecks, path = "options"): T & object {
-  if (!isPlainObject(options)) throw new TypeError(`${path} must be an object, and a plain one`);
+  if (!isPlainObject(options)) throw new TypeError(`${path} must be an object, not an array or a class instance`);
   const own = ownOnly(options);
   for (const [name, value] of Object.entries(own)) {
     const check = Object.hasOwn(checks, name) ? checks[name] : undefined;
@@ -100,21 +104,25 @@ export function checkOptions<T>(options: T, checks: OptionChecks, path = "option
   return own;
 }
 
-/** Plain in any realm: no prototype, or one that has none itself. Dates, maps and the like would lose what they hold. */
+/**
+ * Whether an object is plain, in any realm: its prototype is absent or has none itself. Dates, maps and the like are
+ * not, because a copy would lose their contents.
+ */
 export function isPlain(value: object): boolean {
   const prototype = Object.getPrototypeOf(value) as object | null;
   if (prototype === null || prototype === Object.prototype) return true;
-  // Another realm's; what a program put into an object without a prototype, to be inherited, would be passed over.
+  // The `Object.prototype` of another realm. Without the second test, properties inherited from any object without a
+  // prototype would be ignored silently.
   return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, "isPrototypeOf");
 }
 
-/** The last millisecond of a Date, Unix time. */
+/** The last instant that a Date can represent, Unix time in milliseconds. */
 export const MAX_DATE_MS = 8_640_000_000_000_000;
 
 /**
- * A clock in whole milliseconds. One that answers nonsense must not make expired keys valid, nor count refills from 1970 on; one that
- * counts nanoseconds must not write times that no Date has.
- * @throws TypeError, when asked, for an answer that is no moment of a Date
+ * Wraps a clock: whole milliseconds, validated. A clock that returns NaN must not make expired keys valid or count
+ * refills since 1970, and one in nanoseconds must not store times that no Date can represent.
+ * @throws TypeError, when called, if the clock's value is not an instant that a Date can represent
  */
 export function guardClock(clock: () => number): () => number {
   return () => {
@@ -144,5 +152,5 @@ const STORE_METHODS = Object.keys({
   close: true,
 } satisfies Record<keyof Store, true>);
 
-/** @throws TypeError when a value cannot be a store, naming the method that it lacks */
+/** @throws TypeError if the value cannot be a store; names the missing method */
 export const checkStore = (store: unknown): void => methods(...STORE_METHODS)(store, "store");

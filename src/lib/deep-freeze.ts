@@ -1,6 +1,6 @@
-/** What is shared must not change (port clause 10). */
+/** Freezing of shared data (store clause 10). */
 
-/** Freezes plain data all the way down: what is shared must not change. */
+/** Freezes plain data recursively and returns it. */
 export function deepFreeze<T>(value: T): T {
   if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
   for (const inner of Object.values(value)) deepFreeze(inner);

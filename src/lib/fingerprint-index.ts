@@ -1,37 +1,38 @@
 /**
- * tag → entry: a small number under which a table keeps what belongs to the tag, in typed arrays of its own. Knows no text and no value.
+ * Fingerprint → entry: a small number under which a table keeps, in its typed arrays, what belongs to the fingerprint.
  *
- * Why not a Map: over 1,000,000 texts at random a Map takes 1,100 ns and 100 bytes each, since they lie all over memory. This takes
- * 20 to 32 bytes each, all of it outside the heap that the garbage collector walks.
- * It is open addressing, at most three quarters full, that closes the gaps which removals leave. A slot has 4 bytes, so that the slots
- * of a million tags fit the processor's cache; the tags lie by entry, and eight of their bits in the slot tell most others apart.
+ * Why not a Map: with 1,000,000 texts in random order a Map takes 1,100 ns and 100 bytes each, because its objects are
+ * scattered over memory. This takes 20 to 32 bytes each, outside the heap that the garbage collector walks. It is an
+ * open-addressing table, at most three quarters full, that closes gaps on removal. A slot has 4 bytes, so that the
+ * slots of a million entries fit the processor's cache; it holds eight bits of the fingerprint, which rule out most
+ * others without reading theirs.
  */
 import { widened } from "./typed-arrays.js";
 
-/** Numbers of a tag. */
+/** Numbers per fingerprint. */
 const WIDTH = 3;
 const FIRST_SLOTS = 64;
 const FIRST_ENTRIES = 32;
 const LOAD = 3 / 4;
-/** A slot: entry + 1 (0: free), and above it the first bits of the tag. */
+/** A slot: entry + 1 (0: free), and above it eight bits of the fingerprint. */
 const ENTRY = 0xffffff;
 const BITS = ~ENTRY;
 
 /** No entry. */
 export const NONE = -1;
 
-/** Holds at most 2^24 − 2 tags. */
+/** Holds at most 2^24 − 2 fingerprints. */
 export class FingerprintIndex {
   #slots = new Int32Array(FIRST_SLOTS);
   #mask = FIRST_SLOTS - 1;
-  /** By entry. Of a free one, the second number is the next free entry. */
+  /** By entry. In a free entry the second number is the next free entry. */
   #fingerprints = new Int32Array(FIRST_ENTRIES * WIDTH);
   #free = NONE;
-  /** Entries ever in use. */
+  /** Entries that have ever been in use. */
   #high = 0;
   #count = 0;
 
-  /** Tags held. */
+  /** Fingerprints held. */
   get count(): number {
     return this.#count;
   }
@@ -41,7 +42,7 @@ export class FingerprintIndex {
     return this.#fingerprints.length / WIDTH;
   }
 
-  /** The entry of a tag, or {@link NONE}. */
+  /** The entry of a fingerprint, or {@link NONE}. */
   find(h0: number, h1: number, h2: number): number {
     const slots = this.#slots;
     const mask = this.#mask;
@@ -57,8 +58,8 @@ export class FingerprintIndex {
   }
 
   /**
-   * Gives an entry to a tag that has none. Entries of removed tags are used again, the last first.
-   * @throws RangeError where no memory is left to grow in; then nothing has changed
+   * Adds a fingerprint that has no entry. Entries that were removed are reused, the most recent first.
+   * @throws RangeError if no memory is left to grow; then nothing has changed
    */
   add(h0: number, h1: number, h2: number): number {
     if (this.#count + 1 > (this.#mask + 1) * LOAD) this.#widen();
@@ -72,17 +73,17 @@ export class FingerprintIndex {
     return entry;
   }
 
-  /** The first number of the tag of an entry in use. */
+  /** The first number of the fingerprint of an entry in use. */
   h0Of(entry: number): number {
     return this.#fingerprints[entry * WIDTH] as number;
   }
 
-  /** The second number of the tag of an entry in use. */
+  /** The second number of the fingerprint of an entry in use. */
   h1Of(entry: number): number {
     return this.#fingerprints[entry * WIDTH + 1] as number;
   }
 
-  /** The third number of the tag of an entry in use. */
+  /** The third number of the fingerprint of an entry in use. */
   h2Of(entry: number): number {
     return this.#fingerprints[entry * WIDTH + 2] as number;
   }
@@ -92,16 +93,16 @@ export class FingerprintIndex {
     return entry < this.#high && this.#slotOf(entry) !== NONE;
   }
 
-  /** Frees the entry of a tag. */
+  /** Frees an entry in use. */
   remove(entry: number): void {
     const slots = this.#slots;
     const mask = this.#mask;
     let gap = this.#slotOf(entry);
     for (let slot = (gap + 1) & mask; slots[slot] !== 0; slot = (slot + 1) & mask) {
       const mark = slots[slot] as number;
-      const home = this.h0Of((mark & ENTRY) - 1) & mask;
-      // It may fill the gap unless its home lies behind the gap.
-      if (((slot - home) & mask) < ((slot - gap) & mask)) continue;
+      const preferred = this.h0Of((mark & ENTRY) - 1) & mask;
+      // It may fill the gap unless its preferred slot lies after the gap.
+      if (((slot - preferred) & mask) < ((slot - gap) & mask)) continue;
       slots[gap] = mark;
       gap = slot;
     }
@@ -111,6 +112,7 @@ export class FingerprintIndex {
     this.#count--;
   }
 
+  /** Removes every entry. */
   clear(): void {
     this.#slots = new Int32Array(FIRST_SLOTS);
     this.#mask = FIRST_SLOTS - 1;
@@ -130,7 +132,7 @@ export class FingerprintIndex {
     return this.#high++;
   }
 
-  /** The slot of an entry below {@link FingerprintIndex.#high}; {@link NONE}: it is free. */
+  /** The slot of an entry below {@link FingerprintIndex.#high}, or {@link NONE} if the entry is free. */
   #slotOf(entry: number): number {
     const slots = this.#slots;
     const mask = this.#mask;
@@ -150,7 +152,7 @@ export class FingerprintIndex {
 
   #widen(): void {
     const old = this.#slots;
-    // First, since it may throw where memory is short: then all is as it was.
+    // Allocate first: if it throws for lack of memory, nothing has changed.
     this.#slots = new Int32Array(old.length * 2);
     this.#mask = this.#slots.length - 1;
     for (const mark of old) if (mark !== 0) this.#place((mark & ENTRY) - 1, this.h0Of((mark & ENTRY) - 1));

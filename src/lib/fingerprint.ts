@@ -1,35 +1,41 @@
 /**
- * A keyed tag of 96 bits for a text: what stands in for a key, or a name, where it is looked up often. No text is kept, and no tag
- * can be foretold, since it is made with random numbers of this process.
+ * A keyed 96-bit fingerprint of a text, which stands for a key or a name where it is looked up often. The text is not
+ * kept, and fingerprints cannot be predicted, because they depend on random numbers of this process.
  *
- * Why: SHA-256 takes 285 ns, this 81 over 40 characters: 62 go into reading them (115 through a copy in bytes). It is
- * multilinear hashing modulo 2^32 in three lanes: over pairs of ASCII characters, and for other texts over UTF-16 units. All lanes take
- * their factors from one row, each begins one further (with factors of their own: 93 ns). The last place where two texts differ has a
- * factor in each lane that no lane before it has, so the lanes are as good as independent.
- * A guess hits the tag of an unknown text with a chance of 2^-96. Any two texts share a tag with at most 2^-51, two of ASCII alone with
- * 2^-57, whoever chose them: at worst only the top bit of a unit, or of a pair, differs, and then a lane has 17 or 19 bits
- * to tell. Who knows a valid key gains nothing by a second text for it.
+ * Why: SHA-256 takes 285 ns and this 81 ns over 40 characters, of which 62 are for reading them (115 through a copy in
+ * bytes). It is multilinear hashing modulo 2^32 in three lanes: over pairs of characters for ASCII, over UTF-16 units
+ * for other texts. All lanes take their factors from one table, each offset by one (separate factors take 93 ns). At
+ * the last position where two texts differ, each lane has a factor that no lane before it has, so the lanes are as good
+ * as independent.
+ *
+ * A guess hits the fingerprint of an unknown text with probability 2^-96. Any two texts collide with probability at
+ * most 2^-51, two ASCII texts at most 2^-57, whoever chose them: in the worst case only the top bit of a unit, or of a
+ * pair, differs, and then a lane has 17 or 19 bits to tell them apart. Somebody who knows a valid key gains nothing
+ * from a second text that collides with it.
  */
 
-/** UTF-16 units of the longest text that gets a tag: a key has 1,024 at most (spec §2.1), a bucket's name fewer than 1,000. */
+/**
+ * UTF-16 units of the longest text that gets a fingerprint: a key has at most 1,024 (spec §2.1), a bucket's name fewer
+ * than 1,000.
+ */
 export const MAX_UNITS = 2_048;
 const LANES = 3;
-/** For each of the two ways and each lane: a start, and a factor for the length. */
+/** For each of the two methods and each lane: an initial value, and a factor for the length. */
 const HEAD = 2 * 2 * LANES;
 const ASCII = 127;
 const ASCII_BITS = 7;
 
-/** Makes tags. The last one made stands in its fields: an object for each would cost more than the tag. */
+/** Computes fingerprints. The last one stays in its fields: an object for each would cost more than the hashing. */
 export class Fingerprint {
   h0 = 0;
   h1 = 0;
   h2 = 0;
   readonly #table = new Int32Array(HEAD + MAX_UNITS + LANES);
   readonly #random: (array: Int32Array<ArrayBuffer>) => void;
-  /** Units of the longest text that gets a tag; at first none does. */
+  /** Units of the longest text that gets a fingerprint; −1 until the table is filled. */
   #longest = -1;
 
-  /** @param random fills an array with random bits, at the first text; the system's source */
+  /** @param random fills an array with random bits; called at the first text. Default: the system's source */
   constructor(
     random: (array: Int32Array<ArrayBuffer>) => void = (array) => void globalThis.crypto.getRandomValues(array),
   ) {
@@ -37,8 +43,8 @@ export class Fingerprint {
   }
 
   /**
-   * Tags `text` in {@link Fingerprint.h0}, {@link Fingerprint.h1} and {@link Fingerprint.h2}.
-   * @returns false for a text of more than 2,048 units, which gets no tag
+   * Stores the fingerprint of `text` in {@link Fingerprint.h0}, {@link Fingerprint.h1} and {@link Fingerprint.h2}.
+   * @returns false for a text of more than 2,048 units, which gets none
    */
   read(text: string): boolean {
     const { length } = text;
@@ -72,16 +78,16 @@ export class Fingerprint {
     this.h0 = h0;
     this.h1 = h1;
     this.h2 = h2;
-    // Apart from the loop: a second one in here made the first a tenth slower.
+    // In a separate method: a second loop in here made the first a tenth slower.
     if ((length & 3) !== 0) bits |= this.#addUnits(text, length & ~3, at);
     if (bits > ASCII) this.#readUnits(text);
     return true;
   }
 
   /**
-   * Fills the table for the first text. Not sooner: programs make verifiers at module scope, where Cloudflare's workers refuse random
-   * numbers. Asked only beyond `#longest`, so that the usual text costs no branch more.
-   * @returns whether a text of this length gets a tag
+   * Fills the table at the first text. Not sooner: programs create verifiers at module scope, where Cloudflare Workers
+   * do not allow random numbers. Called only for lengths above `#longest`, so that a usual text costs no extra branch.
+   * @returns whether a text of this length gets a fingerprint
    */
   #begin(length: number): boolean {
     if (this.#longest < 0) {
@@ -99,7 +105,10 @@ export class Fingerprint {
     this.#addUnits(text, 0, HEAD);
   }
 
-  /** Adds the units from `start` on, with the factors from `factors` on. @returns all their bits */
+  /**
+   * Adds the units from `start` on, with the factors from `factors` on.
+   * @returns the bitwise OR of the units
+   */
   #addUnits(text: string, start: number, factors: number): number {
     const table = this.#table;
     let { h0, h1, h2 } = this;

@@ -1,19 +1,19 @@
-/** Key → digest, new keys, new ids. Rulings E5, G4. The one door to node:crypto; where there is none, WebCrypto serves. */
+/** Digests of keys, new keys, new ids. The only module that uses node:crypto; falls back to WebCrypto. */
 import type { MaybePromise } from "../contracts/types.js";
 
 type Digest = "sha256" | "sha512";
-/** How digests are written: hex, or standard base64. */
+/** Text encoding of a digest. */
 type Encoding = "hex" | "base64";
 type NodeCrypto = typeof import("node:crypto");
 
-// Asked for at run time, so that bundlers and runtimes without Node's modules load this file too.
+// Looked up at run time, so that bundlers and runtimes without Node's modules can load this file.
 const runtime = globalThis as { process?: { getBuiltinModule?: (id: string) => NodeCrypto | undefined } };
 const node = runtime.process?.getBuiltinModule?.("node:crypto");
 
 /**
- * Digest of a text's UTF-8 bytes: at once with node:crypto, as a promise with WebCrypto.
- * @param text well-formed text: a lone surrogate would hash like U+FFFD (ruling G6), so refuse it before
- * @see ruling E3 · about 290 ns for 40 characters of SHA-256 where `crypto.hash` exists (Node 20.16+)
+ * Digest of a text's UTF-8 bytes: synchronous with node:crypto, a promise with WebCrypto.
+ * @param text well-formed text: a lone surrogate would hash like U+FFFD, so reject it first
+ * @remarks about 290 ns for SHA-256 of 40 characters where `crypto.hash` exists (Node 20.16+)
  */
 export const digestText: (algorithm: Digest, text: string, encoding: Encoding) => MaybePromise<string> =
   node === undefined
@@ -22,7 +22,7 @@ export const digestText: (algorithm: Digest, text: string, encoding: Encoding) =
       ? node.hash
       : (algorithm, text, encoding) => node.createHash(algorithm).update(text, "utf8").digest(encoding);
 
-/** The native digest of a key: SHA-256 of the whole key, standard base64 (ruling E5). */
+/** The native digest of a key: SHA-256 of the whole key, standard base64. */
 export function digestKey(key: string): MaybePromise<string> {
   return digestText("sha256", key, "base64");
 }
@@ -35,16 +35,17 @@ async function digestOnTheWeb(algorithm: Digest, text: string, encoding: Encodin
 }
 
 const BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
-/** Characters of the random part that `start` shows. */
+/** Random characters included in `start`. */
 const SHOWN = 4;
 const CHECKSUM_LENGTH = 6;
 
 /**
- * A new key: `<prefix>_<random><checksum>`. The random part holds `byteLength` random bytes in Base58; the checksum is the
- * CRC-32 of all before it in six Base58 characters, so that scanners recognise a key. It decides nothing: only the digest does.
+ * A new key: `<prefix>_<random><checksum>`. The random part is `byteLength` random bytes in Base58. The checksum is the
+ * CRC-32 of everything before it in six Base58 characters, so that secret scanners recognise a key; verification
+ * ignores it.
  * @param prefix 1–16 characters of `[a-zA-Z0-9_]`, or none
  * @param byteLength 16…255 random bytes (128…2040 bits)
- * @returns the key, to be shown once, and `start`: its prefix and first four characters, for people
+ * @returns the key, to be shown once, and `start`: its prefix and first four random characters, for people
  */
 export function newKey(
   prefix: string | undefined,
@@ -57,23 +58,26 @@ export function newKey(
 }
 
 /**
- * Whether a text ends in the checksum that new keys have. For scanners: a text that passes need not be a key, nor need an imported key pass.
+ * Whether a text ends in the checksum that new keys have, for secret scanners. Other texts may pass by chance, and
+ * imported keys need not pass.
  */
 export function hasKeyChecksum(text: string): boolean {
   const cut = text.length - CHECKSUM_LENGTH;
   return cut > 0 && checksum(text.slice(0, cut)) === text.slice(cut);
 }
 
-/** Before the random part of a root key, so that people and scanners tell it from an ordinary key. */
+/** Prefix of root keys, so that people and scanners can tell them from other keys. */
 export const ROOT_KEY_PREFIX = "root";
 
-/** Time part of an id, characters: 58^8 ms last until the year 6028. */
+/** Characters of the time part of an id: 58^8 ms last until the year 6028. */
 const TIME_LENGTH = 8;
 const RANDOM_LENGTH = 14;
 
 /**
- * A new id `<prefix>_<time><random>`, in `[a-zA-Z0-9_]`: ids made later sort after earlier ones, which keeps imports appending.
- * @param prefix what it names: `key`, `api`, `rl`, …
+ * A new id `<prefix>_<time><random>` in `[a-zA-Z0-9_]`. Later ids sort after earlier ones, so that imports append to
+ * indexes.
+ * @param prefix the kind of entity: `key`, `api`, `rl`, …
+ * @param now Unix time, milliseconds
  */
 export function newId(prefix: string, now: number = Date.now()): string {
   const units = new Array<number>(TIME_LENGTH);
@@ -84,7 +88,7 @@ export function newId(prefix: string, now: number = Date.now()): string {
   return `${prefix}_${String.fromCharCode(...units)}${randomText(RANDOM_LENGTH)}`;
 }
 
-/** A stable 64-bit digest in 16 hex digits, for ids of ad hoc limits (ruling C5). Not for secrets. */
+/** A stable 64-bit hash in 16 hex digits, for ids of ad hoc limits. Not for secrets. */
 export function shortDigest(text: string): string {
   let a = 0x811c9dc5;
   let b = 0x01000193;
@@ -97,8 +101,8 @@ export function shortDigest(text: string): string {
 }
 
 /**
- * Random Base58 characters out of a pool: asking the system for each id took 2 µs, three times the rest of it, and a million
- * imported keys need two million ids. The pool is seen by nobody else, and each of its bytes serves once.
+ * Random Base58 characters from a pool: asking the system for each id took 2 µs, three times the rest of it, and a
+ * million imported keys need two million ids. The pool is private, and each byte is used once.
  */
 const randomText = pooled(4_096);
 
@@ -106,7 +110,7 @@ function pooled(size: number): (length: number) => string {
   const pool = new Uint8Array(size);
   let unused = 0;
   return (length) => {
-    // Made of units at once: character by character an id left 600 bytes of garbage.
+    // Built from units in one step: appending characters left 600 bytes of garbage per id.
     const units = new Array<number>(length);
     for (let made = 0; made < length;) {
       if (unused === 0) {
@@ -114,7 +118,7 @@ function pooled(size: number): (length: number) => string {
         unused = size;
       }
       const byte = pool[--unused] as number;
-      // 58 does not divide 256: bytes from 232 on would favour the first characters, so they are passed over.
+      // 58 does not divide 256: bytes from 232 on would favour the first characters, so they are skipped.
       if (byte < 232) units[made++] = BASE58.charCodeAt(byte % 58);
     }
     return String.fromCharCode(...units);
@@ -125,7 +129,7 @@ function randomBytes(length: number): Uint8Array {
   return globalThis.crypto.getRandomValues(new Uint8Array(length));
 }
 
-/** Bytes as one number in Base58, padded to the longest that so many bytes can need. */
+/** The bytes as one Base58 number, padded to the longest that so many bytes can need. */
 function base58(bytes: Uint8Array): string {
   let rest = 0n;
   for (const byte of bytes) rest = (rest << 8n) | BigInt(byte);

@@ -1,8 +1,8 @@
-/** Client addresses and the lists that allow them: IPv4, IPv6, CIDR ranges. Ruling A4. Knows no keys; looks no name up. */
+/** Client addresses and allow-lists: IPv4, IPv6, CIDR ranges. No name resolution. */
 
 /**
- * An address as eight groups of 16 bits. An IPv4 address stands at `::ffff:a.b.c.d`, so that both ways to write it are one
- * value, and an IPv4 range is an IPv6 range that is 96 bits longer.
+ * An address as eight groups of 16 bits. An IPv4 address is stored as `::ffff:a.b.c.d`, so that both spellings are one
+ * value and an IPv4 range is an IPv6 range with a prefix 96 bits longer.
  */
 type Groups = readonly number[];
 
@@ -10,7 +10,7 @@ const GROUPS = 8;
 const BITS = 128;
 const MAPPED = [0, 0, 0, 0, 0, 0xffff] as const;
 const MAPPED_BITS = 96;
-/** Longest text of an address: eight groups, the last two as IPv4. */
+/** Longest text of an address: six groups and an IPv4 address. */
 const MAX_TEXT = 45;
 
 /** An octet or a prefix length: no sign, no leading zero, which some programs read as octal. */
@@ -18,27 +18,28 @@ const DECIMAL = /^(0|[1-9][0-9]{0,2})$/;
 const HEX_GROUP = /^[0-9a-f]{1,4}$/i;
 
 /**
- * Whether every list holds the address. Ranges are judged by their prefix alone: `10.9.9.9/8` is `10.0.0.0/8`. `::/0` holds
- * every IPv4 address as well.
- * @param address the client's, as the connection tells it; a zone (`fe80::1%eth0`) is ignored. Absent or malformed: in no list
- * @param lists entries as {@link isAddressOrRange} accepts them; other entries match nothing, nor does an empty list. No lists:
- *   everything is allowed, even no address
- * @see ruling A4 · free without lists, else about 0.7 µs an entry: prepare lists that are asked often
+ * Whether every list contains the address. Only the prefix of a range counts: `10.9.9.9/8` equals `10.0.0.0/8`. `::/0`
+ * also contains every IPv4 address.
+ * @param address the client's address as the connection reports it; a zone (`fe80::1%eth0`) is ignored. Absent or
+ *   malformed: in no list
+ * @param lists entries in the form that {@link isAddressOrRange} accepts; other entries match nothing, and an empty
+ *   list contains nothing. Without lists everything is allowed, even a missing address
+ * @remarks free without lists, otherwise about 0.7 µs per entry: use {@link createAllowlist} for lists that are used
+ *   often
  */
 export function isAllowed(address: string | undefined, lists: readonly (readonly string[])[]): boolean {
   return lists.length === 0 || createAllowlist(lists)(address);
 }
 
 /**
- * {@link isAllowed} with the lists read once.
- * @returns the question itself, about 0.7 µs for the address and 20 ns an entry; safe to keep as long as the lists stand
- * @see ruling A4
+ * {@link isAllowed} with the lists parsed once.
+ * @returns a predicate that costs about 0.7 µs plus 20 ns per entry; later changes of the lists have no effect on it
  */
 export function createAllowlist(lists: readonly (readonly string[])[]): (address: string | undefined) => boolean {
   const ranges = lists.map((list) => list.map(readRange).filter((range) => range !== undefined));
   return (address) => {
     if (ranges.length === 0) return true;
-    // Not a string at all, where a caller without types sent something else: in no list either.
+    // An untyped caller may pass something that is not a string.
     if (typeof address !== "string") return false;
     const groups = readAddress(withoutZone(address));
     return groups !== undefined && ranges.every((list) => list.some((range) => sharesPrefix(range, groups)));
@@ -46,15 +47,15 @@ export function createAllowlist(lists: readonly (readonly string[])[]): (address
 }
 
 /**
- * Whether `text` may stand in an allow-list: an IPv4 or IPv6 address, or a range `address/length` with a length of 0–32 or
- * 0–128. No leading zeros in decimal numbers, no port, brackets, zone or blanks; hexadecimal digits in either case.
- * @see ruling A4
+ * Whether `text` is a valid allow-list entry: an IPv4 or IPv6 address, or a range `address/length` with a length of
+ * 0–32 or 0–128. Not allowed: leading zeros in decimal numbers, ports, brackets, zones, spaces. Hexadecimal digits may
+ * be in either case.
  */
 export function isAddressOrRange(text: string): boolean {
   return readRange(text) !== undefined;
 }
 
-/** An address and how many of its first bits count. */
+/** An address and the number of its leading bits that count. */
 interface Range {
   readonly groups: Groups;
   readonly bits: number;
@@ -63,7 +64,7 @@ interface Range {
 function sharesPrefix({ groups, bits }: Range, address: Groups): boolean {
   return groups.every((group, i) => {
     const counted = Math.min(Math.max(bits - i * 16, 0), 16);
-    // The bits that differ, without those that do not count.
+    // The differing bits, without those that do not count.
     return (group ^ (address[i] as number)) >> (16 - counted) === 0;
   });
 }
@@ -81,7 +82,7 @@ function readRange(text: string): Range | undefined {
   return bits <= BITS ? { groups, bits } : undefined;
 }
 
-/** IPv6 without its zone, which names a network card and not an address. Any other text stays as it is. */
+/** An IPv6 address without its zone, which names a network interface. Any other text is returned unchanged. */
 function withoutZone(address: string): string {
   const percent = address.indexOf("%");
   const zoned = percent >= 0 && percent < address.length - 1 && address.includes(":");
@@ -95,7 +96,7 @@ function readAddress(text: string): Groups | undefined {
   return low && [...MAPPED, ...low];
 }
 
-/** The two groups that four octets fill. */
+/** The two groups of an IPv4 address. */
 function readIpv4(text: string): readonly [number, number] | undefined {
   const octets = text.split(".");
   if (octets.length !== 4 || !octets.every((octet) => DECIMAL.test(octet) && Number(octet) <= 255)) return undefined;
@@ -112,7 +113,7 @@ function readIpv6(text: string): Groups | undefined {
     : undefined;
 }
 
-/** The text with a last part in IPv4 form, if it has one, written as two groups. */
+/** The text with a trailing IPv4 part, if any, rewritten as two groups. */
 function hexadecimal(text: string): string | undefined {
   if (!text.includes(".")) return text;
   const tail = text.lastIndexOf(":") + 1;
@@ -124,7 +125,7 @@ function splitGroups(half: string): readonly string[] {
   return half === "" ? [] : half.split(":");
 }
 
-/** Puts the zeros back for which `::` stands: one group or more. */
+/** Expands `::` to zeros: at least one group. */
 function fill(left: readonly string[], right: readonly string[]): readonly string[] {
   const zeros = Math.max(GROUPS - left.length - right.length, 1);
   return [...left, ...Array<string>(zeros).fill("0"), ...right];

@@ -1,7 +1,10 @@
-/** Promises of any kind: of another realm, or a library's own. What a program brings may answer with one. */
+/**
+ * Promises of any kind: another realm's, or a library's own. Stores, limiters and callbacks of the program may return
+ * one.
+ */
 import type { MaybePromise } from "../contracts/types.js";
 
-/** Whether an answer is still to come. `instanceof Promise` is faster, and right for what this package makes itself. */
-export function isThenable<T>(answer: MaybePromise<T>): answer is Promise<T> {
-  return typeof (answer as Partial<Promise<T>> | null | undefined)?.then === "function";
+/** Whether a value is a promise. `instanceof Promise` is faster, and enough for what this package creates itself. */
+export function isThenable<T>(value: MaybePromise<T>): value is Promise<T> {
+  return typeof (value as Partial<Promise<T>> | null | undefined)?.then === "function";
 }

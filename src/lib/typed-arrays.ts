@@ -1,6 +1,6 @@
-/** Longer copies of typed arrays. */
+/** Growing of typed arrays. */
 
-/** A copy of `length` numbers, ≥ those there are; the new ones are 0. */
+/** A copy with `length` elements, at least as many as before; the new ones are 0. */
 export function widened<T extends Int32Array<ArrayBuffer> | Float64Array<ArrayBuffer> | Uint8Array<ArrayBuffer>>(
   array: T,
   length: number,

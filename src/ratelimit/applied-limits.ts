@@ -1,4 +1,4 @@
-/** Which rate limits apply to a call, and how their results read. Spec §2.1, §2.2, rulings C1, C4, C5. Knows nothing of buckets. */
+/** Which rate limits apply to a call, and the form of their results. Spec §2.1, §2.2. */
 import { badRequest, type ValidationProblem } from "../contracts/errors.js";
 import type { LimitVerdict } from "../contracts/limiter.js";
 import type { KeyRecord } from "../contracts/store.js";
@@ -7,7 +7,7 @@ import { ownProperty } from "../lib/check-options.js";
 import { shortDigest } from "../lib/hash.js";
 import { type BucketHint, type HintedCheck, hintFor } from "./memory/bucket-hint.js";
 
-/** Bounds of results (spec §8); decisions use the values as given. */
+/** Bounds of results (spec §8); decisions use the unclamped values. */
 const LIMIT = { min: 1, max: 1_000_000 };
 const DURATION = { min: 1_000, max: 2_592_000_000 };
 const NAME_LENGTH = 128;
@@ -23,29 +23,31 @@ export interface RatelimitCheck {
 /** A limit without its id. */
 export type LimitKind = Omit<RatelimitResponse, "id">;
 
-/** A limit that applies to a call: what to ask of the limiter, and how to show the answer. */
+/** A limit that applies to a call: the check for the limiter, and what the response shows. */
 export interface AppliedLimit extends HintedCheck, LimitKind {
   readonly id: string;
 }
 
-/** The limits of one key, its identity's included, ready to be applied to any call. */
+/** The limits of a key, including its identity's, ready to apply to any call. */
 export interface Limits {
-  /** Those checked without being asked for, at cost 1. */
+  /** Limits checked on every call, at cost 1. */
   readonly automatic: readonly AppliedLimit[];
-  /** These and those checked only when named; one per name. Few, so they are searched one by one. */
+  /**
+   * All limits, including those checked only when named; one per name. There are few, so they are searched linearly.
+   */
   readonly named: readonly AppliedLimit[];
 }
 
-/** A key as far as its limits go; itself the hint of its only limit's bucket. */
+/** What the limits need of a key. It is also the hint of its only limit's bucket. */
 export interface LimitedKey extends BucketHint {
   readonly keyId: string;
-  /** The only limit of the key, if every call takes from it; and its id. */
+  /** The key's only limit, if it is automatic; and its id. */
   readonly onlyLimit: LimitKind | undefined;
   readonly onlyLimitId: string;
   readonly limits: Limits;
 }
 
-/** The limits of an identity that apply to one of its keys: those whose name no limit of the key has (ruling C1). */
+/** The limits of an identity that apply to one of its keys: a limit of the key replaces one of the same name. */
 export function sharedLimits({ ratelimits, identity }: KeyRecord): readonly AppliedLimit[] | undefined {
   const shared =
     (identity && ownProperty(identity, "ratelimits"))?.filter(
@@ -54,7 +56,10 @@ export function sharedLimits({ ratelimits, identity }: KeyRecord): readonly Appl
   return shared.length === 0 ? undefined : shared.map((limit) => toApplied((identity as Identity).id, limit, limit.id));
 }
 
-/** Gathers the limits of a key. @param ids of its own ones, in their order */
+/**
+ * Collects the limits of a key.
+ * @param ids of the key's limits, in the order of `kinds`
+ */
 export function toLimits(
   keyId: string,
   kinds: readonly LimitKind[],
@@ -85,9 +90,10 @@ function toApplied(owner: string, { name, limit, duration, autoApply }: LimitKin
 const isAutomatic = ({ autoApply }: AppliedLimit) => autoApply;
 
 /**
- * The limits that apply to one call: the automatic ones that the request does not name, then the request's in its order.
- * @throws KeystileError BAD_REQUEST at `body.ratelimits[i].name` for a name that no limit has, unless both `limit` and `duration`
- * are given (ruling C5); the message lists no names
+ * The limits that apply to one call: the automatic ones that the request does not name, then the requested ones in
+ * their order.
+ * @throws KeystileError BAD_REQUEST at `body.ratelimits[i].name` for a name that no limit has, unless both `limit` and
+ *   `duration` are given; the message contains no names
  */
 export function applyLimits(
   keyId: string,
@@ -113,7 +119,7 @@ export function applyLimits(
   return applied;
 }
 
-/** The result of one check as answers show it: numbers brought into the schema's bounds (ruling C4). */
+/** The result of one check in a response, with numbers clamped to the schema's bounds. */
 export function toRatelimitData(
   { name, autoApply, limit, duration }: LimitKind,
   id: string,
@@ -131,12 +137,12 @@ export function toRatelimitData(
   };
 }
 
-/** Milliseconds until a bucket is full, as every answer shows them (ruling C4). */
+/** Milliseconds until a bucket is full, clamped as in every response. */
 export function boundReset(reset: number): number {
   return clamp(reset, DURATION.min, DURATION.max);
 }
 
-/** A limit as answers show it where nothing is checked. */
+/** A limit in a response where nothing was checked. */
 export function toRatelimitResponse({ id, name, limit, duration, autoApply }: RatelimitResponse): RatelimitResponse {
   return {
     id,
@@ -147,7 +153,7 @@ export function toRatelimitResponse({ id, name, limit, duration, autoApply }: Ra
   };
 }
 
-/** An identity with its limits as answers show them. */
+/** An identity in a response, with its limits clamped. */
 export function clampIdentity(identity: Identity): Identity {
   const { id, externalId } = identity;
   const meta = ownProperty(identity, "meta");
@@ -165,7 +171,10 @@ function override(
   return { bucket, limit, duration, cost, id, name, autoApply, isAdHoc, hint, configured };
 }
 
-/** A limit that exists by this request alone. Its name is cut for answers: requests allow 255, results 128 (spec §8). */
+/**
+ * A limit that exists only in this request. Its name is truncated for the response: requests allow 255 code points,
+ * results 128 (spec §8).
+ */
 function adHoc(keyId: string, { name, limit, duration, cost }: RatelimitCheck): AppliedLimit | undefined {
   if (limit === undefined || duration === undefined) return undefined;
   const bucket = bucketOf(keyId, name);
@@ -185,7 +194,7 @@ function adHoc(keyId: string, { name, limit, duration, cost }: RatelimitCheck): 
   };
 }
 
-/** Names the bucket of a limit of a key or an identity. */
+/** The name of the bucket of a limit of a key or an identity. */
 export function bucketOf(owner: string, name: string): string {
   return `${owner} ${name}`;
 }

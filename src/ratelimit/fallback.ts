@@ -1,4 +1,4 @@
-/** What happens while a limiter cannot answer. Ruling C7. Knows two limiters by their port; knows no buckets. */
+/** What a verification does while its limiter fails: fall back, deny or allow. */
 import { KeystileError } from "../contracts/errors.js";
 import type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "../contracts/limiter.js";
 import type { MaybePromise } from "../contracts/types.js";
@@ -8,7 +8,7 @@ import { isThenable } from "../lib/thenable.js";
 import type { BucketHint } from "./memory/bucket-hint.js";
 import type { HintedLimiter } from "./memory/limiter.js";
 
-/** Checks for the options of all that take a limiter. */
+/** The checks of the options of everything that takes a limiter. */
 export const LIMITER_OPTIONS = {
   limiter: methods("take"),
   limiterTimeout: integer(1, 600_000),
@@ -16,73 +16,73 @@ export const LIMITER_OPTIONS = {
   nodes: integer(1, 100_000),
 } as const satisfies OptionChecks;
 
-/** Options of {@link withFallback}, judged by its caller. */
+/** Options of {@link withFallback}, already validated. */
 export interface FallbackOptions {
   /**
-   * While the limiter fails: `local` (default) asks the local limiter for this node's share, `deny` throws LIMITER_UNAVAILABLE,
-   * `allow` lets every check pass that could pass on a full bucket.
+   * While the limiter fails: `local` (default) enforces this node's share with the local limiter, `deny` throws
+   * LIMITER_UNAVAILABLE, `allow` passes every check that a full bucket would pass.
    */
   readonly onFailure?: "local" | "deny" | "allow";
-  /** Milliseconds within which a promise of the limiter must settle, ≥ 1, default 1_000. */
+  /** Milliseconds within which the limiter must settle a promise, ≥ 1, default 1_000. */
   readonly timeout?: number | undefined;
   /** Nodes that share each limit, ≥ 1, default 1. */
   readonly nodes?: number;
-  /** Judges this node's share. */
+  /** Enforces this node's share. */
   readonly local: Limiter;
 }
 
 const DEFAULT_TIMEOUT = 1_000;
 
-/** Verdicts, and whether they came without the limiter that was asked. */
+/** Verdicts, and whether the fallback made them. */
 export interface LimitAnswer {
   readonly verdicts: readonly LimitVerdict[];
   readonly degraded: boolean;
 }
 
-/** How a verification takes from its limits, whichever limiter it has. */
+/** How a verification takes from its limits, with any limiter. */
 export interface LimitTaker {
   /**
-   * @throws KeystileError LIMITER_UNAVAILABLE with `deny`, or when the local limiter's answer is malformed too; what the local
-   *   limiter throws rises as it is
+   * @throws KeystileError LIMITER_UNAVAILABLE with `deny`, or if the local limiter's result is malformed too; the local
+   *   limiter's own errors propagate unchanged
    */
   take(checks: readonly LimitCheck[], now: number): MaybePromise<LimitAnswer>;
-  /** One token of the one bucket that a hint tells of; `undefined`: this limiter has no use for hints, call `take`. */
+  /** Takes one token of the hint's bucket; `undefined`: this limiter does not use hints, call `take`. */
   takeOne(hint: BucketHint, size: LimitSize, now: number): LimitVerdict | undefined;
-  /** Calls that the limiter did not answer so far, denied ones included. */
+  /** Calls in which the limiter failed, including denied ones. */
   degradedCalls(): number;
 }
 
 /**
- * Asks `limiter`, and does as `onFailure` says when it throws, rejects, gives a malformed answer, or none within `timeout`. When it answers
- * at once, so does this, and no timer is set.
+ * Calls `limiter`, and applies `onFailure` if it throws, rejects, returns a malformed result, or does not settle within
+ * `timeout`. A synchronous result is returned synchronously, without a timer.
  *
- * A node's share of a limit is `floor(limit / nodes)` tokens in the same duration. A limit smaller than `nodes` becomes one token
- * in `duration × nodes / limit` milliseconds, rounded up: all nodes together then refill no faster than the limit, but may pass
- * `nodes − limit` tokens more when they start full. A limit of 0 and a duration of 0 stay as they are.
- * @see ruling C7
+ * A node's share of a limit is `floor(limit / nodes)` tokens in the same duration. A limit below `nodes` becomes one
+ * token in `duration × nodes / limit` milliseconds, rounded up: all nodes together then refill no faster than the
+ * limit, but may pass `nodes − limit` extra tokens when their buckets start full. A limit of 0 and a duration of 0 stay
+ * as they are.
  */
 export function withFallback(limiter: Limiter, options: FallbackOptions): LimitTaker {
-  const degrade = fallback(options);
+  const applyFailurePolicy = fallback(options);
   const { timeout = DEFAULT_TIMEOUT } = options;
   const deadline = createDeadline(timeout);
-  const resolved = () => new Error(`The limiter did not answer within ${timeout} ms.`);
+  const timeoutError = () => new Error(`The limiter did not answer within ${timeout} ms.`);
   let calls = 0;
 
   const fallBack = (checks: readonly LimitCheck[], now: number, cause: unknown): MaybePromise<LimitAnswer> => {
     calls++;
-    return degrade(checks, now, cause);
+    return applyFailurePolicy(checks, now, cause);
   };
 
   return {
     take(checks, now) {
-      let answer: MaybePromise<readonly LimitVerdict[]>;
+      let result: MaybePromise<readonly LimitVerdict[]>;
       try {
-        answer = limiter.take(checks, now);
-        if (!isThenable(answer)) return { verdicts: wellFormed(answer, checks), degraded: false };
+        result = limiter.take(checks, now);
+        if (!isThenable(result)) return { verdicts: wellFormed(result, checks), degraded: false };
       } catch (cause) {
         return fallBack(checks, now, cause);
       }
-      return deadline(answer, resolved)
+      return deadline(result, timeoutError)
         .then((verdicts) => ({ verdicts: wellFormed(verdicts, checks), degraded: false }))
         .catch((cause: unknown) => fallBack(checks, now, cause));
     },
@@ -91,7 +91,7 @@ export function withFallback(limiter: Limiter, options: FallbackOptions): LimitT
   };
 }
 
-/** The verifier's own limiter: it cannot fail, its answers need no validation, and it keeps hints. */
+/** The verifier's built-in limiter: it cannot fail, its results need no validation, and it uses hints. */
 export function hintedTaker(limiter: HintedLimiter): LimitTaker {
   return {
     takeOne: limiter.takeOne,
@@ -109,31 +109,31 @@ function fallback({ onFailure, nodes = 1, local }: FallbackOptions): Fallback {
       throw unavailable(cause);
     };
   }
-  const degraded = (answer: readonly LimitVerdict[], checks: readonly LimitCheck[]): LimitAnswer => {
+  const toDegraded = (result: readonly LimitVerdict[], checks: readonly LimitCheck[]): LimitAnswer => {
     try {
-      return { verdicts: wellFormed(answer, checks), degraded: true };
+      return { verdicts: wellFormed(result, checks), degraded: true };
     } catch (cause) {
       throw unavailable(cause);
     }
   };
   return (checks, now) => {
-    const answer = local.take(nodes === 1 ? checks : checks.map((check) => shareOf(check, nodes)), now);
-    return isThenable(answer)
-      ? Promise.resolve(answer).then((verdicts) => degraded(verdicts, checks))
-      : degraded(answer, checks);
+    const result = local.take(nodes === 1 ? checks : checks.map((check) => shareOf(check, nodes)), now);
+    return isThenable(result)
+      ? Promise.resolve(result).then((verdicts) => toDegraded(verdicts, checks))
+      : toDegraded(result, checks);
   };
 }
 
 function unavailable(cause: unknown): KeystileError {
-  return new KeystileError("LIMITER_UNAVAILABLE", "The rate limiter does not answer.", { cause });
+  return new KeystileError("LIMITER_UNAVAILABLE", "The rate limiter is unavailable.", { cause });
 }
 
-/** A cost above the limit is always refused (ruling C4), whatever the bucket holds. */
+/** A cost above the limit is always refused, whatever the bucket holds. */
 function onFullBucket({ limit, cost }: LimitCheck): LimitVerdict {
   return { exceeded: cost > limit, remaining: limit, reset: 0 };
 }
 
-/** This node's part of a check. */
+/** This node's share of a check. */
 function shareOf(check: LimitCheck, nodes: number): LimitCheck {
   return {
     ...check,
@@ -148,22 +148,24 @@ function sizeOfShare({ limit, duration }: LimitSize, nodes: number): LimitSize {
   return { limit: 1, duration: Math.min(Number.MAX_SAFE_INTEGER, Math.ceil((duration * nodes) / limit)) };
 }
 
-/** A copy of the answer, if it has one verdict a check: own properties, each read once, so that what was judged is what is used. */
-function wellFormed(answer: readonly LimitVerdict[], checks: readonly LimitCheck[]): readonly LimitVerdict[] {
-  if (!Array.isArray(answer) || answer.length !== checks.length) throw malformed();
-  return checks.map((_, i) => readVerdict((answer as readonly unknown[])[i]));
+/**
+ * A copy of the result, if it has one verdict per check. Own properties only, each read once, so that the validated
+ * value is the value used.
+ */
+function wellFormed(result: readonly LimitVerdict[], checks: readonly LimitCheck[]): readonly LimitVerdict[] {
+  if (!Array.isArray(result) || result.length !== checks.length) throw malformed();
+  return checks.map((_, i) => readVerdict((result as readonly unknown[])[i]));
 }
 
 function readVerdict(value: unknown): LimitVerdict {
   if (typeof value !== "object" || value === null) throw malformed();
   const { exceeded, remaining, reset } = ownOnly<Partial<LimitVerdict>>(value);
   if (typeof exceeded !== "boolean" || !isCount(remaining) || !isCount(reset)) throw malformed();
-  // Answers show integers, whatever a limiter counts in (ruling C4).
+  // Responses show integers, whatever unit the limiter counts in.
   return { exceeded, remaining: Math.floor(remaining), reset: Math.ceil(reset) };
 }
 
-const malformed = (): TypeError =>
-  new TypeError("The limiter's answer is malformed: one verdict a check was expected.");
+const malformed = (): TypeError => new TypeError("The limiter's result is malformed: expected one verdict per check.");
 
 function isCount(value: number | undefined): value is number {
   return value !== undefined && Number.isFinite(value) && value >= 0;

@@ -1,4 +1,4 @@
-/** VERB: takes from the rate limits of a call, and puts their results into the form of answers. Rulings C1, C3. Knows no buckets. */
+/** Takes from the rate limits of a call and formats their results. */
 import type { LimitVerdict } from "../contracts/limiter.js";
 import type { MaybePromise, VerifyKeyRatelimitData } from "../contracts/types.js";
 import {
@@ -10,18 +10,18 @@ import {
 } from "../ratelimit/applied-limits.js";
 import type { LimitTaker, LimitAnswer } from "../ratelimit/fallback.js";
 
-/** What became of the limits of a call. */
+/** The result of a call's limits. */
 export interface LimitsTaken {
   readonly results: VerifyKeyRatelimitData[];
-  /** One was exceeded, and nothing was taken (ruling C3). */
+  /** Whether one was exceeded, in which case nothing was taken. */
   readonly exceeded: boolean;
-  /** Answered by the fallback of a limiter that could not (ruling C7). */
+  /** Whether the fallback of a failed limiter decided. */
   readonly degraded: boolean;
 }
 
 /**
  * @returns undefined: no limit applies
- * @throws KeystileError BAD_REQUEST for a name that no limit has (ruling C5); what the limiter throws
+ * @throws KeystileError BAD_REQUEST for a name that no limit has; what the limiter throws
  */
 export function takeLimits(
   limiter: LimitTaker,
@@ -32,7 +32,7 @@ export function takeLimits(
   const { onlyLimit } = key;
   if (onlyLimit !== undefined && requested.length === 0) {
     const verdict = limiter.takeOne(key, onlyLimit, now);
-    // The common call, without lists.
+    // The common call, without arrays.
     if (verdict !== undefined)
       return {
         results: [toRatelimitData(onlyLimit, key.onlyLimitId, verdict)],
@@ -43,7 +43,7 @@ export function takeLimits(
   const limits = applyLimits(key.keyId, key.limits, requested);
   if (limits.length === 0) return undefined;
   const taking = limiter.take(limits, now);
-  return taking instanceof Promise ? taking.then((answer) => toTaken(limits, answer)) : toTaken(limits, taking);
+  return taking instanceof Promise ? taking.then((result) => toTaken(limits, result)) : toTaken(limits, taking);
 }
 
 function toTaken(limits: readonly AppliedLimit[], { verdicts, degraded }: LimitAnswer): LimitsTaken {

@@ -1,4 +1,6 @@
-/** The presented key → its record, native or migrated, if it may be seen here. Rulings E4, E5, F1. Judges nothing about the key. */
+/**
+ * From the presented key to its record, native or migrated, if it is visible here. Checks nothing else about the key.
+ */
 import type { CachedKey } from "../cache/cached-key.js";
 import type { KeyCache } from "../cache/key-cache.js";
 import type { Caller } from "../contracts/caller.js";
@@ -9,19 +11,19 @@ import { digestKey, ROOT_KEY_PREFIX } from "../lib/hash.js";
 import type { Algorithms } from "../lib/migration-hashes.js";
 import type { VerificationRequest } from "./request.js";
 
-/** Where keys are looked for. */
+/** Where keys are looked up. */
 export interface KeySources {
   readonly store: Store;
   readonly cache: KeyCache<CachedKey>;
   readonly prepare: (record: KeyRecord) => CachedKey;
   readonly algorithms: Algorithms;
-  /** Whether `now` is the system's clock, by which a store may judge how old its knowledge is. */
+  /** Whether `now` is the system clock, which a store may use to decide whether to poll for changes. */
   readonly isSystemTime: boolean;
-  /** Only keys of this workspace may be seen; `undefined`: those of every one. */
+  /** Only keys of this workspace are visible; `undefined`: those of all. */
   readonly workspaceId: string | undefined;
 }
 
-/** @returns undefined for a key that does not exist or may not be seen: the two look the same (spec §4.1-3) */
+/** @returns undefined for a key that does not exist or is not visible: both look the same (spec §4.1-3) */
 export function findKey(
   sources: KeySources,
   request: VerificationRequest,
@@ -36,7 +38,7 @@ export function findKey(
     : orMigrated(sources, request, caller, found);
 }
 
-/** {@link findKey} without what is remembered: the store is asked what changed elsewhere, and for the key. */
+/** {@link findKey} without the cache: polls the store for changes and reads the key from it. */
 export async function findKeyAgain(
   sources: KeySources,
   request: VerificationRequest,
@@ -50,25 +52,25 @@ export async function findKeyAgain(
   return orMigrated(sources, request, caller, record && prepare(record));
 }
 
-/** How every root key begins; other keys may begin so too. */
+/** The prefix of root keys; other keys may have it too. */
 const ROOT_KEY = `${ROOT_KEY_PREFIX}_`;
 const FIRST_UNIT = ROOT_KEY.charCodeAt(0);
 
-/** The first unit rules most keys out, and saves them the call of `startsWith`. */
+/** Comparing the first code unit saves most keys the call of `startsWith`. */
 function isLikeRootKey(key: string): boolean {
   return key.charCodeAt(0) === FIRST_UNIT && key.startsWith(ROOT_KEY);
 }
 
-/** A root key is no key, even where someone imported its hash (ruling F2). */
+/** A root key never verifies as a key, even if its hash was imported. */
 async function unlessRootKey(
   sources: KeySources,
   request: VerificationRequest,
   caller: Caller | undefined,
   found: MaybePromise<CachedKey | undefined>,
 ): Promise<CachedKey | undefined> {
-  const asking = Promise.resolve(digestKey(request.key)).then((digest) => sources.store.findRootKey(digest));
-  // Both awaited at once, so that neither can reject while nobody handles it.
-  const [root, native] = await Promise.all([asking, found]);
+  const finding = Promise.resolve(digestKey(request.key)).then((digest) => sources.store.findRootKey(digest));
+  // Both are awaited together, so that neither rejection is unhandled.
+  const [root, native] = await Promise.all([finding, found]);
   return root === undefined ? orMigrated(sources, request, caller, native) : undefined;
 }
 
@@ -85,8 +87,9 @@ function orMigrated(
 }
 
 /**
- * Tries the migration's algorithm. A pending key gains its native digest in the same call, once: the store refuses a second.
- * The imported hash stays valid for its migration, since an old scheme may hash only a part of the key (ruling E4).
+ * Looks the key up by the migration's algorithm. A key without a native digest gets it in the same call, once: the
+ * store refuses a second one. The imported hash stays valid under its migration, because an old scheme may hash only
+ * part of the key.
  */
 async function findMigrated(
   sources: KeySources,
@@ -111,7 +114,10 @@ async function findMigrated(
   return found;
 }
 
-/** A store that cannot be written still answers; the key stays pending and is found by its hash again. */
+/**
+ * In a read-only store the key keeps no native digest, verifies all the same, and is found by its imported hash next
+ * time.
+ */
 async function adopt(store: Store, ref: KeyRef, key: string): Promise<void> {
   try {
     await store.adoptDigest(ref, await digestKey(key));

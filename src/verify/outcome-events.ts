@@ -1,39 +1,42 @@
-/** Hands outcomes to a listener after the answer. Rulings A8, C7, G4: dropped and counted when too many, never in an answer's way. */
+/**
+ * Delivers outcome events to a listener after the verification has returned. Never delays or fails a verification: too
+ * many events are dropped and counted.
+ */
 
 import type { VerificationCode } from "../contracts/types.js";
 import { isThenable } from "../lib/thenable.js";
 
-/** One verification, for analytics. Holds no key, no hash, no address. */
+/** One verification, for analytics. Contains no key, hash or address. */
 export interface OutcomeEvent {
-  /** The call's instant, Unix milliseconds. */
+  /** Time of the call, Unix milliseconds. */
   readonly time: number;
   readonly code: VerificationCode;
-  /** The request's labels; where one held the presented key, that part reads `[key]`. */
+  /** The request's tags; occurrences of the presented key in them read `[key]`. */
   readonly tags: readonly string[];
-  /** Absent with NOT_FOUND, like the next three. */
+  /** Absent with NOT_FOUND, like the next two; `identityId` also for a key without identity. */
   readonly keyId?: string;
   readonly apiId?: string;
   readonly workspaceId?: string;
   readonly identityId?: string;
-  /** Credits taken; 0 unless VALID on a limited key. */
+  /** Credits taken; 0 unless the outcome is VALID and the key has a balance. */
   readonly spent: number;
-  /** The limiter could not answer and the configured fallback did (ruling C7). */
+  /** Whether the limiter failed and its fallback decided. */
   readonly degraded: boolean;
   /**
-   * Refill boundaries that this call passed over without a refill: the clock jumped ahead by more than 400 daily or 24 monthly ones, or
-   * the key was idle for so long. Absent: none.
+   * Refill boundaries that this call skipped without a refill: more than 400 daily or 24 monthly ones were due at once,
+   * because the clock jumped ahead or the key was idle for that long. Absent: none.
    */
   readonly forfeitedRefills?: number | undefined;
 }
 
-/** Events that wait at most; further ones are dropped and counted. */
+/** Most events waiting; further ones are dropped and counted. */
 const MAX_WAITING_EVENTS = 10_000;
 
 export interface Outcomes {
   emit(event: OutcomeEvent): void;
-  /** Events dropped: too many waited, or the listener threw or rejected. */
+  /** Events dropped because too many waited, or the listener threw or rejected. */
   dropped(): number;
-  /** Delivers what waits. */
+  /** Delivers the waiting events now. */
   close(): void;
 }
 
@@ -47,7 +50,7 @@ export function createOutcomes(listener: (event: OutcomeEvent) => unknown): Outc
     for (const event of events) {
       try {
         const returned = listener(event);
-        // An async function is a listener too; its rejection must not end the process.
+        // The listener may be async; its rejection must not end the process.
         if (isThenable(returned)) Promise.resolve(returned).catch(() => void dropped++);
       } catch {
         dropped++;
@@ -67,7 +70,7 @@ export function createOutcomes(listener: (event: OutcomeEvent) => unknown): Outc
   };
 }
 
-/** Labels with the presented key blotted out (ruling G4). */
+/** Tags with the presented key replaced. */
 export function redact(tags: readonly string[], key: string): readonly string[] {
   return tags.some((tag) => tag.includes(key)) ? tags.map((tag) => tag.replaceAll(key, "[key]")) : tags;
 }

@@ -1,37 +1,37 @@
-/** Unknown → typed verification request, every bound of spec §8 once. Rulings A1, G6, G7. Judges form only: knows no keys, no store. */
+/** Validation of verification requests, with every bound of spec §8. */
 import type { RatelimitCheck } from "../ratelimit/applied-limits.js";
 import { badRequest, type ValidationProblem } from "../contracts/errors.js";
 import { hasLength, PLAIN_NAME } from "../lib/copy-json.js";
 
 const KEY_LENGTH = 512;
-const TAGS = 20;
+const MAX_TAGS = 20;
 const TAG_LENGTH = 512;
 const QUERY_LENGTH = 1_000;
 const MIGRATION_ID_LENGTH = 256;
 const MAX_COST = 1_000_000_000_000;
-/** Spec §2.1 names no bound; every list has one here. */
-const RATELIMITS = 1_000;
+/** Spec §2.1 sets no bound; here every list has one. */
+const MAX_RATELIMITS = 1_000;
 const LIMIT_NAME_LENGTH = { min: 3, max: 255 };
-/** Problems that one error lists at most. */
-const PROBLEMS = 100;
+/** Most problems listed in one error. */
+const MAX_PROBLEMS = 100;
 
-/** A verification request whose every value was read once and judged (ruling G7). */
+/** A validated verification request; every value was read once. */
 export interface VerificationRequest {
   readonly key: string;
   readonly tags: readonly string[];
   readonly permissions: string | undefined;
-  /** Credits to take; 1 when the request names none (ruling D1). */
+  /** Credits to take; 1 if the request names none. */
   readonly cost: number;
   readonly ratelimits: readonly RatelimitCheck[];
   readonly migrationId: string | undefined;
 }
 
-const NONE: readonly never[] = Object.freeze([]);
+const EMPTY: readonly never[] = Object.freeze([]);
 
 /**
- * Reads and validates a verification request: own properties only, each once.
- * @throws KeystileError BAD_REQUEST with every problem of the request, at `body.key`, `body.ratelimits[1].name`, …; at `body` for what is
- *   no object
+ * Reads and validates a verification request. Own properties only, each read once.
+ * @throws KeystileError BAD_REQUEST with every problem of the request, at `body.key`, `body.ratelimits[1].name`, …; at
+ *   `body` if it is not an object
  * @see spec 2.1, spec 8 · about 60 ns for a key with a query
  */
 export function readRequest(body: unknown): VerificationRequest {
@@ -49,11 +49,11 @@ export function readRequest(body: unknown): VerificationRequest {
   }
   const request: VerificationRequest = {
     key: readText(key, "body.key", 1, KEY_LENGTH, problems),
-    tags: tags === undefined ? NONE : readTags(tags, problems),
+    tags: tags === undefined ? EMPTY : readTags(tags, problems),
     permissions:
       permissions === undefined ? undefined : readText(permissions, "body.permissions", 1, QUERY_LENGTH, problems),
     cost: credits === undefined ? 1 : readCredits(credits, problems),
-    ratelimits: ratelimits === undefined ? NONE : readRatelimits(ratelimits, problems),
+    ratelimits: ratelimits === undefined ? EMPTY : readRatelimits(ratelimits, problems),
     migrationId:
       migrationId === undefined
         ? undefined
@@ -64,14 +64,17 @@ export function readRequest(body: unknown): VerificationRequest {
 }
 
 function readTags(value: unknown, problems: ValidationProblem[]): readonly string[] {
-  return readList(value, "body.tags", TAGS, problems, (tag, location) =>
+  return readList(value, "body.tags", MAX_TAGS, problems, (tag, location) =>
     readText(tag, location, 1, TAG_LENGTH, problems),
   );
 }
 
 function readCredits(value: unknown, problems: ValidationProblem[]): number {
   if (!isObject(value))
-    return (fault(problems, "body.credits", "must be an object", "send { cost }, or leave it out for a cost of 1"), 0);
+    return (
+      addProblem(problems, "body.credits", "must be an object", "send { cost }, or leave it out for a cost of 1"),
+      0
+    );
   let cost: unknown;
   for (const name of Object.keys(value)) {
     if (name === "cost") cost = value[name];
@@ -81,14 +84,14 @@ function readCredits(value: unknown, problems: ValidationProblem[]): number {
 }
 
 function readRatelimits(value: unknown, problems: ValidationProblem[]): readonly RatelimitCheck[] {
-  return readList(value, "body.ratelimits", RATELIMITS, problems, (check, location) =>
+  return readList(value, "body.ratelimits", MAX_RATELIMITS, problems, (check, location) =>
     readRatelimit(check, location, problems),
   );
 }
 
 function readRatelimit(value: unknown, location: string, problems: ValidationProblem[]): RatelimitCheck {
   let name: unknown, cost: unknown, limit: unknown, duration: unknown;
-  if (!isObject(value)) fault(problems, location, "must be an object", "send { name }");
+  if (!isObject(value)) addProblem(problems, location, "must be an object", "send { name }");
   else {
     for (const property of Object.keys(value)) {
       if (property === "name") name = value[property];
@@ -117,11 +120,11 @@ function readList<T>(
   problems: ValidationProblem[],
   readItem: (item: unknown, location: string) => T,
 ): readonly T[] {
-  if (!Array.isArray(value)) return (fault(problems, location, "must be an array"), NONE);
-  // Once, since a proxy's length may be anything, and another each time.
+  if (!Array.isArray(value)) return (addProblem(problems, location, "must be an array"), EMPTY);
+  // Read once: a proxy's length may be any value, and differ each time.
   const { length } = value;
   if (!Number.isSafeInteger(length) || length < 0 || length > max)
-    return (fault(problems, location, `must have at most ${max} items`), NONE);
+    return (addProblem(problems, location, `must have at most ${max} items`), EMPTY);
   const items: T[] = [];
   for (let i = 0; i < length; i++) items.push(readItem(value[i], `${location}[${i}]`));
   return items;
@@ -129,27 +132,35 @@ function readList<T>(
 
 function readText(value: unknown, location: string, min: number, max: number, problems: ValidationProblem[]): string {
   if (typeof value !== "string") {
-    fault(problems, location, value === undefined ? "is required" : "must be a string");
+    addProblem(problems, location, value === undefined ? "is required" : "must be a string");
     return "";
   }
-  if (!hasLength(value, min, max)) fault(problems, location, `must have ${min} to ${max} characters`);
-  if (!value.isWellFormed()) fault(problems, location, "must be well-formed text", "remove the lone surrogate");
+  if (!hasLength(value, min, max)) addProblem(problems, location, `must have ${min} to ${max} characters`);
+  if (!value.isWellFormed()) addProblem(problems, location, "must be well-formed text", "remove the lone surrogate");
   return value;
 }
 
 function readInteger(value: unknown, location: string, max: number, problems: ValidationProblem[]): number {
   if (Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= max) return (value as number) + 0;
-  fault(problems, location, value === undefined ? "is required" : `must be an integer from 0 to ${max}`);
+  addProblem(problems, location, value === undefined ? "is required" : `must be an integer from 0 to ${max}`);
   return 0;
 }
 
 function unknownProperty(location: string, name: string, problems: ValidationProblem[]): void {
-  if (PLAIN_NAME.test(name)) fault(problems, `${location}.${name}`, "is not a property of this object", "remove it");
-  else fault(problems, location, "has a property that is not allowed", "send only the properties of the specification");
+  if (PLAIN_NAME.test(name))
+    addProblem(problems, `${location}.${name}`, "is not a property of this object", "remove it");
+  else
+    addProblem(
+      problems,
+      location,
+      "has a property that is not allowed",
+      "send only the properties of the specification",
+    );
 }
 
-function fault(problems: ValidationProblem[], location: string, message: string, fix?: string): void {
-  if (problems.length < PROBLEMS) problems.push(fix === undefined ? { location, message } : { location, message, fix });
+function addProblem(problems: ValidationProblem[], location: string, message: string, fix?: string): void {
+  if (problems.length < MAX_PROBLEMS)
+    problems.push(fix === undefined ? { location, message } : { location, message, fix });
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

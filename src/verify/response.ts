@@ -1,38 +1,43 @@
-/** What is told of a verification whose key was found: the answer, and the event for analytics. Spec §2.2, ruling A8. Decides nothing. */
+/** Results of a verification: the response, and the event for analytics. Spec §2.2. */
 import type { CachedKey } from "../cache/cached-key.js";
 import type { V2KeysVerifyKeyResponseData, VerificationCode, VerifyKeyRatelimitData } from "../contracts/types.js";
 import type { OutcomeEvent } from "./outcome-events.js";
 
-/** What a verification found out besides its code. */
+/** What a verification found, besides its code. */
 export interface Findings {
-  /** Whether permissions were asked for: then the answer lists what the key has. */
+  /** Whether a permission query was evaluated: then the response lists the key's permissions and roles. */
   readonly queried: boolean;
   /** The balance; `undefined`: unlimited. */
   readonly credits: number | undefined;
-  /** `undefined`: no limit was asked. */
+  /** `undefined`: no limit was checked. */
   readonly ratelimits: VerifyKeyRatelimitData[] | undefined;
 }
 
-/** The one builder of answers: a property that does not apply is not there (ruling A5). */
+/** Builds every response for a key that was found. A property that does not apply is absent. */
 export function answerFor(
   key: CachedKey,
   code: VerificationCode,
   { queried, credits, ratelimits }: Findings,
 ): V2KeysVerifyKeyResponseData {
   const { name, expires, rare, grants } = key;
-  const answer: V2KeysVerifyKeyResponseData = { valid: code === "VALID", code, keyId: key.keyId, enabled: key.enabled };
-  if (name !== undefined) answer.name = name;
-  if (rare?.meta !== undefined) answer.meta = rare.meta;
-  if (expires !== undefined) answer.expires = expires;
-  if (credits !== undefined) answer.credits = credits;
-  if (queried || code === "FORBIDDEN") answer.permissions = grants.copyPermissions();
-  if (queried) answer.roles = grants.copyRoles();
-  if (rare?.identity !== undefined) answer.identity = rare.identity;
-  if (ratelimits !== undefined) answer.ratelimits = ratelimits;
-  return answer;
+  const response: V2KeysVerifyKeyResponseData = {
+    valid: code === "VALID",
+    code,
+    keyId: key.keyId,
+    enabled: key.enabled,
+  };
+  if (name !== undefined) response.name = name;
+  if (rare?.meta !== undefined) response.meta = rare.meta;
+  if (expires !== undefined) response.expires = expires;
+  if (credits !== undefined) response.credits = credits;
+  if (queried || code === "FORBIDDEN") response.permissions = grants.copyPermissions();
+  if (queried) response.roles = grants.copyRoles();
+  if (rare?.identity !== undefined) response.identity = rare.identity;
+  if (ratelimits !== undefined) response.ratelimits = ratelimits;
+  return response;
 }
 
-/** Nothing but `valid` and `code`: what is hidden looks like what does not exist (ruling A5, spec §4.1-3). */
+/** Only `valid` and `code`: a hidden key looks like one that does not exist (spec §4.1-3). */
 export function answerNotFound(
   onOutcome: ((event: OutcomeEvent) => void) | undefined,
   time: number,
@@ -42,7 +47,7 @@ export function answerNotFound(
   return { valid: false, code: "NOT_FOUND" };
 }
 
-/** The event: what the key and the call know. */
+/** The analytics event of a verification whose key was found. */
 export function eventFor(
   { keyId, policy, rare }: CachedKey,
   code: VerificationCode,

@@ -1,4 +1,4 @@
-/** createVerifier: wires cache, limiter, spender and clock around the ordered checks. Decides nothing about keys. */
+/** createVerifier: wires cache, limiter, spender and clock to the ordered checks. */
 import { createQueryCompiler } from "../access/permission-query.js";
 import { createPreparer } from "../cache/cached-key.js";
 import { CACHE_OPTIONS, type CacheOptions, createKeyCache } from "../cache/key-cache.js";
@@ -32,76 +32,91 @@ import { findKey, findKeyAgain } from "./find-key.js";
 import { createOutcomes, type OutcomeEvent } from "./outcome-events.js";
 import { type VerifyContext, type VerifyDeps, verifyKey } from "./verify-key.js";
 
-/** How credits are taken: one durable step a call, or from leases in memory. */
+/** How credits are taken: in one durable step per call, or from leases in memory. */
 export type CreditsOptions = { readonly mode: "exact" } | ({ readonly mode: "leased" } & LeaseOptions);
 
-/** How a verifier works; every part has a default. */
+/** Options of {@link createVerifier}; all have defaults. */
 export interface VerifierOptions extends StoreGuardOptions {
-  /** Judge only keys of this workspace, 1–255 characters of `[a-zA-Z0-9_-]`; others are NOT_FOUND. Default: every workspace of the store. */
+  /**
+   * Verify only keys of this workspace, 1–255 characters of `[a-zA-Z0-9_-]`; others are NOT_FOUND. Default: every
+   * workspace of the store.
+   */
   readonly workspaceId?: string | undefined;
-  /** How many records are remembered, and for how long. */
+  /** How many records are cached, and for how long. */
   readonly cache?: CacheOptions | undefined;
-  /** Default: `memoryLimiter()`. A limiter given here is closed by the program, not by the verifier. */
+  /**
+   * Default: a memory limiter of its own, as `memoryLimiter()` makes it. The verifier does not close a limiter given
+   * here.
+   */
   readonly limiter?: Limiter | undefined;
   /**
-   * Milliseconds within which a limiter given here must settle each promise, 1…600_000, default 1_000; after that it counts as one that
-   * cannot answer.
+   * Milliseconds within which a limiter given here must settle each promise, 1…600_000, default 1_000; after that it
+   * counts as failed.
    */
   readonly limiterTimeout?: number | undefined;
-  /** While the limiter cannot answer (ruling C7): `local`: this node enforces its share (default); `deny`; `allow`. */
+  /**
+   * While the limiter fails: `local` (default): this node enforces its share; `deny`: calls reject with
+   * LIMITER_UNAVAILABLE; `allow`: limits are not enforced, except for costs above the limit.
+   */
   readonly onLimiterFailure?: "local" | "deny" | "allow" | undefined;
   /** Nodes that share the limiter, 1…100_000, default 1: the share of `local` is `limit / nodes`. */
   readonly nodes?: number | undefined;
-  /** Unix milliseconds; read once a call (ruling A7). Default `Date.now`. */
+  /** Returns Unix milliseconds; called once per verification. Default `Date.now`. */
   readonly clock?: (() => number) | undefined;
   /** Default `{ mode: "exact" }`. */
   readonly credits?: CreditsOptions | undefined;
-  /** Hashes of your own for migrated keys, by the name given to `createMigration` (ruling E3). */
+  /** Your own hash functions for migrated keys, by the algorithm name given to `createMigration`. */
   readonly migrationAlgorithms?: MigrationAlgorithms | undefined;
-  /** Told of every outcome after it was answered (ruling A8). What it throws, or rejects with, is dropped and counted. */
+  /**
+   * Called for every outcome after the verification has returned. What it throws, or rejects with, is dropped and
+   * counted.
+   */
   readonly onOutcome?: ((event: OutcomeEvent) => unknown) | undefined;
 }
 
-/** Counts since the verifier was made. */
+/** Counts since the verifier was created. */
 export interface VerifierCounters {
-  /** Calls answered by the fallback of a limiter that could not answer (ruling C7). */
+  /** Calls in which the limiter failed, including denied ones. */
   readonly degraded: number;
   /** Outcome events that were dropped. */
   readonly outcomesDropped: number;
   /**
-   * Leased credits that were given up: the store failed without saying whether it had taken them back, or was closed before the verifier.
-   * They count as spent.
+   * Leased credits given up because the store failed without saying whether it had taken them back, or was closed
+   * before the verifier. They count as spent.
    */
   readonly creditsForfeited: number;
 }
 
-/** Judges keys; what `createVerifier` makes. Its methods need no `this`. */
+/** Verifies keys; made by {@link createVerifier}. Its methods need no `this`. */
 export interface Verifier {
   /**
-   * Verifies a key: spec §2.1 in, spec §2.2 out. Every outcome, good or bad, is a resolved answer; a failure is never a VALID.
+   * Verifies a key: spec §2.1 in, spec §2.2 out. Every outcome, good or bad, resolves; a failure never resolves as
+   * VALID.
    *
-   * From memory 0.4 to 2.1 µs, rising with the number of keys in use; plus one durable step of the store if a credit is taken in
-   * `exact` mode.
-   * @throws (rejects) KeystileError, each with `errors` where a request is at fault: BAD_REQUEST (400) and PERMISSIONS_QUERY_SYNTAX
-   * (400) for its form, before any store call · BAD_REQUEST (400) for a limit that does not exist, once the key has passed what comes
-   * before limits (ruling C5) · CALLER_FORBIDDEN (403) for a caller without any right to verify · LIMITER_UNAVAILABLE (503) with
-   * `onLimiterFailure: "deny"` · a store that failed (STORE_…), or that is your own and broke its
-   * types (STORE_INVALID) or did not answer in time (STORE_TIMEOUT) · VERIFIER_CLOSED
-   * @throws (rejects) TypeError for a context that is no object, or a migration whose algorithm is not among `migrationAlgorithms`
+   * From memory 0.4 to 2.1 µs, increasing with the number of keys in use; plus one durable step of the store if credits
+   * are taken in `exact` mode.
+   * @throws (rejects) KeystileError, with `errors` for a 400: BAD_REQUEST (400) and PERMISSIONS_QUERY_SYNTAX (400) for
+   *   an invalid request or query, before any store call · BAD_REQUEST (400) for a limit that does not exist, once the
+   *   key has passed the checks before limits · CALLER_FORBIDDEN (403) for a caller without any permission to verify ·
+   *   LIMITER_UNAVAILABLE (503) with `onLimiterFailure: "deny"` · STORE_… for a failed store; for a store of your own
+   *   also STORE_INVALID if a result violates its types, and STORE_TIMEOUT · VERIFIER_CLOSED
+   * @throws (rejects) TypeError for a context that is not an object, or a migration whose algorithm is not in
+   *   `migrationAlgorithms`
    */
   verify(request: V2KeysVerifyKeyRequestBody, context?: VerifyContext): Promise<V2KeysVerifyKeyResponseData>;
-  /** What went wrong without failing a call, counted in this verifier; never throws, after `close` neither. */
+  /** Failures that failed no call, counted in this verifier. Never throws, not even after `close`. */
   counters(): VerifierCounters;
   /**
-   * Later calls are refused, those in flight settle; returns leases, and tries again while the store is busy, full or read-only. The store
-   * stays open: close it after this. A second call returns the same promise.
-   * @throws (rejects) KeystileError CREDITS_NOT_RETURNED: the store took nothing back for `credits.closeTimeout` milliseconds, or it
-   * failed to take leased credits; everything else is closed all the same
+   * Closes the verifier: later calls are rejected and those in flight settle. Returns leases, and retries while the
+   * store is busy, full or read-only. The store stays open: close it after this. A second call returns the same
+   * promise.
+   * @throws (rejects) KeystileError CREDITS_NOT_RETURNED: the store took back nothing for `credits.closeTimeout`
+   *   milliseconds, or failed to take leased credits; everything else is closed all the same
    */
   close(): Promise<void>;
 }
 
-/** What each of {@link VerifierOptions} must be. */
+/** The checks of {@link VerifierOptions}. */
 export const VERIFIER_OPTIONS = {
   workspaceId: word,
   cache: group(CACHE_OPTIONS),
@@ -136,30 +151,30 @@ export const VERIFIER_OPTIONS = {
  */
 export function createVerifier(given: Store, options: VerifierOptions = {}): Verifier {
   checkStore(given);
-  const own = checkOptions(options, VERIFIER_OPTIONS);
-  const { workspaceId, nodes = 1, onLimiterFailure = "local", limiterTimeout } = own;
-  const credits = own.credits && ownOnly(own.credits);
-  const store = guardStore(given, own.storeTimeout);
-  const time = own.clock ?? Date.now;
+  const settings = checkOptions(options, VERIFIER_OPTIONS);
+  const { workspaceId, nodes = 1, onLimiterFailure = "local", limiterTimeout } = settings;
+  const credits = settings.credits && ownOnly(settings.credits);
+  const store = guardStore(given, settings.storeTimeout);
+  const time = settings.clock ?? Date.now;
   const clock = guardClock(time);
   const prepare = createPreparer();
   const local = hintedLimiter();
   const limiter =
-    own.limiter === undefined
+    settings.limiter === undefined
       ? hintedTaker(local)
-      : withFallback(own.limiter, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout });
+      : withFallback(settings.limiter, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout });
   const spender = credits?.mode === "leased" ? leasedSpender(store, credits) : exactSpender(store);
   const prefetch = createPrefetch(local, spender);
-  const cache = createKeyCache(store, prepare, ownOnly(own.cache ?? {}), (size) =>
+  const cache = createKeyCache(store, prepare, ownOnly(settings.cache ?? {}), (size) =>
     tieredCache(size, packedKeys(prefetch)),
   );
-  const outcomes = own.onOutcome && createOutcomes(own.onOutcome);
+  const outcomes = settings.onOutcome && createOutcomes(settings.onOutcome);
   const isSystemTime = time === Date.now;
   const sources = {
     store,
     cache,
     prepare,
-    algorithms: createAlgorithms(own.migrationAlgorithms),
+    algorithms: createAlgorithms(settings.migrationAlgorithms),
     isSystemTime,
     workspaceId,
   };
@@ -185,7 +200,7 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
   return Object.freeze({
     verify(request: V2KeysVerifyKeyRequestBody, context?: VerifyContext) {
       if (context !== undefined && !isPlainObject(context)) return Promise.reject(contextError());
-      // Not async itself: a promise around a promise costs a third of a hot call.
+      // Not async: a promise around a promise costs a third of a hot call.
       return closing === undefined ? verifyKey(deps, request, context) : Promise.reject(closedError());
     },
     counters: () => ({

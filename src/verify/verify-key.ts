@@ -1,10 +1,10 @@
 /**
  * A verification: the ordered checks, and the one loop that runs them. Spec §2.2, §3.
  *
- * To add a check, add a line to {@link CHECKS}. VALID is the answer of a loop that came to the end of the list, and of nothing else, so no
- * check can be passed around. A check fails unless it returns exactly `false`.
+ * To add a check, add a line to {@link CHECKS}. The only way to VALID is to reach the end of the list, so no check can
+ * be skipped. A check passes only if it returns exactly `false`.
  *
- * Why no `async`: what is in memory need not be awaited, and an async function takes 60 ns more a call.
+ * Why no `async`: most results are in memory, and an async function costs 60 ns more per call.
  */
 import { strictCaller } from "../access/check-caller.js";
 import type { Query, QueryCompiler } from "../access/permission-query.js";
@@ -20,32 +20,35 @@ import { type OutcomeEvent, redact } from "./outcome-events.js";
 import { readRequest, type VerificationRequest } from "./request.js";
 import { answerFor, answerNotFound, eventFor } from "./response.js";
 
-/** What the caller knows of a request besides its body. */
+/** What the program knows about a request besides its body. */
 export interface VerifyContext {
-  /** The client's address, IPv4 or IPv6; a key or API with an allow-list is FORBIDDEN without it. */
+  /** The client's IPv4 or IPv6 address. Without it, a key or API with an allow-list is FORBIDDEN. */
   readonly clientAddress?: string | undefined;
-  /** Who asks, if the program serves others: spec §4.1-3 and §4.1-4 apply. Absent: the program, which may do all. */
+  /**
+   * The authenticated caller, if the program serves others: spec §4.1-3 and §4.1-4 apply. Absent: the program itself,
+   * which may verify every key.
+   */
   readonly caller?: Caller;
 }
 
-/** What a verification consults; wired by `createVerifier`. */
+/** Dependencies of a verification; wired by `createVerifier`. */
 export interface VerifyDeps {
   readonly clock: () => number;
   readonly compileQuery: QueryCompiler;
-  /** The key that was presented, if it may be seen here. */
+  /** The presented key, if it is visible here. */
   readonly findKey: (
     request: VerificationRequest,
     caller: Caller | undefined,
     now: number,
   ) => MaybePromise<CachedKey | undefined>;
-  /** The same from the store itself: what is remembered of the key turned out to be outdated. */
+  /** The same from the store itself, bypassing the cache after its entry turned out to be outdated. */
   readonly findKeyAgain: (request: VerificationRequest, caller: Caller | undefined) => Promise<CachedKey | undefined>;
   readonly limiter: LimitTaker;
   readonly spender: Spender;
   readonly onOutcome: ((event: OutcomeEvent) => void) | undefined;
 }
 
-/** A verification on its way: what is asked, and what the checks found. */
+/** A verification in progress: its inputs, and what the checks found. */
 export interface Verification {
   readonly deps: VerifyDeps;
   readonly request: VerificationRequest;
@@ -53,29 +56,29 @@ export interface Verification {
   readonly caller: Caller | undefined;
   readonly clientAddress: string | undefined;
   readonly now: number;
-  /** Whether the query was evaluated: then the answer lists what the key has. */
+  /** Whether the query was evaluated: then the response lists the key's permissions and roles. */
   queried: boolean;
   /** The limits that were checked; undefined: none. */
   limits: LimitsTaken | undefined;
-  /** Limits already taken when the call starts again; null: none applied. They are not taken twice. */
+  /** Limits already taken when the checks restart, so that they are not taken twice; null: none applied. */
   taken: LimitsTaken | null | undefined;
-  /** What became of the credits; undefined: none were asked for. */
+  /** Result of spending or reading credits; undefined: none yet. */
   spend: Spend | undefined;
-  /** The store knows the key no more. */
+  /** The key no longer exists in the store. */
   isGone: boolean;
-  /** How often the call started again. */
+  /** How often the checks restarted. */
   restarts: number;
 }
 
 /** One check of a key that was found. */
 interface Check {
-  /** What the answer says of a key that fails it. */
+  /** The code of the response if the key fails. */
   readonly code: Exclude<VerificationCode, "VALID" | "NOT_FOUND">;
-  /** Whether the key fails. Waits only for a limiter or a store that does. */
+  /** Whether the key fails. A promise only if a limiter or a store returns one. */
   readonly fails: (call: Verification, key: CachedKey) => MaybePromise<boolean>;
 }
 
-/** In order: the first that fails gives the code, and later ones do not run. Only the last two take anything. */
+/** In order: the first one that fails gives the code, and later ones do not run. Only the last two take anything. */
 const CHECKS: readonly Check[] = [
   { code: "DISABLED", fails: (_, key) => !key.enabled },
   { code: "EXPIRED", fails: ({ now }, { expires }) => expires !== undefined && now > expires },
@@ -85,15 +88,15 @@ const CHECKS: readonly Check[] = [
   { code: "USAGE_EXCEEDED", fails: exceedsCredits },
 ];
 
-type Answer = V2KeysVerifyKeyResponseData;
+type ResponseData = V2KeysVerifyKeyResponseData;
 
 /**
  * Verifies one request.
- * @throws (rejects) KeystileError 400 for a request or query that is not well formed, and for a limit that does not exist; 403 for a caller
- *   without any right to verify (spec §4.1-4)
+ * @throws (rejects) KeystileError 400 for an invalid request or query, or a limit that does not exist; 403 for a caller
+ *   without any permission to verify (spec §4.1-4)
  * @see spec §4.1-1, §4.1-2 · waits only for what is not in memory
  */
-export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): Promise<Answer> {
+export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): Promise<ResponseData> {
   try {
     return Promise.resolve(findAndCheck(deps, body, context));
   } catch (error) {
@@ -102,8 +105,8 @@ export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContex
   }
 }
 
-/** Own properties only: a polluted prototype must not say who asks, and from where. */
-function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): MaybePromise<Answer> {
+/** Own properties only: a polluted prototype must not set the caller or the address. */
+function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): MaybePromise<ResponseData> {
   const given = context !== undefined && Object.hasOwn(context, "caller") ? context.caller : undefined;
   const clientAddress =
     context !== undefined && Object.hasOwn(context, "clientAddress") ? context.clientAddress : undefined;
@@ -132,12 +135,12 @@ function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | 
 
 const mayNotVerify = () => new KeystileError("CALLER_FORBIDDEN", "the credential has no permission to verify keys");
 
-function checkKey(call: Verification, key: CachedKey | undefined): MaybePromise<Answer> {
+function checkKey(call: Verification, key: CachedKey | undefined): MaybePromise<ResponseData> {
   return key === undefined ? notFound(call) : runChecks(call, key, 0);
 }
 
-/** Runs the checks from number `from` on. */
-function runChecks(call: Verification, key: CachedKey, from: number): MaybePromise<Answer> {
+/** Runs the checks from index `from` on. */
+function runChecks(call: Verification, key: CachedKey, from: number): MaybePromise<ResponseData> {
   for (let i = from; i < CHECKS.length; i++) {
     const { code, fails } = CHECKS[i] as Check;
     const failed = fails(call, key);
@@ -182,19 +185,23 @@ function noteSpend(call: Verification, spend: Spend | undefined): boolean {
   return spend?.ok !== true;
 }
 
-/** A refusal takes nothing, and shows the balance as it stands. */
-function refuse(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<Answer> {
+/** A refusal takes no credits, and reports the current balance. */
+function refuse(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
   if (call.spend !== undefined || call.isGone || !key.hasCredits) return conclude(call, key, code);
   const reading = spendCredits(call, key, 0);
   return typeof reading === "boolean" ? conclude(call, key, code) : reading.then(() => conclude(call, key, code));
 }
 
 /** The end of every call whose key was found. */
-function conclude(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<Answer> {
+function conclude(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
   const { deps, request, now, queried, limits, spend } = call;
   if (call.isGone) return notFound(call);
-  if (spend?.stale === true) return startAgain(call);
-  const answer = answerFor(key, code, { queried, credits: spend?.remaining ?? undefined, ratelimits: limits?.results });
+  if (spend?.stale === true) return restart(call);
+  const response = answerFor(key, code, {
+    queried,
+    credits: spend?.remaining ?? undefined,
+    ratelimits: limits?.results,
+  });
   if (deps.onOutcome !== undefined) {
     const { tags, cost } = request;
     const degraded = limits?.degraded === true;
@@ -208,18 +215,18 @@ function conclude(call: Verification, key: CachedKey, code: VerificationCode): M
       }),
     );
   }
-  return answer;
+  return response;
 }
 
-function notFound({ deps, request: { tags, key }, now }: Verification): Answer {
+function notFound({ deps, request: { tags, key }, now }: Verification): ResponseData {
   return answerNotFound(deps.onOutcome, now, redact(tags, key));
 }
 
-/** Each means that an administrator changed the key's refill between two steps of one call. */
+/** Each restart means that an administrator changed the key's refill between two steps of one call. */
 const MAX_RESTARTS = 8;
 
-/** The key's refill follows another calendar than the one it was found with: all checks run again on the key as it is now. */
-async function startAgain(call: Verification): Promise<Answer> {
+/** The key's refill follows another calendar than when it was found: all checks run again on the current key. */
+async function restart(call: Verification): Promise<ResponseData> {
   const { deps, request, caller } = call;
   if (++call.restarts > MAX_RESTARTS)
     throw new KeystileError("STORE_BUSY", "the refill of this key kept changing while it was verified; try again");

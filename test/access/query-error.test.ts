@@ -9,7 +9,7 @@ import { dice, NAME_LETTERS, print, trees } from "./queries.js";
 const OPERAND = 'a permission name or "("';
 const OPERATOR = "AND, OR or the end of the query";
 const CLOSE = 'AND, OR or ")"';
-const ALLOWED = 'names of A-Z a-z 0-9 . _ - * : /, AND, OR, "(", ")" and blanks';
+const ALLOWED = 'names of A-Z a-z 0-9 . _ - * : /, AND, OR, "(", ")" and spaces';
 const END = "the end of the query";
 
 /** The one problem of a refused query. */

@@ -40,7 +40,7 @@ describe("root keys: create, list, update, delete", () => {
     const error = await failure(keyring.createRootKey({ permissions }));
     expect(error.errors.map(({ location }) => location)).toEqual([1, 2, 3, 4].map((i) => `body.permissions[${i}]`));
     expect(error.errors[0]).toMatchObject({
-      message: "is no permission of a root key",
+      message: "is not a valid root key permission",
       fix: expect.stringContaining("api.*.verify_key"),
     });
     expect(error.errors[1]!.fix).toContain("svc:v1:ws_default:");

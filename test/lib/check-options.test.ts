@@ -145,7 +145,7 @@ describe("checkOptions", () => {
       Object.create(options),
     ]) {
       expect(() => createVerifier(memoryStore(), given as object)).toThrow(
-        "options must be an object, and a plain one",
+        "options must be an object, not an array or a class instance",
       );
     }
     createVerifier(memoryStore(), Object.assign(Object.create(null) as object, options));

@@ -1,54 +1,60 @@
-/** Deadlines of what stores and limiters promise. One timer serves all that wait for the same time; none is set while nothing waits. */
+/**
+ * Deadlines for promises of stores and limiters. One timer serves all promises with the same timeout; none runs while
+ * nothing is pending.
+ */
 
-// Taken when the program loads: the fake timers of a test neither hold a deadline up nor bring it forward.
+// Captured at load time, so that a test's fake timers do not affect deadlines.
 const { setTimeout: runAfter, performance: clock } = globalThis;
 
-/** What a promise becomes: rejected with what `late` makes unless it settles in time. A later outcome of it is dropped. */
-export type Deadline = <T>(answer: PromiseLike<T>, resolved: () => Error) => Promise<T>;
+/**
+ * Returns a promise that rejects with the error of `timeoutError` unless `promise` settles in time. A later outcome is
+ * dropped.
+ */
+export type Deadline = <T>(promise: PromiseLike<T>, timeoutError: () => Error) => Promise<T>;
 
-interface Waiting {
-  readonly until: number;
+interface PendingPromise {
+  readonly expiresAt: number;
   readonly expire: () => void;
 }
 
-/** @param ms how long each promise has, milliseconds, ≥ 1. Its timer keeps no process alive. */
+/** @param ms timeout of each promise, milliseconds, ≥ 1. The timer does not keep the process alive. */
 export function createDeadline(ms: number): Deadline {
-  /** In the order in which they expire, since all of them have the same time. */
-  const waiting = new Set<Waiting>();
+  /** In the order in which they expire, because all have the same timeout. */
+  const pending = new Set<PendingPromise>();
   let isArmed = false;
 
   const arm = (run: () => void, delay: number): void => {
     const timer = runAfter(run, delay) as { unref?: () => void };
     timer.unref?.();
   };
-  // An answer may have arrived while the event loop was blocked: it is read before the timers of the next turn.
+  // A result may have arrived while the event loop was blocked, so expire only in the next turn, after it was read.
   const wake = (): void => arm(expire, 0);
   const expire = (): void => {
     const now = clock.now();
-    for (const one of waiting) {
-      if (one.until > now) return arm(wake, one.until - now);
-      waiting.delete(one);
-      one.expire();
+    for (const entry of pending) {
+      if (entry.expiresAt > now) return arm(wake, entry.expiresAt - now);
+      pending.delete(entry);
+      entry.expire();
     }
     isArmed = false;
   };
 
-  return (answer, resolved) =>
+  return (promise, timeoutError) =>
     new Promise((resolve, reject) => {
-      const one = { until: clock.now() + ms, expire: () => reject(resolved()) };
-      waiting.add(one);
+      const entry = { expiresAt: clock.now() + ms, expire: () => reject(timeoutError()) };
+      pending.add(entry);
       if (!isArmed) {
         isArmed = true;
         arm(wake, ms);
       }
-      // Handled here in any case: a rejection after the deadline is nobody's any more, and must not end the process.
-      Promise.resolve(answer).then(
+      // Handled in any case: a rejection after the deadline must not become an unhandled one that ends the process.
+      Promise.resolve(promise).then(
         (value) => {
-          waiting.delete(one);
+          pending.delete(entry);
           resolve(value);
         },
         (cause: unknown) => {
-          waiting.delete(one);
+          pending.delete(entry);
           // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- what was thrown, as it is
           reject(cause);
         },

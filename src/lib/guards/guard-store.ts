@@ -1,8 +1,9 @@
 /**
- * A guard around a store that the program brought: what it returns is validated, and what it promises has a deadline.
+ * A decorator around a store of the program's own: it validates results and puts deadlines on promises.
  *
- * Why one decorator over the whole port: a verifier, a keyring and an authenticator that each looked after the methods they call would
- * forget one. Stores of this package validate what they read and bound their waiting, so they pass through as they are, at no cost.
+ * Why one decorator over the whole port: a verifier, a keyring and an authenticator that each guarded the methods they
+ * call would miss one. Stores of this package validate what they read and bound their own waiting, so they are returned
+ * as they are, at no cost.
  */
 import { KeystileError } from "../../contracts/errors.js";
 import type { Change, ListQuery, Store, Table } from "../../contracts/store.js";
@@ -13,28 +14,28 @@ import { flag, list, Malformed, optional, type Reader } from "./readers.js";
 import { balance, draw, keyRecord, rows, spend } from "./rows.js";
 import { isTrusted, trust } from "./trusted.js";
 
-/** Options of all that take a store. */
+/** Options of everything that takes a store. */
 export interface StoreGuardOptions {
   /**
-   * Milliseconds within which a store of your own must settle each promise, 1…600_000, default 5_000; after that the call rejects with
-   * STORE_TIMEOUT. keystile's own stores bound their waiting themselves.
+   * Milliseconds within which a store of your own must settle each promise, 1…600_000, default 5_000; after that the
+   * call rejects with STORE_TIMEOUT. keystile's own stores bound their waiting themselves.
    */
   readonly storeTimeout?: number | undefined;
 }
 
-/** What each of {@link StoreGuardOptions} must be. */
+/** The checks of {@link StoreGuardOptions}. */
 export const STORE_GUARD_OPTIONS = { storeTimeout: integerOption(1, 600_000) } as const satisfies OptionChecks;
 
 const DEFAULT_TIMEOUT = 5_000;
 
-/** Methods whose answers are data. `subscribe` and `close` are guarded by themselves. */
+/** Methods that return data. `subscribe` and `close` are handled separately. */
 type Method = Exclude<keyof Store, "subscribe" | "close">;
 
 /** How one method is guarded. */
 interface Guard {
-  /** The reader of its answer, which may depend on what was asked for. */
+  /** The reader of its result, which may depend on the arguments. */
   readonly reader: (given: readonly unknown[]) => Reader<unknown>;
-  /** It changes the store: when it is late, what became of it is unknown. */
+  /** Whether it changes the store: after a timeout it is unknown whether the change was made. */
   readonly writes?: true;
 }
 
@@ -42,24 +43,24 @@ const always =
   <T>(reader: Reader<T>): Guard["reader"] =>
   () =>
     reader;
-/** Nothing is expected; what comes all the same is dropped. */
+/** No result is expected; any is dropped. */
 const nothing = always(() => undefined);
-/** Each reader as what the method may return: `undefined` where a row may be missing. */
+/** Readers of results: `undefined` is allowed where a row may be missing. */
 const record = always(optional(keyRecord));
 const rootKey = always(optional(rows.rootKeys));
-const spent = always(optional(spend));
-const drawn = always(optional(draw));
-const counted = always(optional(balance));
+const spendResult = always(optional(spend));
+const drawResult = always(optional(draw));
+const balanceResult = always(optional(balance));
 
 const METHODS = {
   findKey: { reader: record },
   findForeignKey: { reader: record },
   findRootKey: { reader: rootKey },
   adoptDigest: { reader: always(flag), writes: true },
-  spendCredits: { reader: spent, writes: true },
-  drawCredits: { reader: drawn, writes: true },
+  spendCredits: { reader: spendResult, writes: true },
+  drawCredits: { reader: drawResult, writes: true },
   returnCredits: { reader: nothing, writes: true },
-  readBalance: { reader: counted },
+  readBalance: { reader: balanceResult },
   read: { reader: ([table]) => optional<unknown>(rows[table as Table]) },
   readNames: { reader: ([table, , names]) => list<unknown>(rows[table as Table], (names as readonly string[]).length) },
   list: { reader: ([table, query]) => list<unknown>(rows[table as Table], (query as ListQuery).limit) },
@@ -69,10 +70,11 @@ const METHODS = {
 } as const satisfies Record<Method, Guard>;
 
 /**
- * The same store, guarded; a store of this package, or one that is guarded already, as it is.
+ * Guards a store; returns a store of this package, or one that is guarded already, as it is.
  *
- * Every method of the result may throw or reject with KeystileError STORE_INVALID, for an answer that breaks the port's types (the message
- * names the method and the field, never the value), or STORE_TIMEOUT. What the store itself throws, or rejects with, rises as it is.
+ * Every method of the result may throw, or reject with, KeystileError STORE_INVALID if the store's result violates the
+ * types of the port (the message names the method and the field, never the value), or STORE_TIMEOUT. The store's own
+ * errors propagate unchanged.
  * @param timeout milliseconds, 1…600_000
  */
 export function guardStore(store: Store, timeout = DEFAULT_TIMEOUT): Store {
@@ -96,36 +98,36 @@ function guarded(
   deadline: Deadline,
   timeout: number,
 ): (...given: unknown[]) => unknown {
-  const resolved = (): KeystileError => {
+  const timeoutError = (): KeystileError => {
     const outcome = writes === true ? "; whether it was done is unknown" : "";
     return new KeystileError("STORE_TIMEOUT", `the store did not answer ${name} within ${timeout} ms${outcome}`);
   };
-  const validate = (answer: unknown, given: readonly unknown[]): unknown => {
+  const validate = (result: unknown, given: readonly unknown[]): unknown => {
     try {
-      return reader(given)(answer);
+      return reader(given)(result);
     } catch (cause) {
       throw malformed(name, cause);
     }
   };
   return (...given) => {
-    const answer = (store[name] as (...given: unknown[]) => unknown)(...given);
-    if (answer === undefined) return validate(answer, given);
-    return isPromised(name, answer)
-      ? deadline(answer, resolved).then((value) => validate(value, given))
-      : validate(answer, given);
+    const result = (store[name] as (...given: unknown[]) => unknown)(...given);
+    if (result === undefined) return validate(result, given);
+    return isPromised(name, result)
+      ? deadline(result, timeoutError).then((value) => validate(value, given))
+      : validate(result, given);
   };
 }
 
-/** Looking for `then` may run the store's code. */
-function isPromised(name: string, answer: unknown): answer is Promise<unknown> {
+/** Reading `then` may run the store's code. */
+function isPromised(name: string, result: unknown): result is Promise<unknown> {
   try {
-    return isThenable(answer);
+    return isThenable(result);
   } catch (cause) {
     throw malformed(name, cause);
   }
 }
 
-/** A change that cannot be understood may have been any: all is forgotten then. */
+/** An unknown change may have been any: it is passed on as `all`. */
 function subscribeTo(store: Store, listener: (change: Change) => void): () => void {
   const unsubscribe: unknown = store.subscribe((change) => listener(toChange(change)));
   if (typeof unsubscribe !== "function") throw malformed("subscribe", new Malformed("must be a function"));

@@ -1,21 +1,21 @@
 /**
- * Readers of data that another program's code returns: each validates a value and copies it, so that what was validated is what is used.
- * Own properties only, each read once. Nothing here repeats a value in an error.
+ * Readers of data that the program's own code returns. Each validates and copies a value, so that the validated value
+ * is the value used. Only own properties, each read once. No error contains a value.
  */
 import type { JsonObject } from "../../contracts/types.js";
 import { copyPlain, Refusal } from "../copy-json.js";
 
-/** @throws Malformed for a value that is no `T` */
+/** @throws Malformed if the value is not a `T` */
 export type Reader<T> = (value: unknown) => T;
 
-/** A reader for each property, those that may be absent included: the compiler refuses a table that lacks one. */
+/** A reader for each property, including optional ones: the compiler rejects a table that lacks one. */
 export type Fields<T> = { readonly [K in keyof Required<T>]: Reader<T[K]> };
 
-/** UTF-16 units of a text, and items of a list: several times what the longest legal row holds. */
+/** Largest text, in UTF-16 units, and longest list: several times what the longest legal row holds. */
 const MAX_TEXT = 8_192;
 const MAX_ITEMS = 200_000;
 
-/** Where in an answer something is wrong, and which rule it breaks. */
+/** The place in a result that is invalid, and the rule that it violates. */
 export class Malformed extends Error {
   constructor(
     readonly rule: string,
@@ -26,7 +26,7 @@ export class Malformed extends Error {
   }
 }
 
-/** Text of `min` to 8,192 UTF-16 units. */
+/** A string of `min` to 8,192 UTF-16 units. */
 export const text =
   (min: number): Reader<string> =>
   (value) => {
@@ -36,7 +36,7 @@ export const text =
     return value;
   };
 
-/** True or false. */
+/** A boolean. */
 export const flag: Reader<boolean> = (value) => {
   if (typeof value !== "boolean") throw new Malformed("must be true or false");
   return value;
@@ -49,11 +49,11 @@ export const integer =
     if (!Number.isSafeInteger(value) || (value as number) < min || (value as number) > max) {
       throw new Malformed(`must be an integer from ${min} to ${max}`);
     }
-    // No −0, which answers would show as it is.
+    // Turns −0 into 0: responses would show it.
     return (value as number) + 0;
   };
 
-/** One of a few texts. */
+/** One of the given strings. */
 export const oneOf =
   <const T extends string>(...allowed: readonly T[]): Reader<T> =>
   (value) => {
@@ -91,7 +91,7 @@ export const list =
     return copy;
   };
 
-/** An object with these properties; others are left out of the copy. */
+/** An object with these properties; others are omitted from the copy. */
 export const object = <T extends object>(fields: Fields<T>): Reader<T> => {
   const entries = Object.entries(fields) as [name: string, read: Reader<unknown>][];
   return (value) => {
@@ -109,7 +109,7 @@ export const object = <T extends object>(fields: Fields<T>): Reader<T> => {
   };
 };
 
-/** Free-form data as requests may hold it (spec 8). */
+/** Free-form JSON within the bounds of spec §8. */
 export const json: Reader<JsonObject> = (value) => {
   if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Malformed("must be an object");
   const copy = copyPlain(value);
@@ -121,7 +121,9 @@ function readOwn(value: object, name: string | number): unknown {
   return Object.hasOwn(value, name) ? (value as Record<string | number, unknown>)[name] : undefined;
 }
 
-/** The same fault, seen from one level up. A getter's or a proxy's own error is one too. */
+/**
+ * The same error with the outer property prepended to its path. An error thrown by a getter or a proxy becomes one too.
+ */
 function within(name: string, cause: unknown): Malformed {
   const { rule, path } = cause instanceof Malformed ? cause : { rule: "cannot be read", path: "" };
   const whole = path === "" || path.startsWith("[") ? name + path : `${name}.${path}`;

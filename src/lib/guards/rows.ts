@@ -1,4 +1,7 @@
-/** What a store may return, field by field: one table for each type of the port, complete because the compiler counts its fields. */
+/**
+ * Readers of what a store may return: one table for each type of the port, complete because the compiler checks its
+ * fields.
+ */
 import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type Shape } from "../../contracts/key-fields.js";
 import type {
   ApiRow,
@@ -36,14 +39,14 @@ import {
   text,
 } from "./readers.js";
 
-/** An id, or another text that names something. */
+/** An id or another name. */
 const name = text(1);
 const names = list(name);
 const anyText = text(0);
 const count = integer(0);
-const moment = integer(-MAX_DATE_MS, MAX_DATE_MS);
+const time = integer(-MAX_DATE_MS, MAX_DATE_MS);
 /** True, or absent. */
-const mark = (value: unknown): true => {
+const trueOnly = (value: unknown): true => {
   if (value !== true) throw new Malformed("must be true where it is there");
   return value;
 };
@@ -80,13 +83,13 @@ const identity = object<Identity>({
   ratelimits: optional(limits),
 } satisfies Fields<Identity>);
 
-/** The reader of each shape that a field of a key can have. */
+/** The reader of each named shape. */
 const SHAPES: { readonly [S in Extract<Shape, string>]: Reader<unknown> } = {
   text: anyText,
   name,
   integer: integer(Number.MIN_SAFE_INTEGER),
   count,
-  time: moment,
+  time,
   flag,
   meta: json,
   refill,
@@ -100,7 +103,7 @@ function readerOf(shape: Shape): Reader<unknown> {
 
 const isListShape = (shape: Exclude<Shape, string>): shape is readonly [Shape] => Array.isArray(shape);
 
-/** Readers of the fields that the table of keys' fields gives a shape. */
+/** Readers of the row fields in KEY_FIELDS. */
 const SHAPED = Object.fromEntries(
   Object.entries<KeyField>(KEY_FIELDS).flatMap(([field, { row, absent }]) => {
     if (row === undefined) return [];
@@ -109,7 +112,7 @@ const SHAPED = Object.fromEntries(
 ) as Fields<KeyRow>;
 const { workspaceId: _, ...ofRow } = SHAPED;
 
-/** What a find returns. */
+/** Result of a find. */
 export const keyRecord = object<KeyRecord>({
   ...(Object.fromEntries(fieldsThat({ from: "row" }).map((field) => [field, SHAPED[field]])) as Pick<
     Fields<KeyRow>,
@@ -128,24 +131,24 @@ export const keyRecord = object<KeyRecord>({
   ipAllowlists: list(names),
 } satisfies Fields<KeyRecord>);
 
-/** What a spend returns. */
+/** Result of a spend. */
 export const spend = object<Spend>({
   ok: flag,
   remaining: orNull(count),
   forfeited: optional(count),
-  stale: optional(mark),
+  stale: optional(trueOnly),
 } satisfies Fields<Spend>);
 
-/** What a draw returns. */
+/** Result of a draw. */
 export const draw = object<Draw>({
   drawn: count,
   generation: count,
   remaining: orNull(count),
   forfeited: optional(count),
-  stale: optional(mark),
+  stale: optional(trueOnly),
 } satisfies Fields<Draw>);
 
-/** What administration reads of a balance. */
+/** Result of `readBalance`. */
 export const balance = object<CountedBalance>({
   remaining: orNull(count),
   period: count,
@@ -155,7 +158,7 @@ export const balance = object<CountedBalance>({
 const versioned = { id: name, version: count };
 const owned = { ...versioned, workspaceId: name };
 
-/** The rows, by table. */
+/** Readers of rows, by table. */
 export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
   workspaces: object<WorkspaceRow>({ ...versioned, enabled: flag } satisfies Fields<WorkspaceRow>),
   apis: object<ApiRow>({
@@ -164,7 +167,7 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     enabled: flag,
     ipAllowlist: names,
     deleted: flag,
-    createdAt: moment,
+    createdAt: time,
   } satisfies Fields<ApiRow>),
   identities: object<IdentityRow>({
     ...owned,
@@ -191,11 +194,11 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     start: anyText,
     name: optional(anyText),
     permissions: names,
-    expires: optional(moment),
+    expires: optional(time),
     enabled: flag,
-    createdAt: moment,
+    createdAt: time,
   } satisfies Fields<RootKeyRow>),
-  namespaces: object<NamespaceRow>({ ...owned, name, createdAt: moment } satisfies Fields<NamespaceRow>),
+  namespaces: object<NamespaceRow>({ ...owned, name, createdAt: time } satisfies Fields<NamespaceRow>),
   overrides: object<OverrideRow>({
     ...owned,
     namespaceId: name,
@@ -214,6 +217,6 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     roles: names,
     ratelimits: limits,
     ipAllowlist: names,
-    createdAt: moment,
+    createdAt: time,
   } satisfies Fields<KeyRow>),
 };

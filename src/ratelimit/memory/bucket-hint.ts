@@ -1,27 +1,30 @@
 /**
- * Where the memory limiter found a bucket last, kept by whoever keeps the check: it saves the look-up by name, a quarter of a call over a
- * million keys. Only the memory limiter reads and writes hints; other limiters know buckets by their names alone.
+ * Where the memory limiter last found a bucket, stored with the check: it saves the look-up by name, a quarter of a
+ * call over a million keys. Only the memory limiter uses hints; other limiters know buckets by name alone.
  */
 import type { LimitCheck } from "../../contracts/limiter.js";
 
-/** Several checks may share one, and a check may be copied for another bucket, so the limiter checks a hint before it trusts it. */
+/**
+ * A hint may be shared by several checks, and a check may be copied for another bucket, so the limiter verifies a hint
+ * before it uses it.
+ */
 export interface BucketHint {
-  /** The bucket that this tells of. */
+  /** The bucket's name. */
   readonly bucket: string;
-  /** A row, and a part of the fingerprint that it has; −1 and zeros to begin with. */
+  /** The row, and two of the three numbers of the fingerprint in it; −1 and zeros at first. */
   readonly row: number;
   readonly h0: number;
   readonly h1: number;
-  /** Remembers another one. */
+  /** Stores another place. */
   foundAt(row: number, h0: number, h1: number): void;
 }
 
-/** A check of which the limiter notes where its bucket is. */
+/** A check with a hint, if it has one. */
 export interface HintedCheck extends LimitCheck {
   readonly hint?: BucketHint | undefined;
 }
 
-/** A hint for a check that is kept. */
+/** Creates the hint of a check. */
 export function hintFor(bucket: string): BucketHint {
   const hint = { bucket, row: -1, h0: 0, h1: 0, foundAt };
   function foundAt(row: number, h0: number, h1: number): void {

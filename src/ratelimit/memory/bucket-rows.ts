@@ -1,4 +1,4 @@
-/** Buckets in rows of 32 bytes, outside the heap. Rulings C2, C4. Knows no names but by their tags, and no bounds. */
+/** Buckets in rows of 32 bytes, outside the heap. */
 import type { LimitSize, LimitVerdict } from "../../contracts/limiter.js";
 import type { Prefetchable } from "../../lib/prefetch.js";
 import { widened } from "../../lib/typed-arrays.js";
@@ -16,63 +16,63 @@ import {
 } from "./rate-table.js";
 
 /*
- * Why. A bucket as an object took 140 bytes of heap and lay in several places; a row is one place. Over 1,000,000 at random, each
- * check an object too, a take went from 1,000 ns to 640. Nearly every check is of a bucket with one level, by the pair it has: `take`
- * and `look` do that on the row itself. Everything else reads the row into objects, works as bucket.ts says, and writes it back: the
- * same arithmetic, and the twin of `take`.
+ * Why: a bucket as objects took 140 bytes of heap in several places; a row is in one place. A take over 1,000,000
+ * buckets in random order went from 1,000 ns to 640. Nearly every check is of a bucket with one level, at the rate of
+ * that level: `take` and `peek` handle those on the row itself. All others read the row into objects, use the
+ * arithmetic of bucket.ts, and write it back. That is also the reference implementation of `take`.
  */
 
-/** Doubles a row: time, units used, two that hold four ints. */
+/** Doubles per row: time, units used, and two that hold four int32. */
 const WIDTH = 4;
 const AT = 0;
 const USED = 1;
-/** Small numbers a row. */
+/** Int32 per row. */
 const INTS = 8;
-/** Of the first level; {@link NO_RATE}: the row is free. */
+/** Rate of the first level; {@link NO_RATE}: the row is free. */
 const RATE = 4;
-/** Further levels. */
+/** First of the further levels. */
 const NEXT = 5;
-/** Two thirds of the tag of its name. */
+/** Two of the three numbers of the name's fingerprint. */
 const H0 = 6;
 const H1 = 7;
 const FIRST_ROWS = 32;
 
 export class BucketRows implements Prefetchable {
   #numbers = new Float64Array(FIRST_ROWS * WIDTH);
-  /** The same memory, in halves. */
+  /** The same memory as int32. */
   #ints = new Int32Array(this.#numbers.buffer);
   #capacity = FIRST_ROWS;
   #rates = new RateTable();
   #levels = new LevelTable(this.#rates);
 
-  /** Rows there is room for. */
+  /** Rows allocated. */
   get capacity(): number {
     return this.#capacity;
   }
 
-  /** Pairs that levels use at the moment. */
+  /** Rates that levels use at the moment. */
   get rateCount(): number {
     return this.#rates.count;
   }
 
-  /** Levels beyond the first of a bucket. */
+  /** Levels beyond the first, of all buckets. */
   get levelCount(): number {
     return this.#levels.count;
   }
 
-  /** Makes room for so many rows. */
+  /** Grows to `capacity` rows. */
   widen(capacity: number): void {
     this.#numbers = widened(this.#numbers, capacity * WIDTH);
     this.#ints = new Int32Array(this.#numbers.buffer);
     this.#capacity = capacity;
   }
 
-  /** Whether a row is there. */
+  /** Whether a row is in use. */
   has(row: number): boolean {
     return this.#ints[row * INTS + RATE] !== NO_RATE;
   }
 
-  /** Whether a row is there and has this tag. `row` may be any number. */
+  /** Whether a row is in use and has this fingerprint. `row` may be any number. */
   hasFingerprint(row: number, h0: number, h1: number): boolean {
     if (!(row >= 0 && row < this.#capacity)) return false;
     const ints = this.#ints;
@@ -80,12 +80,12 @@ export class BucketRows implements Prefetchable {
     return ints[at + H0] === h0 && ints[at + H1] === h1 && ints[at + RATE] !== NO_RATE;
   }
 
-  /** `src/lib/prefetch.ts` */
+  /** See `src/lib/prefetch.ts`. */
   prefetch(row: number): number {
     return row >= 0 && row < this.#capacity ? (this.#ints[row * INTS] as number) : 0;
   }
 
-  /** The time at which the row's levels were brought up to date. */
+  /** When the row's levels were last brought up to date. */
   time(row: number): number {
     return this.#numbers[row * WIDTH + AT] as number;
   }
@@ -97,7 +97,7 @@ export class BucketRows implements Prefetchable {
     this.write(row, bucket);
   }
 
-  /** A bucket as an object of its reader's own. */
+  /** A bucket as a new object. */
   read(row: number): Bucket {
     const at = row * WIDTH;
     return {
@@ -108,7 +108,7 @@ export class BucketRows implements Prefetchable {
     };
   }
 
-  /** Sets a row to what {@link BucketRows.read} would give. */
+  /** Stores a bucket in a row; the inverse of {@link BucketRows.read}. */
   write(row: number, bucket: Bucket): void {
     this.#numbers[row * WIDTH + AT] = bucket.at;
     this.#numbers[row * WIDTH + USED] = bucket.used;
@@ -151,7 +151,10 @@ export class BucketRows implements Prefetchable {
     );
   }
 
-  /** Whether a check is a common one: its bucket has one level, by its own pair. {@link BucketRows.take} and `look` serve these only. */
+  /**
+   * Whether a check is common: its bucket has a single level, at the check's rate. {@link BucketRows.fits}, `take` and
+   * `peek` handle only these.
+   */
   isCommon(row: number, { limit, duration }: LimitSize): boolean {
     const rate = this.#rateAt(row);
     const { rows } = this.#rates;
@@ -160,7 +163,10 @@ export class BucketRows implements Prefetchable {
     return this.#ints[row * INTS + NEXT] === NO_LEVEL;
   }
 
-  /** Whether a common check may have its tokens. @param now here and below: not before the row's time */
+  /**
+   * Whether a common check fits.
+   * @param now here and below: not before the row's time
+   */
   fits(row: number, limit: number, cost: number, now: number): boolean {
     if (cost === 0) return true;
     const rate = this.#rateAt(row);
@@ -171,7 +177,10 @@ export class BucketRows implements Prefetchable {
     );
   }
 
-  /** Takes what a common check asks, if it may have it. Written out: two in a call take 120 ns, with the parts below 148. */
+  /**
+   * Takes the tokens of a common check, if it fits. Written out: two in a call take 120 ns, and 148 with the helpers
+   * below.
+   */
   take(row: number, limit: number, cost: number, now: number): LimitVerdict {
     const numbers = this.#numbers;
     const at = row * WIDTH;
@@ -190,7 +199,7 @@ export class BucketRows implements Prefetchable {
     return { exceeded, remaining: tokensLeft(used, capacity, unitsPerToken), reset: untilFull(used, drainPerMs) };
   }
 
-  /** What a common check sees where nothing is taken. */
+  /** The verdict of a common check where nothing is taken. */
   peek(row: number, limit: number, cost: number, now: number): LimitVerdict {
     return this.#verdict(row, !this.fits(row, limit, cost, now), now);
   }
@@ -203,12 +212,12 @@ export class BucketRows implements Prefetchable {
     return { exceeded, remaining, reset: untilFull(used, rows[rate + DRAIN_PER_MS] as number) };
   }
 
-  /** Where the pair of the first level starts among the pairs' numbers. */
+  /** The offset of the first level's rate in the rows of {@link RateTable}. */
   #rateAt(row: number): number {
     return (this.#ints[row * INTS + RATE] as number) * RATE_WIDTH;
   }
 
-  /** Units used on the first level. */
+  /** Units used on the first level at `now`. */
   #used(row: number, rate: number, now: number): number {
     const at = row * WIDTH;
     return drain(

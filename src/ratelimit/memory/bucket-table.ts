@@ -1,4 +1,4 @@
-/** A bounded table of buckets that forgets the full ones as it is used. Ruling C6, limiter clause 8. Knows no limits and takes no tokens. */
+/** A bounded table of buckets that drops full ones as it is used. Limiter clause 8. */
 import { FingerprintIndex, NONE } from "../../lib/fingerprint-index.js";
 import { Fingerprint, MAX_UNITS } from "../../lib/fingerprint.js";
 import { widened } from "../../lib/typed-arrays.js";
@@ -7,44 +7,47 @@ import { BucketRows } from "./bucket-rows.js";
 import type { Bucket } from "./bucket.js";
 
 /*
- * Why so. A full bucket is worth nothing: dropping it changes no answer. A cursor walks the table and drops those it meets: some
- * steps in each millisecond in which time moves, two for each newcomer, so that idle ones never outnumber the others for long.
- * No timers, no pass over everything. Only at the bound may a bucket that is not full give way, and never one that refuses.
+ * Eviction. Dropping a full bucket changes no result. A cursor walks the table and drops the full buckets that it
+ * visits: a few rows whenever time has moved on by a millisecond, and two for each new bucket, so that idle buckets
+ * never outnumber the others for long. There are no timers and no full passes. Only at the bound is a bucket evicted
+ * that is not full, and never one that refuses.
  *
- * A bucket is found by the tag of its name; the name is not kept. Two names share a tag, and so a bucket, with at most
- * 2^-51. A caller may remember where its bucket was, and two thirds of the tag, so that the name need not be tagged again (81 ns) nor
- * searched for. The row still holds its bucket if that tag is there: another name that came since has it
- * with a chance of 2^-64, or at most 2^-34 if both were chosen. The tags of another limiter match with about 2^-64.
+ * Look-up. A bucket is found by the fingerprint of its name; the name is not kept. Two names share a fingerprint, and
+ * so a bucket, with probability at most 2^-51. A hint holds the bucket's last row and two of the three fingerprint
+ * numbers, which saves hashing the name (81 ns) and searching. It is valid if the row still has these numbers: another
+ * name in that row has them with probability 2^-64, or at most 2^-34 if both names were chosen. Fingerprints of another
+ * limiter match with about 2^-64.
  */
 
-/** Rows visited when time moves. 32 take about 0.5 µs in a table of 1,000,000. */
+/** Rows visited when time has moved on. 32 take about 0.5 µs in a table of 1,000,000. */
 const STEPS_PER_MOMENT = 32;
 const STEPS_PER_NEWCOMER = 2;
 /**
- * Milliseconds without a take after which a full bucket is idle. Dropping one that is in use only to make it anew takes 1.3 µs: with 1 s,
- * a call over any of 1,000,000 keys took 3.7 µs, by a limit that gives a token back every 2.6 s; with 60 s it takes 2.2.
+ * Milliseconds without a take after which a full bucket counts as idle. Dropping a bucket that is soon used again costs
+ * 1.3 µs: a call over any of 1,000,000 keys, with a limit that refills a token every 2.6 s, took 3.7 µs with 1 s and
+ * takes 2.2 µs with 60 s.
  */
 const IDLE = 60_000;
-/** Rows looked at to find one that gives way. */
+/** Rows examined to find one to evict. */
 const PROBES = 32;
 
-/** The tag of a bucket's name. */
+/** The fingerprint of a bucket's name. */
 export type BucketFingerprint = Pick<Fingerprint, "h0" | "h1" | "h2">;
 
-/** Rows by number, each with the tokens that the call under way is about to take. */
+/** The buckets of the current call by row, or by name if new, each with the tokens that the call is about to take. */
 export type CallRows = ReadonlyMap<number | string, { readonly pending: number }>;
 
 export class BucketTable {
-  /** Its buckets, each in the row that {@link BucketTable.find} gives. */
+  /** The buckets, by the row that {@link BucketTable.find} returns. */
   readonly rows = new BucketRows();
-  /** Tags names. After a search in vain: the tag of the name that is not there. */
+  /** Hashes names. After a failed search it holds the fingerprint of the missing name. */
   readonly fingerprint = new Fingerprint();
   readonly #bound: number;
   readonly #index = new FingerprintIndex();
   /** By row: 1 for the bucket of an ad hoc limit. */
-  #marks = new Uint8Array(this.rows.capacity);
+  #adHocFlags = new Uint8Array(this.rows.capacity);
   #adHoc = 0;
-  /** Rows ever in use: the walk is over these. */
+  /** Rows that have ever been in use: the cursor walks these. */
   #high = 0;
   #cursor = 0;
 
@@ -60,14 +63,14 @@ export class BucketTable {
 
   /**
    * The row of a check's bucket, or {@link NONE}.
-   * @throws RangeError for a name too long for a tag
+   * @throws RangeError if the name is too long for a fingerprint
    */
   find({ bucket, hint }: HintedCheck): number {
-    // Object.is compares addresses first, where === would look into both texts.
+    // Object.is compares addresses first; === would compare the texts.
     return hint !== undefined && Object.is(hint.bucket, bucket) ? this.findAt(hint) : this.#search(bucket);
   }
 
-  /** The row of the bucket that a hint tells of: where it was found last, or else by its name. */
+  /** The row of a hint's bucket: where it was found last, or else by its name. */
   findAt(hint: BucketHint): number {
     if (this.rows.hasFingerprint(hint.row, hint.h0, hint.h1)) return hint.row;
     const row = this.#search(hint.bucket);
@@ -81,16 +84,16 @@ export class BucketTable {
     return this.#index.find(fingerprint.h0, fingerprint.h1, fingerprint.h2);
   }
 
-  /** Time has moved: visits a few rows and drops the buckets that are full. */
+  /** Visits a few rows and drops full buckets. Call it when time has moved on. */
   sweep(now: number): void {
     this.#visit(STEPS_PER_MOMENT, now);
   }
 
   /**
-   * Makes room for `count` more, `adHoc` of them of ad hoc limits, which may hold half of it. At its bound each displaces a full bucket,
-   * else the least strained of a few that do not refuse.
-   * @param call the rows of the call under way: those with pending tokens never give way
-   * @returns false: that many cannot give way, and none did
+   * Makes room for `count` new buckets, `adHoc` of them of ad hoc limits, which may use half of the table. At the bound
+   * each evicts a full bucket, or else the least used of a few that do not refuse.
+   * @param call the buckets of the current call: those with pending tokens are never evicted
+   * @returns false: not enough buckets can be evicted, and none was
    */
   makeRoom(count: number, adHoc: number, call: CallRows, now: number): boolean {
     const excess = this.count + count - this.#bound;
@@ -106,28 +109,29 @@ export class BucketTable {
     return true;
   }
 
-  /** Puts in a bucket by the tag of its name, which has none. Only after {@link BucketTable.makeRoom}. */
+  /** Adds a bucket under the fingerprint of its name, which must be new. Only after {@link BucketTable.makeRoom}. */
   add({ h0, h1, h2 }: BucketFingerprint, bucket: Bucket, isAdHoc: boolean, now: number): void {
     this.#visit(STEPS_PER_NEWCOMER, now);
-    // Before it has a row, since this may throw where memory is short. A row is new only when none is free: then it is the count.
+    // Grow first: this may throw for lack of memory. A new row is only needed when none is free; its number is then the
+    // count.
     const { count } = this;
     if (count === this.rows.capacity) {
       const capacity = Math.min(count * 2, Math.max(count + 1, this.#bound));
-      this.#marks = widened(this.#marks, capacity);
+      this.#adHocFlags = widened(this.#adHocFlags, capacity);
       this.rows.widen(capacity);
     }
     const row = this.#index.add(h0, h1, h2);
     if (row === this.#high) this.#high++;
     this.rows.add(row, h0, h1, bucket);
     if (!isAdHoc) return;
-    this.#marks[row] = 1;
+    this.#adHocFlags[row] = 1;
     this.#adHoc++;
   }
 
   clear(): void {
     this.#index.clear();
     this.rows.clear();
-    this.#marks = new Uint8Array(this.rows.capacity);
+    this.#adHocFlags = new Uint8Array(this.rows.capacity);
     this.#adHoc = 0;
     this.#high = 0;
     this.#cursor = 0;
@@ -136,11 +140,11 @@ export class BucketTable {
   #drop(row: number): void {
     this.#index.remove(row);
     this.rows.remove(row);
-    this.#adHoc -= this.#marks[row] as number;
-    this.#marks[row] = 0;
+    this.#adHoc -= this.#adHocFlags[row] as number;
+    this.#adHocFlags[row] = 0;
   }
 
-  /** The next row in turn. Only while there is one. */
+  /** The next row under the cursor. Only while the table has rows. */
   #next(): number {
     if (this.#cursor >= this.#high) this.#cursor = 0;
     return this.#cursor++;
@@ -154,13 +158,13 @@ export class BucketTable {
     }
   }
 
-  /** Of the next few rows the best to drop, or {@link NONE}. */
+  /** The best of the next few rows to evict, or {@link NONE}. */
   #probe(chosen: ReadonlySet<number>, mustBeAdHoc: boolean, call: CallRows, now: number): number {
     let best = NONE;
     let lowest = Infinity;
     for (let step = Math.min(PROBES, this.#high); step > 0; step--) {
       const row = this.#next();
-      if (!this.rows.has(row) || (mustBeAdHoc && this.#marks[row] === 0)) continue;
+      if (!this.rows.has(row) || (mustBeAdHoc && this.#adHocFlags[row] === 0)) continue;
       const utilization = this.rows.utilization(row, now);
       if (utilization >= lowest || chosen.has(row) || (call.get(row)?.pending ?? 0) > 0) continue;
       best = row;

@@ -1,60 +1,62 @@
-/** Token-bucket arithmetic, exact in integers. Rulings C2, C4, A7. Knows numbers; knows nothing of names, calls or memory. */
+/** Token-bucket arithmetic, exact in integers. */
 import type { LimitVerdict } from "../../contracts/limiter.js";
 
 /*
- * Why units. Levels count token × millisecond: one token is `duration` units, `limit` units drain each millisecond and
- * `limit × duration` fit. Within the schema's bounds (spec §8) that is at most 2.6e15 < 2^53, so nothing is ever rounded.
+ * Why units: levels count token × millisecond. One token is `duration` units, `limit` units drain per millisecond, and
+ * the capacity is `limit × duration`. Within the schema's bounds (spec §8) that is at most 2.6e15 < 2^53, so nothing is
+ * ever rounded.
  *
- * Why several levels. An override of limit or duration must gain nothing (ruling C2). With one level, a check at a fast override
- * would drain what a slow limit still holds. So a bucket keeps a level for each pair it is used with, each take is charged to
- * all of them, and each drains at its own speed. The limit's own pair is there from the first take on, so that tokens taken with
- * an override do not return at its speed. A pair that comes later starts with the most tokens used on any level. Only
- * MAX_LEVELS are kept: the fastest gives way, because a slower one always holds at least as much and stands in for it; the
- * limit's own cannot, as it never holds more than fits: two others always can.
+ * Why several levels: overriding a limit or duration must not gain tokens. With one level, a check at a fast override
+ * would drain what a slow limit still counts as used. So a bucket has a level for each rate that it is used with; each
+ * take is charged to all of them, and each drains at its own rate. The configured rate has a level from the first take
+ * on, so that tokens taken with an override do not return faster. The level of a new rate starts with the most tokens
+ * used on any level. At most MAX_LEVELS are kept. The fastest one is replaced, because a slower one always has at least
+ * as much used and stands in for it. The configured rate's level cannot stand in this way, because it never holds more
+ * than its capacity; with four levels two others always can.
  *
- * Once every level is empty the bucket is full, and as if never seen: dropping it then changes no answer.
+ * A bucket whose levels are all empty is full, and equal to a new one: dropping it changes no result.
  */
 
-/** The largest exact integer: levels stop there. */
+/** The largest exact integer; levels never exceed it. */
 const MAX_UNITS = Number.MAX_SAFE_INTEGER;
 const MAX_LEVELS = 4;
 const MAX_MEMOIZED_RATES = 256;
 
-/** A limit and a duration, and what they mean in units. */
+/** A limit and a duration, and their values in units. */
 export interface Rate {
   readonly limit: number;
   /** Milliseconds. */
   readonly duration: number;
-  /** Units of one token; 0 with a duration of 0: nothing stays used. */
+  /** Units per token; 0 with a duration of 0: nothing stays used. */
   readonly unitsPerToken: number;
-  /** Units that drain each millisecond. */
+  /** Units that drain per millisecond. */
   readonly drainPerMs: number;
-  /** Units that fit. */
+  /** Capacity in units. */
   readonly capacity: number;
 }
 
-/** What is used of a bucket, seen with one pair. */
+/** What is used of a bucket, counted at one rate. */
 export interface Level {
   rate: Rate;
-  /** Units, at most 2^53 − 1; may pass the pair's capacity after takes with larger pairs. */
+  /** Units, at most 2^53 − 1; may exceed the rate's capacity after takes at larger rates. */
   used: number;
   next: Level | undefined;
 }
 
-/** A bucket is its first level, and the time at which all its levels were brought up to date. */
+/** A bucket: its first level, and the time at which all its levels were last brought up to date. */
 export interface Bucket extends Level {
   /** Unix time, milliseconds; only moves forward. */
   at: number;
 }
 
 /**
- * What `limit` tokens in `duration` milliseconds mean in units. Exact when the least common multiple of the two fits in 2^53;
- * beyond that a token is still exact and the refill is slower than asked by less than one part in 2^50.
+ * Converts `limit` tokens per `duration` milliseconds to units. Exact if the least common multiple of the two is below
+ * 2^53; otherwise a token is still exact, and the refill is slower than requested by less than one part in 2^50.
  * @param limit 0…2^53 − 1
  * @param duration milliseconds, 0…2^53 − 1
  */
 export function toRate(limit: number, duration: number): Rate {
-  // Always reduced: the smaller the units, the more pairs are exact.
+  // Always reduced: the smaller the units, the more rates are exact.
   const divisor = greatestCommonDivisor(limit, duration) || 1;
   const unitsPerToken = duration / divisor;
   const capacity = limit * unitsPerToken;
@@ -69,7 +71,7 @@ function greatestCommonDivisor(a: number, b: number): number {
   return b === 0 ? a : greatestCommonDivisor(b, a % b);
 }
 
-/** {@link toRate} that shares recent answers, so that buckets of one limit share one pair. Holds at most 256. */
+/** {@link toRate} with a cache of up to 256 recent results, so that buckets of one limit share one rate. */
 export function rateMemo(): (limit: number, duration: number) => Rate {
   const recent = new Array<Rate | undefined>(MAX_MEMOIZED_RATES).fill(undefined);
   return (limit, duration) => {
@@ -82,15 +84,15 @@ export function rateMemo(): (limit: number, duration: number) => Rate {
   };
 }
 
-/** Whether `pair` was made of these two. */
+/** Whether `rate` has this limit and duration. */
 export function isRate(rate: Rate, limit: number, duration: number): boolean {
   return rate.limit === limit && rate.duration === duration;
 }
 
 /**
  * Whether `cost` more tokens fit now. Changes nothing.
- * @param bucket `undefined`: never seen, so full
- * @param cost tokens, 0…2^53 − 1; 0 always fits (ruling C4)
+ * @param bucket `undefined`: a new one, which is full
+ * @param cost tokens, 0…2^53 − 1; 0 always fits
  * @param pending tokens that earlier checks of the same call are about to take
  */
 export function fits(bucket: Bucket | undefined, rate: Rate, cost: number, pending: number, now: number): boolean {
@@ -101,8 +103,9 @@ export function fits(bucket: Bucket | undefined, rate: Rate, cost: number, pendi
 }
 
 /**
- * How a bucket stands now with this pair. Changes nothing; allocates the answer.
- * @returns `remaining` 0…limit; `reset` by the bucket's own time, and `duration` where the limit is 0: no wait helps there
+ * The state of a bucket now, seen at this rate. Changes nothing; allocates the result.
+ * @returns `remaining` 0…limit; `reset` by the bucket's own time, or `duration` if the limit is 0, because then no wait
+ *   helps
  */
 export function verdictOf(bucket: Bucket | undefined, rate: Rate, exceeded: boolean, now: number): LimitVerdict {
   if (rate.limit === 0) return { exceeded, remaining: 0, reset: rate.duration };
@@ -125,16 +128,17 @@ export function untilFull(used: number, drainPerMs: number): number {
   return Math.min(MAX_UNITS, Math.ceil(used / drainPerMs));
 }
 
-/** Units still used after `elapsed` milliseconds. A product past 2^53 is inexact, but then past every level too. */
+/** Units still used after `elapsed` milliseconds. A product above 2^53 is inexact, but it also exceeds every level. */
 export function drain(used: number, drainPerMs: number, elapsed: number): number {
   const left = used - Math.floor(elapsed * drainPerMs);
   return left > 0 ? left : 0;
 }
 
 /**
- * Takes `cost` > 0 tokens that fit: brings all levels up to now, opens those that are missing, and charges them all.
- * @param configured the pair of the limit itself, where `pair` is an override: what is taken is used up there too, until nothing is left, and
- *   comes back at its own speed. No debt: else a key used with a generous override would be locked for days once that ends
+ * Takes `cost` > 0 tokens that fit: brings all levels up to date, adds missing ones, and charges them all.
+ * @param configured the limit's configured rate, if `rate` is an override. What is taken is used up there too, down to
+ *   an empty bucket, and returns at the configured rate. It never becomes a debt: otherwise a key used with a generous
+ *   override would be locked for days after the override ends
  */
 export function charge(bucket: Bucket, rate: Rate, cost: number, now: number, configured = rate): void {
   if (bringUpToDate(bucket, now)) {
@@ -153,14 +157,14 @@ export function charge(bucket: Bucket, rate: Rate, cost: number, now: number, co
   }
 }
 
-/** The pair a bucket begins with: with a duration of 0 nothing stays used. */
+/** The rate of a new bucket's first level: with a duration of 0 nothing stays used. */
 export function firstOf(rate: Rate, configured: Rate): Rate {
   return configured.unitsPerToken > 0 ? configured : rate;
 }
 
 /**
- * How much of a bucket is used now: 0 when it is full, `Infinity` when it refuses (less than one whole token left with any
- * pair it is used with), else the largest used part of a capacity, between 0 and 1.
+ * How much of a bucket is used now: 0 if it is full, `Infinity` if it refuses (less than one whole token left at any of
+ * its rates), otherwise the largest used fraction of a capacity, between 0 and 1.
  */
 export function utilization(bucket: Bucket, now: number): number {
   const elapsed = elapsedSince(bucket, now);
@@ -180,7 +184,7 @@ export function utilizationOf(used: number, capacity: number, unitsPerToken: num
   return used > 0 ? used / capacity : 0;
 }
 
-/** A clock that steps back counts as one that stands still (ruling A7). */
+/** A clock that steps back counts as one that stands still. */
 function elapsedSince(bucket: Bucket, now: number): number {
   return now > bucket.at ? now - bucket.at : 0;
 }
@@ -189,7 +193,7 @@ function drained(level: Level, elapsed: number): number {
   return drain(level.used, level.rate.drainPerMs, elapsed);
 }
 
-/** Units used as this pair sees them: those of its level, or the tokens a new level would start with. */
+/** Units used at this rate: those of its level, or what a new level would start with. */
 function unitsUsed(bucket: Bucket | undefined, rate: Rate, now: number): number {
   if (bucket === undefined) return 0;
   const elapsed = elapsedSince(bucket, now);
@@ -209,7 +213,7 @@ function tokensUsed(bucket: Bucket, elapsed: number): number {
   return max;
 }
 
-/** Brings all levels up to now; true: nothing is used on any. */
+/** Brings all levels up to `now`. True: nothing is used on any. */
 function bringUpToDate(bucket: Bucket, now: number): boolean {
   const elapsed = elapsedSince(bucket, now);
   bucket.at += elapsed;
@@ -221,7 +225,10 @@ function bringUpToDate(bucket: Bucket, now: number): boolean {
   return empty;
 }
 
-/** Makes sure that a bucket that is up to date has a level for this pair. @param max units that a new one begins with at most */
+/**
+ * Adds a level for this rate if there is none. The bucket must be up to date.
+ * @param max most units that a new level starts with
+ */
 function open(bucket: Bucket, rate: Rate, max: number): void {
   let count = 0;
   let last: Level = bucket;

@@ -1,21 +1,24 @@
-/** The levels of a bucket beyond its first, in chains. Few buckets have any: only those used with overrides. Ruling C2. */
+/** The levels of buckets beyond their first, as linked lists in rows. Only buckets used with overrides have any. */
 import { widened } from "../../lib/typed-arrays.js";
 import type { Level } from "./bucket.js";
 import type { RateTable } from "./rate-table.js";
 
-/** Doubles per row: units used, and one that holds two ints: the pair, and the next row of the chain (if free: next free row). */
+/**
+ * Doubles per row: units used, and one that holds two int32: the rate, and the next row of the list (of a free row: the
+ * next free row).
+ */
 const WIDTH = 2;
 const RATE = 2;
 const NEXT = 3;
 const FIRST_ROWS = 16;
 
-/** The end of a chain, and the start of one that is empty. */
+/** The end of a list; an empty list. */
 export const NO_LEVEL = 0;
 
 /** Rows of 16 bytes. */
 export class LevelTable {
   #numbers = new Float64Array(FIRST_ROWS * WIDTH);
-  /** The same memory, in halves. */
+  /** The same memory as int32. */
   #ints = new Int32Array(this.#numbers.buffer);
   #free = NO_LEVEL;
   /** Row 0 is {@link NO_LEVEL}. */
@@ -32,7 +35,7 @@ export class LevelTable {
     return this.#count;
   }
 
-  /** The chain, copied into fresh objects. */
+  /** A list as new objects. */
   read(first: number): Level | undefined {
     if (first === NO_LEVEL) return undefined;
     const at = first * WIDTH;
@@ -40,7 +43,10 @@ export class LevelTable {
     return { rate, used: this.#numbers[at] as number, next: this.read(this.#ints[at * 2 + NEXT] as number) };
   }
 
-  /** Stores a chain. @returns its first */
+  /**
+   * Stores a list.
+   * @returns its first row
+   */
   add(level: Level | undefined): number {
     if (level === undefined) return NO_LEVEL;
     const next = this.add(level.next);
@@ -52,7 +58,7 @@ export class LevelTable {
     return row;
   }
 
-  /** Frees a chain. */
+  /** Frees a list. */
   remove(first: number): void {
     for (let row = first; row !== NO_LEVEL;) {
       const at = row * WIDTH * 2;

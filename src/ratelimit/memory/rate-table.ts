@@ -1,14 +1,14 @@
-/** The pairs that buckets are used with, by a small number. Each is kept while a level uses it. Knows no buckets and no time. */
+/** The rates that buckets use, each under a small number and kept while a level uses it. */
 import { widened } from "../../lib/typed-arrays.js";
 import type { Rate } from "./bucket.js";
 
 /*
- * Why. Most buckets share a few pairs, so a level names its pair by a number of 4 bytes. Any request may bring a pair of its own:
- * so the uses of each are counted, and the last one to go frees it. There are never more pairs than levels. They lie in rows of 64
- * bytes, since objects would be a million for the garbage collector to walk where each bucket has its own.
+ * Why: most buckets share a few rates, so a level stores its rate as a number of 4 bytes. Any request may bring a new
+ * rate, so uses are counted and the last release frees it. There are never more rates than levels. They are in rows of
+ * 64 bytes: as objects they could be a million for the garbage collector to walk, where each bucket has its own rate.
  */
 
-/** Doubles per row; the names below say where each one stands. */
+/** Doubles per row; the names below are offsets in it. */
 export const RATE_WIDTH = 8;
 export const LIMIT = 0;
 export const DURATION = 1;
@@ -16,20 +16,23 @@ export const UNITS_PER_TOKEN = 2;
 export const DRAIN_PER_MS = 3;
 export const CAPACITY = 4;
 const USES = 5;
-/** The next of the same hash; of a free row, the next free one. */
+/** The next rate with the same hash; of a free row, the next free row. */
 const NEXT = 6;
 
 const FIRST_ROWS = 16;
 const TWO_32 = 2 ** 32;
 const LOW_16 = 2 ** 16 - 1;
-/** Parts of 16 bits each. */
+/** 16-bit parts per number. */
 const PARTS = 4;
 
-/** No pair. */
+/** No rate. */
 export const NO_RATE = 0;
 
 export class RateTable {
-  /** For reading; replaced when it grows. @see {@link LIMIT} and its neighbours */
+  /**
+   * For reading; replaced when the table grows.
+   * @see {@link LIMIT} and the other offsets
+   */
   rows = new Float64Array(FIRST_ROWS * RATE_WIDTH);
   #heads = new Int32Array(FIRST_ROWS);
   #shift = 32 - Math.log2(FIRST_ROWS);
@@ -37,15 +40,18 @@ export class RateTable {
   /** Row 0 is {@link NO_RATE}. */
   #high = 1;
   #count = 0;
-  /** Nobody can choose pairs that all hash alike. Drawn for the first pair: workers refuse random numbers where limiters are made. */
+  /**
+   * Random, so that nobody can choose rates that all share a hash. Drawn at the first rate, because Cloudflare Workers
+   * do not allow random numbers where limiters are created.
+   */
   #factors: Int32Array | undefined;
 
-  /** Pairs held. */
+  /** Rates held. */
   get count(): number {
     return this.#count;
   }
 
-  /** The number of this pair, for one more user. */
+  /** The number of a rate, with one more use counted. */
   acquire(rate: Rate): number {
     const known = this.#find(rate);
     const id = known === NO_RATE ? this.#add(rate) : known;
@@ -54,7 +60,7 @@ export class RateTable {
     return id;
   }
 
-  /** One user less; the last one frees the number. */
+  /** Counts one use less; the last one frees the number. */
   release(id: number): void {
     const at = id * RATE_WIDTH + USES;
     const uses = (this.rows[at] as number) - 1;
@@ -62,13 +68,13 @@ export class RateTable {
     if (uses === 0) this.#remove(id);
   }
 
-  /** Whether this number stands for this pair. */
+  /** Whether this number stands for this rate. */
   is(id: number, { limit, duration }: Rate): boolean {
     const at = id * RATE_WIDTH;
     return id !== NO_RATE && this.rows[at + LIMIT] === limit && this.rows[at + DURATION] === duration;
   }
 
-  /** What a number stands for. */
+  /** The rate of a number. */
   read(id: number): Rate {
     const { rows } = this;
     const at = id * RATE_WIDTH;
@@ -142,7 +148,9 @@ export class RateTable {
   }
 }
 
-/** Multilinear over parts of 16 bits. With larger ones, numbers that end in many zeros would share a few hashes. */
+/**
+ * Multilinear hashing of 16-bit parts. With larger parts, numbers that end in many zero bits would share a few hashes.
+ */
 function mix(value: number, factors: Int32Array, from: number): number {
   const high = value / TWO_32;
   return (
