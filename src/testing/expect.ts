@@ -87,7 +87,7 @@ function isMatch(actual: unknown, expected: unknown): boolean {
 }
 
 function textOf(value: unknown): string {
-  if (value === undefined || typeof value === "number") return String(value);
-  const text = JSON.stringify(value) ?? String(value);
+  // JSON has no numbers beyond the finite, and nothing for what is undefined, a function or a bigint.
+  const text = isObject(value) || typeof value === "string" ? JSON.stringify(value) : String(value);
   return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text;
 }

