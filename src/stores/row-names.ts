@@ -1,8 +1,6 @@
 /** What rows are called, and which of them a list shows. Port clauses 13, 16, 17, 19. Pure; knows no engine. */
 import type { KeyRow, ListQuery, NamedTable, OverrideRow, RootKeyRow, Rows, Table } from "../contracts/store.js";
 
-type AnyRow = Rows[Table];
-
 /** The name of an override within its workspace. Ids of namespaces have no spaces. */
 export function overrideName({ namespaceId, identifier }: Pick<OverrideRow, "namespaceId" | "identifier">): string {
   return `${namespaceId} ${identifier}`;
@@ -14,7 +12,7 @@ export function nameOf(table: NamedTable, workspaceId: string, name: string): st
 }
 
 /** The texts of a row that no other row may have. */
-export function uniqueOf(table: Table, row: AnyRow): string[] {
+export function uniqueOf(table: Table, row: Rows[Table]): string[] {
   if (table === "workspaces" || table === "apis") return [];
   if (table === "rootKeys")
     return [
@@ -30,7 +28,7 @@ export function uniqueOf(table: Table, row: AnyRow): string[] {
 }
 
 /** Whether a list shows the row, before it is cut at its limit. */
-export function listed(table: Table, row: AnyRow, query: ListQuery): boolean {
+export function listed(table: Table, row: Rows[Table], query: ListQuery): boolean {
   if (row.id <= (query.after ?? "") || ("deleted" in row && row.deleted)) return false;
   if ((row as Rows["apis"]).workspaceId !== query.workspaceId) return false;
   const { apiId, identityId } = row as Partial<KeyRow>;
@@ -40,7 +38,7 @@ export function listed(table: Table, row: AnyRow, query: ListQuery): boolean {
   return query.search === undefined || plainName(table, row).includes(query.search);
 }
 
-function plainName(table: Table, row: AnyRow): string {
+function plainName(table: Table, row: Rows[Table]): string {
   if (table === "identities") return (row as Rows["identities"]).externalId;
   if (table === "permissions") return (row as Rows["permissions"]).slug;
   if (table === "roles" || table === "namespaces") return (row as Rows["roles"]).name;

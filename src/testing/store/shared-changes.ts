@@ -2,8 +2,7 @@
 import type { Change, Store } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import { api, identity, insert, keyRow, permission, role, rootKey, WS } from "./rows.js";
-import type { SharedClause, SharedStore } from "./shared-suite.js";
-import { change, drops, dropsMiss, listen, removeRow } from "./shared-steps.js";
+import { change, drops, dropsMiss, listen, removeRow, type SharedClause, type SharedStore } from "./shared-steps.js";
 
 /** Both handles, each way round: a handle that hears may be one that does not tell. */
 const bothWays = ({ here, there }: SharedStore): readonly SharedStore[] => [

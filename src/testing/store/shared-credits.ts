@@ -2,7 +2,7 @@
 import type { Store } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import { balance, insert, keyRow, refOf } from "./rows.js";
-import type { SharedClause, SharedStore } from "./shared-suite.js";
+import type { SharedClause, SharedStore } from "./shared-steps.js";
 
 const ID = keyRow(1).id;
 

@@ -2,6 +2,18 @@
 import type { Change, Rows, Store, Table, Write } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 
+/** Makes a new, empty store and opens it twice, as two processes would: the handles share what is stored, and no memory. */
+export type OpenShared = () => readonly [Store, Store] | Promise<readonly [Store, Store]>;
+
+/** Two handles on a store that has the API which `keyRow` speaks of. */
+export interface SharedStore {
+  readonly here: Store;
+  readonly there: Store;
+}
+
+/** Adds a test. */
+export type SharedClause = (title: string, body: (open: () => Promise<SharedStore>) => Promise<void>) => void;
+
 /** Listens to a store; the result polls, and answers what was told since the last time. */
 export function listen(store: Store): () => Promise<readonly Change[]> {
   const told: Change[] = [];

@@ -10,19 +10,8 @@ import type { TestFunctions } from "../test-functions.js";
 import { api } from "./rows.js";
 import { sharedChangesClauses } from "./shared-changes.js";
 import { sharedCreditsClauses } from "./shared-credits.js";
+import type { OpenShared, SharedClause } from "./shared-steps.js";
 import { sharedWritingClauses } from "./shared-writing.js";
-
-/** Makes a new, empty store and opens it twice, as two processes would: the handles share what is stored, and no memory. */
-export type OpenShared = () => readonly [Store, Store] | Promise<readonly [Store, Store]>;
-
-/** Two handles on a store that has the API which `keyRow` speaks of. */
-export interface SharedStore {
-  readonly here: Store;
-  readonly there: Store;
-}
-
-/** Adds a test. */
-export type SharedClause = (title: string, body: (open: () => Promise<SharedStore>) => Promise<void>) => void;
 
 const PARTS = [sharedChangesClauses, sharedWritingClauses, sharedCreditsClauses];
 

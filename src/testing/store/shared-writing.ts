@@ -2,7 +2,7 @@
 import type { Store, Write } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import { identity, insert, keyRow, permission, role, rootKey, WS } from "./rows.js";
-import type { SharedClause } from "./shared-suite.js";
+import type { SharedClause } from "./shared-steps.js";
 
 /** One of two was done. */
 const expectOneOf = (answers: readonly unknown[], about: string): void =>
