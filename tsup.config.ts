@@ -4,6 +4,8 @@ const LIBRARY = {
   index: "src/index.ts",
   sqlite: "src/stores/sqlite/index.ts",
   http: "src/http/index.ts",
+  testing: "src/testing/index.ts",
+  "store-kit": "src/stores/kit.ts",
   // The program of the writer thread: started by its path, never imported.
   "sqlite-writer": "src/stores/sqlite/writer/worker.ts",
 };

@@ -4,10 +4,11 @@ import ts from "typescript";
 import { describe, expect, it } from "vitest";
 import { listProblemTypes } from "../src/contracts/errors.js";
 import { ROOT } from "./structure/source.js";
+import { ENTRIES } from "./structure/surface.js";
 
 const config = ts.readConfigFile(join(ROOT, "tsconfig.json"), (path) => ts.sys.readFile(path)).config as object;
 const { options } = ts.parseJsonConfigFileContent(config, ts.sys, ROOT);
-const DOORS = ["src/index.ts", "src/stores/sqlite/index.ts", "src/http/index.ts"].map((path) => join(ROOT, path));
+const DOORS = ENTRIES.map((path) => join(ROOT, path));
 const program = ts.createProgram(DOORS, { ...options, noEmit: true });
 const checker = program.getTypeChecker();
 

@@ -2,15 +2,13 @@
 import type { KeyRow, ListQuery, NamedTable, OverrideRow, RootKeyRow, Rows, Table } from "../contracts/store.js";
 import { overrideName } from "../lib/override-name.js";
 
-type AnyRow = Rows[Table];
-
 /** A name that is unique in its workspace, as one text of the whole store. */
 export function nameOf(table: NamedTable, workspaceId: string, name: string): string {
   return `${table} ${workspaceId} ${name}`;
 }
 
 /** The texts of a row that no other row may have. */
-export function uniqueOf(table: Table, row: AnyRow): string[] {
+export function uniqueOf(table: Table, row: Rows[Table]): string[] {
   if (table === "workspaces" || table === "apis") return [];
   if (table === "rootKeys")
     return [
@@ -26,7 +24,7 @@ export function uniqueOf(table: Table, row: AnyRow): string[] {
 }
 
 /** Whether a list shows the row, before it is cut at its limit. */
-export function listed(table: Table, row: AnyRow, query: ListQuery): boolean {
+export function listed(table: Table, row: Rows[Table], query: ListQuery): boolean {
   if (row.id <= (query.after ?? "") || ("deleted" in row && row.deleted)) return false;
   if ((row as Rows["apis"]).workspaceId !== query.workspaceId) return false;
   const { apiId, identityId } = row as Partial<KeyRow>;
@@ -36,7 +34,7 @@ export function listed(table: Table, row: AnyRow, query: ListQuery): boolean {
   return query.search === undefined || plainName(table, row).includes(query.search);
 }
 
-function plainName(table: Table, row: AnyRow): string {
+function plainName(table: Table, row: Rows[Table]): string {
   if (table === "identities") return (row as Rows["identities"]).externalId;
   if (table === "permissions") return (row as Rows["permissions"]).slug;
   if (table === "roles" || table === "namespaces") return (row as Rows["roles"]).name;

@@ -35,7 +35,7 @@ describe("package: contents", () => {
     ]);
     const dist = await readdir(join(folder, "node_modules", "keystile", "dist"));
     expect(dist).toContain("cli.js");
-    for (const entry of ["index", "sqlite", "sqlite-writer", "http"]) {
+    for (const entry of ["index", "sqlite", "sqlite-writer", "http", "testing", "store-kit"]) {
       expect(dist).toEqual(expect.arrayContaining([`${entry}.js`, `${entry}.cjs`, `${entry}.d.ts`, `${entry}.d.cts`]));
     }
   });
@@ -79,6 +79,12 @@ describe("package: without a SQLite driver", () => {
 
   it.each(["serve.mjs", "serve.cjs"])("%s serves keys over HTTP", async (program) => {
     expect((await node(program)).trim()).toBe("VALID");
+  });
+
+  it.each(["suites.mjs", "suites.cjs"])("%s runs the suites of stores and limiters with node:test", async (program) => {
+    const report = await node("--test", "--test-reporter=tap", program);
+    expect(report).toMatch(/# Subtest: .*clause 19/);
+    expect(report).toMatch(/# fail 0\b/);
   });
 
   it("the command line answers --help", async () => {
@@ -206,6 +212,11 @@ describe("package: types", () => {
     import { createKeyring, createVerifier, memoryStore, isKeystileError, type Store, type V2KeysVerifyKeyResponseData } from "keystile";
     import { createHandler, createServer, type Handler } from "keystile/http";
     import { sqliteStore } from "keystile/sqlite";
+    import { periodOf, spend, type Balance } from "keystile/store-kit";
+    import { limiterSuite, sharedStoreSuite, storeSuite, type TestFunctions } from "keystile/testing";
+    export const judge = (runner: TestFunctions) => storeSuite(runner, "mine", () => memoryStore());
+    export const judges = [limiterSuite, sharedStoreSuite];
+    export const spent = (balance: Balance): boolean => spend(balance, 1, periodOf({ interval: "daily", amount: 1 }, 0)).result.ok;
     export const handler: Handler = createHandler(memoryStore(), { docsBase: "https://docs.example.com" });
     export const listening: Promise<{ url: string }> = createServer(memoryStore(), { requestLimit: { limit: 1, duration: 1 } }).listen({ port: 0 });
     // @ts-expect-error there is no option of this name

@@ -1,36 +1,13 @@
-/** Naive limiters in exact integers of any size: slow, plain, and told apart from the real ones on purpose. Rulings C2–C4, A7. */
+/** A naive limiter in exact integers of any size: slow, plain, and told apart from the real ones on purpose. Rulings C2–C4, A7. */
 import type { LimitCheck, LimitVerdict } from "../../src/contracts/limiter.js";
+import { ceilDiv, lowered, numbersOf } from "../../src/testing/limiter/replay.js";
 
-export interface Take {
-  readonly now: number;
-  readonly cost: number;
-}
-
-/** Units (token × ms) used at `now`, by replaying every take from the beginning. */
-export function replay(limit: number, duration: number, takes: readonly Take[], now: number): bigint {
-  let used = 0n;
-  let at = takes[0]?.now ?? now;
-  for (const take of [...takes, { now, cost: 0 }]) {
-    used = lowered(used, BigInt(limit) * BigInt(Math.max(0, take.now - at))) + BigInt(take.cost) * BigInt(duration);
-    at = Math.max(at, take.now);
-  }
-  return used;
-}
-
-const lowered = (used: bigint, by: bigint): bigint => (used > by ? used - by : 0n);
 const divisorOf = (a: bigint, b: bigint): bigint => (b === 0n ? a : divisorOf(b, a % b));
 /** Levels stop at 2^53 − 1 of the largest units that fit the pair: only costs and limits far beyond the schema's bounds get there. */
 const capped = (units: bigint, limit: bigint, duration: bigint): bigint => {
   const most = BigInt(Number.MAX_SAFE_INTEGER) * divisorOf(limit, duration);
   return units > most ? most : units;
 };
-const ceilDiv = (a: bigint, b: bigint): bigint => (a + b - 1n) / b;
-
-/** The verdict's numbers for units that are used; `limit` and `duration` above 0. */
-export function numbersOf(limit: number, duration: number, used: bigint): { remaining: number; reset: number } {
-  const free = lowered(BigInt(limit) * BigInt(duration), used);
-  return { remaining: Number(free / BigInt(duration)), reset: Number(ceilDiv(used, BigInt(limit))) };
-}
 
 interface ModelLevel {
   readonly limit: bigint;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { cachedStore } from "../../src/cache/key-cache.js";
-import type { Change } from "../../src/contracts/store.js";
+import type { Change, Store } from "../../src/contracts/store.js";
 import { memoryStore } from "../../src/stores/memory.js";
-import { keyRow, storeSuite } from "./suite.js";
+import { keyRow, sharedStoreSuite, storeSuite } from "./suite.js";
 
 storeSuite("memory", memoryStore);
 storeSuite("memory through the cache", () => cachedStore(memoryStore()));
@@ -30,3 +30,15 @@ describe("memoryStore: listeners", () => {
     expect(await rises).toBe(fault);
   });
 });
+
+/** Two views of one store, which ends when both are closed. */
+function memoryPair(): readonly [Store, Store] {
+  const store = memoryStore();
+  let open = 2;
+  const close = () => (--open === 0 ? store.close() : undefined);
+  return [
+    { ...store, close },
+    { ...store, close },
+  ];
+}
+sharedStoreSuite("two views of one memory store", memoryPair);

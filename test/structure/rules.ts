@@ -13,6 +13,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   keyring: ["contracts", "lib", "access", "ratelimit", "credits"],
   stores: ["contracts", "lib", "credits/balance"],
   "stores/sqlite": ["contracts", "lib", "credits/balance", "stores"],
+  "stores/kit": ["credits/balance", "credits/refill-calendar", "stores"],
+  testing: ["contracts"],
   http: ["contracts", "lib", "access", "ratelimit", "verify", "keyring"],
   "http/node": ["contracts", "lib", "http"],
   "http/index": ["access", "http", "http/node"],
@@ -38,7 +40,7 @@ const NODE_NAMES = ["process", "Buffer", "require", "__dirname", "__filename", "
 const NODE_MODULES = /^(lib\/hash$|stores\/sqlite\/|cli\/|http\/node\/)/;
 
 /** Entry points alone pass on what others export. */
-const ENTRY_POINTS = ["index", "stores/sqlite/index", "http/index"];
+const ENTRY_POINTS = ["index", "stores/sqlite/index", "http/index", "stores/kit", "testing/index"];
 
 /** `src/lib/hash.ts` → `lib/hash`; `grammar/permission-query.ts` keeps its folder. */
 const moduleOf = (path: string): string => path.replace(/^src\//, "").replace(/\.ts$/, "");

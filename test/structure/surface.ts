@@ -3,6 +3,15 @@ import { join, relative } from "node:path";
 import ts from "typescript";
 import { ROOT } from "./source.js";
 
+/** The files of `src` that programs import. */
+export const ENTRIES = [
+  "src/index.ts",
+  "src/stores/sqlite/index.ts",
+  "src/http/index.ts",
+  "src/testing/index.ts",
+  "src/stores/kit.ts",
+];
+
 /** @param entries files of `src` that programs import @returns a line a fault */
 export function findSurfaceFaults(entries: readonly string[]): string[] {
   const config = ts.readConfigFile(join(ROOT, "tsconfig.json"), (path) => ts.sys.readFile(path)).config as object;

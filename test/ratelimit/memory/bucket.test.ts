@@ -10,7 +10,7 @@ import {
   verdictOf,
 } from "../../../src/ratelimit/memory/bucket.js";
 import { runs } from "../../runs.js";
-import { replay, type Take } from "../model.js";
+import { replay, type Take } from "../../../src/testing/limiter/replay.js";
 
 const START = 1_700_000_000_000;
 const MAX = Number.MAX_SAFE_INTEGER;

@@ -1,0 +1,25 @@
+/**
+ * The entry `keystile/store-kit`: what a store of your own needs besides its engine. Rows go in and out; the arithmetic of balances, the
+ * records that finds answer, and the names that are unique are the same for every store.
+ */
+export {
+  applyChange,
+  type Balance,
+  countedBalance,
+  countRefills,
+  draw,
+  forfeitedRefills,
+  giveBack,
+  isCurrent,
+  isOfCalendar,
+  MAX_BALANCE,
+  type Reserve,
+  spend,
+  spendWithReserves,
+  sweep,
+} from "../credits/balance.js";
+export { boundariesBetween, boundaryOf, calendarOf, periodOf } from "../credits/refill-calendar.js";
+export { flatten, type GrantedNames, type Related, toRecord, toRecordWith } from "./key-record.js";
+export { listed, nameOf, uniqueOf } from "./row-names.js";
+export { toIdentity } from "../lib/identity.js";
+export { overrideName } from "../lib/override-name.js";

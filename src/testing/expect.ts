@@ -1,0 +1,93 @@
+/**
+ * Comparisons of the suites, by names that vitest and jest made known. Why not the runner's own: node:test has none, and jest's and vitest's
+ * differ in what they take.
+ */
+
+/** Longest text of a value in a message. */
+const MAX_TEXT = 2_000;
+
+/** Each throws an error with `actual` and `expected`, of which runners show the difference. */
+export interface Expectation {
+  toBe(expected: unknown): void;
+  /** Deeply equal; a property that is `undefined` counts as absent. */
+  toEqual(expected: unknown): void;
+  /** Deeply equal, and the same properties. */
+  toStrictEqual(expected: unknown): void;
+  /** Has at least these properties, deeply; lists have as many items. */
+  toMatchObject(expected: unknown): void;
+  toBeUndefined(): void;
+  toBeNull(): void;
+  toHaveLength(expected: number): void;
+  toContainEqual(expected: unknown): void;
+  toBeGreaterThan(least: number): void;
+  toBeLessThan(most: number): void;
+  toBeLessThanOrEqual(most: number): void;
+}
+
+/** @param about said in the message of a failure */
+export function expect(actual: unknown, about?: string): Expectation {
+  const compare = (fits: boolean, what: string, expected: unknown): void => {
+    if (fits) return;
+    const message = `${about === undefined ? "" : `${about}: `}expected ${textOf(actual)} ${what} ${textOf(expected)}`;
+    throw Object.assign(new Error(message), { name: "AssertionError", actual, expected });
+  };
+  return {
+    toBe: (expected) => compare(Object.is(actual, expected), "to be", expected),
+    toEqual: (expected) => compare(isEqual(actual, expected, presentKeys), "to equal", expected),
+    toStrictEqual: (expected) => compare(isEqual(actual, expected, Object.keys), "to equal strictly", expected),
+    toMatchObject: (expected) => compare(isMatch(actual, expected), "to match", expected),
+    toBeUndefined: () => compare(actual === undefined, "to be", undefined),
+    toBeNull: () => compare(actual === null, "to be", null),
+    toHaveLength: (expected) =>
+      compare(Array.isArray(actual) && actual.length === expected, "to have length", expected),
+    toContainEqual: (expected) =>
+      compare(
+        Array.isArray(actual) && actual.some((one) => isEqual(one, expected, presentKeys)),
+        "to contain",
+        expected,
+      ),
+    toBeGreaterThan: (least) => compare(Number(actual) > least, "to be above", least),
+    toBeLessThan: (most) => compare(Number(actual) < most, "to be below", most),
+    toBeLessThanOrEqual: (most) => compare(Number(actual) <= most, "to be at most", most),
+  };
+}
+
+/** What a call throws or rejects with; `undefined` when it does neither. */
+export async function faultOf(call: () => unknown): Promise<unknown> {
+  try {
+    await call();
+  } catch (error) {
+    return error;
+  }
+  return undefined;
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;
+
+const presentKeys = (value: object): string[] =>
+  Object.keys(value).filter((name) => (value as Record<string, unknown>)[name] !== undefined);
+
+function isEqual(one: unknown, other: unknown, keysOf: (value: object) => string[]): boolean {
+  if (!isObject(one) || !isObject(other)) return Object.is(one, other);
+  if (Array.isArray(one) !== Array.isArray(other)) return false;
+  if (Array.isArray(one) && one.length !== other["length"]) return false;
+  const names = keysOf(one);
+  return (
+    names.length === keysOf(other).length &&
+    names.every((name) => Object.hasOwn(other, name) && isEqual(one[name], other[name], keysOf))
+  );
+}
+
+function isMatch(actual: unknown, expected: unknown): boolean {
+  if (!isObject(actual) || !isObject(expected)) return Object.is(actual, expected);
+  if (Array.isArray(actual) !== Array.isArray(expected)) return false;
+  if (Array.isArray(actual) && actual.length !== expected["length"]) return false;
+  return Object.keys(expected).every((name) => isMatch(actual[name], expected[name]));
+}
+
+function textOf(value: unknown): string {
+  // JSON has no numbers beyond the finite, and nothing for what is undefined, a function or a bigint.
+  const text = isObject(value) || typeof value === "string" ? JSON.stringify(value) : String(value);
+  return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text;
+}

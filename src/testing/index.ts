@@ -1,0 +1,6 @@
+/** The entry `keystile/testing`: the suites that every store and every limiter passes, for the tests of your own. */
+export { limiterSuite } from "./limiter/suite.js";
+export type { OpenShared } from "./store/shared-steps.js";
+export { sharedStoreSuite } from "./store/shared-suite.js";
+export { storeSuite } from "./store/suite.js";
+export type { TestFunctions } from "./test-functions.js";

@@ -1,0 +1,27 @@
+/** Opens and closes the stores of each test. */
+import type { Store } from "../../contracts/store.js";
+import { expect } from "../expect.js";
+import type { TestFunctions } from "../test-functions.js";
+import { api } from "./rows.js";
+
+/** Adds a test; its body is handed what makes a new store that has the API which {@link keyRow} speaks of. */
+export type Clause = (title: string, body: (withApi: () => Promise<Store>) => Promise<void>) => void;
+
+/** Closes whatever a test opened, also when it fails. */
+export function clausesOf({ it }: TestFunctions, open: () => Store | Promise<Store>): Clause {
+  return (title, body) =>
+    void it(title, async () => {
+      const opened: Store[] = [];
+      const withApi = async (): Promise<Store> => {
+        const store = await open();
+        opened.push(store);
+        expect(await store.write([{ table: "apis", row: api() }])).toBe(true);
+        return store;
+      };
+      try {
+        await body(withApi);
+      } finally {
+        for (const store of opened) await store.close();
+      }
+    });
+}

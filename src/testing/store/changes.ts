@@ -1,0 +1,113 @@
+/** Changes are seen and told: clauses 8 and 15. */
+import type { Change, Write } from "../../contracts/store.js";
+import { expect } from "../expect.js";
+import type { Clause } from "./bed.js";
+import { keyRow, permission, role, identity, balance, insert, refOf, WS } from "./rows.js";
+
+export function changesClauses(clause: Clause): void {
+  clause("clause 8: a change is seen by the next find", async (withApi) => {
+    const store = await withApi();
+    await insert(store, keyRow(1));
+    expect((await store.findKey("digest-1"))?.enabled).toBe(true);
+    const row = (await store.read("keys", "key_000001"))!;
+    await store.write([{ table: "keys", row: { ...row, enabled: false } }]);
+    expect((await store.findKey("digest-1"))?.enabled).toBe(false);
+    const docs = (await store.read("apis", "api_1"))!;
+    await store.write([{ table: "apis", row: { ...docs, enabled: false, ipAllowlist: ["10.0.0.0/8"] } }]);
+    expect(await store.findKey("digest-1")).toMatchObject({ parentDisabled: true, ipAllowlists: [["10.0.0.0/8"]] });
+    await store.write([
+      { table: "apis", row: { ...docs, version: docs.version + 1 } },
+      { table: "workspaces", row: { id: WS, version: 0, enabled: false } },
+    ]);
+    expect(await store.findKey("digest-1")).toMatchObject({ parentDisabled: true, ipAllowlists: [] });
+  });
+
+  clause("clause 8: roles, permissions and identities reach the keys that refer to them", async (withApi) => {
+    const store = await withApi();
+    await store.write([
+      { table: "permissions", row: permission("a.read") },
+      { table: "roles", row: role("r", ["perm_a_read"]) },
+      { table: "identities", row: identity("user") },
+    ]);
+    await insert(store, keyRow(1, { roles: ["role_r"], identityId: "id_user" }));
+    expect(await store.findKey("digest-1")).toMatchObject({
+      roles: ["r"],
+      permissions: ["a.read"],
+      identity: { externalId: "user" },
+    });
+    await store.write([{ table: "identities", row: identity("user", { version: 1, meta: { now: "new" } }) }]);
+    expect((await store.findKey("digest-1"))?.identity?.meta).toEqual({ now: "new" });
+    await store.write([{ table: "permissions", remove: "perm_a_read", version: 1 }]);
+    expect((await store.findKey("digest-1"))?.permissions).toEqual([]);
+    await store.write([{ table: "permissions", row: permission("a.read", { id: "perm_2" }) }]);
+    expect((await store.findKey("digest-1"))?.permissions).toEqual([]);
+    await store.write([{ table: "roles", remove: "role_r", version: 1 }]);
+    await store.write([{ table: "identities", remove: "id_user", version: 2 }]);
+    const after = await store.findKey("digest-1");
+    expect(after?.roles).toEqual([]);
+    expect(after && "identity" in after).toBe(false);
+  });
+
+  clause(
+    "clause 15: a change of an identity, a role or a permission is told, whether or not a key has it",
+    async (withApi) => {
+      const store = await withApi();
+      const rows = [
+        { table: "identities", row: identity("user") },
+        { table: "roles", row: role("admin", []) },
+        { table: "permissions", row: permission("read") },
+      ] as const;
+      await store.write([...rows]);
+      const told: Change[] = [];
+      store.subscribe((change) => told.push(change));
+      for (const { table, row } of rows) {
+        const { version } = (await store.read(table, row.id))!;
+        expect(await store.write([{ table, remove: row.id, version } as Write])).toBe(true);
+        expect(told.splice(0).filter((change) => change !== "created")).toHaveLength(1);
+      }
+    },
+  );
+
+  clause("clause 15: every change that a find could see is told", async (withApi) => {
+    const store = await withApi();
+    const told: Change[] = [];
+    const stop = store.subscribe((change) => told.push(change));
+    const since = () => told.splice(0);
+    await insert(store, keyRow(1, { hasCredits: true }), balance(5));
+    expect(since()).toEqual([{ digest: "digest-1" }]);
+    await store.spendCredits(await refOf(store, "digest-1"), 1, 0, 0);
+    expect(since()).toEqual([]);
+    const row = (await store.read("keys", "key_000001"))!;
+    await store.write([{ table: "keys", row: { ...row, enabled: false } }]);
+    expect(since()).toContainEqual({ digest: "digest-1" });
+    const docs = (await store.read("apis", "api_1"))!;
+    await store.write([{ table: "apis", row: { ...docs, enabled: false } }]);
+    expect(since()).toEqual(["all"]);
+    expect(await store.write([{ table: "apis", row: docs }])).toBe(false);
+    expect(since()).toEqual([]);
+    await insert(store, keyRow(2, { digest: undefined as never, foreignDigest: "f", migrationId: "m" }));
+    since();
+    const pending = (await store.findForeignKey("m", "f"))!;
+    await store.adoptDigest(pending.ref, "adopted");
+    expect(since()).toEqual([{ digest: "adopted" }]);
+    stop();
+    await insert(store, keyRow(3));
+    expect(since()).toEqual([]);
+  });
+
+  clause("clause 8: a pending key gains its native digest once", async (withApi) => {
+    const store = await withApi();
+    const { digest: _, ...rest } = keyRow(1, { foreignDigest: "f", migrationId: "m" });
+    await insert(store, rest);
+    const found = (await store.findForeignKey("m", "f"))!;
+    expect(found.unadopted).toBe(true);
+    const adopted = await Promise.all(["one", "two", "three"].map((digest) => store.adoptDigest(found.ref, digest)));
+    expect(adopted).toEqual([true, false, false]);
+    expect((await store.findKey("one"))?.unadopted).toBe(false);
+    expect(await store.findKey("two")).toBeUndefined();
+    expect((await store.findForeignKey("m", "f"))?.unadopted).toBe(false);
+    const { digest: __, ...other } = keyRow(2, { foreignDigest: "g", migrationId: "m" });
+    await insert(store, other);
+    expect(await store.adoptDigest((await store.findForeignKey("m", "g"))!.ref, "one")).toBe(false);
+  });
+}

@@ -1,0 +1,140 @@
+/** Finding, reading and closing: clauses 1, 2, 10, 11 and 12. */
+import { isKeystileError } from "../../contracts/errors.js";
+import { expect, faultOf } from "../expect.js";
+import type { Clause } from "./bed.js";
+import { keyRow, role, identity, balance, insert, refOf, WS } from "./rows.js";
+
+export function findingClauses(clause: Clause): void {
+  clause("clause 1: what is unknown is undefined, or absent from a list", async (withApi) => {
+    const store = await withApi();
+    expect(await store.findKey("nothing")).toBeUndefined();
+    expect(await store.findForeignKey("mig", "nothing")).toBeUndefined();
+    expect(await store.findRootKey("nothing")).toBeUndefined();
+    expect(await store.read("roles", "role_x")).toBeUndefined();
+    expect(await store.readNames("roles", WS, ["x", "y"])).toEqual([]);
+    expect(await store.list("keys", { workspaceId: WS, limit: 10 })).toEqual([]);
+    expect(await store.readBalance("key_x", 0, 0)).toBeUndefined();
+    await insert(store, keyRow(1));
+    const ref = await refOf(store, "digest-1");
+    expect(await store.spendCredits(ref, 1, 0, 0)).toBeUndefined();
+    expect(await store.readBalance("key_000001", 4, 0)).toEqual({ remaining: null, period: 4, reserved: 0 });
+    await store.returnCredits(ref, "nobody", 0, 5);
+  });
+
+  clause("clause 2: digests, ids and names match exactly", async (withApi) => {
+    const store = await withApi();
+    await insert(store, keyRow(1, { digest: "AbC", foreignDigest: "FoR", migrationId: "mig_1" }));
+    await store.write([{ table: "roles", row: role("Admin", []) }]);
+    await store.write([{ table: "identities", row: identity("é") }]);
+    for (const digest of ["abc", "ABC", "AbC ", " AbC", "Ab", "AbC\0"])
+      expect(await store.findKey(digest)).toBeUndefined();
+    expect((await store.findKey("AbC"))?.keyId).toBe("key_000001");
+    expect(await store.findForeignKey("mig_1", "for")).toBeUndefined();
+    expect(await store.findForeignKey("MIG_1", "FoR")).toBeUndefined();
+    expect((await store.findForeignKey("mig_1", "FoR"))?.keyId).toBe("key_000001");
+    expect(await store.readNames("roles", WS, ["admin", "ADMIN"])).toEqual([]);
+    expect(await store.readNames("identities", WS, ["e\u0301"])).toEqual([]);
+    expect(await store.readNames("identities", WS, ["é"])).toHaveLength(1);
+    expect(await store.read("keys", "KEY_000001")).toBeUndefined();
+  });
+
+  clause("clause 10: a returned object cannot change the store, nor can one that was given", async (withApi) => {
+    const store = await withApi();
+    const given = keyRow(1, { meta: { deep: { list: [1] } }, permissions: [], hasCredits: true });
+    await insert(store, given, balance(3));
+    (given.meta as { deep: { list: number[] } }).deep.list.push(2);
+    const spoil = (value: unknown): void => {
+      if (typeof value !== "object" || value === null) return;
+      for (const inner of Object.values(value)) spoil(inner);
+      try {
+        Object.assign(value, { enabled: "spoiled", 0: "spoiled" });
+      } catch {
+        // frozen is as good
+      }
+    };
+    spoil(await store.findKey("digest-1"));
+    spoil(await store.read("keys", given.id));
+    spoil(await store.list("keys", { workspaceId: WS, limit: 5 }));
+    expect(await store.findKey("digest-1")).toMatchObject({
+      enabled: true,
+      meta: { deep: { list: [1] } },
+      permissions: [],
+    });
+    expect(await store.read("keys", given.id)).toMatchObject({ enabled: true, meta: { deep: { list: [1] } } });
+  });
+
+  clause("clause 11: after close every call fails with STORE_CLOSED, and close again does nothing", async (withApi) => {
+    const store = await withApi();
+    await store.close();
+    await store.close();
+    const calls: (() => unknown)[] = [
+      () => store.findKey("d"),
+      () => store.findForeignKey("m", "d"),
+      () => store.findRootKey("d"),
+      () => store.adoptDigest("k", "d"),
+      () => store.spendCredits("k", 1, 0, 0),
+      () => store.spendCredits("k", 0, 0, 0),
+      () => store.drawCredits("k", { holder: "h", cost: 1, step: 1, size: 1, period: 0, now: 0, until: 1 }),
+      () => store.returnCredits("k", "h", 0, 1),
+      () => store.readBalance("k", 0, 0),
+      () => store.read("apis", "a"),
+      () => store.readNames("roles", WS, ["r"]),
+      () => store.list("keys", { workspaceId: WS, limit: 1 }),
+      () => store.insertKeys([]),
+      () => store.write([]),
+      () => store.subscribe(() => undefined),
+      () => store.pollChanges(),
+    ];
+    for (const call of calls) {
+      const error = await faultOf(call);
+      expect(isKeystileError(error) && error.code, String(call)).toBe("STORE_CLOSED");
+    }
+  });
+
+  clause("clause 12: two new stores share nothing", async (withApi) => {
+    const [one, two] = [await withApi(), await withApi()];
+    await insert(one, keyRow(1));
+    expect(await two.findKey("digest-1")).toBeUndefined();
+    expect(await insert(two, keyRow(1))).toBe(true);
+  });
+
+  clause("clause 2: many names at once are looked up as one by one", async (withApi) => {
+    const store = await withApi();
+    const names = [
+      "a",
+      "A",
+      "é",
+      "e\u0301",
+      "日本",
+      "'; DROP TABLE x;--",
+      '"',
+      "\\",
+      "a b",
+      "%",
+      "_",
+      "1",
+      "null",
+      "🔑",
+    ];
+    const rows = names.map((name, i) => role(name, [`perm_${i}`], { id: `role_${i}`, description: name }));
+    for (const row of rows) expect(await store.write([{ table: "roles", row }])).toBe(true);
+    await store.write([{ table: "roles", row: role("b", [], { id: "role_other", workspaceId: "ws_2" }) }]);
+    const asked = [...names, "b", "unknown", "É", ...names, ""];
+    const found = await store.readNames("roles", WS, asked);
+    expect([...found].sort((a, b) => names.indexOf(a.name) - names.indexOf(b.name))).toEqual(
+      rows.map((row) => ({ ...row, version: 1 })),
+    );
+    for (const name of names) expect(await store.readNames("roles", WS, [name])).toMatchObject([{ name }]);
+  });
+
+  clause("clause 2: text that looks like SQL is only text", async (withApi) => {
+    const store = await withApi();
+    const nasty = ["'; DROP TABLE keystile_keys;--", '"', "\\\\", "$1", "?", "%s", "@x", ":x"];
+    for (const [i, text] of nasty.entries()) {
+      expect(await store.write([{ table: "identities", row: identity(text, { id: `id_${i}` }) }])).toBe(true);
+      expect(await insert(store, keyRow(i, { name: text, digest: text, meta: { [text]: text } }))).toBe(true);
+      expect(await store.findKey(text)).toMatchObject({ name: text, meta: { [text]: text } });
+      expect(await store.readNames("identities", WS, [text])).toMatchObject([{ externalId: text }]);
+    }
+  });
+}

@@ -1,0 +1,106 @@
+/** Lists, workspaces and deleted rows: clauses 16, 17 and 18. */
+import { expect } from "../expect.js";
+import type { Clause } from "./bed.js";
+import { api, keyRow, permission, role, identity, override, insert, WS } from "./rows.js";
+
+export function listsClauses(clause: Clause): void {
+  clause("clause 16: lists are ordered by id, start after the cursor and are bounded", async (withApi) => {
+    const store = await withApi();
+    await store.write([{ table: "apis", row: api({ id: "api_2" }) }]);
+    await store.write([{ table: "identities", row: identity("user") }]);
+    const rows = [5, 3, 1, 4, 2].map((n) => keyRow(n, n === 3 ? { identityId: "id_user" } : {}));
+    await store.insertKeys([...rows, keyRow(6, { apiId: "api_2" })].map((row) => ({ row })));
+    const ids = async (query: object) =>
+      (await store.list("keys", { workspaceId: WS, limit: 100, ...query })).map(({ id }) => Number(id.slice(4)));
+    expect(await ids({})).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(await ids({ apiId: "api_1", limit: 2 })).toEqual([1, 2]);
+    expect(await ids({ apiId: "api_1", limit: 2, after: "key_000002" })).toEqual([3, 4]);
+    expect(await ids({ apiId: "api_1", after: "key_000005" })).toEqual([]);
+    expect(await ids({ apiId: "api_2" })).toEqual([6]);
+    expect(await ids({ identityId: "id_user" })).toEqual([3]);
+    expect(await ids({ apiId: "api_2", identityId: "id_user" })).toEqual([]);
+    for (const slug of ["b.read", "a.read", "a.write", "%", "_x"])
+      await store.write([{ table: "permissions", row: permission(slug, { id: `perm_${slug.length}${slug}` }) }]);
+    const found = async (search: string) =>
+      (await store.list("permissions", { workspaceId: WS, limit: 10, search })).map(({ slug }) => slug).sort();
+    expect(await found("a.")).toEqual(["a.read", "a.write"]);
+    expect(await found("%")).toEqual(["%"]);
+    expect(await found("_")).toEqual(["_x"]);
+    expect(await found("A.")).toEqual([]);
+  });
+
+  clause("clause 16: lists leave deleted keys and APIs out, and show them again once they are not", async (withApi) => {
+    const store = await withApi();
+    await store.write([{ table: "identities", row: identity("user") }]);
+    await store.write([{ table: "apis", row: api({ id: "api_2", deleted: true }) }]);
+    const rows = Array.from({ length: 6 }, (_, i) => keyRow(i, { identityId: "id_user", deleted: i % 2 === 1 }));
+    await store.insertKeys(rows.map((row) => ({ row })));
+    const ids = async (query: object) =>
+      (await store.list("keys", { workspaceId: WS, limit: 100, ...query })).map(({ id }) => Number(id.slice(4)));
+    const queries = [{}, { apiId: "api_1" }, { identityId: "id_user" }, { apiId: "api_1", identityId: "id_user" }];
+    for (const query of queries) expect(await ids(query)).toEqual([0, 2, 4]);
+    for (const query of queries) expect(await ids({ ...query, limit: 2, after: "key_000000" })).toEqual([2, 4]);
+    for (const [n, deleted] of [
+      [2, true],
+      [3, false],
+    ] as const) {
+      const row = (await store.read("keys", keyRow(n).id))!;
+      await store.write([{ table: "keys", row: { ...row, deleted } }]);
+    }
+    for (const query of queries) expect(await ids(query)).toEqual([0, 3, 4]);
+    expect((await store.findKey("digest-3"))?.identity?.externalId).toBe("user");
+    await store.write([{ table: "keys", remove: keyRow(1).id, version: 1 }]);
+    expect(await insert(store, keyRow(9, { digest: "digest-1" }))).toBe(true);
+    expect((await store.list("apis", { workspaceId: WS, limit: 10 })).map(({ id }) => id)).toEqual(["api_1"]);
+  });
+
+  clause("clause 17: names of one workspace are unknown in another", async (withApi) => {
+    const store = await withApi();
+    await store.write([{ table: "roles", row: role("admin", []) }]);
+    expect(await store.readNames("roles", "ws_2", ["admin"])).toEqual([]);
+    expect(await store.write([{ table: "roles", row: role("admin", [], { id: "role_2", workspaceId: "ws_2" }) }])).toBe(
+      true,
+    );
+    expect(await store.readNames("roles", "ws_2", ["admin"])).toMatchObject([{ id: "role_2" }]);
+    expect(await store.list("roles", { workspaceId: "ws_2", limit: 10 })).toHaveLength(1);
+    expect(await store.list("keys", { workspaceId: "ws_2", limit: 10 })).toEqual([]);
+  });
+
+  clause("clause 18: deleted keys, and keys of deleted APIs, are not found", async (withApi) => {
+    const store = await withApi();
+    await store.insertKeys([1, 2].map((n) => ({ row: keyRow(n, { foreignDigest: `f${n}`, migrationId: "m" }) })));
+    const row = (await store.read("keys", "key_000001"))!;
+    await store.write([{ table: "keys", row: { ...row, deleted: true } }]);
+    expect(await store.findKey("digest-1")).toBeUndefined();
+    expect(await store.findForeignKey("m", "f1")).toBeUndefined();
+    expect((await store.findKey("digest-2"))?.keyId).toBe("key_000002");
+    await store.write([{ table: "apis", row: api({ version: 1, deleted: true }) }]);
+    expect(await store.findKey("digest-2")).toBeUndefined();
+    expect(await store.findForeignKey("m", "f2")).toBeUndefined();
+  });
+
+  clause("clause 16: overrides are listed by namespace, whatever stands in their identifiers", async (withApi) => {
+    const store = await withApi();
+    const rows = [
+      override("ns_1", "a", { id: "ov_2" }),
+      override("ns_1", "ns_2 a", { id: "ov_1" }),
+      override("ns_2", "a", { id: "ov_4" }),
+      override("ns_2", "", { id: "ov_3" }),
+      override("ns_1", "a", { id: "ov_5", workspaceId: "ws_2" }),
+    ];
+    for (const row of rows) expect(await store.write([{ table: "overrides", row }]), row.id).toBe(true);
+    expect(await store.write([{ table: "overrides", row: override("ns_1", "a", { id: "ov_6" }) }])).toBe(false);
+    const ids = async (query: object) =>
+      (await store.list("overrides", { workspaceId: WS, limit: 100, ...query })).map(({ id }) => id);
+    expect(await ids({})).toEqual(["ov_1", "ov_2", "ov_3", "ov_4"]);
+    expect(await ids({ namespaceId: "ns_1" })).toEqual(["ov_1", "ov_2"]);
+    expect(await ids({ namespaceId: "ns_2", limit: 1 })).toEqual(["ov_3"]);
+    expect(await ids({ namespaceId: "ns_2", after: "ov_3" })).toEqual(["ov_4"]);
+    expect(await ids({ namespaceId: "ns" })).toEqual([]);
+    expect(await ids({ namespaceId: "ns_1", workspaceId: "ws_2" })).toEqual(["ov_5"]);
+    expect(await store.readNames("overrides", WS, ["ns_2 a", "ns_1 ns_2 a", "ns_9 a"])).toMatchObject([
+      { id: "ov_4" },
+      { id: "ov_1" },
+    ]);
+  });
+}

@@ -1,0 +1,75 @@
+/** Root keys: clause 19. */
+import type { Change } from "../../contracts/store.js";
+import { expect } from "../expect.js";
+import type { Clause } from "./bed.js";
+import { keyRow, rootKey, override, insert, WS, NOW } from "./rows.js";
+
+export function rootKeysClauses(clause: Clause): void {
+  clause("clause 19: a root key is found by its digest in any workspace, as it stands", async (withApi) => {
+    const store = await withApi();
+    await insert(store, keyRow(1));
+    const row = rootKey(1, { workspaceId: "ws_2", permissions: ["api.*.verify_key"], expires: 1, enabled: false });
+    expect(await store.write([{ table: "rootKeys", row }])).toBe(true);
+    expect(await store.findRootKey("root-digest-1")).toEqual({ ...row, version: 1 });
+    expect(await store.write([{ table: "rootKeys", row: { ...row, version: 1, enabled: true } }])).toBe(true);
+    expect((await store.findRootKey("root-digest-1"))?.enabled).toBe(true);
+    // Neither is the other, and digests match exactly.
+    expect(await store.findKey("root-digest-1")).toBeUndefined();
+    expect(await store.findRootKey("digest-1")).toBeUndefined();
+    for (const digest of ["ROOT-digest-1", "root-digest-1 ", "root-digest-", "%"])
+      expect(await store.findRootKey(digest)).toBeUndefined();
+    expect(await store.write([{ table: "rootKeys", remove: row.id, version: 2 }])).toBe(true);
+    expect(await store.write([{ table: "rootKeys", remove: row.id, version: 2 }])).toBe(false);
+    expect(await store.findRootKey("root-digest-1")).toBeUndefined();
+  });
+
+  clause("clause 19: a digest belongs to one root key, whatever the workspace", async (withApi) => {
+    const store = await withApi();
+    expect(await store.write([{ table: "rootKeys", row: rootKey(1) }])).toBe(true);
+    const same = { digest: "root-digest-1" };
+    expect(await store.write([{ table: "rootKeys", row: rootKey(2, same) }])).toBe(false);
+    expect(await store.write([{ table: "rootKeys", row: rootKey(2, { ...same, workspaceId: "ws_2" }) }])).toBe(false);
+    expect(await store.write([{ table: "rootKeys", row: rootKey(2, { workspaceId: "ws_2" }) }])).toBe(true);
+    expect(
+      await store.write([{ table: "rootKeys", row: rootKey(2, { ...same, workspaceId: "ws_2", version: 1 }) }]),
+    ).toBe(false);
+    expect((await store.findRootKey("root-digest-1"))?.id).toBe("root_1");
+    expect((await store.findRootKey("root-digest-2"))?.id).toBe("root_2");
+    expect(await store.write([{ table: "rootKeys", remove: "root_1", version: 1 }])).toBe(true);
+    expect(await store.write([{ table: "rootKeys", row: rootKey(3, { ...same, workspaceId: "ws_2" }) }])).toBe(true);
+    expect((await store.findRootKey("root-digest-1"))?.id).toBe("root_3");
+  });
+
+  clause(
+    "clause 19: a change of a root key is told as its digest, old and new; namespaces and overrides are told to nobody",
+    async (withApi) => {
+      const store = await withApi();
+      const told: Change[] = [];
+      store.subscribe((change) => told.push(change));
+      const since = () =>
+        [...new Set(told.splice(0).map((change) => (typeof change === "object" ? change.digest : change)))].sort();
+      await store.write([{ table: "rootKeys", row: rootKey(1) }]);
+      expect(since()).toEqual(["root-digest-1"]);
+      await store.write([{ table: "rootKeys", row: rootKey(1, { version: 1, enabled: false }) }]);
+      expect(since()).toEqual(["root-digest-1"]);
+      await store.write([{ table: "rootKeys", row: rootKey(1, { version: 2, digest: "root-digest-9" }) }]);
+      expect(since()).toEqual(["root-digest-1", "root-digest-9"]);
+      expect(await store.write([{ table: "rootKeys", row: rootKey(1, { version: 1 }) }])).toBe(false);
+      expect(since()).toEqual([]);
+      await store.write([{ table: "rootKeys", remove: "root_1", version: 3 }]);
+      expect(since()).toEqual(["root-digest-9"]);
+      const namespace = { id: "ns_1", workspaceId: WS, version: 0, name: "mails", createdAt: NOW };
+      await store.write([{ table: "namespaces", row: namespace }]);
+      await store.write([{ table: "namespaces", row: { ...namespace, version: 1, name: "letters" } }]);
+      await store.write([{ table: "overrides", row: override("ns_1", "a") }]);
+      await store.write([{ table: "overrides", row: override("ns_1", "a", { version: 1, limit: 9 }) }]);
+      await store.write([
+        { table: "migrations", row: { id: "mig_1", workspaceId: WS, version: 0, algorithm: "sha256" } },
+      ]);
+      await store.write([
+        { table: "migrations", row: { id: "mig_1", workspaceId: WS, version: 1, algorithm: "sha512" } },
+      ]);
+      expect(since()).toEqual([]);
+    },
+  );
+}

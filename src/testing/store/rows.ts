@@ -1,0 +1,108 @@
+/** Rows as most are, and small steps, for the suites of stores. */
+import type {
+  ApiRow,
+  IdentityRow,
+  KeyRef,
+  KeyRow,
+  NewBalance,
+  OverrideRow,
+  PermissionRow,
+  RoleRow,
+  RootKeyRow,
+  Store,
+} from "../../contracts/store.js";
+
+export const WS = "ws_1";
+export const NOW = 1_700_000_000_000;
+
+export const api = (over: Partial<ApiRow> = {}): ApiRow => ({
+  id: "api_1",
+  workspaceId: WS,
+  version: 0,
+  name: "docs",
+  enabled: true,
+  ipAllowlist: [],
+  deleted: false,
+  createdAt: NOW,
+  ...over,
+});
+export const keyRow = (n: number, over: Partial<KeyRow> = {}): KeyRow => ({
+  id: `key_${String(n).padStart(6, "0")}`,
+  workspaceId: WS,
+  version: 0,
+  apiId: "api_1",
+  digest: `digest-${n}`,
+  start: "abcd",
+  enabled: true,
+  permissions: [],
+  roles: [],
+  ratelimits: [],
+  ipAllowlist: [],
+  hasCredits: false,
+  generation: 0,
+  deleted: false,
+  createdAt: NOW,
+  ...over,
+});
+export const permission = (slug: string, over: Partial<PermissionRow> = {}): PermissionRow => ({
+  id: `perm_${slug.replace(/\W/g, "_")}`,
+  workspaceId: WS,
+  version: 0,
+  name: slug,
+  slug,
+  ...over,
+});
+export const role = (name: string, permissions: string[], over: Partial<RoleRow> = {}): RoleRow => ({
+  id: `role_${name}`,
+  workspaceId: WS,
+  version: 0,
+  name,
+  permissions,
+  ...over,
+});
+export const identity = (externalId: string, over: Partial<IdentityRow> = {}): IdentityRow => ({
+  id: `id_${externalId}`,
+  workspaceId: WS,
+  version: 0,
+  externalId,
+  ratelimits: [],
+  ...over,
+});
+export const rootKey = (n: number, over: Partial<RootKeyRow> = {}): RootKeyRow => ({
+  id: `root_${n}`,
+  workspaceId: WS,
+  version: 0,
+  digest: `root-digest-${n}`,
+  start: "root_abcd",
+  permissions: [],
+  enabled: true,
+  createdAt: NOW,
+  ...over,
+});
+export const override = (namespaceId: string, identifier: string, over: Partial<OverrideRow> = {}): OverrideRow => ({
+  id: `ov_${namespaceId}_${identifier.length}`,
+  workspaceId: WS,
+  version: 0,
+  namespaceId,
+  identifier,
+  limit: 5,
+  duration: 60_000,
+  ...over,
+});
+export const balance = (remaining: number, over: Partial<NewBalance> = {}): NewBalance => ({
+  remaining,
+  amount: 0,
+  period: 0,
+  ...over,
+});
+
+/** Inserts one key. */
+export const insert = async (store: Store, row: KeyRow, credits?: NewBalance): Promise<boolean | undefined> =>
+  (await store.insertKeys([{ row, ...(credits && { balance: credits }) }]))[0];
+
+/** The store's handle of the key with this digest, which must be there. */
+export async function refOf(store: Store, digest: string): Promise<KeyRef> {
+  const record = await store.findKey(digest);
+  if (record === undefined) throw new Error(`no key is found by ${digest}`);
+  return record.ref;
+}

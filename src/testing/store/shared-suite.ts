@@ -1,0 +1,44 @@
+/**
+ * The suite of stores that several processes share: what one of them does, seen from another.
+ *
+ * Why two handles and no second process: what separates two processes is that they share no memory, and neither do two handles that were
+ * opened apart. A store that tells other processes nothing passes `storeSuite` whole, and fails here.
+ */
+import type { Store } from "../../contracts/store.js";
+import { expect } from "../expect.js";
+import type { TestFunctions } from "../test-functions.js";
+import { api } from "./rows.js";
+import { sharedChangesClauses } from "./shared-changes.js";
+import { sharedCreditsClauses } from "./shared-credits.js";
+import type { OpenShared, SharedClause } from "./shared-steps.js";
+import { sharedWritingClauses } from "./shared-writing.js";
+
+const PARTS = [sharedChangesClauses, sharedWritingClauses, sharedCreditsClauses];
+
+/**
+ * Adds a test for each clause of the `Store` contract that takes two processes to break: duplicates and conflicts between them (4, 13),
+ * credits that both spend and draw (5, 14), and changes of one that the other must see and tell (8, 15, 19).
+ * @param functions of your test runner: `sharedStoreSuite({ describe, it }, "mine", () => [myStore(url), myStore(url)])`
+ * @param title names the store in the titles of the tests
+ * @param open makes a new, empty store and opens it twice; each test calls it once, and closes both handles
+ */
+export function sharedStoreSuite(functions: TestFunctions, title: string, open: OpenShared): void {
+  const clause: SharedClause = (name, body) =>
+    void functions.it(name, async () => {
+      const opened: Store[] = [];
+      try {
+        await body(async () => {
+          const [here, there] = await open();
+          opened.push(here, there);
+          expect(await here.write([{ table: "apis", row: api() }])).toBe(true);
+          await there.pollChanges(NaN);
+          return { here, there };
+        });
+      } finally {
+        for (const store of opened) await store.close();
+      }
+    });
+  functions.describe(`shared store: ${title}`, () => {
+    for (const addTo of PARTS) addTo(clause);
+  });
+}

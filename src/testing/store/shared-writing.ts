@@ -1,0 +1,156 @@
+/** Inserts, writes and adoptions of two handles that get into each other's way: clauses 4, 8, 13 and 19. */
+import type { Store, Write } from "../../contracts/store.js";
+import { expect } from "../expect.js";
+import { identity, insert, keyRow, permission, role, rootKey, WS } from "./rows.js";
+import type { SharedClause } from "./shared-steps.js";
+
+/** One of two was done. */
+const expectOneOf = (answers: readonly unknown[], about: string): void =>
+  expect(
+    answers.filter((answer) => answer === true),
+    about,
+  ).toHaveLength(1);
+
+export function sharedWritingClauses(clause: SharedClause): void {
+  clause("clause 4: duplicates of keys that the other handle inserted are reported singly", async (open) => {
+    const { here, there } = await open();
+    await insert(here, keyRow(1, { foreignDigest: "f1", migrationId: "m" }));
+    const batch = [
+      keyRow(1, { digest: "digest-new" }),
+      keyRow(2),
+      keyRow(3, { digest: "digest-1" }),
+      keyRow(4, { foreignDigest: "f1", migrationId: "m" }),
+      keyRow(5),
+    ];
+    expect(await there.insertKeys(batch.map((row) => ({ row })))).toEqual([false, true, false, false, true]);
+    await here.pollChanges(NaN);
+    expect((await here.findKey("digest-1"))?.keyId).toBe(keyRow(1).id);
+    expect(await here.findKey("digest-new")).toBeUndefined();
+    expect((await here.findKey("digest-5"))?.keyId).toBe(keyRow(5).id);
+  });
+
+  clause("clause 4: keys that both handles insert at once go in once each", async (open) => {
+    const { here, there } = await open();
+    const rows = (prefix: string) =>
+      Array.from({ length: 300 }, (_, n) => ({ row: keyRow(n, { id: `${prefix}_${n}`, digest: `digest-${n}` }) }));
+    const [ours, theirs] = await Promise.all([here.insertKeys(rows("a")), there.insertKeys(rows("b"))]);
+    for (const store of [here, there]) await store.pollChanges(NaN);
+    for (const [n, went] of ours.entries()) {
+      expectOneOf([went, theirs[n]], `key ${n}`);
+      const id = `${went ? "a" : "b"}_${n}`;
+      for (const store of [here, there]) expect((await store.findKey(`digest-${n}`))?.keyId).toBe(id);
+    }
+  });
+
+  clause("clause 13: of two writes of a row as it was read one is refused, whichever handle made it", async (open) => {
+    const { here, there } = await open();
+    await insert(here, keyRow(1));
+    await here.write([
+      { table: "roles", row: role("r", []) },
+      { table: "permissions", row: permission("a.read") },
+      { table: "identities", row: identity("user") },
+    ]);
+    const rows = [
+      ["keys", keyRow(1).id],
+      ["roles", "role_r"],
+      ["permissions", "perm_a_read"],
+      ["identities", "id_user"],
+      ["apis", "api_1"],
+    ] as const;
+    for (const [table, id] of rows) {
+      const row = (await here.read(table, id))!;
+      expect(await there.read(table, id)).toEqual(row);
+      const write = { table, row } as Write;
+      expect(await here.write([write]), table).toBe(true);
+      expect(await there.write([write]), table).toBe(false);
+      expect(await there.write([{ table, remove: id, version: row.version } as Write]), table).toBe(false);
+      expect((await there.read(table, id))?.version).toBe(row.version + 1);
+    }
+  });
+
+  clause("clause 13: of two writes at once one is refused, whole", async (open) => {
+    const { here, there } = await open();
+    await insert(here, keyRow(1));
+    for (let round = 0; round < 20; round++) {
+      const row = (await here.read("keys", keyRow(1).id))!;
+      const attempt = (store: Store, name: string) =>
+        store.write([
+          { table: "keys", row: { ...row, name } },
+          { table: "roles", row: role(`${name}_${round}`, []) },
+        ]);
+      const [ours, theirs] = await Promise.all([attempt(here, "here"), attempt(there, "there")]);
+      expectOneOf([ours, theirs], `round ${round}`);
+      const [won, lost] = ours ? ["here", "there"] : ["there", "here"];
+      for (const store of [here, there]) {
+        expect((await store.read("keys", row.id))?.name).toBe(won);
+        expect(await store.read("roles", `role_${won}_${round}`)).toMatchObject({ version: 1 });
+        expect(await store.read("roles", `role_${lost}_${round}`)).toBeUndefined();
+      }
+    }
+  });
+
+  clause("clauses 13 and 19: of two new rows of one name one is refused, whichever handle made it", async (open) => {
+    const { here, there } = await open();
+    const pairs: readonly (readonly [Write, Write])[] = [
+      [
+        { table: "roles", row: role("r", []) },
+        { table: "roles", row: role("r", [], { id: "role_other" }) },
+      ],
+      [
+        { table: "permissions", row: permission("a.read") },
+        { table: "permissions", row: permission("a.read", { id: "perm_other" }) },
+      ],
+      [
+        { table: "identities", row: identity("user") },
+        { table: "identities", row: identity("user", { id: "id_other" }) },
+      ],
+      [
+        { table: "rootKeys", row: rootKey(1) },
+        { table: "rootKeys", row: rootKey(2, { digest: rootKey(1).digest, workspaceId: "ws_2" }) },
+      ],
+    ];
+    for (const [ours, theirs] of pairs)
+      expectOneOf(await Promise.all([here.write([ours]), there.write([theirs])]), ours.table);
+    for (const store of [here, there]) {
+      expect(await store.readNames("roles", WS, ["r"])).toHaveLength(1);
+      expect(await store.write([{ table: "roles", row: role("r", [], { id: "role_third" }) }])).toBe(false);
+    }
+  });
+
+  clause("clause 8: a pending key gains one digest, though both handles give it one", async (open) => {
+    const { here, there } = await open();
+    for (let n = 0; n < 10; n++) {
+      const hash = `foreign-${n}`;
+      const { digest: _, ...pending } = keyRow(n, { foreignDigest: hash, migrationId: "m" });
+      await insert(here, pending);
+      await there.pollChanges(NaN);
+      const adopt = async (store: Store, digest: string) =>
+        store.adoptDigest((await store.findForeignKey("m", hash))!.ref, digest);
+      const [ours, theirs] = await Promise.all([adopt(here, `here-${n}`), adopt(there, `there-${n}`)]);
+      expectOneOf([ours, theirs], hash);
+      const [won, lost] = ours ? ["here", "there"] : ["there", "here"];
+      for (const store of [here, there]) {
+        await store.pollChanges(NaN);
+        expect((await store.findKey(`${won}-${n}`))?.keyId).toBe(pending.id);
+        expect(await store.findKey(`${lost}-${n}`)).toBeUndefined();
+      }
+    }
+  });
+
+  clause("clause 8: one digest is adopted by one key, though the handles give it to two", async (open) => {
+    const { here, there } = await open();
+    for (const n of [1, 2]) {
+      const { digest: _, ...pending } = keyRow(n, { foreignDigest: `foreign-${n}`, migrationId: "m" });
+      await insert(here, pending);
+    }
+    await there.pollChanges(NaN);
+    const adopt = async (store: Store, hash: string) =>
+      store.adoptDigest((await store.findForeignKey("m", hash))!.ref, "native");
+    const [ours, theirs] = await Promise.all([adopt(here, "foreign-1"), adopt(there, "foreign-2")]);
+    expectOneOf([ours, theirs], "the digest");
+    for (const store of [here, there]) {
+      await store.pollChanges(NaN);
+      expect((await store.findKey("native"))?.keyId).toBe(keyRow(ours ? 1 : 2).id);
+    }
+  });
+}

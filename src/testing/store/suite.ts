@@ -1,0 +1,37 @@
+/** The suite that every store passes: each clause of src/contracts/store.ts, under its number. */
+import type { Store } from "../../contracts/store.js";
+import type { TestFunctions } from "../test-functions.js";
+import { clausesOf } from "./bed.js";
+import { changesClauses } from "./changes.js";
+import { findingClauses } from "./finding.js";
+import { leasesClauses } from "./leases.js";
+import { listsClauses } from "./lists.js";
+import { rootKeysClauses } from "./root-keys.js";
+import { roundTripsClauses } from "./round-trips.js";
+import { spendingClauses } from "./spending.js";
+import { writingClauses } from "./writing.js";
+
+const PARTS = [
+  findingClauses,
+  roundTripsClauses,
+  writingClauses,
+  spendingClauses,
+  leasesClauses,
+  changesClauses,
+  listsClauses,
+  rootKeysClauses,
+];
+
+/**
+ * Adds a test for each clause of the `Store` contract as far as one handle shows it. A store that several processes share passes
+ * `sharedStoreSuite` as well: without it, nothing shows that one process hears of what another changed.
+ * @param functions of your test runner: `storeSuite({ describe, it }, "mine", () => myStore())`
+ * @param title names the store in the titles of the tests
+ * @param open makes a new, empty store; each test calls it once or twice, and closes what it made
+ */
+export function storeSuite(functions: TestFunctions, title: string, open: () => Store | Promise<Store>): void {
+  functions.describe(`store: ${title}`, () => {
+    const clause = clausesOf(functions, open);
+    for (const addTo of PARTS) addTo(clause);
+  });
+}

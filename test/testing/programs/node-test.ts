@@ -1,0 +1,22 @@
+/** The suites with the functions of node:test, on the memory store and limiter; KEYSTILE_FAULT makes the store wrong. */
+import { describe, it } from "node:test";
+import type { Store } from "../../../src/contracts/store.js";
+import { memoryLimiter } from "../../../src/ratelimit/memory/limiter.js";
+import { memoryStore } from "../../../src/stores/memory.js";
+import { limiterSuite, sharedStoreSuite, storeSuite } from "../../../src/testing/index.js";
+
+const open = (): Store => {
+  const store = memoryStore();
+  return process.env["KEYSTILE_FAULT"] === "overwrites"
+    ? { ...store, write: (writes) => (void store.write(writes), true) }
+    : store;
+};
+storeSuite({ describe, it }, "memory", open);
+sharedStoreSuite({ describe, it }, "memory", () => {
+  const store = open();
+  return [
+    { ...store, close: () => undefined },
+    { ...store, close: () => undefined },
+  ];
+});
+limiterSuite({ describe, it }, "memory", () => memoryLimiter());
