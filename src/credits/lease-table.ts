@@ -7,6 +7,7 @@
  * is no faster: the gain is in garbage collection.
  */
 import type { KeyRef } from "../contracts/store.js";
+import { ClockHand } from "../lib/clock-hand.js";
 import { FingerprintIndex, NONE } from "../lib/fingerprint-index.js";
 import type { Prefetchable } from "../lib/prefetch.js";
 
@@ -42,7 +43,7 @@ export class LeaseTable implements Prefetchable {
   readonly #entries = new Map<KeyRef, number>();
   readonly #names: (KeyRef | undefined)[] = [];
   #named = 0;
-  #hand = NONE;
+  readonly #hand = new ClockHand();
 
   /** @param bound the most leases held, ≥ 1 */
   constructor(bound: number) {
@@ -159,8 +160,7 @@ export class LeaseTable implements Prefetchable {
    * newcomer's turn may come early; each still has one turn a round, and to lose it costs a draw.
    */
   next(): number {
-    this.#hand = this.#hand + 1 < this.#bound ? this.#hand + 1 : 0;
-    return this.#hand;
+    return this.#hand.next(this.#bound);
   }
 
   /** Whether a lease was unused since the last call. */

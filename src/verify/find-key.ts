@@ -1,9 +1,9 @@
-/** The presented key → its record, native or migrated, if it may be seen here. Rulings E4, E5, F1. Judges nothing about the key. */
+/** The presented key → its record, native or migrated, if it may be seen here. */
 import type { CachedKey } from "../cache/cached-key.js";
 import type { KeyCache } from "../cache/key-cache.js";
 import type { Caller } from "../contracts/caller.js";
 import { isKeystileError } from "../contracts/errors.js";
-import type { KeyRecord, KeyRef, Store } from "../contracts/store.js";
+import type { KeyRef, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { digestKey, ROOT_KEY_PREFIX } from "../lib/hash.js";
 import type { Algorithms } from "../lib/migration-hashes.js";
@@ -12,8 +12,7 @@ import type { VerificationRequest } from "./request.js";
 /** Where keys are looked for. */
 export interface KeySources {
   readonly store: Store;
-  readonly cache: KeyCache<CachedKey>;
-  readonly prepare: (record: KeyRecord) => CachedKey;
+  readonly cache: KeyCache;
   readonly algorithms: Algorithms;
   /** Whether `now` is the system's clock, by which a store may judge how old its knowledge is. */
   readonly isSystemTime: boolean;
@@ -42,12 +41,12 @@ export async function findKeyAgain(
   request: VerificationRequest,
   caller: Caller | undefined,
 ): Promise<CachedKey | undefined> {
-  const { store, prepare } = sources;
+  const { store, cache } = sources;
   await store.pollChanges(NaN);
   const digest = await digestKey(request.key);
   const record = await store.findKey(digest);
   if (isLikeRootKey(request.key) && (await store.findRootKey(digest)) !== undefined) return undefined;
-  return orMigrated(sources, request, caller, record && prepare(record));
+  return orMigrated(sources, request, caller, record && cache.prepare(record));
 }
 
 /** How every root key begins; other keys may begin so too. */
@@ -105,7 +104,7 @@ async function findMigrated(
   const foreignDigest = await algorithms.foreignDigest(migration.algorithm, key);
   if (foreignDigest === undefined) return undefined;
   const record = await store.findForeignKey(migrationId, foreignDigest);
-  const found = record && sources.prepare(record);
+  const found = record && sources.cache.prepare(record);
   if (found === undefined || !isVisible(sources, caller, found)) return undefined;
   if (record?.unadopted === true) await adopt(store, record.ref, key);
   return found;

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { type CacheBackend, FingerprintCache, objectSlots } from "../../src/cache/fingerprint-cache.js";
+import type { CacheBackend } from "../../src/cache/cache-backend.js";
+import { FingerprintCache, objectSlots } from "../../src/cache/fingerprint-cache.js";
 import { tieredCache } from "../../src/cache/tiered-cache.js";
 import { FingerprintIndex } from "../../src/lib/fingerprint-index.js";
 

@@ -1,4 +1,5 @@
 /** A bounded table of buckets that forgets the full ones as it is used. Ruling C6, limiter clause 8. Knows no limits and takes no tokens. */
+import { ClockHand } from "../../lib/clock-hand.js";
 import { FingerprintIndex, NONE } from "../../lib/fingerprint-index.js";
 import { Fingerprint, MAX_UNITS } from "../../lib/fingerprint.js";
 import { widened } from "../../lib/typed-arrays.js";
@@ -46,7 +47,7 @@ export class BucketTable {
   #adHoc = 0;
   /** Rows ever in use: the walk is over these. */
   #high = 0;
-  #cursor = 0;
+  readonly #hand = new ClockHand();
 
   /** @param bound the most buckets held, ≥ 1 */
   constructor(bound: number) {
@@ -130,7 +131,7 @@ export class BucketTable {
     this.#marks = new Uint8Array(this.rows.capacity);
     this.#adHoc = 0;
     this.#high = 0;
-    this.#cursor = 0;
+    this.#hand.reset();
   }
 
   #drop(row: number): void {
@@ -140,16 +141,10 @@ export class BucketTable {
     this.#marks[row] = 0;
   }
 
-  /** The next row in turn. Only while there is one. */
-  #next(): number {
-    if (this.#cursor >= this.#high) this.#cursor = 0;
-    return this.#cursor++;
-  }
-
   #visit(steps: number, now: number): void {
     const { rows } = this;
     for (let step = Math.min(steps, this.#high); step > 0; step--) {
-      const row = this.#next();
+      const row = this.#hand.next(this.#high);
       if (rows.has(row) && now - rows.time(row) >= IDLE && rows.utilization(row, now) === 0) this.#drop(row);
     }
   }
@@ -159,7 +154,7 @@ export class BucketTable {
     let best = NONE;
     let lowest = Infinity;
     for (let step = Math.min(PROBES, this.#high); step > 0; step--) {
-      const row = this.#next();
+      const row = this.#hand.next(this.#high);
       if (!this.rows.has(row) || (mustBeAdHoc && this.#marks[row] === 0)) continue;
       const utilization = this.rows.utilization(row, now);
       if (utilization >= lowest || chosen.has(row) || (call.get(row)?.pending ?? 0) > 0) continue;
