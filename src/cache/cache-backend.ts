@@ -38,7 +38,7 @@ export function withTtl<T>(backend: CacheBackend<Expiring<T>>, ttl: number): Cac
     entry !== undefined && performance.now() < entry.expiresAt ? entry.value : undefined;
   return {
     get: (text) => fresh(backend.get(text)),
-    getByDigest: (digest) => fresh(backend.getByDigest?.(digest)),
+    ...(backend.getByDigest && { getByDigest: (digest: string) => fresh(backend.getByDigest?.(digest)) }),
     set: (text, digest, value) => backend.set(text, digest, { value, expiresAt: performance.now() + ttl }),
     delete: (digest) => backend.delete(digest),
     clear: () => backend.clear(),
