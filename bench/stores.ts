@@ -123,9 +123,10 @@ function sourceHash(): string {
   for (const source of SOURCES) {
     const files = source.endsWith(".ts")
       ? [source]
-      : readdirSync(source)
+      : (readdirSync(source, { recursive: true }) as string[])
           .sort()
-          .map((name) => join(source, name));
+          .map((name) => join(source, name))
+          .filter((name) => name.endsWith(".ts"));
     for (const file of files) hash.update(readFileSync(file));
   }
   return hash.digest("hex").slice(0, 12);

@@ -5,9 +5,10 @@
  * fingerprints of their texts; the hottest ones are objects too; the rows of a key's bucket and lease are read early, where hints in the
  * packed row say they are; what many keys have in common is held once.
  *
- * What each costs when left out, in ns a call over 4,096 hot keys / any of 300,000, from a base of 534 / 1,455 (± 12 %): fingerprints
- * (an LRU map by text instead) 1,330 / 3,074, by digest 2,365 / 3,918 · packing, tiers and early reads 756 / 1,746, and 500 bytes a key
- * instead of 383 · hints 959 / 2,314.
+ * What a call takes without one of them, in ns over 4,096 hot keys / any of 300,000, from 534 / 1,455 with all (± 12 %): fingerprints
+ * (an LRU map by text instead) 1,330 / 3,074, by digest 2,365 / 3,918 · packing, tiers and early reads together 756 / 1,746, and 500 bytes
+ * a key instead of 383 · hints 959 / 2,314. Heap and typed arrays over 200,000 keys, bytes a key: 270 with all, 410 without packing, 538
+ * in an LRU map by text, 1,056 without shared policies. Tiers and early reads were not measured apart reliably.
  */
 import type { KeyRecord, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";

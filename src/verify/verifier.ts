@@ -71,7 +71,7 @@ export interface VerifierCounters {
   readonly creditsForfeited: number;
 }
 
-/** Judges keys; what `createVerifier` makes. Its methods need no `this`. */
+/** Verifies keys; what `createVerifier` returns. Its methods need no `this`. */
 export interface Verifier {
   /**
    * Verifies a key: spec §2.1 in, spec §2.2 out. Every outcome, good or bad, is a resolved answer; a failure is never a VALID.

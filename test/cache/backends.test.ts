@@ -60,7 +60,7 @@ const step = fc.record({
   digest: fc.nat(TEXTS - 1),
   pick: fc.nat(),
 });
-const histories = fc.array(step, { maxLength: 150 });
+const histories = fc.array(step, { maxLength: 150, size: "max" });
 type History = readonly { act: string; text: number; digest: number; pick: number }[];
 
 /** Plays a history on a backend and on the reference. @returns how many of the texts the backend has in the end */

@@ -107,7 +107,7 @@ const cases = CACHES.flatMap(([name, make]) =>
 describe("whatever happens between finds, each returns what the store had when it was called", () => {
   it.each(cases)("%s", async (_name, make, options) => {
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 80 }), async (history) => {
+      fc.asyncProperty(fc.array(step, { maxLength: 80, size: "max" }), async (history) => {
         const { store, state, versions, tell } = scriptedStore();
         const cache = make(store, options);
         const expected = (n: number) => {

@@ -1,4 +1,4 @@
-/** A bounded table of buckets that forgets the full ones as it is used. Ruling C6, limiter clause 8. Knows no limits and takes no tokens. */
+/** A bounded table of buckets that drops the full ones as it is used. Limiter clause 8. */
 import { ClockHand } from "../../lib/clock-hand.js";
 import { FingerprintIndex, NONE } from "../../lib/fingerprint-index.js";
 import { Fingerprint, MAX_UNITS } from "../../lib/fingerprint.js";
