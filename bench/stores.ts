@@ -124,9 +124,9 @@ function sourceHash(): string {
     const files = source.endsWith(".ts")
       ? [source]
       : (readdirSync(source, { recursive: true }) as string[])
-          .filter((name) => name.endsWith(".ts"))
           .sort()
-          .map((name) => join(source, name));
+          .map((name) => join(source, name))
+          .filter((name) => name.endsWith(".ts"));
     for (const file of files) hash.update(readFileSync(file));
   }
   return hash.digest("hex").slice(0, 12);

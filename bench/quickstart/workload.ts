@@ -53,12 +53,10 @@ const STRANGERS = 250;
 /** Texts that look like keys and are none. */
 export function strangersOf(seeds: readonly SeedFile[]): Job[] {
   return seeds.flatMap((seed) =>
-    seed.keys
-      .slice(0, STRANGERS)
-      .map(({ plaintext }) => ({
-        request: { key: `${plaintext}0`, ...migrationOf(seed) },
-        expects: ["NOT_FOUND"] as const,
-      })),
+    seed.keys.slice(0, STRANGERS).map(({ plaintext }) => ({
+      request: { key: `${plaintext}0`, ...migrationOf(seed) },
+      expects: ["NOT_FOUND"] as const,
+    })),
   );
 }
 

@@ -2,7 +2,7 @@
 import { LRUCache } from "lru-cache";
 import type { RootKeyRow, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
-import { isThenable } from "../lib/thenable.js";
+import { createGuardedReads } from "../lib/guarded-reads.js";
 
 /** Finds root keys by digest, as values that `prepare` makes of their rows. */
 export interface RootKeyCache<T> {
@@ -15,7 +15,6 @@ export interface RootKeyCache<T> {
 const MISSES = 10_000;
 /** Milliseconds for which a digest counts as not found: another process may create that root key. */
 const MISS_TTL = 1_000;
-const MONOTONIC = { now: () => performance.now() };
 
 /**
  * @param size root keys to cache, ≥ 1
@@ -28,44 +27,24 @@ export function createRootKeyCache<T extends object>(
   size: number,
 ): RootKeyCache<T> {
   const found = new LRUCache<string, T>({ max: size });
-  // With a resolution of 0 lru-cache sets no timer.
-  const negativeCache = new LRUCache<string, true>({ max: MISSES, ttl: MISS_TTL, ttlResolution: 0, perf: MONOTONIC });
-  let generation = 0;
-  const unsubscribe = store.subscribe((change) => {
-    generation++;
-    if (typeof change === "object") {
-      found.delete(change.digest);
-      negativeCache.delete(change.digest);
-      return;
-    }
-    negativeCache.clear();
-    if (change === "all") found.clear();
+  const reads = createGuardedReads(store, {
+    found: {
+      set: (_text, digest, value) => void found.set(digest, value),
+      delete: (digest) => void found.delete(digest),
+      clear: () => found.clear(),
+    },
+    read: (digest) => store.findRootKey(digest),
+    prepare,
+    missSize: MISSES,
+    missTtl: MISS_TTL,
   });
-
-  const keep = (digest: string, row: RootKeyRow | undefined, startGeneration: number): T | undefined => {
-    const prepared = row === undefined ? undefined : prepare(row);
-    if (startGeneration !== generation) return prepared;
-    if (prepared !== undefined) found.set(digest, prepared);
-    else negativeCache.set(digest, true);
-    return prepared;
-  };
-  const lookUp = (digest: string): MaybePromise<T | undefined> => {
-    const hit = found.get(digest);
-    if (hit !== undefined) return hit;
-    if (negativeCache.get(digest) === true) return undefined;
-    const startGeneration = generation;
-    const row = store.findRootKey(digest);
-    return isThenable(row)
-      ? Promise.resolve(row).then((resolved) => keep(digest, resolved, startGeneration))
-      : keep(digest, row, startGeneration);
-  };
+  const lookUp = (digest: string): MaybePromise<T | undefined> => found.get(digest) ?? reads.read(digest, digest);
   return {
     find(digest) {
-      const caughtUp = store.pollChanges();
-      // Not `instanceof`, which misses promises of another realm and thenables: the look-up would not wait for them and
-      // could trust a removed root key.
-      return caughtUp === undefined ? lookUp(digest) : Promise.resolve(caughtUp).then(() => lookUp(digest));
+      const polling = store.pollChanges();
+      // Not `instanceof`: a promise of another realm, or a thenable, would not be waited for, and a removed root key trusted.
+      return polling === undefined ? lookUp(digest) : Promise.resolve(polling).then(() => lookUp(digest));
     },
-    close: unsubscribe,
+    close: reads.close,
   };
 }

@@ -1,4 +1,4 @@
-/** A found record as verifications need it, each part made once. Knows no rule of its own. */
+/** A found record as verifications need it, each part made once. */
 import { type FieldsThat, fieldsThat } from "../contracts/key-fields.js";
 import type { KeyRecord, KeyRef } from "../contracts/store.js";
 import type { Refill } from "../contracts/types.js";
@@ -27,7 +27,7 @@ export interface CoreFields extends ValuesOf<FieldsThat<{ record: "key" }>> {
   readonly rare: RareFields | undefined;
 }
 
-/** Parts that few keys have. Frozen where answers show them. */
+/** Parts that few keys have. Frozen where results contain them. */
 export interface RareFields extends ValuesOf<FieldsThat<{ record: "rare" }>> {
   /** Limits of the identity that apply to the key. */
   readonly shared: readonly AppliedLimit[] | undefined;
@@ -35,19 +35,19 @@ export interface RareFields extends ValuesOf<FieldsThat<{ record: "rare" }>> {
   readonly allows: ((address: string | undefined) => boolean) | undefined;
 }
 
-/** Where a key is packed: told of what was found out about it. */
+/** Where a key is packed: the hints of the object are written back to it. */
 export interface PackedSlot {
   writeBack(entry: number, key: CachedKey): void;
 }
 
 /**
  * What a cache keeps for a key. Flat and small, since over many keys most of the time of a verification is waiting for memory: so it
- * is itself the account that is spent from, and the place of its only limit's bucket.
+ * is itself the spend target, and the hint of its only limit's bucket.
  */
 export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
   readonly policy: KeyPolicy;
   readonly expires: number | undefined;
-  /** The place of its lease, and of the bucket of its only limit: where they were found last. */
+  /** Hints: where its lease, and the bucket of its only limit, were found last. */
   lease = 0;
   row = -1;
   h0 = 0;
@@ -97,7 +97,7 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
     return this.policy.refill;
   }
 
-  /** What it may do, and the names that answers list. */
+  /** What it may do, and the names that results list. */
   get grants(): GrantSet {
     return this.policy.grants;
   }
@@ -126,7 +126,7 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
     ));
   }
 
-  /** It was packed. */
+  /** Hints go to this slot from now on. */
   attach(slot: PackedSlot, entry: number): void {
     this.#slot = slot;
     this.#entry = entry;
@@ -150,7 +150,7 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
   }
 }
 
-/** Prepares records, sharing among them what is the same. */
+/** Prepares records; those with the same policy share it. */
 export function createPreparer(): (record: KeyRecord) => CachedKey {
   const policyOf = internPolicies();
   return (found) => {
@@ -162,7 +162,7 @@ export function createPreparer(): (record: KeyRecord) => CachedKey {
   };
 }
 
-/** What a record lacks must not come from a polluted prototype. Written out: a spread takes several times as long. */
+/** A field that the record lacks must not come from a polluted prototype. Written out: a spread takes several times as long. */
 function withoutInherited(record: KeyRecord): KeyRecord {
   return {
     ref: record.ref,
@@ -192,7 +192,7 @@ function rareOf(record: KeyRecord): RareFields | undefined {
   if (RARE.every((field) => isNothing(record[field]))) return undefined;
   const { meta, identity, ipAllowlists } = record;
   return {
-    // Frozen, since every answer shows these very objects.
+    // Frozen, since every result contains these very objects.
     meta: meta && deepFreeze(meta),
     identity: identity && deepFreeze(clampIdentity(identity)),
     ipAllowlists,

@@ -1,53 +1,44 @@
 /**
- * text → value, at most `size` of them, found by the text's tag; no text is kept. When full it forgets what was not asked for
- * lately; by name it forgets any time. Knows no keys. The obvious twin is a Map from text to value (`fingerprint-cache.test.ts`).
+ * text → value, at most `size` of them, found by the text's fingerprint; no text is kept. When full it evicts a value that was not used
+ * for a round of the clock hand.
  */
+import { ClockHand } from "../lib/clock-hand.js";
 import { FingerprintIndex, NONE } from "../lib/fingerprint-index.js";
 import { Fingerprint } from "../lib/fingerprint.js";
+import type { CacheBackend } from "./cache-backend.js";
 
-/** Where a table keeps its values, by small numbers. */
+/** Where the values are kept, by entry: a small integer. */
 export interface SlotStorage<T> {
   put(entry: number, value: T): void;
-  /** Only of an entry that was put and not dropped since. */
+  /** @param entry one that was put and not dropped since */
   get(entry: number): T;
   drop(entry: number): void;
   clear(): void;
 }
 
-/** Keeps values by text; a table, or one with a faster one before it. */
-export interface CacheBackend<T> {
-  get(text: string): T | undefined;
-  /** For a shelf that finds by name only; then {@link CacheBackend.get} finds nothing. */
-  getByDigest?(digest: string): T | undefined;
-  /** Keeps nothing for a text or name too long for a tag. @param digest what {@link CacheBackend.delete} calls the value by */
-  set(text: string, digest: string, value: T): void;
-  delete(digest: string): void;
-  clear(): void;
-}
-
-/** What stands before a table: it holds some of the table's values too, by their tags. */
+/** A faster cache in front, which holds some of the values too, by their fingerprints. */
 export interface UpperTier {
-  /** Whether it was asked for there since the last such call. */
+  /** Whether the value was used there since the last such call. */
   wasUsed(h0: number, h1: number, h2: number): boolean;
-  /** The table forgets it. */
+  /** The value was removed here. */
   remove(h0: number, h1: number, h2: number): void;
 }
 
-/** @see {@link FingerprintIndex} for its cost; `set` is O(1) but for the calls that double the table */
+/** A text or a digest too long for a fingerprint is not kept. @see {@link FingerprintIndex} for its cost; `set` is O(1) but for the calls that double the table */
 export class FingerprintCache<T> implements CacheBackend<T> {
   readonly #size: number;
   readonly #storage: SlotStorage<T>;
   readonly #fingerprint: Fingerprint;
   readonly #upperTier: UpperTier | undefined;
   readonly #texts = new FingerprintIndex();
-  /** Text and name come and go together: so both have the same entry. */
+  /** Text and digest are added and removed together, so both have the same entry. */
   readonly #digests = new FingerprintIndex();
   #used = new Uint8Array(this.#texts.capacity);
-  #hand = 0;
+  readonly #hand = new ClockHand();
 
   /**
    * @param size the most values kept, ≥ 1
-   * @param upperTier told of each text that is forgotten, but not of {@link FingerprintCache.clear}; what is used there is not forgotten here
+   * @param upperTier told of each removal, but not of {@link FingerprintCache.clear}; what is used there is not evicted here
    */
   constructor(size: number, storage: SlotStorage<T>, fingerprint = new Fingerprint(), upperTier?: UpperTier) {
     this.#size = size;
@@ -70,12 +61,12 @@ export class FingerprintCache<T> implements CacheBackend<T> {
     return this.#storage.get(entry);
   }
 
-  /** The entry of a tag, whose value is in the drawers, or {@link NONE}. */
+  /** The entry of a fingerprint, whose value is in the storage, or {@link NONE}. */
   find(h0: number, h1: number, h2: number): number {
     return this.#texts.find(h0, h1, h2);
   }
 
-  /** Notes that an entry was asked for. @param mark 1…255 @returns the mark before; 0: not asked for since its last turn */
+  /** Notes that an entry was used. @param mark 1…255 @returns the mark before; 0: not used since its last turn */
   mark(entry: number, mark: number): number {
     const before = this.#used[entry] as number;
     if (before !== mark) this.#used[entry] = mark;
@@ -94,7 +85,7 @@ export class FingerprintCache<T> implements CacheBackend<T> {
     try {
       this.#digests.add(h0, h1, h2);
     } catch (error) {
-      // No memory to grow in. A text without its name could not be forgotten, and would set all later entries apart.
+      // No memory to grow in. A text without its digest could not be deleted, and would shift all later entries.
       this.#texts.remove(entry);
       throw error;
     }
@@ -112,7 +103,7 @@ export class FingerprintCache<T> implements CacheBackend<T> {
     this.#texts.clear();
     this.#digests.clear();
     this.#storage.clear();
-    this.#hand = 0;
+    this.#hand.reset();
   }
 
   #remove(entry: number): void {
@@ -123,23 +114,27 @@ export class FingerprintCache<T> implements CacheBackend<T> {
     this.#storage.drop(entry);
   }
 
-  /** Drops the first entry, going round, that was not asked for since its last turn. */
   #evict(): void {
-    while (this.#texts.count > 0) {
-      this.#hand = this.#hand + 1 < this.#used.length ? this.#hand + 1 : 0;
-      if (!this.#texts.has(this.#hand)) continue;
-      if (!this.#wasUsed(this.#hand)) return this.#remove(this.#hand);
-      this.#used[this.#hand] = 0;
-    }
+    if (this.#texts.count === 0) return;
+    this.#remove(this.#hand.nextUnused(this.#used.length, (entry) => !this.#texts.has(entry) || this.#takeUse(entry)));
   }
 
-  #wasUsed(entry: number): boolean {
-    if (this.#used[entry] !== 0) return true;
-    return this.#upperTier?.wasUsed(this.#texts.h0Of(entry), this.#texts.h1Of(entry), this.#texts.h2Of(entry)) === true;
+  /** Whether the entry was used since its last turn, here or in the upper tier; clears the marks. */
+  #takeUse(entry: number): boolean {
+    const texts = this.#texts;
+    const usedAbove = this.#upperTier?.wasUsed(texts.h0Of(entry), texts.h1Of(entry), texts.h2Of(entry)) === true;
+    const used = this.#used[entry] !== 0;
+    this.#used[entry] = 0;
+    return used || usedAbove;
   }
 }
 
-/** SlotStorage that keep the values as they are. */
+/** Keeps the values as they are. @param size the most values kept, ≥ 1 */
+export function objectBackend<T>(size: number): CacheBackend<T> {
+  return new FingerprintCache<T>(size, objectSlots());
+}
+
+/** Storage of the values themselves. */
 export function objectSlots<T>(): SlotStorage<T> {
   let values: (T | undefined)[] = [];
   return {

@@ -1,20 +1,21 @@
 /**
- * The 16,384 values asked for most recently, as objects, before a table that packs them. Bounded, and forgets freely.
+ * The 16,384 values used most recently, as objects, in front of a table that packs them.
  *
  * Why: a packed value must be unpacked, which takes 90 ns and makes garbage; and these few lie close together, while 4,096 rows
  * out of 1,000,000 lie on as many pages of memory, whose addresses the processor must look up first.
  */
+import { ClockHand } from "../lib/clock-hand.js";
 import { FingerprintIndex, NONE } from "../lib/fingerprint-index.js";
 import type { UpperTier } from "./fingerprint-cache.js";
 
 const SIZE = 16_384;
 
-/** tag → value. The obvious twin is a Map. */
+/** fingerprint → value. The reference implementation is a Map. */
 export class HotTier<T> implements UpperTier {
   readonly #fingerprints = new FingerprintIndex();
   #values: (T | undefined)[] = [];
   readonly #used = new Uint8Array(SIZE);
-  #hand = 0;
+  readonly #hand = new ClockHand();
 
   get(h0: number, h1: number, h2: number): T | undefined {
     const entry = this.#fingerprints.find(h0, h1, h2);
@@ -23,7 +24,7 @@ export class HotTier<T> implements UpperTier {
     return this.#values[entry];
   }
 
-  /** Takes in a value for a tag that has none here. */
+  /** Adds a value for a fingerprint that has none here. */
   add(h0: number, h1: number, h2: number, value: T): void {
     if (this.#fingerprints.count === SIZE) this.#evict();
     const entry = this.#fingerprints.add(h0, h1, h2);
@@ -33,9 +34,7 @@ export class HotTier<T> implements UpperTier {
 
   wasUsed(h0: number, h1: number, h2: number): boolean {
     const entry = this.#fingerprints.find(h0, h1, h2);
-    if (entry === NONE || this.#used[entry] === 0) return false;
-    this.#used[entry] = 0;
-    return true;
+    return entry !== NONE && this.#takeUse(entry);
   }
 
   remove(h0: number, h1: number, h2: number): void {
@@ -46,7 +45,7 @@ export class HotTier<T> implements UpperTier {
   clear(): void {
     this.#fingerprints.clear();
     this.#values = [];
-    this.#hand = 0;
+    this.#hand.reset();
   }
 
   #drop(entry: number): void {
@@ -54,12 +53,14 @@ export class HotTier<T> implements UpperTier {
     this.#values[entry] = undefined;
   }
 
-  /** Only when full: drops the first entry, going round, that was not asked for since its last turn. */
+  /** Only when full: every entry is in use. */
   #evict(): void {
-    for (;;) {
-      this.#hand = (this.#hand + 1) % SIZE;
-      if (this.#used[this.#hand] === 0) return this.#drop(this.#hand);
-      this.#used[this.#hand] = 0;
-    }
+    this.#drop(this.#hand.nextUnused(SIZE, (entry) => this.#takeUse(entry)));
+  }
+
+  #takeUse(entry: number): boolean {
+    if (this.#used[entry] === 0) return false;
+    this.#used[entry] = 0;
+    return true;
   }
 }

@@ -1,11 +1,11 @@
-/** Small numbers for shared objects, each kept while it has a user. Knows nothing of the objects. The obvious twin is a Map. */
+/** Small numbers for shared objects, each kept while it is in use. The reference implementation is a Map of counts. */
 
 export interface InternTable<T> {
-  /** The number of this object, for one more user; `undefined`: there are too many. */
+  /** The number of this object, with one use more; `undefined`: there are too many objects. */
   take(object: T): number | undefined;
-  /** What a number in use stands for. */
+  /** The object of a number in use. */
   get(number: number): T | undefined;
-  /** One user less; the last one frees the number. */
+  /** One use less; the last one frees the number. */
   release(number: number): void;
   clear(): void;
 }

@@ -1,17 +1,16 @@
 /**
- * Prepared keys, packed: one text and a row of numbers each instead of objects. Knows the parts of a key, no rule of it.
+ * Cached keys, packed: one text and a row of numbers each instead of objects.
  *
  * Why: a million keys as objects were a heap of 800 MB, whose every young collection took 2.6 ms instead of 0.3. A row also keeps
- * where the key's bucket and lease were found last: looking them up took a quarter of a call where any of a million may come next.
- * A key with metadata, an identity or an allow-list stays an object. The obvious twin is an array of the keys themselves
- * (`packed-keys.test.ts`).
+ * the hints of a key: where its bucket and lease were found last. A key with metadata, an identity or an allow-list stays an object.
+ * The reference implementation is an array of the keys themselves (`packed-keys.test.ts`).
  */
-import type { Prefetch } from "../lib/prefetch.js";
 import { widened } from "../lib/typed-arrays.js";
 import { CachedKey, type PackedSlot } from "./cached-key.js";
 import type { SlotStorage } from "./fingerprint-cache.js";
 import { createInternTable } from "./intern-table.js";
 import type { KeyPolicy } from "./key-policy.js";
+import type { Prefetch } from "./prefetch.js";
 
 /** Bits of a length. */
 const LENGTH_BITS = 10;
@@ -20,14 +19,14 @@ const LONGEST = (1 << LENGTH_BITS) - 1;
 const POLICY_UNIT = 2 ** (2 * LENGTH_BITS);
 const POLICIES = 2 ** 18;
 const MAX_GENERATION = 2 ** 15 - 1;
-/** Stands between the ids of several limits; no id holds it (spec §8). */
+/** Separates the ids of several limits; no id contains it (spec §8). */
 const BETWEEN = "\n";
 
-/** Numbers a row: ref; expiry, NaN for none; generation, policy, and the lengths of the id and of the name + 1 (0: none); four small ones. */
+/** Doubles a row: ref; expiry, NaN for none; generation, policy, and the lengths of the id and of the name + 1 (0: none); four hints of 32 bits. */
 const WIDTH = 5;
 const EXPIRES = 1;
 const MIXED = 2;
-/** 32-bit numbers per row, and where the places of the bucket and the lease are. */
+/** 32-bit numbers per row, and which are the hints. */
 const INTS = 2 * WIDTH;
 const ROW = 6;
 const H0 = 7;
@@ -37,8 +36,8 @@ const FIRST = 1_024;
 const nothing: Prefetch = () => undefined;
 
 /**
- * SlotStorage for a {@link FingerprintCache} of prepared keys. What they answer is made anew at each call, or is the very object that was put.
- * @param prefetch given the places of the bucket and the lease of each key that is read
+ * Storage for a FingerprintCache of keys. `get` returns a new object at each call, or the very one that was put if that is not packed.
+ * @param prefetch called with the bucket and lease hints of each key that is read
  */
 export function packedKeys(prefetch: Prefetch = nothing): SlotStorage<CachedKey> {
   const policies = createInternTable<KeyPolicy>(POLICIES - 1);
@@ -48,7 +47,7 @@ export function packedKeys(prefetch: Prefetch = nothing): SlotStorage<CachedKey>
   /** The same memory, in halves. */
   let ints = new Int32Array(numbers.buffer);
 
-  /** Both grow by hand: a list that grows by itself adds half, and stands a quarter empty. Blocks were no faster. */
+  /** Sets both sizes: an array that grows by itself adds half, and is a quarter empty. Blocks were no faster. */
   const widen = (entries: number): void => {
     parts.length = entries;
     numbers = widened(numbers, entries * WIDTH);
@@ -62,7 +61,7 @@ export function packedKeys(prefetch: Prefetch = nothing): SlotStorage<CachedKey>
     ints[at + LEASE] = lease;
   };
   const slot: PackedSlot = {
-    // May come late, when the entry is another's: the ref tells the key, and the policy its bucket's name.
+    // The entry may be another key's by now: the ref identifies the key, and the policy its bucket's name.
     writeBack(entry, key) {
       if (
         numbers[entry * WIDTH] === key.ref &&

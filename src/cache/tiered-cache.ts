@@ -1,12 +1,13 @@
-/** A table that packs its values, and before it the hot row of those asked for most lately. Knows no keys. */
+/** A table that packs its values, and in front of it the hot tier: the objects of those used most recently. */
 import { NONE } from "../lib/fingerprint-index.js";
 import { Fingerprint } from "../lib/fingerprint.js";
-import { type CacheBackend, FingerprintCache, type SlotStorage } from "./fingerprint-cache.js";
+import type { CacheBackend } from "./cache-backend.js";
+import { FingerprintCache, type SlotStorage } from "./fingerprint-cache.js";
 import { HotTier } from "./hot-tier.js";
 
 /**
- * A value moves up when it is asked for twice within this many unpackings. Where any of a million may come next, almost none does:
- * to move each one up, and another down, would be for nothing.
+ * A value is promoted when it is used twice within this many unpackings. Where any of a million may come next, almost none is: to
+ * promote each one, and evict another, would be for nothing.
  */
 const PROMOTION_WINDOW = 65_536;
 const EPOCHS = 255;
@@ -31,8 +32,8 @@ export function tieredCache<T>(
     get(text) {
       if (!fingerprint.read(text)) return undefined;
       const { h0, h1, h2 } = fingerprint;
-      const near = hot.get(h0, h1, h2);
-      if (near !== undefined) return near;
+      const promoted = hot.get(h0, h1, h2);
+      if (promoted !== undefined) return promoted;
       const entry = table.find(h0, h1, h2);
       if (entry === NONE) return undefined;
       const value = storage.get(entry);

@@ -7,6 +7,7 @@
  * is no faster: the gain is in garbage collection.
  */
 import type { KeyRef } from "../contracts/store.js";
+import { ClockHand } from "../lib/clock-hand.js";
 import { FingerprintIndex, NONE } from "../lib/fingerprint-index.js";
 import type { Prefetchable } from "../lib/prefetch.js";
 
@@ -45,7 +46,7 @@ export class LeaseTable implements Prefetchable {
   readonly #entries = new Map<KeyRef, number>();
   readonly #refs: (KeyRef | undefined)[] = [];
   #nonIntegerRefs = 0;
-  #hand = NONE;
+  readonly #hand = new ClockHand();
 
   /** @param bound most leases held, ≥ 1 */
   constructor(bound: number) {
@@ -171,8 +172,7 @@ export class LeaseTable implements Prefetchable {
    * lease still has one turn per round, and an early eviction costs one draw.
    */
   next(): number {
-    this.#hand = this.#hand + 1 < this.#bound ? this.#hand + 1 : 0;
-    return this.#hand;
+    return this.#hand.next(this.#bound);
   }
 
   /** Whether a lease was unused since the last call; marks it as unused. */

@@ -5,7 +5,7 @@ import type { CachedKey } from "../cache/cached-key.js";
 import type { KeyCache } from "../cache/key-cache.js";
 import type { Caller } from "../contracts/caller.js";
 import { isKeystileError } from "../contracts/errors.js";
-import type { KeyRecord, KeyRef, Store } from "../contracts/store.js";
+import type { KeyRef, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { digestKey, ROOT_KEY_PREFIX } from "../lib/hash.js";
 import type { Algorithms } from "../lib/migration-hashes.js";
@@ -14,8 +14,7 @@ import type { VerificationRequest } from "./request.js";
 /** Where keys are looked up. */
 export interface KeySources {
   readonly store: Store;
-  readonly cache: KeyCache<CachedKey>;
-  readonly prepare: (record: KeyRecord) => CachedKey;
+  readonly cache: KeyCache;
   readonly algorithms: Algorithms;
   /** Whether `now` is the system clock, which a store may use to decide whether to poll for changes. */
   readonly isSystemTime: boolean;
@@ -44,12 +43,12 @@ export async function findKeyAgain(
   request: VerificationRequest,
   caller: Caller | undefined,
 ): Promise<CachedKey | undefined> {
-  const { store, prepare } = sources;
+  const { store, cache } = sources;
   await store.pollChanges(NaN);
   const digest = await digestKey(request.key);
   const record = await store.findKey(digest);
   if (isLikeRootKey(request.key) && (await store.findRootKey(digest)) !== undefined) return undefined;
-  return orMigrated(sources, request, caller, record && prepare(record));
+  return orMigrated(sources, request, caller, record && cache.prepare(record));
 }
 
 /** The prefix of root keys; other keys may have it too. */
@@ -108,7 +107,7 @@ async function findMigrated(
   const foreignDigest = await algorithms.foreignDigest(migration.algorithm, key);
   if (foreignDigest === undefined) return undefined;
   const record = await store.findForeignKey(migrationId, foreignDigest);
-  const found = record && sources.prepare(record);
+  const found = record && sources.cache.prepare(record);
   if (found === undefined || !isVisible(sources, caller, found)) return undefined;
   if (record?.unadopted === true) await adopt(store, record.ref, key);
   return found;

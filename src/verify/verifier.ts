@@ -1,9 +1,6 @@
 /** createVerifier: wires cache, limiter, spender and clock to the ordered checks. */
 import { createQueryCompiler } from "../access/permission-query.js";
-import { createPreparer } from "../cache/cached-key.js";
 import { CACHE_OPTIONS, type CacheOptions, createKeyCache } from "../cache/key-cache.js";
-import { packedKeys } from "../cache/packed-keys.js";
-import { tieredCache } from "../cache/tiered-cache.js";
 import { KeystileError } from "../contracts/errors.js";
 import type { Limiter } from "../contracts/limiter.js";
 import type { Store } from "../contracts/store.js";
@@ -25,7 +22,6 @@ import {
 } from "../lib/check-options.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
-import { createPrefetch } from "../lib/prefetch.js";
 import { hintedTaker, LIMITER_OPTIONS, withFallback } from "../ratelimit/fallback.js";
 import { hintedLimiter } from "../ratelimit/memory/limiter.js";
 import { findKey, findKeyAgain } from "./find-key.js";
@@ -157,23 +153,18 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
   const store = guardStore(given, settings.storeTimeout);
   const time = settings.clock ?? Date.now;
   const clock = guardClock(time);
-  const prepare = createPreparer();
   const local = hintedLimiter();
   const limiter =
     settings.limiter === undefined
       ? hintedTaker(local)
       : withFallback(settings.limiter, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout });
   const spender = credits?.mode === "leased" ? leasedSpender(store, credits) : exactSpender(store);
-  const prefetch = createPrefetch(local, spender);
-  const cache = createKeyCache(store, prepare, ownOnly(settings.cache ?? {}), (size) =>
-    tieredCache(size, packedKeys(prefetch)),
-  );
+  const cache = createKeyCache(store, { buckets: local, leases: spender }, ownOnly(settings.cache ?? {}));
   const outcomes = settings.onOutcome && createOutcomes(settings.onOutcome);
   const isSystemTime = time === Date.now;
   const sources = {
     store,
     cache,
-    prepare,
     algorithms: createAlgorithms(settings.migrationAlgorithms),
     isSystemTime,
     workspaceId,

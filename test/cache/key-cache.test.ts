@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { cachedStore, type CacheOptions, createKeyCache } from "../../src/cache/key-cache.js";
+import { cachedStore, type CacheOptions, createRecordCache } from "../../src/cache/key-cache.js";
 import type { KeyRecord, Store } from "../../src/contracts/store.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { keyRow } from "../stores/suite.js";
@@ -40,9 +40,9 @@ async function disable(store: Store, id: string): Promise<void> {
   await store.write([{ table: "keys", row: { ...row, enabled: false } }]);
 }
 
-describe.each(["tag", "digest"] as const)("createKeyCache by %s", (by) => {
+describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
   const cacheOf = <T>(store: Store, prepare: (record: KeyRecord) => T, options: CacheOptions = {}) =>
-    createKeyCache(store, prepare, { ...options, by });
+    createRecordCache(store, prepare, { ...options, by });
 
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ["performance"] });
@@ -240,13 +240,13 @@ describe.each(["tag", "digest"] as const)("createKeyCache by %s", (by) => {
   });
 });
 
-describe("createKeyCache: by text", () => {
+describe("createRecordCache: by text", () => {
   const digestOf = (text: string) => text.replace("text", "digest");
 
   it("a text is remembered without its digest, until a change of that digest or of all", async () => {
     const { store } = await counted();
     await store.insertKeys([1, 2].map((n) => ({ row: keyRow(n) })));
-    const cache = createKeyCache(store, (record) => record);
+    const cache = createRecordCache(store, (record) => record);
     let digests = 0;
     const find = (text: string) => cache.find(text, () => (digests++, digestOf(text))) as KeyRecord | undefined;
     for (let i = 0; i < 3; i++)
@@ -269,7 +269,7 @@ describe("createKeyCache: by text", () => {
       change?.();
       return state.late ? Promise.resolve() : undefined;
     };
-    const cache = createKeyCache({ ...store, pollChanges }, (record) => record);
+    const cache = createRecordCache({ ...store, pollChanges }, (record) => record);
     expect(cache.remembered("text-1", 5)).toBeUndefined();
     expect(asked).toEqual([]);
     await cache.find("text-1", digestOf, 6);
@@ -293,7 +293,7 @@ describe("createKeyCache: by text", () => {
   it("a digest that comes late serves the same", async () => {
     const { store, state } = await counted();
     await store.insertKeys([{ row: keyRow(1) }]);
-    const cache = createKeyCache(store, (record) => record);
+    const cache = createRecordCache(store, (record) => record);
     const find = () => cache.find("text-1", (text) => Promise.resolve(digestOf(text)));
     expect((await find())?.keyId).toBe("key_000001");
     expect((await find())?.keyId).toBe("key_000001");
@@ -304,7 +304,7 @@ describe("createKeyCache: by text", () => {
     const { store, inner } = await counted();
     await inner.insertKeys([{ row: keyRow(1) }]);
     let late = false;
-    const cache = createKeyCache(
+    const cache = createRecordCache(
       { ...store, pollChanges: () => (late ? Promise.reject(new Error("locked")) : undefined) },
       (record) => record,
     );

@@ -9,7 +9,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ratelimit: ["contracts", "lib"],
   credits: ["contracts", "lib"],
   cache: ["contracts", "lib", "access", "ratelimit", "credits"],
-  verify: ["contracts", "lib", "access", "ratelimit", "credits", "cache"],
+  verify: ["contracts", "lib", "access", "ratelimit", "credits", "cache/key-cache", "cache/cached-key"],
   keyring: ["contracts", "lib", "access", "ratelimit", "credits"],
   stores: ["contracts", "lib", "credits/balance"],
   "stores/sqlite": ["contracts", "lib", "credits/balance", "stores"],
@@ -19,7 +19,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "http/node": ["contracts", "lib", "http"],
   "http/index": ["access", "http", "http/node"],
   cli: ["contracts", "lib", "keyring", "stores/sqlite", "http", "http/index"],
-  index: ["contracts", "lib", "ratelimit", "credits", "cache", "verify", "keyring", "stores"],
+  index: ["contracts", "lib", "ratelimit", "credits", "cache/key-cache", "verify", "keyring", "stores"],
   grammar: [],
 };
 
@@ -28,7 +28,7 @@ const PACKAGES: readonly (readonly [name: RegExp, importers: RegExp])[] = [
   [/^node:crypto$/, /^lib\/hash$/],
   [/^node:/, /^(stores\/sqlite\/(connection|writer)\/|cli\/|http\/node\/)/],
   [/^better-sqlite3/, /^stores\/sqlite\/connection\/driver$/],
-  [/^lru-cache$/, /^(access\/(permission-query|root-key-cache)|cache\/(key-cache|key-policy|digest-cache))$/],
+  [/^lru-cache$/, /^(access\/(permission-query|root-key-cache)|cache\/(cache-backend|key-policy)|lib\/guarded-reads)$/],
   [/^jose$/, /^access\/proxy-token$/],
   [/^valibot$/, /^keyring\/schemas\//],
   [/^commander$/, /^cli\//],

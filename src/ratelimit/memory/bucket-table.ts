@@ -1,4 +1,5 @@
-/** A bounded table of buckets that drops full ones as it is used. Limiter clause 8. */
+/** A bounded table of buckets that drops the full ones as it is used. Limiter clause 8. */
+import { ClockHand } from "../../lib/clock-hand.js";
 import { FingerprintIndex, NONE } from "../../lib/fingerprint-index.js";
 import { Fingerprint, MAX_UNITS } from "../../lib/fingerprint.js";
 import { widened } from "../../lib/typed-arrays.js";
@@ -49,7 +50,7 @@ export class BucketTable {
   #adHoc = 0;
   /** Rows that have ever been in use: the cursor walks these. */
   #high = 0;
-  #cursor = 0;
+  readonly #hand = new ClockHand();
 
   /** @param bound the most buckets held, ≥ 1 */
   constructor(bound: number) {
@@ -134,7 +135,7 @@ export class BucketTable {
     this.#adHocFlags = new Uint8Array(this.rows.capacity);
     this.#adHoc = 0;
     this.#high = 0;
-    this.#cursor = 0;
+    this.#hand.reset();
   }
 
   #drop(row: number): void {
@@ -144,16 +145,10 @@ export class BucketTable {
     this.#adHocFlags[row] = 0;
   }
 
-  /** The next row under the cursor. Only while the table has rows. */
-  #next(): number {
-    if (this.#cursor >= this.#high) this.#cursor = 0;
-    return this.#cursor++;
-  }
-
   #visit(steps: number, now: number): void {
     const { rows } = this;
     for (let step = Math.min(steps, this.#high); step > 0; step--) {
-      const row = this.#next();
+      const row = this.#hand.next(this.#high);
       if (rows.has(row) && now - rows.time(row) >= IDLE && rows.utilization(row, now) === 0) this.#drop(row);
     }
   }
@@ -163,7 +158,7 @@ export class BucketTable {
     let best = NONE;
     let lowest = Infinity;
     for (let step = Math.min(PROBES, this.#high); step > 0; step--) {
-      const row = this.#next();
+      const row = this.#hand.next(this.#high);
       if (!this.rows.has(row) || (mustBeAdHoc && this.#adHocFlags[row] === 0)) continue;
       const utilization = this.rows.utilization(row, now);
       if (utilization >= lowest || chosen.has(row) || (call.get(row)?.pending ?? 0) > 0) continue;

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { LeaseTable } from "../../src/credits/lease-table.js";
-import { createPrefetch } from "../../src/lib/prefetch.js";
+import { createPrefetch } from "../../src/cache/prefetch.js";
 import { BucketRows } from "../../src/ratelimit/memory/bucket-rows.js";
 import { toRate } from "../../src/ratelimit/memory/bucket.js";
 
 const PLACES = [-1, 0, 1, 31, 32, 1_000_000, 2 ** 31 - 1];
 
-describe("touching rows early", () => {
+describe("prefetch", () => {
   it("changes nothing, and may be done with any place: also one that was never there, or is no more", () => {
     const buckets = new BucketRows();
     const bucket = { at: 5, rate: toRate(10, 1_000), used: 300, next: undefined };
@@ -14,14 +14,14 @@ describe("touching rows early", () => {
     const leases = new LeaseTable(10);
     const lease = leases.add(42);
     leases.deposit(lease, 1, 2 ** 53 - 1, 0);
-    const touch = createPrefetch(buckets, leases);
-    for (const row of PLACES) for (const entry of PLACES) expect(touch(row, entry)).toBeUndefined();
+    const prefetch = createPrefetch({ buckets, leases });
+    for (const row of PLACES) for (const entry of PLACES) expect(prefetch(row, entry)).toBeUndefined();
     expect(buckets.read(1)).toEqual(bucket);
     expect(leases.withdraw(lease)).toBe(2 ** 53 - 1);
     expect(buckets.has(0)).toBe(false);
   });
 
-  it("answers small numbers, so that keeping them makes no garbage", () => {
+  it("returns small integers, so that keeping them makes no garbage", () => {
     const leases = new LeaseTable(10);
     leases.deposit(leases.add(42), 1, 2 ** 53 - 1, 0);
     const buckets = new BucketRows();

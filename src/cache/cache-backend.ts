@@ -1,0 +1,46 @@
+/** Where the key cache keeps its values: one interface, the backend without fingerprints, and expiry. */
+import { LRUCache } from "lru-cache";
+import type { FoundValues } from "../lib/guarded-reads.js";
+
+/**
+ * A bounded map from text to value that also deletes by digest; it may forget any value at any time, and never returns one that was
+ * deleted, replaced or set for another text. The reference implementation is `test/cache/reference-cache.ts`.
+ */
+export interface CacheBackend<T> extends FoundValues<T> {
+  get(text: string): T | undefined;
+  /** Only where values are found by their digests; then {@link CacheBackend.get} finds nothing. */
+  getByDigest?(digest: string): T | undefined;
+  /** Replaces what the text or the digest had. @param digest what {@link CacheBackend.delete} removes the value by */
+  set(text: string, digest: string, value: T): void;
+}
+
+/** Finds objects by digest alone, where nothing may rest on fingerprints. @param size the most values kept, ≥ 1; the least recently used is evicted */
+export function digestBackend<T>(size: number): CacheBackend<T> {
+  const values = new LRUCache<string, { readonly value: T }>({ max: size });
+  return {
+    get: () => undefined,
+    getByDigest: (digest) => values.get(digest)?.value,
+    set: (_text, digest, value) => void values.set(digest, { value }),
+    delete: (digest) => void values.delete(digest),
+    clear: () => values.clear(),
+  };
+}
+
+/** A value, and the monotonic time from which it is no longer returned. */
+export interface Expiring<T> {
+  readonly value: T;
+  readonly expiresAt: number;
+}
+
+/** Returns no value that was set `ttl` milliseconds ago, or longer. */
+export function withTtl<T>(backend: CacheBackend<Expiring<T>>, ttl: number): CacheBackend<T> {
+  const fresh = (entry: Expiring<T> | undefined) =>
+    entry !== undefined && performance.now() < entry.expiresAt ? entry.value : undefined;
+  return {
+    get: (text) => fresh(backend.get(text)),
+    ...(backend.getByDigest && { getByDigest: (digest: string) => fresh(backend.getByDigest?.(digest)) }),
+    set: (text, digest, value) => backend.set(text, digest, { value, expiresAt: performance.now() + ttl }),
+    delete: (digest) => backend.delete(digest),
+    clear: () => backend.clear(),
+  };
+}

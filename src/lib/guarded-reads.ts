@@ -1,0 +1,87 @@
+/**
+ * Reads of a store that a cache keeps, and the one place that decides whether it may: a read that began before a change is returned
+ * but not kept (port clause 9), since it may be of the time before.
+ *
+ * Why misses have a partition of their own: a flood of unknown keys fills that one and evicts no real key. A miss is kept for a short
+ * time only, since a key may be created where no change is told of.
+ */
+import { LRUCache } from "lru-cache";
+import type { Store } from "../contracts/store.js";
+import type { MaybePromise } from "../contracts/types.js";
+import { isThenable } from "./thenable.js";
+
+/** Where found values are kept. */
+export interface FoundValues<T> {
+  set(text: string, digest: string, value: T): void;
+  delete(digest: string): void;
+  clear(): void;
+}
+
+export interface GuardedReadOptions<Row, T> {
+  readonly found: FoundValues<T>;
+  readonly read: (digest: string) => MaybePromise<Row | undefined>;
+  /** Makes the value that is kept and returned; called once a read. */
+  readonly prepare: (row: Row) => T;
+  /** Misses kept, ≥ 0. */
+  readonly missSize: number;
+  /** Milliseconds for which a miss is kept, ≥ 1. */
+  readonly missTtl: number;
+}
+
+export interface GuardedReads<T> {
+  /**
+   * What the store has of a digest, now kept in `found` or as a miss, unless something changed during the read. A failed read keeps
+   * nothing.
+   * @param text what `found` keeps the value by
+   */
+  read(text: string, digest: string): MaybePromise<T | undefined>;
+  /** Rises with every change that the store tells of. */
+  generation(): number;
+  /** Unsubscribes from the store. */
+  close(): void;
+}
+
+const MONOTONIC = { now: () => performance.now() };
+
+/** Subscribes to the store at once: each change removes what it concerns, from `found` and from the misses. */
+export function createGuardedReads<Row, T>(
+  store: Store,
+  { found, read, prepare, missSize, missTtl }: GuardedReadOptions<Row, T>,
+): GuardedReads<T> {
+  // A resolution of 0 keeps lru-cache from setting a timer.
+  const misses =
+    missSize === 0
+      ? undefined
+      : new LRUCache<string, true>({ max: missSize, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
+  let generation = 0;
+  const unsubscribe = store.subscribe((change) => {
+    generation++;
+    if (typeof change === "object") {
+      found.delete(change.digest);
+      misses?.delete(change.digest);
+      return;
+    }
+    misses?.clear();
+    if (change !== "created") found.clear();
+  });
+
+  const keep = (text: string, digest: string, row: Row | undefined, startGeneration: number): T | undefined => {
+    const value = row === undefined ? undefined : prepare(row);
+    if (startGeneration !== generation) return value;
+    if (value === undefined) misses?.set(digest, true);
+    else found.set(text, digest, value);
+    return value;
+  };
+  return {
+    read(text, digest) {
+      if (misses?.get(digest) === true) return undefined;
+      const startGeneration = generation;
+      const row = read(digest);
+      return isThenable(row)
+        ? Promise.resolve(row).then((resolved) => keep(text, digest, resolved, startGeneration))
+        : keep(text, digest, row, startGeneration);
+    },
+    generation: () => generation,
+    close: unsubscribe,
+  };
+}

@@ -1,0 +1,156 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type CacheOptions, createKeyCache, createRecordCache, type RecordCache } from "../../src/cache/key-cache.js";
+import type { Change, KeyRecord, Store } from "../../src/contracts/store.js";
+import { memoryStore } from "../../src/stores/memory.js";
+
+const KEYS = 6;
+const textOf = (n: number) => `text ${n}`;
+const digestOf = (text: string) => text.replace("text", "digest");
+
+const step = fc.record({
+  act: fc.constantFrom(
+    "find",
+    "find",
+    "find",
+    "findSlowly",
+    "release",
+    "change",
+    "remove",
+    "create",
+    "all",
+    "changeFar",
+  ),
+  n: fc.nat(KEYS - 1),
+});
+
+/** A store of which the test decides when a read settles and when a change made elsewhere is told. */
+function scriptedStore() {
+  const versions = new Map<number, number>();
+  const state = { slow: false, releases: [] as (() => void)[], untold: [] as Change[] };
+  const listeners = new Set<(change: Change) => void>();
+  const tell = (change: Change) => listeners.forEach((listener) => listener(change));
+  const recordOf = (n: number): KeyRecord | undefined => {
+    const version = versions.get(n);
+    if (version === undefined) return undefined;
+    return {
+      ref: n,
+      keyId: `key_${n}`,
+      workspaceId: "ws",
+      apiId: "api_1",
+      name: `version ${version}`,
+      enabled: true,
+      permissions: [`version.${version % 3}`],
+      roles: [],
+      ratelimits: [],
+      hasCredits: false,
+      generation: 0,
+      parentDisabled: false,
+      unadopted: false,
+      ipAllowlists: [],
+    };
+  };
+  const store: Store = {
+    ...memoryStore(),
+    findKey(digest) {
+      const record = recordOf(Number(digest.slice("digest ".length)));
+      if (!state.slow) return record;
+      return new Promise<void>((resolve) => state.releases.push(resolve)).then(() => record);
+    },
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+    pollChanges() {
+      for (const change of state.untold.splice(0)) tell(change);
+    },
+  };
+  return { store, state, versions, tell };
+}
+
+const targets = { buckets: { prefetch: () => 0 }, leases: { prefetch: () => 0 } };
+interface Found {
+  readonly keyId: string;
+  readonly name: string | undefined;
+  readonly names: readonly string[];
+}
+
+/** The verifier's cache, read as the other caches are. */
+function ofKeys(store: Store, options: CacheOptions): RecordCache<Found> {
+  const cache = createKeyCache(store, targets, options);
+  const toFound = (key: Awaited<ReturnType<typeof cache.find>>) =>
+    key && { keyId: key.keyId, name: key.name, names: key.grants.copyPermissions() };
+  return {
+    ...cache,
+    find(text, digest, now) {
+      const key = cache.find(text, digest, now);
+      return key instanceof Promise ? key.then(toFound) : toFound(key);
+    },
+    remembered: () => undefined,
+  };
+}
+
+const ofRecords = (store: Store, options: CacheOptions): RecordCache<Found> =>
+  createRecordCache(store, ({ keyId, name, permissions }) => ({ keyId, name, names: [...permissions] }), options);
+
+const OPTIONS: readonly CacheOptions[] = [{ size: 100 }, { size: 2, missSize: 1 }, { size: 3, ttl: 1e9, missSize: 0 }];
+const CACHES = [
+  ["keys", ofKeys],
+  ["records", ofRecords],
+] as const;
+const cases = CACHES.flatMap(([name, make]) =>
+  (["tag", "digest"] as const).flatMap((by) =>
+    OPTIONS.map((options) => [`${name} by ${by}, ${JSON.stringify(options)}`, make, { ...options, by }] as const),
+  ),
+);
+
+describe("whatever happens between finds, each returns what the store had when it was called", () => {
+  it.each(cases)("%s", async (_name, make, options) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 80, size: "max" }), async (history) => {
+        const { store, state, versions, tell } = scriptedStore();
+        const cache = make(store, options);
+        const expected = (n: number) => {
+          const version = versions.get(n);
+          return version === undefined
+            ? undefined
+            : { keyId: `key_${n}`, name: `version ${version}`, names: [`version.${version % 3}`] };
+        };
+        const slow: Promise<void>[] = [];
+        let version = 0;
+        const finds = { find: false, findSlowly: true };
+        for (const { act, n } of history) {
+          const change = { digest: `digest ${n}` };
+          if (act === "find" || act === "findSlowly") {
+            state.slow = finds[act];
+            const right = expected(n);
+            const found = cache.find(textOf(n), digestOf);
+            if (found instanceof Promise) slow.push(found.then((value) => expect(value).toEqual(right)));
+            else expect(found).toEqual(right);
+          } else if (act === "release") {
+            for (const release of state.releases.splice(0)) release();
+            await new Promise(setImmediate);
+          } else if (act === "create") {
+            if (versions.has(n)) continue;
+            versions.set(n, ++version);
+            tell("created");
+          } else if (act === "all") {
+            for (const other of versions.keys()) versions.set(other, ++version);
+            tell("all");
+          } else if (act === "remove") {
+            versions.delete(n);
+            tell(change);
+          } else {
+            versions.set(n, ++version);
+            if (act === "change") tell(change);
+            else state.untold.push(change);
+          }
+        }
+        for (const release of state.releases.splice(0)) release();
+        await Promise.all(slow);
+        state.slow = false;
+        for (let n = 0; n < KEYS; n++) expect(cache.find(textOf(n), digestOf)).toEqual(expected(n));
+      }),
+    );
+  });
+});
