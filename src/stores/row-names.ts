@@ -1,4 +1,4 @@
-/** What rows are called, and which of them a list shows. Port clauses 13, 16, 17, 19. Pure; knows no engine. */
+/** Unique names of rows, and the filter of a list. */
 import type { KeyRow, ListQuery, NamedTable, OverrideRow, RootKeyRow, Rows, Table } from "../contracts/store.js";
 
 type AnyRow = Rows[Table];
@@ -8,12 +8,12 @@ export function overrideName({ namespaceId, identifier }: Pick<OverrideRow, "nam
   return `${namespaceId} ${identifier}`;
 }
 
-/** A name that is unique in its workspace, as one text of the whole store. */
+/** A name that is unique in its workspace, as a string that is unique in the whole store. */
 export function nameOf(table: NamedTable, workspaceId: string, name: string): string {
   return `${table} ${workspaceId} ${name}`;
 }
 
-/** The texts of a row that no other row may have. */
+/** The strings of a row that no other row may have. */
 export function uniqueOf(table: Table, row: AnyRow): string[] {
   if (table === "workspaces" || table === "apis") return [];
   if (table === "rootKeys")
@@ -29,7 +29,7 @@ export function uniqueOf(table: Table, row: AnyRow): string[] {
   ];
 }
 
-/** Whether a list shows the row, before it is cut at its limit. */
+/** Whether a list includes the row, before its `limit` is applied. */
 export function listed(table: Table, row: AnyRow, query: ListQuery): boolean {
   if (row.id <= (query.after ?? "") || ("deleted" in row && row.deleted)) return false;
   if ((row as Rows["apis"]).workspaceId !== query.workspaceId) return false;
