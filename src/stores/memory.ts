@@ -33,7 +33,8 @@ interface State {
 }
 
 /**
- * Keeps keys in the memory of the process; nothing is persisted. For tests, and for programs that load their keys at start.
+ * Keeps keys in the memory of the process; nothing is persisted. For tests, and for programs that load their keys at
+ * start.
  * @returns a new, empty store; its `KeyRef` is the key's id
  * @see src/contracts/store.ts for the contract · a find costs a few microseconds, since it builds the record each time
  */

@@ -1,5 +1,6 @@
 /**
- * Change notifications: to listeners in this process right after the commit, to other processes through a log in the file.
+ * Change notifications: to listeners in this process right after the commit, to other processes through a log in the
+ * file.
  *
  * Why a log beside `PRAGMA data_version`: that number changes with every commit of another connection, spends included.
  * The log says which keys changed, so that a spend elsewhere does not flush caches.
@@ -7,7 +8,9 @@
 import type { Change } from "../../../contracts/store.js";
 import { type Handle, select } from "../connection/handle.js";
 
-/** Changes written in a transaction, to be notified once it is durable. `first` and `last` are their `seq` in the log. */
+/**
+ * Changes written in a transaction, to be notified once it is durable. `first` and `last` are their `seq` in the log.
+ */
 export interface Recorded {
   readonly changes: readonly Change[];
   readonly first: number;

@@ -1,8 +1,8 @@
 /**
  * Lets the finds of one turn of the event loop share a read transaction.
  *
- * Why: each read outside a transaction locks and unlocks the file. With 100,000 keys a find took 9.2 µs alone and 6.2 in
- * a shared transaction; a verification with it 15.2 and 11.8, one of an unknown key 5.4 and 2.4.
+ * Why: each read outside a transaction locks and unlocks the file. With 100,000 keys a find took 9.2 µs alone and 6.2
+ * in a shared transaction; a verification with it 15.2 and 11.8, one of an unknown key 5.4 and 2.4.
  *
  * The transaction begins with the second find in a row, so that a single find per turn costs no more. It ends with the
  * turn, after {@link MAX_FINDS} finds, and before anything else uses the connection: a write, another read, a poll for

@@ -28,7 +28,7 @@ describe("sqliteStore: opening", () => {
     for (const file of [" ", `${place} `, `${place}\n`, `\t${place}`, `\ufeff${place}`, " :memory: "]) {
       expect(() => sqliteStore(file), JSON.stringify(file)).toThrow(TypeError);
       expect(() => sqliteStore(file), JSON.stringify(file)).toThrow(
-        /without blanks at its ends: better-sqlite3 drops them/,
+        /without spaces at its ends: better-sqlite3 drops them/,
       );
     }
     expect([place, `${place} `].map((file) => existsSync(file))).toEqual([false, false]);
