@@ -1,15 +1,17 @@
-/** Connections that never became a request still get the envelope, written by hand. Ruling G1, spec §2.4. Knows no operation. */
+/**
+ * Error responses in the envelope (spec §2.4) for connections without a parsed request, written directly to the socket.
+ */
 import { badRequest, KeystileError } from "../../contracts/errors.js";
 import type { Incoming, Outgoing } from "../messages.js";
 
-/** What is used of a socket. */
+/** The part of a socket that is used. */
 export interface Connection {
   readonly writable: boolean;
   end(text: string): unknown;
   destroy(): unknown;
 }
 
-/** What was wrong. */
+/** What was wrong with a connection. */
 export type ConnectionError = "syntax" | "headers" | "time" | "method";
 
 const REASONS: Readonly<Record<ConnectionError, () => KeystileError>> = Object.freeze({
@@ -19,18 +21,18 @@ const REASONS: Readonly<Record<ConnectionError, () => KeystileError>> = Object.f
   method: () => new KeystileError("METHOD_NOT_ALLOWED", "this server opens no tunnels"),
 });
 
-/** The fault as an error. */
+/** The error of a kind. */
 export function toFault(kind: ConnectionError): KeystileError {
   return REASONS[kind]();
 }
 
-/** A request that fails with this fault, to be answered, logged and counted like any other (ruling G2). */
+/** A request that fails with this error, so that it is logged and counted like any other. */
 export function toFailedRequest(fault: Error, method: string, origin: string): Incoming {
   const none = { authorization: [], header: () => undefined, clientAddress: undefined, bodyIfBuffered: undefined };
   return { ...none, method, path: "", origin, fault, readBody: () => Promise.reject(fault) };
 }
 
-/** Writes the answer, and ends the connection. */
+/** Writes the response and ends the connection. */
 export function sendConnectionError(
   socket: Connection,
   { title }: KeystileError,

@@ -1,4 +1,4 @@
-/** What operations answer, as JSON Schemas of `data`. Spec §2.2, operations of the wider interface. Knows no operation. */
+/** JSON Schemas of `data` in the responses of operations. */
 import type { VerificationCode } from "../../contracts/types.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import { MAX_DATE_MS } from "../../lib/check-options.js";
@@ -33,7 +33,7 @@ function object(
 }
 const arrayOf = (items: JsonSchema): JsonSchema => ({ type: "array", items });
 
-/** Nothing to say but that it was done. */
+/** An empty result. */
 export const empty = object({});
 
 const limitId: JsonSchema = { type: "string", minLength: 8, maxLength: 255, pattern: "^rl_[a-zA-Z0-9_]+$" };
@@ -46,7 +46,7 @@ const limit = {
 };
 const ratelimit = object(limit);
 
-/** Spec §2.2. */
+/** An identity (spec §2.2). */
 export const identity = object({ id: text, externalId: text }, { meta: free, ratelimits: arrayOf(ratelimit) });
 
 const owner: JsonSchema = { ...identity, description: "The entity that the key belongs to." };
@@ -55,7 +55,7 @@ const refill = object(
   { interval: { type: "string", enum: ["daily", "monthly"] }, amount: integer(1) },
   { refillDay: integer(1, 31) },
 );
-/** `remaining` is null for an unlimited key. */
+/** Credits of a key. `remaining` is null for an unlimited key. */
 export const credits = object({ remaining: { ...integer(0), type: ["integer", "null"] } }, { refill });
 
 /** A permission of the workspace. */
@@ -73,7 +73,7 @@ export const role = object(
 /** Roles, sorted by name. */
 export const roles = arrayOf(role);
 
-/** A key as administration sees it. */
+/** A key, for administration. */
 export const key = object(
   { keyId: longId, start: { ...text, minLength: 1, maxLength: 50 }, enabled: flag, createdAt: time },
   {
@@ -89,7 +89,7 @@ export const key = object(
     ipAllowlist: texts,
   },
 );
-/** The only time that a key is shown. */
+/** A new key: the only response with its text. */
 export const createdKey = object({
   keyId: text,
   key: { ...text, description: "The key itself, shown this once: only its digest is kept." },
@@ -110,10 +110,10 @@ export const createdPermission = object({ permissionId: id });
 export const createdRole = object({ roleId: id });
 /** A new identity. */
 export const createdIdentity = object({ identityId: text });
-/** Both always arrays (ruling E1). */
+/** Result of an import: both are always arrays. */
 export const migration = object({ migrated: arrayOf(object({ hash: text, keyId: text })), failed: texts });
 
-/** A record, so that the compiler finds a code that is missing as well as one too many. */
+/** A record, so that the compiler reports missing and extra codes. */
 const CODES = Object.keys({
   VALID: true,
   NOT_FOUND: true,
@@ -124,7 +124,7 @@ const CODES = Object.keys({
   DISABLED: true,
   EXPIRED: true,
 } satisfies Record<VerificationCode, true>);
-/** Spec §2.2; `code` may gain values in time, and clients must tolerate them. */
+/** A verification (spec §2.2). `code` may gain values, which clients must tolerate. */
 export const verification = object(
   { valid: flag, code: { type: "string", enum: CODES } },
   {
@@ -144,17 +144,17 @@ export const verification = object(
 );
 
 const counted = { limit: integer(0), remaining: integer(0), reset: integer(0) };
-/** Another limit for one identifier. */
+/** A limit that replaces the default for one identifier. */
 export const override = object({ overrideId: text, duration: integer(1_000), identifier: text, limit: integer(0) });
-/** A new override, or the one that was replaced. */
+/** The override that was set, new or replaced. */
 export const createdOverride = object({ overrideId: text });
-/** One check. */
+/** Result of one rate limit check. */
 export const limited = object({ ...counted, success: flag }, { overrideId: text });
-/** Several checks, all or nothing. */
+/** Result of several checks, all or nothing. */
 export const multiLimited = object({
   passed: flag,
   limits: arrayOf(object({ namespace: text, identifier: text, ...counted, passed: flag }, { overrideId: text })),
 });
 
-/** Up, and able to read its store. */
+/** Result of liveness. */
 export const alive = object({ message: text });
