@@ -161,13 +161,13 @@ describe("a file that is not there", () => {
   });
 
   it.each([["root-keys", "list"], ["doctor"]])(
-    "%s %s: a path with blanks at its ends is refused: another file would be opened",
+    "%s %s: a path with spaces at its ends is refused: another file would be opened",
     async (...words) => {
       const db = `${await database("blank.db")} `;
       writeFileSync(db, "");
       const { code, stdout, stderr } = await run([...words.filter((word) => word !== undefined), "--db", db]);
       expect([code, stdout]).toEqual([2, ""]);
-      expect(stderr).toContain("must be a path without blanks at its ends");
+      expect(stderr).toContain("must be a path without spaces at its ends");
     },
   );
 
