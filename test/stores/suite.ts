@@ -825,7 +825,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       expect(since()).toEqual([]);
     });
 
-    it("ruling E4: a pending key gains its native digest once", async () => {
+    it("a pending key gains its native digest once", async () => {
       const store = await withApi();
       const { digest: _, ...rest } = keyRow(1, { foreignDigest: "f", migrationId: "m" });
       await insert(store, rest);
@@ -1005,7 +1005,7 @@ export function storeSuite(title: string, open: () => Store | Promise<Store>): v
       expect((await store.findRootKey("root-digest-1"))?.id).toBe("root_3");
     });
 
-    it("clause 19: a change of a root key is told as its digest, old and new; namespaces and overrides are told to nobody", async () => {
+    it("clause 19: a change of a root key is notified as its digest, old and new; namespaces and overrides are not notified", async () => {
       const store = await withApi();
       const told: Change[] = [];
       store.subscribe((change) => told.push(change));

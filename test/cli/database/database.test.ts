@@ -40,7 +40,7 @@ describe("migrations create", () => {
     expect((JSON.parse(other.stdout) as { migrationId: string }).migrationId).toMatch(/^mig_/);
   });
 
-  it("ruling E3: refuses an algorithm that cannot be looked up, at its flag", async () => {
+  it("refuses an algorithm that cannot be looked up, at its flag", async () => {
     const db = await database("bcrypt.db");
     const { code, stdout, stderr } = await run(["migrations", "create", "--db", db, "--algorithm", "bcrypt"]);
     expect([code, stdout]).toEqual([2, ""]);
