@@ -1,7 +1,4 @@
-/**
- * `keystile api keys migrate-keys`: a small import in one request, a large one in batches that can be repeated (spec
- * §4.2).
- */
+/** `keystile api keys migrate-keys`: a small import in one request, a large one in batches that can be repeated. */
 import type { Command } from "commander";
 import type { Operation } from "../../http/operations/operation.js";
 import { refusal } from "../client/client.js";
@@ -127,10 +124,7 @@ async function migrate(job: Job, { frame, keys }: Source): Promise<ExitCode> {
   }
 }
 
-/**
- * Validates all keys first, if they can be read twice, so that nothing of an invalid import is sent. @returns the
- * count, or 0
- */
+/** Validates all keys first, if they can be read twice, so that nothing of an invalid import is sent. */
 async function validateAll({ io, given }: Job, frame: Partial<Frame>, keys: KeySource): Promise<number> {
   if ("list" in keys) return keys.list.length;
   if (!keys.isRepeatable) return 0;
