@@ -1,4 +1,4 @@
-/** `main(argv, io)`: the command line as a function. Spec §4.2. Each command is a file beside this one. */
+/** `main(argv, io)`: the command line as a function (spec §4.2). Commands are in `commands/`. */
 import { createRequire } from "node:module";
 import { Command, CommanderError } from "commander";
 import { addApiCommand } from "./commands/api.js";
@@ -25,7 +25,7 @@ Examples:
 
 /**
  * Runs one command line.
- * @param argv what follows the name of the program
+ * @param argv arguments after the program's name
  * @returns the exit code; never rejects
  */
 export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
@@ -57,13 +57,13 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
   return result.exitCode;
 }
 
-/** By the package's own name: the path to its manifest differs before and after the build. */
+/** Resolved by the package's own name, since the path to package.json differs before and after the build. */
 function readVersion(): string {
   return (createRequire(import.meta.url)("keystile/package.json") as { readonly version: string }).version;
 }
 
 async function report(error: unknown, io: Io): Promise<ExitCode> {
-  // Commander's own code tells help that was asked for from help in place of a command that is missing.
+  // Commander exits with 0 for requested help, and with 1 for help shown because a command is missing.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
   const { exitCode, message, lines } = toFailure(error);
   await note(io, paint(io, io.stderr, "red", `error: ${stripControlChars(message)}`));
@@ -71,12 +71,13 @@ async function report(error: unknown, io: Io): Promise<ExitCode> {
   return exitCode;
 }
 
-/** Words that may be repeated: keys have more characters, or digits among them. */
+/** Words that errors may repeat: keys are longer or contain digits. */
 const PLAIN_WORD = /^-{0,2}[A-Za-z][A-Za-z-]{0,22}$/;
 
 /**
- * Commander's complaint without quotes of the command line, which may be secrets in the wrong place (ruling G4): no value, and of
- * unknown words and flags only plain ones, `--rootkey=…` without its value. A quote is taken to end at the last possible mark.
+ * Commander's error without quoted parts of the command line, which may be misplaced secrets: values are removed, and
+ * unknown words and flags are kept only if plain, `--rootkey=…` without its value. A quote ends at the last possible
+ * quotation mark.
  */
 function withoutValues(text: string): string {
   return text

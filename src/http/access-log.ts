@@ -1,23 +1,23 @@
-/** What is noted of a request, and the one line that a log gets of it. Rulings G2, G4: named fields only, none of the client's making. */
+/** The trace of a request and its log line: fixed fields only, no text that the client chose. */
 
-/** Filled in while a request is answered. */
+/** Filled in while a request is handled. */
 export interface Trace {
   readonly requestId: string;
-  /** Of `performance.now()`. */
+  /** `performance.now()` at the start. */
   readonly began: number;
   readonly method: string;
   /** Name of the operation or page; `unknown` for any other path. */
   operation: string;
   status: number;
-  /** Of the error, or of the verification. */
+  /** Code of the error, or outcome of the verification. */
   code: string;
   workspaceId: string | undefined;
   keyId: string | undefined;
-  /** For the answer: names and values in turn. */
+  /** Extra response headers: alternating names and values. */
   headers: readonly string[];
 }
 
-/** Any other method is the client's text: logged as OTHER. */
+/** Any other method is text that the client chose, and is logged as OTHER. */
 const METHODS: ReadonlySet<string> = new Set([
   "GET",
   "HEAD",
@@ -31,9 +31,9 @@ const METHODS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The line of a request, as JSON.
+ * The log line of a request, as JSON.
  * @param now Unix time, milliseconds
- * @param ms from the request to its answer
+ * @param ms milliseconds from request to response
  */
 export function toLine(
   { requestId, method, operation, status, code, workspaceId, keyId }: Trace,

@@ -1,11 +1,11 @@
-/** The bytes of a body → the JSON value that they are. Rulings G1, G6, hostile inputs A017–A021. Knows no operation. */
+/** Checks the headers of a body and parses its bytes as JSON. */
 import { badRequest, KeystileError } from "../contracts/errors.js";
 
-/** Levels that any request can need: `meta` has 32, and stands three levels deep in an import. */
+/** Maximum nesting: `meta` may have 32 levels, and is three levels deep in an import. */
 const MAX_LEVELS = 64;
-/** A body shorter than this cannot be nested deep enough to take time. */
+/** A body shorter than this cannot be nested deep enough to be slow. */
 const SHALLOW_LENGTH = 4_096;
-/** A verification with all that it may hold is shorter, in most letters of the world. */
+/** A typical verification request is shorter. */
 const SHORT_BYTES = 1_024;
 const CHARSET = /^charset="?utf-?8"?$/i;
 
@@ -16,13 +16,13 @@ const CLOSING_BRACE = 0x7d;
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
-// Stateless between calls: each decodes a whole body. A byte order mark stays, and is then no JSON.
+// Shared, since without `stream: true` calls keep no state. A byte order mark is kept, and then is not valid JSON.
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * Refuses what is not JSON by its headers, before a byte of the body is read.
- * @param header the value of a header by its lower-case name
- * @throws KeystileError UNSUPPORTED_MEDIA_TYPE: another type or charset, or encoded: nothing is ever decompressed
+ * Checks the headers of a body, before any of it is read.
+ * @param header returns the value of a header by its lower-case name
+ * @throws KeystileError UNSUPPORTED_MEDIA_TYPE: another type or charset, or an encoding: nothing is ever decompressed
  */
 export function checkContentType(header: (name: string) => string | undefined): void {
   const contentType = header("content-type");
@@ -32,7 +32,7 @@ export function checkContentType(header: (name: string) => string | undefined): 
   if (!isPlain(header("content-encoding"), "identity")) {
     throw new KeystileError("UNSUPPORTED_MEDIA_TYPE", "the body must be sent without a Content-Encoding");
   }
-  // Hosts take the chunks apart and leave any coding below them as it is: `gzip, chunked` would be read as something else than was sent.
+  // Hosts decode `chunked` and leave other codings as they are, so `gzip, chunked` would be read as gzip bytes.
   if (!isPlain(header("transfer-encoding"), "chunked")) {
     throw new KeystileError(
       "UNSUPPORTED_MEDIA_TYPE",
@@ -41,13 +41,13 @@ export function checkContentType(header: (name: string) => string | undefined): 
   }
 }
 
-/** Absent, or the one coding that leaves the bytes as they are. */
+/** Whether the header is absent or has the one value that leaves the bytes unchanged. */
 const isPlain = (encoding: string | undefined, plain: string): boolean =>
   encoding === undefined || encoding.trim().toLowerCase() === plain;
 
-/** JSON by any other spelling; of its parameters only a charset says something about the bytes. */
+/** Whether it is a variant of application/json; of the parameters only the charset matters. */
 function isJson(contentType = ""): boolean {
-  // Types that came in several headers are joined with a comma, which a type holds only between quotes.
+  // Several headers are joined with a comma, which a single type has only between quotes.
   if (contentType.replace(/"[^"]*"/g, "").includes(",")) return false;
   const [type = "", ...parameters] = contentType.split(";").map((part) => part.trim());
   return (
@@ -56,14 +56,14 @@ function isJson(contentType = ""): boolean {
   );
 }
 
-/** @throws KeystileError BAD_REQUEST at `body`: no UTF-8, no JSON, or nested deeper than any request */
+/** @throws KeystileError BAD_REQUEST at `body`: not UTF-8, not JSON, or nested too deep */
 export function readJson(bytes: Uint8Array): unknown {
   const text = decode(bytes);
   if (text.length > SHALLOW_LENGTH && isDeep(text)) throw badBody(`must be nested at most ${MAX_LEVELS} levels deep`);
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    // What the parser says quotes the body.
+    // The parser's message is dropped, since it quotes the body.
     throw badBody(text === "" ? "is required" : "is not valid JSON", "send one JSON value, without a byte order mark");
   }
 }
@@ -79,7 +79,10 @@ function decode(bytes: Uint8Array): string {
 const badBody = (message: string, fix?: string): KeystileError =>
   badRequest([fix === undefined ? { location: "body", message } : { location: "body", message, fix }]);
 
-/** Parsing a million brackets holds the event loop for 300 ms; counting them takes 2, and ends at the first level too many. */
+/**
+ * Parsing a million brackets blocks the event loop for 300 ms; counting them takes 2, and stops at the first excess
+ * level.
+ */
 function isDeep(text: string): boolean {
   let level = 0;
   for (let i = 0; i < text.length; i++) {
@@ -92,7 +95,7 @@ function isDeep(text: string): boolean {
   return false;
 }
 
-/** Where the JSON string open at `from` ends. */
+/** Index of the closing quote of the JSON string that contains `from`. */
 function endOfText(text: string, from: number): number {
   for (let i = from; i < text.length; i++) {
     const unit = text.charCodeAt(i);
@@ -103,26 +106,26 @@ function endOfText(text: string, from: number): number {
 }
 
 /**
- * Whether a body of this declared length is likely to come along with its head.
- * @param contentLength absent: nothing is known
+ * Whether a body of this declared length is likely to arrive together with its headers.
+ * @param contentLength absent: unknown
  */
 export function isShort(contentLength: string | undefined): boolean {
   return contentLength !== undefined && Number(contentLength) <= SHORT_BYTES;
 }
 
-/** The 413 of every host. */
-export function tooLarge(most: number): KeystileError {
-  return new KeystileError("PAYLOAD_TOO_LARGE", `the body must be at most ${most} bytes`);
+/** The error of a body above the limit (413). */
+export function tooLarge(maxBytes: number): KeystileError {
+  return new KeystileError("PAYLOAD_TOO_LARGE", `the body must be at most ${maxBytes} bytes`);
 }
 
-/** The 400 of a body that breaks off. */
+/** The error of a body that ends early (400). */
 export function endedEarly(): KeystileError {
   return badBody("ended before it was whole");
 }
 
 /**
- * The fault of a body that was read before: the program's mistake, a 500 that `onError` hears of. A 400 would blame the client, which
- * sent it whole.
+ * The error of a body that the program read before: a 500, reported to `onError`. A 400 would blame the client, which
+ * sent a complete body.
  */
 export function alreadyRead(): TypeError {
   return new TypeError(
@@ -130,12 +133,12 @@ export function alreadyRead(): TypeError {
   );
 }
 
-/** The fault of a body stream that gives anything but bytes: the program's mistake too. */
+/** The error of a body stream that yields anything but bytes: also a mistake of the program. */
 export function noBytes(): TypeError {
   return new TypeError("the stream of the request's body must give Uint8Arrays");
 }
 
-/** Chunks as one. */
+/** Concatenates chunks. */
 export function joined(chunks: readonly Uint8Array[], length: number): Uint8Array {
   if (chunks.length === 1) return chunks[0]!;
   const bytes = new Uint8Array(length);

@@ -1,7 +1,7 @@
-/** Who connects, or on whose behalf a proxy of the program's does. Ruling A4. Knows no request. */
+/** The client's address: of the connection, or as forwarded by a trusted proxy. */
 import { createAllowlist, isAddressOrRange } from "../lib/ip-ranges.js";
 
-/** Addresses of a chain that are looked at. */
+/** Maximum addresses of `x-forwarded-for` that are examined, from the end. */
 const MAX_CHAIN = 32;
 
 /** @throws TypeError naming the option */
@@ -11,8 +11,9 @@ export function trustedProxies(value: unknown, path: string): void {
 }
 
 /**
- * @param proxies whose `x-forwarded-for` is believed
- * @returns the client's address: who connects, or the last address of the header that is no proxy of ours
+ * @param proxies whose `x-forwarded-for` is trusted
+ * @returns a function that returns the client's address: the address of the connection, or, if that is a trusted proxy,
+ * the last address of the header that is not one
  */
 export function createClientAddress(
   proxies: readonly string[],

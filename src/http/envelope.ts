@@ -1,15 +1,15 @@
-/** Answers as text: the envelope of spec §1, the error objects of §2.4 with their content types (§7). Knows no route. */
+/** Response envelopes: success and pages (spec §1), errors (spec §2.4) with their content types (spec §7). */
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { Outgoing } from "./messages.js";
 
-/** Of every answer but one. */
+/** Content type of every response except 429. */
 export const JSON_TYPE = "application/json";
-/** 429 alone has a type of its own (spec §7). */
+/** Content type of a 429 (spec §7). */
 export const PROBLEM_TYPE = "application/problem+json";
-/** Seconds after which a service that is busy may be asked again. */
+/** `retry-after` of a 503, seconds. */
 const BUSY_SECONDS = "1";
 
-/** Headers of every answer of the interface: nothing of it may be kept by anyone between. */
+/** Headers of every response. No proxy may cache it. */
 const headersOf = (type: string, requestId: string, more: readonly string[]): readonly string[] => {
   const headers = [
     "content-type",
@@ -26,9 +26,9 @@ const headersOf = (type: string, requestId: string, more: readonly string[]): re
 };
 
 /**
- * A success.
- * @param data what an operation answered
- * @param headers names and values in turn, besides those of every answer
+ * A success response.
+ * @param data the result of an operation
+ * @param headers alternating names and values, besides those of every response
  */
 export function toSuccess(requestId: string, data: unknown, headers: readonly string[]): Outgoing {
   const text = `{"meta":{"requestId":"${requestId}"},"data":${toJson(data)}}`;
@@ -45,14 +45,14 @@ export function toPage(
   return { status: 200, headers: headersOf(JSON_TYPE, requestId, headers), text };
 }
 
-/** All that clients learn of a fault of the server: its own text may name files or queries. */
+/** All that clients learn of a server error: its own message may name files or queries. */
 const FAULT = "an unexpected fault of the server; a retry may succeed, and support finds the cause by the requestId";
 const BUSY = "the service cannot answer at the moment; try again";
 
-/** What of an error is sent. */
+/** The parts of an error that are sent. */
 export type SentError = Pick<KeystileError, "code" | "title" | "detail" | "status" | "type" | "errors">;
 
-/** What a thrown value is to the client: a fault of its own as it stands, anything else a bare 5xx. */
+/** A thrown value as the client sees it: a 4xx unchanged, anything else a generic 5xx. */
 export function toSentError(thrown: unknown): SentError {
   if (!isKeystileError(thrown)) return new KeystileError("INTERNAL", FAULT);
   if (thrown.status < 500) return thrown;
@@ -61,9 +61,9 @@ export function toSentError(thrown: unknown): SentError {
 }
 
 /**
- * An error (spec §2.4).
- * @param docsBase absolute, without a slash at its end: `type` is a page below it (ruling G3)
- * @param headers names and values in turn, besides those that the status asks for
+ * An error response (spec §2.4).
+ * @param docsBase absolute URL without a trailing slash; `type` is a page below it
+ * @param headers alternating names and values, besides those that the status requires
  */
 export function toFailure(requestId: string, error: SentError, docsBase: string, headers: readonly string[]): Outgoing {
   const { title, detail, status, errors } = error;
@@ -79,7 +79,7 @@ export function toFailure(requestId: string, error: SentError, docsBase: string,
   };
 }
 
-/** `undefined` has no JSON; an operation without anything to say answers an empty object. */
+/** `undefined` has no JSON form: an operation without a result returns an empty object. */
 function toJson(value: unknown): string {
   return value === undefined ? "{}" : JSON.stringify(value);
 }

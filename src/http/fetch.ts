@@ -1,4 +1,7 @@
-/** The service as a function of a web `Request`: for Hono, Next, Bun, Deno, workers. Knows no Node. Spec §4, ruling G1. */
+/**
+ * The service as a function from web `Request` to `Response`: for Hono, Next, Bun, Deno and workers. Uses no Node
+ * modules.
+ */
 import type { Store } from "../contracts/store.js";
 import { callable } from "../lib/check-options.js";
 import { isThenable } from "../lib/thenable.js";
@@ -12,25 +15,26 @@ import { createService, type ServiceParts } from "./service.js";
 /** Options of {@link createHandler}. */
 export interface HandlerOptions extends ServiceOptions {
   /**
-   * The client's address, for allow-lists (ruling A4): a `Request` does not hold it. Default: none, and keys with an allow-list are
-   * FORBIDDEN. Take a header only where a proxy of yours sets it.
+   * Returns the client's address, for allow-lists: a `Request` does not have it. Default: none, and keys with an
+   * allow-list are FORBIDDEN. Use a header only if your own proxy sets it.
    */
   readonly clientAddress?: (request: Request, ...context: readonly unknown[]) => string | undefined;
 }
 
-/** Answers requests. What a host passes besides the request goes to `options.clientAddress`. */
+/** Handles requests. Further arguments from the host are passed to `options.clientAddress`. */
 export interface Handler {
   (request: Request, ...context: readonly unknown[]): Promise<Response>;
-  /** Closes what the handler made: a verifier gives its leases back. The store stays open. */
+  /** Closes what the handler created: a verifier returns its leases. The store stays open. */
   close(): Promise<void>;
 }
 
 /**
- * The whole service as one function.
- * @param source a store, or pieces that the program made itself
+ * The whole service as one function. Its promise never rejects: every error is a response in the envelope. The body
+ * must be unread; pass a clone if the program reads it too. A body that was read, a stream that does not yield bytes,
+ * or a value that is not a `Request` with an absolute URL is a 500, reported to `onError`.
+ * @param source a store, or parts that the program created itself
  * @throws TypeError or RangeError naming the option, or what the store lacks
- * @see spec §4, §5, §7 · never rejects: every fault is an answer in the envelope. What is no `Request` with an absolute url, a body that
- * the program read before, or a stream that gives no bytes is a 500 that `onError` hears of: hand over the request unread, or a clone of it
+ * @see spec §4, §5, §7
  * @example
  * const handler = createHandler(sqliteStore("keys.db"));
  * app.all("*", (c) => handler(c.req.raw));
@@ -46,11 +50,11 @@ export function createHandler(source: Store | ServiceParts, options: HandlerOpti
       method: request.method,
       path: pathname,
       origin,
-      // A web `Headers` joins a header that came twice with a comma, which no token holds.
+      // `Headers` joins repeated headers with a comma, which no token contains.
       authorization: authorization === null ? [] : [authorization],
       header: (name) => request.headers.get(name) ?? undefined,
       clientAddress: addressOf(() => clientAddress?.(request, ...context)),
-      // A stream does not say what is there.
+      // A web stream does not expose what is already buffered.
       bodyIfBuffered: undefined,
       readBody: (maxBytes) => readBody(request, maxBytes),
     };
@@ -62,7 +66,7 @@ export function createHandler(source: Store | ServiceParts, options: HandlerOpti
   return Object.assign(handle, { close: () => service.close() });
 }
 
-/** A host may hand over what is no `Request`. The error that shows it is dropped: it may quote the url. */
+/** The host may pass something other than a `Request`. The original error is dropped, since it may quote the URL. */
 function orFailed(read: () => Incoming): Incoming {
   try {
     return read();
@@ -71,7 +75,7 @@ function orFailed(read: () => Incoming): Incoming {
   }
 }
 
-/** A function of the program's that throws, or answers late, leaves the client without an address, which is in no allow-list. */
+/** If the program's function throws or returns a promise, the client has no address, which no allow-list includes. */
 function addressOf(ask: () => unknown): string | undefined {
   try {
     const address = ask();
@@ -88,8 +92,11 @@ function toResponse(method: string, { status, headers, text }: Outgoing): Respon
   return new Response(method === "HEAD" ? null : text, { status, headers: pairs });
 }
 
-/** A client that went away is no fault of the server; what the host says of it may hold anything. */
-function cutShort(): never {
+/**
+ * A client that disconnected is not a server error. The host's error is dropped, since its message may contain
+ * anything.
+ */
+function throwEndedEarly(): never {
   throw endedEarly();
 }
 
@@ -99,21 +106,21 @@ async function readBody(request: Request, maxBytes: number): Promise<Uint8Array>
   const stream = request.body as ReadableStream<unknown> | null;
   if (request.bodyUsed || stream?.locked === true) throw alreadyRead();
   const reader = stream?.getReader();
-  const cutOff = (fault: Error): never => {
-    // Not awaited: a host's stream may fail or hang when cancelled, and the answer is known already.
+  const abort = (fault: Error): never => {
+    // Not awaited: a host's stream may fail or hang when cancelled, and the response is already known.
     fireAndForget(() => reader?.cancel());
     throw fault;
   };
   const chunks: Uint8Array[] = [];
   let length = 0;
   for (;;) {
-    const chunk = await reader?.read().catch(cutShort);
+    const chunk = await reader?.read().catch(throwEndedEarly);
     if (chunk === undefined || chunk.done) return joined(chunks, length);
-    // By its kind and not by its class, which differs where a host keeps programs in realms of their own.
-    if (!ArrayBuffer.isView(chunk.value)) return cutOff(noBytes());
+    // Not `instanceof Uint8Array`: in hosts with several realms the class differs.
+    if (!ArrayBuffer.isView(chunk.value)) return abort(noBytes());
     const { buffer, byteOffset, byteLength } = chunk.value;
     length += byteLength;
-    if (length > maxBytes) return cutOff(tooLarge(maxBytes));
+    if (length > maxBytes) return abort(tooLarge(maxBytes));
     chunks.push(new Uint8Array(buffer, byteOffset, byteLength));
   }
 }

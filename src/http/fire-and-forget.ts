@@ -1,10 +1,10 @@
-/** Calls what belongs to the program. What it throws is its own affair: the answer is on its way. Ruling G4. */
+/** Calls the program's callbacks, whose errors must not affect the response. */
 
-/** Runs `act` at once; whatever it throws, or rejects with later, is dropped, since nobody is left to be told. */
+/** Runs `act` at once; whatever it throws, or rejects with later, is dropped. */
 export function fireAndForget(act: () => unknown): void {
   const settle = async (): Promise<void> => {
     try {
-      // An async function serves too, and a rejection that nobody handles would end the process.
+      // Awaited, since an unhandled rejection would end the process.
       await act();
     } catch {
       // A log or a listener that fails must not fail a request.

@@ -1,25 +1,28 @@
-/** Counts of what the service did, in the text form that Prometheus reads. Holds names of operations and codes, nothing of a request. */
+/**
+ * Metrics of the service in the Prometheus text format. Labels are names of operations and codes, nothing from a
+ * request.
+ */
 import type { VerifierCounters } from "../verify/verifier.js";
 
-/** Upper bounds of the buckets of durations, seconds. */
+/** Upper bounds of the duration buckets, seconds. */
 const BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
 
 interface Histogram {
-  /** Requests per bucket, not cumulative, and one more for all beyond. */
+  /** Requests per bucket, not cumulative; the last is for longer durations. */
   readonly counts: number[];
   sum: number;
 }
 
-/** What is counted, and how it is read. */
+/** Counters of the service. */
 export interface Metrics {
   begin(): void;
-  /** @param code of the error, or of the verification; empty for any other success */
+  /** @param code of the error, or outcome of the verification; empty for any other success */
   end(operation: string, status: number, code: string, ms: number): void;
   /** The text of `/metrics`. */
   read(counters: VerifierCounters): string;
 }
 
-/** Names and codes come from tables of ours, so that nobody can make the counts grow. */
+/** Label values come from fixed tables, so clients cannot make the maps grow. */
 export function createMetrics(): Metrics {
   const requests = new Map<string, number>();
   const outcomes = new Map<string, number>();

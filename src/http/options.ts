@@ -1,4 +1,4 @@
-/** What a program may say of the service, and the mistakes it can make in it. Rulings A4, F5, G1, G3. Knows no request. */
+/** Options of the service: defaults and validation. */
 import { AUTHENTICATOR_OPTIONS, type AuthenticatorOptions } from "../access/authenticate.js";
 import {
   callable,
@@ -14,45 +14,53 @@ import {
 import { VERIFIER_OPTIONS, type VerifierOptions } from "../verify/verifier.js";
 import type { RequestLimitOptions } from "./workspace-limit.js";
 
-/** Options of every form of the service. */
+/** Options of the service on every host. */
 export interface ServiceOptions {
-  /** Only root keys and keys of this workspace; default: every workspace of the store, each seen by its own root keys. */
+  /** Serves only this workspace; default: every workspace of the store, each through its own root keys. */
   readonly workspaceId?: string;
   /** Unix time, milliseconds; default `Date.now`. */
   readonly clock?: () => number;
-  /** Of the verifier, only when the service makes it: cache, limiter, credits, outcome events, algorithms of migrations; `storeTimeout` holds for all of the service. */
+  /**
+   * Options of the verifier, only if the service creates it: cache, limiter, credits, outcome events, algorithms of
+   * migrations. `storeTimeout` applies to all of the service.
+   */
   readonly verifier?: Omit<VerifierOptions, "workspaceId" | "clock">;
-  /** Of authentication, only when the service makes it: proxy tokens, the scheme word. */
+  /** Options of authentication, only if the service creates the authenticator: proxy tokens, the scheme word. */
   readonly authentication?: Omit<AuthenticatorOptions, "clock" | "storeTimeout">;
-  /** Calls that a workspace may make (spec §4.1-6, ruling F5): `limit` in `duration` ms, as a token bucket. Default: no limit. */
+  /** Calls per workspace: `limit` per `duration` milliseconds, as a token bucket (spec §4.1-6). Default: no limit. */
   readonly requestLimit?: RequestLimitOptions;
-  /** Where the pages of error types are, absolute: `https://docs.example.com`. Default: the service's own `/docs` (ruling G3). */
+  /**
+   * Absolute URL below which the pages of error types are: `https://docs.example.com`. Default: the service's `/docs`.
+   */
   readonly docsBase?: string;
   /** Whether `/docs` and `/openapi.json` are served; default true. */
   readonly docs?: boolean;
-  /** Bytes of a body, 1_024…67_108_864, default 1 MiB (ruling G1). */
+  /** Maximum bytes of a body, 1_024…67_108_864, default 1 MiB. */
   readonly maxBodyBytes?: number;
-  /** The same for `keys.migrateKeys`; default as `maxBodyBytes`. */
+  /** The same for `keys.migrateKeys`; default: `maxBodyBytes`. */
   readonly maxImportBytes?: number;
-  /** Told one line of JSON a request, without any secret (ruling G4). */
+  /** Called with one line of JSON per request, without secrets. Default: no log. */
   readonly log?: (line: string) => void;
-  /** Serves counts at `/metrics`, for whoever asks: keep it from the public. Default false. */
+  /** Serves Prometheus metrics at `/metrics` without authentication: do not expose it publicly. Default false. */
   readonly metrics?: boolean;
-  /** Told of every fault of the server, which clients see as a bare 5xx; without a requestId where there was no request. */
+  /**
+   * Called with every server error, which clients see as a generic 5xx. `requestId` is absent if there was no request.
+   * Default: errors are dropped.
+   */
   readonly onError?: (error: unknown, context: { readonly requestId?: string }) => void;
 }
 
 const MIB = 1_048_576;
 const bytes = integer(1_024, 64 * MIB);
 
-/** What each option must be. */
+/** The check of each option. */
 export const SERVICE_OPTIONS: OptionChecks = {
   workspaceId: word,
   clock: callable,
-  // Without what the service sets for all.
+  // Without the options that the service itself sets.
   verifier: group(without(VERIFIER_OPTIONS, "workspaceId", "clock")),
   authentication: group(without(AUTHENTICATOR_OPTIONS, "clock", "storeTimeout")),
-  // Judged where the limit is made.
+  // Checked by createRequestLimit.
   requestLimit: () => undefined,
   docsBase: absolute,
   docs: flag,
@@ -63,13 +71,13 @@ export const SERVICE_OPTIONS: OptionChecks = {
   onError: callable,
 } satisfies Record<keyof ServiceOptions, Check>;
 
-/** The bounds of a body, by operation. */
+/** The maximum bytes of a body, by operation. */
 export interface BodyBounds {
   readonly maxBytes: number;
   readonly maxImportBytes: number;
 }
 
-/** The bounds as configured, defaults filled in. */
+/** The configured bounds with defaults. */
 export function bodyBounds({ maxBodyBytes = MIB, maxImportBytes = maxBodyBytes }: ServiceOptions): BodyBounds {
   return { maxBytes: maxBodyBytes, maxImportBytes };
 }

@@ -1,8 +1,8 @@
-/** What a client is told of the calls that its workspace has left. Spec §4.1-6, §7, ruling F5. Counts nothing itself. */
+/** Headers and error of the workspace request limit (spec §4.1-6, §7). */
 import { KeystileError } from "../contracts/errors.js";
 import type { RequestVerdict } from "./workspace-limit.js";
 
-/** `ratelimit-*`, and with a refusal `retry-after`: names and values in turn, times in whole seconds. */
+/** `ratelimit-*`, and `retry-after` if exceeded: alternating names and values, times in whole seconds. */
 export function limitHeaders({ exceeded, limit, remaining, reset, retryAfter }: RequestVerdict): readonly string[] {
   const headers = [
     "ratelimit-limit",

@@ -1,6 +1,6 @@
 /**
- * One request → one answer, in this order: route, caller (401), the workspace's requests (429), body (413, 415, 400), operation.
- * Spec §4, §5, §7, rulings F2, F5, G1, G2. The one room of the service with the branching; no rule of the domain stands here.
+ * Handles one request, in this order: route (404, 405), caller (401), request limit of the workspace (429), body (415,
+ * 413, 400), operation (spec §4, §5, §7).
  */
 import type { Authenticator } from "../access/authenticate.js";
 import { strictCaller } from "../access/check-caller.js";
@@ -16,18 +16,18 @@ import { limitHeaders, tooMany } from "./ratelimit-headers.js";
 import { methodsOf, noSuchPath, type Route, wrongMethod } from "./routes.js";
 import type { RequestVerdict } from "./workspace-limit.js";
 
-/** What answering consults; wired by `createService`. */
+/** What handling a request needs; wired by `createService`. */
 export interface ServiceContext {
   readonly routes: ReadonlyMap<string, Route>;
   readonly authenticator: Authenticator;
-  /** What operations of this workspace work with. @throws KeystileError AUTH_KEY_NOT_FOUND: the service is not for it */
+  /** The services of a workspace. @throws KeystileError AUTH_KEY_NOT_FOUND: this workspace is not served */
   readonly servicesOf: (workspaceId: string) => MaybePromise<Services>;
-  /** Takes one call of a workspace; absent: there is no limit. */
+  /** Counts one request of a workspace; absent: there is no limit. */
   readonly limitRequests: ((workspaceId: string) => MaybePromise<RequestVerdict>) | undefined;
   readonly bounds: BodyBounds;
-  /** Absolute, of the pages of error types (ruling G3). */
+  /** The absolute URL below which the pages of error types are. */
   readonly docsBaseOf: (incoming: Incoming) => string;
-  /** Told of every request once it is answered. */
+  /** Called for every request after it was handled. */
   readonly observe: (trace: Trace) => void;
   readonly onFault: (error: unknown, requestId: string) => void;
 }
@@ -35,7 +35,7 @@ export interface ServiceContext {
 const IMPORT = "keys.migrateKeys";
 const UNKNOWN = "unknown";
 
-/** Answers a request; never throws, never rejects. */
+/** Handles a request; never rejects. */
 export async function respond(context: ServiceContext, incoming: Incoming): Promise<Outgoing> {
   const trace: Trace = {
     requestId: newId("req"),
@@ -83,23 +83,23 @@ async function perform(
   operation: Operation,
 ): Promise<Outgoing> {
   const maxBytes = operation.name === IMPORT ? context.bounds.maxImportBytes : context.bounds.maxBytes;
-  // Taken early, judged late: caller and key are then looked up in one turn of the event loop, so the store is asked for changes once.
-  // A body still on its way is awaited after the caller is known (ruling F2).
-  const early = incoming.bodyIfBuffered === undefined ? undefined : await incoming.bodyIfBuffered(maxBytes);
+  // Taken before authentication, parsed after it: caller and key are then looked up in one turn of the event loop, so
+  // the store polls for changes once. A body that is still arriving is awaited only once the caller is authenticated.
+  const buffered = incoming.bodyIfBuffered === undefined ? undefined : await incoming.bodyIfBuffered(maxBytes);
   const caller = strictCaller(
     await context.authenticator.authenticate(incoming.authorization),
     "what authenticate() answers",
   );
   trace.workspaceId = caller.workspaceId;
-  const finding = context.servicesOf(caller.workspaceId);
-  const services = finding instanceof Promise ? await finding : finding;
+  const found = context.servicesOf(caller.workspaceId);
+  const services = found instanceof Promise ? await found : found;
   if (context.limitRequests !== undefined) {
     const verdict = await context.limitRequests(caller.workspaceId);
     trace.headers = limitHeaders(verdict);
     if (verdict.exceeded) throw tooMany();
   }
   checkContentType(incoming.header);
-  const body = readJson(early ?? (await incoming.readBody(maxBytes)));
+  const body = readJson(buffered ?? (await incoming.readBody(maxBytes)));
   const { clientAddress } = incoming;
   const data = await operation.perform(
     services,
@@ -112,7 +112,7 @@ async function perform(
     : toSuccess(requestId, data, headers);
 }
 
-/** For the log: the outcome of a verification, and the key that was spoken of. */
+/** Records the outcome of a verification and the key id, for log and metrics. */
 function note(trace: Trace, data: unknown): void {
   const { code, keyId } = (data ?? {}) as { readonly code?: unknown; readonly keyId?: unknown };
   if (typeof code === "string") trace.code = code;

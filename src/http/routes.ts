@@ -1,17 +1,17 @@
-/** Paths → what answers there. Spec §9, ruling G1. The operations are those of the table; nothing of them is said here. */
+/** Routes: exact path → operation or page (spec §9). */
 import { KeystileError } from "../contracts/errors.js";
 import type { Incoming, Outgoing } from "./messages.js";
 import { OPERATIONS } from "./operations/index.js";
 import type { Operation } from "./operations/operation.js";
 
-/** A page: something to read that takes no caller. */
+/** A page: readable without a root key. */
 export interface Page {
-  /** For the log; never the path, which anyone can make up. */
+  /** For log and metrics; not the path, which clients choose. */
   readonly name: string;
   readonly read: (incoming: Incoming, requestId: string) => Promise<Outgoing> | Outgoing;
 }
 
-/** What answers at a path. */
+/** The handler of a path. */
 export type Route = { readonly operation: Operation } | { readonly page: Page };
 
 /** The routes by their exact path. */
@@ -24,14 +24,14 @@ export function createRoutes(pages: ReadonlyMap<string, Page>): ReadonlyMap<stri
 
 const METHODS = { operation: ["POST"], page: ["GET", "HEAD"] } as const;
 
-/** Methods that a route answers. */
+/** Methods that a route accepts. */
 export function methodsOf(route: Route): readonly string[] {
   return "operation" in route ? METHODS.operation : METHODS.page;
 }
 
-/** The 404 of a path. */
+/** The error of an unknown path (404). */
 export const noSuchPath = (): KeystileError =>
   new KeystileError("NOT_FOUND", "there is nothing at this path; /docs lists what there is");
-/** The 405 of a path that takes these methods. */
+/** The error of another method than these (405). */
 export const wrongMethod = (methods: readonly string[]): KeystileError =>
   new KeystileError("METHOD_NOT_ALLOWED", `this path takes ${methods.join(" or ")}`);

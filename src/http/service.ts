@@ -1,4 +1,4 @@
-/** Wires a store, or pieces that a program made itself, into one function from request to answer. Decides nothing about requests. */
+/** Wires a store, or parts that the program created, into the service. */
 import { type Authenticator, createAuthenticator } from "../access/authenticate.js";
 import { KeystileError } from "../contracts/errors.js";
 import type { Store } from "../contracts/store.js";
@@ -20,28 +20,29 @@ import { respond, type ServiceContext } from "./respond.js";
 import { createRoutes } from "./routes.js";
 import { createRequestLimit } from "./workspace-limit.js";
 
-/** What a program already has. It stays the program's to close. */
+/** Parts that the program created, and must close itself. */
 export interface ServiceParts {
+  /** Verifies keys. */
   readonly verifier: Verifier;
-  /** Its workspace is the one that is served: callers of another are not let in. */
+  /** Its workspace is the one that is served; callers of another are refused. */
   readonly keyring: Keyring;
-  /** Of both; default: the keyring's. */
+  /** The store of verifier and keyring; default: the keyring's. */
   readonly store?: Store;
-  /** Default: one over the store, in the keyring's workspace. */
+  /** Default: created on the store, for the keyring's workspace. */
   readonly ratelimits?: Ratelimits;
-  /** Default: one over the store. */
+  /** Default: created on the store. */
   readonly authenticator?: Authenticator;
 }
 
 /** The service, for any host. */
 export interface Service {
-  /** Never rejects. */
+  /** Handles a request; never rejects. */
   answer(incoming: Incoming): Promise<Outgoing>;
-  /** Closes what the service made: a verifier gives its leases back. Let what is in flight end first. */
+  /** Closes what the service created: a verifier returns its leases. Wait for requests in flight first. */
   close(): Promise<void>;
 }
 
-/** Workspaces that are kept wired; each is a few closures. */
+/** Workspaces whose services are cached; each is a few closures. */
 const MAX_WORKSPACES = 1_000;
 
 /** @throws TypeError or RangeError naming an option, or what the store lacks */
@@ -81,7 +82,7 @@ export function createService(source: Store | ServiceParts, options: ServiceOpti
   };
 }
 
-/** Anything else is taken for a store, and judged as one. */
+/** Anything else is checked as a store. */
 function isParts(source: Store | ServiceParts): source is ServiceParts {
   return typeof source === "object" && source !== null && "verifier" in source;
 }
@@ -99,7 +100,7 @@ function wireStore(
   { workspaceId, clock = Date.now, verifier: verifying, authentication }: ServiceOptions,
 ): Wired {
   checkStore(given);
-  // Once for all that works on it: what follows takes a guarded store as it is.
+  // Guarded once here: everything below uses a guarded store unchanged.
   const store = guardStore(given, verifying?.storeTimeout);
   const verifier = createVerifier(store, { ...verifying, clock, ...(workspaceId !== undefined && { workspaceId }) });
   const authenticator = createAuthenticator(store, { ...authentication, clock });
@@ -172,7 +173,7 @@ const RATELIMITS_METHODS = [
   ...["setOverride", "getOverride", "listOverrides", "deleteOverride"],
 ];
 
-/** @throws TypeError naming what a part lacks, or options of a part that is there already */
+/** @throws TypeError naming what a part lacks, or options for a part that was passed in */
 function checkParts(
   { verifier, keyring, store, ratelimits, authenticator }: ServiceParts,
   options: ServiceOptions,
@@ -187,7 +188,7 @@ function checkParts(
     throw new TypeError("options.authentication must not be given beside an authenticator");
 }
 
-/** A root key of another workspace is none here (spec §7): the same words as for one that does not exist. */
+/** A root key of another workspace gets the same error as one that does not exist (spec §7). */
 const unknownWorkspace = (): KeystileError => new KeystileError("AUTH_KEY_NOT_FOUND", "the root key was not found");
 
 function writeLog(log: ((line: string) => void) | undefined, line: () => string): void {

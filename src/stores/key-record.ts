@@ -1,9 +1,9 @@
-/** Makes the record that a find answers out of a key's row and what it refers to. Ruling A5, port clauses 10 and 18. Knows no engine. */
+/** Builds the record that a find returns from a key's row and the rows it refers to. */
 import { fieldsThat } from "../contracts/key-fields.js";
 import type { ApiRow, IdentityRow, KeyRecord, KeyRef, KeyRow, RoleRow } from "../contracts/store.js";
 import { toIdentity } from "../lib/identity.js";
 
-/** What a key's row refers to, looked up by the store; what was deleted is absent. */
+/** The rows a key refers to, looked up by the store; deleted ones are absent. */
 export interface Related {
   readonly api: ApiRow | undefined;
   readonly workspaceEnabled: boolean;
@@ -15,20 +15,21 @@ export interface Related {
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** Names of roles, and of permissions, direct and through roles; sorted, without duplicates. */
+/** Names of a key's roles, and of its permissions (direct and through roles); sorted, without duplicates. */
 export interface GrantedNames {
   readonly permissions: readonly string[];
   readonly roles: readonly string[];
 }
 
-/** The ready-made record, or `undefined` when the key or its API is deleted. */
+/** The complete record, or `undefined` when the key or its API is deleted. */
 export function toRecord(ref: KeyRef, row: KeyRow, related: Related): KeyRecord | undefined {
   return toRecordWith(ref, row, related, () => flatten(row, related));
 }
 
 /**
- * The same for a store that knows the grants of a key otherwise; it is asked for them only if they are needed.
- * @see properties are set one by one: building it by spreads took longer than reading the row
+ * The same for a store with another source of grants; `grantsOf` is called only if they are needed.
+ *
+ * Why properties are set one by one: building the record with spreads took longer than reading the row.
  */
 export function toRecordWith(
   ref: KeyRef,
@@ -58,7 +59,7 @@ export function toRecordWith(
   return record;
 }
 
-/** The literal above has all others, or the compiler refuses it. */
+/** The compiler ensures that the literal above has all the other fields. */
 const OPTIONAL = fieldsThat({ from: "row", absent: true });
 
 function copyField<K extends keyof KeyRow & keyof KeyRecord>(row: Pick<KeyRow, K>, record: object, name: K): void {
@@ -87,11 +88,11 @@ export function flatten(
     roles.push(found.name);
     add(found.permissions);
   }
-  return { permissions: sortedOnce(permissions), roles: sortedOnce(roles) };
+  return { permissions: sortUnique(permissions), roles: sortUnique(roles) };
 }
 
-/** Sorts in place and leaves one of each. */
-function sortedOnce(names: string[]): string[] {
+/** Sorts in place and removes duplicates. */
+function sortUnique(names: string[]): string[] {
   if (names.length < 2) return names;
   names.sort();
   let kept = 1;

@@ -1,4 +1,4 @@
-/** The store that is obviously right: plain maps, nothing survives the process. The oracle that every other store is compared with. */
+/** In-memory store on plain maps. Also the reference implementation that tests compare other stores with. */
 import { KeystileError } from "../contracts/errors.js";
 import type { Change, KeyRecord, KeyRow, NewKey, RootKeyRow, Rows, Store, Table, Write } from "../contracts/store.js";
 import {
@@ -21,7 +21,7 @@ import { listed, nameOf, uniqueOf } from "./row-names.js";
 
 const NO_RESERVES: ReadonlyMap<string, Reserve> = new Map();
 
-/** All that one store holds. */
+/** Everything one store holds. */
 interface State {
   readonly rows: { readonly [T in Table]: Map<string, Rows[T]> };
   /** Unique text (a name in its workspace, a digest, a hash) → id of the row that holds it. */
@@ -33,9 +33,10 @@ interface State {
 }
 
 /**
- * Keeps keys in the process's memory: exact within the process, gone with it. For tests and for programs that load their keys at start.
+ * Keeps keys in the memory of the process; nothing is persisted. For tests, and for programs that load their keys at
+ * start.
  * @returns a new, empty store; its `KeyRef` is the key's id
- * @see src/contracts/store.ts for the contract · a find costs a few microseconds: it builds the record anew
+ * @see src/contracts/store.ts for the contract · a find costs a few microseconds, since it builds the record each time
  */
 export function memoryStore(): Store {
   const state: State = {
@@ -59,7 +60,7 @@ export function memoryStore(): Store {
   const { rows, unique, balances, reserves, listeners } = state;
   const keyBy = (text: string) => rows.keys.get(unique.get(text) ?? "");
   const notify = (changes: Iterable<Change>) => {
-    for (const change of changes) for (const listener of listeners) pass(listener, change);
+    for (const change of changes) for (const listener of listeners) notifyOne(listener, change);
   };
 
   return closable({
@@ -151,8 +152,8 @@ export function memoryStore(): Store {
   });
 }
 
-/** The change is made and all must hear of it: a listener's error is thrown apart. */
-function pass(listener: (change: Change) => void, change: Change): void {
+/** The change is already made and every listener must see it, so a listener's error is thrown in a microtask. */
+function notifyOne(listener: (change: Change) => void, change: Change): void {
   try {
     listener(change);
   } catch (error) {
@@ -162,7 +163,7 @@ function pass(listener: (change: Change) => void, change: Change): void {
   }
 }
 
-/** Makes every call after `close()` fail (clause 11). */
+/** Makes every call after `close()` fail (contract clause 11). */
 function closable(store: Store): Store {
   let closed = false;
   const guarded = Object.entries(store).map(([name, method]: [string, (...args: never[]) => unknown]) => [
@@ -195,7 +196,7 @@ function insertKey(state: State, { row, balance }: NewKey): boolean {
   return true;
 }
 
-/** Whether every row is as it was read and every name is free (clause 13). */
+/** Whether every row still has the version that was read and every unique name is free (contract clause 13). */
 function writable({ rows, unique, balances }: State, writes: readonly Write[]): boolean {
   const claimed = new Set<string>();
   return writes.every((write) => {
@@ -238,7 +239,7 @@ function remove(state: State, table: Table, id: string, replaced = false): void 
   }
 }
 
-/** Tables whose rows are part of what a find answers. */
+/** Tables whose rows are part of what a find returns. */
 const FOUND_WITH_KEYS: ReadonlySet<Table> = new Set<Table>([
   "workspaces",
   "apis",
@@ -247,7 +248,7 @@ const FOUND_WITH_KEYS: ReadonlySet<Table> = new Set<Table>([
   "permissions",
 ]);
 
-/** What a find could see of a write (clause 15). A new row of a small table changes no key that exists. */
+/** The changes of a write that a find could see (contract clause 15). A new role or API changes no existing key. */
 function changesOf({ rows }: State, write: Write): Change[] {
   const id = "remove" in write ? write.remove : write.row.id;
   const old = rows[write.table].get(id);

@@ -1,8 +1,8 @@
-/** What rows are called, and which of them a list shows. Port clauses 13, 16, 17, 19. Pure; knows no engine. */
+/** Unique names of rows, and the filter of a list. */
 import type { KeyRow, ListQuery, NamedTable, OverrideRow, RootKeyRow, Rows, Table } from "../contracts/store.js";
 import { overrideName } from "../lib/override-name.js";
 
-/** A name that is unique in its workspace, as one text of the whole store. */
+/** A name that is unique in its workspace, as a string that is unique in the whole store. */
 export function nameOf(table: NamedTable, workspaceId: string, name: string): string {
   return `${table} ${workspaceId} ${name}`;
 }

@@ -132,7 +132,7 @@ describe("help", () => {
     [[...CREATE, "--expires", SECRET], "argument '…' is invalid. must be Unix milliseconds"],
     [["srve"], "unknown command 'srve'\n(Did you mean serve?)"],
     [["api", "keys", "verify"], "unknown command 'verify'"],
-  ])("ruling G4: %j repeats no secret in the wrong place, and still says what is wrong", async (argv, message) => {
+  ])("%j repeats no secret in the wrong place, and still says what is wrong", async (argv, message) => {
     const { code, stdout, stderr } = await run(argv);
     expect([code, stdout]).toEqual([2, ""]);
     expect(stderr).toContain(message);

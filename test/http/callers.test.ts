@@ -50,7 +50,7 @@ describe("callers over HTTP: verification", () => {
     await close();
   });
 
-  it("spec §4.1-4: no verify permission at all is a 403; a faulty body before that is a 400 (ruling A1)", async () => {
+  it("spec §4.1-4: no verify permission at all is a 403; a faulty body before that is a 400", async () => {
     const { rootKeyOf, create, close } = await world();
     const { key } = await create();
     for (const granted of [["api.*.read_key"], ["svc:v1:ws_default:keyspaces/*#verify_key", "api.*.create_key"], []]) {
@@ -63,7 +63,7 @@ describe("callers over HTTP: verification", () => {
   });
 });
 
-describe("callers over HTTP: administration (ruling F4)", () => {
+describe("callers over HTTP: administration", () => {
   const same = (a: Answer, b: Answer) => {
     expect(a.status).toBe(b.status);
     expect(a.body.error).toEqual(b.body.error);
@@ -107,7 +107,7 @@ describe("callers over HTTP: administration (ruling F4)", () => {
     await close();
   });
 
-  it("a grant for one key reaches that key alone (ruling B6)", async () => {
+  it("a grant for one key reaches that key alone", async () => {
     const { create, apiId, rootKeyOf, close } = await world();
     const [one, two] = [await create(), await create()];
     const call = await rootKeyOf(`svc:v1:ws_default:keyspaces/${apiId}/keys/${one.keyId}#read_key`);
@@ -164,7 +164,7 @@ describe("callers over HTTP: administration (ruling F4)", () => {
   });
 });
 
-describe("callers over HTTP: the workspace's requests (ruling F5)", () => {
+describe("callers over HTTP: the workspace's requests", () => {
   it("is a 429 with its own content type, Retry-After and RateLimit headers; nothing is verified; time brings it back", async () => {
     const { call, create, keyring, time, send, close } = await world({ requestLimit: { limit: 2, duration: 60_000 } });
     const { key, keyId } = await create({ credits: { remaining: 10 } });
@@ -225,7 +225,7 @@ describe("callers over HTTP: a service made of parts", () => {
     await close();
   });
 
-  it("ruling E4: a pending key adopts its digest for who may see it, and for nobody else", async () => {
+  it("a pending key adopts its digest for who may see it, and for nobody else", async () => {
     const { keyring, apiId, call, rootKeyOf, close } = await world();
     const { migrationId } = await keyring.createMigration({ algorithm: "prefixed-api-key" });
     await keyring.migrateKeys({ migrationId, apiId, keys: [{ hash: hash("secret") }] });

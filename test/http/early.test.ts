@@ -29,7 +29,7 @@ const FAULTY: readonly (readonly [string, readonly string[]])[] = [
   ["key_not_found", ["authorization: Bearer root_nobody"]],
 ];
 
-describe("ruling F2: the header is read before the body", () => {
+describe("the header is read before the body", () => {
   it.each(FAULTY)("%s: 401 while none of a short body has come", async (type, headers) => {
     const { url } = await serving();
     const client = dial(url);
@@ -91,7 +91,7 @@ describe("ruling F2: the header is read before the body", () => {
   });
 });
 
-describe("ruling G1: a second Content-Type is a wrong one", () => {
+describe("a second Content-Type is a wrong one", () => {
   const pairs = [
     ["application/json", "text/plain"],
     ["text/plain", "application/json"],
@@ -120,7 +120,7 @@ describe("ruling G1: a second Content-Type is a wrong one", () => {
   });
 });
 
-describe("ruling G2: what is no request is logged and counted as what it is", () => {
+describe("what is no request is logged and counted as what it is", () => {
   const BROKEN: readonly (readonly [string, string, number, string, string])[] = [
     ["no HTTP", "nonsense\r\n\r\n", 400, "BAD_REQUEST", "OTHER"],
     [

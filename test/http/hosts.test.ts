@@ -90,7 +90,7 @@ describe("hosts", () => {
   it.each([
     ["fails", () => Promise.reject(new Error("the host's"))],
     ["never ends", () => new Promise<void>(() => undefined)],
-  ])("ruling G1: a body over the bound is a 413 also where cutting it off %s", async (_, cancel) => {
+  ])("a body over the bound is a 413 also where cutting it off %s", async (_, cancel) => {
     const pull = (controller: ReadableStreamDefaultController) => controller.enqueue(new Uint8Array(2_000));
     expect(await streamed({ pull, cancel }, { maxBodyBytes: 2_048 })).toMatchObject({ status: 413, faults: [] });
   });

@@ -1,4 +1,4 @@
-/** What operators see: log lines, counts, faults; and that no secret is in any of it. Rulings G2, G4. */
+/** What operators see: log lines, counts, faults; and that no secret is in any of it. */
 import { describe, expect, it } from "vitest";
 import { KeystileError } from "../../src/contracts/errors.js";
 import type { Store } from "../../src/contracts/store.js";
@@ -38,7 +38,7 @@ describe.each(HOSTS)("log lines and metrics on the %s host", (host) => {
     ]);
   });
 
-  it("ruling G4: canaries in every place of a request are in no line, no count and no error", async () => {
+  it("canaries in every place of a request are in no line, no count and no error", async () => {
     const canary = (n: number) => `CANARY${n}secret`;
     const lines: string[] = [];
     const faults: unknown[] = [];

@@ -30,7 +30,7 @@ const related = (over: Partial<Related> = {}): Related => ({
 });
 
 describe("toRecord", () => {
-  it("ruling A5: what a key does not have is not there", () => {
+  it("what a key does not have is not there", () => {
     expect(Object.keys(toRecord(7, keyRow(1), related())!).sort()).toEqual(
       [
         [
@@ -53,12 +53,12 @@ describe("toRecord", () => {
     );
   });
 
-  it("ruling A5: what it has is there", () => {
+  it("what it has is there", () => {
     const fields = { name: "n", meta: { a: 1 }, expires: 0, refill: { interval: "daily", amount: 1 } as const };
     expect(toRecord(7, keyRow(1, fields), related())).toMatchObject({ ref: 7, keyId: "key_000001", ...fields });
   });
 
-  it("ruling A4: allow-lists that are not empty, the key's and the API's", () => {
+  it("allow-lists that are not empty, the key's and the API's", () => {
     const of = (key: string[], ofApi: string[]) =>
       toRecord(1, keyRow(1, { ipAllowlist: key }), related({ api: { ...api, ipAllowlist: ofApi } }))?.ipAllowlists;
     expect(of([], [])).toEqual([]);
@@ -67,7 +67,7 @@ describe("toRecord", () => {
     expect(of(["1"], ["2"])).toEqual([["1"], ["2"]]);
   });
 
-  it("ruling A4: suspended when its API or workspace is disabled", () => {
+  it("suspended when its API or workspace is disabled", () => {
     expect(toRecord(1, keyRow(1), related())?.parentDisabled).toBe(false);
     expect(toRecord(1, keyRow(1), related({ workspaceEnabled: false }))?.parentDisabled).toBe(true);
     expect(toRecord(1, keyRow(1), related({ api: { ...api, enabled: false } }))?.parentDisabled).toBe(true);
@@ -82,7 +82,7 @@ describe("toRecord", () => {
     expect(toRecordWith(1, keyRow(1), related({ api: { ...api, deleted: true } }), never)).toBeUndefined();
   });
 
-  it("ruling E4: pending without a native digest", () => {
+  it("pending without a native digest", () => {
     const { digest: _, ...row } = keyRow(1);
     expect(toRecord(1, row, related())?.unadopted).toBe(true);
   });

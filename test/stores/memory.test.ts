@@ -11,7 +11,7 @@ storeSuite("memory through two caches", () => cachedStore(cachedStore(memoryStor
 describe("memoryStore: listeners", () => {
   it("clause 15: one that throws keeps the change from nobody, and its fault rises by itself", async () => {
     const store = memoryStore();
-    const told: Change[] = [];
+    const notified: Change[] = [];
     const rises = new Promise((resolve) => {
       const before = process.listeners("uncaughtException");
       process.removeAllListeners("uncaughtException");
@@ -24,9 +24,9 @@ describe("memoryStore: listeners", () => {
     store.subscribe(() => {
       throw fault;
     });
-    store.subscribe((one) => told.push(one));
+    store.subscribe((one) => notified.push(one));
     expect(await store.insertKeys([{ row: keyRow(1) }])).toEqual([true]);
-    expect(told).toEqual([{ digest: "digest-1" }]);
+    expect(notified).toEqual([{ digest: "digest-1" }]);
     expect(await rises).toBe(fault);
   });
 });

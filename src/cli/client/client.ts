@@ -1,4 +1,4 @@
-/** One call of the service over HTTP, and what its answer means for the exit code. Spec §1, §2.4, §7. Decides nothing about operations. */
+/** Calls the service over HTTP, and maps responses to exit codes (spec §1, §2.4, §7). */
 import { EXIT, type ExitCode, type Failure, failure } from "../io/failures.js";
 import type { Io } from "../io/io.js";
 import type { Settings } from "./settings.js";
@@ -10,10 +10,10 @@ export interface Envelope {
   readonly pagination?: { readonly cursor?: string; readonly hasMore: boolean };
 }
 
-/** What came of one call. */
+/** Result of one call. */
 export type Answer =
   | { readonly ok: true; readonly envelope: Envelope }
-  /** The server said no, in the error envelope as it came. */
+  /** The server refused: its error envelope, unchanged. */
   | {
       readonly ok: false;
       readonly status: number;
@@ -21,18 +21,18 @@ export type Answer =
       readonly message: string;
       readonly retryAfter?: number;
     }
-  /** No answer that could be understood. */
+  /** No response, or one that is not in the envelope. */
   | { readonly ok: false; readonly status?: number; readonly message: string; readonly retryAfter?: number };
 
-/** Longest wait for an answer, milliseconds. */
+/** Timeout of a request, milliseconds. */
 const TIMEOUT = 120_000;
-/** Faults that are shown of one answer. */
+/** Maximum validation errors shown of one response. */
 const MAX_FAULTS = 20;
 
 /**
  * Sends one request.
- * @param body JSON text; none: GET
- * @returns the answer; what failed is a value too, so that it can be tried again
+ * @param body JSON text; absent: GET
+ * @returns the result; failures too are values, so that the caller can retry
  */
 export async function call(
   io: Io,
@@ -46,7 +46,7 @@ export async function call(
   let response: Response;
   let text: string;
   try {
-    // Redirects are not followed: the root key is for this address and no other.
+    // Redirects are not followed: the root key must be sent only to this address.
     const init = {
       method: body === undefined ? "GET" : "POST",
       headers,
@@ -83,7 +83,7 @@ function readAnswer(response: Response, text: string, apiUrl: string): Answer {
   return { ok: false, status, envelope, message, ...retryAfter };
 }
 
-/** An object as it is, or the JSON object that a text holds. */
+/** An object unchanged, or the JSON object in a string; otherwise `undefined`. */
 function readObject(value: unknown): Record<string, unknown> | undefined {
   let object = value;
   if (typeof value === "string") {
@@ -96,7 +96,7 @@ function readObject(value: unknown): Record<string, unknown> | undefined {
   return typeof object === "object" && object !== null ? (object as Record<string, unknown>) : undefined;
 }
 
-/** The system's own code only: other texts of `fetch` may repeat what was sent. */
+/** Only the system's error code: messages of `fetch` may repeat what was sent. */
 function reasonOf(error: unknown): string {
   const { name, cause } = error as { name?: unknown; cause?: unknown };
   const code = (cause as { code?: unknown } | null | undefined)?.code;
@@ -105,13 +105,13 @@ function reasonOf(error: unknown): string {
   return typeof code === "string" ? code : "the network failed";
 }
 
-/** What a refusal means: a request that is wrong, a no, or a failure. */
+/** The exit code of an error status. */
 function exitCodeOf(status: number): ExitCode {
   if (status === 400 || status === 413) return EXIT.usage;
   return status === 404 || status === 409 ? EXIT.no : EXIT.failed;
 }
 
-/** The failure that an answer means for a command, with the server's own list of faults. */
+/** The failure of a command for a failed call, with the server's list of validation errors. */
 export function refusal(answer: Exclude<Answer, { ok: true }>): Failure {
   if (!("envelope" in answer)) return failure(EXIT.failed, answer.message);
   const faults = readObject(readObject(answer.envelope)?.["error"])?.["errors"];

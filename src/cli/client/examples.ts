@@ -1,7 +1,7 @@
-/** An example of each operation for its help. Every one is a request that passes the operation's judge; a test runs them. */
+/** Example command lines for the help of each operation. A test checks that every example is a valid request. */
 import type { Flag } from "./flags.js";
 
-/** By property: what suits it whatever the operation. */
+/** Sample values by property, valid for every operation. */
 const SAMPLES: Readonly<Record<string, string>> = {
   apiId: "api_4fY2rTqL",
   duration: "60000",
@@ -26,12 +26,12 @@ const SAMPLES: Readonly<Record<string, string>> = {
   value: "100",
 };
 
-/** Flags that belong to an example though an operation can do without. */
-const TELLING: ReadonlySet<string> = new Set(["value"]);
+/** Optional flags that examples show. */
+const SHOWN_OPTIONAL: ReadonlySet<string> = new Set(["value"]);
 
-/** The command line that gives each required flag. */
+/** A command line with each required flag. */
 export function exampleOf(command: string, flags: readonly Flag[]): string {
-  const shown = flags.filter(({ name, isRequired }) => isRequired || TELLING.has(name));
+  const shown = flags.filter(({ name, isRequired }) => isRequired || SHOWN_OPTIONAL.has(name));
   const given = shown.map(({ name, flag }) => `${flag} ${SAMPLES[name] ?? "…"}`);
   return ["keystile", "api", command, ...given].join(" ");
 }

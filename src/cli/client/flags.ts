@@ -1,4 +1,4 @@
-/** Request schema → flags, and flags → request. Spec §4.2. What a request may hold is the schema's to say; here is only its spelling. */
+/** Derives the flags of a command from its request schema, and builds the request from the flags (spec §4.2). */
 import { type Command, Option } from "commander";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import { toKebab, usage } from "../io/failures.js";
@@ -8,7 +8,7 @@ import type { GlobalFlags } from "./settings.js";
 
 /** One property of a request as a flag. */
 export interface Flag {
-  /** The property's, which commander uses too. */
+  /** Name of the property, which commander uses as well. */
   readonly name: string;
   readonly flag: string;
   readonly kind: "text" | "secret" | "integer" | "boolean" | "json";
@@ -18,10 +18,10 @@ export interface Flag {
   readonly schema: JsonSchema;
 }
 
-/** Properties that hold a secret, in every request that has them. */
+/** Properties that are secrets, in every request. */
 const SECRETS = new Set(["key"]);
 
-/** The flags of a request; none where the body is no object, and `--body` alone fills it. */
+/** The flags of a request; none if the body is not an object, which only `--body` can give. */
 export function flagsOf(request: JsonSchema): Flag[] {
   return Object.entries(request.properties ?? {}).map(([name, schema]) => {
     const types = typeof schema.type === "string" ? [schema.type] : (schema.type ?? []);
@@ -50,7 +50,10 @@ const PLACEHOLDERS = {
   json: "<json>",
 } as const;
 
-/** Adds the flags, none of them mandatory, since `--body` may take their place: the request's judge says what is missing. */
+/**
+ * Adds the flags, none of them mandatory, since `--body` may replace them: validation of the request reports what is
+ * missing.
+ */
 export function addFlags(command: Command, flags: readonly Flag[]): void {
   for (const flag of flags) {
     const option = new Option(`${flag.flag} ${PLACEHOLDERS[flag.kind]}`, describe(flag));
@@ -75,7 +78,7 @@ function boundsOf({ minLength, maxLength, minimum, maximum }: JsonSchema): strin
   return [maximum === undefined || maximum >= Number.MAX_SAFE_INTEGER ? `from ${minimum}` : `${minimum}–${maximum}`];
 }
 
-/** The request that the given flags build. @throws failure 2 for a value that has not the form of its flag */
+/** Builds the request from the given flags. @throws failure 2 for a value that does not fit its flag */
 export async function buildBody(
   io: Io,
   flags: readonly Flag[],
@@ -89,7 +92,7 @@ export async function buildBody(
   return body;
 }
 
-/** @throws failure 2 when several flags are to be read from stdin, which can be read once */
+/** @throws failure 2 if several flags name stdin, which can be read only once */
 export function assertOneStdin(
   { rootKey, body }: GlobalFlags,
   flags: readonly Flag[],
@@ -109,7 +112,7 @@ export function givenFlags(flags: readonly Flag[], given: Readonly<Record<string
 }
 
 function readValue(io: Io, { flag, kind, isNullable }: Flag, value: unknown): unknown {
-  // Commander's own: a boolean flag without a value.
+  // From commander: a boolean flag without a value.
   if (value === true) return true;
   const text = value as string;
   if (isNullable && text === "null") return null;
@@ -128,7 +131,7 @@ function readValue(io: Io, { flag, kind, isNullable }: Flag, value: unknown): un
   }
 }
 
-/** As in JSON, and by value: `1.0` is 1 (ruling G6). */
+/** An integer as in JSON, by value: `1.0` is 1. */
 function readInteger(flag: string, text: string): number {
   const value = /^-?\d/.test(text) ? parseJson(text, flag) : undefined;
   if (!Number.isSafeInteger(value)) throw usage(`${flag}: must be an integer`);

@@ -1,11 +1,11 @@
-/** What a command prints of an answer, and whether the answer was a no. Spec §4.2 `--output`. Knows no operation. */
+/** Prints responses (spec §4.2, `--output`), and maps their data to exit codes. */
 import { EXIT, type ExitCode } from "../io/failures.js";
 import type { Io } from "../io/io.js";
 import { note, paint, pretty, stripControlChars } from "../io/text.js";
 import type { Answer, Envelope } from "./client.js";
 import type { GlobalFlags } from "./settings.js";
 
-/** The envelope, or the request id and then the data; what does not fit in there goes to stderr. */
+/** Prints the envelope, or the request id and then the data; the next cursor then goes to stderr. */
 export async function printAnswer(io: Io, { output }: GlobalFlags, envelope: Envelope): Promise<void> {
   if (output === "json") return io.stdout.write(`${pretty(envelope)}\n`);
   await io.stdout.write(`${stripControlChars(envelope.meta.requestId)}\n${pretty(envelope.data)}\n`);
@@ -17,7 +17,7 @@ export async function printAnswer(io: Io, { output }: GlobalFlags, envelope: Env
   );
 }
 
-/** Programs that asked for envelopes get the one of an error too. */
+/** With `--output json`, prints the envelope of an error too. */
 export async function printRefusal(
   io: Io,
   { output }: GlobalFlags,
@@ -26,7 +26,7 @@ export async function printRefusal(
   if (output === "json" && "envelope" in answer) await io.stdout.write(`${pretty(answer.envelope)}\n`);
 }
 
-/** A key that is not valid, a limit that does not pass, keys that failed: 1. */
+/** 1 for a key that is not valid, an exceeded limit or keys that failed to migrate. */
 export function exitCodeOfData(data: unknown): ExitCode {
   const { valid, success, passed, failed } = (data ?? {}) as Readonly<Record<string, unknown>>;
   const isNo = valid === false || success === false || passed === false || (Array.isArray(failed) && failed.length > 0);

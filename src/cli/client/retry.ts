@@ -1,16 +1,16 @@
-/** A call that is tried again: on 429, on 5xx and when the network fails, with waits that grow. Bounded. Spec §7. */
+/** Retries a call on 429, 5xx and network failure, with exponential backoff (spec §7). */
 import type { Io } from "../io/io.js";
 import { note, stripControlChars } from "../io/text.js";
 import { type Answer, call } from "./client.js";
 import type { Settings } from "./settings.js";
 
-/** Milliseconds: the first wait at most, and every wait at most. */
+/** Maximum of the first wait and of every wait, milliseconds. */
 const FIRST_WAIT = 500;
-const LONGEST_WAIT = 15_000;
-/** A server may ask for longer waits than ours; not for hours. */
-const LONGEST_ASKED = 60_000;
+const MAX_WAIT = 15_000;
+/** Maximum `retry-after` that is respected, milliseconds. */
+const MAX_RETRY_AFTER = 60_000;
 
-/** A wish to stop, which cuts waits short. */
+/** A request to stop (Ctrl-C), which cuts waits short. */
 export interface Stop {
   readonly isWished: () => boolean;
   readonly wished: Promise<void>;
@@ -18,13 +18,13 @@ export interface Stop {
 
 export interface Tried {
   readonly answer: Answer;
-  /** An earlier try got no answer, or a 5xx: the server may have done its work all the same. */
+  /** An earlier try got no response, or a 5xx: the server may have done the work nevertheless. */
   readonly isUncertain: boolean;
 }
 
 /**
- * @param retries how often it is tried again, 0 or more
- * @returns the last answer; a stop ends the waits, and lets a call that was sent finish
+ * @param retries maximum number of retries, 0 or more
+ * @returns the last result; a stop ends waits, but lets a call in flight finish
  */
 export async function callPatiently(
   io: Io,
@@ -35,8 +35,7 @@ export async function callPatiently(
   let isUncertain = false;
   for (let tries = 0; ; tries++) {
     const answer = await call(io, settings, request.name, request.body);
-    if (answer.ok || !isWorthTrying(answer.status) || tries >= retries || stop.isWished())
-      return { answer, isUncertain };
+    if (answer.ok || !isRetryable(answer.status) || tries >= retries || stop.isWished()) return { answer, isUncertain };
     if (answer.status !== 429) isUncertain = true;
     const wait = waitBefore(io, tries, answer.retryAfter);
     await note(
@@ -48,13 +47,13 @@ export async function callPatiently(
   }
 }
 
-function isWorthTrying(status: number | undefined): boolean {
+function isRetryable(status: number | undefined): boolean {
   return status === undefined || status === 429 || (status >= 500 && status !== 501);
 }
 
-/** Anywhere between half and all of a span that doubles, so that many clients do not come back at once. */
-function waitBefore(io: Io, tries: number, asked: number | undefined): number {
-  const span = Math.min(FIRST_WAIT * 2 ** tries, LONGEST_WAIT);
+/** A random time between half and all of a span that doubles, so that many clients do not retry at once. */
+function waitBefore(io: Io, tries: number, retryAfter: number | undefined): number {
+  const span = Math.min(FIRST_WAIT * 2 ** tries, MAX_WAIT);
   const backoff = span * (0.5 + io.random() / 2);
-  return Math.max(backoff, Math.min(asked ?? 0, LONGEST_ASKED));
+  return Math.max(backoff, Math.min(retryAfter ?? 0, MAX_RETRY_AFTER));
 }

@@ -1,4 +1,4 @@
-/** From flags to one request and its printed answer. Spec §4.2. Knows no operation. */
+/** Sends the request of a command and prints the response (spec §4.2). */
 import { type ExitCode, usage } from "../io/failures.js";
 import { readJson } from "../io/input.js";
 import type { Io } from "../io/io.js";
@@ -7,7 +7,7 @@ import { assertOneStdin, buildBody, type Flag, givenFlags } from "./flags.js";
 import { exitCodeOfData, printAnswer, printRefusal } from "./print.js";
 import { type GlobalFlags, readSettings, ROOT_KEY_VARIABLE, type Settings } from "./settings.js";
 
-/** The request, by `--body` or by flags, but not by both. */
+/** The request, from `--body` or from flags, but not both. */
 export async function readBody(
   io: Io,
   globals: GlobalFlags,
@@ -23,7 +23,7 @@ export async function readBody(
   return readJson(io, "--body", body);
 }
 
-/** Settings with a root key. @throws failure 2 when none was given */
+/** Settings with a root key. @throws failure 2 if there is none */
 export async function readCredential(io: Io, flags: GlobalFlags): Promise<Settings> {
   const settings = await readSettings(io, flags);
   if (settings.rootKey !== undefined) return settings;
@@ -31,8 +31,8 @@ export async function readCredential(io: Io, flags: GlobalFlags): Promise<Settin
 }
 
 /**
- * Sends one request and prints the answer.
- * @param body JSON text; none: GET
+ * Sends one request and prints the response.
+ * @param body JSON text; absent: GET
  * @throws failure for anything but a success
  */
 export async function send(

@@ -1,4 +1,4 @@
-/** Where the server is and who calls: flags, environment, config file, in this order. Spec §4.2, §5. Knows no operation. */
+/** Server URL and root key, from flags, environment and config file, in this order (spec §4.2, §5). */
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { usage } from "../io/failures.js";
@@ -6,13 +6,13 @@ import { parseJson, readSecret } from "../io/input.js";
 import type { Io } from "../io/io.js";
 import { note, paint } from "../io/text.js";
 
-/** Where `keystile serve` listens unless it is told otherwise. */
+/** Where `keystile serve` listens by default. */
 export const DEFAULT_PORT = 5397;
 export const DEFAULT_HOST = "127.0.0.1";
 export const DEFAULT_CONFIG = ".keystile.json";
 export const ROOT_KEY_VARIABLE = "KEYSTILE_ROOT_KEY";
 
-/** The global flags of spec §4.2 as they were given: `rootKey` and `body` may be `@file` or `-`. */
+/** The global flags of spec §4.2 as given: `rootKey` and `body` may be `@file` or `-`. */
 export interface GlobalFlags {
   readonly rootKey?: string;
   readonly apiUrl?: string;
@@ -22,27 +22,27 @@ export interface GlobalFlags {
 }
 
 export interface Settings {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly apiUrl: string;
-  /** Absent where none is needed, or none was found. */
+  /** Absent if none is needed, or none was found. */
   readonly rootKey?: string;
 }
 
 /**
- * Reads the root key's file or stdin where the flag names one.
- * @throws failure 2: a config file that was named and is not there, is not JSON or holds something else; an address or a root key
- * of the wrong form
+ * Reads the settings, including the file or stdin that `--root-key` names.
+ * @throws failure 2: the config file was named and does not exist, is not JSON or has other settings; the URL or root
+ * key is invalid
  */
 export async function readSettings(io: Io, flags: GlobalFlags): Promise<Settings> {
   const file = await readConfig(io, flags.config);
   const apiUrl = readUrl(flags.apiUrl ?? file.apiUrl ?? `http://${DEFAULT_HOST}:${DEFAULT_PORT}`);
-  // An empty variable counts as absent, as shells have it.
+  // An empty variable counts as unset, as in shells.
   const given = flags.rootKey === undefined ? undefined : await readSecret(io, "--root-key", flags.rootKey);
   const rootKey = given ?? (io.env[ROOT_KEY_VARIABLE] || undefined) ?? file.rootKey;
   if (rootKey === undefined) return { apiUrl };
-  // Judged here: what builds the header would repeat the value in its complaint.
+  // Checked here, since the error of an invalid header would repeat the value.
   if (!/^[\x21-\x7e]{1,8192}$/.test(rootKey))
-    throw usage("the root key must be 1 to 8192 printable ASCII characters without blanks");
+    throw usage("the root key must be 1 to 8192 printable ASCII characters without spaces");
   if (isOpenNetwork(apiUrl)) {
     await note(
       io,

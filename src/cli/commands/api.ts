@@ -1,4 +1,4 @@
-/** `keystile api <group> <operation>`: one command an operation, made from the table that the routes are made of. Spec §4.2. */
+/** `keystile api <group> <operation>`: one command per operation, from the same table as the routes (spec §4.2). */
 import { type Command, Option } from "commander";
 import { describePermissions } from "../../http/operations/access.js";
 import { OPERATIONS } from "../../http/operations/index.js";
@@ -42,7 +42,7 @@ export function addApiCommand(program: Command, io: Io, result: CommandResult): 
   api.addHelpText("after", () => `\nOperations:\n${listOperations([...groups.values()])}`);
 }
 
-/** A line each, group by group, as they are called. */
+/** One line per operation, by group. */
 function listOperations(groups: readonly Command[]): string {
   const lines = groups.map((group) =>
     group.commands.map((one) => [`${group.name()} ${one.name()}`, one.summary()] as const),

@@ -1,4 +1,4 @@
-/** `keystile doctor`: what a database file and this machine are fit for, a line a check. Changes nothing. */
+/** `keystile doctor`: checks a database file and this machine, one line per check. Changes nothing. */
 import type { Command } from "commander";
 import { addDatabaseFlags, type DatabaseFlags } from "../database/database.js";
 import { examine, type Finding } from "../database/doctor-checks.js";

@@ -1,4 +1,4 @@
-/** `keystile api keys migrate-keys`: a small import as one request, a large one in batches that can be stopped and run again. Spec §4.2. */
+/** `keystile api keys migrate-keys`: a small import in one request, a large one in batches that can be repeated. */
 import type { Command } from "commander";
 import type { Operation } from "../../http/operations/operation.js";
 import { refusal } from "../client/client.js";
@@ -27,7 +27,7 @@ import { count, note } from "../io/text.js";
 
 const HELP = `
 Keys come as a JSON array, as @file.json that holds one, or one key a line (@file.ndjson, or - for stdin). All keys of an array or
-a file are judged before any is sent. More than a batch is sent in several requests; their answers are printed as one, under the
+a file are checked before any is sent. More than a batch is sent in several requests; their answers are printed as one, under the
 request id of the first. Ctrl-C lets the request under way finish. Run again, keys that went in already come back in "failed".`;
 
 interface Given {
@@ -39,7 +39,7 @@ interface Given {
   readonly failures?: string;
 }
 
-/** Gives the command its own flags and its action. */
+/** Adds the flags and the action of the command. */
 export function addMigrateKeys(
   command: Command,
   operation: Operation,
@@ -87,12 +87,12 @@ async function openSource(
   }
   const { migrationId, apiId, keys } = given;
   const frame = { ...(migrationId !== undefined && { migrationId }), ...(apiId !== undefined && { apiId }) };
-  // The judge says what is missing: the keys, or also the rest.
+  // Validation reports everything that is missing.
   if (keys === undefined) operation.validate(frame);
   return { frame, keys: await openKeys(io, keys ?? "") };
 }
 
-/** What all steps of one import work with. */
+/** Shared by all steps of one import. */
 interface Job {
   readonly io: Io;
   readonly globals: GlobalFlags;
@@ -118,13 +118,13 @@ async function migrate(job: Job, { frame, keys }: Source): Promise<ExitCode> {
     return await sendAll(job, chain([first.value, second.value], batches), { total, failures, stop });
   } finally {
     stop.end();
-    // Closes the file that the keys come from, where not all of it was read.
+    // Closes the file of the keys if not all of it was read.
     await batches.return?.();
     await failures.close();
   }
 }
 
-/** Judges all keys first, if they can be read twice, so that nothing of a faulty import is sent. */
+/** Validates all keys first, if they can be read twice, so that nothing of an invalid import is sent. */
 async function validateAll({ io, given }: Job, frame: Partial<Frame>, keys: KeySource): Promise<number> {
   if ("list" in keys) return keys.list.length;
   if (!keys.isRepeatable) return 0;
@@ -141,7 +141,7 @@ async function validateAll({ io, given }: Job, frame: Partial<Frame>, keys: KeyS
   return total;
 }
 
-/** As the specification has it: one request, its answer as it came. */
+/** Sends a small import as one request and prints the response unchanged. */
 async function sendOne(job: Job, batch: Batch, failures: FailureFile, stop: Stop): Promise<ExitCode> {
   const { io, globals, settings, name, given } = job;
   const { answer } = await callPatiently(io, settings, { name, body: batch.body }, { retries: given.retries, stop });
@@ -159,7 +159,7 @@ interface Totals {
   requests: number;
   migrated: number;
   failed: number;
-  /** A request was answered only when it was tried again: some of its keys may have gone in the first time. */
+  /** A request succeeded only when retried: some of its keys may have been inserted by the first try. */
   isUncertain: boolean;
 }
 
@@ -244,13 +244,13 @@ async function summarise(
 
 function listenForStop(io: Io): Stop & { readonly end: () => void } {
   let isWished = false;
-  let wish: () => void = () => undefined;
+  let requestStop: () => void = () => undefined;
   const wished = new Promise<void>((resolve) => {
-    wish = resolve;
+    requestStop = resolve;
   });
   const end = io.onStop(() => {
     isWished = true;
-    wish();
+    requestStop();
   });
   return { isWished: () => isWished, wished, end };
 }

@@ -1,4 +1,4 @@
-/** `keystile migrations create`: says beforehand how imported keys were hashed. Ruling E3. */
+/** `keystile migrations create`: declares how the keys of an import were hashed. */
 import type { Command } from "commander";
 import { addDatabaseFlags, type DatabaseFlags, withKeyring } from "../database/database.js";
 import type { Io } from "../io/io.js";

@@ -1,4 +1,6 @@
-/** `keystile root-keys create|list|revoke`, on the database file: no root key can make another over HTTP. Spec §5. */
+/**
+ * `keystile root-keys create|list|revoke`, on the database file: no root key can create another over HTTP (spec §5).
+ */
 import type { Command } from "commander";
 import type { Keyring } from "../../keyring/keyring.js";
 import type { RootKeyData } from "../../keyring/schemas/responses.js";
@@ -63,7 +65,7 @@ async function create(io: Io, { db, output, name, permission, all, expires }: Cr
   if (all === true && permission !== undefined) throw usage("--all cannot be combined with --permission");
   const permissions = all === true ? allPermissions() : permission;
   if (permissions === undefined) throw usage("--permission: name at least one, or use --all");
-  // Exactly now is over by the time that it is used.
+  // A key that expires now would have expired before its first use.
   if (expires !== undefined && expires <= io.now())
     throw usage("--expires: must be in the future; the root key would let nobody in");
   const body = { permissions, ...(name !== undefined && { name }), ...(expires !== undefined && { expires }) };
@@ -72,7 +74,7 @@ async function create(io: Io, { db, output, name, permission, all, expires }: Cr
   await note(io, "the root key is shown this once; keep it where nobody else can read it");
 }
 
-/** As {@link withKeyring}, with faults that name what these commands take. */
+/** As {@link withKeyring}, with errors that name the flags of these commands. */
 function onFile<T>(db: string, act: (keyring: Keyring) => Promise<T>): Promise<T> {
   return withKeyring(db, act).catch((error: unknown) => {
     throw toFailure(error, FLAG_ALIASES);

@@ -1,4 +1,4 @@
-/** `keystile serve`: the service on one database file, until it is told to stop. Rulings F5, G1, G4. */
+/** `keystile serve`: serves a database file over HTTP until SIGINT or SIGTERM. */
 import { closeSync, existsSync, openSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { createServer, type Server, type ServerOptions } from "../../http/index.js";
@@ -77,7 +77,7 @@ async function serve(io: Io, flags: ServeFlags): Promise<void> {
   await note(io, "stopped");
 }
 
-/** Listens before anything is made: if the port is taken, the next start is still the first. */
+/** Listens before it creates anything, so that if the port is taken, the next start is still the first. */
 async function run(io: Io, store: SqliteStore, server: Server, flags: ServeFlags): Promise<void> {
   const { url } = await listen(server, flags);
   const stopped = new Promise<void>((resolve) => io.onStop(resolve));
@@ -105,13 +105,13 @@ async function run(io: Io, store: SqliteStore, server: Server, flags: ServeFlags
   await note(io, "stopping: answering what is in flight");
 }
 
-/** Made here and not by SQLite, so that nobody else can read it, its log included. */
+/** Creates the file with mode 0600, which SQLite then also uses for the WAL. */
 function makeFile(db: string): void {
   if (db === ":memory:") return;
   assertNoFolder(db);
   if (existsSync(db)) return;
   try {
-    // Not "wx": to it a link whose target is not there yet is a file, and nothing would be made.
+    // Not "wx", which fails for a symbolic link whose target does not exist yet.
     closeSync(openSync(db, "a", 0o600));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
@@ -147,7 +147,7 @@ async function listen(server: Server, { port, host }: ServeFlags): Promise<{ rea
   }
 }
 
-/** Where this machine reaches a server that listens on every address. */
+/** The URL on this machine of a server that listens on every address. */
 function reachable(url: string): string {
   return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
 }

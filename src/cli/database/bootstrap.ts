@@ -1,4 +1,4 @@
-/** What a file needs before the service is of use: an API, and a root key. Knows no server. */
+/** Creates the first API and root key of a new database file. */
 import type { Store } from "../../contracts/store.js";
 import { createKeyring } from "../../keyring/keyring.js";
 import { DEFAULT_WORKSPACE } from "../../lib/check-options.js";
@@ -6,13 +6,14 @@ import { allPermissions } from "./database.js";
 
 export interface FirstStart {
   readonly apiId: string;
-  /** To be shown once: only its digest is kept. */
+  /** To be shown once: only its digest is stored. */
   readonly rootKey: string;
 }
 
 /**
- * Makes both in a file that holds neither. What holds something is left as it is: root keys that were all revoked do not come back.
- * @returns what was made; or that there was something already, perhaps without any root key
+ * Creates both if the file has neither an API nor a root key. Otherwise changes nothing: revoked root keys do not come
+ * back.
+ * @returns what was created, or whether the file already had a root key
  */
 export async function makeFirst(store: Store): Promise<FirstStart | "made before" | "without root key"> {
   const holds = async (table: "apis" | "rootKeys"): Promise<boolean> =>

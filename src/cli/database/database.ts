@@ -1,4 +1,4 @@
-/** The commands that work on the database file itself, without a server. Knows no command. */
+/** Shared by the commands that work on the database file without a server. */
 import { existsSync, statSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { OPERATIONS } from "../../http/operations/index.js";
@@ -7,7 +7,7 @@ import { sqliteStore } from "../../stores/sqlite/index.js";
 import { usage } from "../io/failures.js";
 import { toPath } from "../io/parsers.js";
 
-/** Adds what these commands share. */
+/** Adds the flags of these commands. */
 export function addDatabaseFlags(command: Command): Command {
   return command
     .requiredOption("--db <file>", "the database file", toPath)
@@ -19,18 +19,18 @@ export interface DatabaseFlags {
   readonly output?: "json";
 }
 
-/** @throws failure 2 for a folder: SQLite would only say it cannot open it */
+/** @throws failure 2 for a folder, for which SQLite's error is unhelpful */
 export function assertNoFolder(db: string): void {
   if (existsSync(db) && statSync(db).isDirectory()) throw usage(`--db: ${db}: is a folder; name a file in it`);
 }
 
-/** @throws failure 2: only `serve` makes a file */
+/** @throws failure 2 if the file does not exist: only `serve` creates one */
 export function assertDatabase(db: string): void {
   assertNoFolder(db);
   if (!existsSync(db)) throw usage(`--db: ${db}: there is no such file; \`keystile serve --db ${db}\` makes one`);
 }
 
-/** Opens a file that exists, and closes it whatever happens. Servers that have it open see the changes. */
+/** Opens an existing file, and closes it after `act`. Servers that have it open see the changes. */
 export async function withKeyring<T>(db: string, act: (keyring: Keyring) => Promise<T>): Promise<T> {
   assertDatabase(db);
   const store = sqliteStore(db, { mustExist: true });
@@ -41,7 +41,7 @@ export async function withKeyring<T>(db: string, act: (keyring: Keyring) => Prom
   }
 }
 
-/** The permissions of every operation, on every resource: what the first root key is given. */
+/** The permissions of every operation on every resource, which the first root key gets. */
 export function allPermissions(): string[] {
   const named = Object.values(OPERATIONS).flatMap(({ permissions, also }) => [
     ...permissions,

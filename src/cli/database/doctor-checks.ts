@@ -1,4 +1,4 @@
-/** The checks of `keystile doctor`, each by itself and none of them writing. README "Promises", traps 2 and 7. Knows no terminal. */
+/** The checks of `keystile doctor`. None of them writes. */
 import { type Stats, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -15,11 +15,11 @@ export interface Finding {
 }
 
 const MIN_NODE_MAJOR = 20;
-/** 2024-01-01: a clock before it was never set. */
+/** 2024-01-01: an earlier clock was never set. */
 const MIN_CLOCK_MS = 1_704_067_200_000;
-/** Milliseconds by which the clock may lag behind the times in the file. */
+/** Milliseconds by which the clock may be behind the times in the file. */
 const CLOCK_TOLERANCE = 5_000;
-/** Bytes: a log this large was long not carried over. */
+/** Bytes: a WAL this large was not checkpointed for a long time. */
 const LARGE_LOG = 1_073_741_824;
 
 const ok = (check: Finding["check"], text: string): Finding => ({ level: "ok", check, text });
@@ -48,7 +48,7 @@ export async function examine(db: string, now: number): Promise<Finding[]> {
   }
 }
 
-/** `undefined` too for a path that leads through a file, or nowhere for any other reason. */
+/** `undefined` if there is no file, or the path is invalid for another reason. */
 function statOf(db: string): Stats | undefined {
   try {
     return statSync(db);
@@ -76,7 +76,10 @@ function examineFile(db: string, stat: Stats | undefined): Finding {
   return ok("file", `${db}, ${count(stat.size)} bytes`);
 }
 
-/** File systems by the number that Linux gives them. WAL needs shared memory between processes, and fsync that reaches a disk. */
+/**
+ * File systems by their Linux magic number. WAL needs memory shared between processes, and an fsync that reaches a
+ * disk.
+ */
 const IN_MEMORY = [0x01021994, 0x858458f6];
 const NETWORK = [0x6969, 0xff534d42, 0xfe534d42, 0x517b];
 
@@ -93,11 +96,11 @@ async function examineDisk(db: string): Promise<Finding> {
 
 interface Driver {
   readonly finding: Finding;
-  /** Opens a file, or says what is wrong with it. Absent: the driver opens none. */
+  /** Opens a file, or returns what is wrong with it. Absent: the driver does not work. */
   readonly open?: (db: string) => ClosableHandle | Finding;
 }
 
-/** Tries a database in memory, to tell the driver's faults from the file's. */
+/** Tries a database in memory, to distinguish errors of the driver from errors of the file. */
 function examineDriver(): Driver {
   try {
     const driver = loadDriver();
@@ -114,7 +117,7 @@ function open(driver: ReturnType<typeof loadDriver>, db: string): ClosableHandle
   let handle: ClosableHandle | undefined;
   try {
     handle = openFile(driver, db, { readonly: true, fileMustExist: true, timeout: 2_000 });
-    // SQLite looks into a file only when it is asked something.
+    // SQLite reads the file only at the first query.
     readPragma(handle, "schema_version");
     return handle;
   } catch (error) {
@@ -156,9 +159,9 @@ function examineIntegrity(handle: Handle): Finding {
   const rows = select<Record<string, string>>(handle, "PRAGMA integrity_check(3)").all();
   const faults = rows.flatMap((row) => Object.values(row)).filter((text) => text !== "ok");
   if (faults.length > 0) return fail("integrity", `damaged: ${faults.join("; ")}`);
-  const strays = select<unknown>(handle, "PRAGMA foreign_key_check").all().length;
-  return strays > 0
-    ? fail("integrity", `${count(strays)} rows refer to rows that are not there`)
+  const danglingRows = select<unknown>(handle, "PRAGMA foreign_key_check").all().length;
+  return danglingRows > 0
+    ? fail("integrity", `${count(danglingRows)} rows refer to rows that are not there`)
     : ok("integrity", "whole");
 }
 
@@ -177,7 +180,7 @@ function examineRootKeys(handle: Handle): Finding[] {
   ];
 }
 
-/** When the newest rows were made, Unix milliseconds. */
+/** Creation times of the newest rows, Unix milliseconds. */
 function newest(handle: Handle): number[] {
   return ["apis", "keys"].flatMap((table) => {
     const sql = `SELECT json_extract(body, '$.createdAt') AS time FROM keystile_${table} ORDER BY n DESC LIMIT 1`;

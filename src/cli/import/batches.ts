@@ -1,10 +1,10 @@
-/** An import cut into requests: so many keys, and so many bytes, at most. Rulings E2, G1. Knows no server. */
+/** Splits an import into requests, bounded in keys and bytes. */
 import { badRequest } from "../../contracts/errors.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { readImport } from "../../keyring/import/import-batches.js";
 import type { KeySource } from "./key-source.js";
 
-/** Bytes of a request: below what every server takes (ruling G1). */
+/** Maximum bytes of a request: below the default limit of the service. */
 const MAX_BYTES = 1_000_000;
 
 /** One request of an import. */
@@ -14,17 +14,17 @@ export interface Batch {
   readonly body: string;
 }
 
-/** What all requests of an import share. */
+/** The fields that all requests of an import share. */
 export interface Frame {
   readonly migrationId: string;
   readonly apiId: string;
 }
 
 /**
- * Judges every key and cuts the import into requests. A list is judged whole before the first one.
- * @param frame as given: it is judged too
- * @param size keys a request
- * @throws KeystileError BAD_REQUEST at `body.keys[i]`, where `i` counts over the whole import; no key at all is one too
+ * Validates every key and splits the import into requests. A list is validated completely before the first request.
+ * @param frame as given; it is validated too
+ * @param size keys per request
+ * @throws KeystileError BAD_REQUEST at `body.keys[i]`, where `i` counts over the whole import; also if there is no key
  */
 export async function* toBatches(frame: Partial<Frame>, source: KeySource, size: number): AsyncIterable<Batch> {
   const keys = "list" in source ? source.list : source.read();

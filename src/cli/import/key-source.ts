@@ -1,4 +1,4 @@
-/** Where the keys of an import come from: a JSON array, or one key a line, from a flag, a file or stdin. Judges no key. */
+/** Reads the keys of an import: a JSON array or one key per line, from a flag, a file or stdin. Validates no key. */
 import { statSync } from "node:fs";
 import { usage } from "../io/failures.js";
 import { chain, linesOf, openBytes, parseJson, textOf } from "../io/input.js";
@@ -6,17 +6,17 @@ import type { Io } from "../io/io.js";
 
 const FLAG = "--keys";
 
-/** Keys as they were written. */
+/** Keys, not validated. */
 export type KeySource =
   /** All in memory. */
   | { readonly list: readonly unknown[] }
-  /** Read as they are asked for; a file may be read again. */
+  /** Read on demand; a file can be read again. */
   | { readonly read: () => AsyncIterable<unknown>; readonly isRepeatable: boolean };
 
 /**
- * Opens what `--keys` names: a JSON array; `@file` (`.ndjson` and `.jsonl`: one key a line; `.json`: an array; else by its first
- * character); `-` for stdin, likewise, and pipes that have a path.
- * @throws failure 2: not readable, not JSON, no array
+ * Opens the value of `--keys`: a JSON array; `@file` (`.ndjson` and `.jsonl`: one key per line; `.json`: an array;
+ * otherwise decided by the first character); `-` for stdin, decided the same way, as are pipes with a path.
+ * @throws failure 2: not readable, not JSON, not an array
  */
 export async function openKeys(io: Io, value: string): Promise<KeySource> {
   if (value !== "-" && !value.startsWith("@")) return { list: toList(value) };
@@ -35,13 +35,13 @@ async function isLines(path: string, open: () => AsyncIterable<Uint8Array>): Pro
   return isObject;
 }
 
-/** Stdin by another name, or what a shell puts for `<(…)`. */
+/** Stdin by a path, or a pipe of the shell's `<(…)`. */
 function isPipe(path: string): boolean {
   try {
     const stat = statSync(path);
     return stat.isFIFO() || stat.isCharacterDevice() || stat.isSocket();
   } catch {
-    // What is not there, or has no such name, is refused where it is opened.
+    // A file that does not exist is refused when it is opened.
     return false;
   }
 }
@@ -53,7 +53,7 @@ async function openOnce(source: AsyncIterable<Uint8Array>): Promise<KeySource> {
   return isObject ? { read: () => parseLines(all), isRepeatable: false } : { list: toList(await textOf(all, FLAG)) };
 }
 
-/** Reads up to the first character that is not blank. */
+/** Reads up to the first character that is not whitespace. */
 async function peek(
   bytes: AsyncIterator<Uint8Array>,
 ): Promise<{ readonly isObject: boolean; readonly read: readonly Uint8Array[] }> {

@@ -1,22 +1,22 @@
-/** A progress bar, where there is a terminal to draw it on. */
+/** A progress bar, if stderr is a terminal. */
 import { clearLine, cursorTo } from "node:readline";
 import type { Io } from "../io/io.js";
 
 export interface Progress {
   /** @param done so far */
   update(done: number): void;
-  /** Removes the bar; what is written to the terminal before that may be drawn over. */
+  /** Removes the bar. Output written to the terminal before that may be overwritten. */
   stop(): void;
 }
 
 const NONE: Progress = { update: () => undefined, stop: () => undefined };
 const BAR_LENGTH = 40;
-/** Milliseconds between two drawings. */
+/** Minimum milliseconds between two redraws. */
 const REDRAW_AFTER = 100;
 
 /**
- * @param what is being done, one word
- * @param total keys in all; unknown: 0
+ * @param what one word, such as "reading"
+ * @param total number of keys; 0: unknown
  */
 export function startProgress(io: Io, what: string, total: number): Progress {
   const { terminal, isTTY } = io.stderr;
@@ -25,7 +25,9 @@ export function startProgress(io: Io, what: string, total: number): Progress {
     : drawProgress(terminal, what, total, io.now);
 }
 
-/** The bar itself. The cursor stays visible and the terminal's settings as they are: a killed process could not restore them. */
+/**
+ * The bar itself. It does not hide the cursor or change terminal settings, which a killed process could not restore.
+ */
 export function drawProgress(
   terminal: NodeJS.WritableStream & { readonly columns?: number },
   what: string,
@@ -37,7 +39,7 @@ export function drawProgress(
   const draw = (done: number): void => {
     const text = total > 0 ? `${what} ${describe(done, total, drawn - began)}` : `${what} ${done}`;
     cursorTo(terminal, 0);
-    // A line that wraps could not be drawn over.
+    // A wrapped line could not be overwritten.
     terminal.write(text.slice(0, (terminal.columns ?? 80) - 1));
     clearLine(terminal, 1);
   };

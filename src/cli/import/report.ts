@@ -1,4 +1,4 @@
-/** The answers of many requests as one answer on stdout, in bounded memory, and the failed keys in a file. Spec §4.2, ruling E6. */
+/** Prints the responses of many requests as one, in bounded memory, and writes failed keys to a file (spec §4.2). */
 import { statSync } from "node:fs";
 import { type FileHandle, mkdtemp, open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -8,13 +8,13 @@ import { EXIT, failure, usage } from "../io/failures.js";
 import type { Io } from "../io/io.js";
 import { stripControlChars, toJson } from "../io/text.js";
 
-/** `data` of one answer of `keys.migrateKeys`. */
+/** `data` of one response of `keys.migrateKeys`. */
 export interface MigrationData {
   readonly migrated: readonly { readonly hash: string; readonly keyId: string }[];
   readonly failed: readonly string[];
 }
 
-/** @throws failure 3 when a server answers something else */
+/** @throws failure 3 if the server returned something else */
 export function readMigration(data: unknown): MigrationData {
   const { migrated, failed } = (data ?? {}) as Partial<MigrationData>;
   if (Array.isArray(migrated) && Array.isArray(failed)) return { migrated, failed };
@@ -24,19 +24,19 @@ export function readMigration(data: unknown): MigrationData {
   );
 }
 
-/** Takes the answers one by one. */
+/** Output of the responses, added one by one. */
 export interface Listing {
   add(requestId: string, data: MigrationData): Promise<void>;
-  /** Completes what was printed, also when the import did not come to its end. */
+  /** Completes the output, even if the import was not completed. */
   end(): Promise<void>;
 }
 
-/** Where the data itself is not wanted: a terminal, for hundreds of requests. */
+/** Prints nothing: for a terminal. */
 export const NO_LISTING: Listing = { add: async () => undefined, end: async () => undefined };
 
 /**
- * Prints one answer made of many: `migrated` as it comes, `failed` at the end. What failed waits in a file of its own, since on a
- * second run that may be a million keys.
+ * Prints the responses as one: `migrated` as they arrive, `failed` at the end. Failed hashes are spooled to a temporary
+ * file, since on a second run they may be a million.
  * @param isEnvelope the full envelope; else the request id, then the data. The request id is that of the first request.
  */
 export function createListing(io: Io, isEnvelope: boolean): Listing {
@@ -48,7 +48,7 @@ export function createListing(io: Io, isEnvelope: boolean): Listing {
     hasBegun = true;
     const folder = await mkdtemp(join(tmpdir(), "keystile-"));
     spool = { folder, file: await open(join(folder, "failed"), "w+", 0o600) };
-    // At once, so that a process that is stopped leaves nothing behind; where files that are open cannot be removed, at the end.
+    // Removed at once, so that a killed process leaves nothing; where open files cannot be removed, at the end.
     await remove(folder);
     await io.stdout.write(
       isEnvelope
@@ -76,10 +76,10 @@ export function createListing(io: Io, isEnvelope: boolean): Listing {
   };
 }
 
-/** What cannot be removed stays: the system clears its folder for such files. */
+/** Errors are ignored: the system clears its temporary folder. */
 const remove = (folder: string): Promise<void> => rm(folder, { recursive: true, force: true }).catch(() => undefined);
 
-/** Keeps the keys that failed. */
+/** Collects the keys that failed. */
 export interface FailureFile {
   add(keys: readonly V2KeysMigrateKeyData[], failed: readonly string[]): Promise<void>;
   close(): Promise<void>;
@@ -88,9 +88,9 @@ export interface FailureFile {
 export const NO_FAILURE_FILE: FailureFile = { add: async () => undefined, close: async () => undefined };
 
 /**
- * Makes the file of `--failures`: one key a line, as they were given, so that they can be mended and given again.
+ * Creates the file of `--failures`: one key per line, as given, so that they can be corrected and imported again.
  * @param source `--keys` or `--body` as given: it must not be the same file
- * @throws failure 2 when it cannot be made
+ * @throws failure 2 if it cannot be created
  */
 export async function openFailureFile(path: string, source: string): Promise<FailureFile> {
   if (source.startsWith("@") && isSameFile(source.slice(1), path))
@@ -110,18 +110,18 @@ export async function openFailureFile(path: string, source: string): Promise<Fai
   };
 }
 
-/** By whatever name, links included: writing the one file would destroy the other. */
+/** Also through links: writing to the file would destroy its keys. */
 function isSameFile(one: string, other: string): boolean {
   try {
     const [first, second] = [statSync(one, { bigint: true }), statSync(other, { bigint: true })];
     return first.dev === second.dev && first.ino === second.ino;
   } catch {
-    // One of them is not there yet.
+    // One of them does not exist yet.
     return false;
   }
 }
 
-/** The keys that failed, found by hash: of several with one hash the later ones, since the first is the one that goes in. */
+/** The keys that failed, by hash. Of several keys with the same hash the later ones, since the first is inserted. */
 function keysOf(keys: readonly V2KeysMigrateKeyData[], failed: readonly string[]): V2KeysMigrateKeyData[] {
   const left = new Map<string, number>();
   for (const hash of failed) left.set(hash, (left.get(hash) ?? 0) + 1);

@@ -1,9 +1,9 @@
-/** Text that a flag gives: itself, `@file`, or `-` for stdin; always strict UTF-8. Rulings G6, hostile input A021. Knows no request. */
+/** Reads the value of a flag: the text itself, `@file`, or `-` for stdin; strictly UTF-8. */
 import { open, type FileHandle } from "node:fs/promises";
 import { usage } from "./failures.js";
 import type { Io } from "./io.js";
 
-/** More than this as one JSON text is refused: lines are read one by one, a text is not. */
+/** Maximum bytes of one JSON text, which is read into memory, unlike lines. */
 const MAX_BYTES = 268_435_456;
 
 /**
@@ -18,16 +18,16 @@ export async function readText(io: Io, flag: string, value: string): Promise<str
 
 /**
  * As {@link readText}, for a key or another secret: a file or stdin keeps it out of the process list.
- * @returns without the one line break that a file or stdin may end with, which is no part of the secret
+ * @returns the text without the final line break that a file or stdin may have
  */
 export async function readSecret(io: Io, flag: string, value: string): Promise<string> {
   if (value !== "-" && !value.startsWith("@")) return value;
-  // A key that begins with @ is taken for a path: what fails does not repeat it (ruling G4).
+  // A secret that begins with @ is taken for a path, so errors do not repeat it.
   const source = value === "-" ? io.stdin : readFile(value.slice(1), flag, "the file after @");
   return (await textOf(source, flag)).replace(/\r?\n$/, "");
 }
 
-/** All of a source as one text, with the refusals of {@link readText}. */
+/** All of a source as one text, with the errors of {@link readText}. */
 export async function textOf(source: AsyncIterable<Uint8Array>, flag: string): Promise<string> {
   const parts: Uint8Array[] = [];
   let size = 0;
@@ -45,7 +45,7 @@ export async function readJson(io: Io, flag: string, value: string): Promise<unk
   return parseJson(await readText(io, flag, value), flag);
 }
 
-/** @throws failure 2 that says where the text stops being JSON, and not what stands there: it may be a secret */
+/** @throws failure 2 with the position of the syntax error, but no text, which may be a secret */
 export function parseJson(text: string, where: string): unknown {
   try {
     return JSON.parse(text) as unknown;
@@ -56,7 +56,7 @@ export function parseJson(text: string, where: string): unknown {
 }
 
 /**
- * The lines of a source that are not blank, with their numbers from 1; memory holds one at a time.
+ * The non-blank lines of a source, with their numbers from 1; only one is in memory at a time.
  * @throws failure 2: not UTF-8, a byte order mark, or a line over 1 MiB
  */
 export async function* linesOf(
@@ -72,7 +72,7 @@ export async function* linesOf(
 }
 
 const LINE_FEED = 0x0a;
-/** No key needs a longer line: its free-form data is at most 64 KB. */
+/** Maximum bytes of a line: the free-form data of a key is at most 64 KB. */
 const MAX_LINE = 1_048_576;
 
 async function* splitLines(source: AsyncIterable<Uint8Array>, flag: string): AsyncIterable<Uint8Array> {
@@ -89,13 +89,13 @@ async function* splitLines(source: AsyncIterable<Uint8Array>, flag: string): Asy
   if (rest.length > 0) yield rest;
 }
 
-/** What was read of a source already, and then the rest of it. */
+/** The items already read from a source, then the rest of it. */
 export async function* chain<T>(first: readonly T[], rest: AsyncIterator<T>): AsyncIterable<T> {
   yield* first;
   for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value;
 }
 
-/** Whatever it holds, as bytes. */
+/** The bytes of `@file` or `-` (stdin). */
 export function openBytes(io: Io, flag: string, value: string): AsyncIterable<Uint8Array> {
   return value === "-" ? io.stdin : readFile(value.slice(1), flag);
 }
@@ -122,7 +122,7 @@ function unreadable(flag: string, shown: string, error: unknown) {
   return usage(`${flag}: ${shown}: ${why}`);
 }
 
-/** Strict: bytes that are no text must not become U+FFFD, which would be another key. */
+/** Strict: invalid bytes must not become U+FFFD, which would be another key. */
 function decode(bytes: Uint8Array, where: string): string {
   if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) {
     throw usage(`${where}: starts with a byte order mark; save it as UTF-8 without one`);

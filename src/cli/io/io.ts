@@ -1,22 +1,22 @@
-/** What the command line touches of the world, handed down: tests run it in process. Types only. */
+/** All side effects of the command line as an interface, so that tests run it in process. */
 
-/** A stream of text towards people or programs. */
+/** An output stream. */
 export interface Output {
-  /** Waits while the reader is slow. */
+  /** Resolves once the text is written, so that a slow reader applies backpressure. */
   write(text: string): Promise<void>;
   readonly isTTY: boolean;
-  /** The raw stream, for what draws by itself; absent: nothing draws. */
+  /** The raw stream, for progress bars; absent: none are drawn. */
   readonly terminal?: NodeJS.WritableStream;
 }
 
 export interface Io {
-  /** Data, and nothing else. */
+  /** Data only. */
   readonly stdout: Output;
-  /** Progress, notes and faults. */
+  /** Progress, notes and errors. */
   readonly stderr: Output;
   readonly stdin: AsyncIterable<Uint8Array>;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The user's home directory: the default config file is there. */
+  /** The user's home directory, with the default config file. */
   readonly home: string;
   readonly fetch: typeof globalThis.fetch;
   /** Unix time, milliseconds. */
@@ -24,6 +24,6 @@ export interface Io {
   /** 0 ≤ x < 1. */
   random(): number;
   sleep(milliseconds: number): Promise<void>;
-  /** Calls `listener` for each wish to stop (Ctrl-C, or the system's), until the result is called. */
+  /** Calls `listener` on SIGINT (Ctrl-C) or SIGTERM. @returns a function that removes the listener */
   onStop(listener: () => void): () => void;
 }

@@ -1,8 +1,8 @@
-/** How the texts of flags become values. Knows no command. */
+/** Parsers of flag values. */
 import { InvalidArgumentError } from "commander";
 import { isAddressOrRange } from "../../lib/ip-ranges.js";
 
-/** An integer between two bounds, in digits. */
+/** Parses digits as an integer between two bounds. */
 export function toInteger(min: number, max: number): (text: string) => number {
   return (text) => {
     const value = Number(text);
@@ -11,36 +11,36 @@ export function toInteger(min: number, max: number): (text: string) => number {
   };
 }
 
-/** A text that is not empty: with HOST unset, `--host "$HOST"` would mean every address. */
+/** Refuses the empty string: with HOST unset, `--host "$HOST"` would mean every address. */
 export function notEmpty(text: string): string {
   if (text !== "") return text;
   throw new InvalidArgumentError("must not be empty");
 }
 
-/** A path of a database: the driver drops blanks at its ends, and would open another file or none. */
+/** A database path: the driver drops spaces at its ends, and would open another file or none. */
 export function toPath(text: string): string {
   if (notEmpty(text) === text.trim()) return text;
-  throw new InvalidArgumentError("must be a path without blanks at its ends");
+  throw new InvalidArgumentError("must be a path without spaces at its ends");
 }
 
-/** A flag that may be given several times. */
+/** Collects the values of a flag that may be repeated. */
 export function collect(value: string, before: readonly string[] | undefined): readonly string[] {
   return [...(before ?? []), value];
 }
 
-/** As {@link collect}, of addresses and CIDR ranges. */
+/** As {@link collect}, for IP addresses and CIDR ranges. */
 export function collectRange(value: string, before: readonly string[] | undefined): readonly string[] {
   if (isAddressOrRange(value)) return collect(value, before);
   throw new InvalidArgumentError("must be an IP address or a CIDR range, such as 10.0.0.0/8");
 }
 
-/** A day, or a time of it that says its zone: without one it would be another time on another machine (ruling G5). */
+/** A date, or a date and time with its zone: without a zone it would be another time on another machine. */
 const DATE = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/;
 
-/** Unix milliseconds, or a date in the form of ISO 8601; a day begins at 00:00 UTC. */
+/** Parses Unix milliseconds or an ISO 8601 date; a date without a time means 00:00 UTC. */
 export function toTime(text: string): number {
   const day = DATE.exec(text)?.[1];
-  // The 30th of February would be the 2nd of March.
+  // Date.parse would turn 30 February into 2 March.
   const isDay = day !== undefined && isDayOfCalendar(day);
   const time = /^\d+$/.test(text) ? Number(text) : isDay ? Date.parse(text) : NaN;
   if (Number.isSafeInteger(time)) return time;
@@ -52,7 +52,7 @@ function isDayOfCalendar(day: string): boolean {
   return !Number.isNaN(time) && new Date(time).toISOString().startsWith(day);
 }
 
-/** `1000/60`: so many calls in so many seconds. */
+/** Parses `1000/60`: calls per seconds. */
 export function toRequestLimit(text: string): { readonly limit: number; readonly duration: number } {
   const [limit = 0, seconds = 0] = /^[1-9]\d{0,8}\/[1-9]\d{0,6}$/.test(text) ? text.split("/").map(Number) : [];
   if (limit > 0 && seconds <= MAX_SECONDS) return { limit, duration: seconds * 1_000 };

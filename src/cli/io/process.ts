@@ -1,15 +1,18 @@
-/** The real world as an `Io`, and the process around `main`. The one room of the command line that touches the process. */
+/**
+ * Runs `main` with the `Io` of this process. The only module of the command line that uses `process` streams and
+ * signals.
+ */
 import { homedir } from "node:os";
 import { main } from "../main.js";
 import { EXIT } from "./failures.js";
 import type { Io, Output } from "./io.js";
 
-/** What shells report of a process that Ctrl-C ended. */
+/** The exit code that shells report for Ctrl-C. */
 const INTERRUPTED = 130;
 
 /** Runs the command line of this process and sets its exit code. */
 export async function runProcess(): Promise<void> {
-  // `keystile … | head`: a reader that left is no fault, and no reason to leave an import or a server half done.
+  // `keystile … | head`: a reader that closed the pipe is not an error, and must not interrupt an import or a server.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on("error", ({ code }: NodeJS.ErrnoException) => {
       if (code !== "EPIPE") process.exit(EXIT.failed);
@@ -32,7 +35,7 @@ function processIo(): Io {
     onStop(listener) {
       let isStopping = false;
       const stop = (): void => {
-        // Whoever asks twice does not want to wait.
+        // A second signal ends the process at once.
         if (isStopping) process.exit(INTERRUPTED);
         isStopping = true;
         listener();
@@ -45,9 +48,9 @@ function processIo(): Io {
 
 function toOutput(stream: NodeJS.WriteStream): Output {
   return {
-    // Absent where it is no terminal, whatever the types say.
+    // Despite its type, undefined if it is not a terminal.
     isTTY: stream.isTTY,
-    // The callback comes once the text was handed to the system: nothing is lost at the end, and nothing heaps up.
+    // The callback runs once the system has the text, so nothing is lost at exit and nothing is buffered without bound.
     write: (text) => new Promise((resolve) => void stream.write(text, () => resolve())),
   };
 }

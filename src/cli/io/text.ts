@@ -1,22 +1,25 @@
-/** Text for terminals: colours only where they are wanted, and nothing of a stranger's that would steer the terminal. */
+/** Text for terminals: colours if wanted, and no control characters from untrusted text. */
 import { styleText } from "node:util";
 import type { Io, Output } from "./io.js";
 
 export type Colour = "red" | "green" | "yellow" | "dim";
 
-/** @returns `text` in colour where the output is a terminal, `NO_COLOR` is empty or absent and `TERM` is not `dumb` */
+/** @returns `text` in colour if the output is a terminal, `NO_COLOR` is empty or unset and `TERM` is not `dumb` */
 export function paint(io: Io, output: Output, colour: Colour, text: string): string {
   const isPlain = !output.isTTY || (io.env["NO_COLOR"] ?? "") !== "" || io.env["TERM"] === "dumb";
-  // Later versions of Node would ask standard output, whichever output this is.
+  // Without this, later versions of Node check stdout, whichever output this is.
   return isPlain ? text : styleText(colour, text, { validateStream: false });
 }
 
-/** Control characters become `?`: what a server says must not move the cursor or hide text. Tabs and line feeds stay. */
+/**
+ * Replaces control characters with `?`: a server's text must not move the cursor or hide text. Tabs and line feeds
+ * stay.
+ */
 export function stripControlChars(text: string): string {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "?");
 }
 
-/** JSON in which nothing steers a terminal either: still the same JSON. @param indent 2 for people */
+/** JSON with control characters escaped, so that its value stays the same. */
 export function toJson(value: unknown, indent?: number): string {
   return JSON.stringify(value, undefined, indent).replace(
     /[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g,
@@ -24,10 +27,10 @@ export function toJson(value: unknown, indent?: number): string {
   );
 }
 
-/** JSON for people. */
+/** Indented JSON. */
 export const pretty = (value: unknown): string => toJson(value, 2);
 
-/** Groups of three: `1,000,000`. */
+/** Formats a number in groups of three: `1,000,000`. */
 export function count(value: number): string {
   return String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 }

@@ -1,4 +1,6 @@
-/** The documentation as plain pages: no script, nothing from elsewhere. Ruling G3. Every text in them is ours. */
+/**
+ * The documentation as plain HTML pages, without scripts or external resources. All of their text is from this package.
+ */
 import type { KeystileErrorCode, ProblemType } from "../../contracts/errors.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import { describePermissions } from "../operations/access.js";
@@ -13,7 +15,7 @@ td,th{border-bottom:1px solid #e5e5e5;padding:.3rem .6rem .3rem 0;text-align:lef
 @media (prefers-color-scheme:dark){body{color:#e8e8e8;background:#161616}code{background:#2a2a2a}td,th,h2{border-color:#333}a{color:#8ab4f8}}
 `;
 
-/** What to do about each fault. */
+/** What to do about each error. */
 const REMEDIES: Readonly<Partial<Record<KeystileErrorCode, string>>> = {
   BAD_REQUEST:
     "Each entry of errors says where the request is faulty, what rule it broke and, where that is plain, what would be right.",
@@ -39,20 +41,21 @@ const REMEDIES: Readonly<Partial<Record<KeystileErrorCode, string>>> = {
   TOO_MANY_REQUESTS: "The workspace has made its calls for now. Wait for the seconds that Retry-After says.",
   HEADERS_TOO_LARGE: "The headers are larger than the service accepts. Send fewer or shorter ones.",
 };
-const OTHERWISE = "A fault of the service, not of the request. Try again; if it stays, give support the requestId.";
+const DEFAULT_REMEDY =
+  "A fault of the service, not of the request. Try again; if it stays, give support the requestId.";
 
 /** The page of an error type. */
 export function errorPage({ title, status, type, code }: ProblemType): string {
   const body = [
     `<h1>${escape(title)}</h1>`,
     `<p>Status ${status}, type <code>${escape(type)}</code>.</p>`,
-    `<p>${escape(REMEDIES[code] ?? OTHERWISE)}</p>`,
+    `<p>${escape(REMEDIES[code] ?? DEFAULT_REMEDY)}</p>`,
     `<p>Quote <code>meta.requestId</code> of the answer when you ask for help. <a href="/docs">All operations</a></p>`,
   ];
   return page(`${title} (${status})`, body);
 }
 
-/** The reference of all operations. */
+/** The reference page of all operations. */
 export function referencePage(operations: readonly Operation[]): string {
   const links = operations.map(({ name }) => `<li><a href="#${name}">${name}</a></li>`);
   return page("keystile", [

@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document, made of the table of operations: what judges requests is what is described. Spec §1, §2.4, §7, §9-2. */
+/** The OpenAPI 3.1 document, generated from the schemas that validate requests (spec §1, §2.4, §7, §9-2). */
 import { listProblemTypes } from "../../contracts/errors.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import { JSON_TYPE, PROBLEM_TYPE } from "../envelope.js";
@@ -7,10 +7,10 @@ import { OPERATIONS } from "../operations/index.js";
 import type { Operation } from "../operations/operation.js";
 import * as answers from "../operations/responses.js";
 
-/** Version of the description of the interface (spec §9-2). */
+/** Version of the interface (spec §9-2). */
 const VERSION = "2.0.0";
 
-/** Statuses that any call with a caller and a body can get. */
+/** Error statuses of every operation. */
 const ANY = [400, 401, 403, 408, 413, 415, 429, 431, 500, 503];
 
 const text: JsonSchema = { type: "string" };

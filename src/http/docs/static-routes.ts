@@ -1,4 +1,4 @@
-/** What takes no caller: liveness, metrics, and the documentation. Spec §1, rulings G3; operations `liveness`. Knows no request but its path. */
+/** Pages that need no root key: liveness, metrics and the documentation. */
 import { listProblemTypes } from "../../contracts/errors.js";
 import type { Store } from "../../contracts/store.js";
 import { toSuccess } from "../envelope.js";
@@ -15,7 +15,7 @@ interface PageOptions {
   readonly metrics: (() => string) | undefined;
 }
 
-/** Pages hold text of ours alone, no script, and nothing from elsewhere. */
+/** Pages have no scripts and load nothing from elsewhere. */
 const POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /** The pages by path. */
@@ -27,25 +27,25 @@ export function createPages({ store, docs, metrics }: PageOptions): ReadonlyMap<
     pages.set("/metrics", { name: "metrics", read });
   }
   if (!docs) return pages;
-  pages.set("/openapi.json", written("openapi", "application/json", toOpenApi));
+  pages.set("/openapi.json", constantPage("openapi", "application/json", toOpenApi));
   pages.set(
     "/docs",
-    written("docs", "text/html; charset=utf-8", () => referencePage(Object.values(OPERATIONS))),
+    constantPage("docs", "text/html; charset=utf-8", () => referencePage(Object.values(OPERATIONS))),
   );
   pages.set(
     "/docs/style.css",
-    written("docs", "text/css; charset=utf-8", () => STYLE),
+    constantPage("docs", "text/css; charset=utf-8", () => STYLE),
   );
   for (const problem of listProblemTypes()) {
     pages.set(
       `/docs/errors/${problem.type}`,
-      written("docs", "text/html; charset=utf-8", () => errorPage(problem)),
+      constantPage("docs", "text/html; charset=utf-8", () => errorPage(problem)),
     );
   }
   return pages;
 }
 
-/** Alive: it can read its store. */
+/** The service is alive if it can read its store. */
 function liveness(store: Store): Page {
   return {
     name: "liveness",
@@ -57,8 +57,8 @@ function liveness(store: Store): Page {
   };
 }
 
-/** A page that never changes, written when it is first asked for. */
-function written(name: string, type: string, write: () => string): Page {
+/** A constant page, rendered on first use. */
+function constantPage(name: string, type: string, write: () => string): Page {
   let text: string | undefined;
   return { name, read: (_incoming, requestId) => asText(type, (text ??= write()), requestId) };
 }

@@ -1,15 +1,17 @@
-/** Connections that never became a request still get the envelope, written by hand. Ruling G1, spec §2.4. Knows no operation. */
+/**
+ * Error responses in the envelope (spec §2.4) for connections without a parsed request, written directly to the socket.
+ */
 import { badRequest, KeystileError } from "../../contracts/errors.js";
 import type { Outgoing } from "../messages.js";
 
-/** What is used of a socket. */
+/** The part of a socket that is used. */
 export interface Connection {
   readonly writable: boolean;
   end(text: string): unknown;
   destroy(): unknown;
 }
 
-/** What was wrong. */
+/** What was wrong with a connection. */
 export type ConnectionError = "syntax" | "headers" | "time" | "method";
 
 const REASONS: Readonly<Record<ConnectionError, () => KeystileError>> = Object.freeze({
@@ -19,7 +21,7 @@ const REASONS: Readonly<Record<ConnectionError, () => KeystileError>> = Object.f
   method: () => new KeystileError("METHOD_NOT_ALLOWED", "this server opens no tunnels"),
 });
 
-/** The fault as an error. */
+/** The error of a kind. */
 export function toFault(kind: ConnectionError): KeystileError {
   return REASONS[kind]();
 }

@@ -1,43 +1,44 @@
-/** What is under way on each connection, so that its faults are answered once and in order. Ruling G1. Knows no request's content. */
+/** Tracks the requests of each connection, so that a connection error gets one response, in order. */
 import type { KeystileError } from "../../contracts/errors.js";
 import type { Connection } from "./connection-errors.js";
 
-/** What is used of a request. */
+/** The part of a request that is used. */
 interface Arriving {
-  /** All of it has come. */
+  /** Whether all of it has arrived. */
   readonly complete: boolean;
 }
 
-/** One connection. */
+/** State of one connection. */
 interface ConnectionState {
-  /** Requests not answered yet. */
+  /** Requests without a response. */
   pending: number;
-  /** The last request, which alone can be on its way still. */
+  /** The last request, the only one that may still be arriving. */
   last: Arriving;
-  /** Ends the reading of its body. */
+  /** Aborts reading its body. */
   breakOff: ((fault: Error) => void) | undefined;
-  /** Nothing more will come: what is still to be answered is, and the connection ends. */
+  /** Set once the connection failed: pending requests still get their responses, then it ends. */
   fault: KeystileError | undefined;
 }
 
 /** The connections of a server. */
 export interface Connections {
-  /** A request begins. @returns what its answer and the reading of its body tell */
+  /** Registers a request. */
   begin(socket: Connection, request: Arriving): RequestSlot;
-  /** Nothing well-formed comes from this connection any more. @param answer sends the fault, if no pending request can carry it */
+  /** Fails a connection. @param answer sends the error, if no pending request can respond with it */
   breakOff(socket: Connection, fault: KeystileError, answer: () => void): void;
 }
 
-/** What one request tells of itself. */
+/** One registered request. */
 export interface RequestSlot {
+  /** Call when reading the body starts. @param breakOff aborts the reading */
   onReading(breakOff: (fault: Error) => void): void;
-  /** The connection has to end with this answer. */
+  /** Whether the connection must end with this response. */
   isLast(): boolean;
-  /** The answer is out, or never will be. */
+  /** Call when the response was sent, or will never be. */
   end(): void;
 }
 
-/** Connections are forgotten with their sockets. */
+/** State is released with its socket. */
 export function createConnections(): Connections {
   const states = new WeakMap<Connection, ConnectionState>();
   return {
@@ -63,7 +64,7 @@ export function createConnections(): Connections {
         return;
       }
       state.fault = fault;
-      // A request that was answered before all of it came gets no second answer.
+      // The last request already got its response before all of it arrived: no second one.
       if (state.pending === 0) return void socket.destroy();
       if (!state.last.complete) return void state.breakOff?.(fault);
       waitFor(state, socket, answer);
@@ -71,11 +72,11 @@ export function createConnections(): Connections {
   };
 }
 
-/** How often it is asked whether earlier answers of the connection are out. */
-const ASK_MS = 5;
+/** Milliseconds between checks whether earlier responses of the connection were sent. */
+const POLL_MS = 5;
 
-/** Ends with the connection too: what is pending then may never be answered. */
+/** Also calls back once the connection has ended, since pending requests may then never end. */
 function waitFor(state: ConnectionState, socket: Connection, then: () => void): void {
   if (state.pending === 0 || !socket.writable) then();
-  else setTimeout(() => waitFor(state, socket, then), ASK_MS);
+  else setTimeout(() => waitFor(state, socket, then), POLL_MS);
 }

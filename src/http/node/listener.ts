@@ -1,4 +1,7 @@
-/** The service as a listener of `node:http`, for a server that the program has already: its limits of headers and time are the program's. */
+/**
+ * The service as a request listener for an existing `node:http` server, whose header limits and timeouts the program
+ * sets.
+ */
 import type { Store } from "../../contracts/store.js";
 import { createClientAddress, trustedProxies } from "../client-address.js";
 import { checkServiceOptions, type ServiceOptions } from "../options.js";
@@ -12,18 +15,18 @@ export interface NodeListenerOptions extends ServiceOptions {
   readonly trustedProxies?: readonly string[];
 }
 
-/** Answers requests of `node:http`. */
+/** Handles requests of `node:http`. */
 export interface NodeListener {
   (request: NodeRequest, response: NodeResponse): void;
-  /** Closes what the listener made: a verifier gives its leases back. Close the server first. The store stays open. */
+  /** Closes what the listener created: a verifier returns its leases. Close the server first. The store stays open. */
   close(): Promise<void>;
 }
 
 /**
- * The whole service as a listener; `createServer` of this package also answers broken connections and shuts down by itself.
- * Node drops headers past the 1,000th and says nothing, where a second `Authorization` would hide: set `maxHeadersCount = 0`, their
- * bytes are bounded already.
- * A body that middleware read before is a 500 that `onError` hears of: put the listener before what reads bodies.
+ * The whole service as a request listener. `createServer` of this package also responds to broken connections and shuts
+ * down gracefully. Set the server's `maxHeadersCount = 0`: otherwise Node silently drops headers after the first 1,000,
+ * which could hide a second `Authorization`; their bytes are bounded anyway. Install it before middleware that reads
+ * bodies: a body that was already read is a 500, reported to `onError`.
  * @throws TypeError or RangeError naming the option, or what the store lacks
  * @example
  * const listener = createNodeListener(sqliteStore("keys.db"));

@@ -1,12 +1,12 @@
-/** A request of `node:http` → {@link Incoming}, and an answer back, without `Request` or `Response` objects. Rulings F2, G1. */
+/** Converts a request of `node:http` to {@link Incoming}, and writes the response. */
 import { alreadyRead, endedEarly, isShort, joined, noBytes, tooLarge } from "../body.js";
 import type { Incoming, Outgoing } from "../messages.js";
 
-/** What is used of `http.IncomingMessage`: said here, so that the declarations need no types of Node. */
+/** The part of `http.IncomingMessage` that is used, declared here so that the package's types do not need Node's. */
 export interface NodeRequest {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
-  /** Names and values in turn, as sent: the only place where a second `Authorization` or `Content-Type` shows. */
+  /** Alternating names and values, as sent: only here a second `Authorization` or `Content-Type` is visible. */
   readonly rawHeaders: readonly string[];
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly socket: {
@@ -24,7 +24,7 @@ export interface NodeRequest {
   destroy(): unknown;
 }
 
-/** What is used of `http.ServerResponse`. */
+/** The part of `http.ServerResponse` that is used. */
 export interface NodeResponse {
   writeHead(status: number, headers: string[]): unknown;
   end(text: string): unknown;
@@ -32,26 +32,26 @@ export interface NodeResponse {
   on(event: "close", listener: () => void): unknown;
 }
 
-/** Bytes of a refused body that are read all the same, so that the client gets to read why. */
+/** Bytes of a refused body that are still read and discarded, so that the client gets to read the error. */
 const DISCARDED_BYTES = 67_108_864;
-/** A host and port as a client may name them; anything else is not repeated. */
+/** A valid `Host` header; anything else is not echoed. */
 const HOST = /^(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?$/;
 
-/** What the server knows of a request besides the request. */
+/** What the server knows besides the request itself. */
 export interface RequestContext {
-  /** As the program trusts it. */
+  /** Resolved with the trusted proxies. */
   readonly clientAddress: string | undefined;
-  /** Where the server listens, for requests that do not say how they reached it. */
+  /** Where the server listens, for requests without a valid `Host`. */
   readonly origin: string;
   /** The client waits for `100 Continue` before it sends the body. */
   readonly wantsContinue: boolean;
-  /** Runs what is to be done with a body, at the end of this turn of the event loop. */
+  /** Runs the handling of a body at the end of this turn of the event loop. */
   batch(act: () => void): void;
-  /** Given a function that ends the reading of the body with a fault. */
+  /** Called with a function that aborts reading the body with an error. */
   onReading(breakOff: (fault: Error) => void): void;
 }
 
-/** A request of `node:http` as the service takes it. Nothing is copied but what is asked for. */
+/** A request of `node:http` as the service sees it. Headers and body are read on demand. */
 export function toIncoming(request: NodeRequest, response: NodeResponse, context: RequestContext): Incoming {
   const { method = "", url = "", headers } = request;
   const { host } = headers;
@@ -74,13 +74,13 @@ export function toIncoming(request: NodeRequest, response: NodeResponse, context
   };
 }
 
-/** Writes the answer in one piece, with further headers: names and values in turn. */
+/** Writes the response in one piece. @param more further headers: alternating names and values */
 export function send(response: NodeResponse, { status, headers, text }: Outgoing, more: readonly string[]): void {
   response.writeHead(status, [...headers, "content-length", `${Buffer.byteLength(text)}`, ...more]);
   response.end(text);
 }
 
-/** The header of an answer that the connection ends with. */
+/** The header of the last response on a connection. */
 export const CLOSING: readonly string[] = Object.freeze(["connection", "close"]);
 /** No further headers. */
 export const NONE: readonly string[] = Object.freeze([]);
@@ -89,7 +89,7 @@ function pathOf(url: string): string {
   const end = url.indexOf("?");
   const path = end < 0 ? url : url.slice(0, end);
   if (path.startsWith("/")) return path;
-  // The absolute form, as proxies send it.
+  // The absolute form, which proxies send.
   return /^https?:\/\/[^/]*(\/.*)$/i.exec(path)?.[1] ?? path;
 }
 
@@ -105,9 +105,12 @@ function valuesOf(rawHeaders: readonly string[], name: string): readonly string[
 
 /** A body that is being read. */
 interface Body {
-  /** What is there at the end of this turn, if that is all. */
+  /** The body, if all of it has arrived at the end of this turn. */
   ifBuffered(): Promise<Uint8Array | undefined>;
-  /** @throws (rejects) KeystileError PAYLOAD_TOO_LARGE · BAD_REQUEST: it broke off · TypeError: it was read before · whatever ended the reading */
+  /**
+   * @throws (rejects) KeystileError PAYLOAD_TOO_LARGE · BAD_REQUEST: it ended early · TypeError: it was read before ·
+   * the error it was aborted with
+   */
   whole(): Promise<Uint8Array>;
 }
 
@@ -119,12 +122,12 @@ function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number
   let onEnd: (() => void) | undefined;
   const finish = (how?: "whole" | Error): void => {
     if (end !== undefined) return;
-    // Made only when needed: every request closes, and an error costs more than all the rest.
+    // Created only when needed: every request closes, and creating an error is expensive.
     end = how ?? endedEarly();
     onEnd?.();
   };
   if (Number(request.headers["content-length"] ?? 0) > maxBytes) finish(tooLarge(maxBytes));
-  // Past events do not come again: who waits for one would wait forever.
+  // Past events are not emitted again, so waiting for one would never end.
   else if (request.readableDidRead === true || request.readableEnded === true) finish(alreadyRead());
   else if (request.destroyed === true) finish();
   else {
@@ -139,10 +142,10 @@ function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number
     request.on("end", () => finish("whole"));
     request.on("error", () => finish());
     request.on("close", () => finish());
-    // It may have been paused, for a check before this one.
+    // The program may have paused it.
     request.resume?.();
     onReading(finish);
-    // Only now: a body that is too long by its own account is not asked for.
+    // Only now: a body that is too long by its declared length is not requested.
     if (wantsContinue) response.writeContinue();
   }
   return {

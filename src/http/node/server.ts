@@ -1,6 +1,6 @@
 /**
- * The service on `node:http`: limits of headers and time, faults of the connection in the envelope, shutdown that loses nothing.
- * Ruling G1. Knows connections, nothing of requests. Node's modules are loaded when a server listens, so that this loads anywhere.
+ * The service on `node:http`: header limits and timeouts, connection errors in the envelope, graceful shutdown.
+ * Node's modules are loaded when a server listens, so that this module loads on any runtime.
  */
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -20,35 +20,39 @@ import { createTurnBatch } from "./turn-batch.js";
 /** Options of {@link createServer}. Times in milliseconds. */
 export interface ServerOptions extends ServiceOptions {
   /**
-   * Addresses and CIDR ranges of proxies of yours. From them, and only from them, `x-forwarded-for` is believed: the client is the
-   * last address in it that is not one of them. Default: none, the client is who connects (ruling A4).
+   * IP addresses and CIDR ranges of your proxies. Only their `x-forwarded-for` is trusted: the client is the last
+   * address in it that is not one of them. Default: none; the client is the address of the connection.
    */
   readonly trustedProxies?: readonly string[];
   /** Bytes of a request's headers, 1_024…1_048_576, default 16 KiB. */
   readonly maxHeaderBytes?: number;
-  /** For the headers of a request to arrive, default 10_000; never longer than `requestTimeout`. */
+  /** For the headers of a request to arrive, 1…3_600_000, default 10_000; never longer than `requestTimeout`. */
   readonly headersTimeout?: number;
-  /** For a whole request to arrive, default 30_000. */
+  /** For a whole request to arrive, 1…3_600_000, default 30_000. */
   readonly requestTimeout?: number;
-  /** Life of an idle connection, default 10_000. */
+  /** How long an idle connection stays open, 1…3_600_000, default 10_000. */
   readonly keepAliveTimeout?: number;
-  /** Wait of a shutdown for what is in flight, before it cuts connections, default 10_000. */
+  /** How long `close` waits for requests in flight before it cuts connections, 1…3_600_000, default 10_000. */
   readonly graceTimeout?: number;
 }
 
-/** A server of the service. */
+/** An HTTP server of the service. */
 export interface Server {
   /**
-   * Works once. Wrong options leave the server as it was; a refusal of the system does not.
-   * @param options `port` 0…65_535, default 0: any that is free · `host` a name or address, default `127.0.0.1`
+   * Starts listening, once: after an error of the system create another server; after invalid options call again.
+   * @param options `port` 0…65_535, default 0: any free port · `host` a name or address, default `127.0.0.1`
    * @returns where it listens
-   * @throws (rejects) TypeError or RangeError naming the option · TypeError: it listened before, or was closed · whatever the system says
+   * @throws (rejects) TypeError or RangeError naming the option · TypeError: it listened before, or was closed · the
+   * error of the system, such as EADDRINUSE
    */
   listen(options?: {
     readonly port?: number;
     readonly host?: string;
   }): Promise<{ readonly host: string; readonly port: number; readonly url: string }>;
-  /** Takes no more connections, answers what is in flight, then closes what the server made: leases go back. The store stays open. */
+  /**
+   * Accepts no more connections, finishes requests in flight, then closes what the server created: a verifier returns
+   * its leases. The store stays open.
+   */
   close(): Promise<void>;
 }
 
@@ -63,19 +67,19 @@ const OPTIONS = {
 };
 const LISTEN_OPTIONS = {
   port: integer(0, 65_535),
-  // Node takes an empty host for every address there is.
+  // Not empty: Node would listen on every address.
   host: text,
 };
-/** How often connections are looked over for those that take too long. */
+/** How often Node checks connections for timeouts. */
 const CHECK_INTERVAL_MS = 1_000;
 const SWEEP_INTERVAL_MS = 20;
-/** A shutdown gives connections in use this long for an answer. */
+/** How long a shutdown waits for open connections before it closes idle ones. */
 const LINGER_MS = 50;
-/** Time for the client of a tunnel to read the refusal. */
+/** How long the client of a CONNECT has to read the refusal. */
 const TUNNEL_MS = 1_000;
 
 /**
- * A server of the whole service.
+ * Creates an HTTP server of the whole service.
  * @throws TypeError or RangeError naming the option, or what the store lacks
  * @example
  * const server = createServer(sqliteStore("keys.db"));
@@ -86,7 +90,7 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
   const service = createService(source, options);
   const clientAddressOf = createClientAddress(options.trustedProxies ?? []);
   const { requestTimeout = 30_000, keepAliveTimeout = 10_000, graceTimeout = 10_000 } = options;
-  // Node refuses to listen where the part may take longer than the whole.
+  // Node requires headersTimeout ≤ requestTimeout.
   const headersTimeout = Math.min(options.headersTimeout ?? 10_000, requestTimeout);
   const { maxHeaderBytes = 16_384 } = options;
   const connections = createConnections();
@@ -105,14 +109,14 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
     const outgoing = await service.answer(
       toIncoming(request, response, { clientAddress, origin, wantsContinue, batch, onReading }),
     );
-    // A client that waits for `100 Continue` and is refused sends no body: the connection cannot go on.
+    // A client that waits for `100 Continue` and is refused sends no body, so the connection cannot be reused.
     const isEnd = closing !== undefined || isLast() || (wantsContinue && outgoing.status !== 200);
     send(response, outgoing, isEnd ? CLOSING : NONE);
   };
   const breakOff = (socket: Duplex, kind: ConnectionError, method = ""): void => {
     const fault = toFault(kind);
     const answer = async (): Promise<void> => {
-      // A client that left: no answer, not counted.
+      // A client that disconnected gets no response and is not counted.
       if (socket.writable)
         sendConnectionError(socket, fault, await service.answer(toFailedRequest(fault, method, origin)));
       else socket.destroy();
@@ -127,7 +131,7 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
     hasBegun = true;
     const { createServer: create } = await import("node:http");
     if (closing !== undefined) throw new TypeError("the server was closed before it listened");
-    // A missing Host header would get Node's own bare 400; nothing here needs one.
+    // With requireHostHeader a missing Host would get Node's own 400, without the envelope.
     const limits = {
       maxHeaderSize: maxHeaderBytes,
       headersTimeout,
@@ -136,16 +140,17 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
       requireHostHeader: false,
     };
     const server = create({ ...limits, connectionsCheckingInterval: CHECK_INTERVAL_MS, noDelay: true });
-    // Node drops headers past a count and says nothing: a second Authorization would hide there. Their bytes are bounded already.
+    // Node silently drops headers above a count, which could hide a second Authorization. Their bytes are bounded
+    // anyway.
     server.maxHeadersCount = 0;
     http = server;
-    const take = (wantsContinue: boolean) => (request: IncomingMessage, response: ServerResponse) =>
+    const onRequest = (wantsContinue: boolean) => (request: IncomingMessage, response: ServerResponse) =>
       void handle(request, response, wantsContinue).catch(() => request.destroy());
-    server.on("request", take(false));
-    server.on("checkContinue", take(true));
-    server.on("checkExpectation", take(false));
+    server.on("request", onRequest(false));
+    server.on("checkContinue", onRequest(true));
+    server.on("checkExpectation", onRequest(false));
     server.on("connect", ({ method }: IncomingMessage, socket: Duplex) => {
-      tunnels.add(adopt(socket));
+      tunnels.add(takeOverSocket(socket));
       socket.on("close", () => tunnels.delete(socket));
       breakOff(socket, "method", method);
     });
@@ -154,7 +159,7 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
       server.once("error", reject);
       server.listen(port, host, resolve);
     });
-    // A connection that cannot be accepted, for want of files perhaps, is no reason to end the process.
+    // A connection that cannot be accepted (no file descriptors, for example) must not end the process.
     server.on("error", (error) => fireAndForget(() => options.onError?.(error, {})));
     const address = server.address() as AddressInfo;
     const name = address.family === "IPv6" ? `[${address.address}]` : address.address;
@@ -162,21 +167,21 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
     return { host: address.address, port: address.port, url: origin };
   };
 
-  const shut = async (): Promise<void> => {
+  const shutDown = async (): Promise<void> => {
     if (http !== undefined) await drain(http, tunnels, graceTimeout);
     await service.close();
   };
-  return Object.freeze({ listen, close: () => (closing ??= shut()) });
+  return Object.freeze({ listen, close: () => (closing ??= shutDown()) });
 }
 
-/** Waits until every connection has ended; after `graceTimeout` those that are left are cut. */
+/** Waits until every connection has ended; after `graceTimeout` the remaining ones are cut. */
 async function drain(server: HttpServer, tunnels: Iterable<Duplex>, graceTimeout: number): Promise<void> {
   await linger(server);
   const cut = setTimeout(() => {
     server.closeAllConnections();
     for (const socket of tunnels) socket.destroy();
   }, graceTimeout);
-  // A connection whose answer was on its way when this began is idle only now.
+  // Connections become idle as their responses are sent.
   const sweep = setInterval(() => setImmediate(() => server.closeIdleConnections()), SWEEP_INTERVAL_MS);
   await new Promise<void>((resolve) => server.close(() => resolve()));
   clearTimeout(cut);
@@ -184,24 +189,27 @@ async function drain(server: HttpServer, tunnels: Iterable<Duplex>, graceTimeout
 }
 
 /**
- * Waits until no open connection is in use. A request that came but was not read yet leaves its connection idle in Node's eyes, and
- * would be reset with it; answers end their connections from now on. Resolves right after input was read.
+ * Stops accepting and gives open connections a short time. To Node, a connection with a request that arrived but was
+ * not read yet is idle, and closing it would reset the request. Resolves right after input was read.
  */
 async function linger(server: HttpServer): Promise<void> {
   const { Server: Listener } = await import("node:net");
   await afterInput();
-  // Not the method of the server itself, which also ends connections at once.
+  // Not `server.close()`, which also closes idle connections at once.
   if (server instanceof Listener) Listener.prototype.close.call(server);
   const open = await new Promise<number>((resolve) => server.getConnections((_error, count) => resolve(count ?? 0)));
   if (open > 0) await new Promise((resolve) => setTimeout(resolve, LINGER_MS));
   await afterInput();
 }
 
-/** Resolves once the input so far, new connections included, was read. */
+/** Resolves once the input so far, including new connections, was read. */
 const afterInput = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** Node hands over the socket of a CONNECT: an unhandled error of it ends the process, and unread it never emits close. */
-function adopt(socket: Duplex): Duplex {
+/**
+ * Node leaves the socket of a CONNECT to the listener: an unhandled error would end the process, and unread it never
+ * closes.
+ */
+function takeOverSocket(socket: Duplex): Duplex {
   socket.on("finish", () => setTimeout(() => socket.destroy(), TUNNEL_MS).unref());
   return socket.on("error", () => socket.destroy()).resume();
 }

@@ -1,9 +1,10 @@
 /**
- * Which caller permission an operation needs, as a function of its request. Spec §4, §5.4, rulings B6, B7, F4. Grants are judged by
- * the caller; here stands what is asked of them.
+ * The caller permission that each operation requires, depending on its request (spec §4, §5.4). `Caller.may` evaluates
+ * grants.
  *
- * Why 403 here and 404 there: a caller without any such right is told so (403). An API or namespace is named by its id, so a 403
- * does not tell whether it exists. A key of an API outside the caller's rights looks like a missing key (404).
+ * Why both 403 and 404: a caller without any matching permission gets 403. For an API or namespace, which the request
+ * names by id, a 403 does not reveal whether it exists. A key of an API outside the caller's permissions looks missing
+ * (404).
  */
 import type { Caller, Resource } from "../../contracts/caller.js";
 import { KeystileError } from "../../contracts/errors.js";
@@ -15,27 +16,27 @@ import { digestKey } from "../../lib/hash.js";
 /** A further permission that an operation needs. */
 export interface FurtherPermission {
   readonly permission: string;
-  /** Which requests need it, as the end of "where …"; absent: all do. */
+  /** Which requests need it, as the rest of a sentence after "where"; absent: all do. */
   readonly where?: string;
 }
 
-/** What an operation asks for, as a table says it. */
+/** The permissions that an operation requires, for documentation. */
 export interface Asked {
-  /** Of which one suffices, with `<api_id>` and the like for ids. */
+  /** One of these suffices; with placeholders such as `<api_id>` for ids. */
   readonly permissions: readonly string[];
-  /** Each is needed too, by the requests that it names. */
+  /** Each of these is required too, for the requests that it names. */
   readonly also: readonly FurtherPermission[];
 }
 
-/** What is asked before an operation acts. */
+/** The access check of an operation. */
 export interface Access<B> extends Pick<Asked, "permissions">, Partial<Pick<Asked, "also">> {
   /** @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND */
   allow(access: { readonly store: Store }, caller: Caller, request: B): MaybePromise<void>;
 }
 
 /**
- * What an operation asks for, in words that follow "takes" or "needs".
- * @param mark sets a permission apart from the words around it
+ * The required permissions as text that follows "takes" or "needs".
+ * @param mark formats a permission
  */
 export function describePermissions({ permissions, also }: Asked, mark: (permission: string) => string): string {
   const named = permissions.map(mark).join(", ");
@@ -45,7 +46,7 @@ export function describePermissions({ permissions, also }: Asked, mark: (permiss
   return `${permissions.length > 1 ? "one of " : ""}${named}${more.join("")}`;
 }
 
-/** A 403 that says what would be right, and nothing of what was asked for. */
+/** A 403 that names the required permissions, and nothing from the request. */
 export function forbidden(permissions: readonly string[]): KeystileError {
   return new KeystileError(
     "CALLER_FORBIDDEN",
@@ -53,12 +54,12 @@ export function forbidden(permissions: readonly string[]): KeystileError {
   );
 }
 
-/** An action on all resources of a type: only a grant for all covers it. */
+/** An action on all resources of a type: only a `*` grant allows it. */
 export function onAll(action: string, type: Resource["type"]): Access<unknown> {
   const permissions = [`${type}.*.${action}`];
   return {
     permissions,
-    allow(_places, caller) {
+    allow(_access, caller) {
       if (!caller.may(action, { type })) throw forbidden(permissions);
     },
   };
@@ -69,7 +70,7 @@ export function onApi(action: string): Access<{ readonly apiId: string }> {
   return onNamedApi(action, [`api.*.${action}`, `api.<api_id>.${action}`]);
 }
 
-/** An action on the keyspace of the API that the request names: the resource-name form covers it too. */
+/** An action on the keyspace of the API that the request names: also allowed by the resource-name form of a grant. */
 export function onKeyspace(action: string): Access<{ readonly apiId: string }> {
   return onNamedApi(action, keyspaceForms(action));
 }
@@ -77,7 +78,7 @@ export function onKeyspace(action: string): Access<{ readonly apiId: string }> {
 function onNamedApi(action: string, permissions: readonly string[]): Access<{ readonly apiId: string }> {
   return {
     permissions,
-    allow(_places, caller, { apiId }) {
+    allow(_access, caller, { apiId }) {
       if (!caller.may(action, { type: "api", id: apiId })) throw forbidden(permissions);
     },
   };
@@ -109,7 +110,7 @@ function onKeyOf(
   };
 }
 
-/** An action on the key whose text the request holds. */
+/** An action on the key that the request contains as text. */
 export function onKeyText(action: string): Access<{ readonly key: string }> {
   const permissions = keyForms(action);
   return {

@@ -1,4 +1,4 @@
-/** Operations `apis.*`. `updateApi` is an addition of keystile; it takes what making an API takes. */
+/** Operations `apis.*`. `updateApi` is an addition of keystile. */
 import * as schemas from "../../keyring/schemas/keys.js";
 import { onAll, onApi } from "./access.js";
 import { listKeys } from "./list-keys.js";

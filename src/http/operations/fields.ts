@@ -1,4 +1,4 @@
-/** What a property means, in one sentence, by its name: the same name means the same thing throughout. Spec §2. For people only. */
+/** Descriptions of properties by name, for the documentation: a name means the same in every schema. */
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 
 const FIELDS: Readonly<Record<string, string>> = Object.freeze({
@@ -63,7 +63,7 @@ const FIELDS: Readonly<Record<string, string>> = Object.freeze({
   value: "Credits; null, unlimited, goes only with `set`.",
 });
 
-/** The same schema with a description at every property that has none. */
+/** Adds a description to every property that has none. */
 export function explain(schema: JsonSchema): JsonSchema {
   const { properties, items } = schema;
   if (properties === undefined && items === undefined) return schema;

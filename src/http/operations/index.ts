@@ -1,4 +1,4 @@
-/** The one table of operations: routes, OpenAPI and the command line are made of it. Spec §4, §9-3. Knows no shell. */
+/** The table of operations, from which routes, OpenAPI and the command line are built (spec §4, §9-3). */
 import { apis } from "./apis.js";
 import { identities } from "./identities.js";
 import { keyGrants } from "./key-grants.js";
@@ -10,10 +10,10 @@ import { ratelimits } from "./ratelimits.js";
 import { verifyKey } from "./verify-key.js";
 
 /**
- * Every operation that takes a caller, by name: `OPERATIONS["keys.verifyKey"]`. Each is `POST /v2/<name>`.
+ * Every operation that needs a caller, by name: `OPERATIONS["keys.verifyKey"]`. Each is `POST /v2/<name>`.
  *
- * `GET /v2/liveness` takes none and is the server's own. Root keys and migrations are made on the file itself, so that no root
- * key can make another.
+ * `GET /v2/liveness` needs none and is not in the table. Root keys and migrations are created on the database file, so
+ * that no root key can create another.
  */
 export const OPERATIONS: Readonly<Record<string, Operation>> = Object.freeze(
   Object.assign(

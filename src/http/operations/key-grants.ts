@@ -1,4 +1,4 @@
-/** Operations that change what a key is granted. Each answers all that the key has afterwards. */
+/** Operations that change the permissions and roles of a key. Each returns all that the key has afterwards. */
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import { changePermissions, changeRoles, setPermissions, setRoles } from "../../keyring/schemas/keys.js";
 import type { Schema } from "../../keyring/schemas/parse.js";

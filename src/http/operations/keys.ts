@@ -1,4 +1,4 @@
-/** Operations `keys.*`, but for verification, imports and what a key is granted. Spec §4.3. */
+/** Operations `keys.*` except verification, imports and grants (spec §4.3). */
 import * as schemas from "../../keyring/schemas/keys.js";
 import { onKey, onKeyspace, onKeyspaceOfKey, onKeyText } from "./access.js";
 import { listKeys } from "./list-keys.js";

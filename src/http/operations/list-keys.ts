@@ -1,11 +1,11 @@
-/** The one list of keys, under the two names that clients know: `apis.listKeys` and `keys.listKeys` (spec §4.3). */
+/** The list of keys, under its two names: `apis.listKeys` and `keys.listKeys` (spec §4.3). */
 import * as schemas from "../../keyring/schemas/keys.js";
 import { onApi } from "./access.js";
 import { define, type Operation } from "./operation.js";
 import * as answer from "./responses.js";
 import { toWireKey } from "./wire-key.js";
 
-/** Who may read an API's keys may list them; `read_api` alone shows no key. */
+/** Requires `read_key`: `read_api` alone shows no keys. */
 export function listKeys(name: string): Operation {
   return define({
     name,

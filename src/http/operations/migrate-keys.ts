@@ -1,4 +1,4 @@
-/** Operation `keys.migrateKeys`: spec §4.2, rulings E1, E2. Its keys are judged one by one, so that one request may hold thousands. */
+/** Operation `keys.migrateKeys` (spec §4.2). Keys are validated in batches, so that a request may have thousands. */
 import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
 import { readImport } from "../../keyring/import/import-batches.js";
 import { type JsonSchema, toJsonSchema } from "../../keyring/schemas/json-schema.js";
@@ -24,7 +24,9 @@ const operation = define({
   },
 });
 
-/** Only `judge` reads every key, at some µs each: a call judges the frame, then the caller, and the verb then judges the keys. */
+/**
+ * `perform` validates only the frame before it checks the caller; the keyring then validates the keys, a few µs each.
+ */
 export const migrateKeys: Operation = { ...operation, validate: (body) => void readImport(body, 1_000) };
 
 function readFrame(body: unknown): V2KeysMigrateKeysRequestBody {

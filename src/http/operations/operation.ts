@@ -1,4 +1,6 @@
-/** What an operation of the service is, for every shell: its name, its schemas, who may, and what it does. Spec §9-3. Knows no HTTP. */
+/**
+ * Definition of an operation, used by HTTP and the command line: name, schemas, access check and action (spec §9-3).
+ */
 import type { Caller } from "../../contracts/caller.js";
 import type { Store } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
@@ -10,21 +12,21 @@ import type { Verifier } from "../../verify/verifier.js";
 import type { Access, Asked } from "./access.js";
 import { explain } from "./fields.js";
 
-/** What operations work with; administration is that of the caller's workspace. */
+/** What operations work with; keyring and ratelimits are those of the caller's workspace. */
 export interface Services {
-  /** Says which API a key belongs to. */
+  /** For access checks: finds the API of a key. */
   readonly store: Store;
   readonly verifier: Verifier;
   readonly keyring: Keyring;
   readonly ratelimits: Ratelimits;
 }
 
-/** One call, once its caller is known. */
+/** One call with an authenticated caller. */
 export interface Call {
   readonly caller: Caller;
-  /** As it came; the operation judges it. */
+  /** The parsed JSON; the operation validates it. */
   readonly body: unknown;
-  /** For allow-lists (ruling A4). */
+  /** For allow-lists. */
   readonly clientAddress?: string;
 }
 
@@ -34,42 +36,42 @@ export interface Operation extends Asked {
   readonly name: string;
   /** One sentence. */
   readonly summary: string;
-  /** Of the whole body. */
+  /** Schema of the whole body. */
   readonly request: JsonSchema;
-  /** Of `data`; of one item of it when this is a list. */
+  /** Schema of `data`; for a list, of one item. */
   readonly answer: JsonSchema;
-  /** The answer has `pagination`, and the request `limit` and `cursor` (spec §1-2). */
+  /** Whether the response has `pagination`, and the request `limit` and `cursor` (spec §1-2). */
   readonly isList: boolean;
-  /** Statuses that are the operation's own, besides those that any call can get. */
+  /** Error statuses of this operation, besides those of every operation. */
   readonly statuses: readonly number[];
-  /** Judges the form of a body without doing anything. @throws KeystileError BAD_REQUEST with every problem */
+  /** Validates a body without doing anything. @throws KeystileError BAD_REQUEST with every problem */
   validate(body: unknown): void;
   /**
-   * Judges the body, then the caller, then acts.
-   * @returns `data`, or `{ data, pagination }` when this is a list
-   * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND · whatever the verb throws
+   * Validates the body, checks the caller's permission, then acts.
+   * @returns `data`, or `{ data, pagination }` for a list
+   * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND · the errors of the action
    */
   perform(services: Services, call: Call): MaybePromise<unknown>;
 }
 
-/** How an operation is declared: schema, permission, then the act. */
+/** How an operation is declared. */
 export interface Definition<B> {
   readonly name: string;
   readonly summary: string;
   readonly schema: Schema<B>;
-  /** Where the schema alone cannot tell it. */
+  /** JSON Schema for the documentation; default: derived from `schema`. */
   readonly request?: JsonSchema;
-  /** Reads what `access` and `act` need of the body; default: the schema. */
+  /** Reads the part of the body that `access` and `act` need; default: `schema` parses all of it. */
   readonly read?: (body: unknown) => B;
   readonly answer: JsonSchema;
   readonly isList?: boolean;
   readonly access: Access<NoInfer<B>>;
-  /** Of {@link Operation}; default 404. */
+  /** As in {@link Operation}; default 404. */
   readonly statuses?: readonly number[];
   readonly act: (services: Services, request: NoInfer<B>, caller: Caller) => MaybePromise<unknown>;
 }
 
-/** Makes an operation of its parts. */
+/** Builds an operation from its definition. */
 export function define<B>(definition: Definition<B>): Operation {
   const { name, summary, schema, access, answer, isList = false, statuses = [404], act } = definition;
   const { read = (body: unknown) => parse(schema, body) } = definition;

@@ -1,4 +1,4 @@
-/** Operations `ratelimit.*`. A namespace is named by id or name, so who may act in it is asked where it is looked up. */
+/** Operations `ratelimit.*`. Requests name a namespace by id or name, so access is checked where it is looked up. */
 import type { RatelimitContext, Ratelimits } from "../../keyring/ratelimits/create-ratelimits.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import type { Schema } from "../../keyring/schemas/parse.js";
@@ -40,12 +40,12 @@ function ratelimitOperation<B>({
   });
 }
 
-/** A namespace that is not there is made. */
-const making: readonly FurtherPermission[] = [
+/** Operations that create a namespace that does not exist also need this. */
+const createNamespacePermission: readonly FurtherPermission[] = [
   { permission: "ratelimit.*.create_namespace", where: "the namespace does not exist yet" },
 ];
 
-/** Limits of anything, by namespace and identifier. */
+/** Rate limits of any identifier, by namespace. */
 export const ratelimits = [
   ratelimitOperation({
     name: "limit",
@@ -53,7 +53,7 @@ export const ratelimits = [
     action: "limit",
     schema: schemas.limit,
     answer: answer.limited,
-    also: making,
+    also: createNamespacePermission,
     act: (ratelimits, request, context) => ratelimits.limit(request, context),
   }),
   ratelimitOperation({
@@ -62,7 +62,7 @@ export const ratelimits = [
     action: "limit",
     schema: schemas.multiLimit,
     answer: answer.multiLimited,
-    also: making,
+    also: createNamespacePermission,
     act: (ratelimits, request, context) => ratelimits.multiLimit(request, context),
   }),
   ratelimitOperation({
@@ -71,7 +71,7 @@ export const ratelimits = [
     action: "set_override",
     schema: schemas.setOverride,
     answer: answer.createdOverride,
-    also: making,
+    also: createNamespacePermission,
     act: (ratelimits, request, context) => ratelimits.setOverride(request, context),
   }),
   ratelimitOperation({

@@ -135,7 +135,7 @@ export const migration = object<MigrationAnswer>({
   failed: texts,
 });
 
-/** A record, so that the compiler finds a code that is missing as well as one too many. */
+/** A record, so that the compiler reports missing and extra codes. */
 const CODES = Object.keys({
   VALID: true,
   NOT_FOUND: true,

@@ -1,4 +1,4 @@
-/** Permissions needed to change those of a role: each that the operations name, if the request needs it. */
+/** Access checks for changing the permissions of a role: the request decides which permissions the caller needs. */
 import type { Caller } from "../../contracts/caller.js";
 import type { Store } from "../../contracts/store.js";
 import { type Access, forbidden, type FurtherPermission } from "./access.js";
@@ -7,12 +7,15 @@ interface StoreAccess {
   readonly store: Store;
 }
 
-const making: FurtherPermission = { permission: "rbac.*.create_permission", where: "a permission does not exist yet" };
+const createPermission: FurtherPermission = {
+  permission: "rbac.*.create_permission",
+  where: "a permission does not exist yet",
+};
 
-/** A role with permissions also takes the right to add them, and to make those that do not exist. */
+/** A role with permissions also requires adding them, and creating those that do not exist. */
 export const onNewRole: Access<{ readonly permissions?: readonly string[] }> = {
   permissions: ["rbac.*.create_role"],
-  also: [{ permission: "rbac.*.add_permission_to_role", where: "the role is given permissions" }, making],
+  also: [{ permission: "rbac.*.add_permission_to_role", where: "the role is given permissions" }, createPermission],
   async allow(access, caller, { permissions = [] }) {
     need(caller, "create_role");
     if (permissions.length === 0) return;
@@ -21,10 +24,10 @@ export const onNewRole: Access<{ readonly permissions?: readonly string[] }> = {
   },
 };
 
-/** Replacing adds and removes. */
+/** Replacing permissions requires adding and removing them. */
 export const onRolePermissions: Access<{ readonly permissions: readonly string[] }> = {
   permissions: ["rbac.*.add_permission_to_role"],
-  also: [{ permission: "rbac.*.remove_permission_from_role" }, making],
+  also: [{ permission: "rbac.*.remove_permission_from_role" }, createPermission],
   async allow(access, caller, { permissions }) {
     need(caller, "add_permission_to_role");
     need(caller, "remove_permission_from_role");
@@ -38,7 +41,7 @@ function need(caller: Caller, action: string): void {
 
 async function needForNew({ store }: StoreAccess, caller: Caller, slugs: readonly string[]): Promise<void> {
   if (slugs.length === 0 || caller.may("create_permission", { type: "rbac" })) return;
-  const asked = [...new Set(slugs)];
-  const known = await store.readNames("permissions", caller.workspaceId, asked);
-  if (known.length < asked.length) need(caller, "create_permission");
+  const names = [...new Set(slugs)];
+  const existing = await store.readNames("permissions", caller.workspaceId, names);
+  if (existing.length < names.length) need(caller, "create_permission");
 }

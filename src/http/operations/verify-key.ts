@@ -1,4 +1,7 @@
-/** Operation `keys.verifyKey`: spec §4.1. The request is judged by `src/verify/request.ts`, written by hand for speed; a test holds the two together. */
+/**
+ * Operation `keys.verifyKey` (spec §4.1). The schema here is for documentation: `src/verify/request.ts` validates
+ * requests, hand-written for speed, and a test checks that the two agree.
+ */
 import { compileQuery } from "../../access/permission-query.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import { readRequest } from "../../verify/request.js";
@@ -53,7 +56,7 @@ const request: JsonSchema = {
   additionalProperties: false,
 };
 
-/** Every outcome is an answer; whether the caller may see the key is the verifier's to say (spec §4.1-3, §4.1-4). */
+/** Every outcome is a 200. The verifier decides whether the caller may see the key (spec §4.1-3, §4.1-4). */
 export const verifyKey: Operation = {
   name: "keys.verifyKey",
   summary: "Verifies a key: permissions, rate limits and credits in one call. Every outcome is a 200.",
@@ -68,7 +71,7 @@ export const verifyKey: Operation = {
     if (permissions !== undefined) compileQuery(permissions);
   },
   perform({ verifier }, { body, caller, clientAddress }) {
-    // Judged by the verifier, so that a request is read once.
+    // Not validated here: the verifier does.
     const request = body as Parameters<typeof verifier.verify>[0];
     return verifier.verify(request, clientAddress === undefined ? { caller } : { caller, clientAddress });
   },

@@ -1,4 +1,6 @@
-/** Keys as HTTP shows them: what the library tells besides stays out, since the specification lists every field of an answer. */
+/**
+ * Keys in HTTP responses: without the library's extra fields, since the specification lists every field of a response.
+ */
 import type { KeyCreditsData } from "../../contracts/types.js";
 import type { KeyCredits, KeyResponseData } from "../../keyring/schemas/responses.js";
 

@@ -1,44 +1,49 @@
-/** Options of the SQLite store, judged once. Ruling D5, README "Promises". Knows nothing of SQLite. */
+/** Options of the SQLite store: defaults and validation. */
 
 import { type Check, checkOptions, flag, integer, oneOf } from "../../lib/check-options.js";
 
-/** How to use a database. */
+/** Options that apply to a path and to an open handle. */
 export interface SqliteHandleOptions {
   /**
-   * What an acknowledged change survives. `"power"` (default): kill, crash of the system and power cut, if the disk honours fsync.
-   * `"process"`: kill and crash of the program; a power cut may forget what came after the last checkpoint, and never corrupts.
+   * What an acknowledged change survives. `"power"` (default): a killed process, a system crash and a power cut, if the
+   * disk honours fsync. `"process"`: a killed or crashed process; a power cut may lose changes since the last
+   * checkpoint, but never corrupts the file.
    */
   readonly durability?: "power" | "process";
   /**
-   * When other processes' changes are asked for. `"turn"` (default): at the first call of a turn of the event loop, and again once
-   * a millisecond has passed inside one. `"call"`: at every call. A number: at most every so many milliseconds, 1…3_600_000.
+   * When to poll the file for changes of other processes. `"turn"` (default): at the first call in each turn of the
+   * event loop, and again inside a turn after one millisecond. `"call"`: at every call. A number: milliseconds between
+   * polls, 1…3_600_000.
    */
   readonly staleness?: "turn" | "call" | number;
   /**
-   * How long a call waits for locks of other processes, milliseconds, 0…60_000. Default 2_000. Then it fails with STORE_BUSY. Calls that
-   * wait together wait no longer than one, and the event loop runs meanwhile. Opening waits as long, and blocks the thread.
+   * How long a call waits for locks of other processes, in milliseconds, 0…60_000, before it fails with STORE_BUSY.
+   * Default 2_000. Concurrent calls wait in parallel, and the event loop keeps running. Opening waits as long, but
+   * blocks the thread.
    */
   readonly busyTimeout?: number;
 }
 
-/** How to open a database that is named by its path, and how to use it. */
+/** Options for a path, which the store opens itself. */
 export interface SqliteStoreOptions extends SqliteHandleOptions {
-  /** Fail instead of making a new database where there is none. Default false. */
+  /** Fail with STORE_FAILED instead of creating a database if there is none. Default false. */
   readonly mustExist?: boolean;
   /**
-   * Open for reading only: checks answer, whatever takes credits or changes keys fails with STORE_READ_ONLY. Default false.
+   * Open for reading only: keys are verified, but whatever takes credits or changes keys fails with STORE_READ_ONLY.
+   * Default false. A TypeError with `":memory:"`.
    *
-   * Where the folder may be written, SQLite still makes `-wal` and `-shm` beside the file if nobody has, and leaves them there. They
-   * belong to this process's user: run it as the owner of the file, or the owner may be unable to write (STORE_READ_ONLY) until they are
-   * removed while nobody has the file open. In a folder that may not be written the two must be there, as they are while another process
-   * has the file open; otherwise opening fails with STORE_READ_ONLY, as it does for an empty file and for the tables of an older keystile.
-   * A TypeError with `":memory:"`.
+   * In a writable folder, SQLite still creates `-wal` and `-shm` beside the file if they do not exist, and leaves them
+   * there. They belong to this process's user: run it as the owner of the file, or the owner may be unable to write
+   * (STORE_READ_ONLY) until they are removed while no process has the file open. In a read-only folder the two must
+   * exist, as they do while another process has the file open; otherwise opening fails with STORE_READ_ONLY. It also
+   * fails so for an empty file and for tables of an older keystile.
    */
   readonly readonly?: boolean;
   /**
-   * Who writes. `"inline"` (default): the thread that uses the store, which waits for the disk at every commit. `"thread"`: a thread of
-   * the store's own, for servers that must not wait; a spend alone then takes longer. A URL: the same with the program at this place,
-   * a bundle of `keystile/sqlite-writer`, for programs that run without the package beside them.
+   * Which thread writes. `"inline"` (default): the thread that uses the store, which blocks on the disk at every
+   * commit. `"thread"`: a worker thread, for servers that must not block; a single spend then takes longer. A URL: a
+   * worker thread running the script at this URL, a bundle of `keystile/sqlite-writer`, for programs deployed without
+   * the package.
    */
   readonly writer?: "inline" | "thread" | URL;
 }
@@ -63,13 +68,13 @@ const STORE_OPTIONS = {
 } as const satisfies Record<keyof SqliteStoreOptions, Check>;
 
 const forPaths: Check = (_, path) => {
-  throw new TypeError(`${path} is for paths; the handle was opened by its owner`);
+  throw new TypeError(`${path} is for paths only; this handle was opened by its owner`);
 };
 const HANDLE_OPTIONS = { ...STORE_OPTIONS, mustExist: forPaths, readonly: forPaths, writer: forPaths };
 
 /**
  * Fills in the defaults.
- * @param isPath whether the store opens the file itself: some options make sense then only
+ * @param isPath whether the store opens the file itself: some options are allowed only then
  * @throws TypeError or RangeError that names the option
  */
 export function readOptions(options: SqliteStoreOptions, isPath: boolean): Required<SqliteStoreOptions> {

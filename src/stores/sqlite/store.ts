@@ -1,8 +1,8 @@
 /**
- * The store on SQLite: one file, any number of processes on one host. Rulings D, E4; README "Promises". Wires the rooms beside it.
+ * The SQLite store: one file, any number of processes on one host. Wires the modules beside it.
  *
- * Why one connection and no worker unless asked for: every transaction begins and ends in one synchronous stretch, so nothing of this
- * process ever sees half of another's work, and a find costs no hop. What a worker is worth: `src/stores/sqlite/writer/writer.ts`.
+ * Why one connection and by default no worker thread: every transaction is synchronous, so no other call of this
+ * process sees half of it, and a find needs no message to a thread. For what a worker gains see `writer/writer.ts`.
  */
 import { KeystileError } from "../../contracts/errors.js";
 import type { Change, ListQuery, Store, Table } from "../../contracts/store.js";
@@ -32,28 +32,29 @@ import { createWriting } from "./tables/run-write.js";
 import { applyWrites } from "./tables/write-rows.js";
 import { withWriter } from "./writer/writer.js";
 
-/** A {@link Store} that can say how its file is. */
+/** A {@link Store} with a health check of its file. */
 export interface SqliteStore extends Store {
-  /** Examines file and connection. Reads the disk: for health checks, not for every request. */
+  /** Examines file and connection. Reads the disk: not for every request. */
   health(options?: HealthOptions): SqliteHealth;
 }
 
-/** Keys in a transaction of `insertKeys`: between them the event loop gets a turn. */
+/** Keys per transaction of `insertKeys`; the event loop runs between two. */
 const BATCH = 1_000;
-/** At most so many new digests are told one by one. */
+/** A transaction with more new digests than this is notified as "created". */
 const MAX_NOTIFIED_DIGESTS = 16;
 
 /**
- * Keeps keys in an SQLite file. Its `KeyRef` is a number. Put a copy of the file back only while no process has it open.
- * @param file a path (made unless `mustExist`; `":memory:"` for none), opened with better-sqlite3 12 or 13; or an open handle of
- * better-sqlite3, node:sqlite or bun:sqlite, on which WAL, `synchronous`, `foreign_keys` and a `busy_timeout` of 50 ms are set, and which
- * `close()` leaves open
- * @param options see {@link SqliteStoreOptions}; with a handle only {@link SqliteHandleOptions}, since its owner opened it
- * @throws TypeError or RangeError naming an option, or saying why this is no file: a path with blanks at its ends, a handle whose rows
- * are arrays; KeystileError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run; STORE_INVALID (not a database),
- * STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables or old ones, and it may not be written), STORE_BUSY, STORE_FAILED
- * @see src/contracts/store.ts for the contract, rulings D1–D5 · a find alone in its turn 1.15 times a bare SELECT and JSON.parse, in company
- * 0.75 times (`src/stores/sqlite/changes/read-transactions.ts`); a spend alone about 1.15 times a bare UPDATE in its own transaction
+ * Keeps keys in an SQLite file. Its `KeyRef` is a number. Restore a copy of the file only while no process has it open.
+ * @param file a path, or an open handle. A path is opened with better-sqlite3 12 or 13 and created unless `mustExist`;
+ * `":memory:"` for a database in memory. A handle of better-sqlite3, node:sqlite or bun:sqlite gets WAL, `synchronous`,
+ * `foreign_keys` and a `busy_timeout` of at most 50 ms, and `close()` leaves it open
+ * @param options see {@link SqliteStoreOptions}; with a handle only {@link SqliteHandleOptions}
+ * @throws TypeError or RangeError naming an option, or saying what is wrong with `file`: a path with spaces at its
+ * ends, a handle whose rows are arrays; KeystileError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run;
+ * STORE_INVALID (not a database), STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables or old ones in a file that may not be
+ * written), STORE_BUSY, STORE_FAILED
+ * @see src/contracts/store.ts for the contract · a single find in a turn takes 1.15 times as long as a bare SELECT and
+ * JSON.parse, several in one turn 0.75 times each; a single spend 1.15 times as long as a bare UPDATE in a transaction
  */
 export function sqliteStore(file: string | SqliteHandle, options?: SqliteHandleOptions): SqliteStore;
 export function sqliteStore(file: string, options?: SqliteStoreOptions): SqliteStore;
@@ -77,16 +78,19 @@ export function sqliteStore(file: string | SqliteHandle, options: SqliteStoreOpt
   }
 }
 
-/** A store, and a way in for keys that were encoded elsewhere. */
+/** A store that also accepts keys encoded by another thread. */
 export interface WriterStore {
   readonly store: SqliteStore;
-  /** {@link Store.insertKeys}, in one transaction. @param deadline when it has waited long enough for a lock, by {@link WriterStore.deadline} */
+  /**
+   * {@link Store.insertKeys}, in one transaction.
+   * @param deadline when to stop waiting for a lock, from {@link WriterStore.deadline}
+   */
   insertEncoded(keys: readonly EncodedKey[], deadline: number): Promise<boolean[]>;
-  /** The deadline of a call that is made now. */
+  /** The deadline of a call made now. */
   deadline(): number;
 }
 
-/** The same for the writer thread. */
+/** Opens a store in the writer thread. */
 export function writerStore(path: string, options: SqliteStoreOptions): WriterStore {
   try {
     const settings = readOptions(options, true);
@@ -103,14 +107,15 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   log.listen((change) => change === "all" && references.clear());
   const balances = createBalances(handle);
   const shared = createSharedReads(handle, isShared);
-  const staleness = createChangePolling(shared.before(log.poll), settings.staleness);
-  // A transaction asks in any case, while nobody else can write: where nothing is new, the verifications of its turn need not ask again.
+  const polling = createChangePolling(shared.before(log.poll), settings.staleness);
+  // A transaction reads `data_version` anyway, while nobody else can write: if nothing is new, later calls of the turn
+  // need not poll.
   const session = createBalanceSession(handle, balances, isShared, (version) => {
-    if (!settings.readonly && log.isCaughtUp(version)) staleness.note();
+    if (!settings.readonly && log.isCaughtUp(version)) polling.note();
   });
   const { short, long } = sizeLog({ ...connection, transact: shared.before(connection.transact) });
-  // A statement that commits by itself must not fall into a transaction that is open for reads: it would be answered before it is durable.
-  const spendAlone = shared.before(session.compareAndSpend);
+  // An autocommit statement inside a transaction that is open for reads would resolve before it is durable.
+  const compareAndSpend = shared.before(session.compareAndSpend);
   let closing: Promise<void> | undefined;
   let isClosed = false;
   const assertOpen = () => {
@@ -118,13 +123,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   };
   const reads = createBusyRetry(assertOpen, connection.probe, settings.busyTimeout);
   const writes = createBusyRetry(assertOpen, connection.probe, settings.busyTimeout);
-  const group = createGroupCommit(
-    short,
-    { ...session, compareAndSpend: spendAlone },
-    log,
-    writes.queue,
-    settings.busyTimeout,
-  );
+  const group = createGroupCommit(short, { ...session, compareAndSpend }, log, writes.queue, settings.busyTimeout);
   const rows = createEntityTables(handle);
   const reader = createKeyReader(handle, references);
   const writer = createKeyWriter(handle, references, balances);
@@ -132,7 +131,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   const examine = createHealth(handle, settings);
   const health = shared.before((given?: HealthOptions) => retryWhileBusy(() => examine(given), DRIVER_BUSY_TIMEOUT));
   const finish = shared.before(() => {
-    tidy(connection, balances);
+    checkpointSpends(connection, balances);
     connection.close();
   });
 
@@ -153,7 +152,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     findKey: reads.runOrRetry(shared.within(reader.findKey)),
     findForeignKey: reading(reader.findForeignKey),
     findRootKey: reading(rows.findRootKey),
-    // What joins a group does not wait here: the group waits for locks by itself.
+    // Not retried here: the group itself waits for locks.
     adoptDigest(ref, digest) {
       assertOpen();
       return typeof ref === "number" ? group.add((_, changes) => writer.adopt(ref, digest, changes)) : false;
@@ -196,14 +195,14 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
       assertOpen();
       return log.listen(listener);
     },
-    // Written out: every verification comes by here.
+    // Not through `runOrRetry`, which allocates: every verification calls this.
     pollChanges(now) {
       assertOpen();
-      if (reads.queue.isWaiting()) return reads.run(() => staleness.pollChanges());
+      if (reads.queue.isWaiting()) return reads.run(() => polling.pollChanges());
       try {
-        staleness.pollChanges(now);
+        polling.pollChanges(now);
       } catch (cause) {
-        return reads.retry(cause, () => staleness.pollChanges());
+        return reads.retry(cause, () => polling.pollChanges());
       }
     },
     health(options) {
@@ -222,8 +221,10 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   return { store, insertEncoded, deadline: writes.deadline };
 }
 
-/** Carries the log over, so that other tools find every balance in its row; keystile itself does not need this. */
-function tidy({ transact }: Connection, balances: Balances): void {
+/**
+ * Checkpoints the log of spends, so that other tools find every balance in its row; keystile itself does not need this.
+ */
+function checkpointSpends({ transact }: Connection, balances: Balances): void {
   if (!balances.hasLogged()) return;
   try {
     const checkpoint = () => {
@@ -233,11 +234,11 @@ function tidy({ transact }: Connection, balances: Balances): void {
     };
     retryWhileBusy(() => transact(checkpoint), DRIVER_BUSY_TIMEOUT);
   } catch {
-    // Another process is writing, or the disk is full: the log is as good.
+    // Another process is writing, or the disk is full: the log stays valid.
   }
 }
 
-/** What a find could see of new keys. Those without a native digest can be found by their hash. */
+/** The changes of new keys that a find could see. Keys without a digest can be found by their foreign digest. */
 function changesOf(keys: readonly EncodedKey[]): Change[] {
   const digests: Change[] = [];
   for (const { digest } of keys) {

@@ -172,7 +172,7 @@ describe("api: requests", () => {
     expect(stderr).toContain(message);
   });
 
-  it("ruling G6: 512 emoji are 512 characters", async () => {
+  it("512 emoji are 512 characters", async () => {
     const server = always({ data: { valid: false, code: "NOT_FOUND" } });
     expect((await runAs(ROOT_KEY, [...VERIFY, "--key", "😀".repeat(512)], server)).code).toBe(1);
   });
@@ -380,7 +380,7 @@ describe("api: settings", () => {
     },
   );
 
-  it("ruling G4: no root key in any text, whatever goes wrong", async () => {
+  it("no root key in any text, whatever goes wrong", async () => {
     const refused = always({ status: 401, error: { title: "Unauthorized", detail: "no", status: 401, type: "x" } });
     const broken = always(
       Object.assign(new TypeError(`Bearer ${ROOT_KEY} is an invalid header value`), { cause: new Error(ROOT_KEY) }),

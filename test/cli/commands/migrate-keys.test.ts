@@ -264,7 +264,7 @@ describe("migrate-keys: a large import", () => {
     expect(drawn).toMatch(/\u001b\[1G\u001b\[0K$/);
   });
 
-  it("ruling G1: no request is larger than a server takes", async () => {
+  it("no request is larger than a server takes", async () => {
     const server = service();
     const rows = keys(120, { meta: { text: "é".repeat(20_000) } });
     expect((await migrate(server, ["--keys", `@${file("fat.json", JSON.stringify(rows))}`])).code).toBe(0);
@@ -381,7 +381,7 @@ describe("migrate-keys: a large import", () => {
     expect(server.seen.length).toBe(2);
   });
 
-  it("ruling E6: a wish to stop lets the request under way finish, and a second run does the rest", async () => {
+  it("a wish to stop lets the request under way finish, and a second run does the rest", async () => {
     let stop: () => void = () => undefined;
     const server = service((count) => void (count === 2 && stop()));
     const path = ndjson("stopped.ndjson", keys(5_000));
@@ -412,7 +412,7 @@ describe("migrate-keys: a large import", () => {
     expect([code, server.seen.length]).toEqual([3, 2]);
   });
 
-  it("ruling E6: reads lines as they are wanted", async () => {
+  it("reads lines as they are wanted", async () => {
     let ahead = 0;
     let most = 0;
     const server = service(() => {

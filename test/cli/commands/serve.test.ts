@@ -96,7 +96,7 @@ describe("serve", () => {
     await server.stop();
   });
 
-  it("--log and --metrics: a line a request and counts, without any key in them (ruling G4)", async () => {
+  it("--log and --metrics: a line a request and counts, without any key in them", async () => {
     const server = await serve(db("log.db"), ["--log", "--metrics"]);
     const key = "sk_canary_9fK2pQ7x";
     await runAs(server.rootKey, ["api", "keys", "verify-key", "--key", key, "--api-url", server.url], { fetch });
@@ -126,7 +126,7 @@ describe("serve", () => {
     expect((await server.stop()).stderr).not.toContain("{");
   });
 
-  it("ruling F5: --request-limit answers 429 with Retry-After", async () => {
+  it("--request-limit answers 429 with Retry-After", async () => {
     const server = await serve(db("limited.db"), ["--request-limit", "2/60"]);
     const ask = () =>
       runAs(server.rootKey, ["api", "keys", "list-keys", "--api-id", server.apiId, "--api-url", server.url], { fetch });

@@ -40,7 +40,7 @@ describe("migrations create", () => {
     expect((JSON.parse(other.stdout) as { migrationId: string }).migrationId).toMatch(/^mig_/);
   });
 
-  it("ruling E3: refuses an algorithm that cannot be looked up, at its flag", async () => {
+  it("refuses an algorithm that cannot be looked up, at its flag", async () => {
     const db = await database("bcrypt.db");
     const { code, stdout, stderr } = await run(["migrations", "create", "--db", db, "--algorithm", "bcrypt"]);
     expect([code, stdout]).toEqual([2, ""]);
@@ -161,13 +161,13 @@ describe("a file that is not there", () => {
   });
 
   it.each([["root-keys", "list"], ["doctor"]])(
-    "%s %s: a path with blanks at its ends is refused: another file would be opened",
+    "%s %s: a path with spaces at its ends is refused: another file would be opened",
     async (...words) => {
       const db = `${await database("blank.db")} `;
       writeFileSync(db, "");
       const { code, stdout, stderr } = await run([...words.filter((word) => word !== undefined), "--db", db]);
       expect([code, stdout]).toEqual([2, ""]);
-      expect(stderr).toContain("must be a path without blanks at its ends");
+      expect(stderr).toContain("must be a path without spaces at its ends");
     },
   );
 

@@ -30,7 +30,7 @@ describe("toFailure", () => {
     );
   });
 
-  it("ruling G4: says nothing of what nobody foresaw but its kind", () => {
+  it("says nothing of what nobody foresaw but its kind", () => {
     const secret = "root_canary";
     const system = Object.assign(new Error(`open '${secret}'`), { code: "EACCES", syscall: "open" });
     const errors = [

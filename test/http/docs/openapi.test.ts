@@ -1,4 +1,4 @@
-/** The OpenAPI document is valid, says what requests must be as their judges do, and is held against answers; the pages stand alone. */
+/** The OpenAPI document is valid, says what requests must be as validation does, and is checked against real responses; the pages need nothing else. */
 import { Validator } from "@seriousme/openapi-schema-validator";
 import addFormats from "ajv-formats";
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -16,7 +16,7 @@ import { faultsOf, world } from "../support.js";
 const document = JSON.parse(toOpenApi());
 
 describe("openapi: the document", () => {
-  it("ruling G4: no name of a property is taken for a secret, so each can be named where it is wrong", () => {
+  it("no name of a property is taken for a secret, so each can be named where it is wrong", () => {
     const namesIn = (value: unknown): string[] => {
       if (typeof value !== "object" || value === null) return [];
       const { properties } = value as { properties?: object };
@@ -309,7 +309,7 @@ function beyondSchema(body: unknown): boolean {
 }
 
 describe("docs: pages", () => {
-  it("ruling G3: every error type of the catalogue has a page, plain and without a script", async () => {
+  it("every error type of the catalogue has a page, plain and without a script", async () => {
     const { send, close } = await world();
     for (const { type, title } of listProblemTypes()) {
       const { status, headers, text } = await send(`/docs/errors/${type}`);
@@ -334,7 +334,7 @@ describe("docs: pages", () => {
     await close();
   });
 
-  it("the type of an error is the address of its page (ruling G3)", async () => {
+  it("the type of an error is the address of its page", async () => {
     const { send, call, close } = await world({ host: "node" });
     const { body } = await call("keys.verifyKey", {});
     expect((await fetch(body.error.type)).status).toBe(200);

@@ -104,7 +104,7 @@ describe("server: connections", () => {
     expect(await balance()).toBe(1_000);
   });
 
-  it("ruling G1: what is no HTTP, headers that are too large and tunnels get the envelope, and the connection ends", async () => {
+  it("what is no HTTP, headers that are too large and tunnels get the envelope, and the connection ends", async () => {
     const { url } = await serving({ maxHeaderBytes: 2_048 });
     const broken: [string, number, string][] = [
       ["nonsense\r\n\r\n", 400, "user/bad_request/invalid_input"],
@@ -145,7 +145,7 @@ describe("server: connections", () => {
     await client.ended;
   });
 
-  it("ruling G1: a request that does not arrive in time is a 408", async () => {
+  it("a request that does not arrive in time is a 408", async () => {
     const { url, authorization, json } = await serving({ headersTimeout: 200, requestTimeout: 400 });
     const slow = [
       "POST /v2/keys.verifyKey HTTP/1.1\r\nhost: a\r\n",
@@ -172,7 +172,7 @@ describe("server: connections", () => {
     expect(await balance()).toBe(1_000);
   });
 
-  it("ruling G1: a body over the bound is a 413 by its declared length and by its chunks, and the connection goes on", async () => {
+  it("a body over the bound is a 413 by its declared length and by its chunks, and the connection goes on", async () => {
     const { url, authorization, json, verify } = await serving({ maxBodyBytes: 2_048, maxImportBytes: 8_192 });
     const client = dial(url);
     client.write(toText("/v2/keys.verifyKey", [authorization, json], "x".repeat(2_049)));
@@ -203,7 +203,7 @@ describe("server: connections", () => {
     await refused.ended;
   });
 
-  it("ruling G1: a client that waits for 100 Continue with a body longer than the bound gets the 413 at once", async () => {
+  it("a client that waits for 100 Continue with a body longer than the bound gets the 413 at once", async () => {
     const { url, authorization, json } = await serving({ maxBodyBytes: 2_048 });
     const client = dial(url);
     client.write(
@@ -302,7 +302,7 @@ describe("server: defaults", () => {
   });
 });
 
-describe("server: who the client is (ruling A4)", () => {
+describe("server: who the client is", () => {
   const codeFrom = async (options: ServerOptions, forwarded: string, allow = "192.0.2.7") => {
     const { url, keyring, keyId, verify } = await serving(options);
     await keyring.updateKey({ keyId, ipAllowlist: [allow] });

@@ -217,7 +217,7 @@ describe("operations: the table", () => {
     }
   });
 
-  it("judges a body without doing anything, faults at their places", () => {
+  it("validates a body without doing anything, faults at their places", () => {
     expect(() => OPERATIONS["keys.createKey"]!.validate({ apiId: "api_1" })).not.toThrow();
     expect(() => OPERATIONS["keys.createKey"]!.validate({ apiId: 1 })).toThrow(/^body\.apiId: /);
     const keys = [{ hash: "abc" }, { hash: "ab", wrong: 1 }];

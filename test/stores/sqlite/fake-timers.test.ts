@@ -52,7 +52,7 @@ describe("sqliteStore: under the fake timers of a program's tests", () => {
     await store.close();
   });
 
-  it("whoever waits for a lock is told STORE_BUSY in the end", { timeout: 5_000 }, async () => {
+  it("a call that waits for a lock gets STORE_BUSY in the end", { timeout: 5_000 }, async () => {
     const place = path();
     const store = await withApi(sqliteStore(place, { busyTimeout: 30 }));
     const [ref] = await addKeys(store, 1);

@@ -98,7 +98,7 @@ describe("sqliteStore: a database that cannot be written", () => {
 describe("sqliteStore: a statement that fails", () => {
   const IO = Object.assign(new Error("disk I/O error"), { code: "ERR_SQLITE_ERROR", errcode: 1034 });
 
-  it("trap 1: a commit that fails is an error, and nothing of the transaction stays", () => {
+  it("a commit that fails is an error, and nothing of the transaction stays", () => {
     const db = new Database(":memory:");
     db.exec("CREATE TABLE a (x PRIMARY KEY); CREATE TABLE b (x REFERENCES a DEFERRABLE INITIALLY DEFERRED)");
     const transact = createTransact(db as unknown as Handle);
@@ -140,7 +140,7 @@ describe("sqliteStore: a statement that fails", () => {
     await store.close();
   });
 
-  it("trap 2: a commit that fails rejects the whole group, which is rolled back", async () => {
+  it("a commit that fails rejects the whole group, which is rolled back", async () => {
     const db = new Database(path());
     let broken = false;
     const handle = foreignHandle(db, (sql) => {
@@ -228,7 +228,7 @@ describe("sqliteStore: a statement that fails", () => {
     db.close();
   });
 
-  it("ruling G4, hostile A045: no error shows a key, a hash or a parameter", async () => {
+  it("hostile A045: no error shows a key, a hash or a parameter", async () => {
     const db = new Database(path());
     let broken = false;
     const handle = foreignHandle(db, () => {
@@ -287,7 +287,7 @@ describe("toStoreError", () => {
 });
 
 describe("sqliteStore: a file that another connection holds", () => {
-  it("trap 4: a group waits for the lock without failing, and what arrives meanwhile joins it", async () => {
+  it("a group waits for the lock without failing, and what arrives meanwhile joins it", async () => {
     const place = path();
     const store = await withApi(sqliteStore(place));
     const [ref] = await addKeys(store, 1);
@@ -608,7 +608,7 @@ describe("sqliteStore: a file that another tool has changed", () => {
     db.close();
   });
 
-  it("ruling G4: a row that cannot be read is STORE_INVALID, and its text goes no further", async () => {
+  it("a row that cannot be read is STORE_INVALID, and its text goes no further", async () => {
     const db = new Database(path());
     const store = await withApi(sqliteStore(db));
     await addKeys(store, 1);

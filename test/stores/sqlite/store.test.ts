@@ -1,4 +1,4 @@
-/** The SQLite store before the judge of every store; what is its own is tried in the folder beside this file. */
+/** The SQLite store before the suite of every store; what is its own is tried in the folder beside this file. */
 import Database from "better-sqlite3";
 import { cachedStore } from "../../../src/cache/key-cache.js";
 import { sqliteStore, type SqliteStoreOptions } from "../../../src/stores/sqlite/index.js";

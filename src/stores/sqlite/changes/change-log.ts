@@ -1,13 +1,16 @@
 /**
- * Tells what changed: in this process right after the commit, in others through a log in the file. Port clauses 8 and 15.
+ * Change notifications: to listeners in this process right after the commit, to other processes through a log in the
+ * file.
  *
- * Why a log beside `PRAGMA data_version`: that number moves with every commit of another connection, spends included. The log says
- * which keys changed, so a spend elsewhere flushes nobody's memory.
+ * Why a log beside `PRAGMA data_version`: that number changes with every commit of another connection, spends included.
+ * The log says which keys changed, so that a spend elsewhere does not flush caches.
  */
 import type { Change } from "../../../contracts/store.js";
 import { type Handle, select } from "../connection/handle.js";
 
-/** Changes that were written in a transaction, to be told once it is durable. */
+/**
+ * Changes written in a transaction, to be notified once it is durable. `first` and `last` are their `seq` in the log.
+ */
 export interface Recorded {
   readonly changes: readonly Change[];
   readonly first: number;
@@ -15,23 +18,23 @@ export interface Recorded {
 }
 
 export interface ChangeLog {
-  /** Writes changes to the log, inside the transaction that makes them. `undefined`: there was nothing to tell. */
+  /** Writes changes to the log, inside the transaction that makes them. `undefined`: there were none. */
   record(changes: readonly Change[]): Recorded | undefined;
-  /** Tells the listeners of this process, after the commit. */
+  /** Notifies the listeners of this process. Call after the commit. */
   notify(recorded: Recorded | undefined): void;
-  /** Tells the listeners what other connections committed since the last time. */
+  /** Notifies the listeners of what other connections committed since the last poll. */
   poll(): void;
-  /** Whether all changes up to this `data_version` were told. */
+  /** Whether listeners were notified of all changes up to this `data_version`. */
   isCaughtUp(version: number | undefined): boolean;
   listen(listener: (change: Change) => void): () => void;
 }
 
-/** Entries kept. Who has fallen behind further forgets everything it knows. */
+/** Entries kept. A process that has fallen further behind clears its caches. */
 const KEPT = 10_000;
-/** More digests than this in one transaction are told as "all". */
+/** A transaction with more digests than this is logged as "all". */
 const MAX_DIGESTS = 1_000;
 
-/** @param isShared others may write through the same handle, which `data_version` does not show */
+/** @param isShared other code may write through the same handle, which `data_version` does not show */
 export function createChangeLog(handle: Handle, isShared: boolean): ChangeLog {
   const insert = handle.prepare("INSERT INTO keystile_changes (what) VALUES (?)");
   const prune = handle.prepare("DELETE FROM keystile_changes WHERE seq <= ?");
@@ -43,16 +46,16 @@ export function createChangeLog(handle: Handle, isShared: boolean): ChangeLog {
   const newestEntry = select<{ seq: number }>(handle, "SELECT max(seq) AS seq FROM keystile_changes");
   const newest = () => Number(newestEntry.get()?.seq);
   const listeners = new Set<(change: Change) => void>();
-  // In this order: what is committed between the two reads is read again, not missed.
+  // In this order, so that a commit between the two reads is read again instead of missed.
   let version = dataVersion.get()?.data_version;
   let seen = newest();
 
-  const pass = (change: Change) => {
+  const notifyAll = (change: Change) => {
     for (const listener of listeners) {
       try {
         listener(change);
       } catch (error) {
-        // The change is durable and the others must hear of it: the listener's fault rises by itself.
+        // The change is durable and the other listeners must see it, so the error is thrown in a microtask.
         queueMicrotask(() => {
           throw error;
         });
@@ -74,20 +77,20 @@ export function createChangeLog(handle: Handle, isShared: boolean): ChangeLog {
     },
     notify(recorded) {
       if (recorded === undefined) return;
-      // Entries of others in between are left for `ask`, which then repeats ours: telling twice does no harm.
+      // With entries of other connections in between, `poll` reads from there and repeats ours, which is harmless.
       if (recorded.first === seen + 1) seen = recorded.last;
-      recorded.changes.forEach(pass);
+      recorded.changes.forEach(notifyAll);
     },
     poll() {
       const now = dataVersion.get()?.data_version;
       if (now === version && !isShared) return;
       const entries = since.all(seen);
-      // The entry seen last must still be there: otherwise the log was pruned past it, or the file is an older one.
+      // If the last entry seen is missing, the log was pruned past it, or the file was replaced by an older copy.
       const isWhole = Number(entries[0]?.seq) === seen;
       seen = isWhole ? Number(entries.at(-1)?.seq) : newest();
       version = now;
-      if (isWhole) entries.slice(1).forEach(({ what }) => pass(toChange(what)));
-      else pass("all");
+      if (isWhole) entries.slice(1).forEach(({ what }) => notifyAll(toChange(what)));
+      else notifyAll("all");
     },
     isCaughtUp: (at) => at === version && !isShared,
     listen(listener) {
@@ -97,7 +100,7 @@ export function createChangeLog(handle: Handle, isShared: boolean): ChangeLog {
   };
 }
 
-/** How the log writes a change. */
+/** A change as the log stores it. */
 function toText(change: Change): string {
   if (change === "all") return "*";
   return change === "created" ? "+" : `=${change.digest}`;
@@ -108,7 +111,7 @@ function toChange(text: string): Change {
   return text === "+" ? "created" : { digest: text.slice(1) };
 }
 
-/** Each change once; "all" swallows the rest. */
+/** Removes duplicates; "all" replaces everything else. */
 function compact(changes: readonly Change[]): readonly Change[] {
   if (changes.length <= 1) return changes;
   const texts = new Set(changes.map(toText));

@@ -1,45 +1,44 @@
 /**
- * Lets the finds of one turn of the event loop share a read transaction. README "Promises" (SQLite exact), trap 15. Knows no table.
+ * Lets the finds of one turn of the event loop share a read transaction.
  *
- * Why: each read outside of a transaction locks the file and lets it go. With 100,000 keys a find took 9.2 µs alone and takes 6.2 in
- * company; a verification with it 15.2 and 11.8, one of an unknown key 5.4 and 2.4.
+ * Why: each read outside a transaction locks and unlocks the file. With 100,000 keys a find took 9.2 µs alone and 6.2
+ * in a shared transaction; a verification with it 15.2 and 11.8, one of an unknown key 5.4 and 2.4.
  *
- * It begins with the second find in a row, so that a find alone in its turn costs no more if each turn asks what others changed; if none
- * asks, every second find gets a transaction of its own. It ends with the turn, after {@link MAX_FINDS} finds, and
- * before anything else is done on the connection: a write, another read, the question what others changed. So what it shows is never
- * older than the answer to that question, no write waits for its commit, and no transaction is open while the program waits.
- * The obvious twin is a find outside of any transaction (`read-transactions.test.ts`).
+ * The transaction begins with the second find in a row, so that a single find per turn costs no more. It ends with the
+ * turn, after {@link MAX_FINDS} finds, and before anything else uses the connection: a write, another read, a poll for
+ * changes. So its snapshot is never older than the last poll, no write waits for its commit, and it is never open while
+ * the program waits. `read-transactions.test.ts` compares it with finds outside any transaction.
  */
 import type { Handle } from "../connection/handle.js";
 import { nextTick } from "../connection/transaction.js";
 
 export interface SharedReads {
-  /** The same find, in a transaction with the others of its turn. */
+  /** Wraps a find, to run in one transaction with the others of its turn. */
   within<A extends unknown[], T>(find: (...given: A) => T): (...given: A) => T;
-  /** The same act, once that transaction has ended. */
+  /** Wraps any other function, to end that transaction first. */
   before<A extends unknown[], T>(act: (...given: A) => T): (...given: A) => T;
 }
 
-/** A turn may be long where nobody asks for changes; an open transaction keeps the log from being carried over. */
+/** A turn may be long when nothing polls for changes; an open transaction holds back the WAL checkpoint. */
 const MAX_FINDS = 256;
 
-/** @param isShared others use the handle too, and could not begin a transaction of their own: then every find stays alone */
+/** @param isShared other code uses the handle, and could not begin its own transaction: then no finds are shared */
 export function createSharedReads(handle: Handle, isShared: boolean): SharedReads {
   if (isShared) return { within: (find) => find, before: (act) => act };
   const begin = handle.prepare("BEGIN");
   const commit = handle.prepare("COMMIT");
   const rollback = handle.prepare("ROLLBACK");
-  /** Finds since the last end. */
+  /** Finds since the last transaction ended. */
   let finds = 0;
   let isOpen = false;
   let isScheduled = false;
 
-  /** Nothing was written that could be lost. Left open, it would take in writes that commit by themselves. */
+  /** Nothing was written. Left open, the transaction would include later autocommit writes. */
   const undo = (): void => {
     try {
       rollback.run();
     } catch {
-      // A read that failed may have ended it.
+      // A failed read may have ended it.
     }
   };
   const end = (): void => {

@@ -1,23 +1,23 @@
-/** What a store may be opened on: a path or a handle, judged before anything is opened. Knows no driver but its habits. */
+/** Checks the `file` argument, a path or a handle, before anything is opened. */
 import type { SqliteStoreOptions } from "../options.js";
 import { assertNamedRows, type SqliteHandle } from "./handle.js";
 
-/** @throws TypeError: neither a path that is opened as it stands, nor a handle whose rows can be read */
+/** @throws TypeError: neither a path that the driver opens unchanged, nor a handle whose rows can be read */
 export function assertFile(file: unknown): void {
   if (typeof file === "string") return assertPath(file);
   const { prepare, exec } = (file ?? {}) as Partial<SqliteHandle>;
-  if (typeof prepare !== "function" || typeof exec !== "function") throw new TypeError(NEITHER);
+  if (typeof prepare !== "function" || typeof exec !== "function") throw new TypeError(INVALID_FILE);
   assertNamedRows(file as SqliteHandle);
 }
 
-const NEITHER = "file must be a path of well-formed text, or an open database handle with prepare() and exec()";
+const INVALID_FILE = "file must be a path of well-formed text, or an open database handle with prepare() and exec()";
 
-/** The driver ends a path at U+0000 and trims it: it would open another file, or one in memory that nobody keeps. */
+/** The driver cuts a path at U+0000 and trims it: it would open another file, or a database in memory. */
 function assertPath(path: string): void {
-  if (path === "" || path.includes("\0") || !path.isWellFormed()) throw new TypeError(NEITHER);
+  if (path === "" || path.includes("\0") || !path.isWellFormed()) throw new TypeError(INVALID_FILE);
   if (path !== path.trim()) {
     throw new TypeError(
-      "file must be a path without blanks at its ends: better-sqlite3 drops them, and would open another file or none",
+      "file must be a path without spaces at its ends: better-sqlite3 drops them, and would open another file or none",
     );
   }
 }

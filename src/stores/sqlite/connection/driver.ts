@@ -1,7 +1,7 @@
 /**
- * Finds better-sqlite3 and opens a file with it. The one door of that package; loaded only when a path is opened.
+ * Finds and loads better-sqlite3, only when a path is opened, and opens a file with it.
  *
- * Why look before loading: a native module for another Node does not throw, it ends the process.
+ * Why check before loading: a native module built for another Node does not throw, it ends the process.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -10,7 +10,7 @@ import { KeystileError } from "../../../contracts/errors.js";
 import type { Handle } from "./handle.js";
 import { modulePath } from "./module-path.js";
 
-/** A handle that this store opened, and closes. */
+/** A handle that this store opened and must close. */
 export interface ClosableHandle extends Handle {
   close(): unknown;
 }
@@ -18,20 +18,22 @@ export interface ClosableHandle extends Handle {
 interface OpenOptions {
   readonly readonly: boolean;
   readonly fileMustExist: boolean;
-  /** Milliseconds for which the driver itself waits for locks, and blocks the thread. */
+  /** Milliseconds for which the driver itself waits for locks, blocking the thread. */
   readonly timeout: number;
 }
 type Driver = new (path: string, options: OpenOptions) => ClosableHandle;
 
-/** The least major version of Node that each supported major version of the driver runs on: 13 crashes Node 20. */
+/** Minimum major version of Node for each supported major version of the driver: 13 crashes Node 20. */
 const MIN_NODE_BY_DRIVER: Readonly<Record<number, number>> = { 12: 20, 13: 22 };
 const NAME = "better-sqlite3";
-/** Version 12, if compiled with headers of Node 24.19 or later, calls this when a statement is collected, which ends the process. */
-const FATAL = "RemoveEnvironmentCleanupHook";
+/**
+ * Version 12 compiled with headers of Node 24.19 or later calls this when a statement is collected: the process ends.
+ */
+const FATAL_SYMBOL = "RemoveEnvironmentCleanupHook";
 
 /**
  * Loads the driver.
- * @param require resolves from where the driver should be found
+ * @param require resolves packages from where the driver should be found
  * @param nodeVersion as in `process.versions.node`
  * @throws KeystileError DRIVER_MISSING, DRIVER_UNSUPPORTED; both say what to run
  */
@@ -43,9 +45,9 @@ export function loadDriver(
   const { version, folder } = findPackage(require, node);
   const refuse = (why: string) =>
     new KeystileError("DRIVER_UNSUPPORTED", `${NAME} ${version} ${why}; run: ${installFor(node)}`);
-  const leastNode = MIN_NODE_BY_DRIVER[Number.parseInt(version, 10)];
-  if (leastNode === undefined) throw refuse("is not supported, versions 12 and 13 are");
-  if (node < leastNode) throw refuse(`needs Node ${leastNode} or later, this is ${nodeVersion}`);
+  const minNode = MIN_NODE_BY_DRIVER[Number.parseInt(version, 10)];
+  if (minNode === undefined) throw refuse("is not supported, versions 12 and 13 are");
+  if (node < minNode) throw refuse(`needs Node ${minNode} or later, this is ${nodeVersion}`);
   if (node >= 24 && isFatal(folder))
     throw refuse(`was compiled for this Node, ${nodeVersion}, in a way that would end the process`);
   try {
@@ -55,26 +57,27 @@ export function loadDriver(
   }
 }
 
-/** The newest version that this Node can have. */
+/** The command that installs the newest version for this Node. */
 function installFor(node: number): string {
   return `npm install ${NAME}@${node < 22 ? 12 : 13}`;
 }
 
 function isFatal(folder: string): boolean {
   const native = join(folder, "build", "Release", "better_sqlite3.node");
-  // Those that come ready-made for Node 24 were compiled before, and do no harm.
-  return existsSync(native) && readFileSync(native).includes(FATAL);
+  // The prebuilt binaries for Node 24 were compiled with earlier headers and are safe.
+  return existsSync(native) && readFileSync(native).includes(FATAL_SYMBOL);
 }
 
 /**
  * Opens a database file.
- * @throws KeystileError DRIVER_UNSUPPORTED when the driver's native part does not load; whatever SQLite says otherwise
+ * @throws KeystileError DRIVER_UNSUPPORTED when the native module does not load, STORE_FAILED when the folder is
+ * missing; otherwise the driver's error
  */
 export function openFile(Driver: Driver, path: string, options: OpenOptions): ClosableHandle {
   try {
     return new Driver(path, options);
   } catch (cause) {
-    // The native part is loaded by the first open, not by `require`.
+    // The native module is loaded by the first open, not by `require`.
     const { code, message } = cause as { code?: unknown; message?: unknown };
     if (code === "ERR_DLOPEN_FAILED" || code === FORBIDDEN || /bindings file/i.test(String(message)))
       throw unusable(cause);
@@ -98,7 +101,7 @@ function unusable(cause: unknown): KeystileError {
   return new KeystileError("DRIVER_UNSUPPORTED", `${NAME} is installed, but ${why}`, { cause });
 }
 
-/** The installed package, told by its package.json without running any of it. */
+/** The installed package, read from its package.json without running any of its code. */
 function findPackage(require: NodeJS.Require, node: number): { readonly version: string; readonly folder: string } {
   let folder: string;
   try {
@@ -106,14 +109,14 @@ function findPackage(require: NodeJS.Require, node: number): { readonly version:
   } catch (cause) {
     throw new KeystileError("DRIVER_MISSING", `the SQLite store needs ${NAME}; run: ${installFor(node)}`, { cause });
   }
-  // Not `${NAME}/package.json`: from version 13 on the package does not export it.
+  // Not `${NAME}/package.json`: since version 13 the package does not export it.
   for (;;) {
     const found = readPackage(join(folder, "package.json"));
     if (found?.name === NAME) return { version: String(found.version), folder };
-    const above = dirname(folder);
-    if (above === folder)
-      throw new KeystileError("DRIVER_UNSUPPORTED", `the version of ${NAME} cannot be told; run: ${installFor(node)}`);
-    folder = above;
+    const parent = dirname(folder);
+    if (parent === folder)
+      throw new KeystileError("DRIVER_UNSUPPORTED", `the version of ${NAME} is unknown; run: ${installFor(node)}`);
+    folder = parent;
   }
 }
 

@@ -1,7 +1,7 @@
-/** What SQLite reports → the one error of keystile. Ruling G4: no text here holds a parameter, a key or a hash. Knows each driver's way to say it. */
+/** Maps errors of the SQLite drivers to KeystileError. No message contains a parameter, a key or a hash. */
 import { isKeystileError, KeystileError, type KeystileErrorCode } from "../../../contracts/errors.js";
 
-/** SQLite's primary result codes that keystile tells apart, by number (node:sqlite) and by name (the others). */
+/** SQLite's primary result codes that keystile distinguishes: number (node:sqlite) → name (the other drivers). */
 const NAMES: Readonly<Record<number, string>> = {
   5: "BUSY",
   6: "LOCKED",
@@ -27,8 +27,8 @@ const MEANINGS: Readonly<Record<string, readonly [code: KeystileErrorCode, detai
 };
 
 /**
- * The primary result code of a driver's error, as in `SQLITE_BUSY` without its head; `undefined` for other errors.
- * better-sqlite3 and bun:sqlite say `code: "SQLITE_BUSY_SNAPSHOT"`, node:sqlite `errcode: 517`.
+ * The primary result code of a driver's error, without the prefix: `BUSY`; `undefined` for other errors.
+ * better-sqlite3 and bun:sqlite set `code: "SQLITE_BUSY_SNAPSHOT"`, node:sqlite `errcode: 517`.
  */
 export function resultName(cause: unknown): string | undefined {
   if (typeof cause !== "object" || cause === null) return undefined;
@@ -37,19 +37,19 @@ export function resultName(cause: unknown): string | undefined {
   return typeof code === "string" && code.startsWith("SQLITE_") ? code.split("_")[1] : undefined;
 }
 
-/** Whether waiting may help: another connection holds the file. */
+/** Whether waiting may help: another connection holds a lock. */
 export function isBusy(cause: unknown): boolean {
   const name = resultName(cause);
   return name === "BUSY" || name === "LOCKED" || name === "PROTOCOL";
 }
 
 /**
- * Any fault of the driver as a {@link KeystileError} with its `cause`.
- * Errors of keystile itself, and a programmer's RangeError, rise as they are.
+ * Any error of the driver as a {@link KeystileError} with its `cause`. A KeystileError or RangeError is returned
+ * unchanged.
  */
 export function toStoreError(cause: unknown): Error {
   if (isKeystileError(cause) || cause instanceof RangeError) return cause;
-  // JSON.parse quotes what it cannot read, and rows hold hashes (ruling G4): its error goes no further.
+  // JSON.parse quotes its input, and rows contain hashes, so its error is not kept as the cause.
   if (cause instanceof SyntaxError)
     return new KeystileError("STORE_INVALID", "the file has a row that cannot be read; restore it from a backup");
   const [code, detail] = MEANINGS[resultName(cause) ?? ""] ?? meaningOf(cause);

@@ -1,6 +1,6 @@
-/** What an SQLite driver must offer, and nothing more: better-sqlite3, node:sqlite and bun:sqlite have it. Knows no driver by name. */
+/** The minimal driver interface, which better-sqlite3, node:sqlite and bun:sqlite all implement. */
 
-/** What a writing statement did. */
+/** Result of a statement that writes. */
 export interface SqliteRunResult {
   readonly changes: number | bigint;
   readonly lastInsertRowid: number | bigint;
@@ -19,25 +19,25 @@ export interface SqliteHandle {
   exec(sql: string): unknown;
 }
 
-/** A value that is bound to a parameter. */
+/** A value to bind to a parameter. */
 export type SqliteValue = string | number | Uint8Array | null;
 
-/** A statement as it is used here. */
+/** A statement with the types used internally. */
 export interface Statement {
   get(...parameters: SqliteValue[]): unknown;
   all(...parameters: SqliteValue[]): unknown[];
   run(...parameters: SqliteValue[]): SqliteRunResult;
 }
 
-/** A handle as it is used here. */
+/** A handle with the types used internally. */
 export interface Handle {
   prepare(sql: string): Statement;
   exec(sql: string): unknown;
 }
 
 /**
- * A handle that fails is left to its first use, which says why.
- * @throws TypeError: rows come as arrays, and nothing could be read from them by name
+ * Checks that rows are objects. A handle that fails altogether passes: its first use reports why.
+ * @throws TypeError: rows are arrays
  */
 export function assertNamedRows(given: Pick<SqliteHandle, "prepare">): void {
   let row: unknown;
@@ -50,7 +50,7 @@ export function assertNamedRows(given: Pick<SqliteHandle, "prepare">): void {
     throw new TypeError("file must be a handle whose rows are objects: open it without returnArrays");
 }
 
-/** Wraps the handle of a program if its `get` answers `null` where there is no row. */
+/** Wraps a handle whose `get` returns `null` instead of `undefined` when there is no row (bun:sqlite). */
 export function adopt(given: Handle): Handle {
   if (given.prepare("SELECT 1 WHERE 0").get() !== null) return given;
   return {
@@ -72,17 +72,17 @@ export interface Select<Row> {
   all(...parameters: SqliteValue[]): Row[];
 }
 
-/** Prepares a SELECT; the caller vouches that its columns are `Row`. */
+/** Prepares a SELECT; unchecked: the caller ensures that its columns match `Row`. */
 export function select<Row>(handle: Handle, sql: string): Select<Row> {
   return handle.prepare(sql) as Select<Row>;
 }
 
-/** One setting of the connection as it stands. */
+/** The current value of one setting of the connection. */
 export function readPragma(handle: Handle, name: string): unknown {
   return Object.values(handle.prepare(`PRAGMA ${name}`).get() as object)[0];
 }
 
-/** Rows that a writing statement changed. */
+/** Number of rows that a statement changed. */
 export function changed({ changes }: SqliteRunResult): number {
   return Number(changes);
 }

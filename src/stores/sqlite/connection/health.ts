@@ -1,11 +1,11 @@
-/** Whether the file is still the one that was opened, and as it was opened. Hostile input A187. Not for the hot path: it asks the disk. */
+/** Health check: whether the file is still the one that was opened, with the same settings. Reads the disk. */
 import { statSync } from "node:fs";
 import type { SqliteStoreOptions } from "../options.js";
 import { toStoreError } from "./errors.js";
 import { readPragma, select, type Handle } from "./handle.js";
 import { SCHEMA_VERSION, schemaVersion } from "./schema.js";
 
-/** How a store is. */
+/** Result of a health check. */
 export interface SqliteHealth {
   /** No problem was found. */
   readonly ok: boolean;
@@ -17,7 +17,7 @@ export interface SqliteHealth {
   readonly schemaVersion: number;
 }
 
-/** What `health` looks at. */
+/** Options of `health`. */
 export interface HealthOptions {
   /** Also let SQLite check the whole file: seconds for a million keys, and it blocks the event loop. Default false. */
   readonly quickCheck?: boolean;
@@ -26,7 +26,7 @@ export interface HealthOptions {
 /** SQLite's numbers for `synchronous`. */
 const LEVELS = ["off", "normal", "full", "extra"] as const;
 
-/** @returns a function that examines the database as it is then */
+/** @returns a function that examines the database at the time of each call */
 export function createHealth(
   handle: Handle,
   { durability }: Required<SqliteStoreOptions>,
@@ -37,7 +37,7 @@ export function createHealth(
   ).get();
   const path = main?.file ?? "";
   const opened = identify(path);
-  const least = durability === "power" ? 2 : 1;
+  const minLevel = durability === "power" ? 2 : 1;
 
   return ({ quickCheck = false } = {}) => {
     const problems: string[] = [];
@@ -49,24 +49,24 @@ export function createHealth(
     if (journalMode !== "wal" && path !== "") problems.push(`the journal mode is ${journalMode}, not wal`);
     const level = Number(readPragma(handle, "synchronous"));
     const synchronous = LEVELS[level] ?? "off";
-    if (level < least) problems.push(`synchronous is ${synchronous}, too low for durability "${durability}"`);
+    if (level < minLevel) problems.push(`synchronous is ${synchronous}, too low for durability "${durability}"`);
     if (Number(readPragma(handle, "foreign_keys")) !== 1) problems.push("foreign_keys is off");
     const version = schemaVersion(handle);
     if (version !== SCHEMA_VERSION)
       problems.push(`the tables have version ${version}, this keystile knows ${SCHEMA_VERSION}`);
-    if (quickCheck) problems.push(...damages(handle));
+    if (quickCheck) problems.push(...findDamage(handle));
     return { ok: problems.length === 0, problems, journalMode, synchronous, schemaVersion: version };
   };
 }
 
-/** Which file is at a path; `undefined`: none. A database in memory is always itself. */
+/** Identity (device and inode) of the file at a path; `undefined`: there is none. Constant for a database in memory. */
 function identify(path: string): string | undefined {
   if (path === "") return "";
   const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
   return stat && `${stat.dev} ${stat.ino}`;
 }
 
-function damages(handle: Handle): string[] {
+function findDamage(handle: Handle): string[] {
   try {
     const found = select<Record<string, string>>(handle, "PRAGMA quick_check(10)").all();
     const texts = found.flatMap((row) => Object.values(row));

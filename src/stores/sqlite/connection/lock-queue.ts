@@ -1,41 +1,41 @@
 /**
- * The queue of the calls that wait for a lock of another connection. One call tries, the others wait behind it; the event loop runs
- * meanwhile. When the lock is free they run in the order in which they came.
+ * The queue of calls that wait for a lock of another connection. Only the first call retries; the others wait behind it
+ * while the event loop runs. Once the lock is free they run in order of arrival.
  *
- * Why a queue: each call that tried by itself waited inside the driver, which blocks the thread. With another process holding the write
- * lock, 100 calls at once blocked it for 5 s.
+ * Why a queue: when each call retried by itself, it waited inside the driver, which blocks the thread. With another
+ * process holding the write lock, 100 concurrent calls blocked it for 5 s.
  */
 import { toStoreError } from "./errors.js";
 import { afterDelay, afterTurn, monotonic } from "./transaction.js";
 
-/** A call that waits, or several that are one transaction. */
+/** A waiting call, or a group of calls that share one transaction. */
 export interface LockWaiter {
-  /** Does the work and settles the call. @throws the driver's error while the file is locked: nothing was done */
+  /** Does the work and settles the call. @throws the driver's error if the file is locked: nothing was done */
   attempt(): void;
   /**
-   * Called when the file turned out to be locked still.
+   * Called when the file is still locked. Rejects what has waited long enough.
    * @param lockedTime {@link LockQueue.lockedTime} now
-   * @param toError makes what a call is rejected with that has waited long enough
-   * @returns whether it goes on waiting
+   * @param toError makes the error to reject with
+   * @returns whether it keeps waiting
    */
   keepsWaiting(lockedTime: number, toError: () => Error): boolean;
 }
 
 export interface LockQueue {
-  /** Whether calls wait. The next one must join them: it would get the same answer, or overtake them. */
+  /** Whether calls are waiting. If so, the next call must join: it would find the file locked, or overtake them. */
   isWaiting(): boolean;
   /**
-   * Milliseconds for which calls have waited for locks so far. Deadlines are counted in it: time in which the file is free, and the calls
-   * further ahead are at work, makes no call time out.
+   * Total milliseconds for which calls have waited for locks. Deadlines count in this time, so that no call times out
+   * while the file is free and the calls ahead of it run.
    */
   lockedTime(): number;
-  /** Adds a call that met a lock, or came while others waited. */
+  /** Adds a call that found the file locked, or arrived while others waited. */
   join(waiter: LockWaiter): void;
 }
 
-/** Milliseconds of work in a turn of the event loop, apart from the last transaction of it. */
+/** Milliseconds of work per turn of the event loop; the last transaction may exceed it. */
 const SLICE = 10;
-/** Milliseconds between two attempts: random, so that waiting processes do not wake together. */
+/** Milliseconds between two attempts: random, so that waiting processes do not wake at the same time. */
 const MIN_PAUSE = 2;
 const MAX_PAUSE = 10;
 
@@ -43,7 +43,7 @@ const MAX_PAUSE = 10;
 export function createLockQueue(probe: (attempt: () => void) => void): LockQueue {
   let waiting: LockWaiter[] = [];
   let lockedBefore = 0;
-  /** Since when the file is locked; NaN: it is not, as far as is known. */
+  /** Since when the file has been locked; NaN: it is not known to be locked. */
   let lockedSince = NaN;
 
   const lockedTime = (now = monotonic()) => lockedBefore + (Number.isNaN(lockedSince) ? 0 : now - lockedSince);

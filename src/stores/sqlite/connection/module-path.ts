@@ -1,13 +1,14 @@
-/** Where this code runs: from here packages are looked for. Knows no package. */
+/** The path of this module, from which packages are resolved. */
 import { isAbsolute } from "node:path";
 
 /**
- * For `createRequire`: the address of the module that this code is in; without one its path; without either the working directory.
+ * For `createRequire`: the URL of this module, else its path, else the working directory.
  *
- * Why three: a bundle in CommonJS has no `import.meta.url`, and code from `node -e` or standard input has a `__filename` that is no path.
+ * Why three: a CommonJS bundle has no `import.meta.url`, and in code from `node -e` or standard input `__filename` is
+ * not a path.
  */
 export function modulePath(): string {
-  const address = import.meta.url as string | undefined;
-  if (address !== undefined) return address;
+  const url = import.meta.url as string | undefined;
+  if (url !== undefined) return url;
   return typeof __filename === "string" && isAbsolute(__filename) ? __filename : `${process.cwd()}/`;
 }

@@ -1,4 +1,4 @@
-/** Makes a connection what the promises need: journal, durability, tables. Traps 2, 4. Knows nothing of keys. */
+/** Opens and configures a connection: journal mode, durability, lock timeouts, tables. */
 import { existsSync } from "node:fs";
 import { KeystileError } from "../../../contracts/errors.js";
 import type { SqliteStoreOptions } from "../options.js";
@@ -10,35 +10,37 @@ import { createTransact, retryWhileBusy, type Transact } from "./transaction.js"
 
 type Options = Required<SqliteStoreOptions>;
 
-/** A connection that is ready. */
+/** A configured connection. */
 export interface Connection {
   readonly handle: Handle;
   readonly transact: Transact;
-  /** Runs an attempt to get past a lock, for which the driver may wait a little. */
+  /** Runs one attempt to get a lock, for which the driver itself may wait briefly. */
   probe(attempt: () => void): void;
-  /** Others may write through the same handle. */
+  /** Other code may write through the same handle. */
   readonly isShared: boolean;
-  /** Closes what was opened here; a handle of its owner stays open. */
+  /** Closes a handle that was opened here; one passed by the caller stays open. */
   close(): void;
 }
 
 /**
- * Of the page cache, kibibytes: the index over the digests of a million keys fits.
+ * Page cache size, kibibytes: enough for the index over the digests of a million keys.
  *
- * Why no mmap_size, though a cold find at a million keys is 20 % faster with it: a read error would end the process instead of
- * rising as an error.
+ * Why no mmap_size, though it makes a cold find among a million keys 20 % faster: a read error would end the process
+ * instead of being thrown.
  */
 const CACHE_KIB = 65_536;
 
-/** Milliseconds for which the driver waits by itself in a handle of its owner, and here at the end: it blocks the thread. */
+/**
+ * Milliseconds for which the driver itself waits for locks, blocking the thread: on the caller's handle, and on close.
+ */
 export const DRIVER_BUSY_TIMEOUT = 50;
 /**
- * The same for the one call that tries while others wait behind it. Without it (attempts by timers alone, 1 to 10 ms apart) 12 processes
- * on two cores, each with one spend in flight, got a quarter of the spends done: an attempt by the driver takes 85 µs, by a timer 280.
+ * The same for the first call in the lock queue. With timers alone (1 to 10 ms apart), 12 processes on two cores with
+ * one spend in flight each got a quarter of the spends done: an attempt by the driver takes 85 µs, by a timer 280.
  */
 const PROBE_WAIT = 25;
 
-/** @throws KeystileError when the file cannot serve; whatever the driver says, for the caller to translate */
+/** @throws KeystileError when the file cannot be used; otherwise the driver's error, for the caller to translate */
 export function connect(file: string | Handle, options: Options): Connection {
   if (typeof file !== "string") {
     const handle = adopt(file);
@@ -48,7 +50,7 @@ export function connect(file: string | Handle, options: Options): Connection {
   const { readonly } = options;
   const fileMustExist = options.mustExist || readonly;
   const driver = loadDriver();
-  if (fileMustExist) assertThere(file);
+  if (fileMustExist) assertExists(file);
   const handle = openFile(driver, file, { readonly, fileMustExist, timeout: 0 });
   try {
     const transact = prepare(handle, options, 0);
@@ -66,11 +68,11 @@ export function connect(file: string | Handle, options: Options): Connection {
   }
 }
 
-/** @param driverWait milliseconds for which the driver waits for locks from then on */
+/** @param driverWait milliseconds for which the driver waits for locks from now on */
 function prepare(handle: Handle, options: Options, driverWait: number): Transact {
   assertIdle(handle);
   handle.exec(`PRAGMA busy_timeout = ${driverWait}`);
-  // As a whole, so that several locks are waited for no longer than one.
+  // As a whole, so that the timeout covers all locks together.
   return retryWhileBusy(() => {
     useWal(handle);
     handle.exec(durabilityOf(options));
@@ -82,8 +84,8 @@ function prepare(handle: Handle, options: Options, driverWait: number): Transact
 }
 
 /**
- * A connection of another owner, who may let the driver wait for locks. In transactions of the store it waits no longer than in its own
- * connection: waits of many transactions in a row would add up.
+ * A connection on the caller's handle, whose `busy_timeout` stays in force outside the store's transactions. Inside
+ * them the driver does not wait, as on the store's own connections: waits of many transactions in a row would add up.
  */
 function shareHandle(handle: Handle, transact: Transact): Connection {
   let driverWait = 0;
@@ -103,7 +105,7 @@ function shareHandle(handle: Handle, transact: Transact): Connection {
   };
 }
 
-/** Acts while the driver waits for locks for so many milliseconds; afterwards it waits as before. */
+/** Calls `act` with this `busy_timeout`, then restores the previous one. */
 function withDriverWait<T>(handle: Handle, milliseconds: number, act: () => T): T {
   const before = Number(readPragma(handle, "busy_timeout"));
   handle.exec(`PRAGMA busy_timeout = ${milliseconds}`);
@@ -113,19 +115,19 @@ function withDriverWait<T>(handle: Handle, milliseconds: number, act: () => T): 
     try {
       handle.exec(`PRAGMA busy_timeout = ${before}`);
     } catch {
-      // What was committed is: no setting may turn it into an error.
+      // The commit stands: failing to restore a setting must not turn it into an error.
     }
   }
 }
 
-/** A deferred transaction takes no lock: it only fails inside another one, and on a handle that was closed. */
+/** A deferred transaction takes no lock: it fails only inside another transaction, or on a closed handle. */
 function assertIdle(handle: Handle): void {
   handle.exec("BEGIN");
   handle.exec("COMMIT");
 }
 
-/** SQLite's own words for this are no help. */
-function assertThere(file: string): void {
+/** SQLite's own error for this is unhelpful. */
+function assertExists(file: string): void {
   if (file === ":memory:" || existsSync(file)) return;
   throw new KeystileError(
     "STORE_FAILED",
@@ -133,7 +135,7 @@ function assertThere(file: string): void {
   );
 }
 
-/** In memory there is no log; a database that may not be written keeps the journal that it has. */
+/** A database in memory has no WAL; a read-only one keeps its journal mode. */
 function useWal(handle: Handle): void {
   if (["wal", "memory"].includes(String(readPragma(handle, "journal_mode")))) return;
   try {
@@ -143,19 +145,19 @@ function useWal(handle: Handle): void {
   }
 }
 
-/** fullfsync matters on macOS only, where fsync alone leaves data in the drive's own memory. */
+/** fullfsync matters on macOS only, where fsync alone leaves data in the drive's cache. */
 function durabilityOf({ durability }: Options): string {
   if (durability === "process")
     return "PRAGMA synchronous = NORMAL; PRAGMA fullfsync = OFF; PRAGMA checkpoint_fullfsync = OFF";
   return "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON";
 }
 
-/** The log is carried over into the file, so that a copy of the file alone is whole. */
+/** Checkpoints the WAL, so that a copy of the database file alone is complete. */
 function finish(handle: ClosableHandle, { readonly }: Options): void {
   try {
     if (!readonly) handle.exec(`PRAGMA busy_timeout = ${DRIVER_BUSY_TIMEOUT}; PRAGMA wal_checkpoint(TRUNCATE)`);
   } catch {
-    // Another process is using the log: it will carry it over.
+    // Another process is using the WAL and will checkpoint it.
   } finally {
     handle.close();
   }

@@ -1,26 +1,28 @@
-/** Runs work at once, or in the queue of those that wait where another process holds the file. Trap 4. */
+/** Runs work at once, or in the lock queue while another connection holds the file. */
 import type { MaybePromise } from "../../../contracts/types.js";
 import { isBusy, toStoreError } from "./errors.js";
 import { createLockQueue, type LockQueue } from "./lock-queue.js";
 import type { Connection } from "./open.js";
 
-/** Reads have one, and writes another: what keeps writers waiting keeps no reader out. */
+/** Reads and writes each have their own: a lock that blocks writers does not block readers. */
 export interface BusyRetry {
   readonly queue: LockQueue;
-  /** Until when a call waits that does several pieces of work, for {@link BusyRetry.run}. */
+  /** Deadline for a call made now that consists of several pieces of work, to pass to {@link BusyRetry.run}. */
   deadline(): number;
-  /** Runs work now; where the file is locked, or others wait, in its turn. @throws (or rejects with) KeystileError STORE_… */
+  /**
+   * Runs work now, or queues it if the file is locked or others wait. @throws (or rejects with) KeystileError STORE_…
+   */
   run<T>(work: () => T, deadline?: number): MaybePromise<Awaited<T>>;
   /** A function that {@link BusyRetry.run}s the work of each call. */
   runOrRetry<A extends unknown[], T>(work: (...given: A) => T): (...given: A) => MaybePromise<Awaited<T>>;
-  /** Runs work again that failed because the file was locked. @throws KeystileError for any other cause */
+  /** Queues work that failed because the file was locked. @throws KeystileError if it failed for any other cause */
   retry<T>(cause: unknown, work: () => T): Promise<Awaited<T>>;
 }
 
 /**
- * @param assertOpen throws once the store is closed; asked before every attempt
+ * @param assertOpen throws once the store is closed; called before every attempt
  * @param probe as in {@link createLockQueue}
- * @param busyTimeout milliseconds for which a locked file is waited for
+ * @param busyTimeout milliseconds for which a call waits for a locked file
  */
 export function createBusyRetry(assertOpen: () => void, probe: Connection["probe"], busyTimeout: number): BusyRetry {
   const queue = createLockQueue(probe);
@@ -45,7 +47,7 @@ export function createBusyRetry(assertOpen: () => void, probe: Connection["probe
       });
     });
   const retry = <T>(cause: unknown, work: () => T, until?: number): Promise<Awaited<T>> => {
-    // What it did before may have taken all the time that it has.
+    // Earlier pieces of the same call may have used up its time.
     if (!isBusy(cause) || (until !== undefined && queue.lockedTime() > until)) throw toStoreError(cause);
     return wait(work, until);
   };

@@ -1,14 +1,15 @@
 /**
- * The tables, and how a file comes to have them. Forward only; a newer file is refused. Trap 3, trap 13.
+ * The tables, and the upgrades from older versions. Forward only: a file of a newer version is refused.
  *
- * Why keys are found through `keystile_places` and not through indexes on their digests: `src/stores/sqlite/keys/hash-index.ts` says it.
+ * Why keys are found through `keystile_places` and not through indexes on their digests: see `../keys/hash-index.ts`.
  *
- * Why `deleted` is a column beside the body that has it too: the index of lists holds only keys that are shown, so that a page costs
- * the same behind 60,000 deleted keys (it took 0.98 s, now 0.25 ms).
+ * Why `deleted` is a column although the body has it too: the index for lists holds only keys that are not deleted, so
+ * that a page costs the same behind 60,000 deleted keys (it took 0.98 s, now 0.25 ms).
  *
- * Why `keystile_spends` goes before the row of a balance: `src/stores/sqlite/credits/spend-log.ts`.
+ * Why spends go to `keystile_spends` before the row of the balance: see `../credits/spend-log.ts`.
  *
- * Why `unlimited` is a column: NULL as "unlimited" turns a wrong number into free credits.
+ * Why `unlimited` is a column: with NULL as "unlimited", a number bound wrongly (NaN binds as NULL) would be free
+ * credits.
  */
 import { KeystileError } from "../../../contracts/errors.js";
 import { createBalances } from "../credits/balance-table.js";
@@ -16,7 +17,7 @@ import { resultName } from "./errors.js";
 import { type Handle, select } from "./handle.js";
 import type { Transact } from "./transaction.js";
 
-const small = (table: string) => `
+const entityTable = (table: string) => `
   CREATE TABLE keystile_${table} (
     n INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
@@ -34,9 +35,9 @@ const count = (name: string) => `${name} ${COUNT.replace("%s", name)}`;
 /** The namespace of an override: the name is its id, a space and the identifier. */
 export const NAMESPACE_OF_OVERRIDE = "substr(name, 1, instr(name, ' ') - 1)";
 
-/** Each entry takes a file from version i to i + 1. Entries are never changed once released. */
+/** Entry i upgrades a file from version i to i + 1. Entries never change once released. */
 const STEPS: readonly (string | ((handle: Handle) => void))[] = [
-  `${["workspaces", "apis", "identities", "roles", "permissions", "migrations"].map(small).join("")}
+  `${["workspaces", "apis", "identities", "roles", "permissions", "migrations"].map(entityTable).join("")}
   CREATE TABLE keystile_keys (
     n INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
@@ -72,7 +73,7 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
   CREATE TABLE keystile_changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL) STRICT;
   INSERT INTO keystile_changes (what) VALUES ('*');`,
 
-  `${["root_keys", "namespaces", "overrides"].map(small).join("")}
+  `${["root_keys", "namespaces", "overrides"].map(entityTable).join("")}
   ALTER TABLE keystile_keys ADD COLUMN deleted INTEGER NOT NULL DEFAULT 0 CHECK (deleted IN (0, 1));
   UPDATE keystile_keys SET deleted = 1 WHERE json_extract(body, '$.deleted');
   DELETE FROM keystile_places WHERE (place, n) IN (SELECT -identity, n FROM keystile_keys WHERE deleted = 1);
@@ -82,7 +83,7 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
   CREATE UNIQUE INDEX keystile_root_keys_digest ON keystile_root_keys (name);
   CREATE INDEX keystile_overrides_of ON keystile_overrides (workspace_id, ${NAMESPACE_OF_OVERRIDE}, id);`,
 
-  // Renamed, so that an older keystile that still has the file open fails, instead of spending from rows without the log.
+  // Renamed so that an older keystile with the file still open fails, instead of spending without reading the log.
   `ALTER TABLE keystile_credits RENAME TO keystile_balances;
   CREATE TABLE keystile_spends (
     slot INTEGER PRIMARY KEY CHECK (slot = seq % 256),
@@ -90,9 +91,10 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
     balances BLOB NOT NULL
   ) STRICT;`,
 
-  // Periods name their calendar (`src/credits/refill-calendar.ts`). Spends still in the log count by bare periods: they are carried over first.
+  // Periods now include their calendar (`src/credits/refill-calendar.ts`). Logged spends have periods without one, so
+  // they are checkpointed first.
   (handle) => {
-    carryOver(handle);
+    checkpointSpendLog(handle);
     handle.exec(`UPDATE keystile_balances SET period = period + 1000000000 * (
       SELECT CASE json_extract(k.body, '$.refill.interval')
         WHEN 'daily' THEN 32 WHEN 'monthly' THEN json_extract(k.body, '$.refill.refillDay') ELSE 0 END
@@ -100,23 +102,27 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
   },
 ];
 
-/** The version that this code reads and writes. */
+/** The schema version that this code reads and writes. */
 export const SCHEMA_VERSION = STEPS.length;
 
-/** The version of the tables in the file; 0: there are none. */
+/** The schema version of the file; 0: it has no tables of keystile. */
 export function schemaVersion(handle: Handle): number {
-  const isThere = select(handle, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'keystile_schema'").get();
-  if (isThere === undefined) return 0;
+  const schemaTable = select(
+    handle,
+    "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'keystile_schema'",
+  ).get();
+  if (schemaTable === undefined) return 0;
   return Number(select<{ version: unknown }>(handle, "SELECT version FROM keystile_schema").get()?.version);
 }
 
 /**
- * Makes or completes the tables.
- * @throws KeystileError STORE_SCHEMA_NEWER: a later keystile wrote this file; STORE_INVALID: its version is no version;
- * STORE_READ_ONLY: tables are wanting in a file that may not be written
+ * Creates or upgrades the tables.
+ * @throws KeystileError STORE_SCHEMA_NEWER: a later keystile wrote this file; STORE_INVALID: its version is not a
+ * number; STORE_READ_ONLY: tables are missing or old in a file that may not be written
  */
 export function prepareSchema(handle: Handle, transact: Transact): void {
-  // Asked before and inside: a file that is complete is not locked, and of two processes that find none only one makes the tables.
+  // Checked here, so that an up-to-date file is not locked, and again inside the transaction, so that one process
+  // upgrades.
   const found = stepsTaken(handle);
   if (found === SCHEMA_VERSION) return;
   try {
@@ -137,19 +143,19 @@ export function prepareSchema(handle: Handle, transact: Transact): void {
 }
 
 function completeTables(handle: Handle): void {
-  const taken = stepsTaken(handle);
-  if (taken === 0)
+  const version = stepsTaken(handle);
+  if (version === 0)
     handle.exec(
       "CREATE TABLE keystile_schema (version INTEGER NOT NULL) STRICT; INSERT INTO keystile_schema VALUES (0)",
     );
-  for (const step of STEPS.slice(taken)) {
+  for (const step of STEPS.slice(version)) {
     if (typeof step === "string") handle.exec(step);
     else step(handle);
   }
   handle.exec(`UPDATE keystile_schema SET version = ${SCHEMA_VERSION}`);
 }
 
-function carryOver(handle: Handle): void {
+function checkpointSpendLog(handle: Handle): void {
   if (select(handle, "SELECT 1 FROM keystile_spends LIMIT 1").get() === undefined) return;
   const balances = createBalances(handle);
   balances.begin(true);

@@ -1,20 +1,21 @@
 /**
- * Transactions that begin and end in one synchronous stretch, and waiting for other processes outside of them. Traps 1, 4.
+ * Synchronous transactions, and timers for waiting outside them.
  *
  * Why BEGIN IMMEDIATE: a transaction that reads first and writes later fails under contention however long it waits.
- * Why `run` and never `get`: better-sqlite3's `get` on a writing statement swallows the error of its commit.
+ * Why `run` and never `get`: better-sqlite3's `get` on a statement that writes swallows the error of its commit.
  */
 import { isBusy } from "./errors.js";
 import type { Handle } from "./handle.js";
 
 /**
- * Runs `work` as one transaction: committed when it answers, rolled back when it throws or answers `undefined`.
- * Answers only after COMMIT returned.
- * @param onUndone called after a rollback: nothing that `work` saw or did holds. A lock shows before `work` begins, or at COMMIT
+ * Runs `work` as one transaction: committed if it returns a value, rolled back if it throws or returns `undefined`.
+ * Returns only after COMMIT has.
+ * @param onUndone called after a rollback: nothing that `work` read or wrote holds. A lock is met before `work`, or at
+ * COMMIT
  */
 export type Transact = <T>(work: () => T | undefined, onUndone?: () => void) => T | undefined;
 
-/** Milliseconds between attempts while the thread waits. */
+/** Milliseconds between attempts while the thread is blocked. */
 const PAUSE = 2;
 
 export function createTransact(handle: Handle): Transact {
@@ -25,20 +26,20 @@ export function createTransact(handle: Handle): Transact {
     try {
       rollback.run();
     } catch {
-      // SQLite rolls back by itself on a full disk or a failed write: then there is nothing left to undo.
+      // SQLite itself rolls back on a full disk or a failed write.
     }
   };
   return (work, onUndone) => {
-    // Outside of the try: what did not begin here is not ours to roll back.
+    // Outside the try: if BEGIN fails inside the caller's transaction, that must not be rolled back.
     begin.run();
     try {
-      const answer = work();
-      if (answer !== undefined) commit.run();
+      const result = work();
+      if (result !== undefined) commit.run();
       else {
         undo();
         onUndone?.();
       }
-      return answer;
+      return result;
     } catch (cause) {
       undo();
       onUndone?.();
@@ -47,22 +48,22 @@ export function createTransact(handle: Handle): Transact {
   };
 }
 
-// Taken when the program loads: the fake timers of a test hold up no commit, hide no change of others and prolong no wait for a lock.
+// Captured at load, so that fake timers in a user's tests cannot delay commits, change polling or waits for locks.
 const {
   setImmediate: runNextTurn,
   setTimeout: runAfter,
   queueMicrotask: runAsMicrotask,
   performance: clock,
 } = globalThis;
-/** Node's own: calls back once the callback that runs now has ended. */
+/** Calls back once the current callback has ended, before the next one. */
 export const { nextTick } = process;
 
-/** Milliseconds of a clock that never steps back. */
+/** Milliseconds of a clock that never goes backwards. */
 export function monotonic(): number {
   return clock.now();
 }
 
-/** Calls back once the code that runs now is done, before the event loop goes on. */
+/** Calls back as a microtask: once the current code is done, before the event loop continues. */
 export function afterCallback(wake: () => void): void {
   runAsMicrotask(wake);
 }
@@ -78,8 +79,8 @@ export function afterDelay(wake: () => void, milliseconds: number): void {
 }
 
 /**
- * Runs `attempt` at once, and again while other connections hold the file, up to `total` milliseconds. Blocks the thread meanwhile: for
- * opening and closing, which have no event loop to give way to.
+ * Runs `attempt`, and again while other connections hold the file, for up to `total` milliseconds. Blocks the thread:
+ * only for opening, closing and health checks, which are synchronous.
  */
 export function retryWhileBusy<T>(attempt: () => T, total: number): T {
   const deadline = monotonic() + total;

@@ -1,54 +1,55 @@
 /**
- * Balances and reserves inside one transaction: each read once, changed in memory, written once. Rulings D1–D3, trap 3.
- * What is remembered holds from one transaction to the next, as long as no other connection has changed it.
+ * Balances and reserves inside one transaction: each is read once, changed in memory and written once.
+ * Cached balances stay valid from one transaction to the next until another connection writes to the file.
  */
 import type { Spend } from "../../../contracts/store.js";
 import { type Balance, type Reserve, spend, spendWithReserves } from "../../../credits/balance.js";
 import { type Handle, select } from "../connection/handle.js";
 import type { Balances } from "./balance-table.js";
 
-/** A key's balance as it stands in the transaction. */
+/** A key's balance with the changes of the transaction. */
 export interface CachedBalance {
   readonly n: number;
   balance: Balance;
-  /** Whether the file has an older balance. */
+  /** Whether the balance differs from the file. */
   isDirty: boolean;
-  /** The reserves of all holders, once they were asked for. */
+  /** The reserves of all holders, once loaded. */
   reserves?: Map<string, Reserve>;
 }
 
 export interface BalanceSession {
-  /** Call first in a transaction: forgets what other connections may have changed. */
+  /** Call first in a transaction: drops cached balances that other connections may have changed. */
   begin(): void;
-  /** @throws KeystileError STORE_INVALID: the file has a balance that is no balance */
+  /** @throws KeystileError STORE_INVALID: the balance in the file is invalid */
   find(n: number): CachedBalance | undefined;
   /** Takes credits. `undefined`: there is no such balance. */
   spend(n: number, cost: number, period: number, now: number): Spend | undefined;
   /**
-   * The same outside of a transaction, in one statement that is its own: from a balance that is remembered, if the file still has it as
-   * remembered. `undefined`: nothing was changed, spend in a transaction.
+   * The same in one autocommit statement outside a transaction, if the balance is cached and the file still has the
+   * cached value. `undefined`: nothing was changed; spend in a transaction instead.
    *
-   * Why: BEGIN, the question for changes and COMMIT took 6 µs of 171 (power-durable; process-durable 1.6 of 18).
+   * Why: BEGIN, the poll for changes and COMMIT took 6 µs of 171 (durability "power"; with "process" 1.6 of 18).
    */
   compareAndSpend(n: number, cost: number, period: number): Spend | undefined;
   setBalance(cached: CachedBalance, balance: Balance): void;
   reserves(cached: CachedBalance): ReadonlyMap<string, Reserve>;
-  /** Stores a holder's reserve; nothing reserved: removes it. */
+  /** Stores a holder's reserve, or removes it if nothing is reserved. */
   setReserve(cached: CachedBalance, holder: string, reserve: Reserve | undefined): void;
   /** Writes the balances that changed. Call last in a transaction. */
   save(): void;
-  /** Call when balances or keys were changed without it. */
+  /** Drops cached balances. Call when balances or keys were changed by other code. */
   forgetBalances(): void;
-  /** Forgets everything: after a rollback. */
+  /** Drops everything. Call after a rollback. */
   forget(): void;
 }
 
-/** Balances kept from one transaction to the next. */
+/** With more cached balances than this, the next transaction starts with an empty cache. */
 const MAX_CACHED_BALANCES = 4_096;
 
 /**
- * @param isShared others may write through the same handle: then nothing is kept, since `data_version` would not show it
- * @param onVersion told the `data_version` of each transaction
+ * @param isShared other code may write through the same handle: then nothing is cached, since `data_version` would not
+ * show it
+ * @param onVersion called with the `data_version` of each transaction
  */
 export function createBalanceSession(
   handle: Handle,
@@ -70,8 +71,8 @@ export function createBalanceSession(
     dirty = [];
   };
   const find = (n: number): CachedBalance | undefined => {
-    const kept = cache.get(n);
-    if (kept !== undefined) return kept;
+    const cached = cache.get(n);
+    if (cached !== undefined) return cached;
     const balance = balances.read(n);
     if (balance === undefined) return undefined;
     const found: CachedBalance = { n, balance, isDirty: false };
@@ -96,12 +97,13 @@ export function createBalanceSession(
   };
   return {
     begin() {
-      // Inside the transaction no other connection can write: an unmoved number means that what was kept is what the file has.
+      // Inside the transaction no other connection can write: an unchanged version means that the cache matches the
+      // file.
       const now = dataVersion.get()?.data_version;
       onVersion(now);
-      const isMoved = isShared || now !== version;
-      balances.begin(isMoved);
-      if (isMoved || cache.size > MAX_CACHED_BALANCES) forgetBalances();
+      const mayBeStale = isShared || now !== version;
+      balances.begin(mayBeStale);
+      if (mayBeStale || cache.size > MAX_CACHED_BALANCES) forgetBalances();
       version = now;
     },
     find,
@@ -115,7 +117,7 @@ export function createBalanceSession(
     },
     compareAndSpend(n, cost, period) {
       const from = isShared ? undefined : cache.get(n);
-      // A due refill adds `amount`, which the statement does not compare.
+      // When a refill is due it adds `amount`, which the statement does not compare.
       if (from === undefined || period > from.balance.period) return undefined;
       const { balance, result } = spend(from.balance, cost, period);
       if (balance === from.balance || !balances.compareAndSet(from, balance.remaining)) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Balances in the file: rows, and the log of what was spent since. Rulings D1–D3, trap 3. The numbers are `src/credits/balance.ts`'s; this
- * brings them from the file and back, and trusts none that is not a whole number.
+ * Balances in the file: rows, and the log of spends since. `src/credits/balance.ts` has the arithmetic; this reads and
+ * writes the numbers, and rejects any that is not an integer.
  */
 import { KeystileError } from "../../../contracts/errors.js";
 import type { Balance, Reserve } from "../../../credits/balance.js";
@@ -11,48 +11,55 @@ import { createSpendLog, IS_NEWER, type LoggedBalance, slotOf } from "./spend-lo
 import { type BalanceOf, createSave } from "./update-balances.js";
 
 export interface Balances {
-  /** Notes what other connections changed. Call first in a transaction. @param isMoved they may have, since the last transaction */
-  begin(isMoved: boolean): void;
-  /** Reads a balance after {@link Balances.begin}. @throws KeystileError STORE_INVALID: the file has a balance that is none */
+  /**
+   * Call first in a transaction: reads what other connections added to the log.
+   * @param mayBeStale whether they may have written since the last transaction
+   */
+  begin(mayBeStale: boolean): void;
+  /**
+   * Reads a balance after {@link Balances.begin}. @throws KeystileError STORE_INVALID: the balance in the file is
+   * invalid
+   */
   read(n: number): Balance | undefined;
-  /** Reads a balance in a transaction or outside. */
+  /** Reads a balance inside or outside a transaction. */
   peek(n: number): Balance | undefined;
-  /** The same by the key's id. `undefined`: there is no such key. */
+  /** The same by key id. `undefined`: there is no such key. */
   peekOf(keyId: string): { readonly n: number; readonly balance: Balance | undefined } | undefined;
-  /** Reserves of a balance by holder. @throws KeystileError STORE_INVALID: the file has one that is none */
+  /** Reserves of a balance by holder. @throws KeystileError STORE_INVALID: a reserve in the file is invalid */
   reserves(n: number): Map<string, Reserve>;
-  /** Writes what was spent. In a transaction, after {@link Balances.begin}. */
+  /** Writes balances after spends. In a transaction, after {@link Balances.begin}. */
   save(balances: readonly BalanceOf[]): void;
   /**
-   * The same of one balance outside of a transaction, in its row.
-   * @param before as it is remembered; false: it is not so any more, or is in the log, and nothing was written
+   * Updates the row of one balance outside a transaction.
+   * @param before the cached balance
+   * @returns false if the file has another balance, or has it in the log: nothing was written
    */
   compareAndSet(before: BalanceOf, remaining: number): boolean;
-  /** Writes the first balances of new keys, of those that have one. */
+  /** Inserts the balances of those new keys that have one. */
   create(keys: readonly (readonly [n: number, key: EncodedKey])[]): void;
-  /** Writes a balance whole, new or changed by an administrator; `voidsLeases` removes all reserves. */
+  /** Writes a complete balance, new or changed by an administrator; `voidsLeases` removes all reserves. */
   replace(n: number, balance: Balance, voidsLeases: boolean): void;
-  /** Carries the log over into the rows. In a transaction, after {@link Balances.begin}. */
+  /** Moves the log into the rows. In a transaction, after {@link Balances.begin}. */
   checkpoint(): void;
-  /** Whether this connection may have something in the log. */
+  /** Whether this connection may have entries in the log. */
   hasLogged(): boolean;
-  /** After a rollback: what is known may never have been committed. */
+  /** Call after a rollback: cached log entries may never have been committed. */
   forget(): void;
 }
 
-/** A balance as the file has it: numbers, unless another tool wrote them. */
+/** A balance as the file has it: not validated, since another tool may have written it. */
 type BalanceRaw = Record<"unlimited" | "remaining" | "amount" | "period" | "generation", unknown>;
 
-/** The same, and whether the log has a newer entry than was asked for. */
+/** The same, and whether the log has an entry newer than the one given. */
 type BalanceNow = BalanceRaw & { readonly isNewer: number | bigint };
 
 /** A reserve as the file has it. */
 type LeaseRaw = { readonly holder: string } & Record<"reserved" | "generation" | "expires", unknown>;
 
-/** Fewer are written to their rows. */
+/** Fewer balances than this are written to their rows instead of the log. */
 const MIN_LOGGED_BALANCES = 4;
-/** What {@link LoggedBalance} does not say: {@link createSave} leaves it as it is. */
-const ROW: Balance = { unlimited: false, remaining: 0, amount: 0, period: 0, generation: 0 };
+/** Fills the fields that {@link LoggedBalance} lacks: {@link createSave} does not write them. */
+const UNCHANGED: Balance = { unlimited: false, remaining: 0, amount: 0, period: 0, generation: 0 };
 const COLUMNS = "unlimited, remaining, amount, period, generation";
 
 export function createBalances(handle: Handle): Balances {
@@ -92,11 +99,11 @@ export function createBalances(handle: Handle): Balances {
   const log = createSpendLog(handle);
   let hasLogged = false;
 
-  const overlaid = (n: number, row: Balance): Balance => {
+  const withLogged = (n: number, row: Balance): Balance => {
     const logged = row.unlimited ? undefined : log.get(n);
     return logged === undefined ? row : { ...row, remaining: logged.remaining, period: logged.period };
   };
-  /** Reads until row and log are of one state: another connection may write between the two. */
+  /** Reads row and log, again if another connection wrote between the two. */
   const readNow = <R extends BalanceNow>(query: Select<R>, of: number | string): R | undefined => {
     if (Number.isNaN(log.newest())) log.poll();
     for (;;) {
@@ -106,36 +113,38 @@ export function createBalances(handle: Handle): Balances {
       log.poll();
     }
   };
-  /** A key that was removed has no row, and one that was made unlimited needs none. */
+  /** Skips keys that were removed or made unlimited since. */
   const checkpoint = () => {
     const logged = log.end();
     const rows = present.all(JSON.stringify([...logged.keys()].sort((a, b) => a - b)));
-    saveRows(rows.map(({ n }) => ({ n: Number(n), balance: { ...ROW, ...(logged.get(Number(n)) as LoggedBalance) } })));
+    saveRows(
+      rows.map(({ n }) => ({ n: Number(n), balance: { ...UNCHANGED, ...(logged.get(Number(n)) as LoggedBalance) } })),
+    );
     hasLogged = false;
   };
   return {
     begin: log.begin,
     read(n) {
       const raw = readExactly(() => byNumber.get(n));
-      return raw && overlaid(n, decodeBalance(raw));
+      return raw && withLogged(n, decodeBalance(raw));
     },
     peek(n) {
       const raw = readNow(now, n);
-      return raw && overlaid(n, decodeBalance(raw));
+      return raw && withLogged(n, decodeBalance(raw));
     },
     peekOf(keyId) {
       const raw = readNow(nowByKey, keyId);
       return (
         raw && {
           n: Number(raw.n),
-          balance: raw.unlimited === null ? undefined : overlaid(Number(raw.n), decodeBalance(raw)),
+          balance: raw.unlimited === null ? undefined : withLogged(Number(raw.n), decodeBalance(raw)),
         }
       );
     },
     reserves: (n) => new Map(readExactly(() => readLeases.all(n)).map((raw) => [raw.holder, decodeReserve(raw)])),
     save(balances) {
       const isFew = balances.length < MIN_LOGGED_BALANCES && balances.every(({ n }) => log.get(n) === undefined);
-      // A lone spend is often followed by another: then the row is quicker.
+      // A single balance goes to its row, since a spend alone is often followed by another of the same key.
       if (isFew || balances.length === 1 || !log.hasRoom(balances.length)) {
         if (!isFew) checkpoint();
         saveRows(balances);
@@ -146,7 +155,7 @@ export function createBalances(handle: Handle): Balances {
     },
     compareAndSet({ n, balance: { remaining, period, generation } }, left) {
       const newest = log.newest();
-      // What is not known binds as NULL, which nothing is newer than.
+      // An unknown sequence (NaN) binds as NULL, so the guard would always pass.
       if (Number.isNaN(newest) || log.get(n) !== undefined) return false;
       return changed(swap.run(left, n, remaining, period, generation, slotOf(newest + 1), newest)) === 1;
     },
@@ -166,14 +175,14 @@ export function createBalances(handle: Handle): Balances {
     checkpoint,
     hasLogged: () => hasLogged,
     forget() {
-      // A carry-over may be among what was rolled back.
+      // A checkpoint may have been rolled back.
       hasLogged = true;
       log.forget();
     },
   };
 }
 
-/** Reads rows with balances: node:sqlite answers a number past 2^53 − 1 with a RangeError, others with one that is not exact. */
+/** node:sqlite throws a RangeError for an integer above 2^53 − 1; other drivers return an inexact number. */
 function readExactly<T>(read: () => T): T {
   try {
     return read();
@@ -182,7 +191,10 @@ function readExactly<T>(read: () => T): T {
   }
 }
 
-/** @throws KeystileError STORE_INVALID: a number that is not whole, negative or past 2^53 − 1 is never rounded (hostile input A035) */
+/**
+ * @throws KeystileError STORE_INVALID for a number that is not an integer, negative or above 2^53 − 1: it is never
+ * rounded
+ */
 function decodeBalance(raw: BalanceRaw): Balance {
   return {
     unlimited: natural(raw.unlimited) === 1,
@@ -197,16 +209,16 @@ function decodeReserve(raw: LeaseRaw): Reserve {
   return { reserved: natural(raw.reserved), generation: natural(raw.generation), expires: integer(raw.expires) };
 }
 
-/** A whole number from 0. @throws KeystileError STORE_INVALID for any other value */
+/** A non-negative integer. @throws KeystileError STORE_INVALID for any other value */
 function natural(value: unknown): number {
   const number = integer(value);
   if (number < 0) throw invalid();
   return number;
 }
 
-/** A whole number. @throws KeystileError STORE_INVALID for any other value */
+/** An integer. @throws KeystileError STORE_INVALID for any other value */
 function integer(value: unknown): number {
-  // A handle may be set to answer bigints.
+  // The caller's handle may be configured to return bigints.
   const number = typeof value === "bigint" ? Number(value) : value;
   if (!Number.isSafeInteger(number)) throw invalid();
   return number as number;

@@ -1,8 +1,9 @@
 /**
- * One transaction for the work of one turn of the event loop, or of one callback (`commit-scheduler.ts`). Trap 2; promises of `exact`.
+ * Group commit: one transaction for the work of one turn of the event loop, or of one callback (`commit-scheduler.ts`).
  *
- * Why: a durable commit takes as long as a hundred updates. Answers are given only after COMMIT returned; any fault rolls the group
- * back and rejects all of it. A group that finds the file locked waits in the queue of the writes, and what arrives meanwhile joins it.
+ * Why: a durable commit takes as long as a hundred updates. Calls resolve only after COMMIT has returned; an error
+ * rolls the whole group back and rejects all of it. A group that finds the file locked waits in the queue of writes,
+ * and calls that arrive in the meantime join it.
  */
 import { isKeystileError } from "../../../contracts/errors.js";
 import type { Change, Spend } from "../../../contracts/store.js";
@@ -14,19 +15,19 @@ import type { Transact } from "../connection/transaction.js";
 import type { BalanceSession } from "./balance-session.js";
 import { createCommitScheduler } from "./commit-scheduler.js";
 
-/** What a piece of work may use; changes that it reports are told after the commit. */
+/** A piece of work inside a transaction. Listeners are notified of the `changes` that it adds after the commit. */
 export type Work<T> = (session: BalanceSession, changes: Change[]) => T;
 
 export interface GroupCommit {
-  /** Does `work` in the next transaction. */
+  /** Runs `work` in the next transaction. */
   add<T>(work: Work<T>): Promise<T>;
-  /** Takes credits in the next transaction, or at once where nobody is there to share it: {@link BalanceSession.spend}. */
+  /** {@link BalanceSession.spend} in the next transaction, or at once if no other call would share it. */
   spend(n: number, cost: number, period: number, now: number): MaybePromise<Spend | undefined>;
-  /** Resolves once everything added so far is answered; `undefined`: it is. */
+  /** Resolves once everything added so far is settled; `undefined`: nothing is pending. */
   drain(): Promise<void> | undefined;
 }
 
-/** A spend is four numbers: it needs no closure, and can be done alone. */
+/** A spend is four numbers, without a closure, so that it can run without a transaction. */
 interface Task {
   /** `undefined`: a spend. */
   readonly work: Work<unknown> | undefined;
@@ -34,15 +35,15 @@ interface Task {
   readonly cost: number;
   readonly period: number;
   readonly now: number;
-  readonly resolve: (answer: never) => void;
+  readonly resolve: (result: never) => void;
   readonly reject: (error: Error) => void;
-  answer: unknown;
-  fault: Error | undefined;
-  /** When it has waited long enough for a lock, in {@link LockQueue.lockedTime}; 0: it has not waited. */
+  result: unknown;
+  failure: Error | undefined;
+  /** When it times out waiting for a lock, in {@link LockQueue.lockedTime}; 0: it has not waited. */
   deadline: number;
 }
 
-/** At most so many pieces of work in a transaction, so that a flood leaves the event loop its turns. */
+/** Maximum pieces of work per transaction, so that a flood of calls does not block the event loop. */
 const MAX_GROUP_SIZE = 1_024;
 
 export function createGroupCommit(
@@ -57,14 +58,14 @@ export function createGroupCommit(
   let isScheduled = false;
   const onDrained: (() => void)[] = [];
 
-  /** Spends a group of one without a transaction. False: it needs one. */
+  /** Commits a group of one without a transaction, if possible. */
   const commitSingle = ([{ work, n, cost, period, resolve }]: readonly [Task]): boolean => {
-    const answer = work === undefined ? session.compareAndSpend(n, cost, period) : undefined;
-    if (answer !== undefined) resolve(answer as never);
-    return answer !== undefined;
+    const result = work === undefined ? session.compareAndSpend(n, cost, period) : undefined;
+    if (result !== undefined) resolve(result as never);
+    return result !== undefined;
   };
   const commit = (group: readonly Task[]) => {
-    // Not after a wait: others have written meanwhile, so that the transaction would be needed as well, and another lock.
+    // Not after a wait: others have written since, so that it would fail and the transaction would need the lock again.
     if (isOne(group) && !locked.isWaiting() && commitSingle(group)) return;
     const done = transact(() => {
       session.begin();
@@ -74,9 +75,9 @@ export function createGroupCommit(
       return { recorded: log.record(changes) };
     }, session.forget);
     log.notify(done?.recorded);
-    for (const { fault, answer, resolve, reject } of group) {
-      if (fault === undefined) resolve(answer as never);
-      else reject(fault);
+    for (const { failure, result, resolve, reject } of group) {
+      if (failure === undefined) resolve(result as never);
+      else reject(failure);
     }
   };
   /** Commits the next group. @throws the driver's error while the file is locked: nothing was done */
@@ -90,13 +91,13 @@ export function createGroupCommit(
         queue = [...group, ...queue];
         throw cause;
       }
-      // Also for a spend alone: it may or may not be written.
+      // Also after a spend without a transaction, which may or may not have been written.
       session.forget();
       const error = toStoreError(cause);
       for (const { reject } of group) reject(error);
     }
     scheduler.note(group.length);
-    goOn();
+    scheduleRest();
   };
   const waiter: LockWaiter = {
     attempt: commitNext,
@@ -107,7 +108,7 @@ export function createGroupCommit(
         task.reject(toError());
         return false;
       });
-      if (queue.length === 0) goOn();
+      if (queue.length === 0) scheduleRest();
       return queue.length > 0;
     },
   };
@@ -123,17 +124,17 @@ export function createGroupCommit(
     isScheduled = true;
     scheduler.next()(flush);
   };
-  const goOn = () => {
+  const scheduleRest = () => {
     isScheduled = false;
     if (queue.length > 0) schedule();
     else for (const resolve of onDrained.splice(0)) resolve();
   };
-  /** A spend that comes alone. `undefined`: it takes a transaction, or has to wait for a lock. */
+  /** Spends at once, without a transaction. `undefined`: it needs one, or has to wait for a lock. */
   const spendNow = (n: number, cost: number, period: number): Spend | undefined => {
     try {
-      const answer = session.compareAndSpend(n, cost, period);
-      if (answer !== undefined) scheduler.note(1);
-      return answer;
+      const result = session.compareAndSpend(n, cost, period);
+      if (result !== undefined) scheduler.note(1);
+      return result;
     } catch (cause) {
       if (isBusy(cause)) {
         isScheduled = true;
@@ -146,7 +147,7 @@ export function createGroupCommit(
   };
   const put = <T>(work: Work<unknown> | undefined, n: number, cost: number, period: number, now: number): Promise<T> =>
     new Promise((resolve, reject) => {
-      queue.push({ work, n, cost, period, now, resolve, reject, answer: undefined, fault: undefined, deadline: 0 });
+      queue.push({ work, n, cost, period, now, resolve, reject, result: undefined, failure: undefined, deadline: 0 });
       if (!isScheduled) schedule();
     });
   return {
@@ -163,14 +164,17 @@ function isOne(group: readonly Task[]): group is readonly [Task] {
   return group.length === 1;
 }
 
-/** A balance that is no balance fails the work that needed it, before anything was changed; any other fault fails the group. */
+/**
+ * An invalid balance in the file fails only the work that needed it, before it changed anything; any other error fails
+ * the group.
+ */
 function perform(task: Task, session: BalanceSession, changes: Change[]): void {
   const { work } = task;
-  task.fault = undefined;
+  task.failure = undefined;
   try {
-    task.answer = work === undefined ? session.spend(task.n, task.cost, task.period, task.now) : work(session, changes);
+    task.result = work === undefined ? session.spend(task.n, task.cost, task.period, task.now) : work(session, changes);
   } catch (error) {
     if (!isKeystileError(error) || error.code !== "STORE_INVALID") throw error;
-    task.fault = error;
+    task.failure = error;
   }
 }

@@ -1,57 +1,65 @@
 /**
- * Where balances that were spent from are written before they reach their rows. Promises of `exact`, trap 3.
+ * The log of spends: balances after a spend are written here first, and later checkpointed into their rows.
  *
- * A key's balance is what the newest entry about it says, else its row. An empty entry ends those before it: they were carried over
- * into the rows. Entries are numbered; each overwrites the slot of its number. So the slot of the next number tells whether there is
- * an entry newer than the newest known.
+ * A key's balance is in the newest entry that has it, else in its row. An empty entry marks a checkpoint: all entries
+ * before it are in the rows. Entry `seq` overwrites slot `seq % 256`, so the slot of the next number shows whether
+ * there is an entry newer than the newest one known.
  *
- * Why: the rows of 64 keys lie on many pages, each of which a commit writes and syncs whole; an entry holds all of them on one. Why
- * slots of one size: overwriting changes one page, adding an entry 2.5 on average. A commit of 64 spends takes 4 µs more than that of a
- * single update; with added entries it took 16 more.
+ * Why: the rows of 64 keys lie on many pages, each of which a commit writes and syncs in full; one entry on one page
+ * holds all of them. Why slots of a fixed size: overwriting changes one page, appending 2.5 on average. A commit of 64
+ * spends takes 4 µs more than that of a single update; with appended entries it took 16 more.
  */
 import { KeystileError } from "../../../contracts/errors.js";
 import type { Balance } from "../../../credits/balance.js";
 import { changed, type Handle, select } from "../connection/handle.js";
 import type { BalanceOf } from "./update-balances.js";
 
-/** What an entry says of a key: the part of a balance that a spend changes. */
+/** The part of a balance that a spend changes. */
 export type LoggedBalance = Pick<Balance, "remaining" | "period">;
 
 export interface SpendLog {
-  /** The number of the newest entry that is known; NaN: nothing is known. */
+  /** `seq` of the newest entry read; NaN: none was read yet. */
   newest(): number;
-  /** What the log says of a key; `undefined`: its row stands. */
+  /** The logged balance of a key; `undefined`: its row is current. */
   get(n: number): LoggedBalance | undefined;
-  /** Reads what other connections added. Call first in a transaction. @param isMoved they may have, since the last one */
-  begin(isMoved: boolean): void;
-  /** The same outside. */
+  /**
+   * Call first in a transaction: reads what other connections added.
+   * @param mayBeStale whether they may have written since the last transaction
+   */
+  begin(mayBeStale: boolean): void;
+  /** The same outside a transaction. */
   poll(): void;
-  /** Whether so many balances can be added; otherwise it is to be carried over. */
+  /** Whether this many balances can be added; otherwise checkpoint first. */
   hasRoom(count: number): boolean;
-  /** Adds balances that it has room for. In a transaction. @throws KeystileError STORE_FAILED: it was changed around this connection */
+  /**
+   * Adds balances, after {@link SpendLog.hasRoom}. In a transaction.
+   * @throws KeystileError STORE_FAILED: the log changed inside this transaction
+   */
   append(balances: readonly BalanceOf[]): void;
-  /** Ends it with an entry about nothing. In a transaction. @returns what it said, for the rows */
+  /** Adds an empty entry, which ends the log. In a transaction. @returns the logged balances, to write to the rows */
   end(): ReadonlyMap<number, LoggedBalance>;
-  /** After a rollback: what is known may never have been committed. */
+  /** Call after a rollback: cached entries may never have been committed. */
   forget(): void;
 }
 
-/** Whether there is a newer entry, for other statements. Asked with the slot of the next and the newest that is known. */
+/** SQL condition: whether there is a newer entry. Parameters: slot of the next entry, `seq` of the newest known. */
 export const IS_NEWER = "EXISTS (SELECT 1 FROM keystile_spends WHERE slot = ? AND seq > ?)";
 
-/** Numbers of a balance in an entry: key, remaining, period. No key is 0: that ends an entry which is not full. */
+/** Numbers per balance in an entry: key, remaining, period. Key 0 does not exist: it ends an entry that is not full. */
 const WIDTH = 3;
 const BYTES = 8;
 const SIZE = WIDTH * BYTES;
-/** Balances of an entry. Two entries fill a page. */
+/** Balances per entry. Two entries fill a page. */
 const BALANCES = 64;
 const LENGTH = BALANCES * SIZE;
-/** With 64 spends at a time over 1,000 keys, each is carried over once in 16 spends. The file grows by 516 KB. */
+/** With 64 spends at a time over 1,000 keys, each key is checkpointed once in 16 spends. The file grows by 516 KB. */
 const SLOTS = 256;
-/** From this many keys on it is carried over: 8 to 14 ms where each lies on another page. The last entries may pass it. */
+/**
+ * With this many keys it is checkpointed: 8 to 14 ms if each row is on another page. The last entries may exceed it.
+ */
 const MAX_LOGGED_KEYS = 1_536;
 
-/** Part of the form of the file. */
+/** Part of the file format. */
 export function slotOf(seq: number): number {
   return seq % SLOTS;
 }
@@ -71,14 +79,14 @@ export function createSpendLog(handle: Handle): SpendLog {
   const encode = createEncode();
   const known = new Map<number, LoggedBalance>();
   let newest = NaN;
-  /** Entries from the last end on. */
+  /** Entries since the last empty one. */
   let entries = 0;
-  /** Since the last transaction began. */
+  /** Whether this transaction added entries. */
   let isChanged = false;
 
   /** @returns its number */
   const read = ({ seq, balances }: Entry): number => {
-    // All of it first: an entry that is half bad says nothing.
+    // Decoded completely before any of it is used: a partly invalid entry is rejected as a whole.
     const logged = [...decode(balances)];
     if (logged.length === 0) clear();
     for (const [n, remaining, period] of logged) known.set(n, { remaining, period });
@@ -92,15 +100,15 @@ export function createSpendLog(handle: Handle): SpendLog {
   const readAll = () => {
     const all = newestFirst.all();
     const end = all.findIndex(({ balances }) => isEnd(balances));
-    const standing = end < 0 ? all : all.slice(0, end + 1);
+    const live = end < 0 ? all : all.slice(0, end + 1);
     clear();
-    // Known once all of it is: a bad entry fails every time.
+    // Set only once all entries are read, so that an invalid entry fails every time.
     newest = NaN;
     let last = 0;
-    for (const entry of standing.reverse()) last = read(entry);
+    for (const entry of live.reverse()) last = read(entry);
     newest = last;
   };
-  /** @returns false: what is known is not of this file, or what comes next has been written over */
+  /** @returns false: the known entries are not in this file, or the next ones have been overwritten */
   const readNewer = (): boolean => {
     if (newest > 0 && !(Number(inSlot.get(slotOf(newest))?.seq) >= newest)) return false;
     for (;;) {
@@ -124,9 +132,9 @@ export function createSpendLog(handle: Handle): SpendLog {
   return {
     newest: () => newest,
     get: (n) => known.get(n),
-    begin(isMoved) {
+    begin(mayBeStale) {
       isChanged = false;
-      if (isMoved || Number.isNaN(newest)) poll();
+      if (mayBeStale || Number.isNaN(newest)) poll();
     },
     poll,
     hasRoom: (count) => known.size < MAX_LOGGED_KEYS && entries + Math.ceil(count / BALANCES) <= SLOTS,
@@ -141,7 +149,7 @@ export function createSpendLog(handle: Handle): SpendLog {
       return logged;
     },
     forget() {
-      // What was only read is true all the same.
+      // Entries that were only read were committed by others and stay valid.
       if (isChanged) newest = NaN;
       isChanged = false;
     },
@@ -164,12 +172,12 @@ function createEncode(): (balances: readonly BalanceOf[]) => Uint8Array {
   };
 }
 
-/** Whether an entry is about nothing. */
+/** Whether an entry is empty, which ends the log. */
 function isEnd({ buffer, byteOffset, length }: Uint8Array): boolean {
   return length === LENGTH && new DataView(buffer, byteOffset, length).getFloat64(0) === 0;
 }
 
-/** @throws KeystileError STORE_INVALID: it holds what is no balance, which is never rounded */
+/** @throws KeystileError STORE_INVALID: it has an invalid balance, which is never rounded */
 function* decode({
   buffer,
   byteOffset,
@@ -189,6 +197,6 @@ function* decode({
 function invalid(): KeystileError {
   return new KeystileError(
     "STORE_INVALID",
-    "the file has a log of spends that does not hold whole numbers; restore it from a copy",
+    "the file has a log of spends that does not hold whole numbers; restore it from a backup",
   );
 }

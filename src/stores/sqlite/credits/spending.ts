@@ -1,4 +1,4 @@
-/** Credits of keys: spent, lent and given back, each through the group commit of its turn. Rulings D1–D3, clauses 5–7, 14. Knows no key but by number. */
+/** Credit operations of the store: spend, draw and return through group commit; read the balance directly. */
 import type { Draw, DrawRequest, KeyRef, Store } from "../../../contracts/store.js";
 import {
   countedBalance,
@@ -71,19 +71,19 @@ function returnTo(session: BalanceSession, n: number, holder: string, generation
   if (isCurrent) session.setReserve(cached, holder, undefined);
 }
 
-/** Keys of this store are numbers; any other ref is of a key that is not here. */
+/** Refs of this store are numbers; any other ref belongs to no key here. */
 function isNumber(ref: KeyRef): ref is number {
   return typeof ref === "number";
 }
 
-/** @throws RangeError naming what is no whole number, or a cost below 0 */
+/** @throws RangeError naming the argument that is not an integer, or a cost below 0 */
 export function assertSpend(cost: number, period: number, now: number): void {
   assertCount("cost", cost);
   assertInteger("period", period);
   assertInteger("now", now);
 }
 
-// NaN binds as NULL and a negative cost adds credits: numbers are judged here too (trap 3).
+// The drivers bind NaN as NULL, and a negative cost would add credits.
 function assertCount(name: string, value: number): void {
   if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${name} must be an integer from 0 to 2^53 - 1`);
 }

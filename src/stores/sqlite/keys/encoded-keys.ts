@@ -1,13 +1,14 @@
 /**
- * New keys as they are written, and as they cross over to the writer thread. Ruling E6. Knows no SQL.
+ * Encodes new keys for the file, and packs them for transfer to the writer thread.
  *
- * Why encoded on this side: the thread is what an import waits for, and a list of texts crosses over at a fifteenth of the price of the
- * rows that they come from. A key took 2.0 µs to send as objects and 2.9 to receive, as texts 0.2 and 0.1.
+ * Why encoded before the transfer: an import waits for the writer thread, and a list of strings transfers at a
+ * fifteenth of the cost of objects. Sending a key as an object took 2.0 µs and receiving it 2.9; as strings 0.2 and
+ * 0.1.
  */
 import type { KeyRow, NewBalance, NewKey } from "../../../contracts/store.js";
 import { encodeBody, encodeGrants } from "./key-codec.js";
 
-/** A new key: every text that is bound, ready-made. */
+/** A new key with its fields encoded as they are bound. */
 export interface EncodedKey {
   readonly id: string;
   readonly apiId: string;
@@ -22,17 +23,16 @@ export interface EncodedKey {
   readonly balance?: NewBalance | undefined;
 }
 
-/** Keys on their way: texts and numbers of each, one after another. */
+/** Keys as transferred between threads: {@link TEXTS} strings and {@link NUMBERS} numbers per key. */
 export interface PackedKeys {
   readonly texts: readonly (string | null)[];
   readonly numbers: Float64Array<ArrayBuffer>;
 }
 
-/** Texts and numbers a key. */
 const TEXTS = 7;
 const NUMBERS = 7;
 
-/** What is written of a row. `version` and the balance are as the row has them. */
+/** Encodes a row. `version` and `balance` are passed through. */
 export function encodeKey(row: KeyRow, balance?: NewBalance, grants = encodeGrants(row)): EncodedKey {
   return {
     id: row.id,
@@ -49,9 +49,9 @@ export function encodeKey(row: KeyRow, balance?: NewBalance, grants = encodeGran
   };
 }
 
-/** The same of many. Keys that were granted the same are often given the same lists, one after another. */
+/** Encodes many rows. Consecutive keys with the same grants often share the same lists, which are then encoded once. */
 export function encodeKeys(keys: readonly NewKey[]): EncodedKey[] {
-  // Not kept from call to call: lists are the caller's, who may have changed them since.
+  // Not cached between calls: the caller may have changed the lists since.
   let last: readonly [row: KeyRow, text: string] | undefined;
   return keys.map(({ row, balance }) => {
     if (last?.[0].permissions !== row.permissions || last[0].roles !== row.roles) last = [row, encodeGrants(row)];
@@ -59,7 +59,7 @@ export function encodeKeys(keys: readonly NewKey[]): EncodedKey[] {
   });
 }
 
-/** Keys, for the way. */
+/** Packs keys for transfer to another thread. */
 export function packKeys(keys: readonly EncodedKey[]): PackedKeys {
   const texts: (string | null)[] = [];
   const numbers = new Float64Array(keys.length * NUMBERS);
@@ -89,7 +89,7 @@ export function packKeys(keys: readonly EncodedKey[]): PackedKeys {
   return { texts, numbers };
 }
 
-/** The same keys, on the other side. */
+/** Reads what {@link packKeys} packed. */
 export function unpackKeys({ texts, numbers }: PackedKeys): EncodedKey[] {
   const keys: EncodedKey[] = [];
   const text = (i: number) => texts[i] as string;

@@ -1,4 +1,6 @@
-/** Keys by digest, by id and by list. Clauses 1, 2, 10, 16–18. A find reads one row; what it refers to comes from the directory. */
+/**
+ * Reads keys: by digest, by id, and lists. A find reads one row; the rows it refers to come from the reference cache.
+ */
 import { KeystileError } from "../../../contracts/errors.js";
 import type { ApiRow, KeyRecord, KeyRow, ListQuery } from "../../../contracts/store.js";
 import { toRecordWith } from "../../key-record.js";
@@ -17,7 +19,7 @@ export interface KeyReader {
 const FROM = "FROM keystile_keys k LEFT JOIN keystile_identities i ON i.n = k.identity";
 const FULL_COLUMNS = `${KEY_COLUMNS}, k.version, k.digest, k.foreign_digest AS foreignDigest`;
 const FULL = `SELECT ${FULL_COLUMNS} ${FROM}`;
-// One statement, so one moment: entries move between the two tables behind the view.
+// One statement, so one snapshot: entries move between the two tables behind the view.
 const AT = `FROM keystile_lookup p JOIN keystile_keys k ON k.n = p.n LEFT JOIN keystile_identities i ON i.n = k.identity WHERE p.place = ?`;
 const FIND = `SELECT ${KEY_COLUMNS} ${AT} AND k.digest = ?`;
 const FIND_FOREIGN = `SELECT ${FULL_COLUMNS} ${AT} AND k.foreign_digest = ?`;
@@ -31,7 +33,7 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
   const toRow = (raw: FullKeyRaw): KeyRow => decodeFullKey(raw, apiOf(raw));
   const apiOf = (raw: KeyRaw): ApiRow => {
     const api = references.api(Number(raw.api));
-    // Foreign keys hold in the file, so only a damaged one gets here.
+    // Foreign keys are enforced, so only a damaged file gets here.
     if (api === undefined)
       throw new KeystileError(
         "STORE_INVALID",
@@ -78,8 +80,8 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
 }
 
 /**
- * Keys of an identity are found by its place and then sorted; keys of an API lie in id order. The unary plus keeps SQLite from using
- * another index.
+ * Keys of an identity are found in the hash index and then sorted; keys of an API are indexed in id order. The unary
+ * plus keeps SQLite from using another index.
  */
 function listOf({ workspaceId, apiId, identityId, search, after = "", limit }: ListQuery): {
   sql: string;

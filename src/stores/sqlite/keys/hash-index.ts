@@ -1,9 +1,11 @@
 /**
- * Where keys are found: the number of a digest, a hash or an identity → the numbers of keys that may have it. Trap 13.
+ * The hash index that finds keys: hash of a digest or foreign digest, or an identity (`place`) → row numbers of keys
+ * (`n`) that may have it. A find reads the row and compares.
  *
- * Why not an index on the text: it is written at random. Half a million keys in, batches of 1,000 wrote 8.4 KB a key and went in at
- * less than half of the first speed. Here a text becomes a 47-bit number, and a big batch goes into a small table, from which as many
- * entries then move on, in order: 2.5 KB a key, and nearly the same speed to the end. A find reads the row and compares.
+ * Why not an index on the text: digests are random, so each insert writes to another page. At half a million keys,
+ * batches of 1,000 wrote 8.4 KB per key and ran at less than half the initial speed. Here entries are 47-bit hashes,
+ * and a large batch goes into a small delta table, from which as many entries are then merged into the main table, in
+ * order: 2.5 KB per key, at nearly constant speed.
  */
 import { type Handle, select } from "../connection/handle.js";
 import { textHash } from "./hash47.js";
@@ -11,37 +13,39 @@ import { createManyRows } from "./multi-row-insert.js";
 
 export interface HashIndex {
   add(place: number, n: number): void;
-  /** Adds for many keys; place and number alternate. Call {@link HashIndex.mergeDelta} last in the transaction. */
+  /** Adds many entries; `place` and `n` alternate. Call {@link HashIndex.mergeDelta} last in the transaction. */
   addToDelta(entries: readonly number[]): void;
   remove(place: number, n: number): void;
-  /** Removes a place whoever has it. */
+  /** Removes all entries of a `place`. */
   clear(place: number): void;
-  /** Carries over what the small table has above its size. */
+  /** Merges entries into the main table while the delta table is above its size. */
   mergeDelta(): void;
 }
 
-/** What a key is found by. */
+/** The fields by which a key is found. */
 export interface Findable {
   readonly digest?: string | null | undefined;
   readonly foreignDigest?: string | null | undefined;
-  /** Number of its identity; null also for a deleted key, which its identity does not list. */
+  /** Row number of its identity; null also for a deleted key, which is not listed under its identity. */
   readonly identity: number | null;
 }
 
-/** Entries of the small table: a batch writes all its pages, which are as many as it then touches of the large table. */
+/**
+ * Entries kept in the delta table: a batch then writes about as many pages of it as the merge writes of the main table.
+ */
 const DELTA_SIZE = 48_000;
-/** Entries carried over at a time, so that the event loop is not held up; more than the three per key of a batch of 1,000. */
+/** Entries per merge, to bound its time; more than the three per key that a batch of 1,000 adds. */
 const MAX_MERGED = 4_096;
-/** Comes before any place. */
+/** Below and above every `place`. */
 const START = -Number.MAX_SAFE_INTEGER;
 const END = Number.MAX_SAFE_INTEGER;
 
-/** Where the keys of an identity are: texts have no negative places. */
+/** The `place` of an identity's keys: negative, while hashes never are. */
 export function placeOfIdentity(identity: number): number {
   return -identity;
 }
 
-/** All places of a key, each once. */
+/** Every `place` of a key, without duplicates. */
 export function placesOf({ digest, foreignDigest, identity }: Findable): Set<number> {
   const places = new Set<number>();
   if (typeof digest === "string") places.add(textHash(digest));
@@ -66,7 +70,7 @@ export function createHashIndex(handle: Handle): HashIndex {
     `INSERT OR IGNORE INTO keystile_places (place, n) SELECT place, n FROM ${RANGE} ORDER BY place, n`,
   );
   const drop = handle.prepare(`DELETE FROM ${RANGE}`);
-  /** Where the next entries to be carried over begin; goes round. */
+  /** Where the next merge begins; wraps around. */
   let from: readonly [place: number, n: number] = [START, 0];
 
   return {

@@ -1,4 +1,7 @@
-/** 47 bits of a text, for the indexes over digests. Part of the form of the file. No secret depends on it: whoever looks by it compares the texts. */
+/**
+ * 47-bit hash of a string for the hash index. Part of the file format. Not cryptographic: finds also compare the
+ * strings.
+ */
 
 const MULTIPLIER_A = 0x9e3779b1;
 const MULTIPLIER_B = 0x5f356495;
@@ -6,8 +9,9 @@ const MIX_A = 0x85ebca6b;
 const MIX_B = 0xc2b2ae35;
 
 /**
- * A number from 0 to 2^47 − 1, which SQLite stores in six bytes. It must never change: files hold it. Two texts may share a number.
- * @see src/stores/sqlite/connection/schema.ts for why · 75 ns for the 44 characters of a digest
+ * A number from 0 to 2^47 − 1, which SQLite stores in six bytes. The function must never change, since files contain
+ * its results. Two strings may share a number.
+ * @see src/stores/sqlite/keys/hash-index.ts for why · 75 ns for the 44 characters of a digest
  */
 export function textHash(text: string): number {
   let a = 0xdeadbeef;

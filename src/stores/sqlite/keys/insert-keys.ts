@@ -1,11 +1,12 @@
 /**
- * Many new keys in one transaction: an import's way in. Port clause 4, ruling E6. Runs inside a transaction of its caller.
+ * Bulk insert of new keys, for imports. Runs inside the caller's transaction.
  *
- * Why not key by key: a statement for each row takes nearly twice as long as one for 32. Numbers are given out here, so that rows that
- * belong to keys can follow in statements of their own. What may be there already, which is rare, goes the way of single keys.
+ * Why not key by key: a statement per row takes nearly twice as long as one for 32. Row numbers are assigned here, so
+ * that the index entries and balances of the keys can be inserted in statements of their own. Keys that may already
+ * exist, which is rare, are inserted one by one.
  *
- * Why sorted: ids of one batch share their time, the rest is random. In order, the two indexes over them grow at the end, and
- * 2.2 KB a key are written instead of 3.8.
+ * Why sorted: ids of one batch share their time prefix, and the rest is random. In order, the two indexes over them
+ * grow at the end, and 2.2 KB per key are written instead of 3.8.
  */
 import { resultName } from "../connection/errors.js";
 import { type Handle, select, type SqliteValue, type Statement } from "../connection/handle.js";
@@ -15,29 +16,33 @@ import { type HashIndex, placeOfIdentity } from "./hash-index.js";
 import { textHash } from "./hash47.js";
 import { marks, ROWS } from "./multi-row-insert.js";
 
-/** Inserting one key at a time. */
+/** Inserts one key at a time. */
 export interface SingleKeys {
-  /** The number of the new row; `undefined`: its id, digest or hash is there already. */
+  /** The number of the new row; `undefined`: its id, digest or foreign digest already exists. */
   insert(key: EncodedKey, identity: number | null): number | undefined;
   apiNumber(id: string): number;
   identityNumber(id: string | null): number | null;
 }
 
-/** Identities whose numbers are kept. A number that was committed is never used again: a kept one is never another's. */
+/**
+ * Identities whose row numbers are cached. SQLite never reuses them (AUTOINCREMENT), so a cached number cannot become
+ * wrong.
+ */
 const MAX_KNOWN_IDENTITIES = 10_000;
 const COLUMNS = ["n", "id", "api", "identity", "version", "digest", "foreign_digest", "deleted", "grants", "body"];
 const INSERT = `INSERT INTO keystile_keys (${COLUMNS.join(", ")}) VALUES ${marks(COLUMNS.length, ROWS)}`;
-/** A key on its way in. */
+
+/** A key to be inserted. */
 interface Candidate {
   readonly key: EncodedKey;
   readonly identity: number | null;
-  /** Where its digest and its hash are looked for: none, one or two places. */
+  /** Hashes of its digest and its foreign digest: none, one or two. */
   readonly hashes: readonly number[];
-  /** The number of its row, once it is in. */
+  /** The number of its row, once inserted. */
   n: number | undefined;
 }
 
-/** @returns a function that answers, key by key, whether it went in */
+/** @returns a function that returns, for each key, whether it was inserted */
 export function createBulkInsert(
   handle: Handle,
   index: HashIndex,
@@ -73,7 +78,7 @@ export function createBulkInsert(
   const insertSingly = (candidate: Candidate): void => {
     candidate.n = single.insert(candidate.key, candidate.identity);
   };
-  /** All of them, or, where an id is there already, one by one. */
+  /** Inserts by one statement; if an id already exists, one by one. @returns those inserted by the one statement */
   const insertRowsOf = (chunk: readonly Candidate[]): readonly Candidate[] => {
     const first = Number(lastNumber.get()?.seq ?? 0) + 1;
     const values: SqliteValue[] = [];
@@ -85,18 +90,18 @@ export function createBulkInsert(
     chunk.forEach(insertSingly);
     return [];
   };
-  /** Those of which nothing can be there already, and the others. */
-  const part = (candidates: readonly Candidate[]): [sure: Candidate[], doubtful: Candidate[]] => {
-    // Sorted, since neighbours lie on one page: 1.4 µs a key instead of 1.6.
-    const asked = JSON.stringify(candidates.flatMap(({ hashes }) => hashes).sort((a, b) => a - b));
-    const taken = new Set(occupied.all(asked).map(({ place }) => Number(place)));
+  /** Separates keys whose digests are certainly new from those that need a check. */
+  const partition = (candidates: readonly Candidate[]): [sure: Candidate[], doubtful: Candidate[]] => {
+    // Sorted, since neighbours are on one page: 1.4 µs per key instead of 1.6.
+    const hashesJson = JSON.stringify(candidates.flatMap(({ hashes }) => hashes).sort((a, b) => a - b));
+    const taken = new Set(occupied.all(hashesJson).map(({ place }) => Number(place)));
     const [sure, doubtful]: [Candidate[], Candidate[]] = [[], []];
     const doubtfulIds = new Set<string>();
     for (const candidate of candidates) {
       const { id } = candidate.key;
       if (doubtfulIds.has(id) || candidate.hashes.some((place) => taken.has(place))) {
         doubtful.push(candidate);
-        // Whoever has its id comes after it: the first of two goes in.
+        // Later keys with the same id must come after it, since the first of two is inserted.
         doubtfulIds.add(id);
       } else sure.push(candidate);
       for (const place of candidate.hashes) taken.add(place);
@@ -105,7 +110,7 @@ export function createBulkInsert(
   };
   return (keys) => {
     const candidates = keys.map(toCandidate);
-    const [sure, doubtful] = part(candidates);
+    const [sure, doubtful] = partition(candidates);
     sure.sort(byId);
     const whole = sure.length - (sure.length % ROWS);
     const entries: number[] = [];
@@ -125,12 +130,12 @@ export function createBulkInsert(
   };
 }
 
-/** Two of one id keep their order: the first goes in. */
+/** Keys with the same id keep their order (the sort is stable), since the first of two is inserted. */
 function byId({ key: a }: Candidate, { key: b }: Candidate): number {
   return a.id < b.id ? -1 : a.id > b.id ? 1 : 0;
 }
 
-/** Runs an insertion. False: something of it is there already, and nothing went in. */
+/** Runs an insert. False: one of its ids already exists, and nothing was inserted. */
 function tryInsert(statement: Statement, values: readonly SqliteValue[]): boolean {
   try {
     statement.run(...values);

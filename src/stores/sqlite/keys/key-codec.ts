@@ -1,16 +1,19 @@
-/** A key's row as the file has it, and as the port has it. Port clause 3. Pure: SQL is elsewhere. */
+/** Converts a key between its row in the file and the `KeyRow` of the store contract. */
 import { KEY_FIELDS, type KeyField } from "../../../contracts/key-fields.js";
 import type { ApiRow, IdentityRow, KeyRow } from "../../../contracts/store.js";
 import { ownProperty } from "../../../lib/check-options.js";
 import { type Check, checkOf, invalid, isObject, readGrants, readIdentityBody, readName } from "./read-body.js";
 
-/** A key and its identity, if any, in one row: what a find reads. */
+/** A key joined with its identity, if any: what a find reads. */
 export interface KeyRaw {
   readonly n: number | bigint;
   readonly id: string;
   readonly api: number | bigint;
   readonly body: string;
-  /** JSON of the ids of permissions and roles, granted directly; empty: none. A column of its own: many keys share one text. */
+  /**
+   * JSON of the ids of directly granted permissions and roles; empty: none. Separate column, since many keys share a
+   * value.
+   */
   readonly grants: string;
   readonly identityId: string | null;
   readonly externalId: string | null;
@@ -24,13 +27,13 @@ export interface FullKeyRaw extends KeyRaw {
   readonly foreignDigest: string | null;
 }
 
-/** Columns of {@link KeyRaw} out of `keystile_keys k` joined with `keystile_identities i`. */
+/** Columns of {@link KeyRaw}, from `keystile_keys k` joined with `keystile_identities i`. */
 export const KEY_COLUMNS =
   "k.n, k.id, k.api, k.body, k.grants, i.id AS identityId, i.name AS externalId, i.body AS identityBody";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** Fields with a column of their own. All others stand in the body. */
+/** Fields with their own column. All others are in the body. */
 const COLUMNS = [
   "id",
   "version",
@@ -43,7 +46,10 @@ const COLUMNS = [
   "roles",
 ] as const satisfies readonly (keyof KeyRow)[];
 type Column = (typeof COLUMNS)[number];
-/** Fields whose name in the body is another, which files keep. A flag is written where it is not as usual, and then as true. */
+/**
+ * Fields with another name in the body, part of the file format. A flag is written only if it is not the default, as
+ * true.
+ */
 const NAMES: Partial<Record<keyof KeyRow, string>> = {
   enabled: "disabled",
   hasCredits: "limited",
@@ -76,11 +82,12 @@ const BODY: readonly BodyField[] = Object.entries<KeyField>(KEY_FIELDS).flatMap(
 );
 const BY_NAME: ReadonlyMap<string, BodyField> = new Map(BODY.map((field) => [field.name, field]));
 const REQUIRED = BODY.filter(({ isRequired }) => isRequired).length;
-/** The JSON of a row's body: what is usual is left out, so that a find has less to parse. */
+
+/** The JSON of a row's body. Default values are left out, so that a find has less to parse. */
 export function encodeBody(row: KeyRow): string {
   const body: Record<string, unknown> = {};
   for (const { field, name, usual, isFlag, isList } of BODY) {
-    // Own properties alone: what a polluted prototype holds must not be written as a part of the row.
+    // Own properties only: values from a polluted prototype must not be written.
     const value = Object.hasOwn(row, field) ? row[field] : undefined;
     if (value === undefined || value === usual || (isList && (value as readonly unknown[]).length === 0)) continue;
     body[name] = isFlag ? true : value;
@@ -93,7 +100,7 @@ export function encodeGrants({ permissions, roles }: KeyRow): string {
   return permissions.length === 0 && roles.length === 0 ? "" : JSON.stringify([permissions, roles]);
 }
 
-/** Ids of permissions and of roles out of {@link encodeGrants}. */
+/** Reads what {@link encodeGrants} wrote. */
 export function decodeGrants(text: string): Pick<KeyRow, "permissions" | "roles"> {
   if (text === "") return { permissions: [], roles: [] };
   const [permissions, roles] = readGrants(text);
@@ -101,12 +108,12 @@ export function decodeGrants(text: string): Pick<KeyRow, "permissions" | "roles"
 }
 
 /**
- * A fresh row out of the file's (clause 10), without its grants.
- * @param version 0 where it is not needed: a find does not read it
+ * Decodes a key into a new object, without its grants.
+ * @param version 0 if not needed: a find does not read it
  * @throws KeystileError STORE_INVALID, or SyntaxError
  */
 export function decodeKey(raw: KeyRaw, api: ApiRow, version: number, digest: string | undefined): Mutable<KeyRow> {
-  // A literal, which has all that every row has, or the compiler refuses it: a find took 0.3 µs more with one made of the table.
+  // A literal, which the compiler checks for completeness: a find took 0.3 µs more with an object built from the table.
   const row: Mutable<KeyRow> = {
     id: raw.id,
     workspaceId: api.workspaceId,
@@ -129,12 +136,12 @@ export function decodeKey(raw: KeyRaw, api: ApiRow, version: number, digest: str
   return row;
 }
 
-/** Names that are no field's are passed over. */
+/** Unknown names are ignored. */
 function decodeBody(text: string, row: object): void {
   const body: unknown = JSON.parse(text);
   if (!isObject(body)) throw invalid("a key");
   let missing = REQUIRED;
-  // Not over the table: of sixteen fields most keys have half.
+  // Over the body and not the table of fields: most keys have half of the sixteen.
   for (const name of Object.keys(body)) {
     const known = BY_NAME.get(name);
     if (known === undefined) continue;
@@ -146,7 +153,7 @@ function decodeBody(text: string, row: object): void {
   if (missing > 0) throw invalid("a key");
 }
 
-/** The same with all that administration sees. */
+/** Decodes a complete row, for administration. */
 export function decodeFullKey(raw: FullKeyRaw, api: ApiRow): KeyRow {
   const row = decodeKey(raw, api, Number(raw.version), raw.digest ?? undefined);
   const { permissions, roles } = decodeGrants(raw.grants);
@@ -156,7 +163,7 @@ export function decodeFullKey(raw: FullKeyRaw, api: ApiRow): KeyRow {
   return row;
 }
 
-/** The identity that was read with a key. */
+/** Decodes the identity joined with a key. */
 export function decodeIdentity({ identityId, externalId, identityBody }: KeyRaw, api: ApiRow): IdentityRow | undefined {
   if (identityId === null || identityBody === null) return undefined;
   const body = readIdentityBody(identityBody);

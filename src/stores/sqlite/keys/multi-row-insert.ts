@@ -1,7 +1,7 @@
-/** Many rows by few statements. Knows nothing of what they are. */
+/** Inserts many rows with few statements. */
 import type { Handle, SqliteValue } from "../connection/handle.js";
 
-/** Rows a statement: more gained nothing. */
+/** Rows per statement: more gained nothing. */
 export const ROWS = 32;
 
 /** `(?, ?), (?, ?), …` for `rows` rows of `width` columns. */
@@ -11,16 +11,16 @@ export function marks(width: number, rows: number): string {
 }
 
 /**
- * @param head the statement up to and with `VALUES`
- * @returns a function that inserts rows whose values lie one after another, `width` of them a row
+ * @param head the statement up to and including `VALUES`
+ * @returns a function that inserts rows, given as a flat list with `width` values per row
  */
 export function createManyRows(handle: Handle, head: string, width: number): (values: readonly SqliteValue[]) => void {
   const many = handle.prepare(`${head} ${marks(width, ROWS)}`);
   const single = handle.prepare(`${head} ${marks(width, 1)}`);
   return (values) => {
-    const stretch = ROWS * width;
-    const whole = values.length - (values.length % stretch);
-    for (let start = 0; start < whole; start += stretch) many.run(...values.slice(start, start + stretch));
+    const chunk = ROWS * width;
+    const whole = values.length - (values.length % chunk);
+    for (let start = 0; start < whole; start += chunk) many.run(...values.slice(start, start + chunk));
     for (let start = whole; start < values.length; start += width) single.run(...values.slice(start, start + width));
   };
 }

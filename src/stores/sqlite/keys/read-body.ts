@@ -1,5 +1,5 @@
 /**
- * The JSON of rows, read and judged as far as it decides who is let in. README "Promises" (Failure), A035. Knows no SQL.
+ * Parses the JSON of rows and validates every field that decides about access.
  *
  * Why judged: usual values are left out of the text, so `{}`, written by another tool, would read as a key that is enabled, unlimited
  * and never expires. It takes 0.15 µs, beside the 0.85 of JSON.parse.
@@ -11,7 +11,7 @@ import { MAX_DATE_MS } from "../../../lib/check-options.js";
 
 type Fields = Record<string, unknown>;
 
-/** Levels of `meta`, and UTF-16 units of a limit's name: more than any request can give them. */
+/** Levels of `meta`, and UTF-16 code units of a rate limit's name: above the bounds of requests. */
 const META_LEVELS = 32;
 const MAX_NAME_UNITS = 512;
 
@@ -20,7 +20,7 @@ export function readIdentityBody(text: string): Pick<IdentityRow, "meta" | "rate
   return readEntityBody("identities", text) as unknown as Pick<IdentityRow, "meta" | "ratelimits">;
 }
 
-/** By table: what must hold of a body. Nothing depends on the tables left out. */
+/** Validation of a body by table. The bodies of other tables decide nothing about access. */
 const BODY_CHECKS: Readonly<Record<string, (body: Fields) => boolean>> = {
   workspaces: ({ enabled }) => isBoolean(enabled),
   apis: ({ enabled, deleted, ipAllowlist }) => isBoolean(enabled) && isBoolean(deleted) && isTexts(ipAllowlist),
@@ -38,7 +38,7 @@ export function readEntityBody(table: string, text: string): Record<string, unkn
   return body;
 }
 
-/** The name of a row that has one, in a column that may be NULL. @throws KeystileError STORE_INVALID */
+/** The name of a row of a table with names, although the column may be NULL. @throws KeystileError STORE_INVALID */
 export function readName(table: string, name: string | null): string {
   if (name === null) throw invalid(`table ${table}`);
   return name;
@@ -71,7 +71,9 @@ const CHECKS: Readonly<Record<Extract<Shape, string>, Check>> = {
   refill: isRefill,
 };
 
-/** The check of a shape. Loops, since each find runs it: with `every` a limit took twice as long. */
+/**
+ * Builds the check of a shape. It uses loops, since each find runs it: with `every` a rate limit took twice as long.
+ */
 export function checkOf(shape: Shape): Check {
   if (typeof shape === "string") return CHECKS[shape];
   if (isList(shape)) return checkOfList(checkOf(shape[0]));
@@ -96,12 +98,12 @@ const isList = (shape: Exclude<Shape, string>): shape is readonly [Shape] => Arr
 const isTexts = checkOf(["text"]);
 const isLimits = checkOf(KEY_FIELDS.ratelimits.row);
 
-/** Whether it is an object, and no list. */
+/** Whether it is an object, not an array. */
 export function isObject(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Whether nothing lies deeper than so many levels: what lies 9,000 deep parses, and cannot be copied (trap 6). */
+/** Whether nothing is nested deeper than `levels`: 9,000 levels parse, but then cannot be cloned or stringified. */
 function isFlat(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return true;
   return levels > 0 && Object.values(value).every((part) => isFlat(part, levels - 1));
@@ -114,7 +116,7 @@ function isRefill(value: unknown): boolean {
   return isInteger(refillDay) && (refillDay as number) >= 1 && (refillDay as number) <= 31;
 }
 
-/** A row that cannot be trusted. */
+/** The error for a row that is not valid. */
 export function invalid(what: string): KeystileError {
   return new KeystileError(
     "STORE_INVALID",

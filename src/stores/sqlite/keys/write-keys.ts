@@ -1,4 +1,4 @@
-/** Keys going in, changed and removed. Clauses 4, 13, 15, ruling E4. Every function here runs inside a transaction of its caller. */
+/** Inserts, updates and removes keys. Every function here runs inside the caller's transaction. */
 import { KeystileError } from "../../../contracts/errors.js";
 import type { Change, CreditChange, KeyRow } from "../../../contracts/store.js";
 import { applyChange, isCurrent } from "../../../credits/balance.js";
@@ -11,29 +11,30 @@ import { textHash } from "./hash47.js";
 import { createBulkInsert } from "./insert-keys.js";
 
 export interface KeyWriter {
-  /** One answer a key. False: its id, digest or hash is there already. */
+  /** One result per key. False: its id, digest or foreign digest already exists. */
   insert(keys: readonly EncodedKey[]): boolean[];
-  /** False: it is not as it was read, or its digest or hash is taken. `version` 0 inserts. */
+  /** Inserts (`version` 0) or updates. False: the row has another version, or the digest or foreign digest exists. */
   store(row: KeyRow, credits: CreditChange | undefined, changes: Change[]): boolean;
   remove(id: string, version: number, changes: Change[]): boolean;
+  /** Sets the digest of a key without one. False: it has one, or another key has this digest. */
   adopt(n: number, digest: string, changes: Change[]): boolean;
-  /** Tells that the keys of an identity changed, or its id if none of its keys can be found by digest. */
+  /** Adds the digests of an identity's keys to `changes`, or its id if none of its keys has a digest. */
   addIdentityChange(identityId: string, changes: Change[]): void;
-  /** Call before an identity is removed: its keys remain, without one. */
+  /** Call before an identity is removed: its keys stay, without an identity. */
   forgetIdentity(identityId: string): void;
 }
 
-/** More keys of one identity than this are told as "all". */
+/** A change of an identity with more keys than this is notified as "all". */
 const MAX_NOTIFIED_KEYS = 1_000;
-/** So many keys at once are an import. */
-const MANY = 128;
+/** From this many keys on, `insert` is a bulk insert. */
+const MIN_BULK_KEYS = 128;
 
 const INSERT = `INSERT INTO keystile_keys (id, api, identity, version, digest, foreign_digest, deleted, grants, body)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`;
 const UPDATE = `UPDATE keystile_keys SET api = ?, identity = ?, version = ?, digest = ?, foreign_digest = ?, deleted = ?, grants = ?, body = ?
   WHERE n = ?`;
 
-/** A key as far as it can be found. */
+/** The columns of a key that the hash index covers. */
 interface Found {
   readonly n: number | bigint;
   readonly digest: string | null;
@@ -71,14 +72,14 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, bala
     if (n === undefined) throw new KeystileError("NOT_FOUND", "the API of a key to be stored does not exist");
     return n;
   };
-  /** An identity that was deleted meanwhile is none. */
+  /** Null also for an identity that was deleted in the meantime. */
   const identityNumber = (id: string | null): number | null => {
     const found = id === null ? undefined : identityById.get(id);
     return found === undefined ? null : Number(found.n);
   };
   /**
-   * Whether a key other than number `own` has its digest or hash. Looked for before writing: the write lock is held, so what is
-   * free stays free.
+   * Whether a key other than `self` has its digest or foreign digest. Checked before writing: the write lock is held,
+   * so the result stays true.
    */
   const isTaken = (
     { digest, foreignDigest }: EncodedKey,
@@ -97,13 +98,13 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, bala
   /** @returns the number of the new row */
   const insertNew = (key: EncodedKey, identity: number | null): number | undefined => {
     const { id, digest, foreignDigest, deleted, grants, body } = key;
-    const mine = placesOf({ digest, foreignDigest, identity: deleted ? null : identity });
-    if (isTaken(key, undefined, mine)) return undefined;
+    const places = placesOf({ digest, foreignDigest, identity: deleted ? null : identity });
+    if (isTaken(key, undefined, places)) return undefined;
     const [api, next] = [apiNumber(key.apiId), key.version + 1];
     const result = insertRow.run(id, api, identity, next, digest, foreignDigest, deleted ? 1 : 0, grants, body);
     if (changed(result) === 0) return undefined;
     const n = Number(result.lastInsertRowid);
-    for (const place of mine) index.add(place, n);
+    for (const place of places) index.add(place, n);
     return n;
   };
   const update = (key: EncodedKey, old: Found): boolean => {
@@ -129,7 +130,8 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, bala
   const insertMany = createBulkInsert(handle, index, balances, { insert: insertOne, apiNumber, identityNumber });
   return {
     insert(keys) {
-      if (keys.length < MANY) return keys.map((key) => insertOne(key, identityNumber(key.identityId)) !== undefined);
+      if (keys.length < MIN_BULK_KEYS)
+        return keys.map((key) => insertOne(key, identityNumber(key.identityId)) !== undefined);
       const inserted = insertMany(keys);
       index.mergeDelta();
       return inserted;
@@ -170,7 +172,7 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, bala
     addIdentityChange(identityId, changes) {
       const identity = identityNumber(identityId);
       const digests = identity === null ? [] : ofIdentity.all(placeOfIdentity(identity));
-      // Whoever remembers names must hear of it too. No key has such a digest.
+      // Caches of names must be notified too. No key has an id as its digest.
       if (digests.length === 0) changes.push({ digest: identityId });
       if (digests.length > MAX_NOTIFIED_KEYS) changes.push("all");
       else for (const { digest } of digests) changes.push({ digest });

@@ -1,14 +1,16 @@
-/** What was read or made of rows before: bounded by size and not by count, since one role may name a thousand permissions. Knows no table. */
+/** Cache bounded by size and not by count, since one role may have a thousand permissions. */
 
-/** Bytes, roughly: 38,000 lists of ten names through a role, or 200,000 permissions. */
+/** Approximate bytes: 38,000 lists of ten names, or 200,000 permissions. */
 const MAX_BYTES = 32_000_000;
-/** What a text costs besides its characters: its header, and the place that refers to it. */
+/** Bytes of a string besides its characters: its header and the reference to it. */
 const TEXT = 32;
 
-/** A map that forgets everything when it would hold too much: all of it can be read again. */
+/** A map that clears itself when it would exceed its bound: everything in it can be read again. */
 export interface BoundedMap<K, V> {
   get(key: K): V | undefined;
-  /** Of a key that is not there. @param size of key and value, rough bytes; an entry above the bound is kept alone */
+  /**
+   * Adds a new key. @param size approximate bytes of key and value; an entry above the bound is kept as the only one
+   */
   set(key: K, value: V, size: number): void;
   clear(): void;
 }
@@ -31,7 +33,7 @@ export function createBoundedMap<K, V>(): BoundedMap<K, V> {
   };
 }
 
-/** About what a list of texts takes, in bytes: as if it shared none of them. */
+/** Approximate bytes of a list of strings, assuming that none is shared. */
 export function sizeOfTexts(texts: readonly string[]): number {
   let size = TEXT;
   for (const text of texts) size += text.length + TEXT;

@@ -1,4 +1,4 @@
-/** The tables beside the keys: all nine have one form, so one piece of code serves them. Port clauses 13, 16, 17. Knows no rule of any of them. */
+/** Reads and writes the nine tables other than keys, which share one layout. */
 import type { ListQuery, NamedTable, OverrideRow, RootKeyRow, Rows, Table } from "../../../contracts/store.js";
 import { overrideName } from "../../../lib/override-name.js";
 import { changed, type Handle, type Select, select } from "../connection/handle.js";
@@ -11,22 +11,22 @@ export type EntityTable = Exclude<Table, "keys">;
 export interface EntityRaw {
   readonly n: number | bigint;
   readonly id: string;
-  /** Empty: the row belongs to no workspace. */
+  /** Empty: the row has no workspace. */
   readonly workspace_id: string;
-  /** The name that is unique in the workspace; null: rows of this table have none. */
+  /** The name, unique in the workspace; null: rows of this table have none. */
   readonly name: string | null;
   readonly version: number | bigint;
   /** JSON of all other fields. */
   readonly body: string;
 }
 
-/** A table in the file, and the field that is the unique name of a row, if a field is. */
-interface Form {
+/** A table in the file, and the field that holds the unique name of a row, if any. */
+interface TableLayout {
   readonly table: string;
   readonly field?: string;
 }
 
-const FORMS: Readonly<Record<EntityTable, Form>> = {
+const LAYOUTS: Readonly<Record<EntityTable, TableLayout>> = {
   workspaces: { table: "keystile_workspaces" },
   apis: { table: "keystile_apis" },
   identities: { table: "keystile_identities", field: "externalId" },
@@ -37,33 +37,33 @@ const FORMS: Readonly<Record<EntityTable, Form>> = {
   namespaces: { table: "keystile_namespaces", field: "name" },
   overrides: { table: "keystile_overrides" },
 };
-export const ENTITY_TABLES = Object.keys(FORMS) as EntityTable[];
+export const ENTITY_TABLES = Object.keys(LAYOUTS) as EntityTable[];
 
 export interface EntityTables {
   read<T extends EntityTable>(table: T, id: string): Rows[T] | undefined;
   readNames<T extends NamedTable>(table: T, workspaceId: string, names: readonly string[]): Rows[T][];
   findRootKey(digest: string): RootKeyRow | undefined;
   list<T extends EntityTable>(table: T, query: ListQuery): Rows[T][];
-  /** False: its id or its name is taken, or it is not as it was read. */
+  /** Inserts (`version` 0) or updates. False: the id or name is taken, or the row has another version. */
   store<T extends EntityTable>(table: T, row: Rows[T]): boolean;
-  /** False: it is not as it was read. */
+  /** False: the row has another version. */
   remove(table: EntityTable, id: string, version: number): boolean;
 }
 
-/** More names than this are looked up by one statement. */
+/** More names than this are looked up in one statement. */
 const MAX_SINGLE_LOOKUPS = 8;
 const COLUMNS = "n, r.id, workspace_id, name, version, body";
-// instr, not LIKE: it compares case and knows no wildcards.
+// instr, not LIKE: it is case-sensitive and has no wildcards.
 const NOT_DELETED = "json_extract(body, '$.deleted') = 0 AND";
 const PAGE = "id > ? AND (? = '' OR instr(coalesce(name, id), ?) > 0) ORDER BY id LIMIT ?";
 
 const statements = (handle: Handle, table: EntityTable) => {
-  const name = FORMS[table].table;
+  const name = LAYOUTS[table].table;
   const rows = (rest: string): Select<EntityRaw> => select(handle, `SELECT ${COLUMNS} FROM ${name} r WHERE ${rest}`);
   return {
     byId: rows("id = ?"),
     byName: rows("workspace_id = ? AND name = ?"),
-    // CROSS JOIN: a look-up for each name. Four columns: six took half as long again.
+    // CROSS JOIN: one index lookup per name. Four columns: six took half as long again.
     byNames: select<Pick<EntityRaw, "id" | "name" | "version" | "body">>(
       handle,
       `SELECT r.id, name, version, body FROM json_each(?) j CROSS JOIN ${name} r ON r.workspace_id = ? AND r.name = j.value`,
@@ -121,7 +121,7 @@ export function createEntityTables(handle: Handle): EntityTables {
     },
     store(table, row) {
       const { insert, update } = tables[table];
-      const { workspaceId, name, body } = encodeSmall(table, row);
+      const { workspaceId, name, body } = encodeEntity(table, row);
       const next = row.version + 1;
       if (row.version === 0) return changed(insert.run(row.id, workspaceId, name, next, body)) === 1;
       return changed(update.run(workspaceId, name, next, body, row.id, row.version)) === 1;
@@ -130,30 +130,30 @@ export function createEntityTables(handle: Handle): EntityTables {
   };
 }
 
-/** A row of the port out of one of the file: a fresh object each time (clause 10). */
+/** Decodes a row of the file into a new object. */
 export function decodeEntity<T extends EntityTable>(table: T, raw: Omit<EntityRaw, "n">): Rows[T] {
   const row = readEntityBody(table, raw.body);
   row["id"] = raw.id;
   row["version"] = Number(raw.version);
   if (raw.workspace_id !== "") row["workspaceId"] = raw.workspace_id;
-  const { field } = FORMS[table];
+  const { field } = LAYOUTS[table];
   if (field !== undefined) row[field] = readName(table, raw.name);
   return row as unknown as Rows[T];
 }
 
-function encodeSmall<T extends EntityTable>(
+function encodeEntity<T extends EntityTable>(
   table: T,
   row: Rows[T],
 ): { workspaceId: string; name: string | null; body: string } {
-  const { field } = FORMS[table];
+  const { field } = LAYOUTS[table];
   const { id: _id, version: _version, workspaceId = "", ...rest } = row as unknown as Record<string, unknown>;
-  // `undefined` is left out of JSON: what has a column of its own is not written twice.
+  // JSON leaves out `undefined`: a field with its own column is not written twice.
   const body = JSON.stringify(field === undefined ? rest : { ...rest, [field]: undefined });
   return { workspaceId: workspaceId as string, name: nameOf(table, row), body };
 }
 
 function nameOf<T extends EntityTable>(table: T, row: Rows[T]): string | null {
-  const { field } = FORMS[table];
+  const { field } = LAYOUTS[table];
   if (field !== undefined) return (row as unknown as Record<string, string>)[field] as string;
   return table === "overrides" ? overrideName(row as OverrideRow) : null;
 }

@@ -1,8 +1,8 @@
 /**
- * APIs, workspaces, roles and permissions that keys refer to, read when first needed and kept until "all" is told.
+ * Cache of the APIs, workspaces, roles and permissions that keys refer to, cleared by the change "all".
  *
- * Why not in each key's snapshot: a role or an API that changes would rewrite a million keys. Absence is not kept, since a new row
- * of these tables is told to nobody.
+ * Why not copied into each key's row: a change of a role or an API would rewrite a million keys. Missing rows are not
+ * cached, since listeners are not notified of new rows in these tables.
  */
 import type { ApiRow, RoleRow } from "../../../contracts/store.js";
 import { deepFreeze } from "../../../lib/deep-freeze.js";
@@ -14,17 +14,17 @@ import { decodeEntity, type EntityRaw } from "./entity-tables.js";
 
 export interface ReferenceCache {
   api(n: number): ApiRow | undefined;
-  /** The number of an API in the file. */
+  /** The row number of an API. */
   apiNumber(id: string): number | undefined;
   /** A workspace without a row is enabled. */
   workspaceEnabled(id: string): boolean;
-  /** Names of what a key was granted, out of the text in its row; shared by all keys that have the same text. */
+  /** Names of a key's grants, from the encoded text in its row; one object for all keys with the same text. */
   grants(text: string): GrantedNames;
-  /** Forgets everything. */
+  /** Drops everything. */
   clear(): void;
 }
 
-/** Bytes that a row is taken to need besides its lists: more than ids and names mostly take. */
+/** Estimated bytes of a row besides its lists, on the high side. */
 const ROW = 256;
 const PERMISSION = 96;
 
@@ -38,32 +38,32 @@ export function createReferenceCache(handle: Handle): ReferenceCache {
   const apiById = from("apis", "id");
   const workspaceById = from("workspaces", "id");
   const roleById = from("roles", "id");
-  // No more than is needed: a key may have 100,000, and all columns take two and a half times as long.
+  // Only the name: a key may have 100,000 permissions, and reading all columns takes two and a half times as long.
   const permissionById = select<Pick<EntityRaw, "name">>(handle, "SELECT name FROM keystile_permissions WHERE id = ?");
 
-  const apis = remembering((n: number) => {
+  const apis = memoized((n: number) => {
     const raw = apiByNumber.get(n);
     return raw && deepFreeze(decodeEntity("apis", raw));
   }, sizeOfApi);
-  const apiNumbers = remembering((id: string) => {
+  const apiNumbers = memoized((id: string) => {
     const raw = apiById.get(id);
     return raw && Number(raw.n);
   });
-  const workspaces = remembering((id: string) => {
+  const workspaces = memoized((id: string) => {
     const raw = workspaceById.get(id);
     return raw === undefined || decodeEntity("workspaces", raw).enabled;
   });
-  const roles = remembering((id: string) => {
+  const roles = memoized((id: string) => {
     const raw = roleById.get(id);
     return raw && deepFreeze(decodeEntity("roles", raw));
   }, sizeOfRole);
-  const permissions = remembering((id: string) => permissionById.get(id)?.name ?? undefined, sizeOfPermission);
+  const permissions = memoized((id: string) => permissionById.get(id)?.name ?? undefined, sizeOfPermission);
   const shared = createBoundedMap<string, GrantedNames>();
   const grants = (text: string): GrantedNames => {
     const known = shared.get(text);
     if (known !== undefined) return known;
     let isWhole = true;
-    const noting =
+    const tracking =
       <T>(read: (id: string) => T | undefined) =>
       (id: string) => {
         const found = read(id);
@@ -71,7 +71,7 @@ export function createReferenceCache(handle: Handle): ReferenceCache {
         return found;
       };
     const names = deepFreeze(
-      flatten(decodeGrants(text), { role: noting(roles.get), permission: noting(permissions.get) }),
+      flatten(decodeGrants(text), { role: tracking(roles.get), permission: tracking(permissions.get) }),
     );
     if (isWhole) shared.set(text, names, text.length + sizeOfTexts(names.permissions) + sizeOfTexts(names.roles));
     return names;
@@ -87,7 +87,7 @@ export function createReferenceCache(handle: Handle): ReferenceCache {
   };
 }
 
-function remembering<K, V>(
+function memoized<K, V>(
   read: (key: K) => V | undefined,
   sizeOf: (value: V) => number = sizeOfRow,
 ): { get(key: K): V | undefined; clear(): void } {

@@ -1,4 +1,4 @@
-/** A transaction that writes rows, and tells of it once it was committed. Port clauses 8, 15. Knows no table. */
+/** Runs a transaction that writes rows, and notifies listeners of the changes after the commit. */
 import type { Change } from "../../../contracts/store.js";
 import type { ChangeLog } from "../changes/change-log.js";
 import type { BusyRetry } from "../connection/retry-busy.js";
@@ -7,8 +7,8 @@ import type { BalanceSession } from "../credits/balance-session.js";
 import type { ReferenceCache } from "./reference-cache.js";
 
 /**
- * @param work answers what it changed; `undefined`: something is not as it was read, so nothing is written
- * @param deadline of a call with several transactions, which together wait no longer than one
+ * @param work returns its changes, or `undefined` to roll back: a row has another version than was read
+ * @param deadline when to stop waiting for a lock, for a call with several transactions
  * @returns whether the transaction was committed
  */
 export type RunWrite = (
@@ -23,7 +23,7 @@ export function createWriting(
   references: ReferenceCache,
   session: BalanceSession,
 ): RunWrite {
-  /** What was read inside may never have been committed. */
+  /** After a rollback: what was read inside the transaction may never have been committed. */
   const forget = () => {
     references.clear();
     session.forget();
@@ -40,7 +40,7 @@ export function createWriting(
       return done !== undefined;
     };
     const committed = await run(commit, deadline);
-    // A loop that awaits its writes would otherwise leave no turn to timers, input and spends.
+    // Otherwise a loop that awaits its writes would starve timers, I/O and spends.
     await new Promise<void>(afterTurn);
     return committed;
   };

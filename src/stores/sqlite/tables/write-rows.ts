@@ -1,14 +1,17 @@
-/** All or nothing over rows of any table, and what a find could see of it. Clauses 13, 15. Runs inside a transaction of its caller. */
+/**
+ * Writes rows of any table, all or none, and collects the changes that a find could see. Runs in the caller's
+ * transaction.
+ */
 import { KeystileError } from "../../../contracts/errors.js";
 import type { Change, Table, Write } from "../../../contracts/store.js";
 import { resultName } from "../connection/errors.js";
 import type { KeyWriter } from "../keys/write-keys.js";
 import type { EntityTables } from "./entity-tables.js";
 
-/** Tables whose rows are part of what a find of any key answers. */
+/** Tables whose rows may be part of what a find returns for any key. */
 const FOUND_WITH_KEYS: ReadonlySet<Table> = new Set<Table>(["workspaces", "apis", "roles", "permissions"]);
 
-/** @returns what changed; `undefined`: a row is not as it was read or its name is taken, and all is to be rolled back */
+/** @returns the changes; `undefined`: a row has another version or its name is taken, and the caller must roll back */
 export function applyWrites(writes: readonly Write[], rows: EntityTables, keys: KeyWriter): Change[] | undefined {
   const changes: Change[] = [];
   return writes.every((write) => apply(write, rows, keys, changes)) ? changes : undefined;
@@ -18,20 +21,20 @@ function apply(write: Write, rows: EntityTables, keys: KeyWriter, changes: Chang
   if ("remove" in write) {
     const { table, remove, version } = write;
     if (table === "keys") return keys.remove(remove, version, changes);
-    // Before the row is gone: then nothing says any more whose it was.
+    // Before the row is removed: afterwards its keys cannot be found.
     addChangeOf(table, remove, rows, keys, changes);
     if (table === "identities") keys.forgetIdentity(remove);
     return removing(() => rows.remove(table, remove, version));
   }
   if (write.table === "keys") return keys.store(write.row, write.credits, changes);
   const { table, row } = write;
-  // A new row changes no key that exists, but for a workspace: a key's workspace needs no row.
+  // A new row changes no existing key, except a workspace: keys do not need a row of their workspace.
   if (row.version > 0 || table === "workspaces") addChangeOf(table, row.id, rows, keys, changes);
   if (table === "rootKeys") changes.push({ digest: row.digest });
   return rows.store(table, row);
 }
 
-/** Tells what a find could see of a row as it stood. */
+/** Adds the change that a find could see of the existing row. */
 function addChangeOf(
   table: Exclude<Table, "keys">,
   id: string,

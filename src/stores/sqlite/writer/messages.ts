@@ -1,27 +1,29 @@
-/** What a store and its writer thread say to each other. Ruling G4: an error crosses over with its words and codes, never with what it was asked. Knows no SQLite. */
+/** Messages between a store and its writer thread. Errors carry message and codes, never parameters. */
 import { isKeystileError, KeystileError, type KeystileErrorCode } from "../../../contracts/errors.js";
 import type { Spend, Store } from "../../../contracts/store.js";
 import type { PackedKeys } from "../keys/encoded-keys.js";
 import type { SqliteStoreOptions } from "../options.js";
 
-/** What the thread is started with. */
+/** Data that the thread is started with. */
 export interface WriterData {
   readonly path: string;
   readonly options: SqliteStoreOptions;
 }
 
-/** The calls that the thread answers one by one. */
+/** The methods that are sent one call per message. */
 export type WriterMethod = "drawCredits" | "returnCredits" | "adoptDigest" | "write";
 export type WriterArguments<M extends WriterMethod> = Parameters<Store[M]>;
 
-/** To the thread. Spends of one turn come together: `ref`, `cost`, `period` and `now` of each, one after another. */
+/** To the thread. Spends of one turn share a message: `ref`, `cost`, `period` and `now` of each. */
 export type WriterRequest =
   | { readonly id: number; readonly spends: Float64Array<ArrayBuffer> }
   | { readonly id: number; readonly keys: PackedKeys }
   | { readonly id: number; readonly method: WriterMethod; readonly given: readonly unknown[] }
   | { readonly close: true };
 
-/** From the thread. Of spends: {@link packSpend} of each, and those that failed by their places: many fail for one reason. */
+/**
+ * From the thread. For spends: {@link packSpend} of each, and each error with the indexes of the spends that it failed.
+ */
 export type WriterResponse =
   | {
       readonly id: number;
@@ -30,12 +32,12 @@ export type WriterResponse =
     }
   | { readonly id: number; readonly answer: unknown }
   | { readonly id: number; readonly fault: Fault }
-  /** The thread could not open the file, and has ended. */
+  /** The thread could not open the file and has ended. */
   | { readonly unable: Fault };
 
-/** Numbers a spend in an {@link WriterRequest}. */
+/** Numbers per spend in a {@link WriterRequest}. */
 export const REQUEST_WIDTH = 4;
-/** Numbers a spend in a {@link WriterResponse}. */
+/** Numbers per spend in a {@link WriterResponse}. */
 export const RESPONSE_WIDTH = 3;
 
 const STALE = -2;
@@ -43,7 +45,7 @@ const NO_KEY = -1;
 const REFUSED = 0;
 const TAKEN = 1;
 
-/** Writes an answer at place `i`. An unlimited balance is NaN there. */
+/** Writes a result at index `i`. An unlimited balance is NaN. */
 export function packSpend(into: Float64Array, i: number, spend: Spend | undefined): void {
   const at = i * RESPONSE_WIDTH;
   into[at] = spend === undefined ? NO_KEY : spend.stale === true ? STALE : spend.ok ? TAKEN : REFUSED;
@@ -63,7 +65,7 @@ export function unpackSpend(from: Float64Array, i: number): Spend | undefined {
   return forfeited === 0 ? spend : { ...spend, forfeited };
 }
 
-/** An error as it crosses over: a structured clone would lose its class and codes. */
+/** An error in a message: a structured clone would lose its class and codes. */
 export interface Fault {
   readonly name: string;
   readonly message: string;
@@ -71,9 +73,9 @@ export interface Fault {
   readonly cause?: Fault;
 }
 
-/** An error, for the way. */
+/** Packs an error for a message. */
 export function packError(error: unknown): Fault {
-  if (!(error instanceof Error)) return { name: "Error", message: "something that is no error was thrown" };
+  if (!(error instanceof Error)) return { name: "Error", message: "a value that is not an error was thrown" };
   const { name, message, cause } = error;
   const code = (error as { code?: unknown }).code;
   return {
@@ -84,7 +86,7 @@ export function packError(error: unknown): Fault {
   };
 }
 
-/** The same error, on the other side. */
+/** Reads what {@link packError} packed. */
 export function unpackError({ name, message, code, cause }: Fault): Error {
   const options = cause && { cause: unpackError(cause) };
   if (name === "KeystileError") return new KeystileError(code as KeystileErrorCode, message, options);

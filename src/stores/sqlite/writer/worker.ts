@@ -1,6 +1,6 @@
 /**
- * The thread that writes for a store, so that the store's own never waits for a disk. Trap 2. A file of its own in the package:
- * a store on the same file, asked by messages. Decides nothing.
+ * Program of the writer thread, so that the thread of the store never waits for the disk. A separate file in the
+ * package. It opens its own store on the same file and calls it for each message.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import type { Store } from "../../../contracts/store.js";
@@ -29,7 +29,7 @@ function open({ path, options }: WriterData): WriterStore | undefined {
 
 type Method = (...given: readonly unknown[]) => unknown;
 
-/** Each spend joins the store's next transaction; what came in while it committed the last one shares one. */
+/** Each spend joins the store's next transaction; spends that arrived during the last commit share one. */
 function spend(store: Store, id: number, requests: Float64Array<ArrayBuffer>): void {
   const count = requests.length / REQUEST_WIDTH;
   const spends = new Float64Array(count * RESPONSE_WIDTH);
@@ -51,9 +51,9 @@ function spend(store: Store, id: number, requests: Float64Array<ArrayBuffer>): v
       ];
       packSpend(spends, i, await store.spendCredits(ref, cost, period, now));
     } catch (error) {
-      const places = failed.get(error);
-      if (places === undefined) failed.set(error, [i]);
-      else places.push(i);
+      const indexes = failed.get(error);
+      if (indexes === undefined) failed.set(error, [i]);
+      else indexes.push(i);
     }
     done();
   };
@@ -68,7 +68,7 @@ async function answer(id: number, work: () => unknown): Promise<void> {
   }
 }
 
-/** Answers what was asked before: the store waits for its spends, and this function for the calls. */
+/** Settles everything requested before: the store waits for its spends, this function for the calls. */
 async function close(store: Store, calls: Iterable<Promise<void>>): Promise<void> {
   await Promise.all(calls);
   await store.close();
@@ -82,10 +82,13 @@ if (opened !== undefined) {
     const answered: Promise<void> = answer(id, work).then(() => void calls.delete(answered));
     calls.add(answered);
   };
-  /** Parts of one insertion go in one after another, also when the file is locked: of two keys with one hash the first goes in. */
+  /**
+   * Batches of one insert run in order even when the file is locked: of two keys with the same hash the first is
+   * inserted.
+   */
   let last: Promise<unknown> = Promise.resolve();
   const insert = (keys: PackedKeys): Promise<boolean[]> => {
-    // Counted from here: parts that wait for one another wait for one lock.
+    // Taken here, so that queued batches share one timeout.
     const until = deadline();
     const inserted = last.then(() => insertEncoded(unpackKeys(keys), until));
     last = inserted.catch(() => undefined);
@@ -95,7 +98,7 @@ if (opened !== undefined) {
     if ("spends" in request) spend(store, request.id, request.spends);
     else if ("keys" in request) call(request.id, () => insert(request.keys));
     else if ("method" in request) call(request.id, () => (store[request.method] as Method)(...request.given));
-    // A thread that listens to nobody ends. Not by closing the port: Deno has no such method.
+    // Without a listener the thread ends. Not by closing the port: Deno has no such method.
     else void close(store, calls).finally(() => parentPort?.off("message", handle));
   };
   parentPort?.on("message", handle);

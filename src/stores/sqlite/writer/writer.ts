@@ -1,13 +1,14 @@
 /**
- * A store whose writes are done by a thread of their own: option `writer`. README "Promises" (SQLite exact). Reads stay here,
- * on a connection that never writes.
+ * A store whose writes run in a worker thread: option `writer`. Reads stay on this thread, on a connection that never
+ * writes.
  *
- * What is asked in one turn crosses over in one message, and is answered after the thread's COMMIT returned. With 1,024 in flight,
- * power-durable, other work then waited 3.1 ms (p99) instead of 9.7, at 178,000 a second instead of 202,000. Why not always: a thread must
- * be woken twice a call. Alone a call took 310 µs instead of 147, with 64 in flight 9.8 each instead of 6.8.
+ * Spends of one turn are sent in one message, and resolve after COMMIT has returned in the thread. With 1,024 in flight
+ * and durability "power", other work then waited 3.1 ms (p99) instead of 9.7, at 178,000 per second instead of 202,000.
+ * Why not always: a message must wake a thread twice per call. A single call took 310 µs instead of 147, with 64 in
+ * flight 9.8 each instead of 6.8.
  *
- * An import reads and judges here what comes next while the thread writes: of 1,000,000 keys each took 17.3 µs, and 23.1 inline, on two
- * cores with nothing else to do.
+ * An import reads and validates the next keys here while the thread writes: 17.3 µs per key instead of 23.1 inline, for
+ * 1,000,000 keys on two otherwise idle cores.
  */
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
@@ -31,13 +32,13 @@ import {
   type WriterResponse,
 } from "./messages.js";
 
-/** A call that waits for its answer. */
+/** A call that waits for its response. */
 interface PendingCall<T> {
   readonly resolve: (answer: T) => void;
   readonly reject: (error: Error) => void;
 }
 
-/** Keys in a transaction: some 14 ms, for which spends wait, and 40 to 50 when the log is carried over. */
+/** Keys per transaction: about 14 ms, for which spends wait, and 40 to 50 when the WAL is checkpointed. */
 const BATCH = 1_000;
 
 /** The thread as the store sees it. */
@@ -46,19 +47,19 @@ interface Writer {
   call<M extends WriterMethod>(method: M, ...given: WriterArguments<M>): Promise<Answer<M>>;
   /** Inserts keys in one transaction. */
   insert(keys: readonly NewKey[]): Promise<boolean[]>;
-  /** Resolves when all is answered and the thread has ended. */
+  /** Resolves when all calls are settled and the thread has ended. */
   close(): Promise<void>;
 }
 type Answer<M extends WriterMethod> = Awaited<ReturnType<Store[M]>>;
 
 /**
- * Lets a thread write for `reader`.
- * @param reader a store that is open on the same file
- * @throws KeystileError STORE_FAILED: the thread's program is not there
+ * Starts a writer thread for `reader`.
+ * @param reader a store open on the same file
+ * @throws KeystileError STORE_FAILED: the thread's program is not found
  */
 export function withWriter<S extends Store>(reader: S, path: string, options: Required<SqliteStoreOptions>): S {
   const program = options.writer instanceof URL ? options.writer : defaultProgram();
-  // Whole, since the thread opens it a little later, and the program may have changed its folder by then.
+  // Absolute, since the thread opens it a little later, and the process may have changed its working directory by then.
   const writer = startWriter(program, {
     path: resolve(path),
     options: { ...options, mustExist: true, writer: "inline" },
@@ -71,21 +72,21 @@ export function withWriter<S extends Store>(reader: S, path: string, options: Re
     assertOpen();
     return writer.call(method, ...given);
   };
-  /** Does not wait where the file is locked to readers: the call has waited for the write. The next call asks first, and waits or fails. */
+  /** Polls without waiting if the file is locked for readers: the next call polls first, and waits or fails. */
   const notify = () => {
     try {
       Promise.resolve(reader.pollChanges(NaN)).catch(() => undefined);
     } catch {
-      // What was written is durable. The next call asks again, and fails if that does.
+      // The write is durable. The next call polls again, and fails if that fails.
     }
   };
-  /** What the thread changed is told here before it is answered (clauses 8, 15). */
+  /** Listeners here are notified of the thread's changes before the call resolves. */
   const change: Writer["call"] = (method, ...given) => callWriter(method, ...given).finally(notify);
   return {
     ...reader,
     spendCredits(ref, cost, period, now): MaybePromise<Spend | undefined> {
       assertOpen();
-      // What takes nothing is read, and what is no cost refused, without the thread.
+      // Without the thread: a cost of 0 only reads, and an invalid cost is refused.
       if (typeof ref !== "number" || !(cost > 0)) return reader.spendCredits(ref, cost, period, now);
       assertSpend(cost, period, now);
       return writer.spend(ref, cost, period, now);
@@ -96,7 +97,7 @@ export function withWriter<S extends Store>(reader: S, path: string, options: Re
     async insertKeys(keys) {
       assertOpen();
       const parts: Promise<boolean[]>[] = [];
-      // All are sent at once: what is encoded here is ready when the thread is.
+      // All are sent at once, so that the next batch is ready when the thread is.
       for (let start = 0; start < keys.length; start += BATCH)
         parts.push(writer.insert(keys.slice(start, start + BATCH)));
       return (await Promise.all(parts).finally(notify)).flat();
@@ -109,7 +110,7 @@ export function withWriter<S extends Store>(reader: S, path: string, options: Re
   } satisfies Store;
 }
 
-/** The thread's program in this package, found by the package's own name: so also from a program that was bundled into one file. */
+/** The thread's program, resolved by the package's own name, which also works from a bundle. */
 function defaultProgram(): string {
   try {
     return createRequire(modulePath()).resolve("keystile/sqlite-writer");
@@ -125,7 +126,7 @@ function defaultProgram(): string {
 function startWriter(program: URL | string, data: WriterData): Writer {
   const worker = new Worker(program, { workerData: data, name: "keystile writer" });
   const ended = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
-  /** By order: one call, or the spends of a turn. */
+  /** By request id: one call, or the spends of a turn. */
   const pending = new Map<number, PendingCall<never> | readonly PendingCall<Spend | undefined>[]>();
   let spends: PendingCall<Spend | undefined>[] = [];
   let numbers: number[] = [];
@@ -134,9 +135,9 @@ function startWriter(program: URL | string, data: WriterData): Writer {
   let failure: Error | undefined;
 
   const post = (request: WriterRequest, waits: PendingCall<never> | readonly PendingCall<Spend | undefined>[]) => {
-    // First, since what cannot be copied throws.
+    // First, since it throws for values that cannot be cloned.
     worker.postMessage(request);
-    // A thread keeps the process alive only while somebody waits for it.
+    // The thread keeps the process alive only while calls are pending.
     if (pending.size === 0) worker.ref();
     pending.set(lastId, waits);
   };
@@ -146,7 +147,7 @@ function startWriter(program: URL | string, data: WriterData): Writer {
     [spends, numbers] = [[], []];
     post({ id: ++lastId, spends: requests }, group);
   };
-  /** What waits when the thread ends may have been done or not: it is an error, never an answer. */
+  /** Calls pending when the thread ends may or may not have been done, so they are rejected. */
   const end = (error: Error) => {
     failure ??= error;
     const all = [...[...pending.values()].flat(), ...spends];
@@ -160,7 +161,7 @@ function startWriter(program: URL | string, data: WriterData): Writer {
       return;
     }
     const waits = pending.get(message.id);
-    // An answer may come behind the news that the thread failed: who waited for it has been rejected.
+    // A response may arrive after the thread failed and its call was rejected.
     if (waits === undefined) return;
     pending.delete(message.id);
     if (pending.size === 0 && !isClosing) worker.unref();
@@ -214,10 +215,10 @@ function deliver(
   waits: readonly PendingCall<Spend | undefined>[],
   { spends, faults }: Extract<WriterResponse, { spends: unknown }>,
 ): void {
-  for (const [fault, places] of faults) {
+  for (const [fault, indexes] of faults) {
     const error = unpackError(fault);
-    for (const at of places) waits[at]?.reject(error);
+    for (const at of indexes) waits[at]?.reject(error);
   }
-  // A promise that was rejected stays so.
+  // Resolving a rejected promise has no effect.
   for (let i = 0; i * RESPONSE_WIDTH < spends.length; i++) waits[i]?.resolve(unpackSpend(spends, i));
 }

@@ -29,16 +29,16 @@ afterEach(async () => {
   for (const store of opened.splice(0)) await store.close();
 });
 
-/** Two stores on one file; `heard` answers what the second was told since the last time. */
+/** Two stores on one file; `heard` answers what the second was notified of since the last time. */
 async function pair(options: SqliteStoreOptions = { staleness: "call" }) {
   const place = path();
   const writer = await withApi(open(place));
   const reader = open(place, options);
-  const told: Change[] = [];
-  reader.subscribe((one) => told.push(one));
+  const notified: Change[] = [];
+  reader.subscribe((one) => notified.push(one));
   const heard = async () => {
     await reader.pollChanges();
-    return told.splice(0);
+    return notified.splice(0);
   };
   return { place, writer, reader, heard };
 }
@@ -47,7 +47,7 @@ const permission = { id: "perm_1", workspaceId: "ws_1", version: 0, name: "p", s
 const role = { id: "role_1", workspaceId: "ws_1", version: 0, name: "reader", permissions: ["perm_1"] };
 
 describe("sqliteStore: changes of other processes", () => {
-  it("clause 8: a changed key is told by its digest, and found changed", async () => {
+  it("clause 8: a changed key is notified by its digest, and found changed", async () => {
     const { writer, reader, heard } = await pair();
     await addKeys(writer, 2);
     expect(await heard()).toEqual([{ digest: "digest-1" }, { digest: "digest-2" }]);
@@ -61,7 +61,7 @@ describe("sqliteStore: changes of other processes", () => {
     expect(await heard()).toEqual([]);
   });
 
-  it("clause 19: a root key that another process makes, changes or removes is told by its digest, and found as it stands", async () => {
+  it("clause 19: a root key that another process makes, changes or removes is notified by its digest, and found as it stands", async () => {
     const { writer, reader, heard } = await pair();
     const row = {
       id: "root_1",
@@ -101,7 +101,7 @@ describe("sqliteStore: changes of other processes", () => {
     expect(await heard()).toEqual([{ digest: "digest-1" }]);
   });
 
-  it("clause 15: many new keys are told as created, few by digest, pending ones as created", async () => {
+  it("clause 15: many new keys are notified as created, few by digest, pending ones as created", async () => {
     const { writer, heard } = await pair();
     const rows = (from: number, count: number) => Array.from({ length: count }, (_, i) => ({ row: keyRow(from + i) }));
     await writer.insertKeys(rows(1, 16));
@@ -120,7 +120,7 @@ describe("sqliteStore: changes of other processes", () => {
     expect(await heard()).toEqual([]);
   });
 
-  it("a change of an API, workspace, role or permission is told as all, once, and is seen; a new one is not told", async () => {
+  it("a change of an API, workspace, role or permission is notified as all, once, and is seen; a new one is not notified", async () => {
     const { writer, reader, heard } = await pair();
     await writer.write([
       { table: "permissions", row: permission },
@@ -187,7 +187,7 @@ describe("sqliteStore: changes of other processes", () => {
     expect(await heard()).toEqual(["all"]);
   });
 
-  it("what this process told already may be told again, what others did is never missed", async () => {
+  it("changes of this process may be notified twice, changes of others are never missed", async () => {
     const { writer, reader, heard } = await pair();
     await addKeys(writer, 2);
     await heard();
@@ -203,7 +203,7 @@ describe("sqliteStore: changes of other processes", () => {
     expect(await heard()).toEqual([]);
   });
 
-  it("a log that was pruned past what was seen, or went back, is told as all", async () => {
+  it("a log that was pruned past what was seen, or went back, is notified as all", async () => {
     const { place, writer, heard } = await pair();
     await addKeys(writer, 1);
     await heard();
@@ -230,7 +230,7 @@ describe("sqliteStore: changes of other processes", () => {
 
   it("a listener that throws keeps the change from nobody, and its fault rises by itself", async () => {
     const store = await withApi(open(path()));
-    const told: Change[] = [];
+    const notified: Change[] = [];
     const rises = new Promise((resolve) => {
       const before = process.listeners("uncaughtException");
       process.removeAllListeners("uncaughtException");
@@ -243,9 +243,9 @@ describe("sqliteStore: changes of other processes", () => {
     store.subscribe(() => {
       throw fault;
     });
-    store.subscribe((one) => told.push(one));
+    store.subscribe((one) => notified.push(one));
     expect(await store.insertKeys([{ row: keyRow(1) }])).toEqual([true]);
-    expect(told).toEqual([{ digest: "digest-1" }]);
+    expect(notified).toEqual([{ digest: "digest-1" }]);
     expect(await rises).toBe(fault);
   });
 

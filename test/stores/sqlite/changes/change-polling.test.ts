@@ -6,7 +6,7 @@ describe("askInTime", () => {
   afterEach(() => void vi.useRealTimers());
 
   it.each(["turn", "call", 1_000] as const)(
-    "%s: a time that is no number asks, whatever was asked before",
+    "%s: a time that is not a number asks, whatever was asked before",
     (staleness) => {
       let asked = 0;
       const { pollChanges } = createChangePolling(() => void asked++, staleness);

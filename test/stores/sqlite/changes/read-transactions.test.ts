@@ -74,7 +74,7 @@ describe("createSharedReads", () => {
     expect(ran).toEqual(["a", "BEGIN", "b", "COMMIT", "write", "read", "c", "BEGIN", "d", "COMMIT"]);
   });
 
-  it("trap 15: a turn without end has it for at most 256 finds", async () => {
+  it("a turn without end has it for at most 256 finds", async () => {
     const { ran, find } = logged();
     for (let i = 0; i < 1_000; i++) {
       find("a");
@@ -119,7 +119,7 @@ describe("createSharedReads", () => {
         const [sql, add] = ["SELECT n FROM t", "UPDATE t SET n = n + 1"];
         const reads = createSharedReads(db as never, false);
         const read = db.prepare(sql).pluck();
-        const twin = other.prepare(sql).pluck();
+        const referenceQuery = other.prepare(sql).pluck();
         const [ownAdd, otherAdd] = [db.prepare(add), other.prepare(add)];
         const find = reads.within(() => Number(read.get()));
         const write = reads.before(() => ownAdd.run());
@@ -130,7 +130,7 @@ describe("createSharedReads", () => {
             if (one === "find") {
               const shown = find();
               expect(shown).toBeGreaterThanOrEqual(least);
-              expect(shown).toBeLessThanOrEqual(Number(twin.get()));
+              expect(shown).toBeLessThanOrEqual(Number(referenceQuery.get()));
               least = shown;
             } else if (one === "other") otherAdd.run();
             else if (one === "microtask") await Promise.resolve();
@@ -139,7 +139,7 @@ describe("createSharedReads", () => {
               else if (one === "ask") ask();
               else await nextTurn();
               // Whatever was committed until here must be seen from here on.
-              least = Number(twin.get());
+              least = Number(referenceQuery.get());
               expect(db.inTransaction).toBe(false);
             }
           }
@@ -202,7 +202,7 @@ describe("sqliteStore: finds that share a transaction", () => {
     ).toBe(1);
   });
 
-  it("trap 15: after the turn nothing keeps the log from being carried over, and nothing is left to do when it closes", async () => {
+  it("after the turn nothing keeps the log from being checkpointed, and nothing is left to do when it closes", async () => {
     const place = path();
     const store = await withApi(open(place));
     await addKeys(store, 1);

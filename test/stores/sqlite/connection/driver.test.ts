@@ -85,7 +85,7 @@ describe("loadDriver", () => {
     expect(failure(() => loadDriver(require, "24.21.0")).cause).toMatchObject({ message: "it was loaded" });
   });
 
-  it("a package whose version cannot be told is refused before it is loaded", () => {
+  it("a package whose version is unknown is refused before it is loaded", () => {
     for (const broken of [undefined, '{"name":"other","version":"12.0.0"}']) {
       const error = failure(() => loadDriver(installed(broken, CRASHES), "22.0.0"));
       expect(error.code, String(broken)).toBe("DRIVER_UNSUPPORTED");

@@ -28,7 +28,7 @@ describe("sqliteStore: opening", () => {
     for (const file of [" ", `${place} `, `${place}\n`, `\t${place}`, `\ufeff${place}`, " :memory: "]) {
       expect(() => sqliteStore(file), JSON.stringify(file)).toThrow(TypeError);
       expect(() => sqliteStore(file), JSON.stringify(file)).toThrow(
-        /without blanks at its ends: better-sqlite3 drops them/,
+        /without spaces at its ends: better-sqlite3 drops them/,
       );
     }
     expect([place, `${place} `].map((file) => existsSync(file))).toEqual([false, false]);
@@ -108,7 +108,7 @@ describe("sqliteStore: opening", () => {
     expect(() => sqliteStore(db, { readonly: false })).toThrow(/options.readonly is for paths/);
   });
 
-  it("trap 2: power-durable is WAL with synchronous FULL, process-durable NORMAL", () => {
+  it("power-durable is WAL with synchronous FULL, process-durable NORMAL", () => {
     for (const [options, level] of [
       [{}, 2],
       [{ durability: "power" }, 2],
@@ -126,7 +126,7 @@ describe("sqliteStore: opening", () => {
     }
   });
 
-  it("trap 3: tables are strict, balances are checked and cannot be NULL", () => {
+  it("tables are strict, balances are checked and cannot be NULL", () => {
     const place = path();
     void sqliteStore(place).close();
     inspect(place, (db) => {
@@ -189,7 +189,7 @@ describe("sqliteStore: opening", () => {
     expect(existsSync(`${place}-wal`)).toBe(false);
   });
 
-  it("a newer schema is refused, and one that is no number", async () => {
+  it("a newer schema is refused, and one that is not a number", async () => {
     const place = path();
     void sqliteStore(place).close();
     inspect(place, (db) => db.exec("UPDATE keystile_schema SET version = version + 1"));
@@ -289,7 +289,7 @@ describe("sqliteStore: opening", () => {
     });
   });
 
-  it("errors can be told apart across copies of the package, and keep their cause", () => {
+  it("errors can be distinguished across copies of the package, and keep their cause", () => {
     let caught: unknown;
     try {
       sqliteStore(dirname(path()));

@@ -114,7 +114,7 @@ describe("sqliteStore: a spend alone", () => {
     await later;
   });
 
-  it("trap 2: calls begun together share a transaction all the same", async () => {
+  it("calls begun together share a transaction all the same", async () => {
     const place = path();
     const store = await withApi(open(place));
     const refs = await addKeys(store, 3, 100);
@@ -183,7 +183,7 @@ describe("sqliteStore: a spend alone", () => {
     db.close();
   });
 
-  it("trap 2: one that fails is an error, and takes nothing", async () => {
+  it("one that fails is an error, and takes nothing", async () => {
     const place = path();
     const store = await withApi(open(place));
     const [ref] = await addKeys(store, 1, 20);
@@ -215,7 +215,7 @@ describe("sqliteStore: a spend alone", () => {
     other.close();
   });
 
-  it("trap 4: what met a lock is not tried again before the event loop has gone on", async () => {
+  it("what met a lock is not tried again before the event loop has gone on", async () => {
     const { store, ref, other } = await locked();
     let isAnswered = false;
     const spending = Promise.resolve(store.spendCredits(ref, 1, 0, 0)).finally(() => (isAnswered = true));

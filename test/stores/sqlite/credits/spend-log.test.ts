@@ -1,4 +1,4 @@
-/** The log of spends against its obvious twin, a Map of balances, with several connections to one file. */
+/** The log of spends against its reference implementation, a Map of balances, with several connections to one file. */
 import Database from "better-sqlite3";
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
@@ -123,13 +123,13 @@ describe("the log of spends", () => {
         const stores = [await withApi(open(place)), open(place), open(place)];
         const refs = await addKeys(stores[0]!, KEYS, 200);
         /** null: unlimited. */
-        const twin = new Map<number, number | null>(refs.map((_, i) => [i, 200]));
+        const reference = new Map<number, number | null>(refs.map((_, i) => [i, 200]));
         const spend = (i: number, amount: number) => {
-          const before = twin.get(i);
+          const before = reference.get(i);
           if (before === undefined) return undefined;
           if (before === null) return { ok: true, remaining: null };
           if (amount > before) return { ok: false, remaining: before };
-          twin.set(i, before - amount);
+          reference.set(i, before - amount);
           return { ok: true, remaining: before - amount };
         };
         for (const move of steps) {
@@ -144,7 +144,7 @@ describe("the log of spends", () => {
             );
             expect(answers).toEqual(move.spends.map((each) => spend(each.key, each.cost)));
           } else if (move.do === "set") {
-            if (twin.has(move.key)) await set(one, move.key, move.to).then(() => twin.set(move.key, move.to));
+            if (reference.has(move.key)) await set(one, move.key, move.to).then(() => reference.set(move.key, move.to));
           } else if (move.do === "draw") {
             // Drawn and given back whole: the balance is as it was, by way of a lease.
             const request = { holder: `h${move.store}`, cost: 1, step: 3, size: 9, period: 0, now: 0, until: 1_000 };
@@ -155,19 +155,19 @@ describe("the log of spends", () => {
           } else if (move.do === "remove") {
             const row = await one.read("keys", idOf(move.key));
             if (row !== undefined) await one.write([{ table: "keys", remove: row.id, version: row.version }]);
-            twin.delete(move.key);
+            reference.delete(move.key);
           } else if (move.do === "reopen") {
             await one.close();
             stores[move.store] = open(place);
           } else {
             const remaining = (await one.readBalance(idOf(move.key), 0, 0))?.remaining;
-            expect(remaining).toBe(twin.get(move.key));
+            expect(remaining).toBe(reference.get(move.key));
             expect(await one.spendCredits(refs[move.key]!, 0, 0, 0)).toEqual(
-              twin.has(move.key) ? { ok: true, remaining } : undefined,
+              reference.has(move.key) ? { ok: true, remaining } : undefined,
             );
           }
         }
-        const limited = [...twin]
+        const limited = [...reference]
           .filter(([, remaining]) => remaining !== null)
           .map(([i, remaining]) => [refs[i], remaining]);
         expect(inspect(place, (db) => [...balancesIn(db)].sort(([a], [b]) => a - b))).toEqual(limited);
@@ -179,7 +179,7 @@ describe("the log of spends", () => {
     );
   });
 
-  it("holds what groups spend, and is carried over once it has grown", async () => {
+  it("holds what groups spend, and is checkpointed once it has grown", async () => {
     const place = path();
     const [one, two] = [await withApi(open(place)), open(place)];
     const refs = await addKeys(one, 64, 1_000);
@@ -244,12 +244,12 @@ describe("the log of spends", () => {
     const place = path();
     const [one, two] = [await withApi(open(place)), open(place)];
     const refs = await addKeys(one, 8, 100);
-    const told: unknown[] = [];
-    one.subscribe((change) => void told.push(change));
+    const notified: unknown[] = [];
+    one.subscribe((change) => void notified.push(change));
     await change(two, idOf(0), { enabled: false });
     await Promise.all(refs.map((ref) => one.spendCredits(ref, 1, 0, 0)));
     await one.pollChanges(Date.now());
-    expect(told).toEqual([{ digest: "digest-1" }]);
+    expect(notified).toEqual([{ digest: "digest-1" }]);
     await two.close();
     await one.close();
   });
@@ -490,7 +490,7 @@ describe("the log of spends", () => {
     await again.close();
   });
 
-  it("trap 3, hostile A035: an entry that holds no balance is STORE_INVALID, each time, and never more credits", async () => {
+  it("hostile A035: an entry that holds no balance is STORE_INVALID, each time, and never more credits", async () => {
     for (const [numbers, length] of [
       [[1, NaN, 0]],
       [[1, -1, 0]],

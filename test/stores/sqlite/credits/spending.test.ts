@@ -30,7 +30,7 @@ const draw = (over: Partial<DrawRequest> = {}): DrawRequest => ({
 });
 
 describe("sqliteStore: credits", () => {
-  it("trap 2: the spends of a turn share one transaction, and each balance is written once", async () => {
+  it("the spends of a turn share one transaction, and each balance is written once", async () => {
     const db = new Database(":memory:");
     const ran: string[] = [];
     const store = await withApi(sqliteStore(foreignHandle(db, (sql) => ran.push(sql))));
@@ -86,7 +86,7 @@ describe("sqliteStore: credits", () => {
     expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(2_000);
   });
 
-  it("trap 3: a cost, period or amount that is no whole number throws before anything is stored", async () => {
+  it("a cost, period or amount that is not a whole number throws before anything is stored", async () => {
     const store = await withApi(open());
     const [ref] = await addKeys(store, 1);
     const wrong = [NaN, Infinity, -Infinity, 1.5, 2 ** 53, "5", 5n, null, undefined, { valueOf: () => 5 }] as number[];

@@ -54,7 +54,7 @@ describe("createSave", () => {
     other.close();
   });
 
-  it.each([1, 8, 32, 45])("trap 3: of %i balances, one that is none fails the statement", (count) => {
+  it.each([1, 8, 32, 45])("of %i balances, one that is none fails the statement", (count) => {
     const db = withBalances();
     const save = createSave(db as unknown as Handle);
     const before = rows(db);

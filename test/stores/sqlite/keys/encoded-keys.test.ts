@@ -58,7 +58,7 @@ describe("encoded keys", () => {
     );
   });
 
-  it("trap 3: a balance that is no number arrives as none, which the file refuses", () => {
+  it("a balance that is not a number arrives as none, which the file refuses", () => {
     const wrong = { remaining: NaN, amount: undefined, period: null } as unknown as NewKey["balance"];
     const [key] = unpackKeys(structuredClone(packKeys([encodeKey(keyRow(1), wrong)])));
     expect(key?.balance).toEqual({ remaining: NaN, amount: NaN, period: NaN });

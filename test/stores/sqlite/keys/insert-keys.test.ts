@@ -92,7 +92,7 @@ describe("sqliteStore.insertKeys: many at once", () => {
     );
   });
 
-  it("clause 2: texts that share a place are told apart", async () => {
+  it("clause 2: texts that share a hash are distinguished", async () => {
     const place = path();
     const store = await open(place);
     await store.insertKeys(many(1));
@@ -128,7 +128,7 @@ describe("sqliteStore.insertKeys: many at once", () => {
     });
   });
 
-  it("trap 3: a balance that is no number fails the transaction, and nothing of it went in", async () => {
+  it("a balance that is not a number fails the transaction, and nothing of it went in", async () => {
     const store = await open();
     const keys = many(1);
     keys[3] = { ...keys[3]!, balance: { remaining: NaN, amount: 0, period: 0 } };

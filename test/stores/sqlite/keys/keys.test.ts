@@ -62,7 +62,7 @@ describe("sqliteStore: keys", () => {
     expect((await store.findForeignKey("m", "twin-f"))?.keyId).toBe("key_000004");
   });
 
-  it("ruling E4: a hash that is also the native digest is found both ways, and taken both ways", async () => {
+  it("a hash that is also the native digest is found both ways, and taken both ways", async () => {
     const place = path();
     const store = await withApi(open(place));
     const both = (n: number, text: string) => keyRow(n, { digest: text, foreignDigest: text, migrationId: "m" });
@@ -117,7 +117,7 @@ describe("sqliteStore: keys", () => {
     expect((await store.findForeignKey("m", "digest-1"))?.keyId).toBe("key_000020");
   });
 
-  it("ruling E4: adopting counts as a change: an older row is refused afterwards", async () => {
+  it("adopting counts as a change: an older row is refused afterwards", async () => {
     const store = await withApi(open());
     await store.insertKeys([{ row: imported(1, "f") }]);
     const before = (await store.read("keys", "key_000001"))!;
@@ -144,7 +144,7 @@ describe("sqliteStore: keys", () => {
     expect(await store.insertKeys([])).toEqual([]);
   });
 
-  it("trap 13: keys of large batches are found wherever their places are, and listed once", async () => {
+  it("keys of large batches are found wherever their places are, and listed once", async () => {
     const place = path();
     const store = await withApi(open(place));
     const identities = ["few", "many"].map((id) => ({
@@ -187,10 +187,10 @@ describe("sqliteStore: keys", () => {
     expect(await store.list("keys", { workspaceId: "ws_1", identityId: "many", limit: 100_000 })).toHaveLength(
       BATCH * BATCHES - BATCHES * 10,
     );
-    const told: unknown[] = [];
-    store.subscribe((one) => told.push(one));
+    const notified: unknown[] = [];
+    store.subscribe((one) => notified.push(one));
     await store.write([{ table: "identities", row: { ...identities[0]!, version: 1 } }]);
-    expect(new Set(told.splice(0).map((one) => (one as { digest: string }).digest)).size).toBe(BATCHES * 10);
+    expect(new Set(notified.splice(0).map((one) => (one as { digest: string }).digest)).size).toBe(BATCHES * 10);
 
     // Whatever leaves, leaves no place behind.
     const last = BATCH * BATCHES - 1;
@@ -218,7 +218,7 @@ describe("sqliteStore: keys", () => {
     expect((await store.read("keys", "key_000001"))?.permissions).toEqual(["perm_1"]);
   });
 
-  it("clause 3, ruling G7: any row is read back as it was written", () => {
+  it("clause 3: any row is read back as it was written", () => {
     const text = fc.string({ unit: "grapheme" });
     const list = fc.array(text, { maxLength: 3 });
     const arbitrary = fc.record(

@@ -75,7 +75,7 @@ describe("sqliteStore: writer thread", () => {
     }
   });
 
-  it("trap 3: a balance that is no number fails its transaction, and what came before it stays", async () => {
+  it("a balance that is not a number fails its transaction, and what came before it stays", async () => {
     const store = await withApi(open());
     const keys = Array.from({ length: 1_500 }, (_, i) => ({
       row: keyRow(i + 1, { hasCredits: true }),
@@ -105,16 +105,16 @@ describe("sqliteStore: writer thread", () => {
     lock.close();
   });
 
-  it("clauses 8, 15: what it changed is told before it is answered; spends are told to nobody", async () => {
+  it("clauses 8, 15: what it changed is notified before the call resolves; spends are not notified", async () => {
     const store = await withApi(open());
     const [ref] = await addKeys(store, 1);
-    const told: unknown[] = [];
-    store.subscribe((each) => told.push(each));
+    const notified: unknown[] = [];
+    store.subscribe((each) => notified.push(each));
     await store.spendCredits(ref!, 1, 0, 0);
     await store.pollChanges(NaN);
-    expect(told).toEqual([]);
+    expect(notified).toEqual([]);
     await change(store, "key_000001", { enabled: false });
-    expect(told).toContainEqual({ digest: "digest-1" });
+    expect(notified).toContainEqual({ digest: "digest-1" });
     expect(await store.findKey("digest-1")).toMatchObject({ enabled: false });
   });
 
@@ -132,7 +132,7 @@ describe("sqliteStore: writer thread", () => {
     await verifier.close();
   });
 
-  it("trap 3: what is no cost throws at once, and takes nothing", async () => {
+  it("what is no cost throws at once, and takes nothing", async () => {
     const store = await withApi(open());
     const [ref] = await addKeys(store, 1);
     const wrong = [NaN, Infinity, 1.5, 2 ** 53, "5", 5n, null, { valueOf: () => 5 }] as number[];
