@@ -103,16 +103,21 @@ export function createRecordCache<T>(
   const lookUp = (text: string, digestOf: (text: string) => MaybePromise<string>): MaybePromise<T | undefined> => {
     const hit = found.get(text);
     if (hit !== undefined) return hit;
-    const digest = digestOf(text);
-    return typeof digest === "string" ? fill(text, digest) : digest.then((resolved) => fill(text, resolved));
+    return fillBy(text, digestOf(text));
   };
+  // These stand apart, since a function that holds a closure allocates for it at every call.
+  const fillBy = (text: string, digest: MaybePromise<string>): MaybePromise<T | undefined> =>
+    typeof digest === "string" ? fill(text, digest) : digest.then((resolved) => fill(text, resolved));
+  const lookUpAfter = (
+    polling: PromiseLike<void>,
+    text: string,
+    digestOf: (text: string) => MaybePromise<string>,
+  ): Promise<T | undefined> => Promise.resolve(polling).then(() => lookUp(text, digestOf));
   return {
     find(text, digestOf, now) {
       const polling = store.pollChanges(now);
       // Not `instanceof`: a promise of another realm, or a thenable, would not be waited for, and a changed record be used.
-      return polling === undefined
-        ? lookUp(text, digestOf)
-        : Promise.resolve(polling).then(() => lookUp(text, digestOf));
+      return polling === undefined ? lookUp(text, digestOf) : lookUpAfter(polling, text, digestOf);
     },
     remembered(text, now) {
       const hit = found.get(text);

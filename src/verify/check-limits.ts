@@ -43,7 +43,12 @@ export function takeLimits(
   const limits = applyLimits(key.keyId, key.limits, requested);
   if (limits.length === 0) return undefined;
   const taking = limiter.take(limits, now);
-  return taking instanceof Promise ? taking.then((result) => toTaken(limits, result)) : toTaken(limits, taking);
+  return taking instanceof Promise ? whenTaken(limits, taking) : toTaken(limits, taking);
+}
+
+/** Apart, since a function that holds a closure allocates for it at every call. */
+function whenTaken(limits: readonly AppliedLimit[], taking: Promise<LimitAnswer>): Promise<LimitsTaken> {
+  return taking.then((result) => toTaken(limits, result));
 }
 
 function toTaken(limits: readonly AppliedLimit[], { verdicts, degraded }: LimitAnswer): LimitsTaken {

@@ -33,8 +33,18 @@ export function findKey(
   if (isLikeRootKey(request.key)) return unlessRootKey(sources, request, caller, found);
   if (request.migrationId === undefined && sources.workspaceId === undefined && caller === undefined) return found;
   return found instanceof Promise
-    ? found.then((resolved) => orMigrated(sources, request, caller, resolved))
+    ? whenFound(sources, request, caller, found)
     : orMigrated(sources, request, caller, found);
+}
+
+/** Apart, since a function that holds a closure allocates for it at every call. */
+function whenFound(
+  sources: KeySources,
+  request: VerificationRequest,
+  caller: Caller | undefined,
+  finding: Promise<CachedKey | undefined>,
+): Promise<CachedKey | undefined> {
+  return finding.then((found) => orMigrated(sources, request, caller, found));
 }
 
 /** {@link findKey} without the cache: polls the store for changes and reads the key from it. */

@@ -120,6 +120,19 @@ describe.each(Object.entries(CACHES))("a key that is %s", (_, { cache, calls, ot
   });
 });
 
+describe("a check that does not say false", () => {
+  it.each([undefined, null, 0, "", {}, []])("is failed by %o of a limiter's promise", async (junk) => {
+    const store = memoryStore();
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const ratelimits = [{ name: "requests", limit: 10, duration: 60_000, autoApply: true }];
+    const { key } = await keyring.createKey({ apiId, ratelimits });
+    const limiter = { take: () => Promise.resolve([{ exceeded: junk, remaining: 1, reset: 1 }]) } as never;
+    const verifier = createVerifier(store, { limiter, onLimiterFailure: "deny" });
+    await expect(verifier.verify({ key })).rejects.toMatchObject({ code: "LIMITER_UNAVAILABLE" });
+  });
+});
+
 describe("VALID", () => {
   const sources = (readdirSync("src", { recursive: true }) as string[]).filter((file) => file.endsWith(".ts"));
   const lines = sources.flatMap((file) =>
