@@ -13,7 +13,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   keyring: ["contracts", "lib", "access", "ratelimit", "credits"],
   stores: ["contracts", "lib", "credits/balance"],
   "stores/sqlite": ["contracts", "lib", "credits/balance", "stores"],
-  "stores/kit": ["credits/balance", "credits/refill-calendar", "stores"],
+  "stores/kit": ["lib", "credits/balance", "credits/refill-calendar", "stores"],
   testing: ["contracts"],
   http: ["contracts", "lib", "access", "ratelimit", "verify", "keyring"],
   "http/node": ["contracts", "lib", "http"],
