@@ -34,7 +34,7 @@ export interface Balances {
    * @param before the cached balance
    * @returns false if the file has another balance, or has it in the log: nothing was written
    */
-  compareAndSet(before: BalanceOf, remaining: number): boolean;
+  compareAndSet(before: { readonly n: number; readonly balance: Balance }, remaining: number): boolean;
   /** Inserts the balances of those new keys that have one. */
   create(keys: readonly (readonly [n: number, key: EncodedKey])[]): void;
   /** Writes a complete balance, new or changed by an administrator; `voidsLeases` removes all reserves. */
@@ -58,8 +58,6 @@ type LeaseRaw = { readonly holder: string } & Record<"reserved" | "generation" |
 
 /** Fewer balances than this are written to their rows instead of the log. */
 const MIN_LOGGED_BALANCES = 4;
-/** Fills the fields that {@link LoggedBalance} lacks: {@link createSave} does not write them. */
-const UNCHANGED: Balance = { unlimited: false, remaining: 0, amount: 0, period: 0, generation: 0 };
 const COLUMNS = "unlimited, remaining, amount, period, generation";
 
 export function createBalances(handle: Handle): Balances {
@@ -117,9 +115,7 @@ export function createBalances(handle: Handle): Balances {
   const checkpoint = () => {
     const logged = log.end();
     const rows = present.all(JSON.stringify([...logged.keys()].sort((a, b) => a - b)));
-    saveRows(
-      rows.map(({ n }) => ({ n: Number(n), balance: { ...UNCHANGED, ...(logged.get(Number(n)) as LoggedBalance) } })),
-    );
+    saveRows(rows.map(({ n }) => ({ n: Number(n), balance: logged.get(Number(n)) as LoggedBalance })));
     hasLogged = false;
   };
   return {

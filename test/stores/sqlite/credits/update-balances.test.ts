@@ -1,5 +1,4 @@
 import Database from "better-sqlite3";
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Handle } from "../../../../src/stores/sqlite/connection/handle.js";
 import { prepareSchema } from "../../../../src/stores/sqlite/connection/schema.js";
@@ -21,40 +20,14 @@ function withBalances(): Database.Database {
   return db;
 }
 
-/** The obvious way: a statement a row. */
-function saveEach(db: Database.Database, balances: readonly BalanceOf[]): void {
-  const update = db.prepare("UPDATE keystile_balances SET remaining = ?, period = ? WHERE n = ?");
-  for (const { n, balance } of balances) update.run(balance.remaining, balance.period, n);
-}
-
 const rows = (db: Database.Database) => db.prepare("SELECT * FROM keystile_balances ORDER BY n").all();
 const account = (n: number, remaining: number, period: number): BalanceOf => ({
   n,
-  balance: { unlimited: false, remaining, amount: n, period, generation: n % 5 },
+  balance: { remaining, period },
 });
 
 describe("createSave", () => {
-  it("property: many rows a statement leave what a statement a row leaves", () => {
-    const balance = fc.tuple(fc.maxSafeNat(), fc.integer({ min: -10, max: 100 }));
-    const balances = fc
-      .uniqueArray(fc.nat(KEYS - 1), { maxLength: KEYS })
-      .chain((numbers) =>
-        fc.tuple(...numbers.map((n) => balance.map(([remaining, period]) => account(n, remaining, period)))),
-      );
-    const [one, other] = [withBalances(), withBalances()];
-    const save = createSave(one as unknown as Handle);
-    fc.assert(
-      fc.property(balances, (changed) => {
-        save(changed);
-        saveEach(other, changed);
-        expect(rows(one)).toEqual(rows(other));
-      }),
-    );
-    one.close();
-    other.close();
-  });
-
-  it.each([1, 8, 32, 45])("of %i balances, one that is none fails the statement", (count) => {
+  it.each([1, 45])("of %i balances, one that is no balance fails all of them", (count) => {
     const db = withBalances();
     const save = createSave(db as unknown as Handle);
     const before = rows(db);
