@@ -143,8 +143,8 @@ export async function changeRole(stage: Stage): Promise<void> {
     stage.note("createRole", name, slugs);
     const call = keyring.createRole({ name, permissions: slugs });
     if (row !== undefined) {
-      await refused("createRole", call, "CONFLICT");
-      return void ensurePermissions(workspace, slugs);
+      // A role that is refused makes no permission either.
+      return refused("createRole", call, "CONFLICT");
     }
     const id = learnId(world, (await call).roleId, /^role_\w{6,}$/);
     workspace.roles.push({ id, name, permissions: new Set(ensurePermissions(workspace, slugs)), deleted: false });
