@@ -1,5 +1,5 @@
 /**
- * Creates, lists, updates and deletes root keys. Spec §5. Only digest and `start` are stored; `createRootKeyAuth`
+ * Creates, lists, updates and deletes root keys. Spec §5. Only digest and `start` are stored; `createAuthenticator`
  * checks them.
  */
 import type { RootKeyRow } from "../contracts/store.js";

@@ -1,16 +1,19 @@
-/** What one handle changes is found by the other after its next `pollChanges`, and told to its listeners: clauses 8, 15 and 19. */
+/**
+ * Changes of one handle are visible to the other after its next `pollChanges`, and notified to its listeners: clauses
+ * 8, 15 and 19.
+ */
 import type { Change, Store } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import { api, identity, insert, keyRow, permission, role, rootKey, WS } from "./rows.js";
 import { change, drops, dropsMiss, listen, removeRow, type SharedClause, type SharedStore } from "./shared-steps.js";
 
-/** Both handles, each way round: a handle that hears may be one that does not tell. */
+/** Both directions: a handle may receive changes and yet not send its own. */
 const bothWays = ({ here, there }: SharedStore): readonly SharedStore[] => [
   { here, there },
   { here: there, there: here },
 ];
 
-/** Changes of what a key refers to, in order, each with what a find then answers. */
+/** Changes of what a key refers to, in order, each with what a find then returns. */
 const RELATED_CHANGES: readonly (readonly [title: string, act: (store: Store) => Promise<void>, found: object])[] = [
   [
     "a permission is renamed",
