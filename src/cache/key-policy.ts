@@ -70,7 +70,7 @@ export interface KeyPolicy extends PolicyValues {
  * too: one of 1,000 permissions takes 140 kB, and 10,000 of those were 1.4 GB for keys no longer cached.
  */
 const MAX_POLICIES = 10_000;
-const MAX_POLICIES_UNITS = 4_000_000;
+const MAX_NAME_UNITS = 4_000_000;
 
 const POLICY_FIELDS = fieldsThat({ record: "policy" });
 /** The fields that distinguish limits, except their ids. */
@@ -104,7 +104,7 @@ export function internPolicies(fields: readonly PolicyField[] = POLICY_FIELDS): 
 function remembered<T extends object>(): LRUCache<string, T> {
   return new LRUCache({
     max: MAX_POLICIES,
-    maxSize: MAX_POLICIES_UNITS,
+    maxSize: MAX_NAME_UNITS,
     sizeCalculation: (_, name) => name.length + 1,
   });
 }

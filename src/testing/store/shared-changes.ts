@@ -68,9 +68,9 @@ export function sharedChangesClauses(clause: SharedClause): void {
       const rows = Array.from({ length: 2_500 }, (_, n) => keyRow(n));
       for (const n of [0, 999, 1_000, 2_499]) expect(await there.findKey(`digest-${n}`)).toBeUndefined();
       expect((await here.insertKeys(rows.map((row) => ({ row })))).includes(false)).toBe(false);
-      const told = await heard();
+      const notified = await heard();
       for (const n of [0, 999, 1_000, 2_499]) {
-        expect(dropsMiss(told, `digest-${n}`), `told of key ${n}`).toBe(true);
+        expect(dropsMiss(notified, `digest-${n}`), `told of key ${n}`).toBe(true);
         expect((await there.findKey(`digest-${n}`))?.keyId).toBe(keyRow(n).id);
       }
     },
@@ -88,9 +88,9 @@ export function sharedChangesClauses(clause: SharedClause): void {
       expect((await there.findKey(digest))?.enabled).toBe(false);
       expect((await there.read("keys", id))?.enabled).toBe(false);
       await change(here, "keys", id, { digest: `${digest}-new` });
-      const told = await heard();
-      expect(drops(told, digest), "told of the old digest").toBe(true);
-      expect(dropsMiss(told, `${digest}-new`), "told of the new digest").toBe(true);
+      const notified = await heard();
+      expect(drops(notified, digest), "told of the old digest").toBe(true);
+      expect(dropsMiss(notified, `${digest}-new`), "told of the new digest").toBe(true);
       expect(await there.findKey(digest)).toBeUndefined();
       expect((await there.findKey(`${digest}-new`))?.keyId).toBe(id);
     }
@@ -129,7 +129,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
     });
     for (const [title, act, found] of RELATED_CHANGES) {
       await act(here);
-      expect(drops(await heard(), "digest-1"), `told that ${title}`).toBe(true);
+      expect(drops(await heard(), "digest-1"), `notified that ${title}`).toBe(true);
       expect(await there.findKey("digest-1"), title).toMatchObject(found);
     }
   });
@@ -150,7 +150,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
   );
 
   clause(
-    "clause 15: a change of an identity, a role or a permission is told, whether or not a key has it",
+    "clause 15: a change of an identity, a role or a permission is notified, whether or not a key has it",
     async (open) => {
       const { here, there } = await open();
       await here.write([
@@ -213,14 +213,14 @@ export function sharedChangesClauses(clause: SharedClause): void {
     }
   });
 
-  clause("clause 15: a listener that unsubscribed is told nothing of the other handle's changes", async (open) => {
+  clause("clause 15: a listener that unsubscribed is notified nothing of the other handle's changes", async (open) => {
     const { here, there } = await open();
-    const told: Change[] = [];
-    const stop = there.subscribe((one) => told.push(one));
+    const notified: Change[] = [];
+    const stop = there.subscribe((one) => notified.push(one));
     stop();
     await insert(here, keyRow(1));
     await there.pollChanges(NaN);
-    expect(told).toEqual([]);
+    expect(notified).toEqual([]);
   });
 
   clause("clause 11: one handle works on after the other was closed", async (open) => {

@@ -19,20 +19,20 @@ export type SharedClause = (title: string, body: (open: () => Promise<SharedStor
 
 /** Subscribes to a store; the result polls, and returns the changes notified since the last call. */
 export function listen(store: Store): () => Promise<readonly Change[]> {
-  const told: Change[] = [];
-  store.subscribe((change) => told.push(change));
+  const notified: Change[] = [];
+  store.subscribe((change) => notified.push(change));
   return async () => {
     await store.pollChanges(NaN);
-    return told.splice(0);
+    return notified.splice(0);
   };
 }
 
 /** Whether a cache that receives these changes drops its entry for a digest that was found before. */
-export const drops = (told: readonly Change[], digest: string): boolean =>
-  told.some((change) => change === "all" || (typeof change === "object" && change.digest === digest));
+export const drops = (notified: readonly Change[], digest: string): boolean =>
+  notified.some((change) => change === "all" || (typeof change === "object" && change.digest === digest));
 /** Whether it drops its entry for a digest that was not found. */
-export const dropsMiss = (told: readonly Change[], digest: string): boolean =>
-  told.includes("created") || drops(told, digest);
+export const dropsMiss = (notified: readonly Change[], digest: string): boolean =>
+  notified.includes("created") || drops(notified, digest);
 
 /** Stores a row as it was read, with some fields changed. */
 export async function change<T extends Table>(
