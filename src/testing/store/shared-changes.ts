@@ -129,7 +129,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
     });
     for (const [title, act, found] of RELATED_CHANGES) {
       await act(here);
-      expect(drops(await heard(), "digest-1"), `notified that ${title}`).toBe(true);
+      expect(drops(await heard(), "digest-1"), `told that ${title}`).toBe(true);
       expect(await there.findKey("digest-1"), title).toMatchObject(found);
     }
   });
@@ -150,7 +150,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
   );
 
   clause(
-    "clause 15: a change of an identity, a role or a permission is notified, whether or not a key has it",
+    "clause 15: a change of an identity, a role or a permission is told, whether or not a key has it",
     async (open) => {
       const { here, there } = await open();
       await here.write([
@@ -213,7 +213,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
     }
   });
 
-  clause("clause 15: a listener that unsubscribed is notified nothing of the other handle's changes", async (open) => {
+  clause("clause 15: a listener that unsubscribed is told nothing of the other handle's changes", async (open) => {
     const { here, there } = await open();
     const notified: Change[] = [];
     const stop = there.subscribe((one) => notified.push(one));
