@@ -1,4 +1,4 @@
-/** The front door: the public names of keystile, nothing else. */
+/** The main entry point: the public names of keystile, nothing else. */
 export { cachedStore, type CacheOptions } from "./cache/key-cache.js";
 export type { Caller, Resource } from "./contracts/caller.js";
 export {

@@ -3,18 +3,25 @@ import { LRUCache } from "lru-cache";
 import type { FoundValues } from "../lib/guarded-reads.js";
 
 /**
- * A bounded map from text to value that also deletes by digest; it may forget any value at any time, and never returns one that was
- * deleted, replaced or set for another text. The reference implementation is `test/cache/reference-cache.ts`.
+ * A bounded map from text to value that also deletes by digest; it may drop any value at any time, and never returns
+ * one that was deleted, replaced or set for another text. The reference implementation is
+ * `test/cache/reference-cache.ts`.
  */
 export interface CacheBackend<T> extends FoundValues<T> {
   get(text: string): T | undefined;
   /** Only where values are found by their digests; then {@link CacheBackend.get} finds nothing. */
   getByDigest?(digest: string): T | undefined;
-  /** Replaces what the text or the digest had. @param digest what {@link CacheBackend.delete} removes the value by */
+  /**
+   * Replaces the values of the text and of the digest.
+   * @param digest what {@link CacheBackend.delete} removes the value by
+   */
   set(text: string, digest: string, value: T): void;
 }
 
-/** Finds objects by digest alone, where nothing may rest on fingerprints. @param size the most values kept, ≥ 1; the least recently used is evicted */
+/**
+ * Finds objects by digest alone, for callers that do not want fingerprints.
+ * @param size maximum number of values, ≥ 1; the least recently used is evicted
+ */
 export function digestBackend<T>(size: number): CacheBackend<T> {
   const values = new LRUCache<string, { readonly value: T }>({ max: size });
   return {

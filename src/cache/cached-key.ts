@@ -1,4 +1,4 @@
-/** A found record as verifications need it, each part made once. */
+/** A found record in the form that verifications need, each part computed once. */
 import { type FieldsThat, fieldsThat } from "../contracts/key-fields.js";
 import type { KeyRecord, KeyRef } from "../contracts/store.js";
 import type { Refill } from "../contracts/types.js";
@@ -20,9 +20,9 @@ import { type GrantSet, internPolicies, type KeyPolicy } from "./key-policy.js";
 
 type ValuesOf<Name extends keyof KeyRecord> = { readonly [K in Name]: KeyRecord[K] };
 
-/** What a key has that no other may share. */
+/** Fields that belong to one key alone. */
 export interface CoreFields extends ValuesOf<FieldsThat<{ record: "key" }>> {
-  /** Of its own limits: the id of the only one, or a list. */
+  /** Of the key's limits: the id of the only one, or a list. */
   readonly limitIds: string | readonly string[];
   readonly rare: RareFields | undefined;
 }
@@ -31,7 +31,7 @@ export interface CoreFields extends ValuesOf<FieldsThat<{ record: "key" }>> {
 export interface RareFields extends ValuesOf<FieldsThat<{ record: "rare" }>> {
   /** Limits of the identity that apply to the key. */
   readonly shared: readonly AppliedLimit[] | undefined;
-  /** Whether the allow-lists let an address in (ruling A4). */
+  /** Whether the allow-lists permit an address. */
   readonly allows: ((address: string | undefined) => boolean) | undefined;
 }
 
@@ -41,8 +41,8 @@ export interface PackedSlot {
 }
 
 /**
- * What a cache keeps for a key. Flat and small, since over many keys most of the time of a verification is waiting for memory: so it
- * is itself the spend target, and the hint of its only limit's bucket.
+ * The cached form of a key. Flat and small, since over many keys most of the time of a verification is waiting for
+ * memory: so it is itself the spend target, and the hint of its only limit's bucket.
  */
 export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
   readonly policy: KeyPolicy;
@@ -84,7 +84,7 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
     return this.policy.enabled;
   }
 
-  /** Its API or workspace is disabled (ruling A4). */
+  /** Its API or workspace is disabled. */
   get parentDisabled(): boolean {
     return this.policy.parentDisabled;
   }
@@ -97,7 +97,7 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
     return this.policy.refill;
   }
 
-  /** What it may do, and the names that results list. */
+  /** Its permissions and roles, and the names that results list. */
   get grants(): GrantSet {
     return this.policy.grants;
   }
@@ -126,7 +126,7 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
     ));
   }
 
-  /** Hints go to this slot from now on. */
+  /** Writes hints back to this slot from now on. */
   attach(slot: PackedSlot, entry: number): void {
     this.#slot = slot;
     this.#entry = entry;
@@ -144,7 +144,7 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
     this.#slot?.writeBack(this.#entry, this);
   }
 
-  /** Whether the allow-lists let this address in (ruling A4). */
+  /** Whether the allow-lists permit this address. */
   allows(address: string | undefined): boolean {
     return this.rare?.allows === undefined || this.rare.allows(address);
   }
@@ -162,7 +162,10 @@ export function createPreparer(): (record: KeyRecord) => CachedKey {
   };
 }
 
-/** A field that the record lacks must not come from a polluted prototype. Written out: a spread takes several times as long. */
+/**
+ * A field that the record lacks must not come from a polluted prototype. Written out: a spread takes several times as
+ * long.
+ */
 function withoutInherited(record: KeyRecord): KeyRecord {
   return {
     ref: record.ref,
@@ -203,7 +206,7 @@ function rareOf(record: KeyRecord): RareFields | undefined {
 
 const isNothing = (value: unknown): boolean => value === undefined || (Array.isArray(value) && value.length === 0);
 
-/** Reads the lists when a call first asks. */
+/** Parses the lists at the first call. */
 function lazyAllowlist(lists: KeyRecord["ipAllowlists"]): (address: string | undefined) => boolean {
   let allows: ((address: string | undefined) => boolean) | undefined;
   return (address) => (allows ??= createAllowlist(lists))(address);

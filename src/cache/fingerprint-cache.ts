@@ -1,6 +1,6 @@
 /**
- * text → value, at most `size` of them, found by the text's fingerprint; no text is kept. When full it evicts a value that was not used
- * for a round of the clock hand.
+ * Maps texts to at most `size` values, found by the text's fingerprint; no text is kept. When full it evicts a value
+ * that was not used for one turn of the clock hand.
  */
 import { ClockHand } from "../lib/clock-hand.js";
 import { FingerprintIndex, NONE } from "../lib/fingerprint-index.js";
@@ -16,7 +16,7 @@ export interface SlotStorage<T> {
   clear(): void;
 }
 
-/** A faster cache in front, which holds some of the values too, by their fingerprints. */
+/** A faster cache above this one, which also holds some of the values, by their fingerprints. */
 export interface UpperTier {
   /** Whether the value was used there since the last such call. */
   wasUsed(h0: number, h1: number, h2: number): boolean;
@@ -24,7 +24,10 @@ export interface UpperTier {
   remove(h0: number, h1: number, h2: number): void;
 }
 
-/** A text or a digest too long for a fingerprint is not kept. @see {@link FingerprintIndex} for its cost; `set` is O(1) but for the calls that double the table */
+/**
+ * A text or a digest too long for a fingerprint is not kept.
+ * @see {@link FingerprintIndex} for its cost; `set` is O(1) except for the calls that double the table
+ */
 export class FingerprintCache<T> implements CacheBackend<T> {
   readonly #size: number;
   readonly #storage: SlotStorage<T>;
@@ -37,8 +40,9 @@ export class FingerprintCache<T> implements CacheBackend<T> {
   readonly #hand = new ClockHand();
 
   /**
-   * @param size the most values kept, ≥ 1
-   * @param upperTier told of each removal, but not of {@link FingerprintCache.clear}; what is used there is not evicted here
+   * @param size maximum number of values, ≥ 1
+   * @param upperTier notified of each removal, but not of {@link FingerprintCache.clear}; values used there are not
+   *   evicted here
    */
   constructor(size: number, storage: SlotStorage<T>, fingerprint = new Fingerprint(), upperTier?: UpperTier) {
     this.#size = size;
@@ -47,7 +51,7 @@ export class FingerprintCache<T> implements CacheBackend<T> {
     this.#upperTier = upperTier;
   }
 
-  /** Values kept at the moment, at most `size`. */
+  /** Values kept at present, at most `size`. */
   get count(): number {
     return this.#texts.count;
   }
@@ -85,7 +89,7 @@ export class FingerprintCache<T> implements CacheBackend<T> {
     try {
       this.#digests.add(h0, h1, h2);
     } catch (error) {
-      // No memory to grow in. A text without its digest could not be deleted, and would shift all later entries.
+      // There is no memory to grow. A text without its digest could not be deleted, and would shift all later entries.
       this.#texts.remove(entry);
       throw error;
     }
@@ -129,7 +133,7 @@ export class FingerprintCache<T> implements CacheBackend<T> {
   }
 }
 
-/** Keeps the values as they are. @param size the most values kept, ≥ 1 */
+/** Keeps the values as objects. @param size maximum number of values, ≥ 1 */
 export function objectBackend<T>(size: number): CacheBackend<T> {
   return new FingerprintCache<T>(size, objectSlots());
 }

@@ -1,8 +1,8 @@
 /**
  * The 16,384 values used most recently, as objects, in front of a table that packs them.
  *
- * Why: a packed value must be unpacked, which takes 90 ns and makes garbage; and these few lie close together, while 4,096 rows
- * out of 1,000,000 lie on as many pages of memory, whose addresses the processor must look up first.
+ * Why: a packed value must be unpacked, which takes 90 ns and creates garbage; and these few lie close together, while
+ * 4,096 rows out of 1,000,000 lie on as many pages of memory, whose addresses the processor must look up first.
  */
 import { ClockHand } from "../lib/clock-hand.js";
 import { FingerprintIndex, NONE } from "../lib/fingerprint-index.js";
@@ -10,7 +10,7 @@ import type { UpperTier } from "./fingerprint-cache.js";
 
 const SIZE = 16_384;
 
-/** fingerprint → value. The reference implementation is a Map. */
+/** Maps fingerprints to values. The reference implementation is a Map. */
 export class HotTier<T> implements UpperTier {
   readonly #fingerprints = new FingerprintIndex();
   #values: (T | undefined)[] = [];

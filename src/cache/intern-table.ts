@@ -1,16 +1,16 @@
 /** Small numbers for shared objects, each kept while it is in use. The reference implementation is a Map of counts. */
 
 export interface InternTable<T> {
-  /** The number of this object, with one use more; `undefined`: there are too many objects. */
+  /** The number of this object, whose use count is incremented; `undefined`: there are too many objects. */
   take(object: T): number | undefined;
   /** The object of a number in use. */
   get(number: number): T | undefined;
-  /** One use less; the last one frees the number. */
+  /** Decrements the use count; at 0 the number is freed. */
   release(number: number): void;
   clear(): void;
 }
 
-/** @param max the largest number given; the least is 0 */
+/** @param max the largest number given; the smallest is 0 */
 export function createInternTable<T>(max: number): InternTable<T> {
   const numbers = new Map<T, number>();
   let objects: (T | undefined)[] = [];

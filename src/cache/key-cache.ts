@@ -1,14 +1,15 @@
 /**
- * Remembers what a store found, and what it did not find. Port clauses 8 and 9.
+ * Caches what a store found, and what it did not find. Store clauses 8 and 9.
  *
- * How values are stored is decided here and visible nowhere else. The default packs the keys of a verifier, and finds them by keyed
- * fingerprints of their texts; the hottest ones are objects too; the rows of a key's bucket and lease are read early, where hints in the
- * packed row say they are; what many keys have in common is held once.
+ * How values are stored is decided here only. The default packs the keys of a verifier, and finds them by keyed
+ * fingerprints of their texts; the most recently used are also kept as objects; the rows of a key's bucket and lease
+ * are prefetched, using hints in the packed row; what many keys have in common is stored once.
  *
- * What a call takes without one of them, in ns over 4,096 hot keys / any of 300,000, from 534 / 1,455 with all (± 12 %): fingerprints
- * (an LRU map by text instead) 1,330 / 3,074, by digest 2,365 / 3,918 · packing, tiers and early reads together 756 / 1,746, and 500 bytes
- * a key instead of 383 · hints 959 / 2,314. Heap and typed arrays over 200,000 keys, bytes a key: 270 with all, 410 without packing, 538
- * in an LRU map by text, 1,056 without shared policies. Tiers and early reads were not measured apart reliably.
+ * What a call takes without one of them, in ns over 4,096 hot keys / any of 300,000, from 534 / 1,455 with all (± 12
+ * %): fingerprints (an LRU map by text instead) 1,330 / 3,074, by digest 2,365 / 3,918 · packing, tiers and prefetching
+ * together 756 / 1,746, and 500 bytes a key instead of 383 · hints 959 / 2,314. Heap and typed arrays over 200,000
+ * keys, bytes a key: 270 with all, 410 without packing, 538 in an LRU map by text, 1,056 without shared policies. Tiers
+ * and prefetching could not be measured separately with confidence.
  */
 import type { KeyRecord, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
@@ -22,24 +23,27 @@ import { packedKeys } from "./packed-keys.js";
 import { createPrefetch, type PrefetchTargets } from "./prefetch.js";
 import { tieredCache } from "./tiered-cache.js";
 
-/** How many keys are remembered, for how long, and how they are found. */
+/** How many keys are cached, for how long, and how they are found. */
 export interface CacheOptions {
   /** Records kept, 1…10_000_000; default 100_000. */
   readonly size?: number;
-  /** Milliseconds for which a record is used while the store tells of no change, 1…2^53 − 1; default: without end, `Infinity`. */
+  /**
+   * Milliseconds for which a record is used while the store notifies no change, 1…2^53 − 1; default `Infinity`: without
+   * end.
+   */
   readonly ttl?: number;
   /** Digests kept that were not found, 0…1_000_000; default 10_000; 0: none. */
   readonly missSize?: number;
   /** Milliseconds for which a miss is used, 1…60_000; default 1_000. */
   readonly missTtl?: number;
   /**
-   * How remembered keys are found: by a keyed fingerprint of the presented text, 96 bits (default, `tag`), or by their SHA-256, which each
-   * call then computes: slower by a hash and a look-up, and no key is found by a fingerprint.
+   * How cached keys are found: by a keyed fingerprint of the presented text, 96 bits (default, `tag`), or by their
+   * SHA-256, which each call then computes: slower by a hash and a look-up, and no key is found by a fingerprint.
    */
   readonly by?: "tag" | "digest";
 }
 
-/** What each of {@link CacheOptions} must be. */
+/** The bounds of {@link CacheOptions}. */
 export const CACHE_OPTIONS = {
   size: integer(1, 10_000_000),
   ttl: (value: unknown, path: string) =>
@@ -49,11 +53,14 @@ export const CACHE_OPTIONS = {
   by: oneOf("tag", "digest"),
 } as const satisfies Record<keyof CacheOptions, Check>;
 
-/** Finds keys, in the form that `prepare` makes of their records. */
+/** Finds keys, in the form that `prepare` returns for their records. */
 export interface RecordCache<T> {
-  /** @param digestOf the native digest of `text`; not called when the text is remembered @param now for the store's `pollChanges` */
+  /**
+   * @param digestOf the native digest of `text`; not called when the text is cached
+   * @param now for the store's `pollChanges`
+   */
   find(text: string, digestOf: (text: string) => MaybePromise<string>, now?: number): MaybePromise<T | undefined>;
-  /** What is remembered of `text` and still true, if anything is; asks the store at most whether anything has changed. */
+  /** The cached value of `text`, if there is one and it is current; of the store it calls `pollChanges` at most. */
   remembered(text: string, now?: number): MaybePromise<T | undefined>;
   /** Unsubscribes from the store. */
   close(): void;
@@ -61,14 +68,15 @@ export interface RecordCache<T> {
 
 /** Finds keys as verifications need them. */
 export interface KeyCache extends RecordCache<CachedKey> {
-  /** The same form of a record that was found elsewhere; it is not kept. */
+  /** The same form of a record that was found elsewhere; it is not cached. */
   prepare(record: KeyRecord): CachedKey;
 }
 
 /**
  * @param targets the tables that each verification reads for a key
  * @param options validated by the caller, with {@link CACHE_OPTIONS}
- * @see createGuardedReads for what is kept · a hit costs the fingerprint of the text, two reads of memory and the store's `pollChanges`
+ * @see createGuardedReads for what is kept · a hit costs the fingerprint of the text, two memory reads and the store's
+ *   `pollChanges`
  */
 export function createKeyCache(store: Store, targets: PrefetchTargets, options: CacheOptions = {}): KeyCache {
   const prepare = createPreparer();
@@ -77,9 +85,9 @@ export function createKeyCache(store: Store, targets: PrefetchTargets, options: 
 }
 
 /**
- * @param prepare called once per fill: makes the value that `find` returns; it must not depend on anything that changes without the record
+ * @param prepare called once per fill: creates the value that `find` returns; it must depend on nothing but the record
  * @param options validated by the caller, with {@link CACHE_OPTIONS}
- * @param backendOf makes the default backend for `size` values; not used with a `ttl`, or by digests
+ * @param backendOf creates the default backend for `size` values; not used with a `ttl`, or by digests
  */
 export function createRecordCache<T>(
   store: Store,
@@ -105,7 +113,7 @@ export function createRecordCache<T>(
     if (hit !== undefined) return hit;
     return fillBy(text, digestOf(text));
   };
-  // These stand apart, since a function that holds a closure allocates for it at every call.
+  // These are separate functions, since a function that contains a closure allocates for it at every call.
   const fillBy = (text: string, digest: MaybePromise<string>): MaybePromise<T | undefined> =>
     typeof digest === "string" ? fill(text, digest) : digest.then((resolved) => fill(text, resolved));
   const lookUpAfter = (
@@ -116,7 +124,8 @@ export function createRecordCache<T>(
   return {
     find(text, digestOf, now) {
       const polling = store.pollChanges(now);
-      // Not `instanceof`: a promise of another realm, or a thenable, would not be waited for, and a changed record be used.
+      // Not `instanceof`: a promise of another realm, or a thenable, would not be awaited, and an outdated record
+      // would be used.
       return polling === undefined ? lookUp(text, digestOf) : lookUpAfter(polling, text, digestOf);
     },
     remembered(text, now) {
@@ -134,7 +143,7 @@ export function createRecordCache<T>(
 const itself = (digest: string): string => digest;
 
 /**
- * A store whose finds are remembered; every other call goes straight through. Closing it closes the store behind it.
+ * A store whose finds are cached; every other call is passed through. Closing it closes the underlying store.
  * @throws TypeError or RangeError naming the option or the store's missing method
  * @see {@link CacheOptions} for bounds
  */

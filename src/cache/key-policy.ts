@@ -1,6 +1,7 @@
 /**
- * What many keys have in common, held once for all of them: these few objects stay in the processor's cache. Which fields those are, the
- * table of fields says; sharing and telling apart go by one text made of all of them, so that no field can be forgotten in one of the two.
+ * What many keys have in common, stored once for all of them: these few objects stay in the processor's cache. The
+ * table of fields lists the shared fields; policies are compared by one text made of all of them, so that no field can
+ * be left out of the comparison.
  */
 import { LRUCache } from "lru-cache";
 import { createGrants, type Grants, type Query } from "../access/permission-query.js";
@@ -12,10 +13,16 @@ import type { LimitKind } from "../ratelimit/applied-limits.js";
 /** Permissions and roles. */
 export class GrantSet {
   readonly #grants: Grants;
-  /** The mark of the last query: a thousand characters compiled weigh 20 kB, and a key may be the only one that does not forget it. */
+  /**
+   * The identity of the last query, not the query: compiled, a thousand characters take 20 kB, which a key would
+   * otherwise keep alive.
+   */
   #asked: symbol | undefined;
   #satisfied = false;
-  /** Each answer gets copies: `slice` of a frozen array takes 310 ns, of these 9 ns. The lists themselves never leave. */
+  /**
+   * Each result gets copies: `slice` of a frozen array takes 310 ns, of these 9 ns. The lists themselves are never
+   * returned.
+   */
   readonly #permissions: string[];
   readonly #roles: string[];
 
@@ -25,7 +32,7 @@ export class GrantSet {
     this.#roles = [...roles];
   }
 
-  /** Whether it satisfies a query. The last question is remembered: an application asks few, and these answers never change. */
+  /** Whether it satisfies a query. The last query is cached: an application uses few, and the result never changes. */
   satisfies(query: Query): boolean {
     if (this.#asked !== query.mark) {
       this.#satisfied = query.satisfiedBy(this.#grants);
@@ -34,12 +41,12 @@ export class GrantSet {
     return this.#satisfied;
   }
 
-  /** All permission names, in a list of the caller's own. */
+  /** All permission names, in a new list. */
   copyPermissions(): string[] {
     return this.#permissions.slice();
   }
 
-  /** All role names, in a list of the caller's own. */
+  /** All role names, in a new list. */
   copyRoles(): string[] {
     return this.#roles.slice();
   }
@@ -49,31 +56,31 @@ export class GrantSet {
 type PolicyField = FieldsThat<{ record: "policy" }>;
 type PolicyValues = { readonly [K in PolicyField]: KeyRecord[K] };
 
-/** The part of a key that others may share. Immutable, but for what {@link GrantSet} remembers. */
+/** The part of a key that others may share. Immutable, except for what {@link GrantSet} caches. */
 export interface KeyPolicy extends PolicyValues {
   readonly grants: GrantSet;
-  /** Its own limits, without their ids. */
+  /** The key's limits, without their ids. */
   readonly limits: readonly LimitKind[];
   /** The only one of them, if every call takes from it. */
   readonly onlyLimit: LimitKind | undefined;
 }
 
 /**
- * The most policies, and sets of grants, remembered; a key keeps its own alive. The length of all names is bounded too: one of 1,000
- * permissions takes 140 kB, and 10,000 of those were 1.4 GB for keys long forgotten.
+ * Most policies, and most grant sets, in the cache; a key keeps its policy alive. The length of all names is bounded
+ * too: one of 1,000 permissions takes 140 kB, and 10,000 of those were 1.4 GB for keys no longer cached.
  */
-const REMEMBERED = 10_000;
-const REMEMBERED_UNITS = 4_000_000;
+const MAX_POLICIES = 10_000;
+const MAX_NAME_UNITS = 4_000_000;
 
 const POLICY_FIELDS = fieldsThat({ record: "policy" });
-/** What tells limits apart, but for their ids. */
+/** The fields that distinguish limits, except their ids. */
 const LIMIT_FIELDS = (Object.keys(KEY_FIELDS.ratelimits.row[0]) as (keyof RatelimitResponse)[]).filter(
   (name): name is keyof LimitKind => name !== "id",
 );
 
 /**
- * Finds or makes the policy of a record.
- * @param fields those that are shared as they are: the table's, but in tests
+ * Finds or creates the policy of a record.
+ * @param fields the shared fields: those of the table, except in tests
  */
 export function internPolicies(fields: readonly PolicyField[] = POLICY_FIELDS): (record: KeyRecord) => KeyPolicy {
   const grantSets = remembered<GrantSet>();
@@ -93,9 +100,13 @@ export function internPolicies(fields: readonly PolicyField[] = POLICY_FIELDS): 
   return memoizeByListIdentity(find, (policy, record) => hasSameRest(fields, policy, record));
 }
 
-/** {@link REMEMBERED}; + 1, as lru-cache takes no size 0: names may be empty */
+/** {@link MAX_POLICIES}; + 1, since lru-cache rejects a size of 0: names may be empty */
 function remembered<T extends object>(): LRUCache<string, T> {
-  return new LRUCache({ max: REMEMBERED, maxSize: REMEMBERED_UNITS, sizeCalculation: (_, name) => name.length + 1 });
+  return new LRUCache({
+    max: MAX_POLICIES,
+    maxSize: MAX_NAME_UNITS,
+    sizeCalculation: (_, name) => name.length + 1,
+  });
 }
 
 function toPolicy(fields: readonly PolicyField[], record: KeyRecord, grants: GrantSet): KeyPolicy {
@@ -107,12 +118,15 @@ function toPolicy(fields: readonly PolicyField[], record: KeyRecord, grants: Gra
   }));
   const onlyLimit = limits.length === 1 && limits[0]?.autoApply === true ? limits[0] : undefined;
   const policy: object = { grants, limits, onlyLimit };
-  // What is absent is set too: so all policies have one shape.
+  // Absent fields are set too, so that all policies have the same shape.
   for (const field of fields) (policy as Record<string, unknown>)[field] = record[field];
   return policy as KeyPolicy;
 }
 
-/** Whether a record agrees with a policy in all but permissions and roles. Loops: a find that is not remembered asks it each time. */
+/**
+ * Whether a record equals a policy in all but permissions and roles. Written as loops, since each find that is not
+ * cached calls it.
+ */
 function hasSameRest(fields: readonly PolicyField[], policy: KeyPolicy, record: KeyRecord): boolean {
   for (const field of fields) {
     const [a, b] = [policy[field], record[field]];
@@ -130,7 +144,7 @@ function isOfKind(a: LimitKind, b: LimitKind): boolean {
   return true;
 }
 
-/** Whether two values are the same all the way down. */
+/** Whether two values are deeply equal. */
 function isSame(a: unknown, b: unknown): boolean {
   if (a === b) return true;
   if (!isObject(a) || !isObject(b) || Array.isArray(a) !== Array.isArray(b)) return false;
@@ -143,14 +157,14 @@ function isSame(a: unknown, b: unknown): boolean {
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null;
 
-/** Names all of a policy but its grants, which follow on lines of their own: the count of limits says on which. */
+/** The text of a policy without its grants, which follow on separate lines; the number of limits says on which. */
 function nameRest(fields: readonly PolicyField[], record: KeyRecord): string {
   const values = fields.map((field) => nameValue(record[field]));
   const limits = record.ratelimits.map((limit) => LIMIT_FIELDS.map((field) => nameValue(limit[field])).join(" "));
   return [`${limits.length} ${values.join(" ")}`, ...limits].join("\n");
 }
 
-/** A text that only the same value has. Not JSON alone, in which what is no number, or is not there, looks like null. */
+/** A text that is unique to the value. JSON alone is not enough: it writes NaN and absent items as null. */
 function nameValue(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value);
   if (!isObject(value)) return String(value);
@@ -158,26 +172,32 @@ function nameValue(value: unknown): string {
   return Array.isArray(value) ? `[${parts.join()}]` : `{${parts.join()}}`;
 }
 
-const NO_BLANKS = /^\S+$/;
+const NO_SPACES = /^\S+$/;
 
-/** Names a list of permissions and roles: keys have the same text only if they have the same permissions and roles. */
+/**
+ * The text of a list of permissions and roles: keys have the same text only if they have the same permissions and
+ * roles.
+ */
 function nameGrants({ permissions, roles }: KeyRecord): string {
-  // The keyring makes no names with blanks (ruling B1), but a store may hold some: JSON, which takes 430 ns against 170, tells them apart.
-  if (!permissions.every((name) => NO_BLANKS.test(name))) return ` ${JSON.stringify([permissions, roles])}`;
+  // The keyring creates no names with spaces, but a store may hold some: JSON, which takes 430 ns instead of 170,
+  // keeps them distinct.
+  if (!permissions.every((name) => NO_SPACES.test(name))) return ` ${JSON.stringify([permissions, roles])}`;
   const list = permissions.join(" ");
   return roles.length === 0 ? list : `${list}\n${JSON.stringify(roles)}`;
 }
 
-/** The most lists held, and permissions in all of them: 64 lists of 20,000 kept 60 MB alive. */
+/** Most lists kept, and most permissions in all of them: 64 lists of 20,000 kept 60 MB alive. */
 const HELD = 64;
 const HELD_PERMISSIONS = 64_000;
 
 /**
- * Remembers what was made last for a record with the same list objects of permissions and roles: tried before a name is made of the record.
+ * Caches the last value made for a record with the same list objects of permissions and roles: tried before the
+ * record's text is built.
  *
- * Why: a store that shares the lists among its records hands out the same objects again and again. A verification whose record is read
- * from SQLite took 11.8 µs with a name made and looked up each time, and takes 10.3 with a few fields compared instead. Lists that are
- * not frozen may change, so they are not trusted. The reference implementation is the search by name (`cached-key.test.ts`).
+ * Why: a store that shares the lists among its records returns the same objects again and again. A verification whose
+ * record is read from SQLite took 11.8 µs with a text built and looked up each time, and takes 10.3 with a few fields
+ * compared instead. Lists that are not frozen may change, so they are not used. The reference implementation is the
+ * search by text (`cached-key.test.ts`).
  * @param find the slow way, which is right for every record
  * @param fits whether a value of a record with the same lists is also that of this record
  */
@@ -194,7 +214,7 @@ export function memoizeByListIdentity<T>(
     const value = find(record);
     if (!Object.isFrozen(permissions) || !Object.isFrozen(roles)) return value;
     if (lasts.delete(permissions)) held -= permissions.length;
-    // A longer list is held alone.
+    // A list longer than the bound is kept alone.
     if (lasts.size >= HELD || held + permissions.length > HELD_PERMISSIONS) {
       lasts.clear();
       held = 0;

@@ -1,9 +1,9 @@
 /**
  * Cached keys, packed: one text and a row of numbers each instead of objects.
  *
- * Why: a million keys as objects were a heap of 800 MB, whose every young collection took 2.6 ms instead of 0.3. A row also keeps
- * the hints of a key: where its bucket and lease were found last. A key with metadata, an identity or an allow-list stays an object.
- * The reference implementation is an array of the keys themselves (`packed-keys.test.ts`).
+ * Why: a million keys as objects were a heap of 800 MB, where each young collection took 2.6 ms instead of 0.3. A row
+ * also keeps the hints of a key: where its bucket and lease were found last. A key with metadata, an identity or an
+ * allow-list stays an object. The reference implementation is an array of the keys themselves (`packed-keys.test.ts`).
  */
 import { widened } from "../lib/typed-arrays.js";
 import { CachedKey, type PackedSlot } from "./cached-key.js";
@@ -15,14 +15,17 @@ import type { Prefetch } from "./prefetch.js";
 /** Bits of a length. */
 const LENGTH_BITS = 10;
 const LONGEST = (1 << LENGTH_BITS) - 1;
-/** One exact number holds, from its high end, the generation, the policy's number and two lengths. */
+/** One exact number holds, from its high bits, the generation, the policy's number and two lengths. */
 const POLICY_UNIT = 2 ** (2 * LENGTH_BITS);
 const POLICIES = 2 ** 18;
 const MAX_GENERATION = 2 ** 15 - 1;
 /** Separates the ids of several limits; no id contains it (spec §8). */
 const BETWEEN = "\n";
 
-/** Doubles a row: ref; expiry, NaN for none; generation, policy, and the lengths of the id and of the name + 1 (0: none); four hints of 32 bits. */
+/**
+ * Float64 numbers per row: ref; expiry, NaN for none; generation, policy, and the lengths of the id and of the name + 1
+ * (0: none); four hints of 32 bits.
+ */
 const WIDTH = 5;
 const EXPIRES = 1;
 const MIXED = 2;
@@ -36,7 +39,8 @@ const FIRST = 1_024;
 const nothing: Prefetch = () => undefined;
 
 /**
- * Storage for a FingerprintCache of keys. `get` returns a new object at each call, or the very one that was put if that is not packed.
+ * Storage for a FingerprintCache of keys. `get` returns a new object at each call, or the object that was put, if it is
+ * not packed.
  * @param prefetch called with the bucket and lease hints of each key that is read
  */
 export function packedKeys(prefetch: Prefetch = nothing): SlotStorage<CachedKey> {
@@ -44,7 +48,7 @@ export function packedKeys(prefetch: Prefetch = nothing): SlotStorage<CachedKey>
   /** Key id, name and limit ids in one text, or the whole key where it has more than that. */
   let parts = new Array<string | CachedKey | undefined>(FIRST);
   let numbers = new Float64Array(FIRST * WIDTH);
-  /** The same memory, in halves. */
+  /** The same memory as 32-bit integers. */
   let ints = new Int32Array(numbers.buffer);
 
   /** Sets both sizes: an array that grows by itself adds half, and is a quarter empty. Blocks were no faster. */
@@ -61,7 +65,7 @@ export function packedKeys(prefetch: Prefetch = nothing): SlotStorage<CachedKey>
     ints[at + LEASE] = lease;
   };
   const slot: PackedSlot = {
-    // The entry may be another key's by now: the ref identifies the key, and the policy its bucket's name.
+    // The entry may belong to another key by now: the ref identifies the key, and the policy its bucket's name.
     writeBack(entry, key) {
       if (
         numbers[entry * WIDTH] === key.ref &&
@@ -98,7 +102,7 @@ export function packedKeys(prefetch: Prefetch = nothing): SlotStorage<CachedKey>
       const text = parts[entry] as string | CachedKey;
       if (typeof text !== "string") return text;
       const at = entry * WIDTH;
-      // Not by `%`, which takes a call each.
+      // Not by `%`, which compiles to a call.
       const mixed = numbers[at + MIXED] as number;
       const upper = Math.floor(mixed / POLICY_UNIT);
       const lengths = mixed - upper * POLICY_UNIT;

@@ -1,4 +1,4 @@
-/** A table that packs its values, and in front of it the hot tier: the objects of those used most recently. */
+/** A table of packed values behind the hot tier, which holds the most recently used ones as objects. */
 import { NONE } from "../lib/fingerprint-index.js";
 import { Fingerprint } from "../lib/fingerprint.js";
 import type { CacheBackend } from "./cache-backend.js";
@@ -6,8 +6,8 @@ import { FingerprintCache, type SlotStorage } from "./fingerprint-cache.js";
 import { HotTier } from "./hot-tier.js";
 
 /**
- * A value is promoted when it is used twice within this many unpackings. Where any of a million may come next, almost none is: to
- * promote each one, and evict another, would be for nothing.
+ * A value is promoted when it is used twice within this many unpackings. With a million keys in random order almost
+ * none is: promoting each one, and evicting another, would be wasted work.
  */
 const PROMOTION_WINDOW = 65_536;
 const EPOCHS = 255;

@@ -1,4 +1,4 @@
-/** VERBS of APIs: create, get, update, delete. Operations `apis.*`; rulings A4 (enabled, allow-list) and port clause 18 (deleted). */
+/** Creates, reads, updates and deletes APIs: the operations `apis.*`. The keys of a deleted API count as absent. */
 import type { ApiRow } from "../contracts/store.js";
 import { newId } from "../lib/hash.js";
 import { type Context, updateWithRetry } from "./context.js";
@@ -29,7 +29,7 @@ export async function getApi(context: Context, body: R.V2ApisGetApiRequestBody):
   return { id, name, enabled, ipAllowlist };
 }
 
-/** Absent fields stay. @throws KeystileError BAD_REQUEST · NOT_FOUND */
+/** Absent fields are unchanged. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function updateApi(context: Context, body: R.V2ApisUpdateApiRequestBody): Promise<EmptyResponse> {
   const { apiId, name, enabled, ipAllowlist } = parse(schemas.updateApi, body);
   return writeApi(context, apiId, (row) => {
@@ -40,8 +40,9 @@ export async function updateApi(context: Context, body: R.V2ApisUpdateApiRequest
 }
 
 /**
- * Its keys are NOT_FOUND from then on, in verification and in administration. Their hashes and digests stay taken: an import of one of
- * them anywhere in the store is ALREADY_EXISTS (ruling E2). Only `deleteKey` with `permanent`, before the API goes, frees a hash.
+ * Its keys are NOT_FOUND from then on, in verification and in administration. Deleting an API does not release their
+ * hashes and digests: importing one anywhere in the store fails with ALREADY_EXISTS. To import one again, first delete
+ * that key with `permanent: true`, before the API is deleted.
  * @throws KeystileError BAD_REQUEST · NOT_FOUND
  */
 export async function deleteApi(context: Context, body: R.V2ApisDeleteApiRequestBody): Promise<EmptyResponse> {

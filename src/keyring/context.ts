@@ -1,29 +1,29 @@
-/** What every verb of administration works with: the store, its workspace, the clock, and one way to change a row. Knows no verb. */
+/** What every administrative operation uses: the store, its workspace, the clock, and one way to change a row. */
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { Store } from "../contracts/store.js";
 import type { Algorithms } from "../lib/migration-hashes.js";
 
-/** Wired once by `createKeyring`. */
+/** Built once by `createKeyring`. */
 export interface Context {
   readonly store: Store;
   readonly workspaceId: string;
-  /** Unix time, milliseconds; asked once a call (ruling A7). */
+  /** Unix time, milliseconds; read once per call. */
   readonly clock: () => number;
   readonly algorithms: Algorithms;
   readonly mutex: KeyedMutex;
 }
 
-/** Runs the changes of one row one after another, those of other rows beside them. */
+/** Runs changes of one row in sequence; changes of different rows run concurrently. */
 export type KeyedMutex = <T>(id: string, act: () => Promise<T>) => Promise<T>;
 
-/** Attempts before giving up: each one that fails means that another writer got through. */
+/** Attempts before giving up: each failure means that another writer succeeded. */
 const MAX_ATTEMPTS = 20;
-/** From this attempt on there is a pause, so that writers in step get out of it. */
+/** From this attempt on there is a pause, so that writers that collide do not keep the same rhythm. */
 const FIRST_PAUSE = 3;
 
 /**
- * Without it, a hundred changes of one key started at once would keep refusing one another. When one ends in STORE_BUSY, those behind it
- * end with it: they have waited for the store too, and one after another each would wait as long again.
+ * Without it, a hundred changes of one key started at once would keep conflicting. When one ends in STORE_BUSY, those
+ * queued behind it end with it: they have waited for the store too, and in sequence each would wait as long again.
  */
 export function createKeyedMutex(): KeyedMutex {
   const tails = new Map<string, Promise<unknown>>();
@@ -44,7 +44,7 @@ export function createKeyedMutex(): KeyedMutex {
 /**
  * Reads, changes and writes a row until no other writer came between (port clause 13).
  * @param id names the row within this process
- * @param attempt reads afresh each time; `undefined` says that its write was refused
+ * @param attempt reads afresh each time; `undefined`: its write was refused
  * @throws KeystileError STORE_BUSY after 20 refusals; whatever the attempt throws
  */
 export function updateWithRetry<T extends object>(
@@ -62,7 +62,7 @@ export function updateWithRetry<T extends object>(
   });
 }
 
-/** Lets timers, input and other writers have their turn. */
+/** Yields to timers, input and other writers. */
 export function pause(milliseconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

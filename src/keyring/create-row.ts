@@ -1,4 +1,4 @@
-/** A new row whose name must be new in its workspace: 409 otherwise. Spec §7. */
+/** Inserts a row whose name must be unique in its workspace: 409 otherwise. Spec §7. */
 import { KeystileError } from "../contracts/errors.js";
 import type { Write } from "../contracts/store.js";
 import type { Context } from "./context.js";
@@ -11,7 +11,7 @@ export async function insertNamed(context: Context, write: Write, what: string):
   if (!(await context.store.write([write]))) throw taken(what);
 }
 
-/** CONFLICT: there is one of this name. @param what the row in words, for the message */
+/** CONFLICT: the name exists. @param what the row in words, for the message */
 export function taken(what: string): KeystileError {
   return new KeystileError("CONFLICT", `${what} exists already`);
 }

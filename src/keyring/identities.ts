@@ -1,4 +1,7 @@
-/** VERBS of identities: create, get, list, update, delete. Operations `identities.*`. An identity's name in its workspace is its externalId. */
+/**
+ * Creates, reads, lists, updates and deletes identities: the operations `identities.*`. An identity's name in its
+ * workspace is its externalId.
+ */
 import type { IdentityRow } from "../contracts/store.js";
 import type { Identity } from "../contracts/types.js";
 import { newId } from "../lib/hash.js";
@@ -61,7 +64,7 @@ export async function updateIdentity(
   });
 }
 
-/** Its keys stay, without an identity. @throws KeystileError BAD_REQUEST · NOT_FOUND */
+/** Its keys remain, without an identity. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function deleteIdentity(
   context: Context,
   body: R.V2IdentitiesGetIdentityRequestBody,

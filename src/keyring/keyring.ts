@@ -1,4 +1,7 @@
-/** createKeyring: administration of keys and of what they refer to. Wires the verbs of `keyring/`, which hold the rules. Knows no engine. */
+/**
+ * createKeyring: administration of keys and of what they refer to. Combines the operations of `keyring/`, which
+ * implement the rules.
+ */
 import { DEFAULT_SCHEME } from "../access/grants.js";
 import type { Store } from "../contracts/store.js";
 import type { Identity } from "../contracts/types.js";
@@ -34,130 +37,159 @@ import { getWorkspace, updateWorkspace } from "./workspace.js";
 
 /** Options of {@link createKeyring}. */
 export interface KeyringOptions extends StoreGuardOptions {
-  /** 1–255 characters of `[a-zA-Z0-9_-]`, default `ws_default`. Nothing of one workspace is seen from another. */
+  /** 1–255 characters of `[a-zA-Z0-9_-]`, default `ws_default`. Workspaces cannot see each other's rows. */
   readonly workspaceId?: string;
   /** Unix time, milliseconds; default `Date.now`. */
   readonly clock?: () => number;
-  /** Further algorithms of imported hashes, by name (ruling E3). Give the verifier the same. */
+  /** Further algorithms of imported hashes, by name. Give the verifier the same. */
   readonly migrationAlgorithms?: MigrationAlgorithms;
-  /** Scheme word of the resource-name permissions of root keys (ruling B7), default `svc`. Give authentication the same. */
+  /** Scheme word of the resource-name permissions of root keys, default `svc`. Give authentication the same. */
   readonly scheme?: string;
 }
 
 /**
- * The verbs of administration. Each takes the body of the operation of its name and resolves to its `data`. All reject with a
- * `KeystileError`: BAD_REQUEST with every problem of the body, before any change; NOT_FOUND, the same for unknown, deleted and
- * foreign; CONFLICT; STORE_… when the store fails. A write is durable, as the store states, before the promise resolves.
+ * The administrative operations. Each accepts the request body of the operation of its name and resolves to its `data`.
+ * All reject with a `KeystileError`: BAD_REQUEST with every problem of the body, before any change; NOT_FOUND, the same
+ * for rows that are unknown, deleted or in another workspace; CONFLICT; STORE_… when the store fails. A write is
+ * durable, as the store documents, before the promise resolves.
  *
- * Each verb names what it may reject with beside BAD_REQUEST and STORE_…. Changes of one row run one after another in a keyring; STORE_BUSY
- * also says that writers elsewhere came between 20 times. Bounds stand at the bodies.
+ * Each operation names its errors besides BAD_REQUEST and STORE_…. Changes of one row run in sequence in a keyring;
+ * STORE_BUSY also means that other writers conflicted 20 times. Bounds are documented at the bodies.
  * @see spec §4.3, §5, §7
  */
 export interface Keyring {
-  /** Makes an API, enabled and open to any address (ruling A4). Several may have one name. */
+  /** Creates an API, enabled and open to any address. Several may have the same name. */
   createApi(body: R.V2ApisCreateApiRequestBody): Promise<A.V2ApisCreateApiResponseData>;
   /** An API by its id. @throws KeystileError NOT_FOUND */
   getApi(body: R.V2ApisGetApiRequestBody): Promise<A.V2ApisGetApiResponseData>;
-  /** Name, `enabled`, allow-list of addresses; absent fields stay. @throws KeystileError NOT_FOUND */
+  /** Name, `enabled`, allow-list of addresses; absent fields are unchanged. @throws KeystileError NOT_FOUND */
   updateApi(body: R.V2ApisUpdateApiRequestBody): Promise<A.EmptyResponse>;
-  /** Its keys are NOT_FOUND from then on; their hashes stay taken (ruling E2). @throws KeystileError NOT_FOUND */
+  /** Its keys are NOT_FOUND from then on; their hashes are not released. @throws KeystileError NOT_FOUND */
   deleteApi(body: R.V2ApisDeleteApiRequestBody): Promise<A.EmptyResponse>;
 
   /**
-   * The answer is the only place where the key's text ever appears (ruling E5). Unknown permissions and identities are made.
-   * @throws KeystileError NOT_FOUND: no such API, or a role that does not exist; nothing is made then
+   * The response is the only place where the key's text ever appears. Unknown permissions and identities are created.
+   * @throws KeystileError NOT_FOUND: no such API, or a role that does not exist; nothing is created then
    */
   createKey(body: R.V2KeysCreateKeyRequestBody): Promise<A.V2KeysCreateKeyResponseData>;
-  /** A key as it stands, refills due by now counted in `credits`. @throws KeystileError NOT_FOUND */
+  /** A key, with the refills due by now counted in `credits`. @throws KeystileError NOT_FOUND */
   getKey(body: R.V2KeysGetKeyRequestBody): Promise<A.KeyResponseData>;
-  /** Keys of an API by id, 100 a page unless `limit` says otherwise. @throws KeystileError NOT_FOUND: no such API */
+  /** Keys of an API by id, 100 per page unless `limit` says otherwise. @throws KeystileError NOT_FOUND: no such API */
   listKeys(body: R.V2KeysListKeysRequestBody): Promise<A.Page<A.KeyResponseData>>;
   /**
-   * Absent fields stay, `null` clears, a given list replaces. Unknown permissions and identities are made.
+   * Absent fields are unchanged, `null` clears, a given list replaces the old one. Unknown permissions and identities
+   * are created.
    * @throws KeystileError NOT_FOUND: no such key, or a role that does not exist
    */
   updateKey(body: R.V2KeysUpdateKeyRequestBody): Promise<A.EmptyResponse>;
-  /** Hides the key, which is NOT_FOUND from then on; `permanent` removes it, a hidden one too. @throws KeystileError NOT_FOUND */
+  /**
+   * Hides the key, which is NOT_FOUND from then on; `permanent` removes it, a hidden one too.
+   * @throws KeystileError NOT_FOUND
+   */
   deleteKey(body: R.V2KeysDeleteKeyRequestBody): Promise<A.EmptyResponse>;
   /**
-   * A new id, 16 new random bytes and fresh rate-limit buckets, with all else as it was, balance and `expires` included; the old key
-   * expires `expiration` milliseconds from now, or sooner if it was to (ruling A3).
+   * A new id, 16 new random bytes and fresh rate-limit buckets, with all else as it was, balance and `expires`
+   * included; the old key expires `expiration` milliseconds from now, or at its own `expires` if that is sooner.
    * @throws KeystileError NOT_FOUND
    */
   rerollKey(body: R.V2KeysRerollKeyRequestBody): Promise<A.V2KeysCreateKeyResponseData>;
   /**
-   * Answers the balance after the change; spends at the same time may be in it. Setting it voids what nodes have leased.
-   * @throws KeystileError BAD_REQUEST at `body.operation` for `increment` and `decrement` on an unlimited key · NOT_FOUND
+   * Returns the balance after the change, which may include concurrent spends. Setting it voids what nodes have leased.
+   * @throws KeystileError BAD_REQUEST at `body.operation` for `increment` and `decrement` on an unlimited key ·
+   *   NOT_FOUND
    */
   updateCredits(body: R.V2KeysUpdateCreditsRequestBody): Promise<A.KeyCredits>;
   /**
-   * The record of a key by its text. An imported key is known by its text once it verified, or from the start where its hash is a SHA-256
-   * of the whole key (ruling E4). A root key is NOT_FOUND.
+   * The record of a key by its text. An imported key is found by its text once it has verified, or from the start where
+   * its hash is a SHA-256 of the whole key. A root key is NOT_FOUND.
    * @throws KeystileError NOT_FOUND
    */
   whoami(body: R.V2KeysWhoamiRequestBody): Promise<A.KeyResponseData>;
 
   /**
-   * Grants permissions directly; those that do not exist are made. Answers all direct ones afterwards, sorted by slug.
-   * @throws KeystileError BAD_REQUEST at `body.permissions` if the key would have more than 1,000 · NOT_FOUND; nothing is made then
+   * Grants permissions directly; those that do not exist are created. Returns all direct grants afterwards, sorted by
+   * slug.
+   * @throws KeystileError BAD_REQUEST at `body.permissions` if the key would have more than 1,000 · NOT_FOUND; nothing
+   *   is created then
    */
   addPermissions(body: R.V2KeysPermissionsRequestBody): Promise<readonly A.Permission[]>;
-  /** Takes direct grants away, if it has them. Answers those left, sorted by slug. @throws KeystileError NOT_FOUND */
+  /** Removes direct grants, if it has them. Returns those left, sorted by slug. @throws KeystileError NOT_FOUND */
   removePermissions(body: R.V2KeysPermissionsRequestBody): Promise<readonly A.Permission[]>;
-  /** Replaces the direct grants; permissions that do not exist are made. Answers them, sorted by slug. @throws KeystileError NOT_FOUND */
+  /**
+   * Replaces the direct grants; permissions that do not exist are created. Returns them, sorted by slug.
+   * @throws KeystileError NOT_FOUND
+   */
   setPermissions(body: R.V2KeysPermissionsRequestBody): Promise<readonly A.Permission[]>;
   /**
-   * Gives roles, which must exist. Answers all that the key has afterwards, sorted by name.
+   * Adds roles, which must exist. Returns all that the key has afterwards, sorted by name.
    * @throws KeystileError BAD_REQUEST at `body.roles` if the key would have more than 100 · NOT_FOUND as for `setRoles`
    */
   addRoles(body: R.V2KeysRolesRequestBody): Promise<readonly A.Role[]>;
-  /** Takes roles away, if it has them. Answers those left, sorted by name. @throws KeystileError NOT_FOUND */
+  /** Removes roles, if it has them. Returns those left, sorted by name. @throws KeystileError NOT_FOUND */
   removeRoles(body: R.V2KeysRolesRequestBody): Promise<readonly A.Role[]>;
-  /** Replaces the roles. Answers them, sorted by name. @throws KeystileError NOT_FOUND: no such key, or a role that does not exist */
+  /**
+   * Replaces the roles. Returns them, sorted by name.
+   * @throws KeystileError NOT_FOUND: no such key, or a role that does not exist
+   */
   setRoles(body: R.V2KeysRolesRequestBody): Promise<readonly A.Role[]>;
 
-  /** Makes a permission, as granting an unknown one does. @throws KeystileError CONFLICT: the slug exists */
+  /** Creates a permission, as granting an unknown one does. @throws KeystileError CONFLICT: the slug exists */
   createPermission(
     body: R.V2PermissionsCreatePermissionRequestBody,
   ): Promise<A.V2PermissionsCreatePermissionResponseData>;
   /** A permission by its slug or id. @throws KeystileError NOT_FOUND */
   getPermission(body: R.V2PermissionsGetPermissionRequestBody): Promise<A.Permission>;
-  /** By id, 100 a page unless `limit` says otherwise. */
+  /** By id, 100 per page unless `limit` says otherwise. */
   listPermissions(body?: R.SearchRequestBody): Promise<A.Page<A.Permission>>;
   /** Keys and roles that had it lose it at once. @throws KeystileError NOT_FOUND */
   deletePermission(body: R.V2PermissionsGetPermissionRequestBody): Promise<A.EmptyResponse>;
-  /** Makes a role; permissions that do not exist are made. @throws KeystileError CONFLICT: the name exists; nothing is made then */
+  /**
+   * Creates a role; permissions that do not exist are created.
+   * @throws KeystileError CONFLICT: the name exists; nothing is created then
+   */
   createRole(body: R.V2PermissionsCreateRoleRequestBody): Promise<A.V2PermissionsCreateRoleResponseData>;
   /** A role by its name or id, with its permissions. @throws KeystileError NOT_FOUND */
   getRole(body: R.V2PermissionsGetRoleRequestBody): Promise<A.Role>;
-  /** By id, 100 a page unless `limit` says otherwise, each with its permissions. */
+  /** By id, 100 per page unless `limit` says otherwise, each with its permissions. */
   listRoles(body?: R.SearchRequestBody): Promise<A.Page<A.Role>>;
   /** Keys that had it lose it, and what it granted, at once. @throws KeystileError NOT_FOUND */
   deleteRole(body: R.V2PermissionsGetRoleRequestBody): Promise<A.EmptyResponse>;
-  /** Replaces a role's permissions; those that do not exist are made. Answers them, sorted by slug. @throws KeystileError NOT_FOUND */
+  /**
+   * Replaces a role's permissions; those that do not exist are created. Returns them, sorted by slug.
+   * @throws KeystileError NOT_FOUND
+   */
   setRolePermissions(body: R.V2PermissionsSetRolePermissionsRequestBody): Promise<readonly A.Permission[]>;
 
-  /** Makes an identity, as naming an unknown one for a key does. @throws KeystileError CONFLICT: the externalId exists */
+  /**
+   * Creates an identity, as naming an unknown one for a key does.
+   * @throws KeystileError CONFLICT: the externalId exists
+   */
   createIdentity(body: R.V2IdentitiesCreateIdentityRequestBody): Promise<A.V2IdentitiesCreateIdentityResponseData>;
   /** An identity by its externalId or id. @throws KeystileError NOT_FOUND */
   getIdentity(body: R.V2IdentitiesGetIdentityRequestBody): Promise<Identity>;
-  /** By id, 100 a page unless `limit` says otherwise. */
+  /** By id, 100 per page unless `limit` says otherwise. */
   listIdentities(body?: R.SearchRequestBody): Promise<A.Page<Identity>>;
-  /** Absent fields stay, `null` clears, a given list replaces. Answers the identity afterwards. @throws KeystileError NOT_FOUND */
+  /**
+   * Absent fields are unchanged, `null` clears, a given list replaces the old one. Returns the identity afterwards.
+   * @throws KeystileError NOT_FOUND
+   */
   updateIdentity(body: R.V2IdentitiesUpdateIdentityRequestBody): Promise<Identity>;
-  /** Its keys stay, without an identity and without the limits that they shared. @throws KeystileError NOT_FOUND */
+  /** Its keys remain, without an identity and without its shared limits. @throws KeystileError NOT_FOUND */
   deleteIdentity(body: R.V2IdentitiesGetIdentityRequestBody): Promise<A.EmptyResponse>;
 
   /**
-   * Says beforehand how the keys of an import were hashed (ruling E3).
-   * @throws KeystileError BAD_REQUEST at `body.algorithm` if it is unknown, or its hashes cannot be looked up · CONFLICT: the id exists
+   * Declares how the keys of an import were hashed, before they are imported.
+   * @throws KeystileError BAD_REQUEST at `body.algorithm` if it is unknown, or its hashes cannot be looked up ·
+   *   CONFLICT: the id exists
    */
   createMigration(body: M.CreateMigrationRequestBody): Promise<A.CreateMigrationResponseData>;
   /**
-   * Takes in keys by their hashes; for large imports give an iterable and `onBatch`. A key that cannot go in fails alone, and the answer
-   * says why; permissions and identities that do not exist are made (rulings E1, E2). Run again after an interruption, it goes on (E6).
-   * @throws KeystileError BAD_REQUEST at `body.keys[i]` also for one key that breaks the schema: then nothing of an array is stored, and
-   *   of an iterable the batches before it · NOT_FOUND: no such migration or API · what the iterable, `onProgress` or `onBatch` throws
+   * Imports keys by their hashes; for large imports give an iterable and `onBatch`. A key that cannot be imported fails
+   * alone, and the response says why; permissions and identities that do not exist are created. Run again after an
+   * interruption, it resumes.
+   * @throws KeystileError BAD_REQUEST at `body.keys[i]` also for one invalid key: then nothing of an array is stored,
+   *   and of an iterable only the batches before it · NOT_FOUND: no such migration or API · what the iterable,
+   *   `onProgress` or `onBatch` throws
    * @throws TypeError or RangeError naming an option
    */
   migrateKeys(
@@ -166,20 +198,27 @@ export interface Keyring {
   ): Promise<A.V2KeysMigrateKeysResponseData>;
 
   /**
-   * The answer is the only place where the root key's text ever appears.
-   * @throws KeystileError BAD_REQUEST at `body.permissions[i]` also for what could never grant anything in this workspace (rulings B6, B7)
+   * The response is the only place where the root key's text ever appears.
+   * @throws KeystileError BAD_REQUEST at `body.permissions[i]` also for what could never grant anything in this
+   *   workspace
    */
   createRootKey(body: S.CreateRootKeyRequestBody): Promise<A.CreateRootKeyResponseData>;
-  /** By id, 100 a page unless `limit` says otherwise, disabled and expired ones too. */
+  /** By id, 100 per page unless `limit` says otherwise, disabled and expired ones too. */
   listRootKeys(body?: R.ListRequestBody): Promise<A.Page<A.RootKeyData>>;
-  /** Absent fields stay, `null` clears; holds from the next request on, as for `deleteRootKey`. @throws KeystileError NOT_FOUND */
+  /**
+   * Absent fields are unchanged, `null` clears; takes effect from the next request on, as for `deleteRootKey`.
+   * @throws KeystileError NOT_FOUND
+   */
   updateRootKey(body: S.UpdateRootKeyRequestBody): Promise<A.EmptyResponse>;
-  /** Lets nobody in from the next request on: here at once, in other processes as the store states. @throws KeystileError NOT_FOUND */
+  /**
+   * Authenticates nobody from the next request on: here at once, in other processes as the store documents.
+   * @throws KeystileError NOT_FOUND
+   */
   deleteRootKey(body: S.DeleteRootKeyRequestBody): Promise<A.EmptyResponse>;
 
   /** The workspace of this keyring; enabled until `updateWorkspace` says otherwise. */
   getWorkspace(body?: Record<string, never>): Promise<A.WorkspaceData>;
-  /** While disabled, every verification of its keys is FORBIDDEN (ruling A4). */
+  /** While disabled, every verification of its keys is FORBIDDEN. */
   updateWorkspace(body: R.UpdateWorkspaceRequestBody): Promise<A.EmptyResponse>;
 }
 
@@ -192,8 +231,8 @@ const OPTIONS = {
 };
 
 /**
- * Administration over a store, which stays the caller's to close.
- * @throws TypeError or RangeError naming an option that does not fit, or the method that the store lacks
+ * Creates a keyring on a store, which the caller closes.
+ * @throws TypeError or RangeError naming the invalid option, or the method that the store lacks
  * @see spec §4.3, §5
  */
 export function createKeyring(given: Store, options: KeyringOptions = {}): Keyring {
@@ -256,13 +295,15 @@ export function createKeyring(given: Store, options: KeyringOptions = {}): Keyri
     getWorkspace: operation(getWorkspace),
     updateWorkspace: operation(updateWorkspace),
   };
-  // Not enumerable: nothing that prints or copies a keyring meets a store.
+  // Not enumerable: printing or copying a keyring does not reach the store.
   return Object.defineProperty(keyring, STORE, { value: store });
 }
 
 const STORE = Symbol.for("keystile.keyring.store");
 
-/** The store that a keyring works on, guarded as it is there, for the service around it; `undefined` for what {@link createKeyring} did not make. */
+/**
+ * The guarded store of a keyring, for the service around it; `undefined` for what {@link createKeyring} did not create.
+ */
 export function storeOf(keyring: Keyring): Store | undefined {
   return (keyring as { readonly [STORE]?: Store })[STORE];
 }

@@ -1,4 +1,4 @@
-/** One page of a list: rows after the cursor, in the order of their ids (port clause 16). Knows no verb. */
+/** One page of a list: rows after the cursor, in the order of their ids (store clause 16). */
 import type { ListQuery, Rows } from "../contracts/store.js";
 import type { Context } from "./context.js";
 import { type ListedTable, readCursor, writeCursor } from "./schemas/cursor.js";
@@ -7,7 +7,7 @@ import type { Page } from "./schemas/responses.js";
 
 const DEFAULT_LIMIT = 100;
 
-/** What is listed, and how a row is shown. */
+/** What is listed, and how a row is mapped. */
 export interface Listing<T extends ListedTable, A> {
   readonly table: T;
   readonly filter: Pick<ListQuery, "apiId" | "identityId" | "namespaceId" | "search">;

@@ -1,4 +1,7 @@
-/** VERBS of root keys: create, list, update, delete. Spec §5, rulings B6, B7, F2. Only digest and `start` are kept; who they let in, authenticate says. */
+/**
+ * Creates, lists, updates and deletes root keys. Spec §5. Only digest and `start` are stored; `createAuthenticator`
+ * checks them.
+ */
 import type { RootKeyRow } from "../contracts/store.js";
 import { digestKey, newId, newKey, ROOT_KEY_PREFIX } from "../lib/hash.js";
 import { type Context, updateWithRetry } from "./context.js";
@@ -14,14 +17,14 @@ import * as schemas from "./schemas/service.js";
 /** Random bytes of a root key: 192 bits. */
 const BYTES = 24;
 
-/** What the verbs of root keys work with besides. */
+/** What the root-key operations use besides. */
 export interface RootKeyContext extends Context {
-  /** Scheme word of resource-name permissions (ruling B7). */
+  /** Scheme word of resource-name permissions. */
   readonly scheme: string;
 }
 
 /**
- * The answer is the only place where the root key's text ever appears.
+ * The response is the only place where the root key's text ever appears.
  * @throws KeystileError BAD_REQUEST, at `body.permissions[i]` for what could never grant anything in this workspace
  */
 export async function createRootKey(
@@ -56,7 +59,10 @@ export async function listRootKeys(context: Context, body: ListRequestBody = {})
   });
 }
 
-/** Absent fields stay, `null` clears. Holds from the next request on. @throws KeystileError BAD_REQUEST · NOT_FOUND */
+/**
+ * Absent fields are unchanged, `null` clears. Takes effect from the next request on.
+ * @throws KeystileError BAD_REQUEST · NOT_FOUND
+ */
 export async function updateRootKey(context: RootKeyContext, body: R.UpdateRootKeyRequestBody): Promise<EmptyResponse> {
   const request = parse(schemas.updateRootKey(context.workspaceId, context.scheme), body);
   return updateWithRetry(context, request.rootKeyId, async () => {
@@ -69,7 +75,7 @@ export async function updateRootKey(context: RootKeyContext, body: R.UpdateRootK
   });
 }
 
-/** It lets nobody in from the next request on. @throws KeystileError BAD_REQUEST · NOT_FOUND */
+/** It authenticates nobody from the next request on. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function deleteRootKey(context: Context, body: R.DeleteRootKeyRequestBody): Promise<EmptyResponse> {
   const { rootKeyId } = parse(schemas.deleteRootKey, body);
   return updateWithRetry(context, rootKeyId, async () => {

@@ -1,4 +1,4 @@
-/** Rows of this keyring's workspace by id or name, or the 404 that tells nothing of other workspaces. Spec §7. Knows no verb. */
+/** Rows of this keyring's workspace by id or name, or a 404 that reveals nothing of other workspaces. Spec §7. */
 import { KeystileError } from "../contracts/errors.js";
 import type { ApiRow, KeyRow, NamedTable, OwnedRow, Rows, Table } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
@@ -7,7 +7,7 @@ import { type Context, pause } from "./context.js";
 /** A type whose fields may be set while a new row is built. */
 export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** The one 404: the same for what never was, what was deleted and what belongs to another workspace. */
+/** The same 404 for rows that never existed, were deleted or belong to another workspace. */
 export function notFound(what: string): KeystileError {
   return new KeystileError("NOT_FOUND", `${what} was not found`);
 }
@@ -19,7 +19,7 @@ export async function requireApi(context: Context, apiId: string): Promise<ApiRo
   return api;
 }
 
-/** A key that is there; those of deleted APIs are not. @throws KeystileError NOT_FOUND */
+/** A key that exists; keys of deleted APIs count as deleted. @throws KeystileError NOT_FOUND */
 export async function requireKey(context: Context, keyId: string): Promise<KeyRow> {
   const key = await requireKeyIncludingDeleted(context, keyId);
   if (key.deleted) throw notFound("The key");
@@ -60,17 +60,17 @@ export async function requireNamed<T extends NamedTable>(
 /** Reads a row of one table by its id. */
 export type Read<Row> = (id: string) => MaybePromise<Row | undefined>;
 
-/** Rows that an answer reads before others have their turn: as many reads from SQLite take 4 ms. */
-const ROWS_A_TURN = 1_000;
+/** Rows that a response reads before it yields: as many reads from SQLite take 4 ms. */
+const ROWS_PER_TURN = 1_000;
 
-/** Reads rows for an answer, each once, and gives others their turn. */
+/** Reads rows for a response, each once, and yields in between. */
 export function createReader<T extends Table>(context: Context, table: T): Read<Rows[T]> {
   const rows = new Map<string, MaybePromise<Rows[T] | undefined>>();
   let asked = 0;
   return (id) => {
     if (!rows.has(id)) rows.set(id, context.store.read(table, id));
     const row = rows.get(id);
-    return ++asked % ROWS_A_TURN === 0 ? Promise.all([row, pause(0)]).then(([found]) => found) : row;
+    return ++asked % ROWS_PER_TURN === 0 ? Promise.all([row, pause(0)]).then(([found]) => found) : row;
   };
 }
 
@@ -79,7 +79,7 @@ export function ownedRow(context: Context, id: string) {
   return { id, version: 0, workspaceId: context.workspaceId };
 }
 
-/** Sets a field, or takes it away with `null`; `undefined` keeps it. */
+/** Sets a field, or removes it with `null`; `undefined` keeps it. */
 export function setField<T extends object, K extends keyof T>(row: T, field: K, value: T[K] | null | undefined): void {
   if (value === null) Reflect.deleteProperty(row, field);
   else if (value !== undefined) row[field] = value;

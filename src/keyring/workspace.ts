@@ -1,4 +1,4 @@
-/** VERBS getWorkspace, updateWorkspace. A workspace is an option of the keyring; until something is set it is enabled. Ruling A4. */
+/** Reads and updates the workspace, which is an option of the keyring. It is enabled until it is disabled. */
 import type { WorkspaceRow } from "../contracts/store.js";
 import { type Context, updateWithRetry } from "./context.js";
 import * as schemas from "./schemas/keys.js";

@@ -1,12 +1,12 @@
 /**
- * Comparisons of the suites, by names that vitest and jest made known. Why not the runner's own: node:test has none, and jest's and vitest's
- * differ in what they take.
+ * Comparisons for the suites, with the names known from vitest and jest. Why not the runner's own: node:test has none,
+ * and those of jest and vitest accept different arguments.
  */
 
 /** Longest text of a value in a message. */
 const MAX_TEXT = 2_000;
 
-/** Each throws an error with `actual` and `expected`, of which runners show the difference. */
+/** Each throws an error with `actual` and `expected`, whose difference runners show. */
 export interface Expectation {
   toBe(expected: unknown): void;
   /** Deeply equal; a property that is `undefined` counts as absent. */
@@ -24,7 +24,7 @@ export interface Expectation {
   toBeLessThanOrEqual(most: number): void;
 }
 
-/** @param about said in the message of a failure */
+/** @param about included in the message of a failure */
 export function expect(actual: unknown, about?: string): Expectation {
   const compare = (fits: boolean, what: string, expected: unknown): void => {
     if (fits) return;
@@ -52,7 +52,7 @@ export function expect(actual: unknown, about?: string): Expectation {
   };
 }
 
-/** What a call throws or rejects with; `undefined` when it does neither. */
+/** The error that a call throws or rejects with; `undefined` when it does neither. */
 export async function faultOf(call: () => unknown): Promise<unknown> {
   try {
     await call();
@@ -87,7 +87,7 @@ function isMatch(actual: unknown, expected: unknown): boolean {
 }
 
 function textOf(value: unknown): string {
-  // JSON has no numbers beyond the finite, and nothing for what is undefined, a function or a bigint.
+  // JSON cannot represent non-finite numbers, `undefined`, functions or bigints.
   const text = isObject(value) || typeof value === "string" ? JSON.stringify(value) : String(value);
   return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text;
 }

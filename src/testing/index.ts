@@ -1,4 +1,7 @@
-/** The entry `keystile/testing`: the suites that every store and every limiter passes, for the tests of your own. */
+/**
+ * The entry point `keystile/testing`: the suites that every store and every limiter passes, for your own
+ * implementations.
+ */
 export { limiterSuite } from "./limiter/suite.js";
 export type { OpenShared } from "./store/shared-steps.js";
 export { sharedStoreSuite } from "./store/shared-suite.js";

@@ -1,6 +1,6 @@
-/** Random inputs from a seed: the same run after run, so that a failure can be seen again. */
+/** Random inputs from a seed: the same in every run, so that a failure can be reproduced. */
 
-/** Draws. */
+/** A source of random values. */
 export interface Random {
   /** An integer from `min` to `max`, both included. */
   integer(min: number, max: number): number;

@@ -1,4 +1,4 @@
-/** VERB createMigration: says beforehand how the keys of an import were hashed. Ruling E3. */
+/** Declares how the keys of an import were hashed, before they are imported. */
 import { badRequest, isKeystileError, type ValidationProblem } from "../../contracts/errors.js";
 import { copyBody } from "../../lib/copy-json.js";
 import { newId } from "../../lib/hash.js";
@@ -11,8 +11,8 @@ import { validate } from "../schemas/parse.js";
 import type { CreateMigrationResponseData } from "../schemas/responses.js";
 
 /**
- * @throws KeystileError BAD_REQUEST, at `body.algorithm` also for an algorithm that is not known or cannot be looked up by hash ·
- *   CONFLICT: the id exists
+ * @throws KeystileError BAD_REQUEST, at `body.algorithm` also for an algorithm that is not known or cannot be looked up
+ *   by hash · CONFLICT: the id exists
  */
 export async function createMigration(
   context: Context,
@@ -31,7 +31,7 @@ export async function createMigration(
   return { migrationId: row.id };
 }
 
-/** What keeps an algorithm from being used here; nothing when it can be. */
+/** Why an algorithm cannot be used here; empty when it can. */
 export function problemsWith(context: Context, algorithm: string): readonly ValidationProblem[] {
   try {
     context.algorithms.assertUsable(algorithm);

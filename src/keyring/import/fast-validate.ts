@@ -1,8 +1,8 @@
 /**
- * The shortcut of an import: says at once of most keys that the schema accepts them. Spec §2.3, ruling E2. Knows no messages.
+ * The fast path of an import: quickly recognizes most keys that the schema accepts. Spec §2.3.
  *
- * Why: the schema takes 3 µs a key, this 0.6. It may refuse what the schema accepts: then the schema decides. What it accepts, the schema
- * accepts too (`fast-validate.test.ts` holds them together).
+ * Why: the schema takes 3 µs a key, this 0.6. It may reject what the schema accepts: then the schema decides. The
+ * schema accepts whatever this accepts (`fast-validate.test.ts` compares the two).
  */
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { isPlain, MAX_DATE_MS } from "../../lib/check-options.js";
@@ -12,7 +12,7 @@ type Predicate = (value: unknown) => boolean;
 
 const SLUG = /^[a-zA-Z0-9_:\-.*/]{1,128}$/;
 const MAX_META_PROPERTIES = 100;
-/** Longer lists are the schema's. */
+/** Longer lists are left to the schema. */
 const MAX_FAST_LIST = 50;
 
 /** Text that has `min` characters however many units a character takes. */
@@ -40,20 +40,20 @@ const object = (predicates: Readonly<Record<string, Predicate>>, required: numbe
   const needed = [...table.keys()].slice(0, required);
   return (value) => {
     if (!isObject(value)) return false;
-    // Not Object.keys, which makes an array. Inherited names would be judged too, but a copy has none.
+    // Not Object.keys, which makes an array. Inherited names would be checked too, but a copy has none.
     for (const name in value) if (table.get(name)?.(value[name]) !== true) return false;
     return needed.every((name) => Object.hasOwn(value, name));
   };
 };
 
 const isLimit = object({ name: text(3, 128), limit: integer(1), duration: integer(1_000), autoApply: isBoolean }, 4);
-/** Names are unique; over two limits go to the schema. */
+/** Names are unique; more than two limits are left to the schema. */
 const areLimits: Predicate = (value) => {
   if (!Array.isArray(value) || value.length > 2 || !value.every(isLimit)) return false;
   const [first, second] = value as readonly { readonly name: string }[];
   return first === undefined || first.name !== second?.name;
 };
-/** Left to the schema: refills, whose fields interdepend. */
+/** Refills are left to the schema, since their fields interdepend. */
 const isCredits = object({ remaining: (value) => value === null || integer(0)(value) }, 1);
 const isMeta: Predicate = (value) => isObject(value) && Object.keys(value).length <= MAX_META_PROPERTIES;
 
@@ -73,7 +73,7 @@ const isKey = object(
   1,
 );
 
-/** @param copy a key as `copyBody` made it: plain data of this program's own, its `meta` judged or a refusal */
+/** @param copy a key as `copyBody` made it: plain data of this program's own, its `meta` validated, or a refusal */
 export function fastAccept(copy: unknown): copy is V2KeysMigrateKeyData {
   return isKey(copy);
 }

@@ -1,4 +1,4 @@
-/** The request of an import → its frame and its keys in batches, each judged before it is passed on. Ruling E2. Knows no store. */
+/** Splits an import request into its other fields and its keys in batches, each validated before it is passed on. */
 import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { copyBody, readOwnProperties } from "../../lib/copy-json.js";
@@ -13,7 +13,7 @@ type Batch = readonly V2KeysMigrateKeyData[];
 export interface Import {
   readonly migrationId: string;
   readonly apiId: string;
-  /** Throws BAD_REQUEST at the first batch that holds a key that breaks the schema. */
+  /** Throws BAD_REQUEST at the first batch that holds an invalid key. */
   readonly batches: Iterable<Batch> | AsyncIterable<Batch>;
 }
 
@@ -45,7 +45,7 @@ async function* readBatches(keys: V2KeysMigrateKeysRequestBody["keys"], batchSiz
     [read, problems, validated] = [0, [], []];
     return batch;
   };
-  // Judged one by one: a thousand parsed lines, if kept, would be moved by every garbage collection.
+  // Validated one by one: a thousand parsed lines, if kept, would be copied by every garbage collection.
   for await (const raw of keys) {
     validateOne(raw, index++, problems, validated);
     if (++read === batchSize) yield cut();
@@ -56,7 +56,7 @@ async function* readBatches(keys: V2KeysMigrateKeysRequestBody["keys"], batchSiz
 function validateAll(raw: readonly unknown[], problems: ValidationProblem[]): V2KeysMigrateKeyData[] {
   const keys: V2KeysMigrateKeyData[] = [];
   const { length } = raw;
-  // Stops once the error is full: 300,000 faulty keys held the event loop for 0.3 s.
+  // Stops once the error is full: 300,000 faulty keys blocked the event loop for 0.3 s.
   for (let i = 0; i < length && problems.length < MAX_PROBLEMS; i++) validateOne(raw[i], i, problems, keys);
   return keys;
 }

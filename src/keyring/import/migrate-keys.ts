@@ -1,4 +1,4 @@
-/** VERB migrateKeys: takes in keys that were hashed elsewhere, in batches. Operations `keys.migrateKeys`; rulings E1, E2, E6. */
+/** Imports keys that were hashed elsewhere, in batches: the operation `keys.migrateKeys`. */
 import { badRequest } from "../../contracts/errors.js";
 import type { MigrationRow } from "../../contracts/store.js";
 import { callable, checkOptions, integer } from "../../lib/check-options.js";
@@ -19,22 +19,24 @@ import { createReadAhead } from "./prefetch-iterator.js";
 import { buildAhead, createRefused, storeBatch } from "./store-batch.js";
 
 const DEFAULT_BATCH = 1_000;
-/** A late answer may not have let the event loop turn: after this many batches a pause makes sure. */
+/** An asynchronous store may still not yield to the event loop: after this many batches a pause does. */
 const MAX_UNYIELDED = 8;
 const OPTIONS = { batchSize: integer(1, 10_000), onProgress: callable, onBatch: callable };
 
 /**
- * Each key goes in or fails by itself, and `failed` says why; permissions and identities that do not exist are made.
+ * Each key is imported or fails by itself, and `failed` says why; permissions and identities that do not exist are
+ * created.
  *
- * An array is judged as a whole first: one key that breaks the schema is a 400, and nothing is stored. Anything else that can be
- * iterated is read a batch at a time, for imports larger than memory: there a key that breaks the schema is a 400 too, at its
- * `body.keys[i]`, after the batches before its own were stored. Run again after an interruption: keys that are there come back
- * in `failed` as ALREADY_EXISTS. With `onBatch` the results are handed over batch by batch and memory stays bounded; without it
- * the answer lists them all. What happens to a key does not depend on `batchSize`: a hash that repeats one whose roles were unknown
- * fails too, unless 100,000 such lie between them.
+ * An array is validated as a whole first: one invalid key is a 400, and nothing is stored. Any other iterable is read a
+ * batch at a time, for imports larger than memory: there an invalid key is a 400 too, at its `body.keys[i]`, after the
+ * batches before its own were stored. After an interruption, run it again: keys already stored are returned in `failed`
+ * as ALREADY_EXISTS. With `onBatch` the results are passed on batch by batch and memory stays bounded; without it the
+ * response lists them all. The result for a key does not depend on `batchSize`: a hash that repeats one whose roles
+ * were unknown fails too, unless 100,000 such lie between them.
  *
- * While a store that answers late works on one batch, the next is read and judged, never more: with `sqliteStore`'s writer thread both
- * go on at once. It is stored after the results of the one before were taken, and what is wrong with it is thrown then.
+ * While an asynchronous store writes one batch, the next one, and no more, is read and validated: with `sqliteStore`'s
+ * writer thread both run in parallel. It is stored after the results of the batch before were taken, and its errors are
+ * thrown then.
  * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such migration or API · TypeError, RangeError naming an option ·
  *   whatever the iterable, `onProgress` or `onBatch` throws
  */
@@ -69,7 +71,7 @@ export async function migrateKeys(
       totals.failed += results.failed.length;
       await take(results);
       await onProgress?.({ ...totals });
-      // A store that does not wait for anything would otherwise keep the event loop to itself until the last key.
+      // A synchronous store would otherwise block the event loop until the last key.
       unyielded = yielded ? (unyielded + 1) % MAX_UNYIELDED : 0;
       if (batch.keys.length === batchSize && unyielded === 0) await pause(0);
     }
@@ -80,7 +82,7 @@ export async function migrateKeys(
   return { migrated, failed, totals };
 }
 
-/** Without the algorithm no hash can be judged: the request fails, not each of its keys. */
+/** Without the algorithm no hash can be validated: the request fails, not each of its keys. */
 async function findUsable(context: Context, migrationId: string): Promise<MigrationRow> {
   const migration = await requireNamed(context, "migrations", migrationId);
   if (problemsWith(context, migration.algorithm).length === 0) return migration;

@@ -1,40 +1,40 @@
-/** Names in an import → ids, remembered from batch to batch. Ruling E2, port clauses 8, 9, 15. Knows nothing of keys. */
+/** Maps names in an import to ids, and caches them from batch to batch. Store clauses 8, 9, 15. */
 import type { Context } from "../context.js";
 import { ensureIdentities, ensurePermissions, type Ids, idsOf, readRoles } from "../rbac/resolve-names.js";
 
-/** Ids by name, as far as they were asked for. A batch keeps to those that it began with. */
+/** Ids by name, as far as they were looked up. A batch uses the ones that it began with. */
 export interface KnownNames {
   readonly roles: Ids;
   readonly permissions: Ids;
   readonly identities: Ids;
-  /** Finds these roles, as far as they exist. */
+  /** Finds these roles, those that exist. */
   findRoles(names: Iterable<string>): Promise<void>;
-  /** Finds these permissions; those that do not exist are made. */
+  /** Finds these permissions; those that do not exist are created. */
   ensurePermissions(slugs: Iterable<string>, now: number): Promise<void>;
-  /** Finds these identities; those that do not exist are made. */
+  /** Finds these identities; those that do not exist are created. */
   ensureIdentities(externalIds: Iterable<string>, now: number): Promise<void>;
-  /** Ids of known roles: one list, frozen, for all keys that name the same. */
+  /** Ids of known roles: one frozen list, shared by all keys with the same names. */
   roleIds(names: readonly string[] | undefined): readonly string[];
   /** The same of permissions. */
   permissionIds(slugs: readonly string[] | undefined): readonly string[];
 }
 
-/** What an import remembers. */
+/** The name cache of an import. */
 export interface ImportNames {
-  /** What is still true. Ask at the beginning of each batch. */
+  /** The names that are still valid. Call it at the beginning of each batch. */
   current(): Promise<KnownNames>;
-  /** Stops listening to the store. */
+  /** Unsubscribes from the store. */
   close(): void;
 }
 
-/** Names of one kind, or lists of them: beyond that all are forgotten, so that memory stays bounded (ruling E6). */
+/** Most names of one kind, or lists of them, in the cache: beyond that it is cleared, so that memory stays bounded. */
 const MAX_NAMES = 10_000;
 const NONE: readonly never[] = Object.freeze([]);
 
 /**
- * Why: most imports name the same over and over, and looking names up for each batch took 2.8 of the 27 µs that a key took. Any change
- * that the store tells of, except new keys, makes it forget all of them, and the store is asked at each batch. So a name that was
- * removed before a batch began, here or by another process, is not used.
+ * Why: most imports name the same over and over, and looking names up for each batch took 2.8 of the 27 µs that a key
+ * took. Any change that the store notifies, except new keys, clears the cache, and the store is polled at each batch.
+ * So a name that was removed before a batch began, here or by another process, is not used.
  */
 export function createImportNames(context: Context): ImportNames {
   let known = createKnown(context);
@@ -44,7 +44,7 @@ export function createImportNames(context: Context): ImportNames {
   });
   return {
     async current() {
-      // NaN is no time of a clock: the store asks now, whatever staleness it was allowed.
+      // NaN is not a clock time: the store polls now, whatever staleness is allowed.
       await context.store.pollChanges(NaN);
       if (known.isFull()) forget();
       return known;
@@ -83,7 +83,7 @@ function createLists(ids: Ids): { of(names: readonly string[] | undefined): read
     },
     of(names = NONE) {
       if (names.length === 0) return NONE;
-      // The schema lets no name hold U+0000.
+      // The schema rejects names that contain U+0000.
       const text = names.join("\0");
       const known = lists.get(text);
       if (known !== undefined) return known;

@@ -1,19 +1,19 @@
-/** One thing after another, of which the next may be read while the last is still worked on. Ruling E6. Knows nothing of keys. */
+/** An iterator whose next item may be read while the current one is still being processed. */
 
-/** What is read, and at most one of it ahead. */
+/** Reads items, at most one ahead. */
 export interface ReadAhead<T> {
-  /** The next one; `undefined`: there are no more. */
+  /** The next item; `undefined`: there are no more. */
   next(): Promise<T | undefined>;
-  /** Begins to read the next one, unless that has begun. What it throws, {@link ReadAhead.next} throws in its turn. */
+  /** Starts reading the next item, unless that has started. Errors are thrown by {@link ReadAhead.next}. */
   start(): void;
   /**
-   * Ends reading and closes the source, whose faults in closing are told to nobody. Does not wait for a source that is being read:
-   * that is closed once it has answered, so that one that never does holds nothing up.
+   * Stops reading and closes the source; errors while closing are ignored. Does not wait for a read in progress: the
+   * source is closed once that settles, so a source that never settles blocks nothing.
    */
   close(): Promise<void>;
 }
 
-/** @param make what becomes of each one as soon as it is read */
+/** @param make maps each item as soon as it is read */
 export function createReadAhead<T, U>(source: Iterable<T> | AsyncIterable<T>, make: (one: T) => U): ReadAhead<U> {
   const from = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
   let isReading = false;

@@ -1,4 +1,4 @@
-/** One batch of an import: every key goes in or fails by itself, with a reason. Rulings E2, E3. Knows nothing of where keys come from. */
+/** Stores one batch of an import: every key is imported or fails by itself, with a reason. */
 import type { MigrationRow, NewKey } from "../../contracts/store.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { newId } from "../../lib/hash.js";
@@ -23,9 +23,9 @@ const MESSAGES: Readonly<Record<MigrationFailure, string>> = {
 export interface Destination {
   readonly migration: MigrationRow;
   readonly apiId: string;
-  /** What the keys name, as far as it is known. */
+  /** Cached ids of the names that the keys refer to. */
   readonly names: ImportNames;
-  /** Hashes of this import whose roles are unknown: one that repeats them fails, in whatever batch it comes. */
+  /** Hashes of this import whose roles are unknown: a key that repeats one fails, in whatever batch. */
   readonly refused: Refused;
 }
 
@@ -35,10 +35,10 @@ export interface Refused {
   add(digest: string): void;
 }
 
-/** Hashes remembered, some 15 MB: an import that fails more often is repeated anyway, once the roles are there. */
+/** Most hashes kept, some 15 MB: an import with more failures is repeated anyway, once the roles exist. */
 const MAX_REFUSED_HASHES = 100_000;
 
-/** Remembers the last 100,000 that were added, so that an import of any size goes in bounded memory (ruling E6). */
+/** Remembers the last 100,000 that were added, so that an import of any size runs in bounded memory. */
 export function createRefused(max = MAX_REFUSED_HASHES): Refused {
   const digests = new Set<string>();
   return {
@@ -52,35 +52,35 @@ export function createRefused(max = MAX_REFUSED_HASHES): Refused {
   };
 }
 
-/** Keys that were judged. */
+/** Validated keys. */
 type Keys = readonly V2KeysMigrateKeyData[];
 
 /** Keys to be stored together. */
 export interface Batch {
   readonly keys: Keys;
-  /** What {@link buildAhead} made of them. */
+  /** Their rows, if {@link buildAhead} built them. */
   readonly ahead?: Built;
 }
 
-/** Keys as the store is given them. */
+/** Keys as they are passed to the store. */
 interface Built {
   /** The names that they were built with. */
   readonly names: KnownNames;
   readonly candidates: readonly Candidate[];
-  /** Those that may go in, and their rows. */
+  /** Those that may be imported, and their rows. */
   readonly fit: readonly Candidate[];
   readonly rows: readonly NewKey[];
 }
 
-/** What became of a batch. */
+/** The outcome of a batch. */
 export interface Stored {
   /** Every key of the batch in its order, either migrated or failed. */
   readonly results: MigrationResults;
-  /** Whether the store answered late, and so may have let the event loop turn. */
+  /** Whether the store was asynchronous, and so may have yielded to the event loop. */
   readonly yielded: boolean;
 }
 
-/** A key on its way in: without a failure it has a hash, and once it is stored also an id. */
+/** A key being imported: without a failure it has a hash, and once it is stored also an id. */
 interface Candidate {
   readonly key: V2KeysMigrateKeyData;
   readonly hash?: ImportedHash;
@@ -88,7 +88,10 @@ interface Candidate {
   failure?: MigrationFailure;
 }
 
-/** @param onWaiting called while the store works, if it answers late: with the names that the next batch may be built with */
+/**
+ * @param onWaiting called while the store works, if it is asynchronous, with the names that the next batch may be built
+ *   with
+ */
 export async function storeBatch(
   context: Context,
   to: Destination,
@@ -96,7 +99,7 @@ export async function storeBatch(
   onWaiting: (names: KnownNames) => void,
 ): Promise<Stored> {
   const names = await to.names.current();
-  // What was built ahead holds only if its names do: one may have been removed since.
+  // Rows built ahead are valid only if their names still are: one may have been removed since.
   const { candidates, fit, rows } =
     batch.ahead?.names === names ? batch.ahead : await build(context, to, batch.keys, names);
   const answer = rows.length === 0 ? NONE : context.store.insertKeys(rows);
@@ -111,8 +114,8 @@ export async function storeBatch(
 }
 
 /**
- * Builds the rows of a batch whose turn has not come, if all its names are known. Makes no names and asks no store, so that a batch
- * that is never stored leaves nothing behind.
+ * Builds the rows of a batch whose turn has not come, if all its names are known. Creates no names and reads no store,
+ * so that a batch that is never stored leaves nothing behind.
  */
 export function buildAhead(context: Context, to: Destination, keys: Keys, names: KnownNames | undefined): Batch {
   if (names === undefined || hasUnknown(keys, names)) return { keys };
@@ -125,7 +128,7 @@ function hasUnknown(keys: Keys, names: KnownNames): boolean {
 }
 
 async function build(context: Context, to: Destination, batch: Keys, names: KnownNames): Promise<Built> {
-  // Once a batch, not once an import: ids are ordered by time, which keeps a store's index appending.
+  // Once per batch, not once per import: ids are ordered by time, which keeps a store's index appending.
   const now = context.clock();
   await names.findRoles(unknown(batch, "roles", names.roles));
   const candidates = checkHashes(context, to, batch, names);
@@ -150,7 +153,9 @@ function buildRows(
   return { names, candidates, fit, rows: fit.map((candidate) => toNewKey(context, to, candidate, names, now)) };
 }
 
-/** The reasons in this order; what the store has already, and repeats of what went in, the store itself finds. */
+/**
+ * Checks the reasons in this order; the store itself finds what it already has, and repeats of keys that were imported.
+ */
 function toCandidate(
   context: Context,
   { migration, refused }: Destination,
@@ -163,7 +168,7 @@ function toCandidate(
     refused.add(hash.foreignDigest);
     return { key, hash, failure: "UNKNOWN_ROLE" };
   }
-  // It repeats one that did not go in (ruling E2).
+  // It repeats one that was not imported.
   return refused.has(hash.foreignDigest) ? { key, hash, failure: "ALREADY_EXISTS" } : { key, hash };
 }
 

@@ -1,4 +1,4 @@
-/** VERB createKey: a new key in an API. Operations `keys.createKey`; ruling E5: its text is shown once and never kept. */
+/** Creates a key in an API: the operation `keys.createKey`. The key's text is returned once and never stored. */
 import { KeystileError } from "../../contracts/errors.js";
 import { digestKey, newId, newKey } from "../../lib/hash.js";
 import type { Context } from "../context.js";
@@ -13,7 +13,9 @@ import { buildKey } from "./new-key.js";
 /** Random bytes of a key unless the request says otherwise: 128 bits. */
 export const DEFAULT_BYTES = 16;
 
-/** @throws KeystileError BAD_REQUEST · NOT_FOUND: no such API, or a role that does not exist; nothing is made then */
+/**
+ * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such API, or a role that does not exist; nothing is created then
+ */
 export async function createKey(
   context: Context,
   body: V2KeysCreateKeyRequestBody,

@@ -1,19 +1,19 @@
-/** What a change of credits does to a key's row and to its balance. Rulings D1–D4. Pure: the store does the arithmetic. */
+/** How a change of credits affects a key's row and its balance. Pure: the store does the arithmetic. */
 import type { CountedBalance, CreditChange, KeyRow } from "../../contracts/store.js";
 import type { Refill } from "../../contracts/types.js";
 import { boundaryOf, periodOf } from "../../credits/refill-calendar.js";
 import { type Mutable, setField } from "../rows.js";
 
-/** A wish: absent: stay, `null` clears (`remaining` null: unlimited). */
+/** A requested change: absent fields are unchanged, `null` clears (`remaining` null: unlimited). */
 export interface CreditPatch {
   readonly remaining?: number | null;
   readonly refill?: Refill | null;
 }
 
 /**
- * Sets the fields of `row` that follow from the wish.
+ * Sets the fields of `row` that follow from the patch.
  * @param balance the key's, read with the refills due by `now`
- * @returns the change of the balance to write with the row; `undefined`: there is none to make
+ * @returns the change of the balance to write with the row; `undefined`: none
  */
 export function changeCredits(
   row: Mutable<KeyRow>,
@@ -28,14 +28,15 @@ export function changeCredits(
   setField(row, "refill", remaining === null ? (refill ?? null) : refill);
   if (remaining !== undefined) {
     row.hasCredits = remaining !== null;
-    // As in the store, where each balance that is set counts up: older leases are void.
+    // As in the store, where setting a balance increments its generation: older leases are void.
     row.generation++;
   }
   const period = periodOf(before.refill, now);
   const set = remaining !== undefined && { remaining };
   const amount = row.refill?.amount ?? 0;
   if (row.hasCredits !== before.hasCredits || !hasSameDays(before.refill, row.refill)) {
-    // A balance that starts or takes another calendar counts from now on, and never again what was counted (ruling A7).
+    // A new balance, or one with another calendar, counts boundaries from now on, and never one that was already
+    // counted.
     const last = before.hasCredits ? boundaryOf(balance.period) : 0;
     row.refillCursor = Math.max(now, last, refillCursorOf(row));
     if (row.hasCredits)
@@ -51,13 +52,13 @@ export function changeCredits(
   return remaining === undefined ? undefined : { period, remaining };
 }
 
-/** Unix milliseconds: the present calendar counts no boundary up to this instant. */
+/** Unix milliseconds: the current calendar counts no boundary up to this instant. */
 export function refillCursorOf(row: KeyRow): number {
   return row.refillCursor ?? row.createdAt;
 }
 
-/** Same boundaries: those counted stay counted, also if the clock has stepped back (ruling A7). */
+/** Whether the boundaries are the same: those counted stay counted, even if the clock has stepped back. */
 function hasSameDays(a: Refill | undefined, b: Refill | undefined): boolean {
-  // The day of a daily refill has no effect (ruling D4).
+  // The day of a daily refill has no effect.
   return a?.interval === b?.interval && (a?.interval === "daily" || a?.refillDay === b?.refillDay);
 }

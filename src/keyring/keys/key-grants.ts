@@ -1,4 +1,6 @@
-/** VERBS add-, remove- and setPermissions, add-, remove- and setRoles of a key. Each answers all that the key has afterwards. */
+/**
+ * Adds, removes and sets the permissions and roles of a key. Each operation returns all that the key has afterwards.
+ */
 import { badRequest } from "../../contracts/errors.js";
 import type { Context } from "../context.js";
 import { toPermissionResponses, toRoleResponses } from "../rbac/rbac-responses.js";
@@ -11,22 +13,28 @@ import type { V2KeysPermissionsRequestBody, V2KeysRolesRequestBody } from "../sc
 import type { Permission, Role } from "../schemas/responses.js";
 import { writeKey } from "./update-key.js";
 
-/** What a change makes of the ids that a key has and those that the request names. */
+/** Combines the ids that a key has with those that the request names. */
 type Merge = (has: readonly string[], given: readonly string[]) => readonly string[];
 const difference: Merge = (has, given) => has.filter((id) => !given.includes(id));
 const replacement: Merge = (_has, given) => given;
 
-/** Grants permissions directly; those that do not exist are made. @throws KeystileError BAD_REQUEST · NOT_FOUND */
+/** Grants permissions directly; those that do not exist are created. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export function addPermissions(context: Context, body: V2KeysPermissionsRequestBody): Promise<readonly Permission[]> {
   return grant(context, body, schemas.changePermissions, union("permissions", atom.MAX_PERMISSIONS));
 }
 
-/** Replaces the direct grants; permissions that do not exist are made. @throws KeystileError BAD_REQUEST · NOT_FOUND */
+/**
+ * Replaces the direct grants; permissions that do not exist are created.
+ * @throws KeystileError BAD_REQUEST · NOT_FOUND
+ */
 export function setPermissions(context: Context, body: V2KeysPermissionsRequestBody): Promise<readonly Permission[]> {
   return grant(context, body, schemas.setPermissions, replacement);
 }
 
-/** Takes direct grants away; a permission that the key does not have changes nothing. @throws KeystileError BAD_REQUEST · NOT_FOUND */
+/**
+ * Removes direct grants; a permission that the key does not have changes nothing.
+ * @throws KeystileError BAD_REQUEST · NOT_FOUND
+ */
 export async function removePermissions(
   context: Context,
   body: V2KeysPermissionsRequestBody,
@@ -40,7 +48,7 @@ export async function removePermissions(
   );
 }
 
-/** Gives roles, which must exist. @throws KeystileError BAD_REQUEST · NOT_FOUND */
+/** Adds roles, which must exist. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export function addRoles(context: Context, body: V2KeysRolesRequestBody): Promise<readonly Role[]> {
   return assign(context, body, schemas.changeRoles, union("roles", atom.MAX_ROLES));
 }
@@ -50,7 +58,7 @@ export function setRoles(context: Context, body: V2KeysRolesRequestBody): Promis
   return assign(context, body, schemas.setRoles, replacement);
 }
 
-/** Takes roles away; one that the key does not have changes nothing. @throws KeystileError BAD_REQUEST · NOT_FOUND */
+/** Removes roles; one that the key does not have changes nothing. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function removeRoles(context: Context, body: V2KeysRolesRequestBody): Promise<readonly Role[]> {
   const { keyId, roles } = parse(schemas.changeRoles, body);
   const now = context.clock();
@@ -69,7 +77,8 @@ async function grant(
 ): Promise<readonly Permission[]> {
   const { keyId, permissions } = parse(schema, body);
   const now = context.clock();
-  // Tried first: nothing is made for a missing key, or one that would get too many. New ones count by slug.
+  // Checked first: nothing is created for a missing key, or one that would exceed the bound. New permissions count by
+  // slug.
   const { permissions: has } = await requireKey(context, keyId);
   const known = await readPermissions(context, permissions);
   how(
@@ -100,7 +109,7 @@ interface Change {
   readonly now: number;
 }
 
-/** Writes the key and answers all that it has in that field. */
+/** Writes the key and returns all that it has in that field. */
 async function merge(context: Context, { keyId, field, ids, now }: Change, how: Merge): Promise<readonly string[]> {
   let after: readonly string[] = [];
   await writeKey(context, keyId, now, (row) => {
@@ -111,7 +120,7 @@ async function merge(context: Context, { keyId, field, ids, now }: Change, how: 
   return after;
 }
 
-/** A key never has more than one request could give it: a verification reads them all. */
+/** Bounded by what one request may give, since a verification reads them all. */
 function union(field: "permissions" | "roles", most: number): Merge {
   return (has, given) => {
     const ids = [...new Set([...has, ...given])];

@@ -1,4 +1,4 @@
-/** A key's row → what administration shows of it. Operations `KeyResponseData`; a property that does not apply is not there (ruling A5). */
+/** Maps a key's row to `KeyResponseData`; a property that does not apply is absent. */
 import { KEY_FIELDS, type KeyField } from "../../contracts/key-fields.js";
 import type { IdentityRow, KeyRow } from "../../contracts/store.js";
 import type { Identity, Refill } from "../../contracts/types.js";
@@ -11,13 +11,15 @@ import { createReader, type Mutable, type Read, requireKey, setField } from "../
 import { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "../schemas/key-names.js";
 import type { KeyCredits, KeyResponseData } from "../schemas/responses.js";
 
-/** Shows keys, reading each shared row once: make a new one per call. A page of keys may name 100,000 permissions. */
+/**
+ * Maps keys, reading each shared row once: create a new mapper per call. A page of keys may name 100,000 permissions.
+ */
 export function createKeyMapper(context: Context, now: number): (row: KeyRow) => Promise<KeyResponseData> {
   const permissionOf = createReader(context, "permissions");
   const roleOf = createReader(context, "roles");
   const identityOf = createReader(context, "identities");
   return async (given) => {
-    // Own properties only: what the row lacks must not come from a polluted prototype.
+    // Own properties only: a field that the row lacks must not come from a polluted prototype.
     const row = ownOnly(given);
     const data = showFields(row);
     const permissions = await namesOf(row.permissions, permissionOf, (permission) => permission.slug);
@@ -32,7 +34,7 @@ export function createKeyMapper(context: Context, now: number): (row: KeyRow) =>
   };
 }
 
-/** What is shown as it is stored. */
+/** Fields that are returned as they are stored. */
 function showFields(row: KeyRow): Mutable<KeyResponseData> {
   const data: Mutable<Partial<KeyResponseData>> = { keyId: row.id };
   for (const name of ALWAYS_SHOWN) setField(data, name, row[name]);
@@ -45,14 +47,14 @@ function isUsual(name: (typeof SHOWN_UNLESS_USUAL)[number], value: unknown): boo
   return value === usual || (Array.isArray(value) && value.length === 0);
 }
 
-/** An identity as answers show it. */
+/** An identity as responses contain it. */
 export function toIdentityResponse(row: IdentityRow): Identity {
   return clampIdentity(toIdentity(row));
 }
 
 /**
- * Balance of a key as it stands, refills due by now counted. The refill may change between the reading of the row and of the balance:
- * then both are read again.
+ * Current balance of a key, with the refills due by now counted. If the refill changes between reading the row and
+ * reading the balance, both are read again.
  */
 export async function readCredits(context: Context, row: KeyRow, now: number): Promise<KeyCredits> {
   let { hasCredits, refill } = row;
@@ -72,7 +74,10 @@ export async function readCredits(context: Context, row: KeyRow, now: number): P
   return toCredits(null, refill);
 }
 
-/** Reads that an administrator overtook: after so many the balance is shown without the refills that are due. */
+/**
+ * Most attempts while an administrator keeps changing the key: then the balance is returned without the refills that
+ * are due.
+ */
 const MAX_READS = 4;
 
 function toCredits(remaining: number | null, refill: Refill | undefined, reserved = 0): KeyCredits {
@@ -82,7 +87,7 @@ function toCredits(remaining: number | null, refill: Refill | undefined, reserve
   return credits;
 }
 
-/** Sorted; what was deleted since counts as absent. */
+/** Sorted; rows deleted since count as absent. */
 async function namesOf<Row>(ids: readonly string[], read: Read<Row>, nameOf: (row: Row) => string): Promise<string[]> {
   const names: string[] = [];
   for (const id of ids) {

@@ -1,4 +1,7 @@
-/** The row and first balance of a new key, made or imported. Spec §2.3, ruling D3. Pure: every name is an id by now. */
+/**
+ * Builds the row and first balance of a new key, created or imported. Spec §2.3. Pure: names are already resolved to
+ * ids.
+ */
 import { fieldsThat, KEY_FIELDS } from "../../contracts/key-fields.js";
 import type { KeyRow, NewKey } from "../../contracts/store.js";
 import type { KeyCreditsData, RatelimitRequest, RatelimitResponse } from "../../contracts/types.js";
@@ -7,13 +10,13 @@ import { newId } from "../../lib/hash.js";
 import { type Mutable, setField } from "../rows.js";
 import type { GivenKeyFields } from "../schemas/requests.js";
 
-/** What a request says of a key, whichever verb it goes to. */
+/** The fields of a key that requests to create or import one have in common. */
 export interface KeyFields extends GivenKeyFields {
   readonly credits?: KeyCreditsData;
   readonly ratelimits?: readonly RatelimitRequest[];
 }
 
-/** What tells the new key from all others, and what it refers to, as ids. */
+/** What identifies the new key, and the ids that it refers to. */
 export interface KeyOrigin extends Pick<
   KeyRow,
   "id" | "workspaceId" | "apiId" | "start" | "createdAt" | "permissions" | "roles"
@@ -22,10 +25,12 @@ export interface KeyOrigin extends Pick<
 }
 
 const NONE: readonly never[] = Object.freeze([]);
-/** The literal below has all others, or the compiler refuses it. */
+/** The literal below sets all others: the compiler checks it. */
 const OPTIONAL = fieldsThat({ given: "clearable", absent: true });
 
-/** Fields are set one by one: building by spread takes longer than all the rest (an import does this a million times). */
+/**
+ * Fields are set one by one: building by spread takes longer than all the rest (an import does this a million times).
+ */
 export function buildKey(
   origin: KeyOrigin,
   fields: KeyFields,
@@ -58,7 +63,7 @@ export function buildKey(
   };
 }
 
-/** Limits with ids; one that was there under the same name keeps its id. */
+/** Limits with ids; a limit that existed under the same name keeps its id. */
 export function toLimitRows(
   given: readonly RatelimitRequest[],
   now: number,

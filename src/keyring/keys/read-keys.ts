@@ -1,4 +1,4 @@
-/** VERBS getKey, listKeys, whoami: keys as they stand. Operations `keys.getKey`, `apis.listKeys`, `keys.whoami`. */
+/** Reads keys: the operations `keys.getKey`, `apis.listKeys` and `keys.whoami`. */
 import { digestKey } from "../../lib/hash.js";
 import type { Context } from "../context.js";
 import { readPage } from "../list-page.js";
@@ -20,7 +20,7 @@ export async function getKey(context: Context, body: V2KeysGetKeyRequestBody): P
 }
 
 /**
- * Keys of an API, by id; an externalId that no identity has lists none.
+ * Keys of an API, by id; an externalId without an identity returns an empty page.
  * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such API
  */
 export async function listKeys(context: Context, body: V2KeysListKeysRequestBody): Promise<Page<KeyResponseData>> {
@@ -35,15 +35,15 @@ export async function listKeys(context: Context, body: V2KeysListKeysRequestBody
 }
 
 /**
- * The record of the key whose text this is. An imported key is known by its text once it verified, or from the start where its
- * hash is a SHA-256 of the whole key (ruling E4).
+ * The record of the key whose text this is. An imported key is found by its text once it has verified, or from the
+ * start where its hash is a SHA-256 of the whole key.
  * @throws KeystileError BAD_REQUEST · NOT_FOUND: unknown, deleted, of another workspace
  */
 export async function whoami(context: Context, body: V2KeysWhoamiRequestBody): Promise<KeyResponseData> {
   const { key } = parse(schemas.whoami, body);
   const digest = await digestKey(key);
   const record = await context.store.findKey(digest);
-  // A root key is no key, even where someone imported its hash (ruling F2).
+  // A root key is not a key, even if its hash was imported.
   if (record === undefined || (await context.store.findRootKey(digest)) !== undefined) throw notFound("The key");
   return createKeyMapper(context, context.clock())(await requireKey(context, record.keyId));
 }

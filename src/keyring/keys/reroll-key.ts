@@ -1,4 +1,4 @@
-/** VERB rerollKey: everything of a key under a new id and a new text. Operations `keys.rerollKey`; strict expiry is ruling A3. */
+/** Replaces a key by one with a new id and a new text and the same settings: the operation `keys.rerollKey`. */
 import type { CreditChange, KeyRow, Write } from "../../contracts/store.js";
 import { periodOf } from "../../credits/refill-calendar.js";
 import { MAX_DATE_MS } from "../../lib/check-options.js";
@@ -17,9 +17,9 @@ import { toLimitRows } from "./new-key.js";
 const PREFIXED = /^([a-zA-Z0-9_]{1,16})_.{4}$/;
 
 /**
- * One write makes the new key and retires the old one. The new key has the old one's prefix, balance (what nodes have leased comes back
- * to the old key) and `expires`, but 16 new random bytes and fresh rate-limit buckets. An old key that expires sooner anyway keeps its
- * time.
+ * One write creates the new key and sets the old one's expiry. The new key has the old one's prefix, balance (what
+ * nodes have leased is returned to the old key) and `expires`, but 16 new random bytes and fresh rate-limit buckets. An
+ * old key that expires sooner anyway keeps its `expires`.
  * @throws KeystileError BAD_REQUEST · NOT_FOUND
  */
 export async function rerollKey(
@@ -36,7 +36,7 @@ export async function rerollKey(
     const made: Write = credits === undefined ? { table: "keys", row } : { table: "keys", row, credits };
     const retired: Write = {
       table: "keys",
-      row: { ...old, expires: lastMoment(old, expiration, now), updatedAt: now },
+      row: { ...old, expires: lastValidTime(old, expiration, now), updatedAt: now },
     };
     return (await context.store.write([made, retired])) ? { keyId: row.id, key } : undefined;
   });
@@ -56,7 +56,7 @@ function copyOf(
   if (refillCursorOf(old) > row.createdAt) row.refillCursor = refillCursorOf(old);
   else delete row.refillCursor;
   delete row.updatedAt;
-  // What was imported stays with the old key: these are found by hash, and a hash belongs to one key.
+  // Import fields remain with the old key: they serve to find it by hash, and a hash belongs to one key.
   delete row.migrationId;
   delete row.hash;
   delete row.foreignDigest;
@@ -64,8 +64,8 @@ function copyOf(
 }
 
 /**
- * The old key's balance as it stands when the new row is written: one that was read before would give what was spent meanwhile a second
- * time. Setting it starts generation 1.
+ * The old key's balance at the moment when the new row is written: a balance read earlier would restore credits spent
+ * in between. Setting it starts generation 1.
  */
 function copyCredits(old: KeyRow, row: Mutable<KeyRow>, now: number): CreditChange | undefined {
   if (!old.hasCredits) return undefined;
@@ -74,8 +74,8 @@ function copyCredits(old: KeyRow, row: Mutable<KeyRow>, now: number): CreditChan
   return { period, copyOf: old.id, refill: { amount: old.refill?.amount ?? 0 } };
 }
 
-/** A key is still valid at exactly `expires` (ruling A3), so at once is a millisecond ago. */
-function lastMoment(old: KeyRow, expiration: number, now: number): number {
+/** A key is still valid at exactly `expires`, so to expire at once is a millisecond ago. */
+function lastValidTime(old: KeyRow, expiration: number, now: number): number {
   const moment = expiration === 0 ? Math.max(0, now - 1) : Math.min(MAX_DATE_MS, now + expiration);
   return old.expires === undefined ? moment : Math.min(old.expires, moment);
 }

@@ -1,4 +1,4 @@
-/** VERB updateCredits: set, add to or take from a balance. Operations `keys.updateCredits`; ruling D3: balances stop at 0 and 2^53 − 1. */
+/** Sets, increments or decrements a balance: the operation `keys.updateCredits`. Balances stop at 0 and 2^53 − 1. */
 import { badRequest } from "../../contracts/errors.js";
 import { periodOf } from "../../credits/refill-calendar.js";
 import type { Context } from "../context.js";
@@ -11,8 +11,8 @@ import { readCredits } from "./key-response.js";
 import { changeBalance, writeKey } from "./update-key.js";
 
 /**
- * `set` with null makes a key unlimited and clears its refill. The answer is the balance after the change; spends at the same
- * time may be in it.
+ * `set` with null makes a key unlimited and clears its refill. Returns the balance after the change, which may include
+ * concurrent spends.
  * @throws KeystileError BAD_REQUEST, also for `increment` and `decrement` on an unlimited key · NOT_FOUND
  */
 export async function updateCredits(context: Context, body: V2KeysUpdateCreditsRequestBody): Promise<KeyCredits> {

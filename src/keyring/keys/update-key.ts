@@ -1,4 +1,7 @@
-/** VERBS updateKey and deleteKey. Operations `keys.updateKey`, `keys.deleteKey`: absent fields stay, `null` clears, a list replaces. */
+/**
+ * The operations `keys.updateKey` and `keys.deleteKey`. Absent fields are unchanged, `null` clears, a list replaces the
+ * old one.
+ */
 import { KEY_FIELDS } from "../../contracts/key-fields.js";
 import type { CreditChange, KeyRow, Write } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
@@ -15,7 +18,7 @@ import { changeCredits, type CreditPatch } from "./credit-change.js";
 import { toLimitRows } from "./new-key.js";
 
 /**
- * Changes a key. Permissions and the identity are made when they do not exist.
+ * Changes a key. Permissions and the identity are created when they do not exist.
  * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such key, or a role that does not exist
  */
 export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBody): Promise<EmptyResponse> {
@@ -53,7 +56,7 @@ export async function deleteKey(context: Context, body: V2KeysDeleteKeyRequestBo
   });
 }
 
-/** What most keys have, or nothing. */
+/** The default value of the field, or `undefined`. */
 function whenCleared(name: (typeof CLEARABLE)[number]) {
   const field = KEY_FIELDS[name];
   return "usual" in field ? field.usual : null;
@@ -63,7 +66,7 @@ function hide(row: Mutable<KeyRow>): undefined {
   row.deleted = true;
 }
 
-/** {@link changeCredits} of the balance as it stands. */
+/** {@link changeCredits} of the current balance. */
 export async function changeBalance(
   context: Context,
   row: Mutable<KeyRow>,
@@ -77,7 +80,7 @@ export async function changeBalance(
 
 /**
  * Reads a key, lets `edit` change the row, and writes it.
- * @param edit may run again on a fresh row; answers the change of the balance, if any, or a promise of it
+ * @param edit may run again on a fresh row; returns the change of the balance, if any, or a promise of it
  * @throws KeystileError NOT_FOUND · whatever `edit` throws
  */
 export async function writeKey(

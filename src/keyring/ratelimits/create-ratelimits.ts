@@ -1,4 +1,4 @@
-/** createRatelimits: rate limits of anything, by namespace and identifier. Operations `ratelimit.*`. Wires the verbs of `keyring/`, which hold the rules. */
+/** createRatelimits: rate limits of anything, by namespace and identifier: the operations `ratelimit.*`. */
 import { strictCaller } from "../../access/check-caller.js";
 import type { Caller } from "../../contracts/caller.js";
 import type { Limiter } from "../../contracts/limiter.js";
@@ -26,37 +26,45 @@ import { limit, type LimitContext, multiLimit } from "./limit.js";
 import { createNamespace, getNamespace } from "./namespaces.js";
 import { deleteOverride, getOverride, listOverrides, setOverride } from "./overrides.js";
 
-/** What the verbs of rate limits may be told besides the body. */
+/** What the rate-limit operations accept besides the body. */
 export interface RatelimitContext {
-  /** Who asks, if the program serves others. Absent: the program, which may do all (ruling F1). */
+  /** Who calls, if the program serves others. Absent: the program itself, which may do everything. */
   readonly caller?: Caller;
 }
 
 /** Options of {@link createRatelimits}. */
 export interface RatelimitsOptions extends StoreGuardOptions {
-  /** 1–255 characters of `[a-zA-Z0-9_-]`, default `ws_default`. Nothing of one workspace is seen from another. */
+  /** 1–255 characters of `[a-zA-Z0-9_-]`, default `ws_default`. Workspaces cannot see each other's rows. */
   readonly workspaceId?: string;
   /** Unix time, milliseconds; default `Date.now`. */
   readonly clock?: () => number;
-  /** Default: a `memoryLimiter()` of its own. May be shared with a verifier and with other workspaces; the program closes it. */
+  /**
+   * Default: a `memoryLimiter()` of its own. May be shared with a verifier and with other workspaces; the program
+   * closes it.
+   */
   readonly limiter?: Limiter;
-  /** Milliseconds within which a limiter given here must settle each promise, 1…600_000, default 1_000; then it cannot answer. */
+  /**
+   * Milliseconds within which a limiter given here must settle each promise, 1…600_000, default 1_000; after that it
+   * counts as failed.
+   */
   readonly limiterTimeout?: number | undefined;
-  /** While the limiter cannot answer (ruling C7): `local`: this node enforces its share (default); `deny`; `allow`. */
+  /** While the limiter fails: `local`: this node enforces its share (default); `deny`; `allow`. */
   readonly onLimiterFailure?: "local" | "deny" | "allow";
   /** Nodes that share the limiter, 1…100_000, default 1: the share of `local` is `limit / nodes`. */
   readonly nodes?: number;
 }
 
 /**
- * The verbs of rate limits. Each takes the body of the operation of its name and resolves to its `data`. With `context.caller` each
- * asks for the permission of spec §5.4 (`ratelimit.*.limit`, `ratelimit.<namespace_id>.limit`, …), once the body is judged. All
- * reject with a `KeystileError`: BAD_REQUEST with every problem · CALLER_FORBIDDEN · NOT_FOUND · LIMITER_UNAVAILABLE · STORE_….
+ * The rate-limit operations. Each accepts the request body of the operation of its name and resolves to its `data`.
+ * With `context.caller` each requires the permission of spec §5.4 (`ratelimit.*.limit`,
+ * `ratelimit.<namespace_id>.limit`, …), once the body is validated. All reject with a `KeystileError`: BAD_REQUEST with
+ * every problem · CALLER_FORBIDDEN · NOT_FOUND · LIMITER_UNAVAILABLE · STORE_….
  */
 export interface Ratelimits {
   /**
-   * Takes tokens; a namespace that is not there is made, if the caller may make one (`ratelimit.*.create_namespace`), else NOT_FOUND.
-   * @see rulings C2–C4 · two reads of the store and a take
+   * Takes tokens; a missing namespace is created, if the caller may create one (`ratelimit.*.create_namespace`), else
+   * NOT_FOUND.
+   * @see two reads of the store and a take
    */
   limit(body: R.V2RatelimitLimitRequestBody, context?: RatelimitContext): Promise<A.V2RatelimitLimitResponseData>;
   /** As `limit` for several at once, all or nothing. */
@@ -64,27 +72,33 @@ export interface Ratelimits {
     body: R.V2RatelimitMultiLimitRequestBody,
     context?: RatelimitContext,
   ): Promise<A.V2RatelimitMultiLimitResponseData>;
-  /** A namespace of rate limits; `limit` and `setOverride` make one too. @throws KeystileError CONFLICT: the name exists */
+  /**
+   * A namespace of rate limits; `limit` and `setOverride` create one too.
+   * @throws KeystileError CONFLICT: the name exists
+   */
   createNamespace(
     body: R.CreateNamespaceRequestBody,
     context?: RatelimitContext,
   ): Promise<A.CreateNamespaceResponseData>;
   /** A namespace by its id or name. @throws KeystileError NOT_FOUND */
   getNamespace(body: R.GetNamespaceRequestBody, context?: RatelimitContext): Promise<A.NamespaceData>;
-  /** Another limit for one identifier, from the next check on; makes the namespace as `limit` does. */
+  /** Another limit for one identifier, from the next check on; creates the namespace as `limit` does. */
   setOverride(
     body: R.V2RatelimitSetOverrideRequestBody,
     context?: RatelimitContext,
   ): Promise<A.V2RatelimitSetOverrideResponseData>;
-  /** The override of one identifier. @throws KeystileError NOT_FOUND: no such namespace, or it has no override for the identifier */
+  /**
+   * The override of one identifier.
+   * @throws KeystileError NOT_FOUND: no such namespace, or it has no override for the identifier
+   */
   getOverride(body: R.V2RatelimitGetOverrideRequestBody, context?: RatelimitContext): Promise<A.RatelimitOverride>;
-  /** By id, 10 a page unless `limit` says otherwise. @throws KeystileError NOT_FOUND: no such namespace */
+  /** By id, 10 per page unless `limit` says otherwise. @throws KeystileError NOT_FOUND: no such namespace */
   listOverrides(
     body: R.V2RatelimitListOverridesRequestBody,
     context?: RatelimitContext,
   ): Promise<A.Page<A.RatelimitOverride>>;
   /**
-   * From the next check on the request's own limit counts; tokens already used stay used.
+   * From the next check on the request's own limit applies; tokens already used stay used.
    * @throws KeystileError NOT_FOUND: no such namespace, or it has no override for the identifier
    */
   deleteOverride(body: R.V2RatelimitDeleteOverrideRequestBody, context?: RatelimitContext): Promise<A.EmptyResponse>;
@@ -98,7 +112,7 @@ const OPTIONS = {
 } as const satisfies Record<keyof RatelimitsOptions, Check>;
 
 /**
- * Makes the verbs of rate limits on a store, which keeps namespaces and overrides; the tokens are the limiter's.
+ * Creates the rate-limit operations on a store, which keeps namespaces and overrides; the limiter keeps the tokens.
  * @throws TypeError or RangeError naming the option or the store's missing method
  * @example
  * const ratelimits = createRatelimits(store);

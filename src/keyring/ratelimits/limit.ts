@@ -1,4 +1,4 @@
-/** VERBS limit and multiLimit: tokens of an identifier in a namespace. Operations `ratelimit.limit`, `ratelimit.multiLimit`, rulings C2–C4. */
+/** Takes tokens of identifiers in namespaces: the operations `ratelimit.limit` and `ratelimit.multiLimit`. */
 import type { Caller } from "../../contracts/caller.js";
 import type { OverrideRow } from "../../contracts/store.js";
 import { type AppliedLimit, boundReset } from "../../ratelimit/applied-limits.js";
@@ -11,14 +11,14 @@ import type { V2RatelimitLimitRequestBody, V2RatelimitMultiLimitRequestBody } fr
 import * as schemas from "../schemas/service.js";
 import { enterNamespaces } from "./namespaces.js";
 
-/** What the checks work with besides. */
+/** What the checks use besides. */
 export interface LimitContext extends Context {
   readonly limiter: LimitTaker;
 }
 
 /** The result of one check. */
 interface Checked {
-  /** As they are: the bounds of spec §2.2 are those of a verification's answer (ruling C4). */
+  /** Not clamped: the bounds of spec §2.2 apply to the response of a verification only. */
   readonly counts: Pick<V2RatelimitLimitResponseData, "limit" | "remaining" | "reset">;
   readonly exceeded: boolean;
   readonly overrideId: string | undefined;
@@ -26,7 +26,8 @@ interface Checked {
 
 /**
  * Takes tokens of one identifier; a refusal takes nothing.
- * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND: no such namespace, and the caller may make none · LIMITER_UNAVAILABLE
+ * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND: no such namespace, and the caller may not create
+ *   one · LIMITER_UNAVAILABLE
  */
 export async function limit(
   context: LimitContext,
@@ -39,7 +40,7 @@ export async function limit(
 }
 
 /**
- * Takes tokens of several identifiers in one step, all or nothing (ruling C3).
+ * Takes tokens of several identifiers in one step, all or nothing.
  * @throws KeystileError as {@link limit}
  */
 export async function multiLimit(
@@ -58,7 +59,7 @@ export async function multiLimit(
   };
 }
 
-/** One call of the limiter for all; an override takes the place of the request's limit and window. */
+/** One call of the limiter for all; an override replaces the request's limit and window. */
 async function take(
   context: LimitContext,
   requests: readonly V2RatelimitLimitRequestBody[],

@@ -1,4 +1,4 @@
-/** VERBS of namespaces, and who may use which. Operations `ratelimit.*`, spec §5.4, ruling F4. Knows no limiter. */
+/** Creates and finds namespaces, and checks who may use them. Spec §5.4. */
 import type { Caller } from "../../contracts/caller.js";
 import { KeystileError } from "../../contracts/errors.js";
 import type { NamespaceRow } from "../../contracts/store.js";
@@ -11,7 +11,7 @@ import type { CreateNamespaceResponseData, NamespaceData } from "../schemas/resp
 import type * as R from "../schemas/service-requests.js";
 import * as schemas from "../schemas/service.js";
 
-/** Ids of namespaces begin with it; only a text that does is looked for among ids. */
+/** The prefix of namespace ids; only a text that begins with it is looked up as an id. */
 const ID_PREFIX = "ns";
 
 /** @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · CONFLICT: the name exists */
@@ -40,7 +40,7 @@ export async function getNamespace(
 
 /**
  * The namespace with this id or name, if `caller` may do `action` in it.
- * @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND: none, told only to callers who may do this in all namespaces
+ * @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND, only for callers who may do this in all namespaces
  */
 export async function findNamespace(
   context: Context,
@@ -55,8 +55,8 @@ export async function findNamespace(
 }
 
 /**
- * The namespaces with these ids or names, in order; those that are not there are made, once all are known to be allowed.
- * @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND: there is none, and this caller may make none
+ * The namespaces with these ids or names, in order; missing ones are created, once all are known to be allowed.
+ * @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND: there is none, and this caller may not create one
  */
 export async function enterNamespaces(
   context: Context,
@@ -75,7 +75,10 @@ export async function enterNamespaces(
   return found;
 }
 
-/** One read for all names, one each for what may be an id: a namespace with this id goes before one with this name. */
+/**
+ * One read for all names, one each for what may be an id: a namespace with this id takes precedence over one with this
+ * name.
+ */
 async function lookUp(context: Context, idsOrNames: readonly string[]): Promise<Map<string, NamespaceRow>> {
   const found = new Map<string, NamespaceRow>();
   for (const row of await context.store.readNames("namespaces", context.workspaceId, [...new Set(idsOrNames)]))
@@ -88,8 +91,8 @@ async function lookUp(context: Context, idsOrNames: readonly string[]): Promise<
 }
 
 /**
- * A caller with rights in some namespaces only gets the same 403 for the others and for missing ones, which does not tell
- * which exist (ruling F4).
+ * A caller with rights in some namespaces only gets the same 403 for the others and for missing ones, so that it does
+ * not reveal which exist.
  */
 function assertAllowed(
   context: Context,
@@ -115,7 +118,7 @@ function forbidden(action: string): KeystileError {
   );
 }
 
-/** Made by whoever comes first; the others use that one. */
+/** Created by the first writer; concurrent ones use its row. */
 function makeNamespace(context: Context, name: string): Promise<NamespaceRow> {
   return updateWithRetry(context, `namespace ${name}`, async () => {
     const row = newNamespace(context, name);

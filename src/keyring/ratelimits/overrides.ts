@@ -1,4 +1,7 @@
-/** VERBS of overrides: another limit for one identifier of a namespace. Operations `ratelimit.*Override*`. Identifiers compare exactly. */
+/**
+ * Sets, reads, lists and deletes overrides, each another limit for one identifier of a namespace: the operations
+ * `ratelimit.*Override*`. Identifiers compare exactly.
+ */
 import type { Caller } from "../../contracts/caller.js";
 import type { OverrideRow } from "../../contracts/store.js";
 import { newId } from "../../lib/hash.js";
@@ -20,8 +23,8 @@ import { enterNamespaces, findNamespace } from "./namespaces.js";
 const DEFAULT_PAGE = 10;
 
 /**
- * Sets or replaces the override of an identifier, from the next check on; tokens already used stay used. A namespace that is not
- * there is made.
+ * Sets or replaces the override of an identifier, from the next check on; tokens already used stay used. A missing
+ * namespace is created.
  * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND
  */
 export async function setOverride(
@@ -54,7 +57,10 @@ export async function getOverride(
   return toOverrideResponse(row);
 }
 
-/** By id, 10 a page unless the request says otherwise. @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND */
+/**
+ * By id, 10 per page unless the request says otherwise.
+ * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND
+ */
 export async function listOverrides(
   context: Context,
   body: R.V2RatelimitListOverridesRequestBody,

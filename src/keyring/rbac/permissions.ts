@@ -1,4 +1,7 @@
-/** VERBS of permissions: create, get, list, delete. Operations `permissions.*Permission*`. A permission's name in its workspace is its slug. */
+/**
+ * Creates, reads, lists and deletes permissions: the operations `permissions.*Permission*`. A permission's name in its
+ * workspace is its slug.
+ */
 import { newId } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { insertNamed } from "../create-row.js";

@@ -1,4 +1,4 @@
-/** Rows of permissions and roles → what administration shows of them. Operations `Permission` and `Role`. */
+/** Maps rows of permissions and roles to the responses `Permission` and `Role`. */
 import type { PermissionRow, RoleRow } from "../../contracts/store.js";
 import type { Context } from "../context.js";
 import { createReader } from "../rows.js";
@@ -8,12 +8,12 @@ export function toPermissionResponse({ id, name, slug, description }: Permission
   return description === undefined ? { id, name, slug } : { id, name, slug, description };
 }
 
-/** Sorted by slug; what was deleted since counts as absent. */
+/** Sorted by slug; rows deleted since count as absent. */
 export function toPermissionResponses(context: Context, ids: readonly string[]): Promise<readonly Permission[]> {
   return createPermissionMapper(context)(ids);
 }
 
-/** Shows lists of permissions, reading each row once. */
+/** Maps lists of permissions, reading each row once. */
 function createPermissionMapper(context: Context): (ids: readonly string[]) => Promise<readonly Permission[]> {
   const permissionOf = createReader(context, "permissions");
   return async (ids) => {
@@ -27,7 +27,7 @@ function createPermissionMapper(context: Context): (ids: readonly string[]) => P
 }
 
 /**
- * Shows roles, reading each shared permission once: make a new one per call. A page of roles may name 100,000.
+ * Maps roles, reading each shared permission once: create a new mapper per call. A page of roles may name 100,000.
  */
 export function createRoleMapper(context: Context): (row: RoleRow) => Promise<Role> {
   const toResponses = createPermissionMapper(context);
@@ -42,7 +42,7 @@ export function createRoleMapper(context: Context): (row: RoleRow) => Promise<Ro
   };
 }
 
-/** Sorted by name; what was deleted since counts as absent. */
+/** Sorted by name; rows deleted since count as absent. */
 export async function toRoleResponses(context: Context, ids: readonly string[]): Promise<readonly Role[]> {
   const toResponse = createRoleMapper(context);
   const roles: Role[] = [];

@@ -1,4 +1,4 @@
-/** Names in a request → ids of rows: roles must exist, permissions and identities are made. Ruling E2. Knows no verb. */
+/** Resolves names in a request to ids of rows: roles must exist, permissions and identities are created. */
 import type { Write } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { newId } from "../../lib/hash.js";
@@ -41,7 +41,7 @@ export function ensurePermissions(context: Context, slugs: Iterable<string>, now
   });
 }
 
-/** Ids of these identities by externalId; those that do not exist are made. */
+/** Ids of these identities by externalId; those that do not exist are created. */
 export function ensureIdentities(context: Context, externalIds: Iterable<string>, now: number): Promise<Ids> {
   return ensure(context, externalIds, {
     read: (names) => context.store.readNames("identities", context.workspaceId, names),
@@ -60,7 +60,7 @@ export function idsOf(names: readonly string[], ids: Ids): readonly string[] {
   return names.length < 2 ? found : [...new Set(found)];
 }
 
-/** What makes one kind of name into rows. */
+/** How names of one kind become rows. */
 interface Kind<Row> {
   readonly read: (names: readonly string[]) => MaybePromise<readonly Row[]>;
   readonly nameOf: (row: Row) => string;
@@ -68,7 +68,10 @@ interface Kind<Row> {
 }
 type NewRow = Extract<Write, { readonly row: unknown }>;
 
-/** Reads first: names are seldom new. Two that make one name at once: the second write is refused, and its next attempt finds the row. */
+/**
+ * Reads first: names are seldom new. If two calls create the same name at once, the second write is refused, and its
+ * next attempt finds the row.
+ */
 async function ensure<Row extends { readonly id: string }>(
   context: Context,
   names: Iterable<string>,

@@ -1,4 +1,4 @@
-/** VERBS of roles: create, get, list, delete, setRolePermissions. Operations `permissions.*Role*`. */
+/** Creates, reads, lists and deletes roles, and sets their permissions: the operations `permissions.*Role*`. */
 import type { RoleRow } from "../../contracts/store.js";
 import { newId } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
@@ -20,14 +20,14 @@ import { ensurePermissions, idsOf, readRoles } from "./resolve-names.js";
 
 const ROLE = "A role with this name";
 
-/** Permissions that do not exist are made. @throws KeystileError BAD_REQUEST · CONFLICT: the name exists */
+/** Permissions that do not exist are created. @throws KeystileError BAD_REQUEST · CONFLICT: the name exists */
 export async function createRole(
   context: Context,
   body: R.V2PermissionsCreateRoleRequestBody,
 ): Promise<V2PermissionsCreateRoleResponseData> {
   const { name, description, permissions = [] } = parse(schemas.createRole, body);
   const now = context.clock();
-  // No permission is made for a role that is refused; of two at once the write refuses one.
+  // No permission is created for a role that is refused; of two concurrent requests the write refuses one.
   if (permissions.length > 0 && (await readRoles(context, [name])).size > 0) throw taken(ROLE);
   const ids = idsOf(permissions, await ensurePermissions(context, permissions, now));
   const row: Mutable<RoleRow> = { ...ownedRow(context, newId("role", now)), name, permissions: ids };
@@ -61,7 +61,7 @@ export async function deleteRole(context: Context, body: R.V2PermissionsGetRoleR
   });
 }
 
-/** Replaces a role's permissions; those that do not exist are made. @throws KeystileError BAD_REQUEST · NOT_FOUND */
+/** Replaces a role's permissions; those that do not exist are created. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function setRolePermissions(
   context: Context,
   body: R.V2PermissionsSetRolePermissionsRequestBody,

@@ -1,4 +1,4 @@
-/** Where a list goes on, as opaque text. Knows nothing of what is listed but the table's name. */
+/** The position of the next page of a list, as opaque text. */
 import type { Table } from "../../contracts/store.js";
 
 /** Tables that are listed in pages. */
@@ -11,7 +11,7 @@ export function writeCursor(table: ListedTable, id: string): string {
   return toUrl(btoa(`${table}:${id}`));
 }
 
-/** The id that a cursor of this table stands for; `undefined`: not one of {@link writeCursor}. */
+/** The id that a cursor of this table stands for; `undefined`: not made by {@link writeCursor}. */
 export function readCursor(table: ListedTable, cursor: string): string | undefined {
   if (!/^[A-Za-z0-9_-]{2,1024}$/.test(cursor) || cursor.length % 4 === 1) return undefined;
   const text = atob(cursor.replace(/-/g, "+").replace(/_/g, "/"));

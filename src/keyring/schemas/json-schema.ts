@@ -1,8 +1,11 @@
-/** The JSON Schema of a request schema, for documentation and for command lines: what judges is what is described. Knows no verb. */
+/**
+ * The JSON Schema of a request schema, for documentation and for the command line: derived from what validates, so the
+ * two agree.
+ */
 import type * as v from "valibot";
 import type { Json } from "../../contracts/types.js";
 
-/** A JSON Schema (2020-12) of the few keywords that requests and answers need. */
+/** A JSON Schema (2020-12) of the few keywords that requests and responses need. */
 export interface JsonSchema {
   readonly $ref?: string;
   readonly type?: string | readonly string[];
@@ -27,12 +30,12 @@ export interface JsonSchema {
   readonly then?: JsonSchema;
 }
 
-/** A part of a schema with its JSON Schema as a property, so that running it costs nothing more. */
+/** A part of a schema with its JSON Schema as a property, so that validation costs nothing more. */
 export interface Described {
   readonly json: JsonSchema;
 }
 
-/** Says in JSON Schema what a schema checks by a function, which cannot be read. */
+/** Describes in JSON Schema what a schema checks by a function, which cannot be derived. */
 export function described<S extends object>(schema: S, json: JsonSchema): S & Described {
   return Object.assign(schema, { json });
 }

@@ -1,11 +1,13 @@
-/** Which fields of a key requests give and answers show under the fields' own names, out of the table of fields. */
+/**
+ * The fields of a key that requests give and responses contain under their own names, taken from the table of fields.
+ */
 import { fieldsThat } from "../../contracts/key-fields.js";
 
-/** Given as they are stored; null takes them away, or makes them usual again. */
+/** Given as they are stored; null removes them, or resets them to the default. */
 export const CLEARABLE = fieldsThat({ given: "clearable" });
 /** Given as they are stored, and never null. */
 export const SETTABLE = fieldsThat({ given: "set" });
-/** Shown of every key. */
+/** Present in every response. */
 export const ALWAYS_SHOWN = fieldsThat({ shown: "always" });
-/** Shown where they are there and not as most keys have them. */
+/** Present unless absent or equal to the default. */
 export const SHOWN_UNLESS_USUAL = fieldsThat({ shown: "unusual" });

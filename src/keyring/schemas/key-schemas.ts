@@ -1,4 +1,7 @@
-/** The schema of each field of a key that requests give as it is stored, once: new keys and changes are both made of it. */
+/**
+ * The schema of each field of a key that requests give as it is stored, once: the schemas of new keys and of changes
+ * both use it.
+ */
 import * as v from "valibot";
 import { KEY_FIELDS } from "../../contracts/key-fields.js";
 import type { KeyRow } from "../../contracts/store.js";
@@ -26,7 +29,7 @@ export const newKeyFields = {
   enabled: atom.optionalOr(FIELDS.enabled, KEY_FIELDS.enabled.usual),
 };
 
-/** Of a change: any may be left out, and null takes away what may be taken away. */
+/** Of a change: any may be left out, and null removes what may be removed. */
 export const changedKeyFields = mapFields((name, schema) =>
   v.exactOptional(isClearable(name) ? v.nullable(schema) : schema),
 ) as {

@@ -1,4 +1,4 @@
-/** The requests of administration, one schema a verb. Spec §2.3, §8, operations of the wider interface; `requests.ts` says them as types. */
+/** The administrative requests, one schema per operation. Spec §2.3, §8; `requests.ts` has their types. */
 import * as v from "valibot";
 import type { KeyCreditsData, RatelimitRequest, Refill, V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { MAX_DATE_MS } from "../../lib/check-options.js";
@@ -13,7 +13,7 @@ import type * as R from "./requests.js";
 const { strict, body, list, text, integer, optionalOr } = atom;
 const optional = v.exactOptional;
 
-/** Ruling D4: `refillDay` is required with monthly, accepted with daily. */
+/** `refillDay` is required with monthly, accepted with daily. */
 const refill = described(
   v.pipe(
     strict({
@@ -46,7 +46,7 @@ const ratelimits: Schema<RatelimitRequest[]> = v.pipe(
   list(body<RatelimitRequest>()({ ...limit, autoApply: optionalOr(atom.boolean, false) }), 0, 50),
   v.rawCheck(uniqueNames),
 );
-/** Imports say whether a limit applies by itself: all four are required (spec §2.3). */
+/** Imports state whether a limit applies by itself: all four are required (spec §2.3). */
 const migratedLimits: Schema<Required<RatelimitRequest>[]> = v.pipe(
   list(body<Required<RatelimitRequest>>()({ ...limit, autoApply: atom.boolean }), 0, 50),
   v.rawCheck(uniqueNames),
@@ -172,7 +172,7 @@ export const createMigration = body<M.CreateMigrationRequestBody>()({
   id: optional(migrationId),
   algorithm: text(1, 255),
 });
-/** The frame of an import; its keys are judged one by one with {@link migratedKey}. */
+/** The fields of an import besides its keys, which are validated one by one with {@link migratedKey}. */
 export const migrateKeys = body<M.V2KeysMigrateKeysRequestBody>()({
   migrationId,
   apiId: text(3, 255),
@@ -191,7 +191,7 @@ export const migratedKey = body<V2KeysMigrateKeyData>()({
   meta: optional(atom.meta),
   roles: optional(atom.roleNames(0)),
   permissions: optional(atom.slugs(0)),
-  // Spec §2.3 names no latest time; a JavaScript date does.
+  // Spec §2.3 sets no latest time; a JavaScript date does.
   expires: optional(integer(0, MAX_DATE_MS)),
   enabled: optionalOr(atom.boolean, true),
   credits: optional(credits),
@@ -201,7 +201,7 @@ export const migratedKey = body<V2KeysMigrateKeyData>()({
 export const getWorkspace = body<object>()({});
 export const updateWorkspace = body<R.UpdateWorkspaceRequestBody>()({ enabled: atom.boolean });
 
-/** What every list takes. @param limit rows of a page when the request does not say */
+/** What every list takes. @param limit rows per page unless the request says otherwise */
 export function page(table: ListedTable, limit = 100) {
   const isCursor = (value: unknown): boolean => typeof value === "string" && readCursor(table, value) !== undefined;
   return {
@@ -231,7 +231,10 @@ function isIterable(value: unknown): boolean {
   return typeof value === "object" && value !== null && (Symbol.iterator in value || Symbol.asyncIterator in value);
 }
 
-/** Names are unique within a key or identity: a verification finds a limit by its name. Judged also where other parts are faulty. */
+/**
+ * Names are unique within a key or identity: a verification finds a limit by its name. Checked even where other parts
+ * are invalid.
+ */
 function uniqueNames<L extends RatelimitRequest>({ dataset, addIssue }: RawCheckOf<L[]>): void {
   if (!Array.isArray(dataset.value)) return;
   const names = new Set<unknown>();

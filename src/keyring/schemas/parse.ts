@@ -1,4 +1,6 @@
-/** Unknown → typed request of administration: runs a schema, turns its issues into problems at JSON paths. Spec §2.4. Knows no store. */
+/**
+ * Parses an unknown value into a typed request: runs a schema, turns its issues into problems at JSON paths. Spec §2.4.
+ */
 import * as v from "valibot";
 import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
 import { copyBody, PLAIN_NAME } from "../../lib/copy-json.js";
@@ -6,7 +8,7 @@ import { copyBody, PLAIN_NAME } from "../../lib/copy-json.js";
 /** A schema of what comes in, for requests of type `T`. */
 export type Schema<T> = v.GenericSchema<unknown, T>;
 
-/** A type whose properties are all there and none is to be changed: schemas make lists that may be, and `undefined` counts as absent. */
+/** A type with all properties required and readonly: schemas infer mutable lists, and `undefined` counts as absent. */
 type Fixed<T> = string extends keyof T
   ? T
   : T extends readonly (infer Item)[]
@@ -19,21 +21,21 @@ type Fixed<T> = string extends keyof T
 /** The names of the properties that may be left out. */
 export type OptionalKey<T> = { [K in keyof T]-?: object extends Pick<T, K> ? K : never }[keyof T];
 type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;
-/** Whether two types of a request say the same: the same properties, the same of them optional, and each of the same type. */
+/** Whether two request types are equal: the same properties, the same of them optional, and each of the same type. */
 export type Exact<A, B> = [Same<keyof A, keyof B>, Same<OptionalKey<A>, OptionalKey<B>>, Same<Fixed<A>, Fixed<B>>];
 
-/** Problems named at once; one request cannot make an answer longer. */
+/** Most problems in one response. */
 export const MAX_PROBLEMS = 1_000;
-/** Stands between a message and its fix in the schemas, since a schema's message is one text. */
+/** Separates a message from its fix in the schemas, since a schema's message is one text. */
 const FIX = "\n";
 
-/** A message with the plain remedy beside it. */
+/** A message with its fix. */
 export function withFix(message: string, fix: string): string {
   return message + FIX + fix;
 }
 
 /**
- * Copies the body once and judges the copy (ruling G7).
+ * Copies the body once and validates the copy, so that getters and later changes have no effect.
  * @throws KeystileError BAD_REQUEST with every problem of the request
  */
 export function parse<T>(schema: Schema<T>, body: unknown): T {
@@ -44,8 +46,8 @@ export function parse<T>(schema: Schema<T>, body: unknown): T {
 }
 
 /**
- * Judges a value that is this program's own copy.
- * @param problems gains every problem found, up to 1,000 in all
+ * Validates a value that is already a copy of the caller's.
+ * @param problems receives every problem found, up to 1,000 in all
  * @returns `undefined` when there was one
  */
 export function validate<T>(
@@ -56,7 +58,7 @@ export function validate<T>(
 ): T | undefined {
   // Explicit, since a program may have changed valibot's global defaults.
   const result = v.safeParse(schema, value, { abortEarly: false, abortPipeEarly: false });
-  // Not the output, whose objects inherit what a polluted prototype holds. No schema here changes what it accepts.
+  // Not the output, whose objects inherit from a possibly polluted prototype. No schema here changes what it accepts.
   if (result.success) return value as T;
   for (const issue of result.issues) {
     if (problems.length < MAX_PROBLEMS) problems.push(toProblem(issue, location));

@@ -1,4 +1,4 @@
-/** The small parts of which request schemas are made, each bound said once. Spec §2.3, §8, ruling G6. Knows no verb. */
+/** Building blocks of the request schemas, with each bound stated once. Spec §2.3, §8. */
 import * as v from "valibot";
 import type { Json, JsonObject } from "../../contracts/types.js";
 import { ownOnly } from "../../lib/check-options.js";
@@ -14,19 +14,19 @@ export const MAX_ROLES = 100;
 const MAX_META_PROPERTIES = 100;
 /** Characters of text that names something. */
 const MAX_NAME = 255;
-/** Unknown properties reported per object: there may be as many as a body has room for. */
+/** Unknown properties reported per object: a body may contain many more. */
 const MAX_UNKNOWN = 1_000;
-/** 2100-01-01T00:00:00Z: the latest moment a request may name. */
+/** 2100-01-01T00:00:00Z: the latest time that a request may give. */
 const MAX_TIME = 4_102_444_800_000;
 
 /**
- * An object with these properties and no others; every property too many is reported.
+ * An object with these properties and no others; every unknown property is reported.
  * `undefined` counts as absent, since {@link copyBody} leaves it out.
  */
 export function strict<const E extends v.ObjectEntries>(entries: E) {
   return v.pipe(
     v.custom<Record<string, unknown>>(isObject, "must be an object"),
-    // Valibot goes through what the entries inherit, too.
+    // Valibot also iterates inherited entries.
     v.strictObject(ownOnly(entries)),
     v.rawCheck(({ dataset, addIssue }) => {
       const first = dataset.issues?.find((issue) => issue.path?.length === 1 && isUnknownProperty(issue))?.path?.[0];
@@ -41,8 +41,8 @@ export function strict<const E extends v.ObjectEntries>(entries: E) {
 }
 
 /**
- * {@link strict} of a documented type. The compiler refuses a property more or less, or of another type: that one type can be assigned to the
- * other says nothing of optional properties.
+ * {@link strict} of a documented type. The compiler rejects a missing or extra property, or one of another type:
+ * assignability alone does not compare optional properties.
  *
  * Why types beside the schemas: inferred ones would bring valibot's into the package's declarations.
  */
@@ -52,19 +52,22 @@ export function body<T>() {
   ) => strict(entries) as v.GenericSchema as Schema<T>;
 }
 
-/** A property that may be left out, which then counts as `value`. It is said here and filled in by the verb. */
+/**
+ * A property that may be left out, which then counts as `value`. The default is documented here and applied by the
+ * operation.
+ */
 export function optionalOr<S extends v.GenericSchema>(schema: S, value: Json) {
   return described(v.exactOptional(schema), { default: value });
 }
 
-/** A list; its length is judged before its items. */
+/** A list; its length is checked before its items. */
 export function list<T>(item: v.GenericSchema<unknown, T>, min: number, max: number) {
   const hasLength = (value: unknown): boolean => Array.isArray(value) && value.length >= min && value.length <= max;
   const pipe = v.pipe(v.custom<unknown[]>(hasLength, `must be an array of ${min} to ${max} items`), v.array(item));
   return described(pipe, { ...(min > 0 && { minItems: min }), maxItems: max });
 }
 
-/** Well-formed text of `min` to `max` code points, without U+0000, which some stores cannot hold (ruling G6). */
+/** Well-formed text of `min` to `max` code points, without U+0000, which some stores cannot hold. */
 export function text(min: number, max: number) {
   const fits = (value: unknown): boolean =>
     typeof value === "string" && hasLength(value, min, max) && value.isWellFormed() && !value.includes("\0");
@@ -72,7 +75,7 @@ export function text(min: number, max: number) {
   return described(schema, { type: "string", minLength: min, maxLength: max });
 }
 
-/** As {@link text}, with U+0000 allowed: for what reaches no store. */
+/** As {@link text}, with U+0000 allowed: for text that is not stored. */
 export function wellFormed(min: number, max: number) {
   const fits = (value: unknown): boolean =>
     typeof value === "string" && hasLength(value, min, max) && value.isWellFormed();
@@ -88,7 +91,7 @@ function token(pattern: RegExp, min: number, max: number, characters: string) {
   return described(schema, { type: "string", minLength: min, maxLength: max, pattern: pattern.source });
 }
 
-/** An integer by value, at most 2^53 − 1 (ruling G6). */
+/** An integer by value, at most 2^53 − 1. */
 export function integer(min: number, max = Number.MAX_SAFE_INTEGER) {
   const fits = (value: unknown): boolean =>
     Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max;
@@ -96,7 +99,7 @@ export function integer(min: number, max = Number.MAX_SAFE_INTEGER) {
   return described(schema, { type: "integer", minimum: min, maximum: max });
 }
 
-/** Something that keystile does not do: only `false` passes. */
+/** An option that keystile does not support: only `false` passes. */
 export function never(fix: string) {
   const schema = v.custom<false>((value) => value === false, withFix("is not supported, it can only be false", fix));
   return described(schema, { type: "boolean", const: false });
@@ -107,17 +110,17 @@ const idOf = (min: number) => token(WORD, min, MAX_NAME, "a-z, A-Z, 0-9 and _");
 
 /** Id of a key, or of an API where a key is made. */
 export const id = idOf(3);
-/** Id of an API in the verbs of APIs, which ask for more characters. */
+/** Id of an API in the operations `apis.*`, which require more characters. */
 export const longId = idOf(8);
 export const name = text(1, MAX_NAME);
 export const prefix = token(WORD, 1, 16, "a-z, A-Z, 0-9 and _");
 export const externalId = token(/^[a-zA-Z0-9_.-]+$/, 1, MAX_NAME, "a-z, A-Z, 0-9, _, . and -");
-/** What a query can ask for (ruling B1). */
+/** What a query can ask for. */
 export const slug = token(/^[a-zA-Z0-9_:\-.*/]+$/, 1, 128, "a-z, A-Z, 0-9, _, :, -, ., * and /");
 export const roleId = token(/^[a-zA-Z0-9_-]+$/, 3, MAX_NAME, "a-z, A-Z, 0-9, _ and -");
 export const roleName = text(1, 128);
 export const description = text(0, 512);
-/** Unix time, milliseconds. A time in seconds is accepted, and lies in 1970. */
+/** Unix time, milliseconds. A time in seconds is accepted, and means a date in 1970. */
 export const time = integer(0, MAX_TIME);
 export const boolean = described(
   v.custom<boolean>((value) => typeof value === "boolean", "must be true or false"),
@@ -126,7 +129,7 @@ export const boolean = described(
 
 export const slugs = (min: number) => list(slug, min, MAX_PERMISSIONS);
 export const roleNames = (min: number) => list(roleName, min, MAX_ROLES);
-/** Exact addresses and CIDR ranges, IPv4 and IPv6 (ruling A4). */
+/** Exact addresses and CIDR ranges, IPv4 and IPv6. */
 export const ipAllowlist = list(
   described(
     v.custom<string>(
@@ -139,7 +142,7 @@ export const ipAllowlist = list(
   1_000,
 );
 
-/** Free-form data, already copied and bounded by {@link copyPlain} (ruling G7). */
+/** Free-form data, already copied and bounded by {@link copyPlain}. */
 export const meta = described(
   v.custom<JsonObject>(
     (value) => isObject(value) && Object.keys(value).length <= MAX_META_PROPERTIES,

@@ -1,4 +1,4 @@
-/** What the verbs of administration take: the bodies of the wider interface. Types only; schemas.ts judges them. Spec §2.3, §8. */
+/** Request bodies of the administrative operations. Types only; `keys.ts` validates them. Spec §2.3, §8. */
 import type { KeyRow } from "../../contracts/store.js";
 import type { JsonObject, KeyCreditsData, RatelimitRequest, Refill } from "../../contracts/types.js";
 import type { CLEARABLE, SETTABLE } from "./key-names.js";
@@ -15,26 +15,26 @@ export interface V2ApisGetApiRequestBody {
 }
 /** Body of `deleteApi`. */
 export type V2ApisDeleteApiRequestBody = V2ApisGetApiRequestBody;
-/** Absent fields stay. */
+/** Absent fields are unchanged. */
 export interface V2ApisUpdateApiRequestBody {
   /** 8–255 characters of `[a-zA-Z0-9_]`. */
   readonly apiId: string;
   /** 3–256 code points. */
   readonly name?: string;
-  /** False: every verification of its keys is FORBIDDEN (ruling A4). */
+  /** False: every verification of its keys is FORBIDDEN. */
   readonly enabled?: boolean;
   /** Addresses and CIDR ranges that its keys may be used from; null or empty: any. At most 1,000. */
   readonly ipAllowlist?: readonly string[] | null;
 }
 
-/** What a request says of a key as it is stored, each field under its own name. */
+/** Fields of a key that requests give as they are stored, under their own names. */
 export type GivenKeyFields = Partial<Pick<KeyRow, (typeof SETTABLE | typeof CLEARABLE)[number]>>;
-/** The same of a key that is there: absent fields stay, `null` clears. */
+/** The same for an existing key: absent fields are unchanged, `null` clears. */
 export type ChangedKeyFields = Partial<Pick<KeyRow, (typeof SETTABLE)[number]>> & {
   readonly [K in keyof Pick<KeyRow, (typeof CLEARABLE)[number]>]?: Required<KeyRow>[K] | null;
 };
 
-/** Body of `createKey`. Without `roles` and `permissions` the key may do nothing that a query asks for. */
+/** Body of `createKey`. Without `roles` and `permissions` the key satisfies no permission query. */
 export interface V2KeysCreateKeyRequestBody extends GivenKeyFields {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly apiId: string;
@@ -42,11 +42,14 @@ export interface V2KeysCreateKeyRequestBody extends GivenKeyFields {
   readonly prefix?: string;
   /** Random bytes, 16–255, default 16. */
   readonly byteLength?: number;
-  /** The identity it belongs to, made when there is none: 1–255 characters of `[a-zA-Z0-9_.-]`. Imports take any text of that length. */
+  /**
+   * The identity it belongs to, created when there is none: 1–255 characters of `[a-zA-Z0-9_.-]`. Imports take any text
+   * of that length.
+   */
   readonly externalId?: string;
   /** Names of roles that exist, at most 100. */
   readonly roles?: readonly string[];
-  /** Granted directly, at most 1,000; wildcards allowed (ruling B3); made when they do not exist. */
+  /** Granted directly, at most 1,000; wildcards allowed; created when they do not exist. */
   readonly permissions?: readonly string[];
   /** Absent: unlimited. */
   readonly credits?: KeyCreditsData;
@@ -73,11 +76,11 @@ export interface V2KeysListKeysRequestBody extends ListRequestBody {
   /** Without effect: administration reads the store itself. */
   readonly revalidateKeysCache?: boolean;
 }
-/** Absent fields stay, `null` clears, a given list replaces. */
+/** Absent fields are unchanged, `null` clears, a given list replaces the old one. */
 export interface V2KeysUpdateKeyRequestBody extends ChangedKeyFields {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
-  /** The identity it belongs to, made when there is none: 1–255 characters of `[a-zA-Z0-9_.-]`; null: none. */
+  /** The identity it belongs to, created when there is none: 1–255 characters of `[a-zA-Z0-9_.-]`; null: none. */
   readonly externalId?: string | null;
   /** null: unlimited, without refill. */
   readonly credits?: UpdateKeyCreditsData | null;
@@ -85,21 +88,21 @@ export interface V2KeysUpdateKeyRequestBody extends ChangedKeyFields {
   readonly ratelimits?: readonly RatelimitRequest[];
   /** Names of roles that exist, at most 100. */
   readonly roles?: readonly string[];
-  /** Granted directly, at most 1,000; wildcards allowed (ruling B3); made when they do not exist. */
+  /** Granted directly, at most 1,000; wildcards allowed; created when they do not exist. */
   readonly permissions?: readonly string[];
 }
-/** Credits of `updateKey`: absent fields stay. */
+/** Credits of `updateKey`: absent fields are unchanged. */
 export interface UpdateKeyCreditsData {
   /** Integer from 0 to 2^53 − 1; null: unlimited; clears the refill unless one is given. */
   readonly remaining?: number | null;
-  /** null: none (rulings D3, D4). */
+  /** null: none. */
   readonly refill?: Refill | null;
 }
 /** Body of `deleteKey`. */
 export interface V2KeysDeleteKeyRequestBody {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
-  /** True: its row goes too, and its hash may be imported again. Default false: it is hidden. */
+  /** True: its row is removed, and its hash may be imported again. Default false: it is hidden. */
   readonly permanent?: boolean;
 }
 /** Body of `rerollKey`: a new key with all that the old one has. */
@@ -109,7 +112,7 @@ export interface V2KeysRerollKeyRequestBody {
   /** Milliseconds until the old key expires, up to 4_102_444_800_000; 0: at once. */
   readonly expiration: number;
 }
-/** Body of `updateCredits`. `keyId` has 3–255 code points. A decrement stops at 0, an increment at 2^53 − 1 (ruling D3). */
+/** Body of `updateCredits`. `keyId` has 3–255 code points. A decrement stops at 0, an increment at 2^53 − 1. */
 export type V2KeysUpdateCreditsRequestBody =
   | {
       readonly keyId: string;
@@ -120,7 +123,9 @@ export type V2KeysUpdateCreditsRequestBody =
   | {
       readonly keyId: string;
       readonly operation: "increment" | "decrement";
-      /** Integer from 0 to 2^53 − 1. The key must have a balance: with an unlimited one it is a 400 at `body.operation`. */
+      /**
+       * Integer from 0 to 2^53 − 1. The key must have a balance: with an unlimited one it is a 400 at `body.operation`.
+       */
       readonly value: number;
     };
 /** Body of `whoami`. */
@@ -132,7 +137,7 @@ export interface V2KeysWhoamiRequestBody {
 export interface V2KeysPermissionsRequestBody {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
-  /** Slugs, 1–1,000; for `setPermissions` 0–1,000. Wildcards allowed (ruling B3). */
+  /** Slugs, 1–1,000; for `setPermissions` 0–1,000. Wildcards allowed. */
   readonly permissions: readonly string[];
 }
 /** Body of `addRoles`, `removeRoles` and `setRoles`. */
@@ -147,14 +152,14 @@ export interface V2KeysRolesRequestBody {
 export interface V2PermissionsCreatePermissionRequestBody {
   /** For people, 1–512 code points. */
   readonly name: string;
-  /** What queries and grants compare, 1–128 characters of `[a-zA-Z0-9_:./*-]` (ruling B1). */
+  /** What queries and grants compare, 1–128 characters of `[a-zA-Z0-9_:./*-]`. */
   readonly slug: string;
   /** At most 512 code points. */
   readonly description?: string;
 }
 /** Body of `getPermission` and `deletePermission`. */
 export interface V2PermissionsGetPermissionRequestBody {
-  /** Slug or id, 1–128 characters; a row with this id goes before one with this slug. */
+  /** Slug or id, 1–128 characters; a row with this id takes precedence over one with this slug. */
   readonly permission: string;
 }
 /** Body of `createRole`. */
@@ -163,19 +168,19 @@ export interface V2PermissionsCreateRoleRequestBody {
   readonly name: string;
   /** At most 512 code points. */
   readonly description?: string;
-  /** Slugs, at most 1,000, made when they do not exist. */
+  /** Slugs, at most 1,000, created when they do not exist. */
   readonly permissions?: readonly string[];
 }
 /** Body of `getRole` and `deleteRole`. */
 export interface V2PermissionsGetRoleRequestBody {
-  /** Name or id, 1–128 code points; a row with this id goes before one with this name. */
+  /** Name or id, 1–128 code points; a row with this id takes precedence over one with this name. */
   readonly role: string;
 }
 /** Body of `setRolePermissions`. */
 export interface V2PermissionsSetRolePermissionsRequestBody {
-  /** Id or name, 3–255 characters of `[a-zA-Z0-9_-]`; a role with another name goes by its id. */
+  /** Id or name, 3–255 characters of `[a-zA-Z0-9_-]`; for a role with another name use its id. */
   readonly roleId: string;
-  /** Slugs that replace what it has, at most 1,000, made when they do not exist. */
+  /** Slugs that replace what it has, at most 1,000, created when they do not exist. */
   readonly permissions: readonly string[];
 }
 
@@ -190,12 +195,12 @@ export interface V2IdentitiesCreateIdentityRequestBody {
 }
 /** Body of `getIdentity` and `deleteIdentity`. */
 export interface V2IdentitiesGetIdentityRequestBody {
-  /** Id or externalId, 1–255 code points; a row with this id goes before one with this externalId. */
+  /** Id or externalId, 1–255 code points; a row with this id takes precedence over one with this externalId. */
   readonly identity: string;
 }
-/** Absent fields stay, `null` clears, a given list replaces. */
+/** Absent fields are unchanged, `null` clears, a given list replaces the old one. */
 export interface V2IdentitiesUpdateIdentityRequestBody {
-  /** Id or externalId, 1–255 code points; a row with this id goes before one with this externalId. */
+  /** Id or externalId, 1–255 code points; a row with this id takes precedence over one with this externalId. */
   readonly identity: string;
   /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says; null: none. */
   readonly meta?: JsonObject | null;
@@ -205,7 +210,7 @@ export interface V2IdentitiesUpdateIdentityRequestBody {
 
 /** Which page of a list. */
 export interface ListRequestBody {
-  /** Rows a page, 1–100, default 100. */
+  /** Rows per page, 1–100, default 100. */
   readonly limit?: number | undefined;
   /** `pagination.cursor` of the page before. */
   readonly cursor?: string | undefined;
@@ -218,6 +223,6 @@ export interface SearchRequestBody extends ListRequestBody {
 
 /** Body of `updateWorkspace`. */
 export interface UpdateWorkspaceRequestBody {
-  /** False: every verification of its keys is FORBIDDEN (ruling A4). */
+  /** False: every verification of its keys is FORBIDDEN. */
   readonly enabled: boolean;
 }

@@ -1,13 +1,13 @@
 /**
- * What the verbs of administration answer: `data` of the wider interface, without the envelope. Types only. Ids that keystile makes sort by
- * the time at which they were made.
+ * Responses of the administrative operations: their `data`, without the envelope. Types only. Ids that keystile creates
+ * sort by creation time.
  */
 import type { KeyRow } from "../../contracts/store.js";
 import type { Identity, KeyCreditsData, RatelimitResponse } from "../../contracts/types.js";
 import type { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "./key-names.js";
 import type { MigrationResults, MigrationTotals } from "./migration-requests.js";
 
-/** Nothing to say but that it was done. */
+/** The operation succeeded; there is no data. */
 export type EmptyResponse = Record<string, never>;
 
 /** One page of a list, ordered by id. */
@@ -25,7 +25,7 @@ export interface Pagination {
   readonly hasMore: boolean;
 }
 
-/** Answer of `createApi`. */
+/** Response of `createApi`. */
 export interface V2ApisCreateApiResponseData {
   /** `api_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly apiId: string;
@@ -36,27 +36,27 @@ export interface V2ApisGetApiResponseData {
   readonly id: string;
   /** 3–256 code points; need not be unique. */
   readonly name: string;
-  /** False: every verification of its keys is FORBIDDEN (ruling A4). */
+  /** False: every verification of its keys is FORBIDDEN. */
   readonly enabled: boolean;
   /** Empty: any address. */
   readonly ipAllowlist: readonly string[];
 }
 
-/** A new key. The only time that it is shown: only its digest is kept. */
+/** A new key. The only response that contains its text: only its digest is stored. */
 export interface V2KeysCreateKeyResponseData {
   /** `key_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly keyId: string;
   /** `<prefix>_<random><checksum>`, or without the prefix: 28–372 characters of `[a-zA-Z0-9_]`. */
   readonly key: string;
 }
-/** What administration shows of a key as it is stored, each field under its own name. */
+/** Fields of a key that responses contain as they are stored, under their own names. */
 export type ShownKeyFields = Pick<KeyRow, (typeof ALWAYS_SHOWN)[number]> &
   Partial<Pick<KeyRow, (typeof SHOWN_UNLESS_USUAL)[number]>>;
 /** Credits of a key as the library shows them; over HTTP they are as {@link KeyCreditsData}. */
 export interface KeyCredits extends KeyCreditsData {
   /**
-   * Credits that nodes in `leased` mode have set aside in the store, besides `remaining`: they come back when a node closes, or `ttl` after
-   * it died. What a node has drawn into its memory is in neither number. Absent: none.
+   * Credits that nodes in `leased` mode have set aside in the store, besides `remaining`: they are returned when a node
+   * closes, or `ttl` after it crashed. What a node has drawn into its memory is in neither number. Absent: none.
    */
   readonly reserved?: number;
 }
@@ -83,7 +83,7 @@ export interface Permission {
   readonly id: string;
   /** For people, 1–512 code points; the slug where it was made by granting it. */
   readonly name: string;
-  /** What queries and grants compare, 1–128 characters of `[a-zA-Z0-9_:./*-]` (ruling B1). */
+  /** What queries and grants compare, 1–128 characters of `[a-zA-Z0-9_:./*-]`. */
   readonly slug: string;
   /** At most 512 code points. */
   readonly description?: string;
@@ -99,22 +99,22 @@ export interface Role {
   /** Sorted by slug; absent when there are none. */
   readonly permissions?: readonly Permission[];
 }
-/** Answer of `createPermission`. */
+/** Response of `createPermission`. */
 export interface V2PermissionsCreatePermissionResponseData {
   /** `perm_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly permissionId: string;
 }
-/** Answer of `createRole`. */
+/** Response of `createRole`. */
 export interface V2PermissionsCreateRoleResponseData {
   /** `role_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly roleId: string;
 }
-/** Answer of `createIdentity`. */
+/** Response of `createIdentity`. */
 export interface V2IdentitiesCreateIdentityResponseData {
   /** `id_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly identityId: string;
 }
-/** Answer of `createMigration`. */
+/** Response of `createMigration`. */
 export interface CreateMigrationResponseData {
   /** The id given, or `mig_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly migrationId: string;
@@ -128,11 +128,11 @@ export interface V2KeysMigrateKeysResponseData extends MigrationResults {
 export interface WorkspaceData {
   /** `options.workspaceId` of the keyring. */
   readonly id: string;
-  /** True until set; false: every verification of its keys is FORBIDDEN (ruling A4). */
+  /** True until set; false: every verification of its keys is FORBIDDEN. */
   readonly enabled: boolean;
 }
 
-/** A new root key. The only time that it is shown: only its digest is kept. */
+/** A new root key. The only response that contains its text: only its digest is stored. */
 export interface CreateRootKeyResponseData {
   /** `rk_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly rootKeyId: string;
@@ -149,15 +149,15 @@ export interface RootKeyData {
   readonly name?: string;
   /** As granted, in the order given. */
   readonly permissions: readonly string[];
-  /** Unix time, milliseconds, the last at which it lets anyone in; absent: never. */
+  /** Unix time, milliseconds, the last at which it is valid; absent: never. */
   readonly expires?: number;
-  /** False: it lets nobody in (ruling F2). */
+  /** False: it authenticates nobody. */
   readonly enabled: boolean;
   /** Unix time, milliseconds. */
   readonly createdAt: number;
 }
 
-/** Answer of `createNamespace`. */
+/** Response of `createNamespace`. */
 export interface CreateNamespaceResponseData {
   /** `ns_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly namespaceId: string;
@@ -169,9 +169,9 @@ export interface NamespaceData {
   /** 1–512 code points, unique in the workspace. */
   readonly name: string;
 }
-/** Answer of `limit`. */
+/** Response of `limit`. */
 export interface V2RatelimitLimitResponseData {
-  /** Tokens a window, ≥ 0: the override's, if there is one. */
+  /** Tokens per window, ≥ 0: the override's, if there is one. */
   readonly limit: number;
   /** Whole tokens left after the call, ≥ 0. */
   readonly remaining: number;
@@ -179,14 +179,14 @@ export interface V2RatelimitLimitResponseData {
   readonly reset: number;
   /** False: nothing was taken. */
   readonly success: boolean;
-  /** The override that took the place of the request's limit and window. */
+  /** The override that replaced the request's limit and window. */
   readonly overrideId?: string;
 }
 /** All or nothing: when `passed` is false no check took anything, those that passed neither. */
 export interface V2RatelimitMultiLimitResponseData {
   /** Whether every check fits. */
   readonly passed: boolean;
-  /** One a check, in order. */
+  /** One per check, in order. */
   readonly limits: readonly V2RatelimitMultiLimitCheck[];
 }
 /** One check of `multiLimit`, in the order of the request. */
@@ -204,12 +204,12 @@ export interface RatelimitOverride {
   readonly overrideId: string;
   /** 1–512 code points, compared exactly. */
   readonly identifier: string;
-  /** Tokens a window, ≥ 0; 0: nothing passes. */
+  /** Tokens per window, ≥ 0; 0: nothing passes. */
   readonly limit: number;
   /** Window, milliseconds, ≥ 1_000. */
   readonly duration: number;
 }
-/** Answer of `setOverride`. */
+/** Response of `setOverride`. */
 export interface V2RatelimitSetOverrideResponseData {
   /** `ovr_` and 22 characters of `[a-zA-Z0-9]`; the same as before where an override is replaced. */
   readonly overrideId: string;

@@ -1,4 +1,7 @@
-/** What the verbs of root keys, namespaces and rate limits take. Types only; service-schemas.ts judges them. Spec §5, §8. */
+/**
+ * Requests of the operations on root keys, namespaces and rate limits. Types only; `service.ts` validates them. Spec
+ * §5, §8.
+ */
 import type { ListRequestBody } from "./requests.js";
 
 /** Body of `createRootKey`. */
@@ -7,7 +10,7 @@ export interface CreateRootKeyRequestBody {
   readonly name?: string;
   /**
    * What its bearer may do, at most 1,000, each at most 1,024 code points: `api.*.verify_key` or
-   * `svc:v1:<workspace>:keyspaces/*#create_key` (spec §5.4, rulings B6, B7).
+   * `svc:v1:<workspace>:keyspaces/*#create_key` (spec §5.4).
    * What could never grant anything is a 400; none at all is a root key that may do nothing.
    */
   readonly permissions: readonly string[];
@@ -16,7 +19,7 @@ export interface CreateRootKeyRequestBody {
   /** Default true. */
   readonly enabled?: boolean;
 }
-/** Absent fields stay, `null` clears, a given list replaces. */
+/** Absent fields are unchanged, `null` clears, a given list replaces the old one. */
 export interface UpdateRootKeyRequestBody {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly rootKeyId: string;
@@ -26,7 +29,7 @@ export interface UpdateRootKeyRequestBody {
   readonly permissions?: readonly string[];
   /** Unix time, milliseconds, up to 4_102_444_800_000; null: never. */
   readonly expires?: number | null;
-  /** False: it lets nobody in (ruling F2). */
+  /** False: it authenticates nobody. */
   readonly enabled?: boolean;
 }
 /** Body of `deleteRootKey`. */
@@ -42,16 +45,16 @@ export interface CreateNamespaceRequestBody {
 }
 /** Which namespace. */
 export interface GetNamespaceRequestBody {
-  /** Id or name, 1–512 code points; a namespace with this id goes before one with this name. */
+  /** Id or name, 1–512 code points; a namespace with this id takes precedence over one with this name. */
   readonly namespace: string;
 }
 /** Body of `limit`: one bucket of a namespace. */
 export interface V2RatelimitLimitRequestBody extends GetNamespaceRequestBody {
   /** Who is limited, 1–512 code points, compared exactly. */
   readonly identifier: string;
-  /** Tokens a window, 1…2^53 − 1; an override of this identifier goes before it. */
+  /** Tokens per window, 1…2^53 − 1; an override of this identifier replaces it. */
   readonly limit: number;
-  /** Window, milliseconds, 1_000…2_592_000_000; an override goes before it. */
+  /** Window, milliseconds, 1_000…2_592_000_000; an override replaces it. */
   readonly duration: number;
   /** Tokens to take, 0…2^53 − 1, default 1; 0 only reads. */
   readonly cost?: number;
@@ -67,7 +70,7 @@ export interface V2RatelimitGetOverrideRequestBody extends GetNamespaceRequestBo
 export type V2RatelimitDeleteOverrideRequestBody = V2RatelimitGetOverrideRequestBody;
 /** Replaces the limit and the window of one identifier, whatever a check asks for. */
 export interface V2RatelimitSetOverrideRequestBody extends V2RatelimitGetOverrideRequestBody {
-  /** Tokens a window, 0…2^53 − 1; 0: nothing passes. */
+  /** Tokens per window, 0…2^53 − 1; 0: nothing passes. */
   readonly limit: number;
   /** Window, milliseconds, 1_000…2^53 − 1. */
   readonly duration: number;

@@ -1,4 +1,7 @@
-/** The requests of root keys, namespaces and rate limits. Spec §5, §8, operations `ratelimit.*`; `service-requests.ts` says them as types. */
+/**
+ * The requests of root keys, namespaces and rate limits. Spec §5, §8, operations `ratelimit.*`; `service-requests.ts`
+ * has their types.
+ */
 import * as v from "valibot";
 import { explainGrant } from "../../access/grants.js";
 import { page } from "./keys.js";
@@ -14,7 +17,7 @@ const MAX_GRANTS = 1_000;
 /** The longest window (spec §8). */
 const MAX_DURATION = 2_592_000_000;
 
-/** Permissions that can grant something to a root key of this workspace (rulings B6, B7). */
+/** Permissions that can grant something to a root key of this workspace. */
 function grants(workspaceId: string, scheme: string) {
   const explain = (value: unknown) => explainGrant(value as string, workspaceId, scheme);
   const grant = v.pipe(
@@ -27,7 +30,7 @@ function grants(workspaceId: string, scheme: string) {
   return list(grant, 0, MAX_GRANTS);
 }
 
-/** Judged by workspace: a grant for another one would grant nothing. */
+/** Validated by workspace: a permission for another one would grant nothing. */
 export function createRootKey(workspaceId: string, scheme: string) {
   return body<R.CreateRootKeyRequestBody>()({
     name: optional(atom.name),

@@ -7,7 +7,7 @@ export const START = 1_700_000_000_000;
 export const MAX = Number.MAX_SAFE_INTEGER;
 export const DAY = 86_400_000;
 
-/** Adds a test; its body is handed what makes a new limiter. */
+/** Adds a test; its body receives a function that creates a new limiter. */
 export type LimiterClause = (title: string, body: (make: () => Promise<Limiter>) => Promise<void>) => void;
 
 export const check = (cost: number, limit = 10, duration = 1_000, bucket = "b"): LimitCheck => ({

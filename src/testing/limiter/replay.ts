@@ -1,4 +1,7 @@
-/** A token bucket in exact integers of any size, replayed from its beginning: slow, plain, and told apart from real limiters on purpose. */
+/**
+ * A token bucket in exact integers of any size, replayed from its beginning: slow and simple, and deliberately
+ * independent of real limiters.
+ */
 
 export interface Take {
   readonly now: number;

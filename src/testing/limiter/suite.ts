@@ -11,9 +11,9 @@ const PARTS = [takingClauses, sizesClauses, timeClauses];
  * Adds a test for each clause of the `Limiter` contract.
  * @param functions of your test runner: `limiterSuite({ describe, it }, "mine", () => myLimiter())`
  * @param title names the limiter in the titles of the tests
- * @param make makes a new limiter that has seen no bucket; a test calls it up to 225 times, and closes what it made
- * @see about 70,000 takes in all, one after the other, 20,000 of them in one test: a limiter over the network needs the runner's time limit
- * raised
+ * @param make creates a new limiter without buckets; a test calls it up to 225 times, and closes what it created
+ * @see about 70,000 takes in all, one after the other, 20,000 of them in one test: a limiter over the network needs the
+ *   runner's time limit raised
  */
 export function limiterSuite(functions: TestFunctions, title: string, make: () => Limiter | Promise<Limiter>): void {
   functions.describe(`limiter: ${title}`, () => {

@@ -4,7 +4,7 @@ import { expect } from "../expect.js";
 import type { TestFunctions } from "../test-functions.js";
 import { api } from "./rows.js";
 
-/** Adds a test; its body is handed what makes a new store that has the API which {@link keyRow} speaks of. */
+/** Adds a test; its body receives a function that creates a new store with the API that {@link keyRow} refers to. */
 export type Clause = (title: string, body: (withApi: () => Promise<Store>) => Promise<void>) => void;
 
 /** Closes whatever a test opened, also when it fails. */

@@ -1,4 +1,4 @@
-/** Changes are seen and told: clauses 8 and 15. */
+/** Changes are visible and notified: clauses 8 and 15. */
 import type { Change, Write } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import type { Clause } from "./bed.js";

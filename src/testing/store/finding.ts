@@ -49,7 +49,7 @@ export function findingClauses(clause: Clause): void {
       try {
         Object.assign(value, { enabled: "spoiled", 0: "spoiled" });
       } catch {
-        // frozen is as good
+        // a frozen row is fine too
       }
     };
     spoil(await store.findKey("digest-1"));

@@ -21,7 +21,7 @@ export function leasesClauses(clause: Clause): void {
       expect(await store.readBalance("key_000001", 0, 1_000)).toEqual({ remaining: all, period: 0, reserved: 0 });
       expect(await store.spendCredits(ref, all, 0, 1_000)).toEqual({ ok: true, remaining: 0 });
       expect(await store.spendCredits(ref, 1, 0, 2_000)).toEqual({ ok: false, remaining: 0 });
-      // What the dead holder returns late belongs to nobody else: its reserve is gone, what it had in hand comes back.
+      // A late return of the dead holder affects no other holder: its reserve is gone, its available credits come back.
       await store.returnCredits(ref, "dead", 0, drawn);
       expect((await store.readBalance("key_000001", 0, 2_000))?.remaining).toBe(drawn);
     },

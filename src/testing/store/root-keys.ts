@@ -44,10 +44,10 @@ export function rootKeysClauses(clause: Clause): void {
     "clause 19: a change of a root key is told as its digest, old and new; namespaces and overrides are told to nobody",
     async (withApi) => {
       const store = await withApi();
-      const told: Change[] = [];
-      store.subscribe((change) => told.push(change));
+      const notified: Change[] = [];
+      store.subscribe((change) => notified.push(change));
       const since = () =>
-        [...new Set(told.splice(0).map((change) => (typeof change === "object" ? change.digest : change)))].sort();
+        [...new Set(notified.splice(0).map((change) => (typeof change === "object" ? change.digest : change)))].sort();
       await store.write([{ table: "rootKeys", row: rootKey(1) }]);
       expect(since()).toEqual(["root-digest-1"]);
       await store.write([{ table: "rootKeys", row: rootKey(1, { version: 1, enabled: false }) }]);

@@ -1,4 +1,4 @@
-/** What is stored comes back as it was: clause 3. */
+/** Rows are read as they were written: clause 3. */
 import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField } from "../../contracts/key-fields.js";
 import type { KeyRow } from "../../contracts/store.js";
 import { expect } from "../expect.js";

@@ -1,4 +1,4 @@
-/** Rows as most are, and small steps, for the suites of stores. */
+/** Typical rows and small helpers for the suites of stores. */
 import type {
   ApiRow,
   IdentityRow,

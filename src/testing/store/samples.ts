@@ -1,11 +1,11 @@
-/** Rows and texts that few keys have, for what must survive a round trip. */
+/** Unusual rows and texts, to test that they survive a round trip. */
 import { KEY_FIELDS, type KeyField, type Shape } from "../../contracts/key-fields.js";
 import type { KeyRow, Write } from "../../contracts/store.js";
 import type { JsonObject } from "../../contracts/types.js";
 import type { Random } from "../random.js";
 import { identity, permission, role, WS } from "./rows.js";
 
-/** Values of each named shape, none of which is what most keys have. */
+/** Values of each named shape, none of which is the default. */
 const SAMPLES: Readonly<Record<Extract<Shape, string>, unknown>> = {
   text: "ключ 日本 \u{1f511}",
   name: "límite\n",
@@ -21,7 +21,10 @@ function sampleOf(shape: Shape): unknown {
   if (Array.isArray(shape)) return [sampleOf(shape[0] as Shape)];
   return Object.fromEntries(Object.entries(shape).map(([name, part]) => [name, sampleOf(part)]));
 }
-/** A row that has every field of the table, and none as most keys have it; what names another row names one that {@link withRelated} makes. */
+/**
+ * A row that has every field of the table, none with its default; references point to rows that {@link withRelated}
+ * creates.
+ */
 export function fullRow(n: number): Required<KeyRow> {
   const sampled = Object.fromEntries(
     Object.entries<KeyField>(KEY_FIELDS).flatMap(([name, { row, usual }]) =>
@@ -44,10 +47,10 @@ export const RELATED: readonly Write[] = [
   { table: "roles", row: role("r", ["perm_b_read"]) },
   { table: "identities", row: identity("user", { meta: { plan: "pro" } }) },
 ];
-/** Fields without which a key is another's, or cannot be found. */
+/** Fields that identify a key, or without which it cannot be found. */
 export const NEEDED = ["id", "version", "workspaceId", "apiId", "digest"];
 
-/** Of one, two and four bytes, some of which combine, and what formats give a meaning to. */
+/** Characters of one, two and four bytes, combining ones, and ones that formats give a meaning to. */
 const CHARACTERS = [
   "a",
   "Z",
@@ -76,7 +79,7 @@ export function randomMeta(random: Random): JsonObject {
   return JSON.parse(objectText(random, 3)) as JsonObject;
 }
 
-/** As text, since an object literal cannot have a property of its own that is called `__proto__`. */
+/** As text, since an object literal cannot have an own property called `__proto__`. */
 function objectText(random: Random, depth: number): string {
   const property = () => {
     const name = random.pick([random.pick(NAMES), randomText(random)]);

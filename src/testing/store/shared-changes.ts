@@ -1,16 +1,19 @@
-/** What one handle changes is found by the other after its next `pollChanges`, and told to its listeners: clauses 8, 15 and 19. */
+/**
+ * Changes of one handle are visible to the other after its next `pollChanges`, and notified to its listeners: clauses
+ * 8, 15 and 19.
+ */
 import type { Change, Store } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import { api, identity, insert, keyRow, permission, role, rootKey, WS } from "./rows.js";
 import { change, drops, dropsMiss, listen, removeRow, type SharedClause, type SharedStore } from "./shared-steps.js";
 
-/** Both handles, each way round: a handle that hears may be one that does not tell. */
+/** Both directions: a handle may receive changes and yet not send its own. */
 const bothWays = ({ here, there }: SharedStore): readonly SharedStore[] => [
   { here, there },
   { here: there, there: here },
 ];
 
-/** Changes of what a key refers to, in order, each with what a find then answers. */
+/** Changes of what a key refers to, in order, each with what a find then returns. */
 const RELATED_CHANGES: readonly (readonly [title: string, act: (store: Store) => Promise<void>, found: object])[] = [
   [
     "a permission is renamed",
@@ -65,9 +68,9 @@ export function sharedChangesClauses(clause: SharedClause): void {
       const rows = Array.from({ length: 2_500 }, (_, n) => keyRow(n));
       for (const n of [0, 999, 1_000, 2_499]) expect(await there.findKey(`digest-${n}`)).toBeUndefined();
       expect((await here.insertKeys(rows.map((row) => ({ row })))).includes(false)).toBe(false);
-      const told = await heard();
+      const notified = await heard();
       for (const n of [0, 999, 1_000, 2_499]) {
-        expect(dropsMiss(told, `digest-${n}`), `told of key ${n}`).toBe(true);
+        expect(dropsMiss(notified, `digest-${n}`), `told of key ${n}`).toBe(true);
         expect((await there.findKey(`digest-${n}`))?.keyId).toBe(keyRow(n).id);
       }
     },
@@ -85,9 +88,9 @@ export function sharedChangesClauses(clause: SharedClause): void {
       expect((await there.findKey(digest))?.enabled).toBe(false);
       expect((await there.read("keys", id))?.enabled).toBe(false);
       await change(here, "keys", id, { digest: `${digest}-new` });
-      const told = await heard();
-      expect(drops(told, digest), "told of the old digest").toBe(true);
-      expect(dropsMiss(told, `${digest}-new`), "told of the new digest").toBe(true);
+      const notified = await heard();
+      expect(drops(notified, digest), "told of the old digest").toBe(true);
+      expect(dropsMiss(notified, `${digest}-new`), "told of the new digest").toBe(true);
       expect(await there.findKey(digest)).toBeUndefined();
       expect((await there.findKey(`${digest}-new`))?.keyId).toBe(id);
     }
@@ -212,12 +215,12 @@ export function sharedChangesClauses(clause: SharedClause): void {
 
   clause("clause 15: a listener that unsubscribed is told nothing of the other handle's changes", async (open) => {
     const { here, there } = await open();
-    const told: Change[] = [];
-    const stop = there.subscribe((one) => told.push(one));
+    const notified: Change[] = [];
+    const stop = there.subscribe((one) => notified.push(one));
     stop();
     await insert(here, keyRow(1));
     await there.pollChanges(NaN);
-    expect(told).toEqual([]);
+    expect(notified).toEqual([]);
   });
 
   clause("clause 11: one handle works on after the other was closed", async (open) => {

@@ -1,11 +1,14 @@
-/** Small steps of the suite of shared stores. */
+/** Small helpers for the suite of shared stores. */
 import type { Change, Rows, Store, Table, Write } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 
-/** Makes a new, empty store and opens it twice, as two processes would: the handles share what is stored, and no memory. */
+/**
+ * Creates a new, empty store and opens it twice, as two processes would: the handles share the stored data, and no
+ * memory.
+ */
 export type OpenShared = () => readonly [Store, Store] | Promise<readonly [Store, Store]>;
 
-/** Two handles on a store that has the API which `keyRow` speaks of. */
+/** Two handles on a store with the API that `keyRow` refers to. */
 export interface SharedStore {
   readonly here: Store;
   readonly there: Store;
@@ -14,22 +17,22 @@ export interface SharedStore {
 /** Adds a test. */
 export type SharedClause = (title: string, body: (open: () => Promise<SharedStore>) => Promise<void>) => void;
 
-/** Listens to a store; the result polls, and answers what was told since the last time. */
+/** Subscribes to a store; the result polls, and returns the changes notified since the last call. */
 export function listen(store: Store): () => Promise<readonly Change[]> {
-  const told: Change[] = [];
-  store.subscribe((change) => told.push(change));
+  const notified: Change[] = [];
+  store.subscribe((change) => notified.push(change));
   return async () => {
     await store.pollChanges(NaN);
-    return told.splice(0);
+    return notified.splice(0);
   };
 }
 
-/** Whether a memory that heard these changes has dropped what it knew of a digest that was found before. */
-export const drops = (told: readonly Change[], digest: string): boolean =>
-  told.some((change) => change === "all" || (typeof change === "object" && change.digest === digest));
-/** Whether it has dropped that there is no such digest. */
-export const dropsMiss = (told: readonly Change[], digest: string): boolean =>
-  told.includes("created") || drops(told, digest);
+/** Whether a cache that receives these changes drops its entry for a digest that was found before. */
+export const drops = (notified: readonly Change[], digest: string): boolean =>
+  notified.some((change) => change === "all" || (typeof change === "object" && change.digest === digest));
+/** Whether it drops its entry for a digest that was not found. */
+export const dropsMiss = (notified: readonly Change[], digest: string): boolean =>
+  notified.includes("created") || drops(notified, digest);
 
 /** Stores a row as it was read, with some fields changed. */
 export async function change<T extends Table>(

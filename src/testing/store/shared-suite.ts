@@ -1,8 +1,9 @@
 /**
- * The suite of stores that several processes share: what one of them does, seen from another.
+ * The suite of stores that several processes share: what one of them does, as seen by another.
  *
- * Why two handles and no second process: what separates two processes is that they share no memory, and neither do two handles that were
- * opened apart. A store that tells other processes nothing passes `storeSuite` whole, and fails here.
+ * Why two handles and no second process: what separates two processes is that they share no memory, and neither do two
+ * handles that were opened apart. A store that does not notify other processes passes all of `storeSuite`, and fails
+ * here.
  */
 import type { Store } from "../../contracts/store.js";
 import { expect } from "../expect.js";
@@ -16,11 +17,13 @@ import { sharedWritingClauses } from "./shared-writing.js";
 const PARTS = [sharedChangesClauses, sharedWritingClauses, sharedCreditsClauses];
 
 /**
- * Adds a test for each clause of the `Store` contract that takes two processes to break: duplicates and conflicts between them (4, 13),
- * credits that both spend and draw (5, 14), and changes of one that the other must see and tell (8, 15, 19).
- * @param functions of your test runner: `sharedStoreSuite({ describe, it }, "mine", () => [myStore(url), myStore(url)])`
+ * Adds a test for each clause of the `Store` contract that only two processes can break: duplicates and conflicts
+ * between them (4, 13), credits that both spend and draw (5, 14), and changes of one that the other must see and notify
+ * (8, 15, 19).
+ * @param functions of your test runner: `sharedStoreSuite({ describe, it }, "mine", () => [myStore(url),
+ *   myStore(url)])`
  * @param title names the store in the titles of the tests
- * @param open makes a new, empty store and opens it twice; each test calls it once, and closes both handles
+ * @param open creates a new, empty store and opens it twice; each test calls it once, and closes both handles
  */
 export function sharedStoreSuite(functions: TestFunctions, title: string, open: OpenShared): void {
   const clause: SharedClause = (name, body) =>

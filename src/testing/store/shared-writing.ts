@@ -1,10 +1,10 @@
-/** Inserts, writes and adoptions of two handles that get into each other's way: clauses 4, 8, 13 and 19. */
+/** Conflicting inserts, writes and adoptions of two handles: clauses 4, 8, 13 and 19. */
 import type { Store, Write } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import { identity, insert, keyRow, permission, role, rootKey, WS } from "./rows.js";
 import type { SharedClause } from "./shared-steps.js";
 
-/** One of two was done. */
+/** Exactly one of two succeeded. */
 const expectOneOf = (answers: readonly unknown[], about: string): void =>
   expect(
     answers.filter((answer) => answer === true),

@@ -64,7 +64,7 @@ export function spendingClauses(clause: Clause): void {
       expect(await store.write([{ table: "keys", row, credits: { period, add: 7 } }])).toBe(false);
     }
     expect(await store.spendCredits(ref, 1, daily(20_001), 0)).toEqual({ ok: true, remaining: 14 });
-    // A balance that is set needs no calendar to be counted by.
+    // Setting a balance does not require a calendar.
     const row = (await store.read("keys", "key_000001"))!;
     const credits = { period: monthly(680), remaining: 3, refill: { amount: 2, period: monthly(680) } };
     expect(await store.write([{ table: "keys", row: { ...row, generation: 1 }, credits }])).toBe(true);

@@ -23,11 +23,11 @@ const PARTS = [
 ];
 
 /**
- * Adds a test for each clause of the `Store` contract as far as one handle shows it. A store that several processes share passes
- * `sharedStoreSuite` as well: without it, nothing shows that one process hears of what another changed.
+ * Adds a test for each clause of the `Store` contract as far as one handle shows it. A store that several processes
+ * share passes `sharedStoreSuite` as well: without it, nothing tests that one process receives the changes of another.
  * @param functions of your test runner: `storeSuite({ describe, it }, "mine", () => myStore())`
  * @param title names the store in the titles of the tests
- * @param open makes a new, empty store; each test calls it once or twice, and closes what it made
+ * @param open creates a new, empty store; each test calls it once or twice, and closes what it created
  */
 export function storeSuite(functions: TestFunctions, title: string, open: () => Store | Promise<Store>): void {
   functions.describe(`store: ${title}`, () => {
