@@ -45,7 +45,7 @@ export function countRefills(balance: Balance, period: number): Balance {
   const space = MAX_BALANCE - balance.remaining;
   const { due } = boundariesBetween(balance.period, period);
   // Divided, not multiplied: amount × due can pass 2^53.
-  const added = due === 0 ? 0 : balance.amount > space / due ? space : balance.amount * due;
+  const added = balance.amount > space / due ? space : balance.amount * due;
   return withRemaining(balance, balance.remaining + added, period);
 }
 

@@ -152,6 +152,30 @@ describe.each(Object.entries(stores))("%s store", (_, open) => {
     expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(5);
   });
 
+  it("what a leased node holds when the refill changes is neither lost nor spent twice", async () => {
+    const { store, keyring, apiId, between, clock } = await world();
+    const leased = createVerifier(between.store, { clock, credits: { mode: "leased", size: 100, step: 10 } });
+    const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 100, refill: DAILY } });
+    expect(await leased.verify({ key })).toMatchObject({ valid: true, credits: 99 });
+    // Nine are at hand: a call that costs more draws, meets another calendar, and gives them back first.
+    between.once("drawCredits", () => keyring.updateKey({ keyId, credits: { refill: MONTHLY } }));
+    expect(await leased.verify({ key, credits: { cost: 20 } })).toMatchObject({ valid: true });
+    await leased.close();
+    expect((await keyring.getKey({ keyId })).credits).toEqual({ remaining: 79, refill: MONTHLY });
+    await store.pollChanges(NaN);
+  });
+
+  it("administration reads a balance by the calendar that it has by then", async () => {
+    const { store, keyring, apiId, between, clock } = await world();
+    const { keyId } = await keyring.createKey({ apiId, credits: { remaining: 10, refill: DAILY } });
+    const reading = createKeyring(between.store, { clock });
+    between.once("readBalance", () => keyring.updateKey({ keyId, credits: { refill: MONTHLY } }));
+    expect((await reading.getKey({ keyId })).credits).toEqual({ remaining: 10, refill: MONTHLY });
+    between.once("readBalance", () => keyring.updateKey({ keyId, credits: null }));
+    expect((await reading.getKey({ keyId })).credits).toEqual({ remaining: null });
+    await store.pollChanges(NaN);
+  });
+
   it("a clock that jumps ahead by 3 years refills 400 days at once, and the event tells what was passed over", async () => {
     const { verifier, keyring, apiId, time, events } = await world();
     const { key } = await keyring.createKey({ apiId, credits: { remaining: 10, refill: DAILY } });

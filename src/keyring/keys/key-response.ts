@@ -61,14 +61,9 @@ export async function readCredits(context: Context, row: KeyRow, now: number): P
   for (let attempts = 1; hasCredits; attempts++) {
     const period = periodOf(refill, now);
     const balance = await context.store.readBalance(row.id, period, now);
-    const remaining = balance?.remaining ?? null;
-    if (
-      balance === undefined ||
-      remaining === null ||
-      calendarOf(balance.period) === calendarOf(period) ||
-      attempts === MAX_READS
-    )
-      return toCredits(remaining, refill, balance?.reserved);
+    const isCurrent = balance?.remaining != null && calendarOf(balance.period) === calendarOf(period);
+    if (isCurrent || balance === undefined || attempts === MAX_READS)
+      return toCredits(balance?.remaining ?? null, refill, balance?.reserved);
     ({ hasCredits, refill } = await requireKey(context, row.id));
   }
   return toCredits(null, refill);
