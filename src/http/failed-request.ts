@@ -1,7 +1,7 @@
 /** A request that failed before it could be read. */
 import type { Incoming } from "./messages.js";
 
-/** A request that fails with this fault, to be answered, logged and counted like any other (ruling G2). */
+/** A request that fails with this fault, so that it is logged and counted like any other. */
 export function toFailedRequest(fault: Error, method: string, origin: string): Incoming {
   const none = { authorization: [], header: () => undefined, clientAddress: undefined, bodyIfBuffered: undefined };
   return { ...none, method, path: "", origin, fault, readBody: () => Promise.reject(fault) };

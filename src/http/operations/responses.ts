@@ -129,7 +129,7 @@ export const createdRole = object<A.V2PermissionsCreateRoleResponseData>({ roleI
 /** A new identity. */
 export const createdIdentity = object<A.V2IdentitiesCreateIdentityResponseData>({ identityId: text });
 type MigrationAnswer = Pick<MigrationResults, "migrated" | "failed">;
-/** Both always arrays (ruling E1); the wider interface lists of failures only the hashes. */
+/** Both are always arrays; of failures only the hashes are listed. */
 export const migration = object<MigrationAnswer>({
   migrated: arrayOf(object<MigratedKey>({ hash: text, keyId: text })),
   failed: texts,
