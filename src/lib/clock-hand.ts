@@ -1,4 +1,4 @@
-/** Eviction by a clock hand: it goes round the entries of a table, so that each has one turn a round to make room. */
+/** Clock eviction: a hand passes over the entries of a table in a circle, and evicts the first that may go. */
 
 export class ClockHand {
   #entry = -1;
