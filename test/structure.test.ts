@@ -166,9 +166,9 @@ describe("structure: imports", () => {
     ],
     ["a name of Node in the core", "src/verify/verify-key.ts", "const now = process.hrtime();", /says process/],
     ["another", "src/keyring/schemas/keys.ts", 'export const size = Buffer.byteLength("a");', /says Buffer/],
-    ["a default export", "src/credits/balance.ts", "export default 1;", /default export/],
-    ["a default function", "src/credits/balance.ts", "export default function f() {}", /default export/],
-    ["a default by name", "src/credits/balance.ts", "const a = 1; export { a as default };", /default export/],
+    ["a default export", "src/credits/account.ts", "export default 1;", /default export/],
+    ["a default function", "src/credits/account.ts", "export default function f() {}", /default export/],
+    ["a default by name", "src/credits/account.ts", "const a = 1; export { a as default };", /default export/],
     ["a second barrel", "src/keyring/keyring.ts", 'export * from "./apis.js";', /is no entry point/],
   ];
   it.each(planted)("finds %s", (_what, path, text, fault) => {

@@ -24,7 +24,8 @@
  * 13. `write` is all or nothing. It returns false, having changed nothing, if any row changed since it was read, if
  *     its name is taken, or if its balance has counted refills beyond `credits.refillsCounted`.
  * 14. Draws never hand out more than the balance. An expired reserve returns to the balance when the next spend or
- *     draw would fail without it. Setting a balance voids older leases.
+ *     draw would fail without it. Setting a balance voids older leases. A lease counts what it spent once, however
+ *     often it is reported; ending a lease twice, or one that is unknown, changes nothing.
  * 15. Subscribers are notified, once it is durable, of every change that a find could see, and of every change of
  *     an identity, a role or a permission, because imports cache their names.
  * 16. Lists are ordered by id, start after `after`, contain at most `limit` rows, and omit deleted keys and APIs.
@@ -307,11 +308,26 @@ export interface CountedBalance {
    * with nothing counted.
    */
   readonly period: number;
-  /**
-   * Credits that nodes have reserved in the store, not included in `remaining`. Credits drawn into a node's memory are
-   * in neither.
-   */
+  /** Credits that are leased, in the store or in a node's memory, and not reported as spent. Not in `remaining`. */
   readonly reserved: number;
+  /** Where the credits came from and went (`src/credits/account.ts`). Absent: the store keeps no totals. */
+  readonly totals?: CreditTotals;
+}
+/**
+ * Totals of a balance, each an integer of at most 2^53 − 1:
+ * `credited + refilled + adjusted = spent + remaining + reserved + forfeited`.
+ */
+export interface CreditTotals {
+  /** The first balance. */
+  readonly credited: number;
+  /** What refills added, as far as it fitted below 2^53 − 1. */
+  readonly refilled: number;
+  /** The signed sum of an administrator's changes. */
+  readonly adjusted: number;
+  /** What verifications took. What a lease has spent counts once its node has reported it. */
+  readonly spent: number;
+  /** What was lost with nodes that vanished, or was leased from a balance that was set meanwhile. */
+  readonly forfeited: number;
 }
 /** Outcome of a spend. */
 export interface Spend {
@@ -329,8 +345,10 @@ export interface Spend {
 }
 /** A node's request for credits to spend from its own memory. */
 export interface DrawRequest {
-  /** Random id of the verifier that draws. */
+  /** Random id of the lease, which belongs to one key and one node. */
   readonly holder: string;
+  /** Credits spent from this lease since it began. */
+  readonly spent: number;
   /** Draw at least this much, or nothing. */
   readonly cost: number;
   /** Draw at most this, or `cost` if that is more. A crash loses what is left of it. */
@@ -344,11 +362,18 @@ export interface DrawRequest {
   /** When the reserve expires, Unix time in milliseconds. */
   readonly until: number;
 }
+/** The end of a lease. */
+export interface LeaseReturn {
+  /** Id of the lease, which never draws again. */
+  readonly holder: string;
+  /** Credits spent from it since it began: all others that it drew come back. */
+  readonly spent: number;
+}
 /** Outcome of a draw. */
 export interface Draw {
-  /** 0: the balance was not enough. */
+  /** 0: the balance was not enough, or the lease is void. */
   readonly drawn: number;
-  /** Generation of the balance that the credits came from. */
+  /** Generation of the balance now. That of the lease is older: the lease is void, so end it and draw under another. */
   readonly generation: number;
   /** What the store still has for this holder after the draw, its reserve included; null: unlimited. */
   readonly remaining: number | null;
@@ -385,10 +410,10 @@ export interface Store {
   /** Moves credits from the balance into a node's memory (clause 14). `undefined`: as for `spendCredits`. */
   drawCredits(ref: KeyRef, request: DrawRequest): MaybePromise<Draw | undefined>;
   /**
-   * Returns a holder's reserve and its `unspent` credits to the balance; no effect if `generation` is not the
-   * balance's.
+   * Ends a lease: its reserve and what it drew and did not spend return to the balance, or are forfeited if the
+   * balance was set since (clause 14). May be repeated.
    */
-  returnCredits(ref: KeyRef, holder: string, generation: number, unspent: number): MaybePromise<void>;
+  returnCredits(ref: KeyRef, lease: LeaseReturn): MaybePromise<void>;
 
   /** The balance of a key, with the refills due at `period` and the reserves at `now`; `undefined`: no such key. */
   readBalance(keyId: string, period: number, now: number): MaybePromise<CountedBalance | undefined>;

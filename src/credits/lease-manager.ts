@@ -4,8 +4,15 @@
 import { KeystileError } from "../contracts/errors.js";
 import type { KeyRef, Store } from "../contracts/store.js";
 import { NONE } from "../lib/fingerprint-index.js";
-import { type CreditCount, creditReturns, type CreditReturns, MAX_IN_FLIGHT, startTimer } from "./credit-returns.js";
-import { LeaseTable } from "./lease-table.js";
+import {
+  type CreditCount,
+  creditReturns,
+  type CreditReturns,
+  type EndedLease,
+  MAX_IN_FLIGHT,
+  startTimer,
+} from "./credit-returns.js";
+import { LeaseTable, NO_GENERATION } from "./lease-table.js";
 
 /**
  * Work per turn of the event loop when returning unused leases: 1 for examining a lease, {@link RETURN} for returning
@@ -13,26 +20,29 @@ import { LeaseTable } from "./lease-table.js";
  */
 const TURN = 100_000;
 const RETURN = 100;
-/** Leases examined to find one that is not drawing. */
+/** Leases examined to find one that nobody holds. */
 const PROBES = 32;
 
 export interface LeaseManager {
   /** For spending and reading; leases are added and removed through the manager. */
   readonly table: LeaseTable;
-  /** Takes the available credits of a key out of its lease; 0 credits of generation 0 if it has no lease. */
-  withdraw(ref: KeyRef): { readonly credits: number; readonly generation: number };
   /**
-   * Adds what a draw left over to a key's lease, or begins one. Of two generations the older is void.
-   * @param upstream credits free in the store after the draw
-   * @returns the sum of both
+   * Keeps a key's lease from ending until {@link LeaseManager.release}, and begins one if it has none.
+   * @returns its entry; {@link NONE}: there is no room for another lease
    */
-  keep(ref: KeyRef, generation: number, credits: number, upstream: number): number;
-  /** Ends a key's lease, if it has one, and returns its credits to the store. */
+  hold(ref: KeyRef): number;
+  /** Lets go of a lease. One that holds nothing and has drawn nothing ends. */
+  release(ref: KeyRef): void;
+  /** The id of an entry's lease in the store. */
+  holderOf(entry: number): string;
+  /** Ends the lease of a held key, whatever it has drawn, and begins another in its place. */
+  renew(entry: number): void;
+  /** Ends a key's lease, if it has one that nobody holds, and returns its credits to the store. */
   end(ref: KeyRef): void;
   /** Whether a key may have a lease: it has one, or returns are not blocked. */
   mayLease(ref: KeyRef): boolean;
-  /** Returns in progress. The store ignores them if the balance was set meanwhile (clause 14). */
-  readonly returns: Pick<CreditReturns, "add" | "retry" | "forfeited">;
+  /** Leases that are ending. */
+  readonly returns: Pick<CreditReturns, "retry" | "forfeited" | "failures">;
   /** Makes {@link LeaseManager.close} wait for `work`. */
   track(work: Promise<unknown>): void;
   /**
@@ -44,26 +54,22 @@ export interface LeaseManager {
 }
 
 export interface LeaseManagerOptions {
-  /** Returns the id under which the store knows this process. */
-  readonly holder: () => string;
+  /** Returns the random id of this process, with which the ids of its leases begin. */
+  readonly node: () => string;
   /** Most leases kept, ≥ 1. */
   readonly keys: number;
   /** Milliseconds without use until a lease is returned. */
   readonly ttl: number;
   /** Milliseconds that `close` waits. */
   readonly closeTimeout: number;
-  /** Whether credits of this key are being drawn: its lease is about to be used. */
-  readonly isDrawing: (ref: KeyRef) => boolean;
 }
 
-const NOTHING = Object.freeze({ credits: 0, generation: 0 });
-
-export function createLeaseManager(
-  store: Store,
-  { holder, keys, ttl, closeTimeout, isDrawing }: LeaseManagerOptions,
-): LeaseManager {
+export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout }: LeaseManagerOptions): LeaseManager {
   const table = new LeaseTable(keys);
-  const returns = creditReturns(store, holder);
+  const returns = creditReturns(store);
+  /** How many draws are in flight, by key. */
+  const held = new Map<KeyRef, number>();
+  let lastId = 0;
   const pending = new Set<Promise<void>>();
   let timer: ReturnType<typeof setTimeout> | undefined;
   /** Next entry to examine. */
@@ -74,18 +80,39 @@ export function createLeaseManager(
     const settled: Promise<void> = work.then(forget, forget);
     pending.add(settled);
   };
+  const holderOf = (entry: number): string => `${node()}.${table.id(entry)}`;
+  const toEnded = (entry: number): EndedLease => ({
+    ref: table.ref(entry),
+    holder: holderOf(entry),
+    spent: table.spent(entry),
+    credits: table.withdraw(entry),
+  });
   const endAt = (entry: number): void => {
-    const ref = table.ref(entry);
-    const generation = table.generation(entry);
-    const unspent = table.withdraw(entry);
+    const ended = toEnded(entry);
+    const isUsed = table.generation(entry) !== NO_GENERATION;
     table.remove(entry);
-    returns.add(ref, generation, unspent);
+    // One that never drew is unknown to the store.
+    if (isUsed) returns.add(ended);
   };
-  /** The entry of the lease to evict for a new one. */
+  /** The entry of the lease to evict for a new one; {@link NONE}: all that were examined are held. */
   const oldest = (): number => {
-    let entry = table.next();
-    for (let probe = 1; probe < PROBES && isDrawing(table.ref(entry)); probe++) entry = table.next();
-    return entry;
+    for (let probe = 0; probe < PROBES; probe++) {
+      const entry = table.next();
+      if (!held.has(table.ref(entry))) return entry;
+    }
+    return NONE;
+  };
+  const begin = (ref: KeyRef): number => {
+    if (table.count >= keys) {
+      const evicted = oldest();
+      if (evicted === NONE) return NONE;
+      endAt(evicted);
+    }
+    if (timer === undefined) {
+      cursor = 0;
+      schedule(ttl);
+    }
+    return table.add(ref, ++lastId);
   };
 
   /** One timer for all leases, and none while there are none. */
@@ -94,11 +121,11 @@ export function createLeaseManager(
   };
   /**
    * Returns the leases that were unused since the last round. A long round takes several turns, because each return is
-   * a write. While the store takes nothing back, leases stay: 32 bytes each, and useful if their key is used again.
+   * a write. While the store takes nothing back, leases stay: 48 bytes each, and useful if their key is used again.
    */
   const returnUnused = (): void => {
     for (let work = TURN; work > 0 && cursor < table.capacity && !returns.isBlocked(); work--, cursor++) {
-      if (!table.markIdle(cursor) || isDrawing(table.ref(cursor))) continue;
+      if (!table.markIdle(cursor) || held.has(table.ref(cursor))) continue;
       endAt(cursor);
       work -= RETURN;
     }
@@ -122,19 +149,19 @@ export function createLeaseManager(
   };
   /** Credits in leases or in returns that have not succeeded. */
   const outstanding = (): CreditCount => {
-    let { credits, keys } = returns.outstanding();
+    let { credits, leases } = returns.outstanding();
     for (let entry = 0; entry < table.capacity; entry++) {
       if (!table.has(entry)) continue;
       credits += table.inHand(entry);
-      keys++;
+      leases++;
     }
-    return { credits, keys };
+    return { credits, leases };
   };
-  const notReturned = ({ credits, keys: count }: CreditCount): KeystileError => {
+  const notReturned = ({ credits, leases }: CreditCount): KeystileError => {
     const cause = returns.lastError();
     return new KeystileError(
       "CREDITS_NOT_RETURNED",
-      `the store did not take back ${credits} leased credits (keys: ${count}, spends in flight: ` +
+      `the store did not take back ${credits} leased credits (leases: ${leases}, spends in flight: ` +
         `${pending.size}); they are lost unless a later attempt of this process succeeds, ` +
         `and reserves come back by themselves after ${ttl} ms`,
       cause === undefined ? {} : { cause },
@@ -144,32 +171,31 @@ export function createLeaseManager(
   return {
     table,
     returns,
-    withdraw(ref) {
-      const entry = table.find(ref);
-      return entry === NONE ? NOTHING : { credits: table.withdraw(entry), generation: table.generation(entry) };
+    hold(ref) {
+      const known = table.find(ref);
+      const entry = known === NONE ? begin(ref) : known;
+      if (entry !== NONE) held.set(ref, (held.get(ref) ?? 0) + 1);
+      return entry;
     },
-    keep(ref, generation, credits, upstream) {
-      let entry = table.find(ref);
-      if (entry === NONE) {
-        if (table.count >= keys) endAt(oldest());
-        entry = table.add(ref);
-        if (timer === undefined) {
-          cursor = 0;
-          schedule(ttl);
-        }
+    release(ref) {
+      const others = (held.get(ref) ?? 1) - 1;
+      if (others > 0) {
+        held.set(ref, others);
+        return;
       }
-      const leasedGeneration = table.generation(entry);
-      if (leasedGeneration > generation) return credits + upstream;
-      return table.deposit(
-        entry,
-        generation,
-        leasedGeneration < generation ? credits : credits + table.withdraw(entry),
-        upstream,
-      );
+      held.delete(ref);
+      const entry = table.find(ref);
+      if (entry !== NONE && table.generation(entry) === NO_GENERATION) endAt(entry);
+    },
+    holderOf,
+    renew(entry) {
+      const ended = toEnded(entry);
+      table.restart(entry, ++lastId);
+      returns.add(ended);
     },
     end(ref) {
       const entry = table.find(ref);
-      if (entry !== NONE) endAt(entry);
+      if (entry !== NONE && !held.has(ref)) endAt(entry);
     },
     mayLease: (ref) => !returns.isBlocked() || table.find(ref) !== NONE,
     track,
@@ -177,14 +203,14 @@ export function createLeaseManager(
       const before = returns.forfeited();
       const drained = drain().then(() => true as const);
       // A million leases take longer to return than a locked file may hold up a shutdown: only standing still ends the wait.
-      for (let keysOut = Infinity, isDone = false; !isDone && outstanding().keys < keysOut;) {
-        keysOut = outstanding().keys;
+      for (let leasesOut = Infinity, isDone = false; !isDone && outstanding().leases < leasesOut;) {
+        leasesOut = outstanding().leases;
         isDone = await withinTime(drained, closeTimeout);
       }
       const out = outstanding();
-      const { credits, keys: given } = returns.forfeited();
-      const left = { credits: out.credits + credits - before.credits, keys: out.keys + given - before.keys };
-      if (left.keys > 0 || pending.size > 0) throw notReturned(left);
+      const { credits, leases } = returns.forfeited();
+      const left = { credits: out.credits + credits - before.credits, leases: out.leases + leases - before.leases };
+      if (left.leases > 0 || pending.size > 0) throw notReturned(left);
     },
   };
 }

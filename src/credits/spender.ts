@@ -19,6 +19,7 @@ import { newId } from "../lib/hash.js";
 import type { Prefetchable } from "../lib/prefetch.js";
 import { isThenable } from "../lib/thenable.js";
 import { createLeaseManager } from "./lease-manager.js";
+import { NO_GENERATION } from "./lease-table.js";
 import { periodOf } from "./refill-calendar.js";
 
 /** Sizes and times of the `leased` mode. The README's "Promises" section says what a crash costs. */
@@ -36,7 +37,7 @@ export interface LeaseOptions {
    */
   readonly ttl?: number;
   /**
-   * Most keys leased at once, 1…10_000_000, default 100_000, 53 to 73 bytes each; beyond that the oldest lease is
+   * Most keys leased at once, 1…10_000_000, default 100_000, 69 to 89 bytes each; beyond that the oldest lease is
    * returned.
    */
   readonly keys?: number;
@@ -64,7 +65,7 @@ export interface Spender extends Prefetchable {
    *   again
    */
   spend(target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined>;
-  /** Leased credits given up because the store failed without saying whether it took them back. */
+  /** Leased credits given up because the store was closed before it took them back. */
   creditsForfeited(): number;
   /**
    * Returns leased credits; later spends go straight to the store.
@@ -86,6 +87,11 @@ export function exactSpender(store: Store): Spender {
   };
 }
 
+/** Higher costs are spent exactly: so what a lease has spent stays an exact integer. The most that `size` may be. */
+const MAX_LEASED_COST = 1_000_000_000;
+/** A lease that has spent more is ended at its next draw, and another begins. */
+const MAX_SPENT = Number.MAX_SAFE_INTEGER / 2;
+
 /** The error of a failed draw. */
 interface Failure {
   readonly error: unknown;
@@ -95,17 +101,17 @@ interface Failure {
 export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender {
   const { size = 1_000, ttl = 10_000, keys = 100_000, closeTimeout = 10_000 } = options;
   const step = options.step ?? Math.max(1, Math.floor(size / 4));
-  let holderId: string | undefined;
+  let nodeId: string | undefined;
   // Created for the first lease: Cloudflare Workers do not allow random numbers at module scope, where programs create
   // verifiers.
-  const holder = (): string => (holderId ??= newId("node"));
+  const node = (): string => (nodeId ??= newId("node"));
   const exact = exactSpender(store);
   /**
    * The draw of each key that later spends wait for, because its credits may cover them too. These promises never
    * reject.
    */
   const drawing = new Map<KeyRef, Promise<Failure | undefined>>();
-  const manager = createLeaseManager(store, { holder, keys, ttl, closeTimeout, isDrawing: (ref) => drawing.has(ref) });
+  const manager = createLeaseManager(store, { node, keys, ttl, closeTimeout });
   const { table } = manager;
   let closed = false;
 
@@ -124,52 +130,79 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   };
 
   /**
-   * Available credits leave the lease first, so that no other call spends them meanwhile, and two keys that evict each
-   * other at the bound can both get enough.
+   * Available credits leave the lease first, so that no other call spends them meanwhile.
    * @param step as in {@link LeaseOptions}; 1: draws only the cost
    */
   const drawThenTake = async (
     target: SpendTarget,
+    entry: number,
     cost: number,
     now: number,
     step: number,
   ): Promise<Spend | undefined> => {
     const { ref, refill } = target;
-    // Return attempts that wait are made first, so that their credits count for this draw.
+    // Leases that could not be ended yet are tried first, so that their credits count for this draw.
     manager.returns.retry(ref);
-    const wanted = { holder: holder(), step, size, now, until: now + ttl, period: periodOf(refill, now) };
-    let { credits, generation } = manager.withdraw(ref);
+    const wanted = { step, size, now, until: now + ttl, period: periodOf(refill, now) };
     for (;;) {
+      if (table.spent(entry) > MAX_SPENT) manager.renew(entry);
+      const id = table.id(entry);
+      const inHand = table.withdraw(entry);
+      const putBack = (credits: number): void => {
+        if (table.id(entry) === id) table.deposit(entry, credits);
+      };
       let drawn: Draw | undefined;
       try {
-        drawn = await store.drawCredits(ref, { ...wanted, cost: cost - credits });
+        const lease = { holder: manager.holderOf(entry), spent: table.spent(entry) };
+        drawn = await store.drawCredits(ref, { ...wanted, ...lease, cost: cost - inHand });
       } catch (error) {
-        if (credits > 0) manager.returns.add(ref, generation, credits);
+        putBack(inHand);
+        // Whether credits were drawn is unknown: those of a new lease come back with its end, others later with theirs.
+        if (table.id(entry) === id && table.generation(entry) === NO_GENERATION) manager.renew(entry);
         throw error;
       }
-      if (drawn?.stale === true) {
-        if (credits > 0) manager.returns.add(ref, generation, credits);
-        return { ok: false, remaining: 0, stale: true };
-      }
-      if (drawn === undefined || drawn.remaining === null) {
-        manager.end(ref);
+      if (drawn === undefined || drawn.remaining === null || drawn.stale === true) {
+        putBack(inHand);
+        if (drawn?.stale === true) return { ok: false, remaining: 0, stale: true };
         return drawn && { ok: true, remaining: null };
       }
-      // The balance was set meanwhile: the credits from before are void, and the draw alone may not be enough.
-      if (drawn.generation !== generation) credits = 0;
-      ({ generation } = drawn);
-      credits += drawn.drawn;
-      if (credits >= cost) {
-        const remaining = manager.keep(ref, generation, credits - cost, drawn.remaining);
-        target.leasedAt(table.find(ref));
-        return drawn.forfeited === undefined
-          ? { ok: true, remaining }
-          : { ok: true, remaining, forfeited: drawn.forfeited };
+      // Another call found that the balance was set, and began a new lease.
+      if (table.id(entry) !== id) continue;
+      const leased = table.generation(entry);
+      if (leased !== NO_GENERATION && leased !== drawn.generation) {
+        // The credits from before the balance was set are void.
+        table.deposit(entry, inHand);
+        manager.renew(entry);
+        continue;
       }
-      if (drawn.drawn > 0) continue;
-      if (credits > 0 || table.find(ref) !== NONE) manager.keep(ref, generation, credits, drawn.remaining);
-      return { ok: false, remaining: credits + drawn.remaining };
+      if (drawn.drawn === 0) {
+        table.deposit(entry, inHand);
+        if (leased !== NO_GENERATION) table.refresh(entry, leased, drawn.remaining);
+        return { ok: false, remaining: inHand + drawn.remaining };
+      }
+      table.refresh(entry, drawn.generation, drawn.remaining);
+      if (inHand + drawn.drawn < cost) {
+        table.deposit(entry, inHand + drawn.drawn);
+        continue;
+      }
+      table.deposit(entry, inHand + drawn.drawn - cost);
+      target.leasedAt(entry);
+      const remaining = table.spend(entry, cost);
+      return drawn.forfeited === undefined
+        ? { ok: true, remaining }
+        : { ok: true, remaining, forfeited: drawn.forfeited };
     }
+  };
+  /** {@link drawThenTake}, with the lease held meanwhile; without room for a lease, an exact spend. */
+  const holdAndDraw = (
+    target: SpendTarget,
+    cost: number,
+    now: number,
+    step: number,
+  ): MaybePromise<Spend | undefined> => {
+    const entry = manager.hold(target.ref);
+    if (entry === NONE) return exact.spend(target, cost, now);
+    return drawThenTake(target, entry, cost, now, step).finally(() => manager.release(target.ref));
   };
   const spendByDraw = async (target: SpendTarget, cost: number, now: number): Promise<Spend | undefined> => {
     const { ref } = target;
@@ -178,9 +211,9 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
       const failure = await other;
       if (failure !== undefined) throw copyOf(failure.error);
       const spent = takeFromLease(target, cost);
-      return spent ?? drawThenTake(target, cost, now, 1);
+      return spent ?? holdAndDraw(target, cost, now, 1);
     }
-    const spending = drawThenTake(target, cost, now, step);
+    const spending = Promise.resolve(holdAndDraw(target, cost, now, step));
     const end = () => void drawing.delete(ref);
     const fail = (error: unknown): Failure => {
       end();
@@ -196,6 +229,10 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
     if (spent !== undefined) return spent;
     // A cost of 0 draws nothing, and the store rejects an invalid cost.
     if (closed || !(cost > 0) || !manager.mayLease(target.ref)) return exact.spend(target, cost, now);
+    if (cost > MAX_LEASED_COST) {
+      manager.end(target.ref);
+      return exact.spend(target, cost, now);
+    }
     const spending = spendByDraw(target, cost, now);
     manager.track(spending);
     return spending;

@@ -3,21 +3,25 @@
  * records that finds answer, and the names that are unique are the same for every store.
  */
 export {
+  type Account,
   applyChange,
-  type Balance,
   countedBalance,
   countRefills,
   draw,
+  endLease,
   forfeitedRefills,
-  giveBack,
+  isConserved,
   isCurrent,
   isOfCalendar,
+  type Lease,
+  type LeaseChanges,
   MAX_BALANCE,
-  type Reserve,
+  openAccount,
+  type Outcome,
   spend,
-  spendWithReserves,
   sweep,
-} from "../credits/balance.js";
+  type Totals,
+} from "../credits/account.js";
 export { boundariesBetween, boundaryOf, calendarOf, periodOf } from "../credits/refill-calendar.js";
 export { flatten, type GrantedNames, type Related, toRecord, toRecordWith } from "./key-record.js";
 export { listed, nameOf, uniqueOf } from "./row-names.js";

@@ -1,34 +1,46 @@
 /** In-memory store on plain maps. Also the reference implementation that tests compare other stores with. */
 import { KeystileError } from "../contracts/errors.js";
-import type { Change, KeyRecord, KeyRow, NewKey, RootKeyRow, Rows, Store, Table, Write } from "../contracts/store.js";
+import type {
+  Change,
+  KeyRecord,
+  KeyRef,
+  KeyRow,
+  NewKey,
+  RootKeyRow,
+  Rows,
+  Store,
+  Table,
+  Write,
+} from "../contracts/store.js";
 import {
+  type Account,
   applyChange,
-  type Balance,
   countedBalance,
   draw,
-  forfeitedRefills,
-  giveBack,
+  endLease,
   isCurrent,
-  isOfCalendar,
-  type Reserve,
-  spendWithReserves,
-  sweep,
-} from "../credits/balance.js";
+  type Lease,
+  type LeaseChanges,
+  openAccount,
+  type Outcome,
+  spend,
+} from "../credits/account.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { trust } from "../lib/guards/trusted.js";
 import { toRecord } from "./key-record.js";
 import { listed, nameOf, uniqueOf } from "./row-names.js";
 
-const NO_RESERVES: ReadonlyMap<string, Reserve> = new Map();
+const NO_LEASES: ReadonlyMap<string, Lease> = new Map();
 
 /** Everything one store holds. */
 interface State {
   readonly rows: { readonly [T in Table]: Map<string, Rows[T]> };
   /** Unique text (a name in its workspace, a digest, a hash) → id of the row that holds it. */
   readonly unique: Map<string, string>;
-  readonly balances: Map<string, Balance>;
-  /** Key id → holder → reserve. */
-  readonly reserves: Map<string, Map<string, Reserve>>;
+  /** By key id. */
+  readonly accounts: Map<string, Account>;
+  /** Key id → lease id → lease. */
+  readonly leases: Map<string, Map<string, Lease>>;
   readonly listeners: Set<(change: Change) => void>;
 }
 
@@ -53,11 +65,11 @@ export function memoryStore(): Store {
       keys: new Map(),
     },
     unique: new Map(),
-    balances: new Map(),
-    reserves: new Map(),
+    accounts: new Map(),
+    leases: new Map(),
     listeners: new Set(),
   };
-  const { rows, unique, balances, reserves, listeners } = state;
+  const { rows, unique, accounts, listeners } = state;
   const keyBy = (text: string) => rows.keys.get(unique.get(text) ?? "");
   const notify = (changes: Iterable<Change>) => {
     for (const change of changes) for (const listener of listeners) notifyOne(listener, change);
@@ -78,45 +90,13 @@ export function memoryStore(): Store {
       return true;
     },
 
-    spendCredits(ref, cost, period, now) {
-      const keyId = String(ref);
-      const before = balances.get(keyId);
-      if (before === undefined) return undefined;
-      const holders = reserves.get(keyId) ?? NO_RESERVES;
-      const { balance, result, expired } = spendWithReserves(before, () => holders, cost, period, now);
-      for (const holder of expired) reserves.get(keyId)?.delete(holder);
-      balances.set(keyId, balance);
-      return result;
-    },
-    drawCredits(ref, request) {
-      const keyId = String(ref);
-      const before = balances.get(keyId);
-      if (before === undefined) return undefined;
-      if (before.unlimited) return { drawn: request.cost, generation: before.generation, remaining: null };
-      if (!isOfCalendar(before, request.period))
-        return { drawn: 0, generation: before.generation, remaining: 0, stale: true };
-      const holders = reserves.get(keyId) ?? new Map<string, Reserve>();
-      const { balance: swept, expired } = sweep(before, holders, request.holder, request.now);
-      for (const holder of expired) holders.delete(holder);
-      const { balance, reserve, drawn } = draw(swept, holders.get(request.holder), request);
-      balances.set(keyId, balance);
-      reserves.set(keyId, holders.set(request.holder, reserve));
-      const forfeited = forfeitedRefills(swept, request.period);
-      const outcome = { drawn, generation: balance.generation, remaining: balance.remaining + reserve.reserved };
-      return forfeited === 0 ? outcome : { ...outcome, forfeited };
-    },
-    returnCredits(ref, holder, generation, unspent) {
-      const keyId = String(ref);
-      const balance = balances.get(keyId);
-      const reserve = reserves.get(keyId)?.get(holder);
-      if (balance === undefined) return;
-      const reserved = reserve?.generation === generation ? reserve.reserved : 0;
-      balances.set(keyId, giveBack(balance, generation, unspent + reserved));
-      if (reserve?.generation === generation) reserves.get(keyId)?.delete(holder);
-    },
+    spendCredits: (ref, cost, period, now) =>
+      onAccount(state, ref, (account, leases) => spend(account, () => leases, cost, period, now)),
+    drawCredits: (ref, request) => onAccount(state, ref, (account, leases) => draw(account, leases, request)),
+    returnCredits: (ref, lease) => onAccount(state, ref, (account, leases) => endLease(account, leases, lease)),
     readBalance(keyId, period, now) {
       if (!rows.keys.has(keyId)) return undefined;
-      return countedBalance(balances.get(keyId), period, (reserves.get(keyId) ?? NO_RESERVES).values(), now);
+      return countedBalance(accounts.get(keyId), period, leasesOf(state, keyId), now);
     },
 
     read: (table, id) => rows[table].get(id),
@@ -189,15 +169,45 @@ function recordOf({ rows }: State, row: KeyRow | undefined): KeyRecord | undefin
   });
 }
 
+/** Changes an account and its leases. `undefined`: the key has none. */
+function onAccount<T>(
+  state: State,
+  ref: KeyRef,
+  change: (account: Account, leases: ReadonlyMap<string, Lease>) => Outcome<T>,
+): T | undefined {
+  const keyId = String(ref);
+  const before = state.accounts.get(keyId);
+  if (before === undefined) return undefined;
+  const { account, leases, result } = change(before, leasesOf(state, keyId));
+  state.accounts.set(keyId, account);
+  setLeases(state, keyId, leases);
+  return result;
+}
+
+function leasesOf({ leases }: State, keyId: string): ReadonlyMap<string, Lease> {
+  return leases.get(keyId) ?? NO_LEASES;
+}
+
+function setLeases(state: State, keyId: string, changes: LeaseChanges): void {
+  if (changes.length === 0) return;
+  const leases = new Map(leasesOf(state, keyId));
+  for (const [id, lease] of changes) {
+    if (lease === undefined) leases.delete(id);
+    else leases.set(id, lease);
+  }
+  state.leases.set(keyId, leases);
+}
+
 function insertKey(state: State, { row, balance }: NewKey): boolean {
   if (state.rows.keys.has(row.id) || uniqueOf("keys", row).some((text) => state.unique.has(text))) return false;
   put(state, "keys", row);
-  if (balance !== undefined) state.balances.set(row.id, { ...balance, unlimited: false, generation: row.generation });
+  const { generation } = row;
+  if (balance !== undefined) state.accounts.set(row.id, openAccount(balance.remaining, { ...balance, generation }));
   return true;
 }
 
 /** Whether every row still has the version that was read and every unique name is free (contract clause 13). */
-function writable({ rows, unique, balances }: State, writes: readonly Write[]): boolean {
+function writable({ rows, unique, accounts }: State, writes: readonly Write[]): boolean {
   const claimed = new Set<string>();
   return writes.every((write) => {
     if ("remove" in write) return rows[write.table].get(write.remove)?.version === write.version;
@@ -205,7 +215,7 @@ function writable({ rows, unique, balances }: State, writes: readonly Write[]): 
     const texts = uniqueOf(table, row);
     const free = texts.every((text) => !claimed.has(text) && (unique.get(text) ?? row.id) === row.id);
     for (const text of texts) claimed.add(text);
-    if (write.credits !== undefined && !isCurrent(balances.get(row.id), write.credits)) return false;
+    if (write.credits !== undefined && !isCurrent(accounts.get(row.id), write.credits)) return false;
     return free && (rows[table].get(row.id)?.version ?? 0) === row.version;
   });
 }
@@ -215,10 +225,11 @@ function apply(state: State, write: Write): void {
   put(state, write.table, write.row);
   if (write.credits === undefined) return;
   const { id } = write.row;
-  const { copyOf, remaining } = write.credits;
-  const after = applyChange(state.balances.get(id), write.credits, state.balances.get(copyOf ?? ""));
-  state.balances.set(id, after);
-  if (remaining !== undefined) state.reserves.delete(id);
+  const { accounts } = state;
+  const source = accounts.get(write.credits.copyOf ?? "");
+  const { account, leases } = applyChange(accounts.get(id), leasesOf(state, id), write.credits, source);
+  accounts.set(id, account);
+  setLeases(state, id, leases);
 }
 
 function put<T extends Table>(state: State, table: T, row: Rows[T]): void {
@@ -234,8 +245,8 @@ function remove(state: State, table: Table, id: string, replaced = false): void 
   for (const text of uniqueOf(table, old)) state.unique.delete(text);
   state.rows[table].delete(id);
   if (table === "keys" && !replaced) {
-    state.balances.delete(id);
-    state.reserves.delete(id);
+    state.accounts.delete(id);
+    state.leases.delete(id);
   }
 }
 

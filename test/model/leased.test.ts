@@ -69,7 +69,7 @@ describe("leased credits against a model that knows what was there", () => {
       async drawCredits(ref, request) {
         const drawn = await store.drawCredits(ref, request);
         if (drawn !== undefined && drawn.drawn > 0)
-          await store.returnCredits(ref, "nobody", drawn.generation, drawn.drawn);
+          await store.returnCredits(ref, { holder: "nobody", spent: 0 });
         return drawn;
       },
     });

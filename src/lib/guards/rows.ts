@@ -6,6 +6,7 @@ import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type Shape } fr
 import type {
   ApiRow,
   CountedBalance,
+  CreditTotals,
   Draw,
   IdentityRow,
   KeyRecord,
@@ -153,6 +154,15 @@ export const balance = object<CountedBalance>({
   remaining: orNull(count),
   period: count,
   reserved: count,
+  totals: optional(
+    object<CreditTotals>({
+      credited: count,
+      refilled: count,
+      adjusted: integer(Number.MIN_SAFE_INTEGER),
+      spent: count,
+      forfeited: count,
+    } satisfies Fields<CreditTotals>),
+  ),
 } satisfies Fields<CountedBalance>);
 
 const versioned = { id: name, version: count };

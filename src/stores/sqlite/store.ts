@@ -18,8 +18,8 @@ import { connect, type Connection, DRIVER_BUSY_TIMEOUT } from "./connection/open
 import { createBusyRetry } from "./connection/retry-busy.js";
 import { afterTurn, retryWhileBusy } from "./connection/transaction.js";
 import { sizeLog } from "./connection/wal-size.js";
-import { createBalanceSession } from "./credits/balance-session.js";
-import { type Balances, createBalances } from "./credits/balance-table.js";
+import { createAccountSession } from "./credits/account-session.js";
+import { createAccounts } from "./credits/account-table.js";
 import { createGroupCommit } from "./credits/group-commit.js";
 import { createSpending } from "./credits/spending.js";
 import { type EncodedKey, encodeKeys } from "./keys/encoded-keys.js";
@@ -105,12 +105,12 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   const references = createReferenceCache(handle);
   const log = createChangeLog(handle, isShared);
   log.listen((change) => change === "all" && references.clear());
-  const balances = createBalances(handle);
+  const accounts = createAccounts(handle);
   const shared = createSharedReads(handle, isShared);
   const polling = createChangePolling(shared.before(log.poll), settings.staleness);
   // A transaction reads `data_version` anyway, while nobody else can write: if nothing is new, later calls of the turn
   // need not poll.
-  const session = createBalanceSession(handle, balances, isShared, (version) => {
+  const session = createAccountSession(handle, accounts, isShared, (version) => {
     if (!settings.readonly && log.isCaughtUp(version)) polling.note();
   });
   const { short, long } = sizeLog({ ...connection, transact: shared.before(connection.transact) });
@@ -126,14 +126,11 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   const group = createGroupCommit(short, { ...session, compareAndSpend }, log, writes.queue, settings.busyTimeout);
   const rows = createEntityTables(handle);
   const reader = createKeyReader(handle, references);
-  const writer = createKeyWriter(handle, references, balances);
-  const spending = createSpending(balances, group);
+  const writer = createKeyWriter(handle, references, accounts);
+  const spending = createSpending(accounts, group);
   const examine = createHealth(handle, settings);
   const health = shared.before((given?: HealthOptions) => retryWhileBusy(() => examine(given), DRIVER_BUSY_TIMEOUT));
-  const finish = shared.before(() => {
-    checkpointSpends(connection, balances);
-    connection.close();
-  });
+  const finish = shared.before(connection.close);
 
   const reading = <A extends unknown[], T>(work: (...given: A) => T) => reads.runOrRetry(shared.before(work));
   const write = createWriting(writes, log, references, session);
@@ -166,9 +163,9 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
       assertOpen();
       return spending.drawCredits(ref, request);
     },
-    returnCredits(ref, holder, generation, unspent) {
+    returnCredits(ref, lease) {
       assertOpen();
-      return spending.returnCredits(ref, holder, generation, unspent);
+      return spending.returnCredits(ref, lease);
     },
     readBalance: reading(spending.readBalance),
 
@@ -219,23 +216,6 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     },
   };
   return { store, insertEncoded, deadline: writes.deadline };
-}
-
-/**
- * Checkpoints the log of spends, so that other tools find every balance in its row; keystile itself does not need this.
- */
-function checkpointSpends({ transact }: Connection, balances: Balances): void {
-  if (!balances.hasLogged()) return;
-  try {
-    const checkpoint = () => {
-      balances.begin(true);
-      balances.checkpoint();
-      return true;
-    };
-    retryWhileBusy(() => transact(checkpoint), DRIVER_BUSY_TIMEOUT);
-  } catch {
-    // Another process is writing, or the disk is full: the log stays valid.
-  }
 }
 
 /** The changes of new keys that a find could see. Keys without a digest can be found by their foreign digest. */

@@ -17,8 +17,8 @@ export function findingClauses(clause: Clause): void {
     await insert(store, keyRow(1));
     const ref = await refOf(store, "digest-1");
     expect(await store.spendCredits(ref, 1, 0, 0)).toBeUndefined();
-    expect(await store.readBalance("key_000001", 4, 0)).toEqual({ remaining: null, period: 4, reserved: 0 });
-    await store.returnCredits(ref, "nobody", 0, 5);
+    expect(await store.readBalance("key_000001", 4, 0)).toMatchObject({ remaining: null, period: 4, reserved: 0 });
+    await store.returnCredits(ref, { holder: "nobody", spent: 0 });
   });
 
   clause("clause 2: digests, ids and names match exactly", async (withApi) => {
@@ -74,8 +74,8 @@ export function findingClauses(clause: Clause): void {
       () => store.adoptDigest("k", "d"),
       () => store.spendCredits("k", 1, 0, 0),
       () => store.spendCredits("k", 0, 0, 0),
-      () => store.drawCredits("k", { holder: "h", cost: 1, step: 1, size: 1, period: 0, now: 0, until: 1 }),
-      () => store.returnCredits("k", "h", 0, 1),
+      () => store.drawCredits("k", { holder: "h", spent: 0, cost: 1, step: 1, size: 1, period: 0, now: 0, until: 1 }),
+      () => store.returnCredits("k", { holder: "h", spent: 0 }),
       () => store.readBalance("k", 0, 0),
       () => store.read("apis", "a"),
       () => store.readNames("roles", WS, ["r"]),

@@ -1,4 +1,5 @@
 /** Draws, returns and reserves: clause 14. */
+import type { CreditChange } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import type { Clause } from "./bed.js";
 import { keyRow, balance, insert, refOf } from "./rows.js";
@@ -10,20 +11,20 @@ export function leasesClauses(clause: Clause): void {
       const store = await withApi();
       await insert(store, keyRow(1, { hasCredits: true }), balance(1_000));
       const ref = await refOf(store, "digest-1");
-      const request = { holder: "dead", cost: 1, step: 250, size: 1_000, period: 0, now: 0, until: 1_000 };
+      const request = { holder: "dead", spent: 0, cost: 1, step: 250, size: 1_000, period: 0, now: 0, until: 1_000 };
       const drawn = (await store.drawCredits(ref, request))!.drawn;
       const left = (await store.readBalance("key_000001", 0, 999))!;
-      expect(left.reserved).toBeGreaterThan(0);
-      expect(left.remaining! + left.reserved + drawn).toBe(1_000);
-      const all = left.remaining! + left.reserved;
+      expect(left.reserved).toBeGreaterThan(drawn);
+      expect(left.remaining! + left.reserved).toBe(1_000);
+      const all = 1_000 - drawn;
       expect(await store.spendCredits(ref, all, 0, 999)).toEqual({ ok: false, remaining: left.remaining });
       expect(await store.spendCredits(ref, 0, 0, 1_000)).toEqual({ ok: true, remaining: all });
-      expect(await store.readBalance("key_000001", 0, 1_000)).toEqual({ remaining: all, period: 0, reserved: 0 });
+      expect(await store.readBalance("key_000001", 0, 1_000)).toMatchObject({ remaining: all, period: 0, reserved: 0 });
       expect(await store.spendCredits(ref, all, 0, 1_000)).toEqual({ ok: true, remaining: 0 });
       expect(await store.spendCredits(ref, 1, 0, 2_000)).toEqual({ ok: false, remaining: 0 });
-      // A late return of the dead holder affects no other holder: its reserve is gone, its available credits come back.
-      await store.returnCredits(ref, "dead", 0, drawn);
-      expect((await store.readBalance("key_000001", 0, 2_000))?.remaining).toBe(drawn);
+      // A node that was only slow ends its lease: what it did not spend comes back, once.
+      for (let i = 0; i < 2; i++) await store.returnCredits(ref, { holder: "dead", spent: 1 });
+      expect((await store.readBalance("key_000001", 0, 2_000))?.remaining).toBe(drawn - 1);
     },
   );
 
@@ -32,15 +33,22 @@ export function leasesClauses(clause: Clause): void {
     await insert(store, keyRow(1, { hasCredits: true }), balance(100));
     const ref = await refOf(store, "digest-1");
     const ask = (holder: string, cost: number, now = 0) =>
-      store.drawCredits(ref, { holder, cost, step: 10, size: 40, period: 0, now, until: now + 1000 });
+      store.drawCredits(ref, { holder, spent: 0, cost, step: 10, size: 40, period: 0, now, until: now + 1000 });
     let held = 0;
     for (let i = 0; i < 50; i++) held += (await ask(i % 2 ? "a" : "b", 1))?.drawn ?? 0;
     expect(held).toBeLessThanOrEqual(100);
-    expect((await store.readBalance("key_000001", 0, 0))!.remaining! + held).toBeLessThanOrEqual(100);
-    await store.returnCredits(ref, "a", 0, held);
-    await store.returnCredits(ref, "b", 0, 0);
-    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
-    expect((await ask("c", 101))?.drawn).toBe(0);
+    const { remaining, reserved } = (await store.readBalance("key_000001", 0, 0))!;
+    expect(remaining! + reserved).toBe(100);
+    expect(held).toBeLessThanOrEqual(reserved);
+    for (const [holder, spent] of [
+      ["a", 3],
+      ["b", 0],
+      ["a", 3],
+      ["stranger", 5],
+    ] as const)
+      await store.returnCredits(ref, { holder, spent });
+    expect(await store.readBalance("key_000001", 0, 0)).toMatchObject({ remaining: 97, reserved: 0 });
+    expect((await ask("c", 98))?.drawn).toBe(0);
   });
 
   clause("clause 14: an unlimited key gives whatever is asked, a key that is gone nothing", async (withApi) => {
@@ -49,11 +57,11 @@ export function leasesClauses(clause: Clause): void {
     const row = (await store.read("keys", "key_000001"))!;
     await store.write([{ table: "keys", row, credits: { period: 0, remaining: null } }]);
     const ref = await refOf(store, "digest-1");
-    const request = { holder: "a", cost: 7, step: 10, size: 40, period: 0, now: 0, until: 1000 };
+    const request = { holder: "a", spent: 0, cost: 7, step: 10, size: 40, period: 0, now: 0, until: 1000 };
     expect(await store.drawCredits(ref, request)).toEqual({ drawn: 7, generation: 1, remaining: null });
     await store.write([{ table: "keys", remove: "key_000001", version: 2 }]);
     expect(await store.drawCredits(ref, request)).toBeUndefined();
-    await store.returnCredits(ref, "a", 1, 5);
+    await store.returnCredits(ref, { holder: "a", spent: 5 });
   });
 
   clause("clause 14: the reserve of a holder that vanished comes back once it expires", async (withApi) => {
@@ -61,7 +69,7 @@ export function leasesClauses(clause: Clause): void {
     await insert(store, keyRow(1, { hasCredits: true }), balance(100));
     const ref = await refOf(store, "digest-1");
     const ask = (holder: string, cost: number, now: number) =>
-      store.drawCredits(ref, { holder, cost, step: 5, size: 25, period: 0, now, until: now + 1000 });
+      store.drawCredits(ref, { holder, spent: 0, cost, step: 5, size: 25, period: 0, now, until: now + 1000 });
     const lost = (await ask("crashed", 1, 0))!.drawn;
     const before = (await store.readBalance("key_000001", 0, 0))!.remaining!;
     expect(before + lost).toBeLessThan(100);
@@ -75,14 +83,80 @@ export function leasesClauses(clause: Clause): void {
     const store = await withApi();
     await insert(store, keyRow(1, { hasCredits: true }), balance(100));
     const ref = await refOf(store, "digest-1");
-    const request = { holder: "a", cost: 1, step: 10, size: 40, period: 0, now: 0, until: 1000 };
+    const request = { holder: "a", spent: 0, cost: 1, step: 10, size: 40, period: 0, now: 0, until: 1000 };
     const drawn = (await store.drawCredits(ref, request))!;
     const row = (await store.read("keys", "key_000001"))!;
     await store.write([{ table: "keys", row: { ...row, generation: 1 }, credits: { period: 0, remaining: 50 } }]);
-    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(50);
-    await store.returnCredits(ref, "a", drawn.generation, drawn.drawn);
-    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(50);
-    expect((await store.drawCredits(ref, request))!.generation).toBe(1);
+    expect(await store.readBalance("key_000001", 0, 0)).toMatchObject({ remaining: 50, reserved: drawn.drawn });
+    expect(await store.drawCredits(ref, request)).toMatchObject({ drawn: 0, generation: 1 });
+    await store.returnCredits(ref, { holder: "a", spent: 1 });
+    expect(await store.readBalance("key_000001", 0, 0)).toMatchObject({ remaining: 50, reserved: 0 });
+    expect((await store.drawCredits(ref, { ...request, holder: "b" }))!.generation).toBe(1);
     expect((await store.findKey("digest-1"))?.generation).toBe(1);
+  });
+
+  clause("clause 14: what a lease has spent counts once, however often it is reported", async (withApi) => {
+    const store = await withApi();
+    await insert(store, keyRow(1, { hasCredits: true }), balance(100));
+    const ref = await refOf(store, "digest-1");
+    const draw = async (spent: number) =>
+      (await store.drawCredits(ref, {
+        holder: "a",
+        spent,
+        cost: 1,
+        step: 10,
+        size: 10,
+        period: 0,
+        now: 0,
+        until: 1_000,
+      }))!.drawn;
+    const read = async () => (await store.readBalance("key_000001", 0, 0))!;
+    let drawn = await draw(0);
+    for (const spent of [5, 5, 3, 8]) drawn += await draw(spent);
+    // Of a report that arrives late, or twice, only what is new counts.
+    expect(await read()).toMatchObject({ remaining: 100 - drawn, reserved: drawn - 8 });
+    await store.returnCredits(ref, { holder: "a", spent: 9 });
+    const { totals, ...left } = await read();
+    expect(left).toEqual({ remaining: 91, period: 0, reserved: 0 });
+    if (totals !== undefined)
+      expect(totals).toEqual({ credited: 100, refilled: 0, adjusted: 0, spent: 9, forfeited: 0 });
+  });
+
+  clause("clause 14: the totals of a store that keeps them add up after anything", async (withApi) => {
+    const store = await withApi();
+    await insert(store, keyRow(1, { hasCredits: true }), balance(100, { amount: 7, period: 0 }));
+    const ref = await refOf(store, "digest-1");
+    const draw = (holder: string, now: number) =>
+      store.drawCredits(ref, { holder, spent: 2, cost: 1, step: 9, size: 30, period: 2, now, until: now + 1_000 });
+    const change = async (credits: CreditChange) => {
+      const row = (await store.read("keys", "key_000001"))!;
+      const generation = row.generation + (credits.remaining === undefined ? 0 : 1);
+      expect(await store.write([{ table: "keys", row: { ...row, generation }, credits }])).toBe(true);
+    };
+    const steps: readonly (() => unknown)[] = [
+      () => store.spendCredits(ref, 3, 2, 0),
+      () => draw("a", 0),
+      () => draw("b", 0),
+      () => store.spendCredits(ref, 1_000_000, 3, 5_000),
+      () => draw("a", 6_000),
+      () => change({ period: 3, add: 50 }),
+      () => change({ period: 3, add: -20 }),
+      () => change({ period: 3, remaining: 40 }),
+      () => store.returnCredits(ref, { holder: "b", spent: 4 }),
+      () => draw("c", 7_000),
+      () => change({ period: 3, remaining: null }),
+      () => change({ period: 3, remaining: 9 }),
+      () => change({ period: 3, add: Number.MAX_SAFE_INTEGER }),
+      () => store.spendCredits(ref, Number.MAX_SAFE_INTEGER, 3, 8_000),
+      () => store.spendCredits(ref, 1, 9, 8_000),
+    ];
+    for (const [i, step] of steps.entries()) {
+      await step();
+      const { remaining, reserved, totals } = (await store.readBalance("key_000001", 0, 0))!;
+      if (totals === undefined || remaining === null) continue;
+      const { credited, refilled, adjusted, spent, forfeited } = totals;
+      const sum = (...counts: number[]) => counts.reduce((all, count) => all + BigInt(count), 0n);
+      expect(sum(credited, refilled, adjusted), `after step ${i}`).toBe(sum(spent, remaining, reserved, forfeited));
+    }
   });
 }

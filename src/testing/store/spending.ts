@@ -41,7 +41,7 @@ export function spendingClauses(clause: Clause): void {
     expect(await store.spendCredits(ref, 0, 100, 0)).toEqual({ ok: true, remaining: 0 });
     expect(await store.spendCredits(ref, 0, 103, 0)).toEqual({ ok: true, remaining: 30 });
     expect(await store.spendCredits(ref, 0, 100, 0)).toEqual({ ok: true, remaining: 0 });
-    expect(await store.readBalance("key_000001", 102, 0)).toEqual({ remaining: 20, period: 102, reserved: 0 });
+    expect(await store.readBalance("key_000001", 102, 0)).toMatchObject({ remaining: 20, period: 102, reserved: 0 });
   });
 
   clause("clause 7: what was prepared under another calendar changes nothing, whoever asks", async (withApi) => {
@@ -50,12 +50,12 @@ export function spendingClauses(clause: Clause): void {
     const monthly = (count: number) => 15_000_000_000 + count;
     await insert(store, keyRow(1, { hasCredits: true }), balance(10, { amount: 5, period: daily(20_000) }));
     const ref = await refOf(store, "digest-1");
-    const request = { holder: "a", cost: 1, step: 5, size: 10, now: 0, until: 1000 };
+    const request = { holder: "a", spent: 0, cost: 1, step: 5, size: 10, now: 0, until: 1000 };
     for (const period of [0, 20_000, monthly(680), monthly(20_000), 31_000_020_000]) {
       for (const cost of [0, 1, 100])
         expect(await store.spendCredits(ref, cost, period, 0)).toMatchObject({ ok: false, stale: true });
       expect(await store.drawCredits(ref, { ...request, period })).toMatchObject({ drawn: 0, stale: true });
-      expect(await store.readBalance("key_000001", period, 0)).toEqual({
+      expect(await store.readBalance("key_000001", period, 0)).toMatchObject({
         remaining: 10,
         period: daily(20_000),
         reserved: 0,
@@ -76,7 +76,7 @@ export function spendingClauses(clause: Clause): void {
     "clause 7: at most 400 daily and 24 monthly boundaries are refilled at once, and the rest is told once",
     async (withApi) => {
       const store = await withApi();
-      const request = { holder: "a", cost: 1, step: 1, size: 1, now: 0, until: 1000 };
+      const request = { holder: "a", spent: 0, cost: 1, step: 1, size: 1, now: 0, until: 1000 };
       for (const [n, calendar, most] of [
         [1, 32_000_000_000, 400],
         [2, 7_000_000_000, 24],
@@ -105,7 +105,7 @@ export function spendingClauses(clause: Clause): void {
     const ref = await refOf(store, "digest-1");
     expect(await store.spendCredits(ref, 1, 102, 0)).toEqual({ ok: true, remaining: 19 });
     expect(await store.spendCredits(ref, 1, 90, 0)).toEqual({ ok: true, remaining: 18 });
-    expect(await store.readBalance("key_000001", 90, 0)).toEqual({ remaining: 18, period: 102, reserved: 0 });
+    expect(await store.readBalance("key_000001", 90, 0)).toMatchObject({ remaining: 18, period: 102, reserved: 0 });
     expect(await store.spendCredits(ref, 1, 102, 0)).toEqual({ ok: true, remaining: 17 });
     expect(await store.spendCredits(ref, 1, 103, 0)).toEqual({ ok: true, remaining: 26 });
     const huge = await refOf(store, "digest-2");

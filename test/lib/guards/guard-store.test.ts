@@ -62,7 +62,7 @@ async function calls(): Promise<readonly (readonly [name: string, given: readonl
     refillCursor: NOON,
     updatedAt: NOON,
   };
-  const request = { holder: "h", cost: 1, step: 1, size: 1, period: 0, now: NOON, until: NOON + 1 };
+  const request = { holder: "h", spent: 0, cost: 1, step: 1, size: 1, period: 0, now: NOON, until: NOON + 1 };
   return [
     ["findKey", [digest], record],
     ["findForeignKey", ["old", digest], record],

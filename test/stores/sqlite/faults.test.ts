@@ -29,7 +29,7 @@ import {
 } from "./support.js";
 
 const path = temporaryPaths();
-const DRAW = { holder: "h", cost: 1, step: 5, size: 40, period: 0, now: 0, until: 1 };
+const DRAW = { holder: "h", spent: 0, cost: 1, step: 5, size: 40, period: 0, now: 0, until: 1 };
 
 describe("sqliteStore: a database that cannot be written", () => {
   it("hostile A185: opened for reading only, checks answer and spends are STORE_READ_ONLY", async () => {
@@ -535,7 +535,7 @@ describe("sqliteStore: a file that another tool has changed", () => {
         db.exec("UPDATE keystile_leases SET reserved = 9007199254740993");
       });
       expect(await codeOf(() => store.drawCredits(refs[1]!, DRAW))).toBe("STORE_INVALID");
-      expect(await codeOf(() => store.returnCredits(refs[1]!, "h", 0, 1))).toBe("STORE_INVALID");
+      expect(await codeOf(() => store.returnCredits(refs[1]!, { holder: "h", spent: 0 }))).toBe("STORE_INVALID");
       await store.close();
     },
   );

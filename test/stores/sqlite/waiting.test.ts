@@ -89,7 +89,7 @@ async function expectRefused(makeCalls: () => readonly (() => unknown)[]): Promi
 }
 
 const times = <T>(count: number, make: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
-const draw = (holder: string) => ({ holder, cost: 1, step: 5, size: 40, period: 0, now: 0, until: 1 });
+const draw = (holder: string) => ({ holder, spent: 0, cost: 1, step: 5, size: 40, period: 0, now: 0, until: 1 });
 
 const KINDS: readonly (readonly [string, (place: string) => SqliteStore])[] = [
   ["a path", (place) => keep(sqliteStore(place, { busyTimeout }))],

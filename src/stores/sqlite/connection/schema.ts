@@ -6,15 +6,14 @@
  * Why `deleted` is a column although the body has it too: the index for lists holds only keys that are not deleted, so
  * that a page costs the same behind 60,000 deleted keys (it took 0.98 s, now 0.25 ms).
  *
- * Why spends go to `keystile_spends` before the row of the balance: see `../credits/spend-log.ts`.
- *
  * Why `unlimited` is a column: with NULL as "unlimited", a number bound wrongly (NaN binds as NULL) would be free
  * credits.
  */
 import { KeystileError } from "../../../contracts/errors.js";
-import { createBalances } from "../credits/balance-table.js";
+import { SEAL_SQL } from "../credits/account-table.js";
 import { resultName } from "./errors.js";
 import { type Handle, select } from "./handle.js";
+import { carryOverSpends } from "./old-spend-log.js";
 import type { Transact } from "./transaction.js";
 
 const entityTable = (table: string) => `
@@ -29,8 +28,8 @@ const entityTable = (table: string) => `
   ) STRICT;
   CREATE INDEX keystile_${table}_list ON keystile_${table} (workspace_id, id);`;
 
-const COUNT = "INTEGER NOT NULL CHECK (%s BETWEEN 0 AND 9007199254740991)";
-const count = (name: string) => `${name} ${COUNT.replace("%s", name)}`;
+const count = (name: string, usual?: number) =>
+  `${name} INTEGER NOT NULL${usual === undefined ? "" : ` DEFAULT ${usual}`} CHECK (${name} BETWEEN 0 AND 9007199254740991)`;
 
 /** The namespace of an override: the name is its id, a space and the identifier. */
 export const NAMESPACE_OF_OVERRIDE = "substr(name, 1, instr(name, ' ') - 1)";
@@ -94,11 +93,46 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
   // Periods now include their calendar (`src/credits/refill-calendar.ts`). Logged spends have periods without one, so
   // they are checkpointed first.
   (handle) => {
-    checkpointSpendLog(handle);
+    carryOverSpends(handle);
     handle.exec(`UPDATE keystile_balances SET period = period + 1000000000 * (
       SELECT CASE json_extract(k.body, '$.refill.interval')
         WHEN 'daily' THEN 32 WHEN 'monthly' THEN json_extract(k.body, '$.refill.refillDay') ELSE 0 END
       FROM keystile_keys k WHERE k.n = keystile_balances.n)`);
+  },
+
+  // Balances become accounts with totals, in a table of another name, so that an older keystile with the file still
+  // open fails. The log of spends is gone: the row is the balance.
+  (handle) => {
+    carryOverSpends(handle);
+    handle.exec(`
+  CREATE TABLE keystile_accounts (
+    n INTEGER PRIMARY KEY REFERENCES keystile_keys (n) ON DELETE CASCADE,
+    unlimited INTEGER NOT NULL DEFAULT 0 CHECK (unlimited IN (0, 1)),
+    ${count("remaining")},
+    ${count("amount")},
+    period INTEGER NOT NULL,
+    ${count("generation")},
+    ${count("credited")},
+    ${count("refilled", 0)},
+    adjusted INTEGER NOT NULL DEFAULT 0 CHECK (adjusted BETWEEN -9007199254740991 AND 9007199254740991),
+    ${count("spent", 0)},
+    ${count("reserved", 0)},
+    ${count("forfeited", 0)},
+    seal INTEGER NOT NULL CHECK (seal = ${SEAL_SQL}),
+    CONSTRAINT the_credits_add_up CHECK (credited + refilled + adjusted = spent + remaining + reserved + forfeited)
+  ) STRICT;
+  ALTER TABLE keystile_leases ADD COLUMN ${count("held", 0)};
+  ALTER TABLE keystile_leases ADD COLUMN ${count("spent", 0)};
+  ALTER TABLE keystile_leases ADD COLUMN is_forfeited INTEGER NOT NULL DEFAULT 0 CHECK (is_forfeited IN (0, 1));
+  DELETE FROM keystile_leases WHERE NOT EXISTS (
+    SELECT 1 FROM keystile_balances b WHERE b.n = keystile_leases.n AND b.generation = keystile_leases.generation AND b.unlimited = 0);
+  INSERT INTO keystile_accounts (n, unlimited, remaining, amount, period, generation, credited, adjusted, reserved, seal)
+    SELECT n, unlimited, remaining, amount, period, generation, remaining, leased, leased, ${SEAL_SQL} FROM (
+      SELECT n, unlimited, iif(unlimited, 0, remaining) AS remaining, amount, period, generation,
+        coalesce((SELECT sum(l.reserved) FROM keystile_leases l WHERE l.n = b.n), 0) AS leased
+      FROM keystile_balances b);
+  DROP TABLE keystile_balances;
+  DROP TABLE keystile_spends;`);
   },
 ];
 
@@ -153,13 +187,6 @@ function completeTables(handle: Handle): void {
     else step(handle);
   }
   handle.exec(`UPDATE keystile_schema SET version = ${SCHEMA_VERSION}`);
-}
-
-function checkpointSpendLog(handle: Handle): void {
-  if (select(handle, "SELECT 1 FROM keystile_spends LIMIT 1").get() === undefined) return;
-  const balances = createBalances(handle);
-  balances.begin(true);
-  balances.checkpoint();
 }
 
 function stepsTaken(handle: Handle): number {

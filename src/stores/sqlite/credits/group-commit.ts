@@ -12,16 +12,16 @@ import type { ChangeLog } from "../changes/change-log.js";
 import { isBusy, toStoreError } from "../connection/errors.js";
 import type { LockQueue, LockWaiter } from "../connection/lock-queue.js";
 import type { Transact } from "../connection/transaction.js";
-import type { BalanceSession } from "./balance-session.js";
+import type { AccountSession } from "./account-session.js";
 import { createCommitScheduler } from "./commit-scheduler.js";
 
 /** A piece of work inside a transaction. Listeners are notified of the `changes` that it adds after the commit. */
-export type Work<T> = (session: BalanceSession, changes: Change[]) => T;
+export type Work<T> = (session: AccountSession, changes: Change[]) => T;
 
 export interface GroupCommit {
   /** Runs `work` in the next transaction. */
   add<T>(work: Work<T>): Promise<T>;
-  /** {@link BalanceSession.spend} in the next transaction, or at once if no other call would share it. */
+  /** {@link AccountSession.spend} in the next transaction, or at once if no other call would share it. */
   spend(n: number, cost: number, period: number, now: number): MaybePromise<Spend | undefined>;
   /** Resolves once everything added so far is settled; `undefined`: nothing is pending. */
   drain(): Promise<void> | undefined;
@@ -48,7 +48,7 @@ const MAX_GROUP_SIZE = 1_024;
 
 export function createGroupCommit(
   transact: Transact,
-  session: BalanceSession,
+  session: AccountSession,
   log: ChangeLog,
   locked: LockQueue,
   busyTimeout: number,
@@ -165,10 +165,10 @@ function isOne(group: readonly Task[]): group is readonly [Task] {
 }
 
 /**
- * An invalid balance in the file fails only the work that needed it, before it changed anything; any other error fails
+ * An invalid account in the file fails only the work that needed it, before it changed anything; any other error fails
  * the group.
  */
-function perform(task: Task, session: BalanceSession, changes: Change[]): void {
+function perform(task: Task, session: AccountSession, changes: Change[]): void {
   const { work } = task;
   task.failure = undefined;
   try {

@@ -10,7 +10,7 @@
  */
 import { resultName } from "../connection/errors.js";
 import { type Handle, select, type SqliteValue, type Statement } from "../connection/handle.js";
-import type { Balances } from "../credits/balance-table.js";
+import type { Accounts } from "../credits/account-table.js";
 import type { EncodedKey } from "./encoded-keys.js";
 import { type HashIndex, placeOfIdentity } from "./hash-index.js";
 import { textHash } from "./hash47.js";
@@ -46,7 +46,7 @@ interface Candidate {
 export function createBulkInsert(
   handle: Handle,
   index: HashIndex,
-  balances: Balances,
+  accounts: Accounts,
   single: SingleKeys,
 ): (keys: readonly EncodedKey[]) => boolean[] {
   const insertRows = handle.prepare(INSERT);
@@ -123,7 +123,7 @@ export function createBulkInsert(
       }
     }
     index.addToDelta(entries);
-    balances.create(inserted);
+    accounts.create(inserted);
     sure.slice(whole).forEach(insertSingly);
     doubtful.forEach(insertSingly);
     return candidates.map(({ n }) => n !== undefined);

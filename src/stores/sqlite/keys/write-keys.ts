@@ -1,9 +1,9 @@
 /** Inserts, updates and removes keys. Every function here runs inside the caller's transaction. */
-import { KeystileError } from "../../../contracts/errors.js";
+import { isKeystileError, KeystileError } from "../../../contracts/errors.js";
 import type { Change, CreditChange, KeyRow } from "../../../contracts/store.js";
-import { applyChange, isCurrent } from "../../../credits/balance.js";
+import { type Account, applyChange, isCurrent } from "../../../credits/account.js";
 import { changed, type Handle, select } from "../connection/handle.js";
-import type { Balances } from "../credits/balance-table.js";
+import { type Accounts, NO_LEASES } from "../credits/account-table.js";
 import type { ReferenceCache } from "../tables/reference-cache.js";
 import { type EncodedKey, encodeKey } from "./encoded-keys.js";
 import { createHashIndex, placeOfIdentity, placesOf } from "./hash-index.js";
@@ -43,7 +43,7 @@ interface Found {
   readonly deleted: number | bigint;
 }
 
-export function createKeyWriter(handle: Handle, references: ReferenceCache, balances: Balances): KeyWriter {
+export function createKeyWriter(handle: Handle, references: ReferenceCache, accounts: Accounts): KeyWriter {
   const index = createHashIndex(handle);
   const COLUMNS = "k.n, k.digest, k.foreign_digest AS foreignDigest, k.identity, k.deleted";
   const at = select<Found>(
@@ -124,10 +124,30 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, bala
   };
   const insertOne = (key: EncodedKey, identity: number | null): number | undefined => {
     const n = insertNew(key, identity);
-    if (n !== undefined) balances.create([[n, key]]);
+    if (n !== undefined) accounts.create([[n, key]]);
     return n;
   };
-  const insertMany = createBulkInsert(handle, index, balances, { insert: insertOne, apiNumber, identityNumber });
+  /** @returns false: the change does not fit the account anymore */
+  const changeCredits = (n: number, row: KeyRow, change: CreditChange): boolean => {
+    let before: Account | undefined;
+    try {
+      before = accounts.read(n);
+    } catch (error) {
+      // Setting the balance is how a damaged account is repaired: it starts anew.
+      if (!isKeystileError(error) || error.code !== "STORE_INVALID" || change.remaining === undefined) throw error;
+      const { account } = applyChange(undefined, NO_LEASES, change);
+      accounts.dropLeases(n);
+      accounts.replace(n, { ...account, generation: row.generation });
+      return true;
+    }
+    if (!isCurrent(before, change)) return false;
+    const source = change.copyOf === undefined ? undefined : accounts.readOf(change.copyOf)?.account;
+    const { account, leases } = applyChange(before, accounts.leases(n), change, source);
+    accounts.replace(n, account);
+    accounts.saveLeases(n, leases);
+    return true;
+  };
+  const insertMany = createBulkInsert(handle, index, accounts, { insert: insertOne, apiNumber, identityNumber });
   return {
     insert(keys) {
       if (keys.length < MIN_BULK_KEYS)
@@ -143,10 +163,7 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, bala
       const n = old === undefined ? insertNew(key, identityNumber(key.identityId)) : Number(old.n);
       if (n === undefined || (old !== undefined && !update(key, old))) return false;
       if (credits !== undefined) {
-        const before = balances.peek(n);
-        if (!isCurrent(before, credits)) return false;
-        const source = credits.copyOf === undefined ? undefined : balances.peekOf(credits.copyOf)?.balance;
-        balances.replace(n, applyChange(before, credits, source), credits.remaining !== undefined);
+        if (!changeCredits(n, row, credits)) return false;
       }
       addChange(old?.digest, changes);
       addChange(row.digest, changes);

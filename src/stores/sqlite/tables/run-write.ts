@@ -3,7 +3,7 @@ import type { Change } from "../../../contracts/store.js";
 import type { ChangeLog } from "../changes/change-log.js";
 import type { BusyRetry } from "../connection/retry-busy.js";
 import { afterTurn, type Transact } from "../connection/transaction.js";
-import type { BalanceSession } from "../credits/balance-session.js";
+import type { AccountSession } from "../credits/account-session.js";
 import type { ReferenceCache } from "./reference-cache.js";
 
 /**
@@ -21,7 +21,7 @@ export function createWriting(
   { run }: BusyRetry,
   log: ChangeLog,
   references: ReferenceCache,
-  session: BalanceSession,
+  session: AccountSession,
 ): RunWrite {
   /** After a rollback: what was read inside the transaction may never have been committed. */
   const forget = () => {
@@ -35,7 +35,7 @@ export function createWriting(
         const changes = work();
         return changes && { recorded: log.record(changes) };
       }, forget);
-      session.forgetBalances();
+      session.forget();
       log.notify(done?.recorded);
       return done !== undefined;
     };

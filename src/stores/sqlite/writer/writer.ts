@@ -16,9 +16,9 @@ import { Worker } from "node:worker_threads";
 import { KeystileError } from "../../../contracts/errors.js";
 import type { NewKey, Spend, Store } from "../../../contracts/store.js";
 import type { MaybePromise } from "../../../contracts/types.js";
+import { assertSpend } from "../../../credits/account.js";
 import { modulePath } from "../connection/module-path.js";
 import { afterTurn } from "../connection/transaction.js";
-import { assertSpend } from "../credits/spending.js";
 import { encodeKeys, packKeys } from "../keys/encoded-keys.js";
 import type { SqliteStoreOptions } from "../options.js";
 import {
@@ -92,7 +92,7 @@ export function withWriter<S extends Store>(reader: S, path: string, options: Re
       return writer.spend(ref, cost, period, now);
     },
     drawCredits: (ref, request) => callWriter("drawCredits", ref, request),
-    returnCredits: (ref, holder, generation, unspent) => callWriter("returnCredits", ref, holder, generation, unspent),
+    returnCredits: (ref, lease) => callWriter("returnCredits", ref, lease),
     adoptDigest: (ref, digest) => change("adoptDigest", ref, digest),
     async insertKeys(keys) {
       assertOpen();

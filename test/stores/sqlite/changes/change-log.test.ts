@@ -94,8 +94,8 @@ describe("sqliteStore: changes of other processes", () => {
     const [ref] = await addKeys(writer, 1);
     await heard();
     await writer.spendCredits(ref!, 1, 0, 0);
-    await writer.drawCredits(ref!, { holder: "h", cost: 1, step: 5, size: 20, period: 0, now: 0, until: 1 });
-    await writer.returnCredits(ref!, "h", 0, 1);
+    await writer.drawCredits(ref!, { holder: "h", spent: 0, cost: 1, step: 5, size: 20, period: 0, now: 0, until: 1 });
+    await writer.returnCredits(ref!, { holder: "h", spent: 0 });
     expect(await heard()).toEqual([]);
     await change(writer, "key_000001", { name: "after" });
     expect(await heard()).toEqual([{ digest: "digest-1" }]);

@@ -96,8 +96,8 @@ describe("sqliteStore: credits", () => {
     for (const value of wrong) expect(() => store.readBalance("key_000001", value, 0)).toThrow(RangeError);
     for (const name of ["cost", "step", "size", "period", "now", "until"] as const)
       expect(() => store.drawCredits(ref!, draw({ [name]: NaN })), name).toThrow(RangeError);
-    expect(() => store.returnCredits(ref!, "a", 0, -1)).toThrow(RangeError);
-    expect(() => store.returnCredits(ref!, "a", NaN, 1)).toThrow(RangeError);
+    expect(() => store.returnCredits(ref!, { holder: "a", spent: 0 })).toThrow(RangeError);
+    expect(() => store.returnCredits(ref!, { holder: "a", spent: 0 })).toThrow(RangeError);
     expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
   });
 
@@ -108,7 +108,7 @@ describe("sqliteStore: credits", () => {
       expect(await store.spendCredits(ref, 1, 0, 0)).toBeUndefined();
       expect(await store.spendCredits(ref, 0, 0, 0)).toBeUndefined();
       expect(await store.drawCredits(ref, draw())).toBeUndefined();
-      expect(await store.returnCredits(ref, "a", 0, 5)).toBeUndefined();
+      expect(await store.returnCredits(ref, { holder: "a", spent: 0 })).toBeUndefined();
       expect(await store.adoptDigest(ref, "x")).toBe(false);
     }
     expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
@@ -225,7 +225,7 @@ describe("sqliteStore: credits", () => {
       expect(held + reserved + (await one.readBalance("key_000001", 0, 0))!.remaining!).toBe(100);
     }
     expect(held).toBe(100);
-    await two.returnCredits(ref!, "two", 0, held);
+    await two.returnCredits(ref!, { holder: "two", spent: 0 });
     expect((await one.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
   });
 
@@ -237,10 +237,10 @@ describe("sqliteStore: credits", () => {
     expect(await store.drawCredits(ref!, draw())).toEqual({ drawn: 1, generation: 0, remaining: 0 });
     expect(await store.drawCredits(ref!, draw({ holder: "b" }))).toEqual({ drawn: 0, generation: 0, remaining: 0 });
     expect(leases()).toBe(0);
-    await store.returnCredits(ref!, "a", 0, 100);
+    await store.returnCredits(ref!, { holder: "a", spent: 0 });
     expect((await store.drawCredits(ref!, draw()))!.drawn).toBe(10);
     expect(leases()).toBe(1);
-    await store.returnCredits(ref!, "a", 0, 0);
+    await store.returnCredits(ref!, { holder: "a", spent: 0 });
     expect(leases()).toBe(0);
   });
 

@@ -140,7 +140,7 @@ describe("sqliteStore: writer thread", () => {
       expect(() => store.spendCredits(ref!, value, 0, 0), String(value)).toThrow(RangeError);
     for (const value of wrong) expect(() => store.spendCredits(ref!, 1, value, 0), String(value)).toThrow(RangeError);
     await expect(
-      store.drawCredits(ref!, { holder: "a", cost: NaN, step: 1, size: 1, period: 0, now: 0, until: 1 }),
+      store.drawCredits(ref!, { holder: "a", spent: 0, cost: NaN, step: 1, size: 1, period: 0, now: 0, until: 1 }),
     ).rejects.toThrow(RangeError);
     expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
   });

@@ -1,0 +1,425 @@
+/**
+ * The arithmetic of a key's credits, shared by every store. Store clauses 5–7 and 14. Pure functions: the store makes
+ * them atomic.
+ *
+ * A balance is a conserved account. At every moment
+ *
+ *     credited + refilled + adjusted = spent + remaining + reserved + forfeited
+ *
+ * and every function here keeps that equation, because all of them change an account through {@link move}. A store
+ * keeps the totals beside the balance, in the same transaction, so that a balance that was changed in any other way is
+ * found when it is read ({@link isConserved}).
+ */
+import type { CountedBalance, CreditChange, Draw, DrawRequest, LeaseReturn, Spend } from "../contracts/store.js";
+import { boundariesBetween, calendarOf } from "./refill-calendar.js";
+
+/** The largest balance, and the largest total: integers above it are not exact. */
+export const MAX_BALANCE = Number.MAX_SAFE_INTEGER;
+/** Milliseconds for which the lease of a node that vanished is kept, so that a late return still counts: a day. */
+const KEPT_AFTER_EXPIRY = 86_400_000;
+
+const NO_CHANGES: readonly never[] = [];
+const STALE: Spend = Object.freeze({ ok: false, remaining: 0, stale: true });
+
+/** Credits by where they came from and where they went, since the account was opened or carried forward. */
+export interface Totals {
+  /** The first balance. */
+  readonly credited: number;
+  /** What refills added; only what fitted below {@link MAX_BALANCE}. */
+  readonly refilled: number;
+  /** The signed sum of an administrator's changes: set, increment and decrement. */
+  readonly adjusted: number;
+  /** What verifications took, as far as nodes have reported it. */
+  readonly spent: number;
+  /** What leases hold: reserves in the store, and what nodes have in memory. */
+  readonly reserved: number;
+  /** What was lost with nodes that vanished, or was drawn from a balance that was set meanwhile. */
+  readonly forfeited: number;
+}
+
+/** A balance and its totals, as they are stored. */
+export interface Account extends Totals {
+  readonly unlimited: boolean;
+  /** 0…{@link MAX_BALANCE}; 0 while unlimited. */
+  readonly remaining: number;
+  /** Credits added per period; 0 without refill. */
+  readonly amount: number;
+  /**
+   * The calendar and how many of its periods are counted (`periodOf`); only increases until the calendar is replaced.
+   */
+  readonly period: number;
+  /** Increases whenever the balance is set: older leases are void. */
+  readonly generation: number;
+}
+
+/** A lease as the store knows it: credits that left the balance for one node. */
+export interface Lease {
+  /** Of the balance that the credits came from. */
+  readonly generation: number;
+  /** When the reserve returns to the balance, Unix time in milliseconds. */
+  readonly expires: number;
+  /** Credits in the store that only this lease may draw. */
+  readonly reserved: number;
+  /** Credits drawn and not yet reported as spent. */
+  readonly held: number;
+  /** Credits reported as spent since the lease began. */
+  readonly spent: number;
+  /** Whether `held` counts as forfeited, because the lease expired. A later report of its node takes that back. */
+  readonly isForfeited: boolean;
+}
+
+/** Leases to store, by id; `undefined`: to remove. */
+export type LeaseChanges = readonly (readonly [id: string, lease: Lease | undefined])[];
+
+/** What an operation answers, and what it leaves behind. `account` is the one given if nothing changed. */
+export interface Outcome<T> {
+  readonly account: Account;
+  readonly leases: LeaseChanges;
+  readonly result: T;
+}
+
+/** Opens an account with a first balance. */
+export function openAccount(
+  remaining: number,
+  { amount, period, generation }: Pick<Account, "amount" | "period" | "generation">,
+): Account {
+  const totals = { credited: remaining, refilled: 0, adjusted: 0, spent: 0, reserved: 0, forfeited: 0 };
+  return { unlimited: false, remaining, amount, period, generation, ...totals };
+}
+
+/** Whether the equation at the top of this file holds. */
+export function isConserved(account: Account): boolean {
+  const { credited, refilled, adjusted, spent, remaining, reserved, forfeited } = account;
+  const came = credited + refilled + adjusted;
+  const went = spent + remaining + reserved + forfeited;
+  if (came <= MAX_BALANCE && went <= MAX_BALANCE) return came === went;
+  const sum = (...counts: number[]) => counts.reduce((total, count) => total + BigInt(count), 0n);
+  return sum(credited, refilled, adjusted) === sum(spent, remaining, reserved, forfeited);
+}
+
+/** Signed changes of an account; whoever makes them keeps the equation. */
+type Movement = { readonly [T in "remaining" | Exclude<keyof Totals, "credited">]?: number };
+
+/**
+ * The account after a movement. Totals that would pass {@link MAX_BALANCE} start anew: the balance is carried forward
+ * as `credited`, and what is reserved as `adjusted`.
+ */
+function move(from: Account, by: Movement, period = from.period): Account {
+  const { remaining = 0, refilled = 0, adjusted = 0, spent = 0, reserved = 0, forfeited = 0 } = by;
+  if (
+    from.refilled + refilled > MAX_BALANCE ||
+    Math.abs(from.adjusted + adjusted) > MAX_BALANCE ||
+    from.spent + spent > MAX_BALANCE ||
+    from.reserved + reserved > MAX_BALANCE ||
+    from.forfeited + forfeited > MAX_BALANCE
+  )
+    return move(carryForward(from), by, period);
+  // Written out: a spread took most of the time of a spend.
+  return {
+    unlimited: from.unlimited,
+    remaining: from.remaining + remaining,
+    amount: from.amount,
+    period,
+    generation: from.generation,
+    credited: from.credited,
+    refilled: from.refilled + refilled,
+    adjusted: from.adjusted + adjusted,
+    spent: from.spent + spent,
+    reserved: from.reserved + reserved,
+    forfeited: from.forfeited + forfeited,
+  };
+}
+
+function carryForward(from: Account): Account {
+  const totals = { credited: from.remaining, refilled: 0, adjusted: from.reserved, spent: 0, forfeited: 0 };
+  return { ...from, ...totals };
+}
+
+/**
+ * Whether a period has the calendar of this account. A caller that prepared its call under another calendar has to
+ * prepare it again.
+ */
+export function isOfCalendar({ unlimited, period: counted }: Account, period: number): boolean {
+  return unlimited || calendarOf(counted) === calendarOf(period);
+}
+
+/** Counts the refills due at `period`, which must have the account's calendar. An earlier period changes nothing. */
+export function countRefills(account: Account, period: number): Account {
+  if (period <= account.period || !isOfCalendar(account, period)) return account;
+  const space = account.unlimited ? 0 : MAX_BALANCE - account.remaining;
+  const { due } = boundariesBetween(account.period, period);
+  // Divided, not multiplied: amount × due can pass 2^53.
+  const added = account.amount > space / due ? space : account.amount * due;
+  return move(account, { remaining: added, refilled: added }, period);
+}
+
+/** Refills that {@link countRefills} omits because too many are due at once. */
+export function forfeitedRefills(account: Account, period: number): number {
+  return account.amount === 0 || !isOfCalendar(account, period)
+    ? 0
+    : boundariesBetween(account.period, period).forfeited;
+}
+
+/**
+ * Takes `cost` if the balance covers it, with due refills counted and, where it would be refused otherwise, with
+ * expired reserves taken back. Refused, and with a cost of 0, it takes nothing (clauses 5, 6, 14).
+ * @param leases of all nodes; called only when they may matter
+ * @param now Unix time, milliseconds
+ * @throws RangeError: the cost is not an integer from 0 to 2^53 − 1
+ */
+export function spend(
+  account: Account,
+  leases: () => ReadonlyMap<string, Lease>,
+  cost: number,
+  period: number,
+  now: number,
+): Outcome<Spend> {
+  const taken = spendRemaining(account, cost, period);
+  const { result } = taken;
+  if (result.stale === true || result.remaining === null || (result.ok && cost > 0)) return taken;
+  const known = leases();
+  if (cost === 0) {
+    const remaining = Math.min(MAX_BALANCE, result.remaining + expiredReserves(known, account, now));
+    return { account, leases: NO_CHANGES, result: { ok: true, remaining } };
+  }
+  const swept = sweep(account, known, undefined, now);
+  return swept.leases.length === 0 ? taken : { ...spendRemaining(swept.account, cost, period), leases: swept.leases };
+}
+
+/** {@link spend} without leases. */
+export function spendRemaining(account: Account, cost: number, period: number): Outcome<Spend> {
+  assertCount("cost", cost);
+  if (account.unlimited) return unchanged(account, { ok: true, remaining: null });
+  if (!isOfCalendar(account, period)) return unchanged(account, STALE);
+  const settled = countRefills(account, period);
+  if (cost === 0 || cost > settled.remaining)
+    return unchanged(account, { ok: cost === 0, remaining: settled.remaining });
+  const forfeited = forfeitedRefills(account, period);
+  const after = move(settled, { remaining: -cost, spent: cost });
+  const { remaining } = after;
+  const result = forfeited === 0 ? { ok: true, remaining } : { ok: true, remaining, forfeited };
+  return { account: after, leases: NO_CHANGES, result };
+}
+
+function unchanged<T>(account: Account, result: T): Outcome<T> {
+  return { account, leases: NO_CHANGES, result };
+}
+
+/**
+ * The account as administration reads it at `period`.
+ * @param account `undefined`: the key never had one
+ * @param leases of this account; reserves expired at `now` count as remaining
+ */
+export function countedBalance(
+  account: Account | undefined,
+  period: number,
+  leases: ReadonlyMap<string, Lease>,
+  now: number,
+): CountedBalance {
+  if (account === undefined) return { remaining: null, period, reserved: 0 };
+  const settled = countRefills(account, period);
+  if (settled.unlimited) return { remaining: null, period: settled.period, reserved: 0 };
+  const { account: swept } = sweep(settled, leases, undefined, now);
+  const { credited, refilled, adjusted, spent, forfeited } = swept;
+  return {
+    remaining: swept.remaining,
+    period: swept.period,
+    reserved: swept.reserved,
+    totals: { credited, refilled, adjusted, spent, forfeited },
+  };
+}
+
+/** Reserves that {@link sweep} would return to the balance. */
+function expiredReserves(leases: ReadonlyMap<string, Lease>, { generation }: Account, now: number): number {
+  let expired = 0;
+  for (const lease of leases.values())
+    if (lease.generation === generation && lease.expires <= now) expired += lease.reserved;
+  return expired;
+}
+
+/**
+ * Whether a change still fits this account: the calendar is the one that its author read, and no period was counted
+ * since.
+ */
+export function isCurrent(before: Account | undefined, change: CreditChange | undefined): boolean {
+  if (before === undefined || change === undefined) return true;
+  // Setting the balance does not depend on the calendar, and must be possible to repair a balance with a wrong one.
+  if (!isOfCalendar(before, change.period)) return change.remaining !== undefined;
+  return before.period <= (change.refillsCounted ?? before.period);
+}
+
+/**
+ * Applies an administrator's change in the order that {@link CreditChange} states.
+ * @param before `undefined`: the key never had an account
+ * @param leases of the account: setting a balance voids them
+ * @param source the account that `copyOf` names, read in the same atomic step
+ */
+export function applyChange(
+  before: Account | undefined,
+  leases: ReadonlyMap<string, Lease>,
+  change: CreditChange,
+  source?: Account,
+): Omit<Outcome<never>, "result"> {
+  const { period, add = 0, refill } = change;
+  const copied = change.copyOf === undefined ? undefined : countedBalance(source, period, new Map(), 0);
+  // A balance that no longer exists is copied as 0, never as unlimited.
+  const remaining = copied === undefined ? change.remaining : (copied.remaining ?? 0);
+  const from = before ?? { ...openAccount(0, { amount: 0, period, generation: 0 }), unlimited: true };
+  let account = isOfCalendar(from, period) ? countRefills(from, period) : { ...from, period };
+  let changes: LeaseChanges = NO_CHANGES;
+  if (remaining !== undefined) {
+    ({ account, leases: changes } = voidLeases(account, leases));
+    const isFirst = account.unlimited && account.credited === 0 && account.adjusted === 0 && account.spent === 0;
+    const set = remaining ?? 0;
+    account = isFirst
+      ? { ...account, remaining: set, credited: set }
+      : move(account, { remaining: set - account.remaining, adjusted: set - account.remaining });
+    account = { ...account, unlimited: remaining === null, generation: account.generation + 1 };
+  }
+  if (!account.unlimited) {
+    const signed = Math.min(MAX_BALANCE, Math.max(0, account.remaining + add)) - account.remaining;
+    account = move(account, { remaining: signed, adjusted: signed });
+  }
+  if (refill !== undefined) account = { ...account, ...refill };
+  return { account: copied === undefined ? account : { ...account, period: copied.period }, leases: changes };
+}
+
+/** Forfeits the reserves; what nodes hold stays in the leases until they have reported what they spent of it. */
+function voidLeases(account: Account, leases: ReadonlyMap<string, Lease>): Omit<Outcome<never>, "result"> {
+  const changes: (readonly [string, Lease | undefined])[] = [];
+  let reserved = 0;
+  for (const [id, lease] of leases) {
+    if (lease.reserved === 0 && lease.held > 0) continue;
+    reserved += lease.reserved;
+    changes.push([id, lease.held === 0 ? undefined : { ...lease, reserved: 0 }]);
+  }
+  return { account: move(account, { reserved: -reserved, forfeited: reserved }), leases: changes };
+}
+
+/**
+ * Draws credits for a lease and tops up its reserve. Beyond `cost` it takes at most a quarter of what is free, so that
+ * nodes share the last credits instead of leaving them idle with one.
+ */
+export function draw(account: Account, leases: ReadonlyMap<string, Lease>, request: DrawRequest): Outcome<Draw> {
+  assertDraw(request);
+  const { generation } = account;
+  if (account.unlimited) return unchanged(account, { drawn: request.cost, generation, remaining: null });
+  if (!isOfCalendar(account, request.period))
+    return unchanged(account, { drawn: 0, generation, remaining: 0, stale: true });
+  const known = leases.get(request.holder);
+  // The balance was set since: the node ends this lease, and draws under a new one.
+  if (known !== undefined && known.generation !== generation)
+    return unchanged(account, { drawn: 0, generation, remaining: account.remaining });
+  const swept = sweep(countRefills(account, request.period), leases, request.holder, request.now);
+  const reported = report(swept.account, known, request.spent);
+  const { held, spent, reserved: before } = reported.lease ?? { held: 0, spent: 0, reserved: 0 };
+  const free = reported.account.remaining + before;
+  const share = Math.floor(free / 4);
+  const drawn = request.cost > free ? 0 : Math.max(request.cost, Math.min(request.step, share));
+  const reserved = drawn === 0 ? before : Math.min(Math.max(0, request.size - drawn), Math.floor((free - drawn) / 4));
+  const moved = reserved - before + drawn;
+  const after = move(reported.account, { remaining: -moved, reserved: moved });
+  const lease = { generation, expires: request.until, reserved, held: held + drawn, spent, isForfeited: false };
+  const forfeited = forfeitedRefills(account, request.period);
+  const result = { drawn, generation, remaining: after.remaining + reserved };
+  const isEmpty = lease.held === 0 && reserved === 0;
+  return {
+    account: after,
+    leases: isEmpty && known === undefined ? swept.leases : [...swept.leases, [request.holder, lease]],
+    result: forfeited === 0 ? result : { ...result, forfeited },
+  };
+}
+
+/**
+ * Ends a lease. What it did not spend returns to the balance; if the balance was set since, it is forfeited. Ending it
+ * again changes nothing.
+ */
+export function endLease(account: Account, leases: ReadonlyMap<string, Lease>, ended: LeaseReturn): Outcome<undefined> {
+  assertReturn(ended);
+  const { account: reported, lease } = report(account, leases.get(ended.holder), ended.spent);
+  if (lease === undefined) return unchanged(account, undefined);
+  const isVoid = reported.unlimited || lease.generation !== reported.generation;
+  const all = lease.held + lease.reserved;
+  const returned = isVoid ? 0 : Math.min(all, MAX_BALANCE - reported.remaining);
+  return {
+    account: move(reported, { remaining: returned, reserved: -all, forfeited: all - returned }),
+    leases: [[ended.holder, undefined]],
+    result: undefined,
+  };
+}
+
+/**
+ * Counts what a lease has spent. The report is the sum since the lease began, so that one that arrives twice, or never,
+ * does no harm.
+ */
+function report(
+  account: Account,
+  lease: Lease | undefined,
+  total: number,
+): { readonly account: Account; readonly lease: Lease | undefined } {
+  if (lease === undefined) return { account, lease };
+  // Less than it held, if the forfeited credits were carried forward meanwhile.
+  const held = lease.isForfeited ? Math.min(lease.held, account.forfeited) : lease.held;
+  const revived = lease.isForfeited ? move(account, { reserved: held, forfeited: -held }) : account;
+  const spent = Math.min(held, Math.max(0, total - lease.spent));
+  return {
+    account: spent === 0 ? revived : move(revived, { spent, reserved: -spent }),
+    lease: { ...lease, held: held - spent, spent: lease.spent + spent, isForfeited: false },
+  };
+}
+
+/**
+ * Takes back what other leases have reserved until now (clause 14). What their nodes hold counts as forfeited; the
+ * lease is kept for a day, in case its node still lives and reports.
+ * @param self the lease that stays; `undefined`: none
+ */
+export function sweep(
+  account: Account,
+  leases: ReadonlyMap<string, Lease>,
+  self: string | undefined,
+  now: number,
+): Omit<Outcome<never>, "result"> {
+  let swept = account;
+  const changes: (readonly [string, Lease | undefined])[] = [];
+  for (const [id, lease] of leases) {
+    if (id === self || lease.expires > now) continue;
+    const isOld = lease.expires + KEPT_AFTER_EXPIRY <= now;
+    if (lease.isForfeited) {
+      if (isOld) changes.push([id, undefined]);
+      continue;
+    }
+    const isVoid = swept.unlimited || lease.generation !== swept.generation;
+    const returned = isVoid ? 0 : Math.min(lease.reserved, MAX_BALANCE - swept.remaining);
+    const lost = lease.held + lease.reserved - returned;
+    swept = move(swept, { remaining: returned, reserved: -(lease.held + lease.reserved), forfeited: lost });
+    changes.push([id, lease.held === 0 || isOld ? undefined : { ...lease, reserved: 0, isForfeited: true }]);
+  }
+  return { account: swept, leases: changes };
+}
+
+/** @throws RangeError naming the argument that is not an integer, or a cost below 0 */
+export function assertSpend(cost: number, period: number, now: number): void {
+  assertCount("cost", cost);
+  assertInteger("period", period);
+  assertInteger("now", now);
+}
+
+/** @throws RangeError naming the number of a draw that is not an integer, or below 0 where that has no meaning */
+export function assertDraw(request: DrawRequest): void {
+  for (const name of ["cost", "step", "size", "spent"] as const) assertCount(`request.${name}`, request[name]);
+  for (const name of ["period", "now", "until"] as const) assertInteger(`request.${name}`, request[name]);
+}
+
+/** @throws RangeError: `spent` is not an integer from 0 to 2^53 − 1 */
+export function assertReturn({ spent }: LeaseReturn): void {
+  assertCount("lease.spent", spent);
+}
+
+// Database drivers bind NaN as NULL, and a negative cost would add credits.
+function assertCount(name: string, value: number): void {
+  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${name} must be an integer from 0 to 2^53 - 1`);
+}
+
+function assertInteger(name: string, value: number): void {
+  if (!Number.isSafeInteger(value)) throw new RangeError(`${name} must be an integer of at most 2^53 - 1`);
+}

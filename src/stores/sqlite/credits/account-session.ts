@@ -1,0 +1,128 @@
+/**
+ * Accounts and leases inside one transaction: each account is read once, changed in memory and written once.
+ * Cached accounts stay valid from one transaction to the next until another connection writes to the file.
+ */
+import type { Spend } from "../../../contracts/store.js";
+import { type Account, type Lease, type Outcome, spend, spendRemaining } from "../../../credits/account.js";
+import { type Handle, select } from "../connection/handle.js";
+import type { Accounts } from "./account-table.js";
+
+export interface AccountSession {
+  /** Call first in a transaction: drops cached accounts that other connections may have changed. */
+  begin(): void;
+  /**
+   * Changes an account. `undefined`: there is no such account.
+   * @throws KeystileError STORE_INVALID: the account in the file is damaged; nothing was changed
+   */
+  change<T>(
+    n: number,
+    change: (account: Account, leases: () => ReadonlyMap<string, Lease>) => Outcome<T>,
+  ): T | undefined;
+  /** Takes credits. `undefined`: there is no such account. */
+  spend(n: number, cost: number, period: number, now: number): Spend | undefined;
+  /**
+   * The same in one autocommit statement outside a transaction, if the account is cached and the file still has the
+   * cached value. `undefined`: nothing was changed; spend in a transaction instead.
+   *
+   * Why: BEGIN, the poll for changes and COMMIT took 6 µs of 171 (durability "power"; with "process" 1.6 of 18).
+   */
+  compareAndSpend(n: number, cost: number, period: number): Spend | undefined;
+  /** Writes the accounts that changed. Call last in a transaction. */
+  save(): void;
+  /** Drops cached accounts. Call after a rollback, and when accounts or keys were changed by other code. */
+  forget(): void;
+}
+
+interface CachedAccount {
+  readonly n: number;
+  account: Account;
+  /** The account as the file has it. */
+  stored: Account;
+}
+
+/** With more cached accounts than this, the next transaction starts with an empty cache. */
+const MAX_CACHED_ACCOUNTS = 4_096;
+
+/**
+ * @param isShared other code may write through the same handle: then nothing is cached, since `data_version` would not
+ * show it
+ * @param onVersion called with the `data_version` of each transaction
+ */
+export function createAccountSession(
+  handle: Handle,
+  accounts: Accounts,
+  isShared: boolean,
+  onVersion: (version: number | undefined) => void,
+): AccountSession {
+  const dataVersion = select<{ data_version: number }>(handle, "PRAGMA data_version");
+  let version: number | undefined;
+  let cache = new Map<number, CachedAccount>();
+  let dirty: CachedAccount[] = [];
+
+  const forget = () => {
+    cache = new Map();
+    dirty = [];
+  };
+  const find = (n: number): CachedAccount | undefined => {
+    const cached = cache.get(n);
+    if (cached !== undefined) return cached;
+    const account = accounts.read(n);
+    if (account === undefined) return undefined;
+    const found: CachedAccount = { n, account, stored: account };
+    cache.set(n, found);
+    return found;
+  };
+  const keep = <T>(of: CachedAccount, { account, leases, result }: Outcome<T>): T => {
+    if (leases.length > 0) accounts.saveLeases(of.n, leases);
+    if (account === of.account) return result;
+    if (of.account === of.stored) dirty.push(of);
+    of.account = account;
+    return result;
+  };
+  return {
+    begin() {
+      // Inside the transaction no other connection can write: an unchanged version means that the cache matches the
+      // file.
+      const now = dataVersion.get()?.data_version;
+      onVersion(now);
+      if (isShared || now !== version || cache.size > MAX_CACHED_ACCOUNTS) forget();
+      version = now;
+    },
+    change(n, change) {
+      const from = find(n);
+      return (
+        from &&
+        keep(
+          from,
+          change(from.account, () => accounts.leases(n)),
+        )
+      );
+    },
+    spend(n, cost, period, now) {
+      const from = find(n);
+      return (
+        from &&
+        keep(
+          from,
+          spend(from.account, () => accounts.leases(n), cost, period, now),
+        )
+      );
+    },
+    compareAndSpend(n, cost, period) {
+      const from = isShared ? undefined : cache.get(n);
+      if (from === undefined) return undefined;
+      const { account, result } = spendRemaining(from.account, cost, period);
+      if (account === from.account || !accounts.compareAndSpend(n, from.account, account)) return undefined;
+      from.account = from.stored = account;
+      return result;
+    },
+    save() {
+      for (const of of dirty) {
+        accounts.save(of.n, of.stored, of.account);
+        of.stored = of.account;
+      }
+      dirty = [];
+    },
+    forget,
+  };
+}

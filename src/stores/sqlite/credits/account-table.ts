@@ -1,0 +1,234 @@
+/**
+ * Accounts and leases in the file. `src/credits/account.ts` has the arithmetic; this reads and writes the numbers, and
+ * rejects an account that does not add up.
+ *
+ * Two guards find a row that anything but keystile changed. The totals find a changed amount: they add up only if all of
+ * them are as they were written, and the table has that as a CHECK. The seal finds a change of the columns that decide
+ * about refills and leases.
+ */
+import { KeystileError } from "../../../contracts/errors.js";
+import { type Account, isConserved, type Lease, type LeaseChanges, openAccount } from "../../../credits/account.js";
+import { changed, type Handle, select, type SqliteValue } from "../connection/handle.js";
+import type { EncodedKey } from "../keys/encoded-keys.js";
+import { createManyRows } from "../keys/multi-row-insert.js";
+
+export interface Accounts {
+  /** @throws KeystileError STORE_INVALID: the account in the file is damaged, or was changed by something else */
+  read(n: number): Account | undefined;
+  /** The same by key id. `undefined`: there is no such key. */
+  readOf(keyId: string): { readonly n: number; readonly account: Account | undefined } | undefined;
+  /** Leases of an account, by id. @throws KeystileError STORE_INVALID: a lease in the file is invalid */
+  leases(n: number): Map<string, Lease>;
+  /** Writes an account that exists. @throws KeystileError STORE_FAILED: it does not */
+  save(n: number, before: Account, after: Account): void;
+  saveLeases(n: number, changes: LeaseChanges): void;
+  /**
+   * Writes a spend outside a transaction.
+   * @returns false if the file has another account than `before`: nothing was written
+   */
+  compareAndSpend(n: number, before: Account, after: Account): boolean;
+  /** Inserts the accounts of those new keys that have one. */
+  create(keys: readonly (readonly [n: number, key: EncodedKey])[]): void;
+  /** Writes an account, new or changed by an administrator. */
+  replace(n: number, account: Account): void;
+  /** Removes all leases of an account. */
+  dropLeases(n: number): void;
+}
+
+const TOTALS = ["credited", "refilled", "adjusted", "spent", "reserved", "forfeited"] as const;
+const COLUMNS = ["unlimited", "remaining", "amount", "period", "generation", ...TOTALS, "seal"] as const;
+
+/** An account as the file has it: not validated, since another tool may have written it. */
+type AccountRaw = Record<(typeof COLUMNS)[number], unknown>;
+
+/** A lease as the file has it. */
+type LeaseRaw = { readonly holder: string } & Record<
+  "generation" | "expires" | "reserved" | "held" | "spent" | "isForfeited",
+  unknown
+>;
+
+const NONE: ReadonlyMap<string, Lease> = new Map();
+export { NONE as NO_LEASES };
+
+export function createAccounts(handle: Handle): Accounts {
+  const byNumber = select<AccountRaw>(handle, `SELECT ${COLUMNS.join(", ")} FROM keystile_accounts WHERE n = ?`);
+  const byKey = select<AccountRaw & { readonly n: number | bigint }>(
+    handle,
+    `SELECT k.n, ${COLUMNS.join(", ")} FROM keystile_keys k LEFT JOIN keystile_accounts a ON a.n = k.n WHERE k.id = ?`,
+  );
+  const put = handle.prepare(
+    `INSERT OR REPLACE INTO keystile_accounts (n, ${COLUMNS.join(", ")}) VALUES (?${", ?".repeat(COLUMNS.length)})`,
+  );
+  const open = createManyRows(
+    handle,
+    "INSERT INTO keystile_accounts (n, remaining, credited, amount, period, generation, seal) VALUES",
+    7,
+  );
+  const saveSpend = handle.prepare("UPDATE keystile_accounts SET remaining = ?, spent = ? WHERE n = ?");
+  const saveAll = handle.prepare(
+    `UPDATE keystile_accounts SET ${COLUMNS.map((name) => `${name} = ?`).join(", ")} WHERE n = ?`,
+  );
+  const swap = handle.prepare(
+    `UPDATE keystile_accounts SET remaining = ?, spent = ?
+     WHERE n = ? AND remaining = ? AND spent = ? AND period = ? AND generation = ? AND unlimited = 0`,
+  );
+  const readLeases = select<LeaseRaw>(
+    handle,
+    `SELECT holder, generation, expires, reserved, held, spent, is_forfeited AS isForfeited
+     FROM keystile_leases WHERE n = ?`,
+  );
+  const putLease = handle.prepare(
+    `INSERT OR REPLACE INTO keystile_leases (n, holder, generation, expires, reserved, held, spent, is_forfeited)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const dropLease = handle.prepare("DELETE FROM keystile_leases WHERE n = ? AND holder = ?");
+  const dropAll = handle.prepare("DELETE FROM keystile_leases WHERE n = ?");
+
+  return {
+    read(n) {
+      const raw = readExactly(() => byNumber.get(n));
+      return raw && decodeAccount(n, raw);
+    },
+    readOf(keyId) {
+      const raw = readExactly(() => byKey.get(keyId));
+      if (raw === undefined) return undefined;
+      const n = Number(raw.n);
+      return { n, account: raw.unlimited === null ? undefined : decodeAccount(n, raw) };
+    },
+    leases: (n) => new Map(readExactly(() => readLeases.all(n)).map((raw) => [raw.holder, decodeLease(raw)])),
+    save(n, before, after) {
+      const saved = isSpendOnly(before, after)
+        ? saveSpend.run(after.remaining, after.spent, n)
+        : saveAll.run(...encodeAccount(n, after), n);
+      if (changed(saved) !== 1) throw new KeystileError("STORE_FAILED", "an account vanished while it was changed");
+    },
+    saveLeases(n, changes) {
+      for (const [id, lease] of changes) {
+        if (lease === undefined) dropLease.run(n, id);
+        else {
+          const { generation, expires, reserved, held, spent, isForfeited } = lease;
+          putLease.run(n, id, generation, expires, reserved, held, spent, isForfeited ? 1 : 0);
+        }
+      }
+    },
+    compareAndSpend: (n, before, after) =>
+      isSpendOnly(before, after) &&
+      changed(
+        swap.run(after.remaining, after.spent, n, before.remaining, before.spent, before.period, before.generation),
+      ) === 1,
+    create(keys) {
+      const values: number[] = [];
+      for (const [n, { generation, balance }] of keys) {
+        if (balance === undefined) continue;
+        const { remaining, amount, period } = balance;
+        const account = openAccount(remaining, { amount, period, generation });
+        values.push(n, remaining, account.credited, amount, period, generation, sealOf(n, account));
+      }
+      open(values);
+    },
+    replace: (n, account) => void put.run(n, ...encodeAccount(n, account)),
+    dropLeases: (n) => void dropAll.run(n),
+  };
+}
+
+/** Whether a change took credits and did nothing else: two columns differ, and the seal does not. */
+function isSpendOnly(before: Account, after: Account): boolean {
+  return (
+    before.period === after.period &&
+    before.refilled === after.refilled &&
+    before.reserved === after.reserved &&
+    before.forfeited === after.forfeited &&
+    before.credited === after.credited &&
+    before.generation === after.generation
+  );
+}
+
+/** A prime: a change of one bit in a column always changes the seal. */
+const MODULUS = 2_147_483_647;
+
+/** SQL for {@link sealOf}. Part of the file format. */
+export const SEAL_SQL = `(n % ${MODULUS} * 2 + unlimited * 3 + amount % ${MODULUS} * 5 + period % ${MODULUS} * 7 + generation % ${MODULUS} * 11)`;
+
+/** A checksum of the columns that spends do not change. Against accidents, not against whoever knows the formula. */
+function sealOf(n: number, { unlimited, amount, period, generation }: Omit<Account, "remaining">): number {
+  return (
+    (n % MODULUS) * 2 +
+    (unlimited ? 3 : 0) +
+    (amount % MODULUS) * 5 +
+    (period % MODULUS) * 7 +
+    (generation % MODULUS) * 11
+  );
+}
+
+function encodeAccount(n: number, account: Account): SqliteValue[] {
+  const { unlimited, remaining, amount, period, generation } = account;
+  return [
+    unlimited ? 1 : 0,
+    remaining,
+    amount,
+    period,
+    generation,
+    ...TOTALS.map((name) => account[name]),
+    sealOf(n, account),
+  ];
+}
+
+/** node:sqlite throws a RangeError for an integer above 2^53 − 1; other drivers return an inexact number. */
+function readExactly<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    throw cause instanceof RangeError ? invalid() : cause;
+  }
+}
+
+/** @throws KeystileError STORE_INVALID: a number is not as keystile wrote it; it is never rounded or corrected */
+function decodeAccount(n: number, raw: AccountRaw): Account {
+  const account = {
+    unlimited: natural(raw.unlimited) === 1,
+    remaining: natural(raw.remaining),
+    amount: natural(raw.amount),
+    period: integer(raw.period),
+    generation: natural(raw.generation),
+    credited: natural(raw.credited),
+    refilled: natural(raw.refilled),
+    adjusted: integer(raw.adjusted),
+    spent: natural(raw.spent),
+    reserved: natural(raw.reserved),
+    forfeited: natural(raw.forfeited),
+  };
+  if (!isConserved(account) || sealOf(n, account) !== integer(raw.seal)) throw invalid();
+  return account;
+}
+
+function decodeLease(raw: LeaseRaw): Lease {
+  return {
+    generation: natural(raw.generation),
+    expires: integer(raw.expires),
+    reserved: natural(raw.reserved),
+    held: natural(raw.held),
+    spent: natural(raw.spent),
+    isForfeited: natural(raw.isForfeited) === 1,
+  };
+}
+
+/** A non-negative integer. @throws KeystileError STORE_INVALID for any other value */
+function natural(value: unknown): number {
+  const number = integer(value);
+  if (number < 0) throw invalid();
+  return number;
+}
+
+/** Drivers return numbers, or bigints if the caller's handle is set up so. */
+function integer(value: unknown): number {
+  const number = typeof value === "bigint" ? Number(value) : value;
+  if (!Number.isSafeInteger(number)) throw invalid();
+  return number as number;
+}
+
+function invalid(): KeystileError {
+  return new KeystileError(
+    "STORE_INVALID",
+    "the credits of a key do not add up: the file is damaged, or something else changed it; set the balance of the key, or restore a backup",
+  );
+}
