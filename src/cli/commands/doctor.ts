@@ -4,23 +4,31 @@ import { addDatabaseFlags, type DatabaseFlags } from "../database/database.js";
 import { examine, type Finding } from "../database/doctor-checks.js";
 import { type CommandResult, EXIT } from "../io/failures.js";
 import type { Io } from "../io/io.js";
-import { type Colour, paint, pretty, stripControlChars } from "../io/text.js";
+import { type Colour, count, paint, pretty, stripControlChars } from "../io/text.js";
 
 const HELP = `
 Nothing is changed. Each check is ok, warn or fail; the exit code is 1 when one fails. The check of the file's integrity reads all
-of it: seconds for a million keys.
+of it: seconds for a million keys. With --reconcile the credits of every key are proved: credited + refilled + adjusted is spent +
+remaining + reserved + forfeited, and its leases hold what is reserved. A key whose credits do not add up refuses to spend until its
+balance is set.
 
 Example:
-  $ keystile doctor --db keys.db`;
+  $ keystile doctor --db keys.db
+  $ keystile doctor --db keys.db --reconcile --output json`;
 
 const COLOURS: Readonly<Record<Finding["level"], Colour>> = { ok: "green", warn: "yellow", fail: "red" };
 
 export function addDoctorCommand(program: Command, io: Io, result: CommandResult): void {
   addDatabaseFlags(program.command("doctor"))
     .description("Examine a database file and this machine.")
+    .option("--reconcile", "also prove the credits of every key")
     .addHelpText("after", HELP)
-    .action(async ({ db, output }: DatabaseFlags) => {
-      const findings = await examine(db, io.now());
+    .action(async ({ db, output, reconcile = false }: DatabaseFlags & { readonly reconcile?: boolean }) => {
+      const onProgress = (accounts: number) => {
+        if (io.stderr.isTTY) void io.stderr.write(`\r${count(accounts)} accounts`);
+      };
+      const findings = await examine(db, io.now(), { reconcile, onProgress });
+      if (reconcile && io.stderr.isTTY) await io.stderr.write("\n");
       const isFit = findings.every(({ level }) => level !== "fail");
       if (output === "json") await io.stdout.write(`${pretty({ ok: isFit, checks: findings })}\n`);
       else for (const finding of findings) await io.stdout.write(`${toLine(io, finding)}\n`);

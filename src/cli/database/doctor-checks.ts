@@ -5,12 +5,14 @@ import { dirname } from "node:path";
 import { isKeystileError } from "../../contracts/errors.js";
 import { type ClosableHandle, loadDriver, openFile } from "../../stores/sqlite/connection/driver.js";
 import { type Handle, readPragma, select } from "../../stores/sqlite/connection/handle.js";
+import { reconcile } from "../../stores/sqlite/credits/reconcile.js";
 import { SCHEMA_VERSION, schemaVersion } from "../../stores/sqlite/connection/schema.js";
 import { count } from "../io/text.js";
 
 export interface Finding {
   readonly level: "ok" | "warn" | "fail";
-  readonly check: "node" | "driver" | "file" | "disk" | "schema" | "integrity" | "durability" | "root keys" | "clock";
+  readonly check:
+    "node" | "driver" | "file" | "disk" | "schema" | "integrity" | "durability" | "root keys" | "credits" | "clock";
   readonly text: string;
 }
 
@@ -26,8 +28,16 @@ const ok = (check: Finding["check"], text: string): Finding => ({ level: "ok", c
 const warn = (check: Finding["check"], text: string): Finding => ({ level: "warn", check, text });
 const fail = (check: Finding["check"], text: string): Finding => ({ level: "fail", check, text });
 
+/** What to do beyond the usual checks. */
+export interface ExamineOptions {
+  /** Prove every account. */
+  readonly reconcile?: boolean;
+  /** Called with the number of accounts proved so far. */
+  readonly onProgress?: (accounts: number) => void;
+}
+
 /** @param now Unix milliseconds */
-export async function examine(db: string, now: number): Promise<Finding[]> {
+export async function examine(db: string, now: number, options: ExamineOptions = {}): Promise<Finding[]> {
   const node = examineNode();
   const stat = statOf(db);
   if (stat?.isFile() !== true) return [node, examineFile(db, stat), ...examineClock(now, [])];
@@ -42,7 +52,7 @@ export async function examine(db: string, now: number): Promise<Finding[]> {
   ];
   if (opened === undefined || "level" in opened) return [...findings, ...examineClock(now, [stat.mtimeMs])];
   try {
-    return [...findings, ...examineDatabase(opened, now, stat)];
+    return [...findings, ...examineDatabase(opened, now, stat, options)];
   } finally {
     opened.close();
   }
@@ -127,16 +137,19 @@ function open(driver: ReturnType<typeof loadDriver>, db: string): ClosableHandle
   }
 }
 
-function examineDatabase(handle: Handle, now: number, stat: Stats): Finding[] {
+function examineDatabase(handle: Handle, now: number, stat: Stats, options: ExamineOptions): Finding[] {
   try {
     const version = schemaVersion(handle);
     const times = version === 0 ? [] : newest(handle);
-    const rootKeyFindings = version === SCHEMA_VERSION ? examineRootKeys(handle) : [];
+    const isCurrent = version === SCHEMA_VERSION;
+    const rootKeyFindings = isCurrent ? examineRootKeys(handle) : [];
+    const creditFindings = isCurrent && options.reconcile === true ? examineCredits(handle, options) : [];
     return [
       examineSchema(version),
       examineIntegrity(handle),
       examineDurability(handle),
       ...rootKeyFindings,
+      ...creditFindings,
       ...examineClock(now, [stat.mtimeMs, ...times]),
     ];
   } catch (error) {
@@ -178,6 +191,15 @@ function examineRootKeys(handle: Handle): Finding[] {
       ? ok("root keys", count(found))
       : warn("root keys", "none: the service lets nobody in; see `keystile root-keys create`"),
   ];
+}
+
+/** Names what does not add up. */
+function examineCredits(handle: Handle, { onProgress = () => undefined }: ExamineOptions): Finding[] {
+  const { accounts, broken, named } = reconcile(handle, onProgress);
+  if (broken === 0) return [ok("credits", `${count(accounts)} accounts add up`)];
+  const findings = named.map(({ keyId, problem }) => fail("credits", `${keyId}: ${problem}`));
+  const more = broken - named.length;
+  return more === 0 ? findings : [...findings, fail("credits", `and ${count(more)} more`)];
 }
 
 /** Creation times of the newest rows, Unix milliseconds. */

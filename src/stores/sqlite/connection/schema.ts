@@ -14,6 +14,7 @@ import { SEAL_SQL } from "../credits/account-table.js";
 import { resultName } from "./errors.js";
 import { type Handle, select } from "./handle.js";
 import { carryOverSpends } from "./old-spend-log.js";
+import { CREATE_OVERVIEW } from "./overview.js";
 import type { Transact } from "./transaction.js";
 
 const entityTable = (table: string) => `
@@ -132,7 +133,8 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
         coalesce((SELECT sum(l.reserved) FROM keystile_leases l WHERE l.n = b.n), 0) AS leased
       FROM keystile_balances b);
   DROP TABLE keystile_balances;
-  DROP TABLE keystile_spends;`);
+  DROP TABLE keystile_spends;
+  ${CREATE_OVERVIEW}`);
   },
 ];
 

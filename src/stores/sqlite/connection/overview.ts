@@ -1,0 +1,58 @@
+/**
+ * The view `keystile_key_overview`: a row for each key, for people who ask in SQL. Part of the file format.
+ *
+ * Why a view and not stored columns: the balance as of now counts refills that are due and reserves that have expired,
+ * and both depend on the time of the question.
+ */
+import { MAX_BALANCE } from "../../../credits/account.js";
+
+/** Calendar counts at the moment of the question; see `src/credits/refill-calendar.ts`. */
+const NOW = `
+  SELECT unix, unix / 86400 AS day,
+    (CAST(strftime('%Y', unix, 'unixepoch') AS INTEGER) - 1970) * 12 + CAST(strftime('%m', unix, 'unixepoch') AS INTEGER) - 1 AS month,
+    CAST(strftime('%d', unix, 'unixepoch') AS INTEGER) AS day_of_month,
+    strftime('%m', unix, 'unixepoch') <> strftime('%m', unix + 86400, 'unixepoch') AS is_last_day
+  FROM (SELECT CAST(strftime('%s', 'now') AS INTEGER) AS unix)`;
+
+/** Refills due by now: at most 400 daily or 24 monthly ones. */
+const DUE = `
+  CASE WHEN a.period / 1000000000 = 32 THEN min(400, max(0, t.day - a.period % 1000000000))
+    WHEN a.period / 1000000000 BETWEEN 1 AND 31 THEN min(24, max(0,
+      t.month + (t.day_of_month >= a.period / 1000000000 OR t.is_last_day) - a.period % 1000000000))
+    ELSE 0 END`;
+
+const EXPIRED = `
+  coalesce((SELECT sum(l.reserved) FROM keystile_leases l
+    WHERE l.n = k.n AND l.generation = a.generation AND l.expires <= t.unix * 1000), 0)`;
+
+const names = (table: string, ids: string) =>
+  `(SELECT group_concat(name, ' ') FROM (SELECT DISTINCT name FROM keystile_${table} WHERE id IN (${ids}) ORDER BY name))`;
+const DIRECT = "SELECT value FROM json_each(nullif(k.grants, ''), '$[0]')";
+const ROLES = "SELECT value FROM json_each(nullif(k.grants, ''), '$[1]')";
+const OF_ROLES = `SELECT p.value FROM keystile_roles r, json_each(r.body, '$.permissions') p WHERE r.id IN (${ROLES})`;
+
+export const CREATE_OVERVIEW = `
+  CREATE VIEW keystile_key_overview AS
+  WITH t AS (${NOW})
+  SELECT k.id AS key_id,
+    json_extract(k.body, '$.name') AS name,
+    json_extract(k.body, '$.start') AS start,
+    p.workspace_id,
+    p.id AS api_id,
+    json_extract(p.body, '$.name') AS api_name,
+    i.name AS external_id,
+    json_extract(k.body, '$.disabled') IS NULL AS enabled,
+    k.deleted,
+    strftime('%Y-%m-%dT%H:%M:%fZ', json_extract(k.body, '$.createdAt') / 1000.0, 'unixepoch') AS created_at,
+    strftime('%Y-%m-%dT%H:%M:%fZ', json_extract(k.body, '$.expires') / 1000.0, 'unixepoch') AS expires,
+    ${names("permissions", `${DIRECT} UNION ${OF_ROLES}`)} AS permissions,
+    ${names("roles", ROLES)} AS roles,
+    iif(a.unlimited = 0, min(${MAX_BALANCE}, a.remaining + min(a.amount * ${DUE}, ${MAX_BALANCE} - a.remaining) + ${EXPIRED}), NULL) AS credits,
+    iif(a.unlimited = 0, a.reserved - ${EXPIRED}, NULL) AS credits_leased,
+    a.spent AS credits_spent,
+    a.forfeited AS credits_forfeited
+  FROM keystile_keys k
+  CROSS JOIN t
+  JOIN keystile_apis p ON p.n = k.api
+  LEFT JOIN keystile_identities i ON i.n = k.identity
+  LEFT JOIN keystile_accounts a ON a.n = k.n`;

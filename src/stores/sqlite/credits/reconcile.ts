@@ -1,0 +1,86 @@
+/** Proves the accounts of a file, key by key: the totals add up, the seal fits, and the leases hold what is reserved. */
+import { type Handle, select } from "../connection/handle.js";
+import { SEAL_SQL } from "./account-table.js";
+
+/** An account that does not add up. */
+export interface BrokenAccount {
+  readonly keyId: string;
+  /** What is wrong, in words. */
+  readonly problem: string;
+}
+
+/** What {@link reconcile} found. */
+export interface Reconciliation {
+  readonly accounts: number;
+  readonly broken: number;
+  /** The first {@link MAX_NAMED} of them. */
+  readonly named: readonly BrokenAccount[];
+}
+
+/** Most accounts that are named. */
+export const MAX_NAMED = 100;
+/** Keys per query: some 50 ms. */
+const BATCH = 50_000;
+
+const LEASED =
+  "coalesce((SELECT sum(l.held + l.reserved) FROM keystile_leases l WHERE l.n = a.n AND l.is_forfeited = 0), 0)";
+/** Each as a condition that holds when something is wrong, and the words for it. */
+const PROBLEMS: readonly (readonly [condition: string, words: string])[] = [
+  ["k.id IS NULL", "'an account without a key'"],
+  [
+    "a.credited + a.refilled + a.adjusted <> a.spent + a.remaining + a.reserved + a.forfeited",
+    "printf('credited %d + refilled %d + adjusted %d is not spent %d + remaining %d + reserved %d + forfeited %d', " +
+      "a.credited, a.refilled, a.adjusted, a.spent, a.remaining, a.reserved, a.forfeited)",
+  ],
+  [
+    "min(a.remaining, a.amount, a.credited, a.refilled, a.spent, a.reserved, a.forfeited) < 0",
+    "'an amount is below 0'",
+  ],
+  [
+    `a.seal <> ${SEAL_SQL.replaceAll(/\b(n|unlimited|amount|period|generation)\b/g, "a.$1")}`,
+    "'the seal does not fit the refill and the generation'",
+  ],
+  [`a.reserved <> ${LEASED}`, `printf('reserved %d, and its leases hold %d', a.reserved, ${LEASED})`],
+  ["a.unlimited = 1 AND a.remaining <> 0", "'unlimited, and has a balance'"],
+  [
+    "(a.unlimited = 0) <> (json_extract(k.body, '$.limited') IS NOT NULL)",
+    "'the key and its account differ about whether it is unlimited'",
+  ],
+];
+
+/**
+ * Reads every account. Writes nothing, so it may run beside verifications: each batch is one consistent read.
+ * @param onProgress called with the number of accounts read so far
+ */
+export function reconcile(handle: Handle, onProgress: (accounts: number) => void): Reconciliation {
+  const problem = `CASE ${PROBLEMS.map(([condition, words]) => `WHEN ${condition} THEN ${words}`).join(" ")} END`;
+  const batch = select<{ n: number | bigint; id: string | null; problem: string | null }>(
+    handle,
+    `SELECT a.n, k.id, ${problem} AS problem FROM keystile_accounts a LEFT JOIN keystile_keys k ON k.n = a.n
+     WHERE a.n > ? ORDER BY a.n LIMIT ${BATCH}`,
+  );
+  // A key that has credits without an account answers as unlimited or not at all.
+  const without = select<{ id: string }>(
+    handle,
+    `SELECT k.id FROM keystile_keys k WHERE json_extract(k.body, '$.limited') IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM keystile_accounts a WHERE a.n = k.n)`,
+  );
+  const named: BrokenAccount[] = [];
+  let accounts = 0;
+  let broken = 0;
+  const name = (keyId: string, problem: string) => {
+    broken++;
+    if (named.length < MAX_NAMED) named.push({ keyId, problem });
+  };
+  for (let last = Number.NEGATIVE_INFINITY, rows = batch.all(Number.MIN_SAFE_INTEGER); rows.length > 0;) {
+    for (const { n, id, problem } of rows) {
+      last = Number(n);
+      if (problem !== null) name(id ?? `number ${last}`, problem);
+    }
+    accounts += rows.length;
+    onProgress(accounts);
+    rows = batch.all(last);
+  }
+  for (const { id } of without.all()) name(id, "it has credits, and no account");
+  return { accounts, broken, named };
+}
