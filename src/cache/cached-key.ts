@@ -110,16 +110,21 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
     return this.limitIds as string;
   }
 
+  /** Whose buckets its limits have. */
+  get bucketOwner(): string {
+    return this.rare?.account?.id ?? this.keyId;
+  }
+
   /** The bucket of the only limit. */
   get bucket(): string {
-    return bucketOf(this.keyId, (this.policy.onlyLimit as LimitKind).name);
+    return bucketOf(this.bucketOwner, (this.policy.onlyLimit as LimitKind).name);
   }
 
   /** All its limits, as lists. */
   get limits(): Limits {
-    const { keyId, policy, limitIds, rare } = this;
+    const { bucketOwner, policy, limitIds, rare } = this;
     return (this.#limits ??= toLimits(
-      keyId,
+      bucketOwner,
       policy.limits,
       typeof limitIds === "string" ? [limitIds] : limitIds,
       rare?.shared,
@@ -155,7 +160,9 @@ export function createPreparer(): (record: KeyRecord) => CachedKey {
   const policyOf = internPolicies();
   return (found) => {
     const record = withoutInherited(found);
-    const { ref, keyId, name, expires, generation, ratelimits } = record;
+    const { keyId, name, expires, generation, ratelimits } = record;
+    // Only credits are spent by ref.
+    const ref = record.account?.ref ?? record.ref;
     const ids = ratelimits.map(({ id }) => id);
     const limitIds = ids.length === 1 ? (ids[0] as string) : ids;
     return new CachedKey(policyOf(record), { ref, keyId, name, expires, generation, limitIds, rare: rareOf(record) });
@@ -179,6 +186,7 @@ function withoutInherited(record: KeyRecord): KeyRecord {
     permissions: record.permissions,
     roles: record.roles,
     identity: ownProperty(record, "identity"),
+    account: ownProperty(record, "account"),
     ratelimits: record.ratelimits,
     hasCredits: record.hasCredits,
     refill: ownProperty(record, "refill"),
@@ -193,12 +201,13 @@ const RARE = fieldsThat({ record: "rare" });
 
 function rareOf(record: KeyRecord): RareFields | undefined {
   if (RARE.every((field) => isNothing(record[field]))) return undefined;
-  const { meta, identity, ipAllowlists } = record;
+  const { meta, identity, ipAllowlists, account } = record;
   return {
     // Frozen, since every result contains these very objects.
     meta: meta && deepFreeze(meta),
     identity: identity && deepFreeze(clampIdentity(identity)),
     ipAllowlists,
+    account,
     shared: sharedLimits(record),
     allows: ipAllowlists.length === 0 ? undefined : lazyAllowlist(ipAllowlists),
   };

@@ -31,7 +31,9 @@
  * 16. Lists are ordered by id, start after `after`, contain at most `limit` rows, and omit deleted keys and APIs.
  * 17. Names of one workspace are unknown in another.
  * 18. Deleted keys, and keys of deleted APIs, are not found.
- * 19. A root key's digest is unique in the store and found whatever the workspace; a change of a root key is
+ * 19. Keys with one `accountId` share one balance, which lives as long as one of them. A key with an `accountId` is
+ *     inserted while the key that it was `rerolledFrom` is there.
+ * 20. A root key's digest is unique in the store and found whatever the workspace; a change of a root key is
  *     reported as its digest.
  */
 import type { Identity, JsonObject, MaybePromise, RatelimitResponse, Refill } from "./types.js";
@@ -66,6 +68,15 @@ export interface KeyRecord {
   readonly unadopted: boolean;
   /** The non-empty allow-lists of the key and its API; an address must be in each. */
   readonly ipAllowlists: readonly (readonly string[])[];
+  /** Whose credits and rate limits it uses: those of the first of the keys that replaced each other. Absent: its own. */
+  readonly account?: SharedAccount;
+}
+/** Where the credits of a key are that shares them with others. */
+export interface SharedAccount {
+  /** For `spendCredits`, `drawCredits` and `returnCredits`. */
+  readonly ref: KeyRef;
+  /** {@link KeyRow.accountId}: the owner of the buckets of the key's limits. */
+  readonly id: string;
 }
 /** Common to all rows. */
 export interface Versioned {
@@ -211,6 +222,15 @@ export interface KeyRow extends OwnedRow {
   readonly generation: number;
   /** Whether it is deleted: neither found nor listed, though its digests stay taken (clauses 16, 18). */
   readonly deleted: boolean;
+  /**
+   * Id of the key whose credits it shares, and after which the buckets of its limits are named: the first of the keys
+   * that replaced each other, which may be gone. Never changes. Absent: its own.
+   */
+  readonly accountId?: string;
+  /** Id of the key that it replaced. */
+  readonly rerolledFrom?: string;
+  /** Id of the latest key that replaced it. */
+  readonly rerolledTo?: string;
   /** Unix time, milliseconds. */
   readonly createdAt: number;
   /** Unix time, milliseconds, of the last change by administration; absent: none since it was made. */
@@ -250,7 +270,7 @@ export interface NewBalance {
 }
 /**
  * A change of a balance, applied in this order: count the refills due at `period`; then replace the balance with
- * `remaining` or the copied balance, if either is given; then add `add` (bounded to 0…2^53 − 1); then replace the
+ * `remaining`, if it is given; then add `add` (bounded to 0…2^53 − 1); then replace the
  * calendar with `refill`.
  */
 export interface CreditChange {
@@ -259,12 +279,6 @@ export interface CreditChange {
    * `remaining` may be set.
    */
   readonly period: number;
-  /**
-   * Id of another key whose balance replaces this one, with its refills due at `period` counted and including the
-   * periods counted; 0 if it has no balance. Read in the same atomic step, so that a concurrent spend is in both
-   * balances or in neither.
-   */
-  readonly copyOf?: string;
   /** Refuse the write if more periods than these have been counted by then (clause 13). */
   readonly refillsCounted?: number;
   /** null: unlimited. */

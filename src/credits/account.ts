@@ -252,18 +252,12 @@ export function isCurrent(before: Account | undefined, change: CreditChange | un
  * Applies an administrator's change in the order that {@link CreditChange} states.
  * @param before `undefined`: the key never had an account
  * @param leases of the account: setting a balance voids them
- * @param source the account that `copyOf` names, read in the same atomic step
  */
 export function applyChange(
   before: Account | undefined,
   leases: ReadonlyMap<string, Lease>,
-  change: CreditChange,
-  source?: Account,
+  { period, remaining, add = 0, refill }: CreditChange,
 ): Omit<Outcome<never>, "result"> {
-  const { period, add = 0, refill } = change;
-  const copied = change.copyOf === undefined ? undefined : countedBalance(source, period, new Map(), 0);
-  // A balance that no longer exists is copied as 0, never as unlimited.
-  const remaining = copied === undefined ? change.remaining : (copied.remaining ?? 0);
   const from = before ?? { ...openAccount(0, { amount: 0, period, generation: 0 }), unlimited: true };
   let account = isOfCalendar(from, period) ? countRefills(from, period) : { ...from, period };
   let changes: LeaseChanges = NO_CHANGES;
@@ -281,7 +275,7 @@ export function applyChange(
     account = move(account, { remaining: signed, adjusted: signed });
   }
   if (refill !== undefined) account = { ...account, ...refill };
-  return { account: copied === undefined ? account : { ...account, period: copied.period }, leases: changes };
+  return { account, leases: changes };
 }
 
 /** Forfeits the reserves; what nodes hold stays in the leases until they have reported what they spent of it. */

@@ -41,6 +41,8 @@ export interface Limits {
 /** What the limits need of a key. It is also the hint of its only limit's bucket. */
 export interface LimitedKey extends BucketHint {
   readonly keyId: string;
+  /** The key after which the buckets of its limits are named; another than itself for a key that replaced one. */
+  readonly bucketOwner: string;
   /** The key's only limit, if it is automatic; and its id. */
   readonly onlyLimit: LimitKind | undefined;
   readonly onlyLimitId: string;
@@ -58,15 +60,16 @@ export function sharedLimits({ ratelimits, identity }: KeyRecord): readonly Appl
 
 /**
  * Collects the limits of a key.
+ * @param owner of the buckets
  * @param ids of the key's limits, in the order of `kinds`
  */
 export function toLimits(
-  keyId: string,
+  owner: string,
   kinds: readonly LimitKind[],
   ids: readonly string[],
   shared: readonly AppliedLimit[] = [],
 ): Limits {
-  const keyLimits = kinds.map((kind, i) => toApplied(keyId, kind, ids[i] as string));
+  const keyLimits = kinds.map((kind, i) => toApplied(owner, kind, ids[i] as string));
   const named = shared.length === 0 ? keyLimits : [...keyLimits, ...shared];
   return { automatic: named.every(isAutomatic) ? named : named.filter(isAutomatic), named };
 }
@@ -96,8 +99,7 @@ const isAutomatic = ({ autoApply }: AppliedLimit) => autoApply;
  *   `duration` are given; the message contains no names
  */
 export function applyLimits(
-  keyId: string,
-  limits: Limits,
+  { keyId, bucketOwner, limits }: Pick<LimitedKey, "keyId" | "bucketOwner" | "limits">,
   requested: readonly RatelimitCheck[],
 ): readonly AppliedLimit[] {
   if (requested.length === 0) return limits.automatic;
@@ -106,7 +108,7 @@ export function applyLimits(
   const applied = limits.automatic.filter(({ name }) => !named.has(name));
   const problems: ValidationProblem[] = [];
   requested.forEach((check, i) => {
-    const limit = limits.named.find(({ name }) => name === check.name) ?? adHoc(keyId, check);
+    const limit = limits.named.find(({ name }) => name === check.name) ?? adHoc(keyId, bucketOwner, check);
     if (limit !== undefined) applied.push(override(limit, check));
     else
       problems.push({
@@ -175,11 +177,15 @@ function override(
  * A limit that exists only in this request. Its name is truncated for the response: requests allow 255 code points,
  * results 128 (spec §8).
  */
-function adHoc(keyId: string, { name, limit, duration, cost }: RatelimitCheck): AppliedLimit | undefined {
+function adHoc(
+  keyId: string,
+  owner: string,
+  { name, limit, duration, cost }: RatelimitCheck,
+): AppliedLimit | undefined {
   if (limit === undefined || duration === undefined) return undefined;
-  const bucket = bucketOf(keyId, name);
+  const bucket = bucketOf(owner, name);
   const shown = name.length <= NAME_LENGTH ? name : [...name].slice(0, NAME_LENGTH).join("");
-  const id = `rl_${shortDigest(bucket)}`;
+  const id = `rl_${shortDigest(bucketOf(keyId, name))}`;
   return {
     bucket,
     limit,

@@ -21,9 +21,12 @@ export interface GrantedNames {
   readonly roles: readonly string[];
 }
 
-/** The complete record, or `undefined` when the key or its API is deleted. */
-export function toRecord(ref: KeyRef, row: KeyRow, related: Related): KeyRecord | undefined {
-  return toRecordWith(ref, row, related, () => flatten(row, related));
+/**
+ * The complete record, or `undefined` when the key or its API is deleted.
+ * @param accountRef the ref of its account
+ */
+export function toRecord(ref: KeyRef, row: KeyRow, related: Related, accountRef: KeyRef): KeyRecord | undefined {
+  return toRecordWith(ref, row, related, () => flatten(row, related), accountRef);
 }
 
 /**
@@ -36,6 +39,7 @@ export function toRecordWith(
   row: KeyRow,
   { api, identity, workspaceEnabled }: Pick<Related, "api" | "identity" | "workspaceEnabled">,
   grantsOf: () => GrantedNames,
+  accountRef: KeyRef,
 ): KeyRecord | undefined {
   if (row.deleted || api === undefined || api.deleted) return undefined;
   const { permissions, roles } = grantsOf();
@@ -55,6 +59,8 @@ export function toRecordWith(
     ipAllowlists: allowlists(row.ipAllowlist, api.ipAllowlist),
   };
   if (identity !== undefined) record.identity = toIdentity(identity);
+  const accountId = Object.hasOwn(row, "accountId") ? row.accountId : undefined;
+  if (accountId !== undefined) record.account = { ref: accountRef, id: accountId };
   for (const name of OPTIONAL) copyField(row, record, name);
   return record;
 }

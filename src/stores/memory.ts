@@ -95,8 +95,10 @@ export function memoryStore(): Store {
     drawCredits: (ref, request) => onAccount(state, ref, (account, leases) => draw(account, leases, request)),
     returnCredits: (ref, lease) => onAccount(state, ref, (account, leases) => endLease(account, leases, lease)),
     readBalance(keyId, period, now) {
-      if (!rows.keys.has(keyId)) return undefined;
-      return countedBalance(accounts.get(keyId), period, leasesOf(state, keyId), now);
+      const row = rows.keys.get(keyId);
+      if (row === undefined) return undefined;
+      const accountId = accountOf(row);
+      return countedBalance(accounts.get(accountId), period, leasesOf(state, accountId), now);
     },
 
     read: (table, id) => rows[table].get(id),
@@ -160,13 +162,22 @@ function closable(store: Store): Store {
 
 function recordOf({ rows }: State, row: KeyRow | undefined): KeyRecord | undefined {
   if (row === undefined) return undefined;
-  return toRecord(row.id, row, {
-    api: rows.apis.get(row.apiId),
-    workspaceEnabled: rows.workspaces.get(row.workspaceId)?.enabled ?? true,
-    identity: rows.identities.get(row.identityId ?? ""),
-    role: (id) => rows.roles.get(id),
-    permission: (id) => rows.permissions.get(id)?.slug,
-  });
+  return toRecord(
+    row.id,
+    row,
+    {
+      api: rows.apis.get(row.apiId),
+      workspaceEnabled: rows.workspaces.get(row.workspaceId)?.enabled ?? true,
+      identity: rows.identities.get(row.identityId ?? ""),
+      role: (id) => rows.roles.get(id),
+      permission: (id) => rows.permissions.get(id)?.slug,
+    },
+    accountOf(row),
+  );
+}
+
+function accountOf({ id, accountId }: KeyRow): string {
+  return accountId ?? id;
 }
 
 /** Changes an account and its leases. `undefined`: the key has none. */
@@ -202,7 +213,8 @@ function insertKey(state: State, { row, balance }: NewKey): boolean {
   if (state.rows.keys.has(row.id) || uniqueOf("keys", row).some((text) => state.unique.has(text))) return false;
   put(state, "keys", row);
   const { generation } = row;
-  if (balance !== undefined) state.accounts.set(row.id, openAccount(balance.remaining, { ...balance, generation }));
+  if (balance !== undefined)
+    state.accounts.set(accountOf(row), openAccount(balance.remaining, { ...balance, generation }));
   return true;
 }
 
@@ -215,7 +227,7 @@ function writable({ rows, unique, accounts }: State, writes: readonly Write[]): 
     const texts = uniqueOf(table, row);
     const free = texts.every((text) => !claimed.has(text) && (unique.get(text) ?? row.id) === row.id);
     for (const text of texts) claimed.add(text);
-    if (write.credits !== undefined && !isCurrent(accounts.get(row.id), write.credits)) return false;
+    if (write.credits !== undefined && !isCurrent(accounts.get(accountOf(row as KeyRow)), write.credits)) return false;
     return free && (rows[table].get(row.id)?.version ?? 0) === row.version;
   });
 }
@@ -224,10 +236,9 @@ function apply(state: State, write: Write): void {
   if ("remove" in write) return remove(state, write.table, write.remove);
   put(state, write.table, write.row);
   if (write.credits === undefined) return;
-  const { id } = write.row;
+  const id = accountOf(write.row);
   const { accounts } = state;
-  const source = accounts.get(write.credits.copyOf ?? "");
-  const { account, leases } = applyChange(accounts.get(id), leasesOf(state, id), write.credits, source);
+  const { account, leases } = applyChange(accounts.get(id), leasesOf(state, id), write.credits);
   accounts.set(id, account);
   setLeases(state, id, leases);
 }
@@ -245,8 +256,10 @@ function remove(state: State, table: Table, id: string, replaced = false): void 
   for (const text of uniqueOf(table, old)) state.unique.delete(text);
   state.rows[table].delete(id);
   if (table === "keys" && !replaced) {
-    state.accounts.delete(id);
-    state.leases.delete(id);
+    const accountId = accountOf(old as KeyRow);
+    for (const other of state.rows.keys.values()) if (accountOf(other) === accountId) return;
+    state.accounts.delete(accountId);
+    state.leases.delete(accountId);
   }
 }
 

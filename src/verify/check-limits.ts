@@ -40,7 +40,7 @@ export function takeLimits(
         degraded: false,
       };
   }
-  const limits = applyLimits(key.keyId, key.limits, requested);
+  const limits = applyLimits(key, requested);
   if (limits.length === 0) return undefined;
   const taking = limiter.take(limits, now);
   return taking instanceof Promise ? whenTaken(limits, taking) : toTaken(limits, taking);

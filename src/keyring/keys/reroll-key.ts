@@ -1,6 +1,5 @@
 /** Replaces a key by one with a new id and a new text and the same settings: the operation `keys.rerollKey`. */
-import type { CreditChange, KeyRow, Write } from "../../contracts/store.js";
-import { periodOf } from "../../credits/refill-calendar.js";
+import type { KeyRow, Write } from "../../contracts/store.js";
 import { MAX_DATE_MS } from "../../lib/check-options.js";
 import { digestKey, newId, newKey } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
@@ -17,9 +16,10 @@ import { toLimitRows } from "./new-key.js";
 const PREFIXED = /^([a-zA-Z0-9_]{1,16})_.{4}$/;
 
 /**
- * One write creates the new key and sets the old one's expiry. The new key has the old one's prefix, balance (what
- * nodes have leased is returned to the old key) and `expires`, but 16 new random bytes and fresh rate-limit buckets. An
- * old key that expires sooner anyway keeps its `expires`.
+ * One write creates the new key and sets the old one's expiry. The new key has the old one's prefix and `expires`, but
+ * 16 new random bytes. Both share one balance and the buckets of the key's own limits, so that replacing a key makes no
+ * credits and no tokens; when the old key ends they belong to the new one. An old key that expires sooner anyway keeps
+ * its `expires`.
  * @throws KeystileError BAD_REQUEST · NOT_FOUND
  */
 export async function rerollKey(
@@ -32,11 +32,10 @@ export async function rerollKey(
     const old = await requireKey(context, keyId);
     const { key, start } = newKey(PREFIXED.exec(old.start)?.[1], DEFAULT_BYTES);
     const row = copyOf(old, { id: newId("key", now), digest: await digestKey(key), start, createdAt: now });
-    const credits = copyCredits(old, row, now);
-    const made: Write = credits === undefined ? { table: "keys", row } : { table: "keys", row, credits };
+    const made: Write = { table: "keys", row };
     const retired: Write = {
       table: "keys",
-      row: { ...old, expires: lastValidTime(old, expiration, now), updatedAt: now },
+      row: { ...old, expires: lastValidTime(old, expiration, now), rerolledTo: row.id, updatedAt: now },
     };
     return (await context.store.write([made, retired])) ? { keyId: row.id, key } : undefined;
   });
@@ -50,28 +49,19 @@ function copyOf(
     ...old,
     ...fresh,
     version: 0,
-    generation: 0,
+    accountId: old.accountId ?? old.id,
+    rerolledFrom: old.id,
     ratelimits: toLimitRows(old.ratelimits, fresh.createdAt),
   };
   if (refillCursorOf(old) > row.createdAt) row.refillCursor = refillCursorOf(old);
   else delete row.refillCursor;
   delete row.updatedAt;
+  delete row.rerolledTo;
   // Import fields remain with the old key: they serve to find it by hash, and a hash belongs to one key.
   delete row.migrationId;
   delete row.hash;
   delete row.foreignDigest;
   return row;
-}
-
-/**
- * The old key's balance at the moment when the new row is written: a balance read earlier would restore credits spent
- * in between. Setting it starts generation 1.
- */
-function copyCredits(old: KeyRow, row: Mutable<KeyRow>, now: number): CreditChange | undefined {
-  if (!old.hasCredits) return undefined;
-  row.generation = 1;
-  const period = periodOf(old.refill, now);
-  return { period, copyOf: old.id, refill: { amount: old.refill?.amount ?? 0 } };
 }
 
 /** A key is still valid at exactly `expires`, so to expire at once is a millisecond ago. */

@@ -92,7 +92,39 @@ export async function writeKey(
   return updateWithRetry(context, keyId, async () => {
     const row: Mutable<KeyRow> = { ...(await requireKey(context, keyId)), updatedAt: now };
     const credits = await edit(row);
-    const write: Write = credits ? { table: "keys", row, credits } : { table: "keys", row };
-    return (await context.store.write([write])) ? {} : undefined;
+    if (credits === undefined) return (await context.store.write([{ table: "keys", row }])) ? {} : undefined;
+    const others = await othersOfAccount(context, row);
+    const writes = others.map((other): Write => ({ table: "keys", row: withCreditsOf(row, other) }));
+    return (await context.store.write([{ table: "keys", row, credits }, ...writes])) ? {} : undefined;
   });
+}
+
+/** The keys that share a key's account and would be wrong about it after this change of the key. */
+async function othersOfAccount(context: Context, row: KeyRow): Promise<KeyRow[]> {
+  if (row.rerolledFrom === undefined && row.rerolledTo === undefined) return [];
+  const others: KeyRow[] = [];
+  for (const link of ["rerolledFrom", "rerolledTo"] as const) {
+    for (let id = row[link]; id !== undefined;) {
+      const other = await context.store.read("keys", id);
+      if (other !== undefined) others.push(other);
+      id = other?.[link];
+    }
+  }
+  return others.filter((other) => withCreditsOf(row, other) !== other);
+}
+
+/** A key with the credit fields of another key of its account; the same object if it has them. */
+function withCreditsOf(source: KeyRow, row: KeyRow): KeyRow {
+  const { hasCredits, refill, refillCursor, generation } = source;
+  if (
+    hasCredits === row.hasCredits &&
+    generation === row.generation &&
+    refillCursor === row.refillCursor &&
+    JSON.stringify(refill) === JSON.stringify(row.refill)
+  )
+    return row;
+  const copy: Mutable<KeyRow> = { ...row, hasCredits, generation };
+  setField(copy, "refill", refill ?? null);
+  setField(copy, "refillCursor", refillCursor ?? null);
+  return copy;
 }

@@ -19,6 +19,7 @@ import type {
   RoleRow,
   RootKeyRow,
   Rows,
+  SharedAccount,
   Spend,
   Table,
   WorkspaceRow,
@@ -130,6 +131,7 @@ export const keyRecord = object<KeyRecord>({
   parentDisabled: flag,
   unadopted: flag,
   ipAllowlists: list(names),
+  account: optional(object<SharedAccount>({ ref, id: name } satisfies Fields<SharedAccount>)),
 } satisfies Fields<KeyRecord>);
 
 /** Result of a spend. */

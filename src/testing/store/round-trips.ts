@@ -98,6 +98,7 @@ export function roundTripsClauses(clause: Clause): void {
     const found = (await store.findKey(row.digest))!;
     const made = {
       ref: found.ref,
+      account: { ref: found.account!.ref, id: row.accountId },
       keyId: row.id,
       permissions: ["a.read", "b.read"],
       roles: ["r"],

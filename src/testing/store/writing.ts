@@ -114,22 +114,32 @@ export function writingClauses(clause: Clause): void {
     expect(await store.spendCredits(await refOf(store, "digest-2"), 1, 0, 0)).toEqual({ ok: true, remaining: 8 });
   });
 
-  clause("clause 13: a balance is copied as it stands when the rows are written", async (withApi) => {
+  clause("clause 19: keys with one account share its balance, which lives as long as one of them", async (withApi) => {
     const store = await withApi();
-    await insert(store, keyRow(1, { hasCredits: true }), balance(10, { amount: 5, period: 32_000_000_100 }));
-    const row = keyRow(2, { hasCredits: true, generation: 1 });
-    const credits = { period: 32_000_000_101, copyOf: "key_000001", refill: { amount: 5 } };
-    await store.spendCredits(await refOf(store, "digest-1"), 4, 32_000_000_102, 0);
-    expect(await store.write([{ table: "keys", row, credits }])).toBe(true);
-    expect(await store.readBalance(row.id, 32_000_000_101, 0)).toMatchObject({
-      remaining: 16,
-      period: 32_000_000_102,
-      reserved: 0,
-    });
-    const lost = keyRow(3, { hasCredits: true, generation: 1 });
-    expect(await store.write([{ table: "keys", row: lost, credits: { ...credits, copyOf: "key_unknown" } }])).toBe(
-      true,
-    );
-    expect((await store.readBalance(lost.id, 32_000_000_101, 0))?.remaining).toBe(0);
+    await insert(store, keyRow(1, { hasCredits: true }), balance(10));
+    const share = (n: number, from: number) =>
+      keyRow(n, { hasCredits: true, accountId: keyRow(1).id, rerolledFrom: keyRow(from).id });
+    const read = async (n: number) => (await store.readBalance(keyRow(n).id, 0, 0))?.remaining;
+    const spend = async (n: number, cost: number) => {
+      const { ref, account } = (await store.findKey(`digest-${n}`))!;
+      return store.spendCredits(account?.ref ?? ref, cost, 0, 0);
+    };
+    expect(await store.write([{ table: "keys", row: share(2, 1) }])).toBe(true);
+    expect(await spend(1, 3)).toEqual({ ok: true, remaining: 7 });
+    expect(await spend(2, 3)).toEqual({ ok: true, remaining: 4 });
+    expect((await store.findKey("digest-2"))?.account?.id).toBe(keyRow(1).id);
+    expect((await store.findKey("digest-1"))?.account).toBeUndefined();
+    expect(await store.write([{ table: "keys", remove: keyRow(1).id, version: 1 }])).toBe(true);
+    expect(await store.write([{ table: "keys", row: share(3, 2) }])).toBe(true);
+    expect(await spend(3, 1)).toEqual({ ok: true, remaining: 3 });
+    const second = (await store.read("keys", keyRow(2).id))!;
+    expect(await store.write([{ table: "keys", row: second, credits: { period: 0, add: 10 } }])).toBe(true);
+    expect([await read(2), await read(3)]).toEqual([13, 13]);
+    const removals = [2, 3].map((n) => ({ table: "keys" as const, remove: keyRow(n).id }));
+    expect(await store.write([{ ...removals[0]!, version: 2 }])).toBe(true);
+    const { ref, account } = (await store.findKey("digest-3"))!;
+    expect(await store.spendCredits(account?.ref ?? ref, 13, 0, 0)).toEqual({ ok: true, remaining: 0 });
+    expect(await store.write([{ ...removals[1]!, version: 1 }])).toBe(true);
+    expect(await store.spendCredits(account?.ref ?? ref, 0, 0, 0)).toBeUndefined();
   });
 }

@@ -88,9 +88,10 @@ describe("rerollKey: everything under a new id and a new text", () => {
       time.now = start;
       return credits?.remaining;
     };
-    const { keyId } = await create({ credits: { remaining: 0 } });
+    const created = async () => (await create({ credits: { remaining: 0 } })).keyId;
     const reroll = async (of: string) => (await keyring.rerollKey({ keyId: of, expiration: 0 })).keyId;
     const late = async () => {
+      const keyId = await created();
       time.now = start + 2 * DAY;
       return reroll(keyId);
     };
@@ -99,17 +100,20 @@ describe("rerollKey: everything under a new id and a new text", () => {
       time.now = start;
       return reroll(first);
     };
-    expect(await afterwards(() => reroll(keyId))).toBe(10);
+    expect(await afterwards(async () => reroll(await created()))).toBe(10);
     expect(await afterwards(late)).toBe(0);
     expect(await afterwards(lateThenEarly)).toBe(0);
   });
 
-  it("the new balance is of the generation that its row says, so that leases of it hold", async () => {
+  it("the shared balance is of the generation that both rows say, so that leases of it hold", async () => {
     const { keyring, store, create } = await world();
     const old = await create({ credits: { remaining: 100 } });
     const { keyId } = await keyring.rerollKey({ keyId: old.keyId, expiration: 0 });
-    const drawn = await store.drawCredits(await refOf(store, keyId), {
+    const row = (await store.read("keys", keyId))!;
+    const { account } = (await store.findKey(row.digest!))!;
+    const drawn = await store.drawCredits(account!.ref, {
       holder: "h",
+      spent: 0,
       cost: 1,
       step: 1,
       size: 1,
@@ -117,7 +121,7 @@ describe("rerollKey: everything under a new id and a new text", () => {
       now: 0,
       until: 1,
     });
-    expect(drawn?.generation).toBe((await store.read("keys", keyId))?.generation);
+    expect(drawn?.generation).toBe(row.generation);
   });
 
   it("ruling A3: with expiration 0 the old key is EXPIRED at once, otherwise valid up to its last millisecond", async () => {
@@ -169,11 +173,42 @@ describe("rerollKey: everything under a new id and a new text", () => {
     expect(await keyring.getKey({ keyId })).toMatchObject({ credits: { remaining: 3 } });
   });
 
-  it("copies the balance as it stands when the new key is written: what is spent meanwhile is in neither twice", async () => {
+  it("mints nothing: however often a key is replaced, all its texts spend one balance and one set of buckets", async () => {
+    const { keyring, store, create, time } = await world();
+    const verifier = createVerifier(store, { clock: () => time.now });
+    const first = await create({
+      credits: { remaining: 10 },
+      ratelimits: [limit("day", { limit: 12, duration: DAY, autoApply: true })],
+    });
+    const texts = [first.key];
+    let { keyId } = first;
+    for (let i = 0; i < 4; i++) {
+      const fresh = await keyring.rerollKey({ keyId, expiration: DAY });
+      texts.push(fresh.key);
+      keyId = fresh.keyId;
+    }
+    const codes: string[] = [];
+    for (let i = 0; i < 20; i++) codes.push((await verifier.verify({ key: texts[i % texts.length]! })).code);
+    expect(codes).toEqual([
+      ...Array<string>(10).fill("VALID"),
+      ...Array<string>(2).fill("USAGE_EXCEEDED"),
+      ...Array<string>(8).fill("RATE_LIMITED"),
+    ]);
+    const named = {
+      key: texts[0]!,
+      ratelimits: [{ name: "burst", limit: 3, duration: DAY, cost: 3 }],
+      credits: { cost: 0 },
+    };
+    time.now += DAY;
+    expect((await verifier.verify(named)).code).toBe("VALID");
+    expect((await verifier.verify({ ...named, key: texts[4]! })).code).toBe("RATE_LIMITED");
+    await verifier.close();
+  });
+
+  it("spends that come between what rerollKey reads and its write are lost in neither", async () => {
     const { store, create } = await world();
     const { keyId } = await create({ credits: { remaining: 100 } });
     const ref = await refOf(store, keyId);
-    // Spends that come between all that rerollKey reads and its write.
     const { keyring } = await world({
       store: {
         ...store,
@@ -187,6 +222,43 @@ describe("rerollKey: everything under a new id and a new text", () => {
     const left = (await store.readBalance(keyId, 0, 0))?.remaining;
     expect(left).toBeLessThan(100);
     expect((await store.readBalance(fresh.keyId, 0, 0))?.remaining).toBe(left);
+  });
+
+  it("a change of credits through one key holds for the others: unlimited, limited again, another calendar", async () => {
+    const { keyring, store, create, time } = await world();
+    const verifier = createVerifier(store, { clock: () => time.now });
+    const first = await create({ credits: { remaining: 5 } });
+    const second = await keyring.rerollKey({ keyId: first.keyId, expiration: 300 * DAY });
+    const third = await keyring.rerollKey({ keyId: second.keyId, expiration: 300 * DAY });
+    const keys = [first, second, third];
+    for (const [i, { keyId }] of keys.entries()) {
+      const credits = async () =>
+        Promise.all(keys.map(async ({ key }) => (await verifier.verify({ key, credits: { cost: 0 } })).credits));
+      await keyring.updateCredits({ keyId, operation: "set", value: null });
+      expect(await credits(), `unlimited through ${i}`).toEqual([undefined, undefined, undefined]);
+      await keyring.updateCredits({ keyId, operation: "set", value: 7 });
+      expect(await credits(), `limited through ${i}`).toEqual([7, 7, 7]);
+      await keyring.updateKey({ keyId, credits: { refill: REFILL } });
+      time.now += DAY;
+      expect(await credits(), `refilled through ${i}`).toEqual([12, 12, 12]);
+      await keyring.updateKey({ keyId, credits: { refill: { interval: "monthly", amount: 100, refillDay: 1 } } });
+      time.now += DAY;
+      for (const { key } of keys) expect((await verifier.verify({ key })).code).toBe("VALID");
+    }
+    await verifier.close();
+  });
+
+  it("when the old key is removed for good, the balance stays with the new one", async () => {
+    const { keyring, store, create, time } = await world();
+    const verifier = createVerifier(store, { clock: () => time.now });
+    const first = await create({ credits: { remaining: 5 } });
+    const second = await keyring.rerollKey({ keyId: first.keyId, expiration: 0 });
+    await keyring.deleteKey({ keyId: first.keyId, permanent: true });
+    expect(await verifier.verify({ key: second.key })).toMatchObject({ code: "VALID", credits: 4 });
+    const third = await keyring.rerollKey({ keyId: second.keyId, expiration: 0 });
+    await keyring.deleteKey({ keyId: second.keyId, permanent: true });
+    expect(await verifier.verify({ key: third.key })).toMatchObject({ code: "VALID", credits: 3 });
+    await verifier.close();
   });
 
   it("an unknown or deleted key is 404", async () => {

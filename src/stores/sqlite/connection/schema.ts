@@ -106,8 +106,10 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
   (handle) => {
     carryOverSpends(handle);
     handle.exec(`
+  ALTER TABLE keystile_keys ADD COLUMN account INTEGER;
+  CREATE INDEX keystile_keys_account ON keystile_keys (account) WHERE account IS NOT NULL;
   CREATE TABLE keystile_accounts (
-    n INTEGER PRIMARY KEY REFERENCES keystile_keys (n) ON DELETE CASCADE,
+    n INTEGER PRIMARY KEY,
     unlimited INTEGER NOT NULL DEFAULT 0 CHECK (unlimited IN (0, 1)),
     ${count("remaining")},
     ${count("amount")},
@@ -122,16 +124,28 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
     seal INTEGER NOT NULL CHECK (seal = ${SEAL_SQL}),
     CONSTRAINT the_credits_add_up CHECK (credited + refilled + adjusted = spent + remaining + reserved + forfeited)
   ) STRICT;
-  ALTER TABLE keystile_leases ADD COLUMN ${count("held", 0)};
-  ALTER TABLE keystile_leases ADD COLUMN ${count("spent", 0)};
-  ALTER TABLE keystile_leases ADD COLUMN is_forfeited INTEGER NOT NULL DEFAULT 0 CHECK (is_forfeited IN (0, 1));
-  DELETE FROM keystile_leases WHERE NOT EXISTS (
-    SELECT 1 FROM keystile_balances b WHERE b.n = keystile_leases.n AND b.generation = keystile_leases.generation AND b.unlimited = 0);
+  ALTER TABLE keystile_leases RENAME TO keystile_old_leases;
+  CREATE TABLE keystile_leases (
+    n INTEGER NOT NULL REFERENCES keystile_accounts (n) ON DELETE CASCADE,
+    holder TEXT NOT NULL,
+    ${count("generation")},
+    expires INTEGER NOT NULL,
+    ${count("reserved")},
+    ${count("held")},
+    ${count("spent")},
+    is_forfeited INTEGER NOT NULL CHECK (is_forfeited IN (0, 1)),
+    PRIMARY KEY (n, holder)
+  ) STRICT, WITHOUT ROWID;
+  DELETE FROM keystile_old_leases WHERE NOT EXISTS (
+    SELECT 1 FROM keystile_balances b
+    WHERE b.n = keystile_old_leases.n AND b.generation = keystile_old_leases.generation AND b.unlimited = 0);
   INSERT INTO keystile_accounts (n, unlimited, remaining, amount, period, generation, credited, adjusted, reserved, seal)
     SELECT n, unlimited, remaining, amount, period, generation, remaining, leased, leased, ${SEAL_SQL} FROM (
       SELECT n, unlimited, iif(unlimited, 0, remaining) AS remaining, amount, period, generation,
-        coalesce((SELECT sum(l.reserved) FROM keystile_leases l WHERE l.n = b.n), 0) AS leased
+        coalesce((SELECT sum(l.reserved) FROM keystile_old_leases l WHERE l.n = b.n), 0) AS leased
       FROM keystile_balances b);
+  INSERT INTO keystile_leases SELECT n, holder, generation, expires, reserved, 0, 0, 0 FROM keystile_old_leases;
+  DROP TABLE keystile_old_leases;
   DROP TABLE keystile_balances;
   DROP TABLE keystile_spends;
   ${CREATE_OVERVIEW}`);

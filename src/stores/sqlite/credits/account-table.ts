@@ -15,7 +15,7 @@ import { createManyRows } from "../keys/multi-row-insert.js";
 export interface Accounts {
   /** @throws KeystileError STORE_INVALID: the account in the file is damaged, or was changed by something else */
   read(n: number): Account | undefined;
-  /** The same by key id. `undefined`: there is no such key. */
+  /** The same by key id; `n` is the account's number. `undefined`: there is no such key. */
   readOf(keyId: string): { readonly n: number; readonly account: Account | undefined } | undefined;
   /** Leases of an account, by id. @throws KeystileError STORE_INVALID: a lease in the file is invalid */
   leases(n: number): Map<string, Lease>;
@@ -33,6 +33,8 @@ export interface Accounts {
   replace(n: number, account: Account): void;
   /** Removes all leases of an account. */
   dropLeases(n: number): void;
+  /** Removes an account that no key has. */
+  removeUnused(n: number): void;
 }
 
 const TOTALS = ["credited", "refilled", "adjusted", "spent", "reserved", "forfeited"] as const;
@@ -54,7 +56,8 @@ export function createAccounts(handle: Handle): Accounts {
   const byNumber = select<AccountRaw>(handle, `SELECT ${COLUMNS.join(", ")} FROM keystile_accounts WHERE n = ?`);
   const byKey = select<AccountRaw & { readonly n: number | bigint }>(
     handle,
-    `SELECT k.n, ${COLUMNS.join(", ")} FROM keystile_keys k LEFT JOIN keystile_accounts a ON a.n = k.n WHERE k.id = ?`,
+    `SELECT coalesce(k.account, k.n) AS n, ${COLUMNS.join(", ")}
+     FROM keystile_keys k LEFT JOIN keystile_accounts a ON a.n = coalesce(k.account, k.n) WHERE k.id = ?`,
   );
   const put = handle.prepare(
     `INSERT OR REPLACE INTO keystile_accounts (n, ${COLUMNS.join(", ")}) VALUES (?${", ?".repeat(COLUMNS.length)})`,
@@ -82,6 +85,10 @@ export function createAccounts(handle: Handle): Accounts {
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const dropLease = handle.prepare("DELETE FROM keystile_leases WHERE n = ? AND holder = ?");
+  const remove = handle.prepare(
+    `DELETE FROM keystile_accounts WHERE n = ?
+       AND NOT EXISTS (SELECT 1 FROM keystile_keys WHERE n = ? UNION ALL SELECT 1 FROM keystile_keys WHERE account = ?)`,
+  );
   const dropAll = handle.prepare("DELETE FROM keystile_leases WHERE n = ?");
 
   return {
@@ -128,6 +135,7 @@ export function createAccounts(handle: Handle): Accounts {
     },
     replace: (n, account) => void put.run(n, ...encodeAccount(n, account)),
     dropLeases: (n) => void dropAll.run(n),
+    removeUnused: (n) => void remove.run(n, n, n),
   };
 }
 

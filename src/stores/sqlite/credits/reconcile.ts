@@ -26,7 +26,7 @@ const LEASED =
   "coalesce((SELECT sum(l.held + l.reserved) FROM keystile_leases l WHERE l.n = a.n AND l.is_forfeited = 0), 0)";
 /** Each as a condition that holds when something is wrong, and the words for it. */
 const PROBLEMS: readonly (readonly [condition: string, words: string])[] = [
-  ["k.id IS NULL", "'an account without a key'"],
+  ["k.id IS NULL AND NOT EXISTS (SELECT 1 FROM keystile_keys WHERE account = a.n)", "'an account without a key'"],
   [
     "a.credited + a.refilled + a.adjusted <> a.spent + a.remaining + a.reserved + a.forfeited",
     "printf('credited %d + refilled %d + adjusted %d is not spent %d + remaining %d + reserved %d + forfeited %d', " +
@@ -43,7 +43,7 @@ const PROBLEMS: readonly (readonly [condition: string, words: string])[] = [
   [`a.reserved <> ${LEASED}`, `printf('reserved %d, and its leases hold %d', a.reserved, ${LEASED})`],
   ["a.unlimited = 1 AND a.remaining <> 0", "'unlimited, and has a balance'"],
   [
-    "(a.unlimited = 0) <> (json_extract(k.body, '$.limited') IS NOT NULL)",
+    "k.id IS NOT NULL AND (a.unlimited = 0) <> (json_extract(k.body, '$.limited') IS NOT NULL)",
     "'the key and its account differ about whether it is unlimited'",
   ],
 ];
@@ -63,7 +63,7 @@ export function reconcile(handle: Handle, onProgress: (accounts: number) => void
   const without = select<{ id: string }>(
     handle,
     `SELECT k.id FROM keystile_keys k WHERE json_extract(k.body, '$.limited') IS NOT NULL
-       AND NOT EXISTS (SELECT 1 FROM keystile_accounts a WHERE a.n = k.n)`,
+       AND NOT EXISTS (SELECT 1 FROM keystile_accounts a WHERE a.n = coalesce(k.account, k.n))`,
   );
   const named: BrokenAccount[] = [];
   let accounts = 0;

@@ -51,6 +51,7 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
         identity: decodeIdentity(raw, api),
       },
       () => references.grants(raw.grants),
+      Number(raw.account ?? raw.n),
     );
   return {
     findKey(digest) {

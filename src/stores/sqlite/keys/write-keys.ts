@@ -41,11 +41,13 @@ interface Found {
   readonly foreignDigest: string | null;
   readonly identity: number | bigint | null;
   readonly deleted: number | bigint;
+  /** Number of the account that it shares; null: its own. */
+  readonly account: number | bigint | null;
 }
 
 export function createKeyWriter(handle: Handle, references: ReferenceCache, accounts: Accounts): KeyWriter {
   const index = createHashIndex(handle);
-  const COLUMNS = "k.n, k.digest, k.foreign_digest AS foreignDigest, k.identity, k.deleted";
+  const COLUMNS = "k.n, k.digest, k.foreign_digest AS foreignDigest, k.identity, k.deleted, k.account";
   const at = select<Found>(
     handle,
     `SELECT ${COLUMNS} FROM keystile_lookup p JOIN keystile_keys k ON k.n = p.n WHERE p.place = ?`,
@@ -57,6 +59,11 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     "UPDATE keystile_keys SET digest = ?, version = version + 1 WHERE n = ? AND digest IS NULL",
   );
   const removeRow = handle.prepare("DELETE FROM keystile_keys WHERE n = ?");
+  const accountOf = select<{ account: number | bigint }>(
+    handle,
+    "SELECT coalesce(account, n) AS account FROM keystile_keys WHERE id = ?",
+  );
+  const shareAccount = handle.prepare("UPDATE keystile_keys SET account = ? WHERE n = ?");
   const identityById = select<{ n: number | bigint }>(handle, "SELECT n FROM keystile_identities WHERE id = ?");
   const ofIdentity = select<{ digest: string }>(
     handle,
@@ -127,6 +134,13 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     if (n !== undefined) accounts.create([[n, key]]);
     return n;
   };
+  /** @returns the number of a new key's account: its own, if the key that it replaced is gone */
+  const openShared = (n: number, { accountId, rerolledFrom = accountId }: KeyRow): number => {
+    const shared = rerolledFrom === undefined ? undefined : accountOf.get(rerolledFrom);
+    if (accountId === undefined || shared === undefined) return n;
+    shareAccount.run(Number(shared.account), n);
+    return Number(shared.account);
+  };
   /** @returns false: the change does not fit the account anymore */
   const changeCredits = (n: number, row: KeyRow, change: CreditChange): boolean => {
     let before: Account | undefined;
@@ -141,8 +155,7 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       return true;
     }
     if (!isCurrent(before, change)) return false;
-    const source = change.copyOf === undefined ? undefined : accounts.readOf(change.copyOf)?.account;
-    const { account, leases } = applyChange(before, accounts.leases(n), change, source);
+    const { account, leases } = applyChange(before, accounts.leases(n), change);
     accounts.replace(n, account);
     accounts.saveLeases(n, leases);
     return true;
@@ -162,9 +175,8 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       const key = encodeKey(row);
       const n = old === undefined ? insertNew(key, identityNumber(key.identityId)) : Number(old.n);
       if (n === undefined || (old !== undefined && !update(key, old))) return false;
-      if (credits !== undefined) {
-        if (!changeCredits(n, row, credits)) return false;
-      }
+      const account = old === undefined ? openShared(n, row) : Number(old.account ?? n);
+      if (credits !== undefined && !changeCredits(account, row, credits)) return false;
       addChange(old?.digest, changes);
       addChange(row.digest, changes);
       return true;
@@ -174,6 +186,7 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       if (old === undefined) return false;
       const n = Number(old.n);
       removeRow.run(n);
+      accounts.removeUnused(Number(old.account ?? n));
       for (const place of placesOfFound(old)) index.remove(place, n);
       addChange(old.digest, changes);
       return true;
