@@ -44,7 +44,8 @@ const ask = (name: string, over: { cost?: number; limit?: number; duration?: num
 const apply = (key: KeyRecord, asked: ReturnType<typeof ask>[]) => {
   const { keyId, ratelimits } = key;
   const ids = ratelimits.map(({ id }) => id);
-  return applyLimits(keyId, toLimits(keyId, ratelimits, ids, sharedLimits(key)), asked);
+  const limits = toLimits(keyId, ratelimits, ids, sharedLimits(key));
+  return applyLimits({ keyId, bucketOwner: keyId, limits }, asked);
 };
 
 describe("applyLimits", () => {

@@ -94,6 +94,22 @@ export function onKeyspaceOfKey(action: string): Access<{ readonly keyId: string
   return onKeyOf(keyspaceForms(action), action, (_request, apiId) => ({ type: "api", id: apiId }));
 }
 
+/**
+ * Replacing a key: it makes a key in the keyspace, and ends the one that the request names. Why both: whoever may only
+ * make keys could retire anybody's.
+ */
+export function onReplacedKey(): Access<{ readonly keyId: string }> {
+  const [made, ended] = [onKeyspaceOfKey("create_key"), onKey("update_key")];
+  return {
+    permissions: made.permissions,
+    also: [{ permission: "api.*.update_key" }],
+    async allow(access, caller, request) {
+      await made.allow(access, caller, request);
+      await ended.allow(access, caller, request);
+    },
+  };
+}
+
 function onKeyOf(
   permissions: readonly string[],
   action: string,

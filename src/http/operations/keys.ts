@@ -1,6 +1,6 @@
 /** Operations `keys.*` except verification, imports and grants (spec §4.3). */
 import * as schemas from "../../keyring/schemas/keys.js";
-import { onKey, onKeyspace, onKeyspaceOfKey, onKeyText } from "./access.js";
+import { onKey, onKeyspace, onReplacedKey, onKeyText } from "./access.js";
 import { listKeys } from "./list-keys.js";
 import { define } from "./operation.js";
 import * as answer from "./responses.js";
@@ -62,7 +62,7 @@ export const keys = [
     summary: "Gives a key a new id and text; the old one expires after a while.",
     schema: schemas.rerollKey,
     answer: answer.createdKey,
-    access: onKeyspaceOfKey("create_key"),
+    access: onReplacedKey(),
     act: ({ keyring }, request) => keyring.rerollKey(request),
   }),
 ];

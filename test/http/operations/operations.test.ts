@@ -105,6 +105,7 @@ const ALSO: readonly (readonly [name: string, permission: string, body: Body, la
     () => ({ roleId: "editor", permissions: ["a.c"] }),
     "CALLER_FORBIDDEN",
   ],
+  ["keys.rerollKey", "api.*.update_key", keyed({ expiration: 0 }), "CALLER_FORBIDDEN"],
   ["ratelimit.limit", "ratelimit.*.create_namespace", () => fresh, "NOT_FOUND"],
   ["ratelimit.multiLimit", "ratelimit.*.create_namespace", () => [fresh], "NOT_FOUND"],
   ["ratelimit.setOverride", "ratelimit.*.create_namespace", () => fresh, "NOT_FOUND"],
@@ -115,9 +116,10 @@ const besides = (name: string) => ALSO.filter(([operation]) => operation === nam
 /** Named by the document, and not asked for: a key's text is never kept, so none is encrypted; `read_api` alone shows no key. */
 const isWaived = (name: string, permission: string): boolean =>
   /crypt_key$/.test(permission) || (name === "apis.listKeys" && permission.endsWith(".read_api"));
-/** Asked for or taken, and not named by the document: the forms of spec §4.1 for all that changes a key, and what makes a namespace. */
+/** Asked for or taken, and not named by the document: the forms of spec §4.1 for all that changes a key, what retires a key, and what makes a namespace. */
 const isAdded = (name: string, permission: string): boolean =>
   (/^keys\.\w+(Permissions|Roles)$/.test(name) && permission.startsWith("<scheme>")) ||
+  (name === "keys.rerollKey" && permission === "api.*.update_key") ||
   permission === "ratelimit.*.create_namespace";
 
 interface Ids {
