@@ -19,6 +19,8 @@ export {
   sweep,
 } from "../credits/balance.js";
 export { boundariesBetween, boundaryOf, calendarOf, periodOf } from "../credits/refill-calendar.js";
+export { withoutLeases } from "../lib/guards/powers.js";
+export { findEach } from "./find-each.js";
 export { flatten, type GrantedNames, type Related, toRecord, toRecordWith } from "./key-record.js";
 export { listed, nameOf, uniqueOf } from "./row-names.js";
 export { toIdentity } from "../lib/identity.js";

@@ -1,6 +1,18 @@
 /** In-memory store on plain maps. Also the reference implementation that tests compare other stores with. */
 import { KeystileError } from "../contracts/errors.js";
-import type { Change, KeyRecord, KeyRow, NewKey, RootKeyRow, Rows, Store, Table, Write } from "../contracts/store.js";
+import type {
+  Change,
+  KeyRecord,
+  KeyRow,
+  NewKey,
+  RootKeyRow,
+  Rows,
+  Store,
+  StorePowers,
+  Table,
+  Write,
+  WriteOutcome,
+} from "../contracts/store.js";
 import {
   applyChange,
   type Balance,
@@ -16,9 +28,11 @@ import {
 } from "../credits/balance.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { trust } from "../lib/guards/trusted.js";
+import { findEach } from "./find-each.js";
 import { toRecord } from "./key-record.js";
 import { listed, nameOf, uniqueOf } from "./row-names.js";
 
+const POWERS: StorePowers = Object.freeze({ leases: true, reserves: true, changes: "own", durability: "none" });
 const NO_RESERVES: ReadonlyMap<string, Reserve> = new Map();
 
 /** Everything one store holds. */
@@ -63,8 +77,11 @@ export function memoryStore(): Store {
     for (const change of changes) for (const listener of listeners) notifyOne(listener, change);
   };
 
+  const findKey: Store["findKey"] = (digest) => recordOf(state, keyBy(`digest ${digest}`));
   return closable({
-    findKey: (digest) => recordOf(state, keyBy(`digest ${digest}`)),
+    powers: POWERS,
+    findKey,
+    findKeys: findEach(findKey),
     findForeignKey(migrationId, foreignDigest) {
       const row = keyBy(`foreign ${foreignDigest}`);
       return row?.migrationId === migrationId ? recordOf(state, row) : undefined;
@@ -114,12 +131,13 @@ export function memoryStore(): Store {
       balances.set(keyId, giveBack(balance, generation, unspent + reserved));
       if (reserve?.generation === generation) reserves.get(keyId)?.delete(holder);
     },
-    readBalance(keyId, period, now) {
-      if (!rows.keys.has(keyId)) return undefined;
-      return countedBalance(balances.get(keyId), period, (reserves.get(keyId) ?? NO_RESERVES).values(), now);
-    },
+    readBalances: (queries, now) =>
+      queries.map(({ keyId, period }) => {
+        if (!rows.keys.has(keyId)) return undefined;
+        return countedBalance(balances.get(keyId), period, (reserves.get(keyId) ?? NO_RESERVES).values(), now);
+      }),
 
-    read: (table, id) => rows[table].get(id),
+    readMany: (table, ids) => ids.map((id) => rows[table].get(id)),
     readNames: (table, workspaceId, names) =>
       [...new Set(names)].flatMap((name) => rows[table].get(unique.get(nameOf(table, workspaceId, name)) ?? "") ?? []),
     list: (table, query) =>
@@ -136,11 +154,12 @@ export function memoryStore(): Store {
       return inserted;
     },
     write(writes) {
-      if (!writable(state, writes)) return false;
+      const refusal = refusalOf(state, writes);
+      if (refusal !== undefined) return refusal;
       const changes = writes.flatMap((write) => changesOf(state, write));
       for (const write of writes) apply(state, write);
       notify(changes);
-      return true;
+      return "written";
     },
 
     subscribe(listener) {
@@ -164,9 +183,9 @@ function notifyOne(listener: (change: Change) => void, change: Change): void {
 }
 
 /** Makes every call after `close()` fail (contract clause 11). */
-function closable(store: Store): Store {
+function closable({ powers, ...methods }: Store): Store {
   let closed = false;
-  const guarded = Object.entries(store).map(([name, method]: [string, (...args: never[]) => unknown]) => [
+  const guarded = Object.entries(methods).map(([name, method]: [string, (...args: never[]) => unknown]) => [
     name,
     (...args: never[]) => {
       if (closed && name !== "close")
@@ -175,7 +194,7 @@ function closable(store: Store): Store {
       return method(...args);
     },
   ]);
-  return trust(Object.fromEntries(guarded) as Store);
+  return trust({ powers, ...(Object.fromEntries(guarded) as typeof methods) });
 }
 
 function recordOf({ rows }: State, row: KeyRow | undefined): KeyRecord | undefined {
@@ -196,18 +215,26 @@ function insertKey(state: State, { row, balance }: NewKey): boolean {
   return true;
 }
 
-/** Whether every row still has the version that was read and every unique name is free (contract clause 13). */
-function writable({ rows, unique, balances }: State, writes: readonly Write[]): boolean {
+/** Why the writes cannot be made (contract clause 13). `undefined`: they can. */
+function refusalOf(
+  { rows, unique, balances }: State,
+  writes: readonly Write[],
+): Exclude<WriteOutcome, "written"> | undefined {
   const claimed = new Set<string>();
-  return writes.every((write) => {
-    if ("remove" in write) return rows[write.table].get(write.remove)?.version === write.version;
+  for (const write of writes) {
+    if ("remove" in write) {
+      if (rows[write.table].get(write.remove)?.version !== write.version) return "conflict";
+      continue;
+    }
     const { table, row } = write;
+    const stored = rows[table].get(row.id)?.version ?? 0;
+    if (stored !== row.version) return row.version === 0 ? "taken" : "conflict";
     const texts = uniqueOf(table, row);
-    const free = texts.every((text) => !claimed.has(text) && (unique.get(text) ?? row.id) === row.id);
+    if (texts.some((text) => claimed.has(text) || (unique.get(text) ?? row.id) !== row.id)) return "taken";
     for (const text of texts) claimed.add(text);
-    if (write.credits !== undefined && !isCurrent(balances.get(row.id), write.credits)) return false;
-    return free && (rows[table].get(row.id)?.version ?? 0) === row.version;
-  });
+    if (write.credits !== undefined && !isCurrent(balances.get(row.id), write.credits)) return "conflict";
+  }
+  return undefined;
 }
 
 function apply(state: State, write: Write): void {

@@ -13,7 +13,7 @@ function contended() {
     write(writes) {
       if (state.refusals === 0) return inner.write(writes);
       state.refusals--;
-      return false;
+      return "conflict";
     },
   };
   return { store, state };

@@ -51,7 +51,7 @@ async function stage() {
     ipAllowlist: ["192.0.2.7"],
   } as const;
   const { key, keyId } = await create(all);
-  const record = (await store.findKey((await store.read("keys", keyId))?.digest ?? "")) as KeyRecord;
+  const record = (await store.findKey((await store.readMany("keys", [keyId]))[0]?.digest ?? "")) as KeyRecord;
   const over = (methods: object): Store => ({ ...store, ...methods });
   const verifier = (methods: object, options: VerifierOptions = {}) =>
     createVerifier(over(methods), { clock, ...options });
@@ -175,7 +175,7 @@ describe("foreign stores: what breaks its type is never a VALID", () => {
   it("a broken root key lets nobody in, and a broken row changes nothing", async () => {
     const { store, keyring, over, keyId } = await stage();
     const { key, rootKeyId } = await keyring.createRootKey({ permissions: ["api.*.verify_key"] });
-    const root = (await store.read("rootKeys", rootKeyId)) as object;
+    const root = (await store.readMany("rootKeys", [rootKeyId]))[0] as object;
     for (const part of [
       { enabled: "true" },
       { expires: "never" },
@@ -187,9 +187,10 @@ describe("foreign stores: what breaks its type is never a VALID", () => {
       expect((await failure(authenticate(`Bearer ${key}`))).code).toBe("STORE_INVALID");
     }
     const before = await keyring.getKey({ keyId });
-    const row = (await store.read("keys", keyId)) as object;
-    const read = (table: never, id: string) => (table === "keys" ? { ...row, enabled: "no" } : store.read(table, id));
-    expect((await failure(createKeyring(over({ read })).updateKey({ keyId, name: "other" }))).code).toBe(
+    const row = (await store.readMany("keys", [keyId]))[0] as object;
+    const readMany = (table: never, ids: string[]) =>
+      table === "keys" ? [{ ...row, enabled: "no" }] : store.readMany(table, ids);
+    expect((await failure(createKeyring(over({ readMany })).updateKey({ keyId, name: "other" }))).code).toBe(
       "STORE_INVALID",
     );
     expect(await keyring.getKey({ keyId })).toEqual(before);

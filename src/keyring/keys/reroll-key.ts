@@ -4,6 +4,7 @@ import { periodOf } from "../../credits/refill-calendar.js";
 import { MAX_DATE_MS } from "../../lib/check-options.js";
 import { digestKey, newId, newKey } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
+import { writeRows } from "../create-row.js";
 import { type Mutable, requireKey } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
 import { parse } from "../schemas/parse.js";
@@ -38,7 +39,7 @@ export async function rerollKey(
       table: "keys",
       row: { ...old, expires: lastValidTime(old, expiration, now), updatedAt: now },
     };
-    return (await context.store.write([made, retired])) ? { keyId: row.id, key } : undefined;
+    return (await writeRows(context, [made, retired])) ? { keyId: row.id, key } : undefined;
   });
 }
 

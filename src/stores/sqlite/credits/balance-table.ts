@@ -25,6 +25,8 @@ export interface Balances {
   peek(n: number): Balance | undefined;
   /** The same by key id. `undefined`: there is no such key. */
   peekOf(keyId: string): { readonly n: number; readonly balance: Balance | undefined } | undefined;
+  /** Balances and reserves by key id, of those that exist: read at one moment, inside or outside a transaction. */
+  peekMany(keyIds: readonly string[]): ReadonlyMap<string, BalanceWithReserves>;
   /** Reserves of a balance by holder. @throws KeystileError STORE_INVALID: a reserve in the file is invalid */
   reserves(n: number): Map<string, Reserve>;
   /** Writes balances after spends. In a transaction, after {@link Balances.begin}. */
@@ -47,6 +49,12 @@ export interface Balances {
   forget(): void;
 }
 
+/** A balance, `undefined` if the key never had one, and what is reserved of it. */
+interface BalanceWithReserves {
+  readonly balance: Balance | undefined;
+  readonly reserves: Reserve[];
+}
+
 /** A balance as the file has it: not validated, since another tool may have written it. */
 type BalanceRaw = Record<"unlimited" | "remaining" | "amount" | "period" | "generation", unknown>;
 
@@ -55,6 +63,14 @@ type BalanceNow = BalanceRaw & { readonly isNewer: number | bigint };
 
 /** A reserve as the file has it. */
 type LeaseRaw = { readonly holder: string } & Record<"reserved" | "generation" | "expires", unknown>;
+
+/** A key, its balance and one of its reserves, if it has any, and whether the log has a newer entry. */
+type JoinedRaw = BalanceNow &
+  Record<"reserved" | "leaseGeneration" | "expires", unknown> & {
+    readonly id: string;
+    readonly n: number | bigint;
+    readonly holder: string | null;
+  };
 
 /** Fewer balances than this are written to their rows instead of the log. */
 const MIN_LOGGED_BALANCES = 4;
@@ -69,6 +85,13 @@ export function createBalances(handle: Handle): Balances {
   const nowByKey = select<BalanceNow & { readonly n: number | bigint }>(
     handle,
     `SELECT k.n, ${COLUMNS}, ${IS_NEWER} AS isNewer FROM keystile_keys k LEFT JOIN keystile_balances c ON c.n = k.n WHERE k.id = ?`,
+  );
+  const nowByKeys = select<JoinedRaw>(
+    handle,
+    `SELECT k.id, k.n, unlimited, remaining, amount, period, c.generation, ${IS_NEWER} AS isNewer,
+       holder, reserved, l.generation AS leaseGeneration, expires
+     FROM json_each(?) j CROSS JOIN keystile_keys k ON k.id = j.value
+     LEFT JOIN keystile_balances c ON c.n = k.n LEFT JOIN keystile_leases l ON l.n = k.n`,
   );
   const present = select<{ n: number | bigint }>(
     handle,
@@ -111,6 +134,18 @@ export function createBalances(handle: Handle): Balances {
       log.poll();
     }
   };
+  /** {@link readNow} of several keys. */
+  const readAllNow = (keyIds: readonly string[]): JoinedRaw[] => {
+    if (Number.isNaN(log.newest())) log.poll();
+    for (;;) {
+      const newest = log.newest();
+      const raws = readExactly(() => nowByKeys.all(slotOf(newest + 1), newest, JSON.stringify(keyIds)));
+      if (raws.every(({ isNewer }) => Number(isNewer) === 0)) return raws;
+      log.poll();
+    }
+  };
+  const balanceOf = (raw: BalanceRaw & { readonly n: number | bigint }): Balance | undefined =>
+    raw.unlimited === null ? undefined : withLogged(Number(raw.n), decodeBalance(raw));
   /** Skips keys that were removed or made unlimited since. */
   const checkpoint = () => {
     const logged = log.end();
@@ -130,12 +165,17 @@ export function createBalances(handle: Handle): Balances {
     },
     peekOf(keyId) {
       const raw = readNow(nowByKey, keyId);
-      return (
-        raw && {
-          n: Number(raw.n),
-          balance: raw.unlimited === null ? undefined : withLogged(Number(raw.n), decodeBalance(raw)),
-        }
-      );
+      return raw && { n: Number(raw.n), balance: balanceOf(raw) };
+    },
+    peekMany(keyIds) {
+      const found = new Map<string, BalanceWithReserves>();
+      for (const raw of readAllNow([...new Set(keyIds)])) {
+        const known = found.get(raw.id) ?? { balance: balanceOf(raw), reserves: [] };
+        if (raw.holder !== null)
+          known.reserves.push(decodeReserve({ ...raw, holder: raw.holder, generation: raw.leaseGeneration }));
+        found.set(raw.id, known);
+      }
+      return found;
     },
     reserves: (n) => new Map(readExactly(() => readLeases.all(n)).map((raw) => [raw.holder, decodeReserve(raw)])),
     save(balances) {

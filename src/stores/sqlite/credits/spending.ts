@@ -13,7 +13,7 @@ import type { BalanceSession } from "./balance-session.js";
 import type { Balances } from "./balance-table.js";
 import type { GroupCommit } from "./group-commit.js";
 
-export type Spending = Pick<Store, "spendCredits" | "drawCredits" | "returnCredits" | "readBalance">;
+export type Spending = Pick<Store, "spendCredits" | "drawCredits" | "returnCredits" | "readBalances">;
 
 export function createSpending(balances: Balances, group: GroupCommit): Spending {
   return {
@@ -36,11 +36,14 @@ export function createSpending(balances: Balances, group: GroupCommit): Spending
       assertCount("unspent", unspent);
       return isNumber(ref) ? group.add((session) => returnTo(session, ref, holder, generation, unspent)) : undefined;
     },
-    readBalance(keyId, period, now) {
-      assertInteger("period", period);
+    readBalances(queries, now) {
+      for (const { period } of queries) assertInteger("period", period);
       assertInteger("now", now);
-      const found = balances.peekOf(keyId);
-      return found && countedBalance(found.balance, period, balances.reserves(found.n).values(), now);
+      const found = balances.peekMany(queries.map(({ keyId }) => keyId));
+      return queries.map(({ keyId, period }) => {
+        const one = found.get(keyId);
+        return one && countedBalance(one.balance, period, one.reserves, now);
+      });
     },
   };
 }

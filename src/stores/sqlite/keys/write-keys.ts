@@ -1,6 +1,6 @@
 /** Inserts, updates and removes keys. Every function here runs inside the caller's transaction. */
 import { KeystileError } from "../../../contracts/errors.js";
-import type { Change, CreditChange, KeyRow } from "../../../contracts/store.js";
+import type { Change, CreditChange, KeyRow, WriteOutcome } from "../../../contracts/store.js";
 import { applyChange, isCurrent } from "../../../credits/balance.js";
 import { changed, type Handle, select } from "../connection/handle.js";
 import type { Balances } from "../credits/balance-table.js";
@@ -13,8 +13,8 @@ import { createBulkInsert } from "./insert-keys.js";
 export interface KeyWriter {
   /** One result per key. False: its id, digest or foreign digest already exists. */
   insert(keys: readonly EncodedKey[]): boolean[];
-  /** Inserts (`version` 0) or updates. False: the row has another version, or the digest or foreign digest exists. */
-  store(row: KeyRow, credits: CreditChange | undefined, changes: Change[]): boolean;
+  /** Inserts (`version` 0) or updates. */
+  store(row: KeyRow, credits: CreditChange | undefined, changes: Change[]): WriteOutcome;
   remove(id: string, version: number, changes: Change[]): boolean;
   /** Sets the digest of a key without one. False: it has one, or another key has this digest. */
   adopt(n: number, digest: string, changes: Change[]): boolean;
@@ -138,19 +138,19 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, bala
     },
     store(row, credits, changes) {
       const old = row.version === 0 ? undefined : current.get(row.id, row.version);
-      if (row.version !== 0 && old === undefined) return false;
+      if (row.version !== 0 && old === undefined) return "conflict";
       const key = encodeKey(row);
       const n = old === undefined ? insertNew(key, identityNumber(key.identityId)) : Number(old.n);
-      if (n === undefined || (old !== undefined && !update(key, old))) return false;
+      if (n === undefined || (old !== undefined && !update(key, old))) return "taken";
       if (credits !== undefined) {
         const before = balances.peek(n);
-        if (!isCurrent(before, credits)) return false;
+        if (!isCurrent(before, credits)) return "conflict";
         const source = credits.copyOf === undefined ? undefined : balances.peekOf(credits.copyOf)?.balance;
         balances.replace(n, applyChange(before, credits, source), credits.remaining !== undefined);
       }
       addChange(old?.digest, changes);
       addChange(row.digest, changes);
-      return true;
+      return "written";
     },
     remove(id, version, changes) {
       const old = current.get(id, version);

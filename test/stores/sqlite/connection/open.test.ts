@@ -152,7 +152,7 @@ describe("sqliteStore: opening", () => {
     await first.close();
     const second = sqliteStore(place, { mustExist: true });
     expect((await second.findKey("digest-1"))?.ref).toBe(ref);
-    expect((await second.readBalance("key_000001", 0, 0))?.remaining).toBe(70);
+    expect((await second.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]?.remaining).toBe(70);
     await second.close();
   });
 
@@ -273,8 +273,8 @@ describe("sqliteStore: opening", () => {
       () => store.spendCredits(1, 1, 0, 0),
       () => store.drawCredits(1, { holder: "h", cost: 1, step: 1, size: 1, period: 0, now: 0, until: 1 }),
       () => store.returnCredits(1, "h", 0, 0),
-      () => store.readBalance("key_000001", 0, 0),
-      () => store.read("keys", "key_000001"),
+      () => store.readBalances([{ keyId: "key_000001", period: 0 }], 0),
+      () => store.readMany("keys", ["key_000001"]),
       () => store.readNames("roles", "ws_1", ["a"]),
       () => store.list("keys", { workspaceId: "ws_1", limit: 1 }),
       () => store.insertKeys([]),
