@@ -203,7 +203,7 @@ describe("foreign stores: what does not answer holds nobody up", () => {
     ["findKey", {}, {}],
     ["spendCredits", {}, {}],
     ["drawCredits", {}, { credits: { mode: "leased" } }],
-    ["read", { key: "other", migrationId: "old" }, {}],
+    ["readMany", { key: "other", migrationId: "old" }, {}],
     ["findForeignKey", { key: "other", migrationId: "old" }, {}],
     ["findRootKey", { key: "root_other" }, {}],
   ])("verify, whose store hangs in %s, rejects with STORE_TIMEOUT", async (method, body, options) => {
@@ -221,7 +221,7 @@ describe("foreign stores: what does not answer holds nobody up", () => {
     const { key: rootKey } = await keyring.createRootKey({ permissions: ["api.*.verify_key"] });
     const options = { storeTimeout: SOON };
     const calls: readonly (() => Promise<unknown>)[] = [
-      () => createKeyring(over({ read: never }), options).getKey({ keyId }),
+      () => createKeyring(over({ readMany: never }), options).getKey({ keyId }),
       () => createKeyring(over({ write: never }), options).updateKey({ keyId, name: "other" }),
       () => createKeyring(over({ insertKeys: never }), options).createKey({ apiId }),
       () => createAuthenticator(over({ findRootKey: never }), options).authenticate(`Bearer ${rootKey}`),

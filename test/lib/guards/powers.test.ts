@@ -11,7 +11,7 @@ import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { temporaryPaths } from "../../stores/sqlite/support.js";
 
 const POWERS: StorePowers = { leases: true, reserves: true, changes: "polled", durability: "power" };
-const withPowers = (over: object): Store => ({ ...memoryStore(), powers: { ...POWERS, ...over } as StorePowers });
+const withPowers = (over: object): Store => ({ ...memoryStore(), powers: { ...POWERS, ...over } });
 
 describe("readPowers", () => {
   it("copies a manifest once, frozen, without what it does not know", () => {

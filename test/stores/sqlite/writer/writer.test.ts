@@ -186,7 +186,7 @@ describe("sqliteStore: a writer thread that is closed or ends", () => {
     const [inserting, writing] = [store.insertKeys(keys), store.write([])];
     await store.close();
     expect(new Set(await inserting)).toEqual(new Set([true]));
-    expect(await writing).toBe(true);
+    expect(await writing).toBe("written");
     expect(inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_keys").pluck().get())).toBe(keys.length);
   });
 
@@ -202,7 +202,7 @@ describe("sqliteStore: a writer thread that is closed or ends", () => {
 
   it("an answer that nobody waits for, as behind the news of a failure, does no harm", async () => {
     const answer =
-      "if (close) process.exit(0); for (const each of [id + 1, id]) parentPort.postMessage({ id: each, answer: true });";
+      "if (close) process.exit(0); for (const each of [id + 1, id]) parentPort.postMessage({ id: each, answer: 'written' });";
     const store = open(path(), { writer: threadOf(`parentPort.on("message", ({ id, close }) => { ${answer} });`) });
     expect(await store.write([])).toBe("written");
   });
