@@ -86,7 +86,8 @@ export async function openCopy(base: Base, options: SqliteStoreOptions = {}, nam
 /** @throws Error unless the keys below `keys` have together spent so many credits of their first balances */
 export async function assertSpent(store: Store, keys: number, expected: number): Promise<void> {
   let spent = 0;
-  for (let n = 0; n < keys; n++) spent += BALANCE - ((await store.readBalance(keyIdOf(n), 0, 0))?.remaining ?? NaN);
+  for (let n = 0; n < keys; n++)
+    spent += BALANCE - ((await store.readBalances([{ keyId: keyIdOf(n), period: 0 }], 0))[0]?.remaining ?? NaN);
   if (spent !== expected) throw new Error(`${spent} credits were spent by ${expected} verifications`);
 }
 
@@ -115,7 +116,7 @@ export async function prepare(store: Store): Promise<void> {
       row: { ...owned, id: permissionIdOf(slug), name: slug, slug },
     })),
   ]);
-  if (!written) throw new Error("the API of the bench is there already");
+  if (written !== "written") throw new Error("the API of the bench is there already");
 }
 
 function sourceHash(): string {

@@ -151,15 +151,17 @@ export function cachedStore(store: Store, options: CacheOptions = {}): Store {
   checkStore(store);
   const cache = createRecordCache(store, deepFreeze, checkOptions(options, CACHE_OPTIONS));
   return {
+    powers: store.powers,
     findKey: (digest) => cache.find(digest, itself),
+    findKeys: (digests) => store.findKeys(digests),
     findForeignKey: (migrationId, foreignDigest) => store.findForeignKey(migrationId, foreignDigest),
     findRootKey: (digest) => store.findRootKey(digest),
     adoptDigest: (ref, digest) => store.adoptDigest(ref, digest),
     spendCredits: (ref, cost, period, now) => store.spendCredits(ref, cost, period, now),
     drawCredits: (ref, request) => store.drawCredits(ref, request),
     returnCredits: (ref, lease) => store.returnCredits(ref, lease),
-    readBalance: (keyId, period, now) => store.readBalance(keyId, period, now),
-    read: (table, id) => store.read(table, id),
+    readBalances: (queries, now) => store.readBalances(queries, now),
+    readMany: (table, ids) => store.readMany(table, ids),
     readNames: (table, workspaceId, names) => store.readNames(table, workspaceId, names),
     list: (table, query) => store.list(table, query),
     insertKeys: (keys) => store.insertKeys(keys),

@@ -48,6 +48,7 @@ const CATALOGUE = {
   STORE_FULL: kind(500, "Internal Server Error", "application/store_full"),
   STORE_INVALID: kind(500, "Internal Server Error", "application/store_invalid"),
   STORE_SCHEMA_NEWER: kind(500, "Internal Server Error", "application/store_schema_newer"),
+  STORE_POWER_MISSING: kind(500, "Internal Server Error", "application/store_power_missing"),
   STORE_FAILED: kind(500, "Internal Server Error", "application/store_failed"),
   DRIVER_MISSING: kind(500, "Internal Server Error", "application/driver_missing"),
   DRIVER_UNSUPPORTED: kind(500, "Internal Server Error", "application/driver_unsupported"),
@@ -96,6 +97,8 @@ const CATALOGUE = {
  * - `STORE_INVALID`: the file is damaged or not a database: restore it from a backup. Or a store of your own returned a
  *   value that violates the types of the port: `detail` names the method and the field.
  * - `STORE_SCHEMA_NEWER`: the file was written by a later version of keystile; open it with that version.
+ * - `STORE_POWER_MISSING`: an option or a call needs a power that the store lacks; `detail` names the power. Nothing was
+ *   changed.
  * - `STORE_FAILED`: any other store failure; a write may or may not have been made.
  * - `DRIVER_MISSING`: better-sqlite3 is not installed; `detail` gives the command to run.
  * - `DRIVER_UNSUPPORTED`: this better-sqlite3 does not run here, or does not load; `detail` gives the command to run.

@@ -21,20 +21,28 @@
  * 10. Changing a returned object does not change the store.
  * 11. After `close()` every call fails with STORE_CLOSED; a second `close()` does nothing.
  * 12. Two new stores share nothing.
- * 13. `write` is all or nothing. It returns false, having changed nothing, if any row changed since it was read, if
- *     its name is taken, or if its balance has counted refills beyond `credits.refillsCounted`.
+ * 13. `write` is all or nothing; unless it returns `written`, nothing was changed. Of the rows that cannot be written,
+ *     the first in the list decides the outcome, and of one row the version before the name before the balance.
+ *     `conflict`: the row has another version than was read, or is gone, or its balance has counted refills beyond
+ *     `credits.refillsCounted`. `taken`: the row is new and its id exists, or another row has its name or a digest.
  * 14. Draws never hand out more than the balance. An expired reserve returns to the balance when the next spend or
  *     draw would fail without it. Setting a balance voids older leases. A lease counts what it spent once, however
- *     often it is reported; ending a lease twice, or one that is unknown, changes nothing.
+ *     often it is reported; ending a lease twice, or one that is unknown, changes nothing. Power `leases`; reserves:
+ *     power `reserves`.
  * 15. Subscribers are notified, once it is durable, of every change that a find could see, and of every change of
  *     an identity, a role or a permission, because imports cache their names.
  * 16. Lists are ordered by id, start after `after`, contain at most `limit` rows, and omit deleted keys and APIs.
  * 17. Names of one workspace are unknown in another.
  * 18. Deleted keys, and keys of deleted APIs, are not found.
- * 19. Keys with one `accountId` share one balance, which lives as long as one of them. A key with an `accountId` is
- *     inserted while the key that it was `rerolledFrom` is there.
- * 20. A root key's digest is unique in the store and found whatever the workspace; a change of a root key is
+ * 19. A root key's digest is unique in the store and found whatever the workspace; a change of a root key is
  *     reported as its digest.
+ * 20. `findKeys`, `readMany` and `readBalances` return one result per argument, in order, each as if it was read alone:
+ *     `undefined` where there is none, the same twice for an argument that repeats. keystile passes at most
+ *     1,000 arguments.
+ * 21. `powers` never changes. A method of a power that the store lacks fails with STORE_POWER_MISSING, and changes
+ *     nothing.
+ * 22. Keys with one `accountId` share one balance, which lives as long as one of them. A key with an `accountId` is
+ *     written while the key that it was `rerolledFrom` is there.
  */
 import type { Identity, JsonObject, MaybePromise, RatelimitResponse, Refill } from "./types.js";
 
@@ -313,6 +321,12 @@ export interface ListQuery {
   /** At most this many rows, ≥ 1. */
   readonly limit: number;
 }
+/** Which balance to read. */
+export interface BalanceQuery {
+  readonly keyId: string;
+  /** `periodOf` the key's refill at `now`; 0 without refill. */
+  readonly period: number;
+}
 /** A balance with its due refills counted but not stored. */
 export interface CountedBalance {
   /** Includes expired reserves. null: unlimited. */
@@ -396,6 +410,38 @@ export interface Draw {
   /** As in {@link Spend.stale}: nothing was drawn. */
   readonly stale?: true;
 }
+/**
+ * Outcome of a write (clause 13). `conflict`: read the rows again and retry. `taken`: another row has a name, a digest or
+ * the new id; retrying would not help.
+ */
+export type WriteOutcome = "written" | "conflict" | "taken";
+/**
+ * What a store can do beyond what every store must (clause 21). Whatever needs a power that the store lacks fails with
+ * STORE_POWER_MISSING, which names it.
+ */
+export interface StorePowers {
+  /** Whether credits can be drawn into a node's memory: `drawCredits` and `returnCredits`, for the `leased` mode. */
+  readonly leases: boolean;
+  /**
+   * Whether a draw also reserves credits in the store, up to `size`, that come back by themselves if the node crashes.
+   * False: a draw takes `cost` to `step` credits, `size` and `until` have no effect, and nothing is ever reserved. True
+   * only with `leases`.
+   */
+  readonly reserves: boolean;
+  /**
+   * How changes that other processes make arrive at subscribers. `own`: there are none, because no other process can
+   * change what is stored. `polled`: at the latest with `pollChanges`. `pushed`: soon after they are durable, also if
+   * nothing polls.
+   */
+  readonly changes: "own" | "polled" | "pushed";
+  /**
+   * What an acknowledged change survives. `none`: it ends with the process. `process`: a killed or crashed process.
+   * `power`: also a crash of the system and a power cut.
+   */
+  readonly durability: "none" | "process" | "power";
+}
+/** A power that a store has or lacks. */
+export type Power = "leases" | "reserves";
 /** What changed: the row of one digest, any digest that was not found so far, or anything. */
 export type Change = { readonly digest: string } | "created" | "all";
 
@@ -405,8 +451,13 @@ export type Change = { readonly digest: string } | "created" | "all";
  * STORE_READ_ONLY from `adoptDigest` is ignored: the key still verifies. All other errors propagate unchanged.
  */
 export interface Store {
-  /** The key with this native digest. */
+  /** What the store can do besides (clause 21). */
+  readonly powers: StorePowers;
+
+  /** The key with this native digest. Verifications call it: it should not wait if the engine does not. */
   findKey(digest: string): MaybePromise<KeyRecord | undefined>;
+  /** {@link Store.findKey} of each digest, in one round trip (clause 20). `findEach` of `keystile/store-kit` will do. */
+  findKeys(digests: readonly string[]): MaybePromise<(KeyRecord | undefined)[]>;
   /** The key imported under `migrationId` with this hash, in canonical form. */
   findForeignKey(migrationId: string, foreignDigest: string): MaybePromise<KeyRecord | undefined>;
   /** The root key with this digest, of any workspace, including disabled and expired ones. */
@@ -429,11 +480,14 @@ export interface Store {
    */
   returnCredits(ref: KeyRef, lease: LeaseReturn): MaybePromise<void>;
 
-  /** The balance of a key, with the refills due at `period` and the reserves at `now`; `undefined`: no such key. */
-  readBalance(keyId: string, period: number, now: number): MaybePromise<CountedBalance | undefined>;
+  /**
+   * The balances of keys, each with the refills due at its `period` and the reserves at `now` (clause 20). `undefined`:
+   * no such key.
+   */
+  readBalances(queries: readonly BalanceQuery[], now: number): MaybePromise<(CountedBalance | undefined)[]>;
 
-  /** The row with this id, of any workspace, deleted or not. */
-  read<T extends Table>(table: T, id: string): MaybePromise<Rows[T] | undefined>;
+  /** The rows with these ids, of any workspace, deleted or not (clause 20). */
+  readMany<T extends Table>(table: T, ids: readonly string[]): MaybePromise<(Rows[T] | undefined)[]>;
   /** The rows with these names; unknown names are absent. */
   readNames<T extends NamedTable>(table: T, workspaceId: string, names: readonly string[]): MaybePromise<Rows[T][]>;
   /** Rows of one workspace, ordered by id (clause 16). */
@@ -443,11 +497,8 @@ export interface Store {
    * exists (clause 4).
    */
   insertKeys(keys: readonly NewKey[]): MaybePromise<boolean[]>;
-  /**
-   * Stores and removes rows, all or nothing, in one durable step. False, having changed nothing: a row changed since it
-   * was read, its name is taken, or its balance has counted refills beyond `credits.refillsCounted` (clause 13).
-   */
-  write(writes: readonly Write[]): MaybePromise<boolean>;
+  /** Stores and removes rows, all or nothing, in one durable step (clause 13). */
+  write(writes: readonly Write[]): MaybePromise<WriteOutcome>;
 
   /** Notifies `listener` of every later change; returns a function that unsubscribes. */
   subscribe(listener: (change: Change) => void): () => void;

@@ -24,7 +24,10 @@ import { periodOf } from "./refill-calendar.js";
 
 /** Sizes and times of the `leased` mode. The README's "Promises" section says what a crash costs. */
 export interface LeaseOptions {
-  /** Credits drawn and reserved together, per key and node, 1…1_000_000_000; default 1_000. */
+  /**
+   * Credits drawn and reserved together, per key and node, 1…1_000_000_000; default 1_000. More than `step` needs a
+   * store with the power `reserves`; without it a node has at most `step`, or the cost of a call.
+   */
   readonly size?: number;
   /**
    * Credits drawn into memory at once, 1…size; default a quarter of `size`. It is the most that a crash forfeits per

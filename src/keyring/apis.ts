@@ -2,7 +2,7 @@
 import type { ApiRow } from "../contracts/store.js";
 import { newId } from "../lib/hash.js";
 import { type Context, updateWithRetry } from "./context.js";
-import { insertNamed } from "./create-row.js";
+import { insertNamed, writeRows } from "./create-row.js";
 import { type Mutable, ownedRow, requireApi, setField } from "./rows.js";
 import * as schemas from "./schemas/keys.js";
 import { parse } from "./schemas/parse.js";
@@ -56,6 +56,6 @@ function writeApi(context: Context, apiId: string, edit: (row: Mutable<ApiRow>) 
   return updateWithRetry(context, apiId, async () => {
     const row: Mutable<ApiRow> = { ...(await requireApi(context, apiId)) };
     edit(row);
-    return (await context.store.write([{ table: "apis", row }])) ? {} : undefined;
+    return (await writeRows(context, [{ table: "apis", row }])) ? {} : undefined;
   });
 }

@@ -6,7 +6,7 @@ import type { IdentityRow } from "../contracts/store.js";
 import type { Identity } from "../contracts/types.js";
 import { newId } from "../lib/hash.js";
 import { type Context, updateWithRetry } from "./context.js";
-import { insertNamed } from "./create-row.js";
+import { insertNamed, writeRows } from "./create-row.js";
 import { toIdentityResponse } from "./keys/key-response.js";
 import { toLimitRows } from "./keys/new-key.js";
 import { readPage } from "./list-page.js";
@@ -45,7 +45,7 @@ export async function listIdentities(context: Context, body: R.SearchRequestBody
   return readPage(context, page, {
     table: "identities",
     filter: search ? { search } : {},
-    toResponse: toIdentityResponse,
+    toResponses: (rows) => rows.map(toIdentityResponse),
   });
 }
 
@@ -60,7 +60,7 @@ export async function updateIdentity(
     const row: Mutable<IdentityRow> = { ...(await requireNamed(context, "identities", identity)) };
     setField(row, "meta", meta);
     if (ratelimits !== undefined) row.ratelimits = toLimitRows(ratelimits, now, row.ratelimits);
-    return (await context.store.write([{ table: "identities", row }])) ? toIdentityResponse(row) : undefined;
+    return (await writeRows(context, [{ table: "identities", row }])) ? toIdentityResponse(row) : undefined;
   });
 }
 
@@ -72,6 +72,6 @@ export async function deleteIdentity(
   const { identity } = parse(schemas.getIdentity, body);
   return updateWithRetry(context, identity, async () => {
     const { id, version } = await requireNamed(context, "identities", identity);
-    return (await context.store.write([{ table: "identities", remove: id, version }])) ? {} : undefined;
+    return (await writeRows(context, [{ table: "identities", remove: id, version }])) ? {} : undefined;
   });
 }

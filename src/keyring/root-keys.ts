@@ -5,7 +5,7 @@
 import type { RootKeyRow } from "../contracts/store.js";
 import { digestKey, newId, newKey, ROOT_KEY_PREFIX } from "../lib/hash.js";
 import { type Context, updateWithRetry } from "./context.js";
-import { insertNamed } from "./create-row.js";
+import { insertNamed, writeRows } from "./create-row.js";
 import { readPage } from "./list-page.js";
 import { type Mutable, ownedRow, requireNamed, setField } from "./rows.js";
 import { parse } from "./schemas/parse.js";
@@ -55,7 +55,7 @@ export async function listRootKeys(context: Context, body: ListRequestBody = {})
   return readPage(context, parse(schemas.listRootKeys, body), {
     table: "rootKeys",
     filter: {},
-    toResponse: toRootKeyResponse,
+    toResponses: (rows) => rows.map(toRootKeyResponse),
   });
 }
 
@@ -71,7 +71,7 @@ export async function updateRootKey(context: RootKeyContext, body: R.UpdateRootK
     setField(row, "expires", request.expires);
     setField(row, "permissions", request.permissions);
     setField(row, "enabled", request.enabled);
-    return (await context.store.write([{ table: "rootKeys", row }])) ? {} : undefined;
+    return (await writeRows(context, [{ table: "rootKeys", row }])) ? {} : undefined;
   });
 }
 
@@ -80,7 +80,7 @@ export async function deleteRootKey(context: Context, body: R.DeleteRootKeyReque
   const { rootKeyId } = parse(schemas.deleteRootKey, body);
   return updateWithRetry(context, rootKeyId, async () => {
     const { id, version } = await requireNamed(context, "rootKeys", rootKeyId);
-    return (await context.store.write([{ table: "rootKeys", remove: id, version }])) ? {} : undefined;
+    return (await writeRows(context, [{ table: "rootKeys", remove: id, version }])) ? {} : undefined;
   });
 }
 

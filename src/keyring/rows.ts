@@ -1,7 +1,6 @@
 /** Rows of this keyring's workspace by id or name, or a 404 that reveals nothing of other workspaces. Spec §7. */
 import { KeystileError } from "../contracts/errors.js";
 import type { ApiRow, KeyRow, NamedTable, OwnedRow, Rows, Table } from "../contracts/store.js";
-import type { MaybePromise } from "../contracts/types.js";
 import { type Context, pause } from "./context.js";
 
 /** A type whose fields may be set while a new row is built. */
@@ -14,7 +13,7 @@ export function notFound(what: string): KeystileError {
 
 /** @throws KeystileError NOT_FOUND */
 export async function requireApi(context: Context, apiId: string): Promise<ApiRow> {
-  const api = ifInWorkspace(context, await context.store.read("apis", apiId));
+  const api = await readOwned(context, "apis", apiId);
   if (api === undefined || api.deleted) throw notFound("The API");
   return api;
 }
@@ -28,8 +27,8 @@ export async function requireKey(context: Context, keyId: string): Promise<KeyRo
 
 /** As {@link requireKey}, deleted ones included. */
 export async function requireKeyIncludingDeleted(context: Context, keyId: string): Promise<KeyRow> {
-  const key = ifInWorkspace(context, await context.store.read("keys", keyId));
-  const api = key && (await context.store.read("apis", key.apiId));
+  const key = await readOwned(context, "keys", keyId);
+  const [api] = key === undefined ? [] : await context.store.readMany("apis", [key.apiId]);
   if (key === undefined || api === undefined || api.deleted) throw notFound("The key");
   return key;
 }
@@ -50,28 +49,30 @@ export async function requireNamed<T extends NamedTable>(
   table: T,
   idOrName: string,
 ): Promise<Rows[T]> {
-  const byId = ifInWorkspace(context, await context.store.read(table, idOrName));
+  const byId = await readOwned(context, table, idOrName);
   if (byId !== undefined) return byId;
   const [byName] = await context.store.readNames(table, context.workspaceId, [idOrName]);
   if (byName === undefined) throw notFound(NOUNS[table]);
   return byName;
 }
 
-/** Reads a row of one table by its id. */
-export type Read<Row> = (id: string) => MaybePromise<Row | undefined>;
+/** Rows per call of the store (clause 20), after which a response yields: as many reads from SQLite take 4 ms. */
+export const MAX_BATCH = 1_000;
 
-/** Rows that a response reads before it yields: as many reads from SQLite take 4 ms. */
-const ROWS_PER_TURN = 1_000;
-
-/** Reads rows for a response, each once, and yields in between. */
-export function createReader<T extends Table>(context: Context, table: T): Read<Rows[T]> {
-  const rows = new Map<string, MaybePromise<Rows[T] | undefined>>();
-  let asked = 0;
-  return (id) => {
-    if (!rows.has(id)) rows.set(id, context.store.read(table, id));
-    const row = rows.get(id);
-    return ++asked % ROWS_PER_TURN === 0 ? Promise.all([row, pause(0)]).then(([found]) => found) : row;
-  };
+/** The rows with these ids by id, those that exist: one call of the store for each thousand, and none for no ids. */
+export async function readRows<T extends Table>(
+  context: Context,
+  table: T,
+  ids: Iterable<string>,
+): Promise<ReadonlyMap<string, Rows[T]>> {
+  const asked = [...new Set(ids)];
+  const found = new Map<string, Rows[T]>();
+  for (let start = 0; start < asked.length; start += MAX_BATCH) {
+    if (start > 0) await pause(0);
+    const rows = await context.store.readMany(table, asked.slice(start, start + MAX_BATCH));
+    for (const row of rows) if (row !== undefined) found.set(row.id, row);
+  }
+  return found;
 }
 
 /** A new row of this workspace. */
@@ -85,6 +86,12 @@ export function setField<T extends object, K extends keyof T>(row: T, field: K, 
   else if (value !== undefined) row[field] = value;
 }
 
-function ifInWorkspace<T extends OwnedRow>(context: Context, row: T | undefined): T | undefined {
-  return row?.workspaceId === context.workspaceId ? row : undefined;
+/** The row with this id, if it is of this workspace. */
+async function readOwned<T extends Exclude<Table, "workspaces">>(
+  { store, workspaceId }: Context,
+  table: T,
+  id: string,
+): Promise<Rows[T] | undefined> {
+  const [row] = await store.readMany(table, [id]);
+  return (row as OwnedRow | undefined)?.workspaceId === workspaceId ? row : undefined;
 }

@@ -18,10 +18,12 @@ export async function updateWorkspace(context: Context, body: UpdateWorkspaceReq
   const { enabled } = parse(schemas.updateWorkspace, body);
   return updateWithRetry(context, context.workspaceId, async () => {
     const row = { ...(await readWorkspace(context)), enabled };
-    return (await context.store.write([{ table: "workspaces", row }])) ? {} : undefined;
+    // Not a name that is taken: of two that create the row, the second reads the first one's.
+    return (await context.store.write([{ table: "workspaces", row }])) === "written" ? {} : undefined;
   });
 }
 
 async function readWorkspace({ store, workspaceId }: Context): Promise<WorkspaceRow> {
-  return (await store.read("workspaces", workspaceId)) ?? { id: workspaceId, version: 0, enabled: true };
+  const [row] = await store.readMany("workspaces", [workspaceId]);
+  return row ?? { id: workspaceId, version: 0, enabled: true };
 }

@@ -135,14 +135,15 @@ export function guardClock(clock: () => number): () => number {
 
 const STORE_METHODS = Object.keys({
   findKey: true,
+  findKeys: true,
   findForeignKey: true,
   findRootKey: true,
   adoptDigest: true,
   spendCredits: true,
   drawCredits: true,
   returnCredits: true,
-  readBalance: true,
-  read: true,
+  readBalances: true,
+  readMany: true,
   readNames: true,
   list: true,
   insertKeys: true,
@@ -150,7 +151,7 @@ const STORE_METHODS = Object.keys({
   subscribe: true,
   pollChanges: true,
   close: true,
-} satisfies Record<keyof Store, true>);
+} satisfies Record<Exclude<keyof Store, "powers">, true>);
 
 /** @throws TypeError if the value cannot be a store; names the missing method */
 export const checkStore = (store: unknown): void => methods(...STORE_METHODS)(store, "store");

@@ -9,8 +9,10 @@ import type {
   RootKeyRow,
   Rows,
   Store,
+  StorePowers,
   Table,
   Write,
+  WriteOutcome,
 } from "../contracts/store.js";
 import {
   type Account,
@@ -27,9 +29,11 @@ import {
 } from "../credits/account.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { trust } from "../lib/guards/trusted.js";
+import { findEach } from "./find-each.js";
 import { toRecord } from "./key-record.js";
 import { listed, nameOf, uniqueOf } from "./row-names.js";
 
+const POWERS: StorePowers = Object.freeze({ leases: true, reserves: true, changes: "own", durability: "none" });
 const NO_LEASES: ReadonlyMap<string, Lease> = new Map();
 
 /** Everything one store holds. */
@@ -75,8 +79,11 @@ export function memoryStore(): Store {
     for (const change of changes) for (const listener of listeners) notifyOne(listener, change);
   };
 
+  const findKey: Store["findKey"] = (digest) => recordOf(state, keyBy(`digest ${digest}`));
   return closable({
-    findKey: (digest) => recordOf(state, keyBy(`digest ${digest}`)),
+    powers: POWERS,
+    findKey,
+    findKeys: findEach(findKey),
     findForeignKey(migrationId, foreignDigest) {
       const row = keyBy(`foreign ${foreignDigest}`);
       return row?.migrationId === migrationId ? recordOf(state, row) : undefined;
@@ -94,14 +101,15 @@ export function memoryStore(): Store {
       onAccount(state, ref, (account, leases) => spend(account, () => leases, cost, period, now)),
     drawCredits: (ref, request) => onAccount(state, ref, (account, leases) => draw(account, leases, request)),
     returnCredits: (ref, lease) => onAccount(state, ref, (account, leases) => endLease(account, leases, lease)),
-    readBalance(keyId, period, now) {
-      const row = rows.keys.get(keyId);
-      if (row === undefined) return undefined;
-      const accountId = accountOf(row);
-      return countedBalance(accounts.get(accountId), period, leasesOf(state, accountId), now);
-    },
+    readBalances: (queries, now) =>
+      queries.map(({ keyId, period }) => {
+        const row = rows.keys.get(keyId);
+        if (row === undefined) return undefined;
+        const accountId = accountOf(row);
+        return countedBalance(accounts.get(accountId), period, leasesOf(state, accountId), now);
+      }),
 
-    read: (table, id) => rows[table].get(id),
+    readMany: (table, ids) => ids.map((id) => rows[table].get(id)),
     readNames: (table, workspaceId, names) =>
       [...new Set(names)].flatMap((name) => rows[table].get(unique.get(nameOf(table, workspaceId, name)) ?? "") ?? []),
     list: (table, query) =>
@@ -118,11 +126,12 @@ export function memoryStore(): Store {
       return inserted;
     },
     write(writes) {
-      if (!writable(state, writes)) return false;
+      const refusal = refusalOf(state, writes);
+      if (refusal !== undefined) return refusal;
       const changes = writes.flatMap((write) => changesOf(state, write));
       for (const write of writes) apply(state, write);
       notify(changes);
-      return true;
+      return "written";
     },
 
     subscribe(listener) {
@@ -146,9 +155,9 @@ function notifyOne(listener: (change: Change) => void, change: Change): void {
 }
 
 /** Makes every call after `close()` fail (contract clause 11). */
-function closable(store: Store): Store {
+function closable({ powers, ...methods }: Store): Store {
   let closed = false;
-  const guarded = Object.entries(store).map(([name, method]: [string, (...args: never[]) => unknown]) => [
+  const guarded = Object.entries(methods).map(([name, method]: [string, (...args: never[]) => unknown]) => [
     name,
     (...args: never[]) => {
       if (closed && name !== "close")
@@ -157,7 +166,7 @@ function closable(store: Store): Store {
       return method(...args);
     },
   ]);
-  return trust(Object.fromEntries(guarded) as Store);
+  return trust({ powers, ...(Object.fromEntries(guarded) as typeof methods) });
 }
 
 function recordOf({ rows }: State, row: KeyRow | undefined): KeyRecord | undefined {
@@ -218,18 +227,27 @@ function insertKey(state: State, { row, balance }: NewKey): boolean {
   return true;
 }
 
-/** Whether every row still has the version that was read and every unique name is free (contract clause 13). */
-function writable({ rows, unique, accounts }: State, writes: readonly Write[]): boolean {
+/** Why the writes cannot be made (contract clause 13). `undefined`: they can. */
+function refusalOf(
+  { rows, unique, accounts }: State,
+  writes: readonly Write[],
+): Exclude<WriteOutcome, "written"> | undefined {
   const claimed = new Set<string>();
-  return writes.every((write) => {
-    if ("remove" in write) return rows[write.table].get(write.remove)?.version === write.version;
+  for (const write of writes) {
+    if ("remove" in write) {
+      if (rows[write.table].get(write.remove)?.version !== write.version) return "conflict";
+      continue;
+    }
     const { table, row } = write;
+    const stored = rows[table].get(row.id)?.version ?? 0;
+    if (stored !== row.version) return row.version === 0 ? "taken" : "conflict";
     const texts = uniqueOf(table, row);
-    const free = texts.every((text) => !claimed.has(text) && (unique.get(text) ?? row.id) === row.id);
+    if (texts.some((text) => claimed.has(text) || (unique.get(text) ?? row.id) !== row.id)) return "taken";
     for (const text of texts) claimed.add(text);
-    if (write.credits !== undefined && !isCurrent(accounts.get(accountOf(row as KeyRow)), write.credits)) return false;
-    return free && (rows[table].get(row.id)?.version ?? 0) === row.version;
-  });
+    if (write.credits !== undefined && !isCurrent(accounts.get(accountOf(row as KeyRow)), write.credits))
+      return "conflict";
+  }
+  return undefined;
 }
 
 function apply(state: State, write: Write): void {

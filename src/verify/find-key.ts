@@ -107,7 +107,7 @@ async function findMigrated(
   caller: Caller | undefined,
 ): Promise<CachedKey | undefined> {
   const { store, algorithms } = sources;
-  const migration = await store.read("migrations", migrationId);
+  const [migration] = await store.readMany("migrations", [migrationId]);
   if (migration === undefined || !isInWorkspace(sources, caller, migration.workspaceId)) return undefined;
   if (!algorithms.knows(migration.algorithm)) {
     throw new TypeError(

@@ -5,7 +5,7 @@ import { KeystileError } from "../contracts/errors.js";
 import type { Limiter } from "../contracts/limiter.js";
 import type { Store } from "../contracts/store.js";
 import type { V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData } from "../contracts/types.js";
-import { exactSpender, leasedSpender, type LeaseOptions } from "../credits/spender.js";
+import { exactSpender, leasedSpender, type LeaseOptions, type Spender } from "../credits/spender.js";
 import {
   callable,
   type Check,
@@ -21,6 +21,7 @@ import {
   word,
 } from "../lib/check-options.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
+import { requirePower } from "../lib/guards/powers.js";
 import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
 import { hintedTaker, LIMITER_OPTIONS, withFallback } from "../ratelimit/fallback.js";
 import { hintedLimiter } from "../ratelimit/memory/limiter.js";
@@ -140,7 +141,8 @@ export const VERIFIER_OPTIONS = {
 /**
  * Makes a verifier on a store.
  * @param given where the keys are: `sqliteStore(…)`, `memoryStore()` or your own; several verifiers may share one
- * @throws TypeError or RangeError naming the option or the store's missing method
+ * @throws TypeError or RangeError naming the option or the store's missing method · KeystileError STORE_POWER_MISSING
+ *   for leased credits on a store that has no leases, or for a `size` above `step` on one that reserves nothing
  * @example
  * const verifier = createVerifier(store);
  * const { valid, code } = await verifier.verify({ key, permissions: "documents.read" });
@@ -158,7 +160,7 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
     settings.limiter === undefined
       ? hintedTaker(local)
       : withFallback(settings.limiter, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout });
-  const spender = credits?.mode === "leased" ? leasedSpender(store, credits) : exactSpender(store);
+  const spender = credits?.mode === "leased" ? leasedSpenderOf(store, credits) : exactSpender(store);
   const cache = createKeyCache(store, { buckets: local, leases: spender }, ownOnly(settings.cache ?? {}));
   const outcomes = settings.onOutcome && createOutcomes(settings.onOutcome);
   const isSystemTime = time === Date.now;
@@ -201,6 +203,15 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
     }),
     close: () => (closing ??= close()),
   });
+}
+
+/** @throws KeystileError STORE_POWER_MISSING */
+function leasedSpenderOf(store: Store, options: LeaseOptions): Spender {
+  requirePower(store, "leases", 'options.credits.mode "leased"');
+  const { size, step } = options;
+  // Without reserves a node has what it drew and no more, so a larger size would promise what no store keeps.
+  if (size !== undefined && size !== step) requirePower(store, "reserves", "options.credits.size above step");
+  return leasedSpender(store, options);
 }
 
 const closedError = () => new KeystileError("VERIFIER_CLOSED", "the verifier was closed; make another to go on");

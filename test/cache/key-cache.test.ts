@@ -36,7 +36,7 @@ async function counted() {
 const itself = (digest: string) => digest;
 
 async function disable(store: Store, id: string): Promise<void> {
-  const row = (await store.read("keys", id))!;
+  const row = (await store.readMany("keys", [id]))[0]!;
   await store.write([{ table: "keys", row: { ...row, enabled: false } }]);
 }
 
@@ -282,7 +282,7 @@ describe("createRecordCache: by text", () => {
       await cache.find("text-1", digestOf);
       state.late = late;
       // It is only while it catches up that the store learns of the change.
-      const row = (await store.read("keys", "key_000001"))!;
+      const row = (await store.readMany("keys", ["key_000001"]))[0]!;
       change = () => void store.write([{ table: "keys", row: { ...row, name: "changed" } }]);
       expect(await cache.remembered("text-1")).toBeUndefined();
       change = undefined;

@@ -25,7 +25,11 @@ export async function opened(remaining = 100, keys = 1) {
   const rows = Array.from({ length: keys }, (_, i) => keyRow(i + 1, { hasCredits: true }));
   await store.insertKeys(rows.map((row) => ({ row, balance: { remaining, amount: 0, period: 0 } })));
   const record = (await store.findKey("digest-1"))!;
-  return { store, record, balance: async (n = 1) => (await store.readBalance(idOf(n), 0, 0))?.remaining };
+  return {
+    store,
+    record,
+    balance: async (n = 1) => (await store.readBalances([{ keyId: idOf(n), period: 0 }], 0))[0]?.remaining,
+  };
 }
 
 /** An account as the engine makes it of a record; nothing is remembered in it yet. */
@@ -44,7 +48,7 @@ export const accountOf = async (store: Store, n: number): Promise<SpendTarget> =
 
 /** Sets the balance as an administrator does; null: unlimited. */
 export async function setBalance(store: Store, remaining: number | null, n = 1): Promise<KeyRecord> {
-  const row = (await store.read("keys", idOf(n)))!;
+  const row = (await store.readMany("keys", [idOf(n)]))[0]!;
   await store.write([
     { table: "keys", row: { ...row, generation: row.generation + 1 }, credits: { period: 0, remaining } },
   ]);
@@ -52,7 +56,7 @@ export async function setBalance(store: Store, remaining: number | null, n = 1):
 }
 
 export async function removeKey(store: Store, n = 1): Promise<void> {
-  const row = (await store.read("keys", idOf(n)))!;
+  const row = (await store.readMany("keys", [idOf(n)]))[0]!;
   await store.write([{ table: "keys", remove: row.id, version: row.version }]);
 }
 

@@ -45,17 +45,18 @@ const MODES: readonly (readonly [name: string, mode: Mode, calls: Readonly<Recor
 
 /** A warm verifier on a store that counts the calls it gets. */
 async function warm({ options = {}, key: more = {}, keys: count = 1 }: Mode) {
-  const inner = memoryStore();
+  const { powers, ...methods } = memoryStore();
   const calls: Record<string, number> = {};
-  const store = Object.fromEntries(
-    Object.entries(inner).map(([name, method]) => [
+  const counted = Object.fromEntries(
+    Object.entries(methods).map(([name, method]) => [
       name,
       (...parameters: never[]) => {
         calls[name] = (calls[name] ?? 0) + 1;
         return (method as (...of: never[]) => unknown)(...parameters);
       },
     ]),
-  ) as unknown as Store;
+  ) as unknown as typeof methods;
+  const store: Store = { powers, ...counted };
   const keyring = createKeyring(store);
   const { apiId } = await keyring.createApi({ name: "documents" });
   const ratelimits = [{ name: "requests", limit: 1_000, duration: 60_000, autoApply: true }];

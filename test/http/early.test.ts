@@ -159,7 +159,7 @@ describe("what is no request is logged and counted as what it is", () => {
     const held = new Promise<void>((resolve) => (release = resolve));
     const slow = {
       ...inner,
-      read: async (...asked: Parameters<typeof inner.read>) => held.then(() => inner.read(...asked)),
+      readMany: async (...asked: Parameters<typeof inner.readMany>) => held.then(() => inner.readMany(...asked)),
     };
     const { url } = await serving({ log: (line) => lines.push(line) }, slow as typeof inner);
     const client = dial(url);

@@ -117,7 +117,11 @@ describe("faults of the server", () => {
     const fail = (): never => {
       throw error();
     };
-    return { ...inner, findKey: fail, read: (table, id) => (id === "liveness" ? fail() : inner.read(table, id)) };
+    return {
+      ...inner,
+      findKey: fail,
+      readMany: (table, ids) => (ids.includes("liveness") ? fail() : inner.readMany(table, ids)),
+    };
   };
 
   it.each([

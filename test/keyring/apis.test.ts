@@ -34,7 +34,7 @@ describe("apis: create, get, update, delete", () => {
     const { keyring, store, apiId, create } = await world();
     const { keyId } = await create({ ipAllowlist: ["10.1.0.0/16"] });
     await keyring.updateApi({ apiId, enabled: false, ipAllowlist: ["10.0.0.0/8"] });
-    const { digest } = (await store.read("keys", keyId))!;
+    const { digest } = (await store.readMany("keys", [keyId]))[0]!;
     expect(await store.findKey(digest!)).toMatchObject({
       parentDisabled: true,
       ipAllowlists: [["10.1.0.0/16"], ["10.0.0.0/8"]],
@@ -63,7 +63,7 @@ describe("apis: create, get, update, delete", () => {
   it("a deleted API is NOT_FOUND, and so are its keys, in every verb", async () => {
     const { keyring, store, apiId, create } = await world();
     const { keyId, key } = await create();
-    const { digest } = (await store.read("keys", keyId))!;
+    const { digest } = (await store.readMany("keys", [keyId]))[0]!;
     expect(await keyring.deleteApi({ apiId })).toEqual({});
     expect(await store.findKey(digest!)).toBeUndefined();
     const attempts = [

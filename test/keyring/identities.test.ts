@@ -45,7 +45,7 @@ describe("identities: create, get, list, update, delete", () => {
       ratelimits: [limit("requests"), limit("tokens")],
     });
     const { keyId } = await create({ externalId: "user_1" });
-    const { digest } = (await store.read("keys", keyId))!;
+    const { digest } = (await store.readMany("keys", [keyId]))[0]!;
     const before = await keyring.getIdentity({ identity: "user_1" });
     expect(await keyring.updateIdentity({ identity: "user_1" })).toEqual(before);
     expect(await keyring.updateIdentity({ identity: before.id, meta: { plan: "free" } })).toEqual({
@@ -73,7 +73,7 @@ describe("identities: create, get, list, update, delete", () => {
   it("deleteIdentity: its keys stay, without it; the externalId is free again", async () => {
     const { keyring, store, apiId, create } = await world();
     const { keyId } = await create({ externalId: "user_1" });
-    const { digest } = (await store.read("keys", keyId))!;
+    const { digest } = (await store.readMany("keys", [keyId]))[0]!;
     const { id } = await keyring.getIdentity({ identity: "user_1" });
     expect(await keyring.deleteIdentity({ identity: "user_1" })).toEqual({});
     expect(await fault(keyring.deleteIdentity({ identity: "user_1" }))).toBe("NOT_FOUND 404");

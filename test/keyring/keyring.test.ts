@@ -217,7 +217,7 @@ describe("writing: two writers of one row", () => {
     const { keyring, create, apiId } = await world({ store });
     const { keyId } = await create({ externalId: "user" });
     await keyring.createRole({ name: "reader", permissions: ["a"] });
-    const busy = createKeyring(changed(store, { write: () => false }));
+    const busy = createKeyring(changed(store, { write: () => "conflict" }));
     const attempts = [
       busy.updateKey({ keyId, enabled: false }),
       busy.deleteKey({ keyId, permanent: true }),

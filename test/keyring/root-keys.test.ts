@@ -13,7 +13,7 @@ describe("root keys: create, list, update, delete", () => {
     expect(rootKeyId).toMatch(/^rk_[a-zA-Z0-9]{22}$/);
     expect(key).toMatch(/^root_[a-zA-Z0-9]{39}$/);
     expect(hasKeyChecksum(key)).toBe(true);
-    const row = await store.read("rootKeys", rootKeyId);
+    const row = (await store.readMany("rootKeys", [rootKeyId]))[0];
     const shown = {
       rootKeyId,
       start: key.slice(0, 9),

@@ -48,7 +48,7 @@ export async function fault(promise: Promise<unknown>): Promise<string> {
 
 /** The store's own handle of a key. */
 export async function refOf(store: Store, keyId: string): Promise<KeyRef> {
-  const row = await store.read("keys", keyId);
+  const row = (await store.readMany("keys", [keyId]))[0];
   const record = await store.findKey(row?.digest ?? "");
   return record!.ref;
 }

@@ -144,19 +144,23 @@ function startNode(store: Store, clock: () => number, rolled: Dice): Node {
   const half = rolled.chance(0.5);
   const step = Math.max(1, Math.floor(size / (half ? 2 : 4)));
   const state = { crashed: false };
-  const guarded = Object.fromEntries(
-    Object.entries(store).map(([name, method]: [string, (...given: never[]) => unknown]) => [
+  const { powers, ...methods } = store;
+  const guards = Object.fromEntries(
+    Object.entries(methods).map(([name, method]: [string, (...given: never[]) => unknown]) => [
       name,
       (...given: never[]) => {
         if (state.crashed) throw new Error("this node crashed");
         return method(...given);
       },
     ]),
-  ) as unknown as Store;
-  const verifier = createVerifier(guarded, {
-    clock,
-    credits: { mode: "leased", size, ttl: TTL, ...(half && { step }) },
-    cache: { size: 8, missSize: 8 },
-  });
+  ) as unknown as typeof methods;
+  const verifier = createVerifier(
+    { powers, ...guards },
+    {
+      clock,
+      credits: { mode: "leased", size, ttl: TTL, ...(half && { step }) },
+      cache: { size: 8, missSize: 8 },
+    },
+  );
   return { verifier, step, crash: () => void (state.crashed = true) };
 }

@@ -31,7 +31,7 @@ type Method = (...given: unknown[]) => unknown;
 const RELIABLE = new Set(["subscribe", "close"]);
 
 /** @param rate how many calls fail, 0…1 */
-export function failingStore(real: Store, dice: Dice, rate = 0.2): FailingStore {
+export function failingStore({ powers, ...real }: Store, dice: Dice, rate = 0.2): FailingStore {
   const losses: Losses = { calls: 0, spent: 0, drawn: 0, unreturned: 0 };
   let isCalm = false;
 
@@ -60,11 +60,15 @@ export function failingStore(real: Store, dice: Dice, rate = 0.2): FailingStore 
       if (answer instanceof Promise) return answer.then(lose);
       return throws ? lose(answer) : Promise.resolve(answer).then(lose);
     };
-  const methods = Object.entries(real).map(([name, method]: [string, Method]) => [
+  const methods = Object.entries(real as unknown as Record<string, Method>).map(([name, method]) => [
     name,
     RELIABLE.has(name) ? method : failing(name, method),
   ]);
-  return { store: Object.fromEntries(methods) as Store, losses, calm: () => void (isCalm = true) };
+  return {
+    store: { powers, ...(Object.fromEntries(methods) as typeof real) },
+    losses,
+    calm: () => void (isCalm = true),
+  };
 }
 
 function note(losses: Losses, name: string, [, request]: readonly unknown[], lost: unknown): void {

@@ -140,7 +140,7 @@ async function examine(
   problems.push(...store.health().problems, ...damages);
   let unanswered = 0;
   for (const [i, { keyId }] of made.entries()) {
-    const balance = (await store.readBalance(keyId, 0, 0))?.remaining as number;
+    const balance = (await store.readBalances([{ keyId, period: 0 }], 0))[0]?.remaining as number;
     const deducted = before.balances[i]! - balance;
     const acknowledged = acks.deductions[i]!;
     totals.acknowledged += acknowledged;

@@ -96,7 +96,9 @@ function recover(
     const [damage] = damagesOf(handle);
     if (damage !== undefined) return damage;
     const store = sqliteStore(handle, { durability: "process" });
-    const balances = made.map(({ keyId }) => (store.readBalance(keyId, 0, 0) as CountedBalance).remaining).join();
+    const balances = made
+      .map(({ keyId }) => (store.readBalances([{ keyId, period: 0 }], 0) as CountedBalance[])[0]?.remaining)
+      .join();
     return states.get(balances) ?? `balances that never were: ${balances}`;
   } finally {
     handle.close();

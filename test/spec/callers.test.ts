@@ -161,7 +161,7 @@ describe("spec §4.1-3: a key of another API looks like one that is not there", 
       apiId: theirs.apiId,
       keys: [{ hash }],
     });
-    const digest = async () => (await store.read("keys", migrated[0]!.keyId))?.digest;
+    const digest = async () => (await store.readMany("keys", [migrated[0]!.keyId]))[0]?.digest;
     const stranger = callerOf(`api.${ours.apiId}.verify_key`);
     const foreigner: Caller = { workspaceId: "ws_2", ...createCallerGrants(["api.*.verify_key"], "ws_2") };
     expect(await verify(text, stranger, { migrationId: "old" })).toEqual(HIDDEN);

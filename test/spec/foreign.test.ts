@@ -51,7 +51,7 @@ async function stage() {
     ipAllowlist: ["192.0.2.7"],
   } as const;
   const { key, keyId } = await create(all);
-  const record = (await store.findKey((await store.read("keys", keyId))?.digest ?? "")) as KeyRecord;
+  const record = (await store.findKey((await store.readMany("keys", [keyId]))[0]?.digest ?? "")) as KeyRecord;
   const over = (methods: object): Store => ({ ...store, ...methods });
   const verifier = (methods: object, options: VerifierOptions = {}) =>
     createVerifier(over(methods), { clock, ...options });
@@ -175,7 +175,7 @@ describe("foreign stores: what breaks its type is never a VALID", () => {
   it("a broken root key lets nobody in, and a broken row changes nothing", async () => {
     const { store, keyring, over, keyId } = await stage();
     const { key, rootKeyId } = await keyring.createRootKey({ permissions: ["api.*.verify_key"] });
-    const root = (await store.read("rootKeys", rootKeyId)) as object;
+    const root = (await store.readMany("rootKeys", [rootKeyId]))[0] as object;
     for (const part of [
       { enabled: "true" },
       { expires: "never" },
@@ -187,9 +187,10 @@ describe("foreign stores: what breaks its type is never a VALID", () => {
       expect((await failure(authenticate(`Bearer ${key}`))).code).toBe("STORE_INVALID");
     }
     const before = await keyring.getKey({ keyId });
-    const row = (await store.read("keys", keyId)) as object;
-    const read = (table: never, id: string) => (table === "keys" ? { ...row, enabled: "no" } : store.read(table, id));
-    expect((await failure(createKeyring(over({ read })).updateKey({ keyId, name: "other" }))).code).toBe(
+    const row = (await store.readMany("keys", [keyId]))[0] as object;
+    const readMany = (table: never, ids: string[]) =>
+      table === "keys" ? [{ ...row, enabled: "no" }] : store.readMany(table, ids);
+    expect((await failure(createKeyring(over({ readMany })).updateKey({ keyId, name: "other" }))).code).toBe(
       "STORE_INVALID",
     );
     expect(await keyring.getKey({ keyId })).toEqual(before);
@@ -202,7 +203,7 @@ describe("foreign stores: what does not answer holds nobody up", () => {
     ["findKey", {}, {}],
     ["spendCredits", {}, {}],
     ["drawCredits", {}, { credits: { mode: "leased" } }],
-    ["read", { key: "other", migrationId: "old" }, {}],
+    ["readMany", { key: "other", migrationId: "old" }, {}],
     ["findForeignKey", { key: "other", migrationId: "old" }, {}],
     ["findRootKey", { key: "root_other" }, {}],
   ])("verify, whose store hangs in %s, rejects with STORE_TIMEOUT", async (method, body, options) => {
@@ -220,7 +221,7 @@ describe("foreign stores: what does not answer holds nobody up", () => {
     const { key: rootKey } = await keyring.createRootKey({ permissions: ["api.*.verify_key"] });
     const options = { storeTimeout: SOON };
     const calls: readonly (() => Promise<unknown>)[] = [
-      () => createKeyring(over({ read: never }), options).getKey({ keyId }),
+      () => createKeyring(over({ readMany: never }), options).getKey({ keyId }),
       () => createKeyring(over({ write: never }), options).updateKey({ keyId, name: "other" }),
       () => createKeyring(over({ insertKeys: never }), options).createKey({ apiId }),
       () => createAuthenticator(over({ findRootKey: never }), options).authenticate(`Bearer ${rootKey}`),

@@ -37,7 +37,7 @@ function interposed(store: Store) {
       }
       return (store[name] as (...args: never[]) => unknown)(...given);
     }) as never;
-  const names = ["spendCredits", "drawCredits", "write", "readBalance"] as const;
+  const names = ["spendCredits", "drawCredits", "write", "readBalances"] as const;
   const decorated: Store = { ...store, ...Object.fromEntries(names.map((name) => [name, before(name)])) };
   return {
     store: decorated,
@@ -169,9 +169,9 @@ describe.each(Object.entries(stores))("%s store", (_, open) => {
     const { store, keyring, apiId, between, clock } = await world();
     const { keyId } = await keyring.createKey({ apiId, credits: { remaining: 10, refill: DAILY } });
     const reading = createKeyring(between.store, { clock });
-    between.once("readBalance", () => keyring.updateKey({ keyId, credits: { refill: MONTHLY } }));
+    between.once("readBalances", () => keyring.updateKey({ keyId, credits: { refill: MONTHLY } }));
     expect((await reading.getKey({ keyId })).credits).toEqual({ remaining: 10, refill: MONTHLY });
-    between.once("readBalance", () => keyring.updateKey({ keyId, credits: null }));
+    between.once("readBalances", () => keyring.updateKey({ keyId, credits: null }));
     expect((await reading.getKey({ keyId })).credits).toEqual({ remaining: null });
     await store.pollChanges(NaN);
   });

@@ -36,9 +36,10 @@ function memoryPair(): readonly [Store, Store] {
   const store = memoryStore();
   let open = 2;
   const close = () => (--open === 0 ? store.close() : undefined);
+  const powers = { ...store.powers, changes: "pushed" } as const;
   return [
-    { ...store, close },
-    { ...store, close },
+    { ...store, powers, close },
+    { ...store, powers, close },
   ];
 }
 sharedStoreSuite("two views of one memory store", memoryPair);

@@ -2,7 +2,8 @@
 import { execFile } from "node:child_process";
 import { describe, expect, it } from "vitest";
 import type { Limiter } from "../../src/contracts/limiter.js";
-import type { Store } from "../../src/contracts/store.js";
+import type { Store, WriteOutcome } from "../../src/contracts/store.js";
+import { withoutLeases } from "../../src/lib/guards/powers.js";
 import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
@@ -53,6 +54,21 @@ describe("sharedStoreSuite: what it fails", () => {
     expect(tests - failed.length).toBe(1);
   });
 
+  it("a handle that claims to push changes, or that none come", async () => {
+    for (const changes of ["pushed", "own"] as const) {
+      const { failed } = await failuresOf((functions) =>
+        sharedStoreSuite(functions, changes, () => {
+          const file = path();
+          const store = sqliteStore(file);
+          return [sqliteStore(file), { ...store, powers: { ...store.powers, changes } }];
+        }),
+      );
+      expect(failed).toEqual([
+        "clause 21: both handles say that the other's changes arrive, and those that push them do",
+      ]);
+    }
+  }, 30_000);
+
   it("a handle that remembers balances", async () => {
     const { failed } = await failuresOf((functions) =>
       sharedStoreSuite(functions, "remembering", () => {
@@ -68,6 +84,17 @@ describe("sharedStoreSuite: what it fails", () => {
   });
 });
 
+/** A write whose refusals all have one outcome. */
+const refusing =
+  (store: Store, refusal: WriteOutcome): Store["write"] =>
+  async (writes) =>
+    (await store.write(writes)) === "written" ? "written" : refusal;
+const reversed =
+  (store: Store): Store["findKeys"] =>
+  async (digests) =>
+    (await store.findKeys(digests)).reverse();
+const present = (rows: readonly unknown[]) => rows.filter((row) => row !== undefined) as never;
+
 describe("storeSuite: what it fails", () => {
   it.each<[string, RegExp, (store: Store) => Partial<Store>]>([
     ["folds case", /^clause 2/, (store) => ({ findKey: (digest) => store.findKey(digest.toLowerCase()) })],
@@ -78,7 +105,39 @@ describe("storeSuite: what it fails", () => {
       /^clause 16/,
       (store) => ({ list: (table, query) => store.list(table, { ...query, limit: 99 }) }),
     ],
-    ["overwrites", /^clause 13/, (store) => ({ write: (writes) => (void store.write(writes), true) })],
+    ["overwrites", /^clause 13/, (store) => ({ write: (writes) => (void store.write(writes), "written") })],
+    ["calls every refusal a conflict", /^clause 13/, (store) => ({ write: refusing(store, "conflict") })],
+    ["calls every refusal a taken name", /^clause 13/, (store) => ({ write: refusing(store, "taken") })],
+    ["finds in an order of its own", /^clause 20/, (store) => ({ findKeys: reversed(store) })],
+    [
+      "finds each only once",
+      /^clause 20/,
+      (store) => ({ findKeys: (digests) => store.findKeys([...new Set(digests)]) }),
+    ],
+    [
+      "reads only what is there",
+      /^clause 20/,
+      (store) => ({ readMany: (table, ids) => present(store.readMany(table, ids) as never) }),
+    ],
+    [
+      "reads every balance at one period",
+      /^clause 20/,
+      (store) => ({
+        readBalances: (queries, now) =>
+          store.readBalances(
+            queries.map((query) => ({ ...query, period: queries[0]!.period })),
+            now,
+          ),
+      }),
+    ],
+    ["claims reserves without leases", /^clause 21/, (store) => ({ powers: { ...store.powers, leases: false } })],
+    [
+      "claims that it lacks leases",
+      /^clause 21/,
+      (store) => ({ powers: { ...store.powers, leases: false, reserves: false } }),
+    ],
+    ["reserves without saying so", /^clause 21/, (store) => ({ powers: { ...store.powers, reserves: false } })],
+    ["draws nothing", /^clause 21/, () => ({ drawCredits: () => ({ drawn: 0, generation: 0, remaining: 0 }) })],
     ["does not close", /^clause 11/, () => ({ close: () => undefined })],
     [
       "loses what is said",
@@ -103,7 +162,39 @@ describe("storeSuite: what it fails", () => {
     const tried = new Set(
       titles.flatMap((title) => [...title.split(":")[0]!.matchAll(/\d+/g)].map(([n]) => Number(n))),
     );
-    expect([...tried].sort((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19]);
+    const decorators = 9;
+    expect([...tried].sort((a, b) => a - b)).toEqual(
+      Array.from({ length: 21 }, (_, i) => i + 1).filter((n) => n !== decorators),
+    );
+  });
+});
+
+describe("storeSuite: stores that lack a power, and say so, pass", () => {
+  it.each<[string, (store: Store) => Partial<Store>]>([
+    ["leases", (store) => ({ powers: { ...store.powers, leases: false, reserves: false }, ...withoutLeases })],
+    [
+      "reserves",
+      (store) => ({
+        powers: { ...store.powers, reserves: false },
+        // A reserve is what is drawn beyond a step.
+        drawCredits: (ref, request) =>
+          store.drawCredits(ref, { ...request, size: Math.max(request.cost, request.step) }),
+      }),
+    ],
+  ])("%s", async (title, lacking) => {
+    const without = () => {
+      const store = memoryStore();
+      return { ...store, ...lacking(store) };
+    };
+    expect((await failuresOf((functions) => storeSuite(functions, title, without))).failed).toEqual([]);
+    const { failed } = await failuresOf((functions) =>
+      sharedStoreSuite(functions, title, () => {
+        const store = without();
+        const one = { ...store, powers: { ...store.powers, changes: "pushed" as const }, close: () => undefined };
+        return [one, { ...one }];
+      }),
+    );
+    expect(failed).toEqual([]);
   });
 });
 

@@ -51,7 +51,7 @@ function liveness(store: Store): Page {
     name: "liveness",
     async read(_incoming, requestId) {
       await store.pollChanges();
-      await store.read("workspaces", "liveness");
+      await store.readMany("workspaces", ["liveness"]);
       return toSuccess(requestId, { message: "OK" }, []);
     },
   };

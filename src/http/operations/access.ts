@@ -119,7 +119,7 @@ function onKeyOf(
     permissions,
     async allow({ store }, caller, request) {
       if (!caller.mayAny(action, "api")) throw forbidden(permissions);
-      const row = await store.read("keys", request.keyId);
+      const [row] = await store.readMany("keys", [request.keyId]);
       if (row?.workspaceId !== caller.workspaceId || !caller.may(action, resourceOf(request, row.apiId)))
         throw notFound("The key");
     },

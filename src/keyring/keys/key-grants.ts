@@ -3,7 +3,7 @@
  */
 import { badRequest } from "../../contracts/errors.js";
 import type { Context } from "../context.js";
-import { toPermissionResponses, toRoleResponses } from "../rbac/rbac-responses.js";
+import { toPermissionResponses, toRoleResponsesOf } from "../rbac/rbac-responses.js";
 import { ensurePermissions, idsOf, readPermissions, readRoles, requireRoles } from "../rbac/resolve-names.js";
 import { requireKey } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
@@ -63,7 +63,7 @@ export async function removeRoles(context: Context, body: V2KeysRolesRequestBody
   const { keyId, roles } = parse(schemas.changeRoles, body);
   const now = context.clock();
   const ids = await readRoles(context, roles);
-  return toRoleResponses(
+  return toRoleResponsesOf(
     context,
     await merge(context, { keyId, field: "roles", ids: [...ids.values()], now }, difference),
   );
@@ -99,7 +99,7 @@ async function assign(
   const now = context.clock();
   await requireKey(context, keyId);
   const ids = await requireRoles(context, roles);
-  return toRoleResponses(context, await merge(context, { keyId, field: "roles", ids, now }, how));
+  return toRoleResponsesOf(context, await merge(context, { keyId, field: "roles", ids, now }, how));
 }
 
 interface Change {

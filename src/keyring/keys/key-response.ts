@@ -1,37 +1,53 @@
 /** Maps a key's row to `KeyResponseData`; a property that does not apply is absent. */
 import { KEY_FIELDS, type KeyField } from "../../contracts/key-fields.js";
-import type { IdentityRow, KeyRow } from "../../contracts/store.js";
+import type { CountedBalance, IdentityRow, KeyRow } from "../../contracts/store.js";
 import type { Identity, Refill } from "../../contracts/types.js";
 import { calendarOf, periodOf } from "../../credits/refill-calendar.js";
 import { ownOnly } from "../../lib/check-options.js";
 import { clampIdentity, toRatelimitResponse } from "../../ratelimit/applied-limits.js";
 import { toIdentity } from "../../lib/identity.js";
-import type { Context } from "../context.js";
-import { createReader, type Mutable, type Read, requireKey, setField } from "../rows.js";
+import { type Context, pause } from "../context.js";
+import { MAX_BATCH, type Mutable, readRows, setField } from "../rows.js";
 import { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "../schemas/key-names.js";
 import type { KeyCredits, KeyResponseData } from "../schemas/responses.js";
 
 /**
- * Maps keys, reading each shared row once: create a new mapper per call. A page of keys may name 100,000 permissions.
+ * Maps keys, in order, with at most one call of the store each for permissions, roles, identities and balances, whatever
+ * the number of keys; {@link readRows} and {@link readCredits} say when there are more. A page of keys may name 100,000
+ * permissions.
  */
-export function createKeyMapper(context: Context, now: number): (row: KeyRow) => Promise<KeyResponseData> {
-  const permissionOf = createReader(context, "permissions");
-  const roleOf = createReader(context, "roles");
-  const identityOf = createReader(context, "identities");
-  return async (given) => {
-    // Own properties only: a field that the row lacks must not come from a polluted prototype.
-    const row = ownOnly(given);
+export async function toKeyResponses(
+  context: Context,
+  given: readonly KeyRow[],
+  now: number,
+): Promise<KeyResponseData[]> {
+  // Own properties only: a field that a row lacks must not come from a polluted prototype.
+  const keys = given.map(ownOnly);
+  const read = <T extends "permissions" | "roles" | "identities">(table: T, ids: (row: KeyRow) => readonly string[]) =>
+    readRows(context, table, keys.flatMap(ids));
+  const permissions = await read("permissions", (row) => row.permissions);
+  const roles = await read("roles", (row) => row.roles);
+  const identities = await read("identities", ({ identityId }) => (identityId === undefined ? [] : [identityId]));
+  const credits = await readCredits(context, keys, now);
+  const responses: KeyResponseData[] = [];
+  let shown = 0;
+  for (const [i, row] of keys.entries()) {
     const data = showFields(row);
-    const permissions = await namesOf(row.permissions, permissionOf, (permission) => permission.slug);
-    if (permissions.length > 0) data.permissions = permissions;
-    const roles = await namesOf(row.roles, roleOf, (role) => role.name);
-    if (roles.length > 0) data.roles = roles;
-    if (row.hasCredits || row.refill !== undefined) data.credits = await readCredits(context, row, now);
-    const identity = row.identityId === undefined ? undefined : await identityOf(row.identityId);
+    const slugs = namesOf(row.permissions, permissions, ({ slug }) => slug);
+    if (slugs.length > 0) data.permissions = slugs;
+    const names = namesOf(row.roles, roles, ({ name }) => name);
+    if (names.length > 0) data.roles = names;
+    if (row.hasCredits || row.refill !== undefined) data.credits = credits[i] as KeyCredits;
+    const identity = row.identityId === undefined ? undefined : identities.get(row.identityId);
     if (identity !== undefined) data.identity = toIdentityResponse(identity);
     if (row.ratelimits.length > 0) data.ratelimits = row.ratelimits.map(toRatelimitResponse);
-    return data;
-  };
+    responses.push(data);
+    shown += slugs.length + names.length;
+    if (shown < MAX_BATCH) continue;
+    shown = 0;
+    await pause(0);
+  }
+  return responses;
 }
 
 /** Fields that are returned as they are stored. */
@@ -53,27 +69,46 @@ export function toIdentityResponse(row: IdentityRow): Identity {
 }
 
 /**
- * Current balance of a key, with the refills due by now counted. If the refill changes between reading the row and
- * reading the balance, both are read again.
+ * Current balances of keys, in order, with the refills due by now counted: one call of the store, and none if no key has
+ * credits. Where a refill changed between reading the row and reading the balance, both are read again: at most
+ * {@link MAX_READS} times, two calls each.
  */
-export async function readCredits(context: Context, row: KeyRow, now: number): Promise<KeyCredits> {
-  let { hasCredits, refill } = row;
-  for (let attempts = 1; hasCredits; attempts++) {
-    const period = periodOf(refill, now);
-    const balance = await context.store.readBalance(row.id, period, now);
-    const isCurrent = balance?.remaining != null && calendarOf(balance.period) === calendarOf(period);
-    if (isCurrent || balance === undefined || attempts === MAX_READS)
-      return toCredits(balance?.remaining ?? null, refill, balance?.reserved);
-    ({ hasCredits, refill } = await requireKey(context, row.id));
+export async function readCredits(context: Context, rows: readonly KeyRow[], now: number): Promise<KeyCredits[]> {
+  const { store } = context;
+  const credits = rows.map(({ refill }) => toCredits(null, refill));
+  let pending = [...rows.entries()].filter(([, { hasCredits }]) => hasCredits);
+  for (let attempts = 1; pending.length > 0; attempts++) {
+    const queries = pending.map(([, { id, refill }]) => ({ keyId: id, period: periodOf(refill, now) }));
+    const balances = await store.readBalances(queries, now);
+    const isLast = attempts === MAX_READS;
+    const outdated = pending.filter(([i, { refill }], at) => {
+      const balance = balances[at];
+      credits[i] = toCredits(balance?.remaining ?? null, refill, balance?.reserved);
+      return !isLast && balance !== undefined && !isOfCalendar(balance, queries[at]?.period);
+    });
+    const current = await readRows(
+      context,
+      "keys",
+      outdated.map(([, { id }]) => id),
+    );
+    pending = [];
+    for (const [i, { id }] of outdated) {
+      const row = current.get(id);
+      // A key that was removed meanwhile is returned as it was read.
+      if (row === undefined) continue;
+      credits[i] = toCredits(null, row.refill);
+      if (row.hasCredits) pending.push([i, row]);
+    }
   }
-  return toCredits(null, refill);
+  return credits;
 }
 
-/**
- * Most attempts while an administrator keeps changing the key: then the balance is returned without the refills that
- * are due.
- */
+/** Most attempts while an administrator keeps changing a key: then the balance is returned without the refills due. */
 const MAX_READS = 4;
+
+function isOfCalendar({ remaining, period }: CountedBalance, asked = NaN): boolean {
+  return remaining !== null && calendarOf(period) === calendarOf(asked);
+}
 
 function toCredits(remaining: number | null, refill: Refill | undefined, reserved = 0): KeyCredits {
   const credits: Mutable<KeyCredits> = { remaining };
@@ -83,10 +118,10 @@ function toCredits(remaining: number | null, refill: Refill | undefined, reserve
 }
 
 /** Sorted; rows deleted since count as absent. */
-async function namesOf<Row>(ids: readonly string[], read: Read<Row>, nameOf: (row: Row) => string): Promise<string[]> {
+function namesOf<Row>(ids: readonly string[], rows: ReadonlyMap<string, Row>, nameOf: (row: Row) => string): string[] {
   const names: string[] = [];
   for (const id of ids) {
-    const row = await read(id);
+    const row = rows.get(id);
     if (row !== undefined) names.push(nameOf(row));
   }
   return names.sort();

@@ -1,4 +1,5 @@
 /** Reads keys: the operations `keys.getKey`, `apis.listKeys` and `keys.whoami`. */
+import type { KeyRow } from "../../contracts/store.js";
 import { digestKey } from "../../lib/hash.js";
 import type { Context } from "../context.js";
 import { readPage } from "../list-page.js";
@@ -11,27 +12,35 @@ import type {
   V2KeysWhoamiRequestBody,
 } from "../schemas/requests.js";
 import type { KeyResponseData, Page } from "../schemas/responses.js";
-import { createKeyMapper } from "./key-response.js";
+import { toKeyResponses } from "./key-response.js";
 
 /** @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function getKey(context: Context, body: V2KeysGetKeyRequestBody): Promise<KeyResponseData> {
   const { keyId } = parse(schemas.getKey, body);
-  return createKeyMapper(context, context.clock())(await requireKey(context, keyId));
+  return readResponse(context, keyId);
+}
+
+async function readResponse(context: Context, keyId: string): Promise<KeyResponseData> {
+  const now = context.clock();
+  const [response] = await toKeyResponses(context, [await requireKey(context, keyId)], now);
+  return response as KeyResponseData;
 }
 
 /**
- * Keys of an API, by id; an externalId without an identity returns an empty page.
+ * Keys of an API, by id; an externalId without an identity returns an empty page. At most seven calls of the store for a
+ * page of any length that names up to a thousand permissions, and one more for each further thousand.
  * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such API
  */
 export async function listKeys(context: Context, body: V2KeysListKeysRequestBody): Promise<Page<KeyResponseData>> {
   const request = parse(schemas.listKeys, body);
   const { apiId, externalId } = request;
   await requireApi(context, apiId);
-  const toResponse = createKeyMapper(context, context.clock());
-  if (externalId === undefined) return readPage(context, request, { table: "keys", filter: { apiId }, toResponse });
+  const now = context.clock();
+  const toResponses = (rows: readonly KeyRow[]) => toKeyResponses(context, rows, now);
+  if (externalId === undefined) return readPage(context, request, { table: "keys", filter: { apiId }, toResponses });
   const [identity] = await context.store.readNames("identities", context.workspaceId, [externalId]);
   if (identity === undefined) return { data: [], pagination: { hasMore: false } };
-  return readPage(context, request, { table: "keys", filter: { apiId, identityId: identity.id }, toResponse });
+  return readPage(context, request, { table: "keys", filter: { apiId, identityId: identity.id }, toResponses });
 }
 
 /**
@@ -45,5 +54,5 @@ export async function whoami(context: Context, body: V2KeysWhoamiRequestBody): P
   const record = await context.store.findKey(digest);
   // A root key is not a key, even if its hash was imported.
   if (record === undefined || (await context.store.findRootKey(digest)) !== undefined) throw notFound("The key");
-  return createKeyMapper(context, context.clock())(await requireKey(context, record.keyId));
+  return readResponse(context, record.keyId);
 }

@@ -3,6 +3,7 @@ import type { KeyRow, Write } from "../../contracts/store.js";
 import { MAX_DATE_MS } from "../../lib/check-options.js";
 import { digestKey, newId, newKey } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
+import { writeRows } from "../create-row.js";
 import { type Mutable, requireKey } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
 import { parse } from "../schemas/parse.js";
@@ -37,7 +38,7 @@ export async function rerollKey(
       table: "keys",
       row: { ...old, expires: lastValidTime(old, expiration, now), rerolledTo: row.id, updatedAt: now },
     };
-    return (await context.store.write([made, retired])) ? { keyId: row.id, key } : undefined;
+    return (await writeRows(context, [made, retired])) ? { keyId: row.id, key } : undefined;
   });
 }
 

@@ -23,7 +23,8 @@ export async function updateCredits(context: Context, body: V2KeysUpdateCreditsR
     if (!row.hasCredits) throw badRequest([UNLIMITED]);
     return { period: periodOf(row.refill, now), add: operation === "increment" ? value : -value };
   });
-  return readCredits(context, await requireKey(context, keyId), now);
+  const [credits] = await readCredits(context, [await requireKey(context, keyId)], now);
+  return credits as KeyCredits;
 }
 
 const UNLIMITED = {

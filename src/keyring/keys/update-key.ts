@@ -7,6 +7,7 @@ import type { CreditChange, KeyRow, Write } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { periodOf } from "../../credits/refill-calendar.js";
 import { type Context, updateWithRetry } from "../context.js";
+import { writeRows } from "../create-row.js";
 import { ensureIdentities, ensurePermissions, idsOf, requireRoles } from "../rbac/resolve-names.js";
 import { type Mutable, requireKey, requireKeyIncludingDeleted, setField } from "../rows.js";
 import { CLEARABLE, SETTABLE } from "../schemas/key-names.js";
@@ -52,7 +53,7 @@ export async function deleteKey(context: Context, body: V2KeysDeleteKeyRequestBo
   if (!permanent) return writeKey(context, keyId, now, hide);
   return updateWithRetry(context, keyId, async () => {
     const { version } = await requireKeyIncludingDeleted(context, keyId);
-    return (await context.store.write([{ table: "keys", remove: keyId, version }])) ? {} : undefined;
+    return (await writeRows(context, [{ table: "keys", remove: keyId, version }])) ? {} : undefined;
   });
 }
 
@@ -74,7 +75,7 @@ export async function changeBalance(
   now: number,
 ): Promise<CreditChange | undefined> {
   const period = periodOf(row.refill, now);
-  const balance = await context.store.readBalance(row.id, period, now);
+  const [balance] = await context.store.readBalances([{ keyId: row.id, period }], now);
   return changeCredits(row, patch, now, balance ?? { remaining: null, period, reserved: 0 });
 }
 
@@ -92,10 +93,10 @@ export async function writeKey(
   return updateWithRetry(context, keyId, async () => {
     const row: Mutable<KeyRow> = { ...(await requireKey(context, keyId)), updatedAt: now };
     const credits = await edit(row);
-    if (credits === undefined) return (await context.store.write([{ table: "keys", row }])) ? {} : undefined;
+    if (credits === undefined) return (await writeRows(context, [{ table: "keys", row }])) ? {} : undefined;
     const others = await othersOfAccount(context, row);
     const writes = others.map((other): Write => ({ table: "keys", row: withCreditsOf(row, other) }));
-    return (await context.store.write([{ table: "keys", row, credits }, ...writes])) ? {} : undefined;
+    return (await writeRows(context, [{ table: "keys", row, credits }, ...writes])) ? {} : undefined;
   });
 }
 
@@ -105,7 +106,7 @@ async function othersOfAccount(context: Context, row: KeyRow): Promise<KeyRow[]>
   const others: KeyRow[] = [];
   for (const link of ["rerolledFrom", "rerolledTo"] as const) {
     for (let id = row[link]; id !== undefined;) {
-      const other = await context.store.read("keys", id);
+      const [other] = await context.store.readMany("keys", [id]);
       if (other !== undefined) others.push(other);
       id = other?.[link];
     }

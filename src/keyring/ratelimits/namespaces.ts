@@ -5,7 +5,7 @@ import type { NamespaceRow } from "../../contracts/store.js";
 import { newId } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { insertNamed } from "../create-row.js";
-import { notFound, ownedRow } from "../rows.js";
+import { notFound, ownedRow, readRows } from "../rows.js";
 import { parse } from "../schemas/parse.js";
 import type { CreateNamespaceResponseData, NamespaceData } from "../schemas/responses.js";
 import type * as R from "../schemas/service-requests.js";
@@ -76,16 +76,16 @@ export async function enterNamespaces(
 }
 
 /**
- * One read for all names, one each for what may be an id: a namespace with this id takes precedence over one with this
+ * One read for all names, and one for all that may be ids: a namespace with this id takes precedence over one with this
  * name.
  */
 async function lookUp(context: Context, idsOrNames: readonly string[]): Promise<Map<string, NamespaceRow>> {
   const found = new Map<string, NamespaceRow>();
   for (const row of await context.store.readNames("namespaces", context.workspaceId, [...new Set(idsOrNames)]))
     found.set(row.name, row);
-  for (const id of idsOrNames) {
-    const row = id.startsWith(`${ID_PREFIX}_`) ? await context.store.read("namespaces", id) : undefined;
-    if (row?.workspaceId === context.workspaceId) found.set(id, row);
+  const ids = idsOrNames.filter((text) => text.startsWith(`${ID_PREFIX}_`));
+  for (const row of (await readRows(context, "namespaces", ids)).values()) {
+    if (row.workspaceId === context.workspaceId) found.set(row.id, row);
   }
   return found;
 }
@@ -122,7 +122,8 @@ function forbidden(action: string): KeystileError {
 function makeNamespace(context: Context, name: string): Promise<NamespaceRow> {
   return updateWithRetry(context, `namespace ${name}`, async () => {
     const row = newNamespace(context, name);
-    if (await context.store.write([{ table: "namespaces", row }])) return row;
+    const outcome = await context.store.write([{ table: "namespaces", row }]);
+    if (outcome !== "taken") return outcome === "written" ? row : undefined;
     const [theirs] = await context.store.readNames("namespaces", context.workspaceId, [name]);
     return theirs;
   });

@@ -7,6 +7,7 @@ import type { OverrideRow } from "../../contracts/store.js";
 import { newId } from "../../lib/hash.js";
 import { overrideName } from "../../lib/override-name.js";
 import { type Context, updateWithRetry } from "../context.js";
+import { writeRows } from "../create-row.js";
 import { readPage } from "../list-page.js";
 import { notFound, ownedRow } from "../rows.js";
 import { parse } from "../schemas/parse.js";
@@ -40,7 +41,9 @@ export async function setOverride(
     const row: OverrideRow = known
       ? { ...known, limit, duration }
       : { ...ownedRow(context, newId("ovr", context.clock())), namespaceId, identifier, limit, duration };
-    return (await context.store.write([{ table: "overrides", row }])) ? { overrideId: row.id } : undefined;
+    // Taken: another call set it first, and the next attempt replaces its row.
+    const outcome = await context.store.write([{ table: "overrides", row }]);
+    return outcome === "written" ? { overrideId: row.id } : undefined;
   });
 }
 
@@ -71,7 +74,7 @@ export async function listOverrides(
   return readPage(
     context,
     { ...page, limit },
-    { table: "overrides", filter: { namespaceId: id }, toResponse: toOverrideResponse },
+    { table: "overrides", filter: { namespaceId: id }, toResponses: (rows) => rows.map(toOverrideResponse) },
   );
 }
 
@@ -86,7 +89,7 @@ export async function deleteOverride(
   return updateWithRetry(context, overrideName({ namespaceId, identifier }), async () => {
     const row = await readOverride(context, namespaceId, identifier);
     if (row === undefined) throw notFound("The override");
-    return (await context.store.write([{ table: "overrides", remove: row.id, version: row.version }])) ? {} : undefined;
+    return (await writeRows(context, [{ table: "overrides", remove: row.id, version: row.version }])) ? {} : undefined;
   });
 }
 

@@ -4,7 +4,7 @@
  */
 import { newId } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
-import { insertNamed } from "../create-row.js";
+import { insertNamed, writeRows } from "../create-row.js";
 import { readPage } from "../list-page.js";
 import { ownedRow, requireNamed } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
@@ -44,7 +44,7 @@ export async function listPermissions(context: Context, body: R.SearchRequestBod
   return readPage(context, page, {
     table: "permissions",
     filter: search ? { search } : {},
-    toResponse: toPermissionResponse,
+    toResponses: (rows) => rows.map(toPermissionResponse),
   });
 }
 
@@ -56,6 +56,6 @@ export async function deletePermission(
   const { permission } = parse(schemas.getPermission, body);
   return updateWithRetry(context, permission, async () => {
     const { id, version } = await requireNamed(context, "permissions", permission);
-    return (await context.store.write([{ table: "permissions", remove: id, version }])) ? {} : undefined;
+    return (await writeRows(context, [{ table: "permissions", remove: id, version }])) ? {} : undefined;
   });
 }

@@ -1,54 +1,57 @@
 /** Maps rows of permissions and roles to the responses `Permission` and `Role`. */
 import type { PermissionRow, RoleRow } from "../../contracts/store.js";
-import type { Context } from "../context.js";
-import { createReader } from "../rows.js";
+import { type Context, pause } from "../context.js";
+import { MAX_BATCH, readRows } from "../rows.js";
 import type { Permission, Role } from "../schemas/responses.js";
 
 export function toPermissionResponse({ id, name, slug, description }: PermissionRow): Permission {
   return description === undefined ? { id, name, slug } : { id, name, slug, description };
 }
 
-/** Sorted by slug; rows deleted since count as absent. */
-export function toPermissionResponses(context: Context, ids: readonly string[]): Promise<readonly Permission[]> {
-  return createPermissionMapper(context)(ids);
+/** Sorted by slug; rows deleted since count as absent. One call of the store for each thousand. */
+export async function toPermissionResponses(context: Context, ids: readonly string[]): Promise<readonly Permission[]> {
+  return sortedPermissions(ids, await readRows(context, "permissions", ids));
 }
 
-/** Maps lists of permissions, reading each row once. */
-function createPermissionMapper(context: Context): (ids: readonly string[]) => Promise<readonly Permission[]> {
-  const permissionOf = createReader(context, "permissions");
-  return async (ids) => {
-    const permissions: Permission[] = [];
-    for (const id of ids) {
-      const row = await permissionOf(id);
-      if (row !== undefined) permissions.push(toPermissionResponse(row));
-    }
-    return permissions.sort((a, b) => (a.slug < b.slug ? -1 : 1));
-  };
+function sortedPermissions(ids: readonly string[], rows: ReadonlyMap<string, PermissionRow>): readonly Permission[] {
+  const permissions: Permission[] = [];
+  for (const id of ids) {
+    const row = rows.get(id);
+    if (row !== undefined) permissions.push(toPermissionResponse(row));
+  }
+  return permissions.sort((a, b) => (a.slug < b.slug ? -1 : 1));
 }
 
 /**
- * Maps roles, reading each shared permission once: create a new mapper per call. A page of roles may name 100,000.
+ * Roles with their permissions, in order. One call of the store for each thousand permissions, of which a page may name
+ * 100,000; it yields in between.
  */
-export function createRoleMapper(context: Context): (row: RoleRow) => Promise<Role> {
-  const toResponses = createPermissionMapper(context);
-  return async ({ id, name, description, permissions: ids }) => {
-    const permissions = await toResponses(ids);
-    return {
+export async function toRoleResponses(context: Context, roles: readonly RoleRow[]): Promise<Role[]> {
+  const rows = await readRows(
+    context,
+    "permissions",
+    roles.flatMap((role) => role.permissions),
+  );
+  const responses: Role[] = [];
+  let shown = 0;
+  for (const { id, name, description, permissions: ids } of roles) {
+    const permissions = sortedPermissions(ids, rows);
+    responses.push({
       id,
       name,
       ...(description !== undefined && { description }),
       ...(permissions.length > 0 && { permissions }),
-    };
-  };
+    });
+    shown += ids.length;
+    if (shown < MAX_BATCH) continue;
+    shown = 0;
+    await pause(0);
+  }
+  return responses;
 }
 
-/** Sorted by name; rows deleted since count as absent. */
-export async function toRoleResponses(context: Context, ids: readonly string[]): Promise<readonly Role[]> {
-  const toResponse = createRoleMapper(context);
-  const roles: Role[] = [];
-  for (const id of ids) {
-    const row = await context.store.read("roles", id);
-    if (row !== undefined) roles.push(await toResponse(row));
-  }
+/** Roles by their ids, sorted by name; rows deleted since count as absent. Two calls of the store, as above. */
+export async function toRoleResponsesOf(context: Context, ids: readonly string[]): Promise<readonly Role[]> {
+  const roles = await toRoleResponses(context, [...(await readRows(context, "roles", ids)).values()]);
   return roles.sort((a, b) => (a.name < b.name ? -1 : 1));
 }

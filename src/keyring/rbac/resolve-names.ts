@@ -69,8 +69,8 @@ interface Kind<Row> {
 type NewRow = Extract<Write, { readonly row: unknown }>;
 
 /**
- * Reads first: names are seldom new. If two calls create the same name at once, the second write is refused, and its
- * next attempt finds the row.
+ * Reads first: names are seldom new. If two calls create the same name at once, it is taken for the second, whose next
+ * attempt finds the row.
  */
 async function ensure<Row extends { readonly id: string }>(
   context: Context,
@@ -85,7 +85,7 @@ async function ensure<Row extends { readonly id: string }>(
     const ids = await lookUp(asked, kind);
     const missing = asked.filter((name) => !ids.has(name));
     const writes = missing.map(kind.make);
-    if (writes.length > 0 && !(await context.store.write(writes))) return undefined;
+    if (writes.length > 0 && (await context.store.write(writes)) !== "written") return undefined;
     writes.forEach(({ row }, i) => ids.set(missing[i] as string, row.id));
     return ids;
   });

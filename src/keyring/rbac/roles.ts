@@ -2,7 +2,7 @@
 import type { RoleRow } from "../../contracts/store.js";
 import { newId } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
-import { insertNamed, taken } from "../create-row.js";
+import { insertNamed, taken, writeRows } from "../create-row.js";
 import { readPage } from "../list-page.js";
 import { type Mutable, ownedRow, requireNamed, setField } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
@@ -15,7 +15,7 @@ import type {
   Role,
   V2PermissionsCreateRoleResponseData,
 } from "../schemas/responses.js";
-import { createRoleMapper, toPermissionResponses } from "./rbac-responses.js";
+import { toPermissionResponses, toRoleResponses } from "./rbac-responses.js";
 import { ensurePermissions, idsOf, readRoles } from "./resolve-names.js";
 
 const ROLE = "A role with this name";
@@ -39,7 +39,8 @@ export async function createRole(
 /** @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function getRole(context: Context, body: R.V2PermissionsGetRoleRequestBody): Promise<Role> {
   const { role } = parse(schemas.getRole, body);
-  return createRoleMapper(context)(await requireNamed(context, "roles", role));
+  const [response] = await toRoleResponses(context, [await requireNamed(context, "roles", role)]);
+  return response as Role;
 }
 
 /** By id. @throws KeystileError BAD_REQUEST */
@@ -48,7 +49,7 @@ export async function listRoles(context: Context, body: R.SearchRequestBody = {}
   return readPage(context, page, {
     table: "roles",
     filter: search ? { search } : {},
-    toResponse: createRoleMapper(context),
+    toResponses: (rows) => toRoleResponses(context, rows),
   });
 }
 
@@ -57,7 +58,7 @@ export async function deleteRole(context: Context, body: R.V2PermissionsGetRoleR
   const { role } = parse(schemas.getRole, body);
   return updateWithRetry(context, role, async () => {
     const { id, version } = await requireNamed(context, "roles", role);
-    return (await context.store.write([{ table: "roles", remove: id, version }])) ? {} : undefined;
+    return (await writeRows(context, [{ table: "roles", remove: id, version }])) ? {} : undefined;
   });
 }
 
@@ -71,6 +72,6 @@ export async function setRolePermissions(
   const ids = idsOf(permissions, await ensurePermissions(context, permissions, context.clock()));
   return updateWithRetry(context, roleId, async () => {
     const row = { ...(await requireNamed(context, "roles", roleId)), permissions: ids };
-    return (await context.store.write([{ table: "roles", row }])) ? toPermissionResponses(context, ids) : undefined;
+    return (await writeRows(context, [{ table: "roles", row }])) ? toPermissionResponses(context, ids) : undefined;
   });
 }

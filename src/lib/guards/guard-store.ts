@@ -6,11 +6,12 @@
  * as they are, at no cost.
  */
 import { KeystileError } from "../../contracts/errors.js";
-import type { Change, ListQuery, Store, Table } from "../../contracts/store.js";
+import type { Change, ListQuery, Store, Table, Versioned, WriteOutcome } from "../../contracts/store.js";
 import { integer as integerOption, type OptionChecks } from "../check-options.js";
 import { isThenable } from "../thenable.js";
 import { createDeadline, type Deadline } from "./deadline.js";
-import { flag, list, Malformed, optional, type Reader } from "./readers.js";
+import { readPowers, withoutLeases } from "./powers.js";
+import { flag, list, Malformed, oneOf, optional, type Reader } from "./readers.js";
 import { balance, draw, keyRecord, rows, spend } from "./rows.js";
 import { isTrusted, trust } from "./trusted.js";
 
@@ -29,7 +30,7 @@ export const STORE_GUARD_OPTIONS = { storeTimeout: integerOption(1, 600_000) } a
 const DEFAULT_TIMEOUT = 5_000;
 
 /** Methods that return data. `subscribe` and `close` are handled separately. */
-type Method = Exclude<keyof Store, "subscribe" | "close">;
+type Method = Exclude<keyof Store, "powers" | "subscribe" | "close">;
 
 /** How one method is guarded. */
 interface Guard {
@@ -50,22 +51,23 @@ const record = always(optional(keyRecord));
 const rootKey = always(optional(rows.rootKeys));
 const spendResult = always(optional(spend));
 const drawResult = always(optional(draw));
-const balanceResult = always(optional(balance));
+const outcome = always(oneOf<WriteOutcome>("written", "conflict", "taken"));
 
 const METHODS = {
   findKey: { reader: record },
+  findKeys: { reader: ([digests]) => eachOf(digests, optional(keyRecord)) },
   findForeignKey: { reader: record },
   findRootKey: { reader: rootKey },
   adoptDigest: { reader: always(flag), writes: true },
   spendCredits: { reader: spendResult, writes: true },
   drawCredits: { reader: drawResult, writes: true },
   returnCredits: { reader: nothing, writes: true },
-  readBalance: { reader: balanceResult },
-  read: { reader: ([table]) => optional<unknown>(rows[table as Table]) },
+  readBalances: { reader: ([queries]) => eachOf(queries, optional(balance)) },
+  readMany: { reader: ([table, ids]) => ofIds(ids as readonly string[], rows[table as Table]) },
   readNames: { reader: ([table, , names]) => list<unknown>(rows[table as Table], (names as readonly string[]).length) },
   list: { reader: ([table, query]) => list<unknown>(rows[table as Table], (query as ListQuery).limit) },
-  insertKeys: { reader: ([keys]) => exactly(flag, (keys as readonly unknown[]).length), writes: true },
-  write: { reader: always(flag), writes: true },
+  insertKeys: { reader: ([keys]) => eachOf(keys, flag), writes: true },
+  write: { reader: outcome, writes: true },
   pollChanges: { reader: nothing },
 } as const satisfies Record<Method, Guard>;
 
@@ -74,11 +76,14 @@ const METHODS = {
  *
  * Every method of the result may throw, or reject with, KeystileError STORE_INVALID if the store's result violates the
  * types of the port (the message names the method and the field, never the value), or STORE_TIMEOUT. The store's own
- * errors propagate unchanged.
+ * errors propagate unchanged. Methods of a power that the store lacks are not called: they fail with
+ * STORE_POWER_MISSING.
  * @param timeout milliseconds, 1…600_000
+ * @throws TypeError that names what is missing or wrong in `store.powers`
  */
 export function guardStore(store: Store, timeout = DEFAULT_TIMEOUT): Store {
   if (isTrusted(store)) return store;
+  const powers = readPowers(store.powers);
   const deadline = createDeadline(timeout);
   const methods = Object.entries(METHODS).map(([name, guard]) => [
     name,
@@ -88,7 +93,8 @@ export function guardStore(store: Store, timeout = DEFAULT_TIMEOUT): Store {
     subscribe: (listener) => subscribeTo(store, listener),
     close: () => store.close(),
   };
-  return trust({ ...(Object.fromEntries(methods) as Pick<Store, Method>), subscribe, close });
+  const guards = Object.fromEntries(methods) as Pick<Store, Method>;
+  return trust({ powers, ...guards, ...(powers.leases ? {} : withoutLeases), subscribe, close });
 }
 
 function guarded(
@@ -141,11 +147,24 @@ function toChange(change: unknown): Change {
   return typeof digest === "string" ? { digest } : "all";
 }
 
-function exactly<T>(read: Reader<T>, length: number): Reader<T[]> {
+/** One item for each of `given`. */
+function eachOf<T>(given: unknown, read: Reader<T>): Reader<T[]> {
+  const { length } = given as readonly unknown[];
   const items = list(read, length);
   return (value) => {
     const copy = items(value);
     if (copy.length !== length) throw new Malformed(`must have ${length} items`);
+    return copy;
+  };
+}
+
+/** At each place the row with the id that was given there, or nothing: a query returns rows in an order of its own. */
+function ofIds(ids: readonly string[], read: Reader<Versioned>): Reader<(Versioned | undefined)[]> {
+  const items = eachOf(ids, optional(read));
+  return (value) => {
+    const copy = items(value);
+    const wrong = copy.findIndex((row, i) => row !== undefined && row.id !== ids[i]);
+    if (wrong >= 0) throw new Malformed("must be the id given at this place", `[${wrong}].id`);
     return copy;
   };
 }

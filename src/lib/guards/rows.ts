@@ -151,7 +151,7 @@ export const draw = object<Draw>({
   stale: optional(trueOnly),
 } satisfies Fields<Draw>);
 
-/** Result of `readBalance`. */
+/** A result of `readBalances`. */
 export const balance = object<CountedBalance>({
   remaining: orNull(count),
   period: count,

@@ -5,14 +5,14 @@
  * process sees half of it, and a find needs no message to a thread. For what a worker gains see `writer/writer.ts`.
  */
 import { KeystileError } from "../../contracts/errors.js";
-import type { Change, ListQuery, Store, Table } from "../../contracts/store.js";
+import type { Change, ListQuery, Store, StorePowers, Table } from "../../contracts/store.js";
 import { trust } from "../../lib/guards/trusted.js";
 import { createChangeLog } from "./changes/change-log.js";
 import { createChangePolling } from "./changes/change-polling.js";
 import { createSharedReads } from "./changes/read-transactions.js";
 import { assertFile, assertFits } from "./connection/check-path.js";
 import { toStoreError } from "./connection/errors.js";
-import type { SqliteHandle } from "./connection/handle.js";
+import { isInFile, type SqliteHandle } from "./connection/handle.js";
 import { createHealth, type HealthOptions, type SqliteHealth } from "./connection/health.js";
 import { connect, type Connection, DRIVER_BUSY_TIMEOUT } from "./connection/open.js";
 import { createBusyRetry } from "./connection/retry-busy.js";
@@ -146,7 +146,9 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
 
   const peekBalance = reading(spending.spendCredits);
   const store: SqliteStore = {
+    powers: powersOf(connection, settings),
     findKey: reads.runOrRetry(shared.within(reader.findKey)),
+    findKeys: reading(reader.findKeys),
     findForeignKey: reading(reader.findForeignKey),
     findRootKey: reading(rows.findRootKey),
     // Not retried here: the group itself waits for locks.
@@ -167,11 +169,11 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
       assertOpen();
       return spending.returnCredits(ref, lease);
     },
-    readBalance: reading(spending.readBalance),
+    readBalances: reading(spending.readBalances),
 
-    read: reading((table: Table, id: string) =>
-      table === "keys" ? reader.read(id) : rows.read(table, id),
-    ) as Store["read"],
+    readMany: reading((table: Table, ids: readonly string[]) =>
+      table === "keys" ? reader.readMany(ids) : rows.readMany(table, ids),
+    ) as Store["readMany"],
     readNames: reading(rows.readNames),
     list: reading((table: Table, query: ListQuery) =>
       table === "keys" ? reader.list(query) : rows.list(table, query),
@@ -216,6 +218,17 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     },
   };
   return { store, insertEncoded, deadline: writes.deadline };
+}
+
+/** A database in memory has no file: it ends with its connection, and no other process can use it. */
+function powersOf({ handle }: Connection, { durability }: Required<SqliteStoreOptions>): StorePowers {
+  const isFile = isInFile(handle);
+  return Object.freeze({
+    leases: true,
+    reserves: true,
+    changes: isFile ? "polled" : "own",
+    durability: isFile ? durability : "none",
+  });
 }
 
 /** The changes of new keys that a find could see. Keys without a digest can be found by their foreign digest. */

@@ -15,7 +15,7 @@ export function clausesOf({ it }: TestFunctions, open: () => Store | Promise<Sto
       const withApi = async (): Promise<Store> => {
         const store = await open();
         opened.push(store);
-        expect(await store.write([{ table: "apis", row: api() }])).toBe(true);
+        expect(await store.write([{ table: "apis", row: api() }])).toBe("written");
         return store;
       };
       try {

@@ -2,17 +2,17 @@
 import type { Change, Write } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import type { Clause } from "./bed.js";
-import { keyRow, permission, role, identity, balance, insert, refOf, WS } from "./rows.js";
+import { keyRow, permission, role, identity, balance, insert, refOf, WS, readRow } from "./rows.js";
 
 export function changesClauses(clause: Clause): void {
   clause("clause 8: a change is seen by the next find", async (withApi) => {
     const store = await withApi();
     await insert(store, keyRow(1));
     expect((await store.findKey("digest-1"))?.enabled).toBe(true);
-    const row = (await store.read("keys", "key_000001"))!;
+    const row = (await readRow(store, "keys", "key_000001"))!;
     await store.write([{ table: "keys", row: { ...row, enabled: false } }]);
     expect((await store.findKey("digest-1"))?.enabled).toBe(false);
-    const docs = (await store.read("apis", "api_1"))!;
+    const docs = (await readRow(store, "apis", "api_1"))!;
     await store.write([{ table: "apis", row: { ...docs, enabled: false, ipAllowlist: ["10.0.0.0/8"] } }]);
     expect(await store.findKey("digest-1")).toMatchObject({ parentDisabled: true, ipAllowlists: [["10.0.0.0/8"]] });
     await store.write([
@@ -61,8 +61,8 @@ export function changesClauses(clause: Clause): void {
       const told: Change[] = [];
       store.subscribe((change) => told.push(change));
       for (const { table, row } of rows) {
-        const { version } = (await store.read(table, row.id))!;
-        expect(await store.write([{ table, remove: row.id, version } as Write])).toBe(true);
+        const { version } = (await readRow(store, table, row.id))!;
+        expect(await store.write([{ table, remove: row.id, version } as Write])).toBe("written");
         expect(told.splice(0).filter((change) => change !== "created")).toHaveLength(1);
       }
     },
@@ -77,13 +77,13 @@ export function changesClauses(clause: Clause): void {
     expect(since()).toEqual([{ digest: "digest-1" }]);
     await store.spendCredits(await refOf(store, "digest-1"), 1, 0, 0);
     expect(since()).toEqual([]);
-    const row = (await store.read("keys", "key_000001"))!;
+    const row = (await readRow(store, "keys", "key_000001"))!;
     await store.write([{ table: "keys", row: { ...row, enabled: false } }]);
     expect(since()).toContainEqual({ digest: "digest-1" });
-    const docs = (await store.read("apis", "api_1"))!;
+    const docs = (await readRow(store, "apis", "api_1"))!;
     await store.write([{ table: "apis", row: { ...docs, enabled: false } }]);
     expect(since()).toEqual(["all"]);
-    expect(await store.write([{ table: "apis", row: docs }])).toBe(false);
+    expect(await store.write([{ table: "apis", row: docs }])).toBe("conflict");
     expect(since()).toEqual([]);
     await insert(store, keyRow(2, { digest: undefined as never, foreignDigest: "f", migrationId: "m" }));
     since();

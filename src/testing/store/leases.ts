@@ -1,11 +1,16 @@
 /** Draws, returns and reserves: clause 14. */
 import type { CreditChange } from "../../contracts/store.js";
 import { expect } from "../expect.js";
+import type { Store } from "../../contracts/store.js";
 import type { Clause } from "./bed.js";
-import { keyRow, balance, insert, refOf } from "./rows.js";
+import { withPower } from "./powers.js";
+import { keyRow, balance, insert, refOf, readBalance, readRow } from "./rows.js";
 
-export function leasesClauses(clause: Clause): void {
-  clause(
+export function leasesClauses(all: Clause): void {
+  const clause = withPower(all, "leases", (store: Store) => store);
+  const reserve = withPower(all, "reserves", (store: Store) => store);
+
+  reserve(
     "clause 14: an expired reserve comes back to an exact spend that would be refused without it, and to reads",
     async (withApi) => {
       const store = await withApi();
@@ -13,18 +18,22 @@ export function leasesClauses(clause: Clause): void {
       const ref = await refOf(store, "digest-1");
       const request = { holder: "dead", spent: 0, cost: 1, step: 250, size: 1_000, period: 0, now: 0, until: 1_000 };
       const drawn = (await store.drawCredits(ref, request))!.drawn;
-      const left = (await store.readBalance("key_000001", 0, 999))!;
+      const left = (await readBalance(store, "key_000001", 0, 999))!;
       expect(left.reserved).toBeGreaterThan(drawn);
       expect(left.remaining! + left.reserved).toBe(1_000);
       const all = 1_000 - drawn;
       expect(await store.spendCredits(ref, all, 0, 999)).toEqual({ ok: false, remaining: left.remaining });
       expect(await store.spendCredits(ref, 0, 0, 1_000)).toEqual({ ok: true, remaining: all });
-      expect(await store.readBalance("key_000001", 0, 1_000)).toMatchObject({ remaining: all, period: 0, reserved: 0 });
+      expect(await readBalance(store, "key_000001", 0, 1_000)).toMatchObject({
+        remaining: all,
+        period: 0,
+        reserved: 0,
+      });
       expect(await store.spendCredits(ref, all, 0, 1_000)).toEqual({ ok: true, remaining: 0 });
       expect(await store.spendCredits(ref, 1, 0, 2_000)).toEqual({ ok: false, remaining: 0 });
       // A node that was only slow ends its lease: what it did not spend comes back, once.
       for (let i = 0; i < 2; i++) await store.returnCredits(ref, { holder: "dead", spent: 1 });
-      expect((await store.readBalance("key_000001", 0, 2_000))?.remaining).toBe(drawn - 1);
+      expect((await readBalance(store, "key_000001", 0, 2_000))?.remaining).toBe(drawn - 1);
     },
   );
 
@@ -37,7 +46,7 @@ export function leasesClauses(clause: Clause): void {
     let held = 0;
     for (let i = 0; i < 50; i++) held += (await ask(i % 2 ? "a" : "b", 1))?.drawn ?? 0;
     expect(held).toBeLessThanOrEqual(100);
-    const { remaining, reserved } = (await store.readBalance("key_000001", 0, 0))!;
+    const { remaining, reserved } = (await readBalance(store, "key_000001", 0, 0))!;
     expect(remaining! + reserved).toBe(100);
     expect(held).toBeLessThanOrEqual(reserved);
     for (const [holder, spent] of [
@@ -47,14 +56,14 @@ export function leasesClauses(clause: Clause): void {
       ["stranger", 5],
     ] as const)
       await store.returnCredits(ref, { holder, spent });
-    expect(await store.readBalance("key_000001", 0, 0)).toMatchObject({ remaining: 97, reserved: 0 });
+    expect(await readBalance(store, "key_000001", 0, 0)).toMatchObject({ remaining: 97, reserved: 0 });
     expect((await ask("c", 98))?.drawn).toBe(0);
   });
 
   clause("clause 14: an unlimited key gives whatever is asked, a key that is gone nothing", async (withApi) => {
     const store = await withApi();
     await insert(store, keyRow(1));
-    const row = (await store.read("keys", "key_000001"))!;
+    const row = (await readRow(store, "keys", "key_000001"))!;
     await store.write([{ table: "keys", row, credits: { period: 0, remaining: null } }]);
     const ref = await refOf(store, "digest-1");
     const request = { holder: "a", spent: 0, cost: 7, step: 10, size: 40, period: 0, now: 0, until: 1000 };
@@ -64,14 +73,14 @@ export function leasesClauses(clause: Clause): void {
     await store.returnCredits(ref, { holder: "a", spent: 5 });
   });
 
-  clause("clause 14: the reserve of a holder that vanished comes back once it expires", async (withApi) => {
+  reserve("clause 14: the reserve of a holder that vanished comes back once it expires", async (withApi) => {
     const store = await withApi();
     await insert(store, keyRow(1, { hasCredits: true }), balance(100));
     const ref = await refOf(store, "digest-1");
     const ask = (holder: string, cost: number, now: number) =>
       store.drawCredits(ref, { holder, spent: 0, cost, step: 5, size: 25, period: 0, now, until: now + 1000 });
     const lost = (await ask("crashed", 1, 0))!.drawn;
-    const before = (await store.readBalance("key_000001", 0, 0))!.remaining!;
+    const before = (await readBalance(store, "key_000001", 0, 0))!.remaining!;
     expect(before + lost).toBeLessThan(100);
     expect((await ask("other", before + 1, 999))!.drawn).toBe(0);
     expect((await ask("other", before + 1, 1000))!.drawn).toBe(before + 1);
@@ -85,12 +94,12 @@ export function leasesClauses(clause: Clause): void {
     const ref = await refOf(store, "digest-1");
     const request = { holder: "a", spent: 0, cost: 1, step: 10, size: 40, period: 0, now: 0, until: 1000 };
     const drawn = (await store.drawCredits(ref, request))!;
-    const row = (await store.read("keys", "key_000001"))!;
+    const row = (await readRow(store, "keys", "key_000001"))!;
     await store.write([{ table: "keys", row: { ...row, generation: 1 }, credits: { period: 0, remaining: 50 } }]);
-    expect(await store.readBalance("key_000001", 0, 0)).toMatchObject({ remaining: 50, reserved: drawn.drawn });
+    expect(await readBalance(store, "key_000001", 0, 0)).toMatchObject({ remaining: 50, reserved: drawn.drawn });
     expect(await store.drawCredits(ref, request)).toMatchObject({ drawn: 0, generation: 1 });
     await store.returnCredits(ref, { holder: "a", spent: 1 });
-    expect(await store.readBalance("key_000001", 0, 0)).toMatchObject({ remaining: 50, reserved: 0 });
+    expect(await readBalance(store, "key_000001", 0, 0)).toMatchObject({ remaining: 50, reserved: 0 });
     expect((await store.drawCredits(ref, { ...request, holder: "b" }))!.generation).toBe(1);
     expect((await store.findKey("digest-1"))?.generation).toBe(1);
   });
@@ -110,7 +119,7 @@ export function leasesClauses(clause: Clause): void {
         now: 0,
         until: 1_000,
       }))!.drawn;
-    const read = async () => (await store.readBalance("key_000001", 0, 0))!;
+    const read = async () => (await readBalance(store, "key_000001", 0, 0))!;
     let drawn = await draw(0);
     for (const spent of [5, 5, 3, 8]) drawn += await draw(spent);
     // Of a report that arrives late, or twice, only what is new counts.
@@ -129,9 +138,9 @@ export function leasesClauses(clause: Clause): void {
     const draw = (holder: string, now: number) =>
       store.drawCredits(ref, { holder, spent: 2, cost: 1, step: 9, size: 30, period: 2, now, until: now + 1_000 });
     const change = async (credits: CreditChange) => {
-      const row = (await store.read("keys", "key_000001"))!;
+      const row = (await readRow(store, "keys", "key_000001"))!;
       const generation = row.generation + (credits.remaining === undefined ? 0 : 1);
-      expect(await store.write([{ table: "keys", row: { ...row, generation }, credits }])).toBe(true);
+      expect(await store.write([{ table: "keys", row: { ...row, generation }, credits }])).toBe("written");
     };
     const steps: readonly (() => unknown)[] = [
       () => store.spendCredits(ref, 3, 2, 0),
@@ -152,7 +161,7 @@ export function leasesClauses(clause: Clause): void {
     ];
     for (const [i, step] of steps.entries()) {
       await step();
-      const { remaining, reserved, totals } = (await store.readBalance("key_000001", 0, 0))!;
+      const { remaining, reserved, totals } = (await readBalance(store, "key_000001", 0, 0))!;
       if (totals === undefined || remaining === null) continue;
       const { credited, refilled, adjusted, spent, forfeited } = totals;
       const sum = (...counts: number[]) => counts.reduce((all, count) => all + BigInt(count), 0n);

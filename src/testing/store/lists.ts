@@ -1,7 +1,7 @@
 /** Lists, workspaces and deleted rows: clauses 16, 17 and 18. */
 import { expect } from "../expect.js";
 import type { Clause } from "./bed.js";
-import { api, keyRow, permission, role, identity, override, insert, WS } from "./rows.js";
+import { api, keyRow, permission, role, identity, override, insert, WS, readRow } from "./rows.js";
 
 export function listsClauses(clause: Clause): void {
   clause("clause 16: lists are ordered by id, start after the cursor and are bounded", async (withApi) => {
@@ -44,7 +44,7 @@ export function listsClauses(clause: Clause): void {
       [2, true],
       [3, false],
     ] as const) {
-      const row = (await store.read("keys", keyRow(n).id))!;
+      const row = (await readRow(store, "keys", keyRow(n).id))!;
       await store.write([{ table: "keys", row: { ...row, deleted } }]);
     }
     for (const query of queries) expect(await ids(query)).toEqual([0, 3, 4]);
@@ -59,7 +59,7 @@ export function listsClauses(clause: Clause): void {
     await store.write([{ table: "roles", row: role("admin", []) }]);
     expect(await store.readNames("roles", "ws_2", ["admin"])).toEqual([]);
     expect(await store.write([{ table: "roles", row: role("admin", [], { id: "role_2", workspaceId: "ws_2" }) }])).toBe(
-      true,
+      "written",
     );
     expect(await store.readNames("roles", "ws_2", ["admin"])).toMatchObject([{ id: "role_2" }]);
     expect(await store.list("roles", { workspaceId: "ws_2", limit: 10 })).toHaveLength(1);
@@ -69,7 +69,7 @@ export function listsClauses(clause: Clause): void {
   clause("clause 18: deleted keys, and keys of deleted APIs, are not found", async (withApi) => {
     const store = await withApi();
     await store.insertKeys([1, 2].map((n) => ({ row: keyRow(n, { foreignDigest: `f${n}`, migrationId: "m" }) })));
-    const row = (await store.read("keys", "key_000001"))!;
+    const row = (await readRow(store, "keys", "key_000001"))!;
     await store.write([{ table: "keys", row: { ...row, deleted: true } }]);
     expect(await store.findKey("digest-1")).toBeUndefined();
     expect(await store.findForeignKey("m", "f1")).toBeUndefined();
@@ -88,8 +88,8 @@ export function listsClauses(clause: Clause): void {
       override("ns_2", "", { id: "ov_3" }),
       override("ns_1", "a", { id: "ov_5", workspaceId: "ws_2" }),
     ];
-    for (const row of rows) expect(await store.write([{ table: "overrides", row }]), row.id).toBe(true);
-    expect(await store.write([{ table: "overrides", row: override("ns_1", "a", { id: "ov_6" }) }])).toBe(false);
+    for (const row of rows) expect(await store.write([{ table: "overrides", row }]), row.id).toBe("written");
+    expect(await store.write([{ table: "overrides", row: override("ns_1", "a", { id: "ov_6" }) }])).toBe("taken");
     const ids = async (query: object) =>
       (await store.list("overrides", { workspaceId: WS, limit: 100, ...query })).map(({ id }) => id);
     expect(await ids({})).toEqual(["ov_1", "ov_2", "ov_3", "ov_4"]);

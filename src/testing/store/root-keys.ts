@@ -9,34 +9,36 @@ export function rootKeysClauses(clause: Clause): void {
     const store = await withApi();
     await insert(store, keyRow(1));
     const row = rootKey(1, { workspaceId: "ws_2", permissions: ["api.*.verify_key"], expires: 1, enabled: false });
-    expect(await store.write([{ table: "rootKeys", row }])).toBe(true);
+    expect(await store.write([{ table: "rootKeys", row }])).toBe("written");
     expect(await store.findRootKey("root-digest-1")).toEqual({ ...row, version: 1 });
-    expect(await store.write([{ table: "rootKeys", row: { ...row, version: 1, enabled: true } }])).toBe(true);
+    expect(await store.write([{ table: "rootKeys", row: { ...row, version: 1, enabled: true } }])).toBe("written");
     expect((await store.findRootKey("root-digest-1"))?.enabled).toBe(true);
     // Neither is the other, and digests match exactly.
     expect(await store.findKey("root-digest-1")).toBeUndefined();
     expect(await store.findRootKey("digest-1")).toBeUndefined();
     for (const digest of ["ROOT-digest-1", "root-digest-1 ", "root-digest-", "%"])
       expect(await store.findRootKey(digest)).toBeUndefined();
-    expect(await store.write([{ table: "rootKeys", remove: row.id, version: 2 }])).toBe(true);
-    expect(await store.write([{ table: "rootKeys", remove: row.id, version: 2 }])).toBe(false);
+    expect(await store.write([{ table: "rootKeys", remove: row.id, version: 2 }])).toBe("written");
+    expect(await store.write([{ table: "rootKeys", remove: row.id, version: 2 }])).toBe("conflict");
     expect(await store.findRootKey("root-digest-1")).toBeUndefined();
   });
 
   clause("clause 19: a digest belongs to one root key, whatever the workspace", async (withApi) => {
     const store = await withApi();
-    expect(await store.write([{ table: "rootKeys", row: rootKey(1) }])).toBe(true);
+    expect(await store.write([{ table: "rootKeys", row: rootKey(1) }])).toBe("written");
     const same = { digest: "root-digest-1" };
-    expect(await store.write([{ table: "rootKeys", row: rootKey(2, same) }])).toBe(false);
-    expect(await store.write([{ table: "rootKeys", row: rootKey(2, { ...same, workspaceId: "ws_2" }) }])).toBe(false);
-    expect(await store.write([{ table: "rootKeys", row: rootKey(2, { workspaceId: "ws_2" }) }])).toBe(true);
+    expect(await store.write([{ table: "rootKeys", row: rootKey(2, same) }])).toBe("taken");
+    expect(await store.write([{ table: "rootKeys", row: rootKey(2, { ...same, workspaceId: "ws_2" }) }])).toBe("taken");
+    expect(await store.write([{ table: "rootKeys", row: rootKey(2, { workspaceId: "ws_2" }) }])).toBe("written");
     expect(
       await store.write([{ table: "rootKeys", row: rootKey(2, { ...same, workspaceId: "ws_2", version: 1 }) }]),
-    ).toBe(false);
+    ).toBe("taken");
     expect((await store.findRootKey("root-digest-1"))?.id).toBe("root_1");
     expect((await store.findRootKey("root-digest-2"))?.id).toBe("root_2");
-    expect(await store.write([{ table: "rootKeys", remove: "root_1", version: 1 }])).toBe(true);
-    expect(await store.write([{ table: "rootKeys", row: rootKey(3, { ...same, workspaceId: "ws_2" }) }])).toBe(true);
+    expect(await store.write([{ table: "rootKeys", remove: "root_1", version: 1 }])).toBe("written");
+    expect(await store.write([{ table: "rootKeys", row: rootKey(3, { ...same, workspaceId: "ws_2" }) }])).toBe(
+      "written",
+    );
     expect((await store.findRootKey("root-digest-1"))?.id).toBe("root_3");
   });
 
@@ -54,7 +56,7 @@ export function rootKeysClauses(clause: Clause): void {
       expect(since()).toEqual(["root-digest-1"]);
       await store.write([{ table: "rootKeys", row: rootKey(1, { version: 2, digest: "root-digest-9" }) }]);
       expect(since()).toEqual(["root-digest-1", "root-digest-9"]);
-      expect(await store.write([{ table: "rootKeys", row: rootKey(1, { version: 1 }) }])).toBe(false);
+      expect(await store.write([{ table: "rootKeys", row: rootKey(1, { version: 1 }) }])).toBe("conflict");
       expect(since()).toEqual([]);
       await store.write([{ table: "rootKeys", remove: "root_1", version: 3 }]);
       expect(since()).toEqual(["root-digest-9"]);

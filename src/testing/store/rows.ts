@@ -1,6 +1,7 @@
 /** Typical rows and small helpers for the suites of stores. */
 import type {
   ApiRow,
+  CountedBalance,
   IdentityRow,
   KeyRef,
   KeyRow,
@@ -9,7 +10,9 @@ import type {
   PermissionRow,
   RoleRow,
   RootKeyRow,
+  Rows,
   Store,
+  Table,
 } from "../../contracts/store.js";
 
 export const WS = "ws_1";
@@ -99,6 +102,21 @@ export const balance = (remaining: number, over: Partial<NewBalance> = {}): NewB
 /** Inserts one key. */
 export const insert = async (store: Store, row: KeyRow, credits?: NewBalance): Promise<boolean | undefined> =>
   (await store.insertKeys([{ row, ...(credits && { balance: credits }) }]))[0];
+
+/** The row with this id. */
+export async function readRow<T extends Table>(store: Store, table: T, id: string): Promise<Rows[T] | undefined> {
+  return (await store.readMany(table, [id]))[0];
+}
+
+/** The balance of one key. */
+export async function readBalance(
+  store: Store,
+  keyId: string,
+  period: number,
+  now: number,
+): Promise<CountedBalance | undefined> {
+  return (await store.readBalances([{ keyId, period }], now))[0];
+}
 
 /** The store's handle of the key with this digest, which must be there. */
 export async function refOf(store: Store, digest: string): Promise<KeyRef> {

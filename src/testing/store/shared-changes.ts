@@ -4,7 +4,7 @@
  */
 import type { Change, Store } from "../../contracts/store.js";
 import { expect } from "../expect.js";
-import { api, identity, insert, keyRow, permission, role, rootKey, WS } from "./rows.js";
+import { api, identity, insert, keyRow, permission, role, rootKey, WS, readRow } from "./rows.js";
 import { change, drops, dropsMiss, listen, removeRow, type SharedClause, type SharedStore } from "./shared-steps.js";
 
 /** Both directions: a handle may receive changes and yet not send its own. */
@@ -86,7 +86,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
       await change(here, "keys", id, { enabled: false });
       expect(drops(await heard(), digest), "told of the change").toBe(true);
       expect((await there.findKey(digest))?.enabled).toBe(false);
-      expect((await there.read("keys", id))?.enabled).toBe(false);
+      expect((await readRow(there, "keys", id))?.enabled).toBe(false);
       await change(here, "keys", id, { digest: `${digest}-new` });
       const notified = await heard();
       expect(drops(notified, digest), "told of the old digest").toBe(true);
@@ -171,7 +171,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
           (await heard()).some((one) => one !== "created"),
           `told of ${table}`,
         ).toBe(true);
-        expect(await there.read(table, id)).toBeUndefined();
+        expect(await readRow(there, table, id)).toBeUndefined();
       }
     },
   );
@@ -201,7 +201,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
       const heard = listen(there);
       await heard();
       expect(await there.findRootKey(digest)).toBeUndefined();
-      expect(await here.write([{ table: "rootKeys", row: rootKey(n) }])).toBe(true);
+      expect(await here.write([{ table: "rootKeys", row: rootKey(n) }])).toBe("written");
       expect(dropsMiss(await heard(), digest), "told of the new root key").toBe(true);
       expect((await there.findRootKey(digest))?.enabled).toBe(true);
       await change(here, "rootKeys", id, { enabled: false });

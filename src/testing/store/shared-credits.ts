@@ -1,7 +1,8 @@
 /** Credits that two handles spend, draw and return: clauses 5, 7, 13 and 14. */
 import type { Store } from "../../contracts/store.js";
 import { expect } from "../expect.js";
-import { balance, insert, keyRow, refOf } from "./rows.js";
+import { balance, insert, keyRow, refOf, readBalance, readRow } from "./rows.js";
+import { withPower } from "./powers.js";
 import type { SharedClause, SharedStore } from "./shared-steps.js";
 
 const ID = keyRow(1).id;
@@ -17,9 +18,9 @@ async function withCredits({ here, there }: SharedStore, remaining: number, over
       draw: (holder: string, cost: number, now = 0) =>
         store.drawCredits(ref, { holder, spent: 0, cost, step: 10, size: 40, period: 0, now, until: now + 1_000 }),
       end: (holder: string, spent = 0) => store.returnCredits(ref, { holder, spent }),
-      read: (period = 0, now = 0) => store.readBalance(ID, period, now),
+      read: (period = 0, now = 0) => readBalance(store, ID, period, now),
       set: async (credits: number, generation: number) => {
-        const row = (await store.read("keys", ID))!;
+        const row = (await readRow(store, "keys", ID))!;
         return store.write([
           { table: "keys", row: { ...row, generation }, credits: { period: 0, remaining: credits } },
         ]);
@@ -59,7 +60,7 @@ export function sharedCreditsClauses(clause: SharedClause): void {
   clause("clause 13: a balance that one handle sets is what the other spends from", async (open) => {
     const [one, other] = await withCredits(await open(), 10);
     expect(await other.spend(1)).toEqual({ ok: true, remaining: 9 });
-    expect(await one.set(3, 1)).toBe(true);
+    expect(await one.set(3, 1)).toBe("written");
     expect(await other.spend(4)).toEqual({ ok: false, remaining: 3 });
     expect(await other.spend(3)).toEqual({ ok: true, remaining: 0 });
   });
@@ -71,14 +72,17 @@ export function sharedCreditsClauses(clause: SharedClause): void {
       const [one, other] = await withCredits(shared, 0, { amount: 10, period: 100 });
       const { period } = (await one.read(101))!;
       expect(await other.spend(1, 102)).toEqual({ ok: true, remaining: 19 });
-      const row = (await shared.here.read("keys", ID))!;
+      const row = (await readRow(shared.here, "keys", ID))!;
       const credits = { period: 101, refillsCounted: period, refill: { amount: 1, period: 7 } };
-      expect(await shared.here.write([{ table: "keys", row, credits }])).toBe(false);
+      expect(await shared.here.write([{ table: "keys", row, credits }])).toBe("conflict");
       expect((await one.read(102))?.remaining).toBe(19);
     },
   );
 
-  clause(
+  const lease = withPower(clause, "leases", ({ here }) => here);
+  const reserve = withPower(clause, "reserves", ({ here }) => here);
+
+  lease(
     "clause 14: draws through both handles never hand out more than was there, and what is given back returns",
     async (open) => {
       const [one, other] = await withCredits(await open(), 200);
@@ -98,7 +102,7 @@ export function sharedCreditsClauses(clause: SharedClause): void {
     },
   );
 
-  clause(
+  reserve(
     "clause 14: the reserve of a holder that vanished comes back through the other handle once it expires",
     async (open) => {
       const [one, other] = await withCredits(await open(), 1_000);
@@ -114,10 +118,10 @@ export function sharedCreditsClauses(clause: SharedClause): void {
     },
   );
 
-  clause("clause 14: a balance that one handle sets voids what the other has drawn", async (open) => {
+  lease("clause 14: a balance that one handle sets voids what the other has drawn", async (open) => {
     const [one, other] = await withCredits(await open(), 100);
     const { drawn } = (await other.draw("b", 1))!;
-    expect(await one.set(50, 1)).toBe(true);
+    expect(await one.set(50, 1)).toBe("written");
     expect(await other.draw("b", 1)).toMatchObject({ drawn: 0, generation: 1 });
     for (const { read } of [one, other])
       expect(await read()).toMatchObject({ remaining: 50, period: 0, reserved: drawn });

@@ -1,6 +1,7 @@
 /** Small helpers for the suite of shared stores. */
 import type { Change, Rows, Store, Table, Write } from "../../contracts/store.js";
 import { expect } from "../expect.js";
+import { readRow } from "./rows.js";
 
 /**
  * Creates a new, empty store and opens it twice, as two processes would: the handles share the stored data, and no
@@ -41,12 +42,14 @@ export async function change<T extends Table>(
   id: string,
   over: Partial<Rows[T]>,
 ): Promise<void> {
-  const row = (await store.read(table, id)) ?? { id, version: 0 };
-  expect(await store.write([{ table, row: { ...row, ...over } } as unknown as Write]), `${table} ${id}`).toBe(true);
+  const row = (await readRow(store, table, id)) ?? { id, version: 0 };
+  expect(await store.write([{ table, row: { ...row, ...over } } as unknown as Write]), `${table} ${id}`).toBe(
+    "written",
+  );
 }
 
 /** Removes a row as it was read. */
 export const removeRow = async (store: Store, table: Table, id: string): Promise<void> => {
-  const { version } = (await store.read(table, id))!;
-  expect(await store.write([{ table, remove: id, version } as Write]), `${table} ${id}`).toBe(true);
+  const { version } = (await readRow(store, table, id))!;
+  expect(await store.write([{ table, remove: id, version } as Write]), `${table} ${id}`).toBe("written");
 };

@@ -8,18 +8,19 @@
 import type { Store } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import type { TestFunctions } from "../test-functions.js";
+import { sharedPowersClauses } from "./powers.js";
 import { api } from "./rows.js";
 import { sharedChangesClauses } from "./shared-changes.js";
 import { sharedCreditsClauses } from "./shared-credits.js";
 import type { OpenShared, SharedClause } from "./shared-steps.js";
 import { sharedWritingClauses } from "./shared-writing.js";
 
-const PARTS = [sharedChangesClauses, sharedWritingClauses, sharedCreditsClauses];
+const PARTS = [sharedChangesClauses, sharedWritingClauses, sharedCreditsClauses, sharedPowersClauses];
 
 /**
  * Adds a test for each clause of the `Store` contract that only two processes can break: duplicates and conflicts
  * between them (4, 13), credits that both spend and draw (5, 14), and changes of one that the other must see and notify
- * (8, 15, 19).
+ * (8, 15, 19), and that their powers say so (21).
  * @param functions of your test runner: `sharedStoreSuite({ describe, it }, "mine", () => [myStore(url),
  *   myStore(url)])`
  * @param title names the store in the titles of the tests
@@ -33,7 +34,7 @@ export function sharedStoreSuite(functions: TestFunctions, title: string, open: 
         await body(async () => {
           const [here, there] = await open();
           opened.push(here, there);
-          expect(await here.write([{ table: "apis", row: api() }])).toBe(true);
+          expect(await here.write([{ table: "apis", row: api() }])).toBe("written");
           await there.pollChanges(NaN);
           return { here, there };
         });

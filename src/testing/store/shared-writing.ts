@@ -1,7 +1,7 @@
 /** Conflicting inserts, writes and adoptions of two handles: clauses 4, 8, 13 and 19. */
-import type { Store, Write } from "../../contracts/store.js";
+import type { Store, Write, WriteOutcome } from "../../contracts/store.js";
 import { expect } from "../expect.js";
-import { identity, insert, keyRow, permission, role, rootKey, WS } from "./rows.js";
+import { identity, insert, keyRow, permission, role, rootKey, WS, readRow } from "./rows.js";
 import type { SharedClause } from "./shared-steps.js";
 
 /** Exactly one of two succeeded. */
@@ -10,6 +10,10 @@ const expectOneOf = (answers: readonly unknown[], about: string): void =>
     answers.filter((answer) => answer === true),
     about,
   ).toHaveLength(1);
+
+/** One of two writes was made, and the other refused for this reason. */
+const expectOneWritten = (outcomes: readonly WriteOutcome[], refusal: WriteOutcome, about: string): void =>
+  expect([...outcomes].sort(), about).toEqual([refusal, "written"]);
 
 export function sharedWritingClauses(clause: SharedClause): void {
   clause("clause 4: duplicates of keys that the other handle inserted are reported singly", async (open) => {
@@ -58,13 +62,13 @@ export function sharedWritingClauses(clause: SharedClause): void {
       ["apis", "api_1"],
     ] as const;
     for (const [table, id] of rows) {
-      const row = (await here.read(table, id))!;
-      expect(await there.read(table, id)).toEqual(row);
+      const row = (await readRow(here, table, id))!;
+      expect(await readRow(there, table, id)).toEqual(row);
       const write = { table, row } as Write;
-      expect(await here.write([write]), table).toBe(true);
-      expect(await there.write([write]), table).toBe(false);
-      expect(await there.write([{ table, remove: id, version: row.version } as Write]), table).toBe(false);
-      expect((await there.read(table, id))?.version).toBe(row.version + 1);
+      expect(await here.write([write]), table).toBe("written");
+      expect(await there.write([write]), table).toBe("conflict");
+      expect(await there.write([{ table, remove: id, version: row.version } as Write]), table).toBe("conflict");
+      expect((await readRow(there, table, id))?.version).toBe(row.version + 1);
     }
   });
 
@@ -72,19 +76,19 @@ export function sharedWritingClauses(clause: SharedClause): void {
     const { here, there } = await open();
     await insert(here, keyRow(1));
     for (let round = 0; round < 20; round++) {
-      const row = (await here.read("keys", keyRow(1).id))!;
+      const row = (await readRow(here, "keys", keyRow(1).id))!;
       const attempt = (store: Store, name: string) =>
         store.write([
           { table: "keys", row: { ...row, name } },
           { table: "roles", row: role(`${name}_${round}`, []) },
         ]);
       const [ours, theirs] = await Promise.all([attempt(here, "here"), attempt(there, "there")]);
-      expectOneOf([ours, theirs], `round ${round}`);
-      const [won, lost] = ours ? ["here", "there"] : ["there", "here"];
+      expectOneWritten([ours, theirs], "conflict", `round ${round}`);
+      const [won, lost] = ours === "written" ? ["here", "there"] : ["there", "here"];
       for (const store of [here, there]) {
-        expect((await store.read("keys", row.id))?.name).toBe(won);
-        expect(await store.read("roles", `role_${won}_${round}`)).toMatchObject({ version: 1 });
-        expect(await store.read("roles", `role_${lost}_${round}`)).toBeUndefined();
+        expect((await readRow(store, "keys", row.id))?.name).toBe(won);
+        expect(await readRow(store, "roles", `role_${won}_${round}`)).toMatchObject({ version: 1 });
+        expect(await readRow(store, "roles", `role_${lost}_${round}`)).toBeUndefined();
       }
     }
   });
@@ -110,10 +114,10 @@ export function sharedWritingClauses(clause: SharedClause): void {
       ],
     ];
     for (const [ours, theirs] of pairs)
-      expectOneOf(await Promise.all([here.write([ours]), there.write([theirs])]), ours.table);
+      expectOneWritten(await Promise.all([here.write([ours]), there.write([theirs])]), "taken", ours.table);
     for (const store of [here, there]) {
       expect(await store.readNames("roles", WS, ["r"])).toHaveLength(1);
-      expect(await store.write([{ table: "roles", row: role("r", [], { id: "role_third" }) }])).toBe(false);
+      expect(await store.write([{ table: "roles", row: role("r", [], { id: "role_third" }) }])).toBe("taken");
     }
   });
 

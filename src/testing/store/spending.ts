@@ -1,7 +1,7 @@
 /** Spending and refills: clauses 5, 6 and 7. */
 import { expect, faultOf } from "../expect.js";
 import type { Clause } from "./bed.js";
-import { keyRow, balance, insert, refOf } from "./rows.js";
+import { keyRow, balance, insert, refOf, readBalance, readRow } from "./rows.js";
 
 export function spendingClauses(clause: Clause): void {
   clause("clause 5: concurrent spends never grant more than was there", async (withApi) => {
@@ -10,7 +10,7 @@ export function spendingClauses(clause: Clause): void {
     const ref = await refOf(store, "digest-1");
     const answers = await Promise.all(Array.from({ length: 2_000 }, () => store.spendCredits(ref, 1, 0, 0)));
     expect(answers.filter((answer) => answer?.ok)).toHaveLength(500);
-    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(0);
+    expect((await readBalance(store, "key_000001", 0, 0))?.remaining).toBe(0);
     expect(new Set(answers.filter((answer) => answer?.ok).map((answer) => answer?.remaining)).size).toBe(500);
   });
 
@@ -41,7 +41,7 @@ export function spendingClauses(clause: Clause): void {
     expect(await store.spendCredits(ref, 0, 100, 0)).toEqual({ ok: true, remaining: 0 });
     expect(await store.spendCredits(ref, 0, 103, 0)).toEqual({ ok: true, remaining: 30 });
     expect(await store.spendCredits(ref, 0, 100, 0)).toEqual({ ok: true, remaining: 0 });
-    expect(await store.readBalance("key_000001", 102, 0)).toMatchObject({ remaining: 20, period: 102, reserved: 0 });
+    expect(await readBalance(store, "key_000001", 102, 0)).toMatchObject({ remaining: 20, period: 102, reserved: 0 });
   });
 
   clause("clause 7: what was prepared under another calendar changes nothing, whoever asks", async (withApi) => {
@@ -55,19 +55,19 @@ export function spendingClauses(clause: Clause): void {
       for (const cost of [0, 1, 100])
         expect(await store.spendCredits(ref, cost, period, 0)).toMatchObject({ ok: false, stale: true });
       expect(await store.drawCredits(ref, { ...request, period })).toMatchObject({ drawn: 0, stale: true });
-      expect(await store.readBalance("key_000001", period, 0)).toMatchObject({
+      expect(await readBalance(store, "key_000001", period, 0)).toMatchObject({
         remaining: 10,
         period: daily(20_000),
         reserved: 0,
       });
-      const row = (await store.read("keys", "key_000001"))!;
-      expect(await store.write([{ table: "keys", row, credits: { period, add: 7 } }])).toBe(false);
+      const row = (await readRow(store, "keys", "key_000001"))!;
+      expect(await store.write([{ table: "keys", row, credits: { period, add: 7 } }])).toBe("conflict");
     }
     expect(await store.spendCredits(ref, 1, daily(20_001), 0)).toEqual({ ok: true, remaining: 14 });
     // Setting a balance does not require a calendar.
-    const row = (await store.read("keys", "key_000001"))!;
+    const row = (await readRow(store, "keys", "key_000001"))!;
     const credits = { period: monthly(680), remaining: 3, refill: { amount: 2, period: monthly(680) } };
-    expect(await store.write([{ table: "keys", row: { ...row, generation: 1 }, credits }])).toBe(true);
+    expect(await store.write([{ table: "keys", row: { ...row, generation: 1 }, credits }])).toBe("written");
     expect(await store.spendCredits(ref, 1, daily(20_001), 0)).toMatchObject({ ok: false, stale: true });
     expect(await store.spendCredits(ref, 1, monthly(681), 0)).toEqual({ ok: true, remaining: 4 });
   });
@@ -88,6 +88,7 @@ export function spendingClauses(clause: Clause): void {
         expect(await store.spendCredits(ref, 0, later, 0)).toEqual({ ok: true, remaining: 10 + most });
         expect(await store.spendCredits(ref, 1, later, 0)).toEqual({ ok: true, remaining: 9 + most, forfeited: 3 });
         expect(await store.spendCredits(ref, 1, later + 1, 0)).toEqual({ ok: true, remaining: 9 + most });
+        if (!store.powers.leases) continue;
         const drawn = await store.drawCredits(await refOf(store, `digest-${n + 10}`), { ...request, period: later });
         expect(drawn).toMatchObject({ drawn: 1, forfeited: 3, remaining: 9 + most });
       }
@@ -105,7 +106,7 @@ export function spendingClauses(clause: Clause): void {
     const ref = await refOf(store, "digest-1");
     expect(await store.spendCredits(ref, 1, 102, 0)).toEqual({ ok: true, remaining: 19 });
     expect(await store.spendCredits(ref, 1, 90, 0)).toEqual({ ok: true, remaining: 18 });
-    expect(await store.readBalance("key_000001", 90, 0)).toMatchObject({ remaining: 18, period: 102, reserved: 0 });
+    expect(await readBalance(store, "key_000001", 90, 0)).toMatchObject({ remaining: 18, period: 102, reserved: 0 });
     expect(await store.spendCredits(ref, 1, 102, 0)).toEqual({ ok: true, remaining: 17 });
     expect(await store.spendCredits(ref, 1, 103, 0)).toEqual({ ok: true, remaining: 26 });
     const huge = await refOf(store, "digest-2");

@@ -2,10 +2,12 @@
 import type { Store } from "../../contracts/store.js";
 import type { TestFunctions } from "../test-functions.js";
 import { clausesOf } from "./bed.js";
+import { batchesClauses } from "./batches.js";
 import { changesClauses } from "./changes.js";
 import { findingClauses } from "./finding.js";
 import { leasesClauses } from "./leases.js";
 import { listsClauses } from "./lists.js";
+import { powersClauses } from "./powers.js";
 import { rootKeysClauses } from "./root-keys.js";
 import { roundTripsClauses } from "./round-trips.js";
 import { spendingClauses } from "./spending.js";
@@ -20,6 +22,8 @@ const PARTS = [
   changesClauses,
   listsClauses,
   rootKeysClauses,
+  batchesClauses,
+  powersClauses,
 ];
 
 /**

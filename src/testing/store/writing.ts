@@ -1,7 +1,23 @@
 /** Inserts and writes: clauses 4 and 13. */
+import type { Write } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import type { Clause } from "./bed.js";
-import { api, keyRow, role, balance, insert, refOf } from "./rows.js";
+import {
+  identity,
+  NOW,
+  override,
+  permission,
+  rootKey,
+  WS,
+  api,
+  keyRow,
+  role,
+  balance,
+  insert,
+  refOf,
+  readRow,
+  readBalance,
+} from "./rows.js";
 
 export function writingClauses(clause: Clause): void {
   clause("clause 4: duplicates are reported singly", async (withApi) => {
@@ -18,8 +34,8 @@ export function writingClauses(clause: Clause): void {
     ];
     const inserted = await store.insertKeys(batch.map((row) => ({ row, balance: balance(1) })));
     expect(inserted).toEqual([true, false, false, false, true, false, true]);
-    expect(await store.read("keys", "key_000003")).toBeUndefined();
-    expect(await store.readBalance("key_000003", 0, 0)).toBeUndefined();
+    expect(await readRow(store, "keys", "key_000003")).toBeUndefined();
+    expect(await readBalance(store, "key_000003", 0, 0)).toBeUndefined();
     expect((await store.findKey("digest-1"))?.keyId).toBe("key_000001");
     expect((await store.findKey("digest-8"))?.keyId).toBe("key_000008");
   });
@@ -30,29 +46,80 @@ export function writingClauses(clause: Clause): void {
     await store.write([{ table: "roles", row: role("taken", []) }]);
     const fresh = role("new", []);
     const refused = [
-      { table: "roles", row: role("taken", [], { id: "role_other" }) },
-      { table: "apis", row: api({ version: 7 }) },
-      { table: "apis", row: api({ version: 0 }) },
-      { table: "keys", row: keyRow(9, { version: 3 }) },
-      { table: "roles", remove: "role_taken", version: 9 },
-      { table: "roles", remove: "role_unknown", version: 1 },
+      ["taken", { table: "roles", row: role("taken", [], { id: "role_other" }) }],
+      ["conflict", { table: "apis", row: api({ version: 7 }) }],
+      ["taken", { table: "apis", row: api({ version: 0 }) }],
+      ["conflict", { table: "keys", row: keyRow(9, { version: 3 }) }],
+      ["conflict", { table: "roles", remove: "role_taken", version: 9 }],
+      ["conflict", { table: "roles", remove: "role_unknown", version: 1 }],
     ] as const;
-    for (const write of refused) {
-      expect(await store.write([{ table: "roles", row: fresh }, write]), JSON.stringify(write)).toBe(false);
-      expect(await store.read("roles", fresh.id)).toBeUndefined();
+    for (const [refusal, write] of refused) {
+      expect(await store.write([{ table: "roles", row: fresh }, write]), JSON.stringify(write)).toBe(refusal);
+      expect(await readRow(store, "roles", fresh.id)).toBeUndefined();
     }
-    expect(await store.write([{ table: "roles", row: fresh }])).toBe(true);
+    expect(await store.write([{ table: "roles", row: fresh }])).toBe("written");
     expect(
       await store.write([
         { table: "roles", row: role("a", [], { id: "role_x" }) },
         { table: "roles", row: role("a", [], { id: "role_y" }) },
       ]),
-    ).toBe(false);
-    const row = (await store.read("keys", "key_000001"))!;
-    expect(await store.write([{ table: "keys", row: { ...row, name: "first" } }])).toBe(true);
-    expect(await store.write([{ table: "keys", row: { ...row, name: "second" } }])).toBe(false);
-    expect((await store.read("keys", row.id))?.name).toBe("first");
-    expect(await store.write([])).toBe(true);
+    ).toBe("taken");
+    const row = (await readRow(store, "keys", "key_000001"))!;
+    expect(await store.write([{ table: "keys", row: { ...row, name: "first" } }])).toBe("written");
+    expect(await store.write([{ table: "keys", row: { ...row, name: "second" } }])).toBe("conflict");
+    expect((await readRow(store, "keys", row.id))?.name).toBe("first");
+    expect(await store.write([])).toBe("written");
+  });
+
+  clause("clause 13: a name that is taken is told from a row that changed, in every table", async (withApi) => {
+    const store = await withApi();
+    const first: readonly Write[] = [
+      { table: "identities", row: identity("a") },
+      { table: "roles", row: role("a", []) },
+      { table: "permissions", row: permission("a") },
+      { table: "migrations", row: { id: "a", workspaceId: WS, version: 0, algorithm: "sha256" } },
+      { table: "rootKeys", row: rootKey(1) },
+      { table: "namespaces", row: { id: "ns_a", workspaceId: WS, version: 0, name: "a", createdAt: NOW } },
+      { table: "overrides", row: override("ns_a", "a") },
+      { table: "workspaces", row: { id: WS, version: 0, enabled: true } },
+      { table: "keys", row: keyRow(1, { foreignDigest: "f1", migrationId: "a" }) },
+    ];
+    for (const write of first) expect(await store.write([write]), write.table).toBe("written");
+    for (const write of first as readonly Extract<Write, { row: unknown }>[]) {
+      const { table, row } = write;
+      const outcomeOf = (over: object) => store.write([{ table, row: { ...row, ...over } } as Write]);
+      expect(await outcomeOf({}), `${table}: the same row once more`).toBe("taken");
+      expect(await outcomeOf({ version: 2 }), `${table}: a version that is not there`).toBe("conflict");
+      expect(await outcomeOf({ id: "gone", version: 1 }), `${table}: a row that is gone`).toBe("conflict");
+      if (table !== "workspaces" && table !== "migrations")
+        expect(await outcomeOf({ id: "other" }), `${table}: another row of this name`).toBe("taken");
+    }
+    for (const over of [{ digest: "digest-1" }, { foreignDigest: "f1" }])
+      expect(await store.write([{ table: "keys", row: keyRow(2, over) }])).toBe("taken");
+  });
+
+  clause("clause 13: a row that takes the name of another is told from one that changed", async (withApi) => {
+    const store = await withApi();
+    await store.write([
+      { table: "roles", row: role("a", []) },
+      { table: "roles", row: role("b", []) },
+    ]);
+    await store.insertKeys([1, 2].map((n) => ({ row: keyRow(n), balance: balance(1, { period: 5 }) })));
+    const renamed = role("a", [], { id: "role_b", version: 1 });
+    expect(await store.write([{ table: "roles", row: renamed }])).toBe("taken");
+    expect(await store.write([{ table: "roles", row: { ...renamed, version: 7 } }])).toBe("conflict");
+    const key = (await readRow(store, "keys", keyRow(2).id))!;
+    const taking = { ...key, digest: "digest-1" };
+    const outdated = { period: 5, refillsCounted: 4, refill: { amount: 1, period: 5 } };
+    expect(await store.write([{ table: "keys", row: taking }])).toBe("taken");
+    expect(await store.write([{ table: "keys", row: taking, credits: outdated }])).toBe("taken");
+    expect(await store.write([{ table: "keys", row: { ...taking, version: 7 } }])).toBe("conflict");
+    expect(await store.write([{ table: "keys", row: key, credits: outdated }])).toBe("conflict");
+    // The first in the list decides.
+    const taken = { table: "roles", row: renamed } as const;
+    const changed = { table: "roles", remove: "role_a", version: 7 } as const;
+    expect(await store.write([taken, changed])).toBe("taken");
+    expect(await store.write([changed, taken])).toBe("conflict");
   });
 
   clause(
@@ -61,18 +128,18 @@ export function writingClauses(clause: Clause): void {
       const store = await withApi();
       await insert(store, keyRow(1, { hasCredits: true }), balance(0, { amount: 10, period: 100 }));
       const ref = await refOf(store, "digest-1");
-      const { period } = (await store.readBalance("key_000001", 101, 0))!;
+      const { period } = (await readBalance(store, "key_000001", 101, 0))!;
       const change = async (counted: number) => {
-        const row = (await store.read("keys", "key_000001"))!;
+        const row = (await readRow(store, "keys", "key_000001"))!;
         const credits = { period: 101, refillsCounted: counted, refill: { amount: 1, period: 7 } };
         return store.write([{ table: "keys", row: { ...row, name: "changed" }, credits }]);
       };
       expect(await store.spendCredits(ref, 1, 102, 0)).toEqual({ ok: true, remaining: 19 });
-      expect(await change(period)).toBe(false);
-      expect((await store.read("keys", "key_000001"))?.name).toBeUndefined();
-      expect(await store.readBalance("key_000001", 0, 0)).toMatchObject({ remaining: 19, period: 102, reserved: 0 });
-      expect(await change(102)).toBe(true);
-      expect(await store.readBalance("key_000001", 0, 0)).toMatchObject({ remaining: 19, period: 7, reserved: 0 });
+      expect(await change(period)).toBe("conflict");
+      expect((await readRow(store, "keys", "key_000001"))?.name).toBeUndefined();
+      expect(await readBalance(store, "key_000001", 0, 0)).toMatchObject({ remaining: 19, period: 102, reserved: 0 });
+      expect(await change(102)).toBe("written");
+      expect(await readBalance(store, "key_000001", 0, 0)).toMatchObject({ remaining: 19, period: 7, reserved: 0 });
     },
   );
 
@@ -80,7 +147,7 @@ export function writingClauses(clause: Clause): void {
     const store = await withApi();
     await insert(store, keyRow(1, { hasCredits: true }), balance(5));
     const ref = await refOf(store, "digest-1");
-    expect(await store.write([{ table: "keys", remove: "key_000001", version: 1 }])).toBe(true);
+    expect(await store.write([{ table: "keys", remove: "key_000001", version: 1 }])).toBe("written");
     expect(await store.findKey("digest-1")).toBeUndefined();
     expect(await store.spendCredits(ref, 1, 0, 0)).toBeUndefined();
     expect(await insert(store, keyRow(2, { digest: "digest-1" }))).toBe(true);
@@ -91,23 +158,25 @@ export function writingClauses(clause: Clause): void {
     const store = await withApi();
     await insert(store, keyRow(1, { hasCredits: true }), balance(1, { amount: 10, period: 100 }));
     const change = async (credits: object, generation = 0) => {
-      const row = (await store.read("keys", "key_000001"))!;
-      expect(await store.write([{ table: "keys", row: { ...row, generation }, credits: credits as never }])).toBe(true);
+      const row = (await readRow(store, "keys", "key_000001"))!;
+      expect(await store.write([{ table: "keys", row: { ...row, generation }, credits: credits as never }])).toBe(
+        "written",
+      );
     };
     await change({ period: 102, add: 4 });
-    expect((await store.readBalance("key_000001", 102, 0))?.remaining).toBe(25);
+    expect((await readBalance(store, "key_000001", 102, 0))?.remaining).toBe(25);
     await change({ period: 102, add: -100 });
-    expect((await store.readBalance("key_000001", 102, 0))?.remaining).toBe(0);
+    expect((await readBalance(store, "key_000001", 102, 0))?.remaining).toBe(0);
     await change({ period: 103, refill: { amount: 1, period: 0 } });
-    expect((await store.readBalance("key_000001", 2, 0))?.remaining).toBe(12);
+    expect((await readBalance(store, "key_000001", 2, 0))?.remaining).toBe(12);
     await change({ period: 2, remaining: null }, 1);
-    expect((await store.readBalance("key_000001", 50, 0))?.remaining).toBeNull();
+    expect((await readBalance(store, "key_000001", 50, 0))?.remaining).toBeNull();
     const ref = await refOf(store, "digest-1");
     expect(await store.spendCredits(ref, 10 ** 12, 2, 0)).toEqual({ ok: true, remaining: null });
     await change({ period: 2, remaining: 7 }, 2);
     expect(await store.spendCredits(ref, 1, 2, 0)).toEqual({ ok: true, remaining: 6 });
     await insert(store, keyRow(2));
-    const unlimited = (await store.read("keys", "key_000002"))!;
+    const unlimited = (await readRow(store, "keys", "key_000002"))!;
     await store.write([
       { table: "keys", row: { ...unlimited, hasCredits: true }, credits: { period: 0, remaining: 9 } },
     ]);
@@ -119,27 +188,27 @@ export function writingClauses(clause: Clause): void {
     await insert(store, keyRow(1, { hasCredits: true }), balance(10));
     const share = (n: number, from: number) =>
       keyRow(n, { hasCredits: true, accountId: keyRow(1).id, rerolledFrom: keyRow(from).id });
-    const read = async (n: number) => (await store.readBalance(keyRow(n).id, 0, 0))?.remaining;
+    const read = async (n: number) => (await readBalance(store, keyRow(n).id, 0, 0))?.remaining;
     const spend = async (n: number, cost: number) => {
       const { ref, account } = (await store.findKey(`digest-${n}`))!;
       return store.spendCredits(account?.ref ?? ref, cost, 0, 0);
     };
-    expect(await store.write([{ table: "keys", row: share(2, 1) }])).toBe(true);
+    expect(await store.write([{ table: "keys", row: share(2, 1) }])).toBe("written");
     expect(await spend(1, 3)).toEqual({ ok: true, remaining: 7 });
     expect(await spend(2, 3)).toEqual({ ok: true, remaining: 4 });
     expect((await store.findKey("digest-2"))?.account?.id).toBe(keyRow(1).id);
     expect((await store.findKey("digest-1"))?.account).toBeUndefined();
-    expect(await store.write([{ table: "keys", remove: keyRow(1).id, version: 1 }])).toBe(true);
-    expect(await store.write([{ table: "keys", row: share(3, 2) }])).toBe(true);
+    expect(await store.write([{ table: "keys", remove: keyRow(1).id, version: 1 }])).toBe("written");
+    expect(await store.write([{ table: "keys", row: share(3, 2) }])).toBe("written");
     expect(await spend(3, 1)).toEqual({ ok: true, remaining: 3 });
-    const second = (await store.read("keys", keyRow(2).id))!;
-    expect(await store.write([{ table: "keys", row: second, credits: { period: 0, add: 10 } }])).toBe(true);
+    const second = (await readRow(store, "keys", keyRow(2).id))!;
+    expect(await store.write([{ table: "keys", row: second, credits: { period: 0, add: 10 } }])).toBe("written");
     expect([await read(2), await read(3)]).toEqual([13, 13]);
     const removals = [2, 3].map((n) => ({ table: "keys" as const, remove: keyRow(n).id }));
-    expect(await store.write([{ ...removals[0]!, version: 2 }])).toBe(true);
+    expect(await store.write([{ ...removals[0]!, version: 2 }])).toBe("written");
     const { ref, account } = (await store.findKey("digest-3"))!;
     expect(await store.spendCredits(account?.ref ?? ref, 13, 0, 0)).toEqual({ ok: true, remaining: 0 });
-    expect(await store.write([{ ...removals[1]!, version: 1 }])).toBe(true);
+    expect(await store.write([{ ...removals[1]!, version: 1 }])).toBe("written");
     expect(await store.spendCredits(account?.ref ?? ref, 0, 0, 0)).toBeUndefined();
   });
 }

@@ -124,7 +124,7 @@ describe("migrateKeys: each key goes in or fails by itself", () => {
       ratelimits: [{ id: expect.stringMatching(/^rl_/), ...limit("requests"), autoApply: true }],
     });
     // Spec §4.2-3: the stored hash is the supplied one. Ruling E4: a SHA-256 of the whole key is known by its text at once.
-    expect(await store.read("keys", keyId)).toMatchObject({
+    expect((await store.readMany("keys", [keyId]))[0]).toMatchObject({
       hash,
       migrationId,
       digest: sha256("one", "base64"),

@@ -22,7 +22,7 @@ describe("createKey: a new key", () => {
       roles: [],
       parentDisabled: false,
     });
-    const row = (await store.read("keys", keyId))!;
+    const row = (await store.readMany("keys", [keyId]))[0]!;
     expect(row.start).toBe(key.slice(0, 9));
     expect(JSON.stringify(row)).not.toContain(key.slice(0, 10));
   });

@@ -95,7 +95,7 @@ describe("roles of a key: add, remove, set", () => {
     await keyring.createRole({ name: "reader", permissions: ["documents.read"] });
     await keyring.createRole({ name: "writer", permissions: ["documents.write", "documents.read"] });
     const { keyId } = await create({ roles: ["reader", "writer"], permissions: ["direct"] });
-    const { digest } = (await store.read("keys", keyId))!;
+    const { digest } = (await store.readMany("keys", [keyId]))[0]!;
     await keyring.deleteRole({ role: "reader" });
     await keyring.deletePermission({ permission: "documents.read" });
     await keyring.deletePermission({ permission: "direct" });

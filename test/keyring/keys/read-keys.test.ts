@@ -52,7 +52,7 @@ describe("getKey and whoami: one key", () => {
     const { keyId } = await create({ credits: { remaining: 3 } });
     await store.spendCredits(await refOf(store, keyId), 2, 0, 0);
     expect((await keyring.getKey({ keyId })).credits).toEqual({ remaining: 1 });
-    const other = await world({ store: changed(store, { readBalance: () => undefined }) });
+    const other = await world({ store: changed(store, { readBalances: (queries) => queries.map(() => undefined) }) });
     expect((await other.keyring.getKey({ keyId })).credits).toEqual({ remaining: null });
   });
 });
@@ -118,9 +118,9 @@ describe("listKeys: pages", () => {
     for (let i = 0; i < 3; i++) await create({ roles: ["reader"], permissions: ["a"], externalId: "user_1" });
     const read: string[] = [];
     const counting = changed(store, {
-      read: (table, id) => {
+      readMany: (table, ids) => {
         read.push(table);
-        return store.read(table, id);
+        return store.readMany(table, ids);
       },
     });
     const { data } = await (await world({ store: counting })).keyring.listKeys({ apiId });

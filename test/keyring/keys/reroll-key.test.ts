@@ -167,7 +167,7 @@ describe("rerollKey: everything under a new id and a new text", () => {
     const { migrated } = await keyring.migrateKeys({ migrationId, apiId, keys: [{ hash, credits: { remaining: 3 } }] });
     const { keyId, key } = await keyring.rerollKey({ keyId: migrated[0]!.keyId, expiration: 0 });
     expect(key).not.toContain("_");
-    const row = (await store.read("keys", keyId))!;
+    const row = (await store.readMany("keys", [keyId]))[0]!;
     for (const field of ["hash", "foreignDigest", "migrationId", "updatedAt"])
       expect(Object.hasOwn(row, field), field).toBe(false);
     expect(await keyring.getKey({ keyId })).toMatchObject({ credits: { remaining: 3 } });
@@ -219,9 +219,9 @@ describe("rerollKey: everything under a new id and a new text", () => {
       },
     });
     const fresh = await keyring.rerollKey({ keyId, expiration: 0 });
-    const left = (await store.readBalance(keyId, 0, 0))?.remaining;
+    const left = (await store.readBalances([{ keyId, period: 0 }], 0))[0]?.remaining;
     expect(left).toBeLessThan(100);
-    expect((await store.readBalance(fresh.keyId, 0, 0))?.remaining).toBe(left);
+    expect((await store.readBalances([{ keyId: fresh.keyId, period: 0 }], 0))[0]?.remaining).toBe(left);
   });
 
   it("a change of credits through one key holds for the others: unlimited, limited again, another calendar", async () => {

@@ -75,7 +75,7 @@ describe("updateCredits: set, increment, decrement", () => {
   it("a balance that is set is a new generation, in the row and in the store; an addition is not", async () => {
     const { change, store, keyId } = await limited();
     const generation = async () => {
-      const { generation: row } = (await store.read("keys", keyId))!;
+      const { generation: row } = (await store.readMany("keys", [keyId]))[0]!;
       const drawn = await store.drawCredits(await refOf(store, keyId), {
         holder: "h",
         cost: 0,
@@ -168,7 +168,7 @@ describe("updateKey: credits in parts", () => {
     await keyring.updateKey({ keyId, credits: { refill: { ...DAILY } } });
     time.now += 2 * DAY;
     expect(await credit()).toEqual({ remaining: 10, refill: DAILY });
-    expect((await store.read("keys", keyId))?.hasCredits).toBe(true);
+    expect((await store.readMany("keys", [keyId]))[0]?.hasCredits).toBe(true);
   });
   /** A daily refill counted on 12 March, and a clock that then stands on 10 March again. */
   async function counted() {
@@ -222,11 +222,11 @@ describe("updateKey: credits in parts", () => {
     const store = memoryStore();
     let meanwhile: (() => unknown) | undefined;
     const racing = changed(store, {
-      async readBalance(keyId, period, now) {
-        const balance = await store.readBalance(keyId, period, now);
+      async readBalances(queries, now) {
+        const balances = await store.readBalances(queries, now);
         await meanwhile?.();
         meanwhile = undefined;
-        return balance;
+        return balances;
       },
     });
     const { keyring, create, time } = await world({ store: racing });

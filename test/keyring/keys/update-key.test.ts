@@ -77,7 +77,7 @@ describe("updateKey: an absent field keeps, null clears, a list replaces", () =>
 
   it("a find sees every change at once", async () => {
     const { keyring, store, keyId } = await full();
-    const { digest } = (await store.read("keys", keyId))!;
+    const { digest } = (await store.readMany("keys", [keyId]))[0]!;
     await keyring.updateKey({ keyId, enabled: false, permissions: ["z"], credits: null });
     expect(await store.findKey(digest!)).toMatchObject({ enabled: false, permissions: ["z"], hasCredits: false });
   });
@@ -100,30 +100,30 @@ describe("updateKey: a balance that vanished", () => {
   it("is set anew where the wish sets one", async () => {
     const { store, create } = await world();
     const { keyId } = await create({ credits: { remaining: 3 } });
-    const { keyring } = await world({ store: { ...store, readBalance: () => undefined } });
+    const { keyring } = await world({ store: { ...store, readBalances: (queries) => queries.map(() => undefined) } });
     await keyring.updateKey({ keyId, credits: { remaining: 5, refill: { interval: "daily", amount: 1 } } });
-    expect((await store.readBalance(keyId, 0, 0))?.remaining).toBe(5);
+    expect((await store.readBalances([{ keyId, period: 0 }], 0))[0]?.remaining).toBe(5);
   });
 });
 
 describe("deleteKey: hidden or removed", () => {
   it("a hidden key is not found by its text nor by its id; it can still be removed, once", async () => {
     const { keyring, store, keyId } = await full();
-    const { digest } = (await store.read("keys", keyId))!;
+    const { digest } = (await store.readMany("keys", [keyId]))[0]!;
     expect(await keyring.deleteKey({ keyId })).toEqual({});
     expect(await store.findKey(digest!)).toBeUndefined();
     for (const again of [keyring.deleteKey({ keyId, permanent: false }), keyring.updateKey({ keyId, enabled: true })]) {
       expect(await fault(again)).toBe("NOT_FOUND 404");
     }
     expect(await keyring.deleteKey({ keyId, permanent: true })).toEqual({});
-    expect(await store.read("keys", keyId)).toBeUndefined();
+    expect((await store.readMany("keys", [keyId]))[0]).toBeUndefined();
     expect(await fault(keyring.deleteKey({ keyId, permanent: true }))).toBe("NOT_FOUND 404");
   });
 
   it("permanent removes the row and its balance", async () => {
     const { keyring, store, keyId } = await full();
     await keyring.deleteKey({ keyId, permanent: true });
-    expect(await store.read("keys", keyId)).toBeUndefined();
-    expect(await store.readBalance(keyId, 0, 0)).toBeUndefined();
+    expect((await store.readMany("keys", [keyId]))[0]).toBeUndefined();
+    expect((await store.readBalances([{ keyId, period: 0 }], 0))[0]).toBeUndefined();
   });
 });

@@ -90,7 +90,7 @@ describe("roles: create, get, list, delete, setRolePermissions", () => {
     const { keyring, store, create } = await world();
     const { roleId } = await keyring.createRole({ name: "reader", permissions: ["a"] });
     const { keyId } = await create({ roles: ["reader"] });
-    const { digest } = (await store.read("keys", keyId))!;
+    const { digest } = (await store.readMany("keys", [keyId]))[0]!;
     expect(await keyring.setRolePermissions({ roleId, permissions: ["c", "b"] })).toMatchObject([
       { slug: "b" },
       { slug: "c" },
@@ -124,7 +124,9 @@ describe("roles: create, get, list, delete, setRolePermissions", () => {
   it("a permission that many roles have is read once a call", async () => {
     const inner = memoryStore();
     let reads = 0;
-    const store = changed(inner, { read: (table, id) => (table === "permissions" && reads++, inner.read(table, id)) });
+    const store = changed(inner, {
+      readMany: (table, ids) => (table === "permissions" && (reads += ids.length), inner.readMany(table, ids)),
+    });
     const { keyring, create, time } = await world({ store });
     const names = ["a", "b", "c", "d"];
     for (const name of names) {

@@ -3,16 +3,16 @@ import { describe, expect, it } from "vitest";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { newKey } from "../../../src/lib/hash.js";
 import { memoryStore } from "../../../src/stores/memory.js";
-import { changed, failure, limit, problems, world } from "../support.js";
+import { failure, limit, problems, world } from "../support.js";
 
 /** A keyring over a store that must not be asked: a bad request is refused before. */
 function deaf() {
-  const store = memoryStore();
+  const { powers, ...store } = memoryStore();
   const refuse = () => {
     throw new Error("the store was asked");
   };
   const over = Object.fromEntries(Object.keys(store).map((name) => [name, refuse]));
-  return createKeyring(changed(store, over));
+  return createKeyring({ ...store, ...over, powers });
 }
 
 type Verb = keyof ReturnType<typeof deaf>;

@@ -47,9 +47,9 @@ async function calls(): Promise<readonly (readonly [name: string, given: readonl
     credits: { remaining: 5, refill: { interval: "monthly", amount: 5, refillDay: 1 } },
     ipAllowlist: ["192.0.2.7"],
   });
-  const row = (await store.read("keys", keyId)) as KeyRow;
+  const row = (await store.readMany("keys", [keyId]))[0] as KeyRow;
   const record = await store.findKey(row.digest as string);
-  const root = (await store.read("rootKeys", rootKeyId))!;
+  const root = (await store.readMany("rootKeys", [rootKeyId]))[0]!;
   const named = { workspaces: undefined, ...Object.fromEntries(await Promise.all(tables(store))) } as Record<
     string,
     unknown
@@ -65,22 +65,23 @@ async function calls(): Promise<readonly (readonly [name: string, given: readonl
   const request = { holder: "h", spent: 0, cost: 1, step: 1, size: 1, period: 0, now: NOON, until: NOON + 1 };
   return [
     ["findKey", [digest], record],
+    ["findKeys", [[digest, digest]], [record, record]],
     ["findForeignKey", ["old", digest], record],
     ["findRootKey", [digest], root],
     ["adoptDigest", [keyId, digest], true],
     ["spendCredits", [keyId, 1, 0], { ok: true, remaining: 4 }],
     ["drawCredits", [keyId, request], { drawn: 1, generation: 0, remaining: 3 }],
-    ["readBalance", [keyId, 0, 0], { remaining: 4, period: 0, reserved: 0 }],
-    ["read", ["workspaces", "ws_default"], await store.read("workspaces", "ws_default")],
-    ["read", ["apis", apiId], await store.read("apis", apiId)],
-    ["read", ["keys", keyId], whole],
+    ["readBalances", [[{ keyId, period: 0 }], 0], [{ remaining: 4, period: 0, reserved: 0 }]],
+    ["readMany", ["workspaces", ["ws_default"]], await store.readMany("workspaces", ["ws_default"])],
+    ["readMany", ["apis", [apiId]], await store.readMany("apis", [apiId])],
+    ["readMany", ["keys", [keyId]], [whole]],
     ...Object.entries(named).flatMap(([table, answer]) =>
-      answer === undefined ? [] : [["read", [table, "x"], answer] as const],
+      answer === undefined ? [] : [["readMany", [table, [(answer as { id: string }).id]], [answer]] as const],
     ),
     ["readNames", ["roles", "ws_default", ["editor"]], [named["roles"]]],
     ["list", ["keys", { workspaceId: "ws_default", limit: 2 }], [row, row]],
     ["insertKeys", [[{ row }, { row }]], [true, false]],
-    ["write", [[]], true],
+    ["write", [[]], "written"],
   ];
 }
 
@@ -166,7 +167,7 @@ async function outcome(act: () => unknown): Promise<unknown> {
   }
 }
 
-/** By method, or by table of `read`. */
+/** By method, or by table of `readMany`. */
 const MAY_BE_ABSENT: Readonly<Record<string, readonly string[]>> = {
   findKey: ["name", "meta", "expires", "identity", "refill"],
   findForeignKey: ["name", "meta", "expires", "identity", "refill"],
@@ -219,14 +220,16 @@ describe("guardStore: what a foreign store answers", () => {
 
   it("any part missing, or only inherited, is broken too; what may be absent is absent then", async () => {
     for (const [name, given, answer] of await calls()) {
-      if (typeof answer !== "object" || Array.isArray(answer)) continue;
-      const optional = MAY_BE_ABSENT[name === "read" ? (given[0] as string) : name] ?? [];
-      for (const [field, value] of Object.entries(answer as object)) {
-        const rest = Object.fromEntries(Object.entries(answer as object).filter(([other]) => other !== field));
+      const isRow = name === "readMany";
+      const whole = isRow ? (answer as object[])[0] : answer;
+      if (typeof whole !== "object" || Array.isArray(whole)) continue;
+      const optional = MAY_BE_ABSENT[isRow ? (given[0] as string) : name] ?? [];
+      for (const [field, value] of Object.entries(whole as object)) {
+        const rest = Object.fromEntries(Object.entries(whole as object).filter(([other]) => other !== field));
         const inheriting = Object.assign(Object.create({ [field]: value }) as object, rest);
         for (const broken of [rest, inheriting, { ...rest, [field]: undefined }]) {
-          const found = await outcome(() => answering(name, () => broken)[name]!(...given));
-          if (optional.includes(field)) expect(found, field).toStrictEqual({ answered: rest });
+          const found = await outcome(() => answering(name, () => (isRow ? [broken] : broken))[name]!(...given));
+          if (optional.includes(field)) expect(found, field).toStrictEqual({ answered: isRow ? [rest] : rest });
           else
             expect(found, `${name}.${field}`).toMatchObject({
               code: "STORE_INVALID",
@@ -266,6 +269,28 @@ describe("guardStore: what a foreign store answers", () => {
     }
   });
 
+  it("batches have one answer for each argument, rows the id that was asked for at their place", () => {
+    const row = (id: string) => ({ id, version: 0, workspaceId: "w", algorithm: "sha256" });
+    const read = (...answer: unknown[]) => answering("readMany", () => answer)["readMany"]!("migrations", ["a", "b"]);
+    expect(read(row("a"), row("b"))).toEqual([row("a"), row("b")]);
+    expect(read(undefined, row("b"))).toEqual([undefined, row("b")]);
+    expect(() => read(row("b"), row("a"))).toThrow(
+      "the store's answer to readMany is malformed: [0].id must be the id given at this place",
+    );
+    expect(() => read(row("b"))).toThrow("must have 2 items");
+    expect(() => read(row("a"), null)).toThrow("[1] must be an object");
+    for (const method of ["findKeys", "readBalances"])
+      for (const answer of [[], [undefined, undefined]])
+        expect(() => answering(method, () => answer)[method]!([{}])).toThrow(/must have (at most )?1 items/);
+  });
+
+  it("a write has one of its three outcomes", () => {
+    const write = (answer: unknown) => answering("write", () => answer)["write"]!([]);
+    for (const outcome of ["written", "conflict", "taken"]) expect(write(outcome)).toBe(outcome);
+    for (const outcome of [true, false, "refused", undefined])
+      expect(() => write(outcome)).toThrow("must be one of: written, conflict, taken");
+  });
+
   it("what a method without an answer returns is dropped; a promise of it is waited for", async () => {
     expect(answering("pollChanges", () => ({ anything: 1 }))["pollChanges"]!()).toBeUndefined();
     const late = answering("returnCredits", () => Promise.resolve("done"))["returnCredits"]!();
@@ -290,7 +315,8 @@ describe("guardStore: what a foreign store answers", () => {
         return this.#digests.has(given);
       }
     }
-    const store = Object.assign(new Custom(), { changes: () => () => undefined }) as unknown as Store;
+    const { powers } = memoryStore();
+    const store = Object.assign(new Custom(), { powers, changes: () => () => undefined }) as unknown as Store;
     const guarded = guardStore(store);
     expect(guarded.adoptDigest("k", digest)).toBe(true);
     store.adoptDigest = () => false;
@@ -341,7 +367,7 @@ describe("guardStore: a foreign store that does not answer", () => {
     );
     const methods = [...Object.keys(given), "returnCredits", "pollChanges"];
     const writes = ["adoptDigest", "spendCredits", "drawCredits", "returnCredits", "insertKeys", "write"];
-    const expected = Object.keys(memoryStore()).filter((name) => name !== "subscribe" && name !== "close");
+    const expected = Object.keys(memoryStore()).filter((name) => !["powers", "subscribe", "close"].includes(name));
     expect([...methods].sort()).toEqual(expected.sort());
     const began = performance.now();
     const hanging = [() => new Promise(() => undefined), () => ({ then: () => undefined })];

@@ -143,8 +143,8 @@ export function examine(
     if (made > 1) return `${made} more keys than were acknowledged`;
     let [lost, unanswered] = [Math.max(0, -made), 0];
     ids.forEach((id, i) => {
-      const read = store.readBalance(id, 0, 0);
-      const balance = read instanceof Promise ? undefined : read?.remaining;
+      const read = store.readBalances([{ keyId: id, period: 0 }], 0);
+      const balance = read instanceof Promise ? undefined : read[0]?.remaining;
       if (typeof balance !== "number") throw new TypeError("a key has lost its balance");
       const more = CREDITS - balance - acks.deductions[i]!;
       if (more < 0) lost -= more;

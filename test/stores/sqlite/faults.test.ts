@@ -39,7 +39,7 @@ describe("sqliteStore: a database that cannot be written", () => {
     const store = sqliteStore(place, { readonly: true });
     const ref = await refOf(store, "digest-1");
     expect(await store.spendCredits(ref, 0, 0, 0)).toEqual({ ok: true, remaining: 100 });
-    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
+    expect((await store.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]?.remaining).toBe(100);
     expect(await store.list("keys", { workspaceId: "ws_1", limit: 5 })).toHaveLength(1);
     expect(await codeOf(() => store.spendCredits(ref, 1, 0, 0))).toBe("STORE_READ_ONLY");
     expect(await codeOf(() => store.insertKeys([{ row: keyRow(2) }]))).toBe("STORE_READ_ONLY");
@@ -129,11 +129,11 @@ describe("sqliteStore: a statement that fails", () => {
     expect(await group()).toEqual(Array(4).fill({ ok: true, remaining: 18 }));
     expect(await other.spendCredits(refs[0]!, 0, 0, 0)).toEqual({ ok: true, remaining: 18 });
     locked = 1;
-    const row = (await store.read("keys", "key_000001"))!;
-    expect(await store.write([{ table: "keys", row, credits: { period: 0, remaining: 500 } }])).toBe(true);
+    const row = (await store.readMany("keys", ["key_000001"]))[0]!;
+    expect(await store.write([{ table: "keys", row, credits: { period: 0, remaining: 500 } }])).toBe("written");
     for (const one of [store, other]) {
-      expect((await one.readBalance("key_000001", 0, 0))?.remaining).toBe(500);
-      expect((await one.readBalance("key_000002", 0, 0))?.remaining).toBe(18);
+      expect((await one.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]?.remaining).toBe(500);
+      expect((await one.readBalances([{ keyId: "key_000002", period: 0 }], 0))[0]?.remaining).toBe(18);
     }
     expect(inspect(place, totalIn)).toBe(500 + 3 * 18);
     await other.close();
@@ -203,7 +203,7 @@ describe("sqliteStore: a statement that fails", () => {
     const store = await withApi(sqliteStore(handle));
     broken = true;
     expect(await codeOf(() => store.write([{ table: "apis", remove: "api_1", version: 1 }]))).toBe("STORE_FAILED");
-    expect(await store.read("apis", "api_1")).toBeDefined();
+    expect((await store.readMany("apis", ["api_1"]))[0]).toBeDefined();
     db.close();
   });
 
@@ -244,7 +244,7 @@ describe("sqliteStore: a statement that fails", () => {
       () => store.adoptDigest(ref!, secret),
       () => store.insertKeys([{ row: keyRow(2, { digest: secret, hash: secret, foreignDigest: secret }) }]),
       () => store.write([{ table: "keys", row: keyRow(2, { digest: secret }) }]),
-      () => store.read("keys", secret),
+      () => store.readMany("keys", [secret]),
       () => store.pollChanges(),
     ];
     for (const call of calls) {
@@ -326,7 +326,7 @@ describe("sqliteStore: a file that another connection holds", () => {
     expect(codes).toEqual(["STORE_BUSY", "STORE_BUSY", "STORE_BUSY"]);
     other.exec("ROLLBACK");
     other.close();
-    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
+    expect((await store.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]?.remaining).toBe(100);
     expect(await store.findKey("digest-2")).toBeUndefined();
     await store.close();
   });
@@ -429,7 +429,7 @@ describe("sqliteStore: a file that another tool has changed", () => {
     // The finds before share a read transaction until the turn ends.
     await new Promise(setImmediate);
     expect(await codeOf(() => store.findKey("digest-1"))).toBe("STORE_INVALID");
-    expect(await codeOf(() => store.read("keys", "key_000001"))).toBe("STORE_INVALID");
+    expect(await codeOf(() => store.readMany("keys", ["key_000001"]))).toBe("STORE_INVALID");
     expect((await store.findKey("digest-2"))?.keyId).toBe("key_000002");
     await store.close();
   });
@@ -524,11 +524,11 @@ describe("sqliteStore: a file that another tool has changed", () => {
         expect(answers.map(({ status }) => status)).toEqual(["rejected", "fulfilled", "rejected"]);
         expect(answers[0]).toMatchObject({ reason: { code: "STORE_INVALID" } });
         expect(await codeOf(() => store.spendCredits(refs[0]!, 0, 5, 0))).toBe("STORE_INVALID");
-        expect(await codeOf(() => store.readBalance("key_000001", 5, 0))).toBe("STORE_INVALID");
+        expect(await codeOf(() => store.readBalances([{ keyId: "key_000001", period: 5 }], 0))).toBe("STORE_INVALID");
         expect(await codeOf(() => store.drawCredits(refs[0]!, DRAW))).toBe("STORE_INVALID");
         set(column, "0");
       }
-      expect((await store.readBalance("key_000002", 0, 0))?.remaining).toBe(95);
+      expect((await store.readBalances([{ keyId: "key_000002", period: 0 }], 0))[0]?.remaining).toBe(95);
       await store.drawCredits(refs[1]!, DRAW);
       inspect(place, (db) => {
         db.pragma("ignore_check_constraints = ON");

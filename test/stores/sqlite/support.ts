@@ -33,7 +33,7 @@ export const api = (over: Partial<ApiRow> = {}): ApiRow => ({
 
 /** Gives a store the API that `keyRow` speaks of. */
 export async function withApi<S extends Store>(store: S): Promise<S> {
-  if ((await store.read("apis", "api_1")) === undefined) await store.write([{ table: "apis", row: api() }]);
+  if ((await store.readMany("apis", ["api_1"]))[0] === undefined) await store.write([{ table: "apis", row: api() }]);
   return store;
 }
 
@@ -58,8 +58,9 @@ export async function refOf(store: Store, digest: string): Promise<number> {
 
 /** Changes fields of a key, as an administrator would. */
 export async function change(store: Store, id: string, over: Partial<KeyRow>): Promise<void> {
-  const row = (await store.read("keys", id))!;
-  if (!(await store.write([{ table: "keys", row: { ...row, ...over } }]))) throw new Error("the key changed meanwhile");
+  const row = (await store.readMany("keys", [id]))[0]!;
+  if ((await store.write([{ table: "keys", row: { ...row, ...over } }])) !== "written")
+    throw new Error("the key changed meanwhile");
 }
 
 /** The code of the error that a call ends in; throws when it ends otherwise. */

@@ -115,7 +115,7 @@ describe.each(KINDS)("sqliteStore with %s, while another process holds the lock 
       ...times(64, (i) => () => store.write([{ table: "apis", row: api({ id: `api_${i + 2}` }) }])),
       () => store.insertKeys(rows),
     ]);
-    expect(await store.read("apis", "api_2")).toBeUndefined();
+    expect((await store.readMany("apis", ["api_2"]))[0]).toBeUndefined();
   });
 
   it("more spends than a transaction takes are refused together", { timeout: 60_000 }, async () => {
@@ -153,7 +153,7 @@ describe.each(KINDS)("sqliteStore with %s, while another process holds the lock 
     );
     const expected = [...times(50, (i) => keyRow(100 + i).id), ...times(2_500, (i) => keyRow(200 + i).id)];
     expect(ids).toEqual(expected);
-    expect((await store.readBalance("key_000008", 0, 0))?.remaining).toBe(92);
+    expect((await store.readBalances([{ keyId: "key_000008", period: 0 }], 0))[0]?.remaining).toBe(92);
   });
 
   it("a writer that comes and goes keeps nobody out", { timeout: 60_000 }, async () => {
@@ -199,7 +199,7 @@ describe("sqliteStore: a file that is locked to readers too", () => {
       const reads = () => [
         ...times(64, () => () => store.findKey("digest-1")),
         ...times(64, () => () => store.pollChanges()),
-        ...times(64, () => () => store.read("apis", "api_1")),
+        ...times(64, () => () => store.readMany("apis", ["api_1"])),
         ...times(64, () => () => store.spendCredits(ref, 0, 0, 0)),
       ];
       await expectRefused(reads);

@@ -8,15 +8,16 @@ import { limiterSuite, sharedStoreSuite, storeSuite } from "../../../src/testing
 const open = (): Store => {
   const store = memoryStore();
   return process.env["KEYSTILE_FAULT"] === "overwrites"
-    ? { ...store, write: (writes) => (void store.write(writes), true) }
+    ? { ...store, write: (writes) => (void store.write(writes), "written") }
     : store;
 };
 storeSuite({ describe, it }, "memory", open);
 sharedStoreSuite({ describe, it }, "memory", () => {
   const store = open();
+  const powers = { ...store.powers, changes: "pushed" } as const;
   return [
-    { ...store, close: () => undefined },
-    { ...store, close: () => undefined },
+    { ...store, powers, close: () => undefined },
+    { ...store, powers, close: () => undefined },
   ];
 });
 limiterSuite({ describe, it }, "memory", () => memoryLimiter());

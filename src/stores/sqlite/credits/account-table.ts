@@ -15,8 +15,8 @@ import { createManyRows } from "../keys/multi-row-insert.js";
 export interface Accounts {
   /** @throws KeystileError STORE_INVALID: the account in the file is damaged, or was changed by something else */
   read(n: number): Account | undefined;
-  /** The same by key id; `n` is the account's number. `undefined`: there is no such key. */
-  readOf(keyId: string): { readonly n: number; readonly account: Account | undefined } | undefined;
+  /** Accounts and leases by key id, of those keys that exist: read at one moment. @throws as {@link Accounts.read} */
+  readMany(keyIds: readonly string[]): ReadonlyMap<string, AccountWithLeases>;
   /** Leases of an account, by id. @throws KeystileError STORE_INVALID: a lease in the file is invalid */
   leases(n: number): Map<string, Lease>;
   /** Writes an account that exists. @throws KeystileError STORE_FAILED: it does not */
@@ -37,27 +37,40 @@ export interface Accounts {
   removeUnused(n: number): void;
 }
 
+/** An account, `undefined` if the key never had one, and its leases. */
+interface AccountWithLeases {
+  readonly account: Account | undefined;
+  readonly leases: Map<string, Lease>;
+}
+
 const TOTALS = ["credited", "refilled", "adjusted", "spent", "reserved", "forfeited"] as const;
 const COLUMNS = ["unlimited", "remaining", "amount", "period", "generation", ...TOTALS, "seal"] as const;
 
 /** An account as the file has it: not validated, since another tool may have written it. */
 type AccountRaw = Record<(typeof COLUMNS)[number], unknown>;
 
-/** A lease as the file has it. */
+/** A lease as the file has it, under names that no column of an account has. */
 type LeaseRaw = { readonly holder: string } & Record<
-  "generation" | "expires" | "reserved" | "held" | "spent" | "isForfeited",
+  "ofGeneration" | "expires" | "leaseReserved" | "held" | "leaseSpent" | "isForfeited",
   unknown
 >;
+const LEASE_COLUMNS =
+  "l.holder, l.generation AS ofGeneration, l.expires, l.reserved AS leaseReserved, l.held, l.spent AS leaseSpent, " +
+  "l.is_forfeited AS isForfeited";
 
-const NONE: ReadonlyMap<string, Lease> = new Map();
-export { NONE as NO_LEASES };
+/** A key, its account and one of its leases, if it has any. */
+type JoinedRaw = AccountRaw &
+  Omit<LeaseRaw, "holder"> & { readonly id: string; readonly n: number | bigint; readonly holder: string | null };
+
+export const NO_LEASES: ReadonlyMap<string, Lease> = new Map();
 
 export function createAccounts(handle: Handle): Accounts {
   const byNumber = select<AccountRaw>(handle, `SELECT ${COLUMNS.join(", ")} FROM keystile_accounts WHERE n = ?`);
-  const byKey = select<AccountRaw & { readonly n: number | bigint }>(
+  const byKeys = select<JoinedRaw>(
     handle,
-    `SELECT coalesce(k.account, k.n) AS n, ${COLUMNS.join(", ")}
-     FROM keystile_keys k LEFT JOIN keystile_accounts a ON a.n = coalesce(k.account, k.n) WHERE k.id = ?`,
+    `SELECT k.id, coalesce(k.account, k.n) AS n, ${COLUMNS.map((name) => `a.${name}`).join(", ")}, ${LEASE_COLUMNS}
+     FROM json_each(?) j CROSS JOIN keystile_keys k ON k.id = j.value
+     LEFT JOIN keystile_accounts a ON a.n = coalesce(k.account, k.n) LEFT JOIN keystile_leases l ON l.n = a.n`,
   );
   const put = handle.prepare(
     `INSERT OR REPLACE INTO keystile_accounts (n, ${COLUMNS.join(", ")}) VALUES (?${", ?".repeat(COLUMNS.length)})`,
@@ -75,11 +88,7 @@ export function createAccounts(handle: Handle): Accounts {
     `UPDATE keystile_accounts SET remaining = ?, spent = ?
      WHERE n = ? AND remaining = ? AND spent = ? AND period = ? AND generation = ? AND unlimited = 0`,
   );
-  const readLeases = select<LeaseRaw>(
-    handle,
-    `SELECT holder, generation, expires, reserved, held, spent, is_forfeited AS isForfeited
-     FROM keystile_leases WHERE n = ?`,
-  );
+  const readLeases = select<LeaseRaw>(handle, `SELECT ${LEASE_COLUMNS} FROM keystile_leases l WHERE l.n = ?`);
   const putLease = handle.prepare(
     `INSERT OR REPLACE INTO keystile_leases (n, holder, generation, expires, reserved, held, spent, is_forfeited)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -96,11 +105,15 @@ export function createAccounts(handle: Handle): Accounts {
       const raw = readExactly(() => byNumber.get(n));
       return raw && decodeAccount(n, raw);
     },
-    readOf(keyId) {
-      const raw = readExactly(() => byKey.get(keyId));
-      if (raw === undefined) return undefined;
-      const n = Number(raw.n);
-      return { n, account: raw.unlimited === null ? undefined : decodeAccount(n, raw) };
+    readMany(keyIds) {
+      const found = new Map<string, AccountWithLeases>();
+      for (const raw of readExactly(() => byKeys.all(JSON.stringify([...new Set(keyIds)])))) {
+        const account = raw.unlimited === null ? undefined : decodeAccount(Number(raw.n), raw);
+        const known = found.get(raw.id) ?? { account, leases: new Map() };
+        if (raw.holder !== null) known.leases.set(raw.holder, decodeLease(raw));
+        found.set(raw.id, known);
+      }
+      return found;
     },
     leases: (n) => new Map(readExactly(() => readLeases.all(n)).map((raw) => [raw.holder, decodeLease(raw)])),
     save(n, before, after) {
@@ -209,13 +222,13 @@ function decodeAccount(n: number, raw: AccountRaw): Account {
   return account;
 }
 
-function decodeLease(raw: LeaseRaw): Lease {
+function decodeLease(raw: Omit<LeaseRaw, "holder">): Lease {
   return {
-    generation: natural(raw.generation),
+    generation: natural(raw.ofGeneration),
     expires: integer(raw.expires),
-    reserved: natural(raw.reserved),
+    reserved: natural(raw.leaseReserved),
     held: natural(raw.held),
-    spent: natural(raw.spent),
+    spent: natural(raw.leaseSpent),
     isForfeited: natural(raw.isForfeited) === 1,
   };
 }

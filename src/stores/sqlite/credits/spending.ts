@@ -9,10 +9,10 @@ import {
   endLease,
   spend,
 } from "../../../credits/account.js";
-import { type Accounts, NO_LEASES } from "./account-table.js";
+import type { Accounts } from "./account-table.js";
 import type { GroupCommit } from "./group-commit.js";
 
-export type Spending = Pick<Store, "spendCredits" | "drawCredits" | "returnCredits" | "readBalance">;
+export type Spending = Pick<Store, "spendCredits" | "drawCredits" | "returnCredits" | "readBalances">;
 
 export function createSpending(accounts: Accounts, group: GroupCommit): Spending {
   return {
@@ -33,12 +33,13 @@ export function createSpending(accounts: Accounts, group: GroupCommit): Spending
       if (!isNumber(ref)) return undefined;
       return group.add((session) => session.change(ref, (account, leases) => endLease(account, leases(), lease)));
     },
-    readBalance(keyId, period, now) {
-      assertSpend(0, period, now);
-      const found = accounts.readOf(keyId);
-      if (found === undefined) return undefined;
-      const leases = found.account === undefined ? NO_LEASES : accounts.leases(found.n);
-      return countedBalance(found.account, period, leases, now);
+    readBalances(queries, now) {
+      for (const { period } of queries) assertSpend(0, period, now);
+      const found = accounts.readMany(queries.map(({ keyId }) => keyId));
+      return queries.map(({ keyId, period }) => {
+        const one = found.get(keyId);
+        return one && countedBalance(one.account, period, one.leases, now);
+      });
     },
   };
 }

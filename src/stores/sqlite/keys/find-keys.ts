@@ -11,8 +11,9 @@ import { decodeFullKey, decodeIdentity, decodeKey, type FullKeyRaw, KEY_COLUMNS,
 
 export interface KeyReader {
   findKey(digest: string): KeyRecord | undefined;
+  findKeys(digests: readonly string[]): (KeyRecord | undefined)[];
   findForeignKey(migrationId: string, foreignDigest: string): KeyRecord | undefined;
-  read(id: string): KeyRow | undefined;
+  readMany(ids: readonly string[]): (KeyRow | undefined)[];
   list(query: ListQuery): KeyRow[];
 }
 
@@ -22,12 +23,20 @@ const FULL = `SELECT ${FULL_COLUMNS} ${FROM}`;
 // One statement, so one snapshot: entries move between the two tables behind the view.
 const AT = `FROM keystile_lookup p JOIN keystile_keys k ON k.n = p.n LEFT JOIN keystile_identities i ON i.n = k.identity WHERE p.place = ?`;
 const FIND = `SELECT ${KEY_COLUMNS} ${AT} AND k.digest = ?`;
+const FIND_MANY = `SELECT ${KEY_COLUMNS}, k.digest FROM json_each(?) j
+  CROSS JOIN keystile_keys k ON k.n IN (SELECT n FROM keystile_lookup WHERE place = j.value)
+  LEFT JOIN keystile_identities i ON i.n = k.identity`;
 const FIND_FOREIGN = `SELECT ${FULL_COLUMNS} ${AT} AND k.foreign_digest = ?`;
 
 export function createKeyReader(handle: Handle, references: ReferenceCache): KeyReader {
   const byDigest = select<KeyRaw>(handle, FIND);
   const byForeign = select<FullKeyRaw>(handle, FIND_FOREIGN);
-  const byId = select<FullKeyRaw>(handle, `${FULL} WHERE k.id = ?`);
+  const byDigests = select<KeyRaw & { readonly digest: string | null }>(handle, FIND_MANY);
+  const byIds = select<FullKeyRaw>(
+    handle,
+    `SELECT ${FULL_COLUMNS} FROM json_each(?) j CROSS JOIN keystile_keys k ON k.id = j.value
+     LEFT JOIN keystile_identities i ON i.n = k.identity`,
+  );
   const lists = new Map<string, Select<FullKeyRaw>>();
 
   const toRow = (raw: FullKeyRaw): KeyRow => decodeFullKey(raw, apiOf(raw));
@@ -53,12 +62,22 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
       () => references.grants(raw.grants),
       Number(raw.account ?? raw.n),
     );
+  const found = (raw: KeyRaw, digest: string): KeyRecord | undefined => {
+    const api = apiOf(raw);
+    return recordOf(raw, decodeKey(raw, api, 0, digest), api);
+  };
   return {
     findKey(digest) {
       const raw = byDigest.get(textHash(digest), digest);
-      if (raw === undefined) return undefined;
-      const api = apiOf(raw);
-      return recordOf(raw, decodeKey(raw, api, 0, digest), api);
+      return raw && found(raw, digest);
+    },
+    findKeys(digests) {
+      // A place may hold keys of other digests too: they are not asked for here.
+      const byText = new Map(byDigests.all(JSON.stringify(digests.map(textHash))).map((raw) => [raw.digest, raw]));
+      return digests.map((digest) => {
+        const raw = byText.get(digest);
+        return raw && found(raw, digest);
+      });
     },
     findForeignKey(migrationId, foreignDigest) {
       const raw = byForeign.get(textHash(foreignDigest), foreignDigest);
@@ -67,9 +86,12 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
       const row = decodeFullKey(raw, api);
       return row.migrationId === migrationId ? recordOf(raw, row, api) : undefined;
     },
-    read(id) {
-      const raw = byId.get(id);
-      return raw && toRow(raw);
+    readMany(ids) {
+      const byText = new Map(byIds.all(JSON.stringify(ids)).map((raw) => [raw.id, raw]));
+      return ids.map((id) => {
+        const raw = byText.get(id);
+        return raw && toRow(raw);
+      });
     },
     list(query) {
       const { sql, parameters } = listOf(query);

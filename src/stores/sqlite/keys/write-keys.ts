@@ -1,6 +1,6 @@
 /** Inserts, updates and removes keys. Every function here runs inside the caller's transaction. */
 import { isKeystileError, KeystileError } from "../../../contracts/errors.js";
-import type { Change, CreditChange, KeyRow } from "../../../contracts/store.js";
+import type { Change, CreditChange, KeyRow, WriteOutcome } from "../../../contracts/store.js";
 import { type Account, applyChange, isCurrent } from "../../../credits/account.js";
 import { changed, type Handle, select } from "../connection/handle.js";
 import { type Accounts, NO_LEASES } from "../credits/account-table.js";
@@ -13,8 +13,8 @@ import { createBulkInsert } from "./insert-keys.js";
 export interface KeyWriter {
   /** One result per key. False: its id, digest or foreign digest already exists. */
   insert(keys: readonly EncodedKey[]): boolean[];
-  /** Inserts (`version` 0) or updates. False: the row has another version, or the digest or foreign digest exists. */
-  store(row: KeyRow, credits: CreditChange | undefined, changes: Change[]): boolean;
+  /** Inserts (`version` 0) or updates. */
+  store(row: KeyRow, credits: CreditChange | undefined, changes: Change[]): WriteOutcome;
   remove(id: string, version: number, changes: Change[]): boolean;
   /** Sets the digest of a key without one. False: it has one, or another key has this digest. */
   adopt(n: number, digest: string, changes: Change[]): boolean;
@@ -171,15 +171,15 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     },
     store(row, credits, changes) {
       const old = row.version === 0 ? undefined : current.get(row.id, row.version);
-      if (row.version !== 0 && old === undefined) return false;
+      if (row.version !== 0 && old === undefined) return "conflict";
       const key = encodeKey(row);
       const n = old === undefined ? insertNew(key, identityNumber(key.identityId)) : Number(old.n);
-      if (n === undefined || (old !== undefined && !update(key, old))) return false;
+      if (n === undefined || (old !== undefined && !update(key, old))) return "taken";
       const account = old === undefined ? openShared(n, row) : Number(old.account ?? n);
-      if (credits !== undefined && !changeCredits(account, row, credits)) return false;
+      if (credits !== undefined && !changeCredits(account, row, credits)) return "conflict";
       addChange(old?.digest, changes);
       addChange(row.digest, changes);
-      return true;
+      return "written";
     },
     remove(id, version, changes) {
       const old = current.get(id, version);

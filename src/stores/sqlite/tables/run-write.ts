@@ -1,21 +1,23 @@
 /** Runs a transaction that writes rows, and notifies listeners of the changes after the commit. */
-import type { Change } from "../../../contracts/store.js";
+import type { Change, WriteOutcome } from "../../../contracts/store.js";
 import type { ChangeLog } from "../changes/change-log.js";
 import type { BusyRetry } from "../connection/retry-busy.js";
 import { afterTurn, type Transact } from "../connection/transaction.js";
 import type { AccountSession } from "../credits/account-session.js";
 import type { ReferenceCache } from "./reference-cache.js";
 
+/** Why rows cannot be written (store clause 13). */
+export type Refusal = Exclude<WriteOutcome, "written">;
+
 /**
- * @param work returns its changes, or `undefined` to roll back: a row has another version than was read
+ * @param work returns its changes, or why it must be rolled back
  * @param deadline when to stop waiting for a lock, for a call with several transactions
- * @returns whether the transaction was committed
  */
 export type RunWrite = (
   transact: Transact,
-  work: () => readonly Change[] | undefined,
+  work: () => readonly Change[] | Refusal,
   deadline?: number,
-) => Promise<boolean>;
+) => Promise<WriteOutcome>;
 
 export function createWriting(
   { run }: BusyRetry,
@@ -29,19 +31,22 @@ export function createWriting(
     session.forget();
   };
   return async (transact, work, deadline) => {
-    const commit = () => {
+    const commit = (): WriteOutcome => {
+      let outcome: WriteOutcome = "written";
       const done = transact(() => {
         session.begin();
         const changes = work();
-        return changes && { recorded: log.record(changes) };
+        if (typeof changes !== "string") return { recorded: log.record(changes) };
+        outcome = changes;
+        return undefined;
       }, forget);
       session.forget();
       log.notify(done?.recorded);
-      return done !== undefined;
+      return outcome;
     };
-    const committed = await run(commit, deadline);
+    const outcome = await run(commit, deadline);
     // Otherwise a loop that awaits its writes would starve timers, I/O and spends.
     await new Promise<void>(afterTurn);
-    return committed;
+    return outcome;
   };
 }

@@ -178,7 +178,7 @@ describe("sqliteStore: changes of other processes", () => {
     await writer.write([{ table: "identities", remove: "id_1", version: 2 }]);
     expect(await heard()).toEqual([{ digest: "digest-1" }]);
     expect((await writer.findKey("digest-1"))?.identity).toBeUndefined();
-    expect((await writer.read("keys", "key_000001"))?.identityId).toBeUndefined();
+    expect((await writer.readMany("keys", ["key_000001"]))[0]?.identityId).toBeUndefined();
 
     await writer.write([{ table: "identities", row: { ...identity, id: "id_2" } }]);
     await writer.insertKeys(Array.from({ length: 1_001 }, (_, i) => ({ row: keyRow(10 + i, { identityId: "id_2" }) })));
@@ -386,7 +386,7 @@ describe("sqliteStore: when other processes are asked for", () => {
       await addKeys(writer, 1);
       const reader = cachedStore(open(place, { staleness }));
       await nextTurn();
-      const row = (await writer.read("keys", "key_000001"))!;
+      const row = (await writer.readMany("keys", ["key_000001"]))[0]!;
       expect((await reader.findKey("digest-1"))?.enabled).toBe(true);
       void writer.write([{ table: "keys", row: { ...row, enabled: false } }]);
       expect((await reader.findKey("digest-1"))?.enabled).toBe(isStale);

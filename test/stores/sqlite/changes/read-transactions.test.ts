@@ -165,7 +165,7 @@ describe("sqliteStore: finds that share a transaction", () => {
     const place = path();
     const writer = await withApi(open(place));
     await addKeys(writer, 1);
-    const row = (await writer.read("keys", "key_000001"))!;
+    const row = (await writer.readMany("keys", ["key_000001"]))[0]!;
     const reader = open(place);
     await nextTurn();
     await reader.pollChanges(1_000);
@@ -191,7 +191,7 @@ describe("sqliteStore: finds that share a transaction", () => {
     expect(await spending).toEqual({ ok: true, remaining: 6 });
     expect(inspect(place, totalIn)).toBe(6);
     await findSome(store);
-    const row = (await store.read("keys", "key_000001"))!;
+    const row = (await store.readMany("keys", ["key_000001"]))[0]!;
     await findSome(store);
     void store.write([{ table: "keys", row: { ...row, enabled: false } }]);
     expect(await findSome(store)).toEqual(Array(FINDS).fill(false));

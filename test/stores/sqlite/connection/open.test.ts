@@ -152,7 +152,7 @@ describe("sqliteStore: opening", () => {
     await first.close();
     const second = sqliteStore(place, { mustExist: true });
     expect((await second.findKey("digest-1"))?.ref).toBe(ref);
-    expect((await second.readBalance("key_000001", 0, 0))?.remaining).toBe(70);
+    expect((await second.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]?.remaining).toBe(70);
     await second.close();
   });
 

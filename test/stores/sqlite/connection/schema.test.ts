@@ -50,8 +50,12 @@ describe("prepareSchema: files of earlier versions", () => {
     const place = oldFile();
     const store = sqliteStore(place, { mustExist: true });
     expect(store.health()).toMatchObject({ ok: true, schemaVersion: SCHEMA_VERSION });
-    expect(await store.read("keys", "key_old")).toMatchObject({ id: "key_old", apiId: "api_1", foreignDigest: "f" });
-    expect(await store.write([{ table: "rootKeys", row: ROOT_KEY }])).toBe(true);
+    expect((await store.readMany("keys", ["key_old"]))[0]).toMatchObject({
+      id: "key_old",
+      apiId: "api_1",
+      foreignDigest: "f",
+    });
+    expect(await store.write([{ table: "rootKeys", row: ROOT_KEY }])).toBe("written");
     expect(await store.findRootKey("d")).toEqual({ ...ROOT_KEY, version: 1 });
     expect(await store.insertKeys([{ row: keyRow(1) }])).toEqual([true]);
     await store.close();
@@ -92,9 +96,9 @@ describe("prepareSchema: files of earlier versions", () => {
       const listed = await store.list("keys", { workspaceId: "ws_1", limit: 9, ...query });
       expect(listed.map(({ id }) => id)).toEqual("apiId" in query ? ["key_2", "key_old"] : ["key_2"]);
     }
-    expect((await store.read("keys", "key_3"))?.deleted).toBe(true);
+    expect((await store.readMany("keys", ["key_3"]))[0]?.deleted).toBe(true);
     expect(await store.insertKeys([{ row: keyRow(1, { foreignDigest: "f3" }) }])).toEqual([false]);
-    expect(await store.write([{ table: "keys", remove: "key_3", version: 1 }])).toBe(true);
+    expect(await store.write([{ table: "keys", remove: "key_3", version: 1 }])).toBe("written");
     expect(await store.insertKeys([{ row: keyRow(1, { foreignDigest: "f3" }) }])).toEqual([true]);
     await store.close();
   });

@@ -148,7 +148,7 @@ describe("sqliteStore: a spend alone", () => {
     await spendAlone(store, ref!);
     await other.spendCredits(ref!, 1, 0, 0);
     expect(await store.spendCredits(ref!, 1, 0, 0)).toEqual({ ok: true, remaining: 14 });
-    const row = (await other.read("keys", "key_000001"))!;
+    const row = (await other.readMany("keys", ["key_000001"]))[0]!;
     await other.write([{ table: "keys", row, credits: { period: 0, refill: { amount: 100 } } }]);
     expect(await store.spendCredits(ref!, 1, 1, 0)).toEqual({ ok: true, remaining: 113 });
     await other.write([

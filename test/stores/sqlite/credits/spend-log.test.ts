@@ -34,8 +34,8 @@ const idOf = (key: number) => `key_${String(key + 1).padStart(6, "0")}`;
 
 /** Sets a key's balance, as an administrator would; null: unlimited. */
 async function set(store: SqliteStore, key: number, remaining: number | null): Promise<void> {
-  const row = (await store.read("keys", idOf(key)))!;
-  if (!(await store.write([{ table: "keys", row, credits: { period: 0, remaining } }])))
+  const row = (await store.readMany("keys", [idOf(key)]))[0]!;
+  if ((await store.write([{ table: "keys", row, credits: { period: 0, remaining } }])) !== "written")
     throw new Error("the key changed meanwhile");
 }
 
@@ -153,14 +153,14 @@ describe("the log of spends", () => {
               await one.returnCredits(refs[move.key]!, request.holder, drawn.generation, drawn.drawn);
             }
           } else if (move.do === "remove") {
-            const row = await one.read("keys", idOf(move.key));
+            const row = (await one.readMany("keys", [idOf(move.key)]))[0];
             if (row !== undefined) await one.write([{ table: "keys", remove: row.id, version: row.version }]);
             reference.delete(move.key);
           } else if (move.do === "reopen") {
             await one.close();
             stores[move.store] = open(place);
           } else {
-            const remaining = (await one.readBalance(idOf(move.key), 0, 0))?.remaining;
+            const remaining = (await one.readBalances([{ keyId: idOf(move.key), period: 0 }], 0))[0]?.remaining;
             expect(remaining).toBe(reference.get(move.key));
             expect(await one.spendCredits(refs[move.key]!, 0, 0, 0)).toEqual(
               reference.has(move.key) ? { ok: true, remaining } : undefined,
@@ -425,7 +425,7 @@ describe("the log of spends", () => {
     for (const spoil of ["UPDATE keystile_spends SET seq = -seq", "DELETE FROM keystile_spends"]) {
       inspect(place, (db) => db.exec(`PRAGMA ignore_check_constraints = ON; ${spoil}`));
       expect(await store.spendCredits(ref!, 0, 0, 0)).toEqual({ ok: true, remaining: 3 });
-      expect(await store.readBalance("key_000001", 0, 0)).toMatchObject({ remaining: 3 });
+      expect((await store.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]).toMatchObject({ remaining: 3 });
     }
     await store.close();
   });
@@ -508,7 +508,7 @@ describe("the log of spends", () => {
       for (let i = 0; i < 2; i++) {
         expect(await codeOf(() => store.spendCredits(ref!, 1, 0, 0))).toBe("STORE_INVALID");
         expect(await codeOf(() => store.spendCredits(ref!, 0, 0, 0))).toBe("STORE_INVALID");
-        expect(await codeOf(() => store.readBalance("key_000001", 0, 0))).toBe("STORE_INVALID");
+        expect(await codeOf(() => store.readBalances([{ keyId: "key_000001", period: 0 }], 0))).toBe("STORE_INVALID");
       }
       await store.close();
     }

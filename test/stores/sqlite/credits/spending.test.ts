@@ -83,7 +83,7 @@ describe("sqliteStore: credits", () => {
     expect(settled).toBeGreaterThan(0);
     expect(settled).toBeLessThan(3_000);
     await all;
-    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(2_000);
+    expect((await store.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]?.remaining).toBe(2_000);
   });
 
   it("a cost, period or amount that is not a whole number throws before anything is stored", async () => {
@@ -93,7 +93,8 @@ describe("sqliteStore: credits", () => {
     for (const value of [...wrong, -1])
       expect(() => store.spendCredits(ref!, value, 0, 0), String(value)).toThrow(RangeError);
     for (const value of wrong) expect(() => store.spendCredits(ref!, 1, value, 0), String(value)).toThrow(RangeError);
-    for (const value of wrong) expect(() => store.readBalance("key_000001", value, 0)).toThrow(RangeError);
+    for (const value of wrong)
+      expect(() => store.readBalances([{ keyId: "key_000001", period: value }], 0)).toThrow(RangeError);
     for (const name of ["cost", "step", "size", "period", "now", "until"] as const)
       expect(() => store.drawCredits(ref!, draw({ [name]: NaN })), name).toThrow(RangeError);
     expect(() => store.returnCredits(ref!, { holder: "a", spent: 0 })).toThrow(RangeError);
@@ -111,7 +112,7 @@ describe("sqliteStore: credits", () => {
       expect(await store.returnCredits(ref, { holder: "a", spent: 0 })).toBeUndefined();
       expect(await store.adoptDigest(ref, "x")).toBe(false);
     }
-    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
+    expect((await store.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]?.remaining).toBe(100);
   });
 
   it("the number of a removed key is never given to another (KeyRef)", async () => {
@@ -145,7 +146,7 @@ describe("sqliteStore: credits", () => {
       code: "CONFLICT",
     });
     await store.write([{ table: "keys", remove: "key_000001", version: 1 }]);
-    expect(await store.write([{ table: "apis", remove: "api_1", version: 1 }])).toBe(true);
+    expect(await store.write([{ table: "apis", remove: "api_1", version: 1 }])).toBe("written");
     await expect(store.insertKeys([{ row: keyRow(1) }])).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
 
@@ -166,7 +167,7 @@ describe("sqliteStore: credits", () => {
     const [ref] = await addKeys(one, 1, 10);
     await one.spendCredits(ref!, 1, 0, 0);
     const set = async (store: SqliteStore, remaining: number | null) => {
-      const row = (await store.read("keys", "key_000001"))!;
+      const row = (await store.readMany("keys", ["key_000001"]))[0]!;
       await store.write([{ table: "keys", row, credits: { period: 0, remaining } }]);
     };
     await set(one, 50);
@@ -204,7 +205,7 @@ describe("sqliteStore: credits", () => {
     const [ref] = await addKeys(store, 1);
     await store.drawCredits(ref!, draw());
     await store.drawCredits(ref!, draw({ holder: "b" }));
-    const row = (await store.read("keys", "key_000001"))!;
+    const row = (await store.readMany("keys", ["key_000001"]))[0]!;
     const leases = () => inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_leases").pluck().get());
     await store.write([{ table: "keys", row, credits: { period: 0, add: 1 } }]);
     expect(leases()).toBe(2);
@@ -222,7 +223,9 @@ describe("sqliteStore: credits", () => {
       const reserved = inspect(place, (db) =>
         db.prepare("SELECT coalesce(sum(reserved), 0) FROM keystile_leases").pluck().get(),
       ) as number;
-      expect(held + reserved + (await one.readBalance("key_000001", 0, 0))!.remaining!).toBe(100);
+      expect(held + reserved + (await one.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]!.remaining!).toBe(
+        100,
+      );
     }
     expect(held).toBe(100);
     await two.returnCredits(ref!, { holder: "two", spent: 0 });
@@ -286,7 +289,7 @@ describe("sqliteStore: credits", () => {
                 });
               if (kind === "return") return store.returnCredits(ref, holder, 0, cost);
               if (kind === "spend") return cost === 0 ? undefined : store.spendCredits(ref, cost, period, now);
-              return store.readBalance(id, period, now);
+              return store.readBalances([{ keyId: id, period }], now);
             };
             const acts = turn.filter(({ kind }) => kind !== "set");
             const answers = await Promise.all(acts.map((each) => perform(one, refs[each.key]!, each)));
@@ -296,14 +299,16 @@ describe("sqliteStore: credits", () => {
             for (const { key, cost, period } of turn.filter(({ kind }) => kind === "set")) {
               const id = `key_00000${key + 1}`;
               for (const store of [one, oracle]) {
-                const row = (await store.read("keys", id))!;
+                const row = (await store.readMany("keys", [id]))[0]!;
                 await store.write([
                   { table: "keys", row, credits: { period, ...(cost % 2 ? { remaining: cost } : { add: cost - 20 }) } },
                 ]);
               }
             }
             for (const id of ["key_000001", "key_000002", "key_000003"])
-              expect(await one.readBalance(id, 3, 0)).toEqual(await oracle.readBalance(id, 3, 0));
+              expect((await one.readBalances([{ keyId: id, period: 3 }], 0))[0]).toEqual(
+                (await oracle.readBalances([{ keyId: id, period: 3 }], 0))[0],
+              );
           }
           await Promise.all(stores.map((store) => store.close()));
         },
@@ -319,7 +324,7 @@ describe("sqliteStore: credits", () => {
     const changed = change(store, "key_000001", { name: "new" });
     const inserted = store.insertKeys([{ row: keyRow(7) }]);
     await Promise.all([...spent, changed, inserted]);
-    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(8);
+    expect((await store.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]?.remaining).toBe(8);
     expect(await store.findKey("digest-1")).toMatchObject({ name: "new" });
     expect(await store.findKey("digest-7")).toBeDefined();
   });

@@ -74,13 +74,18 @@ describe("sqliteStore.insertKeys: many at once", () => {
             for (const { row } of [...before, ...batch]) {
               const found = await store.findKey(row.digest ?? "");
               const foreign = await store.findForeignKey("m", row.foreignDigest ?? "");
-              const read = await store.read("keys", row.id);
+              const read = (await store.readMany("keys", [row.id]))[0];
               rows.push(
                 read?.identityId === "id_gone"
                   ? { ...read, identityId: undefined }
                   : { identityId: undefined, ...read },
               );
-              rows.push(found?.keyId, found?.identity, foreign?.keyId, await store.readBalance(row.id, 7, 0));
+              rows.push(
+                found?.keyId,
+                found?.identity,
+                foreign?.keyId,
+                (await store.readBalances([{ keyId: row.id, period: 7 }], 0))[0],
+              );
             }
             const listed = await store.list("keys", { workspaceId: "ws_1", identityId: "id_1", limit: 1_000 });
             seen.push({ inserted, rows, listed: listed.map(({ id }) => id) });
@@ -121,8 +126,8 @@ describe("sqliteStore.insertKeys: many at once", () => {
     permissions.push("perm_2");
     roles.push("role_1");
     await store.insertKeys(sharing(500));
-    expect(await store.read("keys", keyRow(MANY).id)).toMatchObject({ permissions: ["perm_1"], roles: [] });
-    expect(await store.read("keys", keyRow(500).id)).toMatchObject({
+    expect((await store.readMany("keys", [keyRow(MANY).id]))[0]).toMatchObject({ permissions: ["perm_1"], roles: [] });
+    expect((await store.readMany("keys", [keyRow(500).id]))[0]).toMatchObject({
       permissions: ["perm_1", "perm_2"],
       roles: ["role_1"],
     });
@@ -137,7 +142,7 @@ describe("sqliteStore.insertKeys: many at once", () => {
     keys[3] = { ...many(1)[3]!, row: keyRow(4, { apiId: "api_unknown" }) };
     expect(await codeOf(() => store.insertKeys(keys))).toBe("NOT_FOUND");
     expect((await store.insertKeys(many(1))).every(Boolean)).toBe(true);
-    expect((await store.readBalance(keyRow(9).id, 0, 0))?.remaining).toBe(9);
+    expect((await store.readBalances([{ keyId: keyRow(9).id, period: 0 }], 0))[0]?.remaining).toBe(9);
   });
 
   it("a fault of the disk is no key that is there already", async () => {

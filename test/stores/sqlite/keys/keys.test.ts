@@ -77,7 +77,7 @@ describe("sqliteStore: keys", () => {
     ]);
     expect(await store.insertKeys([{ row: imported(4, "d4") }, { row: both(5, "d4") }])).toEqual([true, false]);
     // The digest leaves, the hash stays.
-    const row = (await store.read("keys", "key_000001"))!;
+    const row = (await store.readMany("keys", ["key_000001"]))[0]!;
     await store.write([{ table: "keys", row: { ...row, digest: "d1-new" } }]);
     expect(await store.findKey("d1")).toBeUndefined();
     expect((await store.findForeignKey("m", "d1"))?.keyId).toBe("key_000001");
@@ -93,21 +93,21 @@ describe("sqliteStore: keys", () => {
       { row: imported(4, "f4") },
     ]);
     const attempt = async (id: string, over: Partial<KeyRow>) =>
-      store.write([{ table: "keys", row: { ...(await store.read("keys", id))!, ...over } }]);
-    expect(await attempt("key_000001", { digest: "digest-2" })).toBe(false);
-    expect(await attempt("key_000003", { foreignDigest: "f4" })).toBe(false);
-    expect(await attempt("key_000001", { digest: "digest-1", name: "same" })).toBe(true);
-    expect(await attempt("key_000003", { digest: "digest-3" })).toBe(true);
+      store.write([{ table: "keys", row: { ...(await store.readMany("keys", [id]))[0]!, ...over } }]);
+    expect(await attempt("key_000001", { digest: "digest-2" })).toBe("taken");
+    expect(await attempt("key_000003", { foreignDigest: "f4" })).toBe("taken");
+    expect(await attempt("key_000001", { digest: "digest-1", name: "same" })).toBe("written");
+    expect(await attempt("key_000003", { digest: "digest-3" })).toBe("written");
     expect(await store.adoptDigest((await store.findForeignKey("m", "f4"))!.ref, "digest-3")).toBe(false);
-    expect(await store.write([{ table: "keys", row: keyRow(9, { digest: "digest-2" }) }])).toBe(false);
-    expect(await store.write([{ table: "keys", row: keyRow(9) }])).toBe(true);
-    expect(await attempt("key_unknown", {})).toBe(false);
-    expect(await store.write([{ table: "keys", remove: "unknown", version: 1 }])).toBe(false);
-    expect(await store.write([{ table: "identities", remove: "unknown", version: 1 }])).toBe(false);
+    expect(await store.write([{ table: "keys", row: keyRow(9, { digest: "digest-2" }) }])).toBe("taken");
+    expect(await store.write([{ table: "keys", row: keyRow(9) }])).toBe("written");
+    expect(await attempt("key_unknown", {})).toBe("conflict");
+    expect(await store.write([{ table: "keys", remove: "unknown", version: 1 }])).toBe("conflict");
+    expect(await store.write([{ table: "identities", remove: "unknown", version: 1 }])).toBe("conflict");
     expect(await store.insertKeys([{ row: keyRow(1, { digest: "another" }) }])).toEqual([false]);
     expect(await store.findKey("another")).toBeUndefined();
     const unknown = { id: "id_unknown", workspaceId: "ws_1", version: 1, externalId: "x", ratelimits: [] };
-    expect(await store.write([{ table: "identities", row: unknown }])).toBe(false);
+    expect(await store.write([{ table: "identities", row: unknown }])).toBe("conflict");
     // A digest and a hash of the same text are two things, though they share a place.
     expect(await store.insertKeys([{ row: imported(20, "digest-1") }, { row: keyRow(21, { digest: "f4" }) }])).toEqual([
       true,
@@ -120,10 +120,10 @@ describe("sqliteStore: keys", () => {
   it("adopting counts as a change: an older row is refused afterwards", async () => {
     const store = await withApi(open());
     await store.insertKeys([{ row: imported(1, "f") }]);
-    const before = (await store.read("keys", "key_000001"))!;
+    const before = (await store.readMany("keys", ["key_000001"]))[0]!;
     await store.adoptDigest((await store.findForeignKey("m", "f"))!.ref, "native");
-    expect(await store.write([{ table: "keys", row: { ...before, name: "late" } }])).toBe(false);
-    expect(await store.read("keys", "key_000001")).toEqual({ ...before, digest: "native", version: 2 });
+    expect(await store.write([{ table: "keys", row: { ...before, name: "late" } }])).toBe("conflict");
+    expect((await store.readMany("keys", ["key_000001"]))[0]).toEqual({ ...before, digest: "native", version: 2 });
     expect((await store.findForeignKey("m", "f"))?.unadopted).toBe(false);
   });
 
@@ -212,10 +212,10 @@ describe("sqliteStore: keys", () => {
     for (const list of [first["permissions"]!, first["roles"]!, first["ipAllowlists"]![0] as unknown[]]) {
       expect(() => list.push("x")).toThrow(TypeError);
     }
-    const own = (await store.read("keys", "key_000001"))! as unknown as Record<string, unknown[]>;
+    const own = (await store.readMany("keys", ["key_000001"]))[0]! as unknown as Record<string, unknown[]>;
     own["permissions"]!.push("perm_2");
     expect((await store.findKey("digest-1"))?.permissions).toEqual(["docs.read"]);
-    expect((await store.read("keys", "key_000001"))?.permissions).toEqual(["perm_1"]);
+    expect((await store.readMany("keys", ["key_000001"]))[0]?.permissions).toEqual(["perm_1"]);
   });
 
   it("clause 3: any row is read back as it was written", () => {
@@ -317,7 +317,7 @@ describe("sqliteStore: keys", () => {
   it("a key whose identity was deleted meanwhile goes in without one", async () => {
     const store = await withApi(open());
     expect(await store.insertKeys([{ row: keyRow(1, { identityId: "id_gone" }) }])).toEqual([true]);
-    expect((await store.read("keys", "key_000001"))?.identityId).toBeUndefined();
+    expect((await store.readMany("keys", ["key_000001"]))[0]?.identityId).toBeUndefined();
   });
 
   it("more roles than are remembered still flatten", async () => {

@@ -1,0 +1,81 @@
+/** What a store says that it can do, and what it does: clause 21. */
+import { isKeystileError } from "../../contracts/errors.js";
+import type { Change, Power, Store } from "../../contracts/store.js";
+import { expect, faultOf } from "../expect.js";
+import type { Clause } from "./bed.js";
+import { balance, insert, keyRow, readBalance, refOf } from "./rows.js";
+import { dropsMiss, type SharedClause } from "./shared-steps.js";
+
+const REQUEST = { holder: "h", spent: 0, cost: 1, step: 10, size: 40, period: 0, now: 0, until: 1_000 };
+
+export function powersClauses(clause: Clause): void {
+  clause("clause 21: the powers are of their types, and stay as they are", async (withApi) => {
+    const { powers } = await withApi();
+    expect(typeof powers.leases).toBe("boolean");
+    expect(typeof powers.reserves).toBe("boolean");
+    expect(powers.reserves && !powers.leases, "reserves without leases").toBe(false);
+    expect(["own", "polled", "pushed"].includes(powers.changes), "changes").toBe(true);
+    expect(["none", "process", "power"].includes(powers.durability), "durability").toBe(true);
+    expect((await withApi()).powers).toStrictEqual(powers);
+  });
+
+  clause("clause 21: what needs leases works, or fails by the name of the power", async (withApi) => {
+    const store = await withApi();
+    await insert(store, keyRow(1, { hasCredits: true }), balance(100));
+    const ref = await refOf(store, "digest-1");
+    if (!store.powers.leases) {
+      await expectLacking(() => store.drawCredits(ref, REQUEST), "leases");
+      await expectLacking(() => store.returnCredits(ref, { holder: "h", spent: 0 }), "leases");
+      expect(await store.spendCredits(ref, 0, 0, 0)).toEqual({ ok: true, remaining: 100 });
+      return;
+    }
+    const drawn = (await store.drawCredits(ref, REQUEST))!.drawn;
+    expect(drawn).toBeGreaterThan(0);
+    const { remaining, reserved } = (await readBalance(store, keyRow(1).id, 0, 0))!;
+    // A store that keeps no account of leases reserves nothing.
+    expect(remaining! + (reserved === 0 ? drawn : reserved)).toBe(100);
+    if (store.powers.reserves) return;
+    expect(drawn).toBeLessThanOrEqual(REQUEST.step);
+    expect(reserved <= drawn, "reserved beyond what was drawn, without the power for it").toBe(true);
+    expect((await store.drawCredits(ref, { ...REQUEST, cost: 20 }))?.drawn).toBe(20);
+    await store.returnCredits(ref, { holder: "h", spent: 0 });
+    expect(await store.spendCredits(ref, 100, 0, 0)).toEqual({ ok: true, remaining: 0 });
+  });
+}
+
+/** Longest wait for a change that a store pushes, and between two looks, milliseconds. */
+const PUSHED_WITHIN = 5_000;
+const LOOK_EVERY = 10;
+
+export function sharedPowersClauses(clause: SharedClause): void {
+  clause("clause 21: both handles say that the other's changes arrive, and those that push them do", async (open) => {
+    const { here, there } = await open();
+    for (const { powers } of [here, there]) expect(powers.changes === "own", "changes are its own alone").toBe(false);
+    if (there.powers.changes !== "pushed") return;
+    const told: Change[] = [];
+    there.subscribe((change) => told.push(change));
+    await insert(here, keyRow(1));
+    for (let waited = 0; waited < PUSHED_WITHIN && told.length === 0; waited += LOOK_EVERY)
+      await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY));
+    expect(dropsMiss(told, "digest-1"), "told without a poll").toBe(true);
+  });
+}
+
+/** Adds a test for stores that have the power; of others it is {@link powersClauses} that tests that they lack it. */
+export function withPower<O>(
+  clause: (title: string, body: (open: () => Promise<O>) => Promise<void>) => void,
+  power: Power,
+  storeOf: (opened: O) => Store,
+): typeof clause {
+  return (title, body) =>
+    clause(title, async (open) => {
+      const opened = await open();
+      if (storeOf(opened).powers[power]) await body(() => Promise.resolve(opened));
+    });
+}
+
+async function expectLacking(call: () => unknown, power: Power): Promise<void> {
+  const error = await faultOf(call);
+  expect(isKeystileError(error) && error.code).toBe("STORE_POWER_MISSING");
+  expect(isKeystileError(error) && error.detail.includes(`"${power}"`), "the error names the power").toBe(true);
+}
