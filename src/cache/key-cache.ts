@@ -5,11 +5,13 @@
  * fingerprints of their texts; the most recently used are also kept as objects; the rows of a key's bucket and lease
  * are prefetched, using hints in the packed row; what many keys have in common is stored once.
  *
- * What a call takes without one of them, in ns over 4,096 hot keys / any of 300,000, from 534 / 1,455 with all (± 12
- * %): fingerprints (an LRU map by text instead) 1,330 / 3,074, by digest 2,365 / 3,918 · packing, tiers and prefetching
- * together 756 / 1,746, and 500 bytes a key instead of 383 · hints 959 / 2,314. Heap and typed arrays over 200,000
- * keys, bytes a key: 270 with all, 410 without packing, 538 in an LRU map by text, 1,056 without shared policies. Tiers
- * and prefetching could not be measured separately with confidence.
+ * What a call takes, in multiples of a SHA-256 of the key, over 4,096 hot keys of 100,000 / any of 10,000: with all
+ * 2.7 / 2.9 · an LRU map by text instead of fingerprints 5.6 / 5.5 · objects by fingerprint, without packing and tiers
+ * 3.6 / 3.8 · packed without the hot tier 3.8 / 3.8 · without prefetching 2.8 / 3.2 · without shared policies 4.7 / 9.3.
+ * The fastest twentieth of slices of 1,024 calls, means of one to two runs on a busy machine, ± 10 %. Bytes a key, on
+ * the heap + in typed arrays (bucket and lease included), over 100,000 keys: with all 124 + 180, without packing 311 +
+ * 119, in an LRU map 511 + 78, without shared policies 908 + 180. Prefetching is for a million keys (`prefetch.ts`),
+ * where it was not measured again.
  */
 import type { KeyRecord, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";

@@ -3,21 +3,18 @@ import type { CachedKey } from "../cache/cached-key.js";
 import type { V2KeysVerifyKeyResponseData, VerificationCode, VerifyKeyRatelimitData } from "../contracts/types.js";
 import type { OutcomeEvent } from "./outcome-events.js";
 
-/** What a verification found, besides its code. */
-export interface Findings {
-  /** Whether a permission query was evaluated: then the response lists the key's permissions and roles. */
-  readonly queried: boolean;
-  /** The balance; `undefined`: unlimited. */
-  readonly credits: number | undefined;
-  /** `undefined`: no limit was checked. */
-  readonly ratelimits: VerifyKeyRatelimitData[] | undefined;
-}
-
-/** Builds every response for a key that was found. A property that does not apply is absent. */
+/**
+ * Builds every response for a key that was found. A property that does not apply is absent.
+ * @param queried whether a permission query was evaluated: then the response lists the key's permissions and roles
+ * @param credits the balance; `undefined`: unlimited
+ * @param ratelimits `undefined`: no limit was checked
+ */
 export function answerFor(
   key: CachedKey,
   code: VerificationCode,
-  { queried, credits, ratelimits }: Findings,
+  queried: boolean,
+  credits: number | undefined,
+  ratelimits: VerifyKeyRatelimitData[] | undefined,
 ): V2KeysVerifyKeyResponseData {
   const { name, expires, rare, grants } = key;
   const response: V2KeysVerifyKeyResponseData = {

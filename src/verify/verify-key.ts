@@ -62,10 +62,8 @@ export interface Verification {
   limits: LimitsTaken | undefined;
   /** Limits already taken when the checks restart, so that they are not taken twice; null: none applied. */
   taken: LimitsTaken | null | undefined;
-  /** Result of spending or reading credits; undefined: none yet. */
-  spend: Spend | undefined;
-  /** The key no longer exists in the store. */
-  isGone: boolean;
+  /** Result of spending or reading credits; undefined: none yet; null: the key no longer exists in the store. */
+  spend: Spend | null | undefined;
   /** How often the checks restarted. */
   restarts: number;
 }
@@ -126,7 +124,6 @@ function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | 
     limits: undefined,
     taken: undefined,
     spend: undefined,
-    isGone: false,
     restarts: 0,
   };
   const found = deps.findKey(request, caller, now);
@@ -202,14 +199,13 @@ function whenSpent(call: Verification, spending: Promise<Spend | undefined>): Pr
 }
 
 function noteSpend(call: Verification, spend: Spend | undefined): boolean {
-  call.spend = spend;
-  call.isGone = spend === undefined;
+  call.spend = spend ?? null;
   return spend?.ok !== true;
 }
 
 /** A refusal takes no credits, and reports the current balance. */
 function refuse(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
-  if (call.spend !== undefined || call.isGone || !key.hasCredits) return conclude(call, key, code);
+  if (call.spend !== undefined || !key.hasCredits) return conclude(call, key, code);
   const reading = spendCredits(call, key, 0);
   return typeof reading === "boolean" ? conclude(call, key, code) : whenRead(reading, call, key, code);
 }
@@ -226,13 +222,9 @@ function whenRead(
 /** The end of every call whose key was found. */
 function conclude(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
   const { deps, request, now, queried, limits, spend } = call;
-  if (call.isGone) return notFound(call);
+  if (spend === null) return notFound(call);
   if (spend?.stale === true) return restart(call);
-  const response = answerFor(key, code, {
-    queried,
-    credits: spend?.remaining ?? undefined,
-    ratelimits: limits?.results,
-  });
+  const response = answerFor(key, code, queried, spend?.remaining ?? undefined, limits?.results);
   if (deps.onOutcome !== undefined) {
     const { tags, cost } = request;
     const degraded = limits?.degraded === true;

@@ -212,6 +212,15 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
     return settle([reserve(check, row)])[0] as LimitVerdict;
   };
 
+  /** Stores where the bucket is, or where a new one went, for the next call. */
+  const takeOneByName = (hint: BucketHint, { limit, duration }: LimitSize): LimitVerdict => {
+    const check = { bucket: hint.bucket, limit, duration, cost: 1, hint };
+    assertNumbers(check);
+    const verdict = takeChecked(check);
+    table.findAt(hint);
+    return verdict;
+  };
+
   /**
    * A few common checks of different existing buckets: 120 ns for two, against 820 ns with reservations.
    * @returns undefined: they are not such checks, and nothing was done
@@ -240,15 +249,7 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
   return {
     takeOne(hint, size, now) {
       begin(now);
-      const { limit, duration } = size;
-      const row = table.findAt(hint);
-      if (row !== NONE && rows.isCommon(row, size)) return rows.take(row, limit, 1, latest);
-      const check = { bucket: hint.bucket, limit, duration, cost: 1, hint };
-      assertNumbers(check);
-      const verdict = takeChecked(check);
-      // Stores where a new bucket went, for the next call.
-      table.findAt(hint);
-      return verdict;
+      return rows.takeAt(hint, size, latest) ?? takeOneByName(hint, size);
     },
     take(checks, now) {
       checks.forEach(assertNumbers);
