@@ -6,6 +6,7 @@ const NAMES: Readonly<Record<number, string>> = {
   5: "BUSY",
   6: "LOCKED",
   8: "READONLY",
+  10: "IOERR",
   11: "CORRUPT",
   13: "FULL",
   14: "CANTOPEN",
@@ -21,7 +22,10 @@ const MEANINGS: Readonly<Record<string, readonly [code: KeystileErrorCode, detai
   PROTOCOL: ["STORE_BUSY", LOCKED],
   READONLY: ["STORE_READ_ONLY", "the database is read-only; nothing was changed"],
   FULL: ["STORE_FULL", "the disk or the database is full; nothing was changed"],
-  CORRUPT: ["STORE_INVALID", "the database file is damaged; restore it from a backup"],
+  CORRUPT: [
+    "STORE_INVALID",
+    "the database file reads as damaged; keystile doctor examines it: if it finds damage too, restore a backup",
+  ],
   NOTADB: ["STORE_INVALID", "the file is not an SQLite database"],
   CANTOPEN: ["STORE_FAILED", "the database file cannot be opened; check that its folder exists and may be written"],
 };
@@ -35,6 +39,15 @@ export function resultName(cause: unknown): string | undefined {
   const { code, errcode } = cause as { code?: unknown; errcode?: unknown };
   if (typeof errcode === "number") return NAMES[errcode & 0xff];
   return typeof code === "string" && code.startsWith("SQLITE_") ? code.split("_")[1] : undefined;
+}
+
+/** `SQLITE_IOERR_FSYNC` and `SQLITE_IOERR_DIR_FSYNC`, as numbers of node:sqlite. */
+const SYNC_ERRCODES: readonly unknown[] = [1034, 1290];
+
+/** Whether an fsync failed. */
+export function isSyncFailure(cause: unknown): boolean {
+  const { code, errcode } = (cause ?? {}) as { code?: unknown; errcode?: unknown };
+  return SYNC_ERRCODES.includes(errcode) || (typeof code === "string" && code.endsWith("_FSYNC"));
 }
 
 /** Whether waiting may help: another connection holds a lock. */
