@@ -28,12 +28,6 @@ const CHUNK = 1_048_576;
 /** Milliseconds for which a check counts for the transactions that follow. */
 const MAX_CHECK_AGE_MS = 1;
 
-/** What opening a file needs to know of it beforehand. */
-export interface FoundFile {
-  /** A log was there already: of a process that still runs, or of one that ended without closing the store. */
-  readonly hasLog: boolean;
-}
-
 /**
  * Makes the file if there is none, readable and writable by its owner only, and checks what can be checked from
  * outside.
@@ -41,24 +35,22 @@ export interface FoundFile {
  * @throws KeystileError STORE_FAILED: there is none, and none may or can be made; STORE_INVALID: it is shorter than a
  * database's header; STORE_FILE_LINKED
  */
-export function prepareFile(path: string, mustExist: boolean, wait: number): FoundFile {
-  if (path === ":memory:") return { hasLog: false };
+export function prepareFile(path: string, mustExist: boolean, wait: number): void {
+  if (path === ":memory:") return;
   if (statSync(path, { throwIfNoEntry: false }) === undefined) {
     if (mustExist) throw missing();
-    if (create(path)) return { hasLog: false };
+    if (create(path)) return;
   }
   const stat = statSync(path, { throwIfNoEntry: false });
   // The driver says why a folder, or what cannot be looked at, does not open.
-  if (stat?.isFile() !== true) return { hasLog: false };
+  if (stat?.isFile() !== true) return;
   if (waitForContent(path, wait) < HEADER_BYTES)
     throw new KeystileError(
       "STORE_INVALID",
       "the database file is shorter than a database's header: it was truncated, or never written; " +
         "restore it from a backup, or remove it if it never held anything",
     );
-  const place = realpathSync(path);
-  assertOneName(place);
-  return { hasLog: (statSync(`${place}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0 };
+  assertOneName(realpathSync(path));
 }
 
 const missing = (): KeystileError =>
@@ -133,9 +125,13 @@ function isMountPoint(place: string): boolean {
  * Why: after an fsync that failed, the system may hold pages of the log in memory that it will never write. The process
  * that failed reports it and writes them again; but if it ends first, the next one finds them whole, adds commits behind
  * them and syncs those alone. A power cut then leaves a gap, and everything behind it is lost. So the log is written
- * again in place, which makes its pages dirty, and synced, under the lock of writers.
+ * again in place, which makes its pages dirty, and synced, under the lock of writers. Where another process still
+ * works with the log this is not needed and does no harm: 10 ms for a log of 4 MB.
+ * @param path the database, without symbolic links
  */
 export function settleLog(handle: Handle, path: string): void {
+  const log = `${path}-wal`;
+  if (path === "" || !statSync(log, { throwIfNoEntry: false })?.size) return;
   try {
     handle.exec("BEGIN IMMEDIATE");
   } catch (cause) {
@@ -144,7 +140,7 @@ export function settleLog(handle: Handle, path: string): void {
     throw cause;
   }
   try {
-    rewrite(`${realpathSync(path)}-wal`);
+    rewrite(log);
   } finally {
     handle.exec("ROLLBACK");
   }

@@ -48,19 +48,18 @@ export function connect(file: string | Handle, options: Options): Connection {
   if (typeof file !== "string") {
     const handle = adopt(file);
     const watch = watchFile(handle);
-    const transact = prepare(handle, options, Math.min(DRIVER_BUSY_TIMEOUT, options.busyTimeout));
+    const transact = prepare(handle, watch, options, Math.min(DRIVER_BUSY_TIMEOUT, options.busyTimeout));
     return shareHandle(handle, watch, transact);
   }
   const { readonly } = options;
   const fileMustExist = options.mustExist || readonly;
   const driver = loadDriver();
-  const { hasLog } = prepareFile(file, fileMustExist, options.busyTimeout);
+  prepareFile(file, fileMustExist, options.busyTimeout);
   const handle = openFile(driver, file, { readonly, fileMustExist, timeout: 0 });
   try {
     retryWhileBusy(() => assertOwnDatabase(handle), options.busyTimeout);
-    if (hasLog && !readonly) settleLog(handle, file);
     const watch = watchFile(handle);
-    const transact = prepare(handle, options, 0);
+    const transact = prepare(handle, watch, options, 0);
     if (!readonly) retryWhileBusy(() => markFile(handle), options.busyTimeout);
     handle.exec(`PRAGMA cache_size = -${CACHE_KIB}; PRAGMA journal_size_limit = ${MAX_LOG_BYTES}`);
     return {
@@ -78,9 +77,10 @@ export function connect(file: string | Handle, options: Options): Connection {
 }
 
 /** @param driverWait milliseconds for which the driver waits for locks from now on */
-function prepare(handle: Handle, options: Options, driverWait: number): Transact {
+function prepare(handle: Handle, { path }: FileWatch, options: Options, driverWait: number): Transact {
   assertIdle(handle);
   handle.exec(`PRAGMA busy_timeout = ${driverWait}`);
+  if (!options.readonly) settleLog(handle, path);
   // As a whole, so that the timeout covers all locks together.
   return retryWhileBusy(() => {
     useWal(handle);
