@@ -12,7 +12,7 @@ import { createChangePolling } from "./changes/change-polling.js";
 import { createSharedReads } from "./changes/read-transactions.js";
 import { assertFile, assertFits } from "./connection/check-path.js";
 import { countFailures, type CounterSet, createCounters } from "./connection/counters.js";
-import { toStoreError } from "./connection/errors.js";
+import { toCommitError, toStoreError } from "./connection/errors.js";
 import type { SqliteHandle } from "./connection/handle.js";
 import { createHealth, type HealthOptions, type SqliteHealth } from "./connection/health.js";
 import { connect, type Connection, DRIVER_BUSY_TIMEOUT } from "./connection/open.js";
@@ -132,7 +132,11 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     const counted = countFailures(counters.own, commit);
     return shared.before((...given: A) => {
       file.assertRecent();
-      return counted(...given);
+      try {
+        return counted(...given);
+      } catch (cause) {
+        throw toCommitError(cause, file.isFull);
+      }
     });
   };
   const { short, long } = sizeLog({

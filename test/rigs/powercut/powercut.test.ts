@@ -32,6 +32,13 @@ describe.skipIf(reason !== undefined)(
       expect(report.corrupt).toBeGreaterThan(0);
     });
 
+    it("a quota that is used up is STORE_FULL, and passes", async () => {
+      const report = await runIoFaults([{ at: 12, count: 60, errno: "EDQUOT" }]);
+      expect(report.problems).toEqual([]);
+      expect(report.codes["STORE_FULL"]).toBeGreaterThan(0);
+      expect(report.codes).not.toHaveProperty("STORE_FAILED");
+    });
+
     it("a failed fsync, a kill, and a power cut: what the next process acknowledged is there", async () => {
       const report = await runLostSyncs(3, 60, { stopAfter: 320 });
       expect(report).toMatchObject({ lost: 0, corrupt: 0, examples: [] });

@@ -10,9 +10,19 @@
  * What cannot be recognised: a file that was overwritten in place with one at least as long, and folders that two
  * machines share over a network.
  */
-import { closeSync, fsyncSync, openSync, readFileSync, readSync, realpathSync, statSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  readSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from "node:fs";
 import { KeystileError } from "../../../contracts/errors.js";
-import { isBusy, resultName } from "./errors.js";
+import { isBusy, isFullError, resultName } from "./errors.js";
 import { type Handle, readPragma, select } from "./handle.js";
 import { monotonic, pauseThread } from "./transaction.js";
 
@@ -24,6 +34,10 @@ const APPLICATION_ID = 0x4b53544c;
 
 /** Bytes that are copied at once. */
 const CHUNK = 1_048_576;
+
+/** Bytes that are written to find out whether there is room. */
+const TRIAL_BYTES = 65_536;
+const MAX_TRY_AGE_MS = 1_000;
 
 /** Milliseconds for which a check counts for the transactions that follow. */
 const MAX_CHECK_AGE_MS = 1;
@@ -82,9 +96,8 @@ function create(path: string): boolean {
 
 function unmade(cause: unknown): KeystileError {
   const { code } = cause as NodeJS.ErrnoException;
-  const isFull = code === "ENOSPC" || code === "EDQUOT";
   const why = code === "ENOENT" ? "the folder of the database file does not exist" : "the database file cannot be made";
-  return new KeystileError(isFull ? "STORE_FULL" : "STORE_FAILED", why, { cause });
+  return new KeystileError(isFullError(cause) ? "STORE_FULL" : "STORE_FAILED", why, { cause });
 }
 
 /** @returns the size, once it is not 0 or the file is older than `wait` */
@@ -192,6 +205,8 @@ export interface FileWatch {
   assertSame(): void;
   /** The same, unless it was looked at within the last millisecond. */
   assertRecent(): void;
+  /** Whether the disk or the quota has no room, found by writing a file beside the database; once a second at most. */
+  isFull(): boolean;
 }
 
 /** @throws KeystileError STORE_FILE_LINKED */
@@ -203,10 +218,13 @@ export function watchFile(handle: Handle): FileWatch {
     return stat && { dev: stat.dev, ino: stat.ino, size: Number(stat.size) };
   };
   const opened = path === "" ? undefined : identify();
-  if (opened === undefined) return { path: "", assertSame: () => undefined, assertRecent: () => undefined };
+  if (opened === undefined)
+    return { path: "", assertSame: () => undefined, assertRecent: () => undefined, isFull: () => false };
   assertOneName(path);
   let { size } = opened;
   let checkedAt = NaN;
+  let triedAt = NaN;
+  let wasFull = false;
   let change: string | undefined;
   const findChange = (): string | undefined => {
     const now = identify();
@@ -229,7 +247,31 @@ export function watchFile(handle: Handle): FileWatch {
     assertRecent() {
       if (!(monotonic() - checkedAt < MAX_CHECK_AGE_MS)) assertSame();
     },
+    isFull() {
+      if (monotonic() - triedAt < MAX_TRY_AGE_MS) return wasFull;
+      triedAt = monotonic();
+      return (wasFull = lacksRoom(path));
+    },
   };
+}
+
+/** Whether a file of a few pages cannot be written beside the database. */
+function lacksRoom(path: string): boolean {
+  const trial = `${path}-room-${process.pid}`;
+  try {
+    const file = openSync(trial, "w", 0o600);
+    try {
+      writeSync(file, Buffer.alloc(TRIAL_BYTES));
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    return false;
+  } catch (cause) {
+    return isFullError(cause);
+  } finally {
+    rmSync(trial, { force: true });
+  }
 }
 
 /** Whether a file that became shorter misses pages; VACUUM makes it shorter too. */
