@@ -139,10 +139,8 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
       }
     });
   };
-  const { short, long } = sizeLog({
-    ...connection,
-    transact: committing(connection.transact) as typeof connection.transact,
-  });
+  const transact = committing(connection.transact<unknown>) as typeof connection.transact;
+  const { short, long } = sizeLog({ ...connection, transact });
   const compareAndSpend = committing(session.compareAndSpend);
   let closing: Promise<void> | undefined;
   let isClosed = false;

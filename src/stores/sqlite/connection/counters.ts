@@ -1,8 +1,7 @@
 /** Counts what goes wrong in a store, for `health()`. */
-import type { StoreCounters } from "../../../contracts/health.js";
 import { isBusy, isSyncFailure, resultName } from "./errors.js";
 
-/** What a store counts itself; the rest of {@link StoreCounters} is read from the file. */
+/** What a store counts itself; the rest of `StoreCounters` is read from the file. */
 export interface Counters {
   lockWaits: number;
   lockWaitMs: number;
