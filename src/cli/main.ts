@@ -53,7 +53,11 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
   } catch (error) {
     result.exitCode = await report(error, io);
   }
-  await Promise.all(pending);
+  try {
+    await Promise.all(pending);
+  } catch (error) {
+    result.exitCode = await report(error, io);
+  }
   return result.exitCode;
 }
 

@@ -49,7 +49,10 @@ const CATALOGUE = {
   STORE_INVALID: kind(500, "Internal Server Error", "application/store_invalid"),
   STORE_SCHEMA_NEWER: kind(500, "Internal Server Error", "application/store_schema_newer"),
   STORE_POWER_MISSING: kind(500, "Internal Server Error", "application/store_power_missing"),
+  STORE_FILE_CHANGED: kind(500, "Internal Server Error", "application/store_file_changed"),
+  STORE_FILE_LINKED: kind(500, "Internal Server Error", "application/store_file_linked"),
   STORE_FAILED: kind(500, "Internal Server Error", "application/store_failed"),
+  NOT_READY: kind(503, "Service Unavailable", "application/not_ready"),
   DRIVER_MISSING: kind(500, "Internal Server Error", "application/driver_missing"),
   DRIVER_UNSUPPORTED: kind(500, "Internal Server Error", "application/driver_unsupported"),
 } as const satisfies Record<string, Kind>;
@@ -94,12 +97,17 @@ const CATALOGUE = {
  * - `STORE_READ_ONLY`: the database is read-only; nothing was changed.
  * - `STORE_TIMEOUT`: a store of your own did not respond within `storeTimeout`; a write may or may not have been made.
  * - `STORE_FULL`: the disk or the database is full; nothing was changed.
- * - `STORE_INVALID`: the file is damaged or not a database: restore it from a backup. Or a store of your own returned a
- *   value that violates the types of the port: `detail` names the method and the field.
+ * - `STORE_INVALID`: the file is damaged, empty, not a database or one of another program; `detail` says which. Or a
+ *   store of your own returned a value that violates the types of the port: `detail` names the method and the field.
  * - `STORE_SCHEMA_NEWER`: the file was written by a later version of keystile; open it with that version.
  * - `STORE_POWER_MISSING`: an option or a call needs a power that the store lacks; `detail` names the power. Nothing was
  *   changed.
+ * - `STORE_FILE_CHANGED`: the file was deleted, replaced or truncated while it was open; close the store, put the file
+ *   right and open it again. What was acknowledged before stands in the file that was opened.
+ * - `STORE_FILE_LINKED`: the file has several names (hard links), or is mounted by itself: processes that open it
+ *   under another name would not share its log. Keep one name, and mount its folder.
  * - `STORE_FAILED`: any other store failure; a write may or may not have been made.
+ * - `NOT_READY`: from a server: `GET /ready` found that the store cannot be relied on; `onError` gets what was found.
  * - `DRIVER_MISSING`: better-sqlite3 is not installed; `detail` gives the command to run.
  * - `DRIVER_UNSUPPORTED`: this better-sqlite3 does not run here, or does not load; `detail` gives the command to run.
  */

@@ -2,6 +2,7 @@
  * Metrics of the service in the Prometheus text format. Labels are names of operations and codes, nothing from a
  * request.
  */
+import type { StoreCounters, StoreHealth } from "../contracts/health.js";
 import type { VerifierCounters } from "../verify/verifier.js";
 
 /** Upper bounds of the duration buckets, seconds. */
@@ -18,8 +19,30 @@ export interface Metrics {
   begin(): void;
   /** @param code of the error, or outcome of the verification; empty for any other success */
   end(operation: string, status: number, code: string, ms: number): void;
-  /** The text of `/metrics`. */
-  read(counters: VerifierCounters): string;
+  /** The text of `/metrics`. @param health of the store; `undefined`: it tells none */
+  read(counters: VerifierCounters, health: StoreHealth | undefined): string;
+}
+
+/** What of a store's health is shown. Counters start again with the process. */
+const STORE_FAMILIES: readonly (readonly [name: string, type: string, help: string, of: keyof StoreCounters])[] = [
+  ["wal_bytes", "gauge", "Bytes of the store's write-ahead log.", "walBytes"],
+  ["checkpoints_total", "counter", "Times that the log was carried over as a whole.", "checkpoints"],
+  ["lock_waits_total", "counter", "Times that calls had to wait for a locked file.", "lockWaits"],
+  ["lock_wait_ms_total", "counter", "Milliseconds for which the file was locked by others.", "lockWaitMs"],
+  ["busy_errors_total", "counter", "Calls that failed with STORE_BUSY.", "busyErrors"],
+  ["failed_writes_total", "counter", "Transactions that failed on the disk.", "failedWrites"],
+  ["failed_syncs_total", "counter", "Transactions that failed in fsync.", "failedSyncs"],
+  ["failed_returns_total", "counter", "Returns of leased credits that failed.", "failedReturns"],
+  ["forfeited_refills_total", "counter", "Refills forfeited after a jump of the clock.", "forfeitedRefills"],
+];
+
+function storeFamilies({ ok, counters }: StoreHealth): string[] {
+  return [
+    ...family("keystile_store_ok", "gauge", "1 if the store can be relied on.", [["", ok ? 1 : 0]]),
+    ...STORE_FAMILIES.flatMap(([name, type, help, of]) =>
+      family(`keystile_store_${name}`, type, help, [["", counters[of]]]),
+    ),
+  ];
 }
 
 /** Label values come from fixed tables, so clients cannot make the maps grow. */
@@ -36,7 +59,7 @@ export function createMetrics(): Metrics {
       if (status === 200 && code !== "") increment(outcomes, `code="${code}"`);
       observe(durations, operation, ms / 1_000);
     },
-    read: ({ degraded, outcomesDropped, creditsForfeited }) =>
+    read: ({ degraded, outcomesDropped, creditsForfeited }, health) =>
       [
         ...family("keystile_requests_total", "counter", "Requests answered.", [...requests]),
         ...family("keystile_verifications_total", "counter", "Verifications by outcome.", [...outcomes]),
@@ -48,6 +71,7 @@ export function createMetrics(): Metrics {
         ...family("keystile_credits_forfeited_total", "counter", "Leased credits that were given up.", [
           ["", creditsForfeited],
         ]),
+        ...(health === undefined ? [] : storeFamilies(health)),
         ...histogram("keystile_request_duration_seconds", "Time from the request to its answer.", durations),
         "",
       ].join("\n"),

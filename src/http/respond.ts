@@ -121,7 +121,8 @@ function note(trace: Trace, data: unknown): void {
 
 function refuse(context: ServiceContext, incoming: Incoming, trace: Trace, thrown: unknown): Outgoing {
   const error = toSentError(thrown);
-  if (error.status >= 500) context.onFault(thrown, trace.requestId);
+  // Anybody may ask for readiness; what was found is passed on where it was found, once.
+  if (error.status >= 500 && error.code !== "NOT_READY") context.onFault(thrown, trace.requestId);
   trace.code = error.code;
   return toFailure(trace.requestId, error, context.docsBaseOf(incoming), trace.headers);
 }

@@ -17,6 +17,7 @@ import { createMetrics } from "./metrics.js";
 import type { Services } from "./operations/operation.js";
 import { bodyBounds, type ServiceOptions } from "./options.js";
 import { respond, type ServiceContext } from "./respond.js";
+import { createReadiness } from "./readiness.js";
 import { createRoutes } from "./routes.js";
 import { createRequestLimit } from "./workspace-limit.js";
 
@@ -53,10 +54,12 @@ export function createService(source: Store | ServiceParts, options: ServiceOpti
   const { requestLimit, docsBase, log, onError } = options;
   const metrics = options.metrics === true ? createMetrics() : undefined;
   const requests = requestLimit === undefined ? undefined : createRequestLimit(requestLimit);
+  const readiness = createReadiness(store, (error) => onError && fireAndForget(() => onError(error, {})));
   const pages = createPages({
     store,
+    readiness,
     docs: options.docs ?? true,
-    metrics: metrics && (() => metrics.read(verifier.counters())),
+    metrics: metrics && (async () => metrics.read(verifier.counters(), await readiness.health())),
   });
   const context: ServiceContext = {
     routes: createRoutes(pages),

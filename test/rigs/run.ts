@@ -8,7 +8,7 @@ import { rehearseFailures } from "./failures.js";
 import { rehearseFills } from "./fills.js";
 import { runFlood } from "./flood.js";
 import { IN_FLIGHT, runKills } from "./kill.js";
-import { runCuts } from "./powercut/cuts.js";
+import { runCuts, runLostSyncs } from "./powercut/cuts.js";
 import { runIoFaults, spread } from "./powercut/io-faults.js";
 import { missing } from "./powercut/record.js";
 import { runProcesses } from "./processes.js";
@@ -90,6 +90,14 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
   "cuts-default": () => cuts(1_000, { stopAfter: 250_000 }),
   "cuts-process": () => cuts(2_000, { checkpointPages: 40, durability: "process" }),
   "cuts-off": () => cuts(500, { checkpointPages: 40, fault: "synchronous off" }),
+  async "cuts-lost-sync"() {
+    const report = await runLostSyncs(20, 300, { seed: SEED });
+    return verdict(report.lost + report.corrupt === 0, report);
+  },
+  async "cuts-lost-sync-control"() {
+    const report = await runLostSyncs(8, 50, { seed: SEED, fault: "leaves the log" });
+    return verdict(report.lost > 0, report);
+  },
   async io() {
     const once = await runIoFaults(spread(200, 40));
     const long = await runIoFaults(spread(40, 20).map((fault) => ({ ...fault, count: 40 })));

@@ -111,6 +111,28 @@ describe("a reader that leaves", () => {
   });
 });
 
+describe.runIf(existsSync("/dev/full"))("a full disk", () => {
+  it("below the log does not end a server: it goes on answering, and stops as asked", async () => {
+    const argv = ["serve", "--db", join(FOLDER, "logged.db"), "--port", "0", "--log"];
+    const served = pipe('run "$@" 2> /dev/full', argv);
+    await until(() => served.stdout().includes("\n"));
+    const url = /http:\S+/.exec(served.stdout())?.[0] ?? "";
+    for (let i = 0; i < 5; i++) expect((await post(url, "keys.verifyKey", "root_nobody", {})).status).toBe(401);
+    process.kill(served.pid(), "SIGTERM");
+    expect(await served.ended).toBe(0);
+  });
+
+  it("below standard output: a first start fails and keeps no root key that nobody saw", async () => {
+    const argv = ["serve", "--db", join(FOLDER, "unseen.db"), "--port", "0"];
+    const unseen = pipe('run "$@" 2>&1 > /dev/full', argv);
+    expect(await unseen.ended).toBe(3);
+    expect(unseen.stdout()).toContain("standard output cannot be written (ENOSPC)");
+    const again = await startServer(cli, argv.slice(1), FOLDER);
+    expect(again.banner).toContain("shown this once");
+    await again.stop();
+  });
+});
+
 describe("a second Ctrl-C", () => {
   let silent: Server;
   let asked = 0;

@@ -1,10 +1,10 @@
 /** `keystile serve`: serves a database file over HTTP until SIGINT or SIGTERM. */
-import { closeSync, existsSync, openSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { createServer, type Server, type ServerOptions } from "../../http/index.js";
 import { sqliteStore, type SqliteStore } from "../../stores/sqlite/index.js";
 import { DEFAULT_HOST, DEFAULT_PORT } from "../client/settings.js";
-import { type FirstStart, makeFirst } from "../database/bootstrap.js";
+import { type FirstStart, makeFirst, unmakeFirst } from "../database/bootstrap.js";
 import { assertNoFolder } from "../database/database.js";
 import { EXIT, failure, toFailure, usage } from "../io/failures.js";
 import type { Io } from "../io/io.js";
@@ -62,8 +62,7 @@ export function addServeCommand(program: Command, io: Io): void {
 }
 
 async function serve(io: Io, flags: ServeFlags): Promise<void> {
-  makeFile(flags.db);
-  const store = sqliteStore(flags.db, { mustExist: true, durability: flags.durability });
+  const store = open(flags);
   try {
     const server = createServer(store, toOptions(io, flags));
     try {
@@ -83,7 +82,12 @@ async function run(io: Io, store: SqliteStore, server: Server, flags: ServeFlags
   const stopped = new Promise<void>((resolve) => io.onStop(resolve));
   const first = await makeFirst(store);
   const where = `keystile serves ${flags.db} at ${reachable(url)}\n`;
-  await io.stdout.write(typeof first === "string" ? where : where + welcome(reachable(url), first));
+  try {
+    await io.stdout.write(typeof first === "string" ? where : where + welcome(reachable(url), first));
+  } catch (error) {
+    if (typeof first !== "string") await unmakeFirst(store, first);
+    throw error;
+  }
   if (first === "without root key") {
     await note(
       io,
@@ -105,20 +109,17 @@ async function run(io: Io, store: SqliteStore, server: Server, flags: ServeFlags
   await note(io, "stopping: answering what is in flight");
 }
 
-/** Creates the file with mode 0600, which SQLite then also uses for the WAL. */
-function makeFile(db: string): void {
-  if (db === ":memory:") return;
+/** Opens the file, which the store makes if there is none. */
+function open({ db, durability }: ServeFlags): SqliteStore {
   assertNoFolder(db);
-  if (existsSync(db)) return;
+  const isThere = db === ":memory:" || existsSync(db);
   try {
-    // Not "wx", which fails for a symbolic link whose target does not exist yet.
-    closeSync(openSync(db, "a", 0o600));
+    return sqliteStore(db, { durability });
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
+    const code = isThere ? undefined : ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code;
+    if (code === undefined || code.startsWith("SQLITE_")) throw error;
     const why =
-      code === "ENOENT"
-        ? "its folder, or that of what it links to, does not exist"
-        : `cannot be made (${code ?? "unknown"})`;
+      code === "ENOENT" ? "its folder, or that of what it links to, does not exist" : `cannot be made (${code})`;
     throw usage(`--db: ${db}: ${why}`);
   }
 }

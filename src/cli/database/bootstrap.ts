@@ -6,6 +6,7 @@ import { allPermissions } from "./database.js";
 
 export interface FirstStart {
   readonly apiId: string;
+  readonly rootKeyId: string;
   /** To be shown once: only its digest is stored. */
   readonly rootKey: string;
 }
@@ -22,6 +23,13 @@ export async function makeFirst(store: Store): Promise<FirstStart | "made before
   if (await holds("apis")) return "without root key";
   const keyring = createKeyring(store, { workspaceId: DEFAULT_WORKSPACE });
   const { apiId } = await keyring.createApi({ name: "first API" });
-  const { key } = await keyring.createRootKey({ name: "first root key", permissions: allPermissions() });
-  return { apiId, rootKey: key };
+  const { key, rootKeyId } = await keyring.createRootKey({ name: "first root key", permissions: allPermissions() });
+  return { apiId, rootKeyId, rootKey: key };
+}
+
+/** Removes both, if nobody got to see the key: the next start is the first again. */
+export async function unmakeFirst(store: Store, { apiId, rootKeyId }: FirstStart): Promise<void> {
+  const keyring = createKeyring(store, { workspaceId: DEFAULT_WORKSPACE });
+  await keyring.deleteRootKey({ rootKeyId });
+  await keyring.deleteApi({ apiId });
 }

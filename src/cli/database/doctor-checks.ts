@@ -21,6 +21,7 @@ const MIN_NODE_MAJOR = 20;
 const MIN_CLOCK_MS = 1_704_067_200_000;
 /** Milliseconds by which the clock may be behind the times in the file. */
 const CLOCK_TOLERANCE = 5_000;
+const HEADER_BYTES = 100;
 /** Bytes: a WAL this large was not checkpointed for a long time. */
 const LARGE_LOG = 1_073_741_824;
 
@@ -77,6 +78,13 @@ function examineNode(): Finding {
 function examineFile(db: string, stat: Stats | undefined): Finding {
   if (stat === undefined) return fail("file", `${db}: there is no such file`);
   if (!stat.isFile()) return fail("file", `${db}: is no file`);
+  if (stat.size < HEADER_BYTES)
+    return fail(
+      "file",
+      `${db}: ${count(stat.size)} bytes, shorter than a database's header: truncated, or never written`,
+    );
+  if (stat.nlink > 1)
+    return fail("file", `${db}: has ${stat.nlink} names (hard links), each with a log of its own; keep one`);
   if ((stat.mode & 0o077) !== 0 && process.platform !== "win32") {
     return warn("file", `${db}: others than its owner can use it; run: chmod 600 ${db}`);
   }

@@ -2,7 +2,10 @@
 
 /** An output stream. */
 export interface Output {
-  /** Resolves once the text is written, so that a slow reader applies backpressure. */
+  /**
+   * Resolves once the text is written, so that a slow reader applies backpressure. Rejects with a failure if standard
+   * output cannot be written; what standard error cannot take is dropped.
+   */
   write(text: string): Promise<void>;
   readonly isTTY: boolean;
   /** The raw stream, for progress bars; absent: none are drawn. */

@@ -4,7 +4,7 @@
  */
 import { homedir } from "node:os";
 import { main } from "../main.js";
-import { EXIT } from "./failures.js";
+import { EXIT, failure } from "./failures.js";
 import type { Io, Output } from "./io.js";
 
 /** The exit code that shells report for Ctrl-C. */
@@ -12,19 +12,16 @@ const INTERRUPTED = 130;
 
 /** Runs the command line of this process and sets its exit code. */
 export async function runProcess(): Promise<void> {
-  // `keystile … | head`: a reader that closed the pipe is not an error, and must not interrupt an import or a server.
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on("error", ({ code }: NodeJS.ErrnoException) => {
-      if (code !== "EPIPE") process.exit(EXIT.failed);
-    });
-  }
+  // Without listeners these would end the process. `keystile … | head` closes the pipe, which must not interrupt an
+  // import or a server; a full disk below a log must not either, and the log goes on when there is room again.
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
   process.exitCode = await main(process.argv.slice(2), processIo());
 }
 
 function processIo(): Io {
   return {
-    stdout: toOutput(process.stdout),
-    stderr: { ...toOutput(process.stderr), terminal: process.stderr },
+    stdout: toOutput(process.stdout, assertWritten),
+    stderr: { ...toOutput(process.stderr, () => undefined), terminal: process.stderr },
     stdin: process.stdin,
     env: process.env,
     home: homedir(),
@@ -46,11 +43,18 @@ function processIo(): Io {
   };
 }
 
-function toOutput(stream: NodeJS.WriteStream): Output {
+/** Data that is not written fails the command. A reader that closed the pipe wants no more. */
+function assertWritten(error: NodeJS.ErrnoException | null | undefined): void {
+  if (!error || error.code === "EPIPE") return;
+  throw failure(EXIT.failed, `standard output cannot be written (${error.code ?? "unknown"})`);
+}
+
+/** @param check called with what a write failed with; may throw */
+function toOutput(stream: NodeJS.WriteStream, check: (error: Error | null | undefined) => void): Output {
   return {
     // Despite its type, undefined if it is not a terminal.
     isTTY: stream.isTTY,
     // The callback runs once the system has the text, so nothing is lost at exit and nothing is buffered without bound.
-    write: (text) => new Promise((resolve) => void stream.write(text, () => resolve())),
+    write: async (text) => check(await new Promise<Error | null | undefined>((done) => void stream.write(text, done))),
   };
 }

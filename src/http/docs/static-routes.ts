@@ -1,29 +1,34 @@
-/** Pages that need no root key: liveness, metrics and the documentation. */
+/** Pages that need no root key: liveness, readiness, metrics and the documentation. */
 import { listProblemTypes } from "../../contracts/errors.js";
 import type { Store } from "../../contracts/store.js";
 import { toSuccess } from "../envelope.js";
 import type { Outgoing } from "../messages.js";
 import { OPERATIONS } from "../operations/index.js";
+import type { Readiness } from "../readiness.js";
 import type { Page } from "../routes.js";
 import { errorPage, referencePage, STYLE } from "./html.js";
 import { toOpenApi } from "./openapi.js";
 
 interface PageOptions {
   readonly store: Store;
+  readonly readiness: Readiness;
   readonly docs: boolean;
   /** Text of `/metrics`; absent: not served. */
-  readonly metrics: (() => string) | undefined;
+  readonly metrics: (() => Promise<string>) | undefined;
 }
 
 /** Pages have no scripts and load nothing from elsewhere. */
 const POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /** The pages by path. */
-export function createPages({ store, docs, metrics }: PageOptions): ReadonlyMap<string, Page> {
-  const pages = new Map<string, Page>([["/v2/liveness", liveness(store)]]);
+export function createPages({ store, readiness, docs, metrics }: PageOptions): ReadonlyMap<string, Page> {
+  const pages = new Map<string, Page>([
+    ["/v2/liveness", liveness(store)],
+    ["/ready", ready(readiness)],
+  ]);
   if (metrics !== undefined) {
-    const read = (_incoming: unknown, requestId: string): Outgoing =>
-      asText("text/plain; version=0.0.4; charset=utf-8", metrics(), requestId);
+    const read = async (_incoming: unknown, requestId: string): Promise<Outgoing> =>
+      asText("text/plain; version=0.0.4; charset=utf-8", await metrics(), requestId);
     pages.set("/metrics", { name: "metrics", read });
   }
   if (!docs) return pages;
@@ -52,6 +57,17 @@ function liveness(store: Store): Page {
     async read(_incoming, requestId) {
       await store.pollChanges();
       await store.readMany("workspaces", ["liveness"]);
+      return toSuccess(requestId, { message: "OK" }, []);
+    },
+  };
+}
+
+/** The service is ready if its store can be relied on: for load balancers. Says no more than that. */
+function ready(readiness: Readiness): Page {
+  return {
+    name: "ready",
+    async read(_incoming, requestId) {
+      await readiness.assertReady();
       return toSuccess(requestId, { message: "OK" }, []);
     },
   };

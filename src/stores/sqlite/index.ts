@@ -1,4 +1,5 @@
 /** The entry `keystile/sqlite`: keys in an SQLite file. Needs better-sqlite3 once a path is opened, and not before. */
+export type { StoreCounters, StoreHealth } from "../../contracts/health.js";
 export type { SqliteHandle, SqliteRunResult, SqliteStatement } from "./connection/handle.js";
 export type { HealthOptions, SqliteHealth } from "./connection/health.js";
 export type { SqliteHandleOptions, SqliteStoreOptions } from "./options.js";

@@ -11,11 +11,13 @@ import { createChangeLog } from "./changes/change-log.js";
 import { createChangePolling } from "./changes/change-polling.js";
 import { createSharedReads } from "./changes/read-transactions.js";
 import { assertFile, assertFits } from "./connection/check-path.js";
-import { toStoreError } from "./connection/errors.js";
+import { countFailures, type CounterSet, createCounters } from "./connection/counters.js";
+import { toCommitError, toStoreError } from "./connection/errors.js";
 import { isInFile, type SqliteHandle } from "./connection/handle.js";
 import { createHealth, type HealthOptions, type SqliteHealth } from "./connection/health.js";
 import { connect, type Connection, DRIVER_BUSY_TIMEOUT } from "./connection/open.js";
 import { createBusyRetry } from "./connection/retry-busy.js";
+import { watchSchema } from "./connection/schema.js";
 import { afterTurn, retryWhileBusy } from "./connection/transaction.js";
 import { sizeLog } from "./connection/wal-size.js";
 import { createAccountSession } from "./credits/account-session.js";
@@ -45,14 +47,18 @@ const MAX_NOTIFIED_DIGESTS = 16;
 
 /**
  * Keeps keys in an SQLite file. Its `KeyRef` is a number. Restore a copy of the file only while no process has it open.
+ * A new file is readable and writable by its owner only. If it is deleted, replaced, truncated or upgraded by a later
+ * keystile while it is open, `pollChanges` and every write fail with STORE_FILE_CHANGED or STORE_SCHEMA_NEWER, within
+ * the bound of `staleness`.
  * @param file a path, or an open handle. A path is opened with better-sqlite3 12 or 13 and created unless `mustExist`;
  * `":memory:"` for a database in memory. A handle of better-sqlite3, node:sqlite or bun:sqlite gets WAL, `synchronous`,
  * `foreign_keys` and a `busy_timeout` of at most 50 ms, and `close()` leaves it open
  * @param options see {@link SqliteStoreOptions}; with a handle only {@link SqliteHandleOptions}
  * @throws TypeError or RangeError naming an option, or saying what is wrong with `file`: a path with spaces at its
  * ends, a handle whose rows are arrays; KeystileError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run;
- * STORE_INVALID (not a database), STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables or old ones in a file that may not be
- * written), STORE_BUSY, STORE_FAILED
+ * STORE_INVALID (empty, not a database, or one of another program), STORE_FILE_LINKED (hard links, or a file mounted by
+ * itself), STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables or old ones in a file that may not be written), STORE_BUSY,
+ * STORE_FULL, STORE_FAILED
  * @see src/contracts/store.ts for the contract · a single find in a turn takes 1.15 times as long as a bare SELECT and
  * JSON.parse, several in one turn 0.75 times each; a single spend 1.15 times as long as a bare UPDATE in a transaction
  */
@@ -65,9 +71,9 @@ export function sqliteStore(file: string | SqliteHandle, options: SqliteStoreOpt
   try {
     const connection = connect(file, settings);
     try {
-      const { store } = wire(connection, settings);
+      const { store, counters } = wire(connection, settings);
       return trust(
-        settings.writer === "inline" || typeof file !== "string" ? store : withWriter(store, file, settings),
+        settings.writer === "inline" || typeof file !== "string" ? store : withWriter(store, file, settings, counters),
       );
     } catch (cause) {
       connection.close();
@@ -81,6 +87,7 @@ export function sqliteStore(file: string | SqliteHandle, options: SqliteStoreOpt
 /** A store that also accepts keys encoded by another thread. */
 export interface WriterStore {
   readonly store: SqliteStore;
+  readonly counters: CounterSet;
   /**
    * {@link Store.insertKeys}, in one transaction.
    * @param deadline when to stop waiting for a lock, from {@link WriterStore.deadline}
@@ -101,38 +108,75 @@ export function writerStore(path: string, options: SqliteStoreOptions): WriterSt
 }
 
 function wire(connection: Connection, settings: Required<SqliteStoreOptions>): WriterStore {
-  const { handle, isShared } = connection;
+  const { handle, isShared, file } = connection;
+  const counters = createCounters();
   const references = createReferenceCache(handle);
-  const log = createChangeLog(handle, isShared);
+  const assertSchema = watchSchema(handle);
+  const log = createChangeLog(handle, isShared, assertSchema);
   log.listen((change) => change === "all" && references.clear());
   const accounts = createAccounts(handle);
   const shared = createSharedReads(handle, isShared);
-  const polling = createChangePolling(shared.before(log.poll), settings.staleness);
+  const poll = () => {
+    file.assertSame();
+    log.poll();
+  };
+  const polling = createChangePolling(shared.before(poll), settings.staleness);
   // A transaction reads `data_version` anyway, while nobody else can write: if nothing is new, later calls of the turn
   // need not poll.
   const session = createAccountSession(handle, accounts, isShared, (version) => {
-    if (!settings.readonly && log.isCaughtUp(version)) polling.note();
+    if (!log.isCaughtUp(version)) assertSchema();
+    else if (!settings.readonly) polling.note();
   });
-  const { short, long } = sizeLog({ ...connection, transact: shared.before(connection.transact) });
   // An autocommit statement inside a transaction that is open for reads would resolve before it is durable.
-  const compareAndSpend = shared.before(session.compareAndSpend);
+  const committing = <A extends unknown[], T>(commit: (...given: A) => T): ((...given: A) => T) => {
+    const counted = countFailures(counters.own, commit);
+    return shared.before((...given: A) => {
+      file.assertRecent();
+      try {
+        return counted(...given);
+      } catch (cause) {
+        throw toCommitError(cause, file.isFull);
+      }
+    });
+  };
+  const transact = committing(connection.transact<unknown>) as typeof connection.transact;
+  const { short, long } = sizeLog({ ...connection, transact });
+  const compareAndSpend = committing(session.compareAndSpend);
   let closing: Promise<void> | undefined;
   let isClosed = false;
   const assertOpen = () => {
     if (isClosed) throw new KeystileError("STORE_CLOSED", "the store was closed; open it again to use it");
   };
-  const reads = createBusyRetry(assertOpen, connection.probe, settings.busyTimeout);
-  const writes = createBusyRetry(assertOpen, connection.probe, settings.busyTimeout);
-  const group = createGroupCommit(short, { ...session, compareAndSpend }, log, writes.queue, settings.busyTimeout);
+  const reads = createBusyRetry(assertOpen, connection.probe, settings.busyTimeout, counters.own);
+  const writes = createBusyRetry(assertOpen, connection.probe, settings.busyTimeout, counters.own);
+  const countForfeits = <T extends { readonly forfeited?: number } | undefined>(outcome: T): T => {
+    counters.own.forfeitedRefills += outcome?.forfeited ?? 0;
+    return outcome;
+  };
+  const spend: typeof session.spend = (...given) => countForfeits(session.spend(...given));
+  const spends = { ...session, spend, compareAndSpend };
+  const group = createGroupCommit(short, spends, log, writes.queue, settings.busyTimeout);
   const rows = createEntityTables(handle);
   const reader = createKeyReader(handle, references);
   const writer = createKeyWriter(handle, references, accounts);
   const spending = createSpending(accounts, group);
-  const examine = createHealth(handle, settings);
+  const examine = createHealth(connection, settings, counters);
   const health = shared.before((given?: HealthOptions) => retryWhileBusy(() => examine(given), DRIVER_BUSY_TIMEOUT));
   const finish = shared.before(connection.close);
 
-  const reading = <A extends unknown[], T>(work: (...given: A) => T) => reads.runOrRetry(shared.before(work));
+  /** What a read meets in a file that was deleted or truncated may look like damage. */
+  const explained =
+    <A extends unknown[], T>(work: (...given: A) => T) =>
+    (...given: A): T => {
+      try {
+        return work(...given);
+      } catch (cause) {
+        file.assertSame();
+        throw cause;
+      }
+    };
+  const reading = <A extends unknown[], T>(work: (...given: A) => T) =>
+    reads.runOrRetry(explained(shared.before(work)));
   const write = createWriting(writes, log, references, session);
   const insertEncoded = async (keys: readonly EncodedKey[], deadline: number): Promise<boolean[]> => {
     let inserted: boolean[] = [];
@@ -147,7 +191,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   const peekBalance = reading(spending.spendCredits);
   const store: SqliteStore = {
     powers: powersOf(connection, settings),
-    findKey: reads.runOrRetry(shared.within(reader.findKey)),
+    findKey: reads.runOrRetry(explained(shared.within(reader.findKey))),
     findKeys: reading(reader.findKeys),
     findForeignKey: reading(reader.findForeignKey),
     findRootKey: reading(rows.findRootKey),
@@ -163,11 +207,14 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     },
     drawCredits(ref, request) {
       assertOpen();
-      return spending.drawCredits(ref, request);
+      return Promise.resolve(spending.drawCredits(ref, request)).then(countForfeits);
     },
     returnCredits(ref, lease) {
       assertOpen();
-      return spending.returnCredits(ref, lease);
+      return Promise.resolve(spending.returnCredits(ref, lease)).catch((cause: unknown) => {
+        counters.own.failedReturns++;
+        throw cause;
+      });
     },
     readBalances: reading(spending.readBalances),
 
@@ -217,7 +264,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
       return closing;
     },
   };
-  return { store, insertEncoded, deadline: writes.deadline };
+  return { store, counters, insertEncoded, deadline: writes.deadline };
 }
 
 /** A database in memory has no file: it ends with its connection, and no other process can use it. */

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, linkSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createKeyring } from "../../../src/keyring/keyring.js";
@@ -170,6 +170,17 @@ describe("a file that is not there", () => {
       expect(stderr).toContain("must be a path without spaces at its ends");
     },
   );
+
+  it("doctor: a file shorter than a header, and one of several names, fail as files", async () => {
+    const [short, one] = [join(FOLDER, "short.db"), join(FOLDER, "one.db")];
+    for (const text of ["", "x"]) {
+      writeFileSync(short, text);
+      expect((await doctor(short)).checks["file"]).toMatchObject({ level: "fail" });
+    }
+    await sqliteStore(one).close();
+    linkSync(one, join(FOLDER, "two.db"));
+    expect((await doctor(one)).checks["file"]?.text).toMatch(/has 2 names \(hard links\)/);
+  });
 
   it("doctor: a path that leads through a file, and a folder, fail as files", async () => {
     const file = join(FOLDER, "through.db");

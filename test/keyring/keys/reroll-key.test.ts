@@ -109,7 +109,7 @@ describe("rerollKey: everything under a new id and a new text", () => {
     const { keyring, store, create } = await world();
     const old = await create({ credits: { remaining: 100 } });
     const { keyId } = await keyring.rerollKey({ keyId: old.keyId, expiration: 0 });
-    const row = (await store.read("keys", keyId))!;
+    const row = (await store.readMany("keys", [keyId]))[0]!;
     const { account } = (await store.findKey(row.digest!))!;
     const drawn = await store.drawCredits(account!.ref, {
       holder: "h",

@@ -9,6 +9,7 @@ import { dice } from "../../model/dice.js";
 import { type Acks, countAcks, countKeys, CREDITS, damagesOf, IN_FLIGHT, KEYS, noAcks, prepare } from "../kill.js";
 import { buildWorker, rigFolder } from "../workers.js";
 import type { DeductOrders } from "../workers/deduct.js";
+import type { IoOrders } from "../workers/io-faults.js";
 import { createDisk } from "./disk.js";
 import { buildRecorder, readRecord, runRecorded } from "./record.js";
 
@@ -79,10 +80,13 @@ function replay(
   ids: readonly string[],
   cuts: number,
   seed: number,
+  from = 0,
 ) {
   const events = readRecord(log);
   const rolled = dice(seed);
-  const points = Array.from({ length: cuts }, () => rolled.below(events.length + 1)).sort((a, b) => a - b);
+  const points = Array.from({ length: cuts }, () => from + rolled.below(events.length + 1 - from)).sort(
+    (a, b) => a - b,
+  );
   const disk = createDisk(before);
   const acks = noAcks();
   const totals = { lost: 0, corrupt: 0, unanswered: 0 };
@@ -125,6 +129,72 @@ function replay(
     syncs,
     examples,
   };
+}
+
+export interface LostSyncReport {
+  readonly runs: number;
+  readonly cuts: number;
+  /** Cuts after which deductions were missing that the second process had acknowledged, or the first. */
+  readonly lost: number;
+  readonly corrupt: number;
+  readonly examples: readonly string[];
+  readonly seconds: number;
+}
+
+/**
+ * The rig of the lost sync: one fsync of a process fails, the process is killed, another one opens the file and goes on, and the power is
+ * cut at random points from then on.
+ * @param runs each with another fsync that fails
+ */
+export async function runLostSyncs(
+  runs: number,
+  cutsPerRun: number,
+  options: { readonly seed?: number; readonly fault?: DeductOrders["fault"]; readonly stopAfter?: number } = {},
+): Promise<LostSyncReport> {
+  const { seed = 1, fault, stopAfter = 640 } = options;
+  const folder = rigFolder();
+  const [first, second] = [await buildWorker("io-faults"), await buildWorker("deduct")];
+  const library = buildRecorder(folder);
+  const begun = performance.now();
+  const totals = { lost: 0, corrupt: 0 };
+  const examples: string[] = [];
+  try {
+    for (let run = 0; run < runs; run++) {
+      const watched = join(mkdtempSync(join(folder, "run-")), "watched");
+      mkdirSync(watched);
+      const file = join(watched, "keys.db");
+      const { apiId, made } = await prepare(file);
+      const before = new Map([[file, readFileSync(file)]]);
+      const log = join(folder, "record");
+      const common = { file, keys: made.map(({ key }) => key), acks: join(watched, "acks"), inFlight: IN_FLIGHT };
+      const env = { LD_PRELOAD: library, KEYSTILE_RECORD: log, KEYSTILE_RECORD_FOLDER: `${watched}/` };
+      const failing = { KEYSTILE_FAIL_AT: String(2 + run * 3), KEYSTILE_FAIL_KIND: "sync" };
+      const dying: IoOrders = { ...common, stopAfter: 100_000, diesOfFailure: true };
+      await runRecorded(first, dying, { ...env, ...failing });
+      const from = readRecord(log).length;
+      const going: DeductOrders = {
+        ...common,
+        apiId,
+        credits: { mode: "exact" },
+        durability: "power",
+        stopAfter,
+        ...(fault && { fault }),
+      };
+      const { code } = await runRecorded(second, going, env);
+      if (code !== 0) throw new Error(`the second worker ended with ${String(code)}`);
+      const ids = made.map(({ keyId }) => keyId);
+      const report = replay(log, before, file, ids, cutsPerRun, seed + run, from);
+      totals.lost += report.lost;
+      totals.corrupt += report.corrupt;
+      examples.push(...report.examples.map((example) => `run ${run}: ${example}`));
+      rmSync(log);
+    }
+    const seconds = (performance.now() - begun) / 1_000;
+    return { runs, cuts: runs * cutsPerRun, ...totals, examples: examples.slice(0, 5), seconds };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+    for (const worker of [first, second]) rmSync(worker, { force: true });
+  }
 }
 
 /** What is wrong with the file, or how its balances compare with what was acknowledged. */

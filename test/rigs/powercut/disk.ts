@@ -2,13 +2,16 @@
  * A disk that forgets at a power cut: what was synced is there; of what was written since, any part may be, torn at sectors. Directory
  * entries count as there once the file was written to. What this leaves out: disks that lie about a sync, and file systems that lose
  * synced data.
+ *
+ * What a failed sync did not write is never written, as with Linux: its pages count as clean from then on, and programs go on reading
+ * them from memory. Only writing them again helps.
  */
 import type { Dice } from "../../model/dice.js";
 import type { Event } from "./record.js";
 
 const SECTOR = 512;
 
-type Change = Exclude<Event, { kind: "sync" }>;
+type Change = Exclude<Event, { kind: "sync" | "unsynced" }>;
 
 export interface Disk {
   apply(event: Event): void;
@@ -22,6 +25,10 @@ export function createDisk(files: ReadonlyMap<string, Buffer>): Disk {
   const pending = new Map<string, Change[]>();
   return {
     apply(event) {
+      if (event.kind === "unsynced") {
+        pending.delete(event.file);
+        return;
+      }
       if (event.kind !== "sync") {
         const list = pending.get(event.file);
         if (list === undefined) pending.set(event.file, [event]);

@@ -18,7 +18,7 @@ export interface IoFault {
   readonly at: number;
   /** How many in a row. */
   readonly count: number;
-  readonly errno: "EIO" | "ENOSPC";
+  readonly errno: "EIO" | "ENOSPC" | "EDQUOT";
 }
 
 export interface IoReport {
@@ -33,7 +33,7 @@ export interface IoReport {
   readonly seconds: number;
 }
 
-const ERRNO = { EIO: 5, ENOSPC: 28 };
+const ERRNO = { EIO: 5, ENOSPC: 28, EDQUOT: 122 };
 const CUTS_A_RUN = 4;
 
 export async function runIoFaults(faults: readonly IoFault[], stopAfter = 640): Promise<IoReport> {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { IN_FLIGHT } from "../kill.js";
-import { runCuts } from "./cuts.js";
+import { runCuts, runLostSyncs } from "./cuts.js";
 import { runIoFaults, spread } from "./io-faults.js";
 import { missing } from "./record.js";
 
@@ -30,6 +30,22 @@ describe.skipIf(reason !== undefined)(
       const report = await runCuts(100, { seed: 3, stopAfter: 16_000, checkpointPages: 40, fault: "synchronous off" });
       expect(report.lost).toBeGreaterThan(0);
       expect(report.corrupt).toBeGreaterThan(0);
+    });
+
+    it("a quota that is used up is STORE_FULL, and passes", async () => {
+      const report = await runIoFaults([{ at: 12, count: 60, errno: "EDQUOT" }]);
+      expect(report.problems).toEqual([]);
+      expect(report.codes["STORE_FULL"]).toBeGreaterThan(0);
+      expect(report.codes).not.toHaveProperty("STORE_FAILED");
+    });
+
+    it("a failed fsync, a kill, and a power cut: what the next process acknowledged is there", async () => {
+      const report = await runLostSyncs(3, 60, { stopAfter: 320 });
+      expect(report).toMatchObject({ lost: 0, corrupt: 0, examples: [] });
+    });
+
+    it("control: a log that is not written again is found out", async () => {
+      expect((await runLostSyncs(1, 40, { stopAfter: 320, fault: "leaves the log" })).lost).toBeGreaterThan(20);
     });
 
     it("a disk that fails: at every call acknowledged is durable, the error is typed, and the store goes on (A143)", async () => {

@@ -11,6 +11,8 @@ export type Event =
   | { readonly kind: "write"; readonly file: string; readonly offset: number; readonly data: Buffer }
   | { readonly kind: "truncate"; readonly file: string; readonly size: number }
   | { readonly kind: "sync"; readonly file: string }
+  /** A sync that failed. */
+  | { readonly kind: "unsynced"; readonly file: string }
   | { readonly kind: "remove"; readonly file: string };
 
 /** Why the rig cannot run here; `undefined`: it can. */
@@ -49,7 +51,7 @@ export async function runRecorded(
 }
 
 const HEAD = 16;
-const KINDS = [undefined, "write", "truncate", "sync", "remove", "name"] as const;
+const KINDS = [undefined, "write", "truncate", "sync", "remove", "name", "unsynced"] as const;
 
 /** @returns every event in order; `data` are windows into one buffer */
 export function readRecord(log: string): Event[] {

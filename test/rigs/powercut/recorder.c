@@ -7,6 +7,7 @@
  *   KEYSTILE_FAIL_AT        the n-th write, truncation or sync of a watched file (acks apart) fails, counted from 1
  *   KEYSTILE_FAIL_COUNT     how many in a row fail, default 1
  *   KEYSTILE_FAIL_ERRNO     with which error, default 5 (EIO)
+ *   KEYSTILE_FAIL_KIND      "sync", "write" or "read": only these are counted and fail; default: writes, truncations and syncs
  *
  * An entry: type, file, two zero bytes, length of data (32 bits), offset or size (64 bits), data. Little-endian.
  */
@@ -24,7 +25,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { WRITE = 1, TRUNCATE = 2, SYNC = 3, REMOVE = 4, NAME = 5 };
+enum { WRITE = 1, TRUNCATE = 2, SYNC = 3, REMOVE = 4, NAME = 5, UNSYNCED = 6, READ = 7 };
 enum { MAX_FD = 4096, MAX_FILES = 64 };
 
 static unsigned char file_of[MAX_FD]; /* 0: not watched */
@@ -33,16 +34,17 @@ static int file_count;
 static int log_fd = -1;
 static const char *folder;
 static long calls, fail_at, fail_count = 1;
-static int fail_errno = EIO;
+static int fail_errno = EIO, fail_kind;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 __attribute__((constructor)) static void start(void) {
   const char *path = getenv("KEYSTILE_RECORD"), *at = getenv("KEYSTILE_FAIL_AT"), *count = getenv("KEYSTILE_FAIL_COUNT"),
-             *number = getenv("KEYSTILE_FAIL_ERRNO");
+             *number = getenv("KEYSTILE_FAIL_ERRNO"), *kind = getenv("KEYSTILE_FAIL_KIND");
   folder = getenv("KEYSTILE_RECORD_FOLDER");
   if (at) fail_at = atol(at);
   if (count) fail_count = atol(count);
   if (number) fail_errno = atoi(number);
+  if (kind) fail_kind = kind[0] == 's' ? SYNC : kind[0] == 'w' ? WRITE : READ;
   if (path) log_fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
 
@@ -63,8 +65,8 @@ static int is_ack(int file) {
 }
 
 /* Whether this call is one that is to fail. */
-static int fails(int file) {
-  if (!fail_at || is_ack(file)) return 0;
+static int fails(int file, int kind) {
+  if (!fail_at || is_ack(file) || (fail_kind ? kind != fail_kind : kind == READ)) return 0;
   calls++;
   if (calls < fail_at || calls >= fail_at + fail_count) return 0;
   errno = fail_errno;
@@ -120,7 +122,7 @@ static ssize_t write_at(int fd, const void *data, size_t length, off_t offset) {
   int file = watched(fd);
   if (!file) return syscall(SYS_pwrite64, fd, data, length, offset);
   pthread_mutex_lock(&lock);
-  ssize_t done = fails(file) ? -1 : syscall(SYS_pwrite64, fd, data, length, offset);
+  ssize_t done = fails(file, WRITE) ? -1 : syscall(SYS_pwrite64, fd, data, length, offset);
   if (done > 0) record(WRITE, file, (uint64_t)offset, data, (uint32_t)done);
   pthread_mutex_unlock(&lock);
   return done;
@@ -128,11 +130,21 @@ static ssize_t write_at(int fd, const void *data, size_t length, off_t offset) {
 ssize_t pwrite(int fd, const void *data, size_t length, off_t offset) { return write_at(fd, data, length, offset); }
 ssize_t pwrite64(int fd, const void *data, size_t length, off64_t offset) { return write_at(fd, data, length, offset); }
 
+static ssize_t read_at(int fd, void *data, size_t length, off_t offset) {
+  int file = watched(fd);
+  pthread_mutex_lock(&lock);
+  int failed = file && fails(file, READ);
+  pthread_mutex_unlock(&lock);
+  return failed ? -1 : syscall(SYS_pread64, fd, data, length, offset);
+}
+ssize_t pread(int fd, void *data, size_t length, off_t offset) { return read_at(fd, data, length, offset); }
+ssize_t pread64(int fd, void *data, size_t length, off64_t offset) { return read_at(fd, data, length, offset); }
+
 ssize_t write(int fd, const void *data, size_t length) {
   int file = watched(fd);
   if (!file) return syscall(SYS_write, fd, data, length);
   pthread_mutex_lock(&lock);
-  ssize_t done = fails(file) ? -1 : syscall(SYS_write, fd, data, length);
+  ssize_t done = fails(file, WRITE) ? -1 : syscall(SYS_write, fd, data, length);
   /* The position after it, for files that are appended to as well. */
   if (done > 0) record(WRITE, file, (uint64_t)(syscall(SYS_lseek, fd, 0, SEEK_CUR) - done), data, (uint32_t)done);
   pthread_mutex_unlock(&lock);
@@ -143,7 +155,7 @@ static int truncate_to(int fd, off_t size) {
   int file = watched(fd);
   if (!file) return (int)syscall(SYS_ftruncate, fd, size);
   pthread_mutex_lock(&lock);
-  int done = fails(file) ? -1 : (int)syscall(SYS_ftruncate, fd, size);
+  int done = fails(file, TRUNCATE) ? -1 : (int)syscall(SYS_ftruncate, fd, size);
   if (done == 0) record(TRUNCATE, file, (uint64_t)size, NULL, 0);
   pthread_mutex_unlock(&lock);
   return done;
@@ -156,8 +168,8 @@ static int sync_with(long call, int fd) {
   if (!file) return (int)syscall(call, fd);
   pthread_mutex_lock(&lock);
   /* In the replay it counts as done from here on; the real one only costs time. */
-  int done = fails(file) ? -1 : 0;
-  if (done == 0) record(SYNC, file, 0, NULL, 0);
+  int done = fails(file, SYNC) ? -1 : 0;
+  record(done == 0 ? SYNC : UNSYNCED, file, 0, NULL, 0);
   pthread_mutex_unlock(&lock);
   return done;
 }

@@ -1,8 +1,9 @@
 /** Verifies for ever with many calls in flight, and writes down every deduction that was acknowledged. Made to be killed. */
 import { openSync, writeSync } from "node:fs";
+import type { Database } from "better-sqlite3";
 import type { Spend, Store } from "../../../src/contracts/store.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
-import { sqliteStore, type SqliteStoreOptions } from "../../../src/stores/sqlite/index.js";
+import { type SqliteHandle, sqliteStore, type SqliteStoreOptions } from "../../../src/stores/sqlite/index.js";
 import { createVerifier, type CreditsOptions } from "../../../src/verify/verifier.js";
 
 export interface DeductOrders {
@@ -22,7 +23,7 @@ export interface DeductOrders {
   readonly checkpointPages?: number;
   /** Where the program of a writer thread is; default: none, the store's own thread writes. */
   readonly writer?: string;
-  readonly fault?: "acknowledges early" | "synchronous off";
+  readonly fault?: "acknowledges early" | "synchronous off" | "leaves the log";
 }
 
 /** Acknowledges a key that was made. */
@@ -64,14 +65,25 @@ async function create(): Promise<void> {
 /** A handle of the rig's own where the rig turns what the store has no option for. */
 async function openStore(): Promise<Store> {
   const { file, durability, fault, checkpointPages, writer } = orders;
-  if (fault !== "synchronous off" && checkpointPages === undefined)
+  if (fault !== "synchronous off" && fault !== "leaves the log" && checkpointPages === undefined)
     return sqliteStore(file, { durability, ...(writer !== undefined && { writer: new URL(writer) }) });
   const { default: Database } = await import("better-sqlite3");
   const handle = new Database(file);
-  const opened = sqliteStore(handle, { durability });
+  const opened = sqliteStore(fault === "leaves the log" ? nameless(handle) : handle, { durability });
   if (fault === "synchronous off") handle.exec("PRAGMA synchronous = OFF");
   if (checkpointPages !== undefined) handle.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
   return opened;
+}
+
+/** The planted fault: a handle that does not tell its file, so that what is in the log is not written again. */
+function nameless(handle: Database): SqliteHandle {
+  return {
+    prepare: (sql) =>
+      handle.prepare(
+        sql.replace("SELECT file FROM pragma_database_list", "SELECT '' AS file FROM pragma_database_list"),
+      ),
+    exec: (sql) => handle.exec(sql),
+  };
 }
 
 /** The planted fault: an answer that does not wait for its commit. */

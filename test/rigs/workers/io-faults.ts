@@ -10,6 +10,8 @@ export interface IoOrders {
   readonly acks: string;
   readonly inFlight: number;
   readonly stopAfter: number;
+  /** Ends at once, as if killed, when a call fails. Default: goes on. */
+  readonly diesOfFailure?: true;
 }
 
 /** More failures than any short fault can cause: the store did not recover. */
@@ -22,6 +24,7 @@ let acknowledged = 0;
 let failed = 0;
 
 function note(error: unknown): void {
+  if (orders.diesOfFailure === true) process.kill(process.pid, "SIGKILL");
   failed++;
   const code = isKeystileError(error) ? error.code : `not typed: ${String(error)}`;
   codes.set(code, (codes.get(code) ?? 0) + 1);

@@ -63,6 +63,7 @@ describe("sqliteStore: under the fake timers of a program's tests", () => {
     other.close();
     const fresh = path();
     const first = new Database(fresh);
+    first.pragma("journal_mode = WAL");
     first.exec("BEGIN IMMEDIATE; CREATE TABLE mine (x)");
     expect(await codeOf(() => sqliteStore(fresh, { busyTimeout: 20 }))).toBe("STORE_BUSY");
     first.close();

@@ -4,6 +4,7 @@ import Database from "better-sqlite3";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { isKeystileError } from "../../../src/contracts/errors.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
+import { createCounters } from "../../../src/stores/sqlite/connection/counters.js";
 import { createLockQueue } from "../../../src/stores/sqlite/connection/lock-queue.js";
 import { sqliteStore, type SqliteStore } from "../../../src/stores/sqlite/index.js";
 import { buildWorker, buildWriter, ended, nextMessage, startWorker } from "../../rigs/workers.js";
@@ -238,7 +239,7 @@ describe("createLockQueue", () => {
   };
 
   it("the work of those ahead, when the file is free, is no wait for a lock; it leaves the event loop its turns", async () => {
-    const queue = createLockQueue((attempt) => attempt());
+    const queue = createLockQueue((attempt) => attempt(), createCounters().own);
     const free = performance.now() + 50;
     let turns = 0;
     const turn = setInterval(() => turns++, 1);
@@ -266,7 +267,7 @@ describe("createLockQueue", () => {
   });
 
   it("a call that is refused ends nobody else's wait, and what joins while others run comes after them", async () => {
-    const queue = createLockQueue((attempt) => attempt());
+    const queue = createLockQueue((attempt) => attempt(), createCounters().own);
     const said: string[] = [];
     let isLocked = true;
     const join = (name: string, limit: number, then = () => {}) =>

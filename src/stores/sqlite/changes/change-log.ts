@@ -34,8 +34,12 @@ const KEPT = 10_000;
 /** A transaction with more digests than this is logged as "all". */
 const MAX_DIGESTS = 1_000;
 
-/** @param isShared other code may write through the same handle, which `data_version` does not show */
-export function createChangeLog(handle: Handle, isShared: boolean): ChangeLog {
+/**
+ * @param isShared other code may write through the same handle, which `data_version` does not show
+ * @param onCommits called when other connections have committed, before their changes are read; may throw, then they
+ * are read by the next poll
+ */
+export function createChangeLog(handle: Handle, isShared: boolean, onCommits: () => void): ChangeLog {
   const insert = handle.prepare("INSERT INTO keystile_changes (what) VALUES (?)");
   const prune = handle.prepare("DELETE FROM keystile_changes WHERE seq <= ?");
   const since = select<{ seq: number; what: string }>(
@@ -84,6 +88,7 @@ export function createChangeLog(handle: Handle, isShared: boolean): ChangeLog {
     poll() {
       const now = dataVersion.get()?.data_version;
       if (now === version && !isShared) return;
+      onCommits();
       const entries = since.all(seen);
       // If the last entry seen is missing, the log was pruned past it, or the file was replaced by an older copy.
       const isWhole = Number(entries[0]?.seq) === seen;

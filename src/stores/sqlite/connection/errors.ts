@@ -1,4 +1,5 @@
 /** Maps errors of the SQLite drivers to KeystileError. No message contains a parameter, a key or a hash. */
+import { constants } from "node:os";
 import { isKeystileError, KeystileError, type KeystileErrorCode } from "../../../contracts/errors.js";
 
 /** SQLite's primary result codes that keystile distinguishes: number (node:sqlite) → name (the other drivers). */
@@ -6,6 +7,7 @@ const NAMES: Readonly<Record<number, string>> = {
   5: "BUSY",
   6: "LOCKED",
   8: "READONLY",
+  10: "IOERR",
   11: "CORRUPT",
   13: "FULL",
   14: "CANTOPEN",
@@ -14,14 +16,21 @@ const NAMES: Readonly<Record<number, string>> = {
   26: "NOTADB",
 };
 
+const FULL: readonly [code: KeystileErrorCode, detail: string] = [
+  "STORE_FULL",
+  "the disk, the quota or the database is full; nothing was changed",
+];
 const LOCKED = "other connections kept the database file locked for too long; nothing was changed";
 const MEANINGS: Readonly<Record<string, readonly [code: KeystileErrorCode, detail: string]>> = {
   BUSY: ["STORE_BUSY", LOCKED],
   LOCKED: ["STORE_BUSY", LOCKED],
   PROTOCOL: ["STORE_BUSY", LOCKED],
   READONLY: ["STORE_READ_ONLY", "the database is read-only; nothing was changed"],
-  FULL: ["STORE_FULL", "the disk or the database is full; nothing was changed"],
-  CORRUPT: ["STORE_INVALID", "the database file is damaged; restore it from a backup"],
+  FULL,
+  CORRUPT: [
+    "STORE_INVALID",
+    "the database file reads as damaged; keystile doctor examines it: if it finds damage too, restore a backup",
+  ],
   NOTADB: ["STORE_INVALID", "the file is not an SQLite database"],
   CANTOPEN: ["STORE_FAILED", "the database file cannot be opened; check that its folder exists and may be written"],
 };
@@ -35,6 +44,30 @@ export function resultName(cause: unknown): string | undefined {
   const { code, errcode } = cause as { code?: unknown; errcode?: unknown };
   if (typeof errcode === "number") return NAMES[errcode & 0xff];
   return typeof code === "string" && code.startsWith("SQLITE_") ? code.split("_")[1] : undefined;
+}
+
+/** `SQLITE_IOERR_FSYNC` and `SQLITE_IOERR_DIR_FSYNC`, as numbers of node:sqlite. */
+const SYNC_ERRCODES: readonly unknown[] = [1034, 1290];
+
+/** Whether an fsync failed. */
+export function isSyncFailure(cause: unknown): boolean {
+  const { code, errcode } = (cause ?? {}) as { code?: unknown; errcode?: unknown };
+  return SYNC_ERRCODES.includes(errcode) || (typeof code === "string" && code.endsWith("_FSYNC"));
+}
+
+/** Whether a call of the system failed for want of room: on the disk, or within the user's quota. */
+export function isFullError(cause: unknown): boolean {
+  const { code, errno } = (cause ?? {}) as { code?: unknown; errno?: unknown };
+  // Node has no name for EDQUOT: its code is "Unknown system error -122".
+  return code === "ENOSPC" || (typeof errno === "number" && -errno === constants.errno.EDQUOT);
+}
+
+/**
+ * The error of a transaction. SQLite tells a quota that is used up as an I/O error, and not as a full disk.
+ * @param isFull finds out whether there is room
+ */
+export function toCommitError(cause: unknown, isFull: () => boolean): unknown {
+  return resultName(cause) === "IOERR" && isFull() ? new KeystileError(...FULL, { cause }) : cause;
 }
 
 /** Whether waiting may help: another connection holds a lock. */
@@ -57,6 +90,7 @@ export function toStoreError(cause: unknown): Error {
 }
 
 function meaningOf(cause: unknown): readonly [KeystileErrorCode, string] {
+  if (isFullError(cause)) return FULL;
   const message = cause instanceof Error ? cause.message : "";
   if (/within a transaction/i.test(message)) {
     return ["STORE_FAILED", "the handle is inside a transaction of its owner; end it before keys are used"];

@@ -1,17 +1,17 @@
-/** Health check: whether the file is still the one that was opened, with the same settings. Reads the disk. */
-import { statSync } from "node:fs";
+/** Health check: the file, the connection's settings, and what failed since the store was opened. Reads the disk. */
+import { closeSync, openSync, readSync, statSync } from "node:fs";
+import { isKeystileError } from "../../../contracts/errors.js";
+import type { StoreHealth } from "../../../contracts/health.js";
 import type { SqliteStoreOptions } from "../options.js";
-import { toStoreError } from "./errors.js";
-import { readPragma, select, type Handle } from "./handle.js";
+import { type CounterSet, sumOf } from "./counters.js";
+import { isBusy, resultName, toStoreError } from "./errors.js";
+import { readPragma, select } from "./handle.js";
+import type { Connection } from "./open.js";
 import { SCHEMA_VERSION, schemaVersion } from "./schema.js";
 
 /** Result of a health check. */
-export interface SqliteHealth {
-  /** No problem was found. */
-  readonly ok: boolean;
-  /** What is wrong, a sentence each. */
-  readonly problems: readonly string[];
-  /** `"wal"`, or `"memory"` for a database in memory. */
+export interface SqliteHealth extends StoreHealth {
+  /** `"wal"`; `"memory"` for a database in memory; `"unknown"`: the file could not be read. */
   readonly journalMode: string;
   readonly synchronous: "off" | "normal" | "full" | "extra";
   readonly schemaVersion: number;
@@ -25,28 +25,65 @@ export interface HealthOptions {
 
 /** SQLite's numbers for `synchronous`. */
 const LEVELS = ["off", "normal", "full", "extra"] as const;
+/** Bytes of a log that an import does not reach: a reader has kept it from being carried over. */
+const LONG_LOG = 67_108_864;
 
-/** @returns a function that examines the database at the time of each call */
+type Settings = Pick<SqliteHealth, "journalMode" | "synchronous" | "schemaVersion">;
+
+/** @returns a function that examines the database at the time of each call: about 50 µs */
 export function createHealth(
-  handle: Handle,
+  { handle, file }: Pick<Connection, "handle" | "file">,
   { durability }: Required<SqliteStoreOptions>,
+  counters: CounterSet,
 ): (options?: HealthOptions) => SqliteHealth {
-  const main = select<{ file: string | null }>(
-    handle,
-    "SELECT file FROM pragma_database_list WHERE name = 'main'",
-  ).get();
-  const path = main?.file ?? "";
-  const opened = identify(path);
   const minLevel = durability === "power" ? 2 : 1;
+  const firstRound = readLog(file.path).round;
 
   return ({ quickCheck = false } = {}) => {
     const problems: string[] = [];
-    const now = identify(path);
-    if (now === undefined) problems.push("the database file was deleted while it is in use");
-    else if (now !== opened) problems.push("the database file was replaced while it is in use");
+    const warnings: string[] = [];
+    try {
+      file.assertSame();
+      if (file.path !== "" && statSync(file.path).nlink > 1)
+        problems.push("the database file has several names (hard links); opening it again will be refused");
+    } catch (cause) {
+      problems.push(isKeystileError(cause) ? cause.detail : "the database file cannot be examined");
+    }
+    const settings = tryToExamine(problems);
+    const { failedInARow, ...counted } = sumOf(counters);
+    if (failedInARow > 0)
+      problems.push(`the last ${failedInARow} transactions failed on the disk; none has been committed since`);
+    if (counters.threadFailure !== undefined)
+      problems.push(`the writer thread does not write: ${counters.threadFailure}`);
+    const { bytes, round } = readLog(file.path);
+    if (bytes > LONG_LOG)
+      warnings.push(`the log has ${bytes} bytes: a reader at an old state keeps it from being carried over`);
+    if (quickCheck) problems.push(...findDamage());
+    // A log that was removed by the last process and made anew counts from a random number.
+    const checkpoints = round >= firstRound ? round - firstRound : 0;
+    return {
+      ok: problems.length === 0,
+      problems,
+      warnings,
+      ...settings,
+      counters: { walBytes: bytes, checkpoints, ...counted },
+    };
+  };
 
+  function tryToExamine(problems: string[]): Settings {
+    try {
+      return examineSettings(problems);
+    } catch (cause) {
+      const error = toStoreError(cause);
+      if (isBusy(cause) || !isKeystileError(error) || error.code === "STORE_CLOSED") throw cause;
+      problems.push(error.detail);
+      return { journalMode: "unknown", synchronous: "off", schemaVersion: 0 };
+    }
+  }
+
+  function examineSettings(problems: string[]): Settings {
     const journalMode = String(readPragma(handle, "journal_mode"));
-    if (journalMode !== "wal" && path !== "") problems.push(`the journal mode is ${journalMode}, not wal`);
+    if (journalMode !== "wal" && file.path !== "") problems.push(`the journal mode is ${journalMode}, not wal`);
     const level = Number(readPragma(handle, "synchronous"));
     const synchronous = LEVELS[level] ?? "off";
     if (level < minLevel) problems.push(`synchronous is ${synchronous}, too low for durability "${durability}"`);
@@ -54,24 +91,40 @@ export function createHealth(
     const version = schemaVersion(handle);
     if (version !== SCHEMA_VERSION)
       problems.push(`the tables have version ${version}, this keystile knows ${SCHEMA_VERSION}`);
-    if (quickCheck) problems.push(...findDamage(handle));
-    return { ok: problems.length === 0, problems, journalMode, synchronous, schemaVersion: version };
-  };
-}
-
-/** Identity (device and inode) of the file at a path; `undefined`: there is none. Constant for a database in memory. */
-function identify(path: string): string | undefined {
-  if (path === "") return "";
-  const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return stat && `${stat.dev} ${stat.ino}`;
-}
-
-function findDamage(handle: Handle): string[] {
-  try {
-    const found = select<Record<string, string>>(handle, "PRAGMA quick_check(10)").all();
-    const texts = found.flatMap((row) => Object.values(row));
-    return texts.length === 1 && texts[0] === "ok" ? [] : texts.map((text) => `damaged: ${text}`);
-  } catch (cause) {
-    return [`damaged: ${toStoreError(cause).message}`];
+    return { journalMode, synchronous, schemaVersion: version };
   }
+
+  function findDamage(): string[] {
+    try {
+      const found = select<Record<string, string>>(handle, "PRAGMA quick_check(10)").all();
+      const texts = found.flatMap((row) => Object.values(row));
+      return texts.length === 1 && texts[0] === "ok" ? [] : texts.map((text) => `damaged: ${text}`);
+    } catch (cause) {
+      const { message } = toStoreError(cause);
+      // A read that failed says nothing about what is on the disk.
+      return [resultName(cause) === "IOERR" ? `the check could not read the file: ${message}` : `damaged: ${message}`];
+    }
+  }
+}
+
+/** Where the header of the log counts how often it was begun anew. */
+const ROUND_AT = 12;
+
+/** Size and round of the log beside a database. The log has no locks that opening it could drop. */
+function readLog(path: string): { readonly bytes: number; readonly round: number } {
+  const log = `${path}-wal`;
+  const bytes = (path === "" ? undefined : statSync(log, { throwIfNoEntry: false }))?.size ?? 0;
+  if (bytes < ROUND_AT + 4) return { bytes, round: 0 };
+  const word = Buffer.alloc(4);
+  try {
+    const file = openSync(log, "r");
+    try {
+      readSync(file, word, 0, word.length, ROUND_AT);
+    } finally {
+      closeSync(file);
+    }
+  } catch {
+    // It was removed meanwhile, or may not be read here.
+  }
+  return { bytes, round: word.readUInt32BE() };
 }

@@ -5,6 +5,7 @@
  * Why a queue: when each call retried by itself, it waited inside the driver, which blocks the thread. With another
  * process holding the write lock, 100 concurrent calls blocked it for 5 s.
  */
+import type { Counters } from "./counters.js";
 import { toStoreError } from "./errors.js";
 import { afterDelay, afterTurn, monotonic } from "./transaction.js";
 
@@ -39,8 +40,11 @@ const SLICE = 10;
 const MIN_PAUSE = 2;
 const MAX_PAUSE = 10;
 
-/** @param probe runs an attempt for which the driver may wait a little */
-export function createLockQueue(probe: (attempt: () => void) => void): LockQueue {
+/**
+ * @param probe runs an attempt for which the driver may wait a little
+ * @param counters where waits, their time and the calls that they failed are counted
+ */
+export function createLockQueue(probe: (attempt: () => void) => void, counters: Counters): LockQueue {
   let waiting: LockWaiter[] = [];
   let lockedBefore = 0;
   /** Since when the file has been locked; NaN: it is not known to be locked. */
@@ -48,14 +52,19 @@ export function createLockQueue(probe: (attempt: () => void) => void): LockQueue
 
   const lockedTime = (now = monotonic()) => lockedBefore + (Number.isNaN(lockedSince) ? 0 : now - lockedSince);
   const endLock = (now?: number) => {
+    const before = lockedBefore;
     lockedBefore = lockedTime(now);
+    counters.lockWaitMs += lockedBefore - before;
     lockedSince = NaN;
   };
   const stayLocked = (cause: unknown) => {
     const now = monotonic();
     if (Number.isNaN(lockedSince)) lockedSince = now;
     let error: Error | undefined;
-    const toError = () => (error ??= toStoreError(cause));
+    const toError = () => {
+      counters.busyErrors++;
+      return (error ??= toStoreError(cause));
+    };
     waiting = waiting.filter((waiter) => waiter.keepsWaiting(lockedTime(now), toError));
     if (waiting.length > 0) afterDelay(run, MIN_PAUSE + Math.random() * (MAX_PAUSE - MIN_PAUSE));
     else endLock(now);
@@ -85,6 +94,7 @@ export function createLockQueue(probe: (attempt: () => void) => void): LockQueue
     isWaiting: () => waiting.length > 0,
     lockedTime: () => lockedTime(),
     join(waiter) {
+      counters.lockWaits++;
       if (waiting.push(waiter) > 1) return;
       lockedSince = monotonic();
       afterTurn(run);

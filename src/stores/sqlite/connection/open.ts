@@ -1,7 +1,6 @@
 /** Opens and configures a connection: journal mode, durability, lock timeouts, tables. */
-import { existsSync } from "node:fs";
-import { KeystileError } from "../../../contracts/errors.js";
 import type { SqliteStoreOptions } from "../options.js";
+import { assertOwnDatabase, type FileWatch, markFile, prepareFile, settleLog, watchFile } from "./database-file.js";
 import { type ClosableHandle, loadDriver, openFile } from "./driver.js";
 import { resultName } from "./errors.js";
 import { adopt, type Handle, readPragma } from "./handle.js";
@@ -13,6 +12,7 @@ type Options = Required<SqliteStoreOptions>;
 /** A configured connection. */
 export interface Connection {
   readonly handle: Handle;
+  readonly file: FileWatch;
   readonly transact: Transact;
   /** Runs one attempt to get a lock, for which the driver itself may wait briefly. */
   probe(attempt: () => void): void;
@@ -30,6 +30,9 @@ export interface Connection {
  */
 const CACHE_KIB = 65_536;
 
+/** Bytes to which a log that grew longer is cut when it begins anew: the disk of a day with a stuck reader comes back. */
+const MAX_LOG_BYTES = 67_108_864;
+
 /**
  * Milliseconds for which the driver itself waits for locks, blocking the thread: on the caller's handle, and on close.
  */
@@ -44,19 +47,24 @@ const PROBE_WAIT = 25;
 export function connect(file: string | Handle, options: Options): Connection {
   if (typeof file !== "string") {
     const handle = adopt(file);
-    const transact = prepare(handle, options, Math.min(DRIVER_BUSY_TIMEOUT, options.busyTimeout));
-    return shareHandle(handle, transact);
+    const watch = watchFile(handle);
+    const transact = prepare(handle, watch, options, Math.min(DRIVER_BUSY_TIMEOUT, options.busyTimeout));
+    return shareHandle(handle, watch, transact);
   }
   const { readonly } = options;
   const fileMustExist = options.mustExist || readonly;
   const driver = loadDriver();
-  if (fileMustExist) assertExists(file);
+  prepareFile(file, fileMustExist, options.busyTimeout);
   const handle = openFile(driver, file, { readonly, fileMustExist, timeout: 0 });
   try {
-    const transact = prepare(handle, options, 0);
-    handle.exec(`PRAGMA cache_size = -${CACHE_KIB}`);
+    retryWhileBusy(() => assertOwnDatabase(handle), options.busyTimeout);
+    const watch = watchFile(handle);
+    const transact = prepare(handle, watch, options, 0);
+    if (!readonly) retryWhileBusy(() => markFile(handle), options.busyTimeout);
+    handle.exec(`PRAGMA cache_size = -${CACHE_KIB}; PRAGMA journal_size_limit = ${MAX_LOG_BYTES}`);
     return {
       handle,
+      file: watch,
       transact,
       probe: (attempt) => withDriverWait(handle, PROBE_WAIT, attempt),
       isShared: false,
@@ -69,9 +77,10 @@ export function connect(file: string | Handle, options: Options): Connection {
 }
 
 /** @param driverWait milliseconds for which the driver waits for locks from now on */
-function prepare(handle: Handle, options: Options, driverWait: number): Transact {
+function prepare(handle: Handle, { path }: FileWatch, options: Options, driverWait: number): Transact {
   assertIdle(handle);
   handle.exec(`PRAGMA busy_timeout = ${driverWait}`);
+  if (!options.readonly) settleLog(handle, path);
   // As a whole, so that the timeout covers all locks together.
   return retryWhileBusy(() => {
     useWal(handle);
@@ -87,10 +96,11 @@ function prepare(handle: Handle, options: Options, driverWait: number): Transact
  * A connection on the caller's handle, whose `busy_timeout` stays in force outside the store's transactions. Inside
  * them the driver does not wait, as on the store's own connections: waits of many transactions in a row would add up.
  */
-function shareHandle(handle: Handle, transact: Transact): Connection {
+function shareHandle(handle: Handle, file: FileWatch, transact: Transact): Connection {
   let driverWait = 0;
   return {
     handle,
+    file,
     transact: (work, onUndone) => withDriverWait(handle, driverWait, () => transact(work, onUndone)),
     probe(attempt) {
       driverWait = PROBE_WAIT;
@@ -124,15 +134,6 @@ function withDriverWait<T>(handle: Handle, milliseconds: number, act: () => T): 
 function assertIdle(handle: Handle): void {
   handle.exec("BEGIN");
   handle.exec("COMMIT");
-}
-
-/** SQLite's own error for this is unhelpful. */
-function assertExists(file: string): void {
-  if (file === ":memory:" || existsSync(file)) return;
-  throw new KeystileError(
-    "STORE_FAILED",
-    "there is no database file at this path, and none may be made (mustExist or readonly)",
-  );
 }
 
 /** A database in memory has no WAL; a read-only one keeps its journal mode. */

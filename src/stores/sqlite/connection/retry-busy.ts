@@ -1,5 +1,6 @@
 /** Runs work at once, or in the lock queue while another connection holds the file. */
 import type { MaybePromise } from "../../../contracts/types.js";
+import type { Counters } from "./counters.js";
 import { isBusy, toStoreError } from "./errors.js";
 import { createLockQueue, type LockQueue } from "./lock-queue.js";
 import type { Connection } from "./open.js";
@@ -23,9 +24,15 @@ export interface BusyRetry {
  * @param assertOpen throws once the store is closed; called before every attempt
  * @param probe as in {@link createLockQueue}
  * @param busyTimeout milliseconds for which a call waits for a locked file
+ * @param counters as in {@link createLockQueue}
  */
-export function createBusyRetry(assertOpen: () => void, probe: Connection["probe"], busyTimeout: number): BusyRetry {
-  const queue = createLockQueue(probe);
+export function createBusyRetry(
+  assertOpen: () => void,
+  probe: Connection["probe"],
+  busyTimeout: number,
+  counters: Counters,
+): BusyRetry {
+  const queue = createLockQueue(probe, counters);
   const deadline = () => queue.lockedTime() + busyTimeout;
   const wait = <T>(work: () => T, until = deadline()): Promise<Awaited<T>> =>
     new Promise((resolve, reject) => {
@@ -48,7 +55,11 @@ export function createBusyRetry(assertOpen: () => void, probe: Connection["probe
     });
   const retry = <T>(cause: unknown, work: () => T, until?: number): Promise<Awaited<T>> => {
     // Earlier pieces of the same call may have used up its time.
-    if (!isBusy(cause) || (until !== undefined && queue.lockedTime() > until)) throw toStoreError(cause);
+    if (!isBusy(cause)) throw toStoreError(cause);
+    if (until !== undefined && queue.lockedTime() > until) {
+      counters.busyErrors++;
+      throw toStoreError(cause);
+    }
     return wait(work, until);
   };
   const run = <T>(work: () => T, until?: number): MaybePromise<Awaited<T>> => {

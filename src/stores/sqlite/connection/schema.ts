@@ -166,6 +166,24 @@ export function schemaVersion(handle: Handle): number {
 }
 
 /**
+ * A check that the tables are still those that this code knows, for after another connection's commit. It reads the
+ * version only when SQLite's own count of changes to the schema has moved.
+ * @throws (the check) KeystileError STORE_SCHEMA_NEWER or STORE_INVALID, at each call from then on
+ */
+export function watchSchema(handle: Handle): () => void {
+  const cookie = select<{ schema_version: number }>(handle, "PRAGMA schema_version");
+  let known = cookie.get()?.schema_version;
+  return () => {
+    const now = cookie.get()?.schema_version;
+    if (now === known) return;
+    const version = stepsTaken(handle);
+    if (version !== SCHEMA_VERSION)
+      throw new KeystileError("STORE_INVALID", "the keystile tables were taken away while the file is in use");
+    known = now;
+  };
+}
+
+/**
  * Creates or upgrades the tables.
  * @throws KeystileError STORE_SCHEMA_NEWER: a later keystile wrote this file; STORE_INVALID: its version is not a
  * number; STORE_READ_ONLY: tables are missing or old in a file that may not be written

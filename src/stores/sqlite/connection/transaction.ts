@@ -78,19 +78,28 @@ export function afterDelay(wake: () => void, milliseconds: number): void {
   runAfter(wake, milliseconds);
 }
 
+/** The same, unless the process ends first: it is not kept alive. */
+export function afterDelayIfAlive(wake: () => void, milliseconds: number): void {
+  runAfter(wake, milliseconds).unref();
+}
+
 /**
  * Runs `attempt`, and again while other connections hold the file, for up to `total` milliseconds. Blocks the thread:
  * only for opening, closing and health checks, which are synchronous.
  */
 export function retryWhileBusy<T>(attempt: () => T, total: number): T {
   const deadline = monotonic() + total;
-  const cell = new Int32Array(new SharedArrayBuffer(4));
   for (;;) {
     try {
       return attempt();
     } catch (cause) {
       if (!isBusy(cause) || monotonic() >= deadline) throw cause;
     }
-    Atomics.wait(cell, 0, 0, PAUSE);
+    pauseThread();
   }
+}
+
+/** Blocks the thread for the time between two attempts. */
+export function pauseThread(): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PAUSE);
 }

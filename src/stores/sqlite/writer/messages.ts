@@ -1,6 +1,7 @@
 /** Messages between a store and its writer thread. Errors carry message and codes, never parameters. */
 import { isKeystileError, KeystileError, type KeystileErrorCode } from "../../../contracts/errors.js";
 import type { Spend, Store } from "../../../contracts/store.js";
+import type { Counters } from "../connection/counters.js";
 import type { PackedKeys } from "../keys/encoded-keys.js";
 import type { SqliteStoreOptions } from "../options.js";
 
@@ -32,6 +33,8 @@ export type WriterResponse =
     }
   | { readonly id: number; readonly answer: unknown }
   | { readonly id: number; readonly fault: Fault }
+  /** What the thread's store has counted: once the file is open, and with responses whenever it changed. */
+  | { readonly counters: Counters }
   /** The thread could not open the file and has ended. */
   | { readonly unable: Fault };
 

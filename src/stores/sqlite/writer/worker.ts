@@ -16,13 +16,27 @@ import {
   type WriterResponse,
 } from "./messages.js";
 
-const respond = (message: WriterResponse): void => parentPort?.postMessage(message);
+const respond = (message: WriterResponse): void => {
+  parentPort?.postMessage(message);
+  report();
+};
+
+let reported = "";
+/** Sends the counters if they have changed. */
+function report(): void {
+  if (opened === undefined) return;
+  const { own } = opened.counters;
+  const now = Object.values(own).join();
+  if (now === reported) return;
+  reported = now;
+  parentPort?.postMessage({ counters: own } satisfies WriterResponse);
+}
 
 function open({ path, options }: WriterData): WriterStore | undefined {
   try {
     return writerStore(path, options);
   } catch (error) {
-    respond({ unable: packError(error) });
+    parentPort?.postMessage({ unable: packError(error) } satisfies WriterResponse);
     return undefined;
   }
 }
@@ -76,6 +90,7 @@ async function close(store: Store, calls: Iterable<Promise<void>>): Promise<void
 
 const opened = open(workerData as WriterData);
 if (opened !== undefined) {
+  report();
   const { store, insertEncoded, deadline } = opened;
   const calls = new Set<Promise<void>>();
   const call = (id: number, work: () => unknown): void => {

@@ -18,7 +18,8 @@ import type { NewKey, Spend, Store } from "../../../contracts/store.js";
 import type { MaybePromise } from "../../../contracts/types.js";
 import { assertSpend } from "../../../credits/account.js";
 import { modulePath } from "../connection/module-path.js";
-import { afterTurn } from "../connection/transaction.js";
+import { type CounterSet, keepCounts } from "../connection/counters.js";
+import { afterDelayIfAlive, afterTurn } from "../connection/transaction.js";
 import { encodeKeys, packKeys } from "../keys/encoded-keys.js";
 import type { SqliteStoreOptions } from "../options.js";
 import {
@@ -41,6 +42,13 @@ interface PendingCall<T> {
 /** Keys per transaction: about 14 ms, for which spends wait, and 40 to 50 when the WAL is checkpointed. */
 const BATCH = 1_000;
 
+/**
+ * Milliseconds until a thread that ended, or could not open the file, is started again: doubled each time until one
+ * runs. A shortage of file descriptors, or a read that failed, passes; it must not leave the store unable to write.
+ */
+const MIN_RESTART_MS = 100;
+const MAX_RESTART_MS = 5_000;
+
 /** The thread as the store sees it. */
 interface Writer {
   spend(ref: number, cost: number, period: number, now: number): Promise<Spend | undefined>;
@@ -55,15 +63,19 @@ type Answer<M extends WriterMethod> = Awaited<ReturnType<Store[M]>>;
 /**
  * Starts a writer thread for `reader`.
  * @param reader a store open on the same file
+ * @param counters where its `health()` finds what the thread counts
  * @throws KeystileError STORE_FAILED: the thread's program is not found
  */
-export function withWriter<S extends Store>(reader: S, path: string, options: Required<SqliteStoreOptions>): S {
+export function withWriter<S extends Store>(
+  reader: S,
+  path: string,
+  options: Required<SqliteStoreOptions>,
+  counters: CounterSet,
+): S {
   const program = options.writer instanceof URL ? options.writer : defaultProgram();
   // Absolute, since the thread opens it a little later, and the process may have changed its working directory by then.
-  const writer = startWriter(program, {
-    path: resolve(path),
-    options: { ...options, mustExist: true, writer: "inline" },
-  });
+  const data: WriterData = { path: resolve(path), options: { ...options, mustExist: true, writer: "inline" } };
+  const writer = startWriter(program, data, counters);
   let closing: Promise<void> | undefined;
   const assertOpen = () => {
     if (closing !== undefined) throw new KeystileError("STORE_CLOSED", "the store was closed; open it again to use it");
@@ -123,9 +135,9 @@ function defaultProgram(): string {
   }
 }
 
-function startWriter(program: URL | string, data: WriterData): Writer {
-  const worker = new Worker(program, { workerData: data, name: "keystile writer" });
-  const ended = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
+function startWriter(program: URL | string, data: WriterData, counters: CounterSet): Writer {
+  let worker: Worker;
+  let ended: Promise<void>;
   /** By request id: one call, or the spends of a turn. */
   const pending = new Map<number, PendingCall<never> | readonly PendingCall<Spend | undefined>[]>();
   let spends: PendingCall<Spend | undefined>[] = [];
@@ -133,6 +145,7 @@ function startWriter(program: URL | string, data: WriterData): Writer {
   let lastId = 0;
   let isClosing = false;
   let failure: Error | undefined;
+  let restartMs = MIN_RESTART_MS;
 
   const post = (request: WriterRequest, waits: PendingCall<never> | readonly PendingCall<Spend | undefined>[]) => {
     // First, since it throws for values that cannot be cloned.
@@ -149,7 +162,12 @@ function startWriter(program: URL | string, data: WriterData): Writer {
   };
   /** Calls pending when the thread ends may or may not have been done, so they are rejected. */
   const end = (error: Error) => {
+    if (failure === undefined && !isClosing) {
+      afterDelayIfAlive(restart, restartMs);
+      restartMs = Math.min(restartMs * 2, MAX_RESTART_MS);
+    }
     failure ??= error;
+    counters.threadFailure = failure.message;
     const all = [...[...pending.values()].flat(), ...spends];
     pending.clear();
     [spends, numbers] = [[], []];
@@ -158,6 +176,13 @@ function startWriter(program: URL | string, data: WriterData): Writer {
   const receive = (message: WriterResponse) => {
     if ("unable" in message) {
       end(unpackError(message.unable));
+      return;
+    }
+    // Whatever else it says, it has opened the file.
+    restartMs = MIN_RESTART_MS;
+    counters.threadFailure = undefined;
+    if ("counters" in message) {
+      counters.thread = message.counters;
       return;
     }
     const waits = pending.get(message.id);
@@ -169,14 +194,40 @@ function startWriter(program: URL | string, data: WriterData): Writer {
     else if ("fault" in message) (waits as PendingCall<never>).reject(unpackError(message.fault));
     else (waits as PendingCall<unknown>).resolve(message.answer);
   };
-  worker.on("message", receive);
-  worker.on("error", (cause) => end(new KeystileError("STORE_FAILED", ENDED, { cause })));
-  worker.on("messageerror", (cause) => {
-    end(new KeystileError("STORE_FAILED", ENDED, { cause }));
-    void worker.terminate();
-  });
-  worker.once("exit", () => end(new KeystileError("STORE_FAILED", ENDED)));
-  worker.unref();
+  const start = () => {
+    const thread = new Worker(program, { workerData: data, name: "keystile writer" });
+    worker = thread;
+    ended = new Promise((resolve) => thread.once("exit", () => resolve()));
+    // What a thread says after another took its place concerns nobody.
+    const whileCurrent =
+      <A extends unknown[]>(listener: (...given: A) => void) =>
+      (...given: A) => {
+        if (thread === worker) listener(...given);
+      };
+    const fail = whileCurrent((cause: unknown) => end(new KeystileError("STORE_FAILED", ENDED, { cause })));
+    thread.on("message", whileCurrent(receive));
+    thread.on("error", fail);
+    thread.on("messageerror", (cause) => {
+      fail(cause);
+      void thread.terminate();
+    });
+    thread.once(
+      "exit",
+      whileCurrent(() => end(new KeystileError("STORE_FAILED", ENDED))),
+    );
+    thread.unref();
+  };
+  const restart = () => {
+    if (isClosing) return;
+    failure = undefined;
+    keepCounts(counters);
+    try {
+      start();
+    } catch (cause) {
+      end(new KeystileError("STORE_FAILED", ENDED, { cause }));
+    }
+  };
+  start();
   return {
     spend(ref, cost, period, now) {
       return new Promise((resolve, reject) => {
@@ -209,7 +260,7 @@ function startWriter(program: URL | string, data: WriterData): Writer {
   };
 }
 
-const ENDED = "the writer thread ended; what was in flight may have been written or not; open the store again";
+const ENDED = "the writer thread ended; what was in flight may have been written or not; it is started again";
 
 function deliver(
   waits: readonly PendingCall<Spend | undefined>[],

@@ -1,0 +1,77 @@
+/** Counts what goes wrong in a store, for `health()`. */
+import { isBusy, isSyncFailure, resultName } from "./errors.js";
+
+/** What a store counts itself; the rest of `StoreCounters` is read from the file. */
+export interface Counters {
+  lockWaits: number;
+  lockWaitMs: number;
+  busyErrors: number;
+  failedWrites: number;
+  failedSyncs: number;
+  failedReturns: number;
+  forfeitedRefills: number;
+  /** Transactions that failed on the disk since the last one that was committed. */
+  failedInARow: number;
+}
+
+/** The counters of a store and, once it reported, of its writer thread. */
+export interface CounterSet {
+  readonly own: Counters;
+  thread: Counters | undefined;
+  /** Why the writer thread does not write; `undefined`: it does, or there is none. */
+  threadFailure: string | undefined;
+}
+
+const ZERO: Counters = {
+  lockWaits: 0,
+  lockWaitMs: 0,
+  busyErrors: 0,
+  failedWrites: 0,
+  failedSyncs: 0,
+  failedReturns: 0,
+  forfeitedRefills: 0,
+  failedInARow: 0,
+};
+
+export function createCounters(): CounterSet {
+  return { own: { ...ZERO }, thread: undefined, threadFailure: undefined };
+}
+
+/** Keeps what a thread counted that has ended: the next one counts from 0. */
+export function keepCounts(counters: CounterSet): void {
+  Object.assign(counters.own, sumOf(counters), { failedInARow: counters.own.failedInARow });
+  counters.thread = undefined;
+}
+
+/** Both threads together. */
+export function sumOf({ own, thread = ZERO }: CounterSet): Counters {
+  const names = Object.keys(ZERO) as (keyof Counters)[];
+  return Object.fromEntries(names.map((name) => [name, own[name] + thread[name]])) as unknown as Counters;
+}
+
+/** Wraps what commits, to count what fails on the disk. A lock, and an error of the work itself, are not of the disk. */
+export function countFailures<A extends unknown[], T>(
+  counters: Counters,
+  commit: (...given: A) => T,
+): (...given: A) => T {
+  return (...given) => {
+    let result: T;
+    try {
+      result = commit(...given);
+    } catch (cause) {
+      if (!isBusy(cause) && isOfDisk(cause)) {
+        counters.failedWrites++;
+        counters.failedInARow++;
+        if (isSyncFailure(cause)) counters.failedSyncs++;
+      }
+      throw cause;
+    }
+    if (counters.failedInARow > 0 && result !== undefined) counters.failedInARow = 0;
+    return result;
+  };
+}
+
+function isOfDisk(cause: unknown): boolean {
+  const name = resultName(cause);
+  return name === "IOERR" || name === "FULL" || name === "CORRUPT" || name === "CANTOPEN";
+}
