@@ -22,6 +22,14 @@ export const digestText: (algorithm: Digest, text: string, encoding: Encoding) =
       ? node.hash
       : (algorithm, text, encoding) => node.createHash(algorithm).update(text, "utf8").digest(encoding);
 
+/**
+ * A keyed hash: SHA-256 of the secret and the text, in hexadecimal. Only where node:crypto is.
+ * @param secret of 64 characters, so that it fills one block of SHA-256
+ */
+export function keyedHashHex(secret: string): (text: string) => string {
+  return (text) => digestText("sha256", secret + text, "hex") as string;
+}
+
 /** The native digest of a key: SHA-256 of the whole key, standard base64. */
 export function digestKey(key: string): MaybePromise<string> {
   return digestText("sha256", key, "base64");

@@ -1,7 +1,7 @@
 /**
  * The tables, and the upgrades from older versions. Forward only: a file of a newer version is refused.
  *
- * Why keys are found through `keystile_places` and not through indexes on their digests: see `../keys/hash-index.ts`.
+ * Why keys are found through `keystile_key_index` and not through indexes on their digests: see `../keys/hash-index.ts`.
  *
  * Why `deleted` is a column although the body has it too: the index for lists holds only keys that are not deleted, so
  * that a page costs the same behind 60,000 deleted keys (it took 0.98 s, now 0.25 ms).
@@ -12,6 +12,7 @@
 import { KeystileError } from "../../../contracts/errors.js";
 import { SEAL_SQL } from "../credits/account-table.js";
 import { resultName } from "./errors.js";
+import { buildKeyIndex } from "./build-index.js";
 import { type Handle, select } from "./handle.js";
 import { carryOverSpends } from "./old-spend-log.js";
 import { CREATE_OVERVIEW } from "./overview.js";
@@ -150,6 +151,28 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
   DROP TABLE keystile_spends;
   ${CREATE_OVERVIEW}`);
   },
+
+  // The index of keys by a keyed hash. `build-index.ts` fills it from the keys there are.
+  (handle) => {
+    handle.exec(`
+  CREATE TABLE keystile_secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL CHECK (length(value) = 64)) STRICT, WITHOUT ROWID;
+  INSERT INTO keystile_secrets (name, value) VALUES ('key_index', lower(hex(randomblob(32))));
+  CREATE TABLE keystile_key_index (
+    hash INTEGER NOT NULL, key_number INTEGER NOT NULL, PRIMARY KEY (hash, key_number)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE keystile_key_index_recent (
+    hash INTEGER NOT NULL, key_number INTEGER NOT NULL, PRIMARY KEY (hash, key_number)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE keystile_key_index_build (hash INTEGER NOT NULL, n INTEGER NOT NULL) STRICT;
+  INSERT INTO keystile_key_index_build VALUES (-9007199254740991, 0);
+  DROP VIEW keystile_lookup;
+  DROP TABLE keystile_places;
+  DROP TABLE keystile_fresh_places;
+  CREATE VIEW keystile_key_lookup AS
+    SELECT hash, key_number FROM keystile_key_index UNION ALL SELECT hash, key_number FROM keystile_key_index_recent;`);
+    const isEmpty = select(handle, "SELECT 1 FROM keystile_keys LIMIT 1").get() === undefined;
+    if (isEmpty) handle.exec("DROP TABLE keystile_key_index_build");
+  },
 ];
 
 /** The schema version that this code reads and writes. */
@@ -192,12 +215,14 @@ export function prepareSchema(handle: Handle, transact: Transact): void {
   // Checked here, so that an up-to-date file is not locked, and again inside the transaction, so that one process
   // upgrades.
   const found = stepsTaken(handle);
-  if (found === SCHEMA_VERSION) return;
   try {
-    transact(() => {
-      completeTables(handle);
-      return true;
-    });
+    if (found !== SCHEMA_VERSION) {
+      transact(() => {
+        completeTables(handle);
+        return true;
+      });
+    }
+    buildKeyIndex(handle, transact);
   } catch (cause) {
     if (resultName(cause) !== "READONLY") throw cause;
     const tables =

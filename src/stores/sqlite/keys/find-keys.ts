@@ -6,7 +6,7 @@ import type { ApiRow, KeyRecord, KeyRow, ListQuery } from "../../../contracts/st
 import { toRecordWith } from "../../key-record.js";
 import { type Handle, type Select, select, type SqliteValue } from "../connection/handle.js";
 import type { ReferenceCache } from "../tables/reference-cache.js";
-import { textHash } from "./hash47.js";
+import { createKeyedHash } from "./keyed-hash.js";
 import { decodeFullKey, decodeIdentity, decodeKey, type FullKeyRaw, KEY_COLUMNS, type KeyRaw } from "./key-codec.js";
 
 export interface KeyReader {
@@ -21,10 +21,10 @@ const FROM = "FROM keystile_keys k LEFT JOIN keystile_identities i ON i.n = k.id
 const FULL_COLUMNS = `${KEY_COLUMNS}, k.version, k.digest, k.foreign_digest AS foreignDigest`;
 const FULL = `SELECT ${FULL_COLUMNS} ${FROM}`;
 // One statement, so one snapshot: entries move between the two tables behind the view.
-const AT = `FROM keystile_lookup p JOIN keystile_keys k ON k.n = p.n LEFT JOIN keystile_identities i ON i.n = k.identity WHERE p.place = ?`;
+const AT = `FROM keystile_key_lookup p JOIN keystile_keys k ON k.n = p.key_number LEFT JOIN keystile_identities i ON i.n = k.identity WHERE p.hash = ?`;
 const FIND = `SELECT ${KEY_COLUMNS} ${AT} AND k.digest = ?`;
 const FIND_MANY = `SELECT ${KEY_COLUMNS}, k.digest FROM json_each(?) j
-  CROSS JOIN keystile_keys k ON k.n IN (SELECT n FROM keystile_lookup WHERE place = j.value)
+  CROSS JOIN keystile_keys k ON k.n IN (SELECT key_number FROM keystile_key_lookup WHERE hash = j.value)
   LEFT JOIN keystile_identities i ON i.n = k.identity`;
 const FIND_FOREIGN = `SELECT ${FULL_COLUMNS} ${AT} AND k.foreign_digest = ?`;
 
@@ -38,6 +38,7 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
      LEFT JOIN keystile_identities i ON i.n = k.identity`,
   );
   const lists = new Map<string, Select<FullKeyRaw>>();
+  const hash = createKeyedHash(handle);
 
   const toRow = (raw: FullKeyRaw): KeyRow => decodeFullKey(raw, apiOf(raw));
   const apiOf = (raw: KeyRaw): ApiRow => {
@@ -68,19 +69,19 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
   };
   return {
     findKey(digest) {
-      const raw = byDigest.get(textHash(digest), digest);
+      const raw = byDigest.get(hash(digest), digest);
       return raw && found(raw, digest);
     },
     findKeys(digests) {
       // A place may hold keys of other digests too: they are not asked for here.
-      const byText = new Map(byDigests.all(JSON.stringify(digests.map(textHash))).map((raw) => [raw.digest, raw]));
+      const byText = new Map(byDigests.all(JSON.stringify(digests.map(hash))).map((raw) => [raw.digest, raw]));
       return digests.map((digest) => {
         const raw = byText.get(digest);
         return raw && found(raw, digest);
       });
     },
     findForeignKey(migrationId, foreignDigest) {
-      const raw = byForeign.get(textHash(foreignDigest), foreignDigest);
+      const raw = byForeign.get(hash(foreignDigest), foreignDigest);
       if (raw === undefined) return undefined;
       const api = apiOf(raw);
       const row = decodeFullKey(raw, api);
@@ -114,7 +115,9 @@ function listOf({ workspaceId, apiId, identityId, search, after = "", limit }: L
   const parameters: SqliteValue[] = [after];
   if (identityId !== undefined) {
     const identity = "(SELECT n FROM keystile_identities WHERE id = ?)";
-    conditions.push(`k.n IN (SELECT n FROM keystile_lookup WHERE place = -${identity}) AND k.identity = ${identity}`);
+    conditions.push(
+      `k.n IN (SELECT key_number FROM keystile_key_lookup WHERE hash = -${identity}) AND k.identity = ${identity}`,
+    );
     parameters.push(identityId, identityId);
   }
   if (apiId === undefined) {

@@ -12,8 +12,8 @@ import { resultName } from "../connection/errors.js";
 import { type Handle, select, type SqliteValue, type Statement } from "../connection/handle.js";
 import type { Accounts } from "../credits/account-table.js";
 import type { EncodedKey } from "./encoded-keys.js";
-import { type HashIndex, placeOfIdentity } from "./hash-index.js";
-import { textHash } from "./hash47.js";
+import { type HashIndex, entryOfIdentity } from "./hash-index.js";
+import type { KeyedHash } from "./keyed-hash.js";
 import { marks, ROWS } from "./multi-row-insert.js";
 
 /** Inserts one key at a time. */
@@ -46,6 +46,7 @@ interface Candidate {
 export function createBulkInsert(
   handle: Handle,
   index: HashIndex,
+  hash: KeyedHash,
   accounts: Accounts,
   single: SingleKeys,
 ): (keys: readonly EncodedKey[]) => boolean[] {
@@ -54,9 +55,9 @@ export function createBulkInsert(
     handle,
     "SELECT seq FROM sqlite_sequence WHERE name = 'keystile_keys'",
   );
-  const occupied = select<{ place: number | bigint }>(
+  const occupied = select<{ hash: number | bigint }>(
     handle,
-    "SELECT p.place FROM json_each(?) j CROSS JOIN keystile_lookup p ON p.place = j.value",
+    "SELECT p.hash FROM json_each(?) j CROSS JOIN keystile_key_lookup p ON p.hash = j.value",
   );
   const known = new Map<string, number>();
 
@@ -71,8 +72,8 @@ export function createBulkInsert(
   };
   const toCandidate = (key: EncodedKey): Candidate => {
     const { digest, foreignDigest, identityId } = key;
-    const hashes = digest === null ? [] : [textHash(digest)];
-    if (foreignDigest !== null && foreignDigest !== digest) hashes.push(textHash(foreignDigest));
+    const hashes = digest === null ? [] : [hash(digest)];
+    if (foreignDigest !== null && foreignDigest !== digest) hashes.push(hash(foreignDigest));
     return { key, identity: identityNumber(identityId), hashes, n: undefined };
   };
   const insertSingly = (candidate: Candidate): void => {
@@ -94,17 +95,17 @@ export function createBulkInsert(
   const partition = (candidates: readonly Candidate[]): [sure: Candidate[], doubtful: Candidate[]] => {
     // Sorted, since neighbours are on one page: 1.4 µs per key instead of 1.6.
     const hashesJson = JSON.stringify(candidates.flatMap(({ hashes }) => hashes).sort((a, b) => a - b));
-    const taken = new Set(occupied.all(hashesJson).map(({ place }) => Number(place)));
+    const taken = new Set(occupied.all(hashesJson).map(({ hash }) => Number(hash)));
     const [sure, doubtful]: [Candidate[], Candidate[]] = [[], []];
     const doubtfulIds = new Set<string>();
     for (const candidate of candidates) {
       const { id } = candidate.key;
-      if (doubtfulIds.has(id) || candidate.hashes.some((place) => taken.has(place))) {
+      if (doubtfulIds.has(id) || candidate.hashes.some((hash) => taken.has(hash))) {
         doubtful.push(candidate);
         // Later keys with the same id must come after it, since the first of two is inserted.
         doubtfulIds.add(id);
       } else sure.push(candidate);
-      for (const place of candidate.hashes) taken.add(place);
+      for (const hash of candidate.hashes) taken.add(hash);
     }
     return [sure, doubtful];
   };
@@ -117,8 +118,8 @@ export function createBulkInsert(
     const inserted: [n: number, key: EncodedKey][] = [];
     for (let start = 0; start < whole; start += ROWS) {
       for (const { key, identity, hashes, n = 0 } of insertRowsOf(sure.slice(start, start + ROWS))) {
-        for (const place of hashes) entries.push(place, n);
-        if (identity !== null && !key.deleted) entries.push(placeOfIdentity(identity), n);
+        for (const hash of hashes) entries.push(hash, n);
+        if (identity !== null && !key.deleted) entries.push(entryOfIdentity(identity), n);
         inserted.push([n, key]);
       }
     }

@@ -6,8 +6,8 @@ import { changed, type Handle, select } from "../connection/handle.js";
 import { type Accounts, NO_LEASES } from "../credits/account-table.js";
 import type { ReferenceCache } from "../tables/reference-cache.js";
 import { type EncodedKey, encodeKey } from "./encoded-keys.js";
-import { createHashIndex, placeOfIdentity, placesOf } from "./hash-index.js";
-import { textHash } from "./hash47.js";
+import { createHashIndex, entriesOf, entryOfIdentity } from "./hash-index.js";
+import { createKeyedHash, type KeyedHash } from "./keyed-hash.js";
 import { createBulkInsert } from "./insert-keys.js";
 
 export interface KeyWriter {
@@ -26,6 +26,11 @@ export interface KeyWriter {
 
 /** A change of an identity with more keys than this is notified as "all". */
 const MAX_NOTIFIED_KEYS = 1_000;
+/**
+ * More keys than this never share a hash by chance: a key that would be another one is refused, since each makes finding
+ * the others slower.
+ */
+const MAX_PER_HASH = 8;
 /** From this many keys on, `insert` is a bulk insert. */
 const MIN_BULK_KEYS = 128;
 
@@ -47,10 +52,12 @@ interface Found {
 
 export function createKeyWriter(handle: Handle, references: ReferenceCache, accounts: Accounts): KeyWriter {
   const index = createHashIndex(handle);
+  const hash = createKeyedHash(handle);
   const COLUMNS = "k.n, k.digest, k.foreign_digest AS foreignDigest, k.identity, k.deleted, k.account";
   const at = select<Found>(
     handle,
-    `SELECT ${COLUMNS} FROM keystile_lookup p JOIN keystile_keys k ON k.n = p.n WHERE p.place = ?`,
+    `SELECT ${COLUMNS} FROM keystile_key_lookup p JOIN keystile_keys k ON k.n = p.key_number
+     WHERE p.hash = ? LIMIT ${MAX_PER_HASH + 1}`,
   );
   const current = select<Found>(handle, `SELECT ${COLUMNS} FROM keystile_keys k WHERE id = ? AND version = ?`);
   const insertRow = handle.prepare(INSERT);
@@ -67,8 +74,8 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
   const identityById = select<{ n: number | bigint }>(handle, "SELECT n FROM keystile_identities WHERE id = ?");
   const ofIdentity = select<{ digest: string }>(
     handle,
-    `SELECT k.digest FROM keystile_lookup p JOIN keystile_keys k ON k.n = p.n
-     WHERE p.place = ? AND k.digest IS NOT NULL LIMIT ${MAX_NOTIFIED_KEYS + 1}`,
+    `SELECT k.digest FROM keystile_key_lookup p JOIN keystile_keys k ON k.n = p.key_number
+     WHERE p.hash = ? AND k.digest IS NOT NULL LIMIT ${MAX_NOTIFIED_KEYS + 1}`,
   );
 
   const addChange = (digest: string | null | undefined, changes: Change[]) => {
@@ -93,8 +100,10 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     self: number | undefined,
     among: Iterable<number>,
   ): boolean => {
-    for (const place of among) {
-      for (const found of place < 0 ? [] : at.all(place)) {
+    for (const entry of among) {
+      const sharing = entry < 0 ? [] : at.all(entry);
+      if (sharing.length > MAX_PER_HASH) return true;
+      for (const found of sharing) {
         if (Number(found.n) === self) continue;
         if (found.digest !== null && found.digest === digest) return true;
         if (found.foreignDigest !== null && found.foreignDigest === foreignDigest) return true;
@@ -105,13 +114,13 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
   /** @returns the number of the new row */
   const insertNew = (key: EncodedKey, identity: number | null): number | undefined => {
     const { id, digest, foreignDigest, deleted, grants, body } = key;
-    const places = placesOf({ digest, foreignDigest, identity: deleted ? null : identity });
-    if (isTaken(key, undefined, places)) return undefined;
+    const entries = entriesOf(hash, { digest, foreignDigest, identity: deleted ? null : identity });
+    if (isTaken(key, undefined, entries)) return undefined;
     const [api, next] = [apiNumber(key.apiId), key.version + 1];
     const result = insertRow.run(id, api, identity, next, digest, foreignDigest, deleted ? 1 : 0, grants, body);
     if (changed(result) === 0) return undefined;
     const n = Number(result.lastInsertRowid);
-    for (const place of places) index.add(place, n);
+    for (const entry of entries) index.add(entry, n);
     return n;
   };
   const update = (key: EncodedKey, old: Found): boolean => {
@@ -119,14 +128,14 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     const n = Number(old.n);
     const identity = identityNumber(key.identityId);
     const [before, after] = [
-      placesOfFound(old),
-      placesOf({ digest, foreignDigest, identity: deleted ? null : identity }),
+      entriesOfFound(hash, old),
+      entriesOf(hash, { digest, foreignDigest, identity: deleted ? null : identity }),
     ];
     if (isTaken(key, n, after)) return false;
     const [api, next] = [apiNumber(key.apiId), key.version + 1];
     updateRow.run(api, identity, next, digest, foreignDigest, deleted ? 1 : 0, grants, body, n);
-    for (const place of after) if (!before.has(place)) index.add(place, n);
-    for (const place of before) if (!after.has(place)) index.remove(place, n);
+    for (const entry of after) if (!before.has(entry)) index.add(entry, n);
+    for (const entry of before) if (!after.has(entry)) index.remove(entry, n);
     return true;
   };
   const insertOne = (key: EncodedKey, identity: number | null): number | undefined => {
@@ -160,7 +169,7 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     accounts.saveLeases(n, leases);
     return true;
   };
-  const insertMany = createBulkInsert(handle, index, accounts, { insert: insertOne, apiNumber, identityNumber });
+  const insertMany = createBulkInsert(handle, index, hash, accounts, { insert: insertOne, apiNumber, identityNumber });
   return {
     insert(keys) {
       if (keys.length < MIN_BULK_KEYS)
@@ -187,21 +196,21 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       const n = Number(old.n);
       removeRow.run(n);
       accounts.removeUnused(Number(old.account ?? n));
-      for (const place of placesOfFound(old)) index.remove(place, n);
+      for (const entry of entriesOfFound(hash, old)) index.remove(entry, n);
       addChange(old.digest, changes);
       return true;
     },
     adopt(n, digest, changes) {
-      const place = textHash(digest);
-      if (at.all(place).some((found) => found.digest === digest) || changed(adoptRow.run(digest, n)) === 0)
+      const entry = hash(digest);
+      if (at.all(entry).some((found) => found.digest === digest) || changed(adoptRow.run(digest, n)) === 0)
         return false;
-      index.add(place, n);
+      index.add(entry, n);
       changes.push({ digest });
       return true;
     },
     addIdentityChange(identityId, changes) {
       const identity = identityNumber(identityId);
-      const digests = identity === null ? [] : ofIdentity.all(placeOfIdentity(identity));
+      const digests = identity === null ? [] : ofIdentity.all(entryOfIdentity(identity));
       // Caches of names must be notified too. No key has an id as its digest.
       if (digests.length === 0) changes.push({ digest: identityId });
       if (digests.length > MAX_NOTIFIED_KEYS) changes.push("all");
@@ -209,13 +218,13 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     },
     forgetIdentity(identityId) {
       const identity = identityNumber(identityId);
-      if (identity !== null) index.clear(placeOfIdentity(identity));
+      if (identity !== null) index.clear(entryOfIdentity(identity));
     },
   };
 }
 
-function placesOfFound({ digest, foreignDigest, identity, deleted }: Found): Set<number> {
-  return placesOf({
+function entriesOfFound(hash: KeyedHash, { digest, foreignDigest, identity, deleted }: Found): Set<number> {
+  return entriesOf(hash, {
     digest,
     foreignDigest,
     identity: identity === null || Number(deleted) === 1 ? null : Number(identity),

@@ -3,7 +3,6 @@ import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { SCHEMA_VERSION } from "../../../../src/stores/sqlite/connection/schema.js";
 import { sqliteStore } from "../../../../src/stores/sqlite/index.js";
-import { textHash } from "../../../../src/stores/sqlite/keys/hash47.js";
 import { keyRow } from "../../suite.js";
 import { addKeys, codeOf, foreignHandle, inspect, temporaryPaths, withApi } from "../support.js";
 
@@ -88,7 +87,7 @@ describe("prepareSchema: files of earlier versions", () => {
         db.exec(`INSERT INTO keystile_keys (id, api, identity, version, foreign_digest, grants, body)
           VALUES ('key_${n}', 1, 1, 1, 'f${n}', '', '{"start":"...","createdAt":0,"meta":{"deleted":true}${deleted}}')`);
         const places = n === 4 ? "keystile_fresh_places" : "keystile_places";
-        db.exec(`INSERT INTO ${places} VALUES (-1, ${n}), (${textHash(`f${n}`)}, ${n})`);
+        db.exec(`INSERT INTO ${places} VALUES (-1, ${n}), (${1_000 + n}, ${n})`);
       }
     });
     const store = sqliteStore(place);
@@ -103,6 +102,42 @@ describe("prepareSchema: files of earlier versions", () => {
     await store.close();
   });
 
+  it("the index of keys is built again in steps: whoever opens the file after a crash goes on, and two at once agree", async () => {
+    const place = oldFile();
+    const KEYS = 85_000;
+    inspect(place, (db) =>
+      db.exec(`WITH RECURSIVE c (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM c WHERE i <= ${KEYS})
+        INSERT INTO keystile_keys (id, api, version, digest, grants, body)
+        SELECT 'key_' || i, 1, 1, 'digest-' || i, '', '{"start":"...","createdAt":0}' FROM c`),
+    );
+    const progress = () =>
+      inspect(place, (db) => {
+        const found = db
+          .prepare("SELECT count(*) FROM sqlite_schema WHERE name = 'keystile_key_index_build'")
+          .pluck()
+          .get();
+        return [found, found === 1 ? db.prepare("SELECT count(*) FROM keystile_key_index").pluck().get() : undefined];
+      });
+    // A commit that fails after two batches, as in a process that is killed there.
+    for (const stop of [3, 2]) {
+      const db = new Database(place);
+      let commits = 0;
+      const handle = foreignHandle(db, (sql) => {
+        if (sql === "COMMIT" && ++commits > stop) throw new Error("killed");
+      });
+      expect(() => sqliteStore(handle)).toThrow();
+      db.close();
+    }
+    const [isBuilding, entries] = progress();
+    expect(isBuilding).toBe(1);
+    expect(entries).toBeGreaterThan(0);
+    const stores = [sqliteStore(place), sqliteStore(place)];
+    expect(progress()).toEqual([0, undefined]);
+    for (const n of [2, 777, KEYS, KEYS + 1]) expect((await stores[0]!.findKey(`digest-${n}`))?.keyId).toBe(`key_${n}`);
+    expect(inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_key_index").pluck().get())).toBe(KEYS + 1);
+    for (const store of stores) await store.close();
+  });
+
   it("a file that was completed has the tables of one that was made today", async () => {
     const [old, fresh] = [oldFile(), path()];
     for (const place of [old, fresh]) await sqliteStore(place).close();
@@ -113,7 +148,7 @@ describe("prepareSchema: files of earlier versions", () => {
     const place = oldFile();
     expect(await codeOf(() => sqliteStore(place, { readonly: true }))).toBe("STORE_READ_ONLY");
     expect(() => sqliteStore(place, { readonly: true })).toThrow(
-      /tables of version 1, this keystile needs 4.*open it once for writing/,
+      /tables of version 1, this keystile needs 6.*open it once for writing/,
     );
     inspect(place, (db) => {
       db.pragma("query_only = ON");

@@ -4,7 +4,8 @@ import { afterEach, describe, expect, it } from "vitest";
 import type { NewKey } from "../../../../src/contracts/store.js";
 import { memoryStore } from "../../../../src/stores/memory.js";
 import { sqliteStore, type SqliteStore } from "../../../../src/stores/sqlite/index.js";
-import { textHash } from "../../../../src/stores/sqlite/keys/hash47.js";
+import type { Handle } from "../../../../src/stores/sqlite/connection/handle.js";
+import { createKeyedHash } from "../../../../src/stores/sqlite/keys/keyed-hash.js";
 import { runs } from "../../../runs.js";
 import { keyRow } from "../../suite.js";
 import { codeOf, foreignHandle, inspect, temporaryPaths, withApi } from "../support.js";
@@ -103,12 +104,13 @@ describe("sqliteStore.insertKeys: many at once", () => {
     await store.insertKeys(many(1));
     // As if the texts of two new keys had the hashes of two old ones.
     inspect(place, (db) => {
+      const hash = createKeyedHash(db as unknown as Handle);
       for (const [text, old] of [
         ["digest-501", "digest-1"],
         ["digest-510", "digest-9"],
       ] as const) {
-        db.exec(`UPDATE keystile_fresh_places SET place = ${textHash(text)} WHERE place = ${textHash(old)}`);
-        db.exec(`UPDATE keystile_places SET place = ${textHash(text)} WHERE place = ${textHash(old)}`);
+        for (const table of ["keystile_key_index", "keystile_key_index_recent"])
+          db.exec(`UPDATE ${table} SET hash = ${hash(text)} WHERE hash = ${hash(old)}`);
       }
     });
     expect((await store.insertKeys(many(500))).every(Boolean)).toBe(true);

@@ -1,9 +1,11 @@
 import { fork } from "node:child_process";
+import Database from "better-sqlite3";
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import type { KeyRow } from "../../../../src/contracts/store.js";
+import type { Handle } from "../../../../src/stores/sqlite/connection/handle.js";
 import { sqliteStore, type SqliteStore } from "../../../../src/stores/sqlite/index.js";
-import { textHash } from "../../../../src/stores/sqlite/keys/hash47.js";
+import { createKeyedHash } from "../../../../src/stores/sqlite/keys/keyed-hash.js";
 import { decodeFullKey, encodeBody, encodeGrants } from "../../../../src/stores/sqlite/keys/key-codec.js";
 import { keyRow } from "../../suite.js";
 import { api, change, inspect, temporaryPaths, withApi } from "../support.js";
@@ -23,34 +25,43 @@ const imported = (n: number, foreignDigest: string, over: Partial<KeyRow> = {}):
   return row;
 };
 
-describe("textHash", () => {
-  it("is part of the form of the file: these numbers never change", () => {
-    expect(["", "a", "b", "digest-1", "é", "\ud800"].map(textHash)).toEqual([
-      101945795579267, 47998453774593, 99350148862655, 58775855484097, 138007263389397, 58609260553669,
+describe("createKeyedHash", () => {
+  const hashesOf = (secret: string) => {
+    const db = new Database(":memory:");
+    db.exec("CREATE TABLE keystile_secrets (name, value)");
+    db.prepare("INSERT INTO keystile_secrets VALUES ('key_index', ?)").run(secret);
+    return createKeyedHash(db as unknown as Handle);
+  };
+
+  it("is part of the form of the file: the numbers of a secret never change", () => {
+    expect(["", "a", "digest-1", "é"].map(hashesOf("0".repeat(64)))).toEqual([
+      53258364704970, 66809306448650, 32378561773343, 35077783528196,
     ]);
-    expect(textHash("n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=")).toBe(3617768348951);
   });
 
-  it("is a whole number below 2^47, and rarely the same for two texts", () => {
+  it("is a whole number below 2^47, rarely the same for two texts, and another with another secret", () => {
+    const [one, other] = [hashesOf("1".repeat(64)), hashesOf("2".repeat(64))];
     const seen = new Set<number>();
-    for (let i = 0; i < 100_000; i++) {
-      const hash = textHash(`digest-${i}`);
+    for (let i = 0; i < 20_000; i++) {
+      const hash = one(`digest-${i}`);
       if (!(Number.isInteger(hash) && hash >= 0 && hash < 2 ** 47)) throw new Error(`${hash}`);
       seen.add(hash);
+      seen.add(other(`digest-${i}`));
     }
-    expect(seen.size).toBeGreaterThan(99_998);
+    expect(seen.size).toBeGreaterThan(39_998);
   });
 });
 
 describe("sqliteStore: keys", () => {
-  it("clause 2: two digests that share a place are two keys", async () => {
+  it("clause 2: two digests that share a hash are two keys", async () => {
     const place = path();
     const store = await withApi(open(place));
     await store.insertKeys([{ row: keyRow(1) }, { row: imported(2, "f2") }]);
     // As if the second text had the hash of the first.
     inspect(place, (db) => {
-      db.exec(`UPDATE keystile_places SET place = ${textHash("twin")} WHERE place = ${textHash("digest-1")}`);
-      db.exec(`UPDATE keystile_places SET place = ${textHash("twin-f")} WHERE place = ${textHash("f2")}`);
+      const hash = createKeyedHash(db as unknown as Handle);
+      db.exec(`UPDATE keystile_key_index SET hash = ${hash("twin")} WHERE hash = ${hash("digest-1")}`);
+      db.exec(`UPDATE keystile_key_index SET hash = ${hash("twin-f")} WHERE hash = ${hash("f2")}`);
     });
     expect(await store.findKey("twin")).toBeUndefined();
     expect(await store.findForeignKey("m", "twin-f")).toBeUndefined();
@@ -62,6 +73,18 @@ describe("sqliteStore: keys", () => {
     expect((await store.findForeignKey("m", "twin-f"))?.keyId).toBe("key_000004");
   });
 
+  it("a key that would share its hash with eight others is refused, and the others stay found", async () => {
+    const place = path();
+    const store = await withApi(open(place));
+    await store.insertKeys(Array.from({ length: 9 }, (_, i) => ({ row: keyRow(i + 1) })));
+    inspect(place, (db) => {
+      const hash = createKeyedHash(db as unknown as Handle);
+      db.exec(`UPDATE keystile_key_index SET hash = ${hash("digest-20")}`);
+    });
+    expect(await store.insertKeys([{ row: keyRow(20) }, { row: keyRow(21) }])).toEqual([false, true]);
+    expect(await store.write([{ table: "keys", row: keyRow(20) }])).toBe("taken");
+  });
+
   it("a hash that is also the native digest is found both ways, and taken both ways", async () => {
     const place = path();
     const store = await withApi(open(place));
@@ -70,7 +93,7 @@ describe("sqliteStore: keys", () => {
     expect((await store.findKey("d1"))?.keyId).toBe("key_000001");
     expect((await store.findForeignKey("m", "d1"))?.keyId).toBe("key_000001");
     expect(await store.findForeignKey("other", "d1")).toBeUndefined();
-    expect(inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_places").pluck().get())).toBe(1);
+    expect(inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_key_index").pluck().get())).toBe(1);
     expect(await store.insertKeys([{ row: imported(2, "d1") }, { row: keyRow(3, { digest: "d1" }) }])).toEqual([
       false,
       false,
@@ -159,7 +182,7 @@ describe("sqliteStore: keys", () => {
     const row = (n: number) => ({ ...imported(n, `f-${n}`), digest: `d-${n}`, identityId: ofMany(n) ? "many" : "few" });
     const counts = () =>
       inspect(place, (db) =>
-        ["places", "fresh_places"].map(
+        ["key_index", "key_index_recent"].map(
           (table) => db.prepare(`SELECT count(*) FROM keystile_${table}`).pluck().get() as number,
         ),
       );
@@ -168,7 +191,7 @@ describe("sqliteStore: keys", () => {
     for (let i = 0; i < BATCHES; i++) {
       const keys = Array.from({ length: BATCH }, (_, k) => ({ row: row(i * BATCH + k) }));
       expect((await store.insertKeys(keys)).every(Boolean)).toBe(true);
-      // Three places a key; the small table stops growing, but for where the carrying over begins anew.
+      // Three entries a key; the small table stops growing, but for where the carrying over begins anew.
       const [settled = 0, fresh = 0] = counts();
       expect(settled + fresh).toBe(3 * BATCH * (i + 1));
       expect(fresh).toBeLessThanOrEqual(48_000 + 4_096);
