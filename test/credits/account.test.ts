@@ -56,7 +56,7 @@ class World {
     this.account = openAccount(first, { amount: refill, period: this.period(), generation: 0 });
   }
   period(calendar = this.calendar): number {
-    return CALENDARS[calendar]! + this.days;
+    return CALENDARS[calendar] + this.days;
   }
   keep(next: { account: Account; leases: LeaseChanges }): void {
     this.isCarried ||= isCarried(this.account, next.account);
@@ -83,7 +83,11 @@ class World {
     if (kind === 14) return (this.change({ remaining: amount }), "set");
     if (kind === 15) return (this.change({ add: reported % 2 === 0 ? amount : -amount }), "add");
     if (kind === 16) {
-      const source = openAccount(amount, { amount: 3, period: this.period(given.calendar as 0 | 1), generation: 4 });
+      const source = openAccount(amount, {
+        amount: 3,
+        period: this.period(given.calendar === 1 ? 1 : 0),
+        generation: 4,
+      });
       this.change({ copyOf: "other" }, reported === 0 ? undefined : source);
       // As rerolling does: the refill of the source comes with its calendar.
       this.change({

@@ -110,6 +110,7 @@ describe("rerollKey: everything under a new id and a new text", () => {
     const { keyId } = await keyring.rerollKey({ keyId: old.keyId, expiration: 0 });
     const drawn = await store.drawCredits(await refOf(store, keyId), {
       holder: "h",
+      spent: 0,
       cost: 1,
       step: 1,
       size: 1,
