@@ -137,7 +137,7 @@ describe("accounts in the file", () => {
     await store.close();
   });
 
-  it("setting the balance is no way around a damaged account, unless the key is made anew", async () => {
+  it("a damaged account takes no change but a new balance, which repairs it", async () => {
     const place = await grownFile();
     const store = sqliteStore(place);
     tamper(place, "UPDATE keystile_accounts SET remaining = remaining + 1000 WHERE n = 1");
@@ -145,6 +145,10 @@ describe("accounts in the file", () => {
     const add = () => store.write([{ table: "keys", row, credits: { period: 9, add: 1 } }]);
     expect(await codeOf(add)).toBe("STORE_INVALID");
     expect(await codeOf(() => store.spendCredits(1, 1, 9, 0))).toBe("STORE_INVALID");
+    const set = { table: "keys", row: { ...row, generation: 1 }, credits: { period: 9, remaining: 6 } } as const;
+    expect(await store.write([set])).toBe(true);
+    expect(await store.spendCredits(1, 1, 9, 0)).toEqual({ ok: true, remaining: 5 });
+    expect(await store.readBalance("key_000001", 9, 0)).toMatchObject({ remaining: 5, reserved: 0 });
     await store.close();
   });
 
