@@ -86,12 +86,12 @@ const FAULTS: readonly (readonly [what: string, breakIt: (db: Database.Database)
   ["closed by its owner", (db) => db.close()],
   [
     "without a table",
-    (db) => db.exec("PRAGMA foreign_keys = OFF; DROP TABLE keystile_balances; DROP TABLE keystile_changes"),
+    (db) => db.exec("PRAGMA foreign_keys = OFF; DROP TABLE keystile_accounts; DROP TABLE keystile_changes"),
   ],
   [
     "refusing by a trigger",
     (db) => {
-      for (const table of ["keystile_keys", "keystile_balances", "keystile_leases"]) {
+      for (const table of ["keystile_keys", "keystile_accounts", "keystile_leases"]) {
         for (const event of ["INSERT", "UPDATE"])
           db.exec(
             `CREATE TRIGGER ${event}_${table} BEFORE ${event} ON ${table} BEGIN SELECT RAISE(ABORT, 'refused'); END`,
@@ -101,7 +101,7 @@ const FAULTS: readonly (readonly [what: string, breakIt: (db: Database.Database)
   ],
   [
     "with balances that are none",
-    (db) => db.exec("PRAGMA ignore_check_constraints = ON; UPDATE keystile_balances SET remaining = -5"),
+    (db) => db.exec("PRAGMA ignore_check_constraints = ON; UPDATE keystile_accounts SET remaining = -5"),
   ],
 ];
 

@@ -90,9 +90,11 @@ export function openAccount(
 /** Whether the equation at the top of this file holds. */
 export function isConserved(account: Account): boolean {
   const { credited, refilled, adjusted, spent, remaining, reserved, forfeited } = account;
-  const came = credited + refilled + adjusted;
+  const gained = credited + refilled;
   const went = spent + remaining + reserved + forfeited;
-  if (came <= MAX_BALANCE && went <= MAX_BALANCE) return came === went;
+  // `adjusted` may be negative: the sum could be small, and yet inexact.
+  if (gained <= MAX_BALANCE && gained + adjusted <= MAX_BALANCE && went <= MAX_BALANCE)
+    return gained + adjusted === went;
   const sum = (...counts: number[]) => counts.reduce((total, count) => total + BigInt(count), 0n);
   return sum(credited, refilled, adjusted) === sum(spent, remaining, reserved, forfeited);
 }
@@ -102,7 +104,8 @@ type Movement = { readonly [T in "remaining" | Exclude<keyof Totals, "credited">
 
 /**
  * The account after a movement. Totals that would pass {@link MAX_BALANCE} start anew: the balance is carried forward
- * as `credited`, and what is reserved as `adjusted`.
+ * as `credited`, as far as it fits, and the rest of what is reserved as `refilled`. No movement is above {@link MAX_BALANCE}, so
+ * that it fits then.
  */
 function move(from: Account, by: Movement, period = from.period): Account {
   const { remaining = 0, refilled = 0, adjusted = 0, spent = 0, reserved = 0, forfeited = 0 } = by;
@@ -131,8 +134,9 @@ function move(from: Account, by: Movement, period = from.period): Account {
 }
 
 function carryForward(from: Account): Account {
-  const totals = { credited: from.remaining, refilled: 0, adjusted: from.reserved, spent: 0, forfeited: 0 };
-  return { ...from, ...totals };
+  const { remaining, reserved } = from;
+  const fits = Math.min(reserved, MAX_BALANCE - remaining);
+  return { ...from, credited: remaining + fits, refilled: reserved - fits, adjusted: 0, spent: 0, forfeited: 0 };
 }
 
 /**
@@ -306,16 +310,20 @@ export function draw(account: Account, leases: ReadonlyMap<string, Lease>, reque
     return unchanged(account, { drawn: 0, generation, remaining: account.remaining });
   const swept = sweep(countRefills(account, request.period), leases, request.holder, request.now);
   const reported = report(swept.account, known, request.spent);
-  const { held, spent, reserved: before } = reported.lease ?? { held: 0, spent: 0, reserved: 0 };
-  const free = reported.account.remaining + before;
+  // What a lease had spent before the store dropped it was counted or forfeited then.
+  const { held, spent, reserved: before } = reported.lease ?? { held: 0, spent: request.spent, reserved: 0 };
+  const free = Math.min(reported.account.remaining, MAX_BALANCE - reported.account.reserved) + before;
   const share = Math.floor(free / 4);
   const drawn = request.cost > free ? 0 : Math.max(request.cost, Math.min(request.step, share));
-  const reserved = drawn === 0 ? before : Math.min(Math.max(0, request.size - drawn), Math.floor((free - drawn) / 4));
+  const wanted = Math.min(Math.max(0, request.size - drawn), Math.floor((free - drawn) / 4));
+  // A smaller reserve returns to the balance only as far as it fits.
+  const kept = before - drawn - (MAX_BALANCE - reported.account.remaining);
+  const reserved = drawn === 0 ? before : Math.max(wanted, kept);
   const moved = reserved - before + drawn;
   const after = move(reported.account, { remaining: -moved, reserved: moved });
   const lease = { generation, expires: request.until, reserved, held: held + drawn, spent, isForfeited: false };
   const forfeited = forfeitedRefills(account, request.period);
-  const result = { drawn, generation, remaining: after.remaining + reserved };
+  const result = { drawn, generation, remaining: Math.min(MAX_BALANCE, after.remaining + reserved) };
   const isEmpty = lease.held === 0 && reserved === 0;
   return {
     account: after,
@@ -353,7 +361,7 @@ function report(
 ): { readonly account: Account; readonly lease: Lease | undefined } {
   if (lease === undefined) return { account, lease };
   // Less than it held, if the forfeited credits were carried forward meanwhile.
-  const held = lease.isForfeited ? Math.min(lease.held, account.forfeited) : lease.held;
+  const held = lease.isForfeited ? Math.min(lease.held, account.forfeited, MAX_BALANCE - account.reserved) : lease.held;
   const revived = lease.isForfeited ? move(account, { reserved: held, forfeited: -held }) : account;
   const spent = Math.min(held, Math.max(0, total - lease.spent));
   return {

@@ -42,7 +42,7 @@ export interface LeaseManager {
   /** Whether a key may have a lease: it has one, or returns are not blocked. */
   mayLease(ref: KeyRef): boolean;
   /** Leases that are ending. */
-  readonly returns: Pick<CreditReturns, "retry" | "forfeited" | "failures">;
+  readonly returns: Pick<CreditReturns, "add" | "retry" | "forfeited" | "failures">;
   /** Makes {@link LeaseManager.close} wait for `work`. */
   track(work: Promise<unknown>): void;
   /**

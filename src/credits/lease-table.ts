@@ -138,7 +138,14 @@ export class LeaseTable implements Prefetchable {
     return available;
   }
 
-  /** Makes credits available again that {@link LeaseTable.withdraw} took out, or that were drawn. */
+  /** Puts back what {@link LeaseTable.withdraw} took out, if no draw refreshed the lease. Never shows more than there is. */
+  restore(entry: number, credits: number): void {
+    const at = entry * WIDTH + UPSTREAM;
+    this.#rows[at] = Math.max(0, (this.#rows[at] as number) - credits);
+    this.deposit(entry, credits);
+  }
+
+  /** Makes credits available that {@link LeaseTable.withdraw} took out, or that were drawn; a refresh goes with it. */
   deposit(entry: number, credits: number): void {
     const at = entry * WIDTH + AVAILABLE;
     this.#rows[at] = (this.#rows[at] as number) + credits;

@@ -152,11 +152,11 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
       const id = table.id(entry);
       const inHand = table.withdraw(entry);
       const putBack = (credits: number): void => {
-        if (table.id(entry) === id) table.deposit(entry, credits);
+        if (table.id(entry) === id) table.restore(entry, credits);
       };
       let drawn: Draw | undefined;
+      const lease = { holder: manager.holderOf(entry), spent: table.spent(entry) };
       try {
-        const lease = { holder: manager.holderOf(entry), spent: table.spent(entry) };
         drawn = await store.drawCredits(ref, { ...wanted, ...lease, cost: cost - inHand });
       } catch (error) {
         putBack(inHand);
@@ -164,13 +164,21 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
         if (table.id(entry) === id && table.generation(entry) === NO_GENERATION) manager.renew(entry);
         throw error;
       }
-      if (drawn === undefined || drawn.remaining === null || drawn.stale === true) {
+      if (drawn?.stale === true) {
         putBack(inHand);
-        if (drawn?.stale === true) return { ok: false, remaining: 0, stale: true };
+        return { ok: false, remaining: 0, stale: true };
+      }
+      if (drawn === undefined || drawn.remaining === null) {
+        putBack(inHand);
+        // The key is gone or has no balance any more: what is left of the old one is not spent.
+        if (table.id(entry) === id && table.generation(entry) !== NO_GENERATION) manager.renew(entry);
         return drawn && { ok: true, remaining: null };
       }
-      // Another call found that the balance was set, and began a new lease.
-      if (table.id(entry) !== id) continue;
+      // Another call ended this lease, and began a new one. If its end came first, this draw began the lease anew.
+      if (table.id(entry) !== id) {
+        if (drawn.drawn > 0) manager.returns.add({ ref, ...lease, credits: drawn.drawn });
+        continue;
+      }
       const leased = table.generation(entry);
       if (leased !== NO_GENERATION && leased !== drawn.generation) {
         // The credits from before the balance was set are void.

@@ -39,7 +39,7 @@ export function toRecordWith(
   row: KeyRow,
   { api, identity, workspaceEnabled }: Pick<Related, "api" | "identity" | "workspaceEnabled">,
   grantsOf: () => GrantedNames,
-  accountRef: KeyRef,
+  accountRef: KeyRef = ref,
 ): KeyRecord | undefined {
   if (row.deleted || api === undefined || api.deleted) return undefined;
   const { permissions, roles } = grantsOf();

@@ -12,8 +12,8 @@ describe("prefetch", () => {
     const bucket = { at: 5, rate: toRate(10, 1_000), used: 300, next: undefined };
     buckets.add(1, 7, 7, bucket);
     const leases = new LeaseTable(10);
-    const lease = leases.add(42);
-    leases.deposit(lease, 1, 2 ** 53 - 1, 0);
+    const lease = leases.add(42, 1);
+    leases.deposit(lease, 2 ** 53 - 1);
     const prefetch = createPrefetch({ buckets, leases });
     for (const row of PLACES) for (const entry of PLACES) expect(prefetch(row, entry)).toBeUndefined();
     expect(buckets.read(1)).toEqual(bucket);
@@ -23,7 +23,7 @@ describe("prefetch", () => {
 
   it("returns small integers, so that keeping them makes no garbage", () => {
     const leases = new LeaseTable(10);
-    leases.deposit(leases.add(42), 1, 2 ** 53 - 1, 0);
+    leases.deposit(leases.add(42, 1), 2 ** 53 - 1);
     const buckets = new BucketRows();
     for (const place of PLACES)
       for (const number of [leases.prefetch(place), buckets.prefetch(place)]) expect(number).toBe(number | 0);

@@ -9,12 +9,17 @@ import { memoryStore } from "../../src/stores/memory.js";
 import { createVerifier } from "../../src/verify/verifier.js";
 import { account, accountOf, gate, hindered, opened, removeKey, setBalance, settled, storeError } from "./support.js";
 
-const RETRIED: readonly KeystileErrorCode[] = ["STORE_BUSY", "STORE_FULL", "STORE_READ_ONLY"];
-const UNKNOWN: readonly Error[] = [
-  storeError("STORE_FAILED"),
-  storeError("STORE_INVALID"),
-  new Error("no answer"),
-  new RangeError("unspent"),
+const CODES: readonly KeystileErrorCode[] = [
+  "STORE_BUSY",
+  "STORE_FULL",
+  "STORE_READ_ONLY",
+  "STORE_FAILED",
+  "STORE_INVALID",
+];
+const FAILURES: readonly (readonly [string, Error])[] = [
+  ...CODES.map((code) => [code, storeError(code)] as const),
+  ["an error of no store", new Error("no answer")],
+  ["a RangeError", new RangeError("spent")],
 ];
 const LEASES = { size: 40, step: 20, ttl: 1_000 };
 
@@ -43,11 +48,11 @@ async function leasedOne(options: object = {}) {
 }
 
 describe("returns that fail: tried again", () => {
-  it.each(RETRIED)(
+  it.each(FAILURES)(
     "an idle return that fails with %s goes back when the store takes it, and nothing else is left waiting",
-    async (code) => {
+    async (_what, error) => {
       const { hinder, spender, balance } = await leasedOne();
-      hinder.returns = storeError(code);
+      hinder.returns = error;
       await vi.advanceTimersByTimeAsync(6_000);
       expect(await balance()).toBe(60);
       hinder.returns = undefined;
@@ -122,12 +127,13 @@ describe("returns that fail: tried again", () => {
     expect(await balance()).toBe(0);
   });
 
-  it("what a draw that failed had in hand goes back later if the store is busy", async () => {
+  it("what a draw that failed had in hand stays, and goes back when it is idle", async () => {
     const { hinder, spender, one, balance } = await leasedOne();
     hinder.draws = hinder.returns = storeError();
     await expect(Promise.resolve(spender.spend(one, 30, 0))).rejects.toMatchObject({ code: "STORE_BUSY" });
     hinder.draws = hinder.returns = undefined;
-    await vi.advanceTimersByTimeAsync(1_000);
+    expect(spender.spend(one, 0, 0)).toEqual({ ok: true, remaining: 99 });
+    await vi.advanceTimersByTimeAsync(2_000);
     expect(await balance()).toBe(99);
     expect(await spender.spend(one, 99, 0)).toEqual({ ok: true, remaining: 0 });
     await spender.close();
@@ -136,34 +142,22 @@ describe("returns that fail: tried again", () => {
 });
 
 describe("returns that fail: given up", () => {
-  it.each(UNKNOWN)(
-    "%s: tried once, since the store may have taken them; counted, and close resolves",
-    async (error) => {
-      const { hinder, spender, balance } = await leasedOne();
-      hinder.returns = error;
-      await vi.advanceTimersByTimeAsync(2_000);
-      hinder.returns = undefined;
-      await vi.advanceTimersByTimeAsync(60_000);
-      expect([hinder.asked.returns, await balance(), spender.creditsForfeited()]).toEqual([1, 60, 19]);
-      await expect(Promise.resolve(spender.close())).resolves.toBeUndefined();
-    },
-  );
-
-  it("a failure after the commit makes no credit of nothing", async () => {
+  it("a failure after the commit is tried again, and makes no credit of nothing", async () => {
     const { store, record, balance } = await opened(100);
+    let attempts = 0;
     const spender = leasedSpender(
       {
         ...store,
         async returnCredits(...given) {
           await store.returnCredits(...given);
-          throw storeError("STORE_FAILED");
+          if (++attempts < 5) throw storeError("STORE_FAILED");
         },
       },
       LEASES,
     );
     await spender.spend(account(record), 1, 0);
     await vi.advanceTimersByTimeAsync(60_000);
-    expect([await balance(), spender.creditsForfeited()]).toEqual([99, 19]);
+    expect([attempts, await balance(), spender.creditsForfeited()]).toEqual([5, 99, 0]);
     await spender.close();
     expect(await balance()).toBe(99);
   });
@@ -181,7 +175,7 @@ describe("returns that fail: given up", () => {
     await vi.advanceTimersByTimeAsync(1_000);
     expect(closing.state).toBe("rejected");
     expect(closing.error).toMatchObject({ code: "CREDITS_NOT_RETURNED", cause: { code: "STORE_CLOSED" } });
-    expect(String(closing.error)).toContain("57 leased credits (keys: 3, spends in flight: 0)");
+    expect(String(closing.error)).toContain("57 leased credits (leases: 3, spends in flight: 0)");
     const { returns } = hinder.asked;
     await vi.advanceTimersByTimeAsync(60_000);
     expect([hinder.asked.returns, spender.creditsForfeited(), vi.getTimerCount()]).toEqual([returns, 57, 0]);
@@ -220,7 +214,7 @@ describe("returns that fail: close", () => {
       cause: { code: "STORE_BUSY" },
     });
     expect((closing.error as Error).message).toBe(
-      "the store did not take back 19 leased credits (keys: 1, spends in flight: 0); they are lost unless a later attempt of this process " +
+      "the store did not take back 19 leased credits (leases: 1, spends in flight: 0); they are lost unless a later attempt of this process " +
         "succeeds, and reserves come back by themselves after 1000 ms",
     );
     expect(spender.creditsForfeited()).toBe(0);
@@ -250,7 +244,7 @@ describe("returns that fail: close", () => {
     for (let ref = 0; ref < KEYS; ref++) await spender.spend(account({ ref, generation: 0 }), 1, 0);
     const closing = watch(spender.close());
     await vi.advanceTimersByTimeAsync(10_000);
-    expect(String(closing.error)).toContain(`${4 * KEYS} leased credits (keys: ${KEYS}, spends in flight: 0)`);
+    expect(String(closing.error)).toContain(`${4 * KEYS} leased credits (leases: ${KEYS}, spends in flight: 0)`);
   });
 
   it("waits for draws in flight, and returns what they leave over", async () => {
@@ -284,7 +278,7 @@ describe("returns that fail: close", () => {
     const spend = Promise.resolve(spender.spend(account(record), 1, 0));
     const closing = watch(spender.close());
     await vi.advanceTimersByTimeAsync(10_000);
-    expect(String(closing.error)).toContain("0 leased credits (keys: 0, spends in flight: 1)");
+    expect(String(closing.error)).toContain("0 leased credits (leases: 1, spends in flight: 1)");
     await open();
     expect(await spend).toEqual({ ok: true, remaining: 99 });
   });
@@ -310,7 +304,7 @@ describe("returns that fail: close", () => {
     const credits = { mode: "leased", ...LEASES, closeTimeout: 500 } as const;
     const verifier = createVerifier(hinder.store, { credits, onOutcome: ({ code }) => told.push(code) });
     expect(await verifier.verify({ key })).toMatchObject({ code: "VALID", credits: 99 });
-    hinder.returns = storeError("STORE_FAILED");
+    hinder.returns = storeError("STORE_CLOSED");
     await vi.advanceTimersByTimeAsync(2_000);
     expect(verifier.counters()).toEqual({ degraded: 0, outcomesDropped: 0, creditsForfeited: 19 });
     expect(await verifier.verify({ key })).toMatchObject({ code: "VALID" });
@@ -328,97 +322,67 @@ describe("returns that fail: close", () => {
 });
 
 describe("creditReturns", () => {
-  /** Returns that end when the test says so. */
+  /** Ends that resolve when the test says so. */
   function manual() {
-    const calls: { ref: KeyRef; generation: number; credits: number; end: (error?: Error) => Promise<void> }[] = [];
+    const calls: { ref: KeyRef; holder: string; spent: number; end: (error?: Error) => Promise<void> }[] = [];
     const store: Store = {
       ...memoryStore(),
-      returnCredits: (ref, _holder, generation, credits) =>
-        new Promise((resolve, reject) => {
+      returnCredits: (ref, { holder, spent }) =>
+        new Promise<void>((resolve, reject) => {
           const end = (error?: Error) => {
             if (error === undefined) resolve();
             else reject(error);
             return settled();
           };
-          calls.push({ ref, generation, credits, end });
+          calls.push({ ref, holder, spent, end });
         }),
     };
-    return { calls, returns: creditReturns(store, () => "node_1") };
+    return { calls, returns: creditReturns(store) };
   }
+  const lease = (ref: KeyRef, n: number, credits = 5) => ({ ref, holder: `node.${n}`, spent: n, credits });
   const summary = (calls: ReturnType<typeof manual>["calls"]) =>
-    calls.map(({ ref, generation, credits }) => [ref, generation, credits]);
+    calls.map(({ ref, holder, spent }) => [ref, holder, spent]);
 
-  it("one attempt per key at a time; what comes meanwhile is added up and follows, in one", async () => {
+  it("each lease is ended for itself, also those of one key, and in flight once", async () => {
     const { calls, returns } = manual();
-    returns.add("a", 1, 5);
-    returns.add("a", 1, 6);
-    returns.add("a", 1, 7);
-    returns.add("b", 1, 1);
+    for (const ended of [lease("a", 1), lease("a", 2), lease("b", 3)]) returns.add(ended);
     returns.retry("a");
     await vi.advanceTimersByTimeAsync(5_000);
     expect(summary(calls)).toEqual([
-      ["a", 1, 5],
-      ["b", 1, 1],
+      ["a", "node.1", 1],
+      ["a", "node.2", 2],
+      ["b", "node.3", 3],
     ]);
-    expect(returns.outstanding()).toEqual({ credits: 19, keys: 2 });
-    await calls[0]!.end();
-    expect(summary(calls).slice(2)).toEqual([["a", 1, 13]]);
+    expect([returns.outstanding(), returns.size()]).toEqual([{ credits: 15, leases: 3 }, 3]);
+    for (const { end } of calls) await end();
+    expect([returns.size(), returns.outstanding(), vi.getTimerCount()]).toEqual([0, { credits: 0, leases: 0 }, 0]);
   });
 
-  it("what failed joins what came meanwhile", async () => {
+  it("one that failed is repeated as it was, after a pause or at the next use of its key", async () => {
     const { calls, returns } = manual();
-    returns.add("a", 1, 5);
-    returns.add("a", 1, 6);
-    await calls[0]!.end(storeError());
-    expect(calls).toHaveLength(1);
-    returns.add("a", 1, 7);
+    for (const ended of [lease("a", 1), lease("b", 2)]) returns.add(ended);
+    for (const { end } of [...calls]) await end(new Error("unknown"));
+    expect([returns.failures(), returns.lastError()]).toEqual([2, new Error("unknown")]);
+    returns.retry("a");
+    expect(summary(calls).slice(2)).toEqual([["a", "node.1", 1]]);
     await vi.advanceTimersByTimeAsync(20);
-    expect(summary(calls).slice(1)).toEqual([["a", 1, 18]]);
-    await calls[1]!.end();
-    expect([returns.size(), returns.outstanding(), vi.getTimerCount()]).toEqual([0, { credits: 0, keys: 0 }, 0]);
-  });
-
-  it("of two generations the older is void, whichever comes first", async () => {
-    const { calls, returns } = manual();
-    returns.add("a", 1, 5);
-    returns.add("a", 3, 6);
-    returns.add("a", 2, 100);
-    await calls[0]!.end(storeError());
-    returns.add("a", 3, 7);
-    returns.retry("a");
-    expect(summary(calls).slice(1)).toEqual([["a", 3, 13]]);
-  });
-
-  it("port clause 7: a sum stops where balances do", async () => {
-    const { calls, returns } = manual();
-    returns.add("a", 1, Number.MAX_SAFE_INTEGER);
-    returns.add("a", 1, 5);
-    await calls[0]!.end(storeError());
-    returns.retry("a");
-    expect(summary(calls).slice(1)).toEqual([["a", 1, Number.MAX_SAFE_INTEGER]]);
-  });
-
-  it("after an error that says nothing, only what came meanwhile follows", async () => {
-    const { calls, returns } = manual();
-    returns.add("a", 1, 5);
-    returns.add("a", 1, 6);
-    await calls[0]!.end(storeError("STORE_FAILED"));
-    expect(summary(calls).slice(1)).toEqual([["a", 1, 6]]);
-    expect(returns.forfeited()).toEqual({ credits: 5, keys: 1 });
+    expect(summary(calls).slice(3)).toEqual([["b", "node.2", 2]]);
+    for (const { end } of calls.slice(2)) await end();
+    expect([returns.size(), returns.forfeited(), vi.getTimerCount()]).toEqual([0, { credits: 0, leases: 0 }, 0]);
   });
 
   it("once the store was closed, what is in flight or comes later is given up without another call", async () => {
     const { calls, returns } = manual();
-    for (const ref of ["a", "b", "c"]) returns.add(ref, 1, 5);
+    for (const [i, ref] of ["a", "b", "c"].entries()) returns.add(lease(ref, i));
     await calls[0]!.end(storeError());
     await calls[1]!.end(storeError("STORE_CLOSED"));
     await calls[2]!.end(storeError());
-    returns.add("d", 1, 5);
+    returns.add(lease("d", 4));
     await vi.advanceTimersByTimeAsync(5_000);
     expect([calls.length, returns.size(), returns.forfeited(), vi.getTimerCount()]).toEqual([
       3,
       0,
-      { credits: 20, keys: 4 },
+      { credits: 20, leases: 4 },
       0,
     ]);
   });
@@ -432,10 +396,10 @@ describe("creditReturns", () => {
         return ref === "stuck" ? Promise.reject(storeError()) : undefined;
       },
     };
-    const returns = creditReturns(store, () => "node_1");
-    returns.add("stuck", 1, 5);
+    const returns = creditReturns(store);
+    returns.add({ ref: "stuck", holder: "node.0", spent: 0, credits: 5 });
     for (let i = 0; i < 1_000; i++) {
-      returns.add("other", 1, 5);
+      returns.add({ ref: "other", holder: `node.${i + 1}`, spent: 0, credits: 5 });
       await vi.advanceTimersByTimeAsync(10);
     }
     expect(asked.other).toBe(1_000);

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Store } from "../../src/contracts/store.js";
 import { createLeaseManager } from "../../src/credits/lease-manager.js";
 import { leasedSpender } from "../../src/credits/spender.js";
+import { NONE } from "../../src/lib/fingerprint-index.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { accountOf, opened, slow, account as toAccount } from "./support.js";
 
@@ -36,7 +37,7 @@ describe("leasedSpender: at the bound", () => {
     expect(await Promise.all([1, 2, 3].map((n) => balance(n)))).toEqual([29, 49, 49]);
   });
 
-  it("unless all are; what it draws begins another lease", async () => {
+  it("unless all are; then a newcomer spends exactly", async () => {
     const { store, balance } = await opened(50, 2);
     const spender = leasedSpender(slow(store).store, { keys: 1, size: 8, step: 4 });
     const [one, two] = await Promise.all([1, 2].map((n) => accountOf(store, n)));
@@ -50,23 +51,64 @@ describe("leasedSpender: at the bound", () => {
   });
 });
 
-describe("leaseKeeper: keep", () => {
-  it("adds what another draw left over; of two balances only the newer one's credits stay, whichever comes first", async () => {
-    const keeper = createLeaseManager(memoryStore(), {
-      holder: () => "node_1",
-      keys: 2,
-      ttl: 1_000,
-      closeTimeout: 0,
-      isDrawing: () => false,
-    });
-    expect(keeper.keep(7, 1, 5, 90)).toBe(95);
-    expect(keeper.keep(7, 1, 3, 80)).toBe(88);
-    expect(keeper.withdraw(7)).toEqual({ credits: 8, generation: 1 });
-    keeper.keep(7, 1, 4, 0);
-    keeper.keep(7, 2, 6, 0);
-    keeper.keep(7, 1, 100, 0);
-    expect(keeper.withdraw(7)).toEqual({ credits: 6, generation: 2 });
-    await keeper.close();
+describe("createLeaseManager", () => {
+  /** A manager, and the ends that its store is told of. */
+  function managed(keys = 2) {
+    const ended: unknown[][] = [];
+    const store: Store = {
+      ...memoryStore(),
+      returnCredits: (ref, { holder, spent }) => void ended.push([ref, holder, spent]),
+    };
+    const manager = createLeaseManager(store, { node: () => "node_1", keys, ttl: 1_000, closeTimeout: 0 });
+    const drawn = (entry: number, credits: number) => {
+      manager.table.deposit(entry, credits);
+      manager.table.refresh(entry, 1, 0);
+    };
+    return { manager, ended, drawn };
+  }
+
+  it("a lease that several draws hold ends with none of them, and after the last only if it has drawn nothing", () => {
+    const { manager, ended, drawn } = managed();
+    const entry = manager.hold(7);
+    expect(manager.hold(7)).toBe(entry);
+    drawn(entry, 5);
+    manager.end(7);
+    manager.release(7);
+    manager.end(7);
+    expect([ended, manager.table.find(7)]).toEqual([[], entry]);
+    manager.release(7);
+    expect(manager.table.find(7)).toBe(entry);
+    manager.end(7);
+    expect([ended, manager.table.find(7)]).toEqual([[[7, "node_1.1", 0]], NONE]);
+    // One that never drew is unknown to the store.
+    manager.hold(8);
+    manager.release(8);
+    expect([ended.length, manager.table.find(8)]).toEqual([1, NONE]);
+  });
+
+  it("at the bound a lease that is held is not evicted; where all are held there is no room", () => {
+    const { manager, ended, drawn } = managed(2);
+    for (const ref of [1, 2]) drawn(manager.hold(ref), 5);
+    expect([manager.hold(3), ended]).toEqual([NONE, []]);
+    manager.release(2);
+    expect(manager.hold(3)).not.toBe(NONE);
+    expect(ended).toEqual([[2, "node_1.2", 0]]);
+    expect(manager.table.find(1)).not.toBe(NONE);
+  });
+
+  it("renews a held lease: its end tells what it spent, and the next has another id and nothing of it", async () => {
+    const { manager, ended, drawn } = managed();
+    const entry = manager.hold(7);
+    drawn(entry, 5);
+    manager.table.take(entry, 7, 1, 2);
+    manager.renew(entry);
+    expect(ended).toEqual([[7, "node_1.1", 2]]);
+    const { table } = manager;
+    expect([manager.holderOf(entry), table.inHand(entry), table.spent(entry)]).toEqual(["node_1.2", 0, 0]);
+    drawn(entry, 3);
+    manager.release(7);
+    await manager.close();
+    expect(ended.slice(1)).toEqual([[7, "node_1.2", 0]]);
   });
 });
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import type { KeyRef } from "../../src/contracts/store.js";
-import { LeaseTable } from "../../src/credits/lease-table.js";
+import { LeaseTable, NO_GENERATION } from "../../src/credits/lease-table.js";
 import { NONE } from "../../src/lib/fingerprint-index.js";
 
 const MOST = Number.MAX_SAFE_INTEGER;
@@ -9,12 +9,13 @@ const MOST = Number.MAX_SAFE_INTEGER;
 /** A book with one lease. */
 function held(ref: KeyRef, credits: number, beyond = 0, generation = 1): { book: LeaseTable; entry: number } {
   const book = new LeaseTable(10);
-  const entry = book.add(ref);
-  book.deposit(entry, generation, credits, beyond);
+  const entry = book.add(ref, 1);
+  book.deposit(entry, credits);
+  book.refresh(entry, generation, beyond);
   return { book, entry };
 }
 
-describe("LeaseBook: taking", () => {
+describe("LeaseTable: taking", () => {
   it("takes what is in hand and answers what is left, in hand and beyond", () => {
     const { book, entry } = held(7, 10, 90);
     expect(book.take(entry, 7, 1, 4)).toBe(96);
@@ -35,7 +36,8 @@ describe("LeaseBook: taking", () => {
     expect([book.withdraw(entry), book.withdraw(entry)]).toEqual([10, 0]);
     expect(book.take(entry, 7, 1, 1)).toBe(NONE);
     expect(book.take(entry, 7, 1, 0)).toBe(100);
-    expect(book.deposit(entry, 1, 12, 80)).toBe(92);
+    book.deposit(entry, 12);
+    book.refresh(entry, 1, 80);
     expect(book.take(entry, 7, 1, 12)).toBe(80);
   });
 
@@ -43,7 +45,9 @@ describe("LeaseBook: taking", () => {
     const { book, entry } = held(7, 10, 0, 3);
     expect(book.take(entry, 7, 4, 1)).toBe(NONE);
     expect(book.take(entry, 7, 2, 1)).toBe(9);
-    book.deposit(entry, 5, 2, 40);
+    expect(book.withdraw(entry)).toBe(9);
+    book.deposit(entry, 2);
+    book.refresh(entry, 5, 40);
     expect(book.take(entry, 7, 5, 1)).toBe(41);
     expect(book.take(entry, 7, 5, 2)).toBe(NONE);
   });
@@ -66,8 +70,9 @@ describe("LeaseBook: taking", () => {
     expect(book.take(entry, two, 1, 1)).toBe(NONE);
     book.remove(entry);
     expect(book.take(entry, one, 1, 1)).toBe(NONE);
-    expect(book.add(two)).toBe(entry);
-    book.deposit(entry, 1, 5, 0);
+    expect(book.add(two, 2)).toBe(entry);
+    book.deposit(entry, 5);
+    book.refresh(entry, 1, 0);
     expect(book.take(entry, one, 1, 1)).toBe(NONE);
     expect(book.take(entry, two, 1, 1)).toBe(4);
   });
@@ -79,7 +84,7 @@ describe("LeaseBook: taking", () => {
   });
 });
 
-describe("LeaseBook: refs", () => {
+describe("LeaseTable: refs", () => {
   it("a lease is found by any kind of ref, and by no other", () => {
     const refs: KeyRef[] = [
       0,
@@ -103,7 +108,9 @@ describe("LeaseBook: refs", () => {
     const book = new LeaseTable(100);
     for (const [i, ref] of refs.entries()) {
       expect(book.find(ref), String(ref)).toBe(NONE);
-      book.deposit(book.add(ref), 1, i, 0);
+      const entry = book.add(ref, i + 1);
+      book.deposit(entry, i);
+      book.refresh(entry, 1, 0);
     }
     for (const [i, ref] of refs.entries()) {
       const entry = book.find(ref);
@@ -117,23 +124,32 @@ describe("LeaseBook: refs", () => {
   });
 
   it("a new lease has nothing of the one that was in its place", () => {
-    const { book, entry } = held("a", 10, 90, 4);
-    book.remove(entry);
-    expect(book.add(1)).toBe(entry);
-    expect([book.withdraw(entry), book.generation(entry), book.ref(entry)]).toEqual([0, 0, 1]);
-    expect(book.take(entry, 1, 0, 0)).toBe(0);
+    for (const begin of ["add", "restart"] as const) {
+      const { book, entry } = held(1, 10, 90, 4);
+      book.take(entry, 1, 4, 3);
+      if (begin === "restart") book.restart(entry, 2);
+      else {
+        book.remove(entry);
+        expect(book.add(1, 2)).toBe(entry);
+      }
+      expect([book.inHand(entry), book.generation(entry), book.ref(entry)]).toEqual([0, NO_GENERATION, 1]);
+      expect([book.id(entry), book.spent(entry), book.markIdle(entry)]).toEqual([2, 0, false]);
+      // A lease that has drawn nothing is older than any balance.
+      expect(book.take(entry, 1, 0, 0)).toBe(NONE);
+      expect(book.take(entry, 1, NO_GENERATION, 0)).toBe(0);
+    }
   });
 });
 
-describe("LeaseBook: turns", () => {
+describe("LeaseTable: turns", () => {
   it("at the bound who came first has its turn first, and a newcomer waits a whole round", () => {
     const book = new LeaseTable(3);
-    for (const ref of [10, 11, 12]) book.add(ref);
+    for (const ref of [10, 11, 12]) book.add(ref, ref);
     const gone = [13, 14, 15, 16, 17].map((newcomer) => {
       const entry = book.next();
       const ref = book.ref(entry);
       book.remove(entry);
-      book.add(newcomer);
+      book.add(newcomer, newcomer);
       return ref;
     });
     expect(gone).toEqual([10, 11, 12, 13, 14]);
@@ -152,70 +168,95 @@ describe("LeaseBook: turns", () => {
   });
 });
 
-/** The obvious twin of a lease. */
-interface Twin {
+/** A lease in the reference implementation. */
+interface Reference {
+  id: number;
   inHand: number;
-  beyond: number;
+  upstream: number;
   generation: number;
+  spent: number;
   used: boolean;
 }
 
-describe("LeaseBook: against a Map of objects", () => {
+describe("LeaseTable: against a Map of objects", () => {
   const ref = fc.oneof(
     fc.nat({ max: 40 }),
     fc.nat({ max: 40 }).map((n) => (n - 20) * 2 ** 40),
     fc.nat({ max: 40 }).map((n) => `key_${n}`),
   );
   const step = fc.record({
-    kind: fc.nat({ max: 9 }),
+    kind: fc.nat({ max: 13 }),
     ref,
     amount: fc.nat({ max: 20 }),
     generation: fc.nat({ max: 3 }),
   });
 
-  it("any history: the same leases with the same credits, wherever an account remembers one", () => {
+  it("any history: the same leases with the same numbers, wherever a target remembers one", () => {
     const seen = { taken: 0, refused: 0 };
     fc.assert(
       fc.property(fc.array(step, { maxLength: 400, size: "max" }), fc.integer({ min: 1, max: 80 }), (steps, bound) => {
         const book = new LeaseTable(bound);
-        const twins = new Map<KeyRef, Twin>();
-        /** Where each lease was found last, as accounts remember it. */
+        const references = new Map<KeyRef, Reference>();
+        /** Where each lease was found last, as targets remember it. */
         const places = new Map<KeyRef, number>();
+        let lastId = 0;
+        const begun = () => ({ id: ++lastId, inHand: 0, upstream: 0, generation: NO_GENERATION, spent: 0, used: true });
         for (const { kind, ref, amount, generation } of steps) {
           const entry = book.find(ref);
-          const twin = twins.get(ref);
-          expect(entry !== NONE).toBe(twin !== undefined);
-          if (twin === undefined) {
-            expect(book.take(places.get(ref) ?? 0, ref, generation, 0)).toBe(NONE);
-            if (kind < 2 || twins.size >= bound) continue;
-            const begun = book.add(ref);
-            book.deposit(begun, generation, amount, 100);
-            places.set(ref, begun);
-            twins.set(ref, { inHand: amount, beyond: 100, generation, used: true });
+          const lease = references.get(ref);
+          expect(entry !== NONE).toBe(lease !== undefined);
+          if (lease === undefined) {
+            expect(book.take(places.get(ref) ?? 0, ref, NO_GENERATION, 0)).toBe(NONE);
+            if (kind < 2 || references.size >= bound) continue;
+            const added = { ...begun(), inHand: amount, upstream: 100, generation };
+            const place = book.add(ref, added.id);
+            book.deposit(place, amount);
+            book.refresh(place, generation, 100);
+            places.set(ref, place);
+            references.set(ref, added);
           } else if (kind === 0) {
             book.remove(entry);
-            twins.delete(ref);
+            references.delete(ref);
           } else if (kind === 1) {
-            expect(book.withdraw(entry)).toBe(twin.inHand);
-            expect(book.take(entry, ref, 0, 0)).toBe(twin.inHand + twin.beyond);
-            expect(book.deposit(entry, generation, amount, 50)).toBe(amount + 50);
-            Object.assign(twin, { inHand: amount, beyond: 50, generation, used: true });
+            expect(book.withdraw(entry)).toBe(lease.inHand);
+            book.deposit(entry, amount);
+            book.refresh(entry, generation, 50);
+            Object.assign(lease, { inHand: amount, upstream: 50, generation });
           } else if (kind === 2) {
-            expect(book.markIdle(entry)).toBe(!twin.used);
-            twin.used = false;
+            expect(book.markIdle(entry)).toBe(!lease.used);
+            lease.used = false;
+          } else if (kind === 3) {
+            book.restart(entry, lastId + 1);
+            Object.assign(lease, begun());
+          } else if (kind === 4) {
+            // A draw that fails.
+            const taken = book.withdraw(entry);
+            expect([taken, book.inHand(entry)]).toEqual([lease.inHand, 0]);
+            expect(book.take(entry, ref, NO_GENERATION, 0)).toBe(lease.inHand + lease.upstream);
+            lease.used = true;
+            book.restore(entry, taken);
+          } else if (kind === 5) {
+            expect(book.spend(entry, amount)).toBe(lease.inHand + lease.upstream);
+            Object.assign(lease, { spent: lease.spent + amount, used: true });
           } else {
-            const may = twin.inHand >= amount && twin.generation >= generation;
-            if (may) Object.assign(twin, { inHand: twin.inHand - amount, used: true });
-            expect(book.take(places.get(ref)!, ref, generation, amount)).toBe(may ? twin.inHand + twin.beyond : NONE);
+            const may = lease.inHand >= amount && lease.generation >= generation;
+            if (may) Object.assign(lease, { inHand: lease.inHand - amount, spent: lease.spent + amount, used: true });
+            const left = may ? lease.inHand + lease.upstream : NONE;
+            expect(book.take(places.get(ref)!, ref, generation, amount)).toBe(left);
             seen[may ? "taken" : "refused"]++;
           }
         }
-        expect(book.count).toBe(twins.size);
+        expect(book.count).toBe(references.size);
         const entries = Array.from({ length: book.capacity }, (_, entry) => entry).filter((entry) => book.has(entry));
-        expect(new Set(entries.map((entry) => book.ref(entry)))).toEqual(new Set(twins.keys()));
+        expect(new Set(entries.map((entry) => book.ref(entry)))).toEqual(new Set(references.keys()));
         for (const entry of entries) {
-          const { inHand, generation } = twins.get(book.ref(entry))!;
-          expect([book.withdraw(entry), book.generation(entry)]).toEqual([inHand, generation]);
+          const { id, inHand, generation, spent } = references.get(book.ref(entry))!;
+          expect([book.id(entry), book.inHand(entry), book.generation(entry), book.spent(entry)]).toEqual([
+            id,
+            inHand,
+            generation,
+            spent,
+          ]);
         }
       }),
       { numRuns: 200 },
@@ -224,23 +265,24 @@ describe("LeaseBook: against a Map of objects", () => {
   });
 });
 
-describe("LeaseBook: where memory is short", () => {
+describe("LeaseTable: where memory is short", () => {
   it("a lease that finds no room is not there, and those that come later are kept", () => {
     const book = new LeaseTable(1_000);
     const { capacity } = book;
-    for (let ref = 1; ref <= capacity; ref++) book.add(ref);
+    for (let ref = 1; ref <= capacity; ref++) book.add(ref, ref);
     const Short = new Proxy(Float64Array, {
       construct: () => {
         throw new RangeError("Array buffer allocation failed");
       },
     });
     vi.stubGlobal("Float64Array", Short);
-    expect(() => book.add(5_000)).toThrow(RangeError);
+    expect(() => book.add(5_000, 5_000)).toThrow(RangeError);
     vi.unstubAllGlobals();
     expect([book.find(5_000), book.count]).toEqual([NONE, capacity]);
     for (const ref of [6_000, 5_000]) {
-      const entry = book.add(ref);
-      book.deposit(entry, 1, 10, 0);
+      const entry = book.add(ref, ref);
+      book.deposit(entry, 10);
+      book.refresh(entry, 1, 0);
       expect(book.take(entry, ref, 1, 4)).toBe(6);
     }
   });

@@ -95,7 +95,7 @@ describe("leases on a file that another process keeps locked", () => {
     const release = await lock(file);
     await expect(Promise.resolve(spender.close())).rejects.toMatchObject({
       code: "CREDITS_NOT_RETURNED",
-      detail: expect.stringContaining(`${249 * KEYS} leased credits (keys: ${KEYS}, spends in flight: 0)`) as string,
+      detail: expect.stringContaining(`${249 * KEYS} leased credits (leases: ${KEYS}, spends in flight: 0)`) as string,
     });
     await release();
     await expect.poll(total, { timeout: 5_000 }).toBe(KEYS * (CREDITS - 1));

@@ -42,6 +42,7 @@ describe("leasedSpender: defaults", () => {
       (
         await store.drawCredits(record.ref, {
           holder: "other",
+          spent: 0,
           cost: 600,
           step: 1,
           size: 1,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Store } from "../../src/contracts/store.js";
 import { exactSpender, leasedSpender, type LeaseOptions } from "../../src/credits/spender.js";
-import { account, accountOf, numbered, opened, removeKey, setBalance, slow } from "./support.js";
+import { account, accountOf, gate, numbered, opened, removeKey, setBalance, settled, slow } from "./support.js";
 
 const leased = (store: Store, options: LeaseOptions = {}) => leasedSpender(store, options);
 
@@ -210,15 +210,15 @@ describe("leasedSpender", () => {
 
   it("a lease that is held when its key becomes unlimited ends", async () => {
     const { store, record } = await opened(100);
-    const returned: number[] = [];
+    const ended: number[] = [];
     const spender = leased(
-      { ...store, returnCredits: (_ref, _holder, generation) => void returned.push(generation) },
+      { ...store, returnCredits: (_ref, { spent }) => void ended.push(spent) },
       { size: 40, step: 20 },
     );
     await spender.spend(account(record), 1, 0);
     await setBalance(store, null);
     expect(await spender.spend(account(record), 50, 0)).toEqual({ ok: true, remaining: null });
-    expect(returned).toEqual([record.generation]);
+    expect(ended).toEqual([1]);
   });
 
   it.each([-1, NaN])("a cost of %s is refused by the store, whatever is in hand", async (cost) => {
@@ -249,7 +249,7 @@ describe("leasedSpender", () => {
     expect(await balance()).toBe(9);
   });
 
-  it("what is in hand when a draw fails goes back", async () => {
+  it("what is in hand when a draw fails stays there, and is not shown twice", async () => {
     const { store, record, balance } = await opened(100);
     let broken = false;
     const failing: Store = {
@@ -263,7 +263,7 @@ describe("leasedSpender", () => {
     await spender.spend(account(record), 1, 0);
     broken = true;
     await expect(Promise.resolve(spender.spend(account(record), 30, 0))).rejects.toThrow("disk");
-    expect(await balance()).toBe(99);
+    expect(await balance()).toBe(60);
     expect(spender.spend(account(record), 0, 0)).toEqual({ ok: true, remaining: 99 });
     broken = false;
     expect(await spender.spend(account(record), 2, 0)).toEqual({ ok: true, remaining: 97 });
@@ -271,21 +271,99 @@ describe("leasedSpender", () => {
     expect(await balance()).toBe(97);
   });
 
-  it("credits that a store may have taken back or not count as spent, and close says so", async () => {
+  it("close says what a store did not take back, and an end that comes later is no loss", async () => {
     const { store, record, balance } = await opened(100);
-    const spender = leased({
-      ...store,
-      returnCredits() {
-        throw new Error("disk");
+    let broken = true;
+    const spender = leased(
+      {
+        ...store,
+        returnCredits(...given) {
+          if (broken) throw new Error("disk");
+          return store.returnCredits(...given);
+        },
       },
-    });
+      { closeTimeout: 20 },
+    );
     expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: true, remaining: 99 });
     await expect(Promise.resolve(spender.close())).rejects.toMatchObject({
       code: "CREDITS_NOT_RETURNED",
       cause: new Error("disk"),
     });
     // Of 100 a node gets a quarter in hand and a quarter of the rest in reserve.
-    expect([spender.creditsForfeited(), await balance()]).toEqual([24, 57]);
+    expect([spender.creditsForfeited(), await balance()]).toEqual([0, 57]);
+    broken = false;
+    await expect.poll(balance).toBe(99);
+  });
+
+  it("a cost above 1e9 is spent exactly, whatever is leased", async () => {
+    const { store, record, balance } = await opened(3e9);
+    const watched = slow(store);
+    const spender = leased(watched.store, { size: 40, step: 20 });
+    expect(await spender.spend(account(record), 1, 0)).toEqual({ ok: true, remaining: 3e9 - 1 });
+    expect(await spender.spend(account(record), 1e9 + 1, 0)).toEqual({ ok: true, remaining: 2e9 - 2 });
+    expect([watched.draws(), await balance()]).toEqual([1, 2e9 - 2]);
+    expect(await spender.spend(account(record), 1e9, 0)).toEqual({ ok: true, remaining: 1e9 - 2 });
+    expect(watched.draws()).toBe(2);
+    await spender.close();
+    expect(await balance()).toBe(1e9 - 2);
+  });
+
+  it("each draw and the end report what the lease has spent since it began, and another lease has another id", async () => {
+    const { store, record } = await opened(100);
+    const told: [string, number][] = [];
+    const spender = leased(
+      {
+        ...store,
+        drawCredits: (ref, request) => (told.push([request.holder, request.spent]), store.drawCredits(ref, request)),
+        returnCredits: (ref, ended) => (told.push([ended.holder, ended.spent]), store.returnCredits(ref, ended)),
+      },
+      { size: 4, step: 2 },
+    );
+    for (let i = 0; i < 5; i++) await spender.spend(account(record), 1, 0);
+    const renewed = account(await setBalance(store, 50));
+    await spender.spend(renewed, 1, 0);
+    await spender.close();
+    const [first, other] = [told[0]![0], told.at(-1)![0]];
+    expect(other).not.toBe(first);
+    expect(told).toEqual([
+      [first, 0],
+      [first, 2],
+      [first, 4],
+      [first, 5],
+      [other, 0],
+      [other, 1],
+    ]);
+  });
+
+  it("a draw that comes to the store after the end of its lease leaves nothing there", async () => {
+    const { store, record, balance } = await opened(100);
+    const { pass, open } = gate();
+    let isGated = false;
+    const spender = leased(
+      {
+        ...store,
+        async drawCredits(ref, request) {
+          if (isGated && request.cost > 60) await pass();
+          return store.drawCredits(ref, request);
+        },
+      },
+      { size: 4, step: 4 },
+    );
+    await spender.spend(account(record), 2, 0);
+    isGated = true;
+    const late = Promise.resolve(spender.spend(account(record), 70, 0));
+    await settled();
+    const renewed = await setBalance(store, 100);
+    // This one finds the lease void, and ends it before the other draw arrives.
+    const waiting = Promise.resolve(spender.spend(account(renewed), 5, 0));
+    await settled();
+    isGated = false;
+    await open();
+    expect([await late, await waiting].map((spend) => spend?.ok)).toEqual([true, true]);
+    await spender.close();
+    expect(await balance()).toBe(25);
+    const { totals, reserved } = (await store.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]!;
+    expect([totals!.spent, reserved]).toEqual([77, 0]);
   });
 
   it("after close, spends go straight to the store, and those under way settle", async () => {

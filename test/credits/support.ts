@@ -87,7 +87,7 @@ export function numbered(store: Store): Store {
     },
     spendCredits: (ref, cost, period, now) => store.spendCredits(nameOf(ref), cost, period, now),
     drawCredits: (ref, request) => store.drawCredits(nameOf(ref), request),
-    returnCredits: (ref, holder, generation, unspent) => store.returnCredits(nameOf(ref), holder, generation, unspent),
+    returnCredits: (ref, lease) => store.returnCredits(nameOf(ref), lease),
   };
 }
 
@@ -106,11 +106,9 @@ export function hindered(real: Store) {
       state.asked.draws++;
       return state.draws === undefined ? real.drawCredits(ref, request) : Promise.reject(state.draws);
     },
-    returnCredits(ref, holder, generation, unspent) {
+    returnCredits(ref, lease) {
       state.asked.returns++;
-      return state.returns === undefined
-        ? real.returnCredits(ref, holder, generation, unspent)
-        : Promise.reject(state.returns);
+      return state.returns === undefined ? real.returnCredits(ref, lease) : Promise.reject(state.returns);
     },
   };
   return Object.assign(state, { store });

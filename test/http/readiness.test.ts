@@ -76,7 +76,7 @@ describe("createReadiness", () => {
     expect(await createReadiness(store, () => undefined).health()).toBeUndefined();
     const failing: Store = {
       ...store,
-      read: () => {
+      readMany: () => {
         throw new Error("gone");
       },
     };

@@ -3,6 +3,7 @@
  * what. Never more is granted than was there; once every node is closed the balance is what was there less what was granted; what a
  * node that crashed held comes back but for what it had in memory.
  */
+import { KeystileError } from "../../src/contracts/errors.js";
 import type { Store } from "../../src/contracts/store.js";
 import type { Refill } from "../../src/contracts/types.js";
 import { createKeyring } from "../../src/keyring/keyring.js";
@@ -149,7 +150,7 @@ function startNode(store: Store, clock: () => number, rolled: Dice): Node {
     Object.entries(methods).map(([name, method]: [string, (...given: never[]) => unknown]) => [
       name,
       (...given: never[]) => {
-        if (state.crashed) throw new Error("this node crashed");
+        if (state.crashed) throw new KeystileError("STORE_CLOSED", "this node crashed");
         return method(...given);
       },
     ]),

@@ -3,7 +3,7 @@
  * STORE_BUSY that nothing was changed. For tests of any store's users.
  */
 import { KeystileError, type KeystileErrorCode } from "../../src/contracts/errors.js";
-import type { Draw, Spend, Store } from "../../src/contracts/store.js";
+import type { Spend, Store } from "../../src/contracts/store.js";
 import type { Dice } from "../model/dice.js";
 
 export interface FailingStore {
@@ -19,10 +19,6 @@ export interface Losses {
   calls: number;
   /** Credits that a spend took before its answer was lost. */
   spent: number;
-  /** Credits that a draw handed out before its answer was lost. */
-  drawn: number;
-  /** Credits that were to be given back when the call failed before it did anything, and did not say so. */
-  unreturned: number;
 }
 
 type Method = (...given: unknown[]) => unknown;
@@ -32,7 +28,7 @@ const RELIABLE = new Set(["subscribe", "close"]);
 
 /** @param rate how many calls fail, 0…1 */
 export function failingStore({ powers, ...real }: Store, dice: Dice, rate = 0.2): FailingStore {
-  const losses: Losses = { calls: 0, spent: 0, drawn: 0, unreturned: 0 };
+  const losses: Losses = { calls: 0, spent: 0 };
   let isCalm = false;
 
   const fail = (code: KeystileErrorCode = "STORE_FAILED"): KeystileError => {
@@ -47,7 +43,6 @@ export function failingStore({ powers, ...real }: Store, dice: Dice, rate = 0.2)
       const throws = dice.chance(0.5);
       if (!isLate) {
         const code = dice.chance(0.5) ? "STORE_BUSY" : "STORE_FAILED";
-        if (name === "returnCredits" && code === "STORE_FAILED") losses.unreturned += given[3] as number;
         const error = fail(code);
         if (throws) throw error;
         return Promise.reject(error);
@@ -73,5 +68,4 @@ export function failingStore({ powers, ...real }: Store, dice: Dice, rate = 0.2)
 
 function note(losses: Losses, name: string, [, request]: readonly unknown[], lost: unknown): void {
   if (name === "spendCredits" && (lost as Spend | undefined)?.ok === true) losses.spent += request as number;
-  if (name === "drawCredits") losses.drawn += (lost as Draw | undefined)?.drawn ?? 0;
 }

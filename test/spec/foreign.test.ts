@@ -229,7 +229,7 @@ describe("foreign stores: what does not answer holds nobody up", () => {
       () => createRatelimits(over({ readNames: never }), options).getNamespace({ namespace: "email" }),
     ];
     for (const call of calls) expect((await inTime(() => failure(call()))).code).toBe("STORE_TIMEOUT");
-    const closing = verifier({ returnCredits: never }, { ...options, credits: { mode: "leased" } });
+    const closing = verifier({ returnCredits: never }, { ...options, credits: { mode: "leased", closeTimeout: SOON } });
     expect((await closing.verify({ key }, { clientAddress: "192.0.2.7" })).code).toBe("VALID");
     expect((await inTime(() => failure(closing.close()))).code).toBe("CREDITS_NOT_RETURNED");
   });

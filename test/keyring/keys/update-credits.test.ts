@@ -78,6 +78,7 @@ describe("updateCredits: set, increment, decrement", () => {
       const { generation: row } = (await store.readMany("keys", [keyId]))[0]!;
       const drawn = await store.drawCredits(await refOf(store, keyId), {
         holder: "h",
+        spent: 0,
         cost: 0,
         step: 0,
         size: 0,

@@ -101,12 +101,12 @@ describe("a power that is asked for and lacking", () => {
       throw new Error("called");
     };
     const guarded = guardStore({ ...store, drawCredits: called, returnCredits: called });
-    const request = { holder: "h", cost: 1, step: 1, size: 1, period: 0, now: 0, until: 1 };
+    const request = { holder: "h", spent: 0, cost: 1, step: 1, size: 1, period: 0, now: 0, until: 1 };
     for (const of of [guarded, { ...store, ...withoutLeases }]) {
       expect(() => of.drawCredits("k", request)).toThrow(
         error('drawCredits needs the power "leases", which this store lacks'),
       );
-      expect(() => of.returnCredits("k", "h", 0, 1)).toThrow(
+      expect(() => of.returnCredits("k", { holder: "h", spent: 0 })).toThrow(
         error('returnCredits needs the power "leases", which this store lacks'),
       );
     }

@@ -74,43 +74,10 @@ export async function codeOf(call: () => unknown): Promise<KeystileErrorCode> {
   throw new Error("the call did not fail");
 }
 
-/** Bytes of an entry of the log of spends. */
-const ENTRY = 64 * 24;
-
-/** The entries of the log that stand: each as key numbers and balances, the oldest first. Read by nothing of the store. */
-export function entriesIn(db: Database.Database): [n: number, remaining: number][][] {
-  const entries: [number, number][][] = [];
-  for (const bytes of db.prepare("SELECT balances FROM keystile_spends ORDER BY seq").pluck().all() as Buffer[]) {
-    const entry: [number, number][] = [];
-    for (let at = 0; at < bytes.length && bytes.readDoubleBE(at) !== 0; at += 24)
-      entry.push([bytes.readDoubleBE(at), bytes.readDoubleBE(at + 8)]);
-    if (entry.length === 0) entries.length = 0;
-    else entries.push(entry);
-  }
-  return entries;
-}
-
-/** Adds an entry to the log of spends, as a damaged file may have one. @param numbers key, remaining and period of each balance */
-export function addEntry(db: Database.Database, numbers: readonly number[], length = ENTRY): void {
-  const bytes = Buffer.alloc(length);
-  numbers.forEach((value, i) => bytes.writeDoubleBE(value, i * 8));
-  const next = Number(db.prepare("SELECT coalesce(max(seq), 0) + 1 FROM keystile_spends").pluck().get());
-  db.prepare("INSERT OR REPLACE INTO keystile_spends (slot, seq, balances) VALUES (?, ?, ?)").run(
-    next % 256,
-    next,
-    bytes,
-  );
-}
-
-/** What a file says of balances, by key number: the newest entry of the log of spends, otherwise the row. Read by nothing of the store. */
+/** What a file says of balances, by key number. Read by nothing of the store. */
 export function balancesIn(db: Database.Database): Map<number, number> {
-  const rows = db.prepare("SELECT n, remaining FROM keystile_balances WHERE unlimited = 0").raw().all() as [
-    number,
-    number,
-  ][];
-  const balances = new Map(rows);
-  for (const [n, remaining] of entriesIn(db).flat()) if (balances.has(n)) balances.set(n, remaining);
-  return balances;
+  const rows = db.prepare("SELECT n, remaining FROM keystile_accounts WHERE unlimited = 0").raw().all();
+  return new Map(rows as [number, number][]);
 }
 
 /** All of them together. */

@@ -111,7 +111,7 @@ describe.each(KINDS)("sqliteStore with %s, while another process holds the lock 
       ...times(100, () => () => keyring.createKey({ apiId })),
       ...times(64, (i) => () => store.spendCredits(refs[i % 8]!, 1, 0, 0)),
       ...times(64, (i) => () => store.drawCredits(refs[i % 8]!, draw(`h${i}`))),
-      ...times(64, (i) => () => store.returnCredits(refs[i % 8]!, `h${i}`, 0, 1)),
+      ...times(64, (i) => () => store.returnCredits(refs[i % 8]!, { holder: `h${i}`, spent: 1 })),
       ...times(64, (i) => () => store.adoptDigest(refs[i % 8]!, `other-${i}`)),
       ...times(64, (i) => () => store.write([{ table: "apis", row: api({ id: `api_${i + 2}` }) }])),
       () => store.insertKeys(rows),

@@ -157,6 +157,7 @@ function isSpendOnly(before: Account, after: Account): boolean {
   return (
     before.period === after.period &&
     before.refilled === after.refilled &&
+    before.adjusted === after.adjusted &&
     before.reserved === after.reserved &&
     before.forfeited === after.forfeited &&
     before.credited === after.credited &&

@@ -80,7 +80,7 @@ describe("health: what failed", () => {
   it("returns of leased credits that fail, and refills that are forfeited", async () => {
     const { fault, store, refs } = await breakable();
     fault.error = SYNC_FAILED;
-    expect(await codeOf(() => store.returnCredits(refs[0]!, "node", 0, 5))).toBe("STORE_FAILED");
+    expect(await codeOf(() => store.returnCredits(refs[0]!, { holder: "node", spent: 0 }))).toBe("STORE_FAILED");
     delete fault.error;
     expect(store.health().counters).toMatchObject({ failedReturns: 1, forfeitedRefills: 0 });
     const row = keyRow(7, { hasCredits: true });

@@ -132,15 +132,17 @@ describe("sqliteStore: opening", () => {
     inspect(place, (db) => {
       const tables = db.pragma("table_list") as { name: string; type: string; strict: number }[];
       const own = tables.filter(({ name, type }) => name.startsWith("keystile_") && type === "table");
-      expect(own).toHaveLength(17);
+      expect(own).toHaveLength(16);
       for (const { name, strict } of own) expect(strict, name).toBe(1);
       db.pragma("foreign_keys = OFF");
-      const insert = (values: string) => () => db.exec(`INSERT INTO keystile_balances VALUES (${values})`);
-      for (const remaining of ["NULL", "-1", "9007199254740992", "1.5", "'5x'"]) {
-        expect(insert(`1, 0, ${remaining}, 0, 0, 0`), remaining).toThrow();
-      }
-      expect(insert("1, 2, 0, 0, 0, 0")).toThrow();
-      insert("1, 0, 9007199254740991, 0, 0, 0")();
+      // A seal of key 1: 2, and 3 if it is unlimited.
+      const insert = (unlimited: number, remaining: string) => () =>
+        db.exec(`INSERT INTO keystile_accounts (n, unlimited, remaining, amount, period, generation, credited, seal)
+          VALUES (1, ${unlimited}, ${remaining}, 0, 0, 0, ${remaining}, ${2 + 3 * unlimited})`);
+      for (const remaining of ["NULL", "-1", "9007199254740992", "1.5", "'5x'"])
+        expect(insert(0, remaining), remaining).toThrow();
+      expect(insert(2, "0")).toThrow("unlimited IN (0, 1)");
+      insert(0, "9007199254740991")();
     });
   });
 

@@ -189,7 +189,7 @@ describe("sqliteStore: a spend alone", () => {
     const [ref] = await addKeys(store, 1, 20);
     await spendAlone(store, ref!);
     const trigger =
-      "CREATE TRIGGER planted AFTER UPDATE ON keystile_balances BEGIN SELECT RAISE(ABORT, 'planted'); END";
+      "CREATE TRIGGER planted AFTER UPDATE ON keystile_accounts BEGIN SELECT RAISE(ABORT, 'planted'); END";
     inspect(place, (db) => db.exec(trigger));
     expect(await codeOf(() => store.spendCredits(ref!, 1, 0, 0))).toBe("STORE_FAILED");
     expect(balance(place, ref!)).toBe(16);

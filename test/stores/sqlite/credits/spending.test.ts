@@ -20,6 +20,7 @@ afterEach(async () => {
 });
 const draw = (over: Partial<DrawRequest> = {}): DrawRequest => ({
   holder: "a",
+  spent: 0,
   cost: 1,
   step: 10,
   size: 40,
@@ -40,7 +41,7 @@ describe("sqliteStore: credits", () => {
     // Trap 4: a transaction that reads first and writes later would fail under contention.
     expect(ran.filter((sql) => sql.startsWith("BEGIN"))).toEqual(["BEGIN IMMEDIATE"]);
     expect(ran.filter((sql) => sql === "COMMIT")).toHaveLength(1);
-    expect(ran.filter((sql) => /^(INSERT|UPDATE|DELETE)/.test(sql))).toHaveLength(1);
+    expect(ran.filter((sql) => /^(INSERT|UPDATE|DELETE)/.test(sql))).toHaveLength(refs.length);
     expect(totalIn(db)).toBe(410);
     db.close();
   });
@@ -95,11 +96,11 @@ describe("sqliteStore: credits", () => {
     for (const value of wrong) expect(() => store.spendCredits(ref!, 1, value, 0), String(value)).toThrow(RangeError);
     for (const value of wrong)
       expect(() => store.readBalances([{ keyId: "key_000001", period: value }], 0)).toThrow(RangeError);
-    for (const name of ["cost", "step", "size", "period", "now", "until"] as const)
+    for (const name of ["spent", "cost", "step", "size", "period", "now", "until"] as const)
       expect(() => store.drawCredits(ref!, draw({ [name]: NaN })), name).toThrow(RangeError);
-    expect(() => store.returnCredits(ref!, { holder: "a", spent: 0 })).toThrow(RangeError);
-    expect(() => store.returnCredits(ref!, { holder: "a", spent: 0 })).toThrow(RangeError);
-    expect((await store.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
+    for (const value of [...wrong, -1])
+      expect(() => store.returnCredits(ref!, { holder: "a", spent: value }), String(value)).toThrow(RangeError);
+    expect((await store.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]?.remaining).toBe(100);
   });
 
   it("clause 1: a handle of another kind is of no key here", async () => {
@@ -132,7 +133,7 @@ describe("sqliteStore: credits", () => {
     await store.drawCredits(ref!, draw());
     const rows = () =>
       inspect(place, (db) =>
-        ["balances", "leases"].map((table) => db.prepare(`SELECT count(*) FROM keystile_${table}`).pluck().get()),
+        ["accounts", "leases"].map((table) => db.prepare(`SELECT count(*) FROM keystile_${table}`).pluck().get()),
       );
     expect(rows()).toEqual([1, 1]);
     await store.write([{ table: "keys", remove: "key_000001", version: 1 }]);
@@ -187,7 +188,7 @@ describe("sqliteStore: credits", () => {
     const refs = await addKeys(store, 2);
     inspect(place, (db) =>
       db.exec(
-        "CREATE TRIGGER t BEFORE UPDATE ON keystile_balances WHEN NEW.period = 7 BEGIN SELECT RAISE(ABORT, 'no'); END",
+        "CREATE TRIGGER t BEFORE UPDATE ON keystile_accounts WHEN NEW.period = 7 BEGIN SELECT RAISE(ABORT, 'no'); END",
       ),
     );
     await store.spendCredits(refs[0]!, 1, 0, 0);
@@ -199,18 +200,26 @@ describe("sqliteStore: credits", () => {
     expect(await store.spendCredits(refs[0]!, 1, 0, 0)).toEqual({ ok: true, remaining: 98 });
   });
 
-  it("clause 14: a set balance removes the leases of all holders", async () => {
+  it("clause 14: a set balance voids the leases of all holders, and each stays until its node has reported", async () => {
     const place = path();
     const store = await withApi(open(place));
     const [ref] = await addKeys(store, 1);
     await store.drawCredits(ref!, draw());
     await store.drawCredits(ref!, draw({ holder: "b" }));
     const row = (await store.readMany("keys", ["key_000001"]))[0]!;
-    const leases = () => inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_leases").pluck().get());
+    const leases = () =>
+      inspect(place, (db) => db.prepare("SELECT reserved > 0, held FROM keystile_leases ORDER BY holder").raw().all());
     await store.write([{ table: "keys", row, credits: { period: 0, add: 1 } }]);
-    expect(leases()).toBe(2);
+    const drawn = leases().map((lease) => (lease as number[])[1]);
+    expect(leases()).toEqual(drawn.map((held) => [1, held]));
     await store.write([{ table: "keys", row: { ...row, version: 2 }, credits: { period: 0, remaining: 9 } }]);
-    expect(leases()).toBe(0);
+    expect(leases()).toEqual(drawn.map((held) => [0, held]));
+    for (const holder of ["a", "b"]) await store.returnCredits(ref!, { holder, spent: 1 });
+    expect(leases()).toEqual([]);
+    expect((await store.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]).toMatchObject({
+      remaining: 9,
+      reserved: 0,
+    });
   });
 
   it("clause 14: leases of two connections come from one balance", async () => {
@@ -220,28 +229,34 @@ describe("sqliteStore: credits", () => {
     let held = 0;
     for (let i = 0; i < 40; i++) {
       held += (await (i % 2 ? one : two).drawCredits(ref!, draw({ holder: i % 2 ? "one" : "two" })))?.drawn ?? 0;
-      const reserved = inspect(place, (db) =>
-        db.prepare("SELECT coalesce(sum(reserved), 0) FROM keystile_leases").pluck().get(),
-      ) as number;
-      expect(held + reserved + (await one.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]!.remaining!).toBe(
-        100,
-      );
+      const leased = inspect(place, (db) =>
+        db
+          .prepare("SELECT coalesce(sum(reserved), 0) AS reserved, coalesce(sum(held), 0) AS held FROM keystile_leases")
+          .get(),
+      ) as { reserved: number; held: number };
+      const { remaining, reserved } = (await one.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]!;
+      expect([leased.held, reserved, remaining]).toEqual([held, held + leased.reserved, 100 - reserved]);
     }
     expect(held).toBe(100);
-    await two.returnCredits(ref!, { holder: "two", spent: 0 });
-    expect((await one.readBalance("key_000001", 0, 0))?.remaining).toBe(100);
+    await two.returnCredits(ref!, { holder: "two", spent: 1 });
+    await one.returnCredits(ref!, { holder: "one", spent: 2 });
+    expect((await one.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]).toMatchObject({
+      remaining: 97,
+      reserved: 0,
+    });
   });
 
-  it("a lease that holds nothing leaves no row", async () => {
+  it("a lease that drew nothing leaves no row, and one that ended neither", async () => {
     const place = path();
     const store = await withApi(open(place));
     const [ref] = await addKeys(store, 1, 1);
     const leases = () => inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_leases").pluck().get());
     expect(await store.drawCredits(ref!, draw())).toEqual({ drawn: 1, generation: 0, remaining: 0 });
     expect(await store.drawCredits(ref!, draw({ holder: "b" }))).toEqual({ drawn: 0, generation: 0, remaining: 0 });
-    expect(leases()).toBe(0);
+    expect(leases()).toBe(1);
     await store.returnCredits(ref!, { holder: "a", spent: 0 });
-    expect((await store.drawCredits(ref!, draw()))!.drawn).toBe(10);
+    expect(leases()).toBe(0);
+    expect((await store.drawCredits(ref!, draw()))!.drawn).toBe(1);
     expect(leases()).toBe(1);
     await store.returnCredits(ref!, { holder: "a", spent: 0 });
     expect(leases()).toBe(0);
@@ -280,6 +295,7 @@ describe("sqliteStore: credits", () => {
               if (kind === "draw")
                 return store.drawCredits(ref, {
                   holder,
+                  spent: cost,
                   cost: cost + 1,
                   step: 9,
                   size: 30,
@@ -287,7 +303,7 @@ describe("sqliteStore: credits", () => {
                   now,
                   until: now + 500,
                 });
-              if (kind === "return") return store.returnCredits(ref, holder, 0, cost);
+              if (kind === "return") return store.returnCredits(ref, { holder, spent: cost });
               if (kind === "spend") return cost === 0 ? undefined : store.spendCredits(ref, cost, period, now);
               return store.readBalances([{ keyId: id, period }], now);
             };

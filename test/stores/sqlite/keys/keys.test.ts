@@ -305,6 +305,7 @@ describe("sqliteStore: keys", () => {
           identityId: null,
           externalId: null,
           identityBody: null,
+          account: null,
         };
         const read = decodeFullKey(raw, api());
         expect(read).toEqual(row);

@@ -1,0 +1,402 @@
+/** The arithmetic of accounts, by its invariants and against naive book-keeping in bigints. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { CreditChange, DrawRequest } from "../../src/contracts/store.js";
+import {
+  type Account,
+  applyChange,
+  countedBalance,
+  draw,
+  endLease,
+  isConserved,
+  type Lease,
+  type LeaseChanges,
+  MAX_BALANCE,
+  openAccount,
+  spend,
+  sweep,
+} from "../../src/credits/account.js";
+
+const IDS = ["a", "b", "c", "d"] as const;
+const DAY = 86_400_000;
+/** A daily calendar, and a monthly one. */
+const CALENDARS = [32_000_000_000, 5_000_000_000] as const;
+type Leases = Map<string, Lease>;
+
+const amount = fc.oneof(
+  { weight: 6, arbitrary: fc.nat({ max: 60 }) },
+  { weight: 1, arbitrary: fc.nat({ max: 5 }).map((n) => MAX_BALANCE - n) },
+  { weight: 1, arbitrary: fc.maxSafeNat() },
+);
+const step = fc.record({
+  kind: fc.nat({ max: 19 }),
+  id: fc.constantFrom(...IDS),
+  amount,
+  size: amount,
+  reported: fc.oneof(fc.nat({ max: 60 }), fc.constantFrom(0, 1, MAX_BALANCE)),
+  days: fc.constantFrom(0, 0, 0, 1, 2, -1, 500),
+  ms: fc.constantFrom(0, 0, 1, 500, 1_000, -700, DAY),
+  calendar: fc.constantFrom(0, 0, 0, 1),
+});
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+/** One account with its leases, its clock and what nodes have told. */
+class World {
+  account: Account;
+  leases: Leases = new Map();
+  now = 0;
+  days = 10;
+  calendar: 0 | 1 = 0;
+  isCarried = false;
+
+  constructor(
+    first: number,
+    readonly refill: number,
+  ) {
+    this.account = openAccount(first, { amount: refill, period: this.period(), generation: 0 });
+  }
+  period(calendar = this.calendar): number {
+    return CALENDARS[calendar] + this.days;
+  }
+  keep(next: { account: Account; leases: LeaseChanges }): void {
+    this.isCarried ||= isCarried(this.account, next.account);
+    this.account = next.account;
+    for (const [id, lease] of next.leases) {
+      if (lease === undefined) this.leases.delete(id);
+      else this.leases.set(id, lease);
+    }
+  }
+  request({ id, amount: cost, size, reported: spent }: Step): DrawRequest {
+    const [now, until] = [this.now, this.now + 1_000];
+    return { holder: id, spent, cost, step: Math.min(size, 20), size, period: this.period(), now, until };
+  }
+  change(over: Partial<CreditChange>): void {
+    this.keep(applyChange(this.account, this.leases, { period: this.period(), ...over }));
+  }
+  /** Does what a step says. @returns its name */
+  take(given: Step): string {
+    const { kind, id, amount, reported } = given;
+    if (kind < 5) return (this.keep(spend(this.account, () => this.leases, amount, this.period(), this.now)), "spend");
+    if (kind < 10) return (this.keep(draw(this.account, this.leases, this.request(given))), "draw");
+    if (kind < 13) return (this.keep(endLease(this.account, this.leases, { holder: id, spent: reported })), "end");
+    if (kind === 13) return (this.keep(sweep(this.account, this.leases, id, this.now)), "sweep");
+    if (kind === 14) return (this.change({ remaining: amount }), "set");
+    if (kind === 15) return (this.change({ add: reported % 2 === 0 ? amount : -amount }), "add");
+    if (kind === 16 || kind === 17) return (this.change({ remaining: reported === 0 ? null : amount }), "set");
+    if (kind === 18 && given.calendar === 1) {
+      const period = this.period((this.calendar = this.calendar === 0 ? 1 : 0));
+      this.keep(
+        applyChange(this.account, this.leases, {
+          period: this.period(this.calendar === 0 ? 1 : 0),
+          refill: { amount: given.size, period },
+        }),
+      );
+      return "refill";
+    }
+    this.now = Math.max(0, this.now + given.ms);
+    this.days = Math.max(0, this.days + given.days);
+    return "clock";
+  }
+  /** What leases hold, as the account's `reserved` should say. */
+  leased(): bigint {
+    let sum = 0n;
+    for (const { held, reserved, isForfeited } of this.leases.values())
+      if (!isForfeited) sum += BigInt(held) + BigInt(reserved);
+    return sum;
+  }
+}
+
+/** Whether totals started anew. */
+function isCarried(from: Account, to: Account): boolean {
+  return from.refilled > to.refilled || from.spent > to.spent || (from.credited > 0 && from.credited !== to.credited);
+}
+
+const histories = fc.tuple(amount, amount, fc.array(step, { maxLength: 60, size: "max" }));
+
+describe("accounts: any history", () => {
+  it("conserves credits, within bounds, and `reserved` is what leases hold", () => {
+    const seen: Record<string, number> = { forfeited: 0, carried: 0, full: 0, held: 0 };
+    fc.assert(
+      fc.property(histories, ([first, refill, steps]) => {
+        const world = new World(first, refill);
+        for (const given of steps) {
+          const from = world.account;
+          const name = world.take(given);
+          seen[name] = (seen[name] ?? 0) + 1;
+          const { account, leases } = world;
+          expect(isConserved(account), name).toBe(true);
+          const { adjusted, amount: _amount, period: _period, unlimited, ...counts } = account;
+          for (const count of Object.values(counts)) {
+            expect(Number.isSafeInteger(count), name).toBe(true);
+            expect(count, name).toBeGreaterThanOrEqual(0);
+          }
+          expect(Number.isSafeInteger(adjusted)).toBe(true);
+          if (unlimited) expect(account.remaining).toBe(0);
+          expect(BigInt(account.reserved), name).toBe(world.leased());
+          for (const { held, reserved, spent } of leases.values()) {
+            for (const count of [held, reserved, spent]) expect(Number.isSafeInteger(count) && count >= 0).toBe(true);
+          }
+          if (isCarried(from, account)) seen["carried"]!++;
+          if (account.forfeited > 0) seen["forfeited"]!++;
+          if (account.remaining === MAX_BALANCE) seen["full"]!++;
+          if ([...leases.values()].some(({ isForfeited }) => isForfeited)) seen["held"]!++;
+        }
+      }),
+      { numRuns: 2_000 },
+    );
+    expect(Math.min(...Object.values(seen)), JSON.stringify(seen)).toBeGreaterThan(50);
+  });
+
+  it("a refusal and a cost of 0 change nothing; a grant takes exactly its cost", () => {
+    const seen = { ok: 0, refused: 0 };
+    fc.assert(
+      fc.property(histories, amount, ([first, refill, steps], cost) => {
+        const world = new World(first, refill);
+        for (const given of steps) world.take(given);
+        const { account, leases } = world;
+        if (account.unlimited) return;
+        const there = countedBalance(account, world.period(), leases, world.now).remaining!;
+        const { result, account: after } = spend(account, () => leases, cost, world.period(), world.now);
+        if (result.stale === true) return;
+        expect(result.ok).toBe(cost <= there);
+        seen[result.ok ? "ok" : "refused"]++;
+        if (cost === 0) expect([after, result.remaining]).toEqual([account, there]);
+        else if (result.ok) expect(result.remaining).toBe(after.remaining);
+        // Reserves are taken back only where that is needed.
+        const before = countedBalance(after, world.period(), leases, -1).remaining!;
+        if (!result.ok) expect(before).toBeLessThanOrEqual(there);
+      }),
+      { numRuns: 1_000 },
+    );
+    expect(Math.min(seen.ok, seen.refused)).toBeGreaterThan(100);
+  });
+
+  it("a draw hands out nothing or at least its cost, and no more than its size beyond that", () => {
+    let drawnSome = 0;
+    fc.assert(
+      fc.property(histories, step, ([first, refill, steps], given) => {
+        const world = new World(first, refill);
+        for (const each of steps) world.take(each);
+        const request = world.request(given);
+        const { account } = world;
+        const { result, account: after, leases } = draw(account, world.leases, request);
+        const lease = new Map(leases).get(request.holder);
+        if (account.unlimited) expect(result).toMatchObject({ drawn: request.cost, remaining: null });
+        else if (result.drawn > 0) {
+          drawnSome++;
+          expect(result.drawn).toBeGreaterThanOrEqual(request.cost);
+          expect(result.drawn).toBeLessThanOrEqual(Math.max(request.cost, request.step));
+          expect(lease).toMatchObject({ generation: account.generation, isForfeited: false, expires: request.until });
+          if (after.remaining < MAX_BALANCE)
+            expect(lease!.reserved).toBeLessThanOrEqual(Math.max(0, request.size - result.drawn));
+          expect(result.remaining).toBe(Math.min(MAX_BALANCE, after.remaining + lease!.reserved));
+        }
+        expect(result.remaining === null || Number.isSafeInteger(result.remaining)).toBe(true);
+      }),
+      { numRuns: 1_000 },
+    );
+    expect(drawnSome).toBeGreaterThan(200);
+  });
+
+  it("an end twice changes nothing, and neither does an end of an unknown lease", () => {
+    let ended = 0;
+    fc.assert(
+      fc.property(histories, fc.constantFrom(...IDS), fc.nat({ max: 60 }), ([first, refill, steps], holder, spent) => {
+        const world = new World(first, refill);
+        for (const given of steps) world.take(given);
+        if (world.leases.has(holder)) ended++;
+        world.keep(endLease(world.account, world.leases, { holder, spent }));
+        expect(world.leases.has(holder)).toBe(false);
+        const { account } = world;
+        for (const again of [spent, spent + 7, 0]) {
+          const { account: after, leases } = endLease(account, world.leases, { holder, spent: again });
+          expect([after, leases]).toEqual([account, []]);
+        }
+      }),
+      { numRuns: 1_000 },
+    );
+    expect(ended).toBeGreaterThan(200);
+  });
+});
+
+/**
+ * Nodes that spend from their leases, by book-keeping in bigints: what was put in, less what was spent, is what is left
+ * once all leases have ended.
+ */
+describe("accounts: against naive book-keeping", () => {
+  interface Node {
+    drawn: bigint;
+    spent: bigint;
+  }
+  const act = fc.record({
+    kind: fc.nat({ max: 11 }),
+    id: fc.constantFrom(...IDS),
+    cost: fc.oneof(fc.nat({ max: 30 }), fc.constantFrom(2 ** 50, 2 ** 52)),
+    ms: fc.constantFrom(0, 0, 0, 1, 400, 1_000, 2_000),
+    lost: fc.boolean(),
+  });
+  const acts = fc.tuple(
+    fc.oneof(fc.nat({ max: 300 }), fc.constantFrom(2 ** 52, MAX_BALANCE)),
+    fc.constantFrom(0, 7, 2 ** 51),
+    fc.array(act, { maxLength: 80, size: "max" }),
+  );
+
+  it("every credit is spent once or is left, also where nodes were slow and reports arrive twice or not at all", () => {
+    const seen = { granted: 0, late: 0, carried: 0, capped: 0 };
+    fc.assert(
+      fc.property(acts, ([first, refill, all]) => {
+        const world = new World(first, refill);
+        let put = BigInt(first);
+        let spent = 0n;
+        /** What could not be returned, because the balance was full. */
+        let lost = 0n;
+        const nodes = new Map<string, Node>();
+        const node = (id: string): Node => {
+          const known = nodes.get(id) ?? { drawn: 0n, spent: 0n };
+          nodes.set(id, known);
+          return known;
+        };
+        /** Refills as the calendar says, only as far as they fit. */
+        const refillDue = (from: Account, to: Account) => {
+          const due = BigInt(Math.min(400, to.period - from.period)) * BigInt(refill);
+          const space = BigInt(MAX_BALANCE) - BigInt(from.remaining);
+          put += due < space ? due : space;
+        };
+        const end = (id: string): void => {
+          const { spent: by } = node(id);
+          const before = countedBalance(world.account, 0, world.leases, -1).remaining!;
+          const lease = world.leases.get(id);
+          const left =
+            lease === undefined ? 0n : BigInt(lease.held) + BigInt(lease.reserved) + BigInt(lease.spent) - by;
+          world.keep(endLease(world.account, world.leases, { holder: id, spent: Number(by) }));
+          const over = BigInt(before) + left - BigInt(MAX_BALANCE);
+          if (over > 0n) {
+            lost += over;
+            seen.capped++;
+          }
+          nodes.delete(id);
+        };
+        for (const { kind, id, cost, ms, lost: isLost } of all) {
+          const from = world.account;
+          if (kind < 3) {
+            world.keep(spend(from, () => world.leases, cost, world.period(), -1));
+            if (world.account.period > from.period) refillDue(from, world.account);
+            const settled = put - spent - lost;
+            expect(settled).toBeGreaterThanOrEqual(0n);
+            if (world.account !== from && cost > 0) spent += BigInt(cost);
+          } else if (kind < 7) {
+            const { drawn, spent: by } = node(id);
+            const request = {
+              holder: id,
+              spent: Number(by),
+              cost,
+              step: 20,
+              size: 60,
+              period: world.period(),
+              now: -1,
+            };
+            const next = draw(from, world.leases, { ...request, until: world.now + 1_000 });
+            if (next.account.period > from.period) refillDue(from, next.account);
+            world.keep(next);
+            if (!isLost) nodes.set(id, { drawn: drawn + BigInt(next.result.drawn), spent: by });
+          } else if (kind < 9) {
+            const known = node(id);
+            if (known.drawn - known.spent >= BigInt(cost)) {
+              known.spent += BigInt(cost);
+              spent += BigInt(cost);
+              seen.granted++;
+            }
+          } else if (kind === 9) {
+            end(id);
+          } else if (kind === 10) {
+            // Nodes are slow: their leases expire, and are forfeited until they report.
+            world.now += ms;
+            const { account, leases } = sweep(world.account, world.leases, undefined, world.now);
+            if (leases.length > 0) seen.late++;
+            world.keep({ account, leases });
+          } else {
+            world.days += 1;
+          }
+        }
+        for (const id of IDS) end(id);
+        if (world.isCarried) {
+          // What was forfeited until then stays so: only less can be left.
+          seen.carried++;
+          expect(BigInt(world.account.remaining)).toBeLessThanOrEqual(put - spent);
+          return;
+        }
+        expect(world.account.reserved).toBe(0);
+        expect(BigInt(world.account.spent)).toBe(spent);
+        expect(BigInt(world.account.remaining) + BigInt(world.account.forfeited)).toBe(put - spent);
+        expect(BigInt(world.account.forfeited)).toBe(lost);
+      }),
+      { numRuns: 2_000 },
+    );
+    expect(Math.min(...Object.values(seen)), JSON.stringify(seen)).toBeGreaterThan(50);
+  });
+});
+
+describe("accounts: totals near 2^53 − 1", () => {
+  const open = (remaining: number) => openAccount(remaining, { amount: 0, period: 0, generation: 0 });
+  const request = { holder: "a", spent: 0, cost: 5, step: 1, size: 5, period: 0, now: 0, until: 1_000 };
+
+  it("are carried forward while credits are leased, however large the change", () => {
+    const drawn = draw(open(10), new Map(), request);
+    const leases: Leases = new Map(drawn.leases as [string, Lease][]);
+    const increased = applyChange(drawn.account, leases, { period: 0, add: 20 }).account;
+    const used = spend(increased, () => leases, 20, 0, 0).account;
+    const { account } = applyChange(used, leases, { period: 0, add: MAX_BALANCE });
+    expect(account).toMatchObject({ remaining: MAX_BALANCE, reserved: 5, credited: 10, spent: 0 });
+    expect(isConserved(account)).toBe(true);
+    const ended = endLease(account, leases, { holder: "a", spent: 2 }).account;
+    expect(ended).toMatchObject({ remaining: MAX_BALANCE, reserved: 0, spent: 2, forfeited: 3 });
+  });
+
+  it("an account whose sums are inexact on the way still adds up, and one that is off by 1 does not", () => {
+    const totals = { credited: MAX_BALANCE, refilled: 2, adjusted: -MAX_BALANCE, reserved: 2, spent: 0, forfeited: 0 };
+    const account = { ...open(0), ...totals };
+    expect(isConserved(account)).toBe(true);
+    for (const name of ["refilled", "adjusted", "reserved", "spent"] as const)
+      expect(isConserved({ ...account, [name]: account[name] + 1 }), name).toBe(false);
+  });
+
+  it("a draw takes no more than `reserved` can count", () => {
+    const full = open(MAX_BALANCE);
+    const first = draw(full, new Map(), { ...request, cost: MAX_BALANCE });
+    expect(first.result).toEqual({ drawn: MAX_BALANCE, generation: 0, remaining: 0 });
+    const leases: Leases = new Map(first.leases as [string, Lease][]);
+    const { account } = applyChange(first.account, leases, { period: 0, add: 8 });
+    for (const holder of ["a", "b"]) {
+      const next = draw(account, leases, { ...request, holder });
+      expect(next.result).toMatchObject({ drawn: 0, remaining: 8 });
+      expect(next.account).toMatchObject({ remaining: 8, reserved: MAX_BALANCE });
+    }
+  });
+
+  it("a reserve that shrinks returns only what fits", () => {
+    const drawn = draw(open(100), new Map(), { ...request, size: 50 });
+    const leases: Leases = new Map(drawn.leases as [string, Lease][]);
+    const { account } = applyChange(drawn.account, leases, { period: 0, add: MAX_BALANCE });
+    const next = draw(account, leases, { ...request, cost: 1, size: 1 });
+    expect(next.account).toMatchObject({ remaining: MAX_BALANCE, reserved: account.reserved });
+  });
+
+  it("what the store has for a lease is reported as at most 2^53 − 1", () => {
+    const drawn = draw(open(100), new Map(), { ...request, size: 50 });
+    const leases: Leases = new Map(drawn.leases as [string, Lease][]);
+    const { account } = applyChange(drawn.account, leases, { period: 0, add: MAX_BALANCE });
+    expect(draw(account, leases, { ...request, cost: 1, size: 50 }).result.remaining).toBe(MAX_BALANCE);
+  });
+
+  it("a lease that the store has dropped counts again from what it had spent", () => {
+    const drawn = draw(open(100), new Map(), { ...request, cost: 10, step: 10, size: 10 });
+    const leases: Leases = new Map(drawn.leases as [string, Lease][]);
+    // All spent and reported: the lease is empty, and void when the balance is set.
+    const empty = draw(drawn.account, leases, { ...request, spent: 10, cost: 1_000 });
+    const set = applyChange(empty.account, new Map(empty.leases as [string, Lease][]), { period: 0, remaining: 50 });
+    expect(set.leases).toEqual([["a", undefined]]);
+    const again = draw(set.account, new Map(), { ...request, spent: 10, cost: 20 });
+    const ended = endLease(again.account, new Map(again.leases as [string, Lease][]), { holder: "a", spent: 10 });
+    expect(ended.account).toMatchObject({ remaining: 50, reserved: 0, spent: 10 });
+  });
+});
