@@ -225,6 +225,20 @@ describe.each(Object.entries(stores))("%s store", (_, open) => {
     }
   });
 
+  it("a key that becomes unlimited while a boundary is counted never refills that boundary again", async () => {
+    const { keyring, verifier, apiId, between, time } = await world();
+    const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 10, refill: DAILY } });
+    // Its clock is a day behind.
+    const behind = createKeyring(between.store, { clock: () => NOON });
+    time.now += DAY;
+    between.once("write", () => verifier.verify({ key }));
+    await behind.updateKey({ keyId, credits: null });
+    await behind.updateKey({ keyId, credits: { remaining: 0, refill: DAILY } });
+    expect(await verifier.verify({ key })).toMatchObject({ code: "USAGE_EXCEEDED", credits: 0 });
+    time.now += DAY;
+    expect(await verifier.verify({ key })).toMatchObject({ code: "VALID", credits: 4 });
+  });
+
   it("a call in flight while its verifier closes sees what was revoked before it began", async () => {
     const { store, keyring, apiId, clock } = await world();
     const listeners = new Set<(change: Change) => void>();
