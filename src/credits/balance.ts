@@ -181,8 +181,10 @@ export function draw(
   const drawn = request.cost > free ? 0 : Math.max(request.cost, Math.min(request.step, share));
   const reserved =
     drawn === 0 ? reservedBefore : Math.min(Math.max(0, request.size - drawn), Math.floor((free - drawn) / 4));
+  // Not free - drawn - reserved: with a reserve beside it, a full balance is more than a number holds exactly.
+  const remaining = Math.min(MAX_BALANCE, settled.remaining + (reservedBefore - drawn - reserved));
   return {
-    balance: withRemaining(settled, free - drawn - reserved, settled.period),
+    balance: withRemaining(settled, remaining, settled.period),
     reserve: { reserved, generation: settled.generation, expires: request.until },
     drawn,
   };
