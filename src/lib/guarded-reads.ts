@@ -37,7 +37,7 @@ export interface GuardedReads<T> {
   read(text: string, digest: string): MaybePromise<T | undefined>;
   /** Rises with every change that the store tells of. */
   generation(): number;
-  /** Unsubscribes from the store. */
+  /** Unsubscribes from the store. Nothing is kept from then on: calls still in flight read the store. */
   close(): void;
 }
 
@@ -82,6 +82,12 @@ export function createGuardedReads<Row, T>(
         : keep(text, digest, row, startGeneration);
     },
     generation: () => generation,
-    close: unsubscribe,
+    close() {
+      unsubscribe();
+      // Equal to no generation, not even itself: reads that are in flight keep nothing.
+      generation = NaN;
+      misses?.clear();
+      found.clear();
+    },
   };
 }

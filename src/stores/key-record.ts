@@ -25,7 +25,7 @@ export interface GrantedNames {
  * The complete record, or `undefined` when the key or its API is deleted.
  * @param accountRef the ref of its account
  */
-export function toRecord(ref: KeyRef, row: KeyRow, related: Related, accountRef: KeyRef): KeyRecord | undefined {
+export function toRecord(ref: KeyRef, row: KeyRow, related: Related, accountRef = ref): KeyRecord | undefined {
   return toRecordWith(ref, row, related, () => flatten(row, related), accountRef);
 }
 

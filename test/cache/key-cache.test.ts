@@ -229,14 +229,22 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
     expect(state.finds).toBe(2);
   });
 
-  it("close stops listening", async () => {
-    const { store } = await counted();
-    await store.insertKeys([{ row: keyRow(1) }]);
+  it("close stops listening, so nothing is kept from then on, what is in flight included", async () => {
+    const { store, state } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }, { row: keyRow(2) }]);
     const cache = cacheOf(store, (record) => record);
     void cache.find("digest-1", itself);
+    void cache.find("digest-3", itself);
+    state.gate = Promise.resolve();
+    const inFlight = cache.find("digest-2", itself);
     cache.close();
-    await disable(store, "key_000001");
-    expect((await cache.find("digest-1", itself))?.enabled).toBe(true);
+    await inFlight;
+    state.gate = undefined;
+    await store.insertKeys([{ row: keyRow(3) }]);
+    for (const id of ["key_000001", "key_000002"]) await disable(store, id);
+    for (const digest of ["digest-1", "digest-2"])
+      for (let i = 0; i < 2; i++) expect((await cache.find(digest, itself))?.enabled).toBe(false);
+    expect((await cache.find("digest-3", itself))?.keyId).toBe("key_000003");
   });
 });
 

@@ -1,6 +1,6 @@
 /** An administrator and a verification overlap: whatever the order, no credit is made, lost or counted by another calendar. */
 import { afterEach, describe, expect, it } from "vitest";
-import type { Store } from "../../src/contracts/store.js";
+import type { Change, Store } from "../../src/contracts/store.js";
 import {
   createKeyring,
   createVerifier,
@@ -226,5 +226,45 @@ describe.each(Object.entries(stores))("%s store", (_, open) => {
       expect(old).toBe(1_000 - 1 - a - b - c);
       expect(copied).toBeGreaterThanOrEqual(old);
     }
+  });
+
+  it("a key that becomes unlimited while a boundary is counted never refills that boundary again", async () => {
+    const { keyring, verifier, apiId, between, time } = await world();
+    const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 10, refill: DAILY } });
+    // Its clock is a day behind.
+    const behind = createKeyring(between.store, { clock: () => NOON });
+    time.now += DAY;
+    between.once("write", () => verifier.verify({ key }));
+    await behind.updateKey({ keyId, credits: null });
+    await behind.updateKey({ keyId, credits: { remaining: 0, refill: DAILY } });
+    expect(await verifier.verify({ key })).toMatchObject({ code: "USAGE_EXCEEDED", credits: 0 });
+    time.now += DAY;
+    expect(await verifier.verify({ key })).toMatchObject({ code: "VALID", credits: 4 });
+  });
+
+  it("a call in flight while its verifier closes sees what was revoked before it began", async () => {
+    const { store, keyring, apiId, clock } = await world();
+    const listeners = new Set<(change: Change) => void>();
+    const changes: Change[] = [];
+    store.subscribe((change) => void changes.push(change));
+    // Another process' store: it polls for the changes of this one, and its answers take a while.
+    const elsewhere: Store = {
+      ...store,
+      subscribe(listener) {
+        listeners.add(listener);
+        return () => void listeners.delete(listener);
+      },
+      async pollChanges() {
+        await new Promise((resolve) => setImmediate(resolve));
+        for (const change of changes.splice(0)) for (const listener of listeners) listener(change);
+      },
+    };
+    const node = createVerifier(elsewhere, { clock });
+    const { key, keyId } = await keyring.createKey({ apiId });
+    expect(await node.verify({ key })).toMatchObject({ code: "VALID" });
+    await keyring.updateKey({ keyId, enabled: false });
+    const verification = node.verify({ key });
+    await node.close();
+    expect(await verification).toMatchObject({ code: "DISABLED" });
   });
 });

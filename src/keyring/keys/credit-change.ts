@@ -39,13 +39,10 @@ export function changeCredits(
     // counted.
     const last = before.hasCredits ? boundaryOf(balance.period) : 0;
     row.refillCursor = Math.max(now, last, refillCursorOf(row));
-    if (row.hasCredits)
-      return {
-        period,
-        refillsCounted: balance.period,
-        ...set,
-        refill: { amount, period: periodOf(row.refill, row.refillCursor) },
-      };
+    const change = { period, refillsCounted: balance.period, ...set };
+    if (row.hasCredits) return { ...change, refill: { amount, period: periodOf(row.refill, row.refillCursor) } };
+    // Unlimited from now on; the cursor stays, for the balance that may follow.
+    if (remaining !== undefined) return change;
   } else if (row.hasCredits && before.refill?.amount !== row.refill?.amount) {
     return { period, ...set, refill: { amount } };
   }

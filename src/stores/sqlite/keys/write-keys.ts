@@ -1,7 +1,7 @@
 /** Inserts, updates and removes keys. Every function here runs inside the caller's transaction. */
 import { isKeystileError, KeystileError } from "../../../contracts/errors.js";
 import type { Change, CreditChange, KeyRow, WriteOutcome } from "../../../contracts/store.js";
-import { type Account, applyChange, isCurrent } from "../../../credits/account.js";
+import { type Account, applyChange, isCurrent, type Lease } from "../../../credits/account.js";
 import { changed, type Handle, select } from "../connection/handle.js";
 import { type Accounts, NO_LEASES } from "../credits/account-table.js";
 import type { ReferenceCache } from "../tables/reference-cache.js";
@@ -153,20 +153,23 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
   /** @returns false: the change does not fit the account anymore */
   const changeCredits = (n: number, row: KeyRow, change: CreditChange): boolean => {
     let before: Account | undefined;
+    let leases: ReadonlyMap<string, Lease>;
     try {
       before = accounts.read(n);
+      leases = accounts.leases(n);
     } catch (error) {
-      // Setting the balance is how a damaged account is repaired: it starts anew.
+      // Setting the balance is how a damaged account is repaired: it starts anew, by the refill of the row.
       if (!isKeystileError(error) || error.code !== "STORE_INVALID" || change.remaining === undefined) throw error;
-      const { account } = applyChange(undefined, NO_LEASES, change);
+      const amount = row.refill?.amount ?? 0;
+      const { account } = applyChange(undefined, NO_LEASES, { refill: { amount }, ...change });
       accounts.dropLeases(n);
       accounts.replace(n, { ...account, generation: row.generation });
       return true;
     }
     if (!isCurrent(before, change)) return false;
-    const { account, leases } = applyChange(before, accounts.leases(n), change);
-    accounts.replace(n, account);
-    accounts.saveLeases(n, leases);
+    const after = applyChange(before, leases, change);
+    accounts.replace(n, after.account);
+    accounts.saveLeases(n, after.leases);
     return true;
   };
   const insertMany = createBulkInsert(handle, index, hash, accounts, { insert: insertOne, apiNumber, identityNumber });

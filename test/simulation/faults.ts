@@ -1,0 +1,237 @@
+/** Mistakes planted on purpose, each in a wrapped store or limiter: the simulator must find every one. */
+import type { Store, Write } from "../../src/contracts/store.js";
+import type { Clause } from "./violation.js";
+import type { Plant } from "./world.js";
+
+const DAY = 86_400_000;
+/** As in `refill-calendar.ts`: a period is its calendar times this, plus a count. */
+const CALENDAR_UNIT = 1_000_000_000;
+
+/** The four violations of the past, put back. */
+export const VIOLATIONS: Readonly<Record<string, Plant>> = {
+  "counts a period of another calendar in the unit of the balance's own": {
+    store(store) {
+      const forced = async (keyId: string, period: number): Promise<number> => {
+        const balance = await store.readBalance(keyId, 0, -1);
+        const calendar = Math.floor((balance?.period ?? 0) / CALENDAR_UNIT);
+        return calendar * CALENDAR_UNIT + (period % CALENDAR_UNIT);
+      };
+      return {
+        ...store,
+        async spendCredits(ref, cost, period, now) {
+          const spent = await store.spendCredits(ref, cost, period, now);
+          return spent?.stale ? store.spendCredits(ref, cost, await forced(String(ref), period), now) : spent;
+        },
+        async drawCredits(ref, request) {
+          const drawn = await store.drawCredits(ref, request);
+          if (drawn?.stale !== true) return drawn;
+          return store.drawCredits(ref, { ...request, period: await forced(String(ref), request.period) });
+        },
+      };
+    },
+  },
+  "copies the balance of a rerolled key by a read outside its write": {
+    client: (store) => ({
+      ...store,
+      async write(writes) {
+        const copies = await Promise.all(writes.map((write) => copiedBefore(store, write)));
+        return store.write(copies);
+      },
+    }),
+  },
+  "drops a lease whose return fails": {
+    client: (store) => ({
+      ...store,
+      returnCredits: async (...given) => store.returnCredits(...given)?.then(undefined, () => undefined),
+    }),
+  },
+  "leaves expired reserves to leased draws": {
+    store: (store) => ({
+      ...store,
+      spendCredits: (ref, cost, period, now) => store.spendCredits(ref, cost, period, cost > 0 ? -1 : now),
+    }),
+  },
+};
+
+async function copiedBefore(store: Store, write: Write): Promise<Write> {
+  if (write.table !== "keys" || !("row" in write) || write.credits?.copyOf === undefined) return write;
+  const { copyOf, period, refill } = write.credits;
+  const balance = await store.readBalance(copyOf, period, write.row.createdAt);
+  const counted = { amount: refill?.amount ?? 0, period: balance?.period ?? period };
+  return { ...write, credits: { period, remaining: balance?.remaining ?? 0, refill: counted } };
+}
+
+/** One mistake or more for each clause of the judge, and the clauses that may tell of it first. */
+export const CLAUSES: Readonly<Record<string, Plant & { readonly clauses: readonly Clause[] }>> = {
+  "begins a balance with one credit too many": {
+    clauses: ["credited"],
+    store: (store) => ({
+      ...store,
+      insertKeys: (keys) =>
+        store.insertKeys(
+          keys.map(({ row, balance }) =>
+            balance === undefined ? { row } : { row, balance: { ...balance, remaining: balance.remaining + 1 } },
+          ),
+        ),
+    }),
+  },
+  "counts two boundaries again when the calendar changes": {
+    clauses: ["refilled"],
+    client: (store) => ({ ...store, write: (writes) => store.write(writes.map(twoDaysBack)) }),
+  },
+  "refills a boundary early": {
+    clauses: ["spent"],
+    store: (store) => ({
+      ...store,
+      spendCredits: (ref, cost, period, now) => store.spendCredits(ref, cost, period === 0 ? 0 : period + 1, now),
+    }),
+  },
+  "adds an increment twice": {
+    clauses: ["adjusted"],
+    store: (store) => ({
+      ...store,
+      write: (writes) =>
+        store.write(
+          writes.map((write) =>
+            write.table === "keys" && "row" in write && write.credits?.add !== undefined
+              ? { ...write, credits: { ...write.credits, add: 2 * write.credits.add } }
+              : write,
+          ),
+        ),
+    }),
+  },
+  "answers a spend that it does not make": {
+    clauses: ["spent"],
+    store: (store) => ({
+      ...store,
+      async spendCredits(ref, cost, period, now) {
+        const read = await store.spendCredits(ref, 0, period, now);
+        if (read === undefined || read.stale || read.remaining === null || read.remaining < cost) return read;
+        return { ok: true, remaining: read.remaining - cost };
+      },
+    }),
+  },
+  "spends below zero": {
+    clauses: ["spent"],
+    store: (store) => ({
+      ...store,
+      async spendCredits(ref, cost, period, now) {
+        const spent = await store.spendCredits(ref, cost, period, now);
+        return spent?.ok === false && !spent.stale ? { ok: true, remaining: spent.remaining! - cost } : spent;
+      },
+    }),
+  },
+  "refuses what the balance covers exactly": {
+    clauses: ["refused"],
+    store: (store) => ({
+      ...store,
+      async spendCredits(ref, cost, period, now) {
+        const read = await store.spendCredits(ref, 0, period, now);
+        if (cost > 0 && read?.remaining === cost && !read.stale) return { ok: false, remaining: cost };
+        return store.spendCredits(ref, cost, period, now);
+      },
+    }),
+  },
+  "leaves what it draws in the balance": {
+    clauses: ["reserved"],
+    store: (store) => ({
+      ...store,
+      async drawCredits(ref, request) {
+        const drawn = await store.drawCredits(ref, request);
+        if (drawn !== undefined && drawn.drawn > 0 && drawn.remaining !== null)
+          await store.returnCredits(ref, "nobody", drawn.generation, drawn.drawn);
+        return drawn;
+      },
+    }),
+  },
+  "takes back credits of an older balance": {
+    clauses: ["returned"],
+    store(store) {
+      const latest = new Map<unknown, number>();
+      return {
+        ...store,
+        async drawCredits(ref, request) {
+          const drawn = await store.drawCredits(ref, request);
+          if (drawn !== undefined) latest.set(ref, drawn.generation);
+          return drawn;
+        },
+        returnCredits: (ref, holder, generation, unspent) =>
+          store.returnCredits(ref, holder, latest.get(ref) ?? generation, unspent),
+      };
+    },
+  },
+  "shows a balance without the refills that are due": {
+    clauses: ["balance"],
+    store: (store) => ({ ...store, readBalance: (keyId, _, now) => store.readBalance(keyId, 0, now) }),
+  },
+  "acknowledges a cost that nothing was taken for": {
+    clauses: ["acknowledged"],
+    client: (store) => ({
+      ...store,
+      async spendCredits(ref, cost, period, now) {
+        const read = await store.spendCredits(ref, 0, period, now);
+        return read?.remaining == null || read.stale
+          ? read
+          : { ok: true, remaining: Math.max(0, read.remaining - cost) };
+      },
+    }),
+  },
+  "spends again when a spend failed": {
+    clauses: ["unacknowledged"],
+    client: (store) => ({
+      ...store,
+      async spendCredits(...given) {
+        const spent = await store.spendCredits(...given);
+        return given[1] > 0 && spent?.ok === true && spent.remaining !== null ? store.spendCredits(...given) : spent;
+      },
+    }),
+  },
+  "tells caches of no change": {
+    clauses: ["answer"],
+    client: (store) => ({ ...store, subscribe: () => () => undefined }),
+  },
+  "grants what the limit refuses": {
+    clauses: ["limits"],
+    limiter: (limiter) => ({
+      take: async (checks, now) =>
+        (await limiter.take(checks, now)).map((verdict) => ({ ...verdict, exceeded: false })),
+    }),
+  },
+  "takes from the limits of a call twice": {
+    clauses: ["once"],
+    limiter: (limiter) => ({
+      async take(checks, now) {
+        await limiter.take(checks, now);
+        return limiter.take(checks, now);
+      },
+    }),
+  },
+  "fails a read without a reason": {
+    clauses: ["error"],
+    client: sometimes(() => Promise.reject(new Error("no reason"))),
+  },
+  "never answers a read": {
+    clauses: ["rest"],
+    client: sometimes(() => new Promise<never>(() => undefined)),
+  },
+};
+
+function twoDaysBack(write: Write): Write {
+  if (write.table !== "keys" || !("row" in write)) return write;
+  const { row, credits } = write;
+  const { refill, refillCursor } = row;
+  if (credits?.refill?.period === undefined || refill?.interval !== "daily" || refillCursor === undefined) return write;
+  return {
+    ...write,
+    row: { ...row, refillCursor: refillCursor - 2 * DAY },
+    credits: { ...credits, refill: { ...credits.refill, period: credits.refill.period - 2 } },
+  };
+}
+
+function sometimes(instead: () => Promise<never>): (store: Store) => Store {
+  let reads = 0;
+  return (store) => ({
+    ...store,
+    findKey: (digest) => (++reads % 50 === 0 ? instead() : store.findKey(digest)),
+  });
+}

@@ -1,0 +1,91 @@
+/**
+ * The ports with yield points: each call becomes a promise that settles when the scheduler picks it. A call waits twice, before it
+ * reaches the store and before its result reaches the caller; it may fail, arrive late, or never.
+ */
+import { KeystileError } from "../../src/contracts/errors.js";
+import type { LimitCheck, Limiter, LimitVerdict } from "../../src/contracts/limiter.js";
+import type { Change, Store } from "../../src/contracts/store.js";
+import { trust } from "../../src/lib/guards/trusted.js";
+import type { Client } from "./client.js";
+
+/**
+ * How a call goes wrong. `busy`, `full`: nothing is done, and the error says so. `failed`: nothing is done, and the error does not
+ * say. `lost`: done, and the caller is told of a failure. `late`: the caller is told of a timeout, and it is done afterwards.
+ */
+export const FATES = ["busy", "full", "failed", "lost", "late"] as const;
+export type Fate = (typeof FATES)[number];
+
+/** The error that the caller gets. */
+export function errorOf(fate: Fate): KeystileError {
+  const code = ({ busy: "STORE_BUSY", full: "STORE_FULL", late: "STORE_TIMEOUT" } as const)[fate as "busy"];
+  return new KeystileError(code ?? "STORE_FAILED", `made by the simulator: ${fate}`);
+}
+
+/** A call that waits. */
+export interface PendingCall {
+  readonly client: Client;
+  readonly method: string;
+  readonly given: readonly unknown[];
+  /** Before or after the real call. */
+  phase: "before" | "after";
+  /** Whether the caller was or will be told of a failure although the call is made. */
+  isLost: boolean;
+  /** Settles the caller's promise; set once the call was made. */
+  deliver: (() => void) | undefined;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Methods of the port that a client waits for. `subscribe` and `close` are handled apart. */
+const METHODS = [
+  "findKey",
+  "findForeignKey",
+  "findRootKey",
+  "adoptDigest",
+  "spendCredits",
+  "drawCredits",
+  "returnCredits",
+  "readBalance",
+  "read",
+  "readNames",
+  "list",
+  "insertKeys",
+  "write",
+  "pollChanges",
+] as const satisfies readonly (keyof Store)[];
+
+/** Makes a call of this client wait. What a dead client asks for never comes. */
+export function suspend(client: Client, method: string, given: readonly unknown[]): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    if (client.isDead) return;
+    client.calls.push({ client, method, given, phase: "before", isLost: false, deliver: undefined, resolve, reject });
+  });
+}
+
+/**
+ * A client's view of the store.
+ * @param isPollSync whether polling yields no point: cached finds are then synchronous, as with the memory store
+ */
+export function yieldingStore(client: Client, store: Store, isPollSync: boolean): Store {
+  const methods = METHODS.map((name) => [name, (...given: unknown[]) => suspend(client, name, given)] as const);
+  return trust({
+    ...(Object.fromEntries(methods) as unknown as Store),
+    ...(isPollSync && {
+      pollChanges(now?: number) {
+        const polling = store.pollChanges(now);
+        client.hear();
+        return polling;
+      },
+    }),
+    subscribe: (listener: (change: Change) => void) => client.subscribe(store, listener),
+    close: () => undefined,
+  });
+}
+
+/** A client's view of a limiter that it shares with others. */
+export function yieldingLimiter(client: Client): Limiter {
+  return {
+    take: (checks: readonly LimitCheck[], now: number) =>
+      suspend(client, "take", [checks, now]) as Promise<readonly LimitVerdict[]>,
+  };
+}
