@@ -114,6 +114,11 @@ export class Account {
     return sum;
   }
 
+  /** Balance and reserves together may be more than a number holds exactly. */
+  total(): bigint {
+    return BigInt(this.remaining) + BigInt(this.reserved());
+  }
+
   /** Takes the expired reserves of all but one holder back. */
   sweep(now: number, except?: string): void {
     for (const [holder, { credits, until, generation }] of this.reserves) {
@@ -134,7 +139,7 @@ export class Account {
   assertConserved(): void {
     const { credited, refilled, adjusted, spent, drawn, returned, forfeited } = this.sums;
     const [income, outgo] = [credited + refilled + adjusted, spent + (drawn - returned) + forfeited];
-    const left = this.exists && this.limited ? BigInt(this.remaining) + BigInt(this.reserved()) : 0n;
+    const left = this.exists && this.limited ? this.total() : 0n;
     must(
       income === outgo + left,
       "balance",

@@ -208,7 +208,7 @@ export class Ledger {
       if (write.table !== "keys" || !("remove" in write)) continue;
       const account = this.accounts.get(write.remove);
       if (account === undefined) continue;
-      if (account.limited) account.sums.forfeited += BigInt(account.remaining + account.reserved());
+      if (account.limited) account.sums.forfeited += account.total();
       account.exists = false;
     }
   }
@@ -235,7 +235,7 @@ export class Ledger {
     const { sums } = account;
     account.count(row.updatedAt ?? row.createdAt);
     if (change.remaining !== undefined) {
-      if (account.limited) sums.adjusted -= BigInt(account.remaining + account.reserved());
+      if (account.limited) sums.adjusted -= account.total();
       account.generation++;
       account.reserves.clear();
       account.limited = change.remaining !== null;

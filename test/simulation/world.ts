@@ -373,7 +373,10 @@ export class World {
     if (method === "write" || method === "insertKeys" || method === "adoptDigest") this.records.refresh(this.step);
   }
 
-  /** Runs whatever can run before the scheduler's next choice. */
+  /**
+   * Runs whatever can run before the scheduler's next choice. A call of a real file ends first, so calls of one group commit are not
+   * interleaved among themselves.
+   */
   async #rest(): Promise<void> {
     do await settled();
     while (this.#running > 0);
