@@ -4,6 +4,7 @@ import { KeystileError } from "../../../contracts/errors.js";
 import type { SqliteStoreOptions } from "../options.js";
 import { type ClosableHandle, loadDriver, openFile } from "./driver.js";
 import { resultName } from "./errors.js";
+import { assertOwnLog } from "./foreign-log.js";
 import { adopt, type Handle, readPragma } from "./handle.js";
 import { prepareSchema } from "./schema.js";
 import { createTransact, retryWhileBusy, type Transact } from "./transaction.js";
@@ -53,6 +54,7 @@ export function connect(file: string | Handle, options: Options): Connection {
   if (fileMustExist) assertExists(file);
   const handle = openFile(driver, file, { readonly, fileMustExist, timeout: 0 });
   try {
+    assertOwnLog(file);
     const transact = prepare(handle, options, 0);
     handle.exec(`PRAGMA cache_size = -${CACHE_KIB}`);
     return {
