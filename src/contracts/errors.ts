@@ -78,7 +78,7 @@ const CATALOGUE = {
  *   server, also an unknown path.
  * - `METHOD_NOT_ALLOWED`: from a server: the path takes other methods, which `Allow` lists.
  * - `REQUEST_TIMEOUT`: from a server: the request did not arrive in time.
- * - `CONFLICT`: the name, or the given id, is already in use.
+ * - `CONFLICT`: the name, or the given id, is already in use; of a backup: the file is already there.
  * - `PAYLOAD_TOO_LARGE`: from a server: the body is larger than allowed, 1 MiB by default.
  * - `UNSUPPORTED_MEDIA_TYPE`: from a server: the body is not plain `application/json` in UTF-8.
  * - `TOO_MANY_REQUESTS`: from a server: the workspace has used up its request limit; `Retry-After` gives the seconds to
@@ -97,8 +97,9 @@ const CATALOGUE = {
  * - `STORE_READ_ONLY`: the database is read-only; nothing was changed.
  * - `STORE_TIMEOUT`: a store of your own did not respond within `storeTimeout`; a write may or may not have been made.
  * - `STORE_FULL`: the disk or the database is full; nothing was changed.
- * - `STORE_INVALID`: the file is damaged, empty, not a database or one of another program; `detail` says which. Or a
- *   store of your own returned a value that violates the types of the port: `detail` names the method and the field.
+ * - `STORE_INVALID`: the file is damaged, empty, not a database or one of another program, or a `-wal` of another file
+ *   lies beside it; `detail` says which. Or a store of your own returned a value that violates the types of the port:
+ *   `detail` names the method and the field.
  * - `STORE_SCHEMA_NEWER`: the file was written by a later version of keystile; open it with that version.
  * - `STORE_POWER_MISSING`: an option or a call needs a power that the store lacks; `detail` names the power. Nothing was
  *   changed.

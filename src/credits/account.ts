@@ -295,6 +295,18 @@ function voidLeases(account: Account, leases: ReadonlyMap<string, Lease>): Omit<
 }
 
 /**
+ * The account of a copy of the store, in which all leases end: what they hold is forfeited, since their nodes go on
+ * spending it from the original.
+ */
+export function forfeitLeases(account: Account, leases: ReadonlyMap<string, Lease>): Account {
+  let held = 0;
+  for (const lease of leases.values()) if (!lease.isForfeited) held += lease.held + lease.reserved;
+  // Less than they hold in an account that was damaged: what is amiss stays to be found.
+  const forfeited = Math.min(held, account.reserved);
+  return move(account, { reserved: -forfeited, forfeited });
+}
+
+/**
  * Draws credits for a lease and tops up its reserve. Beyond `cost` it takes at most a quarter of what is free, so that
  * nodes share the last credits instead of leaving them idle with one.
  */

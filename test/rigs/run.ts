@@ -3,6 +3,7 @@
  * the exit code is 1 when a promise broke or a control was not found out. `KEYSTILE_SEED` starts them elsewhere.
  */
 import { memoryStore } from "../../src/stores/memory.js";
+import { runBackups } from "./backup.js";
 import { buildWriter } from "./workers.js";
 import { rehearseFailures } from "./failures.js";
 import { rehearseFills } from "./fills.js";
@@ -13,6 +14,7 @@ import { runIoFaults, spread } from "./powercut/io-faults.js";
 import { missing } from "./powercut/record.js";
 import { runProcesses } from "./processes.js";
 import { runLongTurns, runRevocations } from "./revocation.js";
+import { runRestores } from "./restore.js";
 import { runWalPrefix } from "./wal-prefix.js";
 
 const SEED = Number(process.env["KEYSTILE_SEED"] ?? 1);
@@ -35,6 +37,15 @@ async function cuts(count: number, options: Parameters<typeof runCuts>[1]): Prom
 }
 
 const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
+  async backup() {
+    const report = await runBackups(60);
+    const cp = await runBackups(5, "cp");
+    const leases = await runBackups(3, "VACUUM INTO alone");
+    const controls = { cp, leases };
+    const isFoundOut = cp.lost + cp.problems.length > 0 && leases.problems.includes("a lease is left");
+    const holds = report.lost + report.invented === 0 && report.problems.length === 0;
+    return verdict(holds && isFoundOut, { ...report, controls });
+  },
   async failures() {
     const reports = [];
     for (let seed = SEED; seed < SEED + 300; seed++) {
@@ -76,6 +87,12 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
   async "kill-thread"() {
     const report = await runKills(200, { seed: SEED, writer: await buildWriter() });
     return verdict(report.lost === 0 && report.unanswered <= IN_FLIGHT && report.problems.length === 0, report);
+  },
+  async restore() {
+    const [database, mixed] = [await runRestores(false), await runRestores(true)];
+    const control = await runRestores(false, "moves the log first");
+    const holds = database.problems.length + mixed.problems.length === 0 && control.problems.length > 0;
+    return verdict(holds, { database, mixed, control });
   },
   async revocation() {
     const report = await runRevocations(2_500);

@@ -26,7 +26,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 /** Packages, Node's modules and the generated parser, each with where it may be imported. */
 const PACKAGES: readonly (readonly [name: RegExp, importers: RegExp])[] = [
   [/^node:crypto$/, /^lib\/hash$/],
-  [/^node:/, /^(stores\/sqlite\/(connection|writer)\/|cli\/|http\/node\/)/],
+  [/^node:/, /^(stores\/sqlite\/(backup|connection|writer)\/|cli\/|http\/node\/)/],
   [/^better-sqlite3/, /^stores\/sqlite\/connection\/driver$/],
   [/^lru-cache$/, /^(access\/(permission-query|root-key-cache)|cache\/(cache-backend|key-policy)|lib\/guarded-reads)$/],
   [/^jose$/, /^access\/proxy-token$/],

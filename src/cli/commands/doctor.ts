@@ -12,6 +12,10 @@ of it: seconds for a million keys. With --reconcile the credits of every key are
 remaining + reserved + forfeited, and its leases hold what is reserved. A key whose credits do not add up refuses to spend until its
 balance is set.
 
+A -wal of another file beside the database is a fail, and a -wal that is missing although the -shm is there a warning. What no
+check can find: a copy of the database file alone, made with cp while a process had it open. It lacks what was in the -wal, and
+looks like a file that was closed. Copies are made with \`keystile backup\`.
+
 Example:
   $ keystile doctor --db keys.db
   $ keystile doctor --db keys.db --reconcile --output json`;

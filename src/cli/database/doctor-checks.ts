@@ -1,9 +1,10 @@
 /** The checks of `keystile doctor`. None of them writes. */
-import { type Stats, statSync } from "node:fs";
+import { existsSync, type Stats, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { isKeystileError } from "../../contracts/errors.js";
 import { type ClosableHandle, loadDriver, openFile } from "../../stores/sqlite/connection/driver.js";
+import { hasForeignLog } from "../../stores/sqlite/connection/foreign-log.js";
 import { type Handle, readPragma, select } from "../../stores/sqlite/connection/handle.js";
 import { reconcile } from "../../stores/sqlite/credits/reconcile.js";
 import { SCHEMA_VERSION, schemaVersion } from "../../stores/sqlite/connection/schema.js";
@@ -43,14 +44,11 @@ export async function examine(db: string, now: number, options: ExamineOptions =
   const stat = statOf(db);
   if (stat?.isFile() !== true) return [node, examineFile(db, stat), ...examineClock(now, [])];
   const disk = await examineDisk(db);
+  // Before the file is opened, which makes a -wal if there is none.
+  const file = examineFile(db, stat);
   const driver = examineDriver();
   const opened = driver.open?.(db);
-  const findings = [
-    node,
-    opened !== undefined && "level" in opened ? opened : examineFile(db, stat),
-    disk,
-    driver.finding,
-  ];
+  const findings = [node, opened !== undefined && "level" in opened ? opened : file, disk, driver.finding];
   if (opened === undefined || "level" in opened) return [...findings, ...examineClock(now, [stat.mtimeMs])];
   try {
     return [...findings, ...examineDatabase(opened, now, stat, options)];
@@ -85,10 +83,15 @@ function examineFile(db: string, stat: Stats | undefined): Finding {
     );
   if (stat.nlink > 1)
     return fail("file", `${db}: has ${stat.nlink} names (hard links), each with a log of its own; keep one`);
+  const log = statSync(`${db}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  if (log === 0 && existsSync(`${db}-shm`) && !existsSync(`${db}-wal`))
+    return warn(
+      "file",
+      `${db}: its -shm is there and its -wal is not: what the -wal held is lost, if it was not empty`,
+    );
   if ((stat.mode & 0o077) !== 0 && process.platform !== "win32") {
     return warn("file", `${db}: others than its owner can use it; run: chmod 600 ${db}`);
   }
-  const log = statSync(`${db}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   if (log > LARGE_LOG)
     return warn("file", `${db}: its log has ${count(log)} bytes; a reader has kept it from being carried over`);
   return ok("file", `${db}, ${count(stat.size)} bytes`);
@@ -135,6 +138,13 @@ function open(driver: ReturnType<typeof loadDriver>, db: string): ClosableHandle
   let handle: ClosableHandle | undefined;
   try {
     handle = openFile(driver, db, { readonly: true, fileMustExist: true, timeout: 2_000 });
+    if (hasForeignLog(db)) {
+      handle.close();
+      return fail(
+        "file",
+        `${db}: the -wal beside it is another file's; move it and the -shm away, or use keystile restore`,
+      );
+    }
     // SQLite reads the file only at the first query.
     readPragma(handle, "schema_version");
     return handle;
@@ -188,7 +198,8 @@ function examineIntegrity(handle: Handle): Finding {
 
 function examineDurability(handle: Handle): Finding {
   const mode = String(readPragma(handle, "journal_mode"));
-  if (mode !== "wal") return warn("durability", `journal ${mode}; the next program that opens the file sets wal`);
+  if (mode !== "wal")
+    return warn("durability", `journal ${mode}, as of a backup; the next program that opens the file sets wal`);
   return ok("durability", "journal wal, synchronous=FULL, or NORMAL where a program asks for process durability");
 }
 

@@ -7,6 +7,8 @@
 import { KeystileError } from "../../contracts/errors.js";
 import type { Change, ListQuery, Store, StorePowers, Table } from "../../contracts/store.js";
 import { trust } from "../../lib/guards/trusted.js";
+import type { SqliteBackup } from "./backup/make-backup.js";
+import { type BackupOptions, createBackup } from "./backup/start-backup.js";
 import { createChangeLog } from "./changes/change-log.js";
 import { createChangePolling } from "./changes/change-polling.js";
 import { createSharedReads } from "./changes/read-transactions.js";
@@ -34,10 +36,25 @@ import { createWriting } from "./tables/run-write.js";
 import { applyWrites } from "./tables/write-rows.js";
 import { withWriter } from "./writer/writer.js";
 
-/** A {@link Store} with a health check of its file. */
+/** A {@link Store} with a health check and backups of its file. */
 export interface SqliteStore extends Store {
   /** Examines file and connection. Reads the disk: not for every request. */
   health(options?: HealthOptions): SqliteHealth;
+  /**
+   * Copies the whole database to a new file while processes verify and change keys. A thread makes the copy, with a
+   * connection of its own; the `-wal` grows by what is written meanwhile. `keystile restore` puts it in place.
+   *
+   * The copy has everything that was acknowledged before the call, and nothing that was acknowledged after the promise
+   * resolved. Leases are void in it: what they held counts as forfeited there.
+   * @param path of a file that does not exist, in a folder that does; made with mode 0600. It gets this name once it is
+   * complete and on disk: until then it ends in `.part`
+   * @param options see {@link BackupOptions}
+   * @returns what is in the copy
+   * @throws (rejects with) TypeError: `path` is none; KeystileError CONFLICT: a file is there; STORE_POWER_MISSING: the
+   * store is in memory or on a handle of its owner; STORE_FULL, STORE_FAILED: the copy cannot be written, or the
+   * thread's program is not found; STORE_INVALID: the database is damaged; STORE_BUSY; STORE_CLOSED
+   */
+  backup(path: string, options?: BackupOptions): Promise<SqliteBackup>;
 }
 
 /** Keys per transaction of `insertKeys`; the event loop runs between two. */
@@ -46,19 +63,19 @@ const BATCH = 1_000;
 const MAX_NOTIFIED_DIGESTS = 16;
 
 /**
- * Keeps keys in an SQLite file. Its `KeyRef` is a number. Restore a copy of the file only while no process has it open.
- * A new file is readable and writable by its owner only. If it is deleted, replaced, truncated or upgraded by a later
- * keystile while it is open, `pollChanges` and every write fail with STORE_FILE_CHANGED or STORE_SCHEMA_NEWER, within
- * the bound of `staleness`.
+ * Keeps keys in an SQLite file. Its `KeyRef` is a number. Copy the file with `backup`, and restore it only while no
+ * process has it open. A new file is readable and writable by its owner only. If it is deleted, replaced, truncated or
+ * upgraded by a later keystile while it is open, `pollChanges` and every write fail with STORE_FILE_CHANGED or
+ * STORE_SCHEMA_NEWER, within the bound of `staleness`.
  * @param file a path, or an open handle. A path is opened with better-sqlite3 12 or 13 and created unless `mustExist`;
  * `":memory:"` for a database in memory. A handle of better-sqlite3, node:sqlite or bun:sqlite gets WAL, `synchronous`,
  * `foreign_keys` and a `busy_timeout` of at most 50 ms, and `close()` leaves it open
  * @param options see {@link SqliteStoreOptions}; with a handle only {@link SqliteHandleOptions}
  * @throws TypeError or RangeError naming an option, or saying what is wrong with `file`: a path with spaces at its
  * ends, a handle whose rows are arrays; KeystileError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run;
- * STORE_INVALID (empty, not a database, or one of another program), STORE_FILE_LINKED (hard links, or a file mounted by
- * itself), STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables or old ones in a file that may not be written), STORE_BUSY,
- * STORE_FULL, STORE_FAILED
+ * STORE_INVALID (empty, not a database, one of another program, or beside a `-wal` of another), STORE_FILE_LINKED (hard
+ * links, or a file mounted by itself), STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables or old ones in a file that may not
+ * be written), STORE_BUSY, STORE_FULL, STORE_FAILED
  * @see src/contracts/store.ts for the contract · a single find in a turn takes 1.15 times as long as a bare SELECT and
  * JSON.parse, several in one turn 0.75 times each; a single spend 1.15 times as long as a bare UPDATE in a transaction
  */
@@ -163,6 +180,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   const examine = createHealth(connection, settings, counters);
   const health = shared.before((given?: HealthOptions) => retryWhileBusy(() => examine(given), DRIVER_BUSY_TIMEOUT));
   const finish = shared.before(connection.close);
+  const startBackup = createBackup(connection, settings);
 
   /** What a read meets in a file that was deleted or truncated may look like damage. */
   const explained =
@@ -254,6 +272,10 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     health(options) {
       assertOpen();
       return health(options);
+    },
+    async backup(path, options) {
+      assertOpen();
+      return startBackup(path, options);
     },
     close() {
       if (isClosed) return closing;

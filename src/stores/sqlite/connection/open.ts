@@ -3,6 +3,7 @@ import type { SqliteStoreOptions } from "../options.js";
 import { assertOwnDatabase, type FileWatch, markFile, prepareFile, settleLog, watchFile } from "./database-file.js";
 import { type ClosableHandle, loadDriver, openFile } from "./driver.js";
 import { resultName } from "./errors.js";
+import { assertOwnLog } from "./foreign-log.js";
 import { adopt, type Handle, readPragma } from "./handle.js";
 import { prepareSchema } from "./schema.js";
 import { createTransact, retryWhileBusy, type Transact } from "./transaction.js";
@@ -59,6 +60,7 @@ export function connect(file: string | Handle, options: Options): Connection {
   prepareFile(file, fileMustExist, options.busyTimeout);
   const handle = openFile(driver, file, { readonly, fileMustExist, timeout: 0 });
   try {
+    assertOwnLog(file);
     retryWhileBusy(() => assertOwnDatabase(handle), options.busyTimeout);
     const watch = watchFile(handle);
     const transact = prepare(handle, watch, options, 0);

@@ -1,6 +1,7 @@
 /** Messages between a store and its writer thread. Errors carry message and codes, never parameters. */
 import { isKeystileError, KeystileError, type KeystileErrorCode } from "../../../contracts/errors.js";
 import type { Spend, Store } from "../../../contracts/store.js";
+import type { BackupOrder, SqliteBackup } from "../backup/make-backup.js";
 import type { Counters } from "../connection/counters.js";
 import type { PackedKeys } from "../keys/encoded-keys.js";
 import type { SqliteStoreOptions } from "../options.js";
@@ -10,6 +11,14 @@ export interface WriterData {
   readonly path: string;
   readonly options: SqliteStoreOptions;
 }
+
+/** Data that a thread is started with which makes one backup, and ends. */
+export interface BackupData {
+  readonly backup: BackupOrder;
+}
+
+/** From a thread that makes a backup. */
+export type BackupResponse = { readonly made: SqliteBackup } | { readonly fault: Fault };
 
 /** The methods that are sent one call per message. */
 export type WriterMethod = "drawCredits" | "returnCredits" | "adoptDigest" | "write";

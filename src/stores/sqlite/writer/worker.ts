@@ -1,12 +1,16 @@
 /**
- * Program of the writer thread, so that the thread of the store never waits for the disk. A separate file in the
- * package. It opens its own store on the same file and calls it for each message.
+ * Program of the threads that the SQLite store starts, so that the thread of the store never waits for the disk. A
+ * separate file in the package. The writer thread opens its own store on the same file and calls it for each message; a
+ * backup thread makes one backup and ends.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import type { Store } from "../../../contracts/store.js";
+import { makeBackup } from "../backup/make-backup.js";
 import { type PackedKeys, unpackKeys } from "../keys/encoded-keys.js";
 import { writerStore, type WriterStore } from "../store.js";
 import {
+  type BackupData,
+  type BackupResponse,
   packError,
   packSpend,
   REQUEST_WIDTH,
@@ -16,20 +20,21 @@ import {
   type WriterResponse,
 } from "./messages.js";
 
+const post = (message: WriterResponse | BackupResponse): void => parentPort?.postMessage(message);
 const respond = (message: WriterResponse): void => {
-  parentPort?.postMessage(message);
+  post(message);
   report();
 };
 
 let reported = "";
+let counters: WriterStore["counters"] | undefined;
 /** Sends the counters if they have changed. */
 function report(): void {
-  if (opened === undefined) return;
-  const { own } = opened.counters;
-  const now = Object.values(own).join();
+  if (counters === undefined) return;
+  const now = Object.values(counters.own).join();
   if (now === reported) return;
   reported = now;
-  parentPort?.postMessage({ counters: own } satisfies WriterResponse);
+  post({ counters: counters.own });
 }
 
 function open({ path, options }: WriterData): WriterStore | undefined {
@@ -88,10 +93,17 @@ async function close(store: Store, calls: Iterable<Promise<void>>): Promise<void
   await store.close();
 }
 
-const opened = open(workerData as WriterData);
-if (opened !== undefined) {
+function backUp({ backup }: BackupData): void {
+  try {
+    post({ made: makeBackup(backup) });
+  } catch (error) {
+    post({ fault: packError(error) });
+  }
+}
+
+function serve({ store, insertEncoded, deadline, counters: counted }: WriterStore): void {
+  counters = counted;
   report();
-  const { store, insertEncoded, deadline } = opened;
   const calls = new Set<Promise<void>>();
   const call = (id: number, work: () => unknown): void => {
     const answered: Promise<void> = answer(id, work).then(() => void calls.delete(answered));
@@ -117,4 +129,11 @@ if (opened !== undefined) {
     else void close(store, calls).finally(() => parentPort?.off("message", handle));
   };
   parentPort?.on("message", handle);
+}
+
+const data = workerData as WriterData | BackupData;
+if ("backup" in data) backUp(data);
+else {
+  const opened = open(data);
+  if (opened !== undefined) serve(opened);
 }
