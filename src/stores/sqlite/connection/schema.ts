@@ -11,6 +11,7 @@
  */
 import { KeystileError } from "../../../contracts/errors.js";
 import { SEAL_SQL } from "../credits/account-table.js";
+import { CREATE_IDEMPOTENCY } from "../credits/once-table.js";
 import { resultName } from "./errors.js";
 import { type Handle, select } from "./handle.js";
 import { carryOverSpends } from "./old-spend-log.js";
@@ -150,6 +151,8 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
   DROP TABLE keystile_spends;
   ${CREATE_OVERVIEW}`);
   },
+
+  CREATE_IDEMPOTENCY,
 ];
 
 /** The schema version that this code reads and writes. */
