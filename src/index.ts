@@ -30,6 +30,7 @@ export { hasKeyChecksum } from "./lib/hash.js";
 export type { MigrationAlgorithms } from "./lib/migration-hashes.js";
 export { memoryLimiter, type MemoryLimiter, type MemoryLimiterOptions } from "./ratelimit/memory/limiter.js";
 export { memoryStore } from "./stores/memory.js";
+export type { IdempotencyOptions } from "./verify/idempotency.js";
 export type { OutcomeEvent } from "./verify/outcome-events.js";
 export {
   createVerifier,

@@ -9,10 +9,13 @@ import { methods, word } from "../lib/check-options.js";
 export function strictCaller(value: unknown, path: string): Caller {
   checkIsCaller(value, path);
   const caller = value as Caller;
-  const { workspaceId } = caller;
+  const { workspaceId, kind, id } = caller;
   word(workspaceId, `${path}.workspaceId`);
   return {
     workspaceId,
+    // Checked where an idempotency key needs them.
+    kind,
+    id,
     may: (action, resource) => isTrue(caller.may(action, resource)),
     mayAny: (action: string, type: Resource["type"]) => isTrue(caller.mayAny(action, type)),
   };

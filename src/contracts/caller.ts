@@ -16,6 +16,13 @@ export interface Resource {
 export interface Caller {
   /** The caller sees only this workspace. */
   readonly workspaceId: string;
+  /** What authenticated it, such as `rootKey`; tells apart callers of different kinds that have the same `id`. */
+  readonly kind?: string | undefined;
+  /**
+   * Which caller of its workspace it is, 1–1_024 characters: each has idempotency keys of its own. Absent: it can use
+   * none.
+   */
+  readonly id?: string | undefined;
   /** Whether a grant covers `action` on this resource, such as `verify_key` on `{ type: "api", id, keyId }`. */
   may(action: string, resource: Resource): boolean;
   /** Whether a grant covers `action` on any resource of this type at all. */

@@ -33,13 +33,16 @@ const CATALOGUE = {
   METHOD_NOT_ALLOWED: kind(405, "Method Not Allowed", "user/bad_request/method_not_allowed"),
   REQUEST_TIMEOUT: kind(408, "Request Timeout", "user/bad_request/request_timeout"),
   CONFLICT: kind(409, "Conflict", "application/conflict"),
+  IDEMPOTENCY_IN_FLIGHT: kind(409, "Conflict", "application/idempotency_in_flight"),
   PAYLOAD_TOO_LARGE: kind(413, "Content Too Large", "user/bad_request/payload_too_large"),
   UNSUPPORTED_MEDIA_TYPE: kind(415, "Unsupported Media Type", "user/bad_request/unsupported_media_type"),
+  IDEMPOTENCY_MISMATCH: kind(422, "Unprocessable Content", "user/bad_request/idempotency_mismatch"),
   TOO_MANY_REQUESTS: kind(429, "Too Many Requests", "user/too_many_requests"),
   HEADERS_TOO_LARGE: kind(431, "Request Header Fields Too Large", "user/bad_request/headers_too_large"),
   INTERNAL: kind(500, "Internal Server Error", "application/internal"),
   VERIFIER_CLOSED: kind(500, "Internal Server Error", "application/verifier_closed"),
   CREDITS_NOT_RETURNED: kind(500, "Internal Server Error", "application/credits_not_returned"),
+  IDEMPOTENCY_FULL: kind(503, "Service Unavailable", "application/idempotency_full"),
   LIMITER_UNAVAILABLE: kind(503, "Service Unavailable", "application/limiter_unavailable"),
   STORE_BUSY: kind(503, "Service Unavailable", "application/store_busy"),
   STORE_CLOSED: kind(500, "Internal Server Error", "application/store_closed"),
@@ -79,8 +82,10 @@ const CATALOGUE = {
  * - `METHOD_NOT_ALLOWED`: from a server: the path takes other methods, which `Allow` lists.
  * - `REQUEST_TIMEOUT`: from a server: the request did not arrive in time.
  * - `CONFLICT`: the name, or the given id, is already in use; of a backup: the file is already there.
+ * - `IDEMPOTENCY_IN_FLIGHT`: a call with this idempotency key has not ended yet; repeat yours once it has.
  * - `PAYLOAD_TOO_LARGE`: from a server: the body is larger than allowed, 1 MiB by default.
  * - `UNSUPPORTED_MEDIA_TYPE`: from a server: the body is not plain `application/json` in UTF-8.
+ * - `IDEMPOTENCY_MISMATCH`: the idempotency key was used with another body; take a new one for a new request.
  * - `TOO_MANY_REQUESTS`: from a server: the workspace has used up its request limit; `Retry-After` gives the seconds to
  *   wait.
  * - `HEADERS_TOO_LARGE`: from a server: the headers are larger than allowed.
@@ -90,6 +95,8 @@ const CATALOGUE = {
  * - `VERIFIER_CLOSED`: the verifier was closed.
  * - `CREDITS_NOT_RETURNED`: from `close()`: the store did not take back leased credits in time, or failed doing so;
  *   `detail` says how many.
+ * - `IDEMPOTENCY_FULL`: the store, or the workspace's share of it, has no room for another idempotency key. No credits
+ *   were taken; rate-limit tokens may have been.
  * - `LIMITER_UNAVAILABLE`: the limiter failed or timed out with `onLimiterFailure: "deny"`, or a memory limiter was
  *   closed.
  * - `STORE_BUSY`: other writers held the store for too long. Nothing was changed; try again.

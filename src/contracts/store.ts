@@ -43,6 +43,10 @@
  *     nothing.
  * 22. Keys with one `accountId` share one balance, which lives as long as one of them. A key with an `accountId` is
  *     written while the key that it was `rerolledFrom` is there.
+ * 23. `spendOnce` records a spend in the transaction that makes it, and only if it is made. While the record lasts,
+ *     another `spendOnce` under its `id` takes nothing: with the same `body` it is `repeated`, with another `mismatch`.
+ *     A record beyond the bounds is refused as `full`, and nothing is taken; none is removed before it expires, and
+ *     expired ones do not count. Power `idempotency`.
  */
 import type { Identity, JsonObject, MaybePromise, RatelimitResponse, Refill } from "./types.js";
 
@@ -371,6 +375,36 @@ export interface Spend {
    */
   readonly stale?: true;
 }
+/** What `spendOnce` records of a call with an idempotency key: digests alone, keyed with a secret of the store. */
+export interface OnceRecord {
+  /** Whose share of the records it counts for. */
+  readonly workspaceId: string;
+  /** Digest of workspace, caller and idempotency key: 22 characters of base64url. */
+  readonly id: string;
+  /** Digest of the request body, likewise. */
+  readonly body: string;
+  /** When the record expires, Unix time in milliseconds: from then on it counts as absent. */
+  readonly until: number;
+}
+/** How many records a store may have. */
+export interface OnceBounds {
+  /** In all, ≥ 1. */
+  readonly maxRecords: number;
+  /** Of one workspace, 1…maxRecords. */
+  readonly maxPerWorkspace: number;
+}
+/** Outcome of `spendOnce` (clause 23). */
+export interface OnceSpend {
+  /** `done`: as `spendCredits`, and recorded if it was made. Otherwise nothing was taken. */
+  readonly outcome: "done" | "repeated" | "mismatch" | "full";
+  /**
+   * With `done` the outcome of the spend, with `repeated` that of a cost of 0. Absent: no such key, or it never had a
+   * balance; then nothing was recorded.
+   */
+  readonly spend?: Spend;
+}
+/** Names of a store's secrets. */
+export type SecretName = "idempotency";
 /** A node's request for credits to spend from its own memory. */
 export interface DrawRequest {
   /** Random id of the lease, which belongs to one key and one node. */
@@ -428,6 +462,8 @@ export interface StorePowers {
    * only with `leases`.
    */
   readonly reserves: boolean;
+  /** Whether calls with an idempotency key take their credits once (clause 23). */
+  readonly idempotency: boolean;
   /**
    * How changes that other processes make arrive at subscribers. `own`: there are none, because no other process can
    * change what is stored. `polled`: at the latest with `pollChanges`. `pushed`: soon after they are durable, also if
@@ -441,7 +477,7 @@ export interface StorePowers {
   readonly durability: "none" | "process" | "power";
 }
 /** A power that a store has or lacks. */
-export type Power = "leases" | "reserves";
+export type Power = "leases" | "reserves" | "idempotency";
 /** What changed: the row of one digest, any digest that was not found so far, or anything. */
 export type Change = { readonly digest: string } | "created" | "all";
 
@@ -472,6 +508,26 @@ export interface Store {
    * @returns `undefined`: no such key, or it never had a balance
    */
   spendCredits(ref: KeyRef, cost: number, period: number, now: number): MaybePromise<Spend | undefined>;
+  /**
+   * {@link Store.spendCredits} for a call with an idempotency key: the credits are taken and the call is recorded in one
+   * atomic, durable step, also where `cost` is 0 (clause 23).
+   * @param ref `undefined`: the key has no balance, so that nothing is spent, and the call is recorded
+   */
+  spendOnce(
+    ref: KeyRef | undefined,
+    cost: number,
+    period: number,
+    now: number,
+    record: OnceRecord,
+    bounds: OnceBounds,
+  ): MaybePromise<OnceSpend>;
+  /** {@link OnceRecord.body} of the record under this id that has not expired at `now` (clause 23). */
+  findOnce(id: string, now: number): MaybePromise<string | undefined>;
+  /**
+   * A secret of the store, to key digests with: 32 random bytes in hexadecimal, chosen when the store is made and the
+   * same in every process, for ever. Power `idempotency`.
+   */
+  readSecret(name: SecretName): MaybePromise<string>;
   /** Moves credits from the balance into a node's memory (clause 14). `undefined`: as for `spendCredits`. */
   drawCredits(ref: KeyRef, request: DrawRequest): MaybePromise<Draw | undefined>;
   /**

@@ -12,7 +12,7 @@
  * although the credits left in the end would cover it, because another call held part of them until it was refused too.
  */
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
-import type { Draw, KeyRecord, KeyRef, Spend, Store } from "../contracts/store.js";
+import type { Draw, KeyRecord, KeyRef, OnceBounds, OnceRecord, OnceSpend, Spend, Store } from "../contracts/store.js";
 import type { MaybePromise, Refill } from "../contracts/types.js";
 import { NONE } from "../lib/fingerprint-index.js";
 import { newId } from "../lib/hash.js";
@@ -68,6 +68,17 @@ export interface Spender extends Prefetchable {
    *   again
    */
   spend(target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined>;
+  /**
+   * Spends and records a call with an idempotency key, always in one durable step of the store.
+   * @param target `undefined`: the key has no balance
+   */
+  spendOnce(
+    target: SpendTarget | undefined,
+    cost: number,
+    now: number,
+    record: OnceRecord,
+    bounds: OnceBounds,
+  ): MaybePromise<OnceSpend>;
   /** Leased credits given up because the store was closed before it took them back. */
   creditsForfeited(): number;
   /**
@@ -84,6 +95,8 @@ export function exactSpender(store: Store): Spender {
       const spending = store.spendCredits(ref, cost, periodOf(refill, now), now);
       return isThenable(spending) ? Promise.resolve(spending) : spending;
     },
+    spendOnce: (target, cost, now, record, bounds) =>
+      store.spendOnce(target?.ref, cost, target === undefined ? 0 : periodOf(target.refill, now), now, record, bounds),
     creditsForfeited: () => 0,
     close: () => undefined,
     prefetch: () => 0,
@@ -258,6 +271,14 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
     spend(target, cost, now) {
       const left = takeAtHint(target, cost);
       return left === undefined ? spendElsewhere(target, cost, now) : { ok: true, remaining: left };
+    },
+    async spendOnce(target, cost, now, record, bounds) {
+      const once = await exact.spendOnce(target, cost, now, record, bounds);
+      const isRefused = once.outcome === "done" && once.spend?.ok === false && once.spend.stale !== true;
+      if (!isRefused || target === undefined || table.find(target.ref) === NONE) return once;
+      // Credits that this node has leased may be what the balance lacks: they return before the store spends again.
+      manager.end(target.ref);
+      return exact.spendOnce(target, cost, now, record, bounds);
     },
     creditsForfeited: () => manager.returns.forfeited().credits,
     close() {

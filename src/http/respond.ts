@@ -100,10 +100,10 @@ async function perform(
   }
   checkContentType(incoming.header);
   const body = readJson(buffered ?? (await incoming.readBody(maxBytes)));
-  const { clientAddress } = incoming;
+  const { clientAddress, header } = incoming;
   const data = await operation.perform(
     services,
-    clientAddress === undefined ? { caller, body } : { caller, body, clientAddress },
+    clientAddress === undefined ? { caller, body, header } : { caller, body, header, clientAddress },
   );
   note(trace, data);
   const { requestId, headers } = trace;

@@ -30,6 +30,34 @@ export function keyedHashHex(secret: string): (text: string) => string {
   return (text) => digestText("sha256", secret + text, "hex") as string;
 }
 
+/** Characters of a keyed digest: 132 bits, which nobody meets twice without the secret. */
+const KEYED_LENGTH = 22;
+
+/**
+ * A keyed digest of a text: HMAC-SHA256, the first 22 characters of its base64url.
+ * @param secret text with 256 random bits; who lacks it can neither guess the text nor make two with one digest
+ * @param text well-formed text
+ */
+export function keyedDigest(secret: string, text: string): MaybePromise<string> {
+  if (node === undefined) return keyedDigestOnTheWeb(secret, text);
+  return node.createHmac("sha256", secret).update(text, "utf8").digest("base64url").slice(0, KEYED_LENGTH);
+}
+
+async function keyedDigestOnTheWeb(secret: string, text: string): Promise<string> {
+  const { subtle } = globalThis.crypto;
+  const encoder = new TextEncoder();
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  const key = await subtle.importKey("raw", encoder.encode(secret), algorithm, false, ["sign"]);
+  const bytes = new Uint8Array(await subtle.sign("HMAC", key, encoder.encode(text)));
+  const base64 = btoa(String.fromCharCode(...bytes));
+  return base64.replaceAll("+", "-").replaceAll("/", "_").slice(0, KEYED_LENGTH);
+}
+
+/** A new secret: 32 random bytes in hexadecimal. */
+export function newSecret(): string {
+  return Array.from(randomBytes(32), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 /** The native digest of a key: SHA-256 of the whole key, standard base64. */
 export function digestKey(key: string): MaybePromise<string> {
   return digestText("sha256", key, "base64");

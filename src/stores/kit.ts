@@ -23,8 +23,9 @@ export {
   type Totals,
 } from "../credits/account.js";
 export { boundariesBetween, boundaryOf, calendarOf, periodOf } from "../credits/refill-calendar.js";
-export { withoutLeases } from "../lib/guards/powers.js";
+export { withoutIdempotency, withoutLeases } from "../lib/guards/powers.js";
 export { findEach } from "./find-each.js";
+export { type OnceTable, spendOnce } from "./spend-once.js";
 export { flatten, type GrantedNames, type Related, toRecord, toRecordWith } from "./key-record.js";
 export { listed, nameOf, uniqueOf } from "./row-names.js";
 export { toIdentity } from "../lib/identity.js";

@@ -17,6 +17,7 @@ import type {
 import {
   type Account,
   applyChange,
+  assertSpend,
   countedBalance,
   draw,
   endLease,
@@ -28,12 +29,21 @@ import {
   spend,
 } from "../credits/account.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
+import { newSecret } from "../lib/hash.js";
 import { trust } from "../lib/guards/trusted.js";
 import { findEach } from "./find-each.js";
 import { toRecord } from "./key-record.js";
+import { createMemoryOnce } from "./memory-once.js";
 import { listed, nameOf, uniqueOf } from "./row-names.js";
+import { bodyAt, spendOnce } from "./spend-once.js";
 
-const POWERS: StorePowers = Object.freeze({ leases: true, reserves: true, changes: "own", durability: "none" });
+const POWERS: StorePowers = Object.freeze({
+  leases: true,
+  reserves: true,
+  idempotency: true,
+  changes: "own",
+  durability: "none",
+});
 const NO_LEASES: ReadonlyMap<string, Lease> = new Map();
 
 /** Everything one store holds. */
@@ -74,11 +84,16 @@ export function memoryStore(): Store {
     listeners: new Set(),
   };
   const { rows, unique, accounts, listeners } = state;
+  const recorded = createMemoryOnce();
+  // Made when it is first asked for: Cloudflare Workers do not allow random numbers at module scope.
+  let secret: string | undefined;
   const keyBy = (text: string) => rows.keys.get(unique.get(text) ?? "");
   const notify = (changes: Iterable<Change>) => {
     for (const change of changes) for (const listener of listeners) notifyOne(listener, change);
   };
 
+  const spendCredits = (ref: KeyRef, cost: number, period: number, now: number) =>
+    onAccount(state, ref, (account, leases) => spend(account, () => leases, cost, period, now));
   const findKey: Store["findKey"] = (digest) => recordOf(state, keyBy(`digest ${digest}`));
   return closable({
     powers: POWERS,
@@ -97,8 +112,15 @@ export function memoryStore(): Store {
       return true;
     },
 
-    spendCredits: (ref, cost, period, now) =>
-      onAccount(state, ref, (account, leases) => spend(account, () => leases, cost, period, now)),
+    spendCredits,
+    spendOnce(ref, cost, period, now, record, bounds) {
+      assertSpend(cost, period, now);
+      const spendFrom = (taken: number) =>
+        ref === undefined ? { ok: true, remaining: null } : spendCredits(ref, taken, period, now);
+      return spendOnce(recorded, spendFrom, cost, now, record, bounds);
+    },
+    findOnce: (id, now) => bodyAt(recorded.find(id), now),
+    readSecret: () => (secret ??= newSecret()),
     drawCredits: (ref, request) => onAccount(state, ref, (account, leases) => draw(account, leases, request)),
     returnCredits: (ref, lease) => onAccount(state, ref, (account, leases) => endLease(account, leases, lease)),
     readBalances: (queries, now) =>

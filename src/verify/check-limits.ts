@@ -20,6 +20,7 @@ export interface LimitsTaken {
 }
 
 /**
+ * @param isRepeat whether the call was made before: then every cost is 0, which takes nothing and passes
  * @returns undefined: no limit applies
  * @throws KeystileError BAD_REQUEST for a name that no limit has; what the limiter throws
  */
@@ -28,9 +29,10 @@ export function takeLimits(
   key: LimitedKey,
   requested: readonly RatelimitCheck[],
   now: number,
+  isRepeat: boolean,
 ): MaybePromise<LimitsTaken | undefined> {
   const { onlyLimit } = key;
-  if (onlyLimit !== undefined && requested.length === 0) {
+  if (onlyLimit !== undefined && requested.length === 0 && !isRepeat) {
     const verdict = limiter.takeOne(key, onlyLimit, now);
     // The common call, without arrays.
     if (verdict !== undefined)
@@ -40,7 +42,8 @@ export function takeLimits(
         degraded: false,
       };
   }
-  const limits = applyLimits(key, requested);
+  const applied = applyLimits(key, requested);
+  const limits = isRepeat ? applied.map((limit) => ({ ...limit, cost: 0 })) : applied;
   if (limits.length === 0) return undefined;
   const taking = limiter.take(limits, now);
   return taking instanceof Promise ? whenTaken(limits, taking) : toTaken(limits, taking);

@@ -26,6 +26,7 @@ import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-has
 import { hintedTaker, LIMITER_OPTIONS, withFallback } from "../ratelimit/fallback.js";
 import { hintedLimiter } from "../ratelimit/memory/limiter.js";
 import { findKey, findKeyAgain } from "./find-key.js";
+import { createIdempotency, IDEMPOTENCY_OPTIONS, type IdempotencyOptions } from "./idempotency.js";
 import { createOutcomes, type OutcomeEvent } from "./outcome-events.js";
 import { type VerifyContext, type VerifyDeps, verifyKey } from "./verify-key.js";
 
@@ -62,6 +63,8 @@ export interface VerifierOptions extends StoreGuardOptions {
   readonly clock?: (() => number) | undefined;
   /** Default `{ mode: "exact" }`. */
   readonly credits?: CreditsOptions | undefined;
+  /** How long repeats of a call with an idempotency key are recognised, and how many of them. */
+  readonly idempotency?: IdempotencyOptions | undefined;
   /** Your own hash functions for migrated keys, by the algorithm name given to `createMigration`. */
   readonly migrationAlgorithms?: MigrationAlgorithms | undefined;
   /**
@@ -95,9 +98,12 @@ export interface Verifier {
    * @throws (rejects) KeystileError, with `errors` for a 400: BAD_REQUEST (400) and PERMISSIONS_QUERY_SYNTAX (400) for
    *   an invalid request or query, before any store call · BAD_REQUEST (400) for a limit that does not exist, once the
    *   key has passed the checks before limits · CALLER_FORBIDDEN (403) for a caller without any permission to verify ·
+   *   with an idempotency key IDEMPOTENCY_IN_FLIGHT (409), IDEMPOTENCY_MISMATCH (422), IDEMPOTENCY_FULL (503), and
+   *   STORE_POWER_MISSING (500) where the store cannot record it, before any store call ·
    *   LIMITER_UNAVAILABLE (503) with `onLimiterFailure: "deny"` · STORE_… for a failed store; for a store of your own
    *   also STORE_INVALID if a result violates its types, and STORE_TIMEOUT · VERIFIER_CLOSED
-   * @throws (rejects) TypeError for a context that is not an object, or a migration whose algorithm is not in
+   * @throws (rejects) TypeError for a context that is not an object, an idempotency key that is not a string or whose
+   *   caller has no `id`, or a migration whose algorithm is not in
    *   `migrationAlgorithms`
    */
   verify(request: V2KeysVerifyKeyRequestBody, context?: VerifyContext): Promise<V2KeysVerifyKeyResponseData>;
@@ -134,6 +140,7 @@ export const VERIFIER_OPTIONS = {
     if (mode === undefined) throw new TypeError(`${path}.mode must be one of: exact, leased`);
     if (step > size) throw new RangeError(`${path}.step must be at most ${path}.size`);
   },
+  idempotency: IDEMPOTENCY_OPTIONS,
   migrationAlgorithms: (value: unknown, path: string) => void createAlgorithms(value as MigrationAlgorithms, path),
   onOutcome: callable,
 } as const satisfies Record<keyof VerifierOptions, Check>;
@@ -178,6 +185,7 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
     findKeyAgain: (request, caller) => findKeyAgain(sources, request, caller),
     limiter,
     spender,
+    idempotency: createIdempotency(store, spender, ownOnly(settings.idempotency ?? {})),
     onOutcome: outcomes?.emit,
   };
 

@@ -15,6 +15,7 @@ import type { Spend } from "../contracts/store.js";
 import type { MaybePromise, V2KeysVerifyKeyResponseData, VerificationCode } from "../contracts/types.js";
 import type { Spender } from "../credits/spender.js";
 import type { LimitTaker } from "../ratelimit/fallback.js";
+import type { Idempotency, IdempotentCall } from "./idempotency.js";
 import { type LimitsTaken, takeLimits } from "./check-limits.js";
 import { type OutcomeEvent, redact } from "./outcome-events.js";
 import { readRequest, type VerificationRequest } from "./request.js";
@@ -29,6 +30,13 @@ export interface VerifyContext {
    * which may verify every key.
    */
   readonly caller?: Caller;
+  /**
+   * Lets the request be repeated, 1–255 characters of printable ASCII: a repeat with the same key and body takes no
+   * credits or tokens again, in any process, for `idempotency.ttl` milliseconds, and every other check runs anew. Each
+   * workspace and caller has keys of its own; without a caller put your user's id in front of a key that the user chose.
+   * Needs a store with the power `idempotency`.
+   */
+  readonly idempotencyKey?: string | undefined;
 }
 
 /** Dependencies of a verification; wired by `createVerifier`. */
@@ -45,6 +53,7 @@ export interface VerifyDeps {
   readonly findKeyAgain: (request: VerificationRequest, caller: Caller | undefined) => Promise<CachedKey | undefined>;
   readonly limiter: LimitTaker;
   readonly spender: Spender;
+  readonly idempotency: Idempotency;
   readonly onOutcome: ((event: OutcomeEvent) => void) | undefined;
 }
 
@@ -66,6 +75,8 @@ export interface Verification {
   spend: Spend | null | undefined;
   /** How often the checks restarted. */
   restarts: number;
+  /** Set once a call with an idempotency key has begun. */
+  once: IdempotentCall | undefined;
 }
 
 /** One check of a key that was found. */
@@ -91,7 +102,7 @@ type ResponseData = V2KeysVerifyKeyResponseData;
 /**
  * Verifies one request.
  * @throws (rejects) KeystileError 400 for an invalid request or query, or a limit that does not exist; 403 for a caller
- *   without any permission to verify (spec §4.1-4)
+ *   without any permission to verify (spec §4.1-4); IDEMPOTENCY_… for a call with an idempotency key
  * @see spec §4.1-1, §4.1-2 · waits only for what is not in memory
  */
 export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): Promise<ResponseData> {
@@ -108,10 +119,13 @@ function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | 
   const given = context !== undefined && Object.hasOwn(context, "caller") ? context.caller : undefined;
   const clientAddress =
     context !== undefined && Object.hasOwn(context, "clientAddress") ? context.clientAddress : undefined;
+  const idempotencyKey =
+    context !== undefined && Object.hasOwn(context, "idempotencyKey") ? context.idempotencyKey : undefined;
   const request = readRequest(body);
   const query = request.permissions === undefined ? undefined : deps.compileQuery(request.permissions);
   const caller = given === undefined ? undefined : strictCaller(given, "context.caller");
   if (caller?.mayAny("verify_key", "api") === false) throw mayNotVerify();
+  const scope = idempotencyKey === undefined ? undefined : deps.idempotency.scopeOf(idempotencyKey, caller);
   const now = deps.clock();
   const call: Verification = {
     deps,
@@ -125,8 +139,10 @@ function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | 
     taken: undefined,
     spend: undefined,
     restarts: 0,
+    once: undefined,
   };
   const found = deps.findKey(request, caller, now);
+  if (scope !== undefined) return checkOnce(call, scope, found);
   return found instanceof Promise ? checkFound(call, found) : checkKey(call, found);
 }
 
@@ -142,6 +158,24 @@ const mayNotVerify = () => new KeystileError("CALLER_FORBIDDEN", "the credential
 
 function checkKey(call: Verification, key: CachedKey | undefined): MaybePromise<ResponseData> {
   return key === undefined ? notFound(call) : runChecks(call, key, 0);
+}
+
+/** The same for a call with an idempotency key, which is in flight until it has ended. */
+async function checkOnce(
+  call: Verification,
+  scope: string,
+  finding: MaybePromise<CachedKey | undefined>,
+): Promise<ResponseData> {
+  const { deps, request, now } = call;
+  const key = await finding;
+  if (key === undefined) return notFound(call);
+  const once = await deps.idempotency.begin(scope, key.policy.workspaceId, request, now);
+  call.once = once;
+  try {
+    return await runChecks(call, key, 0);
+  } finally {
+    deps.idempotency.end(once);
+  }
 }
 
 /** Runs the checks from index `from` on. */
@@ -170,7 +204,8 @@ function lacksPermissions(call: Verification, key: CachedKey): boolean {
 
 function exceedsLimits(call: Verification, key: CachedKey): MaybePromise<boolean> {
   if (call.taken !== undefined) return noteLimits(call, call.taken ?? undefined);
-  const taking = takeLimits(call.deps.limiter, key, call.request.ratelimits, call.now);
+  const isRepeat = call.once?.isRepeat === true;
+  const taking = takeLimits(call.deps.limiter, key, call.request.ratelimits, call.now, isRepeat);
   return taking instanceof Promise ? whenTaken(call, taking) : noteLimits(call, taking);
 }
 
@@ -185,7 +220,15 @@ function noteLimits(call: Verification, limits: LimitsTaken | undefined): boolea
 }
 
 function exceedsCredits(call: Verification, key: CachedKey): MaybePromise<boolean> {
-  return key.hasCredits ? spendCredits(call, key, call.request.cost) : false;
+  const { once, request } = call;
+  if (once !== undefined) return exceedsOnce(call, key, once);
+  return key.hasCredits ? spendCredits(call, key, request.cost) : false;
+}
+
+/** What was recorded before takes nothing again; anything else is recorded with its spend, or without credits. */
+function exceedsOnce(call: Verification, key: CachedKey, once: IdempotentCall): MaybePromise<boolean> {
+  if (!once.isRepeat) return whenSpent(call, call.deps.idempotency.spend(once, key, call.request.cost, call.now));
+  return key.hasCredits ? spendCredits(call, key, 0) : false;
 }
 
 /** @returns true: the credits were not taken */
@@ -221,12 +264,13 @@ function whenRead(
 
 /** The end of every call whose key was found. */
 function conclude(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
-  const { deps, request, now, queried, limits, spend } = call;
+  const { deps, request, now, queried, limits, spend, once } = call;
   if (spend === null) return notFound(call);
   if (spend?.stale === true) return restart(call);
   const response = answerFor(key, code, queried, spend?.remaining ?? undefined, limits?.results);
   if (deps.onOutcome !== undefined) {
-    const { tags, cost } = request;
+    const { tags } = request;
+    const cost = once?.isRepeat === true ? 0 : request.cost;
     const degraded = limits?.degraded === true;
     deps.onOutcome(
       eventFor(key, code, {

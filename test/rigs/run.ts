@@ -12,6 +12,7 @@ import { IN_FLIGHT, runKills } from "./kill.js";
 import { runCuts, runLostSyncs } from "./powercut/cuts.js";
 import { runIoFaults, spread } from "./powercut/io-faults.js";
 import { missing } from "./powercut/record.js";
+import { runOnce } from "./once.js";
 import { runProcesses } from "./processes.js";
 import { runLongTurns, runRevocations } from "./revocation.js";
 import { runRestores } from "./restore.js";
@@ -67,6 +68,14 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
       totals.judged += judged;
     }
     return verdict(totals.stale === 0, totals);
+  },
+  async once() {
+    const report = await runOnce(100, { seed: SEED });
+    return verdict(report.taken === report.calls && report.refused === 0, report);
+  },
+  async "once-control"() {
+    const report = await runOnce(30, { seed: SEED, fault: "records apart" });
+    return verdict(report.taken > report.calls, report);
   },
   async flood() {
     const report = await runFlood(1_000_000);

@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { describe, expect, it } from "vitest";
 import type { Limiter } from "../../src/contracts/limiter.js";
 import type { Store, WriteOutcome } from "../../src/contracts/store.js";
-import { withoutLeases } from "../../src/lib/guards/powers.js";
+import { withoutIdempotency, withoutLeases } from "../../src/lib/guards/powers.js";
 import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
@@ -136,6 +136,29 @@ describe("storeSuite: what it fails", () => {
       /^clause 21/,
       (store) => ({ powers: { ...store.powers, leases: false, reserves: false } }),
     ],
+    [
+      "spends again",
+      /^clause 23/,
+      (store) => ({
+        spendOnce: async (ref, cost, period, now) => ({
+          outcome: "done" as const,
+          spend: (await store.spendCredits(ref!, cost, period, now))!,
+        }),
+      }),
+    ],
+    [
+      "forgets whose record it is",
+      /^clause 23/,
+      (store) => ({
+        spendOnce: (ref, cost, period, now, record, bounds) =>
+          store.spendOnce(ref, cost, period, now, { ...record, body: "any", workspaceId: "any" }, bounds),
+      }),
+    ],
+    [
+      "claims that it lacks idempotency",
+      /^clause 21/,
+      (store) => ({ powers: { ...store.powers, idempotency: false } }),
+    ],
     ["reserves without saying so", /^clause 21/, (store) => ({ powers: { ...store.powers, reserves: false } })],
     ["draws nothing", /^clause 21/, () => ({ drawCredits: () => ({ drawn: 0, generation: 0, remaining: 0 }) })],
     ["does not close", /^clause 11/, () => ({ close: () => undefined })],
@@ -163,8 +186,10 @@ describe("storeSuite: what it fails", () => {
       titles.flatMap((title) => [...title.split(":")[0]!.matchAll(/\d+/g)].map(([n]) => Number(n))),
     );
     const decorators = 9;
+    // Tested where keys are rerolled.
+    const sharedAccounts = 22;
     expect([...tried].sort((a, b) => a - b)).toEqual(
-      Array.from({ length: 21 }, (_, i) => i + 1).filter((n) => n !== decorators),
+      Array.from({ length: 23 }, (_, i) => i + 1).filter((n) => n !== decorators && n !== sharedAccounts),
     );
   });
 });
@@ -172,6 +197,7 @@ describe("storeSuite: what it fails", () => {
 describe("storeSuite: stores that lack a power, and say so, pass", () => {
   it.each<[string, (store: Store) => Partial<Store>]>([
     ["leases", (store) => ({ powers: { ...store.powers, leases: false, reserves: false }, ...withoutLeases })],
+    ["idempotency", (store) => ({ powers: { ...store.powers, idempotency: false }, ...withoutIdempotency })],
     [
       "reserves",
       (store) => ({

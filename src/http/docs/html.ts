@@ -35,6 +35,12 @@ const REMEDIES: Readonly<Partial<Record<KeystileErrorCode, string>>> = {
   METHOD_NOT_ALLOWED: "Use a method that the Allow header names.",
   REQUEST_TIMEOUT: "The request did not arrive in time. Send it again.",
   CONFLICT: "Something with this name exists already. Choose another, or change the one that is there.",
+  IDEMPOTENCY_IN_FLIGHT: "A request with this Idempotency-Key has not ended yet. Repeat yours once it has.",
+  IDEMPOTENCY_MISMATCH:
+    "The Idempotency-Key was used with another body. Send the body of the first request again, or take a new key.",
+  IDEMPOTENCY_FULL:
+    "There is no room for another Idempotency-Key in the store, or in the workspace's share of it, until older ones " +
+    "expire. Try again later, or send the request without the header.",
   PAYLOAD_TOO_LARGE: "The body is larger than the service accepts. Send less at once.",
   UNSUPPORTED_MEDIA_TYPE:
     "Send the body as Content-Type: application/json in UTF-8, without a Content-Encoding and without a Transfer-Encoding but chunked.",
@@ -70,10 +76,11 @@ export function referencePage(operations: readonly Operation[]): string {
 }
 
 function section(operation: Operation): string {
-  const { name, summary, request, answer, isList } = operation;
+  const { name, summary, request, answer, isList, headers } = operation;
   const lines = [
     `<h2 id="${name}">${name}</h2><p>${escape(summary)}</p>`,
     `<p>Takes ${describePermissions(operation, (permission) => `<code>${escape(permission)}</code>`)}.</p>`,
+    ...(headers === undefined ? [] : ["<h3>Headers</h3>", table({ type: "object", properties: headers })]),
     "<h3>Request</h3>",
     table(request.items === undefined ? request : request.items),
     `<h3>Answer: <code>data</code>${isList ? ", a list of" : ""}</h3>`,

@@ -64,7 +64,7 @@ export function toOpenApi(): string {
 }
 
 function describe(operation: Operation): object {
-  const { name, summary, request, answer, isList, statuses: operationStatuses } = operation;
+  const { name, summary, request, answer, isList, headers = {}, statuses: operationStatuses } = operation;
   const data: JsonSchema = isList ? { type: "array", items: answer } : answer;
   const envelope = object({ meta: ref("Meta"), data, ...(isList && { pagination: ref("Pagination") }) });
   return {
@@ -72,6 +72,15 @@ function describe(operation: Operation): object {
     tags: [name.slice(0, name.indexOf("."))],
     summary,
     description: `Takes ${describePermissions(operation, (permission) => `\`${permission}\``)}.`,
+    ...(operation.headers !== undefined && {
+      parameters: Object.entries(headers).map(([header, { description, ...schema }]) => ({
+        name: header,
+        in: "header",
+        required: false,
+        description,
+        schema,
+      })),
+    }),
     requestBody: { required: true, content: { [JSON_TYPE]: { schema: request } } },
     responses: { "200": success(envelope), ...errorsOf([...ANY, ...operationStatuses]) },
   };

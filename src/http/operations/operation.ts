@@ -28,6 +28,8 @@ export interface Call {
   readonly body: unknown;
   /** For allow-lists. */
   readonly clientAddress?: string;
+  /** The value of a header by its lower-case name. */
+  readonly header: (name: string) => string | undefined;
 }
 
 /** One operation: `POST /v2/<name>`. */
@@ -42,6 +44,8 @@ export interface Operation extends Asked {
   readonly answer: JsonSchema;
   /** Whether the response has `pagination`, and the request `limit` and `cursor` (spec §1-2). */
   readonly isList: boolean;
+  /** Headers of this operation, for the documentation: schemas by name. */
+  readonly headers?: Readonly<Record<string, JsonSchema>>;
   /** Error statuses of this operation, besides those of every operation. */
   readonly statuses: readonly number[];
   /** Validates a body without doing anything. @throws KeystileError BAD_REQUEST with every problem */

@@ -5,6 +5,7 @@
 import { compileQuery } from "../../access/permission-query.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import { readRequest } from "../../verify/request.js";
+import { readIdempotencyKey } from "../idempotency-key.js";
 import { keyForms } from "./access.js";
 import { explain } from "./fields.js";
 import type { Operation } from "./operation.js";
@@ -65,14 +66,27 @@ export const verifyKey: Operation = {
   isList: false,
   permissions: keyForms("verify_key"),
   also: [],
-  statuses: [404],
+  headers: {
+    "Idempotency-Key": {
+      type: "string",
+      minLength: 1,
+      maxLength: 512,
+      description:
+        'A structured-field string such as "8e03978e-40d5-43dd-bc93-6894a57f9324", with or without its quotes: a repeat ' +
+        "of the same key and body takes no credits or tokens again for a day.",
+    },
+  },
+  statuses: [404, 409, 422],
   validate(body) {
     const { permissions } = readRequest(body);
     if (permissions !== undefined) compileQuery(permissions);
   },
-  perform({ verifier }, { body, caller, clientAddress }) {
+  perform({ verifier }, { body, caller, clientAddress, header }) {
     // Not validated here: the verifier does.
     const request = body as Parameters<typeof verifier.verify>[0];
+    const sent = header("idempotency-key");
+    if (sent !== undefined)
+      return verifier.verify(request, { caller, clientAddress, idempotencyKey: readIdempotencyKey(sent) });
     return verifier.verify(request, clientAddress === undefined ? { caller } : { caller, clientAddress });
   },
 };

@@ -10,9 +10,9 @@ import type { Change, ListQuery, Store, Table, Versioned, WriteOutcome } from ".
 import { integer as integerOption, type OptionChecks } from "../check-options.js";
 import { isThenable } from "../thenable.js";
 import { createDeadline, type Deadline } from "./deadline.js";
-import { readPowers, withoutLeases } from "./powers.js";
-import { flag, list, Malformed, oneOf, optional, type Reader } from "./readers.js";
-import { balance, draw, keyRecord, rows, spend } from "./rows.js";
+import { readPowers, withoutIdempotency, withoutLeases } from "./powers.js";
+import { flag, list, Malformed, oneOf, optional, type Reader, text } from "./readers.js";
+import { balance, draw, keyRecord, onceSpend, rows, spend } from "./rows.js";
 import { isTrusted, trust } from "./trusted.js";
 
 /** Options of everything that takes a store. */
@@ -53,6 +53,9 @@ const spendResult = always(optional(spend));
 const drawResult = always(optional(draw));
 const outcome = always(oneOf<WriteOutcome>("written", "conflict", "taken"));
 
+/** 32 bytes in hexadecimal. */
+const MIN_SECRET = 64;
+
 const METHODS = {
   findKey: { reader: record },
   findKeys: { reader: ([digests]) => eachOf(digests, optional(keyRecord)) },
@@ -60,6 +63,9 @@ const METHODS = {
   findRootKey: { reader: rootKey },
   adoptDigest: { reader: always(flag), writes: true },
   spendCredits: { reader: spendResult, writes: true },
+  spendOnce: { reader: always(onceSpend), writes: true },
+  findOnce: { reader: always(optional(text(1))) },
+  readSecret: { reader: always(text(MIN_SECRET)) },
   drawCredits: { reader: drawResult, writes: true },
   returnCredits: { reader: nothing, writes: true },
   readBalances: { reader: ([queries]) => eachOf(queries, optional(balance)) },
@@ -94,7 +100,8 @@ export function guardStore(store: Store, timeout = DEFAULT_TIMEOUT): Store {
     close: () => store.close(),
   };
   const guards = Object.fromEntries(methods) as Pick<Store, Method>;
-  return trust({ powers, ...guards, ...(powers.leases ? {} : withoutLeases), subscribe, close });
+  const lacking = { ...(!powers.leases && withoutLeases), ...(!powers.idempotency && withoutIdempotency) };
+  return trust({ powers, ...guards, ...lacking, subscribe, close });
 }
 
 function guarded(

@@ -6,6 +6,7 @@ import { type Check, flag, oneOf } from "../check-options.js";
 const CHECKS: Readonly<Record<keyof StorePowers, Check>> = {
   leases: flag,
   reserves: flag,
+  idempotency: flag,
   changes: oneOf("own", "polled", "pushed"),
   durability: oneOf("none", "process", "power"),
 };
@@ -42,6 +43,19 @@ export const withoutLeases: Pick<Store, "drawCredits" | "returnCredits"> = Objec
   },
   returnCredits(): never {
     throw lacking("leases", "returnCredits");
+  },
+});
+
+/** The methods of the power `idempotency`, for a store that lacks it: each throws STORE_POWER_MISSING. */
+export const withoutIdempotency: Pick<Store, "spendOnce" | "findOnce" | "readSecret"> = Object.freeze({
+  spendOnce(): never {
+    throw lacking("idempotency", "spendOnce");
+  },
+  findOnce(): never {
+    throw lacking("idempotency", "findOnce");
+  },
+  readSecret(): never {
+    throw lacking("idempotency", "readSecret");
   },
 });
 

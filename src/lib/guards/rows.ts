@@ -14,6 +14,7 @@ import type {
   KeyRow,
   MigrationRow,
   NamespaceRow,
+  OnceSpend,
   OverrideRow,
   PermissionRow,
   RoleRow,
@@ -141,6 +142,12 @@ export const spend = object<Spend>({
   forfeited: optional(count),
   stale: optional(trueOnly),
 } satisfies Fields<Spend>);
+
+/** Result of `spendOnce`. */
+export const onceSpend = object<OnceSpend>({
+  outcome: oneOf("done", "repeated", "mismatch", "full"),
+  spend: optional(spend),
+} satisfies Fields<OnceSpend>);
 
 /** Result of a draw. */
 export const draw = object<Draw>({

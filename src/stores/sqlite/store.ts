@@ -25,6 +25,7 @@ import { sizeLog } from "./connection/wal-size.js";
 import { createAccountSession } from "./credits/account-session.js";
 import { createAccounts } from "./credits/account-table.js";
 import { createGroupCommit } from "./credits/group-commit.js";
+import { createOnceTable } from "./credits/once-table.js";
 import { createSpending } from "./credits/spending.js";
 import { type EncodedKey, encodeKeys } from "./keys/encoded-keys.js";
 import { createKeyReader } from "./keys/find-keys.js";
@@ -176,7 +177,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   const rows = createEntityTables(handle);
   const reader = createKeyReader(handle, references);
   const writer = createKeyWriter(handle, references, accounts);
-  const spending = createSpending(accounts, group);
+  const spending = createSpending(accounts, createOnceTable(handle), group);
   const examine = createHealth(connection, settings, counters);
   const health = shared.before((given?: HealthOptions) => retryWhileBusy(() => examine(given), DRIVER_BUSY_TIMEOUT));
   const finish = shared.before(connection.close);
@@ -223,6 +224,12 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
       assertOpen();
       return spending.spendCredits(ref, cost, period, now);
     },
+    spendOnce(ref, cost, period, now, record, bounds) {
+      assertOpen();
+      return spending.spendOnce(ref, cost, period, now, record, bounds);
+    },
+    findOnce: reading(spending.findOnce),
+    readSecret: reading(spending.readSecret),
     drawCredits(ref, request) {
       assertOpen();
       return Promise.resolve(spending.drawCredits(ref, request)).then(countForfeits);
@@ -295,6 +302,7 @@ function powersOf({ handle }: Connection, { durability }: Required<SqliteStoreOp
   return Object.freeze({
     leases: true,
     reserves: true,
+    idempotency: true,
     changes: isFile ? "polled" : "own",
     durability: isFile ? durability : "none",
   });

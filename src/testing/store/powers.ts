@@ -3,7 +3,7 @@ import { isKeystileError } from "../../contracts/errors.js";
 import type { Change, Power, Store } from "../../contracts/store.js";
 import { expect, faultOf } from "../expect.js";
 import type { Clause } from "./bed.js";
-import { balance, insert, keyRow, readBalance, refOf } from "./rows.js";
+import { balance, insert, keyRow, readBalance, refOf, WS } from "./rows.js";
 import { dropsMiss, type SharedClause } from "./shared-steps.js";
 
 const REQUEST = { holder: "h", spent: 0, cost: 1, step: 10, size: 40, period: 0, now: 0, until: 1_000 };
@@ -13,10 +13,27 @@ export function powersClauses(clause: Clause): void {
     const { powers } = await withApi();
     expect(typeof powers.leases).toBe("boolean");
     expect(typeof powers.reserves).toBe("boolean");
+    expect(typeof powers.idempotency).toBe("boolean");
     expect(powers.reserves && !powers.leases, "reserves without leases").toBe(false);
     expect(["own", "polled", "pushed"].includes(powers.changes), "changes").toBe(true);
     expect(["none", "process", "power"].includes(powers.durability), "durability").toBe(true);
     expect((await withApi()).powers).toStrictEqual(powers);
+  });
+
+  clause("clause 21: what needs idempotency works, or fails by the name of the power", async (withApi) => {
+    const store = await withApi();
+    await insert(store, keyRow(1, { hasCredits: true }), balance(100));
+    const ref = await refOf(store, "digest-1");
+    const record = { workspaceId: WS, id: "id", body: "body", until: 1_000 };
+    const spendOnce = () => store.spendOnce(ref, 1, 0, 0, record, { maxRecords: 10, maxPerWorkspace: 10 });
+    if (store.powers.idempotency) {
+      for (const outcome of ["done", "repeated"])
+        expect(await spendOnce()).toEqual({ outcome, spend: { ok: true, remaining: 99 } });
+      return;
+    }
+    for (const call of [spendOnce, () => store.findOnce("id", 0), () => store.readSecret("idempotency")])
+      await expectLacking(call, "idempotency");
+    expect(await store.spendCredits(ref, 0, 0, 0)).toEqual({ ok: true, remaining: 100 });
   });
 
   clause("clause 21: what needs leases works, or fails by the name of the power", async (withApi) => {

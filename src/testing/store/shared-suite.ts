@@ -8,6 +8,7 @@
 import type { Store } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import type { TestFunctions } from "../test-functions.js";
+import { sharedIdempotencyClauses } from "./idempotency.js";
 import { sharedPowersClauses } from "./powers.js";
 import { api } from "./rows.js";
 import { sharedChangesClauses } from "./shared-changes.js";
@@ -15,11 +16,17 @@ import { sharedCreditsClauses } from "./shared-credits.js";
 import type { OpenShared, SharedClause } from "./shared-steps.js";
 import { sharedWritingClauses } from "./shared-writing.js";
 
-const PARTS = [sharedChangesClauses, sharedWritingClauses, sharedCreditsClauses, sharedPowersClauses];
+const PARTS = [
+  sharedChangesClauses,
+  sharedWritingClauses,
+  sharedCreditsClauses,
+  sharedIdempotencyClauses,
+  sharedPowersClauses,
+];
 
 /**
  * Adds a test for each clause of the `Store` contract that only two processes can break: duplicates and conflicts
- * between them (4, 13), credits that both spend and draw (5, 14), and changes of one that the other must see and notify
+ * between them (4, 13), credits that both spend and draw (5, 14) or spend once (23), and changes of one that the other must see and notify
  * (8, 15, 19), and that their powers say so (21).
  * @param functions of your test runner: `sharedStoreSuite({ describe, it }, "mine", () => [myStore(url),
  *   myStore(url)])`

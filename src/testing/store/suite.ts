@@ -5,6 +5,7 @@ import { clausesOf } from "./bed.js";
 import { batchesClauses } from "./batches.js";
 import { changesClauses } from "./changes.js";
 import { findingClauses } from "./finding.js";
+import { idempotencyClauses } from "./idempotency.js";
 import { leasesClauses } from "./leases.js";
 import { listsClauses } from "./lists.js";
 import { powersClauses } from "./powers.js";
@@ -19,6 +20,7 @@ const PARTS = [
   writingClauses,
   spendingClauses,
   leasesClauses,
+  idempotencyClauses,
   changesClauses,
   listsClauses,
   rootKeysClauses,

@@ -154,7 +154,7 @@ async function statusOf(name: string, permissions: readonly string[], body = TAB
   );
   const caller = { workspaceId: "ws_default", ...createCallerGrants(filled, "ws_default") };
   try {
-    const data = await OPERATIONS[name]!.perform(services, { caller, body: body(ids) });
+    const data = await OPERATIONS[name]!.perform(services, { caller, body: body(ids), header: () => undefined });
     return (data as { code?: string }).code ?? "done";
   } catch (error) {
     if (error instanceof KeystileError) return error.code;

@@ -62,6 +62,8 @@ async function calls(): Promise<readonly (readonly [name: string, given: readonl
     refillCursor: NOON,
     updatedAt: NOON,
   };
+  const onceRecord = { workspaceId: "ws_default", id: "id", body: "body", until: 1 };
+  const bounds = { maxRecords: 1, maxPerWorkspace: 1 };
   const request = { holder: "h", spent: 0, cost: 1, step: 1, size: 1, period: 0, now: NOON, until: NOON + 1 };
   return [
     ["findKey", [digest], record],
@@ -70,6 +72,9 @@ async function calls(): Promise<readonly (readonly [name: string, given: readonl
     ["findRootKey", [digest], root],
     ["adoptDigest", [keyId, digest], true],
     ["spendCredits", [keyId, 1, 0], { ok: true, remaining: 4 }],
+    ["spendOnce", [keyId, 1, 0, 0, onceRecord, bounds], { outcome: "done", spend: { ok: true, remaining: 4 } }],
+    ["findOnce", ["id", 0], "body"],
+    ["readSecret", ["idempotency"], "0".repeat(64)],
     ["drawCredits", [keyId, request], { drawn: 1, generation: 0, remaining: 3 }],
     ["readBalances", [[{ keyId, period: 0 }], 0], [{ remaining: 4, period: 0, reserved: 0 }]],
     ["readMany", ["workspaces", ["ws_default"]], await store.readMany("workspaces", ["ws_default"])],
@@ -172,6 +177,7 @@ const MAY_BE_ABSENT: Readonly<Record<string, readonly string[]>> = {
   findKey: ["name", "meta", "expires", "identity", "refill"],
   findForeignKey: ["name", "meta", "expires", "identity", "refill"],
   findRootKey: ["name", "expires"],
+  spendOnce: ["spend"],
   rootKeys: ["name", "expires"],
   identities: ["meta"],
   roles: ["description"],
@@ -366,7 +372,7 @@ describe("guardStore: a foreign store that does not answer", () => {
       (await calls()).map(([name, args]) => [name, args]),
     );
     const methods = [...Object.keys(given), "returnCredits", "pollChanges"];
-    const writes = ["adoptDigest", "spendCredits", "drawCredits", "returnCredits", "insertKeys", "write"];
+    const writes = ["adoptDigest", "spendCredits", "spendOnce", "drawCredits", "returnCredits", "insertKeys", "write"];
     const expected = Object.keys(memoryStore()).filter((name) => !["powers", "subscribe", "close"].includes(name));
     expect([...methods].sort()).toEqual(expected.sort());
     const began = performance.now();

@@ -6,11 +6,17 @@ import { createAuthenticator } from "../../../src/access/authenticate.js";
 import { cachedStore } from "../../../src/cache/key-cache.js";
 import { createKeyring, createRatelimits, createVerifier, memoryStore } from "../../../src/index.js";
 import { guardStore } from "../../../src/lib/guards/guard-store.js";
-import { readPowers, requirePower, withoutLeases } from "../../../src/lib/guards/powers.js";
+import { readPowers, requirePower, withoutIdempotency, withoutLeases } from "../../../src/lib/guards/powers.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { temporaryPaths } from "../../stores/sqlite/support.js";
 
-const POWERS: StorePowers = { leases: true, reserves: true, changes: "polled", durability: "power" };
+const POWERS: StorePowers = {
+  leases: true,
+  reserves: true,
+  idempotency: true,
+  changes: "polled",
+  durability: "power",
+};
 const withPowers = (over: object): Store => ({ ...memoryStore(), powers: { ...POWERS, ...over } });
 
 describe("readPowers", () => {
@@ -48,7 +54,7 @@ describe("readPowers", () => {
 
 describe("powers of the stores of this package", () => {
   const path = temporaryPaths();
-  const inMemory = { leases: true, reserves: true, changes: "own", durability: "none" };
+  const inMemory = { leases: true, reserves: true, idempotency: true, changes: "own", durability: "none" };
 
   it("a store in memory ends with the process, and nobody else changes it", () => {
     expect(memoryStore().powers).toEqual(inMemory);
@@ -63,7 +69,7 @@ describe("powers of the stores of this package", () => {
     for (const durability of ["power", "process"] as const) {
       for (const file of [path(), new Database(path())]) {
         const store = sqliteStore(file as string, { durability });
-        expect(store.powers).toEqual({ leases: true, reserves: true, changes: "polled", durability });
+        expect(store.powers).toEqual({ ...POWERS, durability });
         expect(cachedStore(store).powers).toBe(store.powers);
         void store.close();
       }
@@ -112,6 +118,23 @@ describe("a power that is asked for and lacking", () => {
     }
     expect(calls).toBe(0);
     expect(await guarded.findKey("unknown")).toBeUndefined();
+  });
+
+  it("an idempotency key without idempotency, and nothing is looked up", async () => {
+    let calls = 0;
+    const findKey = () => void calls++;
+    const verifier = createVerifier({ ...withPowers({ idempotency: false }), findKey });
+    await expect(verifier.verify({ key: "k" }, { idempotencyKey: "i" })).rejects.toEqual(
+      error('context.idempotencyKey needs the power "idempotency", which this store lacks'),
+    );
+    expect(calls).toBe(0);
+    const guarded = guardStore(withPowers({ idempotency: false }));
+    for (const of of [guarded, { ...memoryStore(), ...withoutIdempotency }]) {
+      expect(() => of.findOnce("i", 0)).toThrow(
+        error('findOnce needs the power "idempotency", which this store lacks'),
+      );
+      expect(() => of.readSecret("idempotency")).toThrow(error(expect.stringMatching(/^readSecret needs/) as never));
+    }
   });
 
   it("requirePower passes what the store has", () => {

@@ -11,6 +11,7 @@
  */
 import { KeystileError } from "../../../contracts/errors.js";
 import { SEAL_SQL } from "../credits/account-table.js";
+import { CREATE_IDEMPOTENCY } from "../credits/once-table.js";
 import { resultName } from "./errors.js";
 import { buildKeyIndex } from "./build-index.js";
 import { type Handle, select } from "./handle.js";
@@ -155,8 +156,10 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
   // The index of keys by a keyed hash. `build-index.ts` fills it from the keys there are.
   (handle) => {
     handle.exec(`
-  CREATE TABLE keystile_secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL CHECK (length(value) = 64)) STRICT, WITHOUT ROWID;
-  INSERT INTO keystile_secrets (name, value) VALUES ('key_index', lower(hex(randomblob(32))));
+  CREATE TABLE keystile_secrets (
+    name TEXT PRIMARY KEY, secret BLOB NOT NULL CHECK (length(secret) = 32)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO keystile_secrets VALUES ('key_index', randomblob(32));
   CREATE TABLE keystile_key_index (
     hash INTEGER NOT NULL, key_number INTEGER NOT NULL, PRIMARY KEY (hash, key_number)
   ) STRICT, WITHOUT ROWID;
@@ -173,6 +176,7 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
     const isEmpty = select(handle, "SELECT 1 FROM keystile_keys LIMIT 1").get() === undefined;
     if (isEmpty) handle.exec("DROP TABLE keystile_key_index_build");
   },
+  CREATE_IDEMPOTENCY,
 ];
 
 /** The schema version that this code reads and writes. */

@@ -1,4 +1,4 @@
-/** Credit operations of the store: spend, draw and return through group commit; read the balance directly. */
+/** Credit operations of the store: spend, draw and return through group commit; read balances and records directly. */
 import type { KeyRef, Store } from "../../../contracts/store.js";
 import {
   assertDraw,
@@ -9,12 +9,17 @@ import {
   endLease,
   spend,
 } from "../../../credits/account.js";
+import { assertRecord, bodyAt, spendOnce } from "../../spend-once.js";
 import type { Accounts } from "./account-table.js";
 import type { GroupCommit } from "./group-commit.js";
+import type { SqliteOnceTable } from "./once-table.js";
 
-export type Spending = Pick<Store, "spendCredits" | "drawCredits" | "returnCredits" | "readBalances">;
+export type Spending = Pick<
+  Store,
+  "spendCredits" | "spendOnce" | "findOnce" | "readSecret" | "drawCredits" | "returnCredits" | "readBalances"
+>;
 
-export function createSpending(accounts: Accounts, group: GroupCommit): Spending {
+export function createSpending(accounts: Accounts, recorded: SqliteOnceTable, group: GroupCommit): Spending {
   return {
     spendCredits(ref, cost, period, now) {
       assertSpend(cost, period, now);
@@ -23,6 +28,18 @@ export function createSpending(accounts: Accounts, group: GroupCommit): Spending
       const account = accounts.read(ref);
       return account && spend(account, () => accounts.leases(ref), 0, period, now).result;
     },
+    spendOnce(ref, cost, period, now, record, bounds) {
+      assertSpend(cost, period, now);
+      assertRecord(record);
+      if (ref !== undefined && !isNumber(ref)) return { outcome: "done" };
+      return group.add((session) => {
+        const spendFrom = (taken: number) =>
+          ref === undefined ? { ok: true, remaining: null } : session.spend(ref, taken, period, now);
+        return spendOnce(recorded, spendFrom, cost, now, record, bounds);
+      });
+    },
+    findOnce: (id, now) => bodyAt(recorded.find(id), now),
+    readSecret: (name) => recorded.readSecret(name),
     drawCredits(ref, request) {
       assertDraw(request);
       if (!isNumber(ref)) return undefined;

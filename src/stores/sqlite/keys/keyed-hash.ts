@@ -14,9 +14,12 @@ const DIGITS = 12;
  * @see src/stores/sqlite/keys/hash-index.ts for why · some 350 ns for the 44 characters of a digest
  */
 export function createKeyedHash(handle: Handle): KeyedHash {
-  const secret = select<{ value: string }>(handle, "SELECT value FROM keystile_secrets WHERE name = 'key_index'").get();
-  if (secret === undefined)
+  const found = select<{ secret: string }>(
+    handle,
+    "SELECT lower(hex(secret)) AS secret FROM keystile_secrets WHERE name = 'key_index'",
+  ).get();
+  if (found === undefined)
     throw new KeystileError("STORE_INVALID", "the file has no secret for its index of keys; restore it from a backup");
-  const hashHex = keyedHashHex(secret.value);
+  const hashHex = keyedHashHex(found.secret);
   return (text) => Math.floor(Number.parseInt(hashHex(text).slice(0, DIGITS), 16) / 2);
 }

@@ -102,6 +102,7 @@ export function withWriter<S extends Store>(
       assertSpend(cost, period, now);
       return writer.spend(ref, cost, period, now);
     },
+    spendOnce: (...given) => callWriter("spendOnce", ...given),
     drawCredits: (ref, request) => callWriter("drawCredits", ref, request),
     returnCredits: (ref, lease) => callWriter("returnCredits", ref, lease),
     adoptDigest: (ref, digest) => change("adoptDigest", ref, digest),

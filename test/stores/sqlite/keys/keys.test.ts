@@ -28,8 +28,8 @@ const imported = (n: number, foreignDigest: string, over: Partial<KeyRow> = {}):
 describe("createKeyedHash", () => {
   const hashesOf = (secret: string) => {
     const db = new Database(":memory:");
-    db.exec("CREATE TABLE keystile_secrets (name, value)");
-    db.prepare("INSERT INTO keystile_secrets VALUES ('key_index', ?)").run(secret);
+    db.exec("CREATE TABLE keystile_secrets (name, secret)");
+    db.prepare("INSERT INTO keystile_secrets VALUES ('key_index', unhex(?))").run(secret);
     return createKeyedHash(db as unknown as Handle);
   };
 

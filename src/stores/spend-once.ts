@@ -1,0 +1,57 @@
+/** A spend under an idempotency key: what every store does inside its transaction. Store clause 23. */
+import type { OnceBounds, OnceRecord, OnceSpend, Spend } from "../contracts/store.js";
+
+/** Expired records that one write removes of all, and where the share is used up as many of the workspace. */
+export const EXPIRED_PER_WRITE = 8;
+
+/** The records of a store, inside one transaction. */
+export interface OnceTable {
+  /** The record under this id, expired or not. */
+  find(id: string): Pick<OnceRecord, "body" | "until"> | undefined;
+  remove(id: string): void;
+  /**
+   * Removes some expired records.
+   * @returns whether there is room for another of the workspace
+   */
+  makeRoom(workspaceId: string, now: number, bounds: OnceBounds): boolean;
+  /** Adds a record whose id is not there. */
+  add(record: OnceRecord): void;
+}
+
+/**
+ * Spends and records a call, unless it was recorded before. The caller makes it one transaction.
+ * @param spend takes a cost, or reads the balance at a cost of 0; `undefined`: the key has none
+ * @throws RangeError: `record.until` is not an integer; before anything is changed
+ */
+export function spendOnce(
+  table: OnceTable,
+  spend: (cost: number) => Spend | undefined,
+  cost: number,
+  now: number,
+  record: OnceRecord,
+  bounds: OnceBounds,
+): OnceSpend {
+  assertRecord(record);
+  const known = table.find(record.id);
+  if (known !== undefined && known.until > now)
+    return known.body === record.body ? withSpend("repeated", spend(0)) : { outcome: "mismatch" };
+  if (known !== undefined) table.remove(record.id);
+  if (!table.makeRoom(record.workspaceId, now, bounds)) return { outcome: "full" };
+  const spent = spend(cost);
+  if (spent?.ok === true) table.add(record);
+  return withSpend("done", spent);
+}
+
+/** The record's body, unless it has expired. */
+export function bodyAt(record: Pick<OnceRecord, "body" | "until"> | undefined, now: number): string | undefined {
+  return record !== undefined && record.until > now ? record.body : undefined;
+}
+
+/** @throws RangeError: `until` is not an integer, which a database driver would bind as something else */
+export function assertRecord({ until }: OnceRecord): void {
+  if (!Number.isSafeInteger(until)) throw new RangeError("record.until must be an integer of at most 2^53 - 1");
+}
+
+function withSpend(outcome: OnceSpend["outcome"], spend: Spend | undefined): OnceSpend {
+  return spend === undefined ? { outcome } : { outcome, spend };
+}

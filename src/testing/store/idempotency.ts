@@ -1,0 +1,172 @@
+/** Calls with an idempotency key: clause 23. */
+import type { OnceBounds, OnceRecord, Store } from "../../contracts/store.js";
+import { expect, faultOf } from "../expect.js";
+import type { Clause } from "./bed.js";
+import { withPower } from "./powers.js";
+import { balance, insert, keyRow, readBalance, refOf, WS } from "./rows.js";
+import type { SharedClause, SharedStore } from "./shared-steps.js";
+
+const BOUNDS: OnceBounds = { maxRecords: 1_000, maxPerWorkspace: 1_000 };
+const UNTIL = 1_000;
+const record = (id: string, over: Partial<OnceRecord> = {}): OnceRecord => ({
+  workspaceId: WS,
+  id,
+  body: "body",
+  until: UNTIL,
+  ...over,
+});
+
+/** A key with credits, and how to spend from it through one handle. */
+async function spender(store: Store, keyId = 1) {
+  const ref = await refOf(store, `digest-${keyId}`);
+  return {
+    ref,
+    once: (one: OnceRecord, cost = 1, now = 0, bounds = BOUNDS) => store.spendOnce(ref, cost, 0, now, one, bounds),
+    left: async () => (await readBalance(store, keyRow(keyId).id, 0, 0))?.remaining,
+  };
+}
+
+async function withCredits(store: Store, remaining: number) {
+  await insert(store, keyRow(1, { hasCredits: true }), balance(remaining));
+  return spender(store);
+}
+
+export function idempotencyClauses(all: Clause): void {
+  const clause = withPower(all, "idempotency", (store: Store) => store);
+
+  clause("clause 23: a repeat takes nothing, and another body under its id is a mismatch", async (open) => {
+    const store = await open();
+    const { once, left } = await withCredits(store, 10);
+    expect(await store.findOnce("a", 0)).toBeUndefined();
+    expect(await once(record("a"), 3)).toEqual({ outcome: "done", spend: { ok: true, remaining: 7 } });
+    expect(await store.findOnce("a", 0)).toBe("body");
+    expect(await store.findOnce("A", 0)).toBeUndefined();
+    expect(await once(record("a"), 3)).toEqual({ outcome: "repeated", spend: { ok: true, remaining: 7 } });
+    expect(await once(record("a", { body: "other" }), 3)).toEqual({ outcome: "mismatch" });
+    expect(await once(record("b"), 3)).toEqual({ outcome: "done", spend: { ok: true, remaining: 4 } });
+    expect(await once(record("a"), 3)).toEqual({ outcome: "repeated", spend: { ok: true, remaining: 4 } });
+    expect(await left()).toBe(4);
+  });
+
+  clause("clause 23: of concurrent repeats one spends", async (open) => {
+    const { once, left } = await withCredits(await open(), 100);
+    const all = await Promise.all(Array.from({ length: 40 }, (_, i) => once(record(`id-${i % 4}`))));
+    expect(all.filter(({ outcome }) => outcome === "done")).toHaveLength(4);
+    expect(all.filter(({ outcome }) => outcome === "repeated")).toHaveLength(36);
+    expect(await left()).toBe(96);
+  });
+
+  clause("clause 23: what takes nothing is recorded too, but a refusal is not", async (open) => {
+    const store = await open();
+    const { once, left, ref } = await withCredits(store, 2);
+    expect(await once(record("free"), 0)).toEqual({ outcome: "done", spend: { ok: true, remaining: 2 } });
+    expect((await once(record("free"), 2)).outcome).toBe("repeated");
+    const unlimited = () => store.spendOnce(undefined, 1, 0, 0, record("unlimited"), BOUNDS);
+    expect(await unlimited()).toEqual({ outcome: "done", spend: { ok: true, remaining: null } });
+    expect(await unlimited()).toEqual({ outcome: "repeated", spend: { ok: true, remaining: null } });
+    expect(await once(record("much"), 3)).toEqual({ outcome: "done", spend: { ok: false, remaining: 2 } });
+    const stale = await store.spendOnce(ref, 1, 32_000_000_001, 0, record("much"), BOUNDS);
+    expect(stale).toMatchObject({ outcome: "done", spend: { ok: false, stale: true } });
+    await insert(store, keyRow(2));
+    const without = await refOf(store, "digest-2");
+    expect(await store.spendOnce(without, 1, 0, 0, record("much"), BOUNDS)).toEqual({ outcome: "done" });
+    expect(await store.findOnce("much", 0)).toBeUndefined();
+    expect(await once(record("much"), 2)).toEqual({ outcome: "done", spend: { ok: true, remaining: 0 } });
+    expect(await once(record("much"), 2)).toEqual({ outcome: "repeated", spend: { ok: true, remaining: 0 } });
+    expect(await left()).toBe(0);
+  });
+
+  clause("clause 23: from the instant at which a record expires the call is a new one", async (open) => {
+    const store = await open();
+    const { once } = await withCredits(store, 10);
+    await once(record("a"));
+    expect(await store.findOnce("a", UNTIL - 1)).toBe("body");
+    expect((await once(record("a"), 1, UNTIL - 1)).outcome).toBe("repeated");
+    expect(await store.findOnce("a", UNTIL)).toBeUndefined();
+    const later = record("a", { body: "other", until: 3 * UNTIL });
+    expect(await once(later, 1, UNTIL)).toEqual({ outcome: "done", spend: { ok: true, remaining: 8 } });
+    expect(await once(later, 1, 2 * UNTIL)).toEqual({ outcome: "repeated", spend: { ok: true, remaining: 8 } });
+    // One of many that expired at once, of which a write removes a few.
+    for (let i = 0; i < 30; i++) await once(record(`old-${i}`), 0);
+    for (const outcome of ["done", "repeated"])
+      expect((await once(record("old-29", { until: 2 * UNTIL }), 0, UNTIL)).outcome).toBe(outcome);
+  });
+
+  clause("clause 23: when full it refuses new ones, of a workspace or of all, and removes none", async (open) => {
+    const { once, left } = await withCredits(await open(), 100);
+    const bounds = { maxRecords: 5, maxPerWorkspace: 3 };
+    const add = (id: string, workspaceId = WS, now = 0) =>
+      Promise.resolve(once(record(id, { workspaceId, until: now + UNTIL }), 1, now, bounds));
+    for (const id of ["a", "b", "c"]) expect((await add(id)).outcome).toBe("done");
+    expect(await add("d")).toEqual({ outcome: "full" });
+    for (const id of ["e", "f"]) expect((await add(id, "ws_2")).outcome).toBe("done");
+    for (const workspaceId of ["ws_2", "ws_3"]) expect(await add("g", workspaceId)).toEqual({ outcome: "full" });
+    expect(await left()).toBe(95);
+    for (const id of ["a", "b", "c"]) expect((await add(id)).outcome).toBe("repeated");
+    // Those that have expired make room, each workspace's for itself.
+    for (const id of ["h", "i", "j"]) expect((await add(id, WS, UNTIL)).outcome, id).toBe("done");
+    expect(await add("k", WS, UNTIL)).toEqual({ outcome: "full" });
+    expect((await add("l", "ws_3", UNTIL)).outcome).toBe("done");
+  });
+
+  clause("clause 23: expired records of others do not keep a workspace from its share", async (open) => {
+    const { once } = await withCredits(await open(), 1_000);
+    const bounds = { maxRecords: 200, maxPerWorkspace: 50 };
+    const add = (i: number, workspaceId: string, now: number) =>
+      once(record(`${workspaceId}-${now}-${i}`, { workspaceId, until: now + UNTIL }), 1, now, bounds);
+    for (const workspaceId of ["ws_a", "ws_b", "ws_c", "ws_d"])
+      for (let i = 0; i < 50; i++) expect((await add(i, workspaceId, 0)).outcome).toBe("done");
+    for (let i = 0; i < 50; i++) expect((await add(i, "ws_d", UNTIL)).outcome, `${i}`).toBe("done");
+  });
+
+  clause("clause 23: numbers that are no integers are refused and change nothing", async (open) => {
+    const { once, left } = await withCredits(await open(), 5);
+    for (const call of [
+      () => once(record("a"), -1),
+      () => once(record("a"), NaN),
+      () => once(record("a", { until: NaN })),
+      () => once(record("a", { until: undefined as never })),
+    ])
+      expect(((await faultOf(call)) as Error | undefined)?.name).toBe("RangeError");
+    expect(await once(record("a"))).toEqual({ outcome: "done", spend: { ok: true, remaining: 4 } });
+    expect(await left()).toBe(4);
+  });
+
+  clause("clause 23: the secret is 32 bytes, and stays as it is", async (open) => {
+    const store = await open();
+    const secret = await store.readSecret("idempotency");
+    expect(/^[0-9a-f]{64}$/.test(secret), "32 bytes in hexadecimal").toBe(true);
+    expect(await store.readSecret("idempotency")).toBe(secret);
+  });
+}
+
+export function sharedIdempotencyClauses(all: SharedClause): void {
+  const clause = withPower(all, "idempotency", ({ here }: SharedStore) => here);
+
+  clause("clause 23: of repeats through both handles one spends, and both know its record", async (open) => {
+    const { here, there } = await open();
+    const one = await withCredits(here, 100);
+    await there.pollChanges(NaN);
+    const other = await spender(there);
+    const calls = Array.from({ length: 40 }, (_, i) => (i % 2 === 0 ? one : other).once(record(`id-${i % 5}`)));
+    const outcomes = (await Promise.all(calls)).map(({ outcome }) => outcome);
+    expect(outcomes.filter((outcome) => outcome === "done")).toHaveLength(5);
+    expect(outcomes.filter((outcome) => outcome === "repeated")).toHaveLength(35);
+    for (const { left } of [one, other]) expect(await left()).toBe(95);
+    for (const store of [here, there]) expect(await store.findOnce("id-4", 0)).toBe("body");
+    expect(await other.once(record("id-0", { body: "other" }))).toEqual({ outcome: "mismatch" });
+  });
+
+  clause("clause 23: both handles have one secret, and count each other's records", async (open) => {
+    const { here, there } = await open();
+    expect(await there.readSecret("idempotency")).toBe(await here.readSecret("idempotency"));
+    const one = await withCredits(here, 10);
+    await there.pollChanges(NaN);
+    const other = await spender(there);
+    const bounds = { maxRecords: 2, maxPerWorkspace: 2 };
+    expect((await one.once(record("a"), 1, 0, bounds)).outcome).toBe("done");
+    expect((await other.once(record("b"), 1, 0, bounds)).outcome).toBe("done");
+    for (const { once } of [one, other]) expect(await once(record("c"), 1, 0, bounds)).toEqual({ outcome: "full" });
+    expect(await one.left()).toBe(8);
+  });
+}

@@ -1,0 +1,159 @@
+/**
+ * Calls with an idempotency key: a repeat takes nothing again. Store clause 23.
+ *
+ * Three places know of a call. While it is in flight, this verifier does, and refuses another (409). Before its checks
+ * the store is asked for its record, so that a repeat takes no rate-limit tokens either. And the spend itself looks for
+ * the record, in its own transaction: that one decides, also between processes. Two processes that get the same call at
+ * the same moment may so both take tokens, each from its own limiter, while the credits are taken once.
+ */
+import type { Caller } from "../contracts/caller.js";
+import { badRequest, KeystileError } from "../contracts/errors.js";
+import type { OnceBounds, OnceRecord, Spend, Store } from "../contracts/store.js";
+import type { Spender, SpendTarget } from "../credits/spender.js";
+import { type Check, checkOptions, integer } from "../lib/check-options.js";
+import { requirePower } from "../lib/guards/powers.js";
+import { keyedDigest } from "../lib/hash.js";
+import type { VerificationRequest } from "./request.js";
+
+/** Options of calls with an idempotency key. */
+export interface IdempotencyOptions {
+  /** Milliseconds for which a repeat is recognised, 1_000…2_592_000_000; default 86_400_000, a day. */
+  readonly ttl?: number | undefined;
+  /**
+   * Most records in the store, 1…100_000_000; default 1_000_000, about 200 bytes each in an SQLite file. At the bound
+   * new keys are refused with IDEMPOTENCY_FULL, and none is removed before it expires. Verifiers of one store should
+   * agree on it.
+   */
+  readonly records?: number | undefined;
+  /** Most records of one workspace, 1…records; default an eighth of `records`. */
+  readonly recordsPerWorkspace?: number | undefined;
+}
+
+const DAY = 86_400_000;
+const RECORDS = 1_000_000;
+/** Part of all records that one workspace may have. */
+const SHARE = 8;
+/** A structured-field string has these characters; 255 are enough for any id. */
+const IDEMPOTENCY_KEY = /^[ -~]{1,255}$/;
+const MAX_CALLER_LENGTH = 1_024;
+
+/** The check of {@link IdempotencyOptions}. */
+export const IDEMPOTENCY_OPTIONS: Check = (value, path) => {
+  const count = integer(1, 100_000_000);
+  const checks = { ttl: integer(1_000, 30 * DAY), records: count, recordsPerWorkspace: count };
+  const { records = RECORDS, recordsPerWorkspace = 1 } = checkOptions(value as IdempotencyOptions, checks, path);
+  if (recordsPerWorkspace > records)
+    throw new RangeError(`${path}.recordsPerWorkspace must be at most ${path}.records`);
+};
+
+/** A call with an idempotency key, in flight. */
+export interface IdempotentCall {
+  readonly record: OnceRecord;
+  /** Whether the same call was recorded before: then it takes nothing. */
+  isRepeat: boolean;
+}
+
+/** What the checks see of a key to spend from. */
+type Target = SpendTarget & { readonly hasCredits: boolean };
+
+export interface Idempotency {
+  /**
+   * Whose key it is, as text.
+   * @throws KeystileError BAD_REQUEST: the key is not 1 to 255 characters of printable ASCII · STORE_POWER_MISSING;
+   *   TypeError: the key is no string, or the caller has no id
+   */
+  scopeOf(idempotencyKey: unknown, caller: Caller | undefined): string;
+  /**
+   * Begins a call, which is in flight until {@link Idempotency.end}.
+   * @param workspaceId of the key to verify
+   * @throws KeystileError IDEMPOTENCY_IN_FLIGHT · IDEMPOTENCY_MISMATCH
+   */
+  begin(scope: string, workspaceId: string, request: VerificationRequest, now: number): Promise<IdempotentCall>;
+  /**
+   * Spends, and records the call if that succeeds.
+   * @returns as {@link Spender.spend}; if the call turns out to be a repeat, nothing is taken
+   * @throws KeystileError IDEMPOTENCY_MISMATCH · IDEMPOTENCY_FULL
+   */
+  spend(call: IdempotentCall, key: Target, cost: number, now: number): Promise<Spend | undefined>;
+  end(call: IdempotentCall): void;
+}
+
+/** @param options validated with {@link IDEMPOTENCY_OPTIONS} */
+export function createIdempotency(store: Store, spender: Spender, options: IdempotencyOptions): Idempotency {
+  const { ttl = DAY, records = RECORDS } = options;
+  const { recordsPerWorkspace = Math.max(1, Math.floor(records / SHARE)) } = options;
+  const bounds: OnceBounds = Object.freeze({ maxRecords: records, maxPerWorkspace: recordsPerWorkspace });
+  /** Digest of the body, by the id of the record. */
+  const inFlight = new Map<string, string>();
+  let secret: string | undefined;
+  const digest = async (text: string): Promise<string> => {
+    secret ??= await store.readSecret("idempotency");
+    return keyedDigest(secret, text);
+  };
+
+  return {
+    scopeOf(idempotencyKey, caller) {
+      if (typeof idempotencyKey !== "string") throw new TypeError("context.idempotencyKey must be a string");
+      if (!IDEMPOTENCY_KEY.test(idempotencyKey)) throw malformed();
+      requirePower(store, "idempotency", "context.idempotencyKey");
+      return JSON.stringify([idempotencyKey, caller === undefined ? null : identify(caller)]);
+    },
+    async begin(scope, workspaceId, request, now) {
+      const id = await digest(`${workspaceId} ${scope}`);
+      // The request was validated and copied by one reader, so that equal bodies have equal texts.
+      const body = await digest(`${id} ${JSON.stringify(request)}`);
+      const other = inFlight.get(id);
+      if (other !== undefined) throw other === body ? stillInFlight() : mismatch();
+      inFlight.set(id, body);
+      try {
+        const known = await store.findOnce(id, now);
+        if (known !== undefined && known !== body) throw mismatch();
+        return { record: { workspaceId, id, body, until: now + ttl }, isRepeat: known !== undefined };
+      } catch (error) {
+        inFlight.delete(id);
+        throw error;
+      }
+    },
+    async spend(call, key, cost, now) {
+      const target = key.hasCredits ? key : undefined;
+      const { outcome, spend } = await spender.spendOnce(target, cost, now, call.record, bounds);
+      if (outcome === "mismatch") throw mismatch();
+      if (outcome === "full") throw full();
+      call.isRepeat = outcome === "repeated";
+      return spend;
+    },
+    end: ({ record }) => void inFlight.delete(record.id),
+  };
+}
+
+/** @throws TypeError: nothing tells this caller from others of its workspace */
+function identify({ kind, id }: Caller): readonly unknown[] {
+  if (typeof id !== "string" || id.length < 1 || id.length > MAX_CALLER_LENGTH)
+    throw new TypeError("context.caller.id must be a string of 1 to 1024 characters where there is an idempotency key");
+  if (kind !== undefined && typeof kind !== "string") throw new TypeError("context.caller.kind must be a string");
+  return [kind ?? null, id];
+}
+
+const malformed = (): KeystileError =>
+  badRequest([
+    { location: "idempotencyKey", message: "must be 1 to 255 characters of printable ASCII", fix: "send a UUID" },
+  ]);
+
+const stillInFlight = (): KeystileError =>
+  new KeystileError(
+    "IDEMPOTENCY_IN_FLIGHT",
+    "a call with this idempotency key has not ended yet; repeat yours once it has",
+  );
+
+const mismatch = (): KeystileError =>
+  new KeystileError(
+    "IDEMPOTENCY_MISMATCH",
+    "the idempotency key was used with another body; take a new one for a new request",
+  );
+
+const full = (): KeystileError =>
+  new KeystileError(
+    "IDEMPOTENCY_FULL",
+    "there is no room for another idempotency key in the store, or in the workspace's share of it; try again later, " +
+      "or without a key",
+  );
