@@ -54,7 +54,8 @@ export function spendingClauses(clause: Clause): void {
     for (const period of [0, 20_000, monthly(680), monthly(20_000), 31_000_020_000]) {
       for (const cost of [0, 1, 100])
         expect(await store.spendCredits(ref, cost, period, 0)).toMatchObject({ ok: false, stale: true });
-      expect(await store.drawCredits(ref, { ...request, period })).toMatchObject({ drawn: 0, stale: true });
+      if (store.powers.leases)
+        expect(await store.drawCredits(ref, { ...request, period })).toMatchObject({ drawn: 0, stale: true });
       expect(await readBalance(store, "key_000001", period, 0)).toMatchObject({
         remaining: 10,
         period: daily(20_000),

@@ -73,7 +73,9 @@ export function createAccounts(handle: Handle): Accounts {
      LEFT JOIN keystile_accounts a ON a.n = coalesce(k.account, k.n) LEFT JOIN keystile_leases l ON l.n = a.n`,
   );
   const put = handle.prepare(
-    `INSERT OR REPLACE INTO keystile_accounts (n, ${COLUMNS.join(", ")}) VALUES (?${", ?".repeat(COLUMNS.length)})`,
+    // Not REPLACE, which would delete the row first, and with it the leases.
+    `INSERT INTO keystile_accounts (n, ${COLUMNS.join(", ")}) VALUES (?${", ?".repeat(COLUMNS.length)})
+     ON CONFLICT (n) DO UPDATE SET ${COLUMNS.map((name) => `${name} = excluded.${name}`).join(", ")}`,
   );
   const open = createManyRows(
     handle,

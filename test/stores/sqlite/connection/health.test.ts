@@ -167,7 +167,7 @@ describe("health: the writer thread", () => {
     rmSync(obstacle);
     // By itself: while health says no, nobody may be calling.
     await until(() => store.health().ok);
-    expect(await store.write([])).toBe(true);
+    expect(await store.write([])).toBe("written");
     expect((await store.spendCredits((await store.findKey("digest-1"))!.ref, 1, 0, 0))?.ok).toBe(true);
     await store.close();
   });
