@@ -239,9 +239,9 @@ export interface KeyRow extends OwnedRow {
    * that replaced each other, which may be gone. Never changes. Absent: its own.
    */
   readonly accountId?: string;
-  /** Id of the key that it replaced. */
+  /** Id of the key before it in its account: the one that it replaced, or the latest that this one was replaced by. */
   readonly rerolledFrom?: string;
-  /** Id of the latest key that replaced it. */
+  /** Id of the key after it in its account; absent: it is the latest. */
   readonly rerolledTo?: string;
   /** Unix time, milliseconds. */
   readonly createdAt: number;

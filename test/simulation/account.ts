@@ -1,66 +1,97 @@
-/** One key's credits as the judge counts them. Its calendar is the walk of the naive model, not the engine's arithmetic. */
-import type { KeyRow, NewBalance } from "../../src/contracts/store.js";
+/** One account's credits as the judge counts them. Its calendar is the walk of the naive model, not the engine's arithmetic. */
+import type { CountedBalance, CreditTotals } from "../../src/contracts/store.js";
 import type { Refill } from "../../src/contracts/types.js";
 import { boundaries } from "../model/naive-credits.js";
-import { must } from "./violation.js";
+import { type Clause, must } from "./violation.js";
 
 export const MAX = Number.MAX_SAFE_INTEGER;
 const DAY = 86_400_000;
 const MAX_DAILY = 400;
 const MAX_MONTHLY = 24;
 
-/** What a holder has reserved in the store. */
-export interface Held {
-  readonly credits: number;
-  readonly until: number;
+/** What one lease has in the store. */
+export interface Lease {
   readonly generation: number;
+  readonly expires: number;
+  /** In the store. */
+  readonly reserved: number;
+  /** In the memory of a node, and not told as spent. */
+  readonly held: number;
+  /** Told as spent since the lease began. */
+  readonly spent: number;
+  /** Whether `held` counts as forfeited, since the lease has expired. */
+  readonly isForfeited: boolean;
 }
 
 /** Sums over the life of an account; exact, since they may pass 2^53. */
-export interface Sums {
-  credited: bigint;
-  refilled: bigint;
-  adjusted: bigint;
-  spent: bigint;
-  /** Moved into the memory of nodes, and back. */
-  drawn: bigint;
-  returned: bigint;
-  /** Removed with its key, or beyond 2^53 − 1 when given back. */
-  forfeited: bigint;
-}
+type Sums = Record<keyof CreditTotals, bigint>;
 
+/** The credits that one key has, or several that replaced each other. */
 export class Account {
-  limited: boolean;
-  exists = true;
-  remaining: number;
-  generation: number;
-  readonly reserves = new Map<string, Held>();
-  readonly sums: Sums = {
-    credited: 0n,
-    refilled: 0n,
-    adjusted: 0n,
-    spent: 0n,
-    drawn: 0n,
-    returned: 0n,
-    forfeited: 0n,
-  };
+  limited = false;
+  remaining = 0;
+  generation = 0;
+  /** Ids of the keys that share it; without any it is gone. */
+  readonly keyIds = new Set<string>();
+  readonly leases = new Map<string, Lease>();
+  readonly sums: Sums = { credited: 0n, refilled: 0n, adjusted: 0n, spent: 0n, forfeited: 0n };
+  /** What verifications were answered that they took. */
+  acknowledged = 0n;
+  /** What leases held that were given up after a day: their nodes may have spent it. */
+  forgotten = 0;
   #refill: Refill | undefined;
   /** Boundaries up to this instant are counted. */
   #counted: number;
   /** The last boundary that was refilled, of whatever calendar. */
   #refilledTo = 0;
+  /** A sum that was ever above 2^53 − 1 began anew in the store. */
+  #isCarried = false;
 
   constructor(
-    readonly keyId: string,
-    row: KeyRow,
-    balance: NewBalance | undefined,
+    readonly id: string,
+    refill: Refill | undefined,
+    counted: number,
   ) {
-    this.limited = balance !== undefined;
-    this.remaining = balance?.remaining ?? 0;
-    this.generation = row.generation;
-    this.#refill = row.refill;
-    this.#counted = row.refillCursor ?? row.createdAt;
-    this.sums.credited = BigInt(this.remaining);
+    this.#refill = refill;
+    this.#counted = counted;
+  }
+
+  get exists(): boolean {
+    return this.keyIds.size > 0;
+  }
+
+  /** The first balance. */
+  credit(credits: number): void {
+    this.limited = true;
+    this.remaining = credits;
+    this.sums.credited = BigInt(credits);
+  }
+
+  /** An administrator's balance in place of the present one: leases of that one are void. @param value null: unlimited */
+  set(value: number | null): void {
+    const { credited, adjusted, spent } = this.sums;
+    for (const [holder, lease] of this.leases) {
+      this.sums.forfeited += BigInt(lease.reserved);
+      if (lease.held === 0) this.leases.delete(holder);
+      else this.leases.set(holder, { ...lease, reserved: 0 });
+    }
+    if (!this.limited && credited === 0n && adjusted === 0n && spent === 0n) this.sums.credited = BigInt(value ?? 0);
+    else this.sums.adjusted += BigInt((value ?? 0) - this.remaining);
+    this.remaining = value ?? 0;
+    this.limited = value !== null;
+    this.generation++;
+  }
+
+  /** An administrator's increment or decrement, between 0 and 2^53 − 1. */
+  add(credits: number): void {
+    const sum = Math.min(MAX, Math.max(0, this.remaining + credits));
+    this.sums.adjusted += BigInt(sum - this.remaining);
+    this.remaining = sum;
+  }
+
+  spend(cost: number): void {
+    this.remaining -= cost;
+    this.sums.spent += BigInt(cost);
   }
 
   /** What the refills due at `now` would add. */
@@ -88,7 +119,7 @@ export class Account {
 
   /** Another calendar, which counts from `from` on. */
   recount(refill: Refill | undefined, from: number): void {
-    must(from >= this.#refilledTo, "refilled", () => `a calendar of ${this.keyId} begins before the last refill`);
+    must(from >= this.#refilledTo, "refilled", () => `a calendar of ${this.id} begins before the last refill`);
     this.#refill = refill;
     this.#counted = from;
   }
@@ -98,55 +129,109 @@ export class Account {
     this.#refill = refill;
   }
 
-  /** The calendar of another account, with the boundaries that it has counted by `now`. */
-  follow(origin: Account, refill: Refill | undefined, now: number): void {
-    this.#refill = refill;
-    this.#counted = Math.max(origin.#counted, now);
-    this.#refilledTo = origin.#refilledTo;
-  }
-
-  /** Reserves of the current balance. @param expired only those that have expired by then */
-  reserved(expired?: number): number {
+  /** Reserves of the current balance that have expired by then. */
+  expired(now: number): number {
     let sum = 0;
-    for (const { credits, until, generation } of this.reserves.values()) {
-      if (generation === this.generation && (expired === undefined || until <= expired)) sum += credits;
-    }
+    for (const { reserved, expires, generation } of this.leases.values())
+      if (generation === this.generation && expires <= now) sum += reserved;
     return sum;
   }
 
-  /** Balance and reserves together may be more than a number holds exactly. */
-  total(): bigint {
-    return BigInt(this.remaining) + BigInt(this.reserved());
+  /** What leases have, in the store and in nodes. @param now without those that have expired by then */
+  out(now = -Infinity): bigint {
+    let sum = 0n;
+    for (const { reserved, held, expires, isForfeited } of this.leases.values())
+      if (!isForfeited && expires > now) sum += BigInt(reserved) + BigInt(held);
+    return sum;
   }
 
   /** Takes the expired reserves of all but one holder back. */
   sweep(now: number, except?: string): void {
-    for (const [holder, { credits, until, generation }] of this.reserves) {
-      if (holder === except || until > now) continue;
-      this.reserves.delete(holder);
-      if (generation === this.generation) this.giveBack(credits);
+    for (const [holder, lease] of this.leases) {
+      const { reserved, held, expires, generation, isForfeited } = lease;
+      if (holder === except || expires > now) continue;
+      const isOld = expires + DAY <= now;
+      if (isOld || held === 0) this.leases.delete(holder);
+      else this.leases.set(holder, { ...lease, reserved: 0, isForfeited: true });
+      if (isOld) this.forgotten += held;
+      if (isForfeited) continue;
+      this.sums.forfeited += BigInt(held);
+      this.#giveBack(reserved, generation);
     }
   }
 
-  /** Beyond 2^53 − 1 nothing fits. */
-  giveBack(credits: number): void {
-    const fits = Math.min(credits, MAX - this.remaining);
+  /** Counts what a holder tells of its lease. @returns the lease, as it is then */
+  report(holder: string, total: number): Lease | undefined {
+    const lease = this.leases.get(holder);
+    if (lease === undefined) return undefined;
+    if (lease.isForfeited) this.sums.forfeited -= BigInt(lease.held);
+    const spent = Math.min(lease.held, Math.max(0, total - lease.spent));
+    this.sums.spent += BigInt(spent);
+    const told = { ...lease, held: lease.held - spent, spent: lease.spent + spent, isForfeited: false };
+    this.leases.set(holder, told);
+    return told;
+  }
+
+  /** Ends a lease: what it did not spend comes back. */
+  end(holder: string, spent: number): void {
+    const lease = this.report(holder, spent);
+    if (lease === undefined) return;
+    this.leases.delete(holder);
+    this.#giveBack(lease.held + lease.reserved, lease.generation);
+  }
+
+  /** Beyond 2^53 − 1, and to another balance, nothing comes back. */
+  #giveBack(credits: number, generation: number): void {
+    const isVoid = !this.limited || generation !== this.generation;
+    const fits = isVoid ? 0 : Math.min(credits, MAX - this.remaining);
     this.remaining += fits;
     this.sums.forfeited += BigInt(credits - fits);
   }
 
-  /** credited + refilled + adjusted = spent + balance + reserved + forfeited; reserved: what nodes hold included. */
+  /** credited + refilled + adjusted = spent + remaining + reserved + forfeited, as the judge counts. */
   assertConserved(): void {
-    const { credited, refilled, adjusted, spent, drawn, returned, forfeited } = this.sums;
-    const [income, outgo] = [credited + refilled + adjusted, spent + (drawn - returned) + forfeited];
-    const left = this.exists && this.limited ? this.total() : 0n;
+    const { credited, refilled, adjusted, spent, forfeited } = this.sums;
+    const [came, went] = [credited + refilled + adjusted, spent + BigInt(this.remaining) + this.out() + forfeited];
+    must(came === went, "totals", () => `${this.id}: ${came} came in, ${went} went out or are left`);
+    const { acknowledged } = this;
+    // What a verification was answered had left the balance: as spent, or for a lease, which may be lost.
+    const left = spent + this.out() + forfeited;
+    must(acknowledged <= left, "counted", () => `${this.id}: ${acknowledged} acknowledged where ${left} were taken`);
+  }
+
+  /** The same of what the store has, and that it counts as the judge does. */
+  assertStored(stored: CountedBalance, clause: Clause): void {
+    const { id, limited, remaining } = this;
+    if (!limited) return must(stored.remaining === null, clause, () => `${id}: has ${stored.remaining}, not unlimited`);
+    const isSound = stored.remaining !== null && stored.remaining >= 0 && stored.remaining <= MAX;
+    must(isSound, "balance", () => `${id}: a balance of ${stored.remaining}`);
+    const reserved = this.out();
     must(
-      income === outgo + left,
-      "balance",
-      () => `${this.keyId}: ${income} came in, ${outgo} went out, ${left} are left`,
+      stored.remaining === remaining && BigInt(stored.reserved) === reserved,
+      clause,
+      () => `${id}: has ${stored.remaining} and ${stored.reserved} reserved, not ${remaining} and ${reserved}`,
     );
+    assertEquation(id, stored);
+    const names = Object.keys(this.sums) as (keyof CreditTotals)[];
+    for (const name of names) if (abs(this.sums[name]) > BigInt(MAX)) this.#isCarried = true;
+    for (const name of this.#isCarried ? [] : names) {
+      const [has, due] = [stored.totals![name], this.sums[name]];
+      must(BigInt(has) === due, "totals", () => `${id}: has ${has} ${name}, not ${due}`);
+    }
   }
 }
+
+/** The equation over what the store tells of a balance. */
+export function assertEquation(id: string, { remaining, reserved, totals }: CountedBalance): void {
+  must(totals !== undefined, "totals", () => `${id}: no totals`);
+  const { credited, refilled, adjusted, spent, forfeited } = totals;
+  const came = sumOf(credited, refilled, adjusted);
+  const went = sumOf(spent, remaining!, reserved, forfeited);
+  must(came === went, "totals", () => `${id}: the store tells that ${came} came in and ${went} went out or are left`);
+}
+
+const sumOf = (...counts: number[]): bigint => counts.reduce((sum, count) => sum + BigInt(count), 0n);
+const abs = (sum: bigint): bigint => (sum < 0n ? -sum : sum);
 
 /** The last boundary up to `now`. */
 function lastBoundary(refill: Refill, now: number): number {

@@ -1,5 +1,5 @@
 /** One client of the store: a process as it were, with its own clock, caches, buckets and leases, that may die at any step. */
-import type { Change, Store } from "../../src/contracts/store.js";
+import type { Change, LeaseReturn, Store } from "../../src/contracts/store.js";
 import { createKeyring, type Keyring } from "../../src/keyring/keyring.js";
 import { createVerifier, type Verifier, type VerifierOptions } from "../../src/verify/verifier.js";
 import type { Taker } from "./ledger.js";
@@ -7,28 +7,39 @@ import type { Readings } from "./limits.js";
 import type { PendingCall } from "./ports.js";
 import { must } from "./violation.js";
 
-/** What a client took of one key, and what it acknowledged. */
+/** What a client took of one account, and what it acknowledged. */
 interface Claim {
   taken: number;
   returned: number;
   acknowledged: number;
   /** Taken, at most, without an acknowledgement: the calls and leases of a crash, and calls whose failure says nothing. */
   slack: number;
-  /** Taken and not returned, by generation: setting a balance voids what is left of older ones. */
-  readonly byGeneration: Map<number, number>;
+}
+
+/** What a client drew for one of its leases. */
+interface Drawn {
+  drawn: number;
+  returned: number;
+  spent: number;
+  /** Drawn while the client was told of a failure. */
+  lost: number;
+  /** It asked for its end. */
+  isEnding: boolean;
 }
 
 /** An operation that has not ended. */
 export interface Flight {
   readonly name: string;
-  /** Of a verification: its cost, and the ids that its key has had: it may be imported again after it was removed. */
-  readonly spends?: { readonly cost: number; keyIds(): Iterable<string> };
+  /** Of a verification: its cost, and the accounts that its key has had: it may be imported again after it was removed. */
+  readonly spends?: { readonly cost: number; accountIds(): Iterable<string> };
 }
 
 export class Client implements Taker {
   readonly calls: PendingCall[] = [];
   readonly flights = new Set<Flight>();
   readonly claims = new Map<string, Claim>();
+  /** By account, and by the id of the lease. */
+  readonly #leases = new Map<string, Map<string, Drawn>>();
   /** What its verifier and its keyring are made of. */
   opens!: { readonly store: Store; readonly options: VerifierOptions };
   #verifier: Verifier | undefined;
@@ -112,70 +123,98 @@ export class Client implements Taker {
   die(): void {
     for (const { spends } of this.flights) {
       // A call in flight may have taken its cost, or a step in its stead.
-      for (const keyId of spends?.keyIds() ?? []) this.#claim(keyId).slack += Math.max(spends!.cost, this.step);
+      for (const id of spends?.accountIds() ?? []) this.#claim(id).slack += Math.max(spends!.cost, this.step);
     }
-    for (const claim of this.claims.values()) claim.slack += this.step;
+    for (const [id, claim] of this.claims) {
+      claim.slack += this.step;
+      for (const { drawn, returned, spent, lost, isEnding } of this.#leases.get(id)?.values() ?? [])
+        claim.slack += isEnding ? drawn - returned - spent : lost;
+    }
     this.isDead = true;
     this.calls.length = 0;
     this.flights.clear();
   }
 
-  took(keyId: string, generation: number, credits: number, isLost: boolean): void {
-    const claim = this.#claim(keyId);
+  took(accountId: string, credits: number, isLost: boolean): void {
+    const claim = this.#claim(accountId);
     claim.taken += credits;
     if (isLost) claim.slack += credits;
-    claim.byGeneration.set(generation, (claim.byGeneration.get(generation) ?? 0) + credits);
   }
 
-  gaveBack(keyId: string, generation: number, credits: number): void {
-    const claim = this.#claim(keyId);
-    claim.returned += credits;
-    claim.byGeneration.set(generation, (claim.byGeneration.get(generation) ?? 0) - credits);
-    this.#assertCovered(keyId, claim);
+  drew(accountId: string, holder: string, credits: number, isLost: boolean): void {
+    const claim = this.#claim(accountId);
+    const lease = this.#lease(accountId, holder);
+    claim.taken += credits;
+    lease.drawn += credits;
+    if (!isLost) return;
+    lease.lost += credits;
+    // Nobody ends it once more: the draw of a client that is no more, or one that was late for the end of its lease.
+    if (this.isDead || lease.isEnding) claim.slack += credits;
   }
 
-  /** A return that failed without saying whether it was made: what it returned is given up. */
-  gaveUp(keyId: string, credits: number): void {
-    this.#claim(keyId).slack += credits;
+  /** It asks for the end of a lease, which may fail, and is then asked for again. */
+  ends({ holder, spent }: LeaseReturn): void {
+    for (const leases of this.#leases.values()) {
+      const lease = leases.get(holder);
+      if (lease === undefined) continue;
+      lease.isEnding = true;
+      lease.spent = Math.max(lease.spent, spent);
+    }
   }
 
-  acknowledged(keyId: string, cost: number): void {
-    const claim = this.#claim(keyId);
+  ended(accountId: string, { holder, spent }: LeaseReturn): void {
+    const claim = this.#claim(accountId);
+    const lease = this.#lease(accountId, holder);
+    lease.isEnding = true;
+    lease.lost = 0;
+    lease.spent = Math.max(lease.spent, spent);
+    const unspent = lease.drawn - lease.returned - lease.spent;
+    must(unspent >= 0, "acknowledged", () => `${this.name} tells of ${spent} spent of ${lease.drawn} drawn`);
+    lease.returned += unspent;
+    claim.returned += unspent;
+    this.#assertCovered(accountId, claim);
+  }
+
+  acknowledged(accountId: string, cost: number): void {
+    const claim = this.#claim(accountId);
     claim.acknowledged += cost;
-    this.#assertCovered(keyId, claim);
+    this.#assertCovered(accountId, claim);
   }
 
   /** Once it is at rest: nothing is taken that was not acknowledged, but for what a fault explains. */
-  assertSettled(generationOf: (keyId: string) => number): void {
-    for (const [keyId, { taken, returned, acknowledged, slack, byGeneration }] of this.claims) {
-      let voided = 0;
-      for (const [generation, credits] of byGeneration)
-        if (generation < generationOf(keyId)) voided += Math.max(0, credits);
+  assertSettled(): void {
+    for (const [id, { taken, returned, acknowledged, slack }] of this.claims) {
       const over = taken - returned - acknowledged;
       must(
-        over <= slack + voided,
+        over <= slack,
         "unacknowledged",
         () =>
-          `${this.name} took ${taken} of ${keyId}, returned ${returned}, acknowledged ${acknowledged}: ` +
-          `${over} are missing, at most ${slack + voided} explained`,
+          `${this.name} took ${taken} of ${id}, returned ${returned}, acknowledged ${acknowledged}: ` +
+          `${over} are missing, at most ${slack} explained`,
       );
     }
   }
 
-  #assertCovered(keyId: string, { taken, returned, acknowledged }: Claim): void {
+  #assertCovered(accountId: string, { taken, returned, acknowledged }: Claim): void {
     must(
       acknowledged <= taken - returned,
       "acknowledged",
-      () => `${this.name} acknowledged ${acknowledged} of ${keyId}, having taken ${taken} and returned ${returned}`,
+      () => `${this.name} acknowledged ${acknowledged} of ${accountId}, having taken ${taken} and returned ${returned}`,
     );
   }
 
-  #claim(keyId: string): Claim {
-    let claim = this.claims.get(keyId);
-    if (claim === undefined) {
-      claim = { taken: 0, returned: 0, acknowledged: 0, slack: 0, byGeneration: new Map() };
-      this.claims.set(keyId, claim);
-    }
+  #claim(accountId: string): Claim {
+    let claim = this.claims.get(accountId);
+    if (claim === undefined) this.claims.set(accountId, (claim = { taken: 0, returned: 0, acknowledged: 0, slack: 0 }));
     return claim;
+  }
+
+  #lease(accountId: string, holder: string): Drawn {
+    let leases = this.#leases.get(accountId);
+    if (leases === undefined) this.#leases.set(accountId, (leases = new Map<string, Drawn>()));
+    let lease = leases.get(holder);
+    if (lease === undefined)
+      leases.set(holder, (lease = { drawn: 0, returned: 0, spent: 0, lost: 0, isEnding: false }));
+    return lease;
   }
 }

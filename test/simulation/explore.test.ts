@@ -22,7 +22,7 @@ describe("all orders of two operations", () => {
 
   it.each<[PairName, string]>([
     ["spend × calendar change", "counts a period of another calendar in the unit of the balance's own"],
-    ["spend × reroll", "copies the balance of a rerolled key by a read outside its write"],
+    ["spend × reroll", "gives a rerolled key a balance of its own, read outside its write"],
   ])("control: among all orders of %s is one that finds a store that %s", async (name, fault) => {
     expect((await explore(sceneOf(name, VIOLATIONS[fault]))).failed).toBeDefined();
   });

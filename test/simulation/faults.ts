@@ -1,5 +1,6 @@
 /** Mistakes planted on purpose, each in a wrapped store or limiter: the simulator must find every one. */
 import type { Store, Write } from "../../src/contracts/store.js";
+import { periodOf } from "../../src/credits/refill-calendar.js";
 import type { Clause } from "./violation.js";
 import type { Plant } from "./world.js";
 
@@ -12,7 +13,7 @@ export const VIOLATIONS: Readonly<Record<string, Plant>> = {
   "counts a period of another calendar in the unit of the balance's own": {
     store(store) {
       const forced = async (keyId: string, period: number): Promise<number> => {
-        const balance = await store.readBalance(keyId, 0, -1);
+        const [balance] = await store.readBalances([{ keyId, period: 0 }], -1);
         const calendar = Math.floor((balance?.period ?? 0) / CALENDAR_UNIT);
         return calendar * CALENDAR_UNIT + (period % CALENDAR_UNIT);
       };
@@ -30,20 +31,29 @@ export const VIOLATIONS: Readonly<Record<string, Plant>> = {
       };
     },
   },
-  "copies the balance of a rerolled key by a read outside its write": {
+  "gives a rerolled key a balance of its own, read outside its write": {
     client: (store) => ({
       ...store,
       async write(writes) {
-        const copies = await Promise.all(writes.map((write) => copiedBefore(store, write)));
+        const copies = await Promise.all(writes.map((write) => ownBalance(store, write)));
         return store.write(copies);
       },
     }),
   },
-  "drops a lease whose return fails": {
+  "drops a lease whose end fails": {
     client: (store) => ({
       ...store,
-      returnCredits: async (...given) => store.returnCredits(...given)?.then(undefined, () => undefined),
+      returnCredits: async (...given) => {
+        try {
+          await store.returnCredits(...given);
+        } catch {
+          // Nobody tries again.
+        }
+      },
     }),
+  },
+  "ends a lease without what it spent": {
+    client: (store) => ({ ...store, returnCredits: (ref, lease) => store.returnCredits(ref, { ...lease, spent: 0 }) }),
   },
   "leaves expired reserves to leased draws": {
     store: (store) => ({
@@ -53,12 +63,14 @@ export const VIOLATIONS: Readonly<Record<string, Plant>> = {
   },
 };
 
-async function copiedBefore(store: Store, write: Write): Promise<Write> {
-  if (write.table !== "keys" || !("row" in write) || write.credits?.copyOf === undefined) return write;
-  const { copyOf, period, refill } = write.credits;
-  const balance = await store.readBalance(copyOf, period, write.row.createdAt);
-  const counted = { amount: refill?.amount ?? 0, period: balance?.period ?? period };
-  return { ...write, credits: { period, remaining: balance?.remaining ?? 0, refill: counted } };
+async function ownBalance(store: Store, write: Write): Promise<Write> {
+  if (write.table !== "keys" || !("row" in write) || write.row.rerolledFrom === undefined) return write;
+  const { accountId: _, rerolledFrom, ...row } = write.row;
+  if (row.version > 0 || !row.hasCredits) return write;
+  const period = periodOf(row.refill, row.createdAt);
+  const [balance] = await store.readBalances([{ keyId: rerolledFrom, period }], row.createdAt);
+  const counted = { amount: row.refill?.amount ?? 0, period: balance?.period ?? period };
+  return { ...write, row, credits: { period, remaining: balance?.remaining ?? 0, refill: counted } };
 }
 
 /** One mistake or more for each clause of the judge, and the clauses that may tell of it first. */
@@ -139,30 +151,65 @@ export const CLAUSES: Readonly<Record<string, Plant & { readonly clauses: readon
       async drawCredits(ref, request) {
         const drawn = await store.drawCredits(ref, request);
         if (drawn !== undefined && drawn.drawn > 0 && drawn.remaining !== null)
-          await store.returnCredits(ref, "nobody", drawn.generation, drawn.drawn);
+          await store.returnCredits(ref, { holder: request.holder, spent: request.spent });
         return drawn;
       },
     }),
   },
-  "takes back credits of an older balance": {
+  "gives back what a lease has spent": {
     clauses: ["returned"],
-    store(store) {
-      const latest = new Map<unknown, number>();
-      return {
-        ...store,
-        async drawCredits(ref, request) {
-          const drawn = await store.drawCredits(ref, request);
-          if (drawn !== undefined) latest.set(ref, drawn.generation);
-          return drawn;
-        },
-        returnCredits: (ref, holder, generation, unspent) =>
-          store.returnCredits(ref, holder, latest.get(ref) ?? generation, unspent),
-      };
-    },
+    store: (store) => ({ ...store, returnCredits: (ref, lease) => store.returnCredits(ref, { ...lease, spent: 0 }) }),
+  },
+  "counts twice what a lease has spent": {
+    clauses: ["reserved"],
+    store: (store) => ({
+      ...store,
+      drawCredits: (ref, request) => store.drawCredits(ref, { ...request, spent: 2 * request.spent }),
+    }),
+  },
+  "gives a rerolled key an account of its own": {
+    clauses: ["shared"],
+    store: (store) => ({
+      ...store,
+      async write(writes) {
+        return store.write(await Promise.all(writes.map((write) => ownBalance(store, write))));
+      },
+    }),
+  },
+  "gives a rerolled key buckets of its own": {
+    clauses: ["limits"],
+    client: (store) => ({
+      ...store,
+      async findKey(digest) {
+        const found = await store.findKey(digest);
+        return found?.account === undefined ? found : { ...found, account: { ...found.account, id: found.keyId } };
+      },
+    }),
+  },
+  "books a spend as an administrator's decrement": {
+    clauses: ["totals"],
+    store: (store) => ({
+      ...store,
+      async spendCredits(ref, cost, period, now) {
+        const read = await store.spendCredits(ref, 0, period, now);
+        const [row] = await store.readMany("keys", [String(ref)]);
+        if (read === undefined || read.stale || read.remaining === null || read.remaining < cost || cost === 0 || !row)
+          return store.spendCredits(ref, cost, period, now);
+        await store.write([{ table: "keys", row, credits: { period, add: -cost } }]);
+        return { ok: true, remaining: read.remaining - cost };
+      },
+    }),
   },
   "shows a balance without the refills that are due": {
     clauses: ["balance"],
-    store: (store) => ({ ...store, readBalance: (keyId, _, now) => store.readBalance(keyId, 0, now) }),
+    store: (store) => ({
+      ...store,
+      readBalances: (queries, now) =>
+        store.readBalances(
+          queries.map(({ keyId }) => ({ keyId, period: 0 })),
+          now,
+        ),
+    }),
   },
   "acknowledges a cost that nothing was taken for": {
     clauses: ["acknowledged"],
@@ -176,8 +223,8 @@ export const CLAUSES: Readonly<Record<string, Plant & { readonly clauses: readon
       },
     }),
   },
-  "spends again when a spend failed": {
-    clauses: ["unacknowledged"],
+  "spends twice": {
+    clauses: ["unacknowledged", "counted"],
     client: (store) => ({
       ...store,
       async spendCredits(...given) {

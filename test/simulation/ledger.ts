@@ -3,33 +3,40 @@
  * next balance from the call alone and compares it with the balance in the store, read beside the calls.
  */
 import type {
+  BalanceQuery,
   CountedBalance,
   CreditChange,
   Draw,
   DrawRequest,
   KeyRef,
   KeyRow,
+  LeaseReturn,
   NewKey,
   Spend,
   Store,
   Write,
+  WriteOutcome,
 } from "../../src/contracts/store.js";
-import { Account, MAX } from "./account.js";
-import { must } from "./violation.js";
+import { Account, assertEquation, MAX } from "./account.js";
+import { type Clause, must } from "./violation.js";
 
 /** The client that made a call: it answers for what it took. */
 export interface Taker {
-  /** Credits left the balance for this client, or came back from it. @param isLost the client was told of a failure */
-  took(keyId: string, generation: number, credits: number, isLost: boolean): void;
-  gaveBack(keyId: string, generation: number, credits: number): void;
+  /** A spend took credits. @param isLost the client was told of a failure */
+  took(accountId: string, credits: number, isLost: boolean): void;
+  /** A draw took credits for a lease. */
+  drew(accountId: string, holder: string, credits: number, isLost: boolean): void;
+  /** A lease has ended, with so much spent since it began. */
+  ended(accountId: string, lease: LeaseReturn): void;
 }
 
 /** Calls that credits move by. */
-export const JUDGED = new Set(["spendCredits", "drawCredits", "returnCredits", "readBalance", "write", "insertKeys"]);
+export const JUDGED = new Set(["spendCredits", "drawCredits", "returnCredits", "readBalances", "write", "insertKeys"]);
 
 export class Ledger {
   readonly accounts = new Map<string, Account>();
-  readonly #keyIds = new Map<KeyRef, string>();
+  readonly #accountIds = new Map<string, string>();
+  readonly #byRef = new Map<KeyRef, Account>();
 
   /** @param probe reads the store beside the calls that are judged */
   constructor(readonly probe: Store) {}
@@ -38,51 +45,81 @@ export class Ledger {
   note(taker: Taker, method: string, given: readonly unknown[], result: unknown, isLost: boolean): void {
     if (method === "spendCredits") {
       const [ref, cost, , now] = given as [KeyRef, number, number, number];
-      this.#spend(taker, this.#accountOf(ref), cost, now, result as Spend | undefined, isLost);
+      this.#spend(taker, this.#byRef.get(ref), cost, now, result as Spend | undefined, isLost);
     } else if (method === "drawCredits") {
       const [ref, request] = given as [KeyRef, DrawRequest];
-      this.#draw(taker, this.#accountOf(ref), request, result as Draw | undefined, isLost);
+      this.#draw(taker, this.#byRef.get(ref), request, result as Draw | undefined, isLost);
     } else if (method === "returnCredits") {
-      const [ref, holder, generation, unspent] = given as [KeyRef, string, number, number];
-      this.#return(taker, this.#accountOf(ref), holder, generation, unspent);
-    } else if (method === "readBalance") {
-      const [keyId, period, now] = given as [string, number, number];
-      this.#read(this.accounts.get(keyId), period, now, result as CountedBalance | undefined);
+      const [ref, lease] = given as [KeyRef, LeaseReturn];
+      this.#end(taker, this.#byRef.get(ref), lease);
+    } else if (method === "readBalances") {
+      const [queries, now] = given as [readonly BalanceQuery[], number];
+      queries.forEach(({ keyId, period }, i) =>
+        this.#read(this.#accountOf(keyId), period, now, (result as (CountedBalance | undefined)[])[i]),
+      );
     } else if (method === "insertKeys") {
       (given[0] as readonly NewKey[]).forEach((key, i) => (result as boolean[])[i] === true && this.#insert(key));
-    } else if (method === "write" && result === true) {
+    } else if (method === "write" && (result as WriteOutcome) === "written") {
       this.#write(given[0] as readonly Write[]);
     }
   }
 
+  /** The account that a key has or had. */
+  idOf(keyId: string): string {
+    return this.#accountIds.get(keyId) ?? keyId;
+  }
+
+  /** A verification was answered that it took this. */
+  acknowledge(keyId: string, cost: number): void {
+    const account = this.#accountOf(keyId);
+    if (account === undefined) return;
+    account.acknowledged += BigInt(cost);
+    account.assertConserved();
+  }
+
   /** Compares every account with the store, and adds every account up. */
   close(): void {
-    for (const account of this.accounts.values()) {
-      this.#compare(account);
-      account.assertConserved();
+    for (const account of this.accounts.values()) this.#compare(account);
+  }
+
+  /**
+   * Once every lease has ended: what was answered is spent, and nothing else is.
+   * @param excuseOf credits of an account that may be spent without an answer; `undefined`: answered and not counted too
+   */
+  assertSettled(excuseOf: (accountId: string) => number | undefined): void {
+    for (const { id, exists, sums, acknowledged, forgotten } of this.accounts.values()) {
+      const excuse = excuseOf(id);
+      // What was drawn from a key that is gone is void, and told to nobody.
+      if (!exists || excuse === undefined) continue;
+      const over = sums.spent - acknowledged;
+      must(
+        over >= -forgotten && over <= excuse,
+        "counted",
+        () => `${id}: ${acknowledged} acknowledged, ${sums.spent} spent; ${forgotten} forgotten, ${excuse} excused`,
+      );
     }
   }
 
-  keyIdOf(ref: KeyRef): string | undefined {
-    return this.#keyIds.get(ref);
-  }
-
-  #accountOf(ref: KeyRef): Account | undefined {
-    return this.accounts.get(this.#keyIds.get(ref) ?? String(ref));
+  #accountOf(keyId: string): Account | undefined {
+    return this.accounts.get(this.idOf(keyId));
   }
 
   #insert({ row, balance }: NewKey): void {
-    const account = new Account(row.id, row, balance);
+    const account = new Account(row.id, row.refill, row.refillCursor ?? row.createdAt);
+    account.generation = row.generation;
+    if (balance !== undefined) account.credit(balance.remaining);
+    this.accounts.set(row.id, account);
     this.#add(account, row);
     this.#compare(account, "credited");
   }
 
   #add(account: Account, row: KeyRow): void {
-    this.accounts.set(row.id, account);
+    account.keyIds.add(row.id);
+    this.#accountIds.set(row.id, account.id);
     const { digest, migrationId = "", foreignDigest = "" } = row;
     const found = digest === undefined ? undefined : sync(this.probe.findKey(digest));
-    const ref = (found ?? sync(this.probe.findForeignKey(migrationId, foreignDigest)))?.ref;
-    if (ref !== undefined) this.#keyIds.set(ref, row.id);
+    const record = found ?? sync(this.probe.findForeignKey(migrationId, foreignDigest));
+    if (record !== undefined) this.#byRef.set(record.account?.ref ?? record.ref, account);
   }
 
   #spend(
@@ -97,14 +134,14 @@ export class Ledger {
       if (account?.exists === true) this.#compare(account);
       return;
     }
-    const { keyId, limited, exists } = account;
+    const { id: keyId, limited, exists } = account;
     must(exists, "spent", () => `${keyId}: a spend after the key was removed`);
     if (!limited || result.remaining === null) {
       must(!limited && result.ok && result.remaining === null, "spent", () => `${keyId}: not a spend without limit`);
       return;
     }
     const there = account.remaining + account.due(now);
-    const expired = account.reserved(now);
+    const expired = account.expired(now);
     if (cost === 0) {
       const shown = Math.min(MAX, there + expired);
       must(result.remaining === shown, "balance", () => `${keyId}: ${result.remaining} shown where ${shown} are`);
@@ -113,15 +150,13 @@ export class Ledger {
       must(cost <= covered, "spent", () => `${keyId}: ${cost} taken where ${covered} were`);
       if (cost > there) account.sweep(now);
       account.count(now);
-      account.remaining -= cost;
-      account.sums.spent += BigInt(cost);
-      taker.took(keyId, account.generation, cost, isLost);
+      account.spend(cost);
+      taker.took(keyId, cost, isLost);
       const left = account.remaining;
       must(result.remaining === left, "spent", () => `${keyId}: ${result.remaining} answered where ${left} are left`);
     } else {
       must(cost > there + expired, "refused", () => `${keyId}: ${cost} refused where ${there} + ${expired} were`);
-      // What is refused may take expired reserves back or leave them.
-      if (expired > 0 && this.#raw(keyId)?.reserved === account.reserved() - expired) account.sweep(now);
+      account.sweep(now);
     }
     this.#compare(account, "spent");
   }
@@ -137,144 +172,126 @@ export class Ledger {
       if (account?.exists === true) this.#compare(account);
       return;
     }
-    const { keyId } = account;
-    const { holder, cost, step, size, now, until } = request;
+    const { id } = account;
+    const { holder, cost, step, size, now, until, spent } = request;
     const { drawn } = result;
-    account.sweep(now, holder);
+    const isVoid = (account.leases.get(holder)?.generation ?? account.generation) !== account.generation;
+    if (isVoid) {
+      must(drawn === 0, "spent", () => `${id}: ${drawn} drawn for a lease of an older balance`);
+      return this.#compare(account, "reserved");
+    }
     account.count(now);
-    const own = account.reserves.get(holder);
-    account.reserves.delete(holder);
+    account.sweep(now, holder);
+    const known = account.report(holder, spent);
+    const own = known ?? { held: 0, reserved: 0, spent };
+    account.leases.delete(holder);
     // With its own reserve it may be more than a balance may be, and more than a number holds exactly.
-    const total = BigInt(account.remaining) + BigInt(own?.generation === account.generation ? own.credits : 0);
+    const total = BigInt(account.remaining) + BigInt(own.reserved);
     const free = Number(total);
-    if (drawn === 0) must(cost > free, "refused", () => `${keyId}: a draw of ${cost} refused where ${free} were`);
+    if (drawn === 0) must(cost > free, "refused", () => `${id}: a draw of ${cost} refused where ${free} were`);
     else {
       const fits = drawn >= cost && drawn <= Math.max(cost, step) && drawn <= free;
-      must(fits, "spent", () => `${keyId}: ${drawn} drawn for ${cost} or ${step} where ${free} were`);
+      must(fits, "spent", () => `${id}: ${drawn} drawn for ${cost} or ${step} where ${free} were`);
     }
     const rest = total - BigInt(drawn);
-    account.sums.drawn += BigInt(drawn);
-    taker.took(keyId, account.generation, drawn, isLost);
-    const reserved = (this.#raw(keyId)?.reserved ?? 0) - account.reserved();
-    const fits = reserved >= 0 && reserved <= rest && (drawn === 0 || drawn + reserved <= Math.max(size, drawn));
-    must(fits, "reserved", () => `${keyId}: ${reserved} reserved with ${drawn} drawn of ${size}`);
+    const held = own.held + drawn;
+    taker.drew(id, holder, drawn, isLost);
+    const out = BigInt(this.#raw(account)[0]?.reserved ?? 0);
+    const reserved = Number(out - account.out() - BigInt(held));
+    const most = Math.max(0, size - drawn, own.reserved - drawn);
+    const fits = reserved >= 0 && reserved <= rest && (drawn === 0 ? reserved === own.reserved : reserved <= most);
+    must(fits, "reserved", () => `${id}: ${reserved} reserved with ${drawn} drawn of ${size}`);
     account.remaining = Number(rest - BigInt(reserved));
-    account.reserves.set(holder, { credits: reserved, until, generation: account.generation });
-    const left = Number(rest);
-    must(result.remaining === left, "reserved", () => `${keyId}: ${result.remaining} answered where ${left} are left`);
+    if (known !== undefined || held > 0 || reserved > 0) {
+      const { generation } = account;
+      account.leases.set(holder, { generation, expires: until, reserved, held, spent: own.spent, isForfeited: false });
+    }
+    const left = Math.min(MAX, Number(rest));
+    must(result.remaining === left, "reserved", () => `${id}: ${result.remaining} answered where ${left} are left`);
     this.#compare(account, "reserved");
   }
 
-  #return(taker: Taker, account: Account | undefined, holder: string, generation: number, unspent: number): void {
+  #end(taker: Taker, account: Account | undefined, lease: LeaseReturn): void {
     if (account === undefined) return;
-    taker.gaveBack(account.keyId, generation, unspent);
+    taker.ended(account.id, lease);
     if (!account.exists) return;
-    if (account.limited && generation === account.generation) {
-      const own = account.reserves.get(holder);
-      const reserve = own?.generation === generation ? own.credits : 0;
-      if (own?.generation === generation) account.reserves.delete(holder);
-      account.sums.returned += BigInt(unspent);
-      account.giveBack(unspent + reserve);
-    }
+    account.end(lease.holder, lease.spent);
     this.#compare(account, "returned");
   }
 
   #read(account: Account | undefined, period: number, now: number, result: CountedBalance | undefined): void {
     if (account?.exists !== true || result === undefined) return;
-    const { keyId } = account;
+    const { id } = account;
     if (!account.limited || result.remaining === null) {
-      must(!account.limited && result.remaining === null, "balance", () => `${keyId}: shown ${result.remaining}`);
+      must(!account.limited && result.remaining === null, "balance", () => `${id}: shown ${result.remaining}`);
       return;
     }
     // Of another calendar nothing is counted.
     const isCounted = calendarOf(period) === calendarOf(result.period);
     const there = account.remaining + (isCounted ? account.due(now) : 0);
-    const shown = Math.min(MAX, there + account.reserved(now));
-    const reserved = account.reserved() - account.reserved(now);
+    const shown = Math.min(MAX, there + account.expired(now));
+    const reserved = account.out(now);
     must(
-      result.remaining === shown && result.reserved === reserved,
+      result.remaining === shown && BigInt(result.reserved) === reserved,
       "balance",
-      () => `${keyId}: ${result.remaining} and ${result.reserved} shown where ${shown} and ${reserved} are`,
+      () => `${id}: ${result.remaining} and ${result.reserved} shown where ${shown} and ${reserved} are`,
     );
+    assertEquation(id, result);
   }
 
   #write(writes: readonly Write[]): void {
     const rows = writes.flatMap((write) => (write.table === "keys" && "row" in write ? [write] : []));
     for (const { row, credits } of rows) {
-      if (row.version === 0) this.#made(row, credits, rows.find((other) => other.row.id !== row.id)?.row.id);
+      if (row.version === 0) this.#made(row, credits, rows.find((other) => other.row.rerolledTo === row.id)?.row);
       else if (credits !== undefined) this.#change(row, credits);
     }
     for (const write of writes) {
       if (write.table !== "keys" || !("remove" in write)) continue;
-      const account = this.accounts.get(write.remove);
-      if (account === undefined) continue;
-      if (account.limited) account.sums.forfeited += account.total();
-      account.exists = false;
+      const account = this.#accountOf(write.remove);
+      account?.keyIds.delete(write.remove);
+      if (account?.exists === true) this.#compare(account);
     }
   }
 
-  /** A key that another is replaced by: it begins with what that one has at this moment. */
-  #made(row: KeyRow, credits: CreditChange | undefined, originId: string | undefined): void {
-    const account = new Account(row.id, row, undefined);
-    const origin = this.accounts.get(originId ?? "");
-    this.#add(account, row);
-    if (credits === undefined) return this.#compare(account, "copied");
-    const raw = this.#raw(row.id);
-    const copied = origin?.limited === true && origin.exists ? origin.remaining + origin.due(row.createdAt) : 0;
-    must(raw?.remaining === copied, "copied", () => `${row.id}: begins with ${raw?.remaining} where ${copied} were`);
-    account.limited = true;
-    account.generation = row.generation;
-    account.remaining = copied;
-    account.sums.credited = BigInt(copied);
-    if (origin !== undefined) account.follow(origin, row.refill, row.createdAt);
+  /** A new key: one that replaces another has the account of that one. */
+  #made(row: KeyRow, credits: CreditChange | undefined, origin: KeyRow | undefined): void {
+    const shared = this.#accountOf(origin?.id ?? "");
+    if (shared === undefined) {
+      this.#insert({ row });
+      if (credits !== undefined) this.#change(row, credits);
+      return;
+    }
+    this.#add(shared, row);
+    this.#compare(shared, "shared");
   }
 
   #change(row: KeyRow, change: CreditChange): void {
-    const account = this.accounts.get(row.id);
+    const account = this.#accountOf(row.id);
     if (account === undefined) return;
-    const { sums } = account;
     account.count(row.updatedAt ?? row.createdAt);
-    if (change.remaining !== undefined) {
-      if (account.limited) sums.adjusted -= account.total();
-      account.generation++;
-      account.reserves.clear();
-      account.limited = change.remaining !== null;
-      account.remaining = change.remaining ?? 0;
-      sums.adjusted += BigInt(account.remaining);
-    }
-    if (change.add !== undefined && account.limited) {
-      const sum = Math.min(MAX, Math.max(0, account.remaining + change.add));
-      sums.adjusted += BigInt(sum - account.remaining);
-      account.remaining = sum;
-    }
+    if (change.remaining !== undefined) account.set(change.remaining);
+    if (change.add !== undefined && account.limited) account.add(change.add);
     if (change.refill?.period !== undefined) account.recount(row.refill, row.refillCursor ?? row.createdAt);
     else if (change.refill !== undefined) account.reprice(row.refill);
     this.#compare(account, "adjusted");
   }
 
-  /** The balance as it is stored, nothing counted. */
-  #raw(keyId: string): CountedBalance | undefined {
-    return sync(this.probe.readBalance(keyId, 0, -1));
+  /** The balance of each of its keys as it is stored, nothing counted. */
+  #raw({ keyIds }: Account): (CountedBalance | undefined)[] {
+    return sync(
+      this.probe.readBalances(
+        [...keyIds].map((keyId) => ({ keyId, period: 0 })),
+        -1,
+      ),
+    );
   }
 
-  #compare(
-    account: Account,
-    clause: "balance" | "credited" | "spent" | "reserved" | "returned" | "adjusted" | "copied" = "balance",
-  ): void {
-    const { keyId, exists, limited, remaining } = account;
-    const raw = this.#raw(keyId);
-    if (!exists || raw === undefined) {
-      must(!exists && raw === undefined, "balance", () => `${keyId}: ${exists ? "is gone" : "is still there"}`);
-      return;
+  #compare(account: Account, clause: Clause = "balance"): void {
+    for (const stored of this.#raw(account)) {
+      must(stored !== undefined, "balance", () => `${account.id}: is gone`);
+      account.assertStored(stored, clause);
     }
-    if (!limited) return must(raw.remaining === null, clause, () => `${keyId}: has ${raw.remaining}, not unlimited`);
-    const isSound = raw.remaining !== null && raw.remaining >= 0 && raw.remaining <= MAX && raw.reserved >= 0;
-    must(isSound, "balance", () => `${keyId}: a balance of ${raw.remaining} and ${raw.reserved} reserved`);
-    must(
-      raw.remaining === remaining && raw.reserved === account.reserved(),
-      clause,
-      () => `${keyId}: has ${raw.remaining} and ${raw.reserved} reserved, not ${remaining} and ${account.reserved()}`,
-    );
+    account.assertConserved();
   }
 }
 

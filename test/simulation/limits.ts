@@ -40,15 +40,25 @@ export class Limits {
 
   constructor(readonly isShared: boolean) {}
 
-  /** Counts the tokens that an answer acknowledges. @param once the name of the limit that only this call asks for */
-  note(client: Client, { code, ratelimits = [] }: V2KeysVerifyKeyResponseData, once: string | undefined): void {
+  /**
+   * Counts the tokens that an answer acknowledges.
+   * @param once the name of the limit that only this call asks for
+   * @param bucketOf the bucket of the limit with this id: keys that replaced each other have one
+   */
+  note(
+    client: Client,
+    { code, ratelimits = [] }: V2KeysVerifyKeyResponseData,
+    once: string | undefined,
+    bucketOf: (id: string) => string,
+  ): void {
     if (code !== "VALID" && code !== "USAGE_EXCEEDED") return;
     for (const { id, name, limit, duration, remaining } of ratelimits) {
       if (name === once) {
         must(remaining === ONCE_LIMIT - 1, "once", () => `a call took ${ONCE_LIMIT - remaining} times from its limit`);
         continue;
       }
-      const grants = this.#of(this.isShared ? id : `${client.name} ${id}`);
+      const bucket = bucketOf(id);
+      const grants = this.#of(this.isShared ? bucket : `${client.name} ${bucket}`);
       grants.tokens++;
       grants.clients.add(client);
       grants.limit = Math.max(grants.limit, limit, SHOWN.limit);

@@ -74,11 +74,11 @@ export interface VerifyParts {
 }
 
 export function verify(world: World, { key, cost, permission, isByMigration = false, once }: VerifyParts): Operation {
-  const { records, limits } = world;
+  const { records, limits, ledger } = world;
   let now = 0;
   return {
     name: `verify key ${records.keys.indexOf(key)} at ${cost}${permission === undefined ? "" : ` for ${permission}`}`,
-    spends: { cost, keyIds: () => records.keyIdsOf(key) },
+    spends: { cost, accountIds: () => new Set([...records.keyIdsOf(key)].map((keyId) => ledger.idOf(keyId))) },
     run(client) {
       now = client.clock();
       return client.verifier.verify({
@@ -94,8 +94,11 @@ export function verify(world: World, { key, cost, permission, isByMigration = fa
       records.assertPossible(key, code, { now, permission, isByMigration }, since, world.step);
       must(valid === (code === "VALID"), "answer", () => `valid: ${valid} with ${code}`);
       must(credits === undefined || credits >= 0, "balance", () => `a balance of ${credits} answered`);
-      if (code === "VALID" && credits !== undefined && cost > 0) client.acknowledged(response.keyId!, cost);
-      limits.note(client, response, once);
+      if (code === "VALID" && credits !== undefined && cost > 0) {
+        client.acknowledged(ledger.idOf(response.keyId!), cost);
+        ledger.acknowledge(response.keyId!, cost);
+      }
+      limits.note(client, response, once, (id) => records.bucketOf(id));
     },
   };
 }

@@ -4,7 +4,7 @@
  */
 import { KeystileError } from "../../src/contracts/errors.js";
 import type { LimitCheck, Limiter, LimitVerdict } from "../../src/contracts/limiter.js";
-import type { Change, Store } from "../../src/contracts/store.js";
+import type { Change, LeaseReturn, Store } from "../../src/contracts/store.js";
 import { trust } from "../../src/lib/guards/trusted.js";
 import type { Client } from "./client.js";
 
@@ -39,14 +39,15 @@ export interface PendingCall {
 /** Methods of the port that a client waits for. `subscribe` and `close` are handled apart. */
 const METHODS = [
   "findKey",
+  "findKeys",
   "findForeignKey",
   "findRootKey",
   "adoptDigest",
   "spendCredits",
   "drawCredits",
   "returnCredits",
-  "readBalance",
-  "read",
+  "readBalances",
+  "readMany",
   "readNames",
   "list",
   "insertKeys",
@@ -58,6 +59,7 @@ const METHODS = [
 export function suspend(client: Client, method: string, given: readonly unknown[]): Promise<unknown> {
   return new Promise((resolve, reject) => {
     if (client.isDead) return;
+    if (method === "returnCredits") client.ends(given[1] as LeaseReturn);
     client.calls.push({ client, method, given, phase: "before", isLost: false, deliver: undefined, resolve, reject });
   });
 }
@@ -70,6 +72,7 @@ export function yieldingStore(client: Client, store: Store, isPollSync: boolean)
   const methods = METHODS.map((name) => [name, (...given: unknown[]) => suspend(client, name, given)] as const);
   return trust({
     ...(Object.fromEntries(methods) as unknown as Store),
+    powers: store.powers,
     ...(isPollSync && {
       pollChanges(now?: number) {
         const polling = store.pollChanges(now);

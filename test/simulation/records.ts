@@ -35,6 +35,8 @@ export interface Asked {
 
 export class Records {
   readonly #histories: History[] = [];
+  /** By the id of the limit. */
+  readonly #buckets = new Map<string, string>();
 
   constructor(readonly probe: Store) {}
 
@@ -75,6 +77,11 @@ export class Records {
     return new Set(versions.flatMap(({ record }) => record?.keyId ?? []));
   }
 
+  /** Whose bucket a limit has: that of an account, or of an identity, and a name. */
+  bucketOf(limitId: string): string {
+    return this.#buckets.get(limitId) ?? limitId;
+  }
+
   /** @throws Violation if at no moment from step `from` to step `to` the record gave this code */
   assertPossible(key: PresentedKey, code: string, asked: Asked, from: number, to: number): void {
     const history = this.#histories.find((one) => one.key === key)!;
@@ -96,15 +103,20 @@ export class Records {
   }
 
   #look({ key, native, foreign }: History, step: number): void {
-    append(native, step, this.probe.findKey(key.digest) as KeyRecord | undefined);
+    this.#append(native, step, this.probe.findKey(key.digest) as KeyRecord | undefined);
     if (key.migrationId === undefined || key.foreignDigest === undefined) return;
-    append(foreign, step, this.probe.findForeignKey(key.migrationId, key.foreignDigest) as KeyRecord | undefined);
+    this.#append(foreign, step, this.probe.findForeignKey(key.migrationId, key.foreignDigest) as KeyRecord | undefined);
   }
-}
 
-function append(versions: Version[], from: number, record: KeyRecord | undefined): void {
-  const text = JSON.stringify(record) ?? "";
-  if (versions.at(-1)?.text !== text || versions.length === 0) versions.push({ from, text, record });
+  #append(versions: Version[], from: number, record: KeyRecord | undefined): void {
+    const text = JSON.stringify(record) ?? "";
+    if (versions.length > 0 && versions.at(-1)!.text === text) return;
+    versions.push({ from, text, record });
+    if (record === undefined) return;
+    const { keyId, account, ratelimits, identity } = record;
+    for (const { id, name } of ratelimits) this.#buckets.set(id, `${account?.id ?? keyId} ${name}`);
+    for (const { id, name } of identity?.ratelimits ?? []) this.#buckets.set(id, `${identity!.id} ${name}`);
+  }
 }
 
 /** Those that were current at some moment of these steps. */

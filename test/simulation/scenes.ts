@@ -1,5 +1,5 @@
 /** The short critical pairs, for `explore.ts`. */
-import type { Change, Store } from "../../src/contracts/store.js";
+import type { Change } from "../../src/contracts/store.js";
 import type { Keyring } from "../../src/keyring/keyring.js";
 import { trust } from "../../src/lib/guards/trusted.js";
 import { createVerifier, type CreditsOptions, type Verifier } from "../../src/verify/verifier.js";
@@ -127,13 +127,14 @@ function reused(): (client: Client) => Verifier {
       store.subscribe(listener);
     }
     if (verifier === undefined) {
-      const names = Object.keys(store) as (keyof Store)[];
+      const { powers, ...methods } = store;
+      const names = Object.keys(methods) as (keyof typeof methods)[];
       const calls = names.map((name) => [name, (...given: never[]) => (current.opens.store[name] as Method)(...given)]);
       const subscribe = (listener: (change: Change) => void) => {
         listeners.push(listener);
         return current.opens.store.subscribe(listener);
       };
-      const following = trust({ ...(Object.fromEntries(calls) as Store), subscribe });
+      const following = trust({ ...(Object.fromEntries(calls) as unknown as typeof methods), powers, subscribe });
       verifier = createVerifier(following, { ...options, clock: () => current.clock() });
     }
     return { ...verifier, close: () => Promise.resolve() };

@@ -73,10 +73,10 @@ describe("control: the simulator finds what is planted", () => {
   });
 
   it("a failing schedule is made short and fails again in the same clause", async () => {
-    const plant = VIOLATIONS["copies the balance of a rerolled key by a read outside its write"]!;
-    const found = await find(plant, ["copied"]);
+    const plant = VIOLATIONS["gives a rerolled key a balance of its own, read outside its write"]!;
+    const found = await find(plant, ["shared"]);
     const short = await shorten(found, found, 150);
-    expect(short.violation?.clause).toBe("copied");
+    expect(short.violation?.clause).toBe("shared");
     expect(short.schedule.length).toBeLessThan(found.schedule.length / 2);
   });
 });

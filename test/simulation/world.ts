@@ -8,7 +8,7 @@ import { isThenable } from "../../src/lib/thenable.js";
 import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
 import { type CreditsOptions, type VerifierOptions } from "../../src/verify/verifier.js";
 import { Client, type Flight } from "./client.js";
-import { JUDGED, Ledger } from "./ledger.js";
+import { JUDGED, Ledger, type Taker } from "./ledger.js";
 import { Limits, Readings } from "./limits.js";
 import { errorOf, type Fate, type PendingCall, yieldingLimiter, yieldingStore } from "./ports.js";
 import { Records } from "./records.js";
@@ -99,16 +99,17 @@ export class World {
   /** Administration that does not yield: to set the world up. */
   async setUp(act: (keyring: Keyring) => Promise<void>): Promise<void> {
     const store = this.bed.probe;
-    const noted = Object.entries(store).map(([name, method]: [string, (...given: unknown[]) => unknown]) => [
+    const { powers, ...methods } = store;
+    const noted = Object.entries(methods).map(([name, method]: [string, (...given: never[]) => unknown]) => [
       name,
       async (...given: unknown[]) => {
-        const result = await method(...given);
+        const result = await method(...(given as never[]));
         this.#note(undefined, name, given, result, false);
         return result;
       },
     ]);
     const subscribe = (listener: (change: Change) => void) => store.subscribe(listener);
-    const direct = trust({ ...(Object.fromEntries(noted) as unknown as Store), subscribe });
+    const direct = trust({ ...(Object.fromEntries(noted) as unknown as Store), powers, subscribe });
     await act(createKeyring(direct, { clock: () => this.settings.start }));
   }
 
@@ -211,7 +212,6 @@ export class World {
       this.orphans.push({ ...call, isLost: true });
       call.reject(errorOf(fate));
     } else {
-      if (fate === "failed" && call.method === "returnCredits") this.#giveUp(call);
       call.phase = "after";
       call.deliver = () => this.#refuse(call, fate);
     }
@@ -278,12 +278,15 @@ export class World {
     // Returns that failed are tried again until they succeed, after `close` has given up waiting too.
     await this.#drain(() => this.#closingFlights() > 0 || this.time.next() !== undefined);
     this.ledger.close();
-    // What was drawn from a key that is gone is void too.
-    const generationOf = (keyId: string): number => {
-      const account = this.ledger.accounts.get(keyId);
-      return account?.exists === true ? account.generation : Infinity;
-    };
-    for (const client of [...this.#closing, ...this.gone]) client.assertSettled(generationOf);
+    const clients = [...this.#closing, ...this.gone];
+    this.ledger.assertSettled((accountId) => {
+      const claims = clients.flatMap(({ isDead, claims }) => {
+        const claim = claims.get(accountId);
+        return claim === undefined ? [] : [{ isDead, ...claim }];
+      });
+      return claims.some(({ isDead }) => isDead) ? undefined : claims.reduce((sum, { slack }) => sum + slack, 0);
+    });
+    for (const client of clients) client.assertSettled();
   }
 
   async #drain(isBusy: () => boolean): Promise<void> {
@@ -311,12 +314,6 @@ export class World {
       refusals: client.faults > 0 ? ["CREDITS_NOT_RETURNED"] : [],
     };
     return this.begin(client, operation);
-  }
-
-  #giveUp({ client, given }: PendingCall): void {
-    const [ref, , , unspent] = given as [string | number, string, number, number];
-    const keyId = this.ledger.keyIdOf(ref);
-    if (keyId !== undefined) client.gaveUp(keyId, unspent);
   }
 
   #make(call: PendingCall): void {
@@ -389,7 +386,7 @@ export class World {
   }
 }
 
-const NOBODY = { took: () => undefined, gaveBack: () => undefined };
+const NOBODY: Taker = { took: () => undefined, drew: () => undefined, ended: () => undefined };
 
 function remove<T>(items: T[], item: T): void {
   const at = items.indexOf(item);

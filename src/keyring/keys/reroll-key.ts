@@ -10,6 +10,7 @@ import { parse } from "../schemas/parse.js";
 import type { V2KeysRerollKeyRequestBody } from "../schemas/requests.js";
 import type { V2KeysCreateKeyResponseData } from "../schemas/responses.js";
 import { DEFAULT_BYTES } from "./create-key.js";
+import { lastOfAccount } from "./account-keys.js";
 import { refillCursorOf } from "./credit-change.js";
 import { toLimitRows } from "./new-key.js";
 
@@ -31,19 +32,23 @@ export async function rerollKey(
   const now = context.clock();
   return updateWithRetry(context, keyId, async () => {
     const old = await requireKey(context, keyId);
+    // One that was rerolled before is not the latest of its account.
+    const last = await lastOfAccount(context, old);
     const { key, start } = newKey(PREFIXED.exec(old.start)?.[1], DEFAULT_BYTES);
-    const row = copyOf(old, { id: newId("key", now), digest: await digestKey(key), start, createdAt: now });
-    const made: Write = { table: "keys", row };
-    const retired: Write = {
-      table: "keys",
-      row: { ...old, expires: lastValidTime(old, expiration, now), rerolledTo: row.id, updatedAt: now },
-    };
-    return (await writeRows(context, [made, retired])) ? { keyId: row.id, key } : undefined;
+    const digest = await digestKey(key);
+    const row = copyOf(old, last, { id: newId("key", now), digest, start, createdAt: now });
+    const retired: Mutable<KeyRow> = { ...old, expires: lastValidTime(old, expiration, now), updatedAt: now };
+    const rows: KeyRow[] = [row, retired];
+    if (last.id === old.id) retired.rerolledTo = row.id;
+    else rows.push({ ...last, rerolledTo: row.id });
+    const writes = rows.map((row): Write => ({ table: "keys", row }));
+    return (await writeRows(context, writes)) ? { keyId: row.id, key } : undefined;
   });
 }
 
 function copyOf(
   old: KeyRow,
+  last: KeyRow,
   fresh: Pick<KeyRow, "id" | "start" | "createdAt"> & { readonly digest: string },
 ): Mutable<KeyRow> {
   const row: Mutable<KeyRow> = {
@@ -51,7 +56,7 @@ function copyOf(
     ...fresh,
     version: 0,
     accountId: old.accountId ?? old.id,
-    rerolledFrom: old.id,
+    rerolledFrom: last.id,
     ratelimits: toLimitRows(old.ratelimits, fresh.createdAt),
   };
   if (refillCursorOf(old) > row.createdAt) row.refillCursor = refillCursorOf(old);

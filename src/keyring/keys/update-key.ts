@@ -15,6 +15,7 @@ import * as schemas from "../schemas/keys.js";
 import { parse } from "../schemas/parse.js";
 import type { V2KeysDeleteKeyRequestBody, V2KeysUpdateKeyRequestBody } from "../schemas/requests.js";
 import type { EmptyResponse } from "../schemas/responses.js";
+import { othersOfAccount, unlink } from "./account-keys.js";
 import { changeCredits, type CreditPatch } from "./credit-change.js";
 import { toLimitRows } from "./new-key.js";
 
@@ -52,8 +53,9 @@ export async function deleteKey(context: Context, body: V2KeysDeleteKeyRequestBo
   const now = context.clock();
   if (!permanent) return writeKey(context, keyId, now, hide);
   return updateWithRetry(context, keyId, async () => {
-    const { version } = await requireKeyIncludingDeleted(context, keyId);
-    return (await writeRows(context, [{ table: "keys", remove: keyId, version }])) ? {} : undefined;
+    const row = await requireKeyIncludingDeleted(context, keyId);
+    const removal: Write = { table: "keys", remove: keyId, version: row.version };
+    return (await writeRows(context, [removal, ...(await unlink(context, row))])) ? {} : undefined;
   });
 }
 
@@ -94,24 +96,13 @@ export async function writeKey(
     const row: Mutable<KeyRow> = { ...(await requireKey(context, keyId)), updatedAt: now };
     const credits = await edit(row);
     if (credits === undefined) return (await writeRows(context, [{ table: "keys", row }])) ? {} : undefined;
-    const others = await othersOfAccount(context, row);
-    const writes = others.map((other): Write => ({ table: "keys", row: withCreditsOf(row, other) }));
+    // The other keys of its account would be wrong about it.
+    const writes = (await othersOfAccount(context, row)).flatMap((other): Write[] => {
+      const changed = withCreditsOf(row, other);
+      return changed === other ? [] : [{ table: "keys", row: changed }];
+    });
     return (await writeRows(context, [{ table: "keys", row, credits }, ...writes])) ? {} : undefined;
   });
-}
-
-/** The keys that share a key's account and would be wrong about it after this change of the key. */
-async function othersOfAccount(context: Context, row: KeyRow): Promise<KeyRow[]> {
-  if (row.rerolledFrom === undefined && row.rerolledTo === undefined) return [];
-  const others: KeyRow[] = [];
-  for (const link of ["rerolledFrom", "rerolledTo"] as const) {
-    for (let id = row[link]; id !== undefined;) {
-      const [other] = await context.store.readMany("keys", [id]);
-      if (other !== undefined) others.push(other);
-      id = other?.[link];
-    }
-  }
-  return others.filter((other) => withCreditsOf(row, other) !== other);
 }
 
 /** A key with the credit fields of another key of its account; the same object if it has them. */

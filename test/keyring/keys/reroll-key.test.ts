@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { periodOf } from "../../../src/credits/refill-calendar.js";
+import type { V2KeysUpdateKeyRequestBody } from "../../../src/keyring/schemas/requests.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
 import { DAY, fault, limit, refOf, world } from "../support.js";
 
@@ -171,6 +172,42 @@ describe("rerollKey: everything under a new id and a new text", () => {
     for (const field of ["hash", "foreignDigest", "migrationId", "updatedAt"])
       expect(Object.hasOwn(row, field), field).toBe(false);
     expect(await keyring.getKey({ keyId })).toMatchObject({ credits: { remaining: 3 } });
+  });
+
+  it("a change of the calendar reaches every key of the account, also if one was replaced twice or removed", async () => {
+    const { keyring, store, create, time } = await world();
+    const verifier = createVerifier(store, { clock: () => time.now });
+    const texts = new Map<string, string>();
+    const reroll = async (of: string) => {
+      const { keyId, key } = await keyring.rerollKey({ keyId: of, expiration: 300 * DAY });
+      texts.set(keyId, key);
+      return keyId;
+    };
+    const first = await create({ credits: { remaining: 100, refill: REFILL } });
+    texts.set(first.keyId, first.key);
+    const second = await reroll(first.keyId);
+    const third = await reroll(first.keyId);
+    const fourth = await reroll(second);
+    const change = async (keyId: string, refill: V2KeysUpdateKeyRequestBody["credits"]) => {
+      await keyring.updateKey({ keyId, credits: refill });
+      for (const id of texts.keys())
+        expect((await keyring.getKey({ keyId: id })).credits).toEqual((await keyring.getKey({ keyId })).credits);
+      for (const key of texts.values()) expect((await verifier.verify({ key })).code).toBe("VALID");
+    };
+    await change(third, { refill: { interval: "monthly", amount: 7, refillDay: 3 } });
+    await change(first.keyId, { refill: REFILL });
+    await change(second, { remaining: null });
+    await change(fourth, { remaining: 50, refill: REFILL });
+    for (const removed of [second, first.keyId]) {
+      await keyring.deleteKey({ keyId: removed, permanent: true });
+      texts.delete(removed);
+      await change(fourth, { refill: null });
+      await change(third, { refill: REFILL });
+    }
+    await keyring.deleteKey({ keyId: fourth, permanent: true });
+    texts.delete(fourth);
+    await change(await reroll(third), { refill: null });
+    await verifier.close();
   });
 
   it("mints nothing: however often a key is replaced, all its texts spend one balance and one set of buckets", async () => {
