@@ -188,7 +188,7 @@ describe("rerollKey: everything under a new id and a new text", () => {
     const second = await reroll(first.keyId);
     const third = await reroll(first.keyId);
     const fourth = await reroll(second);
-    const change = async (keyId: string, refill: V2KeysUpdateKeyRequestBody["credits"]) => {
+    const change = async (keyId: string, refill: NonNullable<V2KeysUpdateKeyRequestBody["credits"]>) => {
       await keyring.updateKey({ keyId, credits: refill });
       for (const id of texts.keys())
         expect((await keyring.getKey({ keyId: id })).credits).toEqual((await keyring.getKey({ keyId })).credits);
