@@ -2,11 +2,12 @@
 import type { V2KeysUpdateCreditsRequestBody } from "../../src/index.js";
 import { createKey } from "./key-steps.js";
 import { chosen } from "./key-rolls.js";
-import { add, set } from "./naive-credits.js";
+import { add } from "./naive-credits.js";
 import { rolesOf, showCredits, slugsOf } from "./read-steps.js";
 import { ensurePermissions, existingRoles, rollRoles } from "./reference-steps.js";
 import { refused, same, type Stage } from "./stage.js";
 import { GRANTS, rollRemaining } from "./vocabulary.js";
+import { setCredits } from "./world.js";
 
 export async function updateCredits(stage: Stage): Promise<void> {
   const { world, dice } = stage;
@@ -22,7 +23,7 @@ export async function updateCredits(stage: Stage): Promise<void> {
     return refused("updateCredits", keyring.updateCredits(body), "BAD_REQUEST", ["body.operation"]);
   }
   const answer = await keyring.updateCredits(body);
-  if (operation === "set") set(key.credits, { remaining: value }, world.now);
+  if (operation === "set") setCredits(world, key, { remaining: value });
   else add(key.credits, operation === "increment" ? value! : -value!, world.now);
   same("updateCredits", answer, showCredits(key.credits, world.now));
 }

@@ -1,11 +1,10 @@
 /** Steps that make, change and remove keys. */
 import type { V2KeysCreateKeyRequestBody, V2KeysUpdateKeyRequestBody } from "../../src/keyring/schemas/requests.js";
 import { big, chosen, fieldsOf, rollExpires, rollFields, rollWish } from "./key-rolls.js";
-import { set, settle } from "./naive-credits.js";
 import { ensureIdentity, ensurePermissions, existingRoles, rollRoles, toLimits } from "./reference-steps.js";
 import { learnId, refused, same, type Stage } from "./stage.js";
 import { DAY, GRANTS, METAS, NAMES, rollAllowlist, rollLimits, USERS } from "./vocabulary.js";
-import { digestOf } from "./world.js";
+import { digestOf, setCredits } from "./world.js";
 
 const KEY_ID = /^key_\w{8,}$/;
 
@@ -28,15 +27,18 @@ export async function createKey(stage: Stage): Promise<void> {
     throw new Error("createKey: the key lacks its prefix");
   same("createKey", Object.keys(made).sort(), ["key", "keyId"]);
   const credits = body.credits ?? { remaining: null };
+  const id = learnId(world, made.keyId, KEY_ID);
   world.keys.push({
-    id: learnId(world, made.keyId, KEY_ID),
+    id,
+    account: id,
     api,
     deleted: false,
     text: made.key,
     digest: digestOf(made.key),
     imported: undefined,
     ...fieldsOf(stage, api.workspace, body),
-    credits: { remaining: big(credits.remaining), refill: credits.refill, counted: world.now, since: world.now },
+    credits: { remaining: big(credits.remaining), refill: credits.refill, counted: world.now },
+    since: world.now,
   });
 }
 
@@ -74,7 +76,7 @@ export async function updateKey(stage: Stage): Promise<void> {
   if (body.permissions !== undefined) key.permissions = new Set(ensurePermissions(workspace, body.permissions));
   if (body.ratelimits !== undefined) key.limits = toLimits(body.ratelimits, key.limits);
   if (body.ipAllowlist !== undefined) key.allowlist = body.ipAllowlist ?? [];
-  if (body.credits !== undefined) set(key.credits, body.credits ?? { remaining: null }, world.now);
+  if (body.credits !== undefined) setCredits(world, key, body.credits ?? { remaining: null });
 }
 
 export async function deleteKey(stage: Stage): Promise<void> {
@@ -103,8 +105,6 @@ export async function rerollKey(stage: Stage): Promise<void> {
   if (absent) return refused("rerollKey", keyring.rerollKey(body), "NOT_FOUND");
   const made = await keyring.rerollKey(body);
   stage.note("made", made.keyId);
-  const credits = { ...key.credits, since: Math.max(key.credits.since, world.now) };
-  if (credits.remaining !== null) settle(credits, world.now);
   world.keys.push({
     ...key,
     id: learnId(world, made.keyId, KEY_ID),
@@ -114,7 +114,7 @@ export async function rerollKey(stage: Stage): Promise<void> {
     permissions: new Set(key.permissions),
     roles: new Set(key.roles),
     limits: key.limits.map((limit) => ({ ...limit, id: undefined })),
-    credits,
+    since: Math.max(key.since, world.now),
   });
   const last = body.expiration === 0 ? Math.max(0, world.now - 1) : world.now + body.expiration;
   key.expires = Math.min(key.expires ?? Infinity, last);

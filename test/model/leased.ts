@@ -28,7 +28,7 @@ interface Account {
   there: number;
   /** All that was answered VALID since then. */
   granted: number;
-  /** The most that crashed nodes can have kept since then. */
+  /** The most that nodes that crashed, or slept for a day, can have kept since then. */
   forfeited: number;
   readonly refill: Refill | undefined;
   /** Refills are added to `there` up to this instant; it only moves forward. */
@@ -87,8 +87,11 @@ export async function playLeased(seeds: readonly number[], bed: Bed): Promise<{ 
       return void (await Promise.all(calls.map(([node, cost]) => verify(node, account, cost))));
     }
     if (kind < 82) {
-      clock.now = Math.max(START, clock.now + rolled.pick([1, 500, TTL, 2 * TTL, DAY, -1, -500, -DAY]));
+      const passed = rolled.pick([1, 500, TTL, 2 * TTL, DAY, -1, -500, -DAY]);
+      clock.now = Math.max(START, clock.now + passed);
       latest = Math.max(latest, clock.now);
+      // What a node holds is given up a day after its lease expired. Awake, it would have returned it long before.
+      if (passed === DAY) for (const each of accounts) for (const { step } of nodes) each.forfeited += step;
       return;
     }
     if (kind < 86) {

@@ -80,15 +80,18 @@ export async function migrateKeys(stage: Stage): Promise<void> {
     const made = answer.migrated[due.migrated.length];
     due.migrated.push(data.hash);
     const credits = data.credits ?? { remaining: null };
+    const id = learnId(world, made?.keyId, /^key_\w{8,}$/);
     world.keys.push({
-      id: learnId(world, made?.keyId, /^key_\w{8,}$/),
+      id,
+      account: id,
       api,
       deleted: false,
       text,
       digest: migration.algorithm === "sha256" ? form : undefined,
       imported: { migration, form: form! },
       ...fieldsOf(stage, workspace, data),
-      credits: { remaining: big(credits.remaining), refill: credits.refill, counted: world.now, since: world.now },
+      credits: { remaining: big(credits.remaining), refill: credits.refill, counted: world.now },
+      since: world.now,
     });
   }
   const { migrated, failed, totals } = answer;

@@ -7,8 +7,6 @@ export interface ModelCredits {
   refill: Refill | undefined;
   /** Boundaries up to this instant have been counted. */
   counted: number;
-  /** When the present calendar, or the balance, began: it counts none up to there. */
-  since: number;
 }
 
 const DAY = 86_400_000;
@@ -66,12 +64,17 @@ export function spend(credits: ModelCredits, cost: number, now: number): boolean
   return true;
 }
 
-/** `updateKey` with credits and `updateCredits` with `set`: absent keeps, `null` clears. */
+/**
+ * `updateKey` with credits and `updateCredits` with `set`: absent keeps, `null` clears.
+ * @param since what the key knows of when the calendar, or the balance, began: another counts none up to there
+ * @returns the same after the change; `undefined`: nothing changed
+ */
 export function set(
   credits: ModelCredits,
   wish: { remaining?: number | null; refill?: Refill | null },
   now: number,
-): void {
+  since: number,
+): number | undefined {
   const wasLimited = credits.remaining !== null;
   const refill =
     wish.refill !== undefined ? (wish.refill ?? undefined) : wish.remaining === null ? undefined : credits.refill;
@@ -79,13 +82,15 @@ export function set(
   const otherDays = daysOf(refill) !== daysOf(credits.refill);
   if (wasLimited && (otherDays || refill?.amount !== credits.refill?.amount || wish.remaining !== undefined))
     settle(credits, now);
+  if (wish.remaining === undefined && JSON.stringify(refill) === JSON.stringify(credits.refill)) return undefined;
   const last = wasLimited ? lastBoundary(credits.refill, Math.max(credits.counted, now)) : 0;
   credits.refill = refill;
   if (wish.remaining !== undefined) credits.remaining = wish.remaining === null ? null : BigInt(wish.remaining);
   // A balance that begins, or takes other days, counts from now, and nothing again; days that stay keep what was counted.
-  if (!otherDays && isLimited === wasLimited) return;
-  credits.since = Math.max(now, credits.since, last);
-  if (isLimited) credits.counted = credits.since;
+  if (!otherDays && isLimited === wasLimited) return since;
+  const from = Math.max(now, since, last);
+  if (isLimited) credits.counted = from;
+  return from;
 }
 
 /** Which boundaries a calendar has. */

@@ -135,7 +135,7 @@ function find(
 
 /** Ruling C1. `undefined` stands for a name that no limit has. */
 function limitsOf(key: ModelKey, { ratelimits = [] }: V2KeysVerifyKeyRequestBody): (AppliedLimit | undefined)[] {
-  const own = key.limits.map((row) => ({ row, owner: key.id }));
+  const own = key.limits.map((row) => ({ row, owner: key.account }));
   const identity = key.identity?.deleted === false ? key.identity : undefined;
   const shared = (identity?.limits ?? []).map((row) => ({ row, owner: identity!.owner }));
   const all = [...own, ...shared.filter(({ row }) => !own.some((other) => other.row.name === row.name))];
@@ -143,7 +143,7 @@ function limitsOf(key: ModelKey, { ratelimits = [] }: V2KeysVerifyKeyRequestBody
   const asked = ratelimits.map(({ name, cost = 1, limit, duration }): AppliedLimit | undefined => {
     const found = all.find(({ row }) => row.name === name);
     if (found === undefined && (limit === undefined || duration === undefined)) return undefined;
-    const bucket = `${found?.owner ?? key.id} ${name}`;
+    const bucket = `${found?.owner ?? key.account} ${name}`;
     const check = {
       bucket,
       limit: limit ?? found!.row.limit,

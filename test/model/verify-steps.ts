@@ -116,19 +116,21 @@ function learn(
   if (due.ratelimits === undefined) return;
   due.ratelimits = due.ratelimits.map((result, i) => ({
     ...result,
-    id: idOf(world, limits[i]!, answer.ratelimits?.[i]?.id),
+    id: idOf(world, key, limits[i]!, answer.ratelimits?.[i]?.id),
   }));
 }
 
-function idOf(world: World, { row, check }: AppliedLimit, shown: string | undefined): string {
+function idOf(world: World, key: ModelKey, { row, name }: AppliedLimit, shown: string | undefined): string {
   if (row !== undefined) {
     learnLimits(world, [row], shown === undefined ? [] : [{ id: shown, name: row.name }]);
     return row.id ?? "";
   }
-  const known = world.adHoc.get(check.bucket);
+  // Its bucket may be shared with other keys; its id is the key's own.
+  const adHoc = `${key.id} ${name}`;
+  const known = world.adHoc.get(adHoc);
   if (known !== undefined) return known;
   const id = learnId(world, shown, /^rl_\w{5,}$/);
-  world.adHoc.set(check.bucket, id);
+  world.adHoc.set(adHoc, id);
   return id;
 }
 

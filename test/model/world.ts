@@ -1,7 +1,7 @@
 /** What the model knows: rows as plain objects that point at each other. Nothing here is shared with the engine. */
 import { createHash } from "node:crypto";
 import type { JsonObject } from "../../src/contracts/types.js";
-import type { ModelCredits } from "./naive-credits.js";
+import { type ModelCredits, set } from "./naive-credits.js";
 
 export interface ModelLimit {
   /** Made by the engine: learned when it is first seen, and the same from then on. */
@@ -66,7 +66,12 @@ export interface ModelKey extends Deletable {
   identity: ModelIdentity | undefined;
   limits: ModelLimit[];
   allowlist: readonly string[];
-  credits: ModelCredits;
+  /** Shared by keys that replaced each other. */
+  readonly credits: ModelCredits;
+  /** When the calendar of the credits, or the balance, began, as far as this key knows. */
+  since: number;
+  /** Names its buckets: the id of the first of the keys that replaced each other. */
+  readonly account: string;
 }
 
 export interface ModelWorkspace {
@@ -113,6 +118,14 @@ export function createWorld(now: number): World {
 /** The row that is there under this name. */
 export function named<T extends Deletable>(rows: readonly T[], fits: (row: T) => boolean): T | undefined {
   return rows.find((row) => !row.deleted && fits(row));
+}
+
+/** Changes the credits of a key and of all that share them. */
+export function setCredits(world: World, key: ModelKey, wish: Parameters<typeof set>[1]): void {
+  const since = set(key.credits, wish, world.now, key.since);
+  if (since === undefined) return;
+  key.since = since;
+  for (const other of world.keys) if (other.credits === key.credits) other.since = Math.max(other.since, since);
 }
 
 /** Hidden keys are found by nobody; their hashes stay taken. */

@@ -216,7 +216,7 @@ export class Account {
     for (const name of names) if (abs(this.sums[name]) > BigInt(MAX)) this.#isCarried = true;
     for (const name of this.#isCarried ? [] : names) {
       const [has, due] = [stored.totals![name], this.sums[name]];
-      must(BigInt(has) === due, "totals", () => `${id}: has ${has} ${name}, not ${due}`);
+      must(BigInt(has) === due, clause === "shared" ? clause : "totals", () => `${id}: has ${has} ${name}, not ${due}`);
     }
   }
 }

@@ -224,14 +224,12 @@ export const CLAUSES: Readonly<Record<string, Plant & { readonly clauses: readon
     }),
   },
   "spends twice": {
-    clauses: ["unacknowledged", "counted"],
-    client: (store) => ({
-      ...store,
-      async spendCredits(...given) {
-        const spent = await store.spendCredits(...given);
-        return given[1] > 0 && spent?.ok === true && spent.remaining !== null ? store.spendCredits(...given) : spent;
-      },
-    }),
+    clauses: ["unacknowledged"],
+    client: spendingTwice,
+  },
+  "spends twice where nothing crashes": {
+    clauses: ["counted"],
+    client: spendingTwice,
   },
   "tells caches of no change": {
     clauses: ["answer"],
@@ -262,6 +260,16 @@ export const CLAUSES: Readonly<Record<string, Plant & { readonly clauses: readon
     client: sometimes(() => new Promise<never>(() => undefined)),
   },
 };
+
+function spendingTwice(store: Store): Store {
+  return {
+    ...store,
+    async spendCredits(...given) {
+      const spent = await store.spendCredits(...given);
+      return given[1] > 0 && spent?.ok === true && spent.remaining !== null ? store.spendCredits(...given) : spent;
+    },
+  };
+}
 
 function twoDaysBack(write: Write): Write {
   if (write.table !== "keys" || !("row" in write)) return write;

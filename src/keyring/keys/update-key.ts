@@ -16,7 +16,7 @@ import { parse } from "../schemas/parse.js";
 import type { V2KeysDeleteKeyRequestBody, V2KeysUpdateKeyRequestBody } from "../schemas/requests.js";
 import type { EmptyResponse } from "../schemas/responses.js";
 import { othersOfAccount, unlink } from "./account-keys.js";
-import { changeCredits, type CreditPatch } from "./credit-change.js";
+import { changeCredits, type CreditPatch, refillCursorOf } from "./credit-change.js";
 import { toLimitRows } from "./new-key.js";
 
 /**
@@ -93,30 +93,33 @@ export async function writeKey(
   edit: (row: Mutable<KeyRow>) => MaybePromise<CreditChange | undefined>,
 ): Promise<EmptyResponse> {
   return updateWithRetry(context, keyId, async () => {
-    const row: Mutable<KeyRow> = { ...(await requireKey(context, keyId)), updatedAt: now };
+    const before = await requireKey(context, keyId);
+    const row: Mutable<KeyRow> = { ...before, updatedAt: now };
     const credits = await edit(row);
-    if (credits === undefined) return (await writeRows(context, [{ table: "keys", row }])) ? {} : undefined;
-    // The other keys of its account would be wrong about it.
-    const writes = (await othersOfAccount(context, row)).flatMap((other): Write[] => {
-      const changed = withCreditsOf(row, other);
-      return changed === other ? [] : [{ table: "keys", row: changed }];
-    });
-    return (await writeRows(context, [{ table: "keys", row, credits }, ...writes])) ? {} : undefined;
+    const writes: Write[] = [credits === undefined ? { table: "keys", row } : { table: "keys", row, credits }];
+    if (!hasCreditsOf(row, before)) {
+      // The other keys of its account would be wrong about it.
+      for (const other of await othersOfAccount(context, row))
+        if (!hasCreditsOf(row, other)) writes.push({ table: "keys", row: withCreditsOf(row, other) });
+    }
+    return (await writeRows(context, writes)) ? {} : undefined;
   });
 }
 
-/** A key with the credit fields of another key of its account; the same object if it has them. */
+/** Whether a key says of its credits what another of its account says. */
+function hasCreditsOf(source: KeyRow, row: KeyRow): boolean {
+  return (
+    row.hasCredits === source.hasCredits &&
+    row.generation === source.generation &&
+    refillCursorOf(row) >= refillCursorOf(source) &&
+    JSON.stringify(row.refill) === JSON.stringify(source.refill)
+  );
+}
+
+/** A key with the credit fields of another of its account. Its cursor only moves forward, as boundaries do. */
 function withCreditsOf(source: KeyRow, row: KeyRow): KeyRow {
-  const { hasCredits, refill, refillCursor, generation } = source;
-  if (
-    hasCredits === row.hasCredits &&
-    generation === row.generation &&
-    refillCursor === row.refillCursor &&
-    JSON.stringify(refill) === JSON.stringify(row.refill)
-  )
-    return row;
-  const copy: Mutable<KeyRow> = { ...row, hasCredits, generation };
-  setField(copy, "refill", refill ?? null);
-  setField(copy, "refillCursor", refillCursor ?? null);
+  const copy: Mutable<KeyRow> = { ...row, hasCredits: source.hasCredits, generation: source.generation };
+  setField(copy, "refill", source.refill ?? null);
+  if (refillCursorOf(source) > refillCursorOf(row)) copy.refillCursor = refillCursorOf(source);
   return copy;
 }

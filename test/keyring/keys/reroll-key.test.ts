@@ -174,6 +174,21 @@ describe("rerollKey: everything under a new id and a new text", () => {
     expect(await keyring.getKey({ keyId })).toMatchObject({ credits: { remaining: 3 } });
   });
 
+  it("ruling A7: a set through the new key leaves the old one what calendars before had counted", async () => {
+    const { keyring, create, time } = await world();
+    const start = time.now;
+    const { keyId } = await create({ credits: { remaining: 0, refill: REFILL } });
+    time.now = start + 2 * DAY;
+    await keyring.updateKey({ keyId, credits: { refill: { interval: "monthly", amount: 7, refillDay: 1 } } });
+    time.now = start + 3 * DAY;
+    const fresh = await keyring.rerollKey({ keyId, expiration: 300 * DAY });
+    await keyring.updateCredits({ keyId: fresh.keyId, operation: "set", value: 0 });
+    time.now = start;
+    await keyring.updateKey({ keyId, credits: { refill: REFILL } });
+    time.now = start + 2 * DAY;
+    expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(0);
+  });
+
   it("a change of the calendar reaches every key of the account, also if one was replaced twice or removed", async () => {
     const { keyring, store, create, time } = await world();
     const verifier = createVerifier(store, { clock: () => time.now });
@@ -188,7 +203,7 @@ describe("rerollKey: everything under a new id and a new text", () => {
     const second = await reroll(first.keyId);
     const third = await reroll(first.keyId);
     const fourth = await reroll(second);
-    const change = async (keyId: string, refill: NonNullable<V2KeysUpdateKeyRequestBody["credits"]> | null) => {
+    const change = async (keyId: string, refill: NonNullable<V2KeysUpdateKeyRequestBody["credits"]>) => {
       await keyring.updateKey({ keyId, credits: refill });
       for (const id of texts.keys())
         expect((await keyring.getKey({ keyId: id })).credits).toEqual((await keyring.getKey({ keyId })).credits);
@@ -197,6 +212,7 @@ describe("rerollKey: everything under a new id and a new text", () => {
     await change(third, { refill: { interval: "monthly", amount: 7, refillDay: 3 } });
     await change(first.keyId, { refill: REFILL });
     await change(second, { remaining: null });
+    await change(third, { refill: REFILL });
     await change(fourth, { remaining: 50, refill: REFILL });
     for (const removed of [second, first.keyId]) {
       await keyring.deleteKey({ keyId: removed, permanent: true });
