@@ -31,6 +31,7 @@ export type { MigrationAlgorithms } from "./lib/migration-hashes.js";
 export { memoryLimiter, type MemoryLimiter, type MemoryLimiterOptions } from "./ratelimit/memory/limiter.js";
 export { memoryStore } from "./stores/memory.js";
 export type { OutcomeEvent } from "./verify/outcome-events.js";
+export { retryAfter } from "./verify/retry-after.js";
 export {
   createVerifier,
   type CreditsOptions,

@@ -19,6 +19,7 @@ import { type LimitsTaken, takeLimits } from "./check-limits.js";
 import { type OutcomeEvent, redact } from "./outcome-events.js";
 import { readRequest, type VerificationRequest } from "./request.js";
 import { answerFor, answerNotFound, eventFor } from "./response.js";
+import { keepRetryAfter } from "./retry-after.js";
 
 /** What the program knows about a request besides its body. */
 export interface VerifyContext {
@@ -225,6 +226,7 @@ function conclude(call: Verification, key: CachedKey, code: VerificationCode): M
   if (spend === null) return notFound(call);
   if (spend?.stale === true) return restart(call);
   const response = answerFor(key, code, queried, spend?.remaining ?? undefined, limits?.results);
+  if (limits?.exceeded === true) keepRetryAfter(response, limits.retryAfter);
   if (deps.onOutcome !== undefined) {
     const { tags, cost } = request;
     const degraded = limits?.degraded === true;
