@@ -111,9 +111,10 @@ function fallback({ onFailure, nodes = 1, local }: FallbackOptions): Fallback {
       throw unavailable(cause);
     };
   }
-  const toDegraded = (result: readonly LimitVerdict[], shares: readonly LimitCheck[]): LimitAnswer => {
+  const toDegraded = (result: readonly LimitVerdict[], checks: readonly LimitCheck[]): LimitAnswer => {
     try {
-      return { verdicts: wellFormed(result, shares), degraded: true, shares };
+      const verdicts = wellFormed(result, checks);
+      return nodes === 1 ? { verdicts, degraded: true } : { verdicts, degraded: true, shares: checks };
     } catch (cause) {
       throw unavailable(cause);
     }

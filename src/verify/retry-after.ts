@@ -17,7 +17,7 @@ export function keepRetryAfter(result: V2KeysVerifyKeyResponseData, wait: number
  *   or one parsed from JSON, has only the clamped numbers of a response, and needs `request`; then the time is exact for
  *   limits up to 1_000_000 in 1_000…2_592_000_000 ms that reset within these bounds
  * @param request the request that was refused
- * @returns milliseconds, ≥ 0; undefined: the code is not RATE_LIMITED, or waiting does not help because the call costs
+ * @returns milliseconds, ≥ 0, at most 2 more than needed; undefined: the code is not RATE_LIMITED, or waiting does not help because the call costs
  *   more than a limit holds, or `request` is needed and absent
  */
 export function retryAfter(
