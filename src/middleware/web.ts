@@ -31,10 +31,21 @@ export type GuardedHandler<Rest extends readonly unknown[], Key = VerifiedKey> =
  * @example
  * export const GET = apiKey(verifier, { permissions: "documents.read" }, (request, key) => Response.json(key.keyId));
  */
-export function apiKey<Rest extends readonly unknown[], const Options extends ApiKeyOptions<Request>>(
+export function apiKey<Rest extends readonly unknown[]>(
   verifier: KeyVerifier,
-  options: Options & ApiKeyOptions<Request>,
-  handler: GuardedHandler<Rest, Options extends { skipJwt: true } ? VerifiedKey | undefined : VerifiedKey>,
+  options: ApiKeyOptions<Request> & { readonly skipJwt?: false | undefined },
+  handler: GuardedHandler<Rest>,
+): (request: Request, ...rest: Rest) => Promise<Response>;
+/** With `skipJwt` the key may be missing. */
+export function apiKey<Rest extends readonly unknown[]>(
+  verifier: KeyVerifier,
+  options: ApiKeyOptions<Request>,
+  handler: GuardedHandler<Rest, VerifiedKey | undefined>,
+): (request: Request, ...rest: Rest) => Promise<Response>;
+export function apiKey<Rest extends readonly unknown[]>(
+  verifier: KeyVerifier,
+  options: ApiKeyOptions<Request>,
+  handler: GuardedHandler<Rest> | GuardedHandler<Rest, VerifiedKey | undefined>,
 ): (request: Request, ...rest: Rest) => Promise<Response> {
   const guard = createGuard<Request>(verifier, options);
   const handle = handler as GuardedHandler<Rest, VerifiedKey | undefined>;

@@ -40,15 +40,19 @@ export interface Bed {
   start(verifier: Verifier, outer: AnyOptions, inner?: AnyOptions): Promise<App>;
 }
 
-async function listen(listener: RequestListener): Promise<App> {
+/** Listens on a port of the system's choice. */
+export async function listen(listener: RequestListener): Promise<{ url: string; close(): Promise<void> }> {
   const server = createServer(listener);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
-  return {
-    call: (headers = {}) => fetch(`http://127.0.0.1:${port}/route`, { headers }),
-    close: () => new Promise((resolve) => (server.closeAllConnections(), server.close(() => resolve()))),
-  };
+  const close = () => new Promise<void>((resolve) => (server.closeAllConnections(), server.close(() => resolve())));
+  return { url: `http://127.0.0.1:${port}`, close };
 }
+
+const appAt = (url: string, close: () => Promise<void>): App => ({
+  call: (headers = {}) => fetch(`${url}/route`, { headers }),
+  close,
+});
 
 const inMemory = (call: (request: Request) => Response | Promise<Response>): App => ({
   call: async (headers = {}) => call(new Request("http://localhost/route", { headers })),
@@ -65,7 +69,8 @@ const withExpress = (name: string, make: typeof express): Bed => ({
     app.get("/route", expressGuard(verifier, inner ?? outer), (req, res) => {
       res.json({ keyId: req.apiKey?.keyId ?? null });
     });
-    return listen(app);
+    const { url, close } = await listen(app);
+    return appAt(url, close);
   },
 });
 
@@ -100,7 +105,7 @@ export const BEDS: readonly Bed[] = [
       const config = inner === undefined ? {} : { apiKey: split(inner) };
       app.get("/route", { config }, (request) => ({ keyId: request.apiKey?.keyId ?? null }));
       const url = await app.listen({ port: 0, host: "127.0.0.1" });
-      return { call: (headers = {}) => fetch(`${url}/route`, { headers }), close: () => app.close() };
+      return appAt(url, () => app.close());
     },
   },
   {
@@ -122,7 +127,7 @@ export const BEDS: readonly Bed[] = [
       const app = await createNest(verifier, outer, inner);
       await app.listen(0, "127.0.0.1");
       const url = await app.getUrl();
-      return { call: (headers = {}) => fetch(`${url}/route`, { headers }), close: () => app.close() };
+      return appAt(url, () => app.close());
     },
   },
   {
