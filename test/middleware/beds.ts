@@ -161,9 +161,7 @@ function createNest(verifier: Verifier, outer: AnyOptions, inner?: AnyOptions): 
   Req()(Documents.prototype, "read", 0);
   if (inner !== undefined) RequireApiKey(split(inner))(Documents.prototype, "read", method);
   Controller()(Documents);
-  // eslint-disable-next-line @typescript-eslint/no-extraneous-class -- a module of Nest
   class App {}
   Module({ imports: [ApiKeyModule.forRoot(verifier, outer)], controllers: [Documents] })(App);
-  // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- options of Nest are plain objects
   return NestFactory.create(App, { logger: false, abortOnError: false });
 }

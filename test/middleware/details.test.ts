@@ -189,10 +189,8 @@ describe("nest", () => {
     return Documents;
   };
   const serve = async (metadata: object) => {
-    // eslint-disable-next-line @typescript-eslint/no-extraneous-class -- a module of Nest
     class App {}
     Module(metadata)(App);
-    // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- options of Nest are plain objects
     const app = await NestFactory.create(App, { logger: false, abortOnError: false });
     await app.listen(0, "127.0.0.1");
     const url = await app.getUrl();
