@@ -6,6 +6,12 @@ const LIBRARY = {
   http: "src/http/index.ts",
   testing: "src/testing/index.ts",
   "store-kit": "src/stores/kit.ts",
+  express: "src/middleware/express.ts",
+  hono: "src/middleware/hono.ts",
+  fastify: "src/middleware/fastify.ts",
+  web: "src/middleware/web.ts",
+  nest: "src/middleware/nest.ts",
+  trpc: "src/middleware/trpc.ts",
   // The program of the writer thread: started by its path, never imported.
   "sqlite-writer": "src/stores/sqlite/writer/worker.ts",
 };

@@ -32,6 +32,7 @@ export { memoryLimiter, type MemoryLimiter, type MemoryLimiterOptions } from "./
 export { memoryStore } from "./stores/memory.js";
 export type { IdempotencyOptions } from "./verify/idempotency.js";
 export type { OutcomeEvent } from "./verify/outcome-events.js";
+export { retryAfter } from "./verify/retry-after.js";
 export {
   createVerifier,
   type CreditsOptions,

@@ -4,6 +4,7 @@ import type { MaybePromise } from "../contracts/types.js";
 import { checkOptions, integer } from "../lib/check-options.js";
 import { LIMITER_OPTIONS, withFallback } from "../ratelimit/fallback.js";
 import { memoryLimiter } from "../ratelimit/memory/limiter.js";
+import { waitFor } from "../ratelimit/retry-after.js";
 
 /** Request limit per workspace: `options.requestLimit` of the service. */
 export interface RequestLimitOptions {
@@ -54,14 +55,13 @@ export function createRequestLimit(options: RequestLimitOptions): RequestLimit {
   }
   const local = memoryLimiter();
   const resilient = withFallback(limiter ?? local, { local });
-  // A bucket refills one request in this time, so a refused request is allowed after it at the latest.
-  const retryAfter = Math.ceil(duration / limit);
   return Object.freeze({
     take(workspaceId: string, now: number) {
       const result = resilient.take([{ bucket: `requests ${workspaceId}`, limit, duration, cost: 1 }], now);
       const toVerdict = ({ verdicts }: Awaited<typeof result>): RequestVerdict => {
         const { exceeded, remaining, reset } = verdicts[0]!;
-        return { exceeded, limit, remaining, reset, retryAfter: exceeded ? retryAfter : 0 };
+        const wait = exceeded ? waitFor({ limit, duration }, 1, reset) : 0;
+        return { exceeded, limit, remaining, reset, retryAfter: wait ?? 0 };
       };
       return result instanceof Promise ? result.then(toVerdict) : toVerdict(result);
     },

@@ -184,7 +184,7 @@ function adHoc(
 ): AppliedLimit | undefined {
   if (limit === undefined || duration === undefined) return undefined;
   const bucket = bucketOf(owner, name);
-  const shown = name.length <= NAME_LENGTH ? name : [...name].slice(0, NAME_LENGTH).join("");
+  const shown = limitNameInResult(name);
   const id = `rl_${shortDigest(bucketOf(keyId, name))}`;
   return {
     bucket,
@@ -198,6 +198,11 @@ function adHoc(
     hint: undefined,
     configured: undefined,
   };
+}
+
+/** A requested limit's name as a result shows it: its first 128 code points. */
+export function limitNameInResult(name: string): string {
+  return name.length <= NAME_LENGTH ? name : [...name].slice(0, NAME_LENGTH).join("");
 }
 
 /** The name of the bucket of a limit of a key or an identity. */

@@ -37,6 +37,8 @@ const DEFAULT_TIMEOUT = 1_000;
 export interface LimitAnswer {
   readonly verdicts: readonly LimitVerdict[];
   readonly degraded: boolean;
+  /** The checks that the verdicts are about, if they are not those of the call: this node's shares of them. */
+  readonly shares?: readonly LimitCheck[];
 }
 
 /** How a verification takes from its limits, with any limiter. */
@@ -111,16 +113,18 @@ function fallback({ onFailure, nodes = 1, local }: FallbackOptions): Fallback {
   }
   const toDegraded = (result: readonly LimitVerdict[], checks: readonly LimitCheck[]): LimitAnswer => {
     try {
-      return { verdicts: wellFormed(result, checks), degraded: true };
+      const verdicts = wellFormed(result, checks);
+      return nodes === 1 ? { verdicts, degraded: true } : { verdicts, degraded: true, shares: checks };
     } catch (cause) {
       throw unavailable(cause);
     }
   };
   return (checks, now) => {
-    const result = local.take(nodes === 1 ? checks : checks.map((check) => shareOf(check, nodes)), now);
+    const shares = nodes === 1 ? checks : checks.map((check) => shareOf(check, nodes));
+    const result = local.take(shares, now);
     return isThenable(result)
-      ? Promise.resolve(result).then((verdicts) => toDegraded(verdicts, checks))
-      : toDegraded(result, checks);
+      ? Promise.resolve(result).then((verdicts) => toDegraded(verdicts, shares))
+      : toDegraded(result, shares);
   };
 }
 

@@ -9,12 +9,15 @@ import {
   toRatelimitData,
 } from "../ratelimit/applied-limits.js";
 import type { LimitTaker, LimitAnswer } from "../ratelimit/fallback.js";
+import { retryAfterOf, waitFor } from "../ratelimit/retry-after.js";
 
 /** The result of a call's limits. */
 export interface LimitsTaken {
   readonly results: VerifyKeyRatelimitData[];
   /** Whether one was exceeded, in which case nothing was taken. */
   readonly exceeded: boolean;
+  /** If exceeded: milliseconds until the same call could pass; undefined: waiting does not help. */
+  readonly retryAfter: number | undefined;
   /** Whether the fallback of a failed limiter decided. */
   readonly degraded: boolean;
 }
@@ -39,6 +42,7 @@ export function takeLimits(
       return {
         results: [toRatelimitData(onlyLimit, key.onlyLimitId, verdict)],
         exceeded: verdict.exceeded,
+        retryAfter: verdict.exceeded ? waitFor(onlyLimit, 1, verdict.reset) : undefined,
         degraded: false,
       };
   }
@@ -54,7 +58,19 @@ function whenTaken(limits: readonly AppliedLimit[], taking: Promise<LimitAnswer>
   return taking.then((result) => toTaken(limits, result));
 }
 
-function toTaken(limits: readonly AppliedLimit[], { verdicts, degraded }: LimitAnswer): LimitsTaken {
+function toTaken(limits: readonly AppliedLimit[], answer: LimitAnswer): LimitsTaken {
+  const { verdicts, degraded } = answer;
   const results = limits.map((limit, i) => toRatelimitData(limit, limit.id, verdicts[i] as LimitVerdict));
-  return { results, exceeded: verdicts.some(({ exceeded }) => exceeded), degraded };
+  const exceeded = verdicts.some((verdict) => verdict.exceeded);
+  return { results, exceeded, retryAfter: exceeded ? retryAfterOfRefusal(limits, answer) : undefined, degraded };
+}
+
+/** From the numbers that were decided on, which a result shows clamped. */
+function retryAfterOfRefusal(limits: readonly AppliedLimit[], { verdicts, shares = limits }: LimitAnswer) {
+  return retryAfterOf(
+    shares.map(({ bucket, limit, duration, cost }, i) => {
+      const { exceeded, reset } = verdicts[i] as LimitVerdict;
+      return { bucket, limit, duration, cost, exceeded, reset };
+    }),
+  );
 }

@@ -20,6 +20,7 @@ import { type LimitsTaken, takeLimits } from "./check-limits.js";
 import { type OutcomeEvent, redact } from "./outcome-events.js";
 import { readRequest, type VerificationRequest } from "./request.js";
 import { answerFor, answerNotFound, eventFor } from "./response.js";
+import { keepRetryAfter } from "./retry-after.js";
 
 /** What the program knows about a request besides its body. */
 export interface VerifyContext {
@@ -268,6 +269,7 @@ function conclude(call: Verification, key: CachedKey, code: VerificationCode): M
   if (spend === null) return notFound(call);
   if (spend?.stale === true) return restart(call);
   const response = answerFor(key, code, queried, spend?.remaining ?? undefined, limits?.results);
+  if (limits?.exceeded === true) keepRetryAfter(response, limits.retryAfter);
   if (deps.onOutcome !== undefined) {
     const { tags } = request;
     const cost = once?.isRepeat === true ? 0 : request.cost;

@@ -8,6 +8,9 @@ import { build } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createStranger, type Stranger, tool } from "./packed.js";
 
+const ENTRIES = ["index", "sqlite", "sqlite-writer", "http", "testing", "store-kit"];
+const FRAMEWORKS = ["express", "hono", "fastify", "web", "nest", "trpc"];
+
 let stranger: Stranger;
 let folder: string;
 
@@ -35,7 +38,7 @@ describe("package: contents", () => {
     ]);
     const dist = await readdir(join(folder, "node_modules", "keystile", "dist"));
     expect(dist).toContain("cli.js");
-    for (const entry of ["index", "sqlite", "sqlite-writer", "http", "testing", "store-kit"]) {
+    for (const entry of [...ENTRIES, ...FRAMEWORKS]) {
       expect(dist).toEqual(expect.arrayContaining([`${entry}.js`, `${entry}.cjs`, `${entry}.d.ts`, `${entry}.d.cts`]));
     }
   });
@@ -85,6 +88,15 @@ describe("package: without a SQLite driver", () => {
     const report = await node("--test", "--test-reporter=tap", program);
     expect(report).toMatch(/# Subtest: .*clause 19/);
     expect(report).toMatch(/# fail 0\b/);
+  });
+
+  it.each(FRAMEWORKS)("keystile/%s loads in ESM and CommonJS without its framework", async (name) => {
+    expect(
+      (
+        await node("--input-type=module", "-e", `console.log(Object.keys(await import("keystile/${name}")).length > 0)`)
+      ).trim(),
+    ).toBe("true");
+    expect((await node("-e", `console.log(Object.keys(require("keystile/${name}")).length > 0)`)).trim()).toBe("true");
   });
 
   it("the command line answers --help", async () => {

@@ -18,6 +18,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   http: ["contracts", "lib", "access", "ratelimit", "verify", "keyring"],
   "http/node": ["contracts", "lib", "http"],
   "http/index": ["access", "http", "http/node"],
+  middleware: ["contracts", "lib", "access/permission-query", "verify"],
   cli: ["contracts", "lib", "keyring", "stores/sqlite", "http", "http/index"],
   index: ["contracts", "lib", "ratelimit", "credits", "cache/key-cache", "verify", "keyring", "stores"],
   grammar: [],
@@ -32,6 +33,10 @@ const PACKAGES: readonly (readonly [name: RegExp, importers: RegExp])[] = [
   [/^jose$/, /^access\/proxy-token$/],
   [/^valibot$/, /^keyring\/schemas\//],
   [/^commander$/, /^cli\//],
+  // Their types alone: at run time a framework is whatever the program hands over.
+  [/^fastify$/, /^middleware\/fastify$/],
+  [/^hono$/, /^middleware\/hono$/],
+  [/^@trpc\/server$/, /^middleware\/trpc$/],
   [/^grammar\//, /^access\/permission-query$/],
 ];
 
@@ -39,8 +44,10 @@ const PACKAGES: readonly (readonly [name: RegExp, importers: RegExp])[] = [
 const NODE_NAMES = ["process", "Buffer", "require", "__dirname", "__filename", "setImmediate", "global"];
 const NODE_MODULES = /^(lib\/hash$|stores\/sqlite\/|cli\/|http\/node\/)/;
 
+const FRAMEWORKS = ["express", "hono", "fastify", "web", "nest", "trpc"].map((name) => `middleware/${name}`);
+
 /** Entry points alone pass on what others export. */
-const ENTRY_POINTS = ["index", "stores/sqlite/index", "http/index", "stores/kit", "testing/index"];
+const ENTRY_POINTS = ["index", "stores/sqlite/index", "http/index", "stores/kit", "testing/index", ...FRAMEWORKS];
 
 /** `src/lib/hash.ts` → `lib/hash`; `grammar/permission-query.ts` keeps its folder. */
 const moduleOf = (path: string): string => path.replace(/^src\//, "").replace(/\.ts$/, "");

@@ -10,6 +10,12 @@ export const ENTRIES = [
   "src/http/index.ts",
   "src/testing/index.ts",
   "src/stores/kit.ts",
+  "src/middleware/express.ts",
+  "src/middleware/hono.ts",
+  "src/middleware/fastify.ts",
+  "src/middleware/web.ts",
+  "src/middleware/nest.ts",
+  "src/middleware/trpc.ts",
 ];
 
 /** @param entries files of `src` that programs import @returns a line a fault */

@@ -1,0 +1,14 @@
+import { serve } from "@hono/node-server";
+import { Hono } from "hono";
+import { apiKey } from "keystile/hono";
+import { tell, verifier } from "./keys.js";
+
+const app = new Hono();
+
+app.get("/documents", apiKey(verifier, { permissions: "documents.read" }), (c) =>
+  c.json({ documents: [], keyId: c.var.apiKey?.keyId }),
+);
+
+serve({ fetch: app.fetch, port: Number(process.env["PORT"] ?? 0), hostname: "127.0.0.1" }, ({ port }) =>
+  tell(`http://127.0.0.1:${port}/documents`),
+);

@@ -1,0 +1,27 @@
+import "reflect-metadata";
+import { Controller, Get, Module, Req } from "@nestjs/common";
+import { NestFactory } from "@nestjs/core";
+import { ApiKeyModule, NoApiKey, type NestRequest, RequireApiKey } from "keystile/nest";
+import { tell, verifier } from "./keys.js";
+
+@Controller()
+class DocumentsController {
+  @Get("documents")
+  @RequireApiKey({ permissions: "documents.read" })
+  list(@Req() request: NestRequest) {
+    return { documents: [], keyId: request.apiKey?.keyId };
+  }
+
+  @Get("health")
+  @NoApiKey()
+  health() {
+    return "fine";
+  }
+}
+
+@Module({ imports: [ApiKeyModule.forRoot(verifier)], controllers: [DocumentsController] })
+class AppModule {}
+
+const app = await NestFactory.create(AppModule, { logger: false });
+await app.listen(Number(process.env["PORT"] ?? 0), "127.0.0.1");
+tell(`${await app.getUrl()}/documents`);

@@ -1,0 +1,47 @@
+/** Reads the presented key from the headers of a request. */
+import { hasLength } from "../lib/copy-json.js";
+
+/** Most code points of a key (spec §8). */
+const KEY_LENGTH = 512;
+const BEARER = /^[ \t]*bearer(?:[ \t]+(.*?))?[ \t]*$/i;
+/** The compact form of a signed or encrypted token: three or five parts, the first of them base64url of `{"…`. */
+const TOKEN = /^eyJ[\w-]*\.[\w-]*\.[\w-]*(?:\.[\w-]*\.[\w-]*)?$/;
+
+/** Where keys are looked for by default; the first header that holds one counts. */
+export const DEFAULT_HEADERS: readonly string[] = ["authorization", "x-api-key"];
+
+/**
+ * What a request presents: a key; `undefined`, no credential; `null`, one that can't be a key: empty, too long or
+ * malformed, which is the client's mistake.
+ */
+export type Presented = string | null | undefined;
+
+/**
+ * Reads the first of these headers that has a value. `authorization` counts if its scheme is Bearer.
+ * @param header returns a header's value by its name in lower case
+ * @param skipTokens pass over a Bearer value in the form of a JWT
+ */
+export function readHeaders(
+  names: readonly string[],
+  header: (name: string) => string | undefined,
+  skipTokens: boolean,
+): { readonly presented: Presented; readonly skipped: boolean } {
+  let skipped = false;
+  for (const name of names) {
+    const value = header(name);
+    if (value === undefined || value.trim() === "") continue;
+    if (name !== "authorization") return { presented: toKey(value.trim()), skipped };
+    const bearer = BEARER.exec(value);
+    if (bearer === null) continue;
+    const [, key = ""] = bearer;
+    if (skipTokens && TOKEN.test(key)) skipped = true;
+    // A space or a comma: several values, or several headers that were joined.
+    else return { presented: /[ \t,]/.test(key) ? null : toKey(key), skipped };
+  }
+  return { presented: undefined, skipped };
+}
+
+/** A text that a verification accepts as a key, or null. */
+export function toKey(value: string): string | null {
+  return hasLength(value, 1, KEY_LENGTH) && value.isWellFormed() ? value : null;
+}

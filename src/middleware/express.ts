@@ -1,0 +1,75 @@
+/** The entry point `keystile/express`: middleware for Express 4 and 5, and for anything with their `(req, res, next)`. */
+import {
+  type ApiKeyOptions,
+  createGuard,
+  type HeaderMap,
+  headersOf,
+  type KeyVerifier,
+  type VerifiedKey,
+} from "./guard.js";
+
+export type { ApiKeyOptions, HeaderMap, KeyVerifier, VerifiedKey } from "./guard.js";
+export type { Refusal, RefusalBody, RefusalCode, RefusalOptions } from "./refusal.js";
+export type { KeyRequirement, PerRequest } from "./requirement.js";
+
+declare global {
+  // eslint-disable-next-line @typescript-eslint/no-namespace -- Express declares its request in it, to be extended
+  namespace Express {
+    /** Extended by keystile. */
+    interface Request {
+      /** The verified key, behind {@link apiKey}. */
+      apiKey?: VerifiedKey;
+    }
+  }
+}
+
+/** What is used of a request. */
+export interface ExpressRequest {
+  /** As Node has them. */
+  readonly headers: HeaderMap;
+  /** The client's address, as Express finds it by its setting `trust proxy`. */
+  readonly ip?: string | undefined;
+  /** Set when a key passed. */
+  apiKey?: VerifiedKey;
+}
+
+/** What is used of a response. */
+export interface ExpressResponse {
+  /** HTTP status. */
+  statusCode: number;
+  /** Sets a header. */
+  setHeader(name: string, value: string): unknown;
+  /** Sends the body. */
+  end(body: string): unknown;
+}
+
+/**
+ * Guards a route, a router or an application: `req.apiKey` is the verified key in the handlers that follow.
+ *
+ * A second guard of a request takes only what the first has not: its own limits, and the difference of cost. The first
+ * has charged before the second may refuse.
+ * @param verifier made by `createVerifier(store)`
+ * @throws TypeError or RangeError that names the option, when the route is built
+ * @example
+ * app.get("/documents", apiKey(verifier, { permissions: "documents.read" }), (req, res) => res.json(req.apiKey.keyId));
+ */
+export function apiKey<Request extends ExpressRequest>(
+  verifier: KeyVerifier,
+  options?: ApiKeyOptions<Request>,
+): (req: Request, res: ExpressResponse, next: (error?: unknown) => void) => void {
+  const guard = createGuard(verifier, options);
+  const handle = async (req: Request, res: ExpressResponse): Promise<boolean> => {
+    const incoming = { request: req, memory: req, header: headersOf(req.headers), clientAddress: req.ip };
+    const decision = await guard.check(incoming);
+    if (decision.outcome === "skip") return true;
+    const { headers } = decision.outcome === "pass" ? decision : decision.refusal;
+    for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
+    if (decision.outcome === "pass") return ((req.apiKey = decision.apiKey), true);
+    res.statusCode = decision.refusal.status;
+    res.setHeader("Content-Type", decision.rendered.type);
+    return (res.end(decision.rendered.body), false);
+  };
+  return (req, res, next) => {
+    handle(req, res).then((passes) => passes && next(), next);
+  };
+}

@@ -1,0 +1,113 @@
+/** The entry point `keystile/fastify`: a plugin for Fastify 5, with requirements in the `config` of routes. */
+import type {} from "fastify";
+import {
+  type ApiKeyOptions,
+  createGuard,
+  type HeaderMap,
+  headersOf,
+  type KeyVerifier,
+  type VerifiedKey,
+} from "./guard.js";
+import { checkRequirement, type KeyRequirement } from "./requirement.js";
+
+export type { ApiKeyOptions, HeaderMap, KeyVerifier, VerifiedKey } from "./guard.js";
+export type { Refusal, RefusalBody, RefusalCode, RefusalOptions } from "./refusal.js";
+export type { KeyRequirement, PerRequest } from "./requirement.js";
+
+declare module "fastify" {
+  /** Extended by keystile. */
+  interface FastifyRequest {
+    /** The verified key, on guarded routes. */
+    apiKey?: VerifiedKey;
+  }
+  /** Extended by keystile. */
+  interface FastifyContextConfig {
+    /** What this route asks of a key besides what the plugin asks; `false`: the route is open. */
+    apiKey?: false | KeyRequirement<FastifyRequest>;
+  }
+}
+
+/** What is used of a request. */
+export interface FastifyRequestLike {
+  /** As Node has them. */
+  readonly headers: HeaderMap;
+  /** The client's address, as Fastify finds it by its option `trustProxy`. */
+  readonly ip: string;
+  /** The route that was found. */
+  readonly routeOptions: { readonly config?: unknown };
+  /** Set when a key passed. */
+  apiKey?: VerifiedKey;
+}
+
+/** What is used of a reply. */
+export interface FastifyReplyLike {
+  /** Sets the status. */
+  code(status: number): unknown;
+  /** Sets a header. */
+  header(name: string, value: string): unknown;
+  /** Sends the body. */
+  send(body: string): unknown;
+}
+
+/** What is used of an application. */
+export interface FastifyLike<Request> {
+  /** Declares `request.apiKey`. */
+  decorateRequest(name: "apiKey"): unknown;
+  /** Whether it was declared before. */
+  hasRequestDecorator(name: "apiKey"): boolean;
+  /** Adds a hook. */
+  addHook(name: "onRoute", hook: (route: { readonly config?: unknown }) => void): unknown;
+  /** Adds a hook. */
+  addHook(name: "onRequest", hook: (request: Request, reply: FastifyReplyLike) => Promise<unknown>): unknown;
+}
+
+/**
+ * Makes a plugin that guards every route of the instance it is registered on: `request.apiKey` is the verified key. A
+ * route's `config: { apiKey: { permissions, cost, tags, ratelimits } }` asks for more, merged with the plugin's
+ * requirements before anything is taken; `config: { apiKey: false }` leaves a route open. Await the registration: then
+ * mistakes in a route's config throw when the route is built. Keys are verified before bodies are read.
+ * @param verifier made by `createVerifier(store)`
+ * @throws TypeError or RangeError that names the option
+ * @example
+ * await app.register(apiKey(verifier));
+ * app.get("/documents", { config: { apiKey: { permissions: "documents.read" } } }, (request) => request.apiKey?.keyId);
+ */
+export function apiKey<Request extends FastifyRequestLike>(
+  verifier: KeyVerifier,
+  options?: ApiKeyOptions<Request>,
+): (app: FastifyLike<Request>) => Promise<void> {
+  const guard = createGuard(verifier, options);
+  const checked = new WeakMap<object, KeyRequirement<Request>>();
+  /** A route that was built before the plugin was loaded is validated at its first request. */
+  const requirementOf = (config: unknown): false | readonly KeyRequirement<Request>[] => {
+    const given = (config as { apiKey?: false | KeyRequirement<Request> } | undefined)?.apiKey;
+    if (given === undefined || given === false) return given === false ? given : [];
+    let requirement = checked.get(given);
+    if (requirement === undefined) checked.set(given, (requirement = checkRequirement(given, "config.apiKey")));
+    return [requirement];
+  };
+
+  const plugin = async (app: FastifyLike<Request>): Promise<void> => {
+    if (!app.hasRequestDecorator("apiKey")) app.decorateRequest("apiKey");
+    app.addHook("onRoute", ({ config }) => void requirementOf(config));
+    app.addHook("onRequest", async (request, reply) => {
+      const inner = requirementOf(request.routeOptions.config);
+      if (inner === false) return undefined;
+      const { headers, ip: clientAddress } = request;
+      const incoming = { request, memory: request, header: headersOf(headers), clientAddress };
+      const decision = await guard.check(incoming, inner);
+      if (decision.outcome === "skip") return undefined;
+      const told = decision.outcome === "pass" ? decision : decision.refusal;
+      for (const [name, value] of Object.entries(told.headers)) reply.header(name, value);
+      if (decision.outcome === "pass") return void (request.apiKey = decision.apiKey);
+      reply.code(decision.refusal.status);
+      reply.header("Content-Type", decision.rendered.type);
+      return reply.send(decision.rendered.body);
+    });
+  };
+  // As fastify-plugin does: without it the hooks would guard the plugin's own routes alone.
+  return Object.assign(plugin, {
+    [Symbol.for("skip-override")]: true,
+    [Symbol.for("fastify.display-name")]: "keystile",
+  });
+}

@@ -1,0 +1,205 @@
+/**
+ * The guard that every framework's middleware is a shell of: from a request to pass, skip or refuse. Fails closed: the
+ * only way to pass is a result that says VALID.
+ */
+import { isKeystileError } from "../contracts/errors.js";
+import type { MaybePromise, V2KeysVerifyKeyResponseData } from "../contracts/types.js";
+import { callable, type Check, checkOptions, flag, methods } from "../lib/check-options.js";
+import type { Verifier } from "../verify/verifier.js";
+import { DEFAULT_HEADERS, type Presented, readHeaders, toKey } from "./credential.js";
+import { type Headers, ratelimitFields } from "./ratelimit-fields.js";
+import { createRefusal, type Refusal, type RefusalBody, type RefusalOptions, renderProblem } from "./refusal.js";
+import {
+  headerNamesOrFunction,
+  type KeyRequirement,
+  partOfRequest,
+  REQUIREMENT_OPTIONS,
+  resolveRequirements,
+  type ResolvedRequirement,
+} from "./requirement.js";
+import { remainingRequest, remember } from "./session.js";
+
+/** What a guard needs of a verifier: `createVerifier(store)` has it. */
+export type KeyVerifier = Pick<Verifier, "verify">;
+
+/** The result of a verification that passed. */
+export interface VerifiedKey extends V2KeysVerifyKeyResponseData {
+  /** Always true. */
+  valid: true;
+  /** Always VALID. */
+  code: "VALID";
+  /** Id of the key. */
+  keyId: string;
+}
+
+/** Options of a guard: what it asks of a key, where the key is, and how refusals look. All have defaults. */
+export interface ApiKeyOptions<Request> extends KeyRequirement<Request>, RefusalOptions {
+  /**
+   * Names of the headers that may hold the key; the first that does counts. Of `authorization` only the scheme Bearer
+   * does. Or a function that returns the key; null or undefined: none was sent. Default `["authorization", "x-api-key"]`.
+   */
+  readonly keyFrom?: readonly string[] | ((request: Request) => MaybePromise<string | null | undefined>) | undefined;
+  /**
+   * Pass over a Bearer value in the form of a JWT. A request with nothing else then goes on **without a key**, for the
+   * next guard to decide about. Default false: it is refused, as any other text that is no key.
+   */
+  readonly skipJwt?: boolean | undefined;
+  /**
+   * The client's address, for allow-lists; a key with an allow-list is refused without one. Default: `ip` of the
+   * framework's request where there is one.
+   */
+  readonly clientAddress?: ((request: Request) => string | undefined) | undefined;
+  /** Migration under which an unknown key may have been imported, at most 256 code points. */
+  readonly migrationId?: string | undefined;
+  /** Renders the bodies of refusals. Default: problem+json with `code`. */
+  readonly render?: ((refusal: Refusal) => RefusalBody) | undefined;
+  /**
+   * Called with the reason of every 500 and 503, which the client does not get. Default: `console.error`. What it throws
+   * is dropped.
+   */
+  readonly onError?: ((error: unknown, request: Request) => void) | undefined;
+}
+
+/** Headers by their names in lower case, as Node has them. */
+export type HeaderMap = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** A request as a guard reads it. */
+export interface IncomingRequest<Request> {
+  /** What functions of the options get. */
+  readonly request: Request;
+  /** The object that stands for the request: guards that are given the same one take from a key once. */
+  readonly memory: object;
+  /** A header's value by its name in lower case; several values are joined by commas. */
+  readonly header: (name: string) => string | readonly string[] | null | undefined;
+  readonly clientAddress?: string | undefined;
+}
+
+/** What becomes of a request. */
+export type Decision =
+  | { readonly outcome: "pass"; readonly apiKey: VerifiedKey; readonly headers: Headers }
+  | { readonly outcome: "skip" }
+  | { readonly outcome: "refuse"; readonly refusal: Refusal; readonly rendered: RefusalBody };
+
+/** A guard; made by {@link createGuard}. */
+export interface Guard<Request> {
+  /**
+   * Decides about a request. Never rejects.
+   * @param inner requirements of the route, merged with those of the guard before anything is taken
+   */
+  check(incoming: IncomingRequest<Request>, inner?: readonly KeyRequirement<Request>[]): Promise<Decision>;
+}
+
+const usageStatus: Check = (value, path) => {
+  if (value !== 402 && value !== 429) throw new TypeError(`${path} must be 402 or 429`);
+};
+
+/** The checks of {@link ApiKeyOptions}. */
+export const GUARD_OPTIONS = {
+  ...REQUIREMENT_OPTIONS,
+  keyFrom: headerNamesOrFunction,
+  skipJwt: flag,
+  clientAddress: callable,
+  migrationId: partOfRequest("migrationId"),
+  reveal: flag,
+  scope: flag,
+  usageExceeded: usageStatus,
+  legacyHeaders: flag,
+  render: callable,
+  onError: callable,
+} as const satisfies Record<keyof ApiKeyOptions<unknown>, Check>;
+
+/**
+ * Makes a guard.
+ * @throws TypeError or RangeError that names the option, also for a permission query that does not parse
+ */
+export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions<Request> = {}): Guard<Request> {
+  methods("verify")(verifier, "verifier");
+  const options = Object.freeze(checkOptions(given, GUARD_OPTIONS));
+  const { keyFrom = DEFAULT_HEADERS, render = renderProblem, onError = logError } = options;
+  const names = typeof keyFrom === "function" ? undefined : keyFrom.map((name) => name.toLowerCase());
+
+  const report = (error: unknown, request: Request): void => {
+    try {
+      onError(error, request);
+    } catch {
+      // A logger that fails must not change what the client gets.
+    }
+  };
+
+  const refuse = (refusal: Refusal, request: Request): Decision => {
+    try {
+      const { type, body } = render(refusal);
+      return { outcome: "refuse", refusal, rendered: { type, body } };
+    } catch (error) {
+      report(error, request);
+      const internal = createRefusal("INTERNAL", options);
+      return { outcome: "refuse", refusal: internal, rendered: renderProblem(internal) };
+    }
+  };
+
+  const present = async (incoming: IncomingRequest<Request>) => {
+    if (names !== undefined) {
+      const header = (name: string) => joined(incoming.header(name));
+      return readHeaders(names, header, options.skipJwt === true);
+    }
+    const value = await (keyFrom as (request: Request) => MaybePromise<string | null | undefined>)(incoming.request);
+    return { presented: value == null ? undefined : toKey(value), skipped: false };
+  };
+
+  const checkKey = async (
+    { request, memory, clientAddress }: IncomingRequest<Request>,
+    key: string,
+    requirement: ResolvedRequirement,
+  ): Promise<Decision> => {
+    const address = options.clientAddress === undefined ? clientAddress : options.clientAddress(request);
+    const body = { ...remainingRequest(memory, verifier, key, requirement), migrationId: options.migrationId };
+    let result: V2KeysVerifyKeyResponseData;
+    try {
+      result = await verifier.verify(body, { clientAddress: address });
+    } catch (error) {
+      report(error, request);
+      // The key was validated before, so what is wrong with the request is the program's.
+      const isMistake = isKeystileError(error) && error.status < 500;
+      return refuse(createRefusal(isMistake ? "INTERNAL" : "UNAVAILABLE", options), request);
+    }
+    if (!isVerified(result))
+      return refuse(createRefusal(result.code, options, result, requirement.permissions), request);
+    remember(memory, verifier, body, result);
+    const headers = ratelimitFields(result.ratelimits, options.legacyHeaders === true, Date.now);
+    return { outcome: "pass", apiKey: result, headers };
+  };
+
+  return Object.freeze({
+    async check(incoming: IncomingRequest<Request>, inner: readonly KeyRequirement<Request>[] = []) {
+      const { request } = incoming;
+      try {
+        const { presented, skipped }: { presented: Presented; skipped: boolean } = await present(incoming);
+        if (presented === undefined && skipped) return { outcome: "skip" } as const;
+        if (presented == null)
+          return refuse(createRefusal(presented === null ? "KEY_INVALID" : "KEY_MISSING", options), request);
+        return await checkKey(incoming, presented, await resolveRequirements([options, ...inner], request));
+      } catch (error) {
+        report(error, request);
+        return refuse(createRefusal("INTERNAL", options), request);
+      }
+    },
+  });
+}
+
+function isVerified(result: V2KeysVerifyKeyResponseData): result is VerifiedKey {
+  return result.valid && result.code === "VALID" && typeof result.keyId === "string";
+}
+
+/** The header reader of an object such as Node's `request.headers`. Own properties only. */
+export function headersOf(headers: HeaderMap): IncomingRequest<unknown>["header"] {
+  return (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined);
+}
+
+function joined(value: string | readonly string[] | null | undefined): string | undefined {
+  return typeof value === "string" ? value : value?.join(", ");
+}
+
+function logError(error: unknown): void {
+  // eslint-disable-next-line no-console -- the only log that every runtime has
+  console.error(error);
+}

@@ -1,0 +1,57 @@
+/** The entry point `keystile/hono`: middleware for Hono. */
+import type {} from "hono";
+import { type ApiKeyOptions, createGuard, type KeyVerifier, type VerifiedKey } from "./guard.js";
+
+export type { ApiKeyOptions, KeyVerifier, VerifiedKey } from "./guard.js";
+export type { Refusal, RefusalBody, RefusalCode, RefusalOptions } from "./refusal.js";
+export type { KeyRequirement, PerRequest } from "./requirement.js";
+
+declare module "hono" {
+  /** Extended by keystile. */
+  interface ContextVariableMap {
+    /** The verified key, behind `apiKey` of `keystile/hono`. */
+    apiKey?: VerifiedKey;
+  }
+}
+
+/** What is used of a context. */
+export interface HonoContext {
+  /** The request. */
+  readonly req: { header(name: string): string | undefined };
+  /** Sets `c.var.apiKey`. */
+  set(name: "apiKey", value: VerifiedKey): void;
+  /** Sets a header of the response. */
+  header(name: string, value: string): void;
+}
+
+/**
+ * Guards a route or an application: `c.var.apiKey` is the verified key in the handlers that follow. Functions of the
+ * options get the context. For allow-lists give `clientAddress`, such as by `getConnInfo` of your runtime.
+ *
+ * A second guard of a request takes only what the first has not: its own limits, and the difference of cost. The first
+ * has charged before the second may refuse.
+ * @param verifier made by `createVerifier(store)`
+ * @throws TypeError or RangeError that names the option, when the route is built
+ * @example
+ * app.get("/documents", apiKey(verifier, { permissions: "documents.read" }), (c) => c.json(c.var.apiKey?.keyId));
+ */
+export function apiKey<Context extends HonoContext>(
+  verifier: KeyVerifier,
+  options?: ApiKeyOptions<Context>,
+): (c: Context, next: () => Promise<void>) => Promise<Response | undefined> {
+  const guard = createGuard(verifier, options);
+  return async (c, next) => {
+    const decision = await guard.check({ request: c, memory: c, header: (name) => c.req.header(name) });
+    if (decision.outcome === "refuse") {
+      const { refusal, rendered } = decision;
+      const headers = { ...refusal.headers, "Content-Type": rendered.type };
+      return new Response(rendered.body, { status: refusal.status, headers });
+    }
+    if (decision.outcome === "pass") c.set("apiKey", decision.apiKey);
+    await next();
+    // Afterwards: a handler may return a Response of its own, which headers set before would not reach.
+    if (decision.outcome === "pass")
+      for (const [name, value] of Object.entries(decision.headers)) c.header(name, value);
+    return undefined;
+  };
+}

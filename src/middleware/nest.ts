@@ -1,0 +1,158 @@
+/** The entry point `keystile/nest`: guard, decorators and module for NestJS on Express or Fastify. */
+import {
+  type ApiKeyOptions,
+  createGuard,
+  type HeaderMap,
+  headersOf,
+  type KeyVerifier,
+  type VerifiedKey,
+} from "./guard.js";
+import { type RefusalBody, type Refusal } from "./refusal.js";
+import { checkRequirement, type KeyRequirement } from "./requirement.js";
+
+export type { ApiKeyOptions, HeaderMap, KeyVerifier, VerifiedKey } from "./guard.js";
+export type { Refusal, RefusalBody, RefusalCode, RefusalOptions } from "./refusal.js";
+export type { KeyRequirement, PerRequest } from "./requirement.js";
+
+/** Where decorators leave a requirement: on a controller's class, or on a handler's function. */
+const REQUIREMENT = Symbol.for("keystile.requirement");
+type Requirement = false | KeyRequirement<NestRequest>;
+
+/** What is used of a request of Express or Fastify. */
+export interface NestRequest {
+  /** As Node has them. */
+  readonly headers: HeaderMap;
+  /** The client's address, as the platform finds it. */
+  readonly ip?: string | undefined;
+  /** Set when a key passed. */
+  apiKey?: VerifiedKey;
+}
+
+/** What is used of a response of Express or Fastify. */
+export interface NestResponse {
+  /** Sets a header. */
+  header(name: string, value: string): unknown;
+  /** Sets the status. */
+  status(code: number): unknown;
+  /** Sends the body. */
+  send(body: string): unknown;
+}
+
+/** What is used of Nest's ExecutionContext and ArgumentsHost. */
+export interface NestContext {
+  /** Only `http` is guarded; other kinds are refused. */
+  getType(): string;
+  /** The handler's function. */
+  getHandler(): object;
+  /** The controller's class. */
+  getClass(): object;
+  /** Request and response. */
+  switchToHttp(): { getRequest(): unknown; getResponse(): unknown };
+}
+
+/** Thrown by the guard. Without the module's filter Nest answers with its status, and a body of Nest's own. */
+export class ApiKeyRefused extends Error {
+  /** HTTP status. */
+  readonly statusCode: number;
+  constructor(
+    /** What the client is told. */
+    readonly refusal: Refusal,
+    /** The body. */
+    readonly rendered: RefusalBody,
+  ) {
+    super(refusal.detail);
+    this.name = "ApiKeyRefused";
+    this.statusCode = refusal.status;
+  }
+}
+
+const decorate = (requirement: Requirement) => (target: object, _name?: string | symbol, method?: PropertyDescriptor) =>
+  void Object.defineProperty((method?.value as object | undefined) ?? target, REQUIREMENT, { value: requirement });
+
+/**
+ * Decorator of a controller or a handler: what it asks of a key. Requirements of guard, controller and handler are
+ * merged before anything is taken. Put it next to the method: a decorator between the two that replaces the function
+ * hides it.
+ * @throws TypeError or RangeError that names the option, when the class is built
+ */
+export function RequireApiKey(requirement: KeyRequirement<NestRequest> = {}): ReturnType<typeof decorate> {
+  return decorate(checkRequirement(requirement, "requirement"));
+}
+
+/** Decorator of a controller or a handler that needs no key, under a guard of the whole application. */
+export function NoApiKey(): ReturnType<typeof decorate> {
+  return decorate(false);
+}
+
+/**
+ * Makes a guard for `@UseGuards(…)` or `app.useGlobalGuards(…)`; `request.apiKey` is the verified key. Every handler
+ * under it needs a key, but those with {@link NoApiKey}.
+ * @param verifier made by `createVerifier(store)`
+ * @throws TypeError or RangeError that names the option. `canActivate` rejects with {@link ApiKeyRefused}
+ */
+export function createApiKeyGuard(
+  verifier: KeyVerifier,
+  options?: ApiKeyOptions<NestRequest>,
+): { canActivate(context: NestContext): Promise<boolean> } {
+  const guard = createGuard(verifier, options);
+  return {
+    async canActivate(context) {
+      if (context.getType() !== "http") throw new TypeError("keystile/nest guards HTTP handlers alone");
+      // Own properties, and those of base classes.
+      const [ofClass, ofHandler] = [context.getClass(), context.getHandler()].map(
+        (target) => (target as Record<symbol, Requirement | undefined>)[REQUIREMENT],
+      );
+      if ((ofHandler ?? ofClass) === false) return true;
+      const inner = [ofClass, ofHandler].filter((requirement) => typeof requirement === "object");
+      const request = context.switchToHttp().getRequest() as NestRequest;
+      const response = context.switchToHttp().getResponse() as NestResponse;
+      const { headers, ip: clientAddress } = request;
+      const decision = await guard.check(
+        { request, memory: request, header: headersOf(headers), clientAddress },
+        inner,
+      );
+      if (decision.outcome === "skip") return true;
+      const told = decision.outcome === "pass" ? decision : decision.refusal;
+      for (const [name, value] of Object.entries(told.headers)) response.header(name, value);
+      if (decision.outcome === "refuse") throw new ApiKeyRefused(decision.refusal, decision.rendered);
+      request.apiKey = decision.apiKey;
+      return true;
+    },
+  };
+}
+
+/** Sends the body of an {@link ApiKeyRefused}; registered by {@link ApiKeyModule}. */
+class RefusalFilter {
+  catch({ refusal, rendered }: ApiKeyRefused, host: Pick<NestContext, "switchToHttp">): void {
+    const response = host.switchToHttp().getResponse() as NestResponse;
+    response.status(refusal.status);
+    response.header("Content-Type", rendered.type);
+    response.send(rendered.body);
+  }
+}
+
+/** A module that guards every handler of the application. */
+// eslint-disable-next-line @typescript-eslint/no-extraneous-class -- modules of Nest are classes
+export class ApiKeyModule {
+  /**
+   * For `imports` of the root module: a guard of the whole application, and the filter that renders refusals.
+   * @throws TypeError or RangeError that names the option
+   * @example
+   * \@Module({ imports: [ApiKeyModule.forRoot(verifier)], controllers: [DocumentsController] })
+   */
+  static forRoot(verifier: KeyVerifier, options?: ApiKeyOptions<NestRequest>): NestModule {
+    // What `@Catch(ApiKeyRefused)` does; Nest has loaded reflect-metadata.
+    const { defineMetadata } = Reflect as unknown as Record<"defineMetadata", (...args: unknown[]) => void>;
+    defineMetadata("__filterCatchExceptions__", [ApiKeyRefused], RefusalFilter);
+    const guard = { provide: "APP_GUARD", useValue: createApiKeyGuard(verifier, options) };
+    return { module: ApiKeyModule, providers: [guard, { provide: "APP_FILTER", useValue: new RefusalFilter() }] };
+  }
+}
+
+/** A DynamicModule. */
+export interface NestModule {
+  /** The class. */
+  module: typeof ApiKeyModule;
+  /** Guard and filter of the application. */
+  providers: { provide: string; useValue: object }[];
+}

@@ -1,0 +1,115 @@
+/** What a route asks of a key: validated when the route is built, resolved and merged when a request comes. */
+import { compileQuery } from "../access/permission-query.js";
+import { isKeystileError } from "../contracts/errors.js";
+import type { KeysVerifyKeyRatelimit, MaybePromise } from "../contracts/types.js";
+import { callable, type Check, checkOptions, integer } from "../lib/check-options.js";
+import { readRequest, type VerificationRequest } from "../verify/request.js";
+
+/** A value, or a function of the request that returns it. A function that throws ends the request with a 500. */
+export type PerRequest<Request, T> = T | ((request: Request) => MaybePromise<T | undefined>);
+
+/**
+ * What a route asks of a key. Fixed values are validated when the route is built; a value of a function when a request
+ * comes, and if it is not valid the client gets a 500 without the reason.
+ */
+export interface KeyRequirement<Request> {
+  /**
+   * Permission query, such as `documents.read AND billing.view`, 1–1_000 code points; absent: no permission. A function
+   * that puts text of the client into a query must allow plain names alone, or the client writes the query.
+   */
+  readonly permissions?: PerRequest<Request, string> | undefined;
+  /** Credits to take, 0…1_000_000_000_000, default 1; without effect on keys with unlimited credits. */
+  readonly cost?: PerRequest<Request, number> | undefined;
+  /** At most 20 labels for analytics, each 1–512 code points. */
+  readonly tags?: PerRequest<Request, readonly string[]> | undefined;
+  /**
+   * Rate limits to check besides the automatic ones, at most 1_000. A name that the key or its identity does not have
+   * needs `limit` and `duration`.
+   */
+  readonly ratelimits?: PerRequest<Request, readonly KeysVerifyKeyRatelimit[]> | undefined;
+}
+
+/** The requirements of one request, after functions were called: valid parts of a verification request. */
+export type ResolvedRequirement = Pick<VerificationRequest, "permissions" | "cost" | "tags" | "ratelimits">;
+
+/** A function, or a fixed value that passes the check. */
+const perRequest =
+  (check: Check): Check =>
+  (value, path) => {
+    if (typeof value !== "function") check(value, path);
+  };
+
+/** A part of a verification request, by the rules of such a request. */
+export const partOfRequest =
+  (name: "permissions" | "tags" | "ratelimits" | "migrationId"): Check =>
+  (value, path) => {
+    try {
+      const { permissions } = readRequest({ key: "-", [name]: value });
+      if (permissions !== undefined) compileQuery(permissions);
+    } catch (cause) {
+      if (!isKeystileError(cause)) throw cause;
+      throw new TypeError(cause.message.replace(`body.${name}`, path), { cause });
+    }
+  };
+
+/** The checks of {@link KeyRequirement}. */
+export const REQUIREMENT_OPTIONS = {
+  permissions: perRequest(partOfRequest("permissions")),
+  cost: perRequest(integer(0, 1_000_000_000_000)),
+  tags: perRequest(partOfRequest("tags")),
+  ratelimits: perRequest(partOfRequest("ratelimits")),
+} as const satisfies Record<keyof KeyRequirement<unknown>, Check>;
+
+/** @throws TypeError or RangeError that names the option */
+export function checkRequirement<Request>(given: KeyRequirement<Request>, path: string): KeyRequirement<Request> {
+  return Object.freeze(checkOptions(given, REQUIREMENT_OPTIONS, path));
+}
+
+/**
+ * Calls the functions and merges: all queries must be satisfied, the last `cost` counts, tags add up, and a limit takes
+ * the place of one of the same name in an earlier requirement.
+ * @throws whatever a function throws; KeystileError BAD_REQUEST for values that are not valid, and
+ *   PERMISSIONS_QUERY_SYNTAX if one of several queries does not parse
+ */
+export async function resolveRequirements<Request>(
+  requirements: readonly KeyRequirement<Request>[],
+  request: Request,
+): Promise<ResolvedRequirement> {
+  const queries: string[] = [];
+  let cost = 1;
+  let tags: readonly string[] = [];
+  let ratelimits: readonly KeysVerifyKeyRatelimit[] = [];
+  for (const requirement of requirements) {
+    const query = await valueOf(requirement.permissions, request);
+    if (query !== undefined) queries.push(query);
+    cost = (await valueOf(requirement.cost, request)) ?? cost;
+    const moreTags = await valueOf(requirement.tags, request);
+    if (moreTags !== undefined) tags = tags.length === 0 ? moreTags : [...tags, ...moreTags];
+    const limits = await valueOf(requirement.ratelimits, request);
+    if (limits !== undefined)
+      ratelimits = [...ratelimits.filter(({ name }) => !limits.some((limit) => limit.name === name)), ...limits];
+  }
+  return readRequest({ key: "-", permissions: joinQueries(queries), credits: { cost }, tags, ratelimits });
+}
+
+function valueOf<Request, T>(value: PerRequest<Request, T> | undefined, request: Request): MaybePromise<T | undefined> {
+  return typeof value === "function" ? (value as (request: Request) => MaybePromise<T | undefined>)(request) : value;
+}
+
+/** Each is parsed by itself first: a query such as `a) OR (b` must not become valid between the parentheses of others. */
+function joinQueries(queries: readonly string[]): string | undefined {
+  if (queries.length <= 1) return queries[0];
+  for (const query of queries) compileQuery(query);
+  return queries.map((query) => `(${query})`).join(" AND ");
+}
+
+/** A function, or a fixed list of header names. */
+export const headerNamesOrFunction: Check = (value, path) => {
+  if (typeof value === "function") return callable(value, path);
+  const isNames = Array.isArray(value) && value.length > 0 && value.every(isHeaderName);
+  if (!isNames) throw new TypeError(`${path} must be a function, or an array of header names`);
+};
+
+function isHeaderName(value: unknown): boolean {
+  return typeof value === "string" && /^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(value);
+}

@@ -1,0 +1,77 @@
+/**
+ * The entry point `keystile/web`: a wrapper around `(Request) => Response`, as route handlers of Next, Bun, Deno, workers,
+ * SvelteKit and Astro are.
+ */
+import { type ApiKeyOptions, createGuard, type KeyVerifier, type VerifiedKey } from "./guard.js";
+import { forget, isRemembered } from "./session.js";
+
+export type { ApiKeyOptions, KeyVerifier, VerifiedKey } from "./guard.js";
+export type { Refusal, RefusalBody, RefusalCode, RefusalOptions } from "./refusal.js";
+export type { KeyRequirement, PerRequest } from "./requirement.js";
+
+/**
+ * A handler behind a guard.
+ * @param key the verified key; undefined only if `skipJwt` let the request go on without one
+ * @param rest what the host passes besides the request, such as Next's `{ params }`
+ */
+export type GuardedHandler<Rest extends readonly unknown[], Key = VerifiedKey> = (
+  request: Request,
+  key: Key,
+  ...rest: Rest
+) => Response | Promise<Response>;
+
+/**
+ * Guards a handler. What the handler throws rises as it is. For allow-lists give `clientAddress`: a Request does not say
+ * it.
+ *
+ * Guards in one another, on the same Request, take only what the outer one has not: their own limits, and the
+ * difference of cost. The outer one has charged before the inner one may refuse.
+ * @param verifier made by `createVerifier(store)`
+ * @throws TypeError or RangeError that names the option, when the route is built
+ * @example
+ * export const GET = apiKey(verifier, { permissions: "documents.read" }, (request, key) => Response.json(key.keyId));
+ */
+export function apiKey<Rest extends readonly unknown[]>(
+  verifier: KeyVerifier,
+  options: ApiKeyOptions<Request> & { readonly skipJwt?: false | undefined },
+  handler: GuardedHandler<Rest>,
+): (request: Request, ...rest: Rest) => Promise<Response>;
+/** With `skipJwt` the key may be missing. */
+export function apiKey<Rest extends readonly unknown[]>(
+  verifier: KeyVerifier,
+  options: ApiKeyOptions<Request>,
+  handler: GuardedHandler<Rest, VerifiedKey | undefined>,
+): (request: Request, ...rest: Rest) => Promise<Response>;
+export function apiKey<Rest extends readonly unknown[]>(
+  verifier: KeyVerifier,
+  options: ApiKeyOptions<Request>,
+  handler: GuardedHandler<Rest> | GuardedHandler<Rest, VerifiedKey | undefined>,
+): (request: Request, ...rest: Rest) => Promise<Response> {
+  const guard = createGuard<Request>(verifier, options);
+  const handle = handler as GuardedHandler<Rest, VerifiedKey | undefined>;
+  return async (request, ...rest) => {
+    // The outermost guard forgets the request, so that one handled twice is charged twice.
+    const isOutermost = !isRemembered(request);
+    const header = (name: string) => request.headers.get(name);
+    const decision = await guard.check({ request, memory: request, header });
+    if (decision.outcome === "skip") return handle(request, undefined, ...rest);
+    if (decision.outcome === "refuse") {
+      const { refusal, rendered } = decision;
+      const headers = { ...refusal.headers, "Content-Type": rendered.type };
+      return new Response(rendered.body, { status: refusal.status, headers });
+    }
+    try {
+      return withHeaders(await handle(request, decision.apiKey, ...rest), Object.entries(decision.headers));
+    } finally {
+      if (isOutermost) forget(request);
+    }
+  };
+}
+
+/** A copy, because headers of a response that came from `fetch` can't be changed; of an upgrade there is no copy. */
+function withHeaders(response: Response, headers: readonly (readonly [string, string])[]): Response {
+  if (headers.length === 0 || response.status < 200) return response;
+  const copy = new Response(response.body, response);
+  for (const [name, value] of headers) copy.headers.set(name, value);
+  return copy;
+}

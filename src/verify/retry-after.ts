@@ -1,0 +1,38 @@
+/** The retry time of a RATE_LIMITED result, kept beside the result because its properties are specified exactly. */
+import type { V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData } from "../contracts/types.js";
+import { limitNameInResult } from "../ratelimit/applied-limits.js";
+import { retryAfterOf } from "../ratelimit/retry-after.js";
+
+const retryTimes = new WeakMap<V2KeysVerifyKeyResponseData, number | undefined>();
+
+/** Keeps the retry time of a refusal. @param wait milliseconds; undefined: waiting does not help */
+export function keepRetryAfter(result: V2KeysVerifyKeyResponseData, wait: number | undefined): void {
+  retryTimes.set(result, wait);
+}
+
+/**
+ * How long to wait until the same call could pass, as far as rate limits are concerned. Other calls may take what comes
+ * back meanwhile.
+ * @param result as `verify` returned it: its retry time is computed from the limiter's own numbers. A copy of a result,
+ *   or one parsed from JSON, has only the clamped numbers of a response, and needs `request`; then the time is exact for
+ *   limits up to 1_000_000 in 1_000…2_592_000_000 ms that reset within these bounds
+ * @param request the request that was refused
+ * @returns milliseconds, ≥ 0, at most 2 more than needed; undefined: the code is not RATE_LIMITED, or waiting does not help because the call costs
+ *   more than a limit holds, or `request` is needed and absent
+ */
+export function retryAfter(
+  result: V2KeysVerifyKeyResponseData,
+  request?: Pick<V2KeysVerifyKeyRequestBody, "ratelimits">,
+): number | undefined {
+  if (retryTimes.has(result)) return retryTimes.get(result);
+  if (result.code !== "RATE_LIMITED" || result.ratelimits === undefined || request === undefined) return undefined;
+  const costs = new Map<string, number[]>();
+  for (const { name, cost = 1 } of request.ratelimits ?? []) {
+    const shown = limitNameInResult(name);
+    costs.set(shown, [...(costs.get(shown) ?? []), cost]);
+  }
+  // Results come in the request's order; a limit that it does not name is automatic, at cost 1.
+  return retryAfterOf(
+    result.ratelimits.map((limit) => ({ ...limit, bucket: limit.name, cost: costs.get(limit.name)?.shift() ?? 1 })),
+  );
+}

@@ -1,0 +1,384 @@
+/** What is particular to one framework, and the parts of the shared core that no framework shows. */
+import "reflect-metadata";
+import { Controller, Get, Module, Req, UseGuards } from "@nestjs/common";
+import { NestFactory } from "@nestjs/core";
+import { initTRPC } from "@trpc/server";
+import { fetchRequestHandler } from "@trpc/server/adapters/fetch";
+import { createHTTPHandler } from "@trpc/server/adapters/standalone";
+import express from "express";
+import fastify from "fastify";
+import { Hono } from "hono";
+import { beforeEach, describe, expect, expectTypeOf, it, vi } from "vitest";
+import { createKeyring, createVerifier, memoryStore, type Verifier } from "../../src/index.js";
+import { apiKey as expressGuard } from "../../src/middleware/express.js";
+import { apiKey as fastifyGuard } from "../../src/middleware/fastify.js";
+import type { VerifiedKey } from "../../src/middleware/guard.js";
+import { apiKey as honoGuard } from "../../src/middleware/hono.js";
+import {
+  ApiKeyModule,
+  createApiKeyGuard,
+  NoApiKey,
+  type NestRequest,
+  RequireApiKey,
+} from "../../src/middleware/nest.js";
+import { ratelimitFields } from "../../src/middleware/ratelimit-fields.js";
+import { apiKey as trpcGuard } from "../../src/middleware/trpc.js";
+import { apiKey as webGuard } from "../../src/middleware/web.js";
+import { listen } from "./beds.js";
+
+let verifier: Verifier;
+let key: string;
+let headers: Record<string, string>;
+const left = async () => (await verifier.verify({ key, credits: { cost: 0 } })).credits;
+
+beforeEach(async () => {
+  const store = memoryStore();
+  const keyring = createKeyring(store);
+  const { apiId } = await keyring.createApi({ name: "documents" });
+  const given = { permissions: ["documents.read", "documents.7"], credits: { remaining: 100 } };
+  ({ key } = await keyring.createKey({ apiId, meta: { plan: "pro" }, ...given }));
+  headers = { authorization: `Bearer ${key}` };
+  verifier = createVerifier(store);
+});
+
+describe("express", () => {
+  it("functions get Express's own request, typed, and an allow-list the address that Express finds", async () => {
+    const seen: unknown[] = [];
+    const app = express();
+    const permissions = (req: express.Request) => `documents.${req.params["id"] as string}`;
+    const clientAddress = (req: express.Request) => (seen.push(req.ip), req.ip);
+    app.get("/documents/:id", expressGuard(verifier, { permissions, clientAddress }), (req, res) => {
+      expectTypeOf(req.apiKey).toEqualTypeOf<VerifiedKey | undefined>();
+      res.json(req.apiKey?.meta);
+    });
+    const { url, close } = await listen(app);
+    try {
+      const get = (id: string) => fetch(`${url}/documents/${id}`, { headers });
+      expect(await (await get("7")).json()).toEqual({ plan: "pro" });
+      expect((await get("8")).status).toBe(403);
+      expect(seen[0]).toMatch(/127\.0\.0\.1$/);
+    } finally {
+      await close();
+    }
+  });
+
+  it("a handler that fails is Express's matter, and what was taken stays taken", async () => {
+    const app = express();
+    app.get("/", expressGuard(verifier), () => {
+      throw new Error("handler");
+    });
+    app.use(
+      ((error: Error, _req, res, _next) => void res.status(418).end(error.message)) as express.ErrorRequestHandler,
+    );
+    const { url, close } = await listen(app);
+    try {
+      const response = await fetch(`${url}/`, { headers });
+      expect([response.status, await response.text(), await left()]).toEqual([418, "handler", 99]);
+    } finally {
+      await close();
+    }
+  });
+});
+
+describe("hono", () => {
+  it("functions get the context, and a Response that the handler made gets the headers too", async () => {
+    const app = new Hono();
+    const ratelimits = [{ name: "requests", limit: 5, duration: 60_000 }];
+    app.get("/documents/:id", honoGuard(verifier, { ratelimits, keyFrom: (c) => c.req.header("token") }), (c) => {
+      expectTypeOf(c.var.apiKey).toEqualTypeOf<VerifiedKey | undefined>();
+      return Response.json(c.var.apiKey?.meta);
+    });
+    const response = await app.request("/documents/7", { headers: { token: key } });
+    expect(await response.json()).toEqual({ plan: "pro" });
+    expect(response.headers.get("ratelimit-policy")).toBe('"requests";q=5;w=60');
+    expect((await app.request("/documents/7", { headers })).status).toBe(401);
+  });
+});
+
+describe("fastify", () => {
+  it("guards routes of the instance and of those inside it, but for open ones", async () => {
+    const app = fastify();
+    await app.register(fastifyGuard(verifier, { tags: ["all"] }));
+    app.get("/open", { config: { apiKey: false } }, (request) => ({ open: request.apiKey === undefined }));
+    await app.register(async (inside) => {
+      inside.get("/inside", { config: { apiKey: { permissions: "documents.read" } } }, (request) => {
+        expectTypeOf(request.apiKey).toEqualTypeOf<VerifiedKey | undefined>();
+        return request.apiKey?.meta;
+      });
+    });
+    expect((await app.inject("/open")).json()).toEqual({ open: true });
+    expect((await app.inject("/inside")).statusCode).toBe(401);
+    expect((await app.inject("/nowhere")).statusCode).toBe(401);
+    expect((await app.inject({ url: "/inside", headers })).json()).toEqual({ plan: "pro" });
+    await app.close();
+  });
+
+  it("a mistake in a route's config throws when the route is built, or is a 500 if it was built too early", async () => {
+    const log = vi.fn();
+    const config = { apiKey: { permissions: "documents.read AND" } };
+    const app = fastify();
+    await app.register(fastifyGuard(verifier));
+    expect(() => app.get("/", { config }, () => "passed")).toThrow(/^config\.apiKey\.permissions: /);
+    await app.close();
+    const early = fastify({ logger: { level: "error", stream: { write: log } } });
+    void early.register(fastifyGuard(verifier));
+    early.get("/", { config }, () => "passed");
+    early.get("/right", { config: { apiKey: { permissions: "billing.view" } } }, () => "passed");
+    const response = await early.inject({ url: "/", headers });
+    expect([response.statusCode, response.body.includes("passed")]).toEqual([500, false]);
+    expect((await early.inject({ url: "/right", headers })).statusCode).toBe(403);
+    await early.close();
+  });
+
+  it("a plugin in another is known to it: each verifies what it asks for", async () => {
+    const app = fastify();
+    await app.register(fastifyGuard(verifier));
+    await app.register(async (inside) => {
+      await inside.register(fastifyGuard(verifier, { cost: 3 }));
+      inside.get("/inside", () => "passed");
+    });
+    expect((await app.inject({ url: "/inside", headers })).body).toBe("passed");
+    expect(await left()).toBe(97);
+    await app.close();
+  });
+});
+
+describe("web", () => {
+  it("passes on what the host gives besides the request, and copies a response that can't be changed", async () => {
+    const ratelimits = [{ name: "requests", limit: 5, duration: 60_000 }];
+    const route = webGuard(verifier, { ratelimits }, (_request, apiKey, { id }: { id: string }) => {
+      expectTypeOf(apiKey).toEqualTypeOf<VerifiedKey>();
+      return id === "away" ? Response.redirect("http://localhost/", 302) : Response.json({ id, ...apiKey.meta });
+    });
+    const request = new Request("http://localhost/documents/7", { headers });
+    expect(await (await route(request, { id: "7" })).json()).toEqual({ id: "7", plan: "pro" });
+    // The same Request again is another call.
+    const away = await route(request, { id: "away" });
+    expect([away.status, away.headers.get("location"), away.headers.has("ratelimit")]).toEqual([
+      302,
+      "http://localhost/",
+      true,
+    ]);
+    expect(await left()).toBe(98);
+  });
+
+  it("what the handler throws rises", async () => {
+    const route = webGuard(verifier, {}, () => Promise.reject(new Error("handler")));
+    await expect(route(new Request("http://localhost/", { headers }))).rejects.toThrow("handler");
+  });
+
+  it("with skipJwt the key may be missing, and the type says so", async () => {
+    webGuard(verifier, { skipJwt: true }, (_request, apiKey) => {
+      expectTypeOf(apiKey).toEqualTypeOf<VerifiedKey | undefined>();
+      return new Response();
+    });
+  });
+});
+
+describe("nest", () => {
+  const decorated = (name: string, read: (request: NestRequest) => unknown, ...decorators: MethodDecorator[]) => {
+    class Documents {
+      read(request: NestRequest) {
+        return read(request);
+      }
+    }
+    const method = Object.getOwnPropertyDescriptor(Documents.prototype, "read")!;
+    for (const decorator of [Get(name), ...decorators]) decorator(Documents.prototype, "read", method);
+    Req()(Documents.prototype, "read", 0);
+    Controller()(Documents);
+    return Documents;
+  };
+  const serve = async (metadata: object) => {
+    class App {}
+    Module(metadata)(App);
+    const app = await NestFactory.create(App, { logger: false, abortOnError: false });
+    await app.listen(0, "127.0.0.1");
+    const url = await app.getUrl();
+    return {
+      get: (path: string, given = headers) => fetch(`${url}/${path}`, { headers: given }),
+      close: () => app.close(),
+    };
+  };
+
+  it("decorators of class and method are merged, and one opens a handler", async () => {
+    const both = decorated("both", ({ apiKey }) => apiKey?.meta, RequireApiKey({ permissions: "documents.read" }));
+    RequireApiKey({ cost: 5, permissions: "documents.7" })(both);
+    const refused = decorated("refused", () => "passed", RequireApiKey({ permissions: "documents.read" }));
+    RequireApiKey({ permissions: "billing.view" })(refused);
+    const open = decorated("open", ({ apiKey }) => ({ open: apiKey === undefined }), NoApiKey());
+    RequireApiKey({ permissions: "billing.view" })(open);
+    const app = await serve({ imports: [ApiKeyModule.forRoot(verifier)], controllers: [both, refused, open] });
+    expect(await (await app.get("both")).json()).toEqual({ plan: "pro" });
+    expect((await app.get("refused")).status).toBe(403);
+    expect(await (await app.get("open", {})).json()).toEqual({ open: true });
+    expect(await left()).toBe(95);
+    await app.close();
+    expect(() => RequireApiKey({ permissions: "(" })).toThrow(/^requirement\.permissions: /);
+  });
+
+  it("a guard without the module answers with its status and headers, and Nest's body", async () => {
+    const documents = decorated("route", () => "passed");
+    UseGuards(createApiKeyGuard(verifier) as never)(documents);
+    const app = await serve({ controllers: [documents] });
+    const refused = await app.get("route", {});
+    expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
+    expect(await refused.json()).toEqual({ statusCode: 401, message: "No API key was sent." });
+    expect(await (await app.get("route")).text()).toBe("passed");
+    await app.close();
+  });
+
+  it("refuses what is no HTTP", async () => {
+    const context = { getType: () => "ws", getHandler: () => ({}), getClass: () => ({}) } as never;
+    await expect(createApiKeyGuard(verifier).canActivate(context)).rejects.toThrow("HTTP handlers alone");
+  });
+});
+
+describe("trpc", () => {
+  it("each call of a batch is charged, and ctx.apiKey is typed", async () => {
+    const t = initTRPC.context<{ req: Request }>().create();
+    const plan = t.procedure.use(trpcGuard(verifier)).query(({ ctx }) => {
+      expectTypeOf(ctx.apiKey).toEqualTypeOf<VerifiedKey>();
+      return ctx.apiKey.meta;
+    });
+    const closed = t.procedure.use(trpcGuard(verifier, { permissions: ({ path }) => path })).query(() => "passed");
+    const router = t.router({ plan, closed });
+    const req = new Request("http://localhost/plan,plan,closed?batch=1&input={}", { headers });
+    const response = await fetchRequestHandler({ endpoint: "", req, router, createContext: () => ({ req }) });
+    const [first, second, third] = (await response.json()) as Record<string, { data: unknown }>[];
+    expect([first!["result"]!.data, second!["result"]!.data]).toEqual([{ plan: "pro" }, { plan: "pro" }]);
+    expect(third!["error"]!.data).toMatchObject({ code: "FORBIDDEN", httpStatus: 403 });
+    expect(await left()).toBe(98);
+  });
+
+  it("reads the headers of a Node request, and sets those of its response", async () => {
+    const t = initTRPC
+      .context<{ req: { headers: Record<string, string | string[] | undefined> }; res: object }>()
+      .create();
+    const ratelimits = [{ name: "requests", limit: 5, duration: 60_000 }];
+    const router = t.router({ route: t.procedure.use(trpcGuard(verifier, { ratelimits })).query(() => "passed") });
+    const { url, close } = await listen(createHTTPHandler({ router, createContext: ({ req, res }) => ({ req, res }) }));
+    try {
+      const response = await fetch(`${url}/route`, { headers });
+      expect([response.status, response.headers.get("ratelimit-policy")]).toEqual([200, '"requests";q=5;w=60']);
+      expect((await fetch(`${url}/route`)).headers.get("www-authenticate")).toBe("Bearer");
+    } finally {
+      await close();
+    }
+  });
+
+  it("a context without the request is the program's mistake, of which the client learns nothing", async () => {
+    const onError = vi.fn();
+    const t = initTRPC.create();
+    const router = t.router({ route: t.procedure.use(trpcGuard(verifier, { onError })).query(() => "passed") });
+    const refused = { code: "INTERNAL_SERVER_ERROR", message: "The request could not be handled." };
+    await expect(t.createCallerFactory(router)({}).route()).rejects.toMatchObject(refused);
+    expect(onError).toHaveBeenCalledOnce();
+  });
+});
+
+describe("options", () => {
+  const call = async (options: object, given = headers) =>
+    webGuard(verifier, options, () => new Response("passed"))(new Request("http://localhost/", { headers: given }));
+
+  it("a renderer of one's own; one that throws is a 500", async () => {
+    const render = ({ code, status }: { code: string; status: number }) => ({
+      type: "text/x",
+      body: `${status} ${code}`,
+    });
+    const response = await call({ render }, {});
+    expect([response.status, response.headers.get("content-type"), await response.text()]).toEqual([
+      401,
+      "text/x",
+      "401 KEY_MISSING",
+    ]);
+    const onError = vi.fn(() => {
+      throw new Error("log");
+    });
+    const render2 = () => {
+      throw new Error("render");
+    };
+    const failed = await call({ render: render2, onError }, {});
+    expect([failed.status, failed.headers.get("content-type")]).toEqual([500, "application/problem+json"]);
+    expect(onError).toHaveBeenCalledOnce();
+  });
+
+  it("reasons go to console.error by default, without the key", async () => {
+    const log = vi.spyOn(console, "error").mockImplementation(() => undefined);
+    try {
+      expect((await call({ ratelimits: [{ name: "unknown" }] })).status).toBe(500);
+      expect(log).toHaveBeenCalledOnce();
+      expect(JSON.stringify(log.mock.calls)).not.toContain(key);
+    } finally {
+      log.mockRestore();
+    }
+  });
+
+  it("a verifier whose result is not VALID in every respect never passes", async () => {
+    const results = [
+      { valid: true, code: "LATER" },
+      { valid: true, code: "VALID" },
+      { valid: false, code: "VALID" },
+      {},
+      undefined,
+    ];
+    for (const result of results) {
+      const foreign = { verify: async () => result } as never;
+      const route = webGuard(foreign, { onError: () => undefined }, () => new Response("passed"));
+      expect([403, 500]).toContain((await route(new Request("http://localhost/", { headers }))).status);
+    }
+    expect(() => webGuard({} as never, {}, () => new Response())).toThrow("verifier lacks the method verify()");
+  });
+
+  it("an inherited header or option counts for nothing", async () => {
+    const app = express();
+    app.get("/", expressGuard(verifier), (_req, res) => void res.end());
+    const { url, close } = await listen(app);
+    Object.assign(Object.prototype, { "x-api-key": key, permissions: "billing.view" });
+    try {
+      expect((await call({})).status).toBe(200);
+      expect(await (await fetch(url)).json()).toMatchObject({ code: "KEY_MISSING" });
+    } finally {
+      for (const name of ["x-api-key", "permissions"]) delete (Object.prototype as Record<string, unknown>)[name];
+      await close();
+    }
+  });
+});
+
+describe("RateLimit fields", () => {
+  const limit = (name: string, remaining: number, exceeded = false) => ({
+    name,
+    remaining,
+    exceeded,
+    id: "rl_12345678",
+    limit: 100,
+    duration: 1_500,
+    reset: 1_001,
+    autoApply: true,
+  });
+
+  it("names are quoted, and percent-encoded where a structured field has no character for them", () => {
+    const fields = ratelimitFields(
+      [limit('a"\\b', 1), limit("Größe 50%", 2), limit('a"\\b', 3), limit("\n\u{1f600}\ud800", 4)],
+      false,
+      Date.now,
+    );
+    expect(fields).toEqual({
+      "RateLimit-Policy":
+        '"a\\"\\\\b";q=100;w=2, "Gr%C3%B6%C3%9Fe 50%25";q=100;w=2, "%0A%F0%9F%98%80%EF%BF%BD";q=100;w=2',
+      RateLimit: '"a\\"\\\\b";r=3;t=2, "Gr%C3%B6%C3%9Fe 50%25";r=2;t=2, "%0A%F0%9F%98%80%EF%BF%BD";r=4;t=2',
+    });
+    expect(ratelimitFields([], true, Date.now)).toEqual({});
+  });
+
+  it("the old fields tell the tightest limit, and when it is full as Unix time", () => {
+    const now = () => 1_700_000_000_000;
+    expect(ratelimitFields([limit("a", 5), limit("b", 3)], true, now)).toMatchObject({
+      "X-RateLimit-Limit": "100",
+      "X-RateLimit-Remaining": "3",
+      "X-RateLimit-Reset": "1700000002",
+    });
+    expect(ratelimitFields([limit("a", 5, true), limit("b", 3)], true, now)).toMatchObject({
+      "X-RateLimit-Remaining": "5",
+    });
+  });
+});

@@ -1,0 +1,119 @@
+/** retryAfter: the wait that a refusal tells is the one after which the limiter lets the same call pass. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { createKeyring, createVerifier, memoryStore, retryAfter, type VerifierOptions } from "../../src/index.js";
+import { retryAfterOf, waitFor } from "../../src/ratelimit/retry-after.js";
+import { runs } from "../runs.js";
+
+const START = 1_700_000_000_000;
+
+/** A key with these limits, and a clock to turn. */
+async function stage(ratelimits: readonly object[], options: VerifierOptions = {}) {
+  const store = memoryStore();
+  const time = { now: START };
+  const keyring = createKeyring(store, { clock: () => time.now });
+  const { apiId } = await keyring.createApi({ name: "documents" });
+  const { key } = await keyring.createKey({ apiId, ratelimits: ratelimits as never });
+  return { key, time, verifier: createVerifier(store, { clock: () => time.now, ...options }) };
+}
+
+describe("retryAfter", () => {
+  const limit = fc.record({
+    limit: fc.integer({ min: 1, max: 20 }),
+    duration: fc.integer({ min: 1_000, max: 100_000 }),
+  });
+  const asks = fc.array(fc.record({ limit: fc.nat(1), cost: fc.nat(8) }), { minLength: 1, maxLength: 4 });
+  const steps = fc.array(fc.record({ asks, pause: fc.nat(20_000) }), { minLength: 1, maxLength: 8 });
+
+  it("after it the same call passes, two milliseconds before it does not, and a copy of the answer tells the same", async () => {
+    let refusals = 0;
+    const property = fc.asyncProperty(limit, limit, steps, async (first, second, history) => {
+      const named = [first, second].map((size, i) => ({ name: `limit${i}`, ...size, autoApply: i === 0 }));
+      const { key, time, verifier } = await stage(named);
+      for (const { asks, pause } of history) {
+        const request = { key, ratelimits: asks.map((ask) => ({ name: `limit${ask.limit}`, cost: ask.cost })) };
+        const result = await verifier.verify(request);
+        const wait = retryAfter(result);
+        if (result.code === "RATE_LIMITED") {
+          refusals++;
+          const copy = structuredClone(result);
+          expect(retryAfter(copy)).toBeUndefined();
+          // The answer's `reset` is clamped to a second from below.
+          if (result.ratelimits?.every(({ reset }) => reset > 1_000)) expect(retryAfter(copy, request)).toBe(wait);
+          if (wait === undefined) {
+            time.now += 200_000;
+            expect((await verifier.verify(request)).code).toBe("RATE_LIMITED");
+          } else {
+            // The limiter rounds `reset` up to a millisecond, and the wait is rounded up again.
+            time.now += wait - 2;
+            if (wait > 1) expect((await verifier.verify(request)).code).toBe("RATE_LIMITED");
+            time.now += 2;
+            expect((await verifier.verify(request)).code).toBe("VALID");
+          }
+        } else expect(wait).toBeUndefined();
+        time.now += pause;
+      }
+    });
+    await fc.assert(property, { numRuns: runs(300) });
+    expect(refusals).toBeGreaterThan(10);
+  });
+
+  it("counts in the limiter's numbers, which answers show clamped", async () => {
+    const { key, verifier } = await stage([
+      { name: "calls", limit: 4_000_000, duration: 8_000_000_000, autoApply: false },
+    ]);
+    const request = { key, ratelimits: [{ name: "calls", cost: 4_000_000 }] };
+    await verifier.verify(request);
+    expect(retryAfter(await verifier.verify({ key, ratelimits: [{ name: "calls", cost: 1 }] }))).toBe(2_000);
+    expect(retryAfter(await verifier.verify(request))).toBe(8_000_000_000);
+  });
+
+  it("the one automatic limit, a limiter that waits, and a node's share", async () => {
+    const calls = [{ name: "calls", limit: 10, duration: 60_000, autoApply: true }];
+    const only = await stage(calls);
+    for (let i = 0; i < 10; i++) await only.verifier.verify({ key: only.key });
+    expect(retryAfter(await only.verifier.verify({ key: only.key }))).toBe(6_000);
+
+    const slow = { take: async () => [{ exceeded: true, remaining: 0, reset: 50_000 }] };
+    const waiting = await stage(calls, { limiter: slow });
+    expect(retryAfter(await waiting.verifier.verify({ key: waiting.key }))).toBe(0);
+
+    const gone = { take: () => Promise.reject(new Error("gone")) };
+    const sharing = await stage(calls, { limiter: gone, nodes: 5 });
+    for (let i = 0; i < 2; i++) await sharing.verifier.verify({ key: sharing.key });
+    // Two calls a minute are this node's share.
+    expect(retryAfter(await sharing.verifier.verify({ key: sharing.key }))).toBe(30_000);
+  });
+
+  it("other outcomes have none, whatever they look like", () => {
+    expect(retryAfter({ valid: false, code: "NOT_FOUND" }, {})).toBeUndefined();
+    expect(retryAfter({ valid: false, code: "RATE_LIMITED" }, {})).toBeUndefined();
+  });
+});
+
+describe("retryAfterOf", () => {
+  const check = (bucket: string, cost: number, exceeded: boolean, size = { limit: 10, duration: 1_000 }) => ({
+    bucket,
+    cost,
+    exceeded,
+    reset: 1_000,
+    ...size,
+  });
+
+  it("adds up the costs of one bucket, and takes the longest wait of those that refused", () => {
+    expect(retryAfterOf([check("a", 3, true), check("a", 4, false)])).toBe(700);
+    expect(retryAfterOf([check("a", 3, true), check("b", 4, true)])).toBe(400);
+    expect(retryAfterOf([check("a", 3, true), check("b", 9, false)])).toBe(300);
+    expect(retryAfterOf([check("a", 6, false), check("a", 5, true)])).toBeUndefined();
+  });
+
+  it("an override counts what was asked for before it, not after", () => {
+    const small = { limit: 3, duration: 1_000 };
+    expect(retryAfterOf([check("a", 1, true, small), check("a", 5, true)])).toBe(600);
+  });
+
+  it("a limit of 0 never holds anything, and a cost of 0 never waits", () => {
+    expect(waitFor({ limit: 0, duration: 1_000 }, 1, 1_000)).toBeUndefined();
+    expect(waitFor({ limit: 0, duration: 1_000 }, 0, 1_000)).toBe(0);
+  });
+});
