@@ -8,8 +8,11 @@ import type {
   V2KeysVerifyKeyRequestBody,
   V2KeysVerifyKeyResponseData,
 } from "../contracts/types.js";
-import type { KeyVerifier } from "./guard.js";
+import type { Verifier } from "../verify/verifier.js";
 import type { ResolvedRequirement } from "./requirement.js";
+
+/** What a guard needs of a verifier: `createVerifier(store)` has it. */
+export type KeyVerifier = Pick<Verifier, "verify">;
 
 /** What was taken for one request from one key. */
 interface Session {

@@ -1,10 +1,11 @@
 /** Each program of examples/ as a process of its own: its route passes, refuses and limits over real HTTP. */
 import { execFile, spawn } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
+import { blocksOf, layOut } from "../structure/readme.js";
 import { ROOT } from "../structure/source.js";
 
 const FOLDER = join(ROOT, "examples");
@@ -54,5 +55,43 @@ describe("examples", () => {
     } finally {
       await stop();
     }
+  });
+});
+
+describe("documentation", () => {
+  it("each piece of docs/middleware.md stands in the example of its framework", () => {
+    const blocks = blocksOf(readFileSync(join(ROOT, "docs", "middleware.md"), "utf8"));
+    expect(blocks.map(({ mark }) => `${mark}.ts`).sort()).toEqual(programs.sort());
+    for (const { mark, code } of blocks) expect(readFileSync(join(FOLDER, `${mark}.ts`), "utf8")).toContain(code);
+  });
+
+  it("README: Guard a route, on a port of the system's choice, answers 200, 401 and 403", async () => {
+    const section = readFileSync(join(ROOT, "README.md"), "utf8")
+      .split(/^## /m)
+      .find((text) => /^Guard a route/.test(text));
+    const [block] = blocksOf(section ?? "");
+    const { code = "", ...rest } = block ?? {};
+    const calls = `
+      import { createKeyring } from "keystile";
+      const store = sqliteStore("keys.db");
+      const keyring = createKeyring(store);
+      const { apiId } = await keyring.createApi({ name: "documents" });
+      const may = await keyring.createKey({ apiId, externalId: "user_1", permissions: ["documents.read"] });
+      const mayNot = await keyring.createKey({ apiId });
+      const { port } = server.address() as import("node:net").AddressInfo;
+      for (const key of [may.key, "nobody", mayNot.key]) {
+        const response = await fetch(\`http://127.0.0.1:\${port}/documents\`, { headers: { "x-api-key": key } });
+        console.log(response.status, response.ok ? JSON.stringify(await response.json()) : "");
+      }
+      process.exit();
+    `;
+    const program = {
+      mark: "run",
+      line: 1,
+      ...rest,
+      code: code.replace("app.listen(3000)", "const server = app.listen(0)") + calls,
+    };
+    const run = await layOut("readme-guard", [program]);
+    expect(await run(program)).toEqual(['200 {"documents":[],"owner":"user_1"}', "401", "403"]);
   });
 });

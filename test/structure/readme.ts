@@ -44,6 +44,7 @@ export async function layOut(name: string, blocks: readonly Block[]): Promise<(b
     "keystile/sqlite": ["../../src/stores/sqlite/index.ts"],
     "keystile/http": ["../../src/http/index.ts"],
     "keystile/store-kit": ["../../src/stores/kit.ts"],
+    "keystile/express": ["../../src/middleware/express.ts"],
   };
   const compilerOptions = { paths, noUnusedLocals: false, noUnusedParameters: false };
   await writeFile(tsconfig, JSON.stringify({ extends: "../../tsconfig.json", compilerOptions, include: ["*.ts"] }));

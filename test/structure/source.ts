@@ -40,7 +40,8 @@ export function parse(path: string, text: string): Source {
   let isBarrel = false;
 
   const visit = (node: ts.Node): void => {
-    if (ts.isIdentifier(node)) names.add(node.text);
+    // `declare global` names no global of Node.
+    if (ts.isIdentifier(node) && !ts.isModuleDeclaration(node.parent)) names.add(node.text);
     const specifier = specifierOf(node);
     if (specifier !== undefined) specifiers.add(specifier);
     if (ts.isExportDeclaration(node) && node.moduleSpecifier) isBarrel = true;
