@@ -5,6 +5,7 @@
 import { isKeystileError } from "../contracts/errors.js";
 import type { MaybePromise, V2KeysVerifyKeyResponseData } from "../contracts/types.js";
 import { callable, type Check, checkOptions, flag, methods } from "../lib/check-options.js";
+import type { Verifier } from "../verify/verifier.js";
 import { DEFAULT_HEADERS, type Presented, readHeaders, toKey } from "./credential.js";
 import { type Headers, ratelimitFields } from "./ratelimit-fields.js";
 import { createRefusal, type Refusal, type RefusalBody, type RefusalOptions, renderProblem } from "./refusal.js";
@@ -16,9 +17,10 @@ import {
   resolveRequirements,
   type ResolvedRequirement,
 } from "./requirement.js";
-import { type KeyVerifier, remainingRequest, remember } from "./session.js";
+import { remainingRequest, remember } from "./session.js";
 
-export type { KeyVerifier } from "./session.js";
+/** What a guard needs of a verifier: `createVerifier(store)` has it. */
+export type KeyVerifier = Pick<Verifier, "verify">;
 
 /** The result of a verification that passed. */
 export interface VerifiedKey extends V2KeysVerifyKeyResponseData {

@@ -11,8 +11,8 @@ import type {
 import type { Verifier } from "../verify/verifier.js";
 import type { ResolvedRequirement } from "./requirement.js";
 
-/** What a guard needs of a verifier: `createVerifier(store)` has it. */
-export type KeyVerifier = Pick<Verifier, "verify">;
+/** By identity: its options decide what a key may do. */
+type KeyVerifier = Pick<Verifier, "verify">;
 
 /** What was taken for one request from one key. */
 interface Session {

@@ -143,7 +143,9 @@ describe("VALID", () => {
   );
 
   it("is concluded in one place, at the end of the list of checks", () => {
-    const concluded = lines.filter(({ line }) => !/[!=]==? "VALID"|Exclude<|^"NOT_FOUND" \||^code: "VALID";$/.test(line));
+    const concluded = lines.filter(
+      ({ line }) => !/[!=]==? "VALID"|Exclude<|^"NOT_FOUND" \||^code: "VALID";$/.test(line),
+    );
     expect(concluded).toEqual([
       { file: expect.stringMatching(/verify-key\.ts$/), line: 'return conclude(call, key, "VALID");' },
     ]);
