@@ -79,23 +79,24 @@ export function apiKey<Request extends FastifyRequestLike>(
   const guard = createGuard(verifier, options);
   const checked = new WeakMap<object, KeyRequirement<Request>>();
   /** A route that was built before the plugin was loaded is validated at its first request. */
-  const requirementOf = (config: unknown): false | readonly KeyRequirement<Request>[] => {
-    const given = (config as { apiKey?: false | KeyRequirement<Request> } | undefined)?.apiKey;
-    if (given === undefined || given === false) return given === false ? given : [];
-    let requirement = checked.get(given);
-    if (requirement === undefined) checked.set(given, (requirement = checkRequirement(given, "config.apiKey")));
+  const requirementsOf = (given: unknown): KeyRequirement<Request>[] => {
+    if (given === undefined || given === false) return [];
+    const known = typeof given === "object" && given !== null ? checked.get(given) : undefined;
+    if (known !== undefined) return [known];
+    const requirement = checkRequirement(given as KeyRequirement<Request>, "config.apiKey");
+    checked.set(given as object, requirement);
     return [requirement];
   };
 
   const plugin = async (app: FastifyLike<Request>): Promise<void> => {
     if (!app.hasRequestDecorator("apiKey")) app.decorateRequest("apiKey");
-    app.addHook("onRoute", ({ config }) => void requirementOf(config));
+    app.addHook("onRoute", ({ config }) => void requirementsOf(givenIn(config)));
     app.addHook("onRequest", async (request, reply) => {
-      const inner = requirementOf(request.routeOptions.config);
-      if (inner === false) return undefined;
+      const given = givenIn(request.routeOptions.config);
+      if (given === false) return undefined;
       const { headers, ip: clientAddress } = request;
       const incoming = { request, memory: request, header: headersOf(headers), clientAddress };
-      const decision = await guard.check(incoming, inner);
+      const decision = await guard.check(incoming, () => requirementsOf(given));
       if (decision.outcome === "skip") return undefined;
       const told = decision.outcome === "pass" ? decision : decision.refusal;
       for (const [name, value] of Object.entries(told.headers)) reply.header(name, value);
@@ -110,4 +111,9 @@ export function apiKey<Request extends FastifyRequestLike>(
     [Symbol.for("skip-override")]: true,
     [Symbol.for("fastify.display-name")]: "keystile",
   });
+}
+
+/** What the config of a route says of keys. */
+function givenIn(config: unknown): unknown {
+  return (config as { readonly apiKey?: unknown } | undefined)?.apiKey;
 }

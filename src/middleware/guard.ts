@@ -84,9 +84,10 @@ export type Decision =
 export interface Guard<Request> {
   /**
    * Decides about a request. Never rejects.
-   * @param inner requirements of the route, merged with those of the guard before anything is taken
+   * @param inner returns the requirements of the route, which are merged with those of the guard before anything is
+   *   taken; if it throws, the request is refused with a 500
    */
-  check(incoming: IncomingRequest<Request>, inner?: readonly KeyRequirement<Request>[]): Promise<Decision>;
+  check(incoming: IncomingRequest<Request>, inner?: () => readonly KeyRequirement<Request>[]): Promise<Decision>;
 }
 
 const usageStatus: Check = (value, path) => {
@@ -170,14 +171,14 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
   };
 
   return Object.freeze({
-    async check(incoming: IncomingRequest<Request>, inner: readonly KeyRequirement<Request>[] = []) {
+    async check(incoming: IncomingRequest<Request>, inner?: () => readonly KeyRequirement<Request>[]) {
       const { request } = incoming;
       try {
         const { presented, skipped }: { presented: Presented; skipped: boolean } = await present(incoming);
         if (presented === undefined && skipped) return { outcome: "skip" } as const;
         if (presented == null)
           return refuse(createRefusal(presented === null ? "KEY_INVALID" : "KEY_MISSING", options), request);
-        return await checkKey(incoming, presented, await resolveRequirements([options, ...inner], request));
+        return await checkKey(incoming, presented, await resolveRequirements([options, ...(inner?.() ?? [])], request));
       } catch (error) {
         report(error, request);
         return refuse(createRefusal("INTERNAL", options), request);

@@ -109,7 +109,7 @@ export function createApiKeyGuard(
       const { headers, ip: clientAddress } = request;
       const decision = await guard.check(
         { request, memory: request, header: headersOf(headers), clientAddress },
-        inner,
+        () => inner,
       );
       if (decision.outcome === "skip") return true;
       const told = decision.outcome === "pass" ? decision : decision.refusal;

@@ -8,15 +8,11 @@ import type {
   V2KeysVerifyKeyRequestBody,
   V2KeysVerifyKeyResponseData,
 } from "../contracts/types.js";
-import type { Verifier } from "../verify/verifier.js";
 import type { ResolvedRequirement } from "./requirement.js";
-
-/** By identity: its options decide what a key may do. */
-type KeyVerifier = Pick<Verifier, "verify">;
 
 /** What was taken for one request from one key. */
 interface Session {
-  readonly verifier: KeyVerifier;
+  readonly verifier: object;
   readonly key: string;
   /** Credits. */
   cost: number;
@@ -28,7 +24,7 @@ interface Session {
 
 const sessions = new WeakMap<object, Session[]>();
 
-function find(memory: object, verifier: KeyVerifier, key: string): Session | undefined {
+function find(memory: object, verifier: object, key: string): Session | undefined {
   return sessions.get(memory)?.find((session) => session.verifier === verifier && session.key === key);
 }
 
@@ -43,7 +39,7 @@ function limitKey({ name, limit, duration }: KeysVerifyKeyRatelimit): string {
  */
 export function remainingRequest(
   memory: object,
-  verifier: KeyVerifier,
+  verifier: object,
   key: string,
   { permissions, cost, tags, ratelimits }: ResolvedRequirement,
 ): V2KeysVerifyKeyRequestBody {
@@ -70,7 +66,7 @@ export function remainingRequest(
 /** Remembers what a verification that passed has taken. */
 export function remember(
   memory: object,
-  verifier: KeyVerifier,
+  verifier: object,
   { key, credits, ratelimits = [] }: V2KeysVerifyKeyRequestBody,
   result: V2KeysVerifyKeyResponseData,
 ): void {

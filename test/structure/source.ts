@@ -40,8 +40,7 @@ export function parse(path: string, text: string): Source {
   let isBarrel = false;
 
   const visit = (node: ts.Node): void => {
-    // `declare global` names no global of Node.
-    if (ts.isIdentifier(node) && !ts.isModuleDeclaration(node.parent)) names.add(node.text);
+    if (ts.isIdentifier(node) && !isGlobalAugmentation(node.parent)) names.add(node.text);
     const specifier = specifierOf(node);
     if (specifier !== undefined) specifiers.add(specifier);
     if (ts.isExportDeclaration(node) && node.moduleSpecifier) isBarrel = true;
@@ -61,6 +60,11 @@ export function parse(path: string, text: string): Source {
     hasDefaultExport,
     isBarrel,
   };
+}
+
+/** `declare global`: its `global` is a word of the language, not the name that Node knows. */
+function isGlobalAugmentation(node: ts.Node): boolean {
+  return ts.isModuleDeclaration(node) && (node.flags & ts.NodeFlags.GlobalAugmentation) !== 0;
 }
 
 /** Whatever way a module is named: `import`, `export … from`, `import()`, `typeof import()`, `require()`, `getBuiltinModule()`. */
