@@ -15,7 +15,7 @@ import { fireAndForget } from "./fire-and-forget.js";
 import type { Incoming, Outgoing } from "./messages.js";
 import { createMetrics } from "./metrics.js";
 import type { Services } from "./operations/operation.js";
-import { bodyBounds, type ServiceOptions } from "./options.js";
+import { bodyBound, type ServiceOptions } from "./options.js";
 import { respond, type ServiceContext } from "./respond.js";
 import { createReadiness } from "./readiness.js";
 import { createRoutes } from "./routes.js";
@@ -66,7 +66,7 @@ export function createService(source: Store | ServiceParts, options: ServiceOpti
     authenticator,
     servicesOf,
     limitRequests: requests && ((workspaceId) => requests.take(workspaceId, clock())),
-    bounds: bodyBounds(options),
+    bodyBound: bodyBound(options),
     docsBaseOf: docsBase === undefined ? ({ origin = "" }) => `${origin}/docs` : () => docsBase,
     observe(trace) {
       if (metrics === undefined && log === undefined) return;

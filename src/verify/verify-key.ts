@@ -108,10 +108,10 @@ function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | 
   const given = context !== undefined && Object.hasOwn(context, "caller") ? context.caller : undefined;
   const clientAddress =
     context !== undefined && Object.hasOwn(context, "clientAddress") ? context.clientAddress : undefined;
-  const request = readRequest(body);
-  const query = request.permissions === undefined ? undefined : deps.compileQuery(request.permissions);
   const caller = given === undefined ? undefined : strictCaller(given, "context.caller");
   if (caller?.mayAny("verify_key", "api") === false) throw mayNotVerify();
+  const request = readRequest(body);
+  const query = request.permissions === undefined ? undefined : deps.compileQuery(request.permissions);
   const now = deps.clock();
   const call: Verification = {
     deps,

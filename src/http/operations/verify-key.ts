@@ -7,6 +7,7 @@ import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import { readRequest } from "../../verify/request.js";
 import { keyForms } from "./access.js";
 import { explain } from "./fields.js";
+import { bodyBytesOf } from "./largest-body.js";
 import type { Operation } from "./operation.js";
 import * as answer from "./responses.js";
 
@@ -61,11 +62,13 @@ export const verifyKey: Operation = {
   name: "keys.verifyKey",
   summary: "Verifies a key: permissions, rate limits and credits in one call. Every outcome is a 200.",
   request: explain(request),
+  bodyBytes: bodyBytesOf(request),
   answer: explain(answer.verification),
   isList: false,
   permissions: keyForms("verify_key"),
   also: [],
   statuses: [404],
+  mayAny: (caller) => caller.mayAny("verify_key", "api"),
   validate(body) {
     const { permissions } = readRequest(body);
     if (permissions !== undefined) compileQuery(permissions);
