@@ -58,7 +58,10 @@ export function createRequestLimit(options: RequestLimitOptions): RequestLimit {
   const retryAfter = Math.ceil(duration / limit);
   return Object.freeze({
     take(workspaceId: string, now: number) {
-      const result = resilient.take([{ bucket: `requests ${workspaceId}`, limit, duration, cost: 1 }], now);
+      const result = resilient.take(
+        [{ bucket: `requests ${workspaceId}`, limit, duration, cost: 1, workspaceId }],
+        now,
+      );
       const toVerdict = ({ verdicts }: Awaited<typeof result>): RequestVerdict => {
         const { exceeded, remaining, reset } = verdicts[0]!;
         return { exceeded, limit, remaining, reset, retryAfter: exceeded ? retryAfter : 0 };

@@ -17,6 +17,8 @@ export interface LimitsTaken {
   readonly exceeded: boolean;
   /** Whether the fallback of a failed limiter decided. */
   readonly degraded: boolean;
+  /** Buckets of another workspace that refused and gave way to new ones of this call. */
+  readonly displaced: number | undefined;
 }
 
 /**
@@ -38,6 +40,7 @@ export function takeLimits(
         results: [toRatelimitData(onlyLimit, key.onlyLimitId, verdict)],
         exceeded: verdict.exceeded,
         degraded: false,
+        displaced: verdict.displaced,
       };
   }
   const limits = applyLimits(key, requested);
@@ -53,5 +56,5 @@ function whenTaken(limits: readonly AppliedLimit[], taking: Promise<LimitAnswer>
 
 function toTaken(limits: readonly AppliedLimit[], { verdicts, degraded }: LimitAnswer): LimitsTaken {
   const results = limits.map((limit, i) => toRatelimitData(limit, limit.id, verdicts[i] as LimitVerdict));
-  return { results, exceeded: verdicts.some(({ exceeded }) => exceeded), degraded };
+  return { results, exceeded: verdicts.some(({ exceeded }) => exceeded), degraded, displaced: verdicts[0]?.displaced };
 }

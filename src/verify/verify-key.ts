@@ -234,6 +234,7 @@ function conclude(call: Verification, key: CachedKey, code: VerificationCode): M
         tags: redact(tags, request.key),
         cost,
         degraded,
+        displacedBuckets: limits?.displaced,
         forfeitedRefills: spend?.forfeited,
       }),
     );
