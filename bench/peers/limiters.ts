@@ -29,7 +29,7 @@ export const keystileByCheck: Contestant<LimitVerdict> = {
   name: "keystile, hintedLimiter, places kept",
   async open(keys, { limit, duration }) {
     const limiter = hintedLimiter();
-    const places = namesOf(keys).map(hintFor);
+    const places = namesOf(keys).map((bucket) => hintFor(bucket));
     const size = { limit, duration };
     return { verify: (n) => limiter.takeOne(places[n]!, size, Date.now()), passes, close: () => limiter.close() };
   },

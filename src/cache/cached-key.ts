@@ -110,6 +110,10 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
     return this.limitIds as string;
   }
 
+  get workspaceId(): string {
+    return this.policy.workspaceId;
+  }
+
   /** Whose buckets its limits have. */
   get bucketOwner(): string {
     return this.rare?.account?.id ?? this.keyId;
@@ -122,9 +126,10 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
 
   /** All its limits, as lists. */
   get limits(): Limits {
-    const { bucketOwner, policy, limitIds, rare } = this;
+    const { bucketOwner, workspaceId, policy, limitIds, rare } = this;
     return (this.#limits ??= toLimits(
       bucketOwner,
+      workspaceId,
       policy.limits,
       typeof limitIds === "string" ? [limitIds] : limitIds,
       rare?.shared,

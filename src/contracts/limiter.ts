@@ -15,6 +15,11 @@ export interface LimitCheck extends LimitSize {
   readonly bucket: string;
   /** Tokens to take, ≥ 0. */
   readonly cost: number;
+  /**
+   * The workspace of the bucket: where workspaces share bounded memory, each has its share. Absent: all such buckets
+   * count as those of one more workspace.
+   */
+  readonly workspaceId?: string | undefined;
   /** The limit exists only in this request. Ad hoc limits together must leave room for the others. */
   readonly isAdHoc?: boolean | undefined;
   /** When `limit` and `duration` are overrides: the configured size of the limit. */
@@ -28,6 +33,8 @@ export interface LimitVerdict {
   readonly remaining: number;
   /** Milliseconds until the bucket is full, ≥ 0. */
   readonly reset: number;
+  /** Buckets of another workspace that refused and gave way to new ones of this call, for lack of room. Absent: none. */
+  readonly displaced?: number | undefined;
 }
 
 /**
@@ -40,8 +47,8 @@ export interface LimitVerdict {
  *     also used up for `configured`, and refills there at the configured rate.
  *  6. Two checks of one bucket in a call must fit together.
  *  7. A clock that steps back grants nothing.
- *  8. Memory is bounded, and no flood of names evicts a bucket that still refuses; ad hoc limits alone cannot use
- *     all of it.
+ *  8. Memory is bounded, and no flood of names evicts a bucket of its own workspace that still refuses; ad hoc limits
+ *     alone cannot use all of it. A workspace that holds less than its equal share is let in, whatever the others hold.
  */
 export interface Limiter {
   /**

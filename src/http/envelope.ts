@@ -35,14 +35,30 @@ export function toSuccess(requestId: string, data: unknown, headers: readonly st
   return { status: 200, headers: headersOf(JSON_TYPE, requestId, headers), text };
 }
 
-/** A page of a list (spec §1-2). */
-export function toPage(
+/** A page of a list (spec §1-2), of which others get their turn after every 256 KiB. */
+export async function toPage(
   requestId: string,
-  page: { readonly data: unknown; readonly pagination: unknown },
+  page: { readonly data: readonly unknown[]; readonly pagination: unknown },
   headers: readonly string[],
-): Outgoing {
-  const text = `{"meta":{"requestId":"${requestId}"},"data":${toJson(page.data)},"pagination":${toJson(page.pagination)}}`;
+): Promise<Outgoing> {
+  const data = await toJsonInTurns(page.data);
+  const text = `{"meta":{"requestId":"${requestId}"},"data":${data},"pagination":${toJson(page.pagination)}}`;
   return { status: 200, headers: headersOf(JSON_TYPE, requestId, headers), text };
+}
+
+/** Characters of JSON that are written in one turn of the event loop: about a millisecond. */
+const CHARACTERS_PER_TURN = 262_144;
+
+async function toJsonInTurns(items: readonly unknown[]): Promise<string> {
+  let text = "";
+  let written = 0;
+  for (const item of items) {
+    text += `${text === "" ? "" : ","}${toJson(item)}`;
+    if (text.length - written < CHARACTERS_PER_TURN) continue;
+    written = text.length;
+    await new Promise((resolve) => setTimeout(resolve, 0));
+  }
+  return `[${text}]`;
 }
 
 /** All that clients learn of a server error: its own message may name files or queries. */

@@ -3,6 +3,7 @@
  * request.
  */
 import type { StoreCounters, StoreHealth } from "../contracts/health.js";
+import type { MemoryLimiterCounters } from "../ratelimit/memory/limiter.js";
 import type { VerifierCounters } from "../verify/verifier.js";
 
 /** Upper bounds of the duration buckets, seconds. */
@@ -19,8 +20,16 @@ export interface Metrics {
   begin(): void;
   /** @param code of the error, or outcome of the verification; empty for any other success */
   end(operation: string, status: number, code: string, ms: number): void;
-  /** The text of `/metrics`. @param health of the store; `undefined`: it tells none */
-  read(counters: VerifierCounters, health: StoreHealth | undefined): string;
+  /**
+   * The text of `/metrics`.
+   * @param namespaces counters of the limiter of namespaces; `undefined`: it is not the service's own
+   * @param health of the store; `undefined`: it tells none
+   */
+  read(
+    counters: VerifierCounters,
+    namespaces: MemoryLimiterCounters | undefined,
+    health: StoreHealth | undefined,
+  ): string;
 }
 
 /** What of a store's health is shown. Counters start again with the process. */
@@ -59,8 +68,9 @@ export function createMetrics(): Metrics {
       if (status === 200 && code !== "") increment(outcomes, `code="${code}"`);
       observe(durations, operation, ms / 1_000);
     },
-    read: ({ degraded, outcomesDropped, creditsForfeited }, health) =>
-      [
+    read: (counters, namespaces, health) => {
+      const { degraded, outcomesDropped, creditsForfeited } = counters;
+      return [
         ...family("keystile_requests_total", "counter", "Requests answered.", [...requests]),
         ...family("keystile_verifications_total", "counter", "Verifications by outcome.", [...outcomes]),
         ...family("keystile_requests_in_flight", "gauge", "Requests being answered.", [["", inFlight]]),
@@ -71,11 +81,31 @@ export function createMetrics(): Metrics {
         ...family("keystile_credits_forfeited_total", "counter", "Leased credits that were given up.", [
           ["", creditsForfeited],
         ]),
+        ...limiterFamilies(counters, namespaces),
         ...(health === undefined ? [] : storeFamilies(health)),
         ...histogram("keystile_request_duration_seconds", "Time from the request to its answer.", durations),
         "",
-      ].join("\n"),
+      ].join("\n");
+    },
   };
+}
+
+const LIMITER_FAMILIES = [
+  ["newcomers_refused_total", "Checks refused because there was no room for a new bucket.", "newcomersRefused"],
+  ["buckets_displaced_total", "Buckets that refused and gave way to another workspace's.", "bucketsDisplaced"],
+] as const;
+
+/** What the memory limiters did for lack of room, those of keys and of namespaces. */
+function limiterFamilies(keys: MemoryLimiterCounters, namespaces: MemoryLimiterCounters | undefined): string[] {
+  const of = namespaces === undefined ? { keys } : { keys, namespaces };
+  return LIMITER_FAMILIES.flatMap(([name, help, counter]) =>
+    family(
+      `keystile_limiter_${name}`,
+      "counter",
+      help,
+      Object.entries(of).map(([limits, counters]) => [`limits="${limits}"`, counters[counter]] as const),
+    ),
+  );
 }
 
 function increment(counts: Map<string, number>, labels: string): void {

@@ -12,6 +12,7 @@ import {
   word,
 } from "../lib/check-options.js";
 import { VERIFIER_OPTIONS, type VerifierOptions } from "../verify/verifier.js";
+import type { Operation } from "./operations/operation.js";
 import type { RequestLimitOptions } from "./workspace-limit.js";
 
 /** Options of the service on every host. */
@@ -35,7 +36,10 @@ export interface ServiceOptions {
   readonly docsBase?: string;
   /** Whether `/docs` and `/openapi.json` are served; default true. */
   readonly docs?: boolean;
-  /** Maximum bytes of a body, 1_024…67_108_864, default 1 MiB. */
+  /**
+   * Maximum bytes of a body, 1_024…67_108_864. Default: 128 KiB, and 1 MiB for operations whose longest legal body is
+   * longer. A caller who may not do the operation anywhere gets no more than 128 KiB read in any case.
+   */
   readonly maxBodyBytes?: number;
   /** The same for `keys.migrateKeys`; default: `maxBodyBytes`. */
   readonly maxImportBytes?: number;
@@ -71,15 +75,15 @@ export const SERVICE_OPTIONS: OptionChecks = {
   onError: callable,
 } satisfies Record<keyof ServiceOptions, Check>;
 
-/** The maximum bytes of a body, by operation. */
-export interface BodyBounds {
-  readonly maxBytes: number;
-  readonly maxImportBytes: number;
-}
+/** The operation whose bodies list keys. */
+export const IMPORT = "keys.migrateKeys";
+
+/** The maximum bytes of an operation's body. */
+export type BodyBound = (operation: Pick<Operation, "name" | "bodyBytes">) => number;
 
 /** The configured bounds with defaults. */
-export function bodyBounds({ maxBodyBytes = MIB, maxImportBytes = maxBodyBytes }: ServiceOptions): BodyBounds {
-  return { maxBytes: maxBodyBytes, maxImportBytes };
+export function bodyBound({ maxBodyBytes, maxImportBytes }: ServiceOptions): BodyBound {
+  return ({ name, bodyBytes }) => (name === IMPORT ? maxImportBytes : undefined) ?? maxBodyBytes ?? bodyBytes;
 }
 
 /** @throws TypeError or RangeError naming the option */

@@ -10,8 +10,9 @@ import type { Trace } from "./access-log.js";
 import { checkContentType, readJson } from "./body.js";
 import { toFailure, toPage, toSentError, toSuccess } from "./envelope.js";
 import type { Incoming, Outgoing } from "./messages.js";
+import { SMALL_BODY_BYTES } from "./operations/largest-body.js";
 import type { Operation, Services } from "./operations/operation.js";
-import type { BodyBounds } from "./options.js";
+import { type BodyBound, IMPORT } from "./options.js";
 import { limitHeaders, tooMany } from "./ratelimit-headers.js";
 import { methodsOf, noSuchPath, type Route, wrongMethod } from "./routes.js";
 import type { RequestVerdict } from "./workspace-limit.js";
@@ -24,7 +25,7 @@ export interface ServiceContext {
   readonly servicesOf: (workspaceId: string) => MaybePromise<Services>;
   /** Counts one request of a workspace; absent: there is no limit. */
   readonly limitRequests: ((workspaceId: string) => MaybePromise<RequestVerdict>) | undefined;
-  readonly bounds: BodyBounds;
+  readonly bodyBound: BodyBound;
   /** The absolute URL below which the pages of error types are. */
   readonly docsBaseOf: (incoming: Incoming) => string;
   /** Called for every request after it was handled. */
@@ -32,7 +33,6 @@ export interface ServiceContext {
   readonly onFault: (error: unknown, requestId: string) => void;
 }
 
-const IMPORT = "keys.migrateKeys";
 const UNKNOWN = "unknown";
 
 /** Handles a request; never rejects. */
@@ -82,7 +82,7 @@ async function perform(
   trace: Trace,
   operation: Operation,
 ): Promise<Outgoing> {
-  const maxBytes = operation.name === IMPORT ? context.bounds.maxImportBytes : context.bounds.maxBytes;
+  const maxBytes = context.bodyBound(operation);
   // Taken before authentication, parsed after it: caller and key are then looked up in one turn of the event loop, so
   // the store polls for changes once. A body that is still arriving is awaited only once the caller is authenticated.
   const buffered = incoming.bodyIfBuffered === undefined ? undefined : await incoming.bodyIfBuffered(maxBytes);
@@ -99,7 +99,9 @@ async function perform(
     if (verdict.exceeded) throw tooMany();
   }
   checkContentType(incoming.header);
-  const body = readJson(buffered ?? (await incoming.readBody(maxBytes)));
+  // A caller who is refused whatever it sends gets no more parsed than that costs little.
+  const bound = operation.mayAny(caller) ? maxBytes : Math.min(maxBytes, SMALL_BODY_BYTES);
+  const body = readJson(buffered ?? (await incoming.readBody(bound)), operation.name === IMPORT);
   const { clientAddress, header } = incoming;
   const data = await operation.perform(
     services,

@@ -7,7 +7,7 @@ import { createKeyring, type Keyring, storeOf } from "../keyring/keyring.js";
 import { createRatelimits, type Ratelimits } from "../keyring/ratelimits/create-ratelimits.js";
 import { checkStore, guardClock, methods } from "../lib/check-options.js";
 import { guardStore } from "../lib/guards/guard-store.js";
-import { memoryLimiter } from "../ratelimit/memory/limiter.js";
+import { memoryLimiter, type MemoryLimiterCounters } from "../ratelimit/memory/limiter.js";
 import { createVerifier, type Verifier } from "../verify/verifier.js";
 import { toLine } from "./access-log.js";
 import { createPages } from "./docs/static-routes.js";
@@ -15,7 +15,7 @@ import { fireAndForget } from "./fire-and-forget.js";
 import type { Incoming, Outgoing } from "./messages.js";
 import { createMetrics } from "./metrics.js";
 import type { Services } from "./operations/operation.js";
-import { bodyBounds, type ServiceOptions } from "./options.js";
+import { bodyBound, type ServiceOptions } from "./options.js";
 import { respond, type ServiceContext } from "./respond.js";
 import { createReadiness } from "./readiness.js";
 import { createRoutes } from "./routes.js";
@@ -59,14 +59,15 @@ export function createService(source: Store | ServiceParts, options: ServiceOpti
     store,
     readiness,
     docs: options.docs ?? true,
-    metrics: metrics && (async () => metrics.read(verifier.counters(), await readiness.health())),
+    metrics:
+      metrics && (async () => metrics.read(verifier.counters(), wired.limiterCounters(), await readiness.health())),
   });
   const context: ServiceContext = {
     routes: createRoutes(pages),
     authenticator,
     servicesOf,
     limitRequests: requests && ((workspaceId) => requests.take(workspaceId, clock())),
-    bounds: bodyBounds(options),
+    bodyBound: bodyBound(options),
     docsBaseOf: docsBase === undefined ? ({ origin = "" }) => `${origin}/docs` : () => docsBase,
     observe(trace) {
       if (metrics === undefined && log === undefined) return;
@@ -95,6 +96,8 @@ interface Wired {
   readonly verifier: Verifier;
   readonly authenticator: Authenticator;
   readonly servicesOf: (workspaceId: string) => MaybePromise<Services>;
+  /** Of the limiter of namespaces, if the service created it. */
+  readonly limiterCounters: () => MemoryLimiterCounters | undefined;
   close(): Promise<void>;
 }
 
@@ -130,6 +133,7 @@ function wireStore(
       }
       return services;
     },
+    limiterCounters: () => defaultLimiter.counters(),
     async close() {
       authenticator.close();
       try {
@@ -165,6 +169,7 @@ function wireParts(parts: ServiceParts, options: ServiceOptions): Wired {
     authenticator,
     servicesOf: (asked) =>
       served === undefined ? wire().then((now) => forWorkspace(now, asked)) : forWorkspace(served, asked),
+    limiterCounters: () => undefined,
     async close() {
       if (authenticator !== parts.authenticator) authenticator.close();
     },

@@ -57,7 +57,10 @@ export function createRequestLimit(options: RequestLimitOptions): RequestLimit {
   const resilient = withFallback(limiter ?? local, { local });
   return Object.freeze({
     take(workspaceId: string, now: number) {
-      const result = resilient.take([{ bucket: `requests ${workspaceId}`, limit, duration, cost: 1 }], now);
+      const result = resilient.take(
+        [{ bucket: `requests ${workspaceId}`, limit, duration, cost: 1, workspaceId }],
+        now,
+      );
       const toVerdict = ({ verdicts }: Awaited<typeof result>): RequestVerdict => {
         const { exceeded, remaining, reset } = verdicts[0]!;
         const wait = exceeded ? waitFor({ limit, duration }, 1, reset) : 0;

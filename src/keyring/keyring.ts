@@ -53,6 +53,9 @@ export interface KeyringOptions extends StoreGuardOptions {
  * for rows that are unknown, deleted or in another workspace; CONFLICT; STORE_… when the store fails. A write is
  * durable, as the store documents, before the promise resolves.
  *
+ * Pages end before 4 MiB of JSON, with one row at least. A role or key with permissions that make more than 1 MiB is a
+ * BAD_REQUEST at the field that gives them.
+ *
  * Each operation names its errors besides BAD_REQUEST and STORE_…. Changes of one row run in sequence in a keyring;
  * STORE_BUSY also means that other writers conflicted 20 times. Bounds are documented at the bodies.
  * @see spec §4.3, §5, §7

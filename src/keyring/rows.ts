@@ -59,14 +59,17 @@ export async function requireNamed<T extends NamedTable>(
 /** Rows per call of the store (clause 20), after which a response yields: as many reads from SQLite take 4 ms. */
 export const MAX_BATCH = 1_000;
 
-/** The rows with these ids by id, those that exist: one call of the store for each thousand, and none for no ids. */
+/**
+ * The rows with these ids by id, those that exist: one call of the store for each thousand, and none for no ids.
+ * @param found rows that are known already, which the others join
+ */
 export async function readRows<T extends Table>(
   context: Context,
   table: T,
   ids: Iterable<string>,
+  found = new Map<string, Rows[T]>(),
 ): Promise<ReadonlyMap<string, Rows[T]>> {
-  const asked = [...new Set(ids)];
-  const found = new Map<string, Rows[T]>();
+  const asked = [...new Set(ids)].filter((id) => !found.has(id));
   for (let start = 0; start < asked.length; start += MAX_BATCH) {
     if (start > 0) await pause(0);
     const rows = await context.store.readMany(table, asked.slice(start, start + MAX_BATCH));

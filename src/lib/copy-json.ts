@@ -12,6 +12,8 @@ const FREE_FORM = "meta";
 const BODY_LEVELS = 6;
 /** No list may be longer. One more item is copied, so that the schema can detect it. */
 const MAX_ITEMS = 1_000;
+/** No object of a request but `meta` has more properties. One more is copied, so that the schema finds too many. */
+const MAX_PROPERTIES = 100;
 /** Most values copied per request: objects that share references would otherwise multiply. */
 const MAX_VALUES = 20_000;
 
@@ -79,7 +81,7 @@ export function copyBody(body: unknown): unknown {
   const walk = { values: 0 };
   if (typeof body !== "object" || body === null || Array.isArray(body)) return copyPart(body, 1, walk);
   const copy = bare();
-  for (const name of Object.keys(body)) {
+  for (const name of namesOf(body)) {
     const value = (body as Record<string, unknown>)[name];
     if (value === undefined) continue;
     if (name === FREE_FORM) setProperty(copy, name, value === null ? null : copyPlain(value));
@@ -94,11 +96,20 @@ export function copyBody(body: unknown): unknown {
 export function readOwnProperties(value: unknown): Record<string, unknown> | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
   const copy = bare();
-  for (const name of Object.keys(value)) {
+  for (const name of namesOf(value)) {
     const part = (value as Record<string, unknown>)[name];
     if (part !== undefined) setProperty(copy, name, part);
   }
   return copy;
+}
+
+/**
+ * Names of an object's own properties, up to one more than any schema has: more are too many anyway, and each costs
+ * microseconds.
+ */
+function namesOf(value: object): readonly string[] {
+  const names = Object.keys(value);
+  return names.length > MAX_PROPERTIES ? names.slice(0, MAX_PROPERTIES + 1) : names;
 }
 
 /** An object without a prototype, so that a polluted prototype adds no properties to a request. */
@@ -120,7 +131,7 @@ function copyPart(value: unknown, level: number, walk: { values: number }): unkn
     return items;
   }
   const copy = bare();
-  for (const name of Object.keys(value)) {
+  for (const name of namesOf(value)) {
     if (++walk.values > MAX_VALUES) return UNREADABLE;
     const part = (value as Record<string, unknown>)[name];
     if (part !== undefined) setProperty(copy, name, copyPart(part, level + 1, walk));

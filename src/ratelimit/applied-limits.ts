@@ -50,31 +50,40 @@ export interface LimitedKey extends BucketHint {
 }
 
 /** The limits of an identity that apply to one of its keys: a limit of the key replaces one of the same name. */
-export function sharedLimits({ ratelimits, identity }: KeyRecord): readonly AppliedLimit[] | undefined {
+export function sharedLimits({ ratelimits, identity, workspaceId }: KeyRecord): readonly AppliedLimit[] | undefined {
   const shared =
     (identity && ownProperty(identity, "ratelimits"))?.filter(
       ({ name }) => !ratelimits.some((limit) => limit.name === name),
     ) ?? [];
-  return shared.length === 0 ? undefined : shared.map((limit) => toApplied((identity as Identity).id, limit, limit.id));
+  return shared.length === 0
+    ? undefined
+    : shared.map((limit) => toApplied((identity as Identity).id, workspaceId, limit, limit.id));
 }
 
 /**
  * Collects the limits of a key.
  * @param owner of the buckets
+ * @param workspaceId of the key
  * @param ids of the key's limits, in the order of `kinds`
  */
 export function toLimits(
   owner: string,
+  workspaceId: string,
   kinds: readonly LimitKind[],
   ids: readonly string[],
   shared: readonly AppliedLimit[] = [],
 ): Limits {
-  const keyLimits = kinds.map((kind, i) => toApplied(owner, kind, ids[i] as string));
+  const keyLimits = kinds.map((kind, i) => toApplied(owner, workspaceId, kind, ids[i] as string));
   const named = shared.length === 0 ? keyLimits : [...keyLimits, ...shared];
   return { automatic: named.every(isAutomatic) ? named : named.filter(isAutomatic), named };
 }
 
-function toApplied(owner: string, { name, limit, duration, autoApply }: LimitKind, id: string): AppliedLimit {
+function toApplied(
+  owner: string,
+  workspaceId: string,
+  { name, limit, duration, autoApply }: LimitKind,
+  id: string,
+): AppliedLimit {
   const bucket = bucketOf(owner, name);
   return {
     bucket,
@@ -84,8 +93,9 @@ function toApplied(owner: string, { name, limit, duration, autoApply }: LimitKin
     id,
     name,
     autoApply,
+    workspaceId,
     isAdHoc: undefined,
-    hint: hintFor(bucket),
+    hint: hintFor(bucket, workspaceId),
     configured: undefined,
   };
 }
@@ -99,7 +109,7 @@ const isAutomatic = ({ autoApply }: AppliedLimit) => autoApply;
  *   `duration` are given; the message contains no names
  */
 export function applyLimits(
-  { keyId, bucketOwner, limits }: Pick<LimitedKey, "keyId" | "bucketOwner" | "limits">,
+  { keyId, bucketOwner, workspaceId, limits }: Pick<LimitedKey, "keyId" | "bucketOwner" | "workspaceId" | "limits">,
   requested: readonly RatelimitCheck[],
 ): readonly AppliedLimit[] {
   if (requested.length === 0) return limits.automatic;
@@ -108,7 +118,7 @@ export function applyLimits(
   const applied = limits.automatic.filter(({ name }) => !named.has(name));
   const problems: ValidationProblem[] = [];
   requested.forEach((check, i) => {
-    const limit = limits.named.find(({ name }) => name === check.name) ?? adHoc(keyId, bucketOwner, check);
+    const limit = limits.named.find(({ name }) => name === check.name) ?? adHoc(keyId, bucketOwner, workspaceId, check);
     if (limit !== undefined) applied.push(override(limit, check));
     else
       problems.push({
@@ -168,9 +178,9 @@ function override(
   known: AppliedLimit,
   { cost, limit = known.limit, duration = known.duration }: RatelimitCheck,
 ): AppliedLimit {
-  const { bucket, id, name, autoApply, isAdHoc, hint } = known;
+  const { bucket, id, name, autoApply, workspaceId, isAdHoc, hint } = known;
   const configured = limit === known.limit && duration === known.duration ? undefined : known;
-  return { bucket, limit, duration, cost, id, name, autoApply, isAdHoc, hint, configured };
+  return { bucket, limit, duration, cost, id, name, autoApply, workspaceId, isAdHoc, hint, configured };
 }
 
 /**
@@ -180,6 +190,7 @@ function override(
 function adHoc(
   keyId: string,
   owner: string,
+  workspaceId: string,
   { name, limit, duration, cost }: RatelimitCheck,
 ): AppliedLimit | undefined {
   if (limit === undefined || duration === undefined) return undefined;
@@ -194,6 +205,7 @@ function adHoc(
     id,
     name: shown,
     autoApply: false,
+    workspaceId,
     isAdHoc: true,
     hint: undefined,
     configured: undefined,

@@ -163,10 +163,11 @@ function wellFormed(result: readonly LimitVerdict[], checks: readonly LimitCheck
 
 function readVerdict(value: unknown): LimitVerdict {
   if (typeof value !== "object" || value === null) throw malformed();
-  const { exceeded, remaining, reset } = ownOnly<Partial<LimitVerdict>>(value);
+  const { exceeded, remaining, reset, displaced } = ownOnly<Partial<LimitVerdict>>(value);
   if (typeof exceeded !== "boolean" || !isCount(remaining) || !isCount(reset)) throw malformed();
   // Responses show integers, whatever unit the limiter counts in.
-  return { exceeded, remaining: Math.floor(remaining), reset: Math.ceil(reset) };
+  const verdict = { exceeded, remaining: Math.floor(remaining), reset: Math.ceil(reset) };
+  return isCount(displaced) ? { ...verdict, displaced } : verdict;
 }
 
 const malformed = (): TypeError => new TypeError("The limiter's result is malformed: expected one verdict per check.");

@@ -20,6 +20,8 @@ export interface LimitsTaken {
   readonly retryAfter: number | undefined;
   /** Whether the fallback of a failed limiter decided. */
   readonly degraded: boolean;
+  /** Buckets of another workspace that refused and gave way to new ones of this call. */
+  readonly displaced: number | undefined;
 }
 
 /**
@@ -44,6 +46,7 @@ export function takeLimits(
         exceeded: verdict.exceeded,
         retryAfter: verdict.exceeded ? waitFor(onlyLimit, 1, verdict.reset) : undefined,
         degraded: false,
+        displaced: verdict.displaced,
       };
   }
   const applied = applyLimits(key, requested);
@@ -62,7 +65,13 @@ function toTaken(limits: readonly AppliedLimit[], answer: LimitAnswer): LimitsTa
   const { verdicts, degraded } = answer;
   const results = limits.map((limit, i) => toRatelimitData(limit, limit.id, verdicts[i] as LimitVerdict));
   const exceeded = verdicts.some((verdict) => verdict.exceeded);
-  return { results, exceeded, retryAfter: exceeded ? retryAfterOfRefusal(limits, answer) : undefined, degraded };
+  return {
+    results,
+    exceeded,
+    retryAfter: exceeded ? retryAfterOfRefusal(limits, answer) : undefined,
+    degraded,
+    displaced: verdicts[0]?.displaced,
+  };
 }
 
 /** From the numbers that were decided on, which a result shows clamped. */

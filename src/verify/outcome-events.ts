@@ -23,6 +23,11 @@ export interface OutcomeEvent {
   /** Whether the limiter failed and its fallback decided. */
   readonly degraded: boolean;
   /**
+   * Buckets of the workspace that held most of the limiter's memory, all of which refused, that gave way to new ones of
+   * this key. Absent: none.
+   */
+  readonly displacedBuckets?: number | undefined;
+  /**
    * Refill boundaries that this call skipped without a refill: more than 400 daily or 24 monthly ones were due at once,
    * because the clock jumped ahead or the key was idle for that long. Absent: none.
    */

@@ -48,7 +48,9 @@ export function answerNotFound(
 export function eventFor(
   { keyId, policy, rare }: CachedKey,
   code: VerificationCode,
-  call: Pick<OutcomeEvent, "time" | "tags" | "degraded" | "forfeitedRefills"> & { readonly cost: number },
+  call: Pick<OutcomeEvent, "time" | "tags" | "degraded" | "displacedBuckets" | "forfeitedRefills"> & {
+    readonly cost: number;
+  },
 ): OutcomeEvent {
   return {
     time: call.time,
@@ -60,6 +62,7 @@ export function eventFor(
     ...(rare?.identity !== undefined && { identityId: rare.identity.id }),
     spent: code === "VALID" && policy.hasCredits ? call.cost : 0,
     degraded: call.degraded,
+    ...(call.displacedBuckets !== undefined && { displacedBuckets: call.displacedBuckets }),
     ...(call.forfeitedRefills !== undefined && { forfeitedRefills: call.forfeitedRefills }),
   };
 }

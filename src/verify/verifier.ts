@@ -85,6 +85,10 @@ export interface VerifierCounters {
    * before the verifier. They count as spent.
    */
   readonly creditsForfeited: number;
+  /** New buckets of rate limits that the verifier's own limiter had no room for: their checks were refused. */
+  readonly newcomersRefused: number;
+  /** Buckets that refused and gave way there to those of a workspace below its share of the memory. */
+  readonly bucketsDisplaced: number;
 }
 
 /** Verifies keys; made by {@link createVerifier}. Its methods need no `this`. */
@@ -208,6 +212,7 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
       degraded: limiter.degradedCalls(),
       outcomesDropped: outcomes?.dropped() ?? 0,
       creditsForfeited: spender.creditsForfeited(),
+      ...local.counters(),
     }),
     close: () => (closing ??= close()),
   });

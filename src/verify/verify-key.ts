@@ -122,10 +122,10 @@ function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | 
     context !== undefined && Object.hasOwn(context, "clientAddress") ? context.clientAddress : undefined;
   const idempotencyKey =
     context !== undefined && Object.hasOwn(context, "idempotencyKey") ? context.idempotencyKey : undefined;
-  const request = readRequest(body);
-  const query = request.permissions === undefined ? undefined : deps.compileQuery(request.permissions);
   const caller = given === undefined ? undefined : strictCaller(given, "context.caller");
   if (caller?.mayAny("verify_key", "api") === false) throw mayNotVerify();
+  const request = readRequest(body);
+  const query = request.permissions === undefined ? undefined : deps.compileQuery(request.permissions);
   const scope = idempotencyKey === undefined ? undefined : deps.idempotency.scopeOf(idempotencyKey, caller);
   const now = deps.clock();
   const call: Verification = {
@@ -280,6 +280,7 @@ function conclude(call: Verification, key: CachedKey, code: VerificationCode): M
         tags: redact(tags, request.key),
         cost,
         degraded,
+        displacedBuckets: limits?.displaced,
         forfeitedRefills: spend?.forfeited,
       }),
     );

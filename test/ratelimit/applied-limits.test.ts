@@ -44,8 +44,8 @@ const ask = (name: string, over: { cost?: number; limit?: number; duration?: num
 const apply = (key: KeyRecord, asked: ReturnType<typeof ask>[]) => {
   const { keyId, ratelimits } = key;
   const ids = ratelimits.map(({ id }) => id);
-  const limits = toLimits(keyId, ratelimits, ids, sharedLimits(key));
-  return applyLimits({ keyId, bucketOwner: keyId, limits }, asked);
+  const limits = toLimits(keyId, key.workspaceId, ratelimits, ids, sharedLimits(key));
+  return applyLimits({ keyId, bucketOwner: keyId, workspaceId: key.workspaceId, limits }, asked);
 };
 
 describe("applyLimits", () => {

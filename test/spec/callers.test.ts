@@ -198,13 +198,17 @@ describe("spec §4.1-4: a credential without any permission to verify", () => {
     },
   );
 
-  it("ruling A1: a body or a query that is not well formed is a 400 first", async () => {
+  it("ruling A1: the 403 comes before a body or a query that is not well formed is a 400", async () => {
     const made = await world();
-    const caller = made.callerOf();
-    const body = await failure(made.verify("", caller));
-    expect([body.code, body.errors[0]?.location]).toEqual(["BAD_REQUEST", "body.key"]);
-    const query = await failure(made.verify(made.ours.key, caller, { permissions: "a AND" }));
-    expect([query.code, query.errors[0]?.location]).toEqual(["PERMISSIONS_QUERY_SYNTAX", "body.permissions"]);
+    const [nothing, some] = [made.callerOf(), made.callerOf("api.*.verify_key")];
+    for (const [key, more, code, location] of [
+      ["", {}, "BAD_REQUEST", "body.key"],
+      [made.ours.key, { permissions: "a AND" }, "PERMISSIONS_QUERY_SYNTAX", "body.permissions"],
+    ] as const) {
+      expect((await failure(made.verify(key, nothing, more))).code).toBe("CALLER_FORBIDDEN");
+      const refused = await failure(made.verify(key, some, more));
+      expect([refused.code, refused.errors[0]?.location]).toEqual([code, location]);
+    }
   });
 
   it("the right to verify one key that was deleted since is a right still: NOT_FOUND, not 403", async () => {

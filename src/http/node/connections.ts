@@ -22,8 +22,8 @@ interface ConnectionState {
 
 /** The connections of a server. */
 export interface Connections {
-  /** Registers a request. */
-  begin(socket: Connection, request: Arriving): RequestSlot;
+  /** Registers a request; `undefined`: the connection has too many without a response, and was cut. */
+  begin(socket: Connection, request: Arriving): RequestSlot | undefined;
   /** Fails a connection. @param answer sends the error, if no pending request can respond with it */
   breakOff(socket: Connection, fault: KeystileError, answer: () => void): void;
 }
@@ -34,9 +34,15 @@ export interface RequestSlot {
   onReading(breakOff: (fault: Error) => void): void;
   /** Whether the connection must end with this response. */
   isLast(): boolean;
-  /** Call when the response was sent, or will never be. */
-  end(): void;
+  /** Call when the response was sent, or will never be. @returns requests of the connection still without a response */
+  end(): number;
 }
+
+/**
+ * Requests of one connection that may wait for their responses: clients that send several at once send a few. All that
+ * a client sends at once are read before the first is answered.
+ */
+const MAX_PENDING = 128;
 
 /** State is released with its socket. */
 export function createConnections(): Connections {
@@ -44,6 +50,7 @@ export function createConnections(): Connections {
   return {
     begin(socket, request) {
       const state = states.get(socket) ?? { pending: 0, last: request, breakOff: undefined, fault: undefined };
+      if (state.pending >= MAX_PENDING) return void socket.destroy();
       states.set(socket, state);
       state.pending++;
       state.last = request;
@@ -54,7 +61,7 @@ export function createConnections(): Connections {
           if (state.fault !== undefined) breakOff(state.fault);
         },
         isLast: () => state.fault !== undefined && !request.complete,
-        end: () => void state.pending--,
+        end: () => --state.pending,
       };
     },
     breakOff(socket, fault, answer) {

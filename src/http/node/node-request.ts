@@ -74,10 +74,16 @@ export function toIncoming(request: NodeRequest, response: NodeResponse, context
   };
 }
 
-/** Writes the response in one piece. @param more further headers: alternating names and values */
-export function send(response: NodeResponse, { status, headers, text }: Outgoing, more: readonly string[]): void {
-  response.writeHead(status, [...headers, "content-length", `${Buffer.byteLength(text)}`, ...more]);
+/**
+ * Writes the response in one piece.
+ * @param more further headers: alternating names and values
+ * @returns the bytes of its body
+ */
+export function send(response: NodeResponse, { status, headers, text }: Outgoing, more: readonly string[]): number {
+  const bytes = Buffer.byteLength(text);
+  response.writeHead(status, [...headers, "content-length", `${bytes}`, ...more]);
   response.end(text);
+  return bytes;
 }
 
 /** The header of the last response on a connection. */

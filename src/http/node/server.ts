@@ -16,6 +16,7 @@ import { toFailedRequest } from "../failed-request.js";
 import { createConnections } from "./connections.js";
 import { CLOSING, NONE, send, toIncoming } from "./node-request.js";
 import { createTurnBatch } from "./turn-batch.js";
+import { createUnread } from "./unread.js";
 
 /** Options of {@link createServer}. Times in milliseconds. */
 export interface ServerOptions extends ServiceOptions {
@@ -32,6 +33,18 @@ export interface ServerOptions extends ServiceOptions {
   readonly requestTimeout?: number;
   /** How long an idle connection stays open, 1…3_600_000, default 10_000. */
   readonly keepAliveTimeout?: number;
+  /**
+   * How long a client may read nothing of an answer that waits for it, 1…3_600_000, default 30_000: then its connection
+   * is cut.
+   */
+  readonly unreadTimeout?: number;
+  /**
+   * Bytes of answers that may wait to be read, of all connections together, 1_048_576…17_179_869_184, default 256 MiB:
+   * beyond it the connection with most of them is cut.
+   */
+  readonly maxUnreadBytes?: number;
+  /** Connections at a time, 1…1_000_000, default 4_096; further ones are closed at once. */
+  readonly maxConnections?: number;
   /** How long `close` waits for requests in flight before it cuts connections, 1…3_600_000, default 10_000. */
   readonly graceTimeout?: number;
 }
@@ -63,6 +76,9 @@ const OPTIONS = {
   headersTimeout: time,
   requestTimeout: time,
   keepAliveTimeout: time,
+  unreadTimeout: time,
+  maxUnreadBytes: integer(1_048_576, 17_179_869_184),
+  maxConnections: integer(1, 1_000_000),
   graceTimeout: time,
 };
 const LISTEN_OPTIONS = {
@@ -92,26 +108,37 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
   const { requestTimeout = 30_000, keepAliveTimeout = 10_000, graceTimeout = 10_000 } = options;
   // Node requires headersTimeout ≤ requestTimeout.
   const headersTimeout = Math.min(options.headersTimeout ?? 10_000, requestTimeout);
-  const { maxHeaderBytes = 16_384 } = options;
+  const { maxHeaderBytes = 16_384, maxConnections = 4_096 } = options;
+  const { unreadTimeout = 30_000, maxUnreadBytes = 268_435_456 } = options;
   const connections = createConnections();
+  const unread = createUnread({ timeout: unreadTimeout, maxBytes: maxUnreadBytes });
   const batch = createTurnBatch(setImmediate);
   const tunnels = new Set<Duplex>();
   let http: HttpServer | undefined;
+  let sweeping: NodeJS.Timeout | undefined;
   let hasBegun = false;
   let origin = "";
   let closing: Promise<void> | undefined;
 
   const handle = async (request: IncomingMessage, response: ServerResponse, wantsContinue: boolean): Promise<void> => {
     const { socket } = request;
-    const { onReading, isLast, end } = connections.begin(socket, request);
-    response.on("close", end);
+    const slot = connections.begin(socket, request);
+    if (slot === undefined) return;
+    const { onReading, isLast, end } = slot;
+    let bytes = 0;
+    response.on("close", () => {
+      unread.remove(socket, bytes, end() > 0);
+    });
     const clientAddress = clientAddressOf(socket.remoteAddress, request.headers["x-forwarded-for"]);
     const outgoing = await service.answer(
       toIncoming(request, response, { clientAddress, origin, wantsContinue, batch, onReading }),
     );
     // A client that waits for `100 Continue` and is refused sends no body, so the connection cannot be reused.
     const isEnd = closing !== undefined || isLast() || (wantsContinue && outgoing.status !== 200);
-    send(response, outgoing, isEnd ? CLOSING : NONE);
+    // A socket that is gone emits no further event, which would take the bytes off again.
+    if (socket.destroyed) return;
+    bytes = send(response, outgoing, isEnd ? CLOSING : NONE);
+    unread.add(socket, bytes);
   };
   const breakOff = (socket: Duplex, kind: ConnectionError, method = ""): void => {
     const fault = toFault(kind);
@@ -143,6 +170,9 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
     // Node silently drops headers above a count, which could hide a second Authorization. Their bytes are bounded
     // anyway.
     server.maxHeadersCount = 0;
+    server.maxConnections = maxConnections;
+    sweeping = setInterval(unread.sweep, CHECK_INTERVAL_MS);
+    sweeping.unref();
     http = server;
     const onRequest = (wantsContinue: boolean) => (request: IncomingMessage, response: ServerResponse) =>
       void handle(request, response, wantsContinue).catch(() => request.destroy());
@@ -169,6 +199,7 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
 
   const shutDown = async (): Promise<void> => {
     if (http !== undefined) await drain(http, tunnels, graceTimeout);
+    clearInterval(sweeping);
     await service.close();
   };
   return Object.freeze({ listen, close: () => (closing ??= shutDown()) });

@@ -2,9 +2,9 @@
  * The caller permission that each operation requires, depending on its request (spec §4, §5.4). `Caller.may` evaluates
  * grants.
  *
- * Why both 403 and 404: a caller without any matching permission gets 403. For an API or namespace, which the request
- * names by id, a 403 does not reveal whether it exists. A key of an API outside the caller's permissions looks missing
- * (404).
+ * Why both 403 and 404: a caller without any matching permission gets 403, before its request is even validated. For an
+ * API or namespace, which the request names by id, a 403 does not reveal whether it exists. A key of an API outside the
+ * caller's permissions looks missing (404).
  */
 import type { Caller, Resource } from "../../contracts/caller.js";
 import { KeystileError } from "../../contracts/errors.js";
@@ -30,7 +30,10 @@ export interface Asked {
 
 /** The access check of an operation. */
 export interface Access<B> extends Pick<Asked, "permissions">, Partial<Pick<Asked, "also">> {
-  /** @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND */
+  /** The action that it always takes, on resources of this type. */
+  readonly action: string;
+  readonly type: Resource["type"];
+  /** Whether the caller may do what this request asks. @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND */
   allow(access: { readonly store: Store }, caller: Caller, request: B): MaybePromise<void>;
 }
 
@@ -54,10 +57,21 @@ export function forbidden(permissions: readonly string[]): KeystileError {
   );
 }
 
+/**
+ * Whether the caller may do the action of an operation anywhere at all. Asked before the request is validated: whoever
+ * may do nothing costs no more than the parsing of its JSON, and learns nothing about the form.
+ * @throws KeystileError CALLER_FORBIDDEN
+ */
+export function requireAnyGrant({ action, type, permissions }: Access<never>, caller: Caller): void {
+  if (!caller.mayAny(action, type)) throw forbidden(permissions);
+}
+
 /** An action on all resources of a type: only a `*` grant allows it. */
 export function onAll(action: string, type: Resource["type"]): Access<unknown> {
   const permissions = [`${type}.*.${action}`];
   return {
+    action,
+    type,
     permissions,
     allow(_access, caller) {
       if (!caller.may(action, { type })) throw forbidden(permissions);
@@ -77,6 +91,8 @@ export function onKeyspace(action: string): Access<{ readonly apiId: string }> {
 
 function onNamedApi(action: string, permissions: readonly string[]): Access<{ readonly apiId: string }> {
   return {
+    action,
+    type: "api",
     permissions,
     allow(_access, caller, { apiId }) {
       if (!caller.may(action, { type: "api", id: apiId })) throw forbidden(permissions);
@@ -101,10 +117,11 @@ export function onKeyspaceOfKey(action: string): Access<{ readonly keyId: string
 export function onReplacedKey(): Access<{ readonly keyId: string }> {
   const [made, ended] = [onKeyspaceOfKey("create_key"), onKey("update_key")];
   return {
-    permissions: made.permissions,
+    ...made,
     also: [{ permission: "api.*.update_key" }],
     async allow(access, caller, request) {
       await made.allow(access, caller, request);
+      requireAnyGrant(ended, caller);
       await ended.allow(access, caller, request);
     },
   };
@@ -116,9 +133,10 @@ function onKeyOf(
   resourceOf: (request: { readonly keyId: string }, apiId: string) => Resource,
 ): Access<{ readonly keyId: string }> {
   return {
+    action,
+    type: "api",
     permissions,
     async allow({ store }, caller, request) {
-      if (!caller.mayAny(action, "api")) throw forbidden(permissions);
       const [row] = await store.readMany("keys", [request.keyId]);
       if (row?.workspaceId !== caller.workspaceId || !caller.may(action, resourceOf(request, row.apiId)))
         throw notFound("The key");
@@ -130,9 +148,10 @@ function onKeyOf(
 export function onKeyText(action: string): Access<{ readonly key: string }> {
   const permissions = keyForms(action);
   return {
+    action,
+    type: "api",
     permissions,
     async allow({ store }, caller, { key }) {
-      if (!caller.mayAny(action, "api")) throw forbidden(permissions);
       const record = await store.findKey(await digestKey(key));
       const resource = record && ({ type: "api", id: record.apiId, keyId: record.keyId } as const);
       if (record?.workspaceId !== caller.workspaceId || !resource || !caller.may(action, resource))

@@ -1,6 +1,6 @@
 /** Operation `keys.migrateKeys` (spec §4.2). Keys are validated in batches, so that a request may have thousands. */
 import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
-import { readImport } from "../../keyring/import/import-batches.js";
+import { checkImport } from "../../keyring/import/import-batches.js";
 import { type JsonSchema, toJsonSchema } from "../../keyring/schemas/json-schema.js";
 import * as schemas from "../../keyring/schemas/keys.js";
 import type { V2KeysMigrateKeysRequestBody } from "../../keyring/schemas/migration-requests.js";
@@ -9,6 +9,9 @@ import { readOwnProperties } from "../../lib/copy-json.js";
 import { onApi } from "./access.js";
 import { define, type Operation } from "./operation.js";
 import * as answer from "./responses.js";
+
+/** Permissions that one request may make, as any other operation that names some: they stay. */
+const MAX_NEW_PERMISSIONS = 1_000;
 
 const operation = define({
   name: "keys.migrateKeys",
@@ -19,7 +22,7 @@ const operation = define({
   answer: answer.migration,
   access: onApi("create_key"),
   async act({ keyring }, request) {
-    const { migrated, failed } = await keyring.migrateKeys(request);
+    const { migrated, failed } = await keyring.migrateKeys(request, { maxNewPermissions: MAX_NEW_PERMISSIONS });
     return { migrated, failed: failed.map(({ hash }) => hash) };
   },
 });
@@ -27,7 +30,7 @@ const operation = define({
 /**
  * `perform` validates only the frame before it checks the caller; the keyring then validates the keys, a few µs each.
  */
-export const migrateKeys: Operation = { ...operation, validate: (body) => void readImport(body, 1_000) };
+export const migrateKeys: Operation = { ...operation, validate: checkImport };
 
 function readFrame(body: unknown): V2KeysMigrateKeysRequestBody {
   const problems: ValidationProblem[] = [];

@@ -9,8 +9,9 @@ import type { Ratelimits } from "../../keyring/ratelimits/create-ratelimits.js";
 import { type JsonSchema, toJsonSchema } from "../../keyring/schemas/json-schema.js";
 import { parse, type Schema } from "../../keyring/schemas/parse.js";
 import type { Verifier } from "../../verify/verifier.js";
-import type { Access, Asked } from "./access.js";
+import { type Access, type Asked, requireAnyGrant } from "./access.js";
 import { explain } from "./fields.js";
+import { bodyBytesOf } from "./largest-body.js";
 
 /** What operations work with; keyring and ratelimits are those of the caller's workspace. */
 export interface Services {
@@ -40,6 +41,8 @@ export interface Operation extends Asked {
   readonly summary: string;
   /** Schema of the whole body. */
   readonly request: JsonSchema;
+  /** Bytes that are read of a body, unless an option says otherwise: 128 KiB, or 1 MiB where a legal one may be longer. */
+  readonly bodyBytes: number;
   /** Schema of `data`; for a list, of one item. */
   readonly answer: JsonSchema;
   /** Whether the response has `pagination`, and the request `limit` and `cursor` (spec §1-2). */
@@ -48,10 +51,13 @@ export interface Operation extends Asked {
   readonly headers?: Readonly<Record<string, JsonSchema>>;
   /** Error statuses of this operation, besides those of every operation. */
   readonly statuses: readonly number[];
+  /** Whether this caller may do the action anywhere at all; whoever may not gets a 403 for any JSON. */
+  mayAny(caller: Caller): boolean;
   /** Validates a body without doing anything. @throws KeystileError BAD_REQUEST with every problem */
   validate(body: unknown): void;
   /**
-   * Validates the body, checks the caller's permission, then acts.
+   * Refuses a caller without any grant of the action, validates the body, checks the caller's permission for what it
+   * names, then acts.
    * @returns `data`, or `{ data, pagination }` for a list
    * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND · the errors of the action
    */
@@ -79,17 +85,21 @@ export interface Definition<B> {
 export function define<B>(definition: Definition<B>): Operation {
   const { name, summary, schema, access, answer, isList = false, statuses = [404], act } = definition;
   const { read = (body: unknown) => parse(schema, body) } = definition;
+  const request = definition.request ?? toJsonSchema(schema);
   return {
     name,
     summary,
-    request: explain(definition.request ?? toJsonSchema(schema)),
+    request: explain(request),
+    bodyBytes: bodyBytesOf(request),
     answer: explain(answer),
     isList,
     permissions: access.permissions,
     also: access.also ?? [],
     statuses,
+    mayAny: (caller) => caller.mayAny(access.action, access.type),
     validate: (body) => void read(body),
     async perform(services, { caller, body }) {
+      requireAnyGrant(access, caller);
       const request = read(body);
       await access.allow(services, caller, request);
       return act(services, request, caller);

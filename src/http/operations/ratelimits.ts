@@ -35,7 +35,7 @@ function ratelimitOperation<B>({
     schema,
     answer,
     isList,
-    access: { permissions, also, allow() {} },
+    access: { action, type: "ratelimit", permissions, also, allow() {} },
     act: ({ ratelimits }, request, caller) => act(ratelimits, request, { caller }),
   });
 }

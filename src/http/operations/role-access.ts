@@ -14,6 +14,8 @@ const createPermission: FurtherPermission = {
 
 /** A role with permissions also requires adding them, and creating those that do not exist. */
 export const onNewRole: Access<{ readonly permissions?: readonly string[] }> = {
+  action: "create_role",
+  type: "rbac",
   permissions: ["rbac.*.create_role"],
   also: [{ permission: "rbac.*.add_permission_to_role", where: "the role is given permissions" }, createPermission],
   async allow(access, caller, { permissions = [] }) {
@@ -26,6 +28,8 @@ export const onNewRole: Access<{ readonly permissions?: readonly string[] }> = {
 
 /** Replacing permissions requires adding and removing them. */
 export const onRolePermissions: Access<{ readonly permissions: readonly string[] }> = {
+  action: "add_permission_to_role",
+  type: "rbac",
   permissions: ["rbac.*.add_permission_to_role"],
   also: [{ permission: "rbac.*.remove_permission_from_role" }, createPermission],
   async allow(access, caller, { permissions }) {

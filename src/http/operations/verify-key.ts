@@ -8,6 +8,7 @@ import { readRequest } from "../../verify/request.js";
 import { readIdempotencyKey } from "../idempotency-key.js";
 import { keyForms } from "./access.js";
 import { explain } from "./fields.js";
+import { bodyBytesOf } from "./largest-body.js";
 import type { Operation } from "./operation.js";
 import * as answer from "./responses.js";
 
@@ -62,6 +63,7 @@ export const verifyKey: Operation = {
   name: "keys.verifyKey",
   summary: "Verifies a key: permissions, rate limits and credits in one call. Every outcome is a 200.",
   request: explain(request),
+  bodyBytes: bodyBytesOf(request),
   answer: explain(answer.verification),
   isList: false,
   permissions: keyForms("verify_key"),
@@ -77,6 +79,7 @@ export const verifyKey: Operation = {
     },
   },
   statuses: [404, 409, 422],
+  mayAny: (caller) => caller.mayAny("verify_key", "api"),
   validate(body) {
     const { permissions } = readRequest(body);
     if (permissions !== undefined) compileQuery(permissions);

@@ -2,6 +2,7 @@
 import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { copyBody, readOwnProperties } from "../../lib/copy-json.js";
+import { pause } from "../context.js";
 import * as schemas from "../schemas/keys.js";
 import type { V2KeysMigrateKeysRequestBody } from "../schemas/migration-requests.js";
 import { MAX_PROBLEMS, validate } from "../schemas/parse.js";
@@ -13,21 +14,42 @@ type Batch = readonly V2KeysMigrateKeyData[];
 export interface Import {
   readonly migrationId: string;
   readonly apiId: string;
+  /** All keys of an array; absent for any other iterable. */
+  readonly keys: Batch | undefined;
   /** Throws BAD_REQUEST at the first batch that holds an invalid key. */
   readonly batches: Iterable<Batch> | AsyncIterable<Batch>;
 }
 
-/** @throws KeystileError BAD_REQUEST; for an array also with the problems of every key in it */
-export function readImport(body: unknown, batchSize: number): Import {
+/** Milliseconds of validation after which others get their turn. */
+const TURN_MS = 4;
+
+/** @throws (rejects) KeystileError BAD_REQUEST; for an array also with the problems of every key in it */
+export async function readImport(body: unknown, batchSize: number): Promise<Import> {
+  const reading = readInTurns(body, batchSize);
+  for (;;) {
+    const { done, value } = reading.next();
+    if (done === true) return value;
+    await pause(0);
+  }
+}
+
+/** Whether an import is well formed. @throws KeystileError as {@link readImport}, without giving others a turn */
+export function checkImport(body: unknown): void {
+  const reading = readInTurns(body, 1);
+  while (reading.next().done !== true);
+}
+
+/** Yields where others should get their turn. */
+function* readInTurns(body: unknown, batchSize: number): Generator<void, Import> {
   const problems: ValidationProblem[] = [];
   const fields = readOwnProperties(body) ?? body;
   const frame = validate(schemas.migrateKeys, fields, "body", problems);
-  const keys: unknown = (fields as { readonly keys?: unknown } | null | undefined)?.keys;
-  const validated = Array.isArray(keys) ? validateAll(keys, problems) : undefined;
+  const given: unknown = (fields as { readonly keys?: unknown } | null | undefined)?.keys;
+  const keys = Array.isArray(given) ? yield* validateAll(given, problems) : undefined;
   if (frame === undefined || problems.length > 0) throw badRequest(problems);
   const { migrationId, apiId } = frame;
-  const batches = validated === undefined ? readBatches(frame.keys, batchSize) : slices(validated, batchSize);
-  return { migrationId, apiId, batches };
+  const batches = keys === undefined ? readBatches(frame.keys, batchSize) : slices(keys, batchSize);
+  return { migrationId, apiId, keys, batches };
 }
 
 function* slices(keys: Batch, batchSize: number): Iterable<Batch> {
@@ -53,11 +75,17 @@ async function* readBatches(keys: V2KeysMigrateKeysRequestBody["keys"], batchSiz
   if (read > 0) yield cut();
 }
 
-function validateAll(raw: readonly unknown[], problems: ValidationProblem[]): V2KeysMigrateKeyData[] {
+function* validateAll(raw: readonly unknown[], problems: ValidationProblem[]): Generator<void, V2KeysMigrateKeyData[]> {
   const keys: V2KeysMigrateKeyData[] = [];
   const { length } = raw;
+  let began = performance.now();
   // Stops once the error is full: 300,000 faulty keys blocked the event loop for 0.3 s.
-  for (let i = 0; i < length && problems.length < MAX_PROBLEMS; i++) validateOne(raw[i], i, problems, keys);
+  for (let i = 0; i < length && problems.length < MAX_PROBLEMS; i++) {
+    validateOne(raw[i], i, problems, keys);
+    if (performance.now() - began < TURN_MS) continue;
+    yield;
+    began = performance.now();
+  }
   return keys;
 }
 

@@ -1,8 +1,10 @@
 /** Imports keys that were hashed elsewhere, in batches: the operation `keys.migrateKeys`. */
 import { badRequest } from "../../contracts/errors.js";
 import type { MigrationRow } from "../../contracts/store.js";
+import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { callable, checkOptions, integer } from "../../lib/check-options.js";
 import { type Context, pause } from "../context.js";
+import { readPermissions } from "../rbac/resolve-names.js";
 import { requireApi, requireNamed } from "../rows.js";
 import type {
   FailedKey,
@@ -21,7 +23,12 @@ import { buildAhead, createRefused, storeBatch } from "./store-batch.js";
 const DEFAULT_BATCH = 1_000;
 /** An asynchronous store may still not yield to the event loop: after this many batches a pause does. */
 const MAX_UNYIELDED = 8;
-const OPTIONS = { batchSize: integer(1, 10_000), onProgress: callable, onBatch: callable };
+const OPTIONS = {
+  batchSize: integer(1, 10_000),
+  maxNewPermissions: integer(0, Number.MAX_SAFE_INTEGER),
+  onProgress: callable,
+  onBatch: callable,
+};
 
 /**
  * Each key is imported or fails by itself, and `failed` says why; permissions and identities that do not exist are
@@ -46,10 +53,11 @@ export async function migrateKeys(
   options: MigrateKeysOptions = {},
 ): Promise<V2KeysMigrateKeysResponseData> {
   checkOptions(options, OPTIONS);
-  const { batchSize = DEFAULT_BATCH, onProgress, onBatch } = options;
-  const { migrationId, apiId, batches } = readImport(body, batchSize);
+  const { batchSize = DEFAULT_BATCH, maxNewPermissions, onProgress, onBatch } = options;
+  const { migrationId, apiId, keys, batches } = await readImport(body, batchSize);
   const migration = await findUsable(context, migrationId);
   await requireApi(context, apiId);
+  if (keys !== undefined && maxNewPermissions !== undefined) await boundNew(context, keys, maxNewPermissions);
 
   const migrated: MigratedKey[] = [];
   const failed: FailedKey[] = [];
@@ -80,6 +88,19 @@ export async function migrateKeys(
     await reading.close();
   }
   return { migrated, failed, totals };
+}
+
+/** @throws KeystileError BAD_REQUEST at `body.keys` if the keys name more permissions that do not exist */
+async function boundNew(context: Context, keys: readonly V2KeysMigrateKeyData[], most: number): Promise<void> {
+  const slugs = new Set<string>();
+  for (const { permissions = [] } of keys) for (const slug of permissions) slugs.add(slug);
+  if (slugs.size <= most) return;
+  const known = await readPermissions(context, slugs);
+  if (slugs.size - known.size <= most) return;
+  const message = `would make more than ${most} permissions that do not exist yet`;
+  throw badRequest([
+    { location: "body.keys", message, fix: "send fewer keys at a time, or make the permissions first" },
+  ]);
 }
 
 /** Without the algorithm no hash can be validated: the request fails, not each of its keys. */

@@ -3,6 +3,7 @@ import { KeystileError } from "../../contracts/errors.js";
 import { digestKey, newId, newKey } from "../../lib/hash.js";
 import type { Context } from "../context.js";
 import { ensureIdentities, ensurePermissions, idsOf, requireRoles } from "../rbac/resolve-names.js";
+import { requireShowable, requireVerifiable } from "../rbac/showable.js";
 import { requireApi } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
 import { parse } from "../schemas/parse.js";
@@ -27,6 +28,9 @@ export async function createKey(
   const roleIds = await requireRoles(context, roles);
   const permissionIds = await ensurePermissions(context, permissions, now);
   const identityIds = await ensureIdentities(context, externalId === undefined ? [] : [externalId], now);
+  const grantedIds = idsOf(permissions, permissionIds);
+  await requireShowable(context, grantedIds);
+  await requireVerifiable(context, roleIds, grantedIds);
   const { key, start } = newKey(request.prefix, request.byteLength ?? DEFAULT_BYTES);
   const { row, balance } = buildKey(
     {
@@ -35,7 +39,7 @@ export async function createKey(
       apiId: request.apiId,
       start,
       createdAt: now,
-      permissions: idsOf(permissions, permissionIds),
+      permissions: grantedIds,
       roles: roleIds,
       identityId: externalId === undefined ? undefined : identityIds.get(externalId),
     },

@@ -5,6 +5,7 @@ import { badRequest } from "../../contracts/errors.js";
 import type { Context } from "../context.js";
 import { toPermissionResponses, toRoleResponsesOf } from "../rbac/rbac-responses.js";
 import { ensurePermissions, idsOf, readPermissions, readRoles, requireRoles } from "../rbac/resolve-names.js";
+import { requireShowable, requireVerifiable } from "../rbac/showable.js";
 import { requireKey } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
 import { parse, type Schema } from "../schemas/parse.js";
@@ -112,9 +113,12 @@ interface Change {
 /** Writes the key and returns all that it has in that field. */
 async function merge(context: Context, { keyId, field, ids, now }: Change, how: Merge): Promise<readonly string[]> {
   let after: readonly string[] = [];
-  await writeKey(context, keyId, now, (row) => {
+  await writeKey(context, keyId, now, async (row) => {
     after = how(row[field], ids);
     row[field] = after;
+    if (how === difference) return undefined;
+    if (field === "permissions") await requireShowable(context, after);
+    await requireVerifiable(context, row.roles, row.permissions);
     return undefined;
   });
   return after;

@@ -1,6 +1,6 @@
 /** Maps a key's row to `KeyResponseData`; a property that does not apply is absent. */
 import { KEY_FIELDS, type KeyField } from "../../contracts/key-fields.js";
-import type { CountedBalance, IdentityRow, KeyRow } from "../../contracts/store.js";
+import type { CountedBalance, IdentityRow, KeyRow, Rows } from "../../contracts/store.js";
 import type { Identity, Refill } from "../../contracts/types.js";
 import { calendarOf, periodOf } from "../../credits/refill-calendar.js";
 import { ownOnly } from "../../lib/check-options.js";
@@ -11,20 +11,33 @@ import { MAX_BATCH, type Mutable, readRows, setField } from "../rows.js";
 import { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "../schemas/key-names.js";
 import type { KeyCredits, KeyResponseData } from "../schemas/responses.js";
 
+/** Rows that keys refer to, by id. */
+export interface KnownRows {
+  readonly permissions: Map<string, Rows["permissions"]>;
+  readonly roles: Map<string, Rows["roles"]>;
+  readonly identities: Map<string, Rows["identities"]>;
+}
+
+/** How many rows a key refers to. */
+export function refersTo({ permissions, roles, identityId }: KeyRow): number {
+  return permissions.length + roles.length + (identityId === undefined ? 0 : 1);
+}
+
 /**
  * Maps keys, in order, with at most one call of the store each for permissions, roles, identities and balances, whatever
- * the number of keys; {@link readRows} and {@link readCredits} say when there are more. A page of keys may name 100,000
- * permissions.
+ * the number of keys; {@link readRows} and {@link readCredits} say when there are more.
+ * @param known rows read for earlier keys of a page
  */
 export async function toKeyResponses(
   context: Context,
   given: readonly KeyRow[],
   now: number,
+  known: KnownRows = { permissions: new Map(), roles: new Map(), identities: new Map() },
 ): Promise<KeyResponseData[]> {
   // Own properties only: a field that a row lacks must not come from a polluted prototype.
   const keys = given.map(ownOnly);
-  const read = <T extends "permissions" | "roles" | "identities">(table: T, ids: (row: KeyRow) => readonly string[]) =>
-    readRows(context, table, keys.flatMap(ids));
+  const read = <T extends keyof KnownRows>(table: T, ids: (row: KeyRow) => readonly string[]) =>
+    readRows(context, table, keys.flatMap(ids), known[table] as Map<string, Rows[T]>);
   const permissions = await read("permissions", (row) => row.permissions);
   const roles = await read("roles", (row) => row.roles);
   const identities = await read("identities", ({ identityId }) => (identityId === undefined ? [] : [identityId]));

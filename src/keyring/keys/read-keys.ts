@@ -12,7 +12,7 @@ import type {
   V2KeysWhoamiRequestBody,
 } from "../schemas/requests.js";
 import type { KeyResponseData, Page } from "../schemas/responses.js";
-import { toKeyResponses } from "./key-response.js";
+import { type KnownRows, refersTo, toKeyResponses } from "./key-response.js";
 
 /** @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function getKey(context: Context, body: V2KeysGetKeyRequestBody): Promise<KeyResponseData> {
@@ -28,7 +28,8 @@ async function readResponse(context: Context, keyId: string): Promise<KeyRespons
 
 /**
  * Keys of an API, by id; an externalId without an identity returns an empty page. At most seven calls of the store for a
- * page of any length that names up to a thousand permissions, and one more for each further thousand.
+ * page of any length that names up to a thousand permissions, roles and identities, and at most four more for each
+ * further thousand.
  * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such API
  */
 export async function listKeys(context: Context, body: V2KeysListKeysRequestBody): Promise<Page<KeyResponseData>> {
@@ -36,11 +37,16 @@ export async function listKeys(context: Context, body: V2KeysListKeysRequestBody
   const { apiId, externalId } = request;
   await requireApi(context, apiId);
   const now = context.clock();
-  const toResponses = (rows: readonly KeyRow[]) => toKeyResponses(context, rows, now);
-  if (externalId === undefined) return readPage(context, request, { table: "keys", filter: { apiId }, toResponses });
+  const known: KnownRows = { permissions: new Map(), roles: new Map(), identities: new Map() };
+  const listing = {
+    table: "keys",
+    refersTo,
+    toResponses: (rows: readonly KeyRow[]) => toKeyResponses(context, rows, now, known),
+  } as const;
+  if (externalId === undefined) return readPage(context, request, { ...listing, filter: { apiId } });
   const [identity] = await context.store.readNames("identities", context.workspaceId, [externalId]);
   if (identity === undefined) return { data: [], pagination: { hasMore: false } };
-  return readPage(context, request, { table: "keys", filter: { apiId, identityId: identity.id }, toResponses });
+  return readPage(context, request, { ...listing, filter: { apiId, identityId: identity.id } });
 }
 
 /**

@@ -9,6 +9,7 @@ import { periodOf } from "../../credits/refill-calendar.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { writeRows } from "../create-row.js";
 import { ensureIdentities, ensurePermissions, idsOf, requireRoles } from "../rbac/resolve-names.js";
+import { requireShowable, requireVerifiable } from "../rbac/showable.js";
 import { type Mutable, requireKey, requireKeyIncludingDeleted, setField } from "../rows.js";
 import { CLEARABLE, SETTABLE } from "../schemas/key-names.js";
 import * as schemas from "../schemas/keys.js";
@@ -27,9 +28,12 @@ export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBo
   const request = parse(schemas.updateKey, body);
   const now = context.clock();
   const { keyId, roles, permissions, externalId } = request;
-  await requireKey(context, keyId);
+  const has = await requireKey(context, keyId);
   const roleIds = roles && (await requireRoles(context, roles));
   const permissionIds = permissions && idsOf(permissions, await ensurePermissions(context, permissions, now));
+  if (permissionIds !== undefined) await requireShowable(context, permissionIds);
+  if (roleIds !== undefined || permissionIds !== undefined)
+    await requireVerifiable(context, roleIds ?? has.roles, permissionIds ?? has.permissions);
   const identityId =
     typeof externalId === "string" ? (await ensureIdentities(context, [externalId], now)).get(externalId) : externalId;
   return writeKey(context, keyId, now, (row) => {

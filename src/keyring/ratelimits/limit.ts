@@ -87,6 +87,7 @@ async function take(
       id: override?.id ?? "",
       name: request.identifier,
       autoApply: false,
+      workspaceId: context.workspaceId,
     };
   });
   const { verdicts } = await context.limiter.take(checks, now);

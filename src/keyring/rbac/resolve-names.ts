@@ -2,8 +2,8 @@
 import type { Write } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { newId } from "../../lib/hash.js";
-import { type Context, updateWithRetry } from "../context.js";
-import { notFound, ownedRow } from "../rows.js";
+import { type Context, pause, updateWithRetry } from "../context.js";
+import { MAX_BATCH, notFound, ownedRow } from "../rows.js";
 
 /** Ids by name. */
 export type Ids = ReadonlyMap<string, string>;
@@ -20,8 +20,10 @@ export async function readRoles(context: Context, names: Iterable<string>): Prom
 
 /** Ids of the permissions that exist among these. */
 export async function readPermissions(context: Context, slugs: Iterable<string>): Promise<Ids> {
-  const rows = await context.store.readNames("permissions", context.workspaceId, [...new Set(slugs)]);
-  return new Map(rows.map((row) => [row.slug, row.id]));
+  return lookUp([...new Set(slugs)], {
+    read: (names) => context.store.readNames("permissions", context.workspaceId, names),
+    nameOf: (row) => row.slug,
+  });
 }
 
 /** Ids of these roles. @throws KeystileError NOT_FOUND when one does not exist */
@@ -84,17 +86,26 @@ async function ensure<Row extends { readonly id: string }>(
   return updateWithRetry(context, "names", async () => {
     const ids = await lookUp(asked, kind);
     const missing = asked.filter((name) => !ids.has(name));
-    const writes = missing.map(kind.make);
-    if (writes.length > 0 && (await context.store.write(writes)) !== "written") return undefined;
-    writes.forEach(({ row }, i) => ids.set(missing[i] as string, row.id));
+    for (let start = 0; start < missing.length; start += MAX_BATCH) {
+      if (start > 0) await pause(0);
+      const batch = missing.slice(start, start + MAX_BATCH);
+      const writes = batch.map(kind.make);
+      if ((await context.store.write(writes)) !== "written") return undefined;
+      writes.forEach(({ row }, i) => ids.set(batch[i] as string, row.id));
+    }
     return ids;
   });
 }
 
+/** A thousand names at a time; others get their turn in between. */
 async function lookUp<Row extends { readonly id: string }>(
   names: readonly string[],
-  kind: Kind<Row>,
+  kind: Pick<Kind<Row>, "read" | "nameOf">,
 ): Promise<Map<string, string>> {
-  const rows = await kind.read(names);
-  return new Map(rows.map((row) => [kind.nameOf(row), row.id]));
+  const ids = new Map<string, string>();
+  for (let start = 0; start < names.length; start += MAX_BATCH) {
+    if (start > 0) await pause(0);
+    for (const row of await kind.read(names.slice(start, start + MAX_BATCH))) ids.set(kind.nameOf(row), row.id);
+  }
+  return ids;
 }

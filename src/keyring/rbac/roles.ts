@@ -1,5 +1,5 @@
 /** Creates, reads, lists and deletes roles, and sets their permissions: the operations `permissions.*Role*`. */
-import type { RoleRow } from "../../contracts/store.js";
+import type { PermissionRow, RoleRow } from "../../contracts/store.js";
 import { newId } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { insertNamed, taken, writeRows } from "../create-row.js";
@@ -17,6 +17,7 @@ import type {
 } from "../schemas/responses.js";
 import { toPermissionResponses, toRoleResponses } from "./rbac-responses.js";
 import { ensurePermissions, idsOf, readRoles } from "./resolve-names.js";
+import { requireShowable } from "./showable.js";
 
 const ROLE = "A role with this name";
 
@@ -30,6 +31,7 @@ export async function createRole(
   // No permission is created for a role that is refused; of two concurrent requests the write refuses one.
   if (permissions.length > 0 && (await readRoles(context, [name])).size > 0) throw taken(ROLE);
   const ids = idsOf(permissions, await ensurePermissions(context, permissions, now));
+  await requireShowable(context, ids);
   const row: Mutable<RoleRow> = { ...ownedRow(context, newId("role", now)), name, permissions: ids };
   setField(row, "description", description);
   await insertNamed(context, { table: "roles", row }, ROLE);
@@ -46,10 +48,12 @@ export async function getRole(context: Context, body: R.V2PermissionsGetRoleRequ
 /** By id. @throws KeystileError BAD_REQUEST */
 export async function listRoles(context: Context, body: R.SearchRequestBody = {}): Promise<Page<Role>> {
   const { search, ...page } = parse(schemas.listRoles, body);
+  const known = new Map<string, PermissionRow>();
   return readPage(context, page, {
     table: "roles",
     filter: search ? { search } : {},
-    toResponses: (rows) => toRoleResponses(context, rows),
+    refersTo: (row) => row.permissions.length,
+    toResponses: (rows) => toRoleResponses(context, rows, known),
   });
 }
 
@@ -70,6 +74,7 @@ export async function setRolePermissions(
   const { roleId, permissions } = parse(schemas.setRolePermissions, body);
   await requireNamed(context, "roles", roleId);
   const ids = idsOf(permissions, await ensurePermissions(context, permissions, context.clock()));
+  await requireShowable(context, ids);
   return updateWithRetry(context, roleId, async () => {
     const row = { ...(await requireNamed(context, "roles", roleId)), permissions: ids };
     return (await writeRows(context, [{ table: "roles", row }])) ? toPermissionResponses(context, ids) : undefined;

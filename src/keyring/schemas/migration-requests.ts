@@ -26,6 +26,11 @@ export interface V2KeysMigrateKeysRequestBody {
 export interface MigrateKeysOptions {
   /** Keys stored in one step, 1–10,000, default 1,000. */
   readonly batchSize?: number;
+  /**
+   * Permissions of an array's keys that may be created, 0…2^53 − 1; with more the call is a BAD_REQUEST at `body.keys`
+   * before anything is stored. Default: any number. The service allows 1,000 a request.
+   */
+  readonly maxNewPermissions?: number;
   /** Called after each batch, and awaited. */
   readonly onProgress?: (totals: MigrationTotals) => unknown;
   /** Receives each batch's results, which the response then omits; awaited. */

@@ -24,8 +24,8 @@ type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;
 /** Whether two request types are equal: the same properties, the same of them optional, and each of the same type. */
 export type Exact<A, B> = [Same<keyof A, keyof B>, Same<OptionalKey<A>, OptionalKey<B>>, Same<Fixed<A>, Fixed<B>>];
 
-/** Most problems in one response. */
-export const MAX_PROBLEMS = 1_000;
+/** Most problems in one response: each costs time, and whoever sends more mistakes than that reads no further. */
+export const MAX_PROBLEMS = 100;
 /** Separates a message from its fix in the schemas, since a schema's message is one text. */
 const FIX = "\n";
 
@@ -47,7 +47,7 @@ export function parse<T>(schema: Schema<T>, body: unknown): T {
 
 /**
  * Validates a value that is already a copy of the caller's.
- * @param problems receives every problem found, up to 1,000 in all
+ * @param problems receives every problem found, up to 100 in all
  * @returns `undefined` when there was one
  */
 export function validate<T>(

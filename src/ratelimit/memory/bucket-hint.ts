@@ -11,6 +11,8 @@ import type { LimitCheck } from "../../contracts/limiter.js";
 export interface BucketHint {
   /** The bucket's name. */
   readonly bucket: string;
+  /** The workspace of the bucket. */
+  readonly workspaceId: string;
   /** The row, and two of the three numbers of the fingerprint in it; −1 and zeros at first. */
   readonly row: number;
   readonly h0: number;
@@ -25,8 +27,8 @@ export interface HintedCheck extends LimitCheck {
 }
 
 /** Creates the hint of a check. */
-export function hintFor(bucket: string): BucketHint {
-  const hint = { bucket, row: -1, h0: 0, h1: 0, foundAt };
+export function hintFor(bucket: string, workspaceId = ""): BucketHint {
+  const hint = { bucket, workspaceId, row: -1, h0: 0, h1: 0, foundAt };
   function foundAt(row: number, h0: number, h1: number): void {
     hint.row = row;
     hint.h0 = h0;

@@ -2,16 +2,21 @@
 import { ClockHand } from "../../lib/clock-hand.js";
 import { FingerprintIndex, NONE } from "../../lib/fingerprint-index.js";
 import { Fingerprint, MAX_UNITS } from "../../lib/fingerprint.js";
-import { widened } from "../../lib/typed-arrays.js";
 import type { BucketHint, HintedCheck } from "./bucket-hint.js";
 import { BucketRows } from "./bucket-rows.js";
 import type { Bucket } from "./bucket.js";
+import { Holdings, NO_ROW } from "./holdings.js";
 
 /*
  * Eviction. Dropping a full bucket changes no result. A cursor walks the table and drops the full buckets that it
  * visits: a few rows whenever time has moved on by a millisecond, and two for each new bucket, so that idle buckets
  * never outnumber the others for long. There are no timers and no full passes. Only at the bound is a bucket evicted
- * that is not full, and never one that refuses.
+ * that is not full.
+ *
+ * Whose. A workspace that holds its equal share of the table, or more, evicts of its own, and never a bucket that
+ * refuses: there its newcomer is refused instead. Below its share it evicts of the workspace that holds most, which
+ * holds more than its share then; of that one even a bucket that refuses, if none of those looked at does anything else.
+ * So no workspace can keep the limits of another from being counted. A single workspace has the whole table.
  *
  * Look-up. A bucket is found by the fingerprint of its name; the name is not kept. Two names share a fingerprint, and
  * so a bucket, with probability at most 2^-51. A hint holds the bucket's last row and two of the three fingerprint
@@ -31,9 +36,17 @@ const STEPS_PER_NEWCOMER = 2;
 const IDLE = 60_000;
 /** Rows examined to find one to evict. */
 const PROBES = 32;
+/** The same where one that refuses would go: where one in ten does not, all of these refuse once in 700,000 times. */
+const PROBES_BEFORE_REFUSING = 128;
 
 /** The fingerprint of a bucket's name. */
 export type BucketFingerprint = Pick<Fingerprint, "h0" | "h1" | "h2">;
+
+/** A bucket to come: whose it is. */
+export interface Newcomer {
+  readonly workspaceId: string;
+  readonly isAdHoc: boolean;
+}
 
 /** The buckets of the current call by row, or by name if new, each with the tokens that the call is about to take. */
 export type CallRows = ReadonlyMap<number | string, { readonly pending: number }>;
@@ -45,9 +58,9 @@ export class BucketTable {
   readonly fingerprint = new Fingerprint();
   readonly #bound: number;
   readonly #index = new FingerprintIndex();
-  /** By row: 1 for the bucket of an ad hoc limit. */
-  #adHocFlags = new Uint8Array(this.rows.capacity);
-  #adHoc = 0;
+  #holdings = new Holdings(this.rows.capacity);
+  #displaced = 0;
+  #turnedAway = 0;
   /** Rows that have ever been in use: the cursor walks these. */
   #high = 0;
   readonly #hand = new ClockHand();
@@ -60,6 +73,16 @@ export class BucketTable {
   /** Buckets held. */
   get count(): number {
     return this.#index.count;
+  }
+
+  /** Buckets that refused and gave way to another workspace's, since the table was made. */
+  get displaced(): number {
+    return this.#displaced;
+  }
+
+  /** New buckets that found no room, since the table was made. */
+  get turnedAway(): number {
+    return this.#turnedAway;
   }
 
   /**
@@ -91,49 +114,57 @@ export class BucketTable {
   }
 
   /**
-   * Makes room for `count` new buckets, `adHoc` of them of ad hoc limits, which may use half of the table. At the bound
-   * each evicts a full bucket, or else the least used of a few that do not refuse.
+   * Makes room for new buckets. Ad hoc limits may use half of the table. At the bound each evicts one: a full bucket,
+   * or else the least used of a few; whose, and whether it may be one that refuses, see above.
    * @param call the buckets of the current call: those with pending tokens are never evicted
    * @returns false: not enough buckets can be evicted, and none was
    */
-  makeRoom(count: number, adHoc: number, call: CallRows, now: number): boolean {
-    const excess = this.count + count - this.#bound;
-    const adHocExcess = adHoc === 0 ? 0 : this.#adHoc + adHoc - Math.ceil(this.#bound / 2);
-    if (excess <= 0 && adHocExcess <= 0) return true;
-    const chosen = new Set<number>();
-    while (chosen.size < adHocExcess || chosen.size < excess) {
-      const row = this.#probe(chosen, chosen.size < adHocExcess, call, now);
-      if (row === NONE) return false;
-      chosen.add(row);
+  makeRoom(newcomers: readonly Newcomer[], call: CallRows, now: number): boolean {
+    let room = this.#bound - this.count;
+    let adHocRoom = Math.ceil(this.#bound / 2) - this.#holdings.adHoc.total;
+    const chosen = new Map<number, boolean>();
+    for (const [i, newcomer] of newcomers.entries()) {
+      const mustBeAdHoc = newcomer.isAdHoc && adHocRoom <= 0;
+      if (mustBeAdHoc || room <= 0) {
+        const row = this.#choose(newcomer, i, mustBeAdHoc, chosen, call, now);
+        if (row === NONE) {
+          this.#turnedAway += newcomers.length;
+          return false;
+        }
+        room++;
+        if (this.#holdings.isAdHoc(row)) adHocRoom++;
+      }
+      room--;
+      if (newcomer.isAdHoc) adHocRoom--;
     }
-    for (const row of chosen) this.#drop(row);
+    for (const [row, refuses] of chosen) {
+      this.#drop(row);
+      if (refuses) this.#displaced++;
+    }
     return true;
   }
 
   /** Adds a bucket under the fingerprint of its name, which must be new. Only after {@link BucketTable.makeRoom}. */
-  add({ h0, h1, h2 }: BucketFingerprint, bucket: Bucket, isAdHoc: boolean, now: number): void {
+  add({ h0, h1, h2 }: BucketFingerprint, bucket: Bucket, { workspaceId, isAdHoc }: Newcomer, now: number): void {
     this.#visit(STEPS_PER_NEWCOMER, now);
     // Grow first: this may throw for lack of memory. A new row is only needed when none is free; its number is then the
     // count.
     const { count } = this;
     if (count === this.rows.capacity) {
       const capacity = Math.min(count * 2, Math.max(count + 1, this.#bound));
-      this.#adHocFlags = widened(this.#adHocFlags, capacity);
+      this.#holdings.widen(capacity);
       this.rows.widen(capacity);
     }
     const row = this.#index.add(h0, h1, h2);
     if (row === this.#high) this.#high++;
     this.rows.add(row, h0, h1, bucket);
-    if (!isAdHoc) return;
-    this.#adHocFlags[row] = 1;
-    this.#adHoc++;
+    this.#holdings.add(row, workspaceId, isAdHoc);
   }
 
   clear(): void {
     this.#index.clear();
     this.rows.clear();
-    this.#adHocFlags = new Uint8Array(this.rows.capacity);
-    this.#adHoc = 0;
+    this.#holdings = new Holdings(this.rows.capacity);
     this.#high = 0;
     this.#hand.reset();
   }
@@ -141,8 +172,7 @@ export class BucketTable {
   #drop(row: number): void {
     this.#index.remove(row);
     this.rows.remove(row);
-    this.#adHoc -= this.#adHocFlags[row] as number;
-    this.#adHocFlags[row] = 0;
+    this.#holdings.remove(row);
   }
 
   #visit(steps: number, now: number): void {
@@ -153,19 +183,50 @@ export class BucketTable {
     }
   }
 
-  /** The best of the next few rows to evict, or {@link NONE}. */
-  #probe(chosen: ReadonlySet<number>, mustBeAdHoc: boolean, call: CallRows, now: number): number {
+  /**
+   * The row that a newcomer evicts, or {@link NONE}; it joins `chosen`, with whether it refuses.
+   * @param earlier new buckets of this call before it, which are of the same workspace
+   */
+  #choose(
+    { workspaceId }: Newcomer,
+    earlier: number,
+    mustBeAdHoc: boolean,
+    chosen: Map<number, boolean>,
+    call: CallRows,
+    now: number,
+  ): number {
+    const holdings = this.#holdings;
+    const ranking = mustBeAdHoc ? holdings.adHoc : holdings.all;
+    const bound = mustBeAdHoc ? Math.ceil(this.#bound / 2) : this.#bound;
+    const workspace = holdings.numberOf(workspaceId);
+    const held = ranking.countOf(workspace) + earlier;
+    const share = Math.floor(bound / (ranking.holders + (held === earlier ? 1 : 0)));
+    const isBelowShare = held < Math.max(share, 1);
+    const giver = isBelowShare ? ranking.largest() : workspace;
+    if (giver === NO_ROW) return NONE;
+    const probes = isBelowShare ? PROBES_BEFORE_REFUSING : PROBES;
     let best = NONE;
     let lowest = Infinity;
-    for (let step = Math.min(PROBES, this.#high); step > 0; step--) {
-      const row = this.#hand.next(this.#high);
-      if (!this.rows.has(row) || (mustBeAdHoc && this.#adHocFlags[row] === 0)) continue;
-      const utilization = this.rows.utilization(row, now);
-      if (utilization >= lowest || chosen.has(row) || (call.get(row)?.pending ?? 0) > 0) continue;
-      best = row;
-      lowest = utilization;
-      if (utilization === 0) break;
-    }
-    return best;
+    let refusing = NONE;
+    const probe = (isAdHoc: boolean): void => {
+      let row = holdings.handOf(giver, isAdHoc);
+      if (row === NO_ROW) return;
+      const first = row;
+      for (let step = 0; step < probes && lowest > 0; step++) {
+        if (!chosen.has(row) && (call.get(row)?.pending ?? 0) === 0) {
+          const utilization = this.rows.utilization(row, now);
+          if (utilization < lowest) [best, lowest] = [row, utilization];
+          else if (utilization === Infinity && refusing === NONE) refusing = row;
+        }
+        row = holdings.after(row);
+        holdings.stopAt(row);
+        if (row === first) break;
+      }
+    };
+    if (!mustBeAdHoc) probe(false);
+    probe(true);
+    const row = best === NONE && isBelowShare ? refusing : best;
+    if (row !== NONE) chosen.set(row, best === NONE);
+    return row;
   }
 }

@@ -16,8 +16,8 @@ const MAX_PAIRWISE_CHECKS = 8;
 /** Options of {@link memoryLimiter}. */
 export interface MemoryLimiterOptions {
   /**
-   * Most buckets kept, 1…10_000_000, default 1_000_000. A bucket takes 53 to 97 bytes outside the heap, without its
-   * name; up to 240 with a limit that no other bucket has, and 710 with overrides. Buckets of ad hoc limits may use
+   * Most buckets kept, 1…10_000_000, default 1_000_000. A bucket takes 65 to 120 bytes outside the heap, without its
+   * name; up to 260 with a limit that no other bucket has, and 730 with overrides. Buckets of ad hoc limits may use
    * half of them.
    */
   readonly size?: number;
@@ -38,6 +38,16 @@ export interface MemoryLimiter extends Limiter {
   close(): void;
   /** Buckets kept at the moment. */
   size(): number;
+  /** Counts since the limiter was created. */
+  counters(): MemoryLimiterCounters;
+}
+
+/** What became of new buckets where there was no room. */
+export interface MemoryLimiterCounters {
+  /** New buckets that were refused, since those of their workspace all refuse and are as many as its share. */
+  readonly newcomersRefused: number;
+  /** Buckets that refused and gave way to those of a workspace below its share. */
+  readonly bucketsDisplaced: number;
 }
 
 /** The limiter as verifications use it, with hints of where buckets are. */
@@ -53,6 +63,7 @@ interface PendingBucket extends Bucket {
   /** Its row in the table, or {@link NONE} if it is new. */
   readonly row: number;
   readonly fingerprint: BucketFingerprint;
+  readonly workspaceId: string;
   readonly isAdHoc: boolean;
   /** Tokens that checks of this call are about to take. */
   pending: number;
@@ -74,17 +85,20 @@ interface Reservation {
  * random numbers of this process: two names share a bucket with probability at most 2^-51.
  *
  * Memory is bounded by `size`. Full buckets are dropped as calls come in, without timers. At the bound a new bucket
- * replaces a full one, or else the least used of a few; a bucket with less than one whole token left is never evicted.
+ * replaces a full one, or else the least used of a few; a bucket with less than one whole token left is not evicted.
  * If all of those few refuse, the new check itself is refused (`remaining` 0, `reset` its duration): it fails closed.
  * Ad hoc limits may use only half of the buckets, so that a flood of them cannot lock out the limits of keys.
+ *
+ * Workspaces share the buckets fairly: one that holds less than its equal share replaces a bucket of the workspace that
+ * holds most, even one that refuses if all those looked at do; one that holds its share, or more, replaces its own.
  *
  * Time is the latest `now` of any call: a clock that steps back counts as one that stands still.
  * @throws TypeError or RangeError naming the option
  * @remarks a take is O(1) per check; one that doubles the table takes 25 to 60 ms near a million buckets
  */
 export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter {
-  const { take, close, size } = hintedLimiter(options);
-  return { take, close, size };
+  const { take, close, size, counters } = hintedLimiter(options);
+  return { take, close, size, counters };
 }
 
 /** {@link memoryLimiter} with hints, for verifiers. */
@@ -118,7 +132,17 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
       const { at, rate, used, next } = rows.read(row);
       pendingBuckets.set(
         row,
-        (bucket = { at, rate, used, next, row, fingerprint: NO_FINGERPRINT, isAdHoc: false, pending: 0 }),
+        (bucket = {
+          at,
+          rate,
+          used,
+          next,
+          row,
+          fingerprint: NO_FINGERPRINT,
+          workspaceId: "",
+          isAdHoc: false,
+          pending: 0,
+        }),
       );
     }
     return bucket;
@@ -129,7 +153,7 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
    * @param row or {@link NONE}
    */
   const reserve = (
-    { bucket: name, limit, duration, cost, configured: size, isAdHoc = false }: LimitCheck,
+    { bucket: name, limit, duration, cost, configured: size, workspaceId = "", isAdHoc = false }: LimitCheck,
     row: number,
   ): Reservation => {
     const place = row === NONE ? name : row;
@@ -151,6 +175,7 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
             next: undefined,
             row,
             fingerprint: { h0, h1, h2 },
+            workspaceId,
             isAdHoc,
             pending: 0,
           }),
@@ -166,14 +191,9 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
    * row.
    */
   const makeRoom = (): boolean => {
-    let count = 0;
-    let adHoc = 0;
-    for (const bucket of pendingBuckets.values()) {
-      if (!isNew(bucket)) continue;
-      count++;
-      if (bucket.isAdHoc) adHoc++;
-    }
-    return table.makeRoom(count, adHoc, pendingBuckets, latest);
+    const newcomers: PendingBucket[] = [];
+    for (const bucket of pendingBuckets.values()) if (isNew(bucket)) newcomers.push(bucket);
+    return table.makeRoom(newcomers, pendingBuckets, latest);
   };
 
   /**
@@ -186,11 +206,12 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
     for (const bucket of pendingBuckets.values())
       if (bucket.row !== NONE && bucket.pending > 0) rows.write(bucket.row, bucket);
     for (const bucket of pendingBuckets.values())
-      if (isNew(bucket)) table.add(bucket.fingerprint, bucket, bucket.isAdHoc, latest);
+      if (isNew(bucket)) table.add(bucket.fingerprint, bucket, bucket, latest);
   };
 
   const settle = (reservations: readonly Reservation[]): LimitVerdict[] => {
     const fit = !reservations.some(isExceeded);
+    const before = table.displaced;
     const kept = !fit || makeRoom();
     if (fit && kept) commit(reservations);
     const verdicts = new Array<LimitVerdict>(reservations.length);
@@ -202,6 +223,8 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
         ? { exceeded: true, remaining: 0, reset: rate.duration }
         : verdictOf(bucket, rate, exceeded, latest);
     }
+    const displaced = table.displaced - before;
+    if (displaced > 0) verdicts[0] = { ...(verdicts[0] as LimitVerdict), displaced };
     return verdicts;
   };
 
@@ -214,7 +237,7 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
 
   /** Stores where the bucket is, or where a new one went, for the next call. */
   const takeOneByName = (hint: BucketHint, { limit, duration }: LimitSize): LimitVerdict => {
-    const check = { bucket: hint.bucket, limit, duration, cost: 1, hint };
+    const check = { bucket: hint.bucket, limit, duration, cost: 1, workspaceId: hint.workspaceId, hint };
     assertNumbers(check);
     const verdict = takeChecked(check);
     table.findAt(hint);
@@ -266,6 +289,7 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
       table.clear();
     },
     size: () => table.count,
+    counters: () => ({ newcomersRefused: table.turnedAway, bucketsDisplaced: table.displaced }),
   };
 }
 

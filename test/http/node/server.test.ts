@@ -1,5 +1,6 @@
 /** The server on real sockets: order, limits, broken connections, shutdown. Ruling G1; hostile inputs A027, A073. */
 import { Server as HttpServer } from "node:http";
+import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Store } from "../../../src/contracts/store.js";
 import { createServer, type Server, type ServerOptions } from "../../../src/http/index.js";
@@ -27,6 +28,79 @@ async function serving(options: ServerOptions = {}, store: Store = memoryStore()
 }
 
 const typeOf = (body: Parsed): string => body.error.type.split("/errors/")[1];
+
+describe("server: clients that do not read", () => {
+  const openApi = "GET /openapi.json HTTP/1.1\r\nhost: a\r\n\r\n";
+  /** Connections that ask so often at once and read nothing. */
+  const deaf = async (url: string, count: number, asks: number) => {
+    const { hostname, port } = new URL(url);
+    const sockets = await Promise.all(
+      Array.from(
+        { length: count },
+        () =>
+          new Promise<Socket>((resolve) => {
+            const socket = connect(Number(port), hostname, () => {
+              socket.pause().write(openApi.repeat(asks));
+              resolve(socket);
+            });
+            socket.on("error", () => {});
+          }),
+      ),
+    );
+    return { end: () => sockets.forEach((socket) => socket.destroy()) };
+  };
+  const connectionsOf = (server: HttpServer) =>
+    new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count)));
+
+  /** A server, and how many connections it has. */
+  const watched = async (options: ServerOptions) => {
+    const listen = vi.spyOn(HttpServer.prototype, "listen");
+    const made = await serving(options);
+    const http = listen.mock.contexts[0] as HttpServer;
+    listen.mockRestore();
+    return { ...made, connections: () => connectionsOf(http) };
+  };
+
+  it("S7: connections that ask for much and read nothing end, and others are answered meanwhile", async () => {
+    const { url, verify, connections } = await watched({ unreadTimeout: 500 });
+    const clients = await deaf(url, 100, 100);
+    const well = dial(url);
+    for (let i = 0; i < 20; i++) well.write(verify());
+    expect((await well.responses(20)).map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200));
+    well.socket.destroy();
+    await vi.waitFor(async () => expect(await connections()).toBe(0), { timeout: 10_000 });
+    clients.end();
+  });
+
+  it("S7, a control: without the time-out they stay", async () => {
+    const { url, connections } = await watched({ unreadTimeout: 3_600_000, keepAliveTimeout: 500 });
+    const clients = await deaf(url, 10, 100);
+    await new Promise((resolve) => setTimeout(resolve, 3_500));
+    expect(await connections()).toBe(10);
+    clients.end();
+  });
+
+  it("beyond the bytes that may wait, the connection with most of them is cut", async () => {
+    const { url, connections } = await watched({ maxUnreadBytes: 1_048_576 });
+    const clients = [await deaf(url, 1, 1), await deaf(url, 1, 120)];
+    await vi.waitFor(async () => expect(await connections()).toBe(1), { timeout: 5_000 });
+    for (const one of clients) one.end();
+  });
+
+  it("a connection with more than 128 requests at once is cut", async () => {
+    const { url } = await serving();
+    const reading = dial(url);
+    reading.write(openApi.repeat(129));
+    await vi.waitFor(() => expect(reading.socket.destroyed).toBe(true), { timeout: 5_000 });
+  });
+
+  it("connections are bounded", async () => {
+    const { url, connections } = await watched({ maxConnections: 3 });
+    const clients = await deaf(url, 5, 1);
+    await vi.waitFor(async () => expect(await connections()).toBe(3), { timeout: 5_000 });
+    clients.end();
+  });
+});
 
 describe("server: connections", () => {
   it("A027: 100 requests on one socket at once get 100 answers in order, each with its own requestId", async () => {

@@ -537,6 +537,26 @@ describe("migrateKeys: batches, progress, iterables", () => {
     await expect(migrate(keysOf(1), { onBatch: {} } as never)).rejects.toThrow(/options\.onBatch/);
   });
 
+  it("makes no more permissions than the call allows, and then stores nothing; a thousand at a time", async () => {
+    const { migrate, keyring, store } = await migrating();
+    const named = (from: number, to: number) =>
+      keysOf(30, from).map((key, n) => ({
+        ...key,
+        permissions: Array.from({ length: to - from }, (_, i) => `p.${n}.${from + i}`),
+      }));
+    const { errors } = await failure(migrate(named(0, 100), { maxNewPermissions: 2_999 }));
+    expect(errors.map(({ location }) => location)).toEqual(["body.keys"]);
+    expect((await keyring.listPermissions()).data).toEqual([]);
+    const sizes: number[] = [];
+    const write = store.write.bind(store);
+    store.write = (writes) => (sizes.push(writes.length), write(writes));
+    expect((await migrate(named(0, 100), { maxNewPermissions: 3_000 })).migrated).toHaveLength(30);
+    expect(sizes).toEqual([1_000, 1_000, 1_000]);
+    // What exists is not counted.
+    const again = named(0, 100).map((key, n) => ({ ...key, hash: sha256(`again ${n}`) }));
+    expect((await migrate(again, { maxNewPermissions: 0 })).migrated).toHaveLength(30);
+  });
+
   it("ruling E2: what is there, what repeats, what has no role or no hash: nothing depends on how an import is cut (property)", async () => {
     const kind = fc.constantFrom("plain", "plain", "role", "garbage", "named");
     await fc.assert(

@@ -93,9 +93,9 @@ describe("requests: every problem at once, before the store is asked", () => {
     ]);
   });
 
-  it("names at most 1,000 problems", async () => {
+  it("names at most 100 problems", async () => {
     const body = Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`p${i}`, 1]));
-    expect(await refusedAt("createApi", body)).toHaveLength(1_000);
+    expect(await refusedAt("createApi", body)).toHaveLength(100);
   });
 
   it("says what is required, what would be right, and never the value", async () => {

@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from "vitest";
 import { NONE } from "../../../src/lib/fingerprint-index.js";
 import { MAX_UNITS } from "../../../src/lib/fingerprint.js";
 import { hintFor } from "../../../src/ratelimit/memory/bucket-hint.js";
-import { BucketTable } from "../../../src/ratelimit/memory/bucket-table.js";
+import { BucketTable, type Newcomer } from "../../../src/ratelimit/memory/bucket-table.js";
 import { type Bucket, charge, type Rate, toRate } from "../../../src/ratelimit/memory/bucket.js";
 import { runs } from "../../runs.js";
 
@@ -13,16 +13,27 @@ const TEN = toRate(10, HOUR);
 /** No row is taken from. */
 const IDLE = new Map<number, { pending: number }>();
 
+/** So many buckets to come, the first `adHoc` of them of ad hoc limits. */
+const newcomers = (count: number, adHoc = 0, workspaceId = ""): Newcomer[] =>
+  Array.from({ length: count }, (_, i) => ({ workspaceId, isAdHoc: i < adHoc }));
+
 const rowOf = (table: BucketTable, bucket: string): number =>
   table.find({ bucket, limit: 10, duration: HOUR, cost: 1 });
 const has = (table: BucketTable, name: string): boolean => rowOf(table, name) !== NONE;
 
 /** Puts in a bucket with so many of its tokens used. @returns its row */
-function put(table: BucketTable, name: string, used: number, pair: Rate = TEN, isAdHoc = false): number {
+function put(
+  table: BucketTable,
+  name: string,
+  used: number,
+  pair: Rate = TEN,
+  isAdHoc = false,
+  workspaceId = "",
+): number {
   const bucket: Bucket = { at: START, rate: pair, used: 0, next: undefined };
   if (used > 0) charge(bucket, pair, used, START);
   expect(rowOf(table, name)).toBe(NONE);
-  table.add(table.fingerprint, bucket, isAdHoc, START);
+  table.add(table.fingerprint, bucket, { workspaceId, isAdHoc }, START);
   return rowOf(table, name);
 }
 
@@ -30,7 +41,7 @@ describe("bucketTable: at the bound", () => {
   it("ruling C6: makes no room while there is some", () => {
     const table = new BucketTable(3);
     put(table, "full", 0);
-    expect(table.makeRoom(2, 0, IDLE, START)).toBe(true);
+    expect(table.makeRoom(newcomers(2), IDLE, START)).toBe(true);
     expect(table.count).toBe(1);
   });
 
@@ -41,21 +52,21 @@ describe("bucketTable: at the bound", () => {
     put(table, "full", 0);
     const gone: string[] = [];
     for (const count of [1, 2, 3, 4]) {
-      expect(table.makeRoom(count, 0, IDLE, START)).toBe(true);
+      expect(table.makeRoom(newcomers(count), IDLE, START)).toBe(true);
       for (const name of ["full", ...Object.keys(uses)]) if (!has(table, name) && !gone.includes(name)) gone.push(name);
     }
     expect(gone).toEqual(["full", "little", "half", "much"]);
-    expect(table.makeRoom(5, 0, IDLE, START)).toBe(false);
+    expect(table.makeRoom(newcomers(5), IDLE, START)).toBe(false);
     expect(has(table, "refusing")).toBe(true);
   });
 
   it("ruling C6: one call displaces as many as it needs, or none", () => {
     const table = new BucketTable(4);
     for (const [name, used] of Object.entries({ a: 1, b: 2, c: 10, d: 10 })) put(table, name, used);
-    expect(table.makeRoom(3, 0, IDLE, START)).toBe(false);
-    expect(table.makeRoom(9, 0, IDLE, START)).toBe(false);
+    expect(table.makeRoom(newcomers(3), IDLE, START)).toBe(false);
+    expect(table.makeRoom(newcomers(9), IDLE, START)).toBe(false);
     expect(table.count).toBe(4);
-    expect(table.makeRoom(2, 0, IDLE, START)).toBe(true);
+    expect(table.makeRoom(newcomers(2), IDLE, START)).toBe(true);
     expect([has(table, "a"), has(table, "b")]).toEqual([false, false]);
   });
 
@@ -63,12 +74,12 @@ describe("bucketTable: at the bound", () => {
     const table = new BucketTable(2);
     put(table, "used", 5);
     const row = put(table, "pending", 1);
-    expect(table.makeRoom(1, 0, new Map([[row, { pending: 1 }]]), START)).toBe(true);
+    expect(table.makeRoom(newcomers(1), new Map([[row, { pending: 1 }]]), START)).toBe(true);
     expect([has(table, "pending"), has(table, "used")]).toEqual([true, false]);
     // One that is only looked at may give way.
     put(table, "refusing", 10);
-    expect(table.makeRoom(1, 0, new Map([[row, { pending: 1 }]]), START)).toBe(false);
-    expect(table.makeRoom(1, 0, new Map([[row, { pending: 0 }]]), START)).toBe(true);
+    expect(table.makeRoom(newcomers(1), new Map([[row, { pending: 1 }]]), START)).toBe(false);
+    expect(table.makeRoom(newcomers(1), new Map([[row, { pending: 0 }]]), START)).toBe(true);
     expect([has(table, "pending"), has(table, "refusing")]).toEqual([false, true]);
   });
 
@@ -77,20 +88,20 @@ describe("bucketTable: at the bound", () => {
     const names = ["a", "b", "c", "d"];
     names.forEach((name, i) => put(table, name, i === 0 ? 3 : 10, TEN, true));
     put(table, "own", 1);
-    expect(table.makeRoom(2, 2, IDLE, START)).toBe(false);
-    expect(table.makeRoom(1, 1, IDLE, START)).toBe(true);
+    expect(table.makeRoom(newcomers(2, 2), IDLE, START)).toBe(false);
+    expect(table.makeRoom(newcomers(1, 1), IDLE, START)).toBe(true);
     expect([has(table, "own"), ...names.map((name) => has(table, name))]).toEqual([true, false, true, true, true]);
     put(table, "e", 3, TEN, true);
-    expect(table.makeRoom(1, 1, IDLE, START)).toBe(true);
+    expect(table.makeRoom(newcomers(1, 1), IDLE, START)).toBe(true);
     put(table, "g", 10, TEN, true);
-    expect(table.makeRoom(1, 1, IDLE, START)).toBe(false);
+    expect(table.makeRoom(newcomers(1, 1), IDLE, START)).toBe(false);
     // Room for the others is left.
-    expect(table.makeRoom(3, 0, IDLE, START)).toBe(true);
+    expect(table.makeRoom(newcomers(3), IDLE, START)).toBe(true);
     expect(table.count).toBe(5);
     // Those that went are not counted on.
     table.clear();
     put(table, "f", 10, TEN, true);
-    expect(table.makeRoom(4, 3, IDLE, START)).toBe(true);
+    expect(table.makeRoom(newcomers(4, 3), IDLE, START)).toBe(true);
   });
 
   it("ruling C6: looks at few buckets each time, but comes round to all", () => {
@@ -98,7 +109,7 @@ describe("bucketTable: at the bound", () => {
       const table = new BucketTable(200);
       for (let i = 0; i < 200; i++) put(table, `${i}`, i === loose ? 9 : 10);
       let count = 1;
-      while (count < 100 && !table.makeRoom(1, 0, IDLE, START)) count++;
+      while (count < 100 && !table.makeRoom(newcomers(1), IDLE, START)) count++;
       expect(has(table, `${loose}`)).toBe(false);
       return count;
     });
@@ -107,7 +118,100 @@ describe("bucketTable: at the bound", () => {
   });
 
   it("an empty table has no bucket to give way", () => {
-    expect(new BucketTable(2).makeRoom(3, 0, IDLE, START)).toBe(false);
+    expect(new BucketTable(2).makeRoom(newcomers(3), IDLE, START)).toBe(false);
+  });
+});
+
+describe("bucketTable: workspaces", () => {
+  const fill = (table: BucketTable, workspaceId: string, count: number, used: number, isAdHoc = false): void => {
+    for (let i = 0; i < count; i++) {
+      expect(table.makeRoom(newcomers(1, isAdHoc ? 1 : 0, workspaceId), IDLE, START)).toBe(true);
+      put(table, `${workspaceId} ${isAdHoc} ${i}`, used, TEN, isAdHoc, workspaceId);
+    }
+  };
+  const held = (table: BucketTable, workspaceId: string, isAdHoc = false): number =>
+    Array.from({ length: 200 }, (_, i) => has(table, `${workspaceId} ${isAdHoc} ${i}`)).filter(Boolean).length;
+
+  it("ruling C9: a newcomer below its share displaces a bucket of the largest holder, even one that refuses", () => {
+    const table = new BucketTable(12);
+    fill(table, "greedy", 12, 10);
+    expect(table.makeRoom(newcomers(1, 0, "greedy"), IDLE, START)).toBe(false);
+    expect([table.displaced, table.turnedAway]).toEqual([0, 1]);
+    fill(table, "other", 6, 10);
+    expect([held(table, "greedy"), held(table, "other"), table.displaced]).toEqual([6, 6, 6]);
+    // At its share, it evicts of its own, which all refuse.
+    expect(table.makeRoom(newcomers(1, 0, "other"), IDLE, START)).toBe(false);
+    fill(table, "third", 4, 10);
+    expect(["greedy", "other", "third"].map((one) => held(table, one))).toEqual([4, 4, 4]);
+  });
+
+  it("ruling C9: the fullest bucket of the largest holder goes first, and nothing of the others", () => {
+    const table = new BucketTable(8);
+    fill(table, "small", 1, 0);
+    fill(table, "greedy", 5, 10);
+    put(table, "little", 1, TEN, false, "greedy");
+    put(table, "half", 5, TEN, false, "greedy");
+    fill(table, "new", 2, 10);
+    expect([held(table, "small"), held(table, "greedy"), has(table, "little"), has(table, "half")]).toEqual([
+      1,
+      5,
+      false,
+      false,
+    ]);
+    expect(table.displaced).toBe(0);
+  });
+
+  it("ruling C9: the half of ad hoc limits is shared likewise, and holds no other limits up", () => {
+    const table = new BucketTable(16);
+    fill(table, "greedy", 8, 10, true);
+    fill(table, "other", 4, 10, true);
+    expect([held(table, "greedy", true), held(table, "other", true)]).toEqual([4, 4]);
+    expect(table.makeRoom(newcomers(1, 1, "other"), IDLE, START)).toBe(false);
+    fill(table, "other", 8, 10);
+    expect(table.count).toBe(16);
+  });
+
+  it("more workspaces than buckets: each is let in, and one gives way", () => {
+    const table = new BucketTable(4);
+    for (let i = 0; i < 100; i++) fill(table, `ws${i}`, 1, 10);
+    expect([table.count, table.displaced, table.turnedAway]).toEqual([4, 96, 0]);
+  });
+
+  it("holds what a plain count of every workspace holds, whatever comes and goes", () => {
+    const step = fc.record({
+      workspaceId: fc.constantFrom("a", "b", "c"),
+      isAdHoc: fc.boolean(),
+      used: fc.integer({ min: 0, max: 10 }),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 120 }), (steps) => {
+        const table = new BucketTable(10);
+        const made: { name: string; workspaceId: string }[] = [];
+        steps.forEach(({ workspaceId, isAdHoc, used }, i) => {
+          const count = (of: string): number =>
+            made.filter(({ name, workspaceId }) => workspaceId === of && has(table, name)).length;
+          const before = new Map(["a", "b", "c"].map((one) => [one, count(one)]));
+          const own = before.get(workspaceId)!;
+          const holders = [...before.values()].filter((had) => had > 0).length + (own === 0 ? 1 : 0);
+          const isFull = table.count === 10;
+          const isLetIn = table.makeRoom(newcomers(1, isAdHoc ? 1 : 0, workspaceId), IDLE, START);
+          const loser = [...before].find(([one, had]) => count(one) < had)?.[0];
+          if (isFull && !isAdHoc) {
+            const isBelow = own < Math.floor(10 / holders);
+            expect([isLetIn || !isBelow, loser === undefined || isBelow || loser === workspaceId]).toEqual([
+              true,
+              true,
+            ]);
+            if (isBelow) expect(before.get(loser!)).toBe(Math.max(...before.values()));
+          }
+          if (!isLetIn) return;
+          put(table, `${i}`, used, TEN, isAdHoc, workspaceId);
+          made.push({ name: `${i}`, workspaceId });
+        });
+        expect(table.count).toBeLessThanOrEqual(10);
+      }),
+      { numRuns: runs(200) },
+    );
   });
 });
 
@@ -134,11 +238,11 @@ describe("bucketTable: sweeping", () => {
         const twin = new Map<string, Bucket>();
         let now = START;
         steps.forEach((one, i) => {
-          if (one.kind === "add" && table.makeRoom(1, 0, IDLE, now)) {
+          if (one.kind === "add" && table.makeRoom(newcomers(1), IDLE, now)) {
             const row = put(table, `${i}`, one.used);
             if (row !== NONE) twin.set(`${i}`, table.rows.read(row));
           }
-          if (one.kind === "room") table.makeRoom(one.count, 0, IDLE, now);
+          if (one.kind === "room") table.makeRoom(newcomers(one.count), IDLE, now);
           if (one.kind === "sweep") table.sweep((now += one.wait));
           for (const name of twin.keys()) if (!has(table, name)) twin.delete(name);
           expect(twin.size).toBe(table.count);
@@ -159,7 +263,7 @@ describe("bucketTable: pairs", () => {
   it("ruling C6: a flood of buckets, each with a pair of its own, keeps no more pairs than buckets", () => {
     const table = new BucketTable(100);
     for (let i = 0; i < 5_000; i++) {
-      expect(table.makeRoom(1, 0, IDLE, START)).toBe(true);
+      expect(table.makeRoom(newcomers(1), IDLE, START)).toBe(true);
       put(table, `${i}`, 1, toRate(10 + i, HOUR));
       expect(table.rows.rateCount).toBe(table.count);
     }
@@ -194,11 +298,11 @@ describe("bucketTable: places", () => {
     const check = remembering("a");
     const row = put(table, "a", 1);
     table.find(check);
-    table.makeRoom(1, 0, IDLE, START);
+    table.makeRoom(newcomers(1), IDLE, START);
     expect(table.find(check)).toBe(NONE);
     expect(put(table, "b", 1)).toBe(row);
     expect(table.find(check)).toBe(NONE);
-    table.makeRoom(1, 0, IDLE, START);
+    table.makeRoom(newcomers(1), IDLE, START);
     expect(put(table, "a", 1)).toBe(row);
     expect(table.find(check)).toBe(row);
   });
