@@ -13,6 +13,7 @@ import { runIoFaults, spread } from "./powercut/io-faults.js";
 import { missing } from "./powercut/record.js";
 import { runProcesses } from "./processes.js";
 import { runLongTurns, runRevocations } from "./revocation.js";
+import { runTenants } from "./tenants.js";
 import { runWalPrefix } from "./wal-prefix.js";
 
 const SEED = Number(process.env["KEYSTILE_SEED"] ?? 1);
@@ -81,6 +82,12 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
     const report = await runRevocations(2_500);
     const inside = await runLongTurns(500);
     return verdict(report.stale + inside.stale === 0, { ...report, insideOneTurn: inside });
+  },
+  async tenants() {
+    const report = await runTenants(10);
+    const { faults, refused, permissionsLeft, p99Ms, longestAnswer } = report;
+    const holds = faults + refused + permissionsLeft === 0 && p99Ms < 50 && longestAnswer <= 4 * 2 ** 20;
+    return verdict(holds, report);
   },
   async "wal-prefix"() {
     const { problems, waves, cuts: count } = await runWalPrefix(1_000, SEED);
