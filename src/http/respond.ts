@@ -5,6 +5,7 @@
 import type { Authenticator } from "../access/authenticate.js";
 import { strictCaller } from "../access/check-caller.js";
 import type { MaybePromise } from "../contracts/types.js";
+import type { Turns } from "../keyring/context.js";
 import { newId } from "../lib/hash.js";
 import type { Trace } from "./access-log.js";
 import { checkContentType, readJson } from "./body.js";
@@ -26,6 +27,7 @@ export interface ServiceContext {
   /** Counts one request of a workspace; absent: there is no limit. */
   readonly limitRequests: ((workspaceId: string) => MaybePromise<RequestVerdict>) | undefined;
   readonly bodyBound: BodyBound;
+  readonly turns: Turns;
   /** The absolute URL below which the pages of error types are. */
   readonly docsBaseOf: (incoming: Incoming) => string;
   /** Called for every request after it was handled. */
@@ -101,7 +103,10 @@ async function perform(
   checkContentType(incoming.header);
   // A caller who is refused whatever it sends gets no more parsed than that costs little.
   const bound = operation.mayAny(caller) ? maxBytes : Math.min(maxBytes, SMALL_BODY_BYTES);
-  const body = readJson(buffered ?? (await incoming.readBody(bound)), operation.name === IMPORT);
+  const bytes = buffered ?? (await incoming.readBody(bound));
+  // Parsing cannot be cut, so of long bodies one is parsed in a turn of the event loop.
+  if (bytes.length > SMALL_BODY_BYTES) await context.turns.next();
+  const body = readJson(bytes, operation.name === IMPORT);
   const { clientAddress, header } = incoming;
   const data = await operation.perform(
     services,

@@ -3,6 +3,7 @@ import { type Authenticator, createAuthenticator } from "../access/authenticate.
 import { KeystileError } from "../contracts/errors.js";
 import type { Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
+import { createTurns } from "../keyring/context.js";
 import { createKeyring, type Keyring, storeOf } from "../keyring/keyring.js";
 import { createRatelimits, type Ratelimits } from "../keyring/ratelimits/create-ratelimits.js";
 import { checkStore, guardClock, methods } from "../lib/check-options.js";
@@ -68,6 +69,7 @@ export function createService(source: Store | ServiceParts, options: ServiceOpti
     servicesOf,
     limitRequests: requests && ((workspaceId) => requests.take(workspaceId, clock())),
     bodyBound: bodyBound(options),
+    turns: createTurns(),
     docsBaseOf: docsBase === undefined ? ({ origin = "" }) => `${origin}/docs` : () => docsBase,
     observe(trace) {
       if (metrics === undefined && log === undefined) return;

@@ -9,7 +9,7 @@ import { callable, checkOptions, checkStore, DEFAULT_WORKSPACE, guardClock, word
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
 import { createApi, deleteApi, getApi, updateApi } from "./apis.js";
-import { type Context, createKeyedMutex } from "./context.js";
+import { type Context, createKeyedMutex, createTurns } from "./context.js";
 import { createIdentity, deleteIdentity, getIdentity, listIdentities, updateIdentity } from "./identities.js";
 import { createMigration } from "./import/create-migration.js";
 import { migrateKeys } from "./import/migrate-keys.js";
@@ -250,6 +250,7 @@ export function createKeyring(given: Store, options: KeyringOptions = {}): Keyri
     clock,
     algorithms: createAlgorithms(migrationAlgorithms),
     mutex: createKeyedMutex(),
+    turns: createTurns(),
   };
   const rootKeys: RootKeyContext = { ...context, scheme };
   const operation =

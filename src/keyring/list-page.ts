@@ -5,7 +5,7 @@
 import type { ListQuery, Rows } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { jsonBytes } from "../lib/json-bytes.js";
-import { type Context, pause } from "./context.js";
+import type { Context } from "./context.js";
 import { MAX_BATCH } from "./rows.js";
 import { type ListedTable, readCursor, writeCursor } from "./schemas/cursor.js";
 import type { ListRequestBody } from "./schemas/requests.js";
@@ -43,17 +43,22 @@ export async function readPage<T extends ListedTable, A>(
     ...(after !== undefined && { after }),
   };
   const rows = await context.store.list(table, query);
-  const data = await fill(listing, rows.slice(0, limit));
+  const data = await context.turns.run(() => fill(context, listing, rows.slice(0, limit)));
   const last = rows[data.length - 1];
   const hasMore = rows.length > data.length && last !== undefined;
   return { data, pagination: hasMore ? { cursor: writeCursor(table, last.id), hasMore } : { hasMore } };
 }
 
-async function fill<T extends ListedTable, A>(listing: Listing<T, A>, rows: readonly Rows[T][]): Promise<A[]> {
+async function fill<T extends ListedTable, A>(
+  context: Context,
+  listing: Listing<T, A>,
+  rows: readonly Rows[T][],
+): Promise<A[]> {
   const data: A[] = [];
   let bytes = 0;
   let paused = 0;
   for (let start = 0; start < rows.length;) {
+    if (start > 0) await context.turns.next();
     const end = endOfBatch(listing, rows, start);
     for (const response of await listing.toResponses(rows.slice(start, end))) {
       bytes += jsonBytes(response) + 1;
@@ -61,7 +66,7 @@ async function fill<T extends ListedTable, A>(listing: Listing<T, A>, rows: read
       data.push(response);
       if (bytes - paused < BYTES_PER_TURN) continue;
       paused = bytes;
-      await pause(0);
+      await context.turns.next();
     }
     start = end;
   }

@@ -16,6 +16,7 @@ import { runOnce } from "./once.js";
 import { runProcesses } from "./processes.js";
 import { runLongTurns, runRevocations } from "./revocation.js";
 import { runRestores } from "./restore.js";
+import { runTenants } from "./tenants.js";
 import { runWalPrefix } from "./wal-prefix.js";
 
 const SEED = Number(process.env["KEYSTILE_SEED"] ?? 1);
@@ -107,6 +108,12 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
     const report = await runRevocations(2_500);
     const inside = await runLongTurns(500);
     return verdict(report.stale + inside.stale === 0, { ...report, insideOneTurn: inside });
+  },
+  async tenants() {
+    const report = await runTenants(10);
+    const { faults, refused, permissionsLeft, p99Ms, longestAnswer } = report;
+    const holds = faults + refused + permissionsLeft === 0 && p99Ms < 50 && longestAnswer <= 4 * 2 ** 20;
+    return verdict(holds, report);
   },
   async "wal-prefix"() {
     const { problems, waves, cuts: count } = await runWalPrefix(1_000, SEED);

@@ -10,7 +10,9 @@ import { isPlain, MAX_DATE_MS } from "../../lib/check-options.js";
 type Fields = Readonly<Record<string, unknown>>;
 type Predicate = (value: unknown) => boolean;
 
-const SLUG = /^[a-zA-Z0-9_:\-.*/]{1,128}$/;
+/** `AND` and `OR`, which are no slugs, are left to the schema. */
+const SLUG = /^(?!(?:and|or)$)[a-zA-Z0-9_:\-.*/]{1,128}$/i;
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
 const MAX_META_PROPERTIES = 100;
 /** Longer lists are left to the schema. */
 const MAX_FAST_LIST = 50;
@@ -24,6 +26,11 @@ const text =
     value.length <= max &&
     value.isWellFormed() &&
     !value.includes("\0");
+/** What the schema accepts as a name; all that might hold control characters is left to it. */
+const label =
+  (min: number, max: number): Predicate =>
+  (value) =>
+    text(min, max)(value) && !CONTROL.test(value as string);
 const integer =
   (min: number, max = Number.MAX_SAFE_INTEGER): Predicate =>
   (value) =>
@@ -46,7 +53,7 @@ const object = (predicates: Readonly<Record<string, Predicate>>, required: numbe
   };
 };
 
-const isLimit = object({ name: text(3, 128), limit: integer(1), duration: integer(1_000), autoApply: isBoolean }, 4);
+const isLimit = object({ name: label(3, 128), limit: integer(1), duration: integer(1_000), autoApply: isBoolean }, 4);
 /** Names are unique; more than two limits are left to the schema. */
 const areLimits: Predicate = (value) => {
   if (!Array.isArray(value) || value.length > 2 || !value.every(isLimit)) return false;
@@ -60,7 +67,7 @@ const isMeta: Predicate = (value) => isObject(value) && Object.keys(value).lengt
 const isKey = object(
   {
     hash: text(3, 1_024),
-    name: text(1, 255),
+    name: label(1, 255),
     externalId: text(1, 255),
     meta: isMeta,
     roles: list(text(1, 128)),

@@ -23,13 +23,20 @@ export interface Import {
 /** Milliseconds of validation after which others get their turn. */
 const TURN_MS = 4;
 
-/** @throws (rejects) KeystileError BAD_REQUEST; for an array also with the problems of every key in it */
-export async function readImport(body: unknown, batchSize: number): Promise<Import> {
+/**
+ * @param turn waits for another turn of the event loop
+ * @throws (rejects) KeystileError BAD_REQUEST; for an array also with the problems of every key in it
+ */
+export async function readImport(
+  body: unknown,
+  batchSize: number,
+  turn: () => Promise<void> = () => pause(0),
+): Promise<Import> {
   const reading = readInTurns(body, batchSize);
   for (;;) {
     const { done, value } = reading.next();
     if (done === true) return value;
-    await pause(0);
+    await turn();
   }
 }
 

@@ -54,7 +54,7 @@ export async function migrateKeys(
 ): Promise<V2KeysMigrateKeysResponseData> {
   checkOptions(options, OPTIONS);
   const { batchSize = DEFAULT_BATCH, maxNewPermissions, onProgress, onBatch } = options;
-  const { migrationId, apiId, keys, batches } = await readImport(body, batchSize);
+  const { migrationId, apiId, keys, batches } = await readImport(body, batchSize, context.turns.next);
   const migration = await findUsable(context, migrationId);
   await requireApi(context, apiId);
   if (keys !== undefined && maxNewPermissions !== undefined) await boundNew(context, keys, maxNewPermissions);
@@ -90,10 +90,17 @@ export async function migrateKeys(
   return { migrated, failed, totals };
 }
 
+const SLUGS_PER_TURN = 4_000;
+
 /** @throws KeystileError BAD_REQUEST at `body.keys` if the keys name more permissions that do not exist */
 async function boundNew(context: Context, keys: readonly V2KeysMigrateKeyData[], most: number): Promise<void> {
   const slugs = new Set<string>();
-  for (const { permissions = [] } of keys) for (const slug of permissions) slugs.add(slug);
+  for (const { permissions = [] } of keys) {
+    const before = slugs.size;
+    for (const slug of permissions) slugs.add(slug);
+    // Every few thousand new ones.
+    if (Math.floor(slugs.size / SLUGS_PER_TURN) > Math.floor(before / SLUGS_PER_TURN)) await context.turns.next();
+  }
   if (slugs.size <= most) return;
   const known = await readPermissions(context, slugs);
   if (slugs.size - known.size <= most) return;

@@ -19,7 +19,7 @@ import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../../l
 import { createAlgorithms } from "../../lib/migration-hashes.js";
 import { LIMITER_OPTIONS, withFallback } from "../../ratelimit/fallback.js";
 import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
-import { createKeyedMutex } from "../context.js";
+import { createKeyedMutex, createTurns } from "../context.js";
 import type * as A from "../schemas/responses.js";
 import type * as R from "../schemas/service-requests.js";
 import { limit, type LimitContext, multiLimit } from "./limit.js";
@@ -136,6 +136,7 @@ export function createRatelimits(store: Store, options: RatelimitsOptions = {}):
     clock: guardClock(clock),
     algorithms: createAlgorithms(undefined),
     mutex: createKeyedMutex(),
+    turns: createTurns(),
     limiter: withFallback(limiter ?? local, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout }),
   };
   const operation =

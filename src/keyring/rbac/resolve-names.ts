@@ -2,7 +2,7 @@
 import type { Write } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { newId } from "../../lib/hash.js";
-import { type Context, pause, updateWithRetry } from "../context.js";
+import { type Context, updateWithRetry } from "../context.js";
 import { MAX_BATCH, notFound, ownedRow } from "../rows.js";
 
 /** Ids by name. */
@@ -23,6 +23,7 @@ export async function readPermissions(context: Context, slugs: Iterable<string>)
   return lookUp([...new Set(slugs)], {
     read: (names) => context.store.readNames("permissions", context.workspaceId, names),
     nameOf: (row) => row.slug,
+    turn: context.turns.next,
   });
 }
 
@@ -39,6 +40,7 @@ export function ensurePermissions(context: Context, slugs: Iterable<string>, now
   return ensure(context, slugs, {
     read: (names) => context.store.readNames("permissions", context.workspaceId, names),
     nameOf: (row) => row.slug,
+    turn: context.turns.next,
     make: (slug) => ({ table: "permissions", row: { ...ownedRow(context, newId("perm", now)), name: slug, slug } }),
   });
 }
@@ -48,6 +50,7 @@ export function ensureIdentities(context: Context, externalIds: Iterable<string>
   return ensure(context, externalIds, {
     read: (names) => context.store.readNames("identities", context.workspaceId, names),
     nameOf: (row) => row.externalId,
+    turn: context.turns.next,
     make: (externalId) => ({
       table: "identities",
       row: { ...ownedRow(context, newId("id", now)), externalId, ratelimits: [] },
@@ -66,6 +69,7 @@ export function idsOf(names: readonly string[], ids: Ids): readonly string[] {
 interface Kind<Row> {
   readonly read: (names: readonly string[]) => MaybePromise<readonly Row[]>;
   readonly nameOf: (row: Row) => string;
+  readonly turn: () => Promise<void>;
   readonly make: (name: string) => NewRow;
 }
 type NewRow = Extract<Write, { readonly row: unknown }>;
@@ -87,7 +91,7 @@ async function ensure<Row extends { readonly id: string }>(
     const ids = await lookUp(asked, kind);
     const missing = asked.filter((name) => !ids.has(name));
     for (let start = 0; start < missing.length; start += MAX_BATCH) {
-      if (start > 0) await pause(0);
+      if (start > 0) await kind.turn();
       const batch = missing.slice(start, start + MAX_BATCH);
       const writes = batch.map(kind.make);
       if ((await context.store.write(writes)) !== "written") return undefined;
@@ -100,11 +104,11 @@ async function ensure<Row extends { readonly id: string }>(
 /** A thousand names at a time; others get their turn in between. */
 async function lookUp<Row extends { readonly id: string }>(
   names: readonly string[],
-  kind: Pick<Kind<Row>, "read" | "nameOf">,
+  kind: Pick<Kind<Row>, "read" | "nameOf" | "turn">,
 ): Promise<Map<string, string>> {
   const ids = new Map<string, string>();
   for (let start = 0; start < names.length; start += MAX_BATCH) {
-    if (start > 0) await pause(0);
+    if (start > 0) await kind.turn();
     for (const row of await kind.read(names.slice(start, start + MAX_BATCH))) ids.set(kind.nameOf(row), row.id);
   }
   return ids;

@@ -10,7 +10,7 @@ import { type Schema, withFix } from "./parse.js";
 import * as atom from "./primitives.js";
 import type * as R from "./requests.js";
 
-const { strict, body, list, text, integer, optionalOr } = atom;
+const { strict, body, list, text, label, integer, optionalOr } = atom;
 const optional = v.exactOptional;
 
 /** `refillDay` is required with monthly, accepted with daily. */
@@ -41,7 +41,7 @@ const changedCredits = body<R.UpdateKeyCreditsData>()({
   refill: optional(v.nullable(refill)),
 });
 
-const limit = { name: text(3, 128), limit: integer(1), duration: integer(1_000) };
+const limit = { name: label(3, 128), limit: integer(1), duration: integer(1_000) };
 const ratelimits: Schema<RatelimitRequest[]> = v.pipe(
   list(body<RatelimitRequest>()({ ...limit, autoApply: optionalOr(atom.boolean, false) }), 0, 50),
   v.rawCheck(uniqueNames),
@@ -58,10 +58,10 @@ const noPlaintext = optionalOr(
 );
 
 export const getApi = body<R.V2ApisGetApiRequestBody>()({ apiId: atom.longId });
-export const createApi = body<R.V2ApisCreateApiRequestBody>()({ name: text(3, 256) });
+export const createApi = body<R.V2ApisCreateApiRequestBody>()({ name: label(3, 256) });
 export const updateApi = body<R.V2ApisUpdateApiRequestBody>()({
   apiId: atom.longId,
-  name: optional(text(3, 256)),
+  name: optional(label(3, 256)),
   enabled: optional(atom.boolean),
   ipAllowlist: optional(v.nullable(atom.ipAllowlist)),
 });
@@ -82,7 +82,7 @@ export const getKey = body<R.V2KeysGetKeyRequestBody>()({ keyId: atom.id, decryp
 export const listKeys = body<R.V2KeysListKeysRequestBody>()({
   apiId: text(1, 255),
   ...page("keys"),
-  externalId: optional(atom.name),
+  externalId: optional(atom.nameGiven),
   decrypt: noPlaintext,
   revalidateKeysCache: optionalOr(atom.boolean, false),
 });
@@ -135,13 +135,13 @@ export const changeRoles = keyRoles(1);
 export const setRoles = keyRoles(0);
 
 export const createPermission = body<R.V2PermissionsCreatePermissionRequestBody>()({
-  name: text(1, 512),
+  name: label(1, 512),
   slug: atom.slug,
   description: optional(atom.description),
 });
-export const getPermission = body<R.V2PermissionsGetPermissionRequestBody>()({ permission: atom.slug });
+export const getPermission = body<R.V2PermissionsGetPermissionRequestBody>()({ permission: atom.slugGiven });
 export const createRole = body<R.V2PermissionsCreateRoleRequestBody>()({
-  name: atom.roleName,
+  name: label(1, 128),
   description: optional(atom.description),
   permissions: optional(atom.slugs(0)),
 });
@@ -156,9 +156,9 @@ export const createIdentity = body<R.V2IdentitiesCreateIdentityRequestBody>()({
   meta: optional(atom.meta),
   ratelimits: optional(ratelimits),
 });
-export const getIdentity = body<R.V2IdentitiesGetIdentityRequestBody>()({ identity: atom.name });
+export const getIdentity = body<R.V2IdentitiesGetIdentityRequestBody>()({ identity: atom.nameGiven });
 export const updateIdentity = body<R.V2IdentitiesUpdateIdentityRequestBody>()({
-  identity: atom.name,
+  identity: atom.nameGiven,
   meta: optional(v.nullable(atom.meta)),
   ratelimits: optional(ratelimits),
 });
@@ -187,7 +187,7 @@ export const migrateKeys = body<M.V2KeysMigrateKeysRequestBody>()({
 export const migratedKey = body<V2KeysMigrateKeyData>()({
   hash: text(3, 1_024),
   name: optional(atom.name),
-  externalId: optional(atom.name),
+  externalId: optional(atom.nameGiven),
   meta: optional(atom.meta),
   roles: optional(atom.roleNames(0)),
   permissions: optional(atom.slugs(0)),

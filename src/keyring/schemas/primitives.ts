@@ -73,6 +73,23 @@ export function text(min: number, max: number) {
   return described(schema, { type: "string", minLength: min, maxLength: max });
 }
 
+/** Control characters, and the two separators that end a line as they do. */
+const CONTROL = /[\p{Cc}\u2028\u2029]/u;
+
+/**
+ * Text that names or describes a new row for people: {@link text} without control characters, which could forge lines of
+ * a listing. To find a row, and where a program is the reader, {@link text} serves: older rows may have such names.
+ */
+export function label(min: number, max: number) {
+  const fits = (value: unknown): boolean =>
+    typeof value === "string" && hasLength(value, min, max) && value.isWellFormed() && !CONTROL.test(value);
+  const schema = v.custom<string>(
+    fits,
+    `must be well-formed text of ${min} to ${max} characters without control characters`,
+  );
+  return described(schema, { type: "string", minLength: min, maxLength: max });
+}
+
 /** As {@link text}, with U+0000 allowed: for text that is not stored. */
 export function wellFormed(min: number, max: number) {
   const fits = (value: unknown): boolean =>
@@ -110,14 +127,20 @@ const idOf = (min: number) => token(WORD, min, MAX_NAME, "a-z, A-Z, 0-9 and _");
 export const id = idOf(3);
 /** Id of an API in the operations `apis.*`, which require more characters. */
 export const longId = idOf(8);
-export const name = text(1, MAX_NAME);
+/** The name of a new key or root key. */
+export const name = label(1, MAX_NAME);
+/** Text that a row is found by. */
+export const nameGiven = text(1, MAX_NAME);
 export const prefix = token(WORD, 1, 16, "a-z, A-Z, 0-9 and _");
 export const externalId = token(/^[a-zA-Z0-9_.-]+$/, 1, MAX_NAME, "a-z, A-Z, 0-9, _, . and -");
-/** What a query can ask for. */
-export const slug = token(/^[a-zA-Z0-9_:\-.*/]+$/, 1, 128, "a-z, A-Z, 0-9, _, :, -, ., * and /");
+/** What a query can ask for, except the words that are operators in it. */
+const SLUG = "a-z, A-Z, 0-9, _, :, -, ., * and /, and not AND or OR";
+export const slug = token(/^(?!(?:[aA][nN][dD]|[oO][rR])$)[a-zA-Z0-9_:\-.*/]+$/, 1, 128, SLUG);
+/** A slug by which a permission is found, or removed. */
+export const slugGiven = token(/^[a-zA-Z0-9_:\-.*/]+$/, 1, 128, "a-z, A-Z, 0-9, _, :, -, ., * and /");
 export const roleId = token(/^[a-zA-Z0-9_-]+$/, 3, MAX_NAME, "a-z, A-Z, 0-9, _ and -");
 export const roleName = text(1, 128);
-export const description = text(0, 512);
+export const description = label(0, 512);
 /** Unix time, milliseconds. A time in seconds is accepted, and means a date in 1970. */
 export const time = integer(0, MAX_TIME);
 export const boolean = described(

@@ -61,7 +61,7 @@ const check = {
   limit: integer(1),
 };
 
-export const createNamespace = body<R.CreateNamespaceRequestBody>()({ name: namespace });
+export const createNamespace = body<R.CreateNamespaceRequestBody>()({ name: atom.label(1, 512) });
 export const getNamespace = body<R.GetNamespaceRequestBody>()({ namespace });
 export const limit = body<R.V2RatelimitLimitRequestBody>()(check);
 export const multiLimit: Schema<R.V2RatelimitMultiLimitRequestBody> = list(limit, 1, 100);

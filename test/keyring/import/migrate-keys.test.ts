@@ -165,10 +165,10 @@ describe("migrateKeys: each key goes in or fails by itself", () => {
 
   it("keys of a batch that name the same grants have the same grants, and others theirs", async () => {
     const { keyring, migrate } = await migrating();
-    for (const name of ["reader", "writer", "reader\nwriter"]) await keyring.createRole({ name });
+    for (const name of ["reader", "writer", "reader, writer"]) await keyring.createRole({ name });
     const grants = [
       { roles: ["reader", "writer"], permissions: ["a", "b"] },
-      { roles: ["reader\nwriter"], permissions: ["a"] },
+      { roles: ["reader, writer"], permissions: ["a"] },
       { roles: ["reader", "writer"], permissions: ["a", "b"] },
       { permissions: ["b", "b"] },
     ];
@@ -180,7 +180,7 @@ describe("migrateKeys: each key goes in or fails by itself", () => {
         ["reader", "writer"],
         ["a", "b"],
       ],
-      [["reader\nwriter"], ["a"]],
+      [["reader, writer"], ["a"]],
       [
         ["reader", "writer"],
         ["a", "b"],

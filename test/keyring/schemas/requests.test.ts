@@ -102,7 +102,7 @@ describe("requests: every problem at once, before the store is asked", () => {
     const { errors } = await failure(deaf().createKey({ name: "sk_live_secret\0", recoverable: true } as never));
     expect(errors).toEqual([
       { location: "body.apiId", message: "is required" },
-      { location: "body.name", message: "must be well-formed text of 1 to 255 characters without U+0000" },
+      { location: "body.name", message: "must be well-formed text of 1 to 255 characters without control characters" },
       {
         location: "body.recoverable",
         message: "is not supported, it can only be false",
