@@ -63,8 +63,9 @@ export function createRequestLimit(options: RequestLimitOptions): RequestLimit {
       );
       const toVerdict = ({ verdicts }: Awaited<typeof result>): RequestVerdict => {
         const { exceeded, remaining, reset } = verdicts[0]!;
-        const wait = exceeded ? waitFor({ limit, duration }, 1, reset) : 0;
-        return { exceeded, limit, remaining, reset, retryAfter: wait ?? 0 };
+        // A limit is at least 1, so that one request always fits in time.
+        const retryAfter = exceeded ? (waitFor({ limit, duration }, 1, reset) as number) : 0;
+        return { exceeded, limit, remaining, reset, retryAfter };
       };
       return result instanceof Promise ? result.then(toVerdict) : toVerdict(result);
     },

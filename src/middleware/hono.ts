@@ -20,6 +20,8 @@ export interface HonoContext {
   readonly req: { header(name: string): string | undefined };
   /** Sets `c.var.apiKey`. */
   set(name: "apiKey", value: VerifiedKey): void;
+  /** The response, once a handler has made it. */
+  readonly res: { readonly headers: { has(name: string): boolean } };
   /** Sets a header of the response. */
   header(name: string, value: string): void;
 }
@@ -47,11 +49,13 @@ export function apiKey<Context extends HonoContext>(
       const headers = { ...refusal.headers, "Content-Type": rendered.type };
       return new Response(rendered.body, { status: refusal.status, headers });
     }
+    const headers = decision.outcome === "pass" ? Object.entries(decision.headers) : [];
     if (decision.outcome === "pass") c.set("apiKey", decision.apiKey);
+    for (const [name, value] of headers) c.header(name, value);
     await next();
-    // Afterwards: a handler may return a Response of its own, which headers set before would not reach.
-    if (decision.outcome === "pass")
-      for (const [name, value] of Object.entries(decision.headers)) c.header(name, value);
+    // A Response that the handler made itself lacks them. Others have them: setting them again makes a copy of the
+    // response, which takes 100 µs with @hono/node-server.
+    if (headers.some(([name]) => !c.res.headers.has(name))) for (const [name, value] of headers) c.header(name, value);
     return undefined;
   };
 }

@@ -10,23 +10,14 @@ import type {
 } from "../contracts/types.js";
 import type { ResolvedRequirement } from "./requirement.js";
 
-/** What was taken for one request from one key. */
-interface Session {
+/** One verification that passed. */
+interface Taking {
   readonly verifier: object;
-  readonly key: string;
-  /** Credits. */
-  cost: number;
-  /** Tokens by {@link limitKey}. */
-  readonly tokens: Map<string, number>;
-  /** Automatic limits that were taken. */
-  readonly automatic: Set<string>;
+  readonly request: V2KeysVerifyKeyRequestBody;
+  readonly result: V2KeysVerifyKeyResponseData;
 }
 
-const sessions = new WeakMap<object, Session[]>();
-
-function find(memory: object, verifier: object, key: string): Session | undefined {
-  return sessions.get(memory)?.find((session) => session.verifier === verifier && session.key === key);
-}
+const takings = new WeakMap<object, readonly Taking[]>();
 
 /** An override is a limit of its own: what was taken at another size says nothing of whether it fits here. */
 function limitKey({ name, limit, duration }: KeysVerifyKeyRatelimit): string {
@@ -43,56 +34,58 @@ export function remainingRequest(
   key: string,
   { permissions, cost, tags, ratelimits }: ResolvedRequirement,
 ): V2KeysVerifyKeyRequestBody {
-  const session = find(memory, verifier, key);
-  if (session === undefined) return { key, permissions, credits: { cost }, tags, ratelimits };
-  const taken = new Map(session.tokens);
+  const earlier = takings.get(memory)?.filter((taking) => taking.verifier === verifier && taking.request.key === key);
+  if (earlier === undefined || earlier.length === 0) return { key, permissions, credits: { cost }, tags, ratelimits };
+  const tokens = tokensTaken(earlier);
   const rest = ratelimits.map((limit) => {
-    const { cost: wanted } = limit;
-    const already = Math.min(wanted, taken.get(limitKey(limit)) ?? 0);
-    taken.set(limitKey(limit), (taken.get(limitKey(limit)) ?? 0) - already);
-    return { ...limit, cost: wanted - already };
+    const left = tokens.get(limitKey(limit)) ?? 0;
+    const already = Math.min(limit.cost, left);
+    tokens.set(limitKey(limit), left - already);
+    return { ...limit, cost: limit.cost - already };
   });
   const named = new Set(ratelimits.map(({ name }) => name));
-  const automatic = [...session.automatic].filter((name) => !named.has(name)).map((name) => ({ name, cost: 0 }));
+  const automatic = earlier.flatMap(({ result }) => result.ratelimits ?? []).filter(({ autoApply }) => autoApply);
+  const unnamed = new Set(automatic.map(({ name }) => name).filter((name) => !named.has(name)));
+  const credits = earlier.reduce((sum, { request }) => sum + (request.credits?.cost ?? 1), 0);
   return {
     key,
     permissions,
-    credits: { cost: Math.max(0, cost - session.cost) },
+    credits: { cost: Math.max(0, cost - credits) },
     tags,
-    ratelimits: [...automatic, ...rest],
+    ratelimits: [...[...unnamed].map((name) => ({ name, cost: 0 })), ...rest],
   };
+}
+
+/** Tokens by {@link limitKey}: of the limits that requests named, and one of each automatic limit that they did not. */
+function tokensTaken(earlier: readonly Taking[]): Map<string, number> {
+  const tokens = new Map<string, number>();
+  const add = (limit: KeysVerifyKeyRatelimit) =>
+    tokens.set(limitKey(limit), (tokens.get(limitKey(limit)) ?? 0) + (limit.cost ?? 1));
+  for (const { request, result } of earlier) {
+    const { ratelimits: named = [] } = request;
+    named.forEach(add);
+    for (const { name, autoApply } of result.ratelimits ?? [])
+      if (autoApply && !named.some((limit) => limit.name === name)) add({ name });
+  }
+  return tokens;
 }
 
 /** Remembers what a verification that passed has taken. */
 export function remember(
   memory: object,
   verifier: object,
-  { key, credits, ratelimits = [] }: V2KeysVerifyKeyRequestBody,
+  request: V2KeysVerifyKeyRequestBody,
   result: V2KeysVerifyKeyResponseData,
 ): void {
-  let session = find(memory, verifier, key);
-  if (session === undefined) {
-    session = { verifier, key, cost: 0, tokens: new Map(), automatic: new Set() };
-    sessions.set(memory, [...(sessions.get(memory) ?? []), session]);
-  }
-  const { tokens, automatic } = session;
-  const add = (limit: KeysVerifyKeyRatelimit) =>
-    tokens.set(limitKey(limit), (tokens.get(limitKey(limit)) ?? 0) + (limit.cost ?? 1));
-  session.cost += credits?.cost ?? 1;
-  ratelimits.forEach(add);
-  for (const { name, autoApply } of result.ratelimits ?? []) {
-    if (!autoApply || automatic.has(name)) continue;
-    automatic.add(name);
-    if (!ratelimits.some((limit) => limit.name === name)) add({ name });
-  }
+  takings.set(memory, [...(takings.get(memory) ?? []), { verifier, request, result }]);
 }
 
 /** Whether something was remembered of a request. */
 export function isRemembered(memory: object): boolean {
-  return sessions.has(memory);
+  return takings.has(memory);
 }
 
 /** Forgets a request that has ended. */
 export function forget(memory: object): void {
-  sessions.delete(memory);
+  takings.delete(memory);
 }

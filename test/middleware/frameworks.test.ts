@@ -273,6 +273,10 @@ describe.each(BEDS)("middleware: $name", (bed: Bed) => {
       const app = await start({ ratelimits: [exports] }, { ratelimits: [{ ...exports, cost: 2 }] });
       await app.call(bearer(key));
       expect(await left(key)).toEqual([99, 9, 2]);
+      const twice = await start({ ratelimits: [exports] }, { ratelimits: [exports, exports] });
+      const { key: another } = await createKey(limited);
+      await twice.call(bearer(another));
+      expect(await left(another)).toEqual([99, 9, 2]);
       const strict = await start({}, { ratelimits: [{ name: "requests", limit: 1, duration: 60_000 }] });
       expect((await strict.call(bearer(key))).status).toBe(429);
     });
