@@ -34,6 +34,7 @@ describe("package: contents", () => {
       "LICENSE",
       "SECURITY.md",
       "dist",
+      "docs",
       "package.json",
     ]);
     const dist = await readdir(join(folder, "node_modules", "keystile", "dist"));

@@ -224,7 +224,7 @@ function examineCredits(handle: Handle, { onProgress = () => undefined }: Examin
 /** Creation times of the newest rows, Unix milliseconds. */
 function newest(handle: Handle): number[] {
   return ["apis", "keys"].flatMap((table) => {
-    const sql = `SELECT json_extract(body, '$.createdAt') AS time FROM keystile_${table} ORDER BY n DESC LIMIT 1`;
+    const sql = `SELECT json_extract(body, '$.createdAt') AS time FROM keystile_${table} ORDER BY number DESC LIMIT 1`;
     const time = Number(select<{ time: unknown }>(handle, sql).get()?.time);
     return Number.isFinite(time) ? [time] : [];
   });

@@ -64,7 +64,7 @@ describe("keystile backup and restore", () => {
   it("shows on a terminal what is being done, and says how many leases are void", async () => {
     const { db, keyId } = await database(100);
     const store = sqliteStore(db);
-    const ref = new Database(db).prepare("SELECT n FROM keystile_keys WHERE id = ?").pluck().get(keyId) as number;
+    const ref = new Database(db).prepare("SELECT number FROM keystile_keys WHERE id = ?").pluck().get(keyId) as number;
     await store.drawCredits(ref, { holder: "a", cost: 5, step: 5, size: 20, spent: 0, period: 0, now: 0, until: 9e12 });
     await store.close();
     const to = path();

@@ -511,7 +511,7 @@ describe("sqliteStore: a file that another tool has changed", () => {
       const set = (column: string, value: string) =>
         inspect(place, (db) => {
           db.pragma("ignore_check_constraints = ON");
-          db.exec(`UPDATE keystile_accounts SET ${column} = ${value} WHERE n = ${refs[0]!}`);
+          db.exec(`UPDATE keystile_accounts SET ${column} = ${value} WHERE number = ${refs[0]!}`);
         });
       for (const [column, value] of [
         ["remaining", "9007199254740993"],

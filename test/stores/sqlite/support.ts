@@ -76,7 +76,7 @@ export async function codeOf(call: () => unknown): Promise<KeystileErrorCode> {
 
 /** What a file says of balances, by key number. Read by nothing of the store. */
 export function balancesIn(db: Database.Database): Map<number, number> {
-  const rows = db.prepare("SELECT n, remaining FROM keystile_accounts WHERE unlimited = 0").raw().all();
+  const rows = db.prepare("SELECT number, remaining FROM keystile_accounts WHERE unlimited = 0").raw().all();
   return new Map(rows as [number, number][]);
 }
 

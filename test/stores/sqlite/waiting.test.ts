@@ -150,7 +150,7 @@ describe.each(KINDS)("sqliteStore with %s, while another process holds the lock 
     await released;
     expect(new Set(outcomes.map(({ code }) => code))).toEqual(new Set(["done"]));
     const ids = inspect(place, (db) =>
-      db.prepare("SELECT id FROM keystile_keys WHERE id >= 'key_000100' ORDER BY n").pluck().all(),
+      db.prepare("SELECT id FROM keystile_keys WHERE id >= 'key_000100' ORDER BY number").pluck().all(),
     );
     const expected = [...times(50, (i) => keyRow(100 + i).id), ...times(2_500, (i) => keyRow(200 + i).id)];
     expect(ids).toEqual(expected);

@@ -55,7 +55,7 @@ function endLeases(handle: Handle): Ended {
   const accounts = createAccounts(handle);
   const page = select<{ n: number | bigint }>(
     handle,
-    `SELECT DISTINCT n FROM keystile_leases WHERE n > ? ORDER BY n LIMIT ${BATCH}`,
+    `SELECT DISTINCT account AS n FROM keystile_leases WHERE account > ? ORDER BY account LIMIT ${BATCH}`,
   );
   const total = { leases: 0, forfeited: 0 };
   for (let rows = page.all(Number.MIN_SAFE_INTEGER); rows.length > 0;) {

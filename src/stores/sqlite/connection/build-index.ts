@@ -39,7 +39,7 @@ function progress(handle: Handle): Entry | undefined {
   if (isBuilding === undefined) return undefined;
   const row = select<Record<keyof Entry, number | bigint>>(
     handle,
-    "SELECT hash, n FROM keystile_key_index_build",
+    "SELECT hash, key_number AS n FROM keystile_key_index_build",
   ).get();
   return row && { hash: Number(row.hash), n: Number(row.n) };
 }
@@ -61,7 +61,7 @@ function insertBatch(handle: Handle, { after, entries, isLast }: Batch): boolean
   const to = entries.at(-1) ?? after;
   const isNext = changed(
     handle
-      .prepare("UPDATE keystile_key_index_build SET hash = ?, n = ? WHERE hash = ? AND n = ?")
+      .prepare("UPDATE keystile_key_index_build SET hash = ?, key_number = ? WHERE hash = ? AND key_number = ?")
       .run(to.hash, to.n, after.hash, after.n),
   );
   if (isNext !== 1) return false;
@@ -96,8 +96,8 @@ function entriesBetween(handle: Handle, low: number, high: number): Entry[] {
   const hash = createKeyedHash(handle);
   const read = select<KeyRaw>(
     handle,
-    `SELECT n, digest, foreign_digest AS foreignDigest, iif(deleted, NULL, identity) AS identity
-     FROM keystile_keys WHERE n > ? ORDER BY n LIMIT ${BATCH}`,
+    `SELECT number AS n, digest, foreign_digest AS foreignDigest, iif(deleted, NULL, identity) AS identity
+     FROM keystile_keys WHERE number > ? ORDER BY number LIMIT ${BATCH}`,
   );
   const entries: Entry[] = [];
   for (let last = 0, rows = read.all(last); rows.length > 0; rows = read.all(last)) {

@@ -23,7 +23,7 @@ const DUE = `
 
 const EXPIRED = `
   coalesce((SELECT sum(l.reserved) FROM keystile_leases l
-    WHERE l.n = a.n AND l.generation = a.generation AND l.expires <= t.unix * 1000), 0)`;
+    WHERE l.account = a.number AND l.generation = a.generation AND l.expires <= t.unix * 1000), 0)`;
 
 const names = (table: string, ids: string) =>
   `(SELECT group_concat(name, ' ') FROM (SELECT DISTINCT name FROM keystile_${table} WHERE id IN (${ids}) ORDER BY name))`;
@@ -53,6 +53,6 @@ export const CREATE_OVERVIEW = `
     a.forfeited AS credits_forfeited
   FROM keystile_keys k
   CROSS JOIN t
-  JOIN keystile_apis p ON p.n = k.api
-  LEFT JOIN keystile_identities i ON i.n = k.identity
-  LEFT JOIN keystile_accounts a ON a.n = coalesce(k.account, k.n)`;
+  JOIN keystile_apis p ON p.number = k.api
+  LEFT JOIN keystile_identities i ON i.number = k.identity
+  LEFT JOIN keystile_accounts a ON a.number = coalesce(k.account, k.number)`;

@@ -37,6 +37,20 @@ const count = (name: string, usual?: number) =>
 /** The namespace of an override: the name is its id, a space and the identifier. */
 export const NAMESPACE_OF_OVERRIDE = "substr(name, 1, instr(name, ' ') - 1)";
 
+/** Tables whose rows have a number beside their id. */
+const NUMBERED = [
+  "workspaces",
+  "apis",
+  "identities",
+  "roles",
+  "permissions",
+  "migrations",
+  "root_keys",
+  "namespaces",
+  "overrides",
+  "keys",
+];
+
 /** Entry i upgrades a file from version i to i + 1. Entries never change once released. */
 const STEPS: readonly (string | ((handle: Handle) => void))[] = [
   `${["workspaces", "apis", "identities", "roles", "permissions", "migrations"].map(entityTable).join("")}
@@ -111,7 +125,7 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
   ALTER TABLE keystile_keys ADD COLUMN account INTEGER;
   CREATE INDEX keystile_keys_account ON keystile_keys (account) WHERE account IS NOT NULL;
   CREATE TABLE keystile_accounts (
-    n INTEGER PRIMARY KEY,
+    number INTEGER PRIMARY KEY,
     unlimited INTEGER NOT NULL DEFAULT 0 CHECK (unlimited IN (0, 1)),
     ${count("remaining")},
     ${count("amount")},
@@ -128,7 +142,7 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
   ) STRICT;
   ALTER TABLE keystile_leases RENAME TO keystile_old_leases;
   CREATE TABLE keystile_leases (
-    n INTEGER NOT NULL REFERENCES keystile_accounts (n) ON DELETE CASCADE,
+    account INTEGER NOT NULL REFERENCES keystile_accounts (number) ON DELETE CASCADE,
     holder TEXT NOT NULL,
     ${count("generation")},
     expires INTEGER NOT NULL,
@@ -136,20 +150,21 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
     ${count("held")},
     ${count("spent")},
     is_forfeited INTEGER NOT NULL CHECK (is_forfeited IN (0, 1)),
-    PRIMARY KEY (n, holder)
+    PRIMARY KEY (account, holder)
   ) STRICT, WITHOUT ROWID;
   DELETE FROM keystile_old_leases WHERE NOT EXISTS (
     SELECT 1 FROM keystile_balances b
     WHERE b.n = keystile_old_leases.n AND b.generation = keystile_old_leases.generation AND b.unlimited = 0);
-  INSERT INTO keystile_accounts (n, unlimited, remaining, amount, period, generation, credited, adjusted, reserved, seal)
-    SELECT n, unlimited, remaining, amount, period, generation, remaining, leased, leased, ${SEAL_SQL} FROM (
-      SELECT n, unlimited, iif(unlimited, 0, remaining) AS remaining, amount, period, generation,
+  INSERT INTO keystile_accounts (number, unlimited, remaining, amount, period, generation, credited, adjusted, reserved, seal)
+    SELECT number, unlimited, remaining, amount, period, generation, remaining, leased, leased, ${SEAL_SQL} FROM (
+      SELECT n AS number, unlimited, iif(unlimited, 0, remaining) AS remaining, amount, period, generation,
         coalesce((SELECT sum(l.reserved) FROM keystile_old_leases l WHERE l.n = b.n), 0) AS leased
       FROM keystile_balances b);
   INSERT INTO keystile_leases SELECT n, holder, generation, expires, reserved, 0, 0, 0 FROM keystile_old_leases;
   DROP TABLE keystile_old_leases;
   DROP TABLE keystile_balances;
   DROP TABLE keystile_spends;
+  ${NUMBERED.map((table) => `ALTER TABLE keystile_${table} RENAME COLUMN n TO number;`).join("\n  ")}
   ${CREATE_OVERVIEW}`);
   },
 
@@ -166,7 +181,7 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
   CREATE TABLE keystile_key_index_recent (
     hash INTEGER NOT NULL, key_number INTEGER NOT NULL, PRIMARY KEY (hash, key_number)
   ) STRICT, WITHOUT ROWID;
-  CREATE TABLE keystile_key_index_build (hash INTEGER NOT NULL, n INTEGER NOT NULL) STRICT;
+  CREATE TABLE keystile_key_index_build (hash INTEGER NOT NULL, key_number INTEGER NOT NULL) STRICT;
   INSERT INTO keystile_key_index_build VALUES (-9007199254740991, 0);
   DROP VIEW keystile_lookup;
   DROP TABLE keystile_places;

@@ -65,42 +65,42 @@ type JoinedRaw = AccountRaw &
 export const NO_LEASES: ReadonlyMap<string, Lease> = new Map();
 
 export function createAccounts(handle: Handle): Accounts {
-  const byNumber = select<AccountRaw>(handle, `SELECT ${COLUMNS.join(", ")} FROM keystile_accounts WHERE n = ?`);
+  const byNumber = select<AccountRaw>(handle, `SELECT ${COLUMNS.join(", ")} FROM keystile_accounts WHERE number = ?`);
   const byKeys = select<JoinedRaw>(
     handle,
-    `SELECT k.id, coalesce(k.account, k.n) AS n, ${COLUMNS.map((name) => `a.${name}`).join(", ")}, ${LEASE_COLUMNS}
+    `SELECT k.id, coalesce(k.account, k.number) AS n, ${COLUMNS.map((name) => `a.${name}`).join(", ")}, ${LEASE_COLUMNS}
      FROM json_each(?) j CROSS JOIN keystile_keys k ON k.id = j.value
-     LEFT JOIN keystile_accounts a ON a.n = coalesce(k.account, k.n) LEFT JOIN keystile_leases l ON l.n = a.n`,
+     LEFT JOIN keystile_accounts a ON a.number = coalesce(k.account, k.number) LEFT JOIN keystile_leases l ON l.account = a.number`,
   );
   const put = handle.prepare(
     // Not REPLACE, which would delete the row first, and with it the leases.
-    `INSERT INTO keystile_accounts (n, ${COLUMNS.join(", ")}) VALUES (?${", ?".repeat(COLUMNS.length)})
-     ON CONFLICT (n) DO UPDATE SET ${COLUMNS.map((name) => `${name} = excluded.${name}`).join(", ")}`,
+    `INSERT INTO keystile_accounts (number, ${COLUMNS.join(", ")}) VALUES (?${", ?".repeat(COLUMNS.length)})
+     ON CONFLICT (number) DO UPDATE SET ${COLUMNS.map((name) => `${name} = excluded.${name}`).join(", ")}`,
   );
   const open = createManyRows(
     handle,
-    "INSERT INTO keystile_accounts (n, remaining, credited, amount, period, generation, seal) VALUES",
+    "INSERT INTO keystile_accounts (number, remaining, credited, amount, period, generation, seal) VALUES",
     7,
   );
-  const saveSpend = handle.prepare("UPDATE keystile_accounts SET remaining = ?, spent = ? WHERE n = ?");
+  const saveSpend = handle.prepare("UPDATE keystile_accounts SET remaining = ?, spent = ? WHERE number = ?");
   const saveAll = handle.prepare(
-    `UPDATE keystile_accounts SET ${COLUMNS.map((name) => `${name} = ?`).join(", ")} WHERE n = ?`,
+    `UPDATE keystile_accounts SET ${COLUMNS.map((name) => `${name} = ?`).join(", ")} WHERE number = ?`,
   );
   const swap = handle.prepare(
     `UPDATE keystile_accounts SET remaining = ?, spent = ?
-     WHERE n = ? AND remaining = ? AND spent = ? AND period = ? AND generation = ? AND unlimited = 0`,
+     WHERE number = ? AND remaining = ? AND spent = ? AND period = ? AND generation = ? AND unlimited = 0`,
   );
-  const readLeases = select<LeaseRaw>(handle, `SELECT ${LEASE_COLUMNS} FROM keystile_leases l WHERE l.n = ?`);
+  const readLeases = select<LeaseRaw>(handle, `SELECT ${LEASE_COLUMNS} FROM keystile_leases l WHERE l.account = ?`);
   const putLease = handle.prepare(
-    `INSERT OR REPLACE INTO keystile_leases (n, holder, generation, expires, reserved, held, spent, is_forfeited)
+    `INSERT OR REPLACE INTO keystile_leases (account, holder, generation, expires, reserved, held, spent, is_forfeited)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
   );
-  const dropLease = handle.prepare("DELETE FROM keystile_leases WHERE n = ? AND holder = ?");
+  const dropLease = handle.prepare("DELETE FROM keystile_leases WHERE account = ? AND holder = ?");
   const remove = handle.prepare(
-    `DELETE FROM keystile_accounts WHERE n = ?
-       AND NOT EXISTS (SELECT 1 FROM keystile_keys WHERE n = ? UNION ALL SELECT 1 FROM keystile_keys WHERE account = ?)`,
+    `DELETE FROM keystile_accounts WHERE number = ?
+       AND NOT EXISTS (SELECT 1 FROM keystile_keys WHERE number = ? UNION ALL SELECT 1 FROM keystile_keys WHERE account = ?)`,
   );
-  const dropAll = handle.prepare("DELETE FROM keystile_leases WHERE n = ?");
+  const dropAll = handle.prepare("DELETE FROM keystile_leases WHERE account = ?");
 
   return {
     read(n) {
@@ -171,7 +171,7 @@ function isSpendOnly(before: Account, after: Account): boolean {
 const MODULUS = 2_147_483_647;
 
 /** SQL for {@link sealOf}. Part of the file format. */
-export const SEAL_SQL = `(n % ${MODULUS} * 2 + unlimited * 3 + amount % ${MODULUS} * 5 + period % ${MODULUS} * 7 + generation % ${MODULUS} * 11)`;
+export const SEAL_SQL = `(number % ${MODULUS} * 2 + unlimited * 3 + amount % ${MODULUS} * 5 + period % ${MODULUS} * 7 + generation % ${MODULUS} * 11)`;
 
 /** A checksum of the columns that spends do not change. Against accidents, not against whoever knows the formula. */
 function sealOf(n: number, { unlimited, amount, period, generation }: Omit<Account, "remaining">): number {

@@ -23,10 +23,10 @@ export const MAX_NAMED = 100;
 const BATCH = 50_000;
 
 const LEASED =
-  "coalesce((SELECT sum(l.held + l.reserved) FROM keystile_leases l WHERE l.n = a.n AND l.is_forfeited = 0), 0)";
+  "coalesce((SELECT sum(l.held + l.reserved) FROM keystile_leases l WHERE l.account = a.number AND l.is_forfeited = 0), 0)";
 /** Each as a condition that holds when something is wrong, and the words for it. */
 const PROBLEMS: readonly (readonly [condition: string, words: string])[] = [
-  ["k.id IS NULL AND NOT EXISTS (SELECT 1 FROM keystile_keys WHERE account = a.n)", "'an account without a key'"],
+  ["k.id IS NULL AND NOT EXISTS (SELECT 1 FROM keystile_keys WHERE account = a.number)", "'an account without a key'"],
   [
     "a.credited + a.refilled + a.adjusted <> a.spent + a.remaining + a.reserved + a.forfeited",
     "printf('credited %d + refilled %d + adjusted %d is not spent %d + remaining %d + reserved %d + forfeited %d', " +
@@ -37,7 +37,7 @@ const PROBLEMS: readonly (readonly [condition: string, words: string])[] = [
     "'an amount is below 0'",
   ],
   [
-    `a.seal <> ${SEAL_SQL.replaceAll(/\b(n|unlimited|amount|period|generation)\b/g, "a.$1")}`,
+    `a.seal <> ${SEAL_SQL.replaceAll(/\b(number|unlimited|amount|period|generation)\b/g, "a.$1")}`,
     "'the seal does not fit the refill and the generation'",
   ],
   [`a.reserved <> ${LEASED}`, `printf('reserved %d, and its leases hold %d', a.reserved, ${LEASED})`],
@@ -56,14 +56,14 @@ export function reconcile(handle: Handle, onProgress: (accounts: number) => void
   const problem = `CASE ${PROBLEMS.map(([condition, words]) => `WHEN ${condition} THEN ${words}`).join(" ")} END`;
   const batch = select<{ n: number | bigint; id: string | null; problem: string | null }>(
     handle,
-    `SELECT a.n, k.id, ${problem} AS problem FROM keystile_accounts a LEFT JOIN keystile_keys k ON k.n = a.n
-     WHERE a.n > ? ORDER BY a.n LIMIT ${BATCH}`,
+    `SELECT a.number AS n, k.id, ${problem} AS problem FROM keystile_accounts a LEFT JOIN keystile_keys k ON k.number = a.number
+     WHERE a.number > ? ORDER BY a.number LIMIT ${BATCH}`,
   );
   // A key that has credits without an account answers as unlimited or not at all.
   const without = select<{ id: string }>(
     handle,
     `SELECT k.id FROM keystile_keys k WHERE json_extract(k.body, '$.limited') IS NOT NULL
-       AND NOT EXISTS (SELECT 1 FROM keystile_accounts a WHERE a.n = coalesce(k.account, k.n))`,
+       AND NOT EXISTS (SELECT 1 FROM keystile_accounts a WHERE a.number = coalesce(k.account, k.number))`,
   );
   const named: BrokenAccount[] = [];
   let accounts = 0;

@@ -17,15 +17,15 @@ export interface KeyReader {
   list(query: ListQuery): KeyRow[];
 }
 
-const FROM = "FROM keystile_keys k LEFT JOIN keystile_identities i ON i.n = k.identity";
+const FROM = "FROM keystile_keys k LEFT JOIN keystile_identities i ON i.number = k.identity";
 const FULL_COLUMNS = `${KEY_COLUMNS}, k.version, k.digest, k.foreign_digest AS foreignDigest`;
 const FULL = `SELECT ${FULL_COLUMNS} ${FROM}`;
 // One statement, so one snapshot: entries move between the two tables behind the view.
-const AT = `FROM keystile_key_lookup p JOIN keystile_keys k ON k.n = p.key_number LEFT JOIN keystile_identities i ON i.n = k.identity WHERE p.hash = ?`;
+const AT = `FROM keystile_key_lookup p JOIN keystile_keys k ON k.number = p.key_number LEFT JOIN keystile_identities i ON i.number = k.identity WHERE p.hash = ?`;
 const FIND = `SELECT ${KEY_COLUMNS} ${AT} AND k.digest = ?`;
 const FIND_MANY = `SELECT ${KEY_COLUMNS}, k.digest FROM json_each(?) j
-  CROSS JOIN keystile_keys k ON k.n IN (SELECT key_number FROM keystile_key_lookup WHERE hash = j.value)
-  LEFT JOIN keystile_identities i ON i.n = k.identity`;
+  CROSS JOIN keystile_keys k ON k.number IN (SELECT key_number FROM keystile_key_lookup WHERE hash = j.value)
+  LEFT JOIN keystile_identities i ON i.number = k.identity`;
 const FIND_FOREIGN = `SELECT ${FULL_COLUMNS} ${AT} AND k.foreign_digest = ?`;
 
 export function createKeyReader(handle: Handle, references: ReferenceCache): KeyReader {
@@ -35,7 +35,7 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
   const byIds = select<FullKeyRaw>(
     handle,
     `SELECT ${FULL_COLUMNS} FROM json_each(?) j CROSS JOIN keystile_keys k ON k.id = j.value
-     LEFT JOIN keystile_identities i ON i.n = k.identity`,
+     LEFT JOIN keystile_identities i ON i.number = k.identity`,
   );
   const lists = new Map<string, Select<FullKeyRaw>>();
   const hash = createKeyedHash(handle);
@@ -114,18 +114,18 @@ function listOf({ workspaceId, apiId, identityId, search, after = "", limit }: L
   const conditions = ["k.id > ?", "k.deleted = 0"];
   const parameters: SqliteValue[] = [after];
   if (identityId !== undefined) {
-    const identity = "(SELECT n FROM keystile_identities WHERE id = ?)";
+    const identity = "(SELECT number FROM keystile_identities WHERE id = ?)";
     conditions.push(
-      `k.n IN (SELECT key_number FROM keystile_key_lookup WHERE hash = -${identity}) AND k.identity = ${identity}`,
+      `k.number IN (SELECT key_number FROM keystile_key_lookup WHERE hash = -${identity}) AND k.identity = ${identity}`,
     );
     parameters.push(identityId, identityId);
   }
   if (apiId === undefined) {
-    conditions.push("+k.api IN (SELECT n FROM keystile_apis WHERE workspace_id = ?)");
+    conditions.push("+k.api IN (SELECT number FROM keystile_apis WHERE workspace_id = ?)");
     parameters.push(workspaceId);
   } else {
     const api = identityId === undefined ? "k.api" : "+k.api";
-    conditions.push(`${api} = (SELECT n FROM keystile_apis WHERE id = ? AND workspace_id = ?)`);
+    conditions.push(`${api} = (SELECT number FROM keystile_apis WHERE id = ? AND workspace_id = ?)`);
     parameters.push(apiId, workspaceId);
   }
   if (search !== undefined) {

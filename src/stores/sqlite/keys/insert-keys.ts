@@ -29,7 +29,7 @@ export interface SingleKeys {
  * wrong.
  */
 const MAX_KNOWN_IDENTITIES = 10_000;
-const COLUMNS = ["n", "id", "api", "identity", "version", "digest", "foreign_digest", "deleted", "grants", "body"];
+const COLUMNS = ["number", "id", "api", "identity", "version", "digest", "foreign_digest", "deleted", "grants", "body"];
 const INSERT = `INSERT INTO keystile_keys (${COLUMNS.join(", ")}) VALUES ${marks(COLUMNS.length, ROWS)}`;
 
 /** A key to be inserted. */

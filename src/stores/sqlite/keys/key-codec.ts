@@ -31,7 +31,7 @@ export interface FullKeyRaw extends KeyRaw {
 
 /** Columns of {@link KeyRaw}, from `keystile_keys k` joined with `keystile_identities i`. */
 export const KEY_COLUMNS =
-  "k.n, k.id, k.api, k.body, k.grants, k.account, i.id AS identityId, i.name AS externalId, i.body AS identityBody";
+  "k.number AS n, k.id, k.api, k.body, k.grants, k.account, i.id AS identityId, i.name AS externalId, i.body AS identityBody";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 

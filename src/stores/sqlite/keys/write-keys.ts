@@ -37,7 +37,7 @@ const MIN_BULK_KEYS = 128;
 const INSERT = `INSERT INTO keystile_keys (id, api, identity, version, digest, foreign_digest, deleted, grants, body)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`;
 const UPDATE = `UPDATE keystile_keys SET api = ?, identity = ?, version = ?, digest = ?, foreign_digest = ?, deleted = ?, grants = ?, body = ?
-  WHERE n = ?`;
+  WHERE number = ?`;
 
 /** The columns of a key that the hash index covers. */
 interface Found {
@@ -53,28 +53,31 @@ interface Found {
 export function createKeyWriter(handle: Handle, references: ReferenceCache, accounts: Accounts): KeyWriter {
   const index = createHashIndex(handle);
   const hash = createKeyedHash(handle);
-  const COLUMNS = "k.n, k.digest, k.foreign_digest AS foreignDigest, k.identity, k.deleted, k.account";
+  const COLUMNS = "k.number AS n, k.digest, k.foreign_digest AS foreignDigest, k.identity, k.deleted, k.account";
   const at = select<Found>(
     handle,
-    `SELECT ${COLUMNS} FROM keystile_key_lookup p JOIN keystile_keys k ON k.n = p.key_number
+    `SELECT ${COLUMNS} FROM keystile_key_lookup p JOIN keystile_keys k ON k.number = p.key_number
      WHERE p.hash = ? LIMIT ${MAX_PER_HASH + 1}`,
   );
   const current = select<Found>(handle, `SELECT ${COLUMNS} FROM keystile_keys k WHERE id = ? AND version = ?`);
   const insertRow = handle.prepare(INSERT);
   const updateRow = handle.prepare(UPDATE);
   const adoptRow = handle.prepare(
-    "UPDATE keystile_keys SET digest = ?, version = version + 1 WHERE n = ? AND digest IS NULL",
+    "UPDATE keystile_keys SET digest = ?, version = version + 1 WHERE number = ? AND digest IS NULL",
   );
-  const removeRow = handle.prepare("DELETE FROM keystile_keys WHERE n = ?");
+  const removeRow = handle.prepare("DELETE FROM keystile_keys WHERE number = ?");
   const accountOf = select<{ account: number | bigint }>(
     handle,
-    "SELECT coalesce(account, n) AS account FROM keystile_keys WHERE id = ?",
+    "SELECT coalesce(account, number) AS account FROM keystile_keys WHERE id = ?",
   );
-  const shareAccount = handle.prepare("UPDATE keystile_keys SET account = ? WHERE n = ?");
-  const identityById = select<{ n: number | bigint }>(handle, "SELECT n FROM keystile_identities WHERE id = ?");
+  const shareAccount = handle.prepare("UPDATE keystile_keys SET account = ? WHERE number = ?");
+  const identityById = select<{ n: number | bigint }>(
+    handle,
+    "SELECT number AS n FROM keystile_identities WHERE id = ?",
+  );
   const ofIdentity = select<{ digest: string }>(
     handle,
-    `SELECT k.digest FROM keystile_key_lookup p JOIN keystile_keys k ON k.n = p.key_number
+    `SELECT k.digest FROM keystile_key_lookup p JOIN keystile_keys k ON k.number = p.key_number
      WHERE p.hash = ? AND k.digest IS NOT NULL LIMIT ${MAX_NOTIFIED_KEYS + 1}`,
   );
 

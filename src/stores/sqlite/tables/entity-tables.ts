@@ -60,7 +60,7 @@ export interface EntityTables {
 
 /** More names than this are looked up in one statement. */
 const MAX_SINGLE_LOOKUPS = 8;
-const COLUMNS = "n, r.id, workspace_id, name, version, body";
+const COLUMNS = "r.number AS n, r.id, workspace_id, name, version, body";
 // instr, not LIKE: it is case-sensitive and has no wildcards.
 const NOT_DELETED = "json_extract(body, '$.deleted') = 0 AND";
 const PAGE = "id > ? AND (? = '' OR instr(coalesce(name, id), ?) > 0) ORDER BY id LIMIT ?";

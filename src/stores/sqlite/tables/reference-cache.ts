@@ -32,7 +32,7 @@ export function createReferenceCache(handle: Handle): ReferenceCache {
   const from = (table: string, column: string) =>
     select<EntityRaw>(
       handle,
-      `SELECT n, id, workspace_id, name, version, body FROM keystile_${table} WHERE ${column} = ?`,
+      `SELECT number AS n, id, workspace_id, name, version, body FROM keystile_${table} WHERE ${column} = ?`,
     );
   const apiByNumber = from("apis", "n");
   const apiById = from("apis", "id");

@@ -99,7 +99,7 @@ describe("store.backup", () => {
     await draw(store, ref!);
     inspect(place, (db) => {
       db.pragma("ignore_check_constraints = ON");
-      db.exec("UPDATE keystile_accounts SET remaining = remaining + 1 WHERE n = 1");
+      db.exec("UPDATE keystile_accounts SET remaining = remaining + 1 WHERE number = 1");
     });
     expect(await store.backup(copy, { writer })).toMatchObject({ accounts: 2, broken: 1, leases: 0 });
     const restored = sqliteStore(copy);

@@ -173,7 +173,7 @@ describe("restoreBackup", () => {
     const from = await backup();
     inspect(from, (db) => {
       db.pragma("ignore_check_constraints = ON");
-      db.exec("UPDATE keystile_accounts SET spent = spent + 1 WHERE n = 2");
+      db.exec("UPDATE keystile_accounts SET spent = spent + 1 WHERE number = 2");
       db.pragma("ignore_check_constraints = OFF");
     });
     const place = path();
@@ -183,9 +183,9 @@ describe("restoreBackup", () => {
     expect(detail).toMatch(/damaged|do not add up/);
     inspect(from, (db) => {
       db.pragma("ignore_check_constraints = ON");
-      db.exec("UPDATE keystile_accounts SET spent = 0 WHERE n = 2");
+      db.exec("UPDATE keystile_accounts SET spent = 0 WHERE number = 2");
       db.pragma("ignore_check_constraints = OFF");
-      db.exec("UPDATE keystile_accounts SET reserved = 3, remaining = remaining - 3 WHERE n = 2");
+      db.exec("UPDATE keystile_accounts SET reserved = 3, remaining = remaining - 3 WHERE number = 2");
     });
     expect(refusal(() => restore(from, place))).toEqual(["STORE_INVALID", expect.stringMatching(/1 keys.*key_000002/)]);
   });

@@ -248,7 +248,7 @@ describe("the database file: changed while it is open", () => {
     expect(await verify()).toBe("VALID");
     const before = statSync(place).size;
     inspect(place, (db) => {
-      db.exec("DELETE FROM keystile_keys WHERE n > 50; VACUUM");
+      db.exec("DELETE FROM keystile_keys WHERE number > 50; VACUUM");
       db.pragma("wal_checkpoint(TRUNCATE)");
     });
     expect(statSync(place).size).toBeLessThan(before);

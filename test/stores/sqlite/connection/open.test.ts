@@ -137,7 +137,7 @@ describe("sqliteStore: opening", () => {
       db.pragma("foreign_keys = OFF");
       // A seal of key 1: 2, and 3 if it is unlimited.
       const insert = (unlimited: number, remaining: string) => () =>
-        db.exec(`INSERT INTO keystile_accounts (n, unlimited, remaining, amount, period, generation, credited, seal)
+        db.exec(`INSERT INTO keystile_accounts (number, unlimited, remaining, amount, period, generation, credited, seal)
           VALUES (1, ${unlimited}, ${remaining}, 0, 0, 0, ${remaining}, ${2 + 3 * unlimited})`);
       for (const remaining of ["NULL", "-1", "9007199254740992", "1.5", "'5x'"])
         expect(insert(0, remaining), remaining).toThrow();

@@ -48,7 +48,10 @@ function tamper(place: string, sql: string, ...values: unknown[]): void {
 }
 
 const rowOf = (place: string) =>
-  inspect(place, (db) => db.prepare("SELECT * FROM keystile_accounts WHERE n = 1").get()) as Record<string, number>;
+  inspect(place, (db) => db.prepare("SELECT * FROM keystile_accounts WHERE number = 1").get()) as Record<
+    string,
+    number
+  >;
 
 describe("accounts in the file", () => {
   it("the file under test has every amount", async () => {
@@ -74,7 +77,7 @@ describe("accounts in the file", () => {
         for (const wrong of wrongs(column)) {
           // The state of a flag is 0 or 1: any other number counts as one of them, and is not believed with the seal of the other.
           if (column === "unlimited" && wrong !== 1 && wrong !== 1n && wrong !== -1) continue;
-          tamper(place, `UPDATE keystile_accounts SET ${column} = ? WHERE n = 1`, wrong);
+          tamper(place, `UPDATE keystile_accounts SET ${column} = ? WHERE number = 1`, wrong);
           const said = `${column} = ${String(wrong)}`;
           const codes = await Promise.all([
             codeOf(() => store.spendCredits(1, 1, 9, 0)),
@@ -85,7 +88,7 @@ describe("accounts in the file", () => {
           ]);
           expect(codes, said).toEqual(Array(5).fill("STORE_INVALID"));
         }
-        tamper(place, `UPDATE keystile_accounts SET ${column} = ? WHERE n = 1`, before[column]);
+        tamper(place, `UPDATE keystile_accounts SET ${column} = ? WHERE number = 1`, before[column]);
       }
       expect(rowOf(place)).toEqual(before);
       expect((await store.spendCredits(2, 1, 9, 0))?.ok).toBe(true);
@@ -106,12 +109,12 @@ describe("accounts in the file", () => {
       ["spent", "refilled"],
     ] as const) {
       expect(before[one]).not.toBe(before[other]);
-      tamper(place, `UPDATE keystile_accounts SET ${one} = ${other}, ${other} = ${one} WHERE n = 1`);
+      tamper(place, `UPDATE keystile_accounts SET ${one} = ${other}, ${other} = ${one} WHERE number = 1`);
       expect(await codeOf(() => store.spendCredits(1, 1, 9, 0)), one).toBe("STORE_INVALID");
-      tamper(place, `UPDATE keystile_accounts SET ${one} = ${other}, ${other} = ${one} WHERE n = 1`);
+      tamper(place, `UPDATE keystile_accounts SET ${one} = ${other}, ${other} = ${one} WHERE number = 1`);
     }
-    tamper(place, "DELETE FROM keystile_accounts WHERE n = 2");
-    tamper(place, "UPDATE keystile_accounts SET n = 2 WHERE n = 1");
+    tamper(place, "DELETE FROM keystile_accounts WHERE number = 2");
+    tamper(place, "UPDATE keystile_accounts SET number = 2 WHERE number = 1");
     expect(await codeOf(() => store.spendCredits(2, 1, 9, 0))).toBe("STORE_INVALID");
     await store.close();
   });
@@ -120,7 +123,7 @@ describe("accounts in the file", () => {
     const place = await grownFile();
     const store = sqliteStore(place);
     for (const column of ["generation", "expires", "reserved", "held", "spent", "is_forfeited"]) {
-      const where = "WHERE n = 1 AND holder = 'h'";
+      const where = "WHERE account = 1 AND holder = 'h'";
       const read = `SELECT ${column} FROM keystile_leases ${where}`;
       const before = inspect(place, (db) => db.prepare(read).pluck().get());
       tamper(place, `UPDATE keystile_leases SET ${column} = ? ${where}`, 2n ** 53n);
@@ -140,7 +143,7 @@ describe("accounts in the file", () => {
   it("a damaged account takes no change but a new balance, which repairs it", async () => {
     const place = await grownFile();
     const store = sqliteStore(place);
-    tamper(place, "UPDATE keystile_accounts SET remaining = remaining + 1000 WHERE n = 1");
+    tamper(place, "UPDATE keystile_accounts SET remaining = remaining + 1000 WHERE number = 1");
     const row = (await store.readMany("keys", ["key_000001"]))[0]!;
     const add = () => store.write([{ table: "keys", row, credits: { period: 9, add: 1 } }]);
     expect(await codeOf(add)).toBe("STORE_INVALID");
@@ -166,7 +169,7 @@ describe("accounts in the file", () => {
         expect(() => db.exec(`UPDATE keystile_accounts SET ${column} = ${column} + 1`), column).toThrow("seal");
       expect(() => db.exec("UPDATE keystile_accounts SET unlimited = 1")).toThrow("seal");
       // An operator who means it says where the credits come from.
-      db.exec("UPDATE keystile_accounts SET remaining = remaining + 100, adjusted = adjusted + 100 WHERE n = 2");
+      db.exec("UPDATE keystile_accounts SET remaining = remaining + 100, adjusted = adjusted + 100 WHERE number = 2");
     });
     const store = sqliteStore(place);
     expect((await store.readBalances([{ keyId: "key_000002", period: 7 }], 0))[0]).toMatchObject({ remaining: 150 });

@@ -151,7 +151,7 @@ describe("sqliteStore: writer thread", () => {
     const refs = await addKeys(store, 2);
     inspect(place, (db) => {
       db.pragma("ignore_check_constraints = ON");
-      db.prepare("UPDATE keystile_accounts SET remaining = -5 WHERE n = ?").run(refs[0]);
+      db.prepare("UPDATE keystile_accounts SET remaining = -5 WHERE number = ?").run(refs[0]);
     });
     const [broken, whole] = await Promise.allSettled([
       store.spendCredits(refs[0]!, 1, 0, 0),
