@@ -14,8 +14,11 @@ export const SLOW = [
   "test/{bench,docstrings,structure,secrets,secrets-sqlite}.test.ts",
 ];
 
+/** What replaces the globals for timers: it shares no process, in which timers of other files may still run. */
+export const SIMULATION = ["test/simulation/**/*.test.ts"];
+
 /**
- * `npm test` runs `fast`, with a part of each property's runs. `npm run test:all` and `npm run coverage` set the mode
+ * `npm test` runs `fast` and `simulation`, with a part of each property's runs. `npm run test:all` and `npm run coverage` set the mode
  * `all`, in which every property takes all its runs (test/runs.ts); the first of them runs all projects, one after the other.
  */
 export default defineConfig(({ mode }) => ({
@@ -30,12 +33,13 @@ export default defineConfig(({ mode }) => ({
         test: {
           name: "fast",
           include: ["test/**/*.test.ts"],
-          exclude: [...SLOW, ...PACKAGE],
+          exclude: [...SLOW, ...PACKAGE, ...SIMULATION],
           // No module of src keeps state, so files may share a process: half the time goes into starting one for each.
           isolate: false,
           maxWorkers: "100%",
         },
       },
+      { extends: true, test: { name: "simulation", include: SIMULATION, maxWorkers: "100%" } },
       {
         extends: true,
         // Rigs start processes of their own: one file at a time.

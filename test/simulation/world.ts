@@ -293,7 +293,7 @@ export class World {
 
   async #drain(isBusy: () => boolean): Promise<void> {
     for (let steps = 0; ; steps++) {
-      must(steps < MAX_REST_STEPS, "rest", () => `calls still wait after ${MAX_REST_STEPS} steps`);
+      must(steps < MAX_REST_STEPS, "rest", () => `calls still wait after ${MAX_REST_STEPS} steps: ${this.#waiting()}`);
       if (steps % REAL_PAUSE_EVERY === REAL_PAUSE_EVERY - 1) await realPause();
       const [call] = this.calls();
       const [orphan] = this.orphans;
@@ -302,6 +302,14 @@ export class World {
       else if (!isBusy()) return;
       else must(await this.fire(), "rest", () => "an operation waits for nothing");
     }
+  }
+
+  /** What has not come to rest, for the message. */
+  #waiting(): string {
+    const calls = this.calls().map(({ method, phase }) => `${method} ${phase}`);
+    const flights = [...this.slots, ...this.#closing].map(({ flights }) => flights.size);
+    const timer = this.time.next();
+    return `calls [${calls.join()}], operations in flight [${flights.join()}], next timer ${timer === undefined ? "none" : `at ${timer.due}, it is ${this.time.now}`}`;
   }
 
   #closingFlights(): number {
