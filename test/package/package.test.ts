@@ -209,14 +209,14 @@ describe("package: in any runtime", () => {
     expect(await runInNewContext(`(async () => { ${body} })()`, bare)).toBe("VALID");
   });
 
-  it("with all that it exports and imports it stays below 51 kB minified and gzipped", async () => {
+  it("with all that it exports and imports it stays below 59 kB minified and gzipped", async () => {
     const { contents } = await bundle(true);
-    expect(gzipSync(contents).length).toBeLessThan(51_000);
+    expect(gzipSync(contents).length).toBeLessThan(59_000);
   });
 
-  it("a program that makes no keys is bundled without what makes them: below 34 kB", async () => {
+  it("a program that makes no keys is bundled without what makes them: below 38 kB", async () => {
     const { contents } = await bundle(true, "verify-only.mjs");
-    expect(gzipSync(contents).length).toBeLessThan(34_000);
+    expect(gzipSync(contents).length).toBeLessThan(38_000);
   });
 });
 
@@ -225,11 +225,12 @@ describe("package: types", () => {
     import { createKeyring, createVerifier, memoryStore, isKeystileError, type Store, type V2KeysVerifyKeyResponseData } from "keystile";
     import { createHandler, createServer, type Handler } from "keystile/http";
     import { sqliteStore } from "keystile/sqlite";
-    import { periodOf, spend, type Balance } from "keystile/store-kit";
+    import { periodOf, spend, type Account } from "keystile/store-kit";
     import { limiterSuite, sharedStoreSuite, storeSuite, type TestFunctions } from "keystile/testing";
     export const judge = (runner: TestFunctions) => storeSuite(runner, "mine", () => memoryStore());
     export const judges = [limiterSuite, sharedStoreSuite];
-    export const spent = (balance: Balance): boolean => spend(balance, 1, periodOf({ interval: "daily", amount: 1 }, 0)).result.ok;
+    export const spent = (account: Account): boolean =>
+      spend(account, () => new Map(), 1, periodOf({ interval: "daily", amount: 1 }, 0), 0).result.ok;
     export const handler: Handler = createHandler(memoryStore(), { docsBase: "https://docs.example.com" });
     export const listening: Promise<{ url: string }> = createServer(memoryStore(), { requestLimit: { limit: 1, duration: 1 } }).listen({ port: 0 });
     // @ts-expect-error there is no option of this name
