@@ -14,6 +14,7 @@ import {
   closeSync,
   fsyncSync,
   openSync,
+  readdirSync,
   readFileSync,
   readSync,
   realpathSync,
@@ -21,6 +22,7 @@ import {
   statSync,
   writeSync,
 } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { KeystileError } from "../../../contracts/errors.js";
 import { isBusy, isFullError, resultName } from "./errors.js";
 import { type Handle, readPragma, select } from "./handle.js";
@@ -115,8 +117,24 @@ function waitForContent(path: string, wait: number): number {
 function assertOneName(place: string): void {
   const refuse = (why: string) =>
     new KeystileError("STORE_FILE_LINKED", `${why}: another name has another log, and credits would be granted twice`);
-  if (statSync(place).nlink > 1) throw refuse("the database file has several names (hard links); keep one");
+  const { nlink } = statSync(place);
+  if (nlink > 1 && nlink > 1 + namesOfRestore(place))
+    throw refuse("the database file has several names (hard links); keep one");
   if (isMountPoint(place)) throw refuse("the database file is mounted by itself; mount its folder");
+}
+
+/**
+ * How many names a restore that was killed has left beside the file. They are its own second names, in the same folder,
+ * which nobody opens: a restore makes a name before it takes the other away, so that it never overwrites a file.
+ */
+function namesOfRestore(place: string): number {
+  const { dev, ino } = statSync(place);
+  const [folder, begin] = [dirname(place), `${basename(place)}.`];
+  return readdirSync(folder).filter((name) => {
+    if (!name.startsWith(begin) || !/\.part$|\.before-restore-/.test(name)) return false;
+    const other = statSync(join(folder, name), { throwIfNoEntry: false });
+    return other?.dev === dev && other.ino === ino;
+  }).length;
 }
 
 /** Whether a file is a mount of its own, as with a container that was given the file alone. Linux tells, others do not. */
