@@ -11,7 +11,7 @@ export const SLOW = [
   "test/hot-path/**/*.test.ts",
   "test/cli/{serve,migrate-keys}.test.ts",
   "test/http/{early,node}.test.ts",
-  "test/{bench,docstrings,structure,secrets,secrets-sqlite}.test.ts",
+  "test/{bench,docs,docstrings,structure,secrets,secrets-sqlite}.test.ts",
 ];
 
 /** What replaces the globals for timers: it shares no process, in which timers of other files may still run. */

@@ -1,4 +1,7 @@
-/** The main entry point: the public names of keystile, nothing else. */
+/**
+ * The main entry point: the public names of keystile, nothing else.
+ * @module keystile
+ */
 export { cachedStore, type CacheOptions } from "./cache/key-cache.js";
 export type { Caller, Resource } from "./contracts/caller.js";
 export {

@@ -1,9 +1,9 @@
 /** The rules of the structure, tried on the tree itself. Each rule is also tried on a planted fault that it must find. */
 import { execSync } from "node:child_process";
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { citationsIn, committedTexts, explainedIn } from "./structure/citations.js";
 import { type Block, blocksOf, layOut, promisedOutput } from "./structure/readme.js";
 import { findFaults, findUnusedArrows } from "./structure/rules.js";
@@ -210,7 +210,7 @@ describe("structure: grammar", () => {
   });
 });
 
-describe("structure: README", () => {
+describe("structure: examples of Markdown", () => {
   it("blocks are found with their marks and promised output", () => {
     const blocks = blocksOf(
       "a\n\n```ts run\nconsole.log(1); // → 1\n```\n\n```sh\nnpm ci\n```\n```ts part\nx\n```\n```ts\ny\n```\n",
@@ -231,30 +231,5 @@ describe("structure: README", () => {
     expect(await runBlock(good)).toEqual(["function"]);
     await expect(runBlock(bad)).rejects.toThrow("Command failed");
     await expect(layOut("readme-control", [block(1, "const a: string = 1;")])).rejects.toThrow("does not type-check");
-  });
-
-  const readme = join(ROOT, "README.md");
-  const blocks = existsSync(readme) ? blocksOf(readFileSync(readme, "utf8")) : [];
-  const programs = blocks.filter((block) => block.mark === "run");
-
-  it.runIf(existsSync(readme))("has examples, and each says whether it is a program or a part of one", () => {
-    expect(programs.length).toBeGreaterThan(0);
-    expect(blocks.filter((block) => !["run", "part"].includes(block.mark))).toEqual([]);
-  });
-
-  describe.runIf(programs.length > 0)("examples", () => {
-    let runBlock: (block: Block) => Promise<string[]>;
-    beforeAll(async () => {
-      runBlock = await layOut("readme", programs);
-    });
-
-    it.each(programs.map((block) => [block.line, block] as const))(
-      "the program at line %i runs and prints what it says",
-      async (_line, block) => {
-        const printed = await runBlock(block);
-        const promised = promisedOutput(block.code);
-        if (promised.length > 0) expect(printed).toEqual(promised);
-      },
-    );
   });
 });

@@ -1,4 +1,7 @@
-/** The entry `keystile/http`: the service around the engine, for any host. */
+/**
+ * The entry `keystile/http`: the service around the engine, for any host.
+ * @module keystile/http
+ */
 export {
   createAuthenticator,
   type AuthenticatedCaller,

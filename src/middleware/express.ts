@@ -1,4 +1,7 @@
-/** The entry point `keystile/express`: middleware for Express 4 and 5, and for anything with their `(req, res, next)`. */
+/**
+ * The entry point `keystile/express`: middleware for Express 4 and 5, and for anything with their `(req, res, next)`.
+ * @module keystile/express
+ */
 import {
   type ApiKeyOptions,
   createGuard,

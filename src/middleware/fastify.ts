@@ -1,4 +1,7 @@
-/** The entry point `keystile/fastify`: a plugin for Fastify 5, with requirements in the `config` of routes. */
+/**
+ * The entry point `keystile/fastify`: a plugin for Fastify 5, with requirements in the `config` of routes.
+ * @module keystile/fastify
+ */
 import type {} from "fastify";
 import {
   type ApiKeyOptions,

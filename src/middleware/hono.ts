@@ -1,4 +1,7 @@
-/** The entry point `keystile/hono`: middleware for Hono. */
+/**
+ * The entry point `keystile/hono`: middleware for Hono.
+ * @module keystile/hono
+ */
 import type {} from "hono";
 import { type ApiKeyOptions, createGuard, type KeyVerifier, type VerifiedKey } from "./guard.js";
 

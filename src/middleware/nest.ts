@@ -1,4 +1,7 @@
-/** The entry point `keystile/nest`: guard, decorators and module for NestJS on Express or Fastify. */
+/**
+ * The entry point `keystile/nest`: guard, decorators and module for NestJS on Express or Fastify.
+ * @module keystile/nest
+ */
 import {
   type ApiKeyOptions,
   createGuard,

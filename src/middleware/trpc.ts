@@ -1,4 +1,7 @@
-/** The entry point `keystile/trpc`: middleware for procedures of tRPC 11. */
+/**
+ * The entry point `keystile/trpc`: middleware for procedures of tRPC 11.
+ * @module keystile/trpc
+ */
 import type { TRPCMiddlewareFunction } from "@trpc/server";
 import {
   type ApiKeyOptions,

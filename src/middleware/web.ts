@@ -1,6 +1,7 @@
 /**
  * The entry point `keystile/web`: a wrapper around `(Request) => Response`, as route handlers of Next, Bun, Deno, workers,
  * SvelteKit and Astro are.
+ * @module keystile/web
  */
 import { type ApiKeyOptions, createGuard, type KeyVerifier, type VerifiedKey } from "./guard.js";
 import { forget, isRemembered } from "./session.js";

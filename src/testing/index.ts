@@ -1,6 +1,7 @@
 /**
  * The entry point `keystile/testing`: the suites that every store and every limiter passes, for your own
  * implementations.
+ * @module keystile/testing
  */
 export { limiterSuite } from "./limiter/suite.js";
 export type { OpenShared } from "./store/shared-steps.js";

@@ -1,5 +1,5 @@
 /**
- * The packed tarball in the other runtimes that the README names: Node 22 and 24, Bun, Deno. README, "Where it runs".
+ * The packed tarball in the other runtimes that docs/runtimes.md names: Node 22 and 24, Bun, Deno.
  *
  * They are 190 MB, so this repository does not install them; they come from npm when this runs.
  */

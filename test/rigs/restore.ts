@@ -1,4 +1,4 @@
-/** The rig of kills during `keystile restore --force`: before each call of the file system once. README "Operations". */
+/** The rig of kills during `keystile restore --force`: before each call of the file system once. docs/operations.md. */
 import { copyFileSync, existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { isKeystileError } from "../../src/contracts/errors.js";

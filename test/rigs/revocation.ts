@@ -1,6 +1,6 @@
 /**
  * The rig of revocation: another process commits a change and says so; the first verification after its word must know it. The reader
- * is busy all the while, in every phase of the event loop, so that its memory is warm and asked a moment ago. README "Promises", A109.
+ * is busy all the while, in every phase of the event loop, so that its memory is warm and asked a moment ago. docs/guarantees.md, A109.
  */
 import type { ChildProcess } from "node:child_process";
 import { rmSync } from "node:fs";

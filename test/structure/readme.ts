@@ -10,6 +10,8 @@ const run = promisify(execFile);
 export interface Block {
   /** Of the fence, from 1. */
   readonly line: number;
+  /** Of the text that it stands in, where blocks of several are laid out together. */
+  readonly page?: string;
   /** What follows `ts` on the fence: `run`, `part`, or nothing. */
   readonly mark: string;
   readonly code: string;
@@ -36,7 +38,9 @@ export function promisedOutput(code: string): string[] {
 export async function layOut(name: string, blocks: readonly Block[]): Promise<(block: Block) => Promise<string[]>> {
   const folder = join(ROOT, ".cache", name);
   const tsconfig = join(folder, "tsconfig.json");
-  const fileOf = (block: Block): string => join(folder, `line-${block.line}.ts`);
+  const nameOf = ({ page, line }: Block): string =>
+    `${page === undefined ? "" : `${page.replace(/\W/g, "-")}-`}line-${line}`;
+  const fileOf = (block: Block): string => join(folder, `${nameOf(block)}.ts`);
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
   const paths = {
@@ -44,7 +48,13 @@ export async function layOut(name: string, blocks: readonly Block[]): Promise<(b
     "keystile/sqlite": ["../../src/stores/sqlite/index.ts"],
     "keystile/http": ["../../src/http/index.ts"],
     "keystile/store-kit": ["../../src/stores/kit.ts"],
-    "keystile/express": ["../../src/middleware/express.ts"],
+    "keystile/testing": ["../../src/testing/index.ts"],
+    ...Object.fromEntries(
+      ["express", "fastify", "hono", "nest", "trpc", "web"].map((name) => [
+        `keystile/${name}`,
+        [`../../src/middleware/${name}.ts`],
+      ]),
+    ),
   };
   const compilerOptions = { paths, noUnusedLocals: false, noUnusedParameters: false };
   await writeFile(tsconfig, JSON.stringify({ extends: "../../tsconfig.json", compilerOptions, include: ["*.ts"] }));
@@ -57,7 +67,7 @@ export async function layOut(name: string, blocks: readonly Block[]): Promise<(b
 
   /** In an empty folder of its own; answers the lines that it printed. */
   return async (block) => {
-    const cwd = await mkdtemp(join(folder, `line-${block.line}-`));
+    const cwd = await mkdtemp(join(folder, `${nameOf(block)}-`));
     const tsx = join(ROOT, "node_modules", "tsx", "dist", "cli.mjs");
     const { stdout } = await run(process.execPath, [tsx, "--tsconfig", tsconfig, fileOf(block)], {
       cwd,

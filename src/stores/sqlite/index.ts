@@ -1,4 +1,7 @@
-/** The entry `keystile/sqlite`: keys in an SQLite file. Needs better-sqlite3 once a path is opened, and not before. */
+/**
+ * The entry `keystile/sqlite`: keys in an SQLite file. Needs better-sqlite3 once a path is opened, and not before.
+ * @module keystile/sqlite
+ */
 export type { StoreCounters, StoreHealth } from "../../contracts/health.js";
 export type { SqliteBackup } from "./backup/make-backup.js";
 export type { BackupOptions, BackupProgress } from "./backup/start-backup.js";

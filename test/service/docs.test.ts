@@ -1,4 +1,4 @@
-/** README "Run it as a service", its commands run as written; what serve printed stands in for `root_…`, `api_…` and `sk_…`. */
+/** The commands of docs/http-service.md and docs/command-line.md, run as written; what serve printed stands in for `root_…`, `api_…` and `sk_…`. */
 import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,13 +7,11 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "../structure/source.js";
 import { bundleCommandLine, type Ended, type ServerProcess, startServer } from "./support.js";
 
-const SECTION =
-  /^## Run it as a service\n([\s\S]*?)(?=^## |(?![\s\S]))/m.exec(readFileSync(join(ROOT, "README.md"), "utf8"))?.[1] ??
-  "";
+const TEXT = ["http-service", "command-line"]
+  .map((page) => readFileSync(join(ROOT, "docs", `${page}.md`), "utf8"))
+  .join("\n");
 const blocks = (language: string): string[] =>
-  [...SECTION.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, "gm"))].map(([, code = ""]) =>
-    code.trim(),
-  );
+  [...TEXT.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, "gm"))].map(([, code = ""]) => code.trim());
 const [SERVE = "", ...LATER] = blocks("sh");
 
 const FOLDER = mkdtempSync(join(tmpdir(), "keystile-readme-"));
@@ -35,7 +33,7 @@ function runLine(line: string): Promise<Ended> {
   });
 }
 
-describe("README: Run it as a service", () => {
+describe("docs: the service and its commands", () => {
   beforeAll(async () => {
     cli = await bundleCommandLine("service-readme");
   });

@@ -1,0 +1,185 @@
+/** README and docs/: every example runs, every link leads somewhere, every page is listed. */
+import { execFile } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, relative } from "node:path";
+import { promisify } from "node:util";
+import Database from "better-sqlite3";
+import { beforeAll, describe, expect, it } from "vitest";
+import { createKeyring } from "../src/index.js";
+import { sqliteStore } from "../src/stores/sqlite/index.js";
+import { anchorsOf, linksIn } from "./structure/links.js";
+import { type Block, blocksOf, layOut, promisedOutput } from "./structure/readme.js";
+import { ROOT } from "./structure/source.js";
+
+const read = (file: string): string => readFileSync(join(ROOT, file), "utf8");
+const inDocs = readdirSync(join(ROOT, "docs")).filter((name) => name.endsWith(".md"));
+const PAGES = ["README.md", ...inDocs.map((name) => `docs/${name}`)];
+/** Pieces of programs that are run or counted elsewhere. */
+const PIECES: Readonly<Record<string, readonly string[]>> = {
+  "docs/middleware.md": ["express", "hono", "fastify", "web", "nest", "trpc"],
+  "docs/choosing.md": ["keystile-express", "keystile-hono", "unkey-hono", "better-auth-hono"],
+};
+
+describe("docs: examples", () => {
+  it.each(PAGES)("%s: each says what it is", (page) => {
+    const marks = blocksOf(read(page)).map(({ mark }) => mark);
+    expect(marks.filter((mark) => !["run", "part", ...(PIECES[page] ?? [])].includes(mark))).toEqual([]);
+  });
+
+  const programs = PAGES.flatMap((page) =>
+    blocksOf(read(page))
+      .filter(({ mark }) => mark === "run")
+      .map((block) => [page, block.line, { ...block, page }] as const),
+  );
+  let run: (block: Block) => Promise<string[]>;
+  beforeAll(async () => {
+    run = await layOut(
+      "docs",
+      programs.map(([, , block]) => block),
+    );
+  }, 180_000);
+
+  it("there are some in every page about the library", () => {
+    const pages = programs.map(([page]) => page);
+    for (const page of ["permission-queries", "rate-limits", "credits", "callers", "migrating", "writing-a-store"])
+      expect(pages).toContain(`docs/${page}.md`);
+  });
+
+  it.each(programs)("%s: the program at line %i runs and prints what it says", async (_page, _line, block) => {
+    const printed = await run(block);
+    const promised = promisedOutput(block.code);
+    if (promised.length > 0) expect(printed).toEqual(promised);
+  });
+
+  it("choosing: the lines of each program are as many as the table says", () => {
+    const text = read("docs/choosing.md");
+    const counted = new Map(
+      blocksOf(text).map(({ mark, code }) => [mark, code.split("\n").filter((line) => line.trim() !== "").length]),
+    );
+    for (const [mark, program] of [
+      ["keystile-express", "keystile, Express"],
+      ["keystile-hono", "keystile, Hono"],
+      ["unkey-hono", "`@unkey/hono` 2.0"],
+      ["better-auth-hono", "better-auth, in Hono"],
+    ] as const) {
+      const row = text.split("\n").find((line) => line.startsWith(`| ${program} `)) ?? "";
+      expect([mark, Number(row.split("|")[2])]).toEqual([mark, counted.get(mark)]);
+    }
+  });
+
+  it("choosing: our own programs type-check, and guard", async () => {
+    for (const { mark, line, code } of blocksOf(read("docs/choosing.md"))) {
+      if (!mark.startsWith("keystile-")) continue;
+      const serve = mark.endsWith("hono") ? HONO : EXPRESS;
+      const block = { mark: "run", line, code: code + serve };
+      const guarded = await layOut(`docs-${mark}`, [block]);
+      expect(await guarded(block)).toEqual(["200", "401", "403"]);
+    }
+  }, 180_000);
+});
+
+const KEYS = `
+import { createKeyring } from "keystile";
+const store = sqliteStore("keys.db");
+const keyring = createKeyring(store);
+const { apiId } = await keyring.createApi({ name: "documents" });
+const may = await keyring.createKey({ apiId, permissions: ["documents.read"] });
+const mayNot = await keyring.createKey({ apiId });
+const keys = [may.key, "nobody", mayNot.key];
+`;
+const HONO = `${KEYS}
+for (const key of keys) console.log((await app.request("/documents", { headers: { "x-api-key": key } })).status);
+process.exit();
+`;
+const EXPRESS = `${KEYS}
+const server = app.listen(0, "127.0.0.1", async () => {
+  const { port } = server.address() as import("node:net").AddressInfo;
+  for (const key of keys)
+    console.log((await fetch(\`http://127.0.0.1:\${port}/documents\`, { headers: { "x-api-key": key } })).status);
+  process.exit();
+});
+`;
+
+describe("docs: questions in SQL", () => {
+  it("every statement runs with the columns that the page names, also in the sqlite3 program where there is one", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "keystile-sql-"));
+    const path = join(folder, "keys.db");
+    try {
+      const store = sqliteStore(path);
+      const keyring = createKeyring(store);
+      const { apiId } = await keyring.createApi({ name: "documents" });
+      const day = 86_400_000;
+      await keyring.createKey({
+        apiId,
+        externalId: "customer_1",
+        name: "first",
+        expires: Date.now() + 10 * day,
+        permissions: ["billing.view"],
+        credits: { remaining: 50 },
+      });
+      await keyring.createKey({ apiId, expires: Date.now() + 100 * day });
+      await store.close();
+
+      const text = read("docs/sql.md");
+      const handle = new Database(path, { readonly: true });
+      const columns = handle
+        .prepare("SELECT * FROM keystile_key_overview")
+        .columns()
+        .map(({ name }) => name);
+      const [table = ""] = /^\| column[\s\S]*?\n\n/m.exec(text) ?? [];
+      const named = [...table.matchAll(/^\|([^|]*)\|/gm)].flatMap(([, cell = ""]) =>
+        [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name),
+      );
+      expect(named.sort()).toEqual(columns.sort());
+
+      const [, block = ""] = /^```sql\n([\s\S]*?)^```/m.exec(text) ?? [];
+      const statements = block.split(";").filter((statement) => statement.trim() !== "");
+      expect(statements.map((statement) => handle.prepare(statement).all().length)).toEqual([1, 1, 1, 2]);
+      handle.close();
+
+      const [, command = ""] = /^```sh\n(sqlite3 .*)\n```/m.exec(text) ?? [];
+      const { stdout } = await promisify(execFile)(
+        "sh",
+        ["-c", `command -v sqlite3 > /dev/null || { echo none; exit; }; ${command}`],
+        { cwd: folder },
+      );
+      if (stdout.trim() !== "none") expect(stdout).toContain("|customer_1|50");
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});
+
+describe("docs: pages", () => {
+  const all = [...PAGES, "SECURITY.md", "CHANGELOG.md", "bench/README.md", "examples/README.md", "test/README.md"];
+  it.each(all)("%s: every link leads to a file and a heading that exist", (page) => {
+    const broken = linksIn(read(page)).filter((link) => {
+      if (/^[a-z]+:/.test(link)) return false;
+      const [path = "", anchor] = link.split("#");
+      const file = path === "" ? page : join(dirname(page), path);
+      if (!existsSync(join(ROOT, file))) return true;
+      return anchor !== undefined && !anchorsOf(read(file)).has(anchor);
+    });
+    expect(broken).toEqual([]);
+  });
+
+  it("finds links, and anchors as GitHub makes them", () => {
+    expect(linksIn("[a](b.md#c) ![d](e.svg) `[no](x)` <https://h>\n```\n[no](y)\n```\n")).toEqual(["b.md#c", "e.svg"]);
+    expect([...anchorsOf("# A `b`, c\n```\n# no\n```\n## A b c")]).toEqual(["a-b-c", "a-b-c-1"]);
+  });
+
+  it("docs/README.md and llms.txt list every page", () => {
+    for (const index of ["docs/README.md", "docs/llms.txt"]) {
+      const listed = linksIn(read(index)).map((link) => relative("docs", join("docs", link)));
+      expect([index, inDocs.filter((name) => name !== "README.md" && !listed.includes(name))]).toEqual([index, []]);
+    }
+  });
+
+  it("the README has at most 250 lines, and the two commands of who works on keystile", () => {
+    const text = read("README.md");
+    expect(text.split("\n").length).toBeLessThanOrEqual(250);
+    for (const command of ["npm ci && npm run quickstart", "npm ci && npm test"])
+      expect(text).toContain(`\n\`\`\`sh\n${command}\n\`\`\`\n`);
+  });
+});
