@@ -1,18 +1,22 @@
 /**
  * The documentation as plain HTML pages, without scripts or external resources. All of their text is from this package.
  */
-import type { KeystileErrorCode, ProblemType } from "../../contracts/errors.js";
+import { type KeystileErrorCode, listProblemTypes, type ProblemType } from "../../contracts/errors.js";
+import type { Json } from "../../contracts/types.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import { describePermissions } from "../operations/access.js";
 import type { Operation } from "../operations/operation.js";
+import { requestSample, sampleOf } from "./samples.js";
+import { statusesOf } from "./statuses.js";
 
 /** `/docs/style.css`. */
 export const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
 code{font:14px/1.4 ui-monospace,monospace;background:#f2f2f2;padding:0 .2em}
 h2{border-top:1px solid #ddd;padding-top:1rem;margin-top:2rem}
+pre{overflow-x:auto;background:#f2f2f2;padding:.6rem}pre code{padding:0}
 table{border-collapse:collapse;width:100%}
 td,th{border-bottom:1px solid #e5e5e5;padding:.3rem .6rem .3rem 0;text-align:left;vertical-align:top}
-@media (prefers-color-scheme:dark){body{color:#e8e8e8;background:#161616}code{background:#2a2a2a}td,th,h2{border-color:#333}a{color:#8ab4f8}}
+@media (prefers-color-scheme:dark){body{color:#e8e8e8;background:#161616}code,pre{background:#2a2a2a}td,th,h2{border-color:#333}a{color:#8ab4f8}}
 `;
 
 /** What to do about each error. */
@@ -77,27 +81,57 @@ export function referencePage(operations: readonly Operation[]): string {
 
 function section(operation: Operation): string {
   const { name, summary, request, answer, isList, headers } = operation;
+  const data = sampleOf(answer, "data", false);
   const lines = [
     `<h2 id="${name}">${name}</h2><p>${escape(summary)}</p>`,
     `<p>Takes ${describePermissions(operation, (permission) => `<code>${escape(permission)}</code>`)}.</p>`,
-    ...(headers === undefined ? [] : ["<h3>Headers</h3>", table({ type: "object", properties: headers })]),
     "<h3>Request</h3>",
-    table(request.items === undefined ? request : request.items),
+    example(`POST /v2/${name}`, requestSample(operation)),
+    ...(headers === undefined ? [] : ["<h4>Headers</h4>", table({ type: "object", properties: headers })]),
+    table(request),
     `<h3>Answer: <code>data</code>${isList ? ", a list of" : ""}</h3>`,
-    table(answer.items ?? answer),
+    example("200", {
+      meta: { requestId: "req_2tP0bV7hQ4mZ9xKc" },
+      data: isList ? [data] : data,
+      ...(isList && { pagination: { hasMore: false } }),
+    }),
+    table(answer),
+    "<h3>Errors</h3>",
+    errors(operation),
   ];
   return lines.join("\n");
 }
 
-function table({ properties, required = [] }: JsonSchema): string {
-  const names = Object.keys(properties ?? {});
-  if (names.length === 0) return "<p>An empty object.</p>";
-  const rows = names.map((name) => {
-    const schema = properties?.[name] ?? {};
-    const need = required.includes(name) ? "required" : "";
-    return `<tr><td><code>${escape(name)}</code></td><td>${escape(typeOf(schema))}</td><td>${need}</td><td>${escape(schema.description ?? "")}</td></tr>`;
-  });
+function example(title: string, value: Json): string {
+  return `<pre><code>${escape(`${title}\n\n${JSON.stringify(value, null, 2)}`)}</code></pre>`;
+}
+
+/** The error types of an operation, by status, each with its page. */
+function errors(operation: Operation): string {
+  const statuses = new Set(statusesOf(operation));
+  const links = listProblemTypes()
+    .filter(({ status }) => statuses.has(status) && status < 500)
+    .map(({ status, title, type }) => `<li>${status} <a href="/docs/errors/${type}">${escape(title)}</a></li>`);
+  return `<ul>${links.join("")}<li>500, 503: a fault of the service, not of the request</li></ul>`;
+}
+
+function table(schema: JsonSchema): string {
+  const rows = fieldsOf(schema.items ?? schema, "");
+  if (rows.length === 0) return "<p>An empty object.</p>";
   return `<table><tr><th>Field</th><th>Type</th><th></th><th>Meaning</th></tr>${rows.join("")}</table>`;
+}
+
+/** A row for each field, those of nested objects and lists below theirs: `credits.refill.amount`, `ratelimits[].name`. */
+function fieldsOf({ properties = {}, required = [] }: JsonSchema, before: string): string[] {
+  return Object.entries(properties).flatMap(([name, schema]) => {
+    const need = required.includes(name) ? "required" : "";
+    const path = before + name;
+    return [
+      `<tr><td><code>${escape(path)}</code></td><td>${escape(typeOf(schema))}</td><td>${need}</td><td>${escape(schema.description ?? "")}</td></tr>`,
+      ...fieldsOf(schema, `${path}.`),
+      ...fieldsOf(schema.items ?? {}, `${path}[].`),
+    ];
+  });
 }
 
 function typeOf({ type = "", enum: values, minLength, maxLength, minimum, maximum, items }: JsonSchema): string {

@@ -6,12 +6,11 @@ import { describePermissions } from "../operations/access.js";
 import { OPERATIONS } from "../operations/index.js";
 import type { Operation } from "../operations/operation.js";
 import * as answers from "../operations/responses.js";
+import { requestSample } from "./samples.js";
+import { statusesOf } from "./statuses.js";
 
 /** Version of the interface (spec §9-2). */
 const VERSION = "2.0.0";
-
-/** Error statuses of every operation. */
-const ANY = [400, 401, 403, 408, 413, 415, 429, 431, 500, 503];
 
 const text: JsonSchema = { type: "string" };
 const ref = (name: string): JsonSchema => ({ $ref: `#/components/schemas/${name}` });
@@ -64,7 +63,7 @@ export function toOpenApi(): string {
 }
 
 function describe(operation: Operation): object {
-  const { name, summary, request, answer, isList, headers = {}, statuses: operationStatuses } = operation;
+  const { name, summary, request, answer, isList, headers = {} } = operation;
   const data: JsonSchema = isList ? { type: "array", items: answer } : answer;
   const envelope = object({ meta: ref("Meta"), data, ...(isList && { pagination: ref("Pagination") }) });
   return {
@@ -81,8 +80,11 @@ function describe(operation: Operation): object {
         schema,
       })),
     }),
-    requestBody: { required: true, content: { [JSON_TYPE]: { schema: request } } },
-    responses: { "200": success(envelope), ...errorsOf([...ANY, ...operationStatuses]) },
+    requestBody: {
+      required: true,
+      content: { [JSON_TYPE]: { schema: request, example: requestSample(operation) } },
+    },
+    responses: { "200": success(envelope), ...errorsOf(statusesOf(operation)) },
   };
 }
 
