@@ -11,10 +11,12 @@ import { statusesOf } from "./statuses.js";
 
 /** `/docs/style.css`. */
 export const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
-code{font:14px/1.4 ui-monospace,monospace;background:#f2f2f2;padding:0 .2em}
+code{font:14px/1.4 ui-monospace,monospace;background:#f2f2f2;padding:0 .2em;overflow-wrap:anywhere}
+h1,h2{overflow-wrap:anywhere}
 h2{border-top:1px solid #ddd;padding-top:1rem;margin-top:2rem}
-pre{overflow-x:auto;background:#f2f2f2;padding:.6rem}pre code{padding:0}
-table{border-collapse:collapse;width:100%}
+pre{overflow-x:auto;background:#f2f2f2;padding:.6rem}pre code{padding:0;overflow-wrap:normal}
+table{border-collapse:collapse;width:100%;display:block;overflow-x:auto}
+td code{overflow-wrap:normal}
 td,th{border-bottom:1px solid #e5e5e5;padding:.3rem .6rem .3rem 0;text-align:left;vertical-align:top}
 @media (prefers-color-scheme:dark){body{color:#e8e8e8;background:#161616}code,pre{background:#2a2a2a}td,th,h2{border-color:#333}a{color:#8ab4f8}}
 `;

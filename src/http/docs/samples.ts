@@ -3,7 +3,10 @@ import type { Json } from "../../contracts/types.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import type { Operation } from "../operations/operation.js";
 
-/** Values by the name of the property, valid for every operation; what stands in a list has the name of the list. */
+/**
+ * Values by the name of the property, or by that of its object and its own, valid for every operation; what stands in a
+ * list has the name of the list.
+ */
 const SAMPLES: Readonly<Record<string, Json>> = {
   amount: 100,
   apiId: "api_4fY2rTqL",
@@ -39,6 +42,7 @@ const SAMPLES: Readonly<Record<string, Json>> = {
   permissions: "documents.read",
   prefix: "sk",
   refillDay: 1,
+  "ratelimits.name": "requests",
   remaining: 99,
   reset: 60_000,
   role: "reader",
@@ -60,21 +64,26 @@ export function requestSample({ request }: Pick<Operation, "request">): Json {
   return sampleOf(request, "request", true);
 }
 
-/** An example of the property `name`. In requests optional properties are left out, but for those worth seeing. */
-export function sampleOf(schema: JsonSchema, name: string, isRequest: boolean): Json {
-  if (schema.properties !== undefined) return objectOf(schema, isRequest);
-  if (schema.items !== undefined) return [sampleOf(schema.items, name, isRequest)];
+/** An example of the property at `path`. In requests optional properties are left out, but for those worth seeing. */
+export function sampleOf(schema: JsonSchema, path: string, isRequest: boolean): Json {
+  if (schema.properties !== undefined) return objectOf(schema, path, isRequest);
+  if (schema.items !== undefined) return [sampleOf(schema.items, path, isRequest)];
+  return valueOf(schema, path);
+}
+
+function valueOf(schema: JsonSchema, path: string): Json {
   const [, prefix] = /^\^([a-z]+_)/.exec(schema.pattern ?? "") ?? [];
-  const sample = prefix === undefined ? SAMPLES[name] : `${prefix}5Yh8vD2n`;
+  const [name = "", of = ""] = path.split(".").reverse();
+  const sample = prefix === undefined ? (SAMPLES[`${of}.${name}`] ?? SAMPLES[name]) : `${prefix}5Yh8vD2n`;
   if (sample !== undefined && (schema.enum === undefined || schema.enum.includes(sample))) return sample;
   return schema.const ?? schema.default ?? schema.enum?.[0] ?? (schema.type === "boolean" ? true : {});
 }
 
-function objectOf({ properties = {}, required = [] }: JsonSchema, isRequest: boolean): Json {
+function objectOf({ properties = {}, required = [] }: JsonSchema, path: string, isRequest: boolean): Json {
   const isShown = (name: string): boolean => !isRequest || required.includes(name) || SHOWN.has(name);
   return Object.fromEntries(
     Object.entries(properties)
       .filter(([name]) => isShown(name))
-      .map(([name, schema]) => [name, sampleOf(schema, name, isRequest)]),
+      .map(([name, schema]) => [name, sampleOf(schema, `${path}.${name}`, isRequest)]),
   );
 }
