@@ -1,4 +1,5 @@
 /** Example command lines for the help of each operation. A test checks that every example is a valid request. */
+import type { Json } from "../../contracts/types.js";
 import { sampleOf } from "../../http/docs/samples.js";
 import type { Flag } from "./flags.js";
 
@@ -12,8 +13,8 @@ export function exampleOf(command: string, flags: readonly Flag[]): string {
   return ["keystile", "api", command, ...given].join(" ");
 }
 
-function argument(sample: unknown): string {
-  if (typeof sample === "object") return `'${JSON.stringify(sample)}'`;
-  const text = String(sample);
+function argument(sample: Json): string {
+  const text = typeof sample === "string" ? sample : JSON.stringify(sample);
+  if (typeof sample === "object") return `'${text}'`;
   return text.includes(" ") ? `"${text}"` : text;
 }
