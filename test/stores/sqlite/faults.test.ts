@@ -86,7 +86,7 @@ describe("sqliteStore: a database that cannot be written", () => {
     };
     let n = 1;
     expect(await codeOf(fill)).toBe("STORE_FULL");
-    // A new row of a balance that is there needs no room; a lease of another holder may.
+    // A new row of a balance that is there needs no space; a lease of another holder may.
     expect(await store.spendCredits(ref!, 1, 0, 0)).toEqual({ ok: true, remaining: 999 });
     expect(db.prepare("SELECT count(*) FROM keystile_keys").pluck().get()).toBe(stored);
     expect(db.inTransaction).toBe(false);
@@ -341,7 +341,7 @@ describe("sqliteStore: a file that another connection holds", () => {
     expect(await codeOf(() => store.insertKeys([{ row: keyRow(1) }]))).toBe("STORE_BUSY");
     const waited = performance.now() - began;
     expect(waited).toBeGreaterThanOrEqual(1_990);
-    // Room for a machine that is busy with other tests.
+    // Space for a machine that is busy with other tests.
     expect(waited).toBeLessThan(10_000);
     other.close();
     await store.close();
