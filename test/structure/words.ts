@@ -19,7 +19,7 @@ const NAMES: readonly (readonly [name: RegExp, instead: string])[] = [
   [/^(strain|homeless)$/, "utilization, rejectedForCapacity"],
   [/^(MOST|LEAST|FEW)(_|$)/, "MAX_… or MIN_… with a noun"],
   [/(^p|P)atiently$/, "…WithRetry"],
-  [/^(createPace|Pace|isAlone|saveAlone|carryOver)$/, "CommitScheduler, compareAndSet, checkpoint"],
+  [/^(createPace|Pace|isAlone|saveAlone|carryOver)$/, "group commit, compareAndSet, checkpoint"],
   [/^(OpenBalance|moveOn|SmallRows|RowMemory)$/, "CachedBalance, mergeDelta, EntityTables, BoundedMap"],
   [/^(obey|isPlainlyRight|gaveWay)$/, "handle, fastAccept, yielded"],
   [/^(CreditWish|requireHiddenKey|bodyAtHand)$/, "CreditPatch, requireKeyIncludingDeleted, bodyIfBuffered"],
