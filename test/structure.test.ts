@@ -9,6 +9,7 @@ import { type Block, blocksOf, layOut, promisedOutput } from "./structure/readme
 import { findFaults, findUnusedArrows } from "./structure/rules.js";
 import { parse, readSources, ROOT } from "./structure/source.js";
 import { ENTRIES, findSurfaceFaults } from "./structure/surface.js";
+import { findWords } from "./structure/words.js";
 
 describe("structure: citations", () => {
   it("whatever section, ruling or trap is cited stands in test/README.md", () => {
@@ -39,13 +40,36 @@ describe("structure: citations", () => {
   });
 });
 
+describe("structure: words", () => {
+  it("src says the words of the field", () => {
+    const sources = readSources();
+    expect(sources.flatMap((source) => findWords(source, readFileSync(join(ROOT, source.path), "utf8")))).toEqual([]);
+  });
+
+  it.each([
+    ["a name", "const told = 1;", "told"],
+    ["the first word of one", "const MOST_KEYS = 1;", "MOST_KEYS"],
+    ["the last word of one", "const adHocRoom = 1;", "adHocRoom"],
+    ["a comment", "/** Makes room. */\nconst a = 1;", '"room"'],
+    ["a message", 'const a = "judged";', '"judged"'],
+  ])("finds %s", (_what, text, word) => {
+    const path = "src/lib/hash.ts";
+    expect(findWords(parse(path, text), text)).toEqual([expect.stringContaining(`${path} says ${word}: `)]);
+  });
+
+  it("passes plain ones", () => {
+    const text = "// what the client is told, with space for more\nconst notified = 1;";
+    expect(findWords(parse("src/lib/hash.ts", text), text)).toEqual([]);
+  });
+});
+
 describe("structure: the public surface", () => {
   it("every type that an export names can be imported, and every export says what it is for", () => {
     expect(findSurfaceFaults(ENTRIES)).toEqual([]);
   });
 
   it("finds what is missing", () => {
-    // The door of sqlite alone exports neither the port nor its nouns.
+    // The entry point of sqlite alone exports neither the port nor its types.
     expect(findSurfaceFaults(["src/stores/sqlite/index.ts"])).toEqual([
       "SqliteStore names Store, which cannot be imported",
     ]);

@@ -26,7 +26,7 @@ export interface Chart {
 
 const WIDTH = 760;
 const HEIGHT = 420;
-/** Room for labels around the lines. */
+/** Space for labels around the lines. */
 const EDGE = { top: 56, right: 190, bottom: 54, left: 66 };
 const LEAST_GAP = 15;
 

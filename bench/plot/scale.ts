@@ -7,7 +7,7 @@ export interface Scale {
   place(value: number): number;
 }
 
-/** Equal factors take equal room between `from` and `to`; values are above 0. */
+/** Equal factors take equal space between `from` and `to`; values are above 0. */
 export function logScale(min: number, max: number, from: number, to: number): Scale {
   const span = Math.log(max / min);
   return { min, max, place: (value) => from + ((to - from) * Math.log(value / min)) / span };

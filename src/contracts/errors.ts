@@ -95,7 +95,7 @@ const CATALOGUE = {
  * - `VERIFIER_CLOSED`: the verifier was closed.
  * - `CREDITS_NOT_RETURNED`: from `close()`: the store did not take back leased credits in time, or failed doing so;
  *   `detail` says how many.
- * - `IDEMPOTENCY_FULL`: the store, or the workspace's share of it, has no room for another idempotency key. No credits
+ * - `IDEMPOTENCY_FULL`: the store, or the workspace's share of it, has no space for another idempotency key. No credits
  *   were taken; rate-limit tokens may have been.
  * - `LIMITER_UNAVAILABLE`: the limiter failed or timed out with `onLimiterFailure: "deny"`, or a memory limiter was
  *   closed.

@@ -20,7 +20,7 @@ export interface LimitCheck extends LimitSize {
    * count as those of one more workspace.
    */
   readonly workspaceId?: string | undefined;
-  /** The limit exists only in this request. Ad hoc limits together must leave room for the others. */
+  /** The limit exists only in this request. Ad hoc limits together must leave space for the others. */
   readonly isAdHoc?: boolean | undefined;
   /** When `limit` and `duration` are overrides: the configured size of the limit. */
   readonly configured?: LimitSize | undefined;
@@ -33,7 +33,7 @@ export interface LimitVerdict {
   readonly remaining: number;
   /** Milliseconds until the bucket is full, ≥ 0. */
   readonly reset: number;
-  /** Buckets of another workspace that refused and gave way to new ones of this call, for lack of room. Absent: none. */
+  /** Buckets of another workspace that refused and gave way to new ones of this call, for lack of space. Absent: none. */
   readonly displaced?: number | undefined;
 }
 

@@ -71,7 +71,7 @@ export interface Lease {
 /** Leases to store, by id; `undefined`: to remove. */
 export type LeaseChanges = readonly (readonly [id: string, lease: Lease | undefined])[];
 
-/** What an operation answers, and what it leaves behind. `account` is the one given if nothing changed. */
+/** What an operation returns, and what it leaves behind. `account` is the one given if nothing changed. */
 export interface Outcome<T> {
   readonly account: Account;
   readonly leases: LeaseChanges;

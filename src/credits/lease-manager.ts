@@ -28,7 +28,7 @@ export interface LeaseManager {
   readonly table: LeaseTable;
   /**
    * Keeps a key's lease from ending until {@link LeaseManager.release}, and begins one if it has none.
-   * @returns its entry; {@link NONE}: there is no room for another lease
+   * @returns its entry; {@link NONE}: there is no space for another lease
    */
   hold(ref: KeyRef): number;
   /** Lets go of a lease. One that holds nothing and has drawn nothing ends. */

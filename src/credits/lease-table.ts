@@ -152,7 +152,7 @@ export class LeaseTable implements Prefetchable {
   }
 
   /**
-   * Records what a draw told.
+   * Records what a draw returned.
    * @param upstream credits free in the store after the draw
    */
   refresh(entry: number, generation: number, upstream: number): void {

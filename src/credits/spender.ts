@@ -217,7 +217,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
         : { ok: true, remaining, forfeited: drawn.forfeited };
     }
   };
-  /** {@link drawThenTake}, with the lease held meanwhile; without room for a lease, an exact spend. */
+  /** {@link drawThenTake}, with the lease held meanwhile; without space for a lease, an exact spend. */
   const holdAndDraw = (
     target: SpendTarget,
     cost: number,

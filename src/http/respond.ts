@@ -90,7 +90,7 @@ async function perform(
   const buffered = incoming.bodyIfBuffered === undefined ? undefined : await incoming.bodyIfBuffered(maxBytes);
   const caller = strictCaller(
     await context.authenticator.authenticate(incoming.authorization),
-    "what authenticate() answers",
+    "what authenticate() returns",
   );
   trace.workspaceId = caller.workspaceId;
   const found = context.servicesOf(caller.workspaceId);

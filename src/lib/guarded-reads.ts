@@ -3,7 +3,7 @@
  * but not kept (port clause 9), since it may be of the time before.
  *
  * Why misses have a partition of their own: a flood of unknown keys fills that one and evicts no real key. A miss is kept for a short
- * time only, since a key may be created where no change is told of.
+ * time only, since a key may be created where no change is notified.
  */
 import { LRUCache } from "lru-cache";
 import type { Store } from "../contracts/store.js";

@@ -11,9 +11,8 @@ import {
   type VerifiedKey,
 } from "./guard.js";
 
-export type { ApiKeyOptions, HeaderMap, KeyVerifier, VerifiedKey } from "./guard.js";
-export type { Refusal, RefusalBody, RefusalCode, RefusalOptions } from "./refusal.js";
-export type { KeyRequirement, PerRequest } from "./requirement.js";
+export type { HeaderMap } from "./guard.js";
+export type * from "./public-types.js";
 
 declare global {
   // eslint-disable-next-line @typescript-eslint/no-namespace -- Express declares its request in it, to be extended
@@ -65,8 +64,7 @@ export function apiKey<Request extends ExpressRequest>(
     const incoming = { request: req, memory: req, header: headersOf(req.headers), clientAddress: req.ip };
     const decision = await guard.check(incoming);
     if (decision.outcome === "skip") return true;
-    const { headers } = decision.outcome === "pass" ? decision : decision.refusal;
-    for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
+    for (const [name, value] of Object.entries(decision.headers)) res.setHeader(name, value);
     if (decision.outcome === "pass") return ((req.apiKey = decision.apiKey), true);
     res.statusCode = decision.refusal.status;
     res.setHeader("Content-Type", decision.rendered.type);

@@ -13,9 +13,8 @@ import {
 } from "./guard.js";
 import { checkRequirement, type KeyRequirement } from "./requirement.js";
 
-export type { ApiKeyOptions, HeaderMap, KeyVerifier, VerifiedKey } from "./guard.js";
-export type { Refusal, RefusalBody, RefusalCode, RefusalOptions } from "./refusal.js";
-export type { KeyRequirement, PerRequest } from "./requirement.js";
+export type { HeaderMap } from "./guard.js";
+export type * from "./public-types.js";
 
 declare module "fastify" {
   /** Extended by keystile. */
@@ -101,8 +100,7 @@ export function apiKey<Request extends FastifyRequestLike>(
       const incoming = { request, memory: request, header: headersOf(headers), clientAddress };
       const decision = await guard.check(incoming, () => requirementsOf(given));
       if (decision.outcome === "skip") return undefined;
-      const told = decision.outcome === "pass" ? decision : decision.refusal;
-      for (const [name, value] of Object.entries(told.headers)) reply.header(name, value);
+      for (const [name, value] of Object.entries(decision.headers)) reply.header(name, value);
       if (decision.outcome === "pass") return void (request.apiKey = decision.apiKey);
       reply.code(decision.refusal.status);
       reply.header("Content-Type", decision.rendered.type);

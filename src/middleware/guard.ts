@@ -78,7 +78,15 @@ export interface IncomingRequest<Request> {
 export type Decision =
   | { readonly outcome: "pass"; readonly apiKey: VerifiedKey; readonly headers: Headers }
   | { readonly outcome: "skip" }
-  | { readonly outcome: "refuse"; readonly refusal: Refusal; readonly rendered: RefusalBody };
+  | Refused;
+
+/** A request that is refused. */
+export interface Refused {
+  readonly outcome: "refuse";
+  readonly refusal: Refusal;
+  readonly rendered: RefusalBody;
+  readonly headers: Headers;
+}
 
 /** A guard; made by {@link createGuard}. */
 export interface Guard<Request> {
@@ -130,11 +138,11 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
   const refuse = (refusal: Refusal, request: Request): Decision => {
     try {
       const { type, body } = render(refusal);
-      return { outcome: "refuse", refusal, rendered: { type, body } };
+      return { outcome: "refuse", refusal, rendered: { type, body }, headers: refusal.headers };
     } catch (error) {
       report(error, request);
       const internal = createRefusal("INTERNAL", options);
-      return { outcome: "refuse", refusal: internal, rendered: renderProblem(internal) };
+      return { outcome: "refuse", refusal: internal, rendered: renderProblem(internal), headers: internal.headers };
     }
   };
 

@@ -4,10 +4,9 @@
  */
 import type {} from "hono";
 import { type ApiKeyOptions, createGuard, type KeyVerifier, type VerifiedKey } from "./guard.js";
+import { toResponse } from "./refusal-response.js";
 
-export type { ApiKeyOptions, KeyVerifier, VerifiedKey } from "./guard.js";
-export type { Refusal, RefusalBody, RefusalCode, RefusalOptions } from "./refusal.js";
-export type { KeyRequirement, PerRequest } from "./requirement.js";
+export type * from "./public-types.js";
 
 declare module "hono" {
   /** Extended by keystile. */
@@ -47,11 +46,7 @@ export function apiKey<Context extends HonoContext>(
   const guard = createGuard(verifier, options);
   return async (c, next) => {
     const decision = await guard.check({ request: c, memory: c, header: (name) => c.req.header(name) });
-    if (decision.outcome === "refuse") {
-      const { refusal, rendered } = decision;
-      const headers = { ...refusal.headers, "Content-Type": rendered.type };
-      return new Response(rendered.body, { status: refusal.status, headers });
-    }
+    if (decision.outcome === "refuse") return toResponse(decision);
     const headers = decision.outcome === "pass" ? Object.entries(decision.headers) : [];
     if (decision.outcome === "pass") c.set("apiKey", decision.apiKey);
     for (const [name, value] of headers) c.header(name, value);

@@ -13,9 +13,8 @@ import {
 import { type RefusalBody, type Refusal } from "./refusal.js";
 import { checkRequirement, type KeyRequirement } from "./requirement.js";
 
-export type { ApiKeyOptions, HeaderMap, KeyVerifier, VerifiedKey } from "./guard.js";
-export type { Refusal, RefusalBody, RefusalCode, RefusalOptions } from "./refusal.js";
-export type { KeyRequirement, PerRequest } from "./requirement.js";
+export type { HeaderMap } from "./guard.js";
+export type * from "./public-types.js";
 
 /** Where decorators leave a requirement: on a controller's class, or on a handler's function. */
 const REQUIREMENT = Symbol.for("keystile.requirement");
@@ -53,7 +52,7 @@ export interface NestContext {
   switchToHttp(): { getRequest(): unknown; getResponse(): unknown };
 }
 
-/** Thrown by the guard. Without the module's filter Nest answers with its status, and a body of Nest's own. */
+/** Thrown by the guard. Without the module's filter Nest responds with its status, and a body of Nest's own. */
 export class ApiKeyRefused extends Error {
   /** HTTP status. */
   readonly statusCode: number;
@@ -115,8 +114,7 @@ export function createApiKeyGuard(
         () => inner,
       );
       if (decision.outcome === "skip") return true;
-      const told = decision.outcome === "pass" ? decision : decision.refusal;
-      for (const [name, value] of Object.entries(told.headers)) response.header(name, value);
+      for (const [name, value] of Object.entries(decision.headers)) response.header(name, value);
       if (decision.outcome === "refuse") throw new ApiKeyRefused(decision.refusal, decision.rendered);
       request.apiKey = decision.apiKey;
       return true;

@@ -13,9 +13,8 @@ import {
 } from "./guard.js";
 import { type Refusal } from "./refusal.js";
 
-export type { ApiKeyOptions, HeaderMap, KeyVerifier, VerifiedKey } from "./guard.js";
-export type { Refusal, RefusalBody, RefusalCode, RefusalOptions } from "./refusal.js";
-export type { KeyRequirement, PerRequest } from "./requirement.js";
+export type { HeaderMap } from "./guard.js";
+export type * from "./public-types.js";
 
 /** What is used of a context, as `createContext` returns it. Node's adapters have `req` and `res`, fetch `resHeaders`. */
 export interface TrpcContext {
@@ -98,8 +97,7 @@ export function apiKey<Context extends TrpcContext = TrpcContext>(
       header: (name) => headerOf(context.req.headers, name),
     });
     if (decision.outcome === "skip") return opts.next({ ctx: {} as { apiKey: VerifiedKey } });
-    const told = decision.outcome === "pass" ? decision : decision.refusal;
-    for (const [name, value] of Object.entries(told.headers)) {
+    for (const [name, value] of Object.entries(decision.headers)) {
       context.resHeaders?.set(name, value);
       context.res?.setHeader(name, value);
     }

@@ -4,11 +4,10 @@
  * @module keystile/web
  */
 import { type ApiKeyOptions, createGuard, type KeyVerifier, type VerifiedKey } from "./guard.js";
+import { toResponse } from "./refusal-response.js";
 import { forget, isRemembered } from "./session.js";
 
-export type { ApiKeyOptions, KeyVerifier, VerifiedKey } from "./guard.js";
-export type { Refusal, RefusalBody, RefusalCode, RefusalOptions } from "./refusal.js";
-export type { KeyRequirement, PerRequest } from "./requirement.js";
+export type * from "./public-types.js";
 
 /**
  * A handler behind a guard.
@@ -56,11 +55,7 @@ export function apiKey<Rest extends readonly unknown[]>(
     const header = (name: string) => request.headers.get(name);
     const decision = await guard.check({ request, memory: request, header });
     if (decision.outcome === "skip") return handle(request, undefined, ...rest);
-    if (decision.outcome === "refuse") {
-      const { refusal, rendered } = decision;
-      const headers = { ...refusal.headers, "Content-Type": rendered.type };
-      return new Response(rendered.body, { status: refusal.status, headers });
-    }
+    if (decision.outcome === "refuse") return toResponse(decision);
     try {
       return withHeaders(await handle(request, decision.apiKey, ...rest), Object.entries(decision.headers));
     } finally {

@@ -30,7 +30,7 @@ export function createMemoryOnce(): OnceTable {
   return {
     find: (id) => all.get(id),
     remove,
-    makeRoom(workspaceId, now, { maxRecords, maxPerWorkspace }) {
+    makeSpace(workspaceId, now, { maxRecords, maxPerWorkspace }) {
       const sizeOf = () => shares.get(workspaceId)?.size ?? 0;
       removeExpired(all.keys(), now);
       if (sizeOf() >= maxPerWorkspace) removeExpired(shares.get(workspaceId) ?? [], now);

@@ -11,9 +11,9 @@ export interface OnceTable {
   remove(id: string): void;
   /**
    * Removes some expired records.
-   * @returns whether there is room for another of the workspace
+   * @returns whether there is space for another of the workspace
    */
-  makeRoom(workspaceId: string, now: number, bounds: OnceBounds): boolean;
+  makeSpace(workspaceId: string, now: number, bounds: OnceBounds): boolean;
   /** Adds a record whose id is not there. */
   add(record: OnceRecord): void;
 }
@@ -36,7 +36,7 @@ export function spendOnce(
   if (known !== undefined && known.until > now)
     return known.body === record.body ? withSpend("repeated", spend(0)) : { outcome: "mismatch" };
   if (known !== undefined) table.remove(record.id);
-  if (!table.makeRoom(record.workspaceId, now, bounds)) return { outcome: "full" };
+  if (!table.makeSpace(record.workspaceId, now, bounds)) return { outcome: "full" };
   const spent = spend(cost);
   if (spent?.ok === true) table.add(record);
   return withSpend("done", spent);

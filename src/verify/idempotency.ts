@@ -154,6 +154,6 @@ const mismatch = (): KeystileError =>
 const full = (): KeystileError =>
   new KeystileError(
     "IDEMPOTENCY_FULL",
-    "there is no room for another idempotency key in the store, or in the workspace's share of it; try again later, " +
+    "there is no space for another idempotency key in the store, or in the workspace's share of it; try again later, " +
       "or without a key",
   );

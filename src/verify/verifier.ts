@@ -85,7 +85,7 @@ export interface VerifierCounters {
    * before the verifier. They count as spent.
    */
   readonly creditsForfeited: number;
-  /** New buckets of rate limits that the verifier's own limiter had no room for: their checks were refused. */
+  /** New buckets of rate limits that the verifier's own limiter had no space for: their checks were refused. */
   readonly newcomersRefused: number;
   /** Buckets that refused and gave way there to those of a workspace below its share of the memory. */
   readonly bucketsDisplaced: number;

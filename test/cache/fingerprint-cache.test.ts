@@ -34,7 +34,7 @@ describe("FingerprintCache", () => {
     }
   });
 
-  it("makes room where there is none to make, and does not look for it without end", () => {
+  it("makes space where there is none to make, and does not look for it without end", () => {
     const has = vi.spyOn(FingerprintIndex.prototype, "has").mockImplementation(() => {
       throw new Error("nothing is in the table");
     });

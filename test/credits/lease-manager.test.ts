@@ -86,7 +86,7 @@ describe("createLeaseManager", () => {
     expect([ended.length, manager.table.find(8)]).toEqual([1, NONE]);
   });
 
-  it("at the bound a lease that is held is not evicted; where all are held there is no room", () => {
+  it("at the bound a lease that is held is not evicted; where all are held there is no space", () => {
     const { manager, ended, drawn } = managed(2);
     for (const ref of [1, 2]) drawn(manager.hold(ref), 5);
     expect([manager.hold(3), ended]).toEqual([NONE, []]);

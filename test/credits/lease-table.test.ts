@@ -266,7 +266,7 @@ describe("LeaseTable: against a Map of objects", () => {
 });
 
 describe("LeaseTable: where memory is short", () => {
-  it("a lease that finds no room is not there, and those that come later are kept", () => {
+  it("a lease that finds no space is not there, and those that come later are kept", () => {
     const book = new LeaseTable(1_000);
     const { capacity } = book;
     for (let ref = 1; ref <= capacity; ref++) book.add(ref, ref);

@@ -39,7 +39,7 @@ const MODES: readonly (readonly [name: string, mode: Mode, calls: Readonly<Recor
     { options: LEASED, key: { ...CREDITS, externalId: "user", meta: { plan: "pro" } } },
     { pollChanges: 1 },
   ],
-  // Of two keys the cache has room for one, so every call is the first of its key.
+  // Of two keys the cache has space for one, so every call is the first of its key.
   ["cold", { options: { ...LEASED, cache: { size: 1 } }, key: CREDITS, keys: 2 }, { pollChanges: 1, findKey: 1 }],
 ];
 

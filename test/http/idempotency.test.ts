@@ -59,7 +59,7 @@ describe.each(HOSTS)("Idempotency-Key: %s", (host) => {
     await close();
   });
 
-  it("another body is a 422, a call in flight a 409, no room a 503, a bad header a 400", async () => {
+  it("another body is a 422, a call in flight a 409, no space a 503, a bad header a 400", async () => {
     const faults: unknown[] = [];
     const { verify, left, close } = await service({
       host,

@@ -1,4 +1,4 @@
-/** Rulings C2–C4, A7 once more: buckets in exact fractions. Nothing is ever dropped for room here. */
+/** Rulings C2–C4, A7 once more: buckets in exact fractions. Nothing is ever dropped for space here. */
 import type { LimitCheck, LimitVerdict } from "../../src/contracts/limiter.js";
 
 /** What is used, seen with one limit and duration: `used` counts tokens × `duration`, so that a millisecond drains `limit`. */
@@ -62,7 +62,7 @@ export function modelLimiter(): ModelLimiter {
     const levels = settled(bucket);
     const isOverride = configured.limit !== check.limit || configured.duration !== check.duration;
     // The limit itself is used up by an override, but goes into no debt.
-    const room = (level: Level) =>
+    const space = (level: Level) =>
       isOverride && level === find(levels, BigInt(configured.limit), BigInt(configured.duration))
         ? level.limit * level.duration
         : null;
@@ -71,11 +71,11 @@ export function modelLimiter(): ModelLimiter {
       // With a duration of 0 nothing stays used: a bucket that is full otherwise stays so.
       if (duration === 0 || find(levels, pair.limit, pair.duration) !== undefined) continue;
       const level = open(levels, pair);
-      level.used = least(level.used, room(level) ?? level.used);
+      level.used = least(level.used, space(level) ?? level.used);
     }
     for (const level of levels) {
       const used = level.used + BigInt(cost) * level.duration;
-      level.used = least(used, most(level.used, room(level) ?? used));
+      level.used = least(used, most(level.used, space(level) ?? used));
     }
     if (levels.length > 0) buckets.set(bucket, { at: latest, levels });
   }

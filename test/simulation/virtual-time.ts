@@ -73,14 +73,9 @@ export class VirtualTime {
 }
 
 // Captured before any simulation runs.
-const { setImmediate: runNextTurn, setTimeout: runAfter } = globalThis;
+const { setImmediate: runNextTurn } = globalThis;
 
 /** Resolves once all that can run without the scheduler has run: every microtask, and what waits for the end of the turn. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => void runNextTurn(resolve));
-}
-
-/** Lets real time pass, for what no virtual clock moves: a thread, or a machine that is busy. */
-export function realPause(): Promise<void> {
-  return new Promise((resolve) => void runAfter(resolve, 1));
 }

@@ -12,7 +12,7 @@ import { JUDGED, Ledger, type Taker } from "./ledger.js";
 import { Limits, Readings } from "./limits.js";
 import { errorOf, type Fate, type PendingCall, yieldingLimiter, yieldingStore } from "./ports.js";
 import { Records } from "./records.js";
-import { realPause, settled, type VirtualTime } from "./virtual-time.js";
+import { settled, type VirtualTime } from "./virtual-time.js";
 import { must } from "./violation.js";
 
 /** Where clients find their store. */
@@ -64,8 +64,6 @@ export interface Operation extends Flight {
 }
 
 const MAX_REST_STEPS = 20_000;
-/** Steps of the rest after which real time passes. */
-const REAL_PAUSE_EVERY = 500;
 
 export class World {
   step = 0;
@@ -294,7 +292,6 @@ export class World {
   async #drain(isBusy: () => boolean): Promise<void> {
     for (let steps = 0; ; steps++) {
       must(steps < MAX_REST_STEPS, "rest", () => `calls still wait after ${MAX_REST_STEPS} steps: ${this.#waiting()}`);
-      if (steps % REAL_PAUSE_EVERY === REAL_PAUSE_EVERY - 1) await realPause();
       const [call] = this.calls();
       const [orphan] = this.orphans;
       if (call !== undefined) await this.advance(call);

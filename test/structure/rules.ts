@@ -46,8 +46,16 @@ const NODE_MODULES = /^(lib\/hash$|stores\/sqlite\/|cli\/|http\/node\/)/;
 
 const FRAMEWORKS = ["express", "hono", "fastify", "web", "nest", "trpc"].map((name) => `middleware/${name}`);
 
-/** Entry points alone pass on what others export. */
-const ENTRY_POINTS = ["index", "stores/sqlite/index", "http/index", "stores/kit", "testing/index", ...FRAMEWORKS];
+/** Entry points alone pass on what others export, and the types that those of all frameworks share. */
+const ENTRY_POINTS = [
+  "index",
+  "stores/sqlite/index",
+  "http/index",
+  "stores/kit",
+  "testing/index",
+  ...FRAMEWORKS,
+  "middleware/public-types",
+];
 
 /** `src/lib/hash.ts` → `lib/hash`; `grammar/permission-query.ts` keeps its folder. */
 const moduleOf = (path: string): string => path.replace(/^src\//, "").replace(/\.ts$/, "");

@@ -364,7 +364,7 @@ describe("options of idempotency keys", () => {
     expect(() => createVerifier(memoryStore(), { idempotency })).toThrow(message);
   });
 
-  it("one record is room for one", async () => {
+  it("one record is space for one", async () => {
     const { once } = await world(memoryStore(), { idempotency: { records: 1 } });
     expect((await once("a")).code).toBe("VALID");
     await expect(once("b")).rejects.toEqual(fault("IDEMPOTENCY_FULL", 503));

@@ -26,7 +26,7 @@ export interface Tried {
  * @param retries maximum number of retries, 0 or more
  * @returns the last result; a stop ends waits, but lets a call in flight finish
  */
-export async function callPatiently(
+export async function callWithRetry(
   io: Io,
   settings: Settings,
   request: { readonly name: string; readonly body: string },

@@ -4,7 +4,7 @@ import type { Operation } from "../../http/operations/operation.js";
 import { refusal } from "../client/client.js";
 import { assertOneStdin, type Flag } from "../client/flags.js";
 import { exitCodeOfData, printAnswer, printRefusal } from "../client/print.js";
-import { callPatiently, type Stop } from "../client/retry.js";
+import { callWithRetry, type Stop } from "../client/retry.js";
 import { readBody, readCredential } from "../client/send.js";
 import type { GlobalFlags, Settings } from "../client/settings.js";
 import { type Batch, type Frame, toBatches } from "../import/batches.js";
@@ -144,7 +144,7 @@ async function validateAll({ io, given }: Job, frame: Partial<Frame>, keys: KeyS
 /** Sends a small import as one request and prints the response unchanged. */
 async function sendOne(job: Job, batch: Batch, failures: FailureFile, stop: Stop): Promise<ExitCode> {
   const { io, globals, settings, name, given } = job;
-  const { answer } = await callPatiently(io, settings, { name, body: batch.body }, { retries: given.retries, stop });
+  const { answer } = await callWithRetry(io, settings, { name, body: batch.body }, { retries: given.retries, stop });
   if (!answer.ok) {
     await printRefusal(io, globals, answer);
     throw refusal(answer);
@@ -196,7 +196,7 @@ async function sendBatch(
   totals: Totals,
   { listing, failures, stop }: { readonly listing: Listing; readonly failures: FailureFile; readonly stop: Stop },
 ): Promise<void> {
-  const { answer, isUncertain } = await callPatiently(
+  const { answer, isUncertain } = await callWithRetry(
     io,
     settings,
     { name, body: batch.body },

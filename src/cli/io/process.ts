@@ -13,7 +13,7 @@ const INTERRUPTED = 130;
 /** Runs the command line of this process and sets its exit code. */
 export async function runProcess(): Promise<void> {
   // Without listeners these would end the process. `keystile … | head` closes the pipe, which must not interrupt an
-  // import or a server; a full disk below a log must not either, and the log goes on when there is room again.
+  // import or a server; a full disk below a log must not either, and the log goes on when there is space again.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
   process.exitCode = await main(process.argv.slice(2), processIo());
 }

@@ -45,7 +45,7 @@ const REMEDIES: Readonly<Partial<Record<KeystileErrorCode, string>>> = {
   IDEMPOTENCY_MISMATCH:
     "The Idempotency-Key was used with another body. Send the body of the first request again, or take a new key.",
   IDEMPOTENCY_FULL:
-    "There is no room for another Idempotency-Key in the store, or in the workspace's share of it, until older ones " +
+    "There is no space for another Idempotency-Key in the store, or in the workspace's share of it, until older ones " +
     "expire. Try again later, or send the request without the header.",
   PAYLOAD_TOO_LARGE: "The body is larger than the service accepts. Send less at once.",
   UNSUPPORTED_MEDIA_TYPE:

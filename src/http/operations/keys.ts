@@ -43,7 +43,7 @@ export const keys = [
   }),
   define({
     name: "keys.updateCredits",
-    summary: "Sets, raises or lowers the credits of a key, and answers the balance.",
+    summary: "Sets, raises or lowers the credits of a key, and returns the balance.",
     schema: schemas.updateCredits,
     answer: answer.credits,
     access: onKey("update_key"),

@@ -1,5 +1,5 @@
 /**
- * What operations answer, as JSON Schemas of `data`. Spec §2.2, operations of the wider interface. Each object names its type: the compiler
+ * What operations return, as JSON Schemas of `data`. Spec §2.2, operations of the wider interface. Each object names its type: the compiler
  * refuses a property that the type lacks, and one that it has and the schema lacks.
  */
 import type {

@@ -5,7 +5,7 @@ import { Fingerprint, MAX_UNITS } from "../../lib/fingerprint.js";
 import type { BucketHint, HintedCheck } from "./bucket-hint.js";
 import { BucketRows } from "./bucket-rows.js";
 import type { Bucket } from "./bucket.js";
-import { Holdings, NO_ROW } from "./holdings.js";
+import { WorkspaceRows, NO_ROW } from "./workspace-rows.js";
 
 /*
  * Eviction. Dropping a full bucket changes no result. A cursor walks the table and drops the full buckets that it
@@ -58,7 +58,7 @@ export class BucketTable {
   readonly fingerprint = new Fingerprint();
   readonly #bound: number;
   readonly #index = new FingerprintIndex();
-  #holdings = new Holdings(this.rows.capacity);
+  #workspaceRows = new WorkspaceRows(this.rows.capacity);
   #displaced = 0;
   #turnedAway = 0;
   /** Rows that have ever been in use: the cursor walks these. */
@@ -80,7 +80,7 @@ export class BucketTable {
     return this.#displaced;
   }
 
-  /** New buckets that found no room, since the table was made. */
+  /** New buckets that found no space, since the table was made. */
   get turnedAway(): number {
     return this.#turnedAway;
   }
@@ -114,28 +114,28 @@ export class BucketTable {
   }
 
   /**
-   * Makes room for new buckets. Ad hoc limits may use half of the table. At the bound each evicts one: a full bucket,
+   * Makes space for new buckets. Ad hoc limits may use half of the table. At the bound each evicts one: a full bucket,
    * or else the least used of a few; whose, and whether it may be one that refuses, see above.
    * @param call the buckets of the current call: those with pending tokens are never evicted
    * @returns false: not enough buckets can be evicted, and none was
    */
-  makeRoom(newcomers: readonly Newcomer[], call: CallRows, now: number): boolean {
-    let room = this.#bound - this.count;
-    let adHocRoom = Math.ceil(this.#bound / 2) - this.#holdings.adHoc.total;
+  makeSpace(newcomers: readonly Newcomer[], call: CallRows, now: number): boolean {
+    let space = this.#bound - this.count;
+    let adHocSpace = Math.ceil(this.#bound / 2) - this.#workspaceRows.adHoc.total;
     const chosen = new Map<number, boolean>();
     for (const [i, newcomer] of newcomers.entries()) {
-      const mustBeAdHoc = newcomer.isAdHoc && adHocRoom <= 0;
-      if (mustBeAdHoc || room <= 0) {
+      const mustBeAdHoc = newcomer.isAdHoc && adHocSpace <= 0;
+      if (mustBeAdHoc || space <= 0) {
         const row = this.#choose(newcomer, i, mustBeAdHoc, chosen, call, now);
         if (row === NONE) {
           this.#turnedAway += newcomers.length;
           return false;
         }
-        room++;
-        if (this.#holdings.isAdHoc(row)) adHocRoom++;
+        space++;
+        if (this.#workspaceRows.isAdHoc(row)) adHocSpace++;
       }
-      room--;
-      if (newcomer.isAdHoc) adHocRoom--;
+      space--;
+      if (newcomer.isAdHoc) adHocSpace--;
     }
     for (const [row, refuses] of chosen) {
       this.#drop(row);
@@ -144,7 +144,7 @@ export class BucketTable {
     return true;
   }
 
-  /** Adds a bucket under the fingerprint of its name, which must be new. Only after {@link BucketTable.makeRoom}. */
+  /** Adds a bucket under the fingerprint of its name, which must be new. Only after {@link BucketTable.makeSpace}. */
   add({ h0, h1, h2 }: BucketFingerprint, bucket: Bucket, { workspaceId, isAdHoc }: Newcomer, now: number): void {
     this.#visit(STEPS_PER_NEWCOMER, now);
     // Grow first: this may throw for lack of memory. A new row is only needed when none is free; its number is then the
@@ -152,19 +152,19 @@ export class BucketTable {
     const { count } = this;
     if (count === this.rows.capacity) {
       const capacity = Math.min(count * 2, Math.max(count + 1, this.#bound));
-      this.#holdings.widen(capacity);
+      this.#workspaceRows.widen(capacity);
       this.rows.widen(capacity);
     }
     const row = this.#index.add(h0, h1, h2);
     if (row === this.#high) this.#high++;
     this.rows.add(row, h0, h1, bucket);
-    this.#holdings.add(row, workspaceId, isAdHoc);
+    this.#workspaceRows.add(row, workspaceId, isAdHoc);
   }
 
   clear(): void {
     this.#index.clear();
     this.rows.clear();
-    this.#holdings = new Holdings(this.rows.capacity);
+    this.#workspaceRows = new WorkspaceRows(this.rows.capacity);
     this.#high = 0;
     this.#hand.reset();
   }
@@ -172,7 +172,7 @@ export class BucketTable {
   #drop(row: number): void {
     this.#index.remove(row);
     this.rows.remove(row);
-    this.#holdings.remove(row);
+    this.#workspaceRows.remove(row);
   }
 
   #visit(steps: number, now: number): void {
@@ -195,10 +195,10 @@ export class BucketTable {
     call: CallRows,
     now: number,
   ): number {
-    const holdings = this.#holdings;
-    const ranking = mustBeAdHoc ? holdings.adHoc : holdings.all;
+    const workspaceRows = this.#workspaceRows;
+    const ranking = mustBeAdHoc ? workspaceRows.adHoc : workspaceRows.all;
     const bound = mustBeAdHoc ? Math.ceil(this.#bound / 2) : this.#bound;
-    const workspace = holdings.numberOf(workspaceId);
+    const workspace = workspaceRows.numberOf(workspaceId);
     const held = ranking.countOf(workspace) + earlier;
     const share = Math.floor(bound / (ranking.holders + (held === earlier ? 1 : 0)));
     const isBelowShare = held < Math.max(share, 1);
@@ -209,7 +209,7 @@ export class BucketTable {
     let lowest = Infinity;
     let refusing = NONE;
     const probe = (isAdHoc: boolean): void => {
-      let row = holdings.handOf(giver, isAdHoc);
+      let row = workspaceRows.handOf(giver, isAdHoc);
       if (row === NO_ROW) return;
       const first = row;
       for (let step = 0; step < probes && lowest > 0; step++) {
@@ -218,8 +218,8 @@ export class BucketTable {
           if (utilization < lowest) [best, lowest] = [row, utilization];
           else if (utilization === Infinity && refusing === NONE) refusing = row;
         }
-        row = holdings.after(row);
-        holdings.stopAt(row);
+        row = workspaceRows.after(row);
+        workspaceRows.stopAt(row);
         if (row === first) break;
       }
     };

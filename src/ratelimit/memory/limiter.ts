@@ -42,7 +42,7 @@ export interface MemoryLimiter extends Limiter {
   counters(): MemoryLimiterCounters;
 }
 
-/** What became of new buckets where there was no room. */
+/** What became of new buckets where there was no space. */
 export interface MemoryLimiterCounters {
   /** New buckets that were refused, since those of their workspace all refuse and are as many as its share. */
   readonly newcomersRefused: number;
@@ -187,13 +187,13 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
   };
 
   /**
-   * Makes room for the new buckets, all or none. A bucket used only with a duration of 0 is always full and needs no
+   * Makes space for the new buckets, all or none. A bucket used only with a duration of 0 is always full and needs no
    * row.
    */
-  const makeRoom = (): boolean => {
+  const makeSpace = (): boolean => {
     const newcomers: PendingBucket[] = [];
     for (const bucket of pendingBuckets.values()) if (isNew(bucket)) newcomers.push(bucket);
-    return table.makeRoom(newcomers, pendingBuckets, latest);
+    return table.makeSpace(newcomers, pendingBuckets, latest);
   };
 
   /**
@@ -212,7 +212,7 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
   const settle = (reservations: readonly Reservation[]): LimitVerdict[] => {
     const fit = !reservations.some(isExceeded);
     const before = table.displaced;
-    const kept = !fit || makeRoom();
+    const kept = !fit || makeSpace();
     if (fit && kept) commit(reservations);
     const verdicts = new Array<LimitVerdict>(reservations.length);
     for (let i = 0; i < reservations.length; i++) {

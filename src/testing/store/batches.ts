@@ -16,7 +16,7 @@ import {
 } from "./rows.js";
 
 /** As many as keystile passes in one call. */
-const MOST = 1_000;
+const MAX_BATCH = 1_000;
 
 export function batchesClauses(clause: Clause): void {
   clause("clause 20: a batch of finds returns what single finds do, in the order of its digests", async (withApi) => {
@@ -104,7 +104,7 @@ export function batchesClauses(clause: Clause): void {
 
   clause("clause 20: a batch of the largest size is one call", async (withApi) => {
     const store = await withApi();
-    const rows = Array.from({ length: MOST }, (_, n) => keyRow(n, { hasCredits: n % 2 === 0 }));
+    const rows = Array.from({ length: MAX_BATCH }, (_, n) => keyRow(n, { hasCredits: n % 2 === 0 }));
     await store.insertKeys(rows.map((row, n) => (n % 2 === 0 ? { row, balance: balance(n) } : { row })));
     const back = [...rows].reverse();
     const ids = back.map(({ id }) => id);
@@ -114,6 +114,6 @@ export function batchesClauses(clause: Clause): void {
       ids.map((keyId) => ({ keyId, period: 0 })),
       0,
     );
-    expect(balances.map((one) => one?.remaining)).toEqual(back.map((_, i) => (i % 2 === 1 ? MOST - 1 - i : null)));
+    expect(balances.map((one) => one?.remaining)).toEqual(back.map((_, i) => (i % 2 === 1 ? MAX_BATCH - 1 - i : null)));
   });
 }

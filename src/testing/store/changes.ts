@@ -49,7 +49,7 @@ export function changesClauses(clause: Clause): void {
   });
 
   clause(
-    "clause 15: a change of an identity, a role or a permission is told, whether or not a key has it",
+    "clause 15: a change of an identity, a role or a permission is notified, whether or not a key has it",
     async (withApi) => {
       const store = await withApi();
       const rows = [
@@ -58,21 +58,21 @@ export function changesClauses(clause: Clause): void {
         { table: "permissions", row: permission("read") },
       ] as const;
       await store.write([...rows]);
-      const told: Change[] = [];
-      store.subscribe((change) => told.push(change));
+      const notified: Change[] = [];
+      store.subscribe((change) => notified.push(change));
       for (const { table, row } of rows) {
         const { version } = (await readRow(store, table, row.id))!;
         expect(await store.write([{ table, remove: row.id, version } as Write])).toBe("written");
-        expect(told.splice(0).filter((change) => change !== "created")).toHaveLength(1);
+        expect(notified.splice(0).filter((change) => change !== "created")).toHaveLength(1);
       }
     },
   );
 
-  clause("clause 15: every change that a find could see is told", async (withApi) => {
+  clause("clause 15: every change that a find could see is notified", async (withApi) => {
     const store = await withApi();
-    const told: Change[] = [];
-    const stop = store.subscribe((change) => told.push(change));
-    const since = () => told.splice(0);
+    const notified: Change[] = [];
+    const stop = store.subscribe((change) => notified.push(change));
+    const since = () => notified.splice(0);
     await insert(store, keyRow(1, { hasCredits: true }), balance(5));
     expect(since()).toEqual([{ digest: "digest-1" }]);
     await store.spendCredits(await refOf(store, "digest-1"), 1, 0, 0);

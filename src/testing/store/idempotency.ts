@@ -103,7 +103,7 @@ export function idempotencyClauses(all: Clause): void {
     for (const workspaceId of ["ws_2", "ws_3"]) expect(await add("g", workspaceId)).toEqual({ outcome: "full" });
     expect(await left()).toBe(95);
     for (const id of ["a", "b", "c"]) expect((await add(id)).outcome).toBe("repeated");
-    // Those that have expired make room, each workspace's for itself.
+    // Those that have expired make space, each workspace's for itself.
     for (const id of ["h", "i", "j"]) expect((await add(id, WS, UNTIL)).outcome, id).toBe("done");
     expect(await add("k", WS, UNTIL)).toEqual({ outcome: "full" });
     expect((await add("l", "ws_3", UNTIL)).outcome).toBe("done");

@@ -69,12 +69,12 @@ export function sharedPowersClauses(clause: SharedClause): void {
     const { here, there } = await open();
     for (const { powers } of [here, there]) expect(powers.changes === "own", "changes are its own alone").toBe(false);
     if (there.powers.changes !== "pushed") return;
-    const told: Change[] = [];
-    there.subscribe((change) => told.push(change));
+    const notified: Change[] = [];
+    there.subscribe((change) => notified.push(change));
     await insert(here, keyRow(1));
-    for (let waited = 0; waited < PUSHED_WITHIN && told.length === 0; waited += LOOK_EVERY)
+    for (let waited = 0; waited < PUSHED_WITHIN && notified.length === 0; waited += LOOK_EVERY)
       await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY));
-    expect(dropsMiss(told, "digest-1"), "told without a poll").toBe(true);
+    expect(dropsMiss(notified, "digest-1"), "notified without a poll").toBe(true);
   });
 }
 

@@ -43,7 +43,7 @@ export function rootKeysClauses(clause: Clause): void {
   });
 
   clause(
-    "clause 19: a change of a root key is told as its digest, old and new; namespaces and overrides are told to nobody",
+    "clause 19: a change of a root key is notified as its digest, old and new; namespaces and overrides are notified to nobody",
     async (withApi) => {
       const store = await withApi();
       const notified: Change[] = [];

@@ -50,18 +50,18 @@ const RELATED_CHANGES: readonly (readonly [title: string, act: (store: Store) =>
 ];
 
 export function sharedChangesClauses(clause: SharedClause): void {
-  clause("clauses 8 and 15: a new key is found by the other handle, which was told of it", async (open) => {
+  clause("clauses 8 and 15: a new key is found by the other handle, which was notified of it", async (open) => {
     for (const [n, { here, there }] of bothWays(await open()).entries()) {
       const heard = listen(there);
       expect(await there.findKey(`digest-${n}`)).toBeUndefined();
       expect(await insert(here, keyRow(n))).toBe(true);
-      expect(dropsMiss(await heard(), `digest-${n}`), "told of the new key").toBe(true);
+      expect(dropsMiss(await heard(), `digest-${n}`), "notified of the new key").toBe(true);
       expect((await there.findKey(`digest-${n}`))?.keyId).toBe(keyRow(n).id);
     }
   });
 
   clause(
-    "clauses 8 and 15: many new keys at once are found by the other handle, which was told of them",
+    "clauses 8 and 15: many new keys at once are found by the other handle, which was notified of them",
     async (open) => {
       const { here, there } = await open();
       const heard = listen(there);
@@ -70,72 +70,78 @@ export function sharedChangesClauses(clause: SharedClause): void {
       expect((await here.insertKeys(rows.map((row) => ({ row })))).includes(false)).toBe(false);
       const notified = await heard();
       for (const n of [0, 999, 1_000, 2_499]) {
-        expect(dropsMiss(notified, `digest-${n}`), `told of key ${n}`).toBe(true);
+        expect(dropsMiss(notified, `digest-${n}`), `notified of key ${n}`).toBe(true);
         expect((await there.findKey(`digest-${n}`))?.keyId).toBe(keyRow(n).id);
       }
     },
   );
 
-  clause("clauses 8 and 15: a changed key is found changed by the other handle, which was told of it", async (open) => {
-    for (const [n, { here, there }] of bothWays(await open()).entries()) {
-      const [digest, id] = [`digest-${n}`, keyRow(n).id];
-      await insert(here, keyRow(n));
-      const heard = listen(there);
-      await heard();
-      expect((await there.findKey(digest))?.enabled).toBe(true);
-      await change(here, "keys", id, { enabled: false });
-      expect(drops(await heard(), digest), "told of the change").toBe(true);
-      expect((await there.findKey(digest))?.enabled).toBe(false);
-      expect((await readRow(there, "keys", id))?.enabled).toBe(false);
-      await change(here, "keys", id, { digest: `${digest}-new` });
-      const notified = await heard();
-      expect(drops(notified, digest), "told of the old digest").toBe(true);
-      expect(dropsMiss(notified, `${digest}-new`), "told of the new digest").toBe(true);
-      expect(await there.findKey(digest)).toBeUndefined();
-      expect((await there.findKey(`${digest}-new`))?.keyId).toBe(id);
-    }
-  });
+  clause(
+    "clauses 8 and 15: a changed key is found changed by the other handle, which was notified of it",
+    async (open) => {
+      for (const [n, { here, there }] of bothWays(await open()).entries()) {
+        const [digest, id] = [`digest-${n}`, keyRow(n).id];
+        await insert(here, keyRow(n));
+        const heard = listen(there);
+        await heard();
+        expect((await there.findKey(digest))?.enabled).toBe(true);
+        await change(here, "keys", id, { enabled: false });
+        expect(drops(await heard(), digest), "notified of the change").toBe(true);
+        expect((await there.findKey(digest))?.enabled).toBe(false);
+        expect((await readRow(there, "keys", id))?.enabled).toBe(false);
+        await change(here, "keys", id, { digest: `${digest}-new` });
+        const notified = await heard();
+        expect(drops(notified, digest), "notified of the old digest").toBe(true);
+        expect(dropsMiss(notified, `${digest}-new`), "notified of the new digest").toBe(true);
+        expect(await there.findKey(digest)).toBeUndefined();
+        expect((await there.findKey(`${digest}-new`))?.keyId).toBe(id);
+      }
+    },
+  );
 
-  clause("clauses 8, 15 and 18: a deleted key is lost to the other handle, which was told of it", async (open) => {
+  clause("clauses 8, 15 and 18: a deleted key is lost to the other handle, which was notified of it", async (open) => {
     const { here, there } = await open();
     for (const n of [1, 2]) await insert(here, keyRow(n));
     const heard = listen(there);
     await heard();
     for (const n of [1, 2]) expect((await there.findKey(`digest-${n}`))?.keyId).toBe(keyRow(n).id);
     await change(here, "keys", keyRow(1).id, { deleted: true });
-    expect(drops(await heard(), "digest-1"), "told of the deletion").toBe(true);
+    expect(drops(await heard(), "digest-1"), "notified of the deletion").toBe(true);
     expect(await there.findKey("digest-1")).toBeUndefined();
     await removeRow(here, "keys", keyRow(2).id);
-    expect(drops(await heard(), "digest-2"), "told of the removal").toBe(true);
+    expect(drops(await heard(), "digest-2"), "notified of the removal").toBe(true);
     expect(await there.findKey("digest-2")).toBeUndefined();
     expect(await there.list("keys", { workspaceId: WS, limit: 10 })).toEqual([]);
   });
 
-  clause("clauses 8 and 15: what a key refers to changes for the other handle, which was told of it", async (open) => {
-    const { here, there } = await open();
-    await here.write([
-      { table: "permissions", row: permission("a.read") },
-      { table: "roles", row: role("r", ["perm_a_read"]) },
-      { table: "identities", row: identity("user") },
-    ]);
-    await insert(here, keyRow(1, { roles: ["role_r"], identityId: "id_user" }));
-    const heard = listen(there);
-    await heard();
-    expect(await there.findKey("digest-1")).toMatchObject({
-      permissions: ["a.read"],
-      roles: ["r"],
-      identity: { externalId: "user" },
-      parentDisabled: false,
-    });
-    for (const [title, act, found] of RELATED_CHANGES) {
-      await act(here);
-      expect(drops(await heard(), "digest-1"), `told that ${title}`).toBe(true);
-      expect(await there.findKey("digest-1"), title).toMatchObject(found);
-    }
-  });
+  clause(
+    "clauses 8 and 15: what a key refers to changes for the other handle, which was notified of it",
+    async (open) => {
+      const { here, there } = await open();
+      await here.write([
+        { table: "permissions", row: permission("a.read") },
+        { table: "roles", row: role("r", ["perm_a_read"]) },
+        { table: "identities", row: identity("user") },
+      ]);
+      await insert(here, keyRow(1, { roles: ["role_r"], identityId: "id_user" }));
+      const heard = listen(there);
+      await heard();
+      expect(await there.findKey("digest-1")).toMatchObject({
+        permissions: ["a.read"],
+        roles: ["r"],
+        identity: { externalId: "user" },
+        parentDisabled: false,
+      });
+      for (const [title, act, found] of RELATED_CHANGES) {
+        await act(here);
+        expect(drops(await heard(), "digest-1"), `notified that ${title}`).toBe(true);
+        expect(await there.findKey("digest-1"), title).toMatchObject(found);
+      }
+    },
+  );
 
   clause(
-    "clauses 8, 15 and 18: keys of a deleted API are lost to the other handle, which was told of it",
+    "clauses 8, 15 and 18: keys of a deleted API are lost to the other handle, which was notified of it",
     async (open) => {
       const { here, there } = await open();
       await insert(here, keyRow(1, { foreignDigest: "f", migrationId: "m" }));
@@ -143,14 +149,14 @@ export function sharedChangesClauses(clause: SharedClause): void {
       await heard();
       expect((await there.findKey("digest-1"))?.apiId).toBe(api().id);
       await change(here, "apis", api().id, { deleted: true });
-      expect(drops(await heard(), "digest-1"), "told of the deletion").toBe(true);
+      expect(drops(await heard(), "digest-1"), "notified of the deletion").toBe(true);
       expect(await there.findKey("digest-1")).toBeUndefined();
       expect(await there.findForeignKey("m", "f")).toBeUndefined();
     },
   );
 
   clause(
-    "clause 15: a change of an identity, a role or a permission is told, whether or not a key has it",
+    "clause 15: a change of an identity, a role or a permission is notified, whether or not a key has it",
     async (open) => {
       const { here, there } = await open();
       await here.write([
@@ -169,7 +175,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
         await removeRow(here, table, id);
         expect(
           (await heard()).some((one) => one !== "created"),
-          `told of ${table}`,
+          `notified of ${table}`,
         ).toBe(true);
         expect(await readRow(there, table, id)).toBeUndefined();
       }
@@ -177,7 +183,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
   );
 
   clause(
-    "clauses 8 and 15: a digest that one handle adopts is found by the other, which was told of it",
+    "clauses 8 and 15: a digest that one handle adopts is found by the other, which was notified of it",
     async (open) => {
       for (const [n, { here, there }] of bothWays(await open()).entries()) {
         const [hash, native] = [`foreign-${n}`, `native-${n}`];
@@ -188,32 +194,32 @@ export function sharedChangesClauses(clause: SharedClause): void {
         expect((await there.findForeignKey("m", hash))?.unadopted).toBe(true);
         expect(await there.findKey(native)).toBeUndefined();
         expect(await here.adoptDigest((await here.findForeignKey("m", hash))!.ref, native)).toBe(true);
-        expect(dropsMiss(await heard(), native), "told of the digest").toBe(true);
+        expect(dropsMiss(await heard(), native), "notified of the digest").toBe(true);
         expect((await there.findKey(native))?.keyId).toBe(pending.id);
         expect((await there.findForeignKey("m", hash))?.unadopted).toBe(false);
       }
     },
   );
 
-  clause("clauses 8, 15 and 19: a root key changes for the other handle, which was told of it", async (open) => {
+  clause("clauses 8, 15 and 19: a root key changes for the other handle, which was notified of it", async (open) => {
     for (const [n, { here, there }] of bothWays(await open()).entries()) {
       const { id, digest } = rootKey(n);
       const heard = listen(there);
       await heard();
       expect(await there.findRootKey(digest)).toBeUndefined();
       expect(await here.write([{ table: "rootKeys", row: rootKey(n) }])).toBe("written");
-      expect(dropsMiss(await heard(), digest), "told of the new root key").toBe(true);
+      expect(dropsMiss(await heard(), digest), "notified of the new root key").toBe(true);
       expect((await there.findRootKey(digest))?.enabled).toBe(true);
       await change(here, "rootKeys", id, { enabled: false });
-      expect(drops(await heard(), digest), "told of the change").toBe(true);
+      expect(drops(await heard(), digest), "notified of the change").toBe(true);
       expect((await there.findRootKey(digest))?.enabled).toBe(false);
       await removeRow(here, "rootKeys", id);
-      expect(drops(await heard(), digest), "told of the removal").toBe(true);
+      expect(drops(await heard(), digest), "notified of the removal").toBe(true);
       expect(await there.findRootKey(digest)).toBeUndefined();
     }
   });
 
-  clause("clause 15: a listener that unsubscribed is told nothing of the other handle's changes", async (open) => {
+  clause("clause 15: a listener that unsubscribed is not notified of the other handle's changes", async (open) => {
     const { here, there } = await open();
     const notified: Change[] = [];
     const stop = there.subscribe((one) => notified.push(one));

@@ -74,7 +74,7 @@ export function spendingClauses(clause: Clause): void {
   });
 
   clause(
-    "clause 7: at most 400 daily and 24 monthly boundaries are refilled at once, and the rest is told once",
+    "clause 7: at most 400 daily and 24 monthly boundaries are refilled at once, and the rest is reported once",
     async (withApi) => {
       const store = await withApi();
       const request = { holder: "a", spent: 0, cost: 1, step: 1, size: 1, now: 0, until: 1000 };

@@ -71,7 +71,7 @@ export function writingClauses(clause: Clause): void {
     expect(await store.write([])).toBe("written");
   });
 
-  clause("clause 13: a name that is taken is told from a row that changed, in every table", async (withApi) => {
+  clause("clause 13: a name that is taken is told apart from a row that changed, in every table", async (withApi) => {
     const store = await withApi();
     const first: readonly Write[] = [
       { table: "identities", row: identity("a") },
@@ -98,7 +98,7 @@ export function writingClauses(clause: Clause): void {
       expect(await store.write([{ table: "keys", row: keyRow(2, over) }])).toBe("taken");
   });
 
-  clause("clause 13: a row that takes the name of another is told from one that changed", async (withApi) => {
+  clause("clause 13: a row that takes the name of another is told apart from one that changed", async (withApi) => {
     const store = await withApi();
     await store.write([
       { table: "roles", row: role("a", []) },

@@ -38,10 +38,10 @@ function put(
 }
 
 describe("bucketTable: at the bound", () => {
-  it("ruling C6: makes no room while there is some", () => {
+  it("ruling C6: makes no space while there is some", () => {
     const table = new BucketTable(3);
     put(table, "full", 0);
-    expect(table.makeRoom(newcomers(2), IDLE, START)).toBe(true);
+    expect(table.makeSpace(newcomers(2), IDLE, START)).toBe(true);
     expect(table.count).toBe(1);
   });
 
@@ -52,21 +52,21 @@ describe("bucketTable: at the bound", () => {
     put(table, "full", 0);
     const gone: string[] = [];
     for (const count of [1, 2, 3, 4]) {
-      expect(table.makeRoom(newcomers(count), IDLE, START)).toBe(true);
+      expect(table.makeSpace(newcomers(count), IDLE, START)).toBe(true);
       for (const name of ["full", ...Object.keys(uses)]) if (!has(table, name) && !gone.includes(name)) gone.push(name);
     }
     expect(gone).toEqual(["full", "little", "half", "much"]);
-    expect(table.makeRoom(newcomers(5), IDLE, START)).toBe(false);
+    expect(table.makeSpace(newcomers(5), IDLE, START)).toBe(false);
     expect(has(table, "refusing")).toBe(true);
   });
 
   it("ruling C6: one call displaces as many as it needs, or none", () => {
     const table = new BucketTable(4);
     for (const [name, used] of Object.entries({ a: 1, b: 2, c: 10, d: 10 })) put(table, name, used);
-    expect(table.makeRoom(newcomers(3), IDLE, START)).toBe(false);
-    expect(table.makeRoom(newcomers(9), IDLE, START)).toBe(false);
+    expect(table.makeSpace(newcomers(3), IDLE, START)).toBe(false);
+    expect(table.makeSpace(newcomers(9), IDLE, START)).toBe(false);
     expect(table.count).toBe(4);
-    expect(table.makeRoom(newcomers(2), IDLE, START)).toBe(true);
+    expect(table.makeSpace(newcomers(2), IDLE, START)).toBe(true);
     expect([has(table, "a"), has(table, "b")]).toEqual([false, false]);
   });
 
@@ -74,34 +74,34 @@ describe("bucketTable: at the bound", () => {
     const table = new BucketTable(2);
     put(table, "used", 5);
     const row = put(table, "pending", 1);
-    expect(table.makeRoom(newcomers(1), new Map([[row, { pending: 1 }]]), START)).toBe(true);
+    expect(table.makeSpace(newcomers(1), new Map([[row, { pending: 1 }]]), START)).toBe(true);
     expect([has(table, "pending"), has(table, "used")]).toEqual([true, false]);
     // One that is only looked at may give way.
     put(table, "refusing", 10);
-    expect(table.makeRoom(newcomers(1), new Map([[row, { pending: 1 }]]), START)).toBe(false);
-    expect(table.makeRoom(newcomers(1), new Map([[row, { pending: 0 }]]), START)).toBe(true);
+    expect(table.makeSpace(newcomers(1), new Map([[row, { pending: 1 }]]), START)).toBe(false);
+    expect(table.makeSpace(newcomers(1), new Map([[row, { pending: 0 }]]), START)).toBe(true);
     expect([has(table, "pending"), has(table, "refusing")]).toEqual([false, true]);
   });
 
-  it("clause 8: ad hoc limits have half of the room, and beyond it only they give way for one more", () => {
+  it("clause 8: ad hoc limits have half of the space, and beyond it only they give way for one more", () => {
     const table = new BucketTable(8);
     const names = ["a", "b", "c", "d"];
     names.forEach((name, i) => put(table, name, i === 0 ? 3 : 10, TEN, true));
     put(table, "own", 1);
-    expect(table.makeRoom(newcomers(2, 2), IDLE, START)).toBe(false);
-    expect(table.makeRoom(newcomers(1, 1), IDLE, START)).toBe(true);
+    expect(table.makeSpace(newcomers(2, 2), IDLE, START)).toBe(false);
+    expect(table.makeSpace(newcomers(1, 1), IDLE, START)).toBe(true);
     expect([has(table, "own"), ...names.map((name) => has(table, name))]).toEqual([true, false, true, true, true]);
     put(table, "e", 3, TEN, true);
-    expect(table.makeRoom(newcomers(1, 1), IDLE, START)).toBe(true);
+    expect(table.makeSpace(newcomers(1, 1), IDLE, START)).toBe(true);
     put(table, "g", 10, TEN, true);
-    expect(table.makeRoom(newcomers(1, 1), IDLE, START)).toBe(false);
-    // Room for the others is left.
-    expect(table.makeRoom(newcomers(3), IDLE, START)).toBe(true);
+    expect(table.makeSpace(newcomers(1, 1), IDLE, START)).toBe(false);
+    // Space for the others is left.
+    expect(table.makeSpace(newcomers(3), IDLE, START)).toBe(true);
     expect(table.count).toBe(5);
     // Those that went are not counted on.
     table.clear();
     put(table, "f", 10, TEN, true);
-    expect(table.makeRoom(newcomers(4, 3), IDLE, START)).toBe(true);
+    expect(table.makeSpace(newcomers(4, 3), IDLE, START)).toBe(true);
   });
 
   it("ruling C6: looks at few buckets each time, but comes round to all", () => {
@@ -109,7 +109,7 @@ describe("bucketTable: at the bound", () => {
       const table = new BucketTable(200);
       for (let i = 0; i < 200; i++) put(table, `${i}`, i === loose ? 9 : 10);
       let count = 1;
-      while (count < 100 && !table.makeRoom(newcomers(1), IDLE, START)) count++;
+      while (count < 100 && !table.makeSpace(newcomers(1), IDLE, START)) count++;
       expect(has(table, `${loose}`)).toBe(false);
       return count;
     });
@@ -118,14 +118,14 @@ describe("bucketTable: at the bound", () => {
   });
 
   it("an empty table has no bucket to give way", () => {
-    expect(new BucketTable(2).makeRoom(newcomers(3), IDLE, START)).toBe(false);
+    expect(new BucketTable(2).makeSpace(newcomers(3), IDLE, START)).toBe(false);
   });
 });
 
 describe("bucketTable: workspaces", () => {
   const fill = (table: BucketTable, workspaceId: string, count: number, used: number, isAdHoc = false): void => {
     for (let i = 0; i < count; i++) {
-      expect(table.makeRoom(newcomers(1, isAdHoc ? 1 : 0, workspaceId), IDLE, START)).toBe(true);
+      expect(table.makeSpace(newcomers(1, isAdHoc ? 1 : 0, workspaceId), IDLE, START)).toBe(true);
       put(table, `${workspaceId} ${isAdHoc} ${i}`, used, TEN, isAdHoc, workspaceId);
     }
   };
@@ -135,12 +135,12 @@ describe("bucketTable: workspaces", () => {
   it("ruling C9: a newcomer below its share displaces a bucket of the largest holder, even one that refuses", () => {
     const table = new BucketTable(12);
     fill(table, "greedy", 12, 10);
-    expect(table.makeRoom(newcomers(1, 0, "greedy"), IDLE, START)).toBe(false);
+    expect(table.makeSpace(newcomers(1, 0, "greedy"), IDLE, START)).toBe(false);
     expect([table.displaced, table.turnedAway]).toEqual([0, 1]);
     fill(table, "other", 6, 10);
     expect([held(table, "greedy"), held(table, "other"), table.displaced]).toEqual([6, 6, 6]);
     // At its share, it evicts of its own, which all refuse.
-    expect(table.makeRoom(newcomers(1, 0, "other"), IDLE, START)).toBe(false);
+    expect(table.makeSpace(newcomers(1, 0, "other"), IDLE, START)).toBe(false);
     fill(table, "third", 4, 10);
     expect(["greedy", "other", "third"].map((one) => held(table, one))).toEqual([4, 4, 4]);
   });
@@ -166,7 +166,7 @@ describe("bucketTable: workspaces", () => {
     fill(table, "greedy", 8, 10, true);
     fill(table, "other", 4, 10, true);
     expect([held(table, "greedy", true), held(table, "other", true)]).toEqual([4, 4]);
-    expect(table.makeRoom(newcomers(1, 1, "other"), IDLE, START)).toBe(false);
+    expect(table.makeSpace(newcomers(1, 1, "other"), IDLE, START)).toBe(false);
     fill(table, "other", 8, 10);
     expect(table.count).toBe(16);
   });
@@ -194,7 +194,7 @@ describe("bucketTable: workspaces", () => {
           const own = before.get(workspaceId)!;
           const holders = [...before.values()].filter((had) => had > 0).length + (own === 0 ? 1 : 0);
           const isFull = table.count === 10;
-          const isLetIn = table.makeRoom(newcomers(1, isAdHoc ? 1 : 0, workspaceId), IDLE, START);
+          const isLetIn = table.makeSpace(newcomers(1, isAdHoc ? 1 : 0, workspaceId), IDLE, START);
           const loser = [...before].find(([one, had]) => count(one) < had)?.[0];
           if (isFull && !isAdHoc) {
             const isBelow = own < Math.floor(10 / holders);
@@ -228,7 +228,7 @@ describe("bucketTable: sweeping", () => {
   it("finds each bucket by its name whatever was dropped before", () => {
     const step = fc.oneof(
       fc.record({ kind: fc.constant("add" as const), used: fc.integer({ min: 0, max: 10 }) }),
-      fc.record({ kind: fc.constant("room" as const), count: fc.integer({ min: 1, max: 3 }) }),
+      fc.record({ kind: fc.constant("space" as const), count: fc.integer({ min: 1, max: 3 }) }),
       fc.record({ kind: fc.constant("sweep" as const), wait: fc.integer({ min: 0, max: HOUR / 5 }) }),
     );
     fc.assert(
@@ -238,11 +238,11 @@ describe("bucketTable: sweeping", () => {
         const twin = new Map<string, Bucket>();
         let now = START;
         steps.forEach((one, i) => {
-          if (one.kind === "add" && table.makeRoom(newcomers(1), IDLE, now)) {
+          if (one.kind === "add" && table.makeSpace(newcomers(1), IDLE, now)) {
             const row = put(table, `${i}`, one.used);
             if (row !== NONE) twin.set(`${i}`, table.rows.read(row));
           }
-          if (one.kind === "room") table.makeRoom(newcomers(one.count), IDLE, now);
+          if (one.kind === "space") table.makeSpace(newcomers(one.count), IDLE, now);
           if (one.kind === "sweep") table.sweep((now += one.wait));
           for (const name of twin.keys()) if (!has(table, name)) twin.delete(name);
           expect(twin.size).toBe(table.count);
@@ -263,7 +263,7 @@ describe("bucketTable: pairs", () => {
   it("ruling C6: a flood of buckets, each with a pair of its own, keeps no more pairs than buckets", () => {
     const table = new BucketTable(100);
     for (let i = 0; i < 5_000; i++) {
-      expect(table.makeRoom(newcomers(1), IDLE, START)).toBe(true);
+      expect(table.makeSpace(newcomers(1), IDLE, START)).toBe(true);
       put(table, `${i}`, 1, toRate(10 + i, HOUR));
       expect(table.rows.rateCount).toBe(table.count);
     }
@@ -298,11 +298,11 @@ describe("bucketTable: places", () => {
     const check = remembering("a");
     const row = put(table, "a", 1);
     table.find(check);
-    table.makeRoom(newcomers(1), IDLE, START);
+    table.makeSpace(newcomers(1), IDLE, START);
     expect(table.find(check)).toBe(NONE);
     expect(put(table, "b", 1)).toBe(row);
     expect(table.find(check)).toBe(NONE);
-    table.makeRoom(newcomers(1), IDLE, START);
+    table.makeSpace(newcomers(1), IDLE, START);
     expect(put(table, "a", 1)).toBe(row);
     expect(table.find(check)).toBe(row);
   });
@@ -334,7 +334,7 @@ describe("bucketTable: places", () => {
 });
 
 describe("bucketTable: where memory is short", () => {
-  it("a bucket that finds no room is not there, and those that come later are kept", () => {
+  it("a bucket that finds no space is not there, and those that come later are kept", () => {
     const table = new BucketTable(1_000);
     const { capacity } = table.rows;
     for (let n = 0; n < capacity; n++) put(table, `bucket ${n}`, 1);

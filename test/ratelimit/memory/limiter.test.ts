@@ -204,12 +204,12 @@ describe("memoryLimiter: memory", () => {
     expect(take(limiter, START + HOUR, check("late", 1, 1, HOUR)).exceeded).toBe(false);
   });
 
-  it("clause 8: a flood of ad hoc limits that refuse is refused beyond half of the room, and leaves the other half", () => {
+  it("clause 8: a flood of ad hoc limits that refuse is refused beyond half of the space, and leaves the other half", () => {
     const limiter = memoryLimiter({ size: 50 });
     const adHoc = (name: string): LimitCheck => ({ ...check(name, 1, 1, MAX), isAdHoc: true });
     expect(take(limiter, START, check("early", 1, 1, HOUR)).exceeded).toBe(false);
     for (let i = 0; i < 100; i++) expect(take(limiter, START, adHoc(`flood ${i}`)).exceeded).toBe(i >= 25);
-    // Newcomers of one call find room together or not at all.
+    // Newcomers of one call find space together or not at all.
     expect(limiter.take([adHoc("more"), check("late", 1, 1, HOUR)], START).every(({ exceeded }) => exceeded)).toBe(
       true,
     );
@@ -219,7 +219,7 @@ describe("memoryLimiter: memory", () => {
     for (let i = 0; i < 25; i++) expect(take(limiter, START, adHoc(`flood ${i}`)).exceeded).toBe(true);
   });
 
-  it("ruling C6, clause 1: newcomers of one call find room together or not at all", () => {
+  it("ruling C6, clause 1: newcomers of one call find space together or not at all", () => {
     const limiter = memoryLimiter({ size: 3 });
     for (const name of ["held 1", "held 2"]) take(limiter, START, check(name, 1, 1, HOUR));
     take(limiter, START, check("loose", 1, 10, HOUR));

@@ -1,5 +1,5 @@
 /** Files, rows and handles for the tests of the SQLite store. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -73,6 +73,19 @@ export async function codeOf(call: () => unknown): Promise<KeystileErrorCode> {
   }
   throw new Error("the call did not fail");
 }
+
+/** The counters of `health()` in a store that has met no trouble. */
+export const quietCounters = (place: string) => ({
+  walBytes: statSync(`${place}-wal`, { throwIfNoEntry: false })?.size ?? 0,
+  checkpoints: 0,
+  lockWaits: 0,
+  lockWaitMs: 0,
+  busyErrors: 0,
+  failedWrites: 0,
+  failedSyncs: 0,
+  failedReturns: 0,
+  forfeitedRefills: 0,
+});
 
 /** What a file says of balances, by key number. Read by nothing of the store. */
 export function balancesIn(db: Database.Database): Map<number, number> {

@@ -37,7 +37,7 @@ const APPLICATION_ID = 0x4b53544c;
 /** Bytes that are copied at once. */
 const CHUNK = 1_048_576;
 
-/** Bytes that are written to find out whether there is room. */
+/** Bytes that are written to find out whether there is space. */
 const TRIAL_BYTES = 65_536;
 const MAX_TRY_AGE_MS = 1_000;
 
@@ -223,7 +223,7 @@ export interface FileWatch {
   assertSame(): void;
   /** The same, unless it was looked at within the last millisecond. */
   assertRecent(): void;
-  /** Whether the disk or the quota has no room, found by writing a file beside the database; once a second at most. */
+  /** Whether the disk or the quota has no space, found by writing a file beside the database; once a second at most. */
   isFull(): boolean;
 }
 
@@ -268,14 +268,14 @@ export function watchFile(handle: Handle): FileWatch {
     isFull() {
       if (monotonic() - triedAt < MAX_TRY_AGE_MS) return wasFull;
       triedAt = monotonic();
-      return (wasFull = lacksRoom(path));
+      return (wasFull = lacksSpace(path));
     },
   };
 }
 
 /** Whether a file of a few pages cannot be written beside the database. */
-function lacksRoom(path: string): boolean {
-  const trial = `${path}-room-${process.pid}`;
+function lacksSpace(path: string): boolean {
+  const trial = `${path}-space-${process.pid}`;
   try {
     const file = openSync(trial, "w", 0o600);
     try {

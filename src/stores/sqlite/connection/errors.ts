@@ -55,7 +55,7 @@ export function isSyncFailure(cause: unknown): boolean {
   return SYNC_ERRCODES.includes(errcode) || (typeof code === "string" && code.endsWith("_FSYNC"));
 }
 
-/** Whether a call of the system failed for want of room: on the disk, or within the user's quota. */
+/** Whether a call of the system failed for lack of space: on the disk, or within the user's quota. */
 export function isFullError(cause: unknown): boolean {
   const { code, errno } = (cause ?? {}) as { code?: unknown; errno?: unknown };
   // Node has no name for EDQUOT: its code is "Unknown system error -122".
@@ -64,7 +64,7 @@ export function isFullError(cause: unknown): boolean {
 
 /**
  * The error of a transaction. SQLite tells a quota that is used up as an I/O error, and not as a full disk.
- * @param isFull finds out whether there is room
+ * @param isFull finds out whether there is space
  */
 export function toCommitError(cause: unknown, isFull: () => boolean): unknown {
   return resultName(cause) === "IOERR" && isFull() ? new KeystileError(...FULL, { cause }) : cause;

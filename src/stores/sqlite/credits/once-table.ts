@@ -75,7 +75,7 @@ export function createOnceTable(handle: Handle): SqliteOnceTable {
       return found && { body: found.body, until: Number(found.until) };
     },
     remove: (id) => void removeOne.run(id),
-    makeRoom(workspaceId, now, { maxRecords, maxPerWorkspace }) {
+    makeSpace(workspaceId, now, { maxRecords, maxPerWorkspace }) {
       removeExpired.run(now);
       if (countOf(workspaceId) >= maxPerWorkspace) removeExpiredOf.run(workspaceId, now);
       return countOf(ALL) < maxRecords && countOf(workspaceId) < maxPerWorkspace;

@@ -59,7 +59,7 @@ export function reconcile(handle: Handle, onProgress: (accounts: number) => void
     `SELECT a.number AS n, k.id, ${problem} AS problem FROM keystile_accounts a LEFT JOIN keystile_keys k ON k.number = a.number
      WHERE a.number > ? ORDER BY a.number LIMIT ${BATCH}`,
   );
-  // A key that has credits without an account answers as unlimited or not at all.
+  // A key that has credits without an account verifies as unlimited or not at all.
   const without = select<{ id: string }>(
     handle,
     `SELECT k.id FROM keystile_keys k WHERE json_extract(k.body, '$.limited') IS NOT NULL

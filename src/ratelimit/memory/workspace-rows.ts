@@ -11,7 +11,7 @@ import { Ranking } from "./ranking.js";
 /** No row, or no workspace. */
 export const NO_ROW = -1;
 
-export class Holdings {
+export class WorkspaceRows {
   /** By row: the ring that it is in, plus one; 0: none. */
   #rings: Int32Array<ArrayBuffer>;
   #next: Int32Array<ArrayBuffer>;
