@@ -211,7 +211,7 @@ function readClaims(
   workspaceClaim: string,
   now: number,
 ): AcceptedClaims | undefined {
-  const workspaceId = Object.hasOwn(claims, workspaceClaim) ? claims[workspaceClaim] : undefined;
+  const workspaceId = claims[workspaceClaim];
   if (Array.isArray(aud) && !aud.every(isText)) return undefined;
   if (!isText(sub) || sub === "" || sub.length > 255 || !isText(workspaceId) || !WORKSPACE.test(workspaceId))
     return undefined;

@@ -178,7 +178,7 @@ export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout
       return entry;
     },
     release(ref) {
-      const others = (held.get(ref) ?? 1) - 1;
+      const others = held.get(ref)! - 1;
       if (others > 0) {
         held.set(ref, others);
         return;

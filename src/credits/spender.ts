@@ -106,7 +106,7 @@ export function exactSpender(store: Store): Spender {
 /** Higher costs are spent exactly: so what a lease has spent stays an exact integer. The most that `size` may be. */
 const MAX_LEASED_COST = 1_000_000_000;
 /** A lease that has spent more is ended at its next draw, and another begins. */
-const MAX_SPENT = Number.MAX_SAFE_INTEGER / 2;
+const MAX_SPENT = 1_000_000_000_000;
 
 /** The error of a failed draw. */
 interface Failure {

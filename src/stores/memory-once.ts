@@ -9,39 +9,40 @@ import { EXPIRED_PER_WRITE, type OnceTable } from "./spend-once.js";
 
 export function createMemoryOnce(): OnceTable {
   const all = new Map<string, OnceRecord>();
-  /** Ids by workspace. */
-  const shares = new Map<string, Set<string>>();
+  /** The same by workspace; none is empty. */
+  const shares = new Map<string, Map<string, OnceRecord>>();
 
-  const remove = (id: string): void => {
-    const record = all.get(id);
-    if (record === undefined) return;
+  const remove = ({ workspaceId, id }: OnceRecord): void => {
     all.delete(id);
-    const share = shares.get(record.workspaceId);
+    const share = shares.get(workspaceId);
     share?.delete(id);
-    if (share?.size === 0) shares.delete(record.workspaceId);
+    if (share?.size === 0) shares.delete(workspaceId);
   };
-  const removeExpired = (ids: Iterable<string>, now: number): void => {
+  const removeExpired = (records: Iterable<OnceRecord>, now: number): void => {
     let left = EXPIRED_PER_WRITE;
-    for (const id of ids) {
-      if (left-- === 0 || (all.get(id)?.until ?? 0) > now) return;
-      remove(id);
+    for (const record of records) {
+      if (left-- === 0 || record.until > now) return;
+      remove(record);
     }
   };
   return {
     find: (id) => all.get(id),
-    remove,
+    remove: (id) => remove(all.get(id)!),
     makeSpace(workspaceId, now, { maxRecords, maxPerWorkspace }) {
-      const sizeOf = () => shares.get(workspaceId)?.size ?? 0;
-      removeExpired(all.keys(), now);
-      if (sizeOf() >= maxPerWorkspace) removeExpired(shares.get(workspaceId) ?? [], now);
-      return all.size < maxRecords && sizeOf() < maxPerWorkspace;
-    },
-    add(record) {
-      const { workspaceId, id, body, until } = record;
-      all.set(id, { workspaceId, id, body, until });
+      removeExpired(all.values(), now);
       const share = shares.get(workspaceId);
-      if (share === undefined) shares.set(workspaceId, new Set([id]));
-      else share.add(id);
+      if (share !== undefined && share.size >= maxPerWorkspace) {
+        removeExpired(share.values(), now);
+        if (share.size >= maxPerWorkspace) return false;
+      }
+      return all.size < maxRecords;
+    },
+    add({ workspaceId, id, body, until }) {
+      const record = { workspaceId, id, body, until };
+      all.set(id, record);
+      const share = shares.get(workspaceId);
+      if (share === undefined) shares.set(workspaceId, new Map([[id, record]]));
+      else share.set(id, record);
     },
   };
 }

@@ -8,6 +8,7 @@ export const EXPIRED_PER_WRITE = 8;
 export interface OnceTable {
   /** The record under this id, expired or not. */
   find(id: string): Pick<OnceRecord, "body" | "until"> | undefined;
+  /** Removes a record that is there. */
   remove(id: string): void;
   /**
    * Removes some expired records.

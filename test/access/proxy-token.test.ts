@@ -72,6 +72,16 @@ describe("proxy token: what holds", () => {
     expect(await holds(token({ ...CLAIMS, aud: ["other", "keystile"] }))).toBe(true);
   });
 
+  it("a workspace that every object inherits is no claim", async () => {
+    const unnamed = token(without("workspaceId"));
+    Object.assign(Object.prototype, { workspaceId: "ws_1" });
+    try {
+      expect(await holds(unnamed)).toBe(false);
+    } finally {
+      Reflect.deleteProperty(Object.prototype, "workspaceId");
+    }
+  });
+
   it("the claim of the workspace is an option", async () => {
     const options = { ...OPTIONS, workspaceClaim: "org" };
     expect(await verify(token({ ...without("workspaceId"), org: "ws_9" }), options)).toMatchObject({

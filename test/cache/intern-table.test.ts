@@ -2,12 +2,12 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createInternTable } from "../../src/cache/intern-table.js";
 
-describe("createNumbered", () => {
+describe("createInternTable", () => {
   it("answers what its obvious twin, a Map of counts, answers; numbers of objects no longer used are given again", () => {
     const objects = Array.from({ length: 6 }, (_, i) => ({ i }));
     const step = fc.record({ act: fc.constantFrom("take", "take", "release", "clear"), pick: fc.nat(5) });
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
+      fc.property(fc.array(step, { maxLength: 80, size: "max" }), (steps) => {
         const numbered = createInternTable<{ i: number }>(3);
         const twin = new Map<object, { number: number; uses: number }>();
         for (const { act, pick } of steps) {

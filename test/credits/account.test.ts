@@ -9,6 +9,7 @@ import {
   countedBalance,
   draw,
   endLease,
+  forfeitLeases,
   isConserved,
   type Lease,
   type LeaseChanges,
@@ -424,5 +425,32 @@ describe("accounts: totals near 2^53 − 1", () => {
     const again = draw(set.account, new Map(), { ...request, spent: 10, cost: 20 });
     const ended = endLease(again.account, new Map(again.leases as [string, Lease][]), { holder: "a", spent: 10 });
     expect(ended.account).toMatchObject({ remaining: 50, reserved: 0, spent: 10 });
+  });
+});
+
+describe("forfeitLeases: the account of a copy", () => {
+  const lease = (over: Partial<Lease>): Lease => ({
+    generation: 0,
+    expires: 1,
+    reserved: 0,
+    held: 0,
+    spent: 0,
+    isForfeited: false,
+    ...over,
+  });
+  const counts = { amount: 0, period: 0, generation: 0 };
+
+  it("forfeits what leases hold and reserve, and nothing that was forfeited before", () => {
+    const account: Account = { ...openAccount(100, counts), remaining: 60, reserved: 30, forfeited: 10 };
+    const leases = new Map([
+      ["a", lease({ held: 12, reserved: 18 })],
+      ["late", lease({ held: 10, isForfeited: true })],
+    ]);
+    const copy = forfeitLeases(account, leases);
+    expect(copy).toEqual({ ...account, reserved: 0, forfeited: 40 });
+    expect(isConserved(copy)).toBe(true);
+    // Of an account that says more than its leases hold, the rest stays to be found.
+    const damaged = forfeitLeases({ ...account, reserved: 37 }, leases);
+    expect([damaged.reserved, damaged.forfeited, isConserved(damaged)]).toEqual([7, 40, false]);
   });
 });

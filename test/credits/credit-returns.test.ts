@@ -377,6 +377,31 @@ describe("creditReturns", () => {
     expect([returns.size(), returns.forfeited(), vi.getTimerCount()]).toEqual([0, { credits: 0, leases: 0 }, 0]);
   });
 
+  it("attempts become frequent again once any has succeeded", async () => {
+    const { calls, returns } = manual();
+    for (const ended of [lease("a", 1), lease("b", 2)]) returns.add(ended);
+    const failAll = async () => {
+      for (const { end } of calls.splice(0)) await end(storeError());
+    };
+    await failAll();
+    // The pauses: 10, 20, 40 ms.
+    for (const pause of [10, 20]) {
+      await vi.advanceTimersByTimeAsync(pause - 1);
+      expect(calls).toEqual([]);
+      await vi.advanceTimersByTimeAsync(1);
+      expect(calls).toHaveLength(2);
+      await failAll();
+    }
+    returns.retry("a");
+    await calls.splice(0)[0]!.end();
+    await vi.advanceTimersByTimeAsync(40);
+    await failAll();
+    await vi.advanceTimersByTimeAsync(10);
+    expect(summary(calls)).toEqual([["b", "node.2", 2]]);
+    await calls[0]!.end();
+    expect([returns.size(), vi.getTimerCount()]).toEqual([0, 0]);
+  });
+
   it("once the store was closed, what is in flight or comes later is given up without another call", async () => {
     const { calls, returns } = manual();
     for (const [i, ref] of ["a", "b", "c"].entries()) returns.add(lease(ref, i));

@@ -180,6 +180,17 @@ describe("boundaryOf: the instant of a count", () => {
     );
   });
 
+  it("ruling D3: is the last day of a month that is shorter by any number of days", () => {
+    for (const [day, noon] of [
+      [31, "2026-04-30T12:00:00Z"],
+      [29, "2026-02-28T12:00:00Z"],
+      [30, "2028-02-29T12:00:00Z"],
+      [31, "2026-02-28T12:00:00Z"],
+      [28, "2026-02-28T12:00:00Z"],
+    ] as const)
+      expect(boundaryOf(periodOf(monthly(day), at(noon))), `${day} ${noon}`).toBe(at(noon.replace("T12", "T00")));
+  });
+
   it("is 0 where nothing was counted, and stays a time whatever the period", () => {
     expect([boundaryOf(7), boundaryOf(0), boundaryOf(periodOf(monthly(2), 0)), boundaryOf(-3)]).toEqual([0, 0, 0, 0]);
     expect(boundaryOf(periodOf(monthly(31), at("1970-03-01T00:00:00Z")))).toBe(at("1970-02-28T00:00:00Z"));
@@ -214,5 +225,7 @@ describe("a period names its calendar", () => {
     expect(years(monthly(1), 1)).toEqual({ due: 12, forfeited: 0 });
     expect(years(monthly(1), 10)).toEqual({ due: 24, forfeited: 96 });
     expect(boundariesBetween(periodOf(daily, START), periodOf(daily, 0))).toEqual({ due: 0, forfeited: 0 });
+    // Counts of no calendar have no bound.
+    expect(boundariesBetween(0, 1_000)).toEqual({ due: 1_000, forfeited: 0 });
   });
 });

@@ -335,6 +335,89 @@ describe("leasedSpender", () => {
     ]);
   });
 
+  it("a lease that has spent more than 1e12 ends at its next draw, and another begins", async () => {
+    const { store, record } = await opened(Number.MAX_SAFE_INTEGER);
+    const draws: { holder: string; spent: number }[] = [];
+    const spender = leased({
+      ...store,
+      drawCredits(ref, request) {
+        draws.push({ holder: request.holder, spent: request.spent });
+        return store.drawCredits(ref, request);
+      },
+    });
+    for (let i = 0; i < 1_004; i++) expect((await spender.spend(account(record), 1e9, 0))?.ok).toBe(true);
+    const holders = new Set(draws.map(({ holder }) => holder));
+    expect(holders.size).toBe(2);
+    expect(Math.max(...draws.map(({ spent }) => spent))).toBeLessThanOrEqual(1e12);
+    await spender.close();
+    const { totals, reserved } = (await store.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]!;
+    expect([totals!.spent, reserved]).toEqual([1_004e9, 0]);
+  });
+
+  /** Two draws of one lease, the first of which the store answers after the second. */
+  async function twoDraws(firstCost: number) {
+    const { store, record } = await opened(100);
+    const { pass, open, count } = gate();
+    let isLate = false;
+    const spender = leased(
+      {
+        ...store,
+        async drawCredits(ref, request) {
+          const drawn = await store.drawCredits(ref, request);
+          if (isLate && request.cost >= firstCost - 1) await pass();
+          return drawn;
+        },
+      },
+      { size: 2, step: 2 },
+    );
+    // Those that wait for the same draw draw side by side afterwards.
+    const before = spender.spend(account(record), 2, 0);
+    isLate = true;
+    const first = Promise.resolve(spender.spend(account(record), firstCost, 0));
+    const second = (async () => {
+      await before;
+      while (count() === 0) await settled();
+      const renewed = account(await setBalance(store, 200));
+      return spender.spend(renewed, 3, 0);
+    })();
+    expect(await second).toEqual({ ok: true, remaining: 197 });
+    isLate = false;
+    await open();
+    const spent = await first;
+    await spender.close();
+    const { remaining, totals, reserved } = (await store.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]!;
+    return { spent, remaining, reserved, totals };
+  }
+
+  it("A153: what a draw brings whose lease has ended meanwhile is void, and it draws again from the new balance", async () => {
+    const { spent, remaining, reserved, totals } = await twoDraws(50);
+    expect(spent).toEqual({ ok: true, remaining: 147 });
+    expect([remaining, reserved, totals!.spent]).toEqual([147, 0, 55]);
+  });
+
+  it("A153: a draw that the old balance refused draws again from the new one", async () => {
+    const { spent, remaining, reserved, totals } = await twoDraws(150);
+    expect(spent).toEqual({ ok: true, remaining: 47 });
+    expect([remaining, reserved, totals!.spent]).toEqual([47, 0, 155]);
+  });
+
+  it("a store that draws less than the cost is asked for the rest, and nothing is granted before it is there", async () => {
+    const { store, record, balance } = await opened(10);
+    const costs: number[] = [];
+    const spender = leased({
+      ...store,
+      drawCredits(ref, request) {
+        costs.push(request.cost);
+        return store.drawCredits(ref, { ...request, cost: 1, step: 1, size: 1 });
+      },
+    });
+    expect(await spender.spend(account(record), 3, 0)).toEqual({ ok: true, remaining: 7 });
+    expect(costs).toEqual([3, 2, 1]);
+    expect(await spender.spend(account(record), 8, 0)).toEqual({ ok: false, remaining: 7 });
+    await spender.close();
+    expect(await balance()).toBe(7);
+  });
+
   it("a draw that comes to the store after the end of its lease leaves nothing there", async () => {
     const { store, record, balance } = await opened(100);
     const { pass, open } = gate();

@@ -33,6 +33,27 @@ describe("a write that another writer came before is read and written again", ()
     expect((await keyring.listRootKeys()).data).toEqual([]);
   });
 
+  it("deleteIdentity, setRolePermissions and rerollKey", async () => {
+    const { store, state } = contended();
+    const keyring = createKeyring(store);
+    await keyring.createIdentity({ externalId: "user" });
+    state.refusals = 2;
+    await keyring.deleteIdentity({ identity: "user" });
+    expect((await keyring.listIdentities()).data).toEqual([]);
+    const { roleId } = await keyring.createRole({ name: "reader" });
+    await keyring.createPermission({ name: "read", slug: "a.read" });
+    state.refusals = 2;
+    await keyring.setRolePermissions({ roleId, permissions: ["a.read"] });
+    expect((await keyring.getRole({ role: "reader" })).permissions).toMatchObject([{ slug: "a.read" }]);
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const { keyId } = await keyring.createKey({ apiId });
+    state.refusals = 2;
+    const fresh = await keyring.rerollKey({ keyId, expiration: 0 });
+    expect(state.refusals).toBe(0);
+    const ids = (await keyring.listKeys({ apiId })).data.map((key) => key.keyId);
+    expect(ids.sort()).toEqual([keyId, fresh.keyId].sort());
+  });
+
   it("setOverride and deleteOverride", async () => {
     const { store, state } = contended();
     const ratelimits = createRatelimits(store);

@@ -62,6 +62,15 @@ describe("what no answer could show", () => {
     expect((await keyring.getKey({ keyId })).permissions).toHaveLength(200);
   });
 
+  it("roles with many short slugs are not", async () => {
+    const { keyring, create } = await world();
+    const roles = Array.from({ length: 9 }, (_, i) => `role_${i}`);
+    for (const name of roles)
+      await keyring.createRole({ name, permissions: Array.from({ length: 1_000 }, (_, i) => `${name}.${i}`) });
+    const { keyId } = await create({ roles });
+    expect((await keyring.getKey({ keyId })).roles).toEqual(roles);
+  });
+
   it("roles that give a key more than 1 MiB of slugs are refused; of what they grew to, an answer shows what fits", async () => {
     const { keyring, apiId, create } = await world();
     const roles = Array.from({ length: 9 }, (_, i) => `role_${i}`);

@@ -180,7 +180,13 @@ describe("copyBody: the private copy of a request", () => {
     expect(typeof deepest).toBe("symbol");
     let wide: unknown = 1;
     for (let i = 0; i < 5; i++) wide = Array.from({ length: 1_000 }, () => wide);
-    for (const body of [{ wide }, { wide: Object.fromEntries(Array.from({ length: 30_000 }, (_, i) => [i, {}])) }]) {
+    const hundred = (value: unknown) => Object.fromEntries(Array.from({ length: 100 }, (_, i) => [i, value]));
+    const objects = hundred(hundred(hundred(1)));
+    for (const body of [
+      { wide },
+      { objects },
+      { wide: Object.fromEntries(Array.from({ length: 30_000 }, (_, i) => [i, {}])) },
+    ]) {
       expect(count(copyBody(body))).toBeLessThanOrEqual(20_001);
     }
   });

@@ -1,9 +1,9 @@
-import { createHash } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 // The same as the programs of `hash.test.ts`, in this process: runtimes that lack node:crypto, or its quick hash.
 const own = Object.getOwnPropertyDescriptor(process, "getBuiltinModule");
-const crypto = { createHash };
+const crypto = { createHash, createHmac };
 
 describe.each([
   ["without node:crypto", undefined],
@@ -24,6 +24,15 @@ describe.each([
     expect(await digestKey("ключ")).toBe(createHash("sha256").update("ключ").digest("base64"));
     expect(await digestText("sha512", "k", "hex")).toBe(createHash("sha512").update("k").digest("hex"));
     expect(await digestText("sha256", "k", "hex")).toBe(createHash("sha256").update("k").digest("hex"));
+  });
+
+  it("a keyed digest is the same", async () => {
+    const { keyedDigest } = await import("../../src/lib/hash.js");
+    const secret = "5".repeat(64);
+    for (let i = 0; i < 20; i++) {
+      const digest = createHmac("sha256", secret).update(`ключ ${i}`).digest("base64url");
+      expect(await keyedDigest(secret, `ключ ${i}`)).toBe(digest.slice(0, 22));
+    }
   });
 
   it("verifies keys, made here or imported, and knows them again without a digest", async () => {

@@ -46,7 +46,7 @@ describe("leased credits against a model that knows what was there", () => {
   });
 
   it("SQLite: the same with two handles on one file", async () => {
-    await agree(() => fileBed((file) => sqliteStore(file, { durability: "process" })), 200, 10);
+    await agree(() => fileBed((file) => sqliteStore(file, { durability: "process" })), 200, runs(10));
   });
 
   it("one node grants all that is there, whatever its size", async () => {

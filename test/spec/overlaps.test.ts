@@ -1,4 +1,5 @@
 /** An administrator and a verification overlap: whatever the order, no credit is made, lost or counted by another calendar. */
+import { createHash } from "node:crypto";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Change, Store } from "../../src/contracts/store.js";
 import {
@@ -126,6 +127,26 @@ describe.each(Object.entries(stores))("%s store", (_, open) => {
       expect(answer).toEqual({ valid: false, code: "DISABLED", keyId, enabled: false, credits: 10 });
     });
 
+    it("a key that looks like a root key is found again, unless it has become one", async () => {
+      const { store, verifier, keyring, apiId, between } = await world({ credits });
+      const key = "root_imported";
+      const digest = createHash("sha256").update(key).digest("base64");
+      const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+      const hash = createHash("sha256").update(key).digest("hex");
+      const refilled = { remaining: 10, refill: DAILY };
+      const { migrated } = await keyring.migrateKeys({ migrationId, apiId, keys: [{ hash, credits: refilled }] });
+      const { keyId } = migrated[0]!;
+      between.once(spends, () => keyring.updateKey({ keyId, credits: { refill: MONTHLY } }));
+      expect(await verifier.verify({ key, credits: { cost: 9 } })).toMatchObject({ code: "VALID", keyId, credits: 1 });
+      const { rootKeyId } = await keyring.createRootKey({ permissions: [] });
+      const [root] = await store.readMany("rootKeys", [rootKeyId]);
+      between.once(spends, async () => {
+        await keyring.updateKey({ keyId, credits: { refill: DAILY } });
+        await store.write([{ table: "rootKeys", row: { ...root!, id: "rk_same", version: 0, digest } }]);
+      });
+      expect(await verifier.verify({ key, credits: { cost: 9 } })).toEqual({ valid: false, code: "NOT_FOUND" });
+    });
+
     it("an early refusal that shows the balance finds it by the new calendar too", async () => {
       const { verifier, keyring, apiId, between } = await world({ credits });
       const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 10, refill: DAILY } });
@@ -176,16 +197,40 @@ describe.each(Object.entries(stores))("%s store", (_, open) => {
     await store.pollChanges(NaN);
   });
 
-  it("a clock that jumps ahead by 3 years refills 400 days at once, and the event tells what was passed over", async () => {
-    const { verifier, keyring, apiId, time, events } = await world();
-    const { key } = await keyring.createKey({ apiId, credits: { remaining: 10, refill: DAILY } });
-    time.now += 3 * 365 * DAY;
-    expect(await verifier.verify({ key })).toMatchObject({ credits: 10 + 400 * 5 - 1 });
-    time.now -= 3 * 365 * DAY;
-    expect(await verifier.verify({ key })).toMatchObject({ credits: 10 + 400 * 5 - 2 });
-    await verifier.close();
-    expect(events.map(({ forfeitedRefills }) => forfeitedRefills)).toEqual([3 * 365 - 400, undefined]);
+  it("administration shows a key that is removed while its balance is read, as it was read", async () => {
+    const { store, keyring, apiId, between, clock } = await world();
+    const { keyId } = await keyring.createKey({ apiId, credits: { remaining: 10, refill: DAILY } });
+    const reading = createKeyring(between.store, { clock });
+    // Between the two, so that the key is gone when it is read again.
+    const { readMany } = between.store;
+    let reads = 0;
+    const removing: Store = {
+      ...between.store,
+      async readMany(table, ids) {
+        if (table === "keys" && ++reads === 2) await keyring.deleteKey({ keyId, permanent: true });
+        return readMany(table, ids);
+      },
+    };
+    between.once("readBalances", () => keyring.updateKey({ keyId, credits: { refill: MONTHLY } }));
+    const shown = await createKeyring(removing, { clock }).getKey({ keyId });
+    expect([reads, shown.credits]).toEqual([2, { remaining: 10, refill: DAILY }]);
+    await expect(reading.getKey({ keyId })).rejects.toMatchObject({ code: "NOT_FOUND" });
+    await store.pollChanges(NaN);
   });
+
+  it.each(Object.entries(modes))(
+    "a clock that jumps ahead by 3 years refills 400 days at once, and the event tells what was passed over: %s",
+    async (_mode, credits) => {
+      const { verifier, keyring, apiId, time, events } = await world({ credits });
+      const { key } = await keyring.createKey({ apiId, credits: { remaining: 10, refill: DAILY } });
+      time.now += 3 * 365 * DAY;
+      expect(await verifier.verify({ key })).toMatchObject({ credits: 10 + 400 * 5 - 1 });
+      time.now -= 3 * 365 * DAY;
+      expect(await verifier.verify({ key })).toMatchObject({ credits: 10 + 400 * 5 - 2 });
+      await verifier.close();
+      expect(events.map(({ forfeitedRefills }) => forfeitedRefills)).toEqual([3 * 365 - 400, undefined]);
+    },
+  );
 
   it("what a dead leased node left in reserve is shown, and comes back to an exact verifier", async () => {
     const { store, verifier, keyring, apiId, time, clock } = await world();

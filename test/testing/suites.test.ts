@@ -1,6 +1,5 @@
 /** The suites that keystile ships: do they fail what is wrong? Each wrong store or limiter is a right one with one fault. */
-import { execFile } from "node:child_process";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Limiter } from "../../src/contracts/limiter.js";
 import type { Store, WriteOutcome } from "../../src/contracts/store.js";
 import { withoutIdempotency, withoutLeases } from "../../src/lib/guards/powers.js";
@@ -8,21 +7,24 @@ import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { limiterSuite, sharedStoreSuite, storeSuite } from "../../src/testing/index.js";
-import { ROOT } from "../structure/source.js";
 import { temporaryPaths } from "../stores/sqlite/support.js";
 import { failuresOf } from "./support.js";
 
 const path = temporaryPaths();
+/** What reaches the disk is none of the faults here. */
+const PROCESS = { durability: "process" } as const;
 
 /** Tells its listeners nothing, as a store does whose author has thought of one process alone. */
 const deaf = (store: Store): Store => ({ ...store, subscribe: () => () => undefined, pollChanges: () => undefined });
+
+afterEach(() => void vi.useRealTimers());
 
 describe("sharedStoreSuite: what it fails", () => {
   it("a store that tells other processes nothing, in every clause about telling and in no other", async () => {
     const { failed, tests } = await failuresOf((functions) =>
       sharedStoreSuite(functions, "deaf", () => {
         const file = path();
-        return [sqliteStore(file), deaf(sqliteStore(file))];
+        return [sqliteStore(file, PROCESS), deaf(sqliteStore(file, PROCESS))];
       }),
     );
     expect(failed).toEqual([
@@ -41,7 +43,7 @@ describe("sharedStoreSuite: what it fails", () => {
 
   it("which storeSuite passes whole, as long as a handle hears of what it does itself", async () => {
     const { failed } = await failuresOf((functions) =>
-      storeSuite(functions, "alone", () => ({ ...sqliteStore(path()), pollChanges: () => undefined })),
+      storeSuite(functions, "alone", () => ({ ...sqliteStore(path(), PROCESS), pollChanges: () => undefined })),
     );
     expect(failed.filter((title) => !title.startsWith("clause 11"))).toEqual([]);
   });
@@ -55,19 +57,21 @@ describe("sharedStoreSuite: what it fails", () => {
   });
 
   it("a handle that claims to push changes, or that none come", async () => {
+    // The suite looks for 5 s whether a change is pushed.
+    vi.useFakeTimers({ toFake: ["setTimeout"] }).setTimerTickMode("nextTimerAsync");
     for (const changes of ["pushed", "own"] as const) {
       const { failed } = await failuresOf((functions) =>
         sharedStoreSuite(functions, changes, () => {
           const file = path();
-          const store = sqliteStore(file);
-          return [sqliteStore(file), { ...store, powers: { ...store.powers, changes } }];
+          const store = sqliteStore(file, PROCESS);
+          return [sqliteStore(file, PROCESS), { ...store, powers: { ...store.powers, changes } }];
         }),
       );
       expect(failed).toEqual([
         "clause 21: both handles say that the other's changes arrive, and those that push them do",
       ]);
     }
-  }, 30_000);
+  });
 
   it("a handle that remembers balances", async () => {
     const { failed } = await failuresOf((functions) =>
@@ -250,24 +254,5 @@ describe("limiterSuite: what it fails", () => {
   ])("a limiter that %s", async (title, fault) => {
     const { failed } = await failuresOf((functions) => limiterSuite(functions, title, () => fault(memoryLimiter())));
     expect(failed.length).toBeGreaterThan(0);
-  });
-});
-
-describe("suites: with node:test, as a stranger runs them", () => {
-  const run = (fault: string) =>
-    new Promise<{ code: unknown; report: string }>((resolve) => {
-      const args = ["--import", "tsx", "--test", "--test-reporter=tap", "test/testing/programs/node-test.ts"];
-      const env = { ...process.env, KEYSTILE_FAULT: fault };
-      execFile(process.execPath, args, { cwd: ROOT, env, maxBuffer: 16 << 20 }, (error, report) =>
-        resolve({ code: error?.code ?? 0, report }),
-      );
-    });
-
-  it("a right store and a right limiter pass, and a wrong store fails, by its clause", async () => {
-    const [right, wrong] = await Promise.all([run(""), run("overwrites")]);
-    expect(right.report).toMatch(/# fail 0\b/);
-    expect(right.code).toBe(0);
-    expect(wrong.report).toMatch(/not ok \d+ - clause 13: a write is all or nothing/);
-    expect(wrong.code).toBe(1);
   });
 });

@@ -120,6 +120,26 @@ describe.each(STORES)("verify with an idempotency key: %s store", (_, open) => {
     expect(await left()).toBe(8);
   });
 
+  it("another verifier's call with another body that comes between two steps of one is a 422, and takes once", async () => {
+    const store = open();
+    const { key, once, left, clock } = await world(store, {}, { credits: { remaining: 10 } });
+    const slower = createVerifier(
+      {
+        ...store,
+        async spendOnce(...given) {
+          await once("a");
+          return store.spendOnce(...given);
+        },
+      },
+      { clock },
+    );
+    await expect(slower.verify({ key, tags: ["x"] }, { idempotencyKey: "a" })).rejects.toEqual(
+      fault("IDEMPOTENCY_MISMATCH", 422),
+    );
+    expect(await left()).toBe(9);
+    await slower.close();
+  });
+
   it("a call that failed is not in flight any more", async () => {
     const { once } = await world(open(), {}, { credits: { remaining: 10 } });
     const unknownLimit = { ratelimits: [{ name: "none" }] };

@@ -85,6 +85,12 @@ describe("retryAfter", () => {
     expect(retryAfter(await sharing.verifier.verify({ key: sharing.key }))).toBe(30_000);
   });
 
+  it("a copy whose request asked for no limit: each automatic one costs 1", async () => {
+    const { key, verifier } = await stage([{ name: "calls", limit: 10, duration: 60_000, autoApply: true }]);
+    for (let i = 0; i < 10; i++) await verifier.verify({ key });
+    expect(retryAfter(structuredClone(await verifier.verify({ key })), {})).toBe(6_000);
+  });
+
   it("other outcomes have none, whatever they look like", () => {
     expect(retryAfter({ valid: false, code: "NOT_FOUND" }, {})).toBeUndefined();
     expect(retryAfter({ valid: false, code: "RATE_LIMITED" }, {})).toBeUndefined();

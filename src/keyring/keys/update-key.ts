@@ -104,7 +104,7 @@ export async function writeKey(
     if (!hasCreditsOf(row, before)) {
       // The other keys of its account would be wrong about it.
       for (const other of await othersOfAccount(context, row))
-        if (!hasCreditsOf(row, other)) writes.push({ table: "keys", row: withCreditsOf(row, other) });
+        writes.push({ table: "keys", row: withCreditsOf(row, other) });
     }
     return (await writeRows(context, writes)) ? {} : undefined;
   });

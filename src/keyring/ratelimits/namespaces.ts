@@ -122,8 +122,7 @@ function forbidden(action: string): KeystileError {
 function makeNamespace(context: Context, name: string): Promise<NamespaceRow> {
   return updateWithRetry(context, `namespace ${name}`, async () => {
     const row = newNamespace(context, name);
-    const outcome = await context.store.write([{ table: "namespaces", row }]);
-    if (outcome !== "taken") return outcome === "written" ? row : undefined;
+    if ((await context.store.write([{ table: "namespaces", row }])) === "written") return row;
     const [theirs] = await context.store.readNames("namespaces", context.workspaceId, [name]);
     return theirs;
   });

@@ -68,8 +68,8 @@ export async function toRoleResponsesOf(context: Context, ids: readonly string[]
   let bytes = 0;
   for (let start = 0, end = 0; start < rows.length; start = end) {
     let named = 0;
-    do named += rows[end++]?.permissions.length ?? 0;
-    while (end < rows.length && named + (rows[end]?.permissions.length ?? 0) <= MAX_BATCH);
+    do named += rows[end++]!.permissions.length;
+    while (end < rows.length && named + rows[end]!.permissions.length <= MAX_BATCH);
     const batch = rows.slice(start, end);
     const isFull = bytes > MAX_ROLES_BYTES;
     const shown = isFull ? batch.map((role) => ({ ...role, permissions: [] })) : batch;

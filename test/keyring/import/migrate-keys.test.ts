@@ -557,6 +557,19 @@ describe("migrateKeys: batches, progress, iterables", () => {
     expect((await migrate(again, { maxNewPermissions: 0 })).migrated).toHaveLength(30);
   });
 
+  it("counts each new permission once, also where counting takes several turns of the event loop", async () => {
+    const { migrate, keyring } = await migrating();
+    // Each of 4,500 twice.
+    const keys = keysOf(90).map((key, n) => ({
+      ...key,
+      permissions: Array.from({ length: 100 }, (_, i) => `p.${n % 45}.${i}`),
+    }));
+    const { errors } = await failure(migrate(keys, { maxNewPermissions: 4_499 }));
+    expect(errors.map(({ location }) => location)).toEqual(["body.keys"]);
+    expect((await keyring.listPermissions()).data).toEqual([]);
+    expect((await migrate(keys, { maxNewPermissions: 4_500 })).migrated).toHaveLength(90);
+  });
+
   it("ruling E2: what is there, what repeats, what has no role or no hash: nothing depends on how an import is cut (property)", async () => {
     const kind = fc.constantFrom("plain", "plain", "role", "garbage", "named");
     await fc.assert(

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { periodOf } from "../../../src/credits/refill-calendar.js";
 import type { V2KeysUpdateKeyRequestBody } from "../../../src/keyring/schemas/requests.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
-import { DAY, fault, limit, refOf, world } from "../support.js";
+import { changed, DAY, fault, limit, refOf, world } from "../support.js";
 
 const REFILL = { interval: "daily", amount: 5 } as const;
 
@@ -312,6 +312,28 @@ describe("rerollKey: everything under a new id and a new text", () => {
     await keyring.deleteKey({ keyId: second.keyId, permanent: true });
     expect(await verifier.verify({ key: third.key })).toMatchObject({ code: "VALID", credits: 3 });
     await verifier.close();
+  });
+
+  it("a key of the account that is removed while it is read is passed over, and the rest stay linked", async () => {
+    const { keyring, store, create } = await world();
+    const first = await create({ credits: { remaining: 5 } });
+    const second = await keyring.rerollKey({ keyId: first.keyId, expiration: DAY });
+    let isRemoved = false;
+    const other = await world({
+      store: changed(store, {
+        async readMany(table, ids) {
+          if (table === "keys" && ids.includes(second.keyId) && !isRemoved) {
+            isRemoved = true;
+            await keyring.deleteKey({ keyId: second.keyId, permanent: true });
+          }
+          return store.readMany(table, ids);
+        },
+      }),
+    });
+    const third = await other.keyring.rerollKey({ keyId: first.keyId, expiration: DAY });
+    expect(isRemoved).toBe(true);
+    const [row, latest] = await store.readMany("keys", [first.keyId, third.keyId]);
+    expect([row!.rerolledTo, latest!.rerolledFrom, latest!.rerolledTo]).toEqual([third.keyId, first.keyId, undefined]);
   });
 
   it("an unknown or deleted key is 404", async () => {

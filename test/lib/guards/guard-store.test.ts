@@ -248,6 +248,32 @@ describe("guardStore: what a foreign store answers", () => {
     }
   });
 
+  it.each([
+    ["meta", "text"],
+    ["meta", null],
+    ["meta", ["list"]],
+    ["meta", { deep: "x".repeat(65_536) }],
+    ["refill", { interval: "monthly", amount: 5 }, "refill.refillDay"],
+    ["refill", { interval: "weekly", amount: 5 }, "refill.interval"],
+  ] as const)("a key whose %s is %.60j is refused", async (field, value, path: string = field) => {
+    const [, given, answer] = (await calls()).find(([name]) => name === "findKey")!;
+    const broken = { ...(answer as object), [field]: value };
+    expect(await outcome(() => answering("findKey", () => broken)["findKey"]!(...given))).toMatchObject({
+      code: "STORE_INVALID",
+      message: expect.stringContaining(`malformed: ${path} `),
+    });
+  });
+
+  it("a spend or a draw that is stale says true, or nothing of it", async () => {
+    for (const name of ["spendCredits", "drawCredits"]) {
+      const [, given, answer] = (await calls()).find(([called]) => called === name)!;
+      for (const stale of [false, 1, "true", null])
+        expect(
+          await outcome(() => answering(name, () => ({ ...(answer as object), stale }))[name]!(...given)),
+        ).toMatchObject({ code: "STORE_INVALID", message: expect.stringContaining("malformed: stale ") });
+    }
+  });
+
   it("each property is read once, so that what was validated is what is used", () => {
     let reads = 0;
     const spend = {

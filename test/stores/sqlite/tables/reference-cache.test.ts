@@ -60,13 +60,14 @@ describe("createDirectory: grants", () => {
     const { directory, reads } = world();
     const wide = (prefix: string) =>
       textOf(Array.from({ length: 400 }, (_, i) => `${prefix}_${i}`.padEnd(100_000, "x")));
-    const first = directory.grants(wide("perm"));
+    const [perm, otherText] = [wide("perm"), wide("other")];
+    const first = directory.grants(perm);
     const { permissions } = reads;
-    expect(directory.grants(wide("perm"))).toBe(first);
+    expect(directory.grants(perm)).toBe(first);
     expect(reads.permissions).toBe(permissions);
-    const other = directory.grants(wide("other"));
-    expect(directory.grants(wide("other"))).toBe(other);
-    expect(directory.grants(wide("perm"))).not.toBe(first);
+    const other = directory.grants(otherText);
+    expect(directory.grants(otherText)).toBe(other);
+    expect(directory.grants(perm)).not.toBe(first);
   });
 
   it("roles are kept by their size, too", () => {
