@@ -116,9 +116,10 @@ const MAX_STEP = 1_048_576;
 /**
  * Counts rounds from the numbers in the header. Not from the sequence number beside them: each connection counts that
  * for itself, so that with several processes it goes back and forth.
- * @param last what the header says now; `undefined`: there is no log
+ * @param first what the header says now; `undefined`: there is no log
  */
-function createRoundCounter(last: number | undefined): (round: number | undefined) => number {
+function createRoundCounter(first: number | undefined): (round: number | undefined) => number {
+  let last = first;
   let counted = 0;
   return (round) => {
     if (round === undefined) return counted;
