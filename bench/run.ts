@@ -19,6 +19,7 @@ const MEASURED = [
   "unknown",
   "cold",
   "exact",
+  "writers",
   "leased",
   "import",
   "memory",

@@ -38,8 +38,10 @@ export async function run(argv: readonly string[], options: RunOptions = {}): Pr
   let stdout = "";
   let stderr = "";
   const bytes = typeof stdin === "string" ? [new TextEncoder().encode(stdin)] : stdin;
+  const write: Io["stdout"]["write"] = async (text) => void ((stdout += text), onWrite?.(text));
   const io: Io = {
-    stdout: { isTTY, write: async (text) => void ((stdout += text), onWrite?.(text)) },
+    stdout: { isTTY, write },
+    reveal: write,
     stderr: {
       isTTY,
       write: async (text) => void ((stderr += text), onWrite?.(text)),

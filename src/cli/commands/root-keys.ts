@@ -70,7 +70,12 @@ async function create(io: Io, { db, output, name, permission, all, expires }: Cr
     throw usage("--expires: must be in the future; the root key would let nobody in");
   const body = { permissions, ...(name !== undefined && { name }), ...(expires !== undefined && { expires }) };
   const data = await onFile(db, (keyring) => keyring.createRootKey(body));
-  await io.stdout.write(output === "json" ? `${pretty(data)}\n` : `${data.rootKeyId}\n${data.key}\n`);
+  try {
+    await io.reveal(output === "json" ? `${pretty(data)}\n` : `${data.rootKeyId}\n${data.key}\n`);
+  } catch (error) {
+    await onFile(db, (keyring) => keyring.deleteRootKey({ rootKeyId: data.rootKeyId }));
+    throw error;
+  }
   await note(io, "the root key is shown this once; keep it where nobody else can read it");
 }
 

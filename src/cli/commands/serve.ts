@@ -83,7 +83,8 @@ async function run(io: Io, store: SqliteStore, server: Server, flags: ServeFlags
   const first = await makeFirst(store);
   const where = `keystile serves ${flags.db} at ${reachable(url)}\n`;
   try {
-    await io.stdout.write(typeof first === "string" ? where : where + welcome(reachable(url), first));
+    if (typeof first === "string") await io.stdout.write(where);
+    else await io.reveal(where + welcome(reachable(url), first));
   } catch (error) {
     if (typeof first !== "string") await unmakeFirst(store, first);
     throw error;

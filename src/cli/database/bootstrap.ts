@@ -1,5 +1,5 @@
 /** Creates the first API and root key of a new database file. */
-import type { Store } from "../../contracts/store.js";
+import type { Store, Write } from "../../contracts/store.js";
 import { createKeyring } from "../../keyring/keyring.js";
 import { DEFAULT_WORKSPACE } from "../../lib/check-options.js";
 import { allPermissions } from "./database.js";
@@ -13,18 +13,26 @@ export interface FirstStart {
 
 /**
  * Creates both if the file has neither an API nor a root key. Otherwise changes nothing: revoked root keys do not come
- * back.
+ * back. Of several processes that start at once, one creates both, in one transaction: the others find them.
  * @returns what was created, or whether the file already had a root key
  */
 export async function makeFirst(store: Store): Promise<FirstStart | "made before" | "without root key"> {
   const holds = async (table: "apis" | "rootKeys"): Promise<boolean> =>
     (await store.list(table, { workspaceId: DEFAULT_WORKSPACE, limit: 1 })).length > 0;
-  if (await holds("rootKeys")) return "made before";
-  if (await holds("apis")) return "without root key";
-  const keyring = createKeyring(store, { workspaceId: DEFAULT_WORKSPACE });
-  const { apiId } = await keyring.createApi({ name: "first API" });
-  const { key, rootKeyId } = await keyring.createRootKey({ name: "first root key", permissions: allPermissions() });
-  return { apiId, rootKeyId, rootKey: key };
+  for (;;) {
+    // Read first: whoever comes between writes it too, and the version does not fit any more.
+    const [workspace = { id: DEFAULT_WORKSPACE, version: 0, enabled: true }] = await store.readMany("workspaces", [
+      DEFAULT_WORKSPACE,
+    ]);
+    if (await holds("rootKeys")) return "made before";
+    if (await holds("apis")) return "without root key";
+    const writes: Write[] = [{ table: "workspaces", row: workspace }];
+    const collecting: Store = { ...store, write: (more) => (writes.push(...more), "written") };
+    const keyring = createKeyring(collecting, { workspaceId: DEFAULT_WORKSPACE });
+    const { apiId } = await keyring.createApi({ name: "first API" });
+    const { key, rootKeyId } = await keyring.createRootKey({ name: "first root key", permissions: allPermissions() });
+    if ((await store.write(writes)) === "written") return { apiId, rootKeyId, rootKey: key };
+  }
 }
 
 /** Removes both, if nobody got to see the key: the next start is the first again. */

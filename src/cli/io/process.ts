@@ -21,6 +21,7 @@ export async function runProcess(): Promise<void> {
 function processIo(): Io {
   return {
     stdout: toOutput(process.stdout, assertWritten),
+    reveal: toOutput(process.stdout, assertTaken).write,
     stderr: { ...toOutput(process.stderr, () => undefined), terminal: process.stderr },
     stdin: process.stdin,
     env: process.env,
@@ -45,8 +46,11 @@ function processIo(): Io {
 
 /** Data that is not written fails the command. A reader that closed the pipe wants no more. */
 function assertWritten(error: NodeJS.ErrnoException | null | undefined): void {
-  if (!error || error.code === "EPIPE") return;
-  throw failure(EXIT.failed, `standard output cannot be written (${error.code ?? "unknown"})`);
+  if (error?.code !== "EPIPE") assertTaken(error);
+}
+
+function assertTaken(error: NodeJS.ErrnoException | null | undefined): void {
+  if (error) throw failure(EXIT.failed, `standard output cannot be written (${error.code ?? "unknown"})`);
 }
 
 /** @param check called with what a write failed with; may throw */

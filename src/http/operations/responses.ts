@@ -4,7 +4,6 @@
  */
 import type {
   Identity,
-  KeyCreditsData,
   RatelimitResponse,
   Refill,
   V2KeysVerifyKeyResponseData,
@@ -74,7 +73,17 @@ const refill = object<Extract<Refill, { readonly interval: "daily" }>>(
   { refillDay: integer(1, 31) },
 );
 /** `remaining` is null for an unlimited key. */
-export const credits = object<KeyCreditsData>({ remaining: { ...integer(0), type: ["integer", "null"] } }, { refill });
+export const credits = object<A.WireCredits>(
+  { remaining: { ...integer(0), type: ["integer", "null"] } },
+  {
+    refill,
+    invalid: {
+      type: "boolean",
+      enum: [true],
+      description: "The credits of the key do not add up, and cannot be spent until its balance is set.",
+    },
+  },
+);
 
 /** A permission of the workspace. */
 export const permission = object<A.Permission>(

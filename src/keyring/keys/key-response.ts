@@ -10,6 +10,7 @@ import { type Context, pause } from "../context.js";
 import { MAX_BATCH, type Mutable, readRows, setField } from "../rows.js";
 import { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "../schemas/key-names.js";
 import type { KeyCredits, KeyResponseData } from "../schemas/responses.js";
+import { readBalances } from "./read-balances.js";
 
 /** Rows that keys refer to, by id. */
 export interface KnownRows {
@@ -83,7 +84,7 @@ export function toIdentityResponse(row: IdentityRow): Identity {
 
 /**
  * Current balances of keys, in order, with the refills due by now counted: one call of the store, and none if no key has
- * credits. Where a refill changed between reading the row and reading the balance, both are read again: at most
+ * credits. An invalid balance is shown as what can be spent of it, 0, and says so ({@link readBalances}). Where a refill changed between reading the row and reading the balance, both are read again: at most
  * {@link MAX_READS} times, two calls each.
  */
 export async function readCredits(context: Context, rows: readonly KeyRow[], now: number): Promise<KeyCredits[]> {
@@ -92,10 +93,14 @@ export async function readCredits(context: Context, rows: readonly KeyRow[], now
   let pending = [...rows.entries()].filter(([, { hasCredits }]) => hasCredits);
   for (let attempts = 1; pending.length > 0; attempts++) {
     const queries = pending.map(([, { id, refill }]) => ({ keyId: id, period: periodOf(refill, now) }));
-    const balances = await store.readBalances(queries, now);
+    const balances = await readBalances(store, queries, now);
     const isLast = attempts === MAX_READS;
     const outdated = pending.filter(([i, { refill }], at) => {
       const balance = balances[at];
+      if (balance === "invalid") {
+        credits[i] = { ...toCredits(0, refill), invalid: true };
+        return false;
+      }
       credits[i] = toCredits(balance?.remaining ?? null, refill, balance?.reserved);
       return !isLast && balance !== undefined && !isOfCalendar(balance, queries[at]?.period);
     });

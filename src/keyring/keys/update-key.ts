@@ -19,6 +19,7 @@ import type { EmptyResponse } from "../schemas/responses.js";
 import { othersOfAccount, unlink } from "./account-keys.js";
 import { changeCredits, type CreditPatch, refillCursorOf } from "./credit-change.js";
 import { toLimitRows } from "./new-key.js";
+import { readBalances } from "./read-balances.js";
 
 /**
  * Changes a key. Permissions and the identity are created when they do not exist.
@@ -73,7 +74,7 @@ function hide(row: Mutable<KeyRow>): undefined {
   row.deleted = true;
 }
 
-/** {@link changeCredits} of the current balance. */
+/** {@link changeCredits} of the current balance. Of one that is invalid, the store takes no change but a new balance. */
 export async function changeBalance(
   context: Context,
   row: Mutable<KeyRow>,
@@ -81,8 +82,9 @@ export async function changeBalance(
   now: number,
 ): Promise<CreditChange | undefined> {
   const period = periodOf(row.refill, now);
-  const [balance] = await context.store.readBalances([{ keyId: row.id, period }], now);
-  return changeCredits(row, patch, now, balance ?? { remaining: null, period, reserved: 0 });
+  const [balance] = await readBalances(context.store, [{ keyId: row.id, period }], now);
+  const unknown = { remaining: null, period, reserved: 0 };
+  return changeCredits(row, patch, now, balance === "invalid" ? unknown : (balance ?? unknown));
 }
 
 /**

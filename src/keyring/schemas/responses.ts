@@ -52,8 +52,17 @@ export interface V2KeysCreateKeyResponseData {
 /** Fields of a key that responses contain as they are stored, under their own names. */
 export type ShownKeyFields = Pick<KeyRow, (typeof ALWAYS_SHOWN)[number]> &
   Partial<Pick<KeyRow, (typeof SHOWN_UNLESS_USUAL)[number]>>;
-/** Credits of a key as the library shows them; over HTTP they are as {@link KeyCreditsData}. */
-export interface KeyCredits extends KeyCreditsData {
+/** Credits of a key as HTTP responses have them. */
+export interface WireCredits extends KeyCreditsData {
+  /**
+   * The account of the key does not add up: the file is damaged, or something else changed it. `remaining` is 0, since
+   * nothing can be spent: a verification fails with STORE_INVALID until the balance is set (`updateCredits`). Absent
+   * otherwise.
+   */
+  readonly invalid?: true;
+}
+/** Credits of a key as the library shows them; over HTTP they are as {@link WireCredits}. */
+export interface KeyCredits extends WireCredits {
   /**
    * Credits that nodes in `leased` mode have set aside in the store, besides `remaining`: they are returned when a node
    * closes, or `ttl` after it crashed. What a node has drawn into its memory is in neither number. Absent: none.

@@ -37,7 +37,7 @@ export function createHealth(
   counters: CounterSet,
 ): (options?: HealthOptions) => SqliteHealth {
   const minLevel = durability === "power" ? 2 : 1;
-  const firstRound = readLog(file.path).round;
+  const countRounds = createRoundCounter(readLog(file.path).round);
 
   return ({ quickCheck = false } = {}) => {
     const problems: string[] = [];
@@ -57,16 +57,17 @@ export function createHealth(
       problems.push(`the writer thread does not write: ${counters.threadFailure}`);
     const { bytes, round } = readLog(file.path);
     if (bytes > LONG_LOG)
-      warnings.push(`the log has ${bytes} bytes: a reader at an old state keeps it from being carried over`);
+      warnings.push(
+        `the log has ${bytes} bytes and grows: a reader that stays at an old state, in any process, keeps it from being ` +
+          "begun anew; end that reader's transaction or its process",
+      );
     if (quickCheck) problems.push(...findDamage());
-    // A log that was removed by the last process and made anew counts from a random number.
-    const checkpoints = round >= firstRound ? round - firstRound : 0;
     return {
       ok: problems.length === 0,
       problems,
       warnings,
       ...settings,
-      counters: { walBytes: bytes, checkpoints, ...counted },
+      counters: { walBytes: bytes, checkpoints: countRounds(round), ...counted },
     };
   };
 
@@ -107,24 +108,44 @@ export function createHealth(
   }
 }
 
-/** Where the header of the log counts how often it was begun anew. */
-const ROUND_AT = 12;
+/** Where the header of the log has the number that grows by one whenever the log is begun anew, by any process. */
+const ROUND_AT = 16;
+/** A larger step is no number of rounds: the log was removed and made anew, with a number chosen at random. */
+const MAX_STEP = 1_048_576;
+
+/**
+ * Counts rounds from the numbers in the header. Not from the sequence number beside them: each connection counts that
+ * for itself, so that with several processes it goes back and forth.
+ * @param first what the header says now; `undefined`: there is no log
+ */
+function createRoundCounter(first: number | undefined): (round: number | undefined) => number {
+  let last = first;
+  let counted = 0;
+  return (round) => {
+    if (round === undefined) return counted;
+    // The number has 32 bits and starts at random, so that it may wrap around.
+    const step = last === undefined ? 0 : (round - last) >>> 0;
+    counted += step <= MAX_STEP ? step : 1;
+    last = round;
+    return counted;
+  };
+}
 
 /** Size and round of the log beside a database. The log has no locks that opening it could drop. */
-function readLog(path: string): { readonly bytes: number; readonly round: number } {
+function readLog(path: string): { readonly bytes: number; readonly round: number | undefined } {
   const log = `${path}-wal`;
   const bytes = (path === "" ? undefined : statSync(log, { throwIfNoEntry: false }))?.size ?? 0;
-  if (bytes < ROUND_AT + 4) return { bytes, round: 0 };
+  if (bytes < ROUND_AT + 4) return { bytes, round: undefined };
   const word = Buffer.alloc(4);
   try {
     const file = openSync(log, "r");
     try {
-      readSync(file, word, 0, word.length, ROUND_AT);
+      return { bytes, round: readSync(file, word, 0, 4, ROUND_AT) === 4 ? word.readUInt32BE() : undefined };
     } finally {
       closeSync(file);
     }
   } catch {
     // It was removed meanwhile, or may not be read here.
+    return { bytes, round: undefined };
   }
-  return { bytes, round: word.readUInt32BE() };
 }

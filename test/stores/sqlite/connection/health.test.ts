@@ -2,13 +2,17 @@ import { spawnSync } from "node:child_process";
 import { rmSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import Database from "better-sqlite3";
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
+import { createHandler } from "../../../../src/http/index.js";
 import { sqliteStore, type SqliteStore } from "../../../../src/stores/sqlite/index.js";
-import { buildWriter } from "../../../rigs/workers.js";
+import { buildWorker, buildWriter, ended, nextMessage, startWorker } from "../../../rigs/workers.js";
+import type { HoldOrders } from "../../../rigs/workers/hold.js";
 import { keyRow } from "../../suite.js";
 import { addKeys, codeOf, foreignHandle, inspect, temporaryPaths, withApi } from "../support.js";
 
 const path = temporaryPaths();
+const holder = buildWorker("hold");
+afterAll(async () => rmSync(await holder, { force: true }));
 const DAY = 32_000_000_000;
 const SYNC_FAILED = Object.assign(new Error("disk I/O error"), { code: "ERR_SQLITE_ERROR", errcode: 1034 });
 
@@ -102,26 +106,63 @@ describe("health: what failed", () => {
 });
 
 describe("health: the log", () => {
-  it("that a stuck reader keeps from being carried over is told, and cut once the reader leaves", async () => {
+  it(
+    "that a stuck reader in another process keeps from being begun anew is told, by the metrics too, and cut once the reader is gone",
+    { timeout: 60_000 },
+    async () => {
+      const place = path();
+      const store = await withApi(sqliteStore(place, { durability: "process" }));
+      const [ref] = await addKeys(store, 1, 1_000_000);
+      const handler = createHandler(store, { metrics: true });
+      const told = async () => {
+        const text = await (await handler(new Request("http://localhost/metrics"))).text();
+        return Number(/^keystile_store_wal_bytes (\d+)$/m.exec(text)?.[1]);
+      };
+      const reader = startWorker(await holder, { file: place, lock: "READ" } satisfies HoldOrders);
+      await nextMessage(reader);
+      reader.kill("SIGSTOP");
+      const { checkpoints } = store.health().counters;
+      const text = "x".repeat(60_000);
+      for (let n = 2; store.health().counters.walBytes <= 67_108_864; n += 100)
+        await store.insertKeys(Array.from({ length: 100 }, (_, i) => ({ row: keyRow(n + i, { meta: { text } }) })));
+      const stuck = store.health();
+      expect(stuck).toMatchObject({ ok: true, problems: [], counters: { checkpoints } });
+      expect(stuck.warnings).toEqual([expect.stringMatching(/the log has \d+ bytes and grows: a reader that stays/)]);
+      expect(await told()).toBe(stuck.counters.walBytes);
+      // It goes on to take spends.
+      expect(await store.spendCredits(ref!, 1, 0, 0)).toMatchObject({ ok: true });
+
+      reader.kill("SIGKILL");
+      await ended(reader).catch(() => undefined);
+      for (let i = 0; i < 3; i++) await store.spendCredits(ref!, 1, 0, 0);
+      const { warnings, counters } = store.health();
+      expect(warnings).toEqual([]);
+      expect(counters.walBytes).toBeLessThanOrEqual(67_108_864);
+      expect(counters.checkpoints).toBe(checkpoints + 1);
+      await handler.close();
+      await store.close();
+    },
+  );
+
+  it("and its rounds: counted alike in every store, whichever begins the log anew; the count never goes back", async () => {
     const place = path();
-    const store = await withApi(sqliteStore(place, { durability: "process" }));
-    const [ref] = await addKeys(store, 1, 10_000);
-    const reader = new Database(place, { readonly: true });
-    reader.exec("BEGIN");
-    reader.prepare("SELECT count(*) FROM keystile_keys").get();
-    const text = "x".repeat(60_000);
-    for (let n = 2; store.health().counters.walBytes <= 67_108_864; n += 100)
-      await store.insertKeys(Array.from({ length: 100 }, (_, i) => ({ row: keyRow(n + i, { meta: { text } }) })));
-    const stuck = store.health();
-    expect(stuck).toMatchObject({ ok: true, problems: [], counters: { checkpoints: 0 } });
-    expect(stuck.warnings).toEqual([expect.stringMatching(/the log has \d+ bytes: a reader at an old state/)]);
-    reader.close();
-    for (let i = 0; i < 3; i++) await store.spendCredits(ref!, 1, 0, 0);
-    const { warnings, counters } = store.health();
-    expect(warnings).toEqual([]);
-    expect(counters.walBytes).toBeLessThanOrEqual(67_108_864);
-    expect(counters.checkpoints).toBe(1);
-    await store.close();
+    const one = await withApi(sqliteStore(place, { durability: "process" }));
+    const other = sqliteStore(place, { durability: "process" });
+    const [ref] = await addKeys(one, 1, 1_000_000);
+    const counts = () => [one, other].map((store) => store.health().counters.checkpoints);
+    const before = counts();
+    for (let round = 1; round <= 6; round++) {
+      inspect(place, (db) => db.pragma("wal_checkpoint(FULL)"));
+      // One of them goes first: it begins the log anew.
+      for (const store of round % 3 === 0 ? [one, other] : [other, one]) await store.spendCredits(ref!, 1, 0, 0);
+      expect(counts()).toEqual(before.map((count) => count + round));
+    }
+    // A log that is cut to nothing, and begun by the other store, has a number of its own.
+    inspect(place, (db) => db.pragma("wal_checkpoint(TRUNCATE)"));
+    await other.spendCredits(ref!, 1, 0, 0);
+    for (const [i, count] of counts().entries()) expect(count).toBeGreaterThanOrEqual(before[i]! + 6);
+    await one.close();
+    await other.close();
   });
 
   it("and its rounds: each time that it was carried over and begun anew", async () => {
