@@ -47,12 +47,13 @@ describe.skipIf(!existsSync(CHROMIUM))("/docs in a browser", () => {
     async (width, scheme) => {
       const { page, faults } = await open("/docs", width, scheme);
       expect(await page.locator("h2").allTextContents()).toEqual(Object.keys(OPERATIONS));
-      const { overflow, background, text, size } = await page.evaluate(() => ({
+      // As text: this file is compiled without the types of browsers.
+      const { overflow, background, text, size } = (await page.evaluate(`({
         overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
         background: getComputedStyle(document.body).backgroundColor,
         text: getComputedStyle(document.body).color,
-        size: document.querySelector("table")?.getBoundingClientRect().width ?? 0,
-      }));
+        size: document.querySelector("table").getBoundingClientRect().width,
+      })`)) as { overflow: number; background: string; text: string; size: number };
       expect(overflow).toBe(0);
       expect(size).toBeGreaterThan(200);
       const brightness = (color: string): number => Number(/\d+/.exec(color)?.[0]);
