@@ -48,12 +48,17 @@ describe.skipIf(!existsSync(CHROMIUM))("/docs in a browser", () => {
       const { page, faults } = await open("/docs", width, scheme);
       expect(await page.locator("h2").allTextContents()).toEqual(Object.keys(OPERATIONS));
       // As text: this file is compiled without the types of browsers.
-      const { overflow, background, text, size } = (await page.evaluate(`({
+      const { overflow, background, text, size } = await page.evaluate<{
+        overflow: number;
+        background: string;
+        text: string;
+        size: number;
+      }>(`({
         overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
         background: getComputedStyle(document.body).backgroundColor,
         text: getComputedStyle(document.body).color,
         size: document.querySelector("table").getBoundingClientRect().width,
-      })`)) as { overflow: number; background: string; text: string; size: number };
+      })`);
       expect(overflow).toBe(0);
       expect(size).toBeGreaterThan(200);
       const brightness = (color: string): number => Number(/\d+/.exec(color)?.[0]);
