@@ -4,7 +4,6 @@
  * Why one connection and by default no worker thread: every transaction is synchronous, so no other call of this
  * process sees half of it, and a find needs no message to a thread. For what a worker gains see `writer/writer.ts`.
  */
-import { KeystileError } from "../../contracts/errors.js";
 import type { Change, ListQuery, Store, StorePowers, Table } from "../../contracts/store.js";
 import { trust } from "../../lib/guards/trusted.js";
 import type { SqliteBackup } from "./backup/make-backup.js";
@@ -13,10 +12,12 @@ import { createChangeLog } from "./changes/change-log.js";
 import { createChangePolling } from "./changes/change-polling.js";
 import { createSharedReads } from "./changes/read-transactions.js";
 import { assertFile, assertFits } from "./connection/check-path.js";
-import { countFailures, type CounterSet, createCounters } from "./connection/counters.js";
-import { toCommitError, toStoreError } from "./connection/errors.js";
+import { type CounterSet, createCounters } from "./connection/counters.js";
+import { toStoreError } from "./connection/errors.js";
+import { createGuardedWork } from "./connection/guarded-work.js";
 import { isInFile, type SqliteHandle } from "./connection/handle.js";
 import { createHealth, type HealthOptions, type SqliteHealth } from "./connection/health.js";
+import { createLifecycle } from "./connection/lifecycle.js";
 import { connect, type Connection, DRIVER_BUSY_TIMEOUT } from "./connection/open.js";
 import { createBusyRetry } from "./connection/retry-busy.js";
 import { watchSchema } from "./connection/schema.js";
@@ -24,6 +25,7 @@ import { afterTurn, retryWhileBusy } from "./connection/transaction.js";
 import { sizeLog } from "./connection/wal-size.js";
 import { createAccountSession } from "./credits/account-session.js";
 import { createAccounts } from "./credits/account-table.js";
+import { countLosses } from "./credits/count-losses.js";
 import { createGroupCommit } from "./credits/group-commit.js";
 import { createOnceTable } from "./credits/once-table.js";
 import { createSpending } from "./credits/spending.js";
@@ -78,7 +80,7 @@ const MAX_NOTIFIED_DIGESTS = 16;
  * links, or a file mounted by itself), STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables or old ones in a file that may not
  * be written), STORE_BUSY, STORE_FULL, STORE_FAILED
  * @see src/contracts/store.ts for the contract · a single find in a turn takes 1.15 times as long as a bare SELECT and
- * JSON.parse, several in one turn 0.75 times each; a single spend 1.15 times as long as a bare UPDATE in a transaction
+ * JSON.parse, several in one turn 0.75 times each; a single spend 1.2 times as long as a bare UPDATE in a transaction
  */
 export function sqliteStore(file: string | SqliteHandle, options?: SqliteHandleOptions): SqliteStore;
 export function sqliteStore(file: string, options?: SqliteStoreOptions): SqliteStore;
@@ -145,57 +147,29 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     if (!log.isCaughtUp(version)) assertSchema();
     else if (!settings.readonly) polling.note();
   });
+  const guarded = createGuardedWork(file, counters.own);
   // An autocommit statement inside a transaction that is open for reads would resolve before it is durable.
-  const committing = <A extends unknown[], T>(commit: (...given: A) => T): ((...given: A) => T) => {
-    const counted = countFailures(counters.own, commit);
-    return shared.before((...given: A) => {
-      file.assertRecent();
-      try {
-        return counted(...given);
-      } catch (cause) {
-        throw toCommitError(cause, file.isFull);
-      }
-    });
-  };
+  const committing = <A extends unknown[], T>(commit: (...given: A) => T) => shared.before(guarded.committing(commit));
   const transact = committing(connection.transact<unknown>) as typeof connection.transact;
   const { short, long } = sizeLog({ ...connection, transact });
-  const compareAndSpend = committing(session.compareAndSpend);
-  let closing: Promise<void> | undefined;
-  let isClosed = false;
-  const assertOpen = () => {
-    if (isClosed) throw new KeystileError("STORE_CLOSED", "the store was closed; open it again to use it");
-  };
+  const { assertOpen, close } = createLifecycle();
   const reads = createBusyRetry(assertOpen, connection.probe, settings.busyTimeout, counters.own);
   const writes = createBusyRetry(assertOpen, connection.probe, settings.busyTimeout, counters.own);
-  const countForfeits = <T extends { readonly forfeited?: number } | undefined>(outcome: T): T => {
-    counters.own.forfeitedRefills += outcome?.forfeited ?? 0;
-    return outcome;
-  };
-  const spend: typeof session.spend = (...given) => countForfeits(session.spend(...given));
-  const spends = { ...session, spend, compareAndSpend };
+  const losses = countLosses(counters.own);
+  const spends = losses.ofSpends({ ...session, compareAndSpend: committing(session.compareAndSpend) });
   const group = createGroupCommit(short, spends, log, writes.queue, settings.busyTimeout);
   const rows = createEntityTables(handle);
   const reader = createKeyReader(handle, references);
   const writer = createKeyWriter(handle, references, accounts);
   const spending = createSpending(accounts, createOnceTable(handle), group);
+  const leases = losses.ofLeases(spending);
   const examine = createHealth(connection, settings, counters);
   const health = shared.before((given?: HealthOptions) => retryWhileBusy(() => examine(given), DRIVER_BUSY_TIMEOUT));
   const finish = shared.before(connection.close);
   const startBackup = createBackup(connection, settings);
 
-  /** What a read meets in a file that was deleted or truncated may look like damage. */
-  const explained =
-    <A extends unknown[], T>(work: (...given: A) => T) =>
-    (...given: A): T => {
-      try {
-        return work(...given);
-      } catch (cause) {
-        file.assertSame();
-        throw cause;
-      }
-    };
   const reading = <A extends unknown[], T>(work: (...given: A) => T) =>
-    reads.runOrRetry(explained(shared.before(work)));
+    reads.runOrRetry(guarded.reading(shared.before(work)));
   const write = createWriting(writes, log, references, session);
   const insertEncoded = async (keys: readonly EncodedKey[], deadline: number): Promise<boolean[]> => {
     let inserted: boolean[] = [];
@@ -210,7 +184,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   const peekBalance = reading(spending.spendCredits);
   const store: SqliteStore = {
     powers: powersOf(connection, settings),
-    findKey: reads.runOrRetry(explained(shared.within(reader.findKey))),
+    findKey: reads.runOrRetry(guarded.reading(shared.within(reader.findKey))),
     findKeys: reading(reader.findKeys),
     findForeignKey: reading(reader.findForeignKey),
     findRootKey: reading(rows.findRootKey),
@@ -232,14 +206,11 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     readSecret: reading(spending.readSecret),
     drawCredits(ref, request) {
       assertOpen();
-      return Promise.resolve(spending.drawCredits(ref, request)).then(countForfeits);
+      return leases.drawCredits(ref, request);
     },
     returnCredits(ref, lease) {
       assertOpen();
-      return Promise.resolve(spending.returnCredits(ref, lease)).catch((cause: unknown) => {
-        counters.own.failedReturns++;
-        throw cause;
-      });
+      return leases.returnCredits(ref, lease);
     },
     readBalances: reading(spending.readBalances),
 
@@ -284,14 +255,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
       assertOpen();
       return startBackup(path, options);
     },
-    close() {
-      if (isClosed) return closing;
-      isClosed = true;
-      const drained = group.drain();
-      if (drained === undefined) finish();
-      closing = drained?.then(finish);
-      return closing;
-    },
+    close: () => close(group.drain, finish),
   };
   return { store, counters, insertEncoded, deadline: writes.deadline };
 }
