@@ -10,7 +10,7 @@ export {
   type KeystileErrorCode as VerifierErrorCode,
   type ValidationProblem,
 } from "./contracts/errors.js";
-export type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "./contracts/limiter.js";
+export type { LimitCheck, Limiter, LimiterCounters, LimitSize, LimitVerdict } from "./contracts/limiter.js";
 export type * from "./contracts/store.js";
 export type * from "./contracts/types.js";
 export type { LeaseOptions } from "./credits/spender.js";
@@ -31,7 +31,6 @@ export type { MigrationAlgorithms } from "./lib/migration-hashes.js";
 export {
   memoryLimiter,
   type MemoryLimiter,
-  type MemoryLimiterCounters,
   type MemoryLimiterOptions,
 } from "./ratelimit/memory/limiter.js";
 export { memoryStore } from "./stores/memory.js";

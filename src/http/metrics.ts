@@ -3,7 +3,7 @@
  * request.
  */
 import type { StoreCounters, StoreHealth } from "../contracts/health.js";
-import type { MemoryLimiterCounters } from "../ratelimit/memory/limiter.js";
+import type { LimiterCounters } from "../contracts/limiter.js";
 import type { VerifierCounters } from "../verify/verifier.js";
 
 /** Upper bounds of the duration buckets, seconds. */
@@ -27,7 +27,7 @@ export interface Metrics {
    */
   read(
     counters: VerifierCounters,
-    namespaces: MemoryLimiterCounters | undefined,
+    namespaces: LimiterCounters | undefined,
     health: StoreHealth | undefined,
   ): string;
 }
@@ -96,7 +96,7 @@ const LIMITER_FAMILIES = [
 ] as const;
 
 /** What the memory limiters did for lack of room, those of keys and of namespaces. */
-function limiterFamilies(keys: MemoryLimiterCounters, namespaces: MemoryLimiterCounters | undefined): string[] {
+function limiterFamilies(keys: LimiterCounters, namespaces: LimiterCounters | undefined): string[] {
   const of = namespaces === undefined ? { keys } : { keys, namespaces };
   return LIMITER_FAMILIES.flatMap(([name, help, counter]) =>
     family(

@@ -6,7 +6,7 @@
  * So a single call commits at once. Several calls of one callback are grouped at its end; concurrent calls of several
  * callbacks, as of sockets, show in the size of the groups.
  */
-import { afterCallback, afterTurn } from "../connection/transaction.js";
+import { afterCallback, afterTurn } from "./transaction.js";
 
 /** Schedules a callback. */
 export type Later = (wake: () => void) => void;

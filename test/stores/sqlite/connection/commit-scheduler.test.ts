@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import Database from "better-sqlite3";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { afterTurn } from "../../../../src/stores/sqlite/connection/transaction.js";
-import { createCommitScheduler } from "../../../../src/stores/sqlite/credits/commit-scheduler.js";
+import { createCommitScheduler } from "../../../../src/stores/sqlite/connection/commit-scheduler.js";
 import { sqliteStore, type SqliteStore } from "../../../../src/stores/sqlite/index.js";
 import {
   addKeys,

@@ -1,0 +1,113 @@
+/**
+ * Groups calls: one transaction for those of one turn of the event loop, or of one callback (`commit-scheduler.ts`).
+ *
+ * A group that finds the file locked waits in a queue for locks, and calls that arrive in the meantime join it. An
+ * error rejects the whole group.
+ */
+import { isBusy, toStoreError } from "./errors.js";
+import type { LockQueue, LockWaiter } from "./lock-queue.js";
+import { createCommitScheduler } from "./commit-scheduler.js";
+
+/** A call that waits for its transaction. */
+export interface Member {
+  readonly resolve: (result: never) => void;
+  readonly reject: (error: Error) => void;
+  /** When it times out waiting for a lock, in {@link LockQueue.lockedTime}; 0: it has not waited. */
+  deadline: number;
+}
+
+export interface Grouping<M extends Member> {
+  /** Adds a call to the next group. */
+  add(member: M): void;
+  /** Whether a call made now may run at once: it overtakes nobody, and no other call would share its transaction. */
+  isSequential(): boolean;
+  /** Records that a call ran at once. */
+  noteSingle(): void;
+  /** Queues the next group for the lock: a call that ran at once has met it. Call before it is added. */
+  awaitLock(): void;
+  /** Resolves once everything added so far is settled; `undefined`: nothing is pending. */
+  drain(): Promise<void> | undefined;
+}
+
+/** Maximum calls per transaction, so that a flood of calls does not block the event loop. */
+const MAX_GROUP_SIZE = 1_024;
+
+/**
+ * @param commit does the work of a group and settles its calls. What it throws rejects the group, unless it is the
+ * driver's error for a locked file: nothing was done then, and the group waits
+ * @param onFailed called before a group is rejected
+ * @param busyTimeout milliseconds for which a call waits for a locked file
+ */
+export function createGrouping<M extends Member>(
+  commit: (group: readonly M[]) => void,
+  onFailed: () => void,
+  locked: LockQueue,
+  busyTimeout: number,
+): Grouping<M> {
+  const scheduler = createCommitScheduler();
+  let queue: M[] = [];
+  let isScheduled = false;
+  const onDrained: (() => void)[] = [];
+
+  /** Commits the next group. @throws the driver's error while the file is locked: nothing was done */
+  const commitNext = () => {
+    const group = queue.length <= MAX_GROUP_SIZE ? queue : queue.slice(0, MAX_GROUP_SIZE);
+    queue = queue.slice(group.length);
+    try {
+      commit(group);
+    } catch (cause) {
+      if (isBusy(cause)) {
+        queue = [...group, ...queue];
+        throw cause;
+      }
+      onFailed();
+      const error = toStoreError(cause);
+      for (const { reject } of group) reject(error);
+    }
+    scheduler.note(group.length);
+    scheduleRest();
+  };
+  const waiter: LockWaiter = {
+    attempt: commitNext,
+    keepsWaiting(lockedTime, toError) {
+      queue = queue.filter((member) => {
+        member.deadline ||= lockedTime + busyTimeout;
+        if (lockedTime < member.deadline) return true;
+        member.reject(toError());
+        return false;
+      });
+      if (queue.length === 0) scheduleRest();
+      return queue.length > 0;
+    },
+  };
+  const flush = () => {
+    try {
+      if (locked.isWaiting()) locked.join(waiter);
+      else commitNext();
+    } catch {
+      locked.join(waiter);
+    }
+  };
+  const schedule = () => {
+    isScheduled = true;
+    scheduler.next()(flush);
+  };
+  const scheduleRest = () => {
+    isScheduled = false;
+    if (queue.length > 0) schedule();
+    else for (const resolve of onDrained.splice(0)) resolve();
+  };
+  return {
+    add(member) {
+      queue.push(member);
+      if (!isScheduled) schedule();
+    },
+    isSequential: () => queue.length === 0 && !isScheduled && !locked.isWaiting() && scheduler.isSequential(),
+    noteSingle: () => scheduler.note(1),
+    awaitLock() {
+      isScheduled = true;
+      locked.join(waiter);
+    },
+    drain: () => (queue.length === 0 ? undefined : new Promise((resolve) => onDrained.push(resolve))),
+  };
+}
