@@ -28,11 +28,7 @@ export type * from "./keyring/schemas/service-requests.js";
 export type { StoreGuardOptions } from "./lib/guards/guard-store.js";
 export { hasKeyChecksum } from "./lib/hash.js";
 export type { MigrationAlgorithms } from "./lib/migration-hashes.js";
-export {
-  memoryLimiter,
-  type MemoryLimiter,
-  type MemoryLimiterOptions,
-} from "./ratelimit/memory/limiter.js";
+export { memoryLimiter, type MemoryLimiter, type MemoryLimiterOptions } from "./ratelimit/memory/limiter.js";
 export { memoryStore } from "./stores/memory.js";
 export type { IdempotencyOptions } from "./verify/idempotency.js";
 export type { OutcomeEvent } from "./verify/outcome-events.js";

@@ -25,11 +25,7 @@ export interface Metrics {
    * @param namespaces counters of the limiter of namespaces; `undefined`: it is not the service's own
    * @param health of the store; `undefined`: it tells none
    */
-  read(
-    counters: VerifierCounters,
-    namespaces: LimiterCounters | undefined,
-    health: StoreHealth | undefined,
-  ): string;
+  read(counters: VerifierCounters, namespaces: LimiterCounters | undefined, health: StoreHealth | undefined): string;
 }
 
 /** What of a store's health is shown. Counters start again with the process. */

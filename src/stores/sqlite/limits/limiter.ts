@@ -22,13 +22,15 @@ export interface SqliteLimiterOptions {
   readonly size?: number;
   /**
    * How long a call waits for locks of other processes, in milliseconds, 0…60_000, before it fails with STORE_BUSY.
-   * Default 500: less than the `limiterTimeout` of verifiers. Opening waits as long, but blocks the thread.
+   * Default 500: less than the `limiterTimeout` of verifiers. Opening waits as long, and at least 2_000, and blocks the
+   * thread.
    */
   readonly busyTimeout?: number;
 }
 
 const DEFAULT_SIZE = 1_000_000;
 const DEFAULT_BUSY_TIMEOUT = 500;
+const MIN_OPEN_WAIT = 2_000;
 /** UTF-16 units of the name of a bucket. */
 const MAX_NAME_LENGTH = 2_048;
 /** Hexadecimal digits of 52 bits. */
@@ -105,7 +107,7 @@ export function sqliteLimiter(store: { readonly path: string }, options: SqliteL
       "STORE_POWER_MISSING",
       "a store in memory has no file beside which limits could be kept; use memoryLimiter()",
     );
-  const file = openLimits(limitsPathOf(store.path), busyTimeout);
+  const file = openLimits(limitsPathOf(store.path), Math.max(busyTimeout, MIN_OPEN_WAIT));
   try {
     return wire(file, size, busyTimeout);
   } catch (cause) {

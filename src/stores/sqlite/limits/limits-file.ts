@@ -87,12 +87,12 @@ export function limitsPathOf(path: string): string {
 /**
  * Opens the file, and makes it if there is none.
  * @param path from {@link limitsPathOf}
- * @param busyTimeout milliseconds to wait for locks; blocks
+ * @param wait milliseconds to wait for locks; blocks
  * @throws KeystileError as `sqliteLimiter` does
  */
-export function openLimits(path: string, busyTimeout: number): LimitsFile {
+export function openLimits(path: string, wait: number): LimitsFile {
   try {
-    return connect(path, busyTimeout);
+    return connect(path, wait);
   } catch (cause) {
     const error = toStoreError(cause);
     if (!(error instanceof KeystileError) || error.code.startsWith("DRIVER_")) throw error;
@@ -100,22 +100,23 @@ export function openLimits(path: string, busyTimeout: number): LimitsFile {
   }
 }
 
-function connect(path: string, busyTimeout: number): LimitsFile {
+function connect(path: string, wait: number): LimitsFile {
   const driver = loadDriver();
-  prepareFile(path, false, busyTimeout);
+  prepareFile(path, false, wait);
   const handle = openFile(driver, path, { readonly: false, fileMustExist: true, timeout: 0 });
   try {
     assertOwnLog(path);
-    handle.exec(`PRAGMA cache_size = -${CACHE_KIB}; PRAGMA journal_size_limit = ${MAX_LOG_BYTES};
-      PRAGMA wal_autocheckpoint = ${LOG_PAGES}`);
+    // Whatever reads the file may meet the lock of another process that is making it.
     const transact = retryWhileBusy(() => {
       assertOwnTables(handle);
       handle.exec("PRAGMA journal_mode = WAL");
       handle.exec("PRAGMA synchronous = NORMAL; PRAGMA fullfsync = OFF; PRAGMA checkpoint_fullfsync = OFF");
       const made = createTransact(handle);
       if (!hasTables(handle)) made(() => completeTables(handle));
+      handle.exec(`PRAGMA cache_size = -${CACHE_KIB}; PRAGMA journal_size_limit = ${MAX_LOG_BYTES};
+        PRAGMA wal_autocheckpoint = ${LOG_PAGES}`);
       return made;
-    }, busyTimeout);
+    }, wait);
     return {
       handle,
       watch: watchFile(handle),

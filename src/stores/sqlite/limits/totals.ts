@@ -62,10 +62,7 @@ export function createTotals(handle: Handle): Totals {
   );
   const find = select<Holder>(handle, `SELECT ${COLUMNS} FROM keystile_bucket_holders WHERE workspace_id = ?`);
   const findNumber = select<Holder>(handle, `SELECT ${COLUMNS} FROM keystile_bucket_holders WHERE number = ?`);
-  const most = select<Holder>(
-    handle,
-    `SELECT ${COLUMNS} FROM keystile_bucket_holders ORDER BY buckets DESC LIMIT 1`,
-  );
+  const most = select<Holder>(handle, `SELECT ${COLUMNS} FROM keystile_bucket_holders ORDER BY buckets DESC LIMIT 1`);
   const mostAdHoc = select<Holder>(
     handle,
     `SELECT ${COLUMNS} FROM keystile_bucket_holders WHERE ad_hoc > 0 ORDER BY ad_hoc DESC LIMIT 1`,
