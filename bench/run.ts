@@ -19,6 +19,7 @@ const MEASURED = [
   "unknown",
   "cold",
   "exact",
+  "limiter",
   "leased",
   "import",
   "memory",
