@@ -29,21 +29,23 @@ export interface Grouping<M extends Member> {
   drain(): Promise<void> | undefined;
 }
 
-/** Maximum calls per transaction, so that a flood of calls does not block the event loop. */
-const MAX_GROUP_SIZE = 1_024;
+export interface GroupingOptions<M extends Member> {
+  /**
+   * Does the work of a group and settles its calls. What it throws rejects the group, unless it is the driver's error
+   * for a locked file: nothing was done then, and the group waits.
+   */
+  readonly commit: (group: readonly M[]) => void;
+  /** Called before a group is rejected. */
+  readonly onFailed: () => void;
+  readonly locked: LockQueue;
+  /** Milliseconds for which a call waits for a locked file. */
+  readonly busyTimeout: number;
+  /** Maximum calls per transaction, so that a flood of calls does not block the event loop. */
+  readonly maxSize: number;
+}
 
-/**
- * @param commit does the work of a group and settles its calls. What it throws rejects the group, unless it is the
- * driver's error for a locked file: nothing was done then, and the group waits
- * @param onFailed called before a group is rejected
- * @param busyTimeout milliseconds for which a call waits for a locked file
- */
-export function createGrouping<M extends Member>(
-  commit: (group: readonly M[]) => void,
-  onFailed: () => void,
-  locked: LockQueue,
-  busyTimeout: number,
-): Grouping<M> {
+export function createGrouping<M extends Member>(options: GroupingOptions<M>): Grouping<M> {
+  const { commit, onFailed, locked, busyTimeout, maxSize } = options;
   const scheduler = createCommitScheduler();
   let queue: M[] = [];
   let isScheduled = false;
@@ -51,7 +53,7 @@ export function createGrouping<M extends Member>(
 
   /** Commits the next group. @throws the driver's error while the file is locked: nothing was done */
   const commitNext = () => {
-    const group = queue.length <= MAX_GROUP_SIZE ? queue : queue.slice(0, MAX_GROUP_SIZE);
+    const group = queue.length <= maxSize ? queue : queue.slice(0, maxSize);
     queue = queue.slice(group.length);
     try {
       commit(group);

@@ -38,6 +38,8 @@ interface Task extends Member {
   failure: Error | undefined;
 }
 
+const MAX_GROUP_SIZE = 1_024;
+
 export function createGroupCommit(
   transact: Transact,
   session: AccountSession,
@@ -68,7 +70,7 @@ export function createGroupCommit(
     }
   };
   // Also after a spend without a transaction, which may or may not have been written.
-  const grouping = createGrouping(commit, session.forget, locked, busyTimeout);
+  const grouping = createGrouping({ commit, onFailed: session.forget, locked, busyTimeout, maxSize: MAX_GROUP_SIZE });
   /** Spends at once, without a transaction. `undefined`: it needs one, or has to wait for a lock. */
   const spendNow = (n: number, cost: number, period: number): Spend | undefined => {
     try {

@@ -10,11 +10,31 @@ import { utilization } from "../../../ratelimit/memory/bucket.js";
 import { type BucketRows, ID_BOUND, type StoredBucket } from "./bucket-rows.js";
 import type { Totals } from "./totals.js";
 
-/** Buckets examined to find one to evict, and where one that refuses would go. */
+/** Buckets examined of each kind to find one to evict, and where one that refuses would go. */
 const PROBES = 32;
 const PROBES_BEFORE_REFUSING = 128;
-/** Buckets read at once: usually one of the first does. */
-const PAGE = 8;
+/**
+ * Milliseconds for which a sample counts. Examining 256 buckets takes 1.5 ms, which each new bucket of a flood would
+ * cost otherwise, while the file is locked.
+ */
+const MAX_SAMPLE_AGE = 100;
+const MAX_SAMPLES = 64;
+
+/** Buckets of one holder and one kind, drawn at random: those to go first are last. */
+interface Sample {
+  readonly drawnAt: number;
+  readonly probes: number;
+  readonly yielding: number[];
+  readonly refusing: number[];
+  /** Whether some have left it: a new sample may find more. */
+  isUsed: boolean;
+}
+
+/** A bucket that may be evicted, and the fraction of it that is used: `Infinity` if it refuses. */
+interface Candidate {
+  readonly bucket: StoredBucket;
+  readonly used: number;
+}
 
 /** New buckets of one call, which are all of one workspace. */
 export interface Newcomers {
@@ -44,42 +64,60 @@ export interface Evictions {
 
 /**
  * @param bound most buckets in the file; those of ad hoc limits may be half of it
- * @param current the bucket as this transaction has left it, for one that was read from the file
+ * @param find a bucket as this transaction has left it
  */
 export function createEvictions(
   rows: BucketRows,
   totals: Totals,
   bound: number,
-  current: (bucket: StoredBucket) => StoredBucket,
+  find: (id: number) => StoredBucket | undefined,
 ): Evictions {
   const adHocBound = Math.ceil(bound / 2);
+  const samples = new Map<string, Sample>();
 
-  /** Examines buckets from a random one on, so that nobody can tell which are next. */
-  const probe = (holder: number, isAdHoc: boolean, most: number, look: (bucket: StoredBucket) => boolean): void => {
+  /** Draws a sample: from a random bucket on, so that nobody can tell which are next. */
+  const draw = (holder: number, isAdHoc: boolean, probes: number, now: number): Sample => {
     const start = Math.floor(Math.random() * ID_BOUND);
-    let from = start;
-    let hasWrapped = false;
-    for (let probed = 0; probed < most;) {
-      const page = rows.listOf(holder, isAdHoc, from, Math.min(PAGE, most - probed));
-      for (const bucket of page) {
-        if (hasWrapped && bucket.id >= start) return;
-        probed++;
-        if (look(current(bucket))) return;
-        from = bucket.id + 1;
-      }
-      if (page.length === PAGE || probed >= most) continue;
-      if (hasWrapped) return;
-      hasWrapped = true;
-      from = 0;
+    const found = rows.listOf(holder, isAdHoc, start, probes);
+    if (found.length < probes) {
+      const before = rows.listOf(holder, isAdHoc, 0, probes - found.length);
+      found.push(...before.filter(({ id }) => id < start));
     }
+    const all = found.map(({ id }) => candidateOf(id, now)).filter((one) => one !== undefined);
+    const yielding = all.filter(({ used }) => used < Infinity).sort((a, b) => b.used - a.used);
+    const refusing = all.filter(({ used }) => used === Infinity);
+    const idOf = ({ bucket }: Candidate) => bucket.id;
+    return { drawnAt: now, probes, yielding: yielding.map(idOf), refusing: refusing.map(idOf), isUsed: false };
+  };
+  const candidateOf = (id: number, now: number): Candidate | undefined => {
+    const bucket = find(id);
+    return bucket && { bucket, used: utilization(bucket, now) };
+  };
+  const sampleOf = (holder: number, isAdHoc: boolean, probes: number, now: number, isFresh: boolean): Sample => {
+    const name = `${holder} ${isAdHoc}`;
+    const known = samples.get(name);
+    if (!isFresh && known !== undefined && known.probes >= probes && now - known.drawnAt < MAX_SAMPLE_AGE) return known;
+    if (samples.size >= MAX_SAMPLES) samples.clear();
+    const sample = draw(holder, isAdHoc, probes, now);
+    samples.set(name, sample);
+    return sample;
+  };
+  /** The first of a sample's list that may go; those before it leave the list. */
+  const firstOf = (sample: Sample, ids: number[], mayGo: (one: Candidate) => boolean, now: number) => {
+    for (let id = ids.at(-1); id !== undefined; id = ids.at(-1)) {
+      const one = candidateOf(id, now);
+      if (one !== undefined && mayGo(one)) return one;
+      ids.pop();
+      sample.isUsed = true;
+    }
+    return undefined;
   };
 
   const chooseOne = (
     workspaceId: string,
     earlier: number,
     mustBeAdHoc: boolean,
-    chosen: readonly Eviction[],
-    isInUse: (bucket: StoredBucket) => boolean,
+    isFree: (bucket: StoredBucket) => boolean,
     now: number,
   ): Eviction | undefined => {
     const own = totals.find(workspaceId);
@@ -89,21 +127,28 @@ export function createEvictions(
     const isBelowShare = before + earlier < Math.max(share, 1);
     const giver = isBelowShare ? totals.largest(mustBeAdHoc) : own;
     if (giver === undefined) return undefined;
-    let best: StoredBucket | undefined;
-    let lowest = Infinity;
-    let refusing: StoredBucket | undefined;
-    const look = (bucket: StoredBucket): boolean => {
-      if (isInUse(bucket) || chosen.some((one) => one.bucket.id === bucket.id)) return false;
-      const used = utilization(bucket, now);
-      if (used < lowest) [best, lowest] = [bucket, used];
-      else if (used === Infinity) refusing ??= bucket;
-      return lowest === 0;
-    };
     const probes = isBelowShare ? PROBES_BEFORE_REFUSING : PROBES;
-    if (!mustBeAdHoc) probe(giver.number, false, probes, look);
-    if (lowest > 0) probe(giver.number, true, probes, look);
-    if (best !== undefined) return { bucket: best, refuses: false };
-    return isBelowShare && refusing !== undefined ? { bucket: refusing, refuses: true } : undefined;
+    const isOfGiver = (kind: boolean, bucket: StoredBucket) =>
+      bucket.holder === giver.number && bucket.isAdHoc === kind && isFree(bucket);
+    const attempt = (isFresh: boolean): Eviction | "again" | undefined => {
+      const kinds = mustBeAdHoc ? [true] : [false, true];
+      const drawn = kinds.map((kind) => ({ kind, sample: sampleOf(giver.number, kind, probes, now, isFresh) }));
+      const yielding = drawn.flatMap(({ kind, sample }) => {
+        const mayGo = ({ bucket, used }: Candidate) => used < Infinity && isOfGiver(kind, bucket);
+        return firstOf(sample, sample.yielding, mayGo, now) ?? [];
+      });
+      const [best] = yielding.sort((one, other) => one.used - other.used);
+      if (best !== undefined) return { bucket: best.bucket, refuses: false };
+      for (const { kind, sample } of isBelowShare ? drawn : []) {
+        const one = firstOf(sample, sample.refusing, ({ bucket }) => isOfGiver(kind, bucket), now);
+        if (one !== undefined) return { bucket: one.bucket, refuses: one.used === Infinity };
+      }
+      return drawn.some(({ sample }) => sample.isUsed) ? "again" : undefined;
+    };
+    const first = attempt(false);
+    if (first !== "again") return first;
+    const second = attempt(true);
+    return second === "again" ? undefined : second;
   };
 
   return {
@@ -114,7 +159,9 @@ export function createEvictions(
       for (const [i, isAdHoc] of kinds.entries()) {
         const mustBeAdHoc = isAdHoc && adHocSpace <= 0;
         if (mustBeAdHoc || space <= 0) {
-          const one = chooseOne(workspaceId, i, mustBeAdHoc, chosen, isInUse, now);
+          const isFree = (bucket: StoredBucket) =>
+            !isInUse(bucket) && !chosen.some((earlier) => earlier.bucket.id === bucket.id);
+          const one = chooseOne(workspaceId, i, mustBeAdHoc, isFree, now);
           if (one === undefined) return undefined;
           chosen.push(one);
           space++;

@@ -30,6 +30,8 @@ export interface SqliteLimiterOptions {
 
 const DEFAULT_SIZE = 1_000_000;
 const DEFAULT_BUSY_TIMEOUT = 500;
+/** Calls per transaction: with new buckets for all, 12 ms. */
+const MAX_GROUP_SIZE = 256;
 const MIN_OPEN_WAIT = 2_000;
 /** UTF-16 units of the name of a bucket. */
 const MAX_NAME_LENGTH = 2_048;
@@ -145,7 +147,7 @@ function wire(file: ReturnType<typeof openLimits>, size: number, busyTimeout: nu
     run(group);
     for (const { verdicts, resolve } of group) resolve(verdicts as never);
   };
-  const grouping = createGrouping(commit, session.forget, locked, busyTimeout);
+  const grouping = createGrouping({ commit, onFailed: session.forget, locked, busyTimeout, maxSize: MAX_GROUP_SIZE });
   /** Takes at once. `undefined`: the file is locked, and nothing was done. */
   const takeNow = (checks: readonly BucketCheck[], now: number): readonly LimitVerdict[] | undefined => {
     const task: Task = { checks, now, verdicts: [], resolve: ignore, reject: ignore, deadline: 0 };

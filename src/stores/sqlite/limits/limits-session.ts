@@ -85,7 +85,6 @@ export function createLimitsSession(handle: Handle, bound: number): LimitsSessio
   let committed: LimiterCounters = { newcomersRefused: 0, bucketsDisplaced: 0 };
   let counted = { ...committed };
   const current = (bucket: StoredBucket) => cache.get(bucket.id) ?? bucket;
-  const evictions = createEvictions(rows, totals, bound, current);
   /** Where the next sweep starts, how many buckets it owes, and when the last was. */
   let hand = Math.floor(Math.random() * ID_BOUND);
   let due = 0;
@@ -104,6 +103,7 @@ export function createLimitsSession(handle: Handle, bound: number): LimitsSessio
     if (found !== undefined) cache.set(id, found);
     return found;
   };
+  const evictions = createEvictions(rows, totals, bound, find);
   const drop = ({ id, holder, isAdHoc }: StoredBucket) => {
     const cached = cache.get(id);
     if (cached !== undefined) dirty.delete(cached);
