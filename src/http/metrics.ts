@@ -87,11 +87,11 @@ export function createMetrics(): Metrics {
 }
 
 const LIMITER_FAMILIES = [
-  ["newcomers_refused_total", "Checks refused because there was no room for a new bucket.", "newcomersRefused"],
+  ["newcomers_refused_total", "Checks refused because there was no space for a new bucket.", "newcomersRefused"],
   ["buckets_displaced_total", "Buckets that refused and gave way to another workspace's.", "bucketsDisplaced"],
 ] as const;
 
-/** What the memory limiters did for lack of room, those of keys and of namespaces. */
+/** What the limiters did for lack of space, those of keys and of namespaces. */
 function limiterFamilies(keys: LimiterCounters, namespaces: LimiterCounters | undefined): string[] {
   const of = namespaces === undefined ? { keys } : { keys, namespaces };
   return LIMITER_FAMILIES.flatMap(([name, help, counter]) =>

@@ -43,8 +43,9 @@ export interface VerifierOptions extends StoreGuardOptions {
   /** How many records are cached, and for how long. */
   readonly cache?: CacheOptions | undefined;
   /**
-   * Default: a memory limiter of its own, as `memoryLimiter()` makes it. The verifier does not close a limiter given
-   * here.
+   * Default: a memory limiter of its own, as `memoryLimiter()` makes it: limits hold for this verifier alone and end
+   * with its process. `sqliteLimiter(store)` shares them between the processes of a host. The verifier does not close a
+   * limiter given here.
    */
   readonly limiter?: Limiter | undefined;
   /**

@@ -74,7 +74,8 @@ interface Reservation {
 }
 
 /**
- * Token buckets in memory, exact within the process and lost with it. Names are hashed to 96-bit fingerprints with
+ * Token buckets in memory, exact within the process and lost with it: n processes grant n times a limit, and a restart
+ * starts with full buckets (`sqliteLimiter` of `keystile/sqlite` shares them). Names are hashed to 96-bit fingerprints with
  * random numbers of this process: two names share a bucket with probability at most 2^-51.
  *
  * Memory is bounded by `size`. Full buckets are dropped as calls come in, without timers. At the bound a new bucket
