@@ -20,6 +20,7 @@ const MEASURED = [
   "cold",
   "exact",
   "writers",
+  "limiter",
   "leased",
   "import",
   "memory",

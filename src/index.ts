@@ -13,7 +13,7 @@ export {
   type KeystileErrorCode as VerifierErrorCode,
   type ValidationProblem,
 } from "./contracts/errors.js";
-export type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "./contracts/limiter.js";
+export type { LimitCheck, Limiter, LimiterCounters, LimitSize, LimitVerdict } from "./contracts/limiter.js";
 export type * from "./contracts/store.js";
 export type * from "./contracts/types.js";
 export type { LeaseOptions } from "./credits/spender.js";
@@ -31,12 +31,7 @@ export type * from "./keyring/schemas/service-requests.js";
 export type { StoreGuardOptions } from "./lib/guards/guard-store.js";
 export { hasKeyChecksum } from "./lib/hash.js";
 export type { MigrationAlgorithms } from "./lib/migration-hashes.js";
-export {
-  memoryLimiter,
-  type MemoryLimiter,
-  type MemoryLimiterCounters,
-  type MemoryLimiterOptions,
-} from "./ratelimit/memory/limiter.js";
+export { memoryLimiter, type MemoryLimiter, type MemoryLimiterOptions } from "./ratelimit/memory/limiter.js";
 export { memoryStore } from "./stores/memory.js";
 export type { IdempotencyOptions } from "./verify/idempotency.js";
 export type { OutcomeEvent } from "./verify/outcome-events.js";

@@ -37,6 +37,14 @@ export interface LimitVerdict {
   readonly displaced?: number | undefined;
 }
 
+/** What became of new buckets where there was no room, since the limiter was created. */
+export interface LimiterCounters {
+  /** New buckets that were refused, since those of their workspace all refuse and are as many as its share. */
+  readonly newcomersRefused: number;
+  /** Buckets that refused and gave way to those of a workspace below its share. */
+  readonly bucketsDisplaced: number;
+}
+
 /**
  * Token buckets. The contract (`test/ratelimit/suite.ts` tests each clause on every limiter):
  *  1. All or nothing: if any check of a call is exceeded, no bucket changes.
@@ -56,6 +64,8 @@ export interface Limiter {
    * @param now Unix time, milliseconds
    */
   take(checks: readonly LimitCheck[], now: number): MaybePromise<readonly LimitVerdict[]>;
+  /** For `counters()` of a verifier and for metrics; absent: the limiter counts nothing. */
+  counters?(): LimiterCounters;
   /** Closes the limiter. For the program that created it: keystile never closes a limiter that it was given. */
   close?(): MaybePromise<void>;
 }

@@ -3,7 +3,7 @@
  * request.
  */
 import type { StoreCounters, StoreHealth } from "../contracts/health.js";
-import type { MemoryLimiterCounters } from "../ratelimit/memory/limiter.js";
+import type { LimiterCounters } from "../contracts/limiter.js";
 import type { VerifierCounters } from "../verify/verifier.js";
 
 /** Upper bounds of the duration buckets, seconds. */
@@ -25,11 +25,7 @@ export interface Metrics {
    * @param namespaces counters of the limiter of namespaces; `undefined`: it is not the service's own
    * @param health of the store; `undefined`: it tells none
    */
-  read(
-    counters: VerifierCounters,
-    namespaces: MemoryLimiterCounters | undefined,
-    health: StoreHealth | undefined,
-  ): string;
+  read(counters: VerifierCounters, namespaces: LimiterCounters | undefined, health: StoreHealth | undefined): string;
 }
 
 /** What of a store's health is shown. Counters start again with the process. */
@@ -95,8 +91,8 @@ const LIMITER_FAMILIES = [
   ["buckets_displaced_total", "Buckets that refused and gave way to another workspace's.", "bucketsDisplaced"],
 ] as const;
 
-/** What the memory limiters did for lack of space, those of keys and of namespaces. */
-function limiterFamilies(keys: MemoryLimiterCounters, namespaces: MemoryLimiterCounters | undefined): string[] {
+/** What the limiters did for lack of space, those of keys and of namespaces. */
+function limiterFamilies(keys: LimiterCounters, namespaces: LimiterCounters | undefined): string[] {
   const of = namespaces === undefined ? { keys } : { keys, namespaces };
   return LIMITER_FAMILIES.flatMap(([name, help, counter]) =>
     family(

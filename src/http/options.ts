@@ -23,12 +23,16 @@ export interface ServiceOptions {
   readonly clock?: () => number;
   /**
    * Options of the verifier, only if the service creates it: cache, limiter, credits, outcome events, algorithms of
-   * migrations. `storeTimeout` applies to all of the service.
+   * migrations. `storeTimeout` applies to all of the service, and so does `limiter`, except for `requestLimit`. Without
+   * one, rate limits hold for this process and end with it.
    */
   readonly verifier?: Omit<VerifierOptions, "workspaceId" | "clock">;
   /** Options of authentication, only if the service creates the authenticator: proxy tokens, the scheme word. */
   readonly authentication?: Omit<AuthenticatorOptions, "clock" | "storeTimeout">;
-  /** Calls per workspace: `limit` per `duration` milliseconds, as a token bucket (spec §4.1-6). Default: no limit. */
+  /**
+   * Calls per workspace: `limit` per `duration` milliseconds, as a token bucket (spec §4.1-6), counted in this process
+   * unless a limiter is given in it. Default: no limit.
+   */
   readonly requestLimit?: RequestLimitOptions;
   /**
    * Absolute URL below which the pages of error types are: `https://docs.example.com`. Default: the service's `/docs`.

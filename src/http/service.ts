@@ -1,6 +1,7 @@
 /** Wires a store, or parts that the program created, into the service. */
 import { type Authenticator, createAuthenticator } from "../access/authenticate.js";
 import { KeystileError } from "../contracts/errors.js";
+import type { LimiterCounters } from "../contracts/limiter.js";
 import type { Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { createTurns } from "../keyring/context.js";
@@ -8,7 +9,7 @@ import { createKeyring, type Keyring, storeOf } from "../keyring/keyring.js";
 import { createRatelimits, type Ratelimits } from "../keyring/ratelimits/create-ratelimits.js";
 import { checkStore, guardClock, methods } from "../lib/check-options.js";
 import { guardStore } from "../lib/guards/guard-store.js";
-import { memoryLimiter, type MemoryLimiterCounters } from "../ratelimit/memory/limiter.js";
+import { memoryLimiter } from "../ratelimit/memory/limiter.js";
 import { createVerifier, type Verifier } from "../verify/verifier.js";
 import { toLine } from "./access-log.js";
 import { createPages } from "./docs/static-routes.js";
@@ -99,7 +100,7 @@ interface Wired {
   readonly authenticator: Authenticator;
   readonly servicesOf: (workspaceId: string) => MaybePromise<Services>;
   /** Of the limiter of namespaces, if the service created it. */
-  readonly limiterCounters: () => MemoryLimiterCounters | undefined;
+  readonly limiterCounters: () => LimiterCounters | undefined;
   close(): Promise<void>;
 }
 

@@ -12,7 +12,10 @@ export interface RequestLimitOptions {
   readonly limit: number;
   /** Window, milliseconds, 1…2_592_000_000. */
   readonly duration: number;
-  /** Default: a `memoryLimiter()` for this limit alone. May be shared with a verifier; the program closes it. */
+  /**
+   * Default: a `memoryLimiter()` for this limit alone, which holds for this process and ends with it. May be shared with
+   * a verifier; the program closes it.
+   */
   readonly limiter?: Limiter;
 }
 

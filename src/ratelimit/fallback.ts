@@ -1,6 +1,6 @@
 /** What a verification does while its limiter fails: fall back, deny or allow. */
 import { KeystileError } from "../contracts/errors.js";
-import type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "../contracts/limiter.js";
+import type { LimitCheck, Limiter, LimiterCounters, LimitSize, LimitVerdict } from "../contracts/limiter.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { integer, methods, oneOf, type OptionChecks, ownOnly } from "../lib/check-options.js";
 import { createDeadline } from "../lib/guards/deadline.js";
@@ -52,6 +52,8 @@ export interface LimitTaker {
   takeOne(hint: BucketHint, size: LimitSize, now: number): LimitVerdict | undefined;
   /** Calls in which the limiter failed, including denied ones. */
   degradedCalls(): number;
+  /** Of the limiter and of the local one that stands in for it. Never throws. */
+  counters(): LimiterCounters;
 }
 
 /**
@@ -90,6 +92,7 @@ export function withFallback(limiter: Limiter, options: FallbackOptions): LimitT
     },
     takeOne: () => undefined,
     degradedCalls: () => calls,
+    counters: () => sumOf(countersOf(limiter), countersOf(options.local)),
   };
 }
 
@@ -99,6 +102,31 @@ export function hintedTaker(limiter: HintedLimiter): LimitTaker {
     takeOne: limiter.takeOne,
     take: (checks, now) => ({ verdicts: limiter.take(checks, now), degraded: false }),
     degradedCalls: () => 0,
+    counters: limiter.counters,
+  };
+}
+
+const NOTHING_COUNTED: LimiterCounters = { newcomersRefused: 0, bucketsDisplaced: 0 };
+
+/** What a limiter counts; what it lacks, or tells wrongly, is 0. */
+function countersOf(limiter: Limiter): LimiterCounters {
+  let told: Partial<LimiterCounters> | undefined;
+  try {
+    told = limiter.counters?.();
+  } catch {
+    return NOTHING_COUNTED;
+  }
+  const { newcomersRefused, bucketsDisplaced } = told ?? NOTHING_COUNTED;
+  return {
+    newcomersRefused: isCount(newcomersRefused) ? newcomersRefused : 0,
+    bucketsDisplaced: isCount(bucketsDisplaced) ? bucketsDisplaced : 0,
+  };
+}
+
+function sumOf(one: LimiterCounters, other: LimiterCounters): LimiterCounters {
+  return {
+    newcomersRefused: one.newcomersRefused + other.newcomersRefused,
+    bucketsDisplaced: one.bucketsDisplaced + other.bucketsDisplaced,
   };
 }
 

@@ -43,8 +43,9 @@ export interface VerifierOptions extends StoreGuardOptions {
   /** How many records are cached, and for how long. */
   readonly cache?: CacheOptions | undefined;
   /**
-   * Default: a memory limiter of its own, as `memoryLimiter()` makes it. The verifier does not close a limiter given
-   * here.
+   * Default: a memory limiter of its own, as `memoryLimiter()` makes it: limits hold for this verifier alone and end
+   * with its process. `sqliteLimiter(store)` shares them between the processes of a host. The verifier does not close a
+   * limiter given here.
    */
   readonly limiter?: Limiter | undefined;
   /**
@@ -85,9 +86,12 @@ export interface VerifierCounters {
    * before the verifier. They count as spent.
    */
   readonly creditsForfeited: number;
-  /** New buckets of rate limits that the verifier's own limiter had no space for: their checks were refused. */
+  /**
+   * New buckets of rate limits that the limiter had no space for: their checks were refused. Here and below of the
+   * verifier's own limiter, or of the one that was given, if it counts, with all that others took from that one.
+   */
   readonly newcomersRefused: number;
-  /** Buckets that refused and gave way there to those of a workspace below its share of the memory. */
+  /** Buckets that refused and gave way there to those of a workspace below its share of the space. */
   readonly bucketsDisplaced: number;
 }
 
@@ -212,7 +216,7 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
       degraded: limiter.degradedCalls(),
       outcomesDropped: outcomes?.dropped() ?? 0,
       creditsForfeited: spender.creditsForfeited(),
-      ...local.counters(),
+      ...limiter.counters(),
     }),
     close: () => (closing ??= close()),
   });

@@ -12,6 +12,7 @@ import { IN_FLIGHT, runKills } from "./kill.js";
 import { runCuts, runLostSyncs } from "./powercut/cuts.js";
 import { runIoFaults, spread } from "./powercut/io-faults.js";
 import { missing } from "./powercut/record.js";
+import { runLimits } from "./limits.js";
 import { runOnce } from "./once.js";
 import { runProcesses } from "./processes.js";
 import { runLongTurns, runRevocations } from "./revocation.js";
@@ -47,6 +48,14 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
     const isFoundOut = cp.lost + cp.problems.length > 0 && leases.problems.includes("a lease is left");
     const holds = report.lost + report.invented === 0 && report.problems.length === 0;
     return verdict(holds && isFoundOut, { ...report, controls });
+  },
+  async limits() {
+    const shared = await runLimits(20_000);
+    const killed = await runLimits(20_000, { kills: 2_000 });
+    const control = await runLimits(2_000, { readsThenTakes: true });
+    const holds = shared.granted >= 20_000 && shared.granted <= shared.most && killed.granted <= killed.most;
+    const isWhole = killed.granted >= 20_000 - killed.untold && shared.errors.length + killed.errors.length === 0;
+    return verdict(holds && isWhole && control.granted > control.most, { shared, killed, control });
   },
   async failures() {
     const reports = [];

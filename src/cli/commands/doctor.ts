@@ -1,7 +1,8 @@
 /** `keystile doctor`: checks a database file and this machine, one line per check. Changes nothing. */
 import type { Command } from "commander";
 import { addDatabaseFlags, type DatabaseFlags } from "../database/database.js";
-import { examine, type Finding } from "../database/doctor-checks.js";
+import { examine } from "../database/doctor-checks.js";
+import type { Finding } from "../database/finding.js";
 import { type CommandResult, EXIT } from "../io/failures.js";
 import type { Io } from "../io/io.js";
 import { type Colour, count, paint, pretty, stripControlChars } from "../io/text.js";
@@ -11,6 +12,8 @@ Nothing is changed. Each check is ok, warn or fail; the exit code is 1 when one 
 of it: seconds for a million keys. With --reconcile the credits of every key are proved: credited + refilled + adjusted is spent +
 remaining + reserved + forfeited, and its leases hold what is reserved. A key whose credits do not add up refuses to spend until its
 balance is set.
+
+Rate limits that are kept in a file beside the database (\`keystile serve --limiter file\`) are checked too, in a line of their own.
 
 A -wal of another file beside the database is a fail, and a -wal that is missing although the -shm is there a warning. What no
 check can find: a copy of the database file alone, made with cp while a process had it open. It lacks what was in the -wal, and

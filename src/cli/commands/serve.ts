@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { createServer, type Server, type ServerOptions } from "../../http/index.js";
-import { sqliteStore, type SqliteStore } from "../../stores/sqlite/index.js";
+import { sqliteLimiter, type SqliteLimiter, sqliteStore, type SqliteStore } from "../../stores/sqlite/index.js";
 import { DEFAULT_HOST, DEFAULT_PORT } from "../client/settings.js";
 import { type FirstStart, makeFirst, unmakeFirst } from "../database/bootstrap.js";
 import { assertNoFolder } from "../database/database.js";
@@ -18,7 +18,8 @@ The service speaks plain HTTP: put a proxy that speaks TLS before it, and let it
 
 Examples:
   $ keystile serve
-  $ keystile serve --db /var/lib/keystile/keys.db --port 8080 --log --metrics --request-limit 1000/60`;
+  $ keystile serve --db /var/lib/keystile/keys.db --port 8080 --log --metrics --request-limit 1000/60
+  $ keystile serve --limiter file --port 8081     # one of several processes on keys.db, which share its rate limits`;
 
 interface ServeFlags {
   readonly db: string;
@@ -26,6 +27,7 @@ interface ServeFlags {
   readonly host: string;
   readonly durability: "power" | "process";
   readonly credits: "exact" | "leased";
+  readonly limiter: "memory" | "file";
   readonly requestLimit?: { readonly limit: number; readonly duration: number };
   readonly trustedProxy?: readonly string[];
   readonly log?: true;
@@ -57,23 +59,47 @@ export function addServeCommand(program: Command, io: Io): void {
         .choices(["exact", "leased"])
         .default("exact"),
     )
+    .addOption(
+      new Option(
+        "--limiter <where>",
+        "rate limits in memory, of this process and gone with it, or in a file that all processes on the database share",
+      )
+        .choices(["memory", "file"])
+        .default("memory"),
+    )
     .addHelpText("after", HELP)
     .action((flags: ServeFlags) => serve(io, flags));
 }
 
 async function serve(io: Io, flags: ServeFlags): Promise<void> {
+  if (flags.limiter === "file" && flags.db === ":memory:")
+    throw usage("--limiter file: a database in memory has no file beside which limits could be kept");
   const store = open(flags);
   try {
-    const server = createServer(store, toOptions(io, flags));
+    const limiter = flags.limiter === "file" ? sqliteLimiter(store) : undefined;
     try {
-      await run(io, store, server, flags);
+      await runServer(io, store, limiter, flags);
     } finally {
-      await server.close();
+      await limiter?.close();
     }
   } finally {
     await store.close();
   }
   await note(io, "stopped");
+}
+
+async function runServer(
+  io: Io,
+  store: SqliteStore,
+  limiter: SqliteLimiter | undefined,
+  flags: ServeFlags,
+): Promise<void> {
+  const server = createServer(store, toOptions(io, flags, limiter));
+  try {
+    await run(io, store, server, flags);
+  } finally {
+    await server.close();
+  }
 }
 
 /** Listens before it creates anything, so that if the port is taken, the next start is still the first. */
@@ -125,11 +151,15 @@ function open({ db, durability }: ServeFlags): SqliteStore {
   }
 }
 
-function toOptions(io: Io, { requestLimit, trustedProxy, log, metrics, credits }: ServeFlags): ServerOptions {
+function toOptions(
+  io: Io,
+  { requestLimit, trustedProxy, log, metrics, credits }: ServeFlags,
+  limiter: SqliteLimiter | undefined,
+): ServerOptions {
   const line = (text: string): void => void io.stderr.write(`${text}\n`);
   return {
-    verifier: { credits: { mode: credits } },
-    ...(requestLimit !== undefined && { requestLimit }),
+    verifier: { credits: { mode: credits }, limiter },
+    ...(requestLimit !== undefined && { requestLimit: { ...requestLimit, ...(limiter && { limiter }) } }),
     ...(trustedProxy !== undefined && { trustedProxies: trustedProxy }),
     ...(log === true && { log: line }),
     ...(metrics === true && { metrics }),

@@ -9,26 +9,15 @@ import { type Handle, readPragma, select } from "../../stores/sqlite/connection/
 import { reconcile } from "../../stores/sqlite/credits/reconcile.js";
 import { SCHEMA_VERSION, schemaVersion } from "../../stores/sqlite/connection/schema.js";
 import { count } from "../io/text.js";
-
-export interface Finding {
-  readonly level: "ok" | "warn" | "fail";
-  readonly check:
-    "node" | "driver" | "file" | "disk" | "schema" | "integrity" | "durability" | "root keys" | "credits" | "clock";
-  readonly text: string;
-}
+import { examineLimits } from "./doctor-limits.js";
+import { CLOCK_TOLERANCE, codeOf, fail, type Finding, ok, warn } from "./finding.js";
 
 const MIN_NODE_MAJOR = 20;
 /** 2024-01-01: an earlier clock was never set. */
 const MIN_CLOCK_MS = 1_704_067_200_000;
-/** Milliseconds by which the clock may be behind the times in the file. */
-const CLOCK_TOLERANCE = 5_000;
 const HEADER_BYTES = 100;
 /** Bytes: a WAL this large was not checkpointed for a long time. */
 const LARGE_LOG = 1_073_741_824;
-
-const ok = (check: Finding["check"], text: string): Finding => ({ level: "ok", check, text });
-const warn = (check: Finding["check"], text: string): Finding => ({ level: "warn", check, text });
-const fail = (check: Finding["check"], text: string): Finding => ({ level: "fail", check, text });
 
 /** What to do beyond the usual checks. */
 export interface ExamineOptions {
@@ -51,7 +40,7 @@ export async function examine(db: string, now: number, options: ExamineOptions =
   const findings = [node, opened !== undefined && "level" in opened ? opened : file, disk, driver.finding];
   if (opened === undefined || "level" in opened) return [...findings, ...examineClock(now, [stat.mtimeMs])];
   try {
-    return [...findings, ...examineDatabase(opened, now, stat, options)];
+    return [...findings, ...examineDatabase(opened, now, stat, options), ...examineLimits(db, now)];
   } finally {
     opened.close();
   }
@@ -241,9 +230,4 @@ function examineClock(now: number, times: readonly number[]): Finding[] {
       `${shown}: ${count(Math.round(ahead / 1_000))} s behind what the file holds; refills wait until it catches up`,
     ),
   ];
-}
-
-function codeOf(error: unknown): string {
-  const { code } = error as { readonly code?: unknown };
-  return typeof code === "string" ? code : "unknown";
 }

@@ -39,8 +39,9 @@ export interface RatelimitsOptions extends StoreGuardOptions {
   /** Unix time, milliseconds; default `Date.now`. */
   readonly clock?: () => number;
   /**
-   * Default: a `memoryLimiter()` of its own. May be shared with a verifier and with other workspaces; the program
-   * closes it.
+   * Default: a `memoryLimiter()` of its own: limits hold for these operations alone and end with their process.
+   * `sqliteLimiter(store)` shares them between the processes of a host. May be shared with a verifier and with other
+   * workspaces; the program closes it.
    */
   readonly limiter?: Limiter;
   /**

@@ -1,8 +1,9 @@
 /** Token buckets in memory: the limiter that verifiers use by default. Port: src/contracts/limiter.ts. */
 import { KeystileError } from "../../contracts/errors.js";
-import type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "../../contracts/limiter.js";
+import type { LimitCheck, Limiter, LimiterCounters, LimitSize, LimitVerdict } from "../../contracts/limiter.js";
 import { type Check, checkOptions, integer } from "../../lib/check-options.js";
 import { NONE } from "../../lib/fingerprint-index.js";
+import { assertCheck } from "../assert-check.js";
 import type { BucketHint } from "./bucket-hint.js";
 import { type BucketFingerprint, BucketTable } from "./bucket-table.js";
 import { type Bucket, charge, firstOf, fits, type Rate, rateMemo, verdictOf } from "./bucket.js";
@@ -39,15 +40,7 @@ export interface MemoryLimiter extends Limiter {
   /** Buckets kept at the moment. */
   size(): number;
   /** Counts since the limiter was created. */
-  counters(): MemoryLimiterCounters;
-}
-
-/** What became of new buckets where there was no space. */
-export interface MemoryLimiterCounters {
-  /** New buckets that were refused, since those of their workspace all refuse and are as many as its share. */
-  readonly newcomersRefused: number;
-  /** Buckets that refused and gave way to those of a workspace below its share. */
-  readonly bucketsDisplaced: number;
+  counters(): LimiterCounters;
 }
 
 /** The limiter as verifications use it, with hints of where buckets are. */
@@ -81,7 +74,8 @@ interface Reservation {
 }
 
 /**
- * Token buckets in memory, exact within the process and lost with it. Names are hashed to 96-bit fingerprints with
+ * Token buckets in memory, exact within the process and lost with it: n processes grant n times a limit, and a restart
+ * starts with full buckets (`sqliteLimiter` of `keystile/sqlite` shares them). Names are hashed to 96-bit fingerprints with
  * random numbers of this process: two names share a bucket with probability at most 2^-51.
  *
  * Memory is bounded by `size`. Full buckets are dropped as calls come in, without timers. At the bound a new bucket
@@ -238,7 +232,7 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
   /** Stores where the bucket is, or where a new one went, for the next call. */
   const takeOneByName = (hint: BucketHint, { limit, duration }: LimitSize): LimitVerdict => {
     const check = { bucket: hint.bucket, limit, duration, cost: 1, workspaceId: hint.workspaceId, hint };
-    assertNumbers(check);
+    assertCheck(check);
     const verdict = takeChecked(check);
     table.findAt(hint);
     return verdict;
@@ -275,7 +269,7 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
       return rows.takeAt(hint, size, latest) ?? takeOneByName(hint, size);
     },
     take(checks, now) {
-      checks.forEach(assertNumbers);
+      checks.forEach(assertCheck);
       begin(now);
       if (checks.length === 1) return [takeChecked(checks[0] as LimitCheck)];
       const verdicts = checks.length <= MAX_PAIRWISE_CHECKS ? takeFew(checks) : undefined;
@@ -297,17 +291,3 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
 const NO_FINGERPRINT: BucketFingerprint = { h0: 0, h1: 0, h2: 0 };
 const isExceeded = ({ exceeded }: { readonly exceeded: boolean }): boolean => exceeded;
 const isNew = ({ row, rate }: PendingBucket): boolean => row === NONE && rate.unitsPerToken > 0;
-
-/** Checks numbers before anything changes: a NaN in a level would never drain. */
-function assertNumbers({ limit, duration, cost, configured }: LimitCheck): void {
-  assertCount("limit", limit);
-  assertCount("duration", duration);
-  assertCount("cost", cost);
-  if (configured === undefined) return;
-  assertCount("configured.limit", configured.limit);
-  assertCount("configured.duration", configured.duration);
-}
-
-function assertCount(name: string, value: number): void {
-  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${name} must be an integer from 0 to 2^53 - 1`);
-}

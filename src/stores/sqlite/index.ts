@@ -3,9 +3,16 @@
  * @module keystile/sqlite
  */
 export type { StoreCounters, StoreHealth } from "../../contracts/health.js";
+export type { LimitCheck, Limiter, LimiterCounters, LimitSize, LimitVerdict } from "../../contracts/limiter.js";
 export type { SqliteBackup } from "./backup/make-backup.js";
 export type { BackupOptions, BackupProgress } from "./backup/start-backup.js";
 export type { SqliteHandle, SqliteRunResult, SqliteStatement } from "./connection/handle.js";
 export type { HealthOptions, SqliteHealth } from "./connection/health.js";
+export {
+  sqliteLimiter,
+  type SqliteLimiter,
+  type SqliteLimiterCounters,
+  type SqliteLimiterOptions,
+} from "./limits/limiter.js";
 export type { SqliteHandleOptions, SqliteStoreOptions } from "./options.js";
 export { sqliteStore, type SqliteStore } from "./store.js";

@@ -41,6 +41,8 @@ import { withWriter } from "./writer/writer.js";
 
 /** A {@link Store} with a health check and backups of its file. */
 export interface SqliteStore extends Store {
+  /** The path of the database, absolute and without symbolic links; empty: it is in memory. */
+  readonly path: string;
   /** Examines file and connection. Reads the disk: not for every request. */
   health(options?: HealthOptions): SqliteHealth;
   /**
@@ -183,6 +185,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
 
   const peekBalance = reading(spending.spendCredits);
   const store: SqliteStore = {
+    path: file.path,
     powers: powersOf(connection, settings),
     findKey: reads.runOrRetry(guarded.reading(shared.within(reader.findKey))),
     findKeys: reading(reader.findKeys),

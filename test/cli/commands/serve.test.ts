@@ -126,6 +126,32 @@ describe("serve", () => {
     expect((await server.stop()).stderr).not.toContain("{");
   });
 
+  it("--limiter file: two servers on one database share its rate limits, and a restart keeps them", async () => {
+    const file = db("shared-limits.db");
+    const first = await serve(file, ["--limiter", "file"]);
+    const { apiId, rootKey } = first;
+    const second = await serve(file, ["--limiter", "file"]);
+    const ask = async (url: string, operation: string, body: object) => {
+      const headers = { authorization: `Bearer ${rootKey}`, "content-type": "application/json" };
+      const answer = await fetch(`${url}/v2/${operation}`, { method: "POST", headers, body: JSON.stringify(body) });
+      return ((await answer.json()) as { data: Record<string, unknown> }).data;
+    };
+    const ratelimits = [{ name: "calls", limit: 3, duration: 3_600_000, autoApply: true }];
+    const { key } = await ask(first.url, "keys.createKey", { apiId, ratelimits });
+    const codeAt = async (url: string) => (await ask(url, "keys.verifyKey", { key }))["code"];
+    expect([await codeAt(first.url), await codeAt(second.url), await codeAt(first.url)]).toEqual(
+      Array(3).fill("VALID"),
+    );
+    for (const { url } of [first, second]) expect(await codeAt(url)).toBe("RATE_LIMITED");
+    await Promise.all([first.stop(), second.stop()]);
+    const again = await serve(file, ["--limiter", "file"]);
+    expect(await codeAt(again.url)).toBe("RATE_LIMITED");
+    await again.stop();
+    const alone = await serve(file);
+    expect(await codeAt(alone.url)).toBe("VALID");
+    await alone.stop();
+  });
+
   it("--request-limit answers 429 with Retry-After", async () => {
     const server = await serve(db("limited.db"), ["--request-limit", "2/60"]);
     const ask = () =>
@@ -177,6 +203,8 @@ describe("serve", () => {
     [["--request-limit", "10"], 2],
     [["--request-limit", "10/2592001"], 2],
     [["--durability", "none"], 2],
+    [["--limiter", "disk"], 2],
+    [["--limiter", "file", "--db", ":memory:"], 2],
     [["--trusted-proxy", "everyone", "--db", join(FOLDER, "proxy.db")], 2],
     [["--db", join(FOLDER, "no", "such", "folder.db")], 2],
     [["--db", FOLDER], 2],

@@ -1,8 +1,9 @@
 import { chmodSync, existsSync, linkSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { createKeyring } from "../../../src/keyring/keyring.js";
-import { sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { sqliteLimiter, sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { folder, run, serve } from "../support.js";
 
 const FOLDER = folder();
@@ -253,6 +254,34 @@ describe("doctor", () => {
     const hour = 3_600_000;
     expect((await doctor(db, () => Date.now() - hour)).checks["clock"]?.level).toBe("warn");
     expect((await doctor(db, () => 0)).checks["clock"]?.level).toBe("fail");
+  });
+
+  it("examines the rate limits beside a database, if there are any", async () => {
+    const db = await database("limits.db");
+    expect((await doctor(db)).checks["limits"]).toBeUndefined();
+    const limiter = sqliteLimiter({ path: db });
+    const now = Date.now();
+    await limiter.take([{ bucket: "b", limit: 10, duration: 1_000, cost: 1 }], now);
+    await limiter.close();
+    const limits = `${db}-limits`;
+    expect((await doctor(db)).checks["limits"]).toEqual({
+      level: "ok",
+      check: "limits",
+      text: `${limits}, 1 buckets`,
+    });
+    expect((await doctor(db, () => now - 60_000)).checks["limits"]).toMatchObject({
+      level: "warn",
+      text: expect.stringContaining("a clock was 60 s ahead") as string,
+    });
+    const file = new Database(limits);
+    file.exec("UPDATE keystile_limits SET buckets = 7");
+    expect((await doctor(db)).checks["limits"]?.text).toContain("counts 7 buckets and has 1");
+    file.exec("UPDATE keystile_limits SET version = 9");
+    file.close();
+    expect((await doctor(db)).checks["limits"]).toMatchObject({ level: "fail" });
+    writeFileSync(limits, "no database ".repeat(100));
+    const { code, checks } = await doctor(db);
+    expect([code, checks["limits"]?.level]).toEqual([1, "fail"]);
   });
 
   it("examines a file that a server has open", async () => {

@@ -1,0 +1,167 @@
+/**
+ * The file of the rate limits: its tables, and the connection to it.
+ *
+ * Why a file of its own beside the store's: buckets change with every call and may be forgotten in a power cut, credits
+ * may not. In one file they would share its log and its write lock, so that takes wait for the fsyncs of spends and
+ * bring checkpoints, and their fsyncs, upon them. It also keeps backups free of buckets.
+ *
+ * Why `synchronous = NORMAL`: a commit is in the system's memory, where the end of the process does not reach it, and
+ * only a checkpoint waits for the disk. A power cut takes the file back to an earlier commit, and never damages it.
+ */
+import { KeystileError } from "../../../contracts/errors.js";
+import { type FileWatch, prepareFile, watchFile } from "../connection/database-file.js";
+import { loadDriver, openFile } from "../connection/driver.js";
+import { toStoreError } from "../connection/errors.js";
+import { assertOwnLog } from "../connection/foreign-log.js";
+import { type Handle, readPragma, select } from "../connection/handle.js";
+import { createTransact, retryWhileBusy, type Transact } from "../connection/transaction.js";
+
+/** Where the rate limits of a database are: this follows the name of its file. */
+const SUFFIX = "-limits";
+
+/** Marks the file in its header: "KSTB". */
+const APPLICATION_ID = 0x4b535442;
+
+/** The version of the tables. */
+export const LIMITS_VERSION = 1;
+
+const count = (name: string) => `${name} INTEGER NOT NULL CHECK (${name} BETWEEN 0 AND 9007199254740991)`;
+
+/**
+ * A bucket's id is a keyed hash of its name. `amount` and `duration` are the limit of its first level, `levels` the
+ * others as JSON: `[[amount, duration, used], …]`.
+ */
+const CREATE = `
+  CREATE TABLE keystile_limits (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    version INTEGER NOT NULL,
+    secret BLOB NOT NULL CHECK (length(secret) = 32),
+    clock INTEGER NOT NULL,
+    ${["buckets", "ad_hoc", "holders", "ad_hoc_holders"].map(count).join(", ")}
+  ) STRICT;
+  INSERT INTO keystile_limits VALUES (1, ${LIMITS_VERSION}, randomblob(32), -9007199254740991, 0, 0, 0, 0);
+  CREATE TABLE keystile_bucket_holders (
+    number INTEGER PRIMARY KEY,
+    workspace_id TEXT NOT NULL UNIQUE,
+    ${count("buckets")},
+    ad_hoc INTEGER NOT NULL CHECK (ad_hoc BETWEEN 0 AND buckets)
+  ) STRICT;
+  CREATE INDEX keystile_bucket_holders_most ON keystile_bucket_holders (buckets);
+  CREATE INDEX keystile_bucket_holders_most_ad_hoc ON keystile_bucket_holders (ad_hoc) WHERE ad_hoc > 0;
+  CREATE TABLE keystile_buckets (
+    id INTEGER PRIMARY KEY,
+    holder INTEGER NOT NULL,
+    is_ad_hoc INTEGER NOT NULL CHECK (is_ad_hoc IN (0, 1)),
+    at INTEGER NOT NULL,
+    ${["amount", "duration", "used"].map(count).join(", ")},
+    levels TEXT
+  ) STRICT;
+  CREATE INDEX keystile_buckets_of ON keystile_buckets (holder, is_ad_hoc);`;
+
+/** Kibibytes of the page cache. */
+const CACHE_KIB = 65_536;
+/** Pages after which the log is carried over: two fsyncs in so many. */
+const LOG_PAGES = 1_000;
+/** Bytes to which a log that grew longer is cut. */
+const MAX_LOG_BYTES = 16_777_216;
+/** Milliseconds for which the driver waits for the first call in the queue for locks, and on close; blocks the thread. */
+const PROBE_WAIT = 5;
+const CLOSE_WAIT = 50;
+
+/** A configured connection to the file. */
+export interface LimitsFile {
+  readonly handle: Handle;
+  readonly watch: FileWatch;
+  readonly transact: Transact;
+  /** Runs one attempt to get a lock, for which the driver itself waits briefly. */
+  probe(attempt: () => void): void;
+  /** Carries the log over, unless another process uses it, and closes the connection. */
+  close(): void;
+}
+
+/** Where the rate limits of the database at `path` are. */
+export function limitsPathOf(path: string): string {
+  return `${path}${SUFFIX}`;
+}
+
+/**
+ * Opens the file, and makes it if there is none.
+ * @param path from {@link limitsPathOf}
+ * @param wait milliseconds to wait for locks; blocks
+ * @throws KeystileError as `sqliteLimiter` does
+ */
+export function openLimits(path: string, wait: number): LimitsFile {
+  try {
+    return connect(path, wait);
+  } catch (cause) {
+    const error = toStoreError(cause);
+    if (!(error instanceof KeystileError) || error.code.startsWith("DRIVER_")) throw error;
+    throw new KeystileError(error.code, `the file of the rate limits beside the database: ${error.detail}`, { cause });
+  }
+}
+
+function connect(path: string, wait: number): LimitsFile {
+  const driver = loadDriver();
+  prepareFile(path, false, wait);
+  const handle = openFile(driver, path, { readonly: false, fileMustExist: true, timeout: 0 });
+  try {
+    assertOwnLog(path);
+    // Whatever reads the file may meet the lock of another process that is making it.
+    const transact = retryWhileBusy(() => {
+      assertOwnTables(handle);
+      handle.exec("PRAGMA journal_mode = WAL");
+      handle.exec("PRAGMA synchronous = NORMAL; PRAGMA fullfsync = OFF; PRAGMA checkpoint_fullfsync = OFF");
+      const made = createTransact(handle);
+      if (!hasTables(handle)) made(() => completeTables(handle));
+      handle.exec(`PRAGMA cache_size = -${CACHE_KIB}; PRAGMA journal_size_limit = ${MAX_LOG_BYTES};
+        PRAGMA wal_autocheckpoint = ${LOG_PAGES}`);
+      return made;
+    }, wait);
+    return {
+      handle,
+      watch: watchFile(handle),
+      transact,
+      probe(attempt) {
+        handle.exec(`PRAGMA busy_timeout = ${PROBE_WAIT}`);
+        try {
+          attempt();
+        } finally {
+          handle.exec("PRAGMA busy_timeout = 0");
+        }
+      },
+      close() {
+        try {
+          handle.exec(`PRAGMA busy_timeout = ${CLOSE_WAIT}; PRAGMA wal_checkpoint(TRUNCATE)`);
+        } catch {
+          // Another process is using the log and will carry it over.
+        } finally {
+          handle.close();
+        }
+      },
+    };
+  } catch (cause) {
+    handle.close();
+    throw cause;
+  }
+}
+
+/** @throws KeystileError STORE_INVALID: a database of something else */
+function assertOwnTables(handle: Handle): void {
+  const tables = select<{ name: string }>(handle, "SELECT name FROM sqlite_schema WHERE type = 'table'").all();
+  if (tables.length === 0 || tables.some(({ name }) => name === "keystile_limits")) return;
+  throw new KeystileError("STORE_INVALID", "it is a database of something else; move it away");
+}
+
+/** Whether the file has the tables of rate limits. */
+export function hasTables(handle: Handle): boolean {
+  const sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'keystile_limits'";
+  return select(handle, sql).get() !== undefined;
+}
+
+/** Inside a transaction, so that one process makes them. */
+function completeTables(handle: Handle): boolean {
+  if (hasTables(handle)) return true;
+  handle.exec(CREATE);
+  if (Number(readPragma(handle, "application_id")) === 0) handle.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
+  return true;
+}

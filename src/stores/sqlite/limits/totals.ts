@@ -1,0 +1,129 @@
+/** How many buckets the file has, of which workspaces, and the time up to which they were used. */
+import { KeystileError } from "../../../contracts/errors.js";
+import { type Handle, select } from "../connection/handle.js";
+import { LIMITS_VERSION } from "./limits-file.js";
+
+/** A workspace that holds buckets. */
+export interface Holder {
+  readonly number: number;
+  readonly buckets: number;
+  readonly adHoc: number;
+}
+
+/** Counts of one kind: of all buckets, or of those of ad hoc limits. */
+export interface Held {
+  readonly buckets: number;
+  readonly holders: number;
+}
+
+export interface Totals {
+  /** Reads what other connections may have changed. @throws KeystileError STORE_SCHEMA_NEWER, STORE_INVALID */
+  load(): void;
+  /** Writes what has changed. */
+  save(): void;
+  /** The latest time of any take of any process, Unix milliseconds. */
+  clock(): number;
+  /** Moves the clock; it never goes back. @returns the time that now counts */
+  moveClock(now: number): number;
+  all(): Held;
+  adHoc(): Held;
+  find(workspaceId: string): Holder | undefined;
+  /** One of the workspaces that hold most; `undefined`: there are no buckets. */
+  largest(isAdHoc: boolean): Holder | undefined;
+  /** Counts a bucket. @returns the number of its holder */
+  add(workspaceId: string, isAdHoc: boolean): number;
+  /** Counts a bucket less. */
+  remove(holder: number, isAdHoc: boolean): void;
+}
+
+interface Row {
+  readonly version: number;
+  readonly clock: number;
+  readonly buckets: number;
+  readonly ad_hoc: number;
+  readonly holders: number;
+  readonly ad_hoc_holders: number;
+}
+
+const COLUMNS = "number, buckets, ad_hoc AS adHoc";
+const NOTHING: Row = {
+  version: LIMITS_VERSION,
+  clock: Number.MIN_SAFE_INTEGER,
+  buckets: 0,
+  ad_hoc: 0,
+  holders: 0,
+  ad_hoc_holders: 0,
+};
+
+export function createTotals(handle: Handle): Totals {
+  const read = select<Row>(handle, "SELECT * FROM keystile_limits");
+  const write = handle.prepare(
+    "UPDATE keystile_limits SET clock = ?, buckets = ?, ad_hoc = ?, holders = ?, ad_hoc_holders = ?",
+  );
+  const find = select<Holder>(handle, `SELECT ${COLUMNS} FROM keystile_bucket_holders WHERE workspace_id = ?`);
+  const findNumber = select<Holder>(handle, `SELECT ${COLUMNS} FROM keystile_bucket_holders WHERE number = ?`);
+  const most = select<Holder>(handle, `SELECT ${COLUMNS} FROM keystile_bucket_holders ORDER BY buckets DESC LIMIT 1`);
+  const mostAdHoc = select<Holder>(
+    handle,
+    `SELECT ${COLUMNS} FROM keystile_bucket_holders WHERE ad_hoc > 0 ORDER BY ad_hoc DESC LIMIT 1`,
+  );
+  const join = handle.prepare("INSERT INTO keystile_bucket_holders (workspace_id, buckets, ad_hoc) VALUES (?, 1, ?)");
+  const change = handle.prepare(
+    "UPDATE keystile_bucket_holders SET buckets = buckets + ?, ad_hoc = ad_hoc + ? WHERE number = ?",
+  );
+  const leave = handle.prepare("DELETE FROM keystile_bucket_holders WHERE number = ?");
+  let stored = NOTHING;
+  let now = NOTHING;
+  const count = (buckets: number, adHoc: number, holders: number, adHocHolders: number) => {
+    now = {
+      ...now,
+      buckets: now.buckets + buckets,
+      ad_hoc: now.ad_hoc + adHoc,
+      holders: now.holders + holders,
+      ad_hoc_holders: now.ad_hoc_holders + adHocHolders,
+    };
+  };
+  return {
+    load() {
+      const row = read.get();
+      if (row === undefined) throw new KeystileError("STORE_INVALID", "the file of the rate limits lost its tables");
+      if (row.version !== LIMITS_VERSION)
+        throw new KeystileError(
+          "STORE_SCHEMA_NEWER",
+          `the rate limits have tables of version ${row.version}, this keystile knows ${LIMITS_VERSION}; upgrade it`,
+        );
+      stored = now = row;
+    },
+    save() {
+      if (now === stored) return;
+      write.run(now.clock, now.buckets, now.ad_hoc, now.holders, now.ad_hoc_holders);
+      stored = now;
+    },
+    clock: () => now.clock,
+    moveClock(time) {
+      if (time > now.clock) now = { ...now, clock: time };
+      return now.clock;
+    },
+    all: () => ({ buckets: now.buckets, holders: now.holders }),
+    adHoc: () => ({ buckets: now.ad_hoc, holders: now.ad_hoc_holders }),
+    find: (workspaceId) => find.get(workspaceId),
+    largest: (isAdHoc) => (isAdHoc ? mostAdHoc : most).get(),
+    add(workspaceId, isAdHoc) {
+      const adHoc = Number(isAdHoc);
+      const holder = find.get(workspaceId);
+      count(1, adHoc, holder === undefined ? 1 : 0, isAdHoc && !holder?.adHoc ? 1 : 0);
+      if (holder === undefined) return Number(join.run(workspaceId, adHoc).lastInsertRowid);
+      change.run(1, adHoc, holder.number);
+      return holder.number;
+    },
+    remove(number, isAdHoc) {
+      const adHoc = Number(isAdHoc);
+      const holder = findNumber.get(number);
+      if (holder === undefined || holder.adHoc < adHoc)
+        throw new KeystileError("STORE_INVALID", "the file of the rate limits counts its buckets wrongly");
+      count(-1, -adHoc, holder.buckets === 1 ? -1 : 0, isAdHoc && holder.adHoc === 1 ? -1 : 0);
+      if (holder.buckets === 1) leave.run(number);
+      else change.run(-1, -adHoc, number);
+    },
+  };
+}
