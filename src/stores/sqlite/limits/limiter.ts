@@ -5,7 +5,7 @@ import type { MaybePromise } from "../../../contracts/types.js";
 import { type Check, checkOptions, integer } from "../../../lib/check-options.js";
 import { keyedHashHex } from "../../../lib/hash.js";
 import { assertCheck } from "../../../ratelimit/assert-check.js";
-import { type Counters, countFailures, createCounters } from "../connection/counters.js";
+import { countFailures, createCounters } from "../connection/counters.js";
 import { isBusy, toCommitError, toStoreError } from "../connection/errors.js";
 import { createGrouping, type Member } from "../connection/grouping.js";
 import { type Handle, select } from "../connection/handle.js";
@@ -44,8 +44,16 @@ const OPTIONS = {
 } as const satisfies Record<keyof SqliteLimiterOptions, Check>;
 
 /** Counts since the limiter was opened, of this process alone. */
-export interface SqliteLimiterCounters
-  extends LimiterCounters, Pick<Counters, "lockWaits" | "lockWaitMs" | "busyErrors" | "failedWrites"> {}
+export interface SqliteLimiterCounters extends LimiterCounters {
+  /** Times that a call found the file locked and had to wait; a group of calls counts once. */
+  readonly lockWaits: number;
+  /** Milliseconds for which the file was found locked. */
+  readonly lockWaitMs: number;
+  /** Calls that failed with STORE_BUSY. */
+  readonly busyErrors: number;
+  /** Transactions that failed on the disk. */
+  readonly failedWrites: number;
+}
 
 /** A {@link Limiter} whose buckets are in a file. */
 export interface SqliteLimiter extends Limiter {
