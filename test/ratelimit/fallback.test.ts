@@ -245,3 +245,29 @@ describe("degrading: a node's share", () => {
     },
   );
 });
+
+describe("degrading: what a limiter counts", () => {
+  const local = memoryLimiter({ size: 1 });
+  local.take([check(10, 10, 1_000, "a")], START);
+  local.take([check(10, 10, 1_000, "b")], START);
+
+  it("is told together with what the local one counts", () => {
+    const counting = { ...memoryLimiter(), counters: () => ({ newcomersRefused: 2, bucketsDisplaced: 5 }) };
+    expect(withFallback(counting, { local }).counters()).toEqual({ newcomersRefused: 3, bucketsDisplaced: 5 });
+    expect(withFallback(answering([]), { local }).counters()).toEqual({ newcomersRefused: 1, bucketsDisplaced: 0 });
+  });
+
+  it.each([
+    ["nothing", () => undefined],
+    ["no numbers", () => ({ newcomersRefused: NaN, bucketsDisplaced: "5" })],
+    [
+      "an error",
+      () => {
+        throw gone;
+      },
+    ],
+  ])("is 0 where it tells %s", (_, counters) => {
+    const limiter = { ...memoryLimiter(), counters } as unknown as Limiter;
+    expect(withFallback(limiter, { local }).counters()).toEqual({ newcomersRefused: 1, bucketsDisplaced: 0 });
+  });
+});

@@ -4,6 +4,7 @@
  */
 export type { StoreCounters, StoreHealth } from "../../contracts/health.js";
 export type { LimitCheck, Limiter, LimiterCounters, LimitSize, LimitVerdict } from "../../contracts/limiter.js";
+export type { MaybePromise } from "../../contracts/types.js";
 export type { SqliteBackup } from "./backup/make-backup.js";
 export type { BackupOptions, BackupProgress } from "./backup/start-backup.js";
 export type { SqliteHandle, SqliteRunResult, SqliteStatement } from "./connection/handle.js";
