@@ -58,6 +58,13 @@ describe("a caller of the program's own", () => {
     expect((await verifier.verify({ key }, { caller: callerThat(() => true) })).code).toBe("VALID");
   });
 
+  it("has a workspace, or the error names where it is missing", () => {
+    for (const workspaceId of [undefined, "", 1, null])
+      expect(() => strictCaller({ ...callerThat(() => true), workspaceId }, "context.caller")).toThrow(
+        /^context\.caller\.workspaceId /,
+      );
+  });
+
   it("is asked with itself as `this`, and its workspace is read once", () => {
     let reads = 0;
     class Own {

@@ -139,7 +139,29 @@ describe("callerGrants: resource names (ruling B6)", () => {
   });
 });
 
+describe("callerGrants: questions about keys", () => {
+  it("a key without its API is not one of an API that is called undefined", () => {
+    for (const grant of ["keyspaces/undefined/keys/k#read_key", "keyspaces/undefined/keys/*#read_key"]) {
+      expect(may(name(grant), "read_key", { type: "api", keyId: "k" })).toBe(false);
+      expect(may(name(grant), "read_key", key("undefined", "k"))).toBe(true);
+    }
+    expect(may("api.undefined.read_api", "read_api", { type: "api" })).toBe(false);
+  });
+});
+
 describe("explainGrant: what can never grant anything", () => {
+  it("says what is wrong, and what would be right", () => {
+    const tuple =
+      "write <type>.<id or *>.<action> with a type of api, ratelimit, rbac, identity, such as api.*.verify_key";
+    const message = "is not a valid root key permission";
+    expect(explainGrant("documents.read", WS)).toEqual({ message, fix: tuple });
+    const path = "write a path below keyspaces, namespaces, rbac, identities and an action, such as ";
+    const wrongPath = { message, fix: `${path}${name("keyspaces/*/keys/*#verify_key")}` };
+    for (const grant of ["documents/*#read", "keyspaces/**#", "keyspaces/**#a b", "keyspaces/**#**", "keyspaces/**"])
+      expect(explainGrant(name(grant), WS), grant).toEqual(wrongPath);
+    expect(explainGrant(name("keyspaces/**#*"), WS)).toBeUndefined();
+  });
+
   it("says what would be right, and not what was sent", () => {
     expect(explainGrant("api.*.verify_key", WS)).toBeUndefined();
     expect(explainGrant(name("keyspaces/a#create_key"), WS)).toBeUndefined();

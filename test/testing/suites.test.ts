@@ -7,10 +7,10 @@ import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { limiterSuite, sharedStoreSuite, storeSuite } from "../../src/testing/index.js";
-import { temporaryPaths } from "../stores/sqlite/support.js";
+import { emptyFiles } from "../stores/sqlite/support.js";
 import { failuresOf } from "./support.js";
 
-const path = temporaryPaths();
+const path = await emptyFiles();
 /** What reaches the disk is none of the faults here. */
 const PROCESS = { durability: "process" } as const;
 

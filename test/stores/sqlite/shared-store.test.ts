@@ -3,12 +3,13 @@ import { cachedStore } from "../../../src/cache/key-cache.js";
 import { sqliteStore, type SqliteStoreOptions } from "../../../src/stores/sqlite/index.js";
 import { buildWriter } from "../../rigs/workers.js";
 import { sharedStoreSuite, storeSuite } from "../suite.js";
-import { temporaryPaths } from "./support.js";
+import { emptyFiles, temporaryPaths } from "./support.js";
 
-const path = temporaryPaths();
+const newPath = temporaryPaths();
+const path = await emptyFiles();
 const writer = await buildWriter();
 
-storeSuite("sqlite with a writer thread", () => sqliteStore(path(), { writer }));
+storeSuite("sqlite with a writer thread", () => sqliteStore(newPath(), { writer }));
 storeSuite("sqlite with a writer thread, through the cache", () =>
   cachedStore(sqliteStore(path(), { writer, durability: "process" })),
 );

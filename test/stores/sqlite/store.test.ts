@@ -6,18 +6,19 @@ import Database from "better-sqlite3";
 import { cachedStore } from "../../../src/cache/key-cache.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { storeSuite } from "../suite.js";
-import { foreignHandle, nullHandle, temporaryPaths } from "./support.js";
+import { emptyFiles, foreignHandle, nullHandle, temporaryPaths } from "./support.js";
 
-const path = temporaryPaths();
+const newPath = temporaryPaths();
+const path = await emptyFiles();
 /** Where the driver is the subject: how commits reach the disk is tried with the others. */
 const DRIVER = { durability: "process" } as const;
 
-storeSuite("sqlite", () => sqliteStore(path()));
+storeSuite("sqlite", () => sqliteStore(newPath()));
 storeSuite("sqlite, process-durable, through the cache", () =>
   cachedStore(sqliteStore(path(), { durability: "process" })),
 );
 storeSuite("sqlite in memory", () => sqliteStore(":memory:"));
-storeSuite("sqlite on a handle of its owner", () => sqliteStore(new Database(path())));
+storeSuite("sqlite on a handle of its owner", () => sqliteStore(new Database(newPath())));
 storeSuite("sqlite on a handle that answers bigints", () =>
   sqliteStore(new Database(path()).defaultSafeIntegers(), DRIVER),
 );

@@ -1,11 +1,12 @@
 /** Files, rows and handles for the tests of the SQLite store. */
-import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { copyFileSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, vi } from "vitest";
 import { isKeystileError, type KeystileErrorCode } from "../../../src/contracts/errors.js";
 import type { ApiRow, KeyRow, NewBalance, Store } from "../../../src/contracts/store.js";
+import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import type { Handle, Statement } from "../../../src/stores/sqlite/connection/handle.js";
 import { keyRow } from "../suite.js";
 
@@ -17,6 +18,21 @@ export function temporaryPaths(): () => string {
   afterAll(() => rmSync(folder, { recursive: true }));
   let made = 0;
   return () => join(folder, `${++made}.db`);
+}
+
+/**
+ * Paths of files that have the tables of an empty store: each a copy of one file, because making the tables takes half
+ * the time of a test of the suite. Not where a new file is the subject.
+ */
+export async function emptyFiles(): Promise<() => string> {
+  const path = temporaryPaths();
+  const empty = path();
+  await sqliteStore(empty).close();
+  return () => {
+    const copy = path();
+    copyFileSync(empty, copy);
+    return copy;
+  };
 }
 
 export const api = (over: Partial<ApiRow> = {}): ApiRow => ({
