@@ -11,9 +11,10 @@ import type { MaybePromise } from "../../../contracts/types.js";
 import type { ChangeLog } from "../changes/change-log.js";
 import { isBusy, toStoreError } from "../connection/errors.js";
 import type { LockQueue, LockWaiter } from "../connection/lock-queue.js";
-import type { Transact } from "../connection/transaction.js";
+import { afterDelay, monotonic, type Transact } from "../connection/transaction.js";
 import type { AccountSession } from "./account-session.js";
 import { createCommitScheduler } from "./commit-scheduler.js";
+import { createTurnTaking } from "./turn-taking.js";
 
 /** A piece of work inside a transaction. Listeners are notified of the `changes` that it adds after the commit. */
 export type Work<T> = (session: AccountSession, changes: Change[]) => T;
@@ -45,6 +46,8 @@ interface Task {
 
 /** Maximum pieces of work per transaction, so that a flood of calls does not block the event loop. */
 const MAX_GROUP_SIZE = 1_024;
+/** Milliseconds for which other processes are let go first: about as long as they take to look for the lock again. */
+const PAUSE_MS = 2;
 
 export function createGroupCommit(
   transact: Transact,
@@ -54,6 +57,7 @@ export function createGroupCommit(
   busyTimeout: number,
 ): GroupCommit {
   const scheduler = createCommitScheduler();
+  const turn = createTurnTaking();
   let queue: Task[] = [];
   let isScheduled = false;
   const onDrained: (() => void)[] = [];
@@ -68,7 +72,7 @@ export function createGroupCommit(
     // Not after a wait: others have written since, so that it would fail and the transaction would need the lock again.
     if (isOne(group) && !locked.isWaiting() && commitSingle(group)) return;
     const done = transact(() => {
-      session.begin();
+      if (session.begin()) turn.noteOthers(monotonic());
       const changes: Change[] = [];
       for (const task of group) perform(task, session, changes);
       session.save();
@@ -122,7 +126,8 @@ export function createGroupCommit(
   };
   const schedule = () => {
     isScheduled = true;
-    scheduler.next()(flush);
+    if (turn.isOver(monotonic())) afterDelay(flush, PAUSE_MS);
+    else scheduler.next()(flush);
   };
   const scheduleRest = () => {
     isScheduled = false;
