@@ -9,7 +9,7 @@
  */
 import { isBusy, toStoreError } from "./errors.js";
 import type { LockQueue, LockWaiter } from "./lock-queue.js";
-import { afterTurn } from "./transaction.js";
+import { afterDelay, afterTurn } from "./transaction.js";
 
 /** A call that waits for its transaction. */
 export interface Member {
@@ -34,6 +34,8 @@ export interface GroupingOptions<M extends Member> {
   readonly commit: (group: readonly M[]) => void;
   /** Called before a group is rejected. */
   readonly onFailed: () => void;
+  /** Milliseconds to wait before the next group, for the sake of other processes; 0, the default: none. */
+  readonly pause?: () => number;
   readonly locked: LockQueue;
   /** Milliseconds for which a call waits for a locked file. */
   readonly busyTimeout: number;
@@ -42,7 +44,7 @@ export interface GroupingOptions<M extends Member> {
 }
 
 export function createGrouping<M extends Member>(options: GroupingOptions<M>): Grouping<M> {
-  const { commit, onFailed, locked, busyTimeout, maxSize } = options;
+  const { commit, onFailed, pause = () => 0, locked, busyTimeout, maxSize } = options;
   let queue: M[] = [];
   let isScheduled = false;
   const onDrained: (() => void)[] = [];
@@ -87,7 +89,9 @@ export function createGrouping<M extends Member>(options: GroupingOptions<M>): G
   };
   const schedule = () => {
     isScheduled = true;
-    afterTurn(flush);
+    const milliseconds = pause();
+    if (milliseconds > 0) afterDelay(flush, milliseconds);
+    else afterTurn(flush);
   };
   const scheduleRest = () => {
     isScheduled = false;

@@ -8,8 +8,11 @@ import { type Handle, select } from "../connection/handle.js";
 import type { Accounts } from "./account-table.js";
 
 export interface AccountSession {
-  /** Call first in a transaction: drops cached accounts that other connections may have changed. */
-  begin(): void;
+  /**
+   * Call first in a transaction: drops cached accounts that other connections may have changed.
+   * @returns whether another connection has committed since the last transaction
+   */
+  begin(): boolean;
   /**
    * Changes an account. `undefined`: there is no such account.
    * @throws KeystileError STORE_INVALID: the account in the file is damaged; nothing was changed
@@ -85,8 +88,11 @@ export function createAccountSession(
       // file.
       const now = dataVersion.get()?.data_version;
       onVersion(now);
-      if (isShared || now !== version || cache.size > MAX_CACHED_ACCOUNTS) forget();
+      const isFirst = version === undefined;
+      const isChanged = now !== version;
+      if (isShared || isChanged || cache.size > MAX_CACHED_ACCOUNTS) forget();
       version = now;
+      return isChanged && !isFirst;
     },
     change(n, change) {
       const from = find(n);

@@ -10,8 +10,9 @@ import type { Change, Spend } from "../../../contracts/store.js";
 import type { ChangeLog } from "../changes/change-log.js";
 import { createGrouping, type Member } from "../connection/grouping.js";
 import type { LockQueue } from "../connection/lock-queue.js";
-import type { Transact } from "../connection/transaction.js";
+import { monotonic, type Transact } from "../connection/transaction.js";
 import type { AccountSession } from "./account-session.js";
+import { createTurnTaking } from "./turn-taking.js";
 
 /** A piece of work inside a transaction. Listeners are notified of the `changes` that it adds after the commit. */
 export type Work<T> = (session: AccountSession, changes: Change[]) => T;
@@ -39,6 +40,8 @@ interface Task extends Member {
 
 /** Maximum pieces of work per transaction, so that a flood of calls does not block the event loop. */
 const MAX_GROUP_SIZE = 1_024;
+/** Milliseconds for which other processes are let go first: about as long as they take to look for the lock again. */
+const PAUSE_MS = 2;
 
 export function createGroupCommit(
   transact: Transact,
@@ -47,6 +50,8 @@ export function createGroupCommit(
   locked: LockQueue,
   busyTimeout: number,
 ): GroupCommit {
+  const turn = createTurnTaking();
+
   /** Commits a group of one without a transaction, if possible. */
   const commitSingle = ([{ work, n, cost, period, resolve }]: readonly [Task]): boolean => {
     const result = work === undefined ? session.compareAndSpend(n, cost, period) : undefined;
@@ -57,7 +62,7 @@ export function createGroupCommit(
     // Not after a wait: others have written since, so that it would fail and the transaction would need the lock again.
     if (isOne(group) && !locked.isWaiting() && commitSingle(group)) return;
     const done = transact(() => {
-      session.begin();
+      if (session.begin()) turn.noteOthers(monotonic());
       const changes: Change[] = [];
       for (const task of group) perform(task, session, changes);
       session.save();
@@ -70,7 +75,9 @@ export function createGroupCommit(
     }
   };
   // Also after a spend without a transaction, which may or may not have been written.
-  const grouping = createGrouping({ commit, onFailed: session.forget, locked, busyTimeout, maxSize: MAX_GROUP_SIZE });
+  const onFailed = session.forget;
+  const pause = () => (turn.isOver(monotonic()) ? PAUSE_MS : 0);
+  const grouping = createGrouping({ commit, onFailed, pause, locked, busyTimeout, maxSize: MAX_GROUP_SIZE });
   const put = <T>(work: Work<unknown> | undefined, n: number, cost: number, period: number, now: number): Promise<T> =>
     new Promise((resolve, reject) =>
       grouping.add({ work, n, cost, period, now, resolve, reject, result: undefined, failure: undefined, deadline: 0 }),

@@ -1,0 +1,73 @@
+import Database from "better-sqlite3";
+import { describe, expect, it } from "vitest";
+import { createTurnTaking } from "../../../../src/stores/sqlite/credits/turn-taking.js";
+import { sqliteStore } from "../../../../src/stores/sqlite/index.js";
+import { addKeys, temporaryPaths, withApi } from "../support.js";
+
+const path = temporaryPaths();
+
+describe("createTurnTaking", () => {
+  it("ends a turn once, three milliseconds after others were last found to have committed", () => {
+    const turn = createTurnTaking();
+    expect(turn.isOver(1_000)).toBe(false);
+    turn.noteOthers(1_000);
+    expect([1_000, 1_002.9, 1_003, 1_004, 9_000].map((now) => turn.isOver(now))).toEqual([
+      false,
+      false,
+      true,
+      false,
+      false,
+    ]);
+    turn.noteOthers(2_000);
+    turn.noteOthers(2_002);
+    expect([2_004, 2_005, 2_006].map((now) => turn.isOver(now))).toEqual([false, true, false]);
+  });
+});
+
+describe("sqliteStore: spends beside another process that writes", () => {
+  it("pause once for each time that it wrote, and never while nobody else writes", { timeout: 60_000 }, async () => {
+    const place = path();
+    const store = await withApi(sqliteStore(place, { durability: "process" }));
+    const [ref] = await addKeys(store, 1, 1_000_000_000);
+    const other = new Database(place);
+    // Counted in turns of the event loop, which a busy machine does not make more: without a pause each commits a group.
+    let turns = 0;
+    let lastCommit = 0;
+    let pauses = 0;
+    let isRunning = true;
+    const countTurn = () => {
+      turns++;
+      if (isRunning) setImmediate(countTurn);
+    };
+    countTurn();
+    let spent = 0;
+    const work = async () => {
+      while (isRunning) {
+        expect(await store.spendCredits(ref!, 1, 0, 0)).toMatchObject({ ok: true });
+        spent++;
+        if (turns - lastCommit > 10) pauses++;
+        lastCommit = turns;
+      }
+    };
+    const working = Promise.all(Array.from({ length: 8 }, work));
+    const goOn = async () => {
+      const until = spent + 4_000;
+      while (spent < until) await new Promise((resolve) => setImmediate(resolve));
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    };
+    await goOn();
+    expect(pauses).toBe(0);
+    for (let written = 1; written <= 3; written++) {
+      other.exec("INSERT INTO keystile_changes (what) VALUES ('+')");
+      await goOn();
+      expect(pauses).toBe(written);
+    }
+    isRunning = false;
+    await working;
+    expect((await store.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]?.remaining).toBe(
+      1_000_000_000 - spent,
+    );
+    other.close();
+    await store.close();
+  });
+});
