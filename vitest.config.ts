@@ -9,7 +9,7 @@ export const SLOW = [
   "test/service/**/*.test.ts",
   "test/middleware/examples.test.ts",
   "test/hot-path/**/*.test.ts",
-  "test/cli/{serve,migrate-keys}.test.ts",
+  "test/cli/commands/{serve,migrate-keys}.test.ts",
   "test/http/{early,node}.test.ts",
   "test/{bench,docs,docstrings,structure,secrets,secrets-sqlite}.test.ts",
 ];

@@ -9,6 +9,7 @@ import { type Block, blocksOf, layOut, promisedOutput } from "./structure/readme
 import { findFaults, findUnusedArrows } from "./structure/rules.js";
 import { parse, readSources, ROOT } from "./structure/source.js";
 import { ENTRIES, findSurfaceFaults } from "./structure/surface.js";
+import { PACKAGE, SIMULATION, SLOW } from "../vitest.config.js";
 import { findWords } from "./structure/words.js";
 
 describe("structure: citations", () => {
@@ -230,6 +231,20 @@ describe("structure: grammar", () => {
         expect(readFileSync(join(ROOT, file), "utf8"), file).toBe(readFileSync(join(folder, file), "utf8"));
     } finally {
       rmSync(folder, { recursive: true });
+    }
+  });
+});
+
+describe("structure: projects of the tests", () => {
+  it("every pattern of a slow test finds files: one that was moved would run among the fast ones", () => {
+    const files = execSync("git ls-files test", { cwd: ROOT, encoding: "utf8" }).split("\n");
+    for (const pattern of [...SLOW, ...PACKAGE, ...SIMULATION]) {
+      const alternatives = /^(.*)\{(.+)\}(.*)$/.exec(pattern);
+      const [, before = "", names = "", after = ""] = alternatives ?? [];
+      for (const one of alternatives === null ? [pattern] : names.split(",").map((name) => before + name + after)) {
+        const [start = "", end = ""] = one.split(/\*.*\*/);
+        expect([one, files.some((file) => file.startsWith(start) && file.endsWith(end))]).toEqual([one, true]);
+      }
     }
   });
 });
