@@ -25,7 +25,6 @@ import { requirePower } from "../lib/guards/powers.js";
 import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
 import { hintedTaker, LIMITER_OPTIONS, withFallback } from "../ratelimit/fallback.js";
 import { hintedLimiter } from "../ratelimit/memory/limiter.js";
-import { findKey, findKeyAgain } from "./find-key.js";
 import { createIdempotency, IDEMPOTENCY_OPTIONS, type IdempotencyOptions } from "./idempotency.js";
 import { createOutcomes, type OutcomeEvent } from "./outcome-events.js";
 import { type VerifyContext, type VerifyDeps, verifyKey } from "./verify-key.js";
@@ -189,8 +188,7 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
   const deps: VerifyDeps = {
     clock,
     compileQuery: createQueryCompiler(),
-    findKey: (request, caller, now) => findKey(sources, request, caller, now),
-    findKeyAgain: (request, caller) => findKeyAgain(sources, request, caller),
+    sources,
     limiter,
     spender,
     idempotency: createIdempotency(store, spender, ownOnly(settings.idempotency ?? {})),

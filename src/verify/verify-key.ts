@@ -15,6 +15,7 @@ import type { Spend } from "../contracts/store.js";
 import type { MaybePromise, V2KeysVerifyKeyResponseData, VerificationCode } from "../contracts/types.js";
 import type { Spender } from "../credits/spender.js";
 import type { LimitTaker } from "../ratelimit/fallback.js";
+import { findKey, findKeyAgain, type KeySources } from "./find-key.js";
 import type { Idempotency, IdempotentCall } from "./idempotency.js";
 import { type LimitsTaken, takeLimits } from "./check-limits.js";
 import { type OutcomeEvent, redact } from "./outcome-events.js";
@@ -44,14 +45,7 @@ export interface VerifyContext {
 export interface VerifyDeps {
   readonly clock: () => number;
   readonly compileQuery: QueryCompiler;
-  /** The presented key, if it is visible here. */
-  readonly findKey: (
-    request: VerificationRequest,
-    caller: Caller | undefined,
-    now: number,
-  ) => MaybePromise<CachedKey | undefined>;
-  /** The same from the store itself, bypassing the cache after its entry turned out to be outdated. */
-  readonly findKeyAgain: (request: VerificationRequest, caller: Caller | undefined) => Promise<CachedKey | undefined>;
+  readonly sources: KeySources;
   readonly limiter: LimitTaker;
   readonly spender: Spender;
   readonly idempotency: Idempotency;
@@ -142,7 +136,7 @@ function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | 
     restarts: 0,
     once: undefined,
   };
-  const found = deps.findKey(request, caller, now);
+  const found = findKey(deps.sources, request, caller, now);
   if (scope !== undefined) return checkOnce(call, scope, found);
   return found instanceof Promise ? checkFound(call, found) : checkKey(call, found);
 }
@@ -303,5 +297,5 @@ async function restart(call: Verification): Promise<ResponseData> {
   call.queried = false;
   call.limits = undefined;
   call.spend = undefined;
-  return checkKey(call, await deps.findKeyAgain(request, caller));
+  return checkKey(call, await findKeyAgain(deps.sources, request, caller));
 }

@@ -1,5 +1,5 @@
 /** Declares how the keys of an import were hashed, before they are imported. */
-import { badRequest, isKeystileError, type ValidationProblem } from "../../contracts/errors.js";
+import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
 import { copyBody } from "../../lib/copy-json.js";
 import { newId } from "../../lib/hash.js";
 import type { Context } from "../context.js";
@@ -9,6 +9,7 @@ import * as schemas from "../schemas/keys.js";
 import type { CreateMigrationRequestBody } from "../schemas/migration-requests.js";
 import { validate } from "../schemas/parse.js";
 import type { CreateMigrationResponseData } from "../schemas/responses.js";
+import { problemsWithAlgorithm } from "./imported-hash.js";
 
 /**
  * @throws KeystileError BAD_REQUEST, at `body.algorithm` also for an algorithm that is not known or cannot be looked up
@@ -23,21 +24,11 @@ export async function createMigration(
   const request = validate(schemas.createMigration, copy, "body", problems);
   const algorithm = (copy as { readonly algorithm?: unknown } | null | undefined)?.algorithm;
   const isValidated = problems.some(({ location }) => location === "body.algorithm");
-  if (typeof algorithm === "string" && !isValidated) problems.push(...problemsWith(context, algorithm));
+  if (typeof algorithm === "string" && !isValidated)
+    problems.push(...problemsWithAlgorithm(context.algorithms, algorithm));
   if (request === undefined || problems.length > 0) throw badRequest(problems);
   const now = context.clock();
   const row = { ...ownedRow(context, request.id ?? newId("mig", now)), algorithm: request.algorithm };
   await insertNamed(context, { table: "migrations", row }, "A migration with this id");
   return { migrationId: row.id };
-}
-
-/** Why an algorithm cannot be used here; empty when it can. */
-export function problemsWith(context: Context, algorithm: string): readonly ValidationProblem[] {
-  try {
-    context.algorithms.assertUsable(algorithm);
-    return [];
-  } catch (error) {
-    if (isKeystileError(error)) return error.errors;
-    throw error;
-  }
 }

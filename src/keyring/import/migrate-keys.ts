@@ -14,7 +14,7 @@ import type {
   V2KeysMigrateKeysRequestBody,
 } from "../schemas/migration-requests.js";
 import type { V2KeysMigrateKeysResponseData } from "../schemas/responses.js";
-import { problemsWith } from "./create-migration.js";
+import { problemsWithAlgorithm } from "./imported-hash.js";
 import { readImport } from "./import-batches.js";
 import { createImportNames, type KnownNames } from "./name-cache.js";
 import { createReadAhead } from "./prefetch-iterator.js";
@@ -113,7 +113,7 @@ async function boundNew(context: Context, keys: readonly V2KeysMigrateKeyData[],
 /** Without the algorithm no hash can be validated: the request fails, not each of its keys. */
 async function findUsable(context: Context, migrationId: string): Promise<MigrationRow> {
   const migration = await requireNamed(context, "migrations", migrationId);
-  if (problemsWith(context, migration.algorithm).length === 0) return migration;
+  if (problemsWithAlgorithm(context.algorithms, migration.algorithm).length === 0) return migration;
   const message = "has an algorithm that this keyring does not know";
   throw badRequest([{ location: "body.migrationId", message, fix: "register it in options.migrationAlgorithms" }]);
 }

@@ -2,11 +2,11 @@
 import type { MigrationRow, NewKey } from "../../contracts/store.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { newId } from "../../lib/hash.js";
-import type { ImportedHash } from "../../lib/migration-hashes.js";
 import type { Context } from "../context.js";
 import { buildKey } from "../keys/new-key.js";
 import type { Ids } from "../rbac/resolve-names.js";
 import type { FailedKey, MigratedKey, MigrationFailure, MigrationResults } from "../schemas/migration-requests.js";
+import { type ImportedHash, readHash } from "./imported-hash.js";
 import type { ImportNames, KnownNames } from "./name-cache.js";
 
 /** Shown as `start`: the first characters of an imported key are not known. */
@@ -162,7 +162,7 @@ function toCandidate(
   key: V2KeysMigrateKeyData,
   roles: Ids,
 ): Candidate {
-  const hash = context.algorithms.importHash(migration.algorithm, key.hash);
+  const hash = readHash(context.algorithms, migration.algorithm, key.hash);
   if (hash === undefined) return { key, failure: "INVALID_HASH" };
   if (key.roles?.some((role) => !roles.has(role)) === true) {
     refused.add(hash.foreignDigest);

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { V2KeysMigrateKeyData } from "../../../src/contracts/types.js";
-import { problemsWith } from "../../../src/keyring/import/create-migration.js";
+import { problemsWithAlgorithm } from "../../../src/keyring/import/imported-hash.js";
 import { createRefused } from "../../../src/keyring/import/store-batch.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { memoryStore } from "../../../src/stores/memory.js";
@@ -78,11 +78,11 @@ describe("createMigration: how the keys were hashed", () => {
 
   it("a fault of the algorithms that is no caller's fault rises", () => {
     const algorithms = {
-      assertUsable() {
+      knows() {
         throw new RangeError("broken");
       },
     };
-    expect(() => problemsWith({ algorithms } as never, "sha256")).toThrow(RangeError);
+    expect(() => problemsWithAlgorithm(algorithms as never, "sha256")).toThrow(RangeError);
   });
 });
 
