@@ -1,8 +1,8 @@
 /** A cache of root keys by digest, including digests that were not found. Store clauses 8, 9, 19. */
+import { LRUCache } from "lru-cache";
 import type { RootKeyRow, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { createGuardedReads } from "../lib/guarded-reads.js";
-import { LruMap } from "../lib/lru-map.js";
 
 /** Finds root keys by digest, as values that `prepare` makes of their rows. */
 export interface RootKeyCache<T> {
@@ -26,11 +26,11 @@ export function createRootKeyCache<T extends object>(
   prepare: (row: RootKeyRow) => T,
   size: number,
 ): RootKeyCache<T> {
-  const found = new LruMap<T>(size);
+  const found = new LRUCache<string, T>({ max: size });
   const reads = createGuardedReads(store, {
     found: {
-      set: (_text, digest, value) => found.set(digest, value),
-      delete: (digest) => found.delete(digest),
+      set: (_text, digest, value) => void found.set(digest, value),
+      delete: (digest) => void found.delete(digest),
       clear: () => found.clear(),
     },
     read: (digest) => store.findRootKey(digest),

@@ -1,6 +1,6 @@
 /** Where the key cache keeps its values: one interface, the backend without fingerprints, and expiry. */
+import { LRUCache } from "lru-cache";
 import type { FoundValues } from "../lib/guarded-reads.js";
-import { LruMap } from "../lib/lru-map.js";
 
 /**
  * A bounded map from text to value that also deletes by digest; it may drop any value at any time, and never returns
@@ -23,12 +23,12 @@ export interface CacheBackend<T> extends FoundValues<T> {
  * @param size maximum number of values, ≥ 1; the least recently used is evicted
  */
 export function digestBackend<T>(size: number): CacheBackend<T> {
-  const values = new LruMap<T>(size);
+  const values = new LRUCache<string, { readonly value: T }>({ max: size });
   return {
     get: () => undefined,
-    getByDigest: (digest) => values.get(digest),
-    set: (_text, digest, value) => values.set(digest, value),
-    delete: (digest) => values.delete(digest),
+    getByDigest: (digest) => values.get(digest)?.value,
+    set: (_text, digest, value) => void values.set(digest, { value }),
+    delete: (digest) => void values.delete(digest),
     clear: () => values.clear(),
   };
 }

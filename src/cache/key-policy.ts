@@ -3,11 +3,11 @@
  * table of fields lists the shared fields; policies are compared by one text made of all of them, so that no field can
  * be left out of the comparison.
  */
+import { LRUCache } from "lru-cache";
 import { createGrants, type Grants, type Query } from "../access/permission-query.js";
 import { type FieldsThat, fieldsThat, KEY_FIELDS } from "../contracts/key-fields.js";
 import type { KeyRecord } from "../contracts/store.js";
 import type { RatelimitResponse } from "../contracts/types.js";
-import { LruMap } from "../lib/lru-map.js";
 import type { LimitKind } from "../ratelimit/applied-limits.js";
 
 /** Permissions and roles. */
@@ -71,8 +71,6 @@ export interface KeyPolicy extends PolicyValues {
  */
 const MAX_POLICIES = 10_000;
 const MAX_NAME_UNITS = 4_000_000;
-/** What a short name counts as, so that both bounds are one. */
-const LEAST_NAME_UNITS = MAX_NAME_UNITS / MAX_POLICIES;
 
 const POLICY_FIELDS = fieldsThat({ record: "policy" });
 /** The fields that distinguish limits, except their ids. */
@@ -85,28 +83,30 @@ const LIMIT_FIELDS = (Object.keys(KEY_FIELDS.ratelimits.row[0]) as (keyof Rateli
  * @param fields the shared fields: those of the table, except in tests
  */
 export function internPolicies(fields: readonly PolicyField[] = POLICY_FIELDS): (record: KeyRecord) => KeyPolicy {
-  const grantSets = new LruMap<GrantSet>(MAX_NAME_UNITS);
-  const policies = new LruMap<KeyPolicy>(MAX_NAME_UNITS);
+  const grantSets = remembered<GrantSet>();
+  const policies = remembered<KeyPolicy>();
   const grantsOf = (list: string, record: KeyRecord): GrantSet => {
     let grants = grantSets.get(list);
-    if (grants === undefined) grantSets.set(list, (grants = new GrantSet(record)), weigh(list));
+    if (grants === undefined) grantSets.set(list, (grants = new GrantSet(record)));
     return grants;
   };
   const find = (record: KeyRecord): KeyPolicy => {
     const list = nameGrants(record);
     const name = `${nameRest(fields, record)}\n${list}`;
     let policy = policies.get(name);
-    if (policy === undefined) {
-      policy = toPolicy(fields, record, grantsOf(list, record));
-      policies.set(name, policy, weigh(name));
-    }
+    if (policy === undefined) policies.set(name, (policy = toPolicy(fields, record, grantsOf(list, record))));
     return policy;
   };
   return memoizeByListIdentity(find, (policy, record) => hasSameRest(fields, policy, record));
 }
 
-function weigh(name: string): number {
-  return Math.max(name.length, LEAST_NAME_UNITS);
+/** {@link MAX_POLICIES}; + 1, since lru-cache rejects a size of 0: names may be empty */
+function remembered<T extends object>(): LRUCache<string, T> {
+  return new LRUCache({
+    max: MAX_POLICIES,
+    maxSize: MAX_NAME_UNITS,
+    sizeCalculation: (_, name) => name.length + 1,
+  });
 }
 
 function toPolicy(fields: readonly PolicyField[], record: KeyRecord, grants: GrantSet): KeyPolicy {

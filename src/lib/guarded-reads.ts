@@ -5,9 +5,9 @@
  * Why misses have a partition of their own: a flood of unknown keys fills that one and evicts no real key. A miss is kept for a short
  * time only, since a key may be created where no change is notified.
  */
+import { LRUCache } from "lru-cache";
 import type { Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
-import { LruMap } from "./lru-map.js";
 import { isThenable } from "./thenable.js";
 
 /** Where found values are kept. */
@@ -41,13 +41,18 @@ export interface GuardedReads<T> {
   close(): void;
 }
 
+const MONOTONIC = { now: () => performance.now() };
+
 /** Subscribes to the store at once: each change removes what it concerns, from `found` and from the misses. */
 export function createGuardedReads<Row, T>(
   store: Store,
   { found, read, prepare, missSize, missTtl }: GuardedReadOptions<Row, T>,
 ): GuardedReads<T> {
-  /** The monotonic time until which a digest counts as missing. */
-  const misses = missSize === 0 ? undefined : new LruMap<number>(missSize);
+  // A resolution of 0 keeps lru-cache from setting a timer.
+  const misses =
+    missSize === 0
+      ? undefined
+      : new LRUCache<string, true>({ max: missSize, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
   let generation = 0;
   const unsubscribe = store.subscribe((change) => {
     generation++;
@@ -63,14 +68,13 @@ export function createGuardedReads<Row, T>(
   const keep = (text: string, digest: string, row: Row | undefined, startGeneration: number): T | undefined => {
     const value = row === undefined ? undefined : prepare(row);
     if (startGeneration !== generation) return value;
-    if (value === undefined) misses?.set(digest, performance.now() + missTtl);
+    if (value === undefined) misses?.set(digest, true);
     else found.set(text, digest, value);
     return value;
   };
   return {
     read(text, digest) {
-      const missingUntil = misses?.get(digest);
-      if (missingUntil !== undefined && performance.now() <= missingUntil) return undefined;
+      if (misses?.get(digest) === true) return undefined;
       const startGeneration = generation;
       const row = read(digest);
       return isThenable(row)

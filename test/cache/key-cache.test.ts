@@ -46,6 +46,8 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
 
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ["performance"] });
+    // lru-cache reads a start of 0 as none.
+    vi.advanceTimersByTime(10);
   });
   afterEach(() => void vi.useRealTimers());
 
