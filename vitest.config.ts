@@ -10,7 +10,8 @@ export const SLOW = [
   "test/middleware/examples.test.ts",
   "test/hot-path/**/*.test.ts",
   "test/cli/commands/{serve,migrate-keys}.test.ts",
-  "test/http/{early,node}.test.ts",
+  "test/http/early.test.ts",
+  "test/http/node/*.test.ts",
   "test/{bench,docs,docstrings,structure,secrets,secrets-sqlite}.test.ts",
 ];
 
