@@ -5,7 +5,7 @@ import { newId } from "../../lib/hash.js";
 import type { ImportedHash } from "../../lib/migration-hashes.js";
 import type { Context } from "../context.js";
 import { buildKey } from "../keys/new-key.js";
-import type { Ids } from "../rbac/resolve-names.js";
+import { type Ids, mayBecomeSlug } from "../rbac/resolve-names.js";
 import type { FailedKey, MigratedKey, MigrationFailure, MigrationResults } from "../schemas/migration-requests.js";
 import type { ImportNames, KnownNames } from "./name-cache.js";
 
@@ -17,6 +17,7 @@ const MESSAGES: Readonly<Record<MigrationFailure, string>> = {
   INVALID_HASH: "the hash is not one of the migration's algorithm",
   ALREADY_EXISTS: "this hash exists already, in the store or earlier in this import",
   UNKNOWN_ROLE: "a role of this key does not exist",
+  UNKNOWN_PERMISSION: "a permission of this key, given by its id, does not exist",
 };
 
 /** Where the keys go. */
@@ -25,7 +26,7 @@ export interface Destination {
   readonly apiId: string;
   /** Cached ids of the names that the keys refer to. */
   readonly names: ImportNames;
-  /** Hashes of this import whose roles are unknown: a key that repeats one fails, in whatever batch. */
+  /** Hashes of this import whose roles or permissions are unknown: a key that repeats one fails, in whatever batch. */
   readonly refused: Refused;
 }
 
@@ -131,6 +132,8 @@ async function build(context: Context, to: Destination, batch: Keys, names: Know
   // Once per batch, not once per import: ids are ordered by time, which keeps a store's index appending.
   const now = context.clock();
   await names.findRoles(unknown(batch, "roles", names.roles));
+  const asIds = [...unknown(batch, "permissions", names.permissions)].filter((text) => !mayBecomeSlug(text));
+  if (asIds.length > 0) await names.findPermissions(asIds);
   const candidates = checkHashes(context, to, batch, names);
   const keys = candidates.filter((candidate) => candidate.failure === undefined).map((candidate) => candidate.key);
   await names.ensurePermissions(unknown(keys, "permissions", names.permissions), now);
@@ -139,7 +142,7 @@ async function build(context: Context, to: Destination, batch: Keys, names: Know
 }
 
 function checkHashes(context: Context, to: Destination, keys: Keys, names: KnownNames): Candidate[] {
-  return keys.map((key) => toCandidate(context, to, key, names.roles));
+  return keys.map((key) => toCandidate(context, to, key, names));
 }
 
 function buildRows(
@@ -160,16 +163,23 @@ function toCandidate(
   context: Context,
   { migration, refused }: Destination,
   key: V2KeysMigrateKeyData,
-  roles: Ids,
+  { roles, permissions }: KnownNames,
 ): Candidate {
   const hash = context.algorithms.importHash(migration.algorithm, key.hash);
   if (hash === undefined) return { key, failure: "INVALID_HASH" };
-  if (key.roles?.some((role) => !roles.has(role)) === true) {
+  const failure = unknownName(key, roles, permissions);
+  if (failure !== undefined) {
     refused.add(hash.foreignDigest);
-    return { key, hash, failure: "UNKNOWN_ROLE" };
+    return { key, hash, failure };
   }
   // It repeats one that was not imported.
   return refused.has(hash.foreignDigest) ? { key, hash, failure: "ALREADY_EXISTS" } : { key, hash };
+}
+
+function unknownName(key: V2KeysMigrateKeyData, roles: Ids, permissions: Ids): MigrationFailure | undefined {
+  if (key.roles?.some((role) => !roles.has(role)) === true) return "UNKNOWN_ROLE";
+  const isUnknown = (text: string): boolean => !permissions.has(text) && !mayBecomeSlug(text);
+  return key.permissions?.some(isUnknown) === true ? "UNKNOWN_PERMISSION" : undefined;
 }
 
 function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, names: KnownNames, now: number): NewKey {

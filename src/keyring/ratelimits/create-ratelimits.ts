@@ -63,7 +63,7 @@ export interface RatelimitsOptions extends StoreGuardOptions {
 export interface Ratelimits {
   /**
    * Takes tokens; a missing namespace is created, if the caller may create one (`ratelimit.*.create_namespace`), else
-   * NOT_FOUND.
+   * CALLER_FORBIDDEN.
    * @see two reads of the store and a take
    */
   limit(body: R.V2RatelimitLimitRequestBody, context?: RatelimitContext): Promise<A.V2RatelimitLimitResponseData>;

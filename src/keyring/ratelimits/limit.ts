@@ -26,8 +26,8 @@ interface Checked {
 
 /**
  * Takes tokens of one identifier; a refusal takes nothing.
- * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND: no such namespace, and the caller may not create
- *   one · LIMITER_UNAVAILABLE
+ * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN, also where there is no such namespace and the caller may not
+ *   create one · LIMITER_UNAVAILABLE
  */
 export async function limit(
   context: LimitContext,

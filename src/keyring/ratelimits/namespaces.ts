@@ -21,7 +21,7 @@ export async function createNamespace(
   caller: Caller | undefined,
 ): Promise<CreateNamespaceResponseData> {
   const { name } = parse(schemas.createNamespace, body);
-  if (caller !== undefined && !mayOnAll(context, caller, "create_namespace")) throw forbidden("create_namespace");
+  if (caller !== undefined && !mayOnAll(context, caller, "create_namespace")) throw forbidden("ratelimit.*.create_namespace");
   const row = newNamespace(context, name);
   await insertNamed(context, { table: "namespaces", row }, "A namespace with this name");
   return { namespaceId: row.id };
@@ -56,7 +56,7 @@ export async function findNamespace(
 
 /**
  * The namespaces with these ids or names, in order; missing ones are created, once all are known to be allowed.
- * @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND: there is none, and this caller may not create one
+ * @throws KeystileError CALLER_FORBIDDEN, also where there is none and this caller may not create one
  */
 export async function enterNamespaces(
   context: Context,
@@ -69,7 +69,7 @@ export async function enterNamespaces(
     const namespace = found.get(idOrName);
     assertAllowed(context, namespace, action, caller);
     const mayMake = caller === undefined || mayOnAll(context, caller, "create_namespace");
-    if (namespace === undefined && !mayMake) throw notFound("The namespace");
+    if (namespace === undefined && !mayMake) throw forbidden("ratelimit.*.create_namespace");
   }
   for (const name of idsOrNames) if (!found.has(name)) found.set(name, await makeNamespace(context, name));
   return found;
@@ -103,18 +103,17 @@ function assertAllowed(
   if (caller === undefined || mayOnAll(context, caller, action)) return;
   const isSameWorkspace = caller.workspaceId === context.workspaceId;
   if (namespace === undefined || !isSameWorkspace || !caller.may(action, { type: "ratelimit", id: namespace.id }))
-    throw forbidden(action);
+    throw forbidden(`ratelimit.*.${action}`, `ratelimit.<namespace_id>.${action}`);
 }
 
 function mayOnAll({ workspaceId }: Context, caller: Caller, action: string): boolean {
   return caller.workspaceId === workspaceId && caller.may(action, { type: "ratelimit" });
 }
 
-function forbidden(action: string): KeystileError {
-  const permissions = `ratelimit.*.${action}, ratelimit.<namespace_id>.${action}`;
+function forbidden(...permissions: readonly string[]): KeystileError {
   return new KeystileError(
     "CALLER_FORBIDDEN",
-    `the credential lacks a permission for this; it takes one of: ${permissions}`,
+    `the credential lacks a permission for this; it takes one of: ${permissions.join(", ")}`,
   );
 }
 

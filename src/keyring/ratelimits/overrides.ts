@@ -26,7 +26,7 @@ const DEFAULT_PAGE = 10;
 /**
  * Sets or replaces the override of an identifier, from the next check on; tokens already used stay used. A missing
  * namespace is created.
- * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND
+ * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN
  */
 export async function setOverride(
   context: Context,

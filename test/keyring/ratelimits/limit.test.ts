@@ -301,14 +301,18 @@ describe("ratelimits: with a caller (spec §5.4, ruling F4)", () => {
     expect(texts[0]).toMatch(/^CALLER_FORBIDDEN/);
   });
 
-  it("an unknown namespace is made with ratelimit.*.create_namespace, and is a 404 without; nothing is made then", async () => {
+  it("an unknown namespace is made with ratelimit.*.create_namespace, and is a 403 without; nothing is made then", async () => {
     const { ratelimits, check, store } = await guarded();
     const limited = { caller: callerOf("ws_default", "ratelimit.*.limit", "ratelimit.*.set_override") };
     const making = { caller: callerOf("ws_default", "ratelimit.*.limit", "ratelimit.*.create_namespace") };
-    expect(await fault(ratelimits.multiLimit([check(), check({ namespace: "new" })], limited))).toBe("NOT_FOUND 404");
-    expect(
-      await fault(ratelimits.setOverride({ namespace: "new", identifier: "a", limit: 1, duration: 1_000 }, limited)),
-    ).toBe("NOT_FOUND 404");
+    expect(await fault(ratelimits.multiLimit([check(), check({ namespace: "new" })], limited))).toBe(
+      "CALLER_FORBIDDEN 403",
+    );
+    const setting = ratelimits.setOverride({ namespace: "new", identifier: "a", limit: 1, duration: 1_000 }, limited);
+    expect(await failure(setting)).toMatchObject({
+      status: 403,
+      message: expect.stringMatching(/takes one of: ratelimit\.\*\.create_namespace$/) as string,
+    });
     expect(await store.readNames("namespaces", "ws_default", ["new"])).toEqual([]);
     expect((await ratelimits.limit(check({ cost: 0 }))).remaining).toBe(10);
     expect((await ratelimits.limit(check({ namespace: "new" }), making)).success).toBe(true);
