@@ -318,10 +318,13 @@ export interface ListQuery {
   readonly identityId?: string;
   /** Overrides only. */
   readonly namespaceId?: string;
-  /** Part of the name (`externalId`, role name, permission slug), case-sensitive. Named tables only. */
-  readonly search?: string;
   /** Only rows with a greater id. */
   readonly after?: string;
+  /**
+   * A search, which keystile does itself: of the next `among` rows the store may leave out those that cannot hold `text`
+   * in any field, ignoring case, but not the last of them. A store may ignore it.
+   */
+  readonly mayHold?: { readonly text: string; readonly among: number };
   /** At most this many rows, ≥ 1. */
   readonly limit: number;
 }

@@ -180,7 +180,7 @@ function wireParts(parts: ServiceParts, options: ServiceOptions): Wired {
 }
 
 const RATELIMITS_METHODS = [
-  ...["limit", "multiLimit", "createNamespace", "getNamespace"],
+  ...["limit", "multiLimit", "createNamespace", "getNamespace", "listNamespaces"],
   ...["setOverride", "getOverride", "listOverrides", "deleteOverride"],
 ];
 

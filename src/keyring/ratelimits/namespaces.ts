@@ -5,11 +5,14 @@ import type { NamespaceRow } from "../../contracts/store.js";
 import { newId } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { insertNamed } from "../create-row.js";
+import { readPage } from "../list-page.js";
 import { notFound, ownedRow, readRows } from "../rows.js";
 import { parse } from "../schemas/parse.js";
-import type { CreateNamespaceResponseData, NamespaceData } from "../schemas/responses.js";
+import type { SearchRequestBody } from "../schemas/requests.js";
+import type { CreateNamespaceResponseData, NamespaceData, Page } from "../schemas/responses.js";
 import type * as R from "../schemas/service-requests.js";
 import * as schemas from "../schemas/service.js";
+import { createSearch } from "../search.js";
 
 /** The prefix of namespace ids; only a text that begins with it is looked up as an id. */
 const ID_PREFIX = "ns";
@@ -21,7 +24,8 @@ export async function createNamespace(
   caller: Caller | undefined,
 ): Promise<CreateNamespaceResponseData> {
   const { name } = parse(schemas.createNamespace, body);
-  if (caller !== undefined && !mayOnAll(context, caller, "create_namespace")) throw forbidden("ratelimit.*.create_namespace");
+  if (caller !== undefined && !mayOnAll(context, caller, "create_namespace"))
+    throw forbidden("ratelimit.*.create_namespace");
   const row = newNamespace(context, name);
   await insertNamed(context, { table: "namespaces", row }, "A namespace with this name");
   return { namespaceId: row.id };
@@ -36,6 +40,22 @@ export async function getNamespace(
   const { namespace } = parse(schemas.getNamespace, body);
   const { id, name } = await findNamespace(context, namespace, "read_namespace", caller);
   return { id, name };
+}
+
+/** By id. @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN */
+export async function listNamespaces(
+  context: Context,
+  body: SearchRequestBody,
+  caller: Caller | undefined,
+): Promise<Page<NamespaceData>> {
+  const { search, ...page } = parse(schemas.listNamespaces, body);
+  if (caller !== undefined && !mayOnAll(context, caller, "read_namespace"))
+    throw forbidden("ratelimit.*.read_namespace");
+  return readPage(context, page, {
+    table: "namespaces",
+    search: createSearch("namespaces", search),
+    toResponses: (rows) => rows.map(({ id, name }) => ({ id, name })),
+  });
 }
 
 /**

@@ -16,6 +16,7 @@ import type {
   Permission,
   V2PermissionsCreatePermissionResponseData,
 } from "../schemas/responses.js";
+import { createSearch } from "../search.js";
 import { toPermissionResponse } from "./rbac-responses.js";
 import { PERMISSION, readPermissions } from "./resolve-names.js";
 
@@ -48,7 +49,7 @@ export async function listPermissions(context: Context, body: R.SearchRequestBod
   const { search, ...page } = parse(schemas.listPermissions, body);
   return readPage(context, page, {
     table: "permissions",
-    filter: search ? { search } : {},
+    search: createSearch("permissions", search),
     toResponses: (rows) => rows.map(toPermissionResponse),
   });
 }

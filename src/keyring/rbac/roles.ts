@@ -15,6 +15,7 @@ import type {
   Role,
   V2PermissionsCreateRoleResponseData,
 } from "../schemas/responses.js";
+import { createSearch } from "../search.js";
 import { toPermissionResponses, toRoleResponses } from "./rbac-responses.js";
 import { ensurePermissions, idsOf, readRoles, ROLE } from "./resolve-names.js";
 import { requireShowable } from "./showable.js";
@@ -52,7 +53,7 @@ export async function listRoles(context: Context, body: R.SearchRequestBody = {}
   const known = new Map<string, PermissionRow>();
   return readPage(context, page, {
     table: "roles",
-    filter: search ? { search } : {},
+    search: createSearch("roles", search),
     refersTo: (row) => row.permissions.length,
     toResponses: (rows) => toRoleResponses(context, rows, known),
   });

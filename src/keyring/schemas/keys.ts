@@ -222,7 +222,8 @@ export function page(table: ListedTable, limit = 100) {
   };
 }
 
-function search(table: ListedTable) {
+/** What a list that can be searched takes. */
+export function search(table: ListedTable) {
   return body<R.SearchRequestBody>()({ ...page(table), search: optional(text(0, 256)) });
 }
 

@@ -215,9 +215,12 @@ export interface ListRequestBody {
   /** `pagination.cursor` of the page before. */
   readonly cursor?: string | undefined;
 }
-/** Which page of a list, of rows whose name holds a text. */
+/** Which page of a list, of rows that hold a text. */
 export interface SearchRequestBody extends ListRequestBody {
-  /** Part of the name (externalId, role name, slug), case-sensitive, at most 256 code points. */
+  /**
+   * Part of the id, name, externalId, slug or description, at most 256 code points. Case is ignored (ASCII, and simple
+   * Unicode folding); blank text finds all.
+   */
   readonly search?: string | undefined;
 }
 
