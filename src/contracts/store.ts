@@ -169,8 +169,16 @@ export interface RootKeyRow extends OwnedRow {
 /** A namespace of standalone rate limits. Its name within the workspace is `name`. */
 export interface NamespaceRow extends OwnedRow {
   readonly name: string;
+  /** Its overrides whose identifier holds `*`, written in one step with them; at most 100. Absent: none. */
+  readonly wildcards?: readonly WildcardRef[];
   /** Unix time, milliseconds. */
   readonly createdAt: number;
+}
+/** An override whose identifier holds `*`. */
+export interface WildcardRef {
+  /** Of the override. */
+  readonly id: string;
+  readonly identifier: string;
 }
 /**
  * An override: another limit for one identifier of a namespace. Its name within the workspace is `namespaceId`, a space

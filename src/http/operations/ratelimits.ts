@@ -77,7 +77,7 @@ export const ratelimits = [
   }),
   ratelimitOperation({
     name: "setOverride",
-    summary: "Gives one identifier another limit, from the next check on.",
+    summary: "Gives an identifier, or all that one with * stands for, another limit, from the next check on.",
     action: "set_override",
     schema: schemas.setOverride,
     answer: answer.createdOverride,

@@ -85,7 +85,12 @@ export interface Ratelimits {
   getNamespace(body: R.GetNamespaceRequestBody, context?: RatelimitContext): Promise<A.NamespaceData>;
   /** Namespaces with their ids, by id. With a caller it takes `ratelimit.*.read_namespace`. */
   listNamespaces(body?: SearchRequestBody, context?: RatelimitContext): Promise<A.Page<A.NamespaceData>>;
-  /** Another limit for one identifier, from the next check on; creates the namespace as `limit` does. */
+  /**
+   * Another limit for one identifier, from the next check on; creates the namespace as `limit` does. A `*` stands for any
+   * run of characters: `premium_*`. An override of the identifier itself goes before one with `*`, of these the one with
+   * most other characters, then the smaller id. A namespace may have 100 with `*`, of 8,192 characters together.
+   * @throws KeystileError BAD_REQUEST at `body.identifier`: it would have more
+   */
   setOverride(
     body: R.V2RatelimitSetOverrideRequestBody,
     context?: RatelimitContext,

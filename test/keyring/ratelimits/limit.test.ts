@@ -204,13 +204,13 @@ describe("ratelimits: overrides", () => {
     expect(Object.hasOwn(both.limits[1]!, "overrideId")).toBe(false);
   });
 
-  it("a limit of 0 lets nothing pass but a cost of 0; `*` is an identifier like any other", async () => {
+  it("a limit of 0 lets nothing pass but a cost of 0; one of `*` is for all without one of their own", async () => {
     const { ratelimits, check } = world();
     await ratelimits.setOverride({ namespace: "email", identifier: "user_1", limit: 0, duration: 1_000 });
     await ratelimits.setOverride({ namespace: "email", identifier: "*", limit: 0, duration: 1_000 });
     expect(await ratelimits.limit(check())).toMatchObject({ success: false, limit: 0, remaining: 0 });
     expect((await ratelimits.limit(check({ cost: 0 }))).success).toBe(true);
-    expect((await ratelimits.limit(check({ identifier: "user_2" }))).success).toBe(true);
+    expect(await ratelimits.limit(check({ identifier: "user_2" }))).toMatchObject({ limit: 0, success: false });
   });
 
   it("set, get, list by id, delete; setting again keeps the id", async () => {
