@@ -12,7 +12,7 @@ import * as answer from "./responses.js";
 import { type Named, namingInKeys } from "./role-access.js";
 
 /** Permissions that one request may make, as any other operation that names some: they stay. */
-const MAX_NEW_PERMISSIONS = 1_000;
+const OPTIONS = { maxNewPermissions: 1_000, specifiedFieldsOnly: true };
 
 const operation = define({
   name: "keys.migrateKeys",
@@ -23,7 +23,7 @@ const operation = define({
   answer: answer.migration,
   access: namingInKeys(onApi("create_key"), namedByKeys),
   async act({ keyring }, request) {
-    const { migrated, failed } = await keyring.migrateKeys(request, { maxNewPermissions: MAX_NEW_PERMISSIONS });
+    const { migrated, failed } = await keyring.migrateKeys(request, OPTIONS);
     return { migrated, failed: failed.map(({ hash }) => hash) };
   },
 });

@@ -1,24 +1,32 @@
 /** Stores one batch of an import: every key is imported or fails by itself, with a reason. */
 import type { MigrationRow, NewKey } from "../../contracts/store.js";
-import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { newId } from "../../lib/hash.js";
 import type { ImportedHash } from "../../lib/migration-hashes.js";
 import type { Context } from "../context.js";
 import { buildKey } from "../keys/new-key.js";
 import { type Ids, mayBecomeSlug } from "../rbac/resolve-names.js";
-import type { FailedKey, MigratedKey, MigrationFailure, MigrationResults } from "../schemas/migration-requests.js";
+import type {
+  FailedKey,
+  ImportedKeyData,
+  MigratedKey,
+  MigrationFailure,
+  MigrationResults,
+} from "../schemas/migration-requests.js";
 import type { ImportNames, KnownNames } from "./name-cache.js";
 
 /** Shown as `start`: the first characters of an imported key are not known. */
 const UNKNOWN_START = "...";
 const NONE: readonly never[] = Object.freeze([]);
 
-const MESSAGES: Readonly<Record<MigrationFailure, string>> = {
+const MESSAGES: Readonly<Record<StoreFailure, string>> = {
   INVALID_HASH: "the hash is not one of the migration's algorithm",
   ALREADY_EXISTS: "this hash exists already, in the store or earlier in this import",
   UNKNOWN_ROLE: "a role of this key does not exist",
   UNKNOWN_PERMISSION: "a permission of this key, given by its id, does not exist",
 };
+
+/** Why a key that is well formed fails. */
+type StoreFailure = Exclude<MigrationFailure, "INVALID_KEY">;
 
 /** Where the keys go. */
 export interface Destination {
@@ -54,7 +62,7 @@ export function createRefused(max = MAX_REFUSED_HASHES): Refused {
 }
 
 /** Validated keys. */
-type Keys = readonly V2KeysMigrateKeyData[];
+type Keys = readonly ImportedKeyData[];
 
 /** Keys to be stored together. */
 export interface Batch {
@@ -83,10 +91,10 @@ export interface Stored {
 
 /** A key being imported: without a failure it has a hash, and once it is stored also an id. */
 interface Candidate {
-  readonly key: V2KeysMigrateKeyData;
+  readonly key: ImportedKeyData;
   readonly hash?: ImportedHash;
   keyId?: string;
-  failure?: MigrationFailure;
+  failure?: StoreFailure;
 }
 
 /**
@@ -162,7 +170,7 @@ function buildRows(
 function toCandidate(
   context: Context,
   { migration, refused }: Destination,
-  key: V2KeysMigrateKeyData,
+  key: ImportedKeyData,
   { roles, permissions }: KnownNames,
 ): Candidate {
   const hash = context.algorithms.importHash(migration.algorithm, key.hash);
@@ -176,7 +184,7 @@ function toCandidate(
   return refused.has(hash.foreignDigest) ? { key, hash, failure: "ALREADY_EXISTS" } : { key, hash };
 }
 
-function unknownName(key: V2KeysMigrateKeyData, roles: Ids, permissions: Ids): MigrationFailure | undefined {
+function unknownName(key: ImportedKeyData, roles: Ids, permissions: Ids): StoreFailure | undefined {
   if (key.roles?.some((role) => !roles.has(role)) === true) return "UNKNOWN_ROLE";
   const isUnknown = (text: string): boolean => !permissions.has(text) && !mayBecomeSlug(text);
   return key.permissions?.some(isUnknown) === true ? "UNKNOWN_PERMISSION" : undefined;
@@ -188,7 +196,7 @@ function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, n
       id: newId("key", now),
       workspaceId: context.workspaceId,
       apiId: to.apiId,
-      start: UNKNOWN_START,
+      start: key.prefix === undefined ? UNKNOWN_START : `${key.prefix}_${UNKNOWN_START}`,
       createdAt: now,
       permissions: names.permissionIds(key.permissions),
       roles: names.roleIds(key.roles),
@@ -198,6 +206,11 @@ function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, n
   );
   const { digest, foreignDigest } = hash as ImportedHash;
   if (digest !== undefined) row.digest = digest;
+  if (key.createdAt !== undefined) {
+    row.createdAt = key.createdAt;
+    // Boundaries before the import are not due.
+    row.refillCursor = now;
+  }
   row.migrationId = to.migration.id;
   row.hash = key.hash;
   row.foreignDigest = foreignDigest;
@@ -215,13 +228,13 @@ function toResults(candidates: readonly Candidate[]): MigrationResults {
 }
 
 /** Names of these keys that are not known yet. */
-function unknown(keys: readonly V2KeysMigrateKeyData[], field: "roles" | "permissions", known: Ids): Set<string> {
+function unknown(keys: readonly ImportedKeyData[], field: "roles" | "permissions", known: Ids): Set<string> {
   const names = new Set<string>();
   for (const key of keys) for (const name of key[field] ?? NONE) if (!known.has(name)) names.add(name);
   return names;
 }
 
-function unknownIdentities(keys: readonly V2KeysMigrateKeyData[], known: Ids): Set<string> {
+function unknownIdentities(keys: readonly ImportedKeyData[], known: Ids): Set<string> {
   const names = new Set<string>();
   for (const { externalId } of keys) if (externalId !== undefined && !known.has(externalId)) names.add(externalId);
   return names;
