@@ -16,6 +16,25 @@ const ROOTS: Readonly<Record<ResourceType, string>> = {
   identity: "identities",
 };
 const TYPES = Object.keys(ROOTS) as ResourceType[];
+
+const PERMISSION_ACTIONS = ["create_permission", "read_permission", "update_permission", "delete_permission"];
+const ROLE_ACTIONS = [
+  ...["create_role", "read_role", "update_role", "delete_role", "add_role_to_key", "remove_role_from_key"],
+  ...["add_permission_to_role", "remove_permission_from_role"],
+];
+
+/** Another path of the same resources: `ratelimits/namespaces/<id>` is `namespaces/<id>`. */
+interface Alias {
+  readonly path: readonly [first: string, second: string];
+  readonly type: ResourceType;
+  /** The actions that it can grant; absent: any. A path of permissions grants nothing on roles, which share a root. */
+  readonly actions?: readonly string[];
+}
+const ALIASES: readonly Alias[] = [
+  { path: ["ratelimits", "namespaces"], type: "ratelimit" },
+  { path: ["rbac", "permissions"], type: "rbac", actions: PERMISSION_ACTIONS },
+  { path: ["rbac", "roles"], type: "rbac", actions: ROLE_ACTIONS },
+];
 const KEYS = "keys";
 /**
  * Actions on a single key. A resource-name grant must include the path of keys to cover them: `keyspaces/*#verify_key`
@@ -68,9 +87,7 @@ export function createCallerGrants(
   workspaceId: string,
   scheme: string = DEFAULT_SCHEME,
 ): Pick<Caller, "may" | "mayAny"> {
-  const grants = permissions
-    .map((permission) => readGrant(permission, workspaceId, scheme))
-    .filter((grant) => grant !== undefined);
+  const grants = permissions.flatMap((permission) => readGrants(permission, workspaceId, scheme));
   const reaches = {} as Record<ResourceType, ReadonlyMap<string, Reach>>;
   for (const type of TYPES) reaches[type] = reachesOf(type, grants);
   // Checked one after the other rather than merged: merging would copy each grant of action `*` into every action.
@@ -111,8 +128,8 @@ export function explainGrant(
   workspaceId: string,
   scheme: string = DEFAULT_SCHEME,
 ): { readonly message: string; readonly fix: string } | undefined {
-  const grant = readGrant(permission, workspaceId, scheme);
-  if (grant !== undefined && TYPES.some((type) => reachesSomething(type, grant))) return undefined;
+  const grants = readGrants(permission, workspaceId, scheme);
+  if (grants.some((grant) => TYPES.some((type) => reachesSomething(type, grant)))) return undefined;
   if (!permission.startsWith(`${scheme}:`)) {
     const fix = `write <type>.<id or *>.<action> with a type of ${TYPES.join(", ")}, such as api.*.verify_key`;
     return { message: "is not a valid root key permission", fix };
@@ -120,14 +137,27 @@ export function explainGrant(
   const prefix = `${scheme}:v1:${workspaceId}:`;
   if (!permission.startsWith(prefix))
     return { message: "names another version or workspace", fix: `begin it with ${prefix}` };
-  const roots = Object.values(ROOTS).join(", ");
+  const roots = [...Object.values(ROOTS), ...ALIASES.map(({ path }) => path.join("/"))].join(", ");
   const fix = `write a path below ${roots} and an action, such as ${prefix}keyspaces/*/keys/*#verify_key`;
   return { message: "is not a valid root key permission", fix };
 }
 
-function readGrant(permission: string, workspaceId: string, scheme: string): Grant | undefined {
+/** None for what is malformed, or of another workspace or scheme. */
+function readGrants(permission: string, workspaceId: string, scheme: string): readonly Grant[] {
   const prefix = `${scheme}:v1:${workspaceId}:`;
-  return permission.startsWith(prefix) ? readResourceName(permission.slice(prefix.length)) : readTuple(permission);
+  const isResourceName = permission.startsWith(prefix);
+  const grant = isResourceName ? readResourceName(permission.slice(prefix.length)) : readTuple(permission);
+  if (grant === undefined) return [];
+  return isResourceName ? [grant, ...ALIASES.flatMap((alias) => readAlias(grant, alias))] : [grant];
+}
+
+/** What a path below an alias grants. Only a path that names the first segment of the alias is one. */
+function readAlias({ action, path }: Grant, { path: [first, second], type, actions = [action] }: Alias): Grant[] {
+  const [one, two = ""] = path;
+  if (one !== first || ![second, ONE, REST].includes(two)) return [];
+  const below = [ROOTS[type], ...(two === REST ? [REST] : path.slice(2))];
+  const granted = action === ONE ? actions : actions.filter((named) => named === action);
+  return granted.map((named) => ({ action: named, path: below }));
 }
 
 /**

@@ -5,6 +5,7 @@ import { addApiCommand } from "./commands/api.js";
 import { addBackupCommands } from "./commands/backup.js";
 import { addDoctorCommand } from "./commands/doctor.js";
 import { addMigrationsCommand } from "./commands/migrations.js";
+import { addNamespacesCommand } from "./commands/namespaces.js";
 import { addRootKeysCommand } from "./commands/root-keys.js";
 import { addServeCommand } from "./commands/serve.js";
 import { type CommandResult, EXIT, type ExitCode, toFailure } from "./io/failures.js";
@@ -48,6 +49,7 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
   addServeCommand(program, io);
   addMigrationsCommand(program, io);
   addRootKeysCommand(program, io);
+  addNamespacesCommand(program, io);
   addBackupCommands(program, io, result);
   addDoctorCommand(program, io, result);
   try {

@@ -169,8 +169,16 @@ export interface RootKeyRow extends OwnedRow {
 /** A namespace of standalone rate limits. Its name within the workspace is `name`. */
 export interface NamespaceRow extends OwnedRow {
   readonly name: string;
+  /** Its overrides whose identifier holds `*`, written in one step with them; at most 100. Absent: none. */
+  readonly wildcards?: readonly WildcardRef[];
   /** Unix time, milliseconds. */
   readonly createdAt: number;
+}
+/** An override whose identifier holds `*`. */
+export interface WildcardRef {
+  /** Of the override. */
+  readonly id: string;
+  readonly identifier: string;
 }
 /**
  * An override: another limit for one identifier of a namespace. Its name within the workspace is `namespaceId`, a space
@@ -318,10 +326,13 @@ export interface ListQuery {
   readonly identityId?: string;
   /** Overrides only. */
   readonly namespaceId?: string;
-  /** Part of the name (`externalId`, role name, permission slug), case-sensitive. Named tables only. */
-  readonly search?: string;
   /** Only rows with a greater id. */
   readonly after?: string;
+  /**
+   * A search, which keystile does itself: of the next `among` rows the store may leave out those that cannot hold `text`
+   * in any field, ignoring case, but not the last of them. A store may ignore it.
+   */
+  readonly mayHold?: { readonly text: string; readonly among: number };
   /** At most this many rows, ≥ 1. */
   readonly limit: number;
 }

@@ -30,6 +30,12 @@ export interface ServiceOptions {
   /** Options of authentication, only if the service creates the authenticator: proxy tokens, the scheme word. */
   readonly authentication?: Omit<AuthenticatorOptions, "clock" | "storeTimeout">;
   /**
+   * True: a caller who gives a key an identity needs `identity.*.read_identity` besides, and `rbac.*.add_role_to_key` for
+   * each role, or these for the single identity or role; imports included. Default false: `create_key` or `update_key`
+   * suffices.
+   */
+  readonly strictDelegation?: boolean;
+  /**
    * Calls per workspace: `limit` per `duration` milliseconds, as a token bucket (spec §4.1-6), counted in this process
    * unless a limiter is given in it. Default: no limit.
    */
@@ -68,6 +74,7 @@ export const SERVICE_OPTIONS: OptionChecks = {
   // Without the options that the service itself sets.
   verifier: group(without(VERIFIER_OPTIONS, "workspaceId", "clock")),
   authentication: group(without(AUTHENTICATOR_OPTIONS, "clock", "storeTimeout")),
+  strictDelegation: flag,
   // Checked by createRequestLimit.
   requestLimit: () => undefined,
   docsBase: absolute,

@@ -106,7 +106,7 @@ interface Wired {
 
 function wireStore(
   given: Store,
-  { workspaceId, clock = Date.now, verifier: verifying, authentication }: ServiceOptions,
+  { workspaceId, clock = Date.now, verifier: verifying, authentication, strictDelegation = false }: ServiceOptions,
 ): Wired {
   checkStore(given);
   // Guarded once here: everything below uses a guarded store unchanged.
@@ -119,6 +119,7 @@ function wireStore(
   const workspaces = new Map<string, Services>();
   const wire = (id: string): Services => ({
     store,
+    strictDelegation,
     verifier,
     keyring: createKeyring(store, { workspaceId: id, clock, ...(migrationAlgorithms && { migrationAlgorithms }) }),
     ratelimits: createRatelimits(store, { workspaceId: id, clock, limiter, limiterTimeout, onLimiterFailure, nodes }),
@@ -150,7 +151,7 @@ function wireStore(
 
 function wireParts(parts: ServiceParts, options: ServiceOptions): Wired {
   checkParts(parts, options);
-  const { workspaceId, clock = Date.now, authentication } = options;
+  const { workspaceId, clock = Date.now, authentication, strictDelegation = false } = options;
   const { verifier, keyring } = parts;
   const given = parts.store ?? storeOf(keyring);
   if (given === undefined) throw new TypeError("store must be given with a keyring that createKeyring did not make");
@@ -160,7 +161,7 @@ function wireParts(parts: ServiceParts, options: ServiceOptions): Wired {
   const wire = async (): Promise<NonNullable<typeof served>> => {
     const { id } = await keyring.getWorkspace();
     const ratelimits = parts.ratelimits ?? createRatelimits(store, { workspaceId: id, clock });
-    return (served ??= { id, services: { store, verifier, keyring, ratelimits } });
+    return (served ??= { id, services: { store, strictDelegation, verifier, keyring, ratelimits } });
   };
   const forWorkspace = ({ id, services }: NonNullable<typeof served>, asked: string): Services => {
     if (asked !== id || (workspaceId !== undefined && id !== workspaceId)) throw unknownWorkspace();
@@ -180,7 +181,7 @@ function wireParts(parts: ServiceParts, options: ServiceOptions): Wired {
 }
 
 const RATELIMITS_METHODS = [
-  ...["limit", "multiLimit", "createNamespace", "getNamespace"],
+  ...["limit", "multiLimit", "createNamespace", "getNamespace", "listNamespaces"],
   ...["setOverride", "getOverride", "listOverrides", "deleteOverride"],
 ];
 

@@ -15,6 +15,7 @@ import * as schemas from "./schemas/keys.js";
 import { parse } from "./schemas/parse.js";
 import type * as R from "./schemas/requests.js";
 import type { EmptyResponse, Page, V2IdentitiesCreateIdentityResponseData } from "./schemas/responses.js";
+import { createSearch } from "./search.js";
 
 /** @throws KeystileError BAD_REQUEST · CONFLICT: the externalId exists */
 export async function createIdentity(
@@ -44,7 +45,7 @@ export async function listIdentities(context: Context, body: R.SearchRequestBody
   const { search, ...page } = parse(schemas.listIdentities, body);
   return readPage(context, page, {
     table: "identities",
-    filter: search ? { search } : {},
+    search: createSearch("identities", search),
     toResponses: (rows) => rows.map(toIdentityResponse),
   });
 }

@@ -1,6 +1,7 @@
 /** Rows of this keyring's workspace by id or name, or a 404 that reveals nothing of other workspaces. Spec §7. */
 import { KeystileError } from "../contracts/errors.js";
 import type { ApiRow, KeyRow, NamedTable, OwnedRow, Rows, Table } from "../contracts/store.js";
+import { overrideName } from "../lib/override-name.js";
 import { type Context, pause } from "./context.js";
 
 /** A type whose fields may be set while a new row is built. */
@@ -49,12 +50,37 @@ export async function requireNamed<T extends NamedTable>(
   table: T,
   idOrName: string,
 ): Promise<Rows[T]> {
-  const byId = await readOwned(context, table, idOrName);
-  if (byId !== undefined) return byId;
-  const [byName] = await context.store.readNames(table, context.workspaceId, [idOrName]);
-  if (byName === undefined) throw notFound(NOUNS[table]);
-  return byName;
+  const [row] = await findNamed(context, table, [idOrName]);
+  if (row === undefined) throw notFound(NOUNS[table]);
+  return row;
 }
+
+/**
+ * For each text the row with this id, else the one with this name; `undefined`: neither exists.
+ * @param texts at most a thousand
+ */
+export async function findNamed<T extends NamedTable>(
+  { store, workspaceId }: Pick<Context, "store" | "workspaceId">,
+  table: T,
+  texts: readonly string[],
+): Promise<readonly (Rows[T] | undefined)[]> {
+  const byId = (await store.readMany(table, texts)).map((row) => (row?.workspaceId === workspaceId ? row : undefined));
+  if (!byId.includes(undefined)) return byId;
+  const byName = new Map<string, Rows[T]>();
+  for (const row of await store.readNames(table, workspaceId, texts)) byName.set(NAME_OF[table](row), row);
+  return byId.map((row, i) => row ?? byName.get(texts[i] as string));
+}
+
+/** The name of a row in its workspace. */
+const NAME_OF: { readonly [T in NamedTable]: (row: Rows[T]) => string } = {
+  identities: ({ externalId }) => externalId,
+  roles: ({ name }) => name,
+  permissions: ({ slug }) => slug,
+  migrations: ({ id }) => id,
+  rootKeys: ({ digest }) => digest,
+  namespaces: ({ name }) => name,
+  overrides: overrideName,
+};
 
 /** Rows per call of the store (clause 20), after which a response yields: as many reads from SQLite take 4 ms. */
 export const MAX_BATCH = 1_000;

@@ -124,6 +124,13 @@ export function newId(prefix: string, now: number = Date.now()): string {
   return `${prefix}_${String.fromCharCode(...units)}${randomText(RANDOM_LENGTH)}`;
 }
 
+/** Whether a text has the form of an id that {@link newId} makes with this prefix. */
+export function hasIdForm(prefix: string, text: string): boolean {
+  if (!text.startsWith(`${prefix}_`) || text.length !== prefix.length + 1 + TIME_LENGTH + RANDOM_LENGTH) return false;
+  for (let i = prefix.length + 1; i < text.length; i++) if (!BASE58.includes(text.charAt(i))) return false;
+  return true;
+}
+
 /** A stable 64-bit hash in 16 hex digits, for ids of ad hoc limits. Not for secrets. */
 export function shortDigest(text: string): string {
   let a = 0x811c9dc5;

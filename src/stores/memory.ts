@@ -5,6 +5,7 @@ import type {
   KeyRecord,
   KeyRef,
   KeyRow,
+  ListQuery,
   NewKey,
   RootKeyRow,
   Rows,
@@ -35,6 +36,7 @@ import { findEach } from "./find-each.js";
 import { toRecord } from "./key-record.js";
 import { createMemoryOnce } from "./memory-once.js";
 import { listed, nameOf, uniqueOf } from "./row-names.js";
+import { SortedIds } from "./sorted-ids.js";
 import { bodyAt, spendOnce } from "./spend-once.js";
 
 const POWERS: StorePowers = Object.freeze({
@@ -49,6 +51,8 @@ const NO_LEASES: ReadonlyMap<string, Lease> = new Map();
 /** Everything one store holds. */
 interface State {
   readonly rows: { readonly [T in Table]: Map<string, Rows[T]> };
+  /** Ids in order, by table and workspace, for lists. */
+  readonly sorted: Map<string, SortedIds>;
   /** Unique text (a name in its workspace, a digest, a hash) → id of the row that holds it. */
   readonly unique: Map<string, string>;
   /** By key id. */
@@ -78,12 +82,13 @@ export function memoryStore(): Store {
       overrides: new Map(),
       keys: new Map(),
     },
+    sorted: new Map(),
     unique: new Map(),
     accounts: new Map(),
     leases: new Map(),
     listeners: new Set(),
   };
-  const { rows, unique, accounts, listeners } = state;
+  const { rows, sorted, unique, accounts, listeners } = state;
   const recorded = createMemoryOnce();
   // Made when it is first asked for: Cloudflare Workers do not allow random numbers at module scope.
   let secret: string | undefined;
@@ -134,11 +139,17 @@ export function memoryStore(): Store {
     readMany: (table, ids) => ids.map((id) => rows[table].get(id)),
     readNames: (table, workspaceId, names) =>
       [...new Set(names)].flatMap((name) => rows[table].get(unique.get(nameOf(table, workspaceId, name)) ?? "") ?? []),
-    list: (table, query) =>
-      [...(rows[table] as Map<string, Rows[typeof table]>).values()]
-        .filter((row) => listed(table, row, query))
-        .sort((a, b) => (a.id < b.id ? -1 : 1))
-        .slice(0, query.limit),
+    list<T extends Table>(table: T, query: ListQuery) {
+      const of = rows[table] as Map<string, Rows[T]>;
+      const found: Rows[T][] = [];
+      const all = sorted.get(`${table} ${query.workspaceId}`);
+      const ids = all?.ids ?? [];
+      for (let i = all?.after(query.after ?? "") ?? 0; i < ids.length && found.length < query.limit; i++) {
+        const row = of.get(ids[i] as string) as Rows[T];
+        if (listed(row, query)) found.push(row);
+      }
+      return found;
+    },
     insertKeys(keys) {
       const inserted = keys.map((key) => insertKey(state, key));
       const digests = keys.flatMap(({ row }, i) =>
@@ -287,7 +298,15 @@ function put<T extends Table>(state: State, table: T, row: Rows[T]): void {
   remove(state, table, row.id, true);
   const stored = deepFreeze(structuredClone({ ...row, version: row.version + 1 }));
   (state.rows[table] as Map<string, Rows[T]>).set(row.id, stored);
+  sortedOf(state, table, stored).add(row.id);
   for (const text of uniqueOf(table, stored)) state.unique.set(text, row.id);
+}
+
+function sortedOf({ sorted }: State, table: Table, row: Rows[Table]): SortedIds {
+  const name = `${table} ${"workspaceId" in row ? row.workspaceId : row.id}`;
+  let ids = sorted.get(name);
+  if (ids === undefined) sorted.set(name, (ids = new SortedIds()));
+  return ids;
 }
 
 function remove(state: State, table: Table, id: string, replaced = false): void {
@@ -295,6 +314,7 @@ function remove(state: State, table: Table, id: string, replaced = false): void 
   if (old === undefined) return;
   for (const text of uniqueOf(table, old)) state.unique.delete(text);
   state.rows[table].delete(id);
+  sortedOf(state, table, old).delete(id);
   if (table === "keys" && !replaced) {
     const accountId = accountOf(old as KeyRow);
     for (const other of state.rows.keys.values()) if (accountOf(other) === accountId) return;

@@ -129,6 +129,37 @@ describe("callerGrants: resource names (ruling B6)", () => {
     expect(explainGrant(grant, WS)).toBeDefined();
   });
 
+  it("the peer's paths of namespaces, permissions and roles are aliases", () => {
+    const space = (id?: string): Resource => (id === undefined ? { type: "ratelimit" } : { type: "ratelimit", id });
+    const rbac = (id?: string): Resource => (id === undefined ? { type: "rbac" } : { type: "rbac", id });
+    const one = name("ratelimits/namespaces/ns_1#limit");
+    expect([may(one, "limit", space("ns_1")), may(one, "limit", space("ns_2")), may(one, "limit", space())]).toEqual([
+      true,
+      false,
+      false,
+    ]);
+    for (const all of ["ratelimits/namespaces/*#limit", "ratelimits/namespaces/**#*", "ratelimits/**#limit"]) {
+      expect(may(name(all), "limit", space()), all).toBe(true);
+      expect(may(name(all), "read_key", { type: "api", id: "a" }), all).toBe(false);
+      expect(explainGrant(name(all), WS), all).toBeUndefined();
+    }
+    expect(may(name("rbac/permissions/*#read_permission"), "read_permission", rbac())).toBe(true);
+    expect(may(name("rbac/permissions/perm_1#read_permission"), "read_permission", rbac("perm_1"))).toBe(true);
+    expect(may(name("rbac/permissions/perm_1#read_permission"), "read_permission", rbac("perm_2"))).toBe(false);
+    expect(may(name("rbac/roles/*#add_permission_to_role"), "add_permission_to_role", rbac("role_1"))).toBe(true);
+    expect(may(name("rbac/permissions/**#*"), "create_permission", rbac())).toBe(true);
+    // A path of permissions says nothing of roles, and the other way round.
+    for (const [path, action] of [
+      ["rbac/permissions/**#*", "delete_role"],
+      ["rbac/permissions/*#delete_role", "delete_role"],
+      ["rbac/roles/**#*", "delete_permission"],
+      ["ratelimits/overrides/*#limit", "limit"],
+    ] as const)
+      for (const resource of [rbac(), rbac("x"), space(), space("x")])
+        expect(may(name(path), action, resource), path).toBe(false);
+    expect(explainGrant(name("rbac/permissions/*#delete_role"), WS)).toBeDefined();
+  });
+
   it("the scheme word is an option", () => {
     const grants = createCallerGrants([`acme:v1:${WS}:**#*`, name("keyspaces/b/**#*")], WS, "acme");
     expect([

@@ -8,6 +8,9 @@ const ADDRESS = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128";
 /** Of an import: there is no longest one. */
 const KEYS = 1;
 
+/** Characters of a text that has no maximum of its own: escaped, longer than a small body. */
+const UNBOUNDED = 22_000;
+
 /** The longest value that a schema accepts; of a name, since some lists have none twice. */
 function longest(schema: JsonSchema, name: string, turn = 0): unknown {
   const { enum: values, const: only, properties, items, maxItems = KEYS, maxLength, pattern, type } = schema;
@@ -22,7 +25,8 @@ function longest(schema: JsonSchema, name: string, turn = 0): unknown {
   const types = [type].flat();
   if (types.includes("object")) return { m: "m".repeat(65_536 - 8) };
   if (!types.includes("string")) return type === "boolean" ? true : (schema.maximum ?? 1);
-  if (maxLength === undefined) return ADDRESS;
+  // Text without a maximum is bounded by the body alone.
+  if (maxLength === undefined) return schema.minLength === undefined ? ADDRESS : "u".repeat(UNBOUNDED);
   const letter = pattern === undefined && name !== "permissions" ? "𝔘" : "a";
   return turn === 0 || name === "permissions"
     ? letter.repeat(maxLength)

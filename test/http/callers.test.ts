@@ -154,7 +154,11 @@ describe("callers over HTTP: administration", () => {
     const { call, rootKeyOf, close } = await world();
     const body = { namespace: "mail", identifier: "u", limit: 1, duration: 1_000 };
     const bare = await rootKeyOf("ratelimit.*.limit");
-    expect((await bare("ratelimit.limit", body)).status).toBe(404);
+    const refused = await bare("ratelimit.limit", body);
+    expect([refused.status, refused.body.error.detail]).toEqual([
+      403,
+      expect.stringMatching(/takes one of: ratelimit\.\*\.create_namespace$/),
+    ]);
     expect((await call("ratelimit.limit", body)).status).toBe(200);
     expect((await bare("ratelimit.limit", body)).body.data.success).toBe(false);
     const narrow = await rootKeyOf("ratelimit.ns_other.limit");

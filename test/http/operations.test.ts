@@ -95,6 +95,7 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
     { overrideId: expect.any(String) },
   ],
   ["ratelimit.getOverride", () => ({ namespace: "mail", identifier: "u" }), { limit: 9, identifier: "u" }],
+  ["ratelimit.listNamespaces", () => ({ search: "MAIL" }), [{ name: "mail" }]],
   ["ratelimit.listOverrides", () => ({ namespace: "mail" }), [{ limit: 9 }]],
   ["ratelimit.deleteOverride", () => ({ namespace: "mail", identifier: "u" }), {}],
   ["identities.deleteIdentity", () => ({ identity: "user_1" }), {}],

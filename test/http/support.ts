@@ -21,7 +21,7 @@ export const EVERYTHING = [
     (action) => `rbac.*.${action}`,
   ),
   ...["create_identity", "read_identity", "update_identity", "delete_identity"].map((action) => `identity.*.${action}`),
-  ...["limit", "create_namespace", "set_override", "read_override", "delete_override"].map(
+  ...["limit", "create_namespace", "read_namespace", "set_override", "read_override", "delete_override"].map(
     (action) => `ratelimit.*.${action}`,
   ),
 ];

@@ -1,6 +1,19 @@
 import { describe, expect, it } from "vitest";
 import { fault, limit, world } from "./support.js";
 
+it("what is longer than any name or id is found nowhere, and is no fault of the form", async () => {
+  const { keyring } = await world();
+  const long = "x".repeat(2_000);
+  for (const call of [
+    () => keyring.getIdentity({ identity: long }),
+    () => keyring.updateIdentity({ identity: long }),
+    () => keyring.deleteIdentity({ identity: long }),
+    () => keyring.listKeys({ apiId: long }),
+    () => keyring.updateCredits({ keyId: long, operation: "set", value: 1 }),
+  ])
+    expect(await fault(call()), String(call)).toBe("NOT_FOUND 404");
+});
+
 describe("identities: create, get, list, update, delete", () => {
   it("an identity is found by externalId or by id", async () => {
     const { keyring } = await world();

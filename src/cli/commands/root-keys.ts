@@ -4,7 +4,7 @@
 import type { Command } from "commander";
 import type { Keyring } from "../../keyring/keyring.js";
 import type { RootKeyData } from "../../keyring/schemas/responses.js";
-import { addDatabaseFlags, allPermissions, type DatabaseFlags, withKeyring } from "../database/database.js";
+import { addDatabaseFlags, allPermissions, type DatabaseFlags, readAll, withKeyring } from "../database/database.js";
 import { type FlagAliases, toFailure, usage } from "../io/failures.js";
 import type { Io } from "../io/io.js";
 import { collect, toTime } from "../io/parsers.js";
@@ -87,22 +87,11 @@ function onFile<T>(db: string, act: (keyring: Keyring) => Promise<T>): Promise<T
 }
 
 async function list(io: Io, { db, output }: DatabaseFlags): Promise<void> {
-  const rows = await withKeyring(db, readAll);
+  const rows = await withKeyring(db, (keyring) => readAll(keyring.listRootKeys));
   if (output === "json") return io.stdout.write(`${pretty(rows)}\n`);
   const now = io.now();
   for (const row of rows) await io.stdout.write(`${stripControlChars(toLine(row, now))}\n`);
   if (rows.length === 0) await note(io, "there are none");
-}
-
-async function readAll(keyring: Keyring): Promise<RootKeyData[]> {
-  const rows: RootKeyData[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await keyring.listRootKeys(cursor === undefined ? {} : { cursor });
-    rows.push(...page.data);
-    cursor = page.pagination.hasMore ? page.pagination.cursor : undefined;
-  } while (cursor !== undefined);
-  return rows;
 }
 
 function toLine(

@@ -2,7 +2,9 @@
 import { existsSync, statSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { OPERATIONS } from "../../http/operations/index.js";
+import type { Store } from "../../contracts/store.js";
 import { createKeyring, type Keyring } from "../../keyring/keyring.js";
+import type { Page } from "../../keyring/schemas/responses.js";
 import { sqliteStore } from "../../stores/sqlite/index.js";
 import { usage } from "../io/failures.js";
 import { toPath } from "../io/parsers.js";
@@ -31,14 +33,31 @@ export function assertDatabase(db: string): void {
 }
 
 /** Opens an existing file, and closes it after `act`. Servers that have it open see the changes. */
-export async function withKeyring<T>(db: string, act: (keyring: Keyring) => Promise<T>): Promise<T> {
+export function withKeyring<T>(db: string, act: (keyring: Keyring) => Promise<T>): Promise<T> {
+  return withStore(db, (store) => act(createKeyring(store)));
+}
+
+/** As {@link withKeyring}, with the store itself. */
+export async function withStore<T>(db: string, act: (store: Store) => Promise<T>): Promise<T> {
   assertDatabase(db);
   const store = sqliteStore(db, { mustExist: true });
   try {
-    return await act(createKeyring(store));
+    return await act(store);
   } finally {
     await store.close();
   }
+}
+
+/** All pages of a list. */
+export async function readAll<T>(list: (page: { readonly cursor?: string }) => Promise<Page<T>>): Promise<T[]> {
+  const rows: T[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await list(cursor === undefined ? {} : { cursor });
+    rows.push(...page.data);
+    cursor = page.pagination.hasMore ? page.pagination.cursor : undefined;
+  } while (cursor !== undefined);
+  return rows;
 }
 
 /** The permissions of every operation on every resource, which the first root key gets. */

@@ -8,9 +8,10 @@
  */
 import type { Caller, Resource } from "../../contracts/caller.js";
 import { KeystileError } from "../../contracts/errors.js";
-import type { Store } from "../../contracts/store.js";
+import type { NamedTable, Store } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
-import { notFound } from "../../keyring/rows.js";
+import { pause } from "../../keyring/context.js";
+import { findNamed, notFound } from "../../keyring/rows.js";
 import { digestKey } from "../../lib/hash.js";
 
 /** A further permission that an operation needs. */
@@ -28,13 +29,20 @@ export interface Asked {
   readonly also: readonly FurtherPermission[];
 }
 
+/** What access checks read. */
+export interface AccessContext {
+  readonly store: Store;
+  /** As in `ServiceOptions`. */
+  readonly strictDelegation: boolean;
+}
+
 /** The access check of an operation. */
 export interface Access<B> extends Pick<Asked, "permissions">, Partial<Pick<Asked, "also">> {
   /** The action that it always takes, on resources of this type. */
   readonly action: string;
   readonly type: Resource["type"];
   /** Whether the caller may do what this request asks. @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND */
-  allow(access: { readonly store: Store }, caller: Caller, request: B): MaybePromise<void>;
+  allow(context: AccessContext, caller: Caller, request: B): MaybePromise<void>;
 }
 
 /**
@@ -77,6 +85,52 @@ export function onAll(action: string, type: Resource["type"]): Access<unknown> {
       if (!caller.may(action, { type })) throw forbidden(permissions);
     },
   };
+}
+
+/** The permissions for an action on one resource of a type: on all of them, or on this one by its id. */
+export function formsOf(action: string, type: Resource["type"], id: string): readonly string[] {
+  return [`${type}.*.${action}`, `${type}.<${id}>.${action}`];
+}
+
+/**
+ * An action on the row that the request gives by its id or name. Who may do it to single rows only gets the same 403 for
+ * others and for those that do not exist.
+ * @param id of such a row, in the permissions that are documented
+ */
+export function onNamed<B>(
+  action: string,
+  type: Resource["type"],
+  { table, id, given }: { readonly table: NamedTable; readonly id: string; readonly given: (request: B) => string },
+): Access<B> {
+  const permissions = formsOf(action, type, id);
+  return {
+    action,
+    type,
+    permissions,
+    allow: (context, caller, request) => requireOnNamed(context, caller, { action, type, id }, table, [given(request)]),
+  };
+}
+
+const NAMES_PER_TURN = 500;
+
+/** @throws KeystileError CALLER_FORBIDDEN unless the caller may do this to every one of the rows with these ids or names */
+export async function requireOnNamed(
+  { store }: Pick<AccessContext, "store">,
+  caller: Caller,
+  { action, type, id }: { readonly action: string; readonly type: Resource["type"]; readonly id: string },
+  table: NamedTable,
+  texts: readonly string[],
+): Promise<void> {
+  if (texts.length === 0 || caller.may(action, { type })) return;
+  const refusal = forbidden(formsOf(action, type, id));
+  if (!caller.mayAny(action, type)) throw refusal;
+  const asked = [...new Set(texts)];
+  for (let start = 0; start < asked.length; start += NAMES_PER_TURN) {
+    if (start > 0) await pause(0);
+    const batch = asked.slice(start, start + NAMES_PER_TURN);
+    const rows = await findNamed({ store, workspaceId: caller.workspaceId }, table, batch);
+    for (const row of rows) if (row === undefined || !caller.may(action, { type, id: row.id })) throw refusal;
+  }
 }
 
 /** An action on the API that the request names. */

@@ -53,7 +53,7 @@ const FIELDS: Readonly<Record<string, string>> = Object.freeze({
   role: "Name or id of the role.",
   roleId: "Id or name of the role.",
   roles: "Roles by name.",
-  search: "Part of the name, case-sensitive.",
+  search: "Part of the id, name, external id, slug or description, whatever its case; blank: all.",
   slug: "What permission queries and grants compare.",
   start: "First characters of the key, for people.",
   success: "Whether it fits the limit.",

@@ -1,8 +1,15 @@
 /** Operations `identities.*`. */
 import * as schemas from "../../keyring/schemas/keys.js";
-import { onAll } from "./access.js";
+import { onAll, onNamed } from "./access.js";
 import { define } from "./operation.js";
 import * as answer from "./responses.js";
+
+const onIdentity = (action: string) =>
+  onNamed<{ readonly identity: string }>(action, "identity", {
+    table: "identities",
+    id: "identity_id",
+    given: ({ identity }) => identity,
+  });
 
 /** Identities. */
 export const identities = [
@@ -20,7 +27,7 @@ export const identities = [
     summary: "Shows an identity.",
     schema: schemas.getIdentity,
     answer: answer.identity,
-    access: onAll("read_identity", "identity"),
+    access: onIdentity("read_identity"),
     act: ({ keyring }, request) => keyring.getIdentity(request),
   }),
   define({
@@ -38,7 +45,7 @@ export const identities = [
     summary: "Changes an identity: an absent field keeps, null clears, a given list replaces.",
     schema: schemas.updateIdentity,
     answer: answer.identity,
-    access: onAll("update_identity", "identity"),
+    access: onIdentity("update_identity"),
     act: ({ keyring }, request) => keyring.updateIdentity(request),
   }),
   define({
@@ -46,7 +53,7 @@ export const identities = [
     summary: "Deletes an identity; its keys stay, without one.",
     schema: schemas.getIdentity,
     answer: answer.empty,
-    access: onAll("delete_identity", "identity"),
+    access: onIdentity("delete_identity"),
     act: ({ keyring }, request) => keyring.deleteIdentity(request),
   }),
 ];

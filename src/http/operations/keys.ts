@@ -4,7 +4,10 @@ import { onKey, onKeyspace, onReplacedKey, onKeyText } from "./access.js";
 import { listKeys } from "./list-keys.js";
 import { define } from "./operation.js";
 import * as answer from "./responses.js";
+import { naming } from "./role-access.js";
 import { toWireCredits, toWireKey } from "./wire-key.js";
+
+const GIVEN = ["permissions", "externalId", "roles"] as const;
 
 /** Keys one by one. */
 export const keys = [
@@ -13,7 +16,7 @@ export const keys = [
     summary: "Makes a key and shows its text this once.",
     schema: schemas.createKey,
     answer: answer.createdKey,
-    access: onKeyspace("create_key"),
+    access: naming(onKeyspace("create_key"), GIVEN),
     act: ({ keyring }, request) => keyring.createKey(request),
   }),
   define({
@@ -38,7 +41,7 @@ export const keys = [
     summary: "Changes a key: an absent field keeps, null clears, a given list replaces.",
     schema: schemas.updateKey,
     answer: answer.empty,
-    access: onKey("update_key"),
+    access: naming(onKey("update_key"), GIVEN),
     act: ({ keyring }, request) => keyring.updateKey(request),
   }),
   define({

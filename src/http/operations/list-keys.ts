@@ -1,11 +1,23 @@
 /** The list of keys, under its two names: `apis.listKeys` and `keys.listKeys` (spec §4.3). */
 import * as schemas from "../../keyring/schemas/keys.js";
-import { onApi } from "./access.js";
+import { type Access, onApi, requireAnyGrant } from "./access.js";
 import { define, type Operation } from "./operation.js";
 import * as answer from "./responses.js";
 import { toWireKey } from "./wire-key.js";
 
-/** Requires `read_key`: `read_api` alone shows no keys. */
+const keysOf = onApi("read_key");
+const api = onApi("read_api");
+const access: Access<{ readonly apiId: string }> = {
+  ...keysOf,
+  also: [{ permission: "api.*.read_api" }],
+  async allow(context, caller, request) {
+    await keysOf.allow(context, caller, request);
+    requireAnyGrant(api, caller);
+    await api.allow(context, caller, request);
+  },
+};
+
+/** Requires `read_key` and `read_api`. */
 export function listKeys(name: string): Operation {
   return define({
     name,
@@ -13,7 +25,7 @@ export function listKeys(name: string): Operation {
     schema: schemas.listKeys,
     answer: answer.key,
     isList: true,
-    access: onApi("read_key"),
+    access,
     act: async ({ keyring }, request) => {
       const { data, pagination } = await keyring.listKeys(request);
       return { data: data.map(toWireKey), pagination };

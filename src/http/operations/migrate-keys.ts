@@ -9,9 +9,10 @@ import { readOwnProperties } from "../../lib/copy-json.js";
 import { onApi } from "./access.js";
 import { define, type Operation } from "./operation.js";
 import * as answer from "./responses.js";
+import { type Named, namingInKeys } from "./role-access.js";
 
 /** Permissions that one request may make, as any other operation that names some: they stay. */
-const MAX_NEW_PERMISSIONS = 1_000;
+const OPTIONS = { maxNewPermissions: 1_000, specifiedFieldsOnly: true };
 
 const operation = define({
   name: "keys.migrateKeys",
@@ -20,9 +21,9 @@ const operation = define({
   request: describeRequest(),
   read: readFrame,
   answer: answer.migration,
-  access: onApi("create_key"),
+  access: namingInKeys(onApi("create_key"), namedByKeys),
   async act({ keyring }, request) {
-    const { migrated, failed } = await keyring.migrateKeys(request, { maxNewPermissions: MAX_NEW_PERMISSIONS });
+    const { migrated, failed } = await keyring.migrateKeys(request, OPTIONS);
     return { migrated, failed: failed.map(({ hash }) => hash) };
   },
 });
@@ -37,6 +38,19 @@ function readFrame(body: unknown): V2KeysMigrateKeysRequestBody {
   const frame = validate(schemas.migrateKeys, readOwnProperties(body) ?? body, "body", problems);
   if (frame === undefined) throw badRequest(problems);
   return frame;
+}
+
+/** What the keys of a request name, before they are validated. */
+function namedByKeys({ keys }: V2KeysMigrateKeysRequestBody): readonly Named[] {
+  const named: Named[] = [];
+  for (const key of Array.isArray(keys) ? (keys as readonly unknown[]) : []) {
+    const { roles, externalId } = readOwnProperties(key) ?? {};
+    named.push({
+      ...(typeof externalId === "string" && { externalId }),
+      ...(Array.isArray(roles) && { roles: roles.filter((role) => typeof role === "string") }),
+    });
+  }
+  return named;
 }
 
 function describeRequest(): JsonSchema {

@@ -2,21 +2,18 @@
  * Definition of an operation, used by HTTP and the command line: name, schemas, access check and action (spec §9-3).
  */
 import type { Caller } from "../../contracts/caller.js";
-import type { Store } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import type { Keyring } from "../../keyring/keyring.js";
 import type { Ratelimits } from "../../keyring/ratelimits/create-ratelimits.js";
 import { type JsonSchema, toJsonSchema } from "../../keyring/schemas/json-schema.js";
 import { parse, type Schema } from "../../keyring/schemas/parse.js";
 import type { Verifier } from "../../verify/verifier.js";
-import { type Access, type Asked, requireAnyGrant } from "./access.js";
+import { type Access, type AccessContext, type Asked, requireAnyGrant } from "./access.js";
 import { explain } from "./fields.js";
 import { bodyBytesOf } from "./largest-body.js";
 
 /** What operations work with; keyring and ratelimits are those of the caller's workspace. */
-export interface Services {
-  /** For access checks: finds the API of a key. */
-  readonly store: Store;
+export interface Services extends AccessContext {
   readonly verifier: Verifier;
   readonly keyring: Keyring;
   readonly ratelimits: Ratelimits;

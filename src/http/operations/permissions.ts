@@ -1,9 +1,18 @@
 /** Operations `permissions.*`: permissions and roles. */
 import * as schemas from "../../keyring/schemas/keys.js";
-import { onAll } from "./access.js";
+import { onAll, onNamed } from "./access.js";
 import { define } from "./operation.js";
 import * as answer from "./responses.js";
 import { onNewRole, onRolePermissions } from "./role-access.js";
+
+const onPermission = (action: string) =>
+  onNamed<{ readonly permission: string }>(action, "rbac", {
+    table: "permissions",
+    id: "permission_id",
+    given: ({ permission }) => permission,
+  });
+const onRole = (action: string) =>
+  onNamed<{ readonly role: string }>(action, "rbac", { table: "roles", id: "role_id", given: ({ role }) => role });
 
 /** Permissions and roles of the workspace. */
 export const permissions = [
@@ -21,7 +30,7 @@ export const permissions = [
     summary: "Shows a permission.",
     schema: schemas.getPermission,
     answer: answer.permission,
-    access: onAll("read_permission", "rbac"),
+    access: onPermission("read_permission"),
     act: ({ keyring }, request) => keyring.getPermission(request),
   }),
   define({
@@ -39,7 +48,7 @@ export const permissions = [
     summary: "Deletes a permission; keys and roles that had it lose it at once.",
     schema: schemas.getPermission,
     answer: answer.empty,
-    access: onAll("delete_permission", "rbac"),
+    access: onPermission("delete_permission"),
     act: ({ keyring }, request) => keyring.deletePermission(request),
   }),
   define({
@@ -56,7 +65,7 @@ export const permissions = [
     summary: "Shows a role and its permissions.",
     schema: schemas.getRole,
     answer: answer.role,
-    access: onAll("read_role", "rbac"),
+    access: onRole("read_role"),
     act: ({ keyring }, request) => keyring.getRole(request),
   }),
   define({
@@ -73,7 +82,7 @@ export const permissions = [
     summary: "Deletes a role; keys that had it lose it at once.",
     schema: schemas.getRole,
     answer: answer.empty,
-    access: onAll("delete_role", "rbac"),
+    access: onRole("delete_role"),
     act: ({ keyring }, request) => keyring.deleteRole(request),
   }),
   define({

@@ -3,7 +3,7 @@ import type { RatelimitContext, Ratelimits } from "../../keyring/ratelimits/crea
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import type { Schema } from "../../keyring/schemas/parse.js";
 import * as schemas from "../../keyring/schemas/service.js";
-import type { FurtherPermission } from "./access.js";
+import { type FurtherPermission, onAll } from "./access.js";
 import { define, type Operation } from "./operation.js";
 import * as answer from "./responses.js";
 
@@ -47,6 +47,16 @@ const createNamespacePermission: readonly FurtherPermission[] = [
 
 /** Rate limits of any identifier, by namespace. */
 export const ratelimits = [
+  define({
+    name: "ratelimit.listNamespaces",
+    summary: "Lists the namespaces with their ids, which permissions on one namespace name.",
+    schema: schemas.listNamespaces,
+    answer: answer.namespace,
+    isList: true,
+    access: onAll("read_namespace", "ratelimit"),
+    statuses: [],
+    act: ({ ratelimits }, request, caller) => ratelimits.listNamespaces(request, { caller }),
+  }),
   ratelimitOperation({
     name: "limit",
     summary: "Takes tokens of one identifier; a namespace that does not exist is made.",
@@ -67,7 +77,7 @@ export const ratelimits = [
   }),
   ratelimitOperation({
     name: "setOverride",
-    summary: "Gives one identifier another limit, from the next check on.",
+    summary: "Gives an identifier, or all that one with * stands for, another limit, from the next check on.",
     action: "set_override",
     schema: schemas.setOverride,
     answer: answer.createdOverride,

@@ -180,6 +180,8 @@ export const verification = object<V2KeysVerifyKeyResponseData>(
 );
 
 const counted = { limit: integer(0), remaining: integer(0), reset: integer(0) };
+/** A namespace of rate limits. */
+export const namespace = object<A.NamespaceData>({ id, name: text });
 /** Another limit for one identifier. */
 export const override = object<A.RatelimitOverride>({
   overrideId: text,

@@ -1,11 +1,15 @@
-/** Access checks for changing the permissions of a role: the request decides which permissions the caller needs. */
+/** Access checks that depend on the permissions, roles and identity that a request names. */
 import type { Caller } from "../../contracts/caller.js";
-import type { Store } from "../../contracts/store.js";
-import { type Access, forbidden, type FurtherPermission } from "./access.js";
-
-interface StoreAccess {
-  readonly store: Store;
-}
+import { pause } from "../../keyring/context.js";
+import { mayBecomeSlug, readPermissions } from "../../keyring/rbac/resolve-names.js";
+import {
+  type Access,
+  type AccessContext,
+  forbidden,
+  formsOf,
+  type FurtherPermission,
+  requireOnNamed,
+} from "./access.js";
 
 const createPermission: FurtherPermission = {
   permission: "rbac.*.create_permission",
@@ -18,34 +22,90 @@ export const onNewRole: Access<{ readonly permissions?: readonly string[] }> = {
   type: "rbac",
   permissions: ["rbac.*.create_role"],
   also: [{ permission: "rbac.*.add_permission_to_role", where: "the role is given permissions" }, createPermission],
-  async allow(access, caller, { permissions = [] }) {
+  async allow(context, caller, { permissions = [] }) {
     need(caller, "create_role");
     if (permissions.length === 0) return;
     need(caller, "add_permission_to_role");
-    await needForNew(access, caller, permissions);
+    await needForNew(context, caller, permissions);
   },
 };
 
-/** Replacing permissions requires adding and removing them. */
-export const onRolePermissions: Access<{ readonly permissions: readonly string[] }> = {
-  action: "add_permission_to_role",
-  type: "rbac",
-  permissions: ["rbac.*.add_permission_to_role"],
+const ADD = { action: "add_permission_to_role", type: "rbac", id: "role_id" } as const;
+const REMOVE = { ...ADD, action: "remove_permission_from_role" } as const;
+
+/** Replacing permissions requires adding and removing them: of all roles, or of this one. */
+export const onRolePermissions: Access<{ readonly roleId: string; readonly permissions: readonly string[] }> = {
+  ...ADD,
+  permissions: formsOf(ADD.action, "rbac", ADD.id),
   also: [{ permission: "rbac.*.remove_permission_from_role" }, createPermission],
-  async allow(access, caller, { permissions }) {
-    need(caller, "add_permission_to_role");
-    need(caller, "remove_permission_from_role");
-    await needForNew(access, caller, permissions);
+  async allow(context, caller, { roleId, permissions }) {
+    for (const asked of [ADD, REMOVE]) await requireOnNamed(context, caller, asked, "roles", [roleId]);
+    await needForNew(context, caller, permissions);
   },
 };
+
+/** What a request about keys may name besides. */
+export interface Named {
+  readonly permissions?: readonly string[];
+  readonly roles?: readonly string[];
+  readonly externalId?: string | null;
+}
+
+const READ_IDENTITY = { action: "read_identity", type: "identity", id: "identity_id" } as const;
+const ADD_ROLE = { action: "add_role_to_key", type: "rbac", id: "role_id" } as const;
+const FURTHER: Readonly<Record<keyof Named, FurtherPermission>> = {
+  permissions: createPermission,
+  externalId: {
+    permission: "identity.*.read_identity",
+    where: "a key is given an identity and `strictDelegation` is on",
+  },
+  roles: { permission: "rbac.*.add_role_to_key", where: "a key is given roles and `strictDelegation` is on" },
+};
+
+/**
+ * An access check that also looks at what a key is given.
+ * @param fields of the request, for the documentation
+ */
+export function naming<B>(access: Access<B>, fields: readonly (keyof Named)[]): Access<B & Named> {
+  return {
+    ...access,
+    also: [...(access.also ?? []), ...fields.map((field) => FURTHER[field])],
+    async allow(context, caller, request) {
+      await access.allow(context, caller, request);
+      await needForNew(context, caller, request.permissions ?? []);
+      await needForNamed(context, caller, [request]);
+    },
+  };
+}
+
+/** The same for an import, which may create permissions: spec §4.2 asks for `create_key` alone. */
+export function namingInKeys<B>(access: Access<B>, namedBy: (request: B) => readonly Named[]): Access<B> {
+  return {
+    ...access,
+    also: [...(access.also ?? []), FURTHER.externalId, FURTHER.roles],
+    async allow(context, caller, request) {
+      await access.allow(context, caller, request);
+      if (context.strictDelegation) await needForNamed(context, caller, namedBy(request));
+    },
+  };
+}
+
+/** With `strictDelegation`: whoever gives a key an identity or a role needs a permission for that one. */
+async function needForNamed(context: AccessContext, caller: Caller, named: readonly Named[]): Promise<void> {
+  if (!context.strictDelegation) return;
+  const externalIds = named.flatMap(({ externalId }) => externalId ?? []);
+  await requireOnNamed(context, caller, READ_IDENTITY, "identities", externalIds);
+  const roles = named.flatMap(({ roles = [] }) => roles);
+  await requireOnNamed(context, caller, ADD_ROLE, "roles", roles);
+}
 
 function need(caller: Caller, action: string): void {
   if (!caller.may(action, { type: "rbac" })) throw forbidden([`rbac.*.${action}`]);
 }
 
-async function needForNew({ store }: StoreAccess, caller: Caller, slugs: readonly string[]): Promise<void> {
-  if (slugs.length === 0 || caller.may("create_permission", { type: "rbac" })) return;
-  const names = [...new Set(slugs)];
-  const existing = await store.readNames("permissions", caller.workspaceId, names);
-  if (existing.length < names.length) need(caller, "create_permission");
+async function needForNew({ store }: AccessContext, caller: Caller, texts: readonly string[]): Promise<void> {
+  if (texts.length === 0 || caller.may("create_permission", { type: "rbac" })) return;
+  const { workspaceId } = caller;
+  const known = await readPermissions({ store, workspaceId, turns: { next: () => pause(0) } }, texts);
+  if (texts.some((text) => !known.has(text) && mayBecomeSlug(text))) need(caller, "create_permission");
 }

@@ -4,8 +4,8 @@ import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { copyBody, readOwnProperties } from "../../lib/copy-json.js";
 import { pause } from "../context.js";
 import * as schemas from "../schemas/keys.js";
-import type { V2KeysMigrateKeysRequestBody } from "../schemas/migration-requests.js";
-import { MAX_PROBLEMS, validate } from "../schemas/parse.js";
+import type { FailedKey, V2KeysMigrateKeysRequestBody } from "../schemas/migration-requests.js";
+import { MAX_PROBLEMS, type Schema, validate } from "../schemas/parse.js";
 import { fastAccept } from "./fast-validate.js";
 
 type Batch = readonly V2KeysMigrateKeyData[];
@@ -23,6 +23,14 @@ export interface Import {
 /** Milliseconds of validation after which others get their turn. */
 const TURN_MS = 4;
 
+/** What an import takes besides keys of the specification. */
+export interface Accepts {
+  /** Whether keys may have `createdAt` and `prefix`. */
+  readonly extraFields?: boolean;
+  /** Takes the keys of an iterable that break the schema; absent: the first batch with one throws. */
+  readonly onInvalid?: (failed: FailedKey) => void;
+}
+
 /**
  * @param turn waits for another turn of the event loop
  * @throws (rejects) KeystileError BAD_REQUEST; for an array also with the problems of every key in it
@@ -31,8 +39,9 @@ export async function readImport(
   body: unknown,
   batchSize: number,
   turn: () => Promise<void> = () => pause(0),
+  accepts: Accepts = {},
 ): Promise<Import> {
-  const reading = readInTurns(body, batchSize);
+  const reading = readInTurns(body, batchSize, accepts);
   for (;;) {
     const { done, value } = reading.next();
     if (done === true) return value;
@@ -47,15 +56,15 @@ export function checkImport(body: unknown): void {
 }
 
 /** Yields where others should get their turn. */
-function* readInTurns(body: unknown, batchSize: number): Generator<void, Import> {
+function* readInTurns(body: unknown, batchSize: number, accepts: Accepts = {}): Generator<void, Import> {
   const problems: ValidationProblem[] = [];
   const fields = readOwnProperties(body) ?? body;
   const frame = validate(schemas.migrateKeys, fields, "body", problems);
   const given: unknown = (fields as { readonly keys?: unknown } | null | undefined)?.keys;
-  const keys = Array.isArray(given) ? yield* validateAll(given, problems) : undefined;
+  const keys = Array.isArray(given) ? yield* validateAll(given, problems, accepts) : undefined;
   if (frame === undefined || problems.length > 0) throw badRequest(problems);
   const { migrationId, apiId } = frame;
-  const batches = keys === undefined ? readBatches(frame.keys, batchSize) : slices(keys, batchSize);
+  const batches = keys === undefined ? readBatches(frame.keys, batchSize, accepts) : slices(keys, batchSize);
   return { migrationId, apiId, keys, batches };
 }
 
@@ -63,7 +72,12 @@ function* slices(keys: Batch, batchSize: number): Iterable<Batch> {
   for (let start = 0; start < keys.length; start += batchSize) yield keys.slice(start, start + batchSize);
 }
 
-async function* readBatches(keys: V2KeysMigrateKeysRequestBody["keys"], batchSize: number): AsyncIterable<Batch> {
+async function* readBatches(
+  keys: V2KeysMigrateKeysRequestBody["keys"],
+  batchSize: number,
+  accepts: Accepts,
+): AsyncIterable<Batch> {
+  const { onInvalid } = accepts;
   let index = 0;
   let read = 0;
   let problems: ValidationProblem[] = [];
@@ -76,19 +90,36 @@ async function* readBatches(keys: V2KeysMigrateKeysRequestBody["keys"], batchSiz
   };
   // Validated one by one: a thousand parsed lines, if kept, would be copied by every garbage collection.
   for await (const raw of keys) {
-    validateOne(raw, index++, problems, validated);
+    const before = problems.length;
+    validateOne(raw, index, problems, validated, accepts);
+    if (onInvalid !== undefined && problems.length > before) onInvalid(toFailed(raw, index, problems.splice(before)));
+    index++;
     if (++read === batchSize) yield cut();
   }
   if (read > 0) yield cut();
 }
 
-function* validateAll(raw: readonly unknown[], problems: ValidationProblem[]): Generator<void, V2KeysMigrateKeyData[]> {
+/** Problems of one key that are told. */
+const MAX_TOLD = 5;
+
+function toFailed(raw: unknown, index: number, problems: readonly ValidationProblem[]): FailedKey {
+  const hash = readOwnProperties(raw)?.["hash"];
+  const told = problems.slice(0, MAX_TOLD).map(({ location, message }) => `${location}: ${message}`);
+  if (problems.length > MAX_TOLD) told.push(`${problems.length - MAX_TOLD} more`);
+  return { hash: typeof hash === "string" ? hash : "", index, reason: "INVALID_KEY", message: told.join("; ") };
+}
+
+function* validateAll(
+  raw: readonly unknown[],
+  problems: ValidationProblem[],
+  accepts: Accepts,
+): Generator<void, V2KeysMigrateKeyData[]> {
   const keys: V2KeysMigrateKeyData[] = [];
   const { length } = raw;
   let began = performance.now();
   // Stops once the error is full: 300,000 faulty keys blocked the event loop for 0.3 s.
   for (let i = 0; i < length && problems.length < MAX_PROBLEMS; i++) {
-    validateOne(raw[i], i, problems, keys);
+    validateOne(raw[i], i, problems, keys, accepts);
     if (performance.now() - began < TURN_MS) continue;
     yield;
     began = performance.now();
@@ -97,8 +128,15 @@ function* validateAll(raw: readonly unknown[], problems: ValidationProblem[]): G
 }
 
 /** @param index of the key within the import */
-function validateOne(raw: unknown, index: number, problems: ValidationProblem[], keys: V2KeysMigrateKeyData[]): void {
+function validateOne(
+  raw: unknown,
+  index: number,
+  problems: ValidationProblem[],
+  keys: V2KeysMigrateKeyData[],
+  { extraFields = false }: Accepts,
+): void {
   const copy = copyBody(raw);
-  const key = fastAccept(copy) ? copy : validate(schemas.migratedKey, copy, `body.keys[${index}]`, problems);
+  const schema: Schema<V2KeysMigrateKeyData> = extraFields ? schemas.importedKey : schemas.migratedKey;
+  const key = fastAccept(copy) ? copy : validate(schema, copy, `body.keys[${index}]`, problems);
   if (key !== undefined) keys.push(key);
 }

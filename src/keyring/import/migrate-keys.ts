@@ -2,7 +2,7 @@
 import { badRequest } from "../../contracts/errors.js";
 import type { MigrationRow } from "../../contracts/store.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
-import { callable, checkOptions, integer } from "../../lib/check-options.js";
+import { callable, checkOptions, flag, integer } from "../../lib/check-options.js";
 import { type Context, pause } from "../context.js";
 import { readPermissions } from "../rbac/resolve-names.js";
 import { requireApi, requireNamed } from "../rows.js";
@@ -26,6 +26,7 @@ const MAX_UNYIELDED = 8;
 const OPTIONS = {
   batchSize: integer(1, 10_000),
   maxNewPermissions: integer(0, Number.MAX_SAFE_INTEGER),
+  specifiedFieldsOnly: flag,
   onProgress: callable,
   onBatch: callable,
 };
@@ -35,8 +36,8 @@ const OPTIONS = {
  * created.
  *
  * An array is validated as a whole first: one invalid key is a 400, and nothing is stored. Any other iterable is read a
- * batch at a time, for imports larger than memory: there an invalid key is a 400 too, at its `body.keys[i]`, after the
- * batches before its own were stored. After an interruption, run it again: keys already stored are returned in `failed`
+ * batch at a time, for imports larger than memory: there an invalid key fails alone too, as INVALID_KEY with its index
+ * and what is wrong with it. After an interruption, run it again: keys already stored are returned in `failed`
  * as ALREADY_EXISTS. With `onBatch` the results are passed on batch by batch and memory stays bounded; without it the
  * response lists them all. The result for a key does not depend on `batchSize`: a hash that repeats one whose roles
  * were unknown fails too, unless 100,000 such lie between them.
@@ -53,8 +54,12 @@ export async function migrateKeys(
   options: MigrateKeysOptions = {},
 ): Promise<V2KeysMigrateKeysResponseData> {
   checkOptions(options, OPTIONS);
-  const { batchSize = DEFAULT_BATCH, maxNewPermissions, onProgress, onBatch } = options;
-  const { migrationId, apiId, keys, batches } = await readImport(body, batchSize, context.turns.next);
+  const { batchSize = DEFAULT_BATCH, maxNewPermissions, specifiedFieldsOnly = false, onProgress, onBatch } = options;
+  let invalid: FailedKey[] = [];
+  const { migrationId, apiId, keys, batches } = await readImport(body, batchSize, context.turns.next, {
+    extraFields: !specifiedFieldsOnly,
+    onInvalid: (key) => void invalid.push(key),
+  });
   const migration = await findUsable(context, migrationId);
   await requireApi(context, apiId);
   if (keys !== undefined && maxNewPermissions !== undefined) await boundNew(context, keys, maxNewPermissions);
@@ -74,14 +79,20 @@ export async function migrateKeys(
   let unyielded = 0;
   try {
     for (let batch = await reading.next(); batch !== undefined; batch = await reading.next()) {
-      const { results, yielded } = await storeBatch(context, destination, batch, onWaiting);
+      const stored = await storeBatch(context, destination, batch, onWaiting);
+      const { yielded } = stored;
+      const { migrated, failed } = stored.results;
+      // Those of the batch that was read ahead may be among them.
+      const results = invalid.length === 0 ? stored.results : { migrated, failed: [...failed, ...invalid] };
+      invalid = [];
       totals.migrated += results.migrated.length;
       totals.failed += results.failed.length;
       await take(results);
       await onProgress?.({ ...totals });
       // A synchronous store would otherwise block the event loop until the last key.
       unyielded = yielded ? (unyielded + 1) % MAX_UNYIELDED : 0;
-      if (batch.keys.length === batchSize && unyielded === 0) await pause(0);
+      const isWhole = results.migrated.length + results.failed.length >= batchSize;
+      if (isWhole && unyielded === 0) await pause(0);
     }
   } finally {
     names.close();

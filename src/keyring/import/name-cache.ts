@@ -1,6 +1,13 @@
 /** Maps names in an import to ids, and caches them from batch to batch. Store clauses 8, 9, 15. */
 import type { Context } from "../context.js";
-import { ensureIdentities, ensurePermissions, type Ids, idsOf, readRoles } from "../rbac/resolve-names.js";
+import {
+  ensureIdentities,
+  ensurePermissions,
+  type Ids,
+  idsOf,
+  readPermissions,
+  readRoles,
+} from "../rbac/resolve-names.js";
 
 /** Ids by name, as far as they were looked up. A batch uses the ones that it began with. */
 export interface KnownNames {
@@ -9,6 +16,8 @@ export interface KnownNames {
   readonly identities: Ids;
   /** Finds these roles, those that exist. */
   findRoles(names: Iterable<string>): Promise<void>;
+  /** Finds these permissions, those that exist. */
+  findPermissions(texts: Iterable<string>): Promise<void>;
   /** Finds these permissions; those that do not exist are created. */
   ensurePermissions(slugs: Iterable<string>, now: number): Promise<void>;
   /** Finds these identities; those that do not exist are created. */
@@ -66,7 +75,8 @@ function createKnown(context: Context): KnownNames & { isFull(): boolean } {
     permissions,
     identities,
     findRoles: async (names) => keep(roles, await readRoles(context, names)),
-    ensurePermissions: async (slugs, now) => keep(permissions, await ensurePermissions(context, slugs, now)),
+    findPermissions: async (texts) => keep(permissions, await readPermissions(context, texts)),
+    ensurePermissions: async (slugs, now) => keep(permissions, await ensurePermissions(context, [...slugs], now)),
     ensureIdentities: async (externalIds, now) => keep(identities, await ensureIdentities(context, externalIds, now)),
     roleIds: roleLists.of,
     permissionIds: permissionLists.of,

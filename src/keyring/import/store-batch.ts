@@ -1,11 +1,16 @@
 /** Stores one batch of an import: every key is imported or fails by itself, with a reason. */
 import type { MigrationRow, NewKey } from "../../contracts/store.js";
-import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { newId } from "../../lib/hash.js";
 import type { Context } from "../context.js";
 import { buildKey } from "../keys/new-key.js";
-import type { Ids } from "../rbac/resolve-names.js";
-import type { FailedKey, MigratedKey, MigrationFailure, MigrationResults } from "../schemas/migration-requests.js";
+import { type Ids, mayBecomeSlug } from "../rbac/resolve-names.js";
+import type {
+  FailedKey,
+  ImportedKeyData,
+  MigratedKey,
+  MigrationFailure,
+  MigrationResults,
+} from "../schemas/migration-requests.js";
 import { type ImportedHash, readHash } from "./imported-hash.js";
 import type { ImportNames, KnownNames } from "./name-cache.js";
 
@@ -13,11 +18,15 @@ import type { ImportNames, KnownNames } from "./name-cache.js";
 const UNKNOWN_START = "...";
 const NONE: readonly never[] = Object.freeze([]);
 
-const MESSAGES: Readonly<Record<MigrationFailure, string>> = {
+const MESSAGES: Readonly<Record<StoreFailure, string>> = {
   INVALID_HASH: "the hash is not one of the migration's algorithm",
   ALREADY_EXISTS: "this hash exists already, in the store or earlier in this import",
   UNKNOWN_ROLE: "a role of this key does not exist",
+  UNKNOWN_PERMISSION: "a permission of this key, given by its id, does not exist",
 };
+
+/** Why a key that is well formed fails. */
+type StoreFailure = Exclude<MigrationFailure, "INVALID_KEY">;
 
 /** Where the keys go. */
 export interface Destination {
@@ -25,7 +34,7 @@ export interface Destination {
   readonly apiId: string;
   /** Cached ids of the names that the keys refer to. */
   readonly names: ImportNames;
-  /** Hashes of this import whose roles are unknown: a key that repeats one fails, in whatever batch. */
+  /** Hashes of this import whose roles or permissions are unknown: a key that repeats one fails, in whatever batch. */
   readonly refused: Refused;
 }
 
@@ -53,7 +62,7 @@ export function createRefused(max = MAX_REFUSED_HASHES): Refused {
 }
 
 /** Validated keys. */
-type Keys = readonly V2KeysMigrateKeyData[];
+type Keys = readonly ImportedKeyData[];
 
 /** Keys to be stored together. */
 export interface Batch {
@@ -82,10 +91,10 @@ export interface Stored {
 
 /** A key being imported: without a failure it has a hash, and once it is stored also an id. */
 interface Candidate {
-  readonly key: V2KeysMigrateKeyData;
+  readonly key: ImportedKeyData;
   readonly hash?: ImportedHash;
   keyId?: string;
-  failure?: MigrationFailure;
+  failure?: StoreFailure;
 }
 
 /**
@@ -131,6 +140,8 @@ async function build(context: Context, to: Destination, batch: Keys, names: Know
   // Once per batch, not once per import: ids are ordered by time, which keeps a store's index appending.
   const now = context.clock();
   await names.findRoles(unknown(batch, "roles", names.roles));
+  const asIds = [...unknown(batch, "permissions", names.permissions)].filter((text) => !mayBecomeSlug(text));
+  if (asIds.length > 0) await names.findPermissions(asIds);
   const candidates = checkHashes(context, to, batch, names);
   const keys = candidates.filter((candidate) => candidate.failure === undefined).map((candidate) => candidate.key);
   await names.ensurePermissions(unknown(keys, "permissions", names.permissions), now);
@@ -139,7 +150,7 @@ async function build(context: Context, to: Destination, batch: Keys, names: Know
 }
 
 function checkHashes(context: Context, to: Destination, keys: Keys, names: KnownNames): Candidate[] {
-  return keys.map((key) => toCandidate(context, to, key, names.roles));
+  return keys.map((key) => toCandidate(context, to, key, names));
 }
 
 function buildRows(
@@ -159,17 +170,24 @@ function buildRows(
 function toCandidate(
   context: Context,
   { migration, refused }: Destination,
-  key: V2KeysMigrateKeyData,
-  roles: Ids,
+  key: ImportedKeyData,
+  { roles, permissions }: KnownNames,
 ): Candidate {
   const hash = readHash(context.algorithms, migration.algorithm, key.hash);
   if (hash === undefined) return { key, failure: "INVALID_HASH" };
-  if (key.roles?.some((role) => !roles.has(role)) === true) {
+  const failure = unknownName(key, roles, permissions);
+  if (failure !== undefined) {
     refused.add(hash.foreignDigest);
-    return { key, hash, failure: "UNKNOWN_ROLE" };
+    return { key, hash, failure };
   }
   // It repeats one that was not imported.
   return refused.has(hash.foreignDigest) ? { key, hash, failure: "ALREADY_EXISTS" } : { key, hash };
+}
+
+function unknownName(key: ImportedKeyData, roles: Ids, permissions: Ids): StoreFailure | undefined {
+  if (key.roles?.some((role) => !roles.has(role)) === true) return "UNKNOWN_ROLE";
+  const isUnknown = (text: string): boolean => !permissions.has(text) && !mayBecomeSlug(text);
+  return key.permissions?.some(isUnknown) === true ? "UNKNOWN_PERMISSION" : undefined;
 }
 
 function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, names: KnownNames, now: number): NewKey {
@@ -178,7 +196,7 @@ function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, n
       id: newId("key", now),
       workspaceId: context.workspaceId,
       apiId: to.apiId,
-      start: UNKNOWN_START,
+      start: key.prefix === undefined ? UNKNOWN_START : `${key.prefix}_${UNKNOWN_START}`,
       createdAt: now,
       permissions: names.permissionIds(key.permissions),
       roles: names.roleIds(key.roles),
@@ -188,6 +206,11 @@ function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, n
   );
   const { digest, foreignDigest } = hash as ImportedHash;
   if (digest !== undefined) row.digest = digest;
+  if (key.createdAt !== undefined) {
+    row.createdAt = key.createdAt;
+    // Boundaries before the import are not due.
+    row.refillCursor = now;
+  }
   row.migrationId = to.migration.id;
   row.hash = key.hash;
   row.foreignDigest = foreignDigest;
@@ -205,13 +228,13 @@ function toResults(candidates: readonly Candidate[]): MigrationResults {
 }
 
 /** Names of these keys that are not known yet. */
-function unknown(keys: readonly V2KeysMigrateKeyData[], field: "roles" | "permissions", known: Ids): Set<string> {
+function unknown(keys: readonly ImportedKeyData[], field: "roles" | "permissions", known: Ids): Set<string> {
   const names = new Set<string>();
   for (const key of keys) for (const name of key[field] ?? NONE) if (!known.has(name)) names.add(name);
   return names;
 }
 
-function unknownIdentities(keys: readonly V2KeysMigrateKeyData[], known: Ids): Set<string> {
+function unknownIdentities(keys: readonly ImportedKeyData[], known: Ids): Set<string> {
   const names = new Set<string>();
   for (const { externalId } of keys) if (externalId !== undefined && !known.has(externalId)) names.add(externalId);
   return names;

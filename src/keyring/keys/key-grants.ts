@@ -4,7 +4,7 @@
 import { badRequest } from "../../contracts/errors.js";
 import type { Context } from "../context.js";
 import { toPermissionResponses, toRoleResponsesOf } from "../rbac/rbac-responses.js";
-import { ensurePermissions, idsOf, readPermissions, readRoles, requireRoles } from "../rbac/resolve-names.js";
+import { ensurePermissions, idsOf, readPermissions, requirePermissions, requireRoles } from "../rbac/resolve-names.js";
 import { requireShowable, requireVerifiable } from "../rbac/showable.js";
 import { requireKey } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
@@ -34,7 +34,7 @@ export function setPermissions(context: Context, body: V2KeysPermissionsRequestB
 
 /**
  * Removes direct grants; a permission that the key does not have changes nothing.
- * @throws KeystileError BAD_REQUEST · NOT_FOUND
+ * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such key, or a permission that does not exist
  */
 export async function removePermissions(
   context: Context,
@@ -42,11 +42,9 @@ export async function removePermissions(
 ): Promise<readonly Permission[]> {
   const { keyId, permissions } = parse(schemas.changePermissions, body);
   const now = context.clock();
-  const ids = await readPermissions(context, permissions);
-  return toPermissionResponses(
-    context,
-    await merge(context, { keyId, field: "permissions", ids: [...ids.values()], now }, difference),
-  );
+  await requireKey(context, keyId);
+  const ids = await requirePermissions(context, permissions);
+  return toPermissionResponses(context, await merge(context, { keyId, field: "permissions", ids, now }, difference));
 }
 
 /** Adds roles, which must exist. @throws KeystileError BAD_REQUEST · NOT_FOUND */
@@ -59,15 +57,12 @@ export function setRoles(context: Context, body: V2KeysRolesRequestBody): Promis
   return assign(context, body, schemas.setRoles, replacement);
 }
 
-/** Removes roles; one that the key does not have changes nothing. @throws KeystileError BAD_REQUEST · NOT_FOUND */
-export async function removeRoles(context: Context, body: V2KeysRolesRequestBody): Promise<readonly Role[]> {
-  const { keyId, roles } = parse(schemas.changeRoles, body);
-  const now = context.clock();
-  const ids = await readRoles(context, roles);
-  return toRoleResponsesOf(
-    context,
-    await merge(context, { keyId, field: "roles", ids: [...ids.values()], now }, difference),
-  );
+/**
+ * Removes roles; one that the key does not have changes nothing.
+ * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such key, or a role that does not exist
+ */
+export function removeRoles(context: Context, body: V2KeysRolesRequestBody): Promise<readonly Role[]> {
+  return assign(context, body, schemas.changeRoles, difference);
 }
 
 async function grant(
@@ -84,7 +79,7 @@ async function grant(
   const known = await readPermissions(context, permissions);
   how(
     has,
-    permissions.map((slug) => known.get(slug) ?? slug),
+    permissions.map((text) => known.get(text) ?? text),
   );
   const ids = idsOf(permissions, await ensurePermissions(context, permissions, now));
   return toPermissionResponses(context, await merge(context, { keyId, field: "permissions", ids, now }, how));

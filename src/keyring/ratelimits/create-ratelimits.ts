@@ -20,10 +20,11 @@ import { createAlgorithms } from "../../lib/migration-hashes.js";
 import { LIMITER_OPTIONS, withFallback } from "../../ratelimit/fallback.js";
 import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
 import { createKeyedMutex, createTurns } from "../context.js";
+import type { SearchRequestBody } from "../schemas/requests.js";
 import type * as A from "../schemas/responses.js";
 import type * as R from "../schemas/service-requests.js";
 import { limit, type LimitContext, multiLimit } from "./limit.js";
-import { createNamespace, getNamespace } from "./namespaces.js";
+import { createNamespace, getNamespace, listNamespaces } from "./namespaces.js";
 import { deleteOverride, getOverride, listOverrides, setOverride } from "./overrides.js";
 
 /** What the rate-limit operations accept besides the body. */
@@ -64,7 +65,7 @@ export interface RatelimitsOptions extends StoreGuardOptions {
 export interface Ratelimits {
   /**
    * Takes tokens; a missing namespace is created, if the caller may create one (`ratelimit.*.create_namespace`), else
-   * NOT_FOUND.
+   * CALLER_FORBIDDEN.
    * @see two reads of the store and a take
    */
   limit(body: R.V2RatelimitLimitRequestBody, context?: RatelimitContext): Promise<A.V2RatelimitLimitResponseData>;
@@ -83,7 +84,14 @@ export interface Ratelimits {
   ): Promise<A.CreateNamespaceResponseData>;
   /** A namespace by its id or name. @throws KeystileError NOT_FOUND */
   getNamespace(body: R.GetNamespaceRequestBody, context?: RatelimitContext): Promise<A.NamespaceData>;
-  /** Another limit for one identifier, from the next check on; creates the namespace as `limit` does. */
+  /** Namespaces with their ids, by id. With a caller it takes `ratelimit.*.read_namespace`. */
+  listNamespaces(body?: SearchRequestBody, context?: RatelimitContext): Promise<A.Page<A.NamespaceData>>;
+  /**
+   * Another limit for one identifier, from the next check on; creates the namespace as `limit` does. A `*` stands for any
+   * run of characters: `premium_*`. An override of the identifier itself goes before one with `*`, of these the one with
+   * most other characters, then the smaller id. A namespace may have 100 with `*`, of 8,192 characters together.
+   * @throws KeystileError BAD_REQUEST at `body.identifier`: it would have more
+   */
   setOverride(
     body: R.V2RatelimitSetOverrideRequestBody,
     context?: RatelimitContext,
@@ -142,7 +150,7 @@ export function createRatelimits(store: Store, options: RatelimitsOptions = {}):
   };
   const operation =
     <B, T>(act: (context: LimitContext, body: B, caller: Caller | undefined) => Promise<T>) =>
-    async (body: B, asking: RatelimitContext = {}): Promise<T> => {
+    async (body = {} as B, asking: RatelimitContext = {}): Promise<T> => {
       if (!isPlainObject(asking)) throw contextError();
       const { caller } = ownOnly(asking);
       return act(context, body, caller === undefined ? undefined : strictCaller(caller, "context.caller"));
@@ -152,6 +160,7 @@ export function createRatelimits(store: Store, options: RatelimitsOptions = {}):
     multiLimit: operation(multiLimit),
     createNamespace: operation(createNamespace),
     getNamespace: operation(getNamespace),
+    listNamespaces: operation(listNamespaces),
     setOverride: operation(setOverride),
     getOverride: operation(getOverride),
     listOverrides: operation(listOverrides),

@@ -1,6 +1,6 @@
 /** Takes tokens of identifiers in namespaces: the operations `ratelimit.limit` and `ratelimit.multiLimit`. */
 import type { Caller } from "../../contracts/caller.js";
-import type { OverrideRow } from "../../contracts/store.js";
+import type { NamespaceRow, OverrideRow } from "../../contracts/store.js";
 import { type AppliedLimit, boundReset } from "../../ratelimit/applied-limits.js";
 import type { LimitTaker } from "../../ratelimit/fallback.js";
 import { overrideName } from "../../lib/override-name.js";
@@ -10,6 +10,7 @@ import type { V2RatelimitLimitResponseData, V2RatelimitMultiLimitResponseData } 
 import type { V2RatelimitLimitRequestBody, V2RatelimitMultiLimitRequestBody } from "../schemas/service-requests.js";
 import * as schemas from "../schemas/service.js";
 import { enterNamespaces } from "./namespaces.js";
+import { findWildcard } from "./wildcards.js";
 
 /** What the checks use besides. */
 export interface LimitContext extends Context {
@@ -26,8 +27,8 @@ interface Checked {
 
 /**
  * Takes tokens of one identifier; a refusal takes nothing.
- * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND: no such namespace, and the caller may not create
- *   one · LIMITER_UNAVAILABLE
+ * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN, also where there is no such namespace and the caller may not
+ *   create one · LIMITER_UNAVAILABLE
  */
 export async function limit(
   context: LimitContext,
@@ -71,13 +72,10 @@ async function take(
   const buckets = requests.map(({ namespace, identifier }) =>
     overrideName({ namespaceId: namespaces.get(namespace)!.id, identifier }),
   );
-  const overrides = new Map<string, OverrideRow>();
-  for (const row of await context.store.readNames("overrides", context.workspaceId, [...new Set(buckets)])) {
-    overrides.set(overrideName(row), row);
-  }
+  const overrides = await findOverrides(context, requests, namespaces);
   const checks = requests.map((request, i): AppliedLimit => {
     const bucket = buckets[i]!;
-    const override = overrides.get(bucket);
+    const override = overrides[i];
     const { limit, duration } = override ?? request;
     return {
       bucket,
@@ -91,8 +89,38 @@ async function take(
     };
   });
   const { verdicts } = await context.limiter.take(checks, now);
-  return checks.map(({ bucket, limit }, i) => {
+  return checks.map(({ limit }, i) => {
     const { exceeded, remaining, reset } = verdicts[i]!;
-    return { counts: { limit, remaining, reset: boundReset(reset) }, exceeded, overrideId: overrides.get(bucket)?.id };
+    return { counts: { limit, remaining, reset: boundReset(reset) }, exceeded, overrideId: overrides[i]?.id };
   });
+}
+
+/** Milliseconds of matching after which others get their turn. */
+const TURN_MS = 4;
+
+/**
+ * The override of each request: that of its identifier, else the wildcard of its namespace that applies. One read for
+ * all; every identifier keeps a bucket of its own.
+ */
+async function findOverrides(
+  context: LimitContext,
+  requests: readonly V2RatelimitLimitRequestBody[],
+  namespaces: ReadonlyMap<string, NamespaceRow>,
+): Promise<(OverrideRow | undefined)[]> {
+  const names: { readonly exact: string; readonly wildcard: string | undefined }[] = [];
+  let began = performance.now();
+  for (const { namespace, identifier } of requests) {
+    const row = namespaces.get(namespace)!;
+    const found = findWildcard(row, identifier);
+    const wildcard = found && overrideName({ namespaceId: row.id, identifier: found.identifier });
+    names.push({ exact: overrideName({ namespaceId: row.id, identifier }), wildcard });
+    if (performance.now() - began < TURN_MS) continue;
+    await context.turns.next();
+    began = performance.now();
+  }
+  const asked = new Set(names.flatMap(({ exact, wildcard }) => (wildcard === undefined ? [exact] : [exact, wildcard])));
+  const rows = new Map<string, OverrideRow>();
+  for (const row of await context.store.readNames("overrides", context.workspaceId, [...asked]))
+    rows.set(overrideName(row), row);
+  return names.map(({ exact, wildcard }) => rows.get(exact) ?? rows.get(wildcard ?? ""));
 }

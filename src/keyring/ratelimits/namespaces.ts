@@ -5,11 +5,14 @@ import type { NamespaceRow } from "../../contracts/store.js";
 import { newId } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { insertNamed } from "../create-row.js";
+import { readPage } from "../list-page.js";
 import { notFound, ownedRow, readRows } from "../rows.js";
 import { parse } from "../schemas/parse.js";
-import type { CreateNamespaceResponseData, NamespaceData } from "../schemas/responses.js";
+import type { SearchRequestBody } from "../schemas/requests.js";
+import type { CreateNamespaceResponseData, NamespaceData, Page } from "../schemas/responses.js";
 import type * as R from "../schemas/service-requests.js";
 import * as schemas from "../schemas/service.js";
+import { createSearch } from "../search.js";
 
 /** The prefix of namespace ids; only a text that begins with it is looked up as an id. */
 const ID_PREFIX = "ns";
@@ -21,7 +24,8 @@ export async function createNamespace(
   caller: Caller | undefined,
 ): Promise<CreateNamespaceResponseData> {
   const { name } = parse(schemas.createNamespace, body);
-  if (caller !== undefined && !mayOnAll(context, caller, "create_namespace")) throw forbidden("create_namespace");
+  if (caller !== undefined && !mayOnAll(context, caller, "create_namespace"))
+    throw forbidden("ratelimit.*.create_namespace");
   const row = newNamespace(context, name);
   await insertNamed(context, { table: "namespaces", row }, "A namespace with this name");
   return { namespaceId: row.id };
@@ -36,6 +40,22 @@ export async function getNamespace(
   const { namespace } = parse(schemas.getNamespace, body);
   const { id, name } = await findNamespace(context, namespace, "read_namespace", caller);
   return { id, name };
+}
+
+/** By id. @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN */
+export async function listNamespaces(
+  context: Context,
+  body: SearchRequestBody,
+  caller: Caller | undefined,
+): Promise<Page<NamespaceData>> {
+  const { search, ...page } = parse(schemas.listNamespaces, body);
+  if (caller !== undefined && !mayOnAll(context, caller, "read_namespace"))
+    throw forbidden("ratelimit.*.read_namespace");
+  return readPage(context, page, {
+    table: "namespaces",
+    search: createSearch("namespaces", search),
+    toResponses: (rows) => rows.map(({ id, name }) => ({ id, name })),
+  });
 }
 
 /**
@@ -56,7 +76,7 @@ export async function findNamespace(
 
 /**
  * The namespaces with these ids or names, in order; missing ones are created, once all are known to be allowed.
- * @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND: there is none, and this caller may not create one
+ * @throws KeystileError CALLER_FORBIDDEN, also where there is none and this caller may not create one
  */
 export async function enterNamespaces(
   context: Context,
@@ -69,7 +89,7 @@ export async function enterNamespaces(
     const namespace = found.get(idOrName);
     assertAllowed(context, namespace, action, caller);
     const mayMake = caller === undefined || mayOnAll(context, caller, "create_namespace");
-    if (namespace === undefined && !mayMake) throw notFound("The namespace");
+    if (namespace === undefined && !mayMake) throw forbidden("ratelimit.*.create_namespace");
   }
   for (const name of idsOrNames) if (!found.has(name)) found.set(name, await makeNamespace(context, name));
   return found;
@@ -103,18 +123,17 @@ function assertAllowed(
   if (caller === undefined || mayOnAll(context, caller, action)) return;
   const isSameWorkspace = caller.workspaceId === context.workspaceId;
   if (namespace === undefined || !isSameWorkspace || !caller.may(action, { type: "ratelimit", id: namespace.id }))
-    throw forbidden(action);
+    throw forbidden(`ratelimit.*.${action}`, `ratelimit.<namespace_id>.${action}`);
 }
 
 function mayOnAll({ workspaceId }: Context, caller: Caller, action: string): boolean {
   return caller.workspaceId === workspaceId && caller.may(action, { type: "ratelimit" });
 }
 
-function forbidden(action: string): KeystileError {
-  const permissions = `ratelimit.*.${action}, ratelimit.<namespace_id>.${action}`;
+function forbidden(...permissions: readonly string[]): KeystileError {
   return new KeystileError(
     "CALLER_FORBIDDEN",
-    `the credential lacks a permission for this; it takes one of: ${permissions}`,
+    `the credential lacks a permission for this; it takes one of: ${permissions.join(", ")}`,
   );
 }
 

@@ -1,9 +1,11 @@
 /**
  * Sets, reads, lists and deletes overrides, each another limit for one identifier of a namespace: the operations
- * `ratelimit.*Override*`. Identifiers compare exactly.
+ * `ratelimit.*Override*`. They are addressed by their identifiers as given; one that holds `*` applies to all that it
+ * stands for and that have no override of their own.
  */
 import type { Caller } from "../../contracts/caller.js";
-import type { OverrideRow } from "../../contracts/store.js";
+import { badRequest } from "../../contracts/errors.js";
+import type { OverrideRow, WildcardRef, Write } from "../../contracts/store.js";
 import { newId } from "../../lib/hash.js";
 import { overrideName } from "../../lib/override-name.js";
 import { type Context, updateWithRetry } from "../context.js";
@@ -20,13 +22,14 @@ import type {
 import type * as R from "../schemas/service-requests.js";
 import * as schemas from "../schemas/service.js";
 import { enterNamespaces, findNamespace } from "./namespaces.js";
+import { isWildcard, MAX_WILDCARD_CHARACTERS, MAX_WILDCARDS } from "./wildcards.js";
 
 const DEFAULT_PAGE = 10;
 
 /**
  * Sets or replaces the override of an identifier, from the next check on; tokens already used stay used. A missing
  * namespace is created.
- * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND
+ * @throws KeystileError BAD_REQUEST, also for one with `*` more than a namespace may have · CALLER_FORBIDDEN
  */
 export async function setOverride(
   context: Context,
@@ -36,15 +39,55 @@ export async function setOverride(
   const { namespace, identifier, limit, duration } = parse(schemas.setOverride, body);
   const namespaces = await enterNamespaces(context, [namespace], "set_override", caller);
   const namespaceId = namespaces.get(namespace)!.id;
-  return updateWithRetry(context, overrideName({ namespaceId, identifier }), async () => {
+  return updateWithRetry(context, lockOf(namespaceId, identifier), async () => {
     const known = await readOverride(context, namespaceId, identifier);
     const row: OverrideRow = known
       ? { ...known, limit, duration }
       : { ...ownedRow(context, newId("ovr", context.clock())), namespaceId, identifier, limit, duration };
+    const listed = await listWildcards(context, row, addWildcard);
     // Taken: another call set it first, and the next attempt replaces its row.
-    const outcome = await context.store.write([{ table: "overrides", row }]);
+    const outcome = await context.store.write([...listed, { table: "overrides", row }]);
     return outcome === "written" ? { overrideId: row.id } : undefined;
   });
+}
+
+/** Overrides with `*` are written together with their namespace, one after the other. */
+function lockOf(namespaceId: string, identifier: string): string {
+  return isWildcard(identifier) ? `wildcards ${namespaceId}` : overrideName({ namespaceId, identifier });
+}
+
+type Wildcards = readonly WildcardRef[];
+
+/** The write of the namespace that goes with the change of an override; none where it lists no other wildcards. */
+async function listWildcards(
+  context: Context,
+  { id, namespaceId, identifier }: OverrideRow,
+  change: (wildcards: Wildcards, one: WildcardRef) => Wildcards,
+): Promise<readonly Write[]> {
+  if (!isWildcard(identifier)) return [];
+  const [namespace] = await context.store.readMany("namespaces", [namespaceId]);
+  if (namespace === undefined) throw notFound("The namespace");
+  const { wildcards: before = [] } = namespace;
+  const wildcards = change(before, { id, identifier });
+  return wildcards === before ? [] : [{ table: "namespaces", row: { ...namespace, wildcards } }];
+}
+
+function addWildcard(wildcards: Wildcards, one: WildcardRef): Wildcards {
+  if (wildcards.some(({ id }) => id === one.id)) return wildcards;
+  const all = [...wildcards, one];
+  const characters = all.reduce((sum, { identifier }) => sum + identifier.length, 0);
+  if (all.length <= MAX_WILDCARDS && characters <= MAX_WILDCARD_CHARACTERS) return all;
+  const message =
+    all.length > MAX_WILDCARDS
+      ? `would be override ${all.length} with * of this namespace, which may have ${MAX_WILDCARDS}`
+      : `would make the overrides with * of this namespace longer than ${MAX_WILDCARD_CHARACTERS} characters together`;
+  const fix = "delete one that is not needed, or use another namespace";
+  throw badRequest([{ location: "body.identifier", message, fix }]);
+}
+
+function removeWildcard(wildcards: Wildcards, one: WildcardRef): Wildcards {
+  const rest = wildcards.filter(({ id }) => id !== one.id);
+  return rest.length === wildcards.length ? wildcards : rest;
 }
 
 /** @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND */
@@ -86,10 +129,12 @@ export async function deleteOverride(
 ): Promise<EmptyResponse> {
   const { namespace, identifier } = parse(schemas.getOverride, body);
   const { id: namespaceId } = await findNamespace(context, namespace, "delete_override", caller);
-  return updateWithRetry(context, overrideName({ namespaceId, identifier }), async () => {
+  return updateWithRetry(context, lockOf(namespaceId, identifier), async () => {
     const row = await readOverride(context, namespaceId, identifier);
     if (row === undefined) throw notFound("The override");
-    return (await writeRows(context, [{ table: "overrides", remove: row.id, version: row.version }])) ? {} : undefined;
+    const removal: Write = { table: "overrides", remove: row.id, version: row.version };
+    const listed = await listWildcards(context, row, removeWildcard);
+    return (await writeRows(context, [...listed, removal])) ? {} : undefined;
   });
 }
 

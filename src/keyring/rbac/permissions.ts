@@ -2,9 +2,9 @@
  * Creates, reads, lists and deletes permissions: the operations `permissions.*Permission*`. A permission's name in its
  * workspace is its slug.
  */
-import { newId } from "../../lib/hash.js";
+import { hasIdForm, newId } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
-import { insertNamed, writeRows } from "../create-row.js";
+import { insertNamed, taken, writeRows } from "../create-row.js";
 import { readPage } from "../list-page.js";
 import { ownedRow, requireNamed } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
@@ -16,16 +16,22 @@ import type {
   Permission,
   V2PermissionsCreatePermissionResponseData,
 } from "../schemas/responses.js";
+import { createSearch } from "../search.js";
 import { toPermissionResponse } from "./rbac-responses.js";
+import { PERMISSION, readPermissions } from "./resolve-names.js";
 
-/** @throws KeystileError BAD_REQUEST · CONFLICT: the slug exists */
+const WHAT = "A permission with this slug";
+
+/** @throws KeystileError BAD_REQUEST · CONFLICT: the slug exists, or is the id of a permission */
 export async function createPermission(
   context: Context,
   body: R.V2PermissionsCreatePermissionRequestBody,
 ): Promise<V2PermissionsCreatePermissionResponseData> {
   const request = parse(schemas.createPermission, body);
-  const row = { ...ownedRow(context, newId("perm", context.clock())), ...request };
-  await insertNamed(context, { table: "permissions", row }, "A permission with this slug");
+  const { slug } = request;
+  if (hasIdForm(PERMISSION, slug) && (await readPermissions(context, [slug])).size > 0) throw taken(WHAT);
+  const row = { ...ownedRow(context, newId(PERMISSION, context.clock())), ...request };
+  await insertNamed(context, { table: "permissions", row }, WHAT);
   return { permissionId: row.id };
 }
 
@@ -43,7 +49,7 @@ export async function listPermissions(context: Context, body: R.SearchRequestBod
   const { search, ...page } = parse(schemas.listPermissions, body);
   return readPage(context, page, {
     table: "permissions",
-    filter: search ? { search } : {},
+    search: createSearch("permissions", search),
     toResponses: (rows) => rows.map(toPermissionResponse),
   });
 }

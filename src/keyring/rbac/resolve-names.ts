@@ -1,61 +1,77 @@
-/** Resolves names in a request to ids of rows: roles must exist, permissions and identities are created. */
-import type { Write } from "../../contracts/store.js";
-import type { MaybePromise } from "../../contracts/types.js";
-import { newId } from "../../lib/hash.js";
+/**
+ * Resolves names in a request to ids of rows: roles must exist, permissions and identities are created. A role or
+ * permission may be given by its id too, which takes precedence over a name; an id is never made into a name.
+ */
+import type { OwnedRow, Rows, Write } from "../../contracts/store.js";
+import { hasIdForm, newId } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { MAX_BATCH, notFound, ownedRow } from "../rows.js";
 
-/** Ids by name. */
+/** Ids by the text that was given: a name or an id. */
 export type Ids = ReadonlyMap<string, string>;
 
 const NONE: Ids = new Map();
+/** Prefixes of ids. */
+export const PERMISSION = "perm";
+export const ROLE = "role";
+
+/** What the look-ups use. */
+interface NamesContext extends Pick<Context, "store" | "workspaceId"> {
+  readonly turns: Pick<Context["turns"], "next">;
+}
 
 /** Ids of the roles that exist among these. */
-export async function readRoles(context: Context, names: Iterable<string>): Promise<Ids> {
-  const asked = [...new Set(names)];
-  if (asked.length === 0) return NONE;
-  const rows = await context.store.readNames("roles", context.workspaceId, asked);
-  return new Map(rows.map((row) => [row.name, row.id]));
+export function readRoles(context: NamesContext, texts: Iterable<string>): Promise<Ids> {
+  return lookUp(context, [...new Set(texts)], ROLES);
 }
 
 /** Ids of the permissions that exist among these. */
-export async function readPermissions(context: Context, slugs: Iterable<string>): Promise<Ids> {
-  return lookUp([...new Set(slugs)], {
-    read: (names) => context.store.readNames("permissions", context.workspaceId, names),
-    nameOf: (row) => row.slug,
-    turn: context.turns.next,
-  });
+export function readPermissions(context: NamesContext, texts: Iterable<string>): Promise<Ids> {
+  return lookUp(context, [...new Set(texts)], PERMISSIONS);
 }
 
 /** Ids of these roles. @throws KeystileError NOT_FOUND when one does not exist */
-export async function requireRoles(context: Context, names: readonly string[]): Promise<readonly string[]> {
-  const ids = await readRoles(context, names);
-  const missing = names.findIndex((name) => !ids.has(name));
-  if (missing >= 0) throw notFound(`The role at body.roles[${missing}]`);
-  return idsOf(names, ids);
+export async function requireRoles(context: Context, texts: readonly string[]): Promise<readonly string[]> {
+  return requireAll(texts, await readRoles(context, texts), "role");
 }
 
-/** Ids of these permissions by slug; those that do not exist are made, named by their slug. */
-export function ensurePermissions(context: Context, slugs: Iterable<string>, now: number): Promise<Ids> {
-  return ensure(context, slugs, {
-    read: (names) => context.store.readNames("permissions", context.workspaceId, names),
-    nameOf: (row) => row.slug,
-    turn: context.turns.next,
-    make: (slug) => ({ table: "permissions", row: { ...ownedRow(context, newId("perm", now)), name: slug, slug } }),
-  });
+/** Ids of these permissions. @throws KeystileError NOT_FOUND when one does not exist */
+export async function requirePermissions(context: Context, texts: readonly string[]): Promise<readonly string[]> {
+  return requireAll(texts, await readPermissions(context, texts), "permission");
+}
+
+function requireAll(texts: readonly string[], ids: Ids, what: "role" | "permission"): readonly string[] {
+  const missing = texts.findIndex((text) => !ids.has(text));
+  if (missing >= 0) throw notFound(`The ${what} at body.${what}s[${missing}]`);
+  return idsOf(texts, ids);
+}
+
+/** Whether a permission by this name could be made: what looks like an id is never a new slug. */
+export function mayBecomeSlug(text: string): boolean {
+  return !hasIdForm(PERMISSION, text);
+}
+
+/**
+ * Ids of these permissions; those that do not exist are made, named by their slug.
+ * @throws KeystileError NOT_FOUND at `body.permissions[i]`: an id that no permission has
+ */
+export async function ensurePermissions(context: Context, texts: readonly string[], now: number): Promise<Ids> {
+  const known = await readPermissions(context, texts);
+  const missing = texts.findIndex((text) => !known.has(text) && !mayBecomeSlug(text));
+  if (missing >= 0) throw notFound(`The permission at body.permissions[${missing}]`);
+  return ensure(context, texts, known, PERMISSIONS, (slug) => ({
+    table: "permissions",
+    row: { ...ownedRow(context, newId(PERMISSION, now)), name: slug, slug },
+  }));
 }
 
 /** Ids of these identities by externalId; those that do not exist are created. */
-export function ensureIdentities(context: Context, externalIds: Iterable<string>, now: number): Promise<Ids> {
-  return ensure(context, externalIds, {
-    read: (names) => context.store.readNames("identities", context.workspaceId, names),
-    nameOf: (row) => row.externalId,
-    turn: context.turns.next,
-    make: (externalId) => ({
-      table: "identities",
-      row: { ...ownedRow(context, newId("id", now)), externalId, ratelimits: [] },
-    }),
-  });
+export async function ensureIdentities(context: Context, externalIds: Iterable<string>, now: number): Promise<Ids> {
+  const asked = [...new Set(externalIds)];
+  return ensure(context, asked, await lookUp(context, asked, IDENTITIES), IDENTITIES, (externalId) => ({
+    table: "identities",
+    row: { ...ownedRow(context, newId("id", now)), externalId, ratelimits: [] },
+  }));
 }
 
 /** Ids in the order of the names, each once; every name must be among them. */
@@ -65,35 +81,40 @@ export function idsOf(names: readonly string[], ids: Ids): readonly string[] {
   return names.length < 2 ? found : [...new Set(found)];
 }
 
-/** How names of one kind become rows. */
-interface Kind<Row> {
-  readonly read: (names: readonly string[]) => MaybePromise<readonly Row[]>;
-  readonly nameOf: (row: Row) => string;
-  readonly turn: () => Promise<void>;
-  readonly make: (name: string) => NewRow;
+type Resolved = "roles" | "permissions" | "identities";
+
+/** How texts of one kind name rows. */
+interface Kind<T extends Resolved> {
+  readonly table: T;
+  readonly nameOf: (row: Rows[T]) => string;
+  /** Of ids, where these serve too. */
+  readonly idPrefix?: string;
 }
+const ROLES: Kind<"roles"> = { table: "roles", nameOf: (row) => row.name, idPrefix: ROLE };
+const PERMISSIONS: Kind<"permissions"> = { table: "permissions", nameOf: (row) => row.slug, idPrefix: PERMISSION };
+const IDENTITIES: Kind<"identities"> = { table: "identities", nameOf: (row) => row.externalId };
 type NewRow = Extract<Write, { readonly row: unknown }>;
 
 /**
- * Reads first: names are seldom new. If two calls create the same name at once, it is taken for the second, whose next
- * attempt finds the row.
+ * Makes what is not known. If two calls create the same name at once, it is taken for the second, whose next attempt
+ * finds the row.
  */
-async function ensure<Row extends { readonly id: string }>(
+async function ensure<T extends Resolved>(
   context: Context,
-  names: Iterable<string>,
-  kind: Kind<Row>,
+  names: readonly string[],
+  known: Ids,
+  kind: Kind<T>,
+  make: (name: string) => NewRow,
 ): Promise<Ids> {
-  const asked = [...new Set(names)];
-  if (asked.length === 0) return NONE;
-  const found = await lookUp(asked, kind);
-  if (found.size === asked.length) return found;
+  const unknown = [...new Set(names)].filter((name) => !known.has(name));
+  if (unknown.length === 0) return known;
   return updateWithRetry(context, "names", async () => {
-    const ids = await lookUp(asked, kind);
-    const missing = asked.filter((name) => !ids.has(name));
+    const ids = new Map([...known, ...(await lookUp(context, unknown, kind))]);
+    const missing = unknown.filter((name) => !ids.has(name));
     for (let start = 0; start < missing.length; start += MAX_BATCH) {
-      if (start > 0) await kind.turn();
+      if (start > 0) await context.turns.next();
       const batch = missing.slice(start, start + MAX_BATCH);
-      const writes = batch.map(kind.make);
+      const writes = batch.map(make);
       if ((await context.store.write(writes)) !== "written") return undefined;
       writes.forEach(({ row }, i) => ids.set(batch[i] as string, row.id));
     }
@@ -101,15 +122,22 @@ async function ensure<Row extends { readonly id: string }>(
   });
 }
 
-/** A thousand names at a time; others get their turn in between. */
-async function lookUp<Row extends { readonly id: string }>(
-  names: readonly string[],
-  kind: Pick<Kind<Row>, "read" | "nameOf" | "turn">,
-): Promise<Map<string, string>> {
+/** A thousand at a time; others get their turn in between. */
+async function lookUp<T extends Resolved>(
+  { store, workspaceId, turns }: NamesContext,
+  texts: readonly string[],
+  { table, nameOf, idPrefix }: Kind<T>,
+): Promise<Ids> {
+  if (texts.length === 0) return NONE;
   const ids = new Map<string, string>();
-  for (let start = 0; start < names.length; start += MAX_BATCH) {
-    if (start > 0) await kind.turn();
-    for (const row of await kind.read(names.slice(start, start + MAX_BATCH))) ids.set(kind.nameOf(row), row.id);
+  for (let start = 0; start < texts.length; start += MAX_BATCH) {
+    if (start > 0) await turns.next();
+    const batch = texts.slice(start, start + MAX_BATCH);
+    for (const row of await store.readNames(table, workspaceId, batch)) ids.set(nameOf(row), row.id);
+    const asIds = idPrefix === undefined ? [] : batch.filter((text) => hasIdForm(idPrefix, text));
+    if (asIds.length === 0) continue;
+    for (const row of await store.readMany(table, asIds))
+      if ((row as OwnedRow | undefined)?.workspaceId === workspaceId) ids.set(row!.id, row!.id);
   }
   return ids;
 }

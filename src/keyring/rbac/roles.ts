@@ -1,6 +1,6 @@
 /** Creates, reads, lists and deletes roles, and sets their permissions: the operations `permissions.*Role*`. */
 import type { PermissionRow, RoleRow } from "../../contracts/store.js";
-import { newId } from "../../lib/hash.js";
+import { hasIdForm, newId } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { insertNamed, taken, writeRows } from "../create-row.js";
 import { readPage } from "../list-page.js";
@@ -15,11 +15,12 @@ import type {
   Role,
   V2PermissionsCreateRoleResponseData,
 } from "../schemas/responses.js";
+import { createSearch } from "../search.js";
 import { toPermissionResponses, toRoleResponses } from "./rbac-responses.js";
-import { ensurePermissions, idsOf, readRoles } from "./resolve-names.js";
+import { ensurePermissions, idsOf, readRoles, ROLE } from "./resolve-names.js";
 import { requireShowable } from "./showable.js";
 
-const ROLE = "A role with this name";
+const WHAT = "A role with this name";
 
 /** Permissions that do not exist are created. @throws KeystileError BAD_REQUEST · CONFLICT: the name exists */
 export async function createRole(
@@ -29,12 +30,13 @@ export async function createRole(
   const { name, description, permissions = [] } = parse(schemas.createRole, body);
   const now = context.clock();
   // No permission is created for a role that is refused; of two concurrent requests the write refuses one.
-  if (permissions.length > 0 && (await readRoles(context, [name])).size > 0) throw taken(ROLE);
+  if ((permissions.length > 0 || hasIdForm(ROLE, name)) && (await readRoles(context, [name])).size > 0)
+    throw taken(WHAT);
   const ids = idsOf(permissions, await ensurePermissions(context, permissions, now));
   await requireShowable(context, ids);
-  const row: Mutable<RoleRow> = { ...ownedRow(context, newId("role", now)), name, permissions: ids };
+  const row: Mutable<RoleRow> = { ...ownedRow(context, newId(ROLE, now)), name, permissions: ids };
   setField(row, "description", description);
-  await insertNamed(context, { table: "roles", row }, ROLE);
+  await insertNamed(context, { table: "roles", row }, WHAT);
   return { roleId: row.id };
 }
 
@@ -51,7 +53,7 @@ export async function listRoles(context: Context, body: R.SearchRequestBody = {}
   const known = new Map<string, PermissionRow>();
   return readPage(context, page, {
     table: "roles",
-    filter: search ? { search } : {},
+    search: createSearch("roles", search),
     refersTo: (row) => row.permissions.length,
     toResponses: (rows) => toRoleResponses(context, rows, known),
   });

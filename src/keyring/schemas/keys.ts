@@ -80,7 +80,7 @@ export const createKey = body<R.V2KeysCreateKeyRequestBody>()({
 });
 export const getKey = body<R.V2KeysGetKeyRequestBody>()({ keyId: atom.id, decrypt: noPlaintext });
 export const listKeys = body<R.V2KeysListKeysRequestBody>()({
-  apiId: text(1, 255),
+  apiId: atom.nameGiven,
   ...page("keys"),
   externalId: optional(atom.nameGiven),
   decrypt: noPlaintext,
@@ -103,7 +103,7 @@ export const rerollKey = body<R.V2KeysRerollKeyRequestBody>()({ keyId: atom.id, 
 export const updateCredits = described(
   v.pipe(
     strict({
-      keyId: text(3, 255),
+      keyId: text(3, Infinity),
       value: optional(v.nullable(integer(0))),
       operation: v.picklist(["set", "increment", "decrement"], 'must be "set", "increment" or "decrement"'),
     }),
@@ -184,10 +184,10 @@ export const migrateKeys = body<M.V2KeysMigrateKeysRequestBody>()({
     },
   ),
 });
-export const migratedKey = body<V2KeysMigrateKeyData>()({
-  hash: text(3, 1_024),
+const migratedFields = {
+  hash: text(3, Infinity),
   name: optional(atom.name),
-  externalId: optional(atom.nameGiven),
+  externalId: optional(text(1, 255)),
   meta: optional(atom.meta),
   roles: optional(atom.roleNames(0)),
   permissions: optional(atom.slugs(0)),
@@ -196,6 +196,13 @@ export const migratedKey = body<V2KeysMigrateKeyData>()({
   enabled: optionalOr(atom.boolean, true),
   credits: optional(credits),
   ratelimits: optional(migratedLimits),
+};
+export const migratedKey = body<V2KeysMigrateKeyData>()(migratedFields);
+/** With what the library takes besides. */
+export const importedKey = body<M.ImportedKeyData>()({
+  ...migratedFields,
+  createdAt: optional(integer(0, MAX_DATE_MS)),
+  prefix: optional(atom.prefix),
 });
 
 export const getWorkspace = body<object>()({});
@@ -222,7 +229,8 @@ export function page(table: ListedTable, limit = 100) {
   };
 }
 
-function search(table: ListedTable) {
+/** What a list that can be searched takes. */
+export function search(table: ListedTable) {
   return body<R.SearchRequestBody>()({ ...page(table), search: optional(text(0, 256)) });
 }
 

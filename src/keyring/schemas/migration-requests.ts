@@ -17,10 +17,16 @@ export interface V2KeysMigrateKeysRequestBody {
   /** The API that the keys are imported into, 3–255 code points. */
   readonly apiId: string;
   /**
-   * At least one in an array, each hash at most 1,024 code points; for large imports anything that can be iterated,
-   * asynchronously or not.
+   * At least one in an array; for large imports anything that can be iterated, asynchronously or not.
    */
-  readonly keys: readonly V2KeysMigrateKeyData[] | Iterable<V2KeysMigrateKeyData> | AsyncIterable<V2KeysMigrateKeyData>;
+  readonly keys: readonly ImportedKeyData[] | Iterable<ImportedKeyData> | AsyncIterable<ImportedKeyData>;
+}
+/** A key of an import in the library, which takes more than the service. */
+export interface ImportedKeyData extends V2KeysMigrateKeyData {
+  /** When the key was made, Unix time in milliseconds; default: now. Refills count from the import on in any case. */
+  readonly createdAt?: number;
+  /** What the key begins with, shown as its `start` until it is first verified: 1–16 characters of `[a-zA-Z0-9_]`. */
+  readonly prefix?: string;
 }
 /** Options of `migrateKeys`. */
 export interface MigrateKeysOptions {
@@ -31,6 +37,8 @@ export interface MigrateKeysOptions {
    * before anything is stored. Default: any number. The service allows 1,000 a request.
    */
   readonly maxNewPermissions?: number;
+  /** True: keys have the fields of the service alone, without `createdAt` and `prefix`. Default false. */
+  readonly specifiedFieldsOnly?: boolean;
   /** Called after each batch, and awaited. */
   readonly onProgress?: (totals: MigrationTotals) => unknown;
   /** Receives each batch's results, which the response then omits; awaited. */
@@ -57,8 +65,10 @@ export interface MigratedKey {
 }
 /** A key that was not imported; the others are unaffected. */
 export interface FailedKey {
-  /** As given. */
+  /** As given; empty where none was given. */
   readonly hash: string;
+  /** Its place among the keys of an iterable, from 0. With `INVALID_KEY` alone. */
+  readonly index?: number;
   /** The reason as a stable code. */
   readonly reason: MigrationFailure;
   /** The reason in words. */
@@ -66,6 +76,9 @@ export interface FailedKey {
 }
 /**
  * Why a key was not imported: `INVALID_HASH`: not a digest of the migration's algorithm · `ALREADY_EXISTS`: anywhere in
- * the store, or earlier in the same import · `UNKNOWN_ROLE`: one of its roles does not exist.
+ * the store, or earlier in the same import · `UNKNOWN_ROLE`: one of its roles does not exist · `UNKNOWN_PERMISSION`: it
+ * gives a permission by an id that none has · `INVALID_KEY`: a key of an iterable that breaks the schema; in an array it is
+ * a 400 for all.
  */
-export type MigrationFailure = "INVALID_HASH" | "ALREADY_EXISTS" | "UNKNOWN_ROLE";
+export type MigrationFailure =
+  "INVALID_KEY" | "INVALID_HASH" | "ALREADY_EXISTS" | "UNKNOWN_ROLE" | "UNKNOWN_PERMISSION";

@@ -65,12 +65,16 @@ export function list<T>(item: v.GenericSchema<unknown, T>, min: number, max: num
   return described(pipe, { ...(min > 0 && { minItems: min }), maxItems: max });
 }
 
-/** Well-formed text of `min` to `max` code points, without U+0000, which some stores cannot hold. */
+/**
+ * Well-formed text of `min` to `max` code points, without U+0000, which some stores cannot hold.
+ * @param max `Infinity`: the bound of the body is the only one
+ */
 export function text(min: number, max: number) {
   const fits = (value: unknown): boolean =>
     typeof value === "string" && hasLength(value, min, max) && value.isWellFormed() && !value.includes("\0");
-  const schema = v.custom<string>(fits, `must be well-formed text of ${min} to ${max} characters without U+0000`);
-  return described(schema, { type: "string", minLength: min, maxLength: max });
+  const length = max === Infinity ? `at least ${min}` : `${min} to ${max}`;
+  const schema = v.custom<string>(fits, `must be well-formed text of ${length} characters without U+0000`);
+  return described(schema, { type: "string", minLength: min, ...(max < Infinity && { maxLength: max }) });
 }
 
 /** Control characters, and the two separators that end a line as they do. */
@@ -129,8 +133,8 @@ export const id = idOf(3);
 export const longId = idOf(8);
 /** The name of a new key or root key. */
 export const name = label(1, MAX_NAME);
-/** Text that a row is found by. */
-export const nameGiven = text(1, MAX_NAME);
+/** Text that a row is found by: of any length, since none is found by what is longer than its name. */
+export const nameGiven = text(1, Infinity);
 export const prefix = token(WORD, 1, 16, "a-z, A-Z, 0-9 and _");
 export const externalId = token(/^[a-zA-Z0-9_.-]+$/, 1, MAX_NAME, "a-z, A-Z, 0-9, _, . and -");
 /** What a query can ask for, except the words that are operators in it. */

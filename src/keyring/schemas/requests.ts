@@ -67,9 +67,9 @@ export interface V2KeysGetKeyRequestBody {
 }
 /** Body of `listKeys`. */
 export interface V2KeysListKeysRequestBody extends ListRequestBody {
-  /** 1–255 code points. */
+  /** At least 1 code point. */
   readonly apiId: string;
-  /** Only keys of this identity, 1–255 code points; one that does not exist has none. */
+  /** Only keys of this identity, at least 1 code point; one that does not exist has none. */
   readonly externalId?: string;
   /** Only false: plaintext keys are never kept. */
   readonly decrypt?: false;
@@ -112,7 +112,7 @@ export interface V2KeysRerollKeyRequestBody {
   /** Milliseconds until the old key expires, up to 4_102_444_800_000; 0: at once. */
   readonly expiration: number;
 }
-/** Body of `updateCredits`. `keyId` has 3–255 code points. A decrement stops at 0, an increment at 2^53 − 1. */
+/** Body of `updateCredits`. `keyId` has at least 3 code points. A decrement stops at 0, an increment at 2^53 − 1. */
 export type V2KeysUpdateCreditsRequestBody =
   | {
       readonly keyId: string;
@@ -195,12 +195,12 @@ export interface V2IdentitiesCreateIdentityRequestBody {
 }
 /** Body of `getIdentity` and `deleteIdentity`. */
 export interface V2IdentitiesGetIdentityRequestBody {
-  /** Id or externalId, 1–255 code points; a row with this id takes precedence over one with this externalId. */
+  /** Id or externalId, at least 1 code point; a row with this id takes precedence over one with this externalId. */
   readonly identity: string;
 }
 /** Absent fields are unchanged, `null` clears, a given list replaces the old one. */
 export interface V2IdentitiesUpdateIdentityRequestBody {
-  /** Id or externalId, 1–255 code points; a row with this id takes precedence over one with this externalId. */
+  /** Id or externalId, at least 1 code point; a row with this id takes precedence over one with this externalId. */
   readonly identity: string;
   /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says; null: none. */
   readonly meta?: JsonObject | null;
@@ -215,9 +215,12 @@ export interface ListRequestBody {
   /** `pagination.cursor` of the page before. */
   readonly cursor?: string | undefined;
 }
-/** Which page of a list, of rows whose name holds a text. */
+/** Which page of a list, of rows that hold a text. */
 export interface SearchRequestBody extends ListRequestBody {
-  /** Part of the name (externalId, role name, slug), case-sensitive, at most 256 code points. */
+  /**
+   * Part of the id, name, externalId, slug or description, at most 256 code points. Case is ignored (ASCII, and simple
+   * Unicode folding); blank text finds all.
+   */
   readonly search?: string | undefined;
 }
 

@@ -4,7 +4,7 @@
  */
 import * as v from "valibot";
 import { explainGrant } from "../../access/grants.js";
-import { page } from "./keys.js";
+import { page, search } from "./keys.js";
 import { withFix, type Schema } from "./parse.js";
 import * as atom from "./primitives.js";
 import type { ListRequestBody } from "./requests.js";
@@ -63,6 +63,7 @@ const check = {
 
 export const createNamespace = body<R.CreateNamespaceRequestBody>()({ name: atom.label(1, 512) });
 export const getNamespace = body<R.GetNamespaceRequestBody>()({ namespace });
+export const listNamespaces = search("namespaces");
 export const limit = body<R.V2RatelimitLimitRequestBody>()(check);
 export const multiLimit: Schema<R.V2RatelimitMultiLimitRequestBody> = list(limit, 1, 100);
 export const setOverride = body<R.V2RatelimitSetOverrideRequestBody>()({

@@ -23,6 +23,7 @@ import type {
   SharedAccount,
   Spend,
   Table,
+  WildcardRef,
   WorkspaceRow,
 } from "../../contracts/store.js";
 import type { Identity, RatelimitResponse, Refill } from "../../contracts/types.js";
@@ -217,7 +218,12 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     enabled: flag,
     createdAt: time,
   } satisfies Fields<RootKeyRow>),
-  namespaces: object<NamespaceRow>({ ...owned, name, createdAt: time } satisfies Fields<NamespaceRow>),
+  namespaces: object<NamespaceRow>({
+    ...owned,
+    name,
+    wildcards: optional(list(object<WildcardRef>({ id: name, identifier: anyText } satisfies Fields<WildcardRef>))),
+    createdAt: time,
+  } satisfies Fields<NamespaceRow>),
   overrides: object<OverrideRow>({
     ...owned,
     namespaceId: name,

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { createKeyring } from "../../../src/keyring/keyring.js";
+import { createRatelimits } from "../../../src/keyring/ratelimits/create-ratelimits.js";
 import { sqliteLimiter, sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { folder, run, serve } from "../support.js";
 
@@ -53,6 +54,19 @@ describe("migrations create", () => {
     const argv = ["migrations", "create", "--db", db, "--algorithm", "sha256", "--id", "mig_once"];
     expect((await run(argv)).code).toBe(0);
     expect((await run(argv)).code).toBe(1);
+  });
+});
+
+describe("namespaces list", () => {
+  it("shows each namespace with its id", async () => {
+    const db = await database("namespaces.db");
+    expect(await run(["namespaces", "list", "--db", db])).toEqual({ code: 0, stdout: "", stderr: "there are none\n" });
+    const store = sqliteStore(db);
+    const { namespaceId } = await createRatelimits(store).createNamespace({ name: "mail out" });
+    await store.close();
+    expect((await run(["namespaces", "list", "--db", db])).stdout).toBe(`${namespaceId}  mail out\n`);
+    const { stdout } = await run(["namespaces", "list", "--db", db, "--output", "json"]);
+    expect(JSON.parse(stdout)).toEqual([{ id: namespaceId, name: "mail out" }]);
   });
 });
 

@@ -113,6 +113,7 @@ describe("openapi: defaults", () => {
       "permissions.listPermissions": page,
       "permissions.listRoles": page,
       "ratelimit.limit": { ".cost": 1 },
+      "ratelimit.listNamespaces": page,
       "ratelimit.listOverrides": { ".limit": 10 },
       "ratelimit.multiLimit": { "[].cost": 1 },
     });

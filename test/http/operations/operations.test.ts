@@ -18,6 +18,7 @@ const ofKey = (action: string) => [
   ...ofApi(action),
   ...["*/keys/*", "<api_id>/keys/*", "<api_id>/keys/<key_id>"].map((path) => `${SVC}/${path}#${action}`),
 ];
+const ofOne = (type: string, id: string, action: string) => [`${type}.*.${action}`, `${type}.<${id}>.${action}`];
 const ofNamespace = (action: string) => [`ratelimit.*.${action}`, `ratelimit.<namespace_id>.${action}`];
 
 type Body = (ids: Ids) => unknown;
@@ -28,7 +29,7 @@ const keyed =
 const limited: Body = ({ namespaceId }) => ({ namespace: namespaceId, identifier: "u", limit: 1, duration: 1_000 });
 const override: Body = ({ namespaceId }) => ({ namespace: namespaceId, identifier: "u" });
 
-/** As the operations of the wider interface name them; of listKeys, `read_key`, since keys are what is read. */
+/** As the operations of the wider interface name them; for one row also by its id. */
 const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], body: Body]>> = {
   "apis.createApi": [["api.*.create_api"], () => ({ name: "abc" })],
   "apis.deleteApi": [ofApi("delete_api"), named],
@@ -37,10 +38,10 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
   "apis.listKeys": [ofApi("read_key"), named],
   "keys.listKeys": [ofApi("read_key"), named],
   "identities.createIdentity": [["identity.*.create_identity"], () => ({ externalId: "new" })],
-  "identities.deleteIdentity": [["identity.*.delete_identity"], () => ({ identity: "user_1" })],
-  "identities.getIdentity": [["identity.*.read_identity"], () => ({ identity: "user_1" })],
+  "identities.deleteIdentity": [ofOne("identity", "identity_id", "delete_identity"), () => ({ identity: "user_1" })],
+  "identities.getIdentity": [ofOne("identity", "identity_id", "read_identity"), () => ({ identity: "user_1" })],
   "identities.listIdentities": [["identity.*.read_identity"], () => ({})],
-  "identities.updateIdentity": [["identity.*.update_identity"], () => ({ identity: "user_1" })],
+  "identities.updateIdentity": [ofOne("identity", "identity_id", "update_identity"), () => ({ identity: "user_1" })],
   "keys.addPermissions": [ofKey("update_key"), keyed({ permissions: ["a.b"] })],
   "keys.removePermissions": [ofKey("update_key"), keyed({ permissions: ["a.b"] })],
   "keys.setPermissions": [ofKey("update_key"), keyed({ permissions: [] })],
@@ -61,14 +62,14 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
   "keys.verifyKey": [ofKey("verify_key"), ({ key }) => ({ key })],
   "permissions.createPermission": [["rbac.*.create_permission"], () => ({ name: "new", slug: "new" })],
   "permissions.createRole": [["rbac.*.create_role"], () => ({ name: "new" })],
-  "permissions.deletePermission": [["rbac.*.delete_permission"], () => ({ permission: "a.b" })],
-  "permissions.deleteRole": [["rbac.*.delete_role"], () => ({ role: "editor" })],
-  "permissions.getPermission": [["rbac.*.read_permission"], () => ({ permission: "a.b" })],
-  "permissions.getRole": [["rbac.*.read_role"], () => ({ role: "editor" })],
+  "permissions.deletePermission": [ofOne("rbac", "permission_id", "delete_permission"), () => ({ permission: "a.b" })],
+  "permissions.deleteRole": [ofOne("rbac", "role_id", "delete_role"), () => ({ role: "editor" })],
+  "permissions.getPermission": [ofOne("rbac", "permission_id", "read_permission"), () => ({ permission: "a.b" })],
+  "permissions.getRole": [ofOne("rbac", "role_id", "read_role"), () => ({ role: "editor" })],
   "permissions.listPermissions": [["rbac.*.read_permission"], () => ({})],
   "permissions.listRoles": [["rbac.*.read_role"], () => ({})],
   "permissions.setRolePermissions": [
-    ["rbac.*.add_permission_to_role"],
+    ofOne("rbac", "role_id", "add_permission_to_role"),
     () => ({ roleId: "editor", permissions: ["a.b"] }),
   ],
   "ratelimit.limit": [ofNamespace("limit"), limited],
@@ -77,7 +78,12 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
   "ratelimit.getOverride": [ofNamespace("read_override"), override],
   "ratelimit.listOverrides": [ofNamespace("read_override"), ({ namespaceId }) => ({ namespace: namespaceId })],
   "ratelimit.deleteOverride": [ofNamespace("delete_override"), override],
+  "ratelimit.listNamespaces": [["ratelimit.*.read_namespace"], () => ({})],
 };
+
+const imported =
+  (more: object): Body =>
+  ({ apiId, migrationId }) => ({ apiId, migrationId, keys: [{ hash: "1".repeat(64), ...more }] });
 
 /** What is asked besides: by which request, and what its lack answers. */
 const ALSO: readonly (readonly [name: string, permission: string, body: Body, lacking: string])[] = [
@@ -106,21 +112,47 @@ const ALSO: readonly (readonly [name: string, permission: string, body: Body, la
     "CALLER_FORBIDDEN",
   ],
   ["keys.rerollKey", "api.*.update_key", keyed({ expiration: 0 }), "CALLER_FORBIDDEN"],
-  ["ratelimit.limit", "ratelimit.*.create_namespace", () => fresh, "NOT_FOUND"],
-  ["ratelimit.multiLimit", "ratelimit.*.create_namespace", () => [fresh], "NOT_FOUND"],
-  ["ratelimit.setOverride", "ratelimit.*.create_namespace", () => fresh, "NOT_FOUND"],
+  ["apis.listKeys", "api.*.read_api", named, "CALLER_FORBIDDEN"],
+  ["keys.listKeys", "api.*.read_api", named, "CALLER_FORBIDDEN"],
+  ...[named, keyed()].flatMap((body, i) => {
+    const name = i === 0 ? "keys.createKey" : "keys.updateKey";
+    const naming =
+      (more: object): Body =>
+      (ids) => ({ ...(body(ids) as object), ...more });
+    return [
+      [name, "rbac.*.create_permission", naming({ permissions: ["a.b", "a.c"] }), "CALLER_FORBIDDEN"],
+      [name, "identity.*.read_identity", naming({ externalId: "user_1" }), "CALLER_FORBIDDEN"],
+      [name, "rbac.*.add_role_to_key", naming({ roles: ["editor"] }), "CALLER_FORBIDDEN"],
+    ] as const;
+  }),
+  ["keys.addPermissions", "rbac.*.create_permission", keyed({ permissions: ["a.c"] }), "CALLER_FORBIDDEN"],
+  ["keys.setPermissions", "rbac.*.create_permission", keyed({ permissions: ["a.c"] }), "CALLER_FORBIDDEN"],
+  ["keys.addRoles", "rbac.*.add_role_to_key", keyed({ roles: ["editor"] }), "CALLER_FORBIDDEN"],
+  ["keys.setRoles", "rbac.*.add_role_to_key", keyed({ roles: ["editor"] }), "CALLER_FORBIDDEN"],
+  ["keys.migrateKeys", "identity.*.read_identity", imported({ externalId: "user_1" }), "CALLER_FORBIDDEN"],
+  ["keys.migrateKeys", "rbac.*.add_role_to_key", imported({ roles: ["editor"] }), "CALLER_FORBIDDEN"],
+  ["ratelimit.limit", "ratelimit.*.create_namespace", () => fresh, "CALLER_FORBIDDEN"],
+  ["ratelimit.multiLimit", "ratelimit.*.create_namespace", () => [fresh], "CALLER_FORBIDDEN"],
+  ["ratelimit.setOverride", "ratelimit.*.create_namespace", () => fresh, "CALLER_FORBIDDEN"],
 ];
+/** What only `strictDelegation` asks for. */
+const isStrict = (permission: string): boolean => /read_identity$|add_role_to_key$/.test(permission);
 const fresh = { namespace: "fresh", identifier: "u", limit: 1, duration: 1_000 };
 const besides = (name: string) => ALSO.filter(([operation]) => operation === name).map(([, permission]) => permission);
 
-/** Named by the document, and not asked for: a key's text is never kept, so none is encrypted; `read_api` alone shows no key. */
+/** Named by the document, and not asked for: a key's text is never kept, so none is encrypted. `read_api` is named in one form. */
 const isWaived = (name: string, permission: string): boolean =>
-  /crypt_key$/.test(permission) || (name === "apis.listKeys" && permission.endsWith(".read_api"));
-/** Asked for or taken, and not named by the document: the forms of spec §4.1 for all that changes a key, what retires a key, and what makes a namespace. */
+  /crypt_key$/.test(permission) || (name === "apis.listKeys" && permission === "api.<api_id>.read_api");
+/**
+ * Asked for or taken, and not named by the document: the forms of spec §4.1 for all that changes a key, what retires a key, what
+ * makes a namespace or a permission, what `strictDelegation` asks for, and single identities, permissions and roles.
+ */
 const isAdded = (name: string, permission: string): boolean =>
   (/^keys\.\w+(Permissions|Roles)$/.test(name) && permission.startsWith("<scheme>")) ||
   (name === "keys.rerollKey" && permission === "api.*.update_key") ||
-  permission === "ratelimit.*.create_namespace";
+  permission === "ratelimit.*.create_namespace" ||
+  (name.startsWith("keys.") && (permission === "rbac.*.create_permission" || isStrict(permission))) ||
+  /<(identity|permission|role)_id>/.test(permission);
 
 interface Ids {
   readonly apiId: string;
@@ -128,6 +160,9 @@ interface Ids {
   readonly key: string;
   readonly namespaceId: string;
   readonly migrationId: string;
+  readonly identityId: string;
+  readonly permissionId: string;
+  readonly roleId: string;
 }
 
 async function world(): Promise<{ services: Services; ids: Ids }> {
@@ -136,21 +171,29 @@ async function world(): Promise<{ services: Services; ids: Ids }> {
   const ratelimits = createRatelimits(store);
   const { apiId } = await keyring.createApi({ name: "documents" });
   const { key, keyId } = await keyring.createKey({ apiId });
-  await keyring.createIdentity({ externalId: "user_1" });
-  await keyring.createRole({ name: "editor", permissions: ["a.b"] });
+  const { identityId } = await keyring.createIdentity({ externalId: "user_1" });
+  const { roleId } = await keyring.createRole({ name: "editor", permissions: ["a.b"] });
+  const { id: permissionId } = await keyring.getPermission({ permission: "a.b" });
   const { namespaceId } = await ratelimits.createNamespace({ name: "mail" });
   await ratelimits.setOverride({ namespace: "mail", identifier: "u", limit: 5, duration: 1_000 });
   const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
   return {
-    services: { store, verifier: createVerifier(store), keyring, ratelimits },
-    ids: { apiId, keyId, key, namespaceId, migrationId },
+    services: { store, strictDelegation: false, verifier: createVerifier(store), keyring, ratelimits },
+    ids: { apiId, keyId, key, namespaceId, migrationId, identityId, permissionId, roleId },
   };
 }
 
-async function statusOf(name: string, permissions: readonly string[], body = TABLE[name]![1]): Promise<string> {
-  const { services, ids } = await world();
+async function statusOf(
+  name: string,
+  permissions: readonly string[],
+  body = TABLE[name]![1],
+  strictDelegation = false,
+): Promise<string> {
+  const made = await world();
+  const { ids } = made;
+  const services = { ...made.services, strictDelegation };
   const filled = permissions.map((permission) =>
-    permission.replace("<api_id>", ids.apiId).replace("<key_id>", ids.keyId).replace("<namespace_id>", ids.namespaceId),
+    permission.replace(/<(\w+)_id>/g, (_, noun: string) => ids[`${noun}Id` as keyof Ids]),
   );
   const caller = { workspaceId: "ws_default", ...createCallerGrants(filled, "ws_default") };
   try {
@@ -167,7 +210,7 @@ const alwaysBesides = (name: string) =>
   OPERATIONS[name]!.also.filter(({ where }) => where === undefined).map(({ permission }) => permission);
 
 describe("operations: the table", () => {
-  it("names what the wider interface names, apis.updateApi besides; no prototype answers for a name", () => {
+  it("names what the wider interface names, and a few besides; no prototype answers for a name", () => {
     expect(Object.keys(OPERATIONS).sort()).toEqual(Object.keys(TABLE).sort());
     for (const name of ["constructor", "toString", "__proto__", "analytics.getVerifications"])
       expect(OPERATIONS[name]).toBeUndefined();
@@ -207,7 +250,7 @@ describe("operations: the table", () => {
   it("asks for what the document names, but for what is listed here", () => {
     expect(Object.keys(DOCUMENT).sort()).toEqual(
       Object.keys(TABLE)
-        .filter((name) => name !== "apis.updateApi" && name !== "keys.listKeys")
+        .filter((name) => !["apis.updateApi", "keys.listKeys", "ratelimit.listNamespaces"].includes(name))
         .sort(),
     );
     for (const [name, { permissions }] of Object.entries(DOCUMENT)) {
@@ -241,7 +284,7 @@ describe.each(Object.entries(TABLE))("operations: who may do %s", (name, [permis
     expect(await statusOf(name, other)).toBe("CALLER_FORBIDDEN");
     const elsewhere = permissions
       .filter((permission) => permission.includes("<"))
-      .map((permission) => permission.replace(/<api_id>|<namespace_id>/, "api_elsewhere"));
+      .map((permission) => permission.replace(/<(?!key_)\w+_id>/, "api_elsewhere"));
     const keyOfAnother =
       name === "keys.verifyKey"
         ? "NOT_FOUND"
@@ -260,8 +303,13 @@ describe.each(ALSO)("operations: %s asks for %s besides", (name, permission, bod
   const others = () => [TABLE[name]![0][0]!, ...besides(name).filter((other) => other !== permission)];
 
   it("where a request comes to it, it is needed and suffices", async () => {
-    expect(await statusOf(name, others(), body)).toBe(lacking);
-    expect(await statusOf(name, [...others(), permission], body)).toBe("done");
+    expect(await statusOf(name, others(), body, isStrict(permission))).toBe(lacking);
+    expect(await statusOf(name, [...others(), permission], body, isStrict(permission))).toBe("done");
+    if (!isStrict(permission)) return;
+    expect(await statusOf(name, others(), body), "without strictDelegation").toBe("done");
+    const single = permission.replace("*", permission.startsWith("identity") ? "<identity_id>" : "<role_id>");
+    expect(await statusOf(name, [...others(), single], body, true)).toBe("done");
+    expect(await statusOf(name, [...others(), single.replace("<", "other_<")], body, true)).toBe(lacking);
   });
 
   it("is asked of every request, or only where it says", async () => {

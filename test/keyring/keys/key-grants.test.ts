@@ -18,11 +18,11 @@ describe("permissions of a key: add, remove, set", () => {
     expect(added[2]).toEqual({ id: expect.stringMatching(/^perm_/), name: "new.*", slug: "new.*" });
     expect(slugs(await keyring.addPermissions({ keyId, permissions: ["documents.read"] }))).toEqual(slugs(added));
 
-    expect(slugs(await keyring.removePermissions({ keyId, permissions: ["new.*", "unknown"] }))).toEqual([
+    await keyring.createPermission({ name: "Known", slug: "known" });
+    expect(slugs(await keyring.removePermissions({ keyId, permissions: ["new.*", "known"] }))).toEqual([
       "documents.read",
       "documents.write",
     ]);
-    expect((await keyring.listPermissions({ search: "unknown" })).data).toEqual([]);
     expect(slugs(await keyring.setPermissions({ keyId, permissions: ["x", "a"] }))).toEqual(["a", "x"]);
     expect((await keyring.getKey({ keyId })).permissions).toEqual(["a", "x"]);
     expect(await keyring.setPermissions({ keyId, permissions: [] })).toEqual([]);
@@ -71,7 +71,7 @@ describe("roles of a key: add, remove, set", () => {
       },
     ]);
     const names = (list: readonly { name: string }[]) => list.map(({ name }) => name);
-    expect(names(await keyring.removeRoles({ keyId, roles: ["writer", "unknown"] }))).toEqual(["reader"]);
+    expect(names(await keyring.removeRoles({ keyId, roles: ["writer", "admin"] }))).toEqual(["reader"]);
     expect(names(await keyring.setRoles({ keyId, roles: ["writer", "admin"] }))).toEqual(["admin", "writer"]);
     expect((await keyring.getKey({ keyId })).roles).toEqual(["admin", "writer"]);
     expect(await keyring.setRoles({ keyId, roles: [] })).toEqual([]);
@@ -80,7 +80,7 @@ describe("roles of a key: add, remove, set", () => {
   it("an unknown role is 404 where it would be given, and an unknown key always", async () => {
     const { keyring, create } = await world();
     const { keyId } = await create();
-    for (const verb of [keyring.addRoles, keyring.setRoles]) {
+    for (const verb of [keyring.addRoles, keyring.setRoles, keyring.removeRoles]) {
       expect((await failure(verb({ keyId, roles: ["nobody"] }))).message).toBe(
         "The role at body.roles[0] was not found",
       );
@@ -107,5 +107,91 @@ describe("roles of a key: add, remove, set", () => {
       { name: "writer", permissions: [{ slug: "documents.write" }] },
     ]);
     expect(await keyring.addPermissions({ keyId, permissions: ["direct"] })).toMatchObject([{ slug: "direct" }]);
+  });
+});
+
+describe("permissions and roles by name or id", () => {
+  const slugs = (list: readonly { slug: string }[]) => list.map(({ slug }) => slug);
+  const names = (list: readonly { name: string }[]) => list.map(({ name }) => name);
+
+  it("every operation takes both, also mixed, and the same one twice is one", async () => {
+    const { keyring, create, apiId } = await world();
+    const { permissionId } = await keyring.createPermission({ name: "Read", slug: "documents.read" });
+    const { roleId } = await keyring.createRole({ name: "reader", permissions: [permissionId, "documents.read"] });
+    await keyring.createRole({ name: "writer" });
+    expect(slugs((await keyring.getRole({ role: roleId })).permissions!)).toEqual(["documents.read"]);
+    const { keyId } = await create({ permissions: [permissionId], roles: [roleId, "reader"] });
+    expect(await keyring.getKey({ keyId })).toMatchObject({ permissions: ["documents.read"], roles: ["reader"] });
+    const mixed = [permissionId, "documents.write", "documents.read"];
+    for (const verb of [keyring.addPermissions, keyring.setPermissions])
+      expect(slugs(await verb({ keyId, permissions: mixed }))).toEqual(["documents.read", "documents.write"]);
+    expect(slugs(await keyring.removePermissions({ keyId, permissions: [permissionId] }))).toEqual(["documents.write"]);
+    for (const verb of [keyring.addRoles, keyring.setRoles])
+      expect(names(await verb({ keyId, roles: [roleId, "writer"] }))).toEqual(["reader", "writer"]);
+    expect(names(await keyring.removeRoles({ keyId, roles: [roleId] }))).toEqual(["writer"]);
+    await keyring.updateKey({ keyId, permissions: [permissionId], roles: [roleId] });
+    expect(await keyring.getKey({ keyId })).toMatchObject({ permissions: ["documents.read"], roles: ["reader"] });
+    expect(slugs(await keyring.setRolePermissions({ roleId, permissions: [permissionId] }))).toEqual([
+      "documents.read",
+    ]);
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+    const keys = [{ hash: "0".repeat(64), permissions: [permissionId], roles: [roleId] }];
+    const { migrated } = await keyring.migrateKeys({ migrationId, apiId, keys });
+    expect(await keyring.getKey({ keyId: migrated[0]!.keyId })).toMatchObject({
+      permissions: ["documents.read"],
+      roles: ["reader"],
+    });
+    expect((await keyring.listPermissions()).data).toHaveLength(2);
+  });
+
+  it("an id never becomes a slug: one that no permission of the workspace has is 404 at its location", async () => {
+    const { keyring, elsewhere, create, apiId } = await world();
+    const { keyId } = await create();
+    const { permissionId: foreign } = await elsewhere.createPermission({ name: "Foreign", slug: "foreign" });
+    const { permissionId: gone } = await keyring.createPermission({ name: "Gone", slug: "gone" });
+    await keyring.deletePermission({ permission: gone });
+    const { roleId } = await keyring.createRole({ name: "reader" });
+    const before = (await keyring.listPermissions()).data;
+    for (const id of [foreign, gone]) {
+      const permissions = ["new.one", id];
+      const calls = [
+        () => keyring.addPermissions({ keyId, permissions }),
+        () => keyring.setPermissions({ keyId, permissions }),
+        () => keyring.removePermissions({ keyId, permissions: [id] }),
+        () => keyring.updateKey({ keyId, permissions }),
+        () => create({ permissions }),
+        () => keyring.createRole({ name: "other", permissions }),
+        () => keyring.setRolePermissions({ roleId, permissions }),
+      ];
+      for (const call of calls) {
+        const { code, message } = await failure(call());
+        expect([code, message], String(call)).toEqual([
+          "NOT_FOUND",
+          expect.stringMatching(/^The permission at body\.permissions\[[01]\] was not found$/),
+        ]);
+      }
+      const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+      const keys = [{ hash: "a".repeat(64), permissions }];
+      expect((await keyring.migrateKeys({ migrationId, apiId, keys })).failed).toMatchObject([
+        { reason: "UNKNOWN_PERMISSION" },
+      ]);
+    }
+    expect((await keyring.listPermissions()).data).toEqual(before);
+    const { permissionId } = await keyring.createPermission({ name: "Read", slug: "read" });
+    expect(await fault(keyring.createPermission({ name: "Twin", slug: permissionId }))).toBe("CONFLICT 409");
+    expect(await fault(keyring.createRole({ name: roleId }))).toBe("CONFLICT 409");
+  });
+
+  it("removing what the workspace does not know is 404 at its location, and removes nothing", async () => {
+    const { keyring, create } = await world();
+    await keyring.createRole({ name: "reader" });
+    const { keyId } = await create({ permissions: ["a"], roles: ["reader"] });
+    expect((await failure(keyring.removePermissions({ keyId, permissions: ["a", "unknown"] }))).message).toBe(
+      "The permission at body.permissions[1] was not found",
+    );
+    expect((await failure(keyring.removeRoles({ keyId, roles: ["reader", "unknown"] }))).message).toBe(
+      "The role at body.roles[1] was not found",
+    );
+    expect(await keyring.getKey({ keyId })).toMatchObject({ permissions: ["a"], roles: ["reader"] });
   });
 });

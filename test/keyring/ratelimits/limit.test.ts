@@ -204,13 +204,13 @@ describe("ratelimits: overrides", () => {
     expect(Object.hasOwn(both.limits[1]!, "overrideId")).toBe(false);
   });
 
-  it("a limit of 0 lets nothing pass but a cost of 0; `*` is an identifier like any other", async () => {
+  it("a limit of 0 lets nothing pass but a cost of 0; one of `*` is for all without one of their own", async () => {
     const { ratelimits, check } = world();
     await ratelimits.setOverride({ namespace: "email", identifier: "user_1", limit: 0, duration: 1_000 });
     await ratelimits.setOverride({ namespace: "email", identifier: "*", limit: 0, duration: 1_000 });
     expect(await ratelimits.limit(check())).toMatchObject({ success: false, limit: 0, remaining: 0 });
     expect((await ratelimits.limit(check({ cost: 0 }))).success).toBe(true);
-    expect((await ratelimits.limit(check({ identifier: "user_2" }))).success).toBe(true);
+    expect(await ratelimits.limit(check({ identifier: "user_2" }))).toMatchObject({ limit: 0, success: false });
   });
 
   it("set, get, list by id, delete; setting again keeps the id", async () => {
@@ -301,14 +301,18 @@ describe("ratelimits: with a caller (spec §5.4, ruling F4)", () => {
     expect(texts[0]).toMatch(/^CALLER_FORBIDDEN/);
   });
 
-  it("an unknown namespace is made with ratelimit.*.create_namespace, and is a 404 without; nothing is made then", async () => {
+  it("an unknown namespace is made with ratelimit.*.create_namespace, and is a 403 without; nothing is made then", async () => {
     const { ratelimits, check, store } = await guarded();
     const limited = { caller: callerOf("ws_default", "ratelimit.*.limit", "ratelimit.*.set_override") };
     const making = { caller: callerOf("ws_default", "ratelimit.*.limit", "ratelimit.*.create_namespace") };
-    expect(await fault(ratelimits.multiLimit([check(), check({ namespace: "new" })], limited))).toBe("NOT_FOUND 404");
-    expect(
-      await fault(ratelimits.setOverride({ namespace: "new", identifier: "a", limit: 1, duration: 1_000 }, limited)),
-    ).toBe("NOT_FOUND 404");
+    expect(await fault(ratelimits.multiLimit([check(), check({ namespace: "new" })], limited))).toBe(
+      "CALLER_FORBIDDEN 403",
+    );
+    const setting = ratelimits.setOverride({ namespace: "new", identifier: "a", limit: 1, duration: 1_000 }, limited);
+    expect(await failure(setting)).toMatchObject({
+      status: 403,
+      message: expect.stringMatching(/takes one of: ratelimit\.\*\.create_namespace$/) as string,
+    });
     expect(await store.readNames("namespaces", "ws_default", ["new"])).toEqual([]);
     expect((await ratelimits.limit(check({ cost: 0 }))).remaining).toBe(10);
     expect((await ratelimits.limit(check({ namespace: "new" }), making)).success).toBe(true);

@@ -301,7 +301,7 @@ describe("requests: the bounds of each part", () => {
     ["getIdentity", { identity: "" }, "identity"],
     ["updateIdentity", { identity: "a", ratelimits: null }, "ratelimits"],
     ["updateIdentity", { identity: "a", meta: 1 }, "meta"],
-    ["deleteIdentity", { identity: TEXT_300 }, "identity"],
+    ["deleteIdentity", { identity: "" }, "identity"],
     ["listIdentities", { search: 1 }, "search"],
     ["createMigration", { id: "ab", algorithm: "sha256" }, "id"],
     ["createMigration", {}, "algorithm"],

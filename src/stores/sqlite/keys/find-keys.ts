@@ -107,7 +107,7 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
  * Keys of an identity are found in the hash index and then sorted; keys of an API are indexed in id order. The unary
  * plus keeps SQLite from using another index.
  */
-function listOf({ workspaceId, apiId, identityId, search, after = "", limit }: ListQuery): {
+function listOf({ workspaceId, apiId, identityId, after = "", limit }: ListQuery): {
   sql: string;
   parameters: SqliteValue[];
 } {
@@ -127,10 +127,6 @@ function listOf({ workspaceId, apiId, identityId, search, after = "", limit }: L
     const api = identityId === undefined ? "k.api" : "+k.api";
     conditions.push(`${api} = (SELECT number FROM keystile_apis WHERE id = ? AND workspace_id = ?)`);
     parameters.push(apiId, workspaceId);
-  }
-  if (search !== undefined) {
-    conditions.push("instr(k.id, ?) > 0");
-    parameters.push(search);
   }
   parameters.push(limit);
   return { sql: `${FULL} WHERE ${conditions.join(" AND ")} ORDER BY k.id LIMIT ?`, parameters };

@@ -61,9 +61,22 @@ export interface EntityTables {
 /** More names than this are looked up in one statement. */
 const MAX_SINGLE_LOOKUPS = 8;
 const COLUMNS = "r.number AS n, r.id, workspace_id, name, version, body";
-// instr, not LIKE: it is case-sensitive and has no wildcards.
 const NOT_DELETED = "json_extract(body, '$.deleted') = 0 AND";
-const PAGE = "id > ? AND (? = '' OR instr(coalesce(name, id), ?) > 0) ORDER BY id LIMIT ?";
+const PAGE = "id > ? ORDER BY id LIMIT ?";
+
+/** What a search looks at: instr, which has no wildcards. */
+const NAMES = "id || ' ' || coalesce(name, '')";
+const TEXTS = `${NAMES} || ' ' || body`;
+const SEARCHED: Readonly<Partial<Record<EntityTable, string>>> = { roles: TEXTS, permissions: TEXTS };
+
+/**
+ * The longest part of a text that every row with it holds as it is, but for the case of ASCII letters, also in JSON. SQLite
+ * folds ASCII alone, and K and S have other forms (U+212A, U+017F).
+ */
+function plainPartOf(text: string): string {
+  const parts = text.match(/[ !#-JL-RT-[\]-jl-rt-~]+/g) ?? [];
+  return parts.reduce((longest, part) => (part.length > longest.length ? part : longest), "").toLowerCase();
+}
 
 const statements = (handle: Handle, table: EntityTable) => {
   const name = LAYOUTS[table].table;
@@ -79,6 +92,14 @@ const statements = (handle: Handle, table: EntityTable) => {
       `SELECT r.id, name, version, body FROM json_each(?) j CROSS JOIN ${name} r ON r.workspace_id = ? AND r.name = j.value`,
     ),
     list: rows(`workspace_id = ? AND ${table === "apis" ? NOT_DELETED : ""} ${PAGE}`),
+    lastOf: select<{ id: string | null }>(
+      handle,
+      `SELECT max(id) AS id FROM (SELECT id FROM ${name} WHERE workspace_id = ? AND ${PAGE})`,
+    ),
+    candidates: rows(
+      `workspace_id = ? AND id > ? AND id <= ? AND (id = ? OR instr(lower(${SEARCHED[table] ?? NAMES}), ?) > 0)
+      ORDER BY id LIMIT ?`,
+    ),
     insert: handle.prepare(
       `INSERT INTO ${name} (id, workspace_id, name, version, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
     ),
@@ -125,12 +146,17 @@ export function createEntityTables(handle: Handle): EntityTables {
       const raw = rootKeyByDigest.get(digest);
       return raw && decodeEntity("rootKeys", raw);
     },
-    list(table, { workspaceId, namespaceId, after = "", search = "", limit }) {
-      const page = [after, search, search, limit];
+    list(table, { workspaceId, namespaceId, after = "", limit, mayHold }) {
+      if (mayHold !== undefined && namespaceId === undefined) {
+        const last = tables[table].lastOf.get(workspaceId, after, mayHold.among)?.id ?? "";
+        const part = plainPartOf(mayHold.text);
+        const candidates = tables[table].candidates.all(workspaceId, after, last, last, part, limit);
+        return candidates.map((raw) => decodeEntity(table, raw));
+      }
       const found =
         table === "overrides" && namespaceId !== undefined
-          ? overridesOf.all(workspaceId, namespaceId, ...page)
-          : tables[table].list.all(workspaceId, ...page);
+          ? overridesOf.all(workspaceId, namespaceId, after, limit)
+          : tables[table].list.all(workspaceId, after, limit);
       return found.map((raw) => decodeEntity(table, raw));
     },
     store(table, row) {
