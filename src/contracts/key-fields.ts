@@ -98,6 +98,7 @@ export const KEY_FIELDS = {
   identityId: { row: "text", absent: true },
   digest: { row: "text", absent: true },
   foreignDigest: { row: "text", absent: true },
+  lastUsedAt: { row: "integer", absent: true, shown: "unusual" },
   permissions: { row: ["text"], record: "grants", from: "made" },
   roles: { row: ["text"], record: "grants", from: "made" },
 
@@ -127,6 +128,7 @@ export const KEY_FIELDS = {
   account: { absent: true, record: "rare", from: "made" },
   parentDisabled: { record: "policy", from: "made" },
   unadopted: { record: "find", from: "made" },
+  startUnknown: { absent: true, record: "key", from: "made" },
   ipAllowlists: { record: "rare", from: "made" },
 } as const satisfies Fields;
 

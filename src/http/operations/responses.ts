@@ -98,6 +98,7 @@ export const key = object<A.KeyResponseData>(
     name: { ...text, maxLength: 255 },
     meta: free,
     updatedAt: time,
+    lastUsedAt: time,
     expires: time,
     permissions: texts,
     roles: texts,

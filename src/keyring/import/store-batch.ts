@@ -1,7 +1,7 @@
 /** Stores one batch of an import: every key is imported or fails by itself, with a reason. */
 import type { MigrationRow, NewKey } from "../../contracts/store.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
-import { newId } from "../../lib/hash.js";
+import { newId, UNKNOWN_START } from "../../lib/hash.js";
 import type { ImportedHash } from "../../lib/migration-hashes.js";
 import type { Context } from "../context.js";
 import { buildKey } from "../keys/new-key.js";
@@ -9,8 +9,6 @@ import type { Ids } from "../rbac/resolve-names.js";
 import type { FailedKey, MigratedKey, MigrationFailure, MigrationResults } from "../schemas/migration-requests.js";
 import type { ImportNames, KnownNames } from "./name-cache.js";
 
-/** Shown as `start`: the first characters of an imported key are not known. */
-const UNKNOWN_START = "...";
 const NONE: readonly never[] = Object.freeze([]);
 
 const MESSAGES: Readonly<Record<MigrationFailure, string>> = {

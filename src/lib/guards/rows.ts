@@ -131,6 +131,7 @@ export const keyRecord = object<KeyRecord>({
   ratelimits: limits,
   parentDisabled: flag,
   unadopted: flag,
+  startUnknown: optional(trueOnly),
   ipAllowlists: list(names),
   account: optional(object<SharedAccount>({ ref, id: name } satisfies Fields<SharedAccount>)),
 } satisfies Fields<KeyRecord>);
