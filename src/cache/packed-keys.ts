@@ -37,7 +37,7 @@ const H1 = 8;
 const LEASE = 9;
 const USED = 10;
 const START_UNKNOWN = 11;
-const FIRST = 1_024;
+const FIRST = 32;
 const nothing: Prefetch = () => undefined;
 
 /**

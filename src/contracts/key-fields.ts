@@ -119,8 +119,8 @@ export const KEY_FIELDS = {
   migrationId: { row: "text", absent: true },
   hash: { row: "text", absent: true },
   accountId: { row: "text", absent: true },
-  rerolledFrom: { row: "text", absent: true },
-  rerolledTo: { row: "text", absent: true },
+  rerolledFrom: { row: "text", absent: true, shown: "unusual" },
+  rerolledTo: { row: "text", absent: true, shown: "unusual" },
 
   ref: { record: "key", from: "made" },
   keyId: { record: "key", from: "made" },

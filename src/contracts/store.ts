@@ -31,7 +31,8 @@
  *     power `reserves`.
  * 15. Subscribers are notified, once it is durable, of every change that a find could see, and of every change of
  *     an identity, a role or a permission, because imports cache their names.
- * 16. Lists are ordered by id, start after `after`, contain at most `limit` rows, and omit deleted keys and APIs.
+ * 16. Lists are ordered by id, start after `after`, contain at most `limit` rows, and omit deleted keys, APIs
+ *     and root keys.
  * 17. Names of one workspace are unknown in another.
  * 18. Deleted keys, and keys of deleted APIs, are not found.
  * 19. A root key's digest is unique in the store and found whatever the workspace; a change of a root key is
@@ -168,6 +169,11 @@ export interface RootKeyRow extends OwnedRow {
   /** Last instant at which it authenticates, Unix time in milliseconds; absent: never expires. */
   readonly expires?: number;
   readonly enabled: boolean;
+  /**
+   * It was deleted and is not listed (clause 16), though found by its digest: nobody may import the digest as a key's.
+   * Such a row is not enabled and has neither permissions nor a name.
+   */
+  readonly deleted?: true;
   /** Unix time, milliseconds. */
   readonly createdAt: number;
 }

@@ -29,7 +29,7 @@ import { hintedLimiter } from "../ratelimit/memory/limiter.js";
 import { findKey, findKeyAgain } from "./find-key.js";
 import { createIdempotency, IDEMPOTENCY_OPTIONS, type IdempotencyOptions } from "./idempotency.js";
 import { createKeyUsage } from "./key-usage.js";
-import { createOutcomes, type OutcomeEvent } from "./outcome-events.js";
+import { createOutcomes, OUTCOME_OPTIONS, type OutcomeEvent, type OutcomeOptions } from "./outcome-events.js";
 import { type VerifyContext, type VerifyDeps, verifyKey } from "./verify-key.js";
 
 /** How credits are taken: in one durable step per call, or from leases in memory. */
@@ -79,6 +79,8 @@ export interface VerifierOptions extends StoreGuardOptions {
    * counted.
    */
   readonly onOutcome?: ((event: OutcomeEvent) => unknown) | undefined;
+  /** How many outcome events may wait, and how long `close` waits for a listener that is asynchronous. */
+  readonly outcomes?: OutcomeOptions | undefined;
 }
 
 /** Counts since the verifier was created. */
@@ -155,6 +157,7 @@ export const VERIFIER_OPTIONS = {
   usage: flag,
   migrationAlgorithms: (value: unknown, path: string) => void createAlgorithms(value as MigrationAlgorithms, path),
   onOutcome: callable,
+  outcomes: group(OUTCOME_OPTIONS),
 } as const satisfies Record<keyof VerifierOptions, Check>;
 
 /**
@@ -182,7 +185,7 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
       : withFallback(settings.limiter, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout });
   const spender = credits?.mode === "leased" ? leasedSpenderOf(store, credits) : exactSpender(store);
   const cache = createKeyCache(store, { buckets: local, leases: spender }, ownOnly(settings.cache ?? {}));
-  const outcomes = settings.onOutcome && createOutcomes(settings.onOutcome);
+  const outcomes = settings.onOutcome && createOutcomes(settings.onOutcome, ownOnly(settings.outcomes ?? {}));
   const isSystemTime = time === Date.now;
   if (settings.usage === true) requirePower(store, "usage", "options.usage");
   const usage = createKeyUsage(store, settings.usage ?? store.powers.usage);
@@ -211,8 +214,8 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
       await spender.close();
     } finally {
       await usage.close();
-      outcomes?.close();
       cache.close();
+      await outcomes?.close();
     }
   };
   return Object.freeze({

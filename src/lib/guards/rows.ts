@@ -216,6 +216,7 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     permissions: names,
     expires: optional(time),
     enabled: flag,
+    deleted: optional(trueOnly),
     createdAt: time,
   } satisfies Fields<RootKeyRow>),
   namespaces: object<NamespaceRow>({ ...owned, name, createdAt: time } satisfies Fields<NamespaceRow>),

@@ -62,7 +62,9 @@ export interface EntityTables {
 const MAX_SINGLE_LOOKUPS = 8;
 const COLUMNS = "r.number AS n, r.id, workspace_id, name, version, body";
 // instr, not LIKE: it is case-sensitive and has no wildcards.
-const NOT_DELETED = "json_extract(body, '$.deleted') = 0 AND";
+const NOT_DELETED = "coalesce(json_extract(body, '$.deleted'), 0) = 0 AND";
+/** Tables whose deleted rows stay. */
+const KEEPS_DELETED: readonly EntityTable[] = ["apis", "rootKeys"];
 const PAGE = "id > ? AND (? = '' OR instr(coalesce(name, id), ?) > 0) ORDER BY id LIMIT ?";
 
 const statements = (handle: Handle, table: EntityTable) => {
@@ -78,7 +80,7 @@ const statements = (handle: Handle, table: EntityTable) => {
       handle,
       `SELECT r.id, name, version, body FROM json_each(?) j CROSS JOIN ${name} r ON r.workspace_id = ? AND r.name = j.value`,
     ),
-    list: rows(`workspace_id = ? AND ${table === "apis" ? NOT_DELETED : ""} ${PAGE}`),
+    list: rows(`workspace_id = ? AND ${KEEPS_DELETED.includes(table) ? NOT_DELETED : ""} ${PAGE}`),
     insert: handle.prepare(
       `INSERT INTO ${name} (id, workspace_id, name, version, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
     ),
