@@ -29,7 +29,7 @@ export function createRootKeyCache<T extends object>(
   const found = new GrowingLru<T>({ max: size });
   const reads = createGuardedReads(store, {
     found: {
-      set: (_text, digest, value) => void found.set(digest, value),
+      set: (_text, digest, value) => found.set(digest, value),
       delete: (digest) => void found.delete(digest),
       clear: () => found.clear(),
     },

@@ -27,7 +27,7 @@ export function digestBackend<T>(size: number): CacheBackend<T> {
   return {
     get: () => undefined,
     getByDigest: (digest) => values.get(digest)?.value,
-    set: (_text, digest, value) => void values.set(digest, { value }),
+    set: (_text, digest, value) => values.set(digest, { value }),
     delete: (digest) => void values.delete(digest),
     clear: () => values.clear(),
   };

@@ -98,7 +98,7 @@ export async function openFailureFile(path: string, source: string): Promise<Fai
   let file: FileHandle;
   try {
     // Through no link, and for its owner alone, also if it was there: it has keys' data.
-    const { O_CREAT, O_NOFOLLOW = 0, O_TRUNC, O_WRONLY } = constants;
+    const { O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants;
     file = await open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600);
     await file.chmod(0o600);
   } catch (error) {

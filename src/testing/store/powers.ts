@@ -40,7 +40,7 @@ export function powersClauses(clause: Clause): void {
   clause("clause 21: what needs usage works, or fails by the name of the power", async (withApi) => {
     const store = await withApi();
     if (!store.powers.usage) await expectLacking(() => store.recordUses([]), "usage");
-    else expect(await store.recordUses([])).toBeUndefined();
+    else await store.recordUses([]);
   });
 
   clause("clause 21: what needs leases works, or fails by the name of the power", async (withApi) => {
