@@ -36,7 +36,7 @@ export {
 } from "./ratelimit/memory/limiter.js";
 export { memoryStore } from "./stores/memory.js";
 export type { IdempotencyOptions } from "./verify/idempotency.js";
-export type { OutcomeEvent } from "./verify/outcome-events.js";
+export type { OutcomeEvent, OutcomeOptions } from "./verify/outcome-events.js";
 export { retryAfter } from "./verify/retry-after.js";
 export {
   createVerifier,
