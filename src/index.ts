@@ -34,7 +34,7 @@ export type { MigrationAlgorithms } from "./lib/migration-hashes.js";
 export { memoryLimiter, type MemoryLimiter, type MemoryLimiterOptions } from "./ratelimit/memory/limiter.js";
 export { memoryStore } from "./stores/memory.js";
 export type { IdempotencyOptions } from "./verify/idempotency.js";
-export type { OutcomeEvent } from "./verify/outcome-events.js";
+export type { OutcomeEvent, OutcomeOptions } from "./verify/outcome-events.js";
 export { retryAfter } from "./verify/retry-after.js";
 export {
   createVerifier,

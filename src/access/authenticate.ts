@@ -71,7 +71,7 @@ const MAX_KEY = 512;
  * Without the `u` flag, `i` is ASCII-only and independent of the locale. A comma is not allowed, because it separates
  * joined headers.
  */
-const BEARER = /^[ \t]*bearer[ \t]+([!-+\--~]+)[ \t]*$/i;
+const BEARER = /^[ \t]*bearer +([!-+\--~]+)[ \t]*$/i;
 const EMPTY = /^[ \t]*$/;
 
 /** A cached root key. */

@@ -1,8 +1,8 @@
 /** Permission queries: parsing, evaluation against a key's grants, and wildcards. Spec §2.1, §2.3. */
-import { LRUCache } from "lru-cache";
 import type { QueryNode } from "../../grammar/permission-query-ast.js";
 import { type Expectation, SyntaxError as GrammarError, parse } from "../../grammar/permission-query.js";
 import { badRequest } from "../contracts/errors.js";
+import { GrowingLru } from "../lib/growing-lru.js";
 import { explainQuery } from "./query-error.js";
 
 const WILDCARD = "*";
@@ -169,7 +169,7 @@ export interface QueryCompiler {
  * @remarks O(1) for a cached query, about 40 ns
  */
 export function createQueryCompiler(size = 1_000): QueryCompiler {
-  const queries = new LRUCache<string, Query>({ max: size });
+  const queries = new GrowingLru<Query>({ max: size });
   // Applications repeat the same query: comparing it with the last text saves the 90 ns of a look-up.
   let lastText: string | undefined;
   let lastQuery: Query | undefined;

@@ -1,7 +1,7 @@
 /** A cache of root keys by digest, including digests that were not found. Store clauses 8, 9, 19. */
-import { LRUCache } from "lru-cache";
 import type { RootKeyRow, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
+import { GrowingLru } from "../lib/growing-lru.js";
 import { createGuardedReads } from "../lib/guarded-reads.js";
 
 /** Finds root keys by digest, as values that `prepare` makes of their rows. */
@@ -26,10 +26,10 @@ export function createRootKeyCache<T extends object>(
   prepare: (row: RootKeyRow) => T,
   size: number,
 ): RootKeyCache<T> {
-  const found = new LRUCache<string, T>({ max: size });
+  const found = new GrowingLru<T>({ max: size });
   const reads = createGuardedReads(store, {
     found: {
-      set: (_text, digest, value) => void found.set(digest, value),
+      set: (_text, digest, value) => found.set(digest, value),
       delete: (digest) => void found.delete(digest),
       clear: () => found.clear(),
     },

@@ -1,5 +1,5 @@
 /** Where the key cache keeps its values: one interface, the backend without fingerprints, and expiry. */
-import { LRUCache } from "lru-cache";
+import { GrowingLru } from "../lib/growing-lru.js";
 import type { FoundValues } from "../lib/guarded-reads.js";
 
 /**
@@ -23,11 +23,11 @@ export interface CacheBackend<T> extends FoundValues<T> {
  * @param size maximum number of values, ≥ 1; the least recently used is evicted
  */
 export function digestBackend<T>(size: number): CacheBackend<T> {
-  const values = new LRUCache<string, { readonly value: T }>({ max: size });
+  const values = new GrowingLru<{ readonly value: T }>({ max: size });
   return {
     get: () => undefined,
     getByDigest: (digest) => values.get(digest)?.value,
-    set: (_text, digest, value) => void values.set(digest, { value }),
+    set: (_text, digest, value) => values.set(digest, { value }),
     delete: (digest) => void values.delete(digest),
     clear: () => values.clear(),
   };

@@ -52,10 +52,13 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
   row = -1;
   h0 = 0;
   h1 = 0;
+  /** Minute of Unix time in which its use was noted last. */
+  usedMinute = 0;
   readonly generation: number;
   readonly ref: KeyRef;
   readonly keyId: string;
   readonly name: string | undefined;
+  readonly startUnknown: true | undefined;
   readonly limitIds: string | readonly string[];
   readonly rare: RareFields | undefined;
   #slot: PackedSlot | undefined;
@@ -64,7 +67,7 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
 
   constructor(
     policy: KeyPolicy,
-    { ref, keyId, name, expires, generation, limitIds, rare }: CoreFields,
+    { ref, keyId, name, expires, generation, startUnknown, limitIds, rare }: CoreFields,
     slot?: PackedSlot,
     entry = 0,
   ) {
@@ -74,6 +77,7 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
     this.ref = ref;
     this.keyId = keyId;
     this.name = name;
+    this.startUnknown = startUnknown;
     this.limitIds = limitIds;
     this.rare = rare;
     this.#slot = slot;
@@ -154,6 +158,11 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
     this.#slot?.writeBack(this.#entry, this);
   }
 
+  usedIn(minute: number): void {
+    this.usedMinute = minute;
+    this.#slot?.writeBack(this.#entry, this);
+  }
+
   /** Whether the allow-lists permit this address. */
   allows(address: string | undefined): boolean {
     return this.rare?.allows === undefined || this.rare.allows(address);
@@ -165,12 +174,21 @@ export function createPreparer(): (record: KeyRecord) => CachedKey {
   const policyOf = internPolicies();
   return (found) => {
     const record = withoutInherited(found);
-    const { keyId, name, expires, generation, ratelimits } = record;
+    const { keyId, name, expires, generation, startUnknown, ratelimits } = record;
     // Only credits are spent by ref.
     const ref = record.account?.ref ?? record.ref;
     const ids = ratelimits.map(({ id }) => id);
     const limitIds = ids.length === 1 ? (ids[0] as string) : ids;
-    return new CachedKey(policyOf(record), { ref, keyId, name, expires, generation, limitIds, rare: rareOf(record) });
+    return new CachedKey(policyOf(record), {
+      ref,
+      keyId,
+      name,
+      expires,
+      generation,
+      startUnknown,
+      limitIds,
+      rare: rareOf(record),
+    });
   };
 }
 
@@ -198,6 +216,7 @@ function withoutInherited(record: KeyRecord): KeyRecord {
     generation: record.generation,
     parentDisabled: record.parentDisabled,
     unadopted: record.unadopted,
+    startUnknown: ownProperty(record, "startUnknown"),
     ipAllowlists: record.ipAllowlists,
   } satisfies Record<keyof KeyRecord, unknown> as KeyRecord;
 }

@@ -6,6 +6,7 @@
  */
 import { ClockHand } from "../lib/clock-hand.js";
 import { FingerprintIndex, NONE } from "../lib/fingerprint-index.js";
+import { widened } from "../lib/typed-arrays.js";
 import type { UpperTier } from "./fingerprint-cache.js";
 
 const SIZE = 16_384;
@@ -14,7 +15,7 @@ const SIZE = 16_384;
 export class HotTier<T> implements UpperTier {
   readonly #fingerprints = new FingerprintIndex();
   #values: (T | undefined)[] = [];
-  readonly #used = new Uint8Array(SIZE);
+  #used = new Uint8Array(this.#fingerprints.capacity);
   readonly #hand = new ClockHand();
 
   get(h0: number, h1: number, h2: number): T | undefined {
@@ -28,6 +29,7 @@ export class HotTier<T> implements UpperTier {
   add(h0: number, h1: number, h2: number, value: T): void {
     if (this.#fingerprints.count === SIZE) this.#evict();
     const entry = this.#fingerprints.add(h0, h1, h2);
+    if (entry >= this.#used.length) this.#used = widened(this.#used, this.#fingerprints.capacity);
     this.#values[entry] = value;
     this.#used[entry] = 0;
   }

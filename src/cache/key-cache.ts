@@ -163,6 +163,7 @@ export function cachedStore(store: Store, options: CacheOptions = {}): Store {
     spendOnce: (ref, cost, period, now, record, bounds) => store.spendOnce(ref, cost, period, now, record, bounds),
     findOnce: (id, now) => store.findOnce(id, now),
     readSecret: (name) => store.readSecret(name),
+    recordUses: (uses) => store.recordUses(uses),
     drawCredits: (ref, request) => store.drawCredits(ref, request),
     returnCredits: (ref, lease) => store.returnCredits(ref, lease),
     readBalances: (queries, now) => store.readBalances(queries, now),

@@ -3,11 +3,11 @@
  * table of fields lists the shared fields; policies are compared by one text made of all of them, so that no field can
  * be left out of the comparison.
  */
-import { LRUCache } from "lru-cache";
 import { createGrants, type Grants, type Query } from "../access/permission-query.js";
 import { type FieldsThat, fieldsThat, KEY_FIELDS } from "../contracts/key-fields.js";
 import type { KeyRecord } from "../contracts/store.js";
 import type { RatelimitResponse } from "../contracts/types.js";
+import { GrowingLru } from "../lib/growing-lru.js";
 import type { LimitKind } from "../ratelimit/applied-limits.js";
 
 /** Permissions and roles. */
@@ -101,8 +101,8 @@ export function internPolicies(fields: readonly PolicyField[] = POLICY_FIELDS): 
 }
 
 /** {@link MAX_POLICIES}; + 1, since lru-cache rejects a size of 0: names may be empty */
-function remembered<T extends object>(): LRUCache<string, T> {
-  return new LRUCache({
+function remembered<T extends object>(): GrowingLru<T> {
+  return new GrowingLru<T>({
     max: MAX_POLICIES,
     maxSize: MAX_NAME_UNITS,
     sizeCalculation: (_, name) => name.length + 1,

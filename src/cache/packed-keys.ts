@@ -24,9 +24,9 @@ const BETWEEN = "\n";
 
 /**
  * Float64 numbers per row: ref; expiry, NaN for none; generation, policy, and the lengths of the id and of the name + 1
- * (0: none); four hints of 32 bits.
+ * (0: none); four hints of 32 bits; the minute of its last use, and whether its start is unknown.
  */
-const WIDTH = 5;
+const WIDTH = 6;
 const EXPIRES = 1;
 const MIXED = 2;
 /** 32-bit numbers per row, and which are the hints. */
@@ -35,7 +35,9 @@ const ROW = 6;
 const H0 = 7;
 const H1 = 8;
 const LEASE = 9;
-const FIRST = 1_024;
+const USED = 10;
+const START_UNKNOWN = 11;
+const FIRST = 32;
 const nothing: Prefetch = () => undefined;
 
 /**
@@ -57,12 +59,13 @@ export function packedKeys(prefetch: Prefetch = nothing): SlotStorage<CachedKey>
     numbers = widened(numbers, entries * WIDTH);
     ints = new Int32Array(numbers.buffer);
   };
-  const writeHints = (entry: number, { lease, row, h0, h1 }: CachedKey): void => {
+  const writeHints = (entry: number, { lease, row, h0, h1, usedMinute }: CachedKey): void => {
     const at = entry * INTS;
     ints[at + ROW] = row;
     ints[at + H0] = h0;
     ints[at + H1] = h1;
     ints[at + LEASE] = lease;
+    ints[at + USED] = usedMinute;
   };
   const slot: PackedSlot = {
     // The entry may belong to another key by now: the ref identifies the key, and the policy its bucket's name.
@@ -93,6 +96,7 @@ export function packedKeys(prefetch: Prefetch = nothing): SlotStorage<CachedKey>
       const nameMark = key.name === undefined ? 0 : name.length + 1;
       numbers[at + MIXED] =
         (generation * POLICIES + policyNumber) * POLICY_UNIT + (nameMark << LENGTH_BITS) + keyId.length;
+      ints[entry * INTS + START_UNKNOWN] = key.startUnknown === true ? 1 : 0;
       writeHints(entry, key);
       key.attach(slot, entry);
     },
@@ -119,6 +123,7 @@ export function packedKeys(prefetch: Prefetch = nothing): SlotStorage<CachedKey>
         name: nameMark === 0 ? undefined : text.slice(idEnd, nameEnd),
         expires: Number.isNaN(expires) ? undefined : expires,
         generation,
+        startUnknown: ints[small + START_UNKNOWN] === 1 ? (true as const) : undefined,
         limitIds: policy.limits.length === 1 ? ids : policy.limits.length === 0 ? [] : ids.split(BETWEEN),
         rare: undefined,
       };
@@ -127,6 +132,7 @@ export function packedKeys(prefetch: Prefetch = nothing): SlotStorage<CachedKey>
       key.h0 = ints[small + H0] as number;
       key.h1 = ints[small + H1] as number;
       key.lease = ints[small + LEASE] as number;
+      key.usedMinute = ints[small + USED] as number;
       return key;
     },
     drop(entry) {

@@ -76,7 +76,8 @@ const CATALOGUE = {
  *
  * 403 to 431:
  * - `CALLER_FORBIDDEN`: the caller lacks the permission for this (spec §4.1-4, §5.4).
- * - `PROTECTED_RESOURCE`: defined by the specification; nothing throws it yet.
+ * - `PROTECTED_RESOURCE`: a resource that may not be changed this way, as the specification defines it. keystile itself
+ *   refuses nothing with it; a client may meet it from another service with this interface.
  * - `NOT_FOUND`: the resource is unknown, deleted or not visible to the caller. The error does not say which. From a
  *   server, also an unknown path.
  * - `METHOD_NOT_ALLOWED`: from a server: the path takes other methods, which `Allow` lists.

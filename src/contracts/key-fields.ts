@@ -98,6 +98,7 @@ export const KEY_FIELDS = {
   identityId: { row: "text", absent: true },
   digest: { row: "text", absent: true },
   foreignDigest: { row: "text", absent: true },
+  lastUsedAt: { row: "integer", absent: true, shown: "unusual" },
   permissions: { row: ["text"], record: "grants", from: "made" },
   roles: { row: ["text"], record: "grants", from: "made" },
 
@@ -118,8 +119,8 @@ export const KEY_FIELDS = {
   migrationId: { row: "text", absent: true },
   hash: { row: "text", absent: true },
   accountId: { row: "text", absent: true },
-  rerolledFrom: { row: "text", absent: true },
-  rerolledTo: { row: "text", absent: true },
+  rerolledFrom: { row: "text", absent: true, shown: "unusual" },
+  rerolledTo: { row: "text", absent: true, shown: "unusual" },
 
   ref: { record: "key", from: "made" },
   keyId: { record: "key", from: "made" },
@@ -127,6 +128,7 @@ export const KEY_FIELDS = {
   account: { absent: true, record: "rare", from: "made" },
   parentDisabled: { record: "policy", from: "made" },
   unadopted: { record: "find", from: "made" },
+  startUnknown: { absent: true, record: "key", from: "made" },
   ipAllowlists: { record: "rare", from: "made" },
 } as const satisfies Fields;
 

@@ -31,7 +31,8 @@
  *     power `reserves`.
  * 15. Subscribers are notified, once it is durable, of every change that a find could see, and of every change of
  *     an identity, a role or a permission, because imports cache their names.
- * 16. Lists are ordered by id, start after `after`, contain at most `limit` rows, and omit deleted keys and APIs.
+ * 16. Lists are ordered by id, start after `after`, contain at most `limit` rows, and omit deleted keys, APIs
+ *     and root keys.
  * 17. Names of one workspace are unknown in another.
  * 18. Deleted keys, and keys of deleted APIs, are not found.
  * 19. A root key's digest is unique in the store and found whatever the workspace; a change of a root key is
@@ -47,6 +48,9 @@
  *     another `spendOnce` under its `id` takes nothing: with the same `body` it is `repeated`, with another `mismatch`.
  *     A record beyond the bounds is refused as `full`, and nothing is taken; none is removed before it expires, and
  *     expired ones do not count. Power `idempotency`.
+ * 24. `recordUses` sets `lastUsedAt` of keys and changes nothing else: no version, and no subscriber is notified. The
+ *     latest time stays, ids that do not exist are ignored, and `write` and `insertKeys` ignore `lastUsedAt`. keystile
+ *     passes at most 1,000 uses. Power `usage`.
  */
 import type { Identity, JsonObject, MaybePromise, RatelimitResponse, Refill } from "./types.js";
 
@@ -78,6 +82,8 @@ export interface KeyRecord {
   readonly parentDisabled: boolean;
   /** A migrated key that has no native digest yet. */
   readonly unadopted: boolean;
+  /** An imported key whose first characters are not known: {@link KeyRow.start} is `...`. Absent: they are known. */
+  readonly startUnknown?: true;
   /** The non-empty allow-lists of the key and its API; an address must be in each. */
   readonly ipAllowlists: readonly (readonly string[])[];
   /** Whose credits and rate limits it uses: those of the first of the keys that replaced each other. Absent: its own. */
@@ -163,6 +169,11 @@ export interface RootKeyRow extends OwnedRow {
   /** Last instant at which it authenticates, Unix time in milliseconds; absent: never expires. */
   readonly expires?: number;
   readonly enabled: boolean;
+  /**
+   * It was deleted and is not listed (clause 16), though found by its digest: nobody may import the digest as a key's.
+   * Such a row is not enabled and has neither permissions nor a name.
+   */
+  readonly deleted?: true;
   /** Unix time, milliseconds. */
   readonly createdAt: number;
 }
@@ -209,7 +220,10 @@ export interface KeyRow extends OwnedRow {
   readonly hash?: string;
   /** The imported hash in canonical form, used for look-ups. Unique in the store. */
   readonly foreignDigest?: string;
-  /** First characters of the key, for people; never enough to guess it; `...` for an imported one. */
+  /**
+   * First characters of the key, for people; never enough to guess it. `...` for an imported one until a verification
+   * has shown its text.
+   */
   readonly start: string;
   /** For people, 1–255 code points. */
   readonly name?: string;
@@ -255,6 +269,11 @@ export interface KeyRow extends OwnedRow {
   readonly createdAt: number;
   /** Unix time, milliseconds, of the last change by administration; absent: none since it was made. */
   readonly updatedAt?: number;
+  /**
+   * Unix time in milliseconds, to the minute: when a verification last found it, whatever the outcome. Set by
+   * `recordUses` alone (clause 24), up to a few seconds later. Absent: never, or not recorded.
+   */
+  readonly lastUsedAt?: number;
 }
 /** The row type of each table. */
 export interface Rows {
@@ -372,6 +391,12 @@ export interface CreditTotals {
   /** What was lost with nodes that vanished, or was leased from a balance that was set meanwhile. */
   readonly forfeited: number;
 }
+/** A use of a key, for `recordUses`. */
+export interface KeyUse {
+  readonly keyId: string;
+  /** Unix time, milliseconds. */
+  readonly usedAt: number;
+}
 /** Outcome of a spend. */
 export interface Spend {
   /** False: the balance is below the cost and nothing was taken. */
@@ -475,6 +500,8 @@ export interface StorePowers {
   readonly reserves: boolean;
   /** Whether calls with an idempotency key take their credits once (clause 23). */
   readonly idempotency: boolean;
+  /** Whether it keeps when keys were last used (clause 24). */
+  readonly usage: boolean;
   /**
    * How changes that other processes make arrive at subscribers. `own`: there are none, because no other process can
    * change what is stored. `polled`: at the latest with `pollChanges`. `pushed`: soon after they are durable, also if
@@ -488,7 +515,7 @@ export interface StorePowers {
   readonly durability: "none" | "process" | "power";
 }
 /** A power that a store has or lacks. */
-export type Power = "leases" | "reserves" | "idempotency";
+export type Power = "leases" | "reserves" | "idempotency" | "usage";
 /** What changed: the row of one digest, any digest that was not found so far, or anything. */
 export type Change = { readonly digest: string } | "created" | "all";
 
@@ -539,6 +566,8 @@ export interface Store {
    * same in every process, for ever. Power `idempotency`.
    */
   readSecret(name: SecretName): MaybePromise<string>;
+  /** Records when keys were last used (clause 24). What a crash loses is recorded at the next use. */
+  recordUses(uses: readonly KeyUse[]): MaybePromise<void>;
   /** Moves credits from the balance into a node's memory (clause 14). `undefined`: as for `spendCredits`. */
   drawCredits(ref: KeyRef, request: DrawRequest): MaybePromise<Draw | undefined>;
   /**

@@ -12,6 +12,8 @@ export interface Trace {
   /** Code of the error, or outcome of the verification. */
   code: string;
   workspaceId: string | undefined;
+  /** Id of the caller's root key; undefined: another caller, or none. */
+  rootKeyId: string | undefined;
   keyId: string | undefined;
   /** Extra response headers: alternating names and values. */
   headers: readonly string[];
@@ -36,7 +38,7 @@ const METHODS: ReadonlySet<string> = new Set([
  * @param ms milliseconds from request to response
  */
 export function toLine(
-  { requestId, method, operation, status, code, workspaceId, keyId }: Trace,
+  { requestId, method, operation, status, code, workspaceId, rootKeyId, keyId }: Trace,
   now: number,
   ms: number,
 ): string {
@@ -49,6 +51,7 @@ export function toLine(
     ...(code !== "" && { code }),
     ms: Math.round(ms * 1_000) / 1_000,
     ...(workspaceId !== undefined && { workspaceId }),
+    ...(rootKeyId !== undefined && { rootKeyId }),
     ...(keyId !== undefined && { keyId }),
   });
 }

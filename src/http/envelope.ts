@@ -78,7 +78,7 @@ export function toSentError(thrown: unknown): SentError {
 
 /**
  * An error response (spec §2.4).
- * @param docsBase absolute URL without a trailing slash; `type` is a page below it
+ * @param docsBase absolute URL or path, without a trailing slash; `type` is a page below it
  * @param headers alternating names and values, besides those that the status requires
  */
 export function toFailure(requestId: string, error: SentError, docsBase: string, headers: readonly string[]): Outgoing {

@@ -2,7 +2,7 @@
 import type { Incoming } from "./messages.js";
 
 /** A request that fails with this fault, so that it is logged and counted like any other. */
-export function toFailedRequest(fault: Error, method: string, origin: string): Incoming {
+export function toFailedRequest(fault: Error, method: string): Incoming {
   const none = { authorization: [], header: () => undefined, clientAddress: undefined, bodyIfBuffered: undefined };
-  return { ...none, method, path: "", origin, fault, readBody: () => Promise.reject(fault) };
+  return { ...none, method, path: "", fault, readBody: () => Promise.reject(fault) };
 }

@@ -3,7 +3,7 @@
  * modules.
  */
 import type { Store } from "../contracts/store.js";
-import { callable } from "../lib/check-options.js";
+import { callable, text } from "../lib/check-options.js";
 import { isThenable } from "../lib/thenable.js";
 import { alreadyRead, endedEarly, joined, noBytes, tooLarge } from "./body.js";
 import { fireAndForget } from "./fire-and-forget.js";
@@ -19,6 +19,11 @@ export interface HandlerOptions extends ServiceOptions {
    * allow-list are FORBIDDEN. Use a header only if your own proxy sets it.
    */
   readonly clientAddress?: (request: Request, ...context: readonly unknown[]) => string | undefined;
+  /**
+   * Path below which the service is mounted, such as `/api/keys`: the operations are then at `/api/keys/v2/…`, and any
+   * path outside it is a 404. Default: none.
+   */
+  readonly basePath?: string;
 }
 
 /** Handles requests. Further arguments from the host are passed to `options.clientAddress`. */
@@ -40,16 +45,17 @@ export interface Handler {
  * app.all("*", (c) => handler(c.req.raw));
  */
 export function createHandler(source: Store | ServiceParts, options: HandlerOptions = {}): Handler {
-  checkServiceOptions(options, { clientAddress: callable });
-  const { clientAddress } = options;
-  const service = createService(source, options);
+  checkServiceOptions(options, { clientAddress: callable, basePath });
+  const { clientAddress, basePath: base = "" } = options;
+  const service = createService(source, options, { basePath: base });
+  /** An empty path is no route. */
+  const withoutBase = (path: string): string => (path.startsWith(`${base}/`) ? path.slice(base.length) : "");
   const toIncoming = (request: Request, context: readonly unknown[]): Incoming => {
-    const { pathname, origin } = new URL(request.url);
+    const { pathname } = new URL(request.url);
     const authorization = request.headers.get("authorization");
     return {
       method: request.method,
-      path: pathname,
-      origin,
+      path: withoutBase(pathname),
       // `Headers` joins repeated headers with a comma, which no token contains.
       authorization: authorization === null ? [] : [authorization],
       header: (name) => request.headers.get(name) ?? undefined,
@@ -66,12 +72,18 @@ export function createHandler(source: Store | ServiceParts, options: HandlerOpti
   return Object.assign(handle, { close: () => service.close() });
 }
 
+function basePath(value: unknown, path: string): void {
+  text(value, path);
+  if (!/^(?:\/[A-Za-z0-9._~-]+)+$/.test(value as string))
+    throw new TypeError(`${path} must be a path without a slash at its end, such as /api/keys`);
+}
+
 /** The host may pass something other than a `Request`. The original error is dropped, since it may quote the URL. */
 function orFailed(read: () => Incoming): Incoming {
   try {
     return read();
   } catch {
-    return toFailedRequest(new TypeError("the handler must be given a Request, with an absolute url"), "", "");
+    return toFailedRequest(new TypeError("the handler must be given a Request, with an absolute url"), "");
   }
 }
 

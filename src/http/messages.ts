@@ -4,8 +4,6 @@ export interface Incoming {
   readonly method: string;
   /** Without the query string, which is ignored. */
   readonly path: string;
-  /** `http://host:port` as the client reached it; absent if unknown. */
-  readonly origin?: string;
   /** Every `Authorization` header as sent, one entry each, so that a second one is detected. */
   readonly authorization: readonly string[];
   /** The value of a header by its lower-case name. */

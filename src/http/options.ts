@@ -41,7 +41,8 @@ export interface ServiceOptions {
    */
   readonly requestLimit?: RequestLimitOptions;
   /**
-   * Absolute URL below which the pages of error types are: `https://docs.example.com`. Default: the service's `/docs`.
+   * Absolute URL below which the pages of error types are: `https://docs.example.com`. Default: the path of the service's
+   * own pages, `/docs`, which a client resolves against the address that it called.
    */
   readonly docsBase?: string;
   /** Whether `/docs` and `/openapi.json` are served; default true. */
@@ -106,7 +107,8 @@ function without(checks: OptionChecks, ...names: readonly string[]): OptionCheck
   return Object.fromEntries(Object.entries(checks).filter(([name]) => !names.includes(name)));
 }
 
-function absolute(value: unknown, path: string): void {
+/** The check of `docsBase`. */
+export function absolute(value: unknown, path: string): void {
   text(value, path);
   if (!/^https?:\/\/[^\s?#]+[^\s?#/]$/.test(value as string))
     throw new TypeError(`${path} must be absolute, without a slash at its end, such as https://docs.example.com`);

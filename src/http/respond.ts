@@ -28,8 +28,8 @@ export interface ServiceContext {
   readonly limitRequests: ((workspaceId: string) => MaybePromise<RequestVerdict>) | undefined;
   readonly bodyBound: BodyBound;
   readonly turns: Turns;
-  /** The absolute URL below which the pages of error types are. */
-  readonly docsBaseOf: (incoming: Incoming) => string;
+  /** The URL, or the path on this server, below which the pages of error types are. */
+  readonly docsBase: string;
   /** Called for every request after it was handled. */
   readonly observe: (trace: Trace) => void;
   readonly onFault: (error: unknown, requestId: string) => void;
@@ -47,6 +47,7 @@ export async function respond(context: ServiceContext, incoming: Incoming): Prom
     status: 200,
     code: "",
     workspaceId: undefined,
+    rootKeyId: undefined,
     keyId: undefined,
     headers: NONE,
   };
@@ -54,7 +55,7 @@ export async function respond(context: ServiceContext, incoming: Incoming): Prom
   try {
     outgoing = await answer(context, incoming, trace);
   } catch (thrown) {
-    outgoing = refuse(context, incoming, trace, thrown);
+    outgoing = refuse(context, trace, thrown);
   }
   trace.status = outgoing.status;
   context.observe(trace);
@@ -93,6 +94,7 @@ async function perform(
     "what authenticate() returns",
   );
   trace.workspaceId = caller.workspaceId;
+  if (caller.kind === "rootKey") trace.rootKeyId = caller.id;
   const found = context.servicesOf(caller.workspaceId);
   const services = found instanceof Promise ? await found : found;
   if (context.limitRequests !== undefined) {
@@ -126,10 +128,10 @@ function note(trace: Trace, data: unknown): void {
   if (typeof keyId === "string") trace.keyId = keyId;
 }
 
-function refuse(context: ServiceContext, incoming: Incoming, trace: Trace, thrown: unknown): Outgoing {
+function refuse(context: ServiceContext, trace: Trace, thrown: unknown): Outgoing {
   const error = toSentError(thrown);
   // Anybody may ask for readiness; what was found is passed on where it was found, once.
   if (error.status >= 500 && error.code !== "NOT_READY") context.onFault(thrown, trace.requestId);
   trace.code = error.code;
-  return toFailure(trace.requestId, error, context.docsBaseOf(incoming), trace.headers);
+  return toFailure(trace.requestId, error, context.docsBase, trace.headers);
 }

@@ -48,9 +48,21 @@ export interface Service {
 /** Workspaces whose services are cached; each is a few closures. */
 const MAX_WORKSPACES = 1_000;
 
+/** What a host decides. */
+export interface HostOptions {
+  /** Path below which it is mounted, without a slash at its end; default: none. */
+  readonly basePath?: string;
+  /** How keys are found unless the options say so; default: as verifiers do. */
+  readonly findKeysBy?: "digest";
+}
+
 /** @throws TypeError or RangeError naming an option, or what the store lacks */
-export function createService(source: Store | ServiceParts, options: ServiceOptions): Service {
-  const wired = isParts(source) ? wireParts(source, options) : wireStore(source, options);
+export function createService(
+  source: Store | ServiceParts,
+  options: ServiceOptions,
+  { basePath = "", findKeysBy }: HostOptions = {},
+): Service {
+  const wired = isParts(source) ? wireParts(source, options) : wireStore(source, options, findKeysBy);
   const { store, verifier, authenticator, servicesOf } = wired;
   const clock = guardClock(options.clock ?? Date.now);
   const { requestLimit, docsBase, log, onError } = options;
@@ -61,6 +73,7 @@ export function createService(source: Store | ServiceParts, options: ServiceOpti
     store,
     readiness,
     docs: options.docs ?? true,
+    basePath,
     metrics:
       metrics && (async () => metrics.read(verifier.counters(), wired.limiterCounters(), await readiness.health())),
   });
@@ -71,7 +84,8 @@ export function createService(source: Store | ServiceParts, options: ServiceOpti
     limitRequests: requests && ((workspaceId) => requests.take(workspaceId, clock())),
     bodyBound: bodyBound(options),
     turns: createTurns(),
-    docsBaseOf: docsBase === undefined ? ({ origin = "" }) => `${origin}/docs` : () => docsBase,
+    // Never of the `Host` header, which the client chose.
+    docsBase: docsBase ?? `${basePath}/docs`,
     observe(trace) {
       if (metrics === undefined && log === undefined) return;
       const ms = performance.now() - trace.began;
@@ -106,9 +120,11 @@ interface Wired {
 
 function wireStore(
   given: Store,
-  { workspaceId, clock = Date.now, verifier: verifying, authentication, strictDelegation = false }: ServiceOptions,
+  { workspaceId, clock = Date.now, verifier: options, authentication, strictDelegation = false }: ServiceOptions,
+  by: HostOptions["findKeysBy"],
 ): Wired {
   checkStore(given);
+  const verifying = by === undefined ? options : { ...options, cache: { by, ...options?.cache } };
   // Guarded once here: everything below uses a guarded store unchanged.
   const store = guardStore(given, verifying?.storeTimeout);
   const verifier = createVerifier(store, { ...verifying, clock, ...(workspaceId !== undefined && { workspaceId }) });

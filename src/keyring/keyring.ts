@@ -91,8 +91,8 @@ export interface Keyring {
    */
   deleteKey(body: R.V2KeysDeleteKeyRequestBody): Promise<A.EmptyResponse>;
   /**
-   * A new id, 16 new random bytes and fresh rate-limit buckets, with all else as it was, balance and `expires`
-   * included; the old key expires `expiration` milliseconds from now, or at its own `expires` if that is sooner.
+   * A new id and 16 new random bytes, with all else as it was. Old and new key share the balance and the buckets of the
+   * key's limits, and name each other as `rerolledFrom` and `rerolledTo`; the old key expires `expiration` milliseconds from now, or at its own `expires` if that is sooner.
    * @throws KeystileError NOT_FOUND
    */
   rerollKey(body: R.V2KeysRerollKeyRequestBody): Promise<A.V2KeysCreateKeyResponseData>;

@@ -7,7 +7,7 @@ import { digestKey, newId, newKey, ROOT_KEY_PREFIX } from "../lib/hash.js";
 import { type Context, updateWithRetry } from "./context.js";
 import { insertNamed, writeRows } from "./create-row.js";
 import { readPage } from "./list-page.js";
-import { type Mutable, ownedRow, requireNamed, setField } from "./rows.js";
+import { type Mutable, notFound, ownedRow, requireNamed, setField } from "./rows.js";
 import { parse } from "./schemas/parse.js";
 import type { ListRequestBody } from "./schemas/requests.js";
 import type { CreateRootKeyResponseData, EmptyResponse, Page, RootKeyData } from "./schemas/responses.js";
@@ -66,7 +66,7 @@ export async function listRootKeys(context: Context, body: ListRequestBody = {})
 export async function updateRootKey(context: RootKeyContext, body: R.UpdateRootKeyRequestBody): Promise<EmptyResponse> {
   const request = parse(schemas.updateRootKey(context.workspaceId, context.scheme), body);
   return updateWithRetry(context, request.rootKeyId, async () => {
-    const row: Mutable<RootKeyRow> = { ...(await requireNamed(context, "rootKeys", request.rootKeyId)) };
+    const row: Mutable<RootKeyRow> = { ...(await requireRootKey(context, request.rootKeyId)) };
     setField(row, "name", request.name);
     setField(row, "expires", request.expires);
     setField(row, "permissions", request.permissions);
@@ -75,13 +75,24 @@ export async function updateRootKey(context: RootKeyContext, body: R.UpdateRootK
   });
 }
 
-/** It authenticates nobody from the next request on. @throws KeystileError BAD_REQUEST · NOT_FOUND */
+/**
+ * It authenticates nobody from the next request on. Its digest stays, so that nobody can let its text in as a key's.
+ * @throws KeystileError BAD_REQUEST · NOT_FOUND
+ */
 export async function deleteRootKey(context: Context, body: R.DeleteRootKeyRequestBody): Promise<EmptyResponse> {
   const { rootKeyId } = parse(schemas.deleteRootKey, body);
   return updateWithRetry(context, rootKeyId, async () => {
-    const { id, version } = await requireNamed(context, "rootKeys", rootKeyId);
-    return (await writeRows(context, [{ table: "rootKeys", remove: id, version }])) ? {} : undefined;
+    const { name: _, expires: __, ...row } = await requireRootKey(context, rootKeyId);
+    const deleted: RootKeyRow = { ...row, permissions: [], enabled: false, deleted: true };
+    return (await writeRows(context, [{ table: "rootKeys", row: deleted }])) ? {} : undefined;
   });
+}
+
+/** @throws KeystileError NOT_FOUND, for a deleted one too */
+async function requireRootKey(context: Context, rootKeyId: string): Promise<RootKeyRow> {
+  const row = await requireNamed(context, "rootKeys", rootKeyId);
+  if (row.deleted === true) throw notFound("The root key");
+  return row;
 }
 
 function toRootKeyResponse({ id, start, name, permissions, expires, enabled, createdAt }: RootKeyRow): RootKeyData {

@@ -143,6 +143,7 @@ const STORE_METHODS = Object.keys({
   spendOnce: true,
   findOnce: true,
   readSecret: true,
+  recordUses: true,
   drawCredits: true,
   returnCredits: true,
   readBalances: true,

@@ -5,9 +5,9 @@
  * Why misses have a partition of their own: a flood of unknown keys fills that one and evicts no real key. A miss is kept for a short
  * time only, since a key may be created where no change is notified.
  */
-import { LRUCache } from "lru-cache";
 import type { Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
+import { GrowingLru } from "./growing-lru.js";
 import { isThenable } from "./thenable.js";
 
 /** Where found values are kept. */
@@ -52,8 +52,10 @@ export function createGuardedReads<Row, T>(
   const misses =
     missSize === 0
       ? undefined
-      : new LRUCache<string, true>({ max: missSize, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
+      : new GrowingLru<true>({ max: missSize, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
   let generation = 0;
+  // Emptying takes microseconds, and changes may come by the thousand.
+  let isEmpty = true;
   const unsubscribe = store.subscribe((change) => {
     generation++;
     if (typeof change === "object") {
@@ -62,14 +64,19 @@ export function createGuardedReads<Row, T>(
       return;
     }
     misses?.clear();
-    if (change !== "created") found.clear();
+    if (change === "created" || isEmpty) return;
+    found.clear();
+    isEmpty = true;
   });
 
   const keep = (text: string, digest: string, row: Row | undefined, startGeneration: number): T | undefined => {
     const value = row === undefined ? undefined : prepare(row);
     if (startGeneration !== generation) return value;
     if (value === undefined) misses?.set(digest, true);
-    else found.set(text, digest, value);
+    else {
+      found.set(text, digest, value);
+      isEmpty = false;
+    }
     return value;
   };
   return {

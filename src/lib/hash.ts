@@ -93,6 +93,26 @@ export function newKey(
   return { key: body + checksum(body), start: head + random.slice(0, SHOWN) };
 }
 
+/** `start` of an imported key whose text no verification has shown yet. */
+export const UNKNOWN_START = "...";
+/** Most characters of a prefix that `start` includes, as in new keys. */
+const MAX_PREFIX = 16;
+/** A key of which fewer than this many characters stay secret shows none. */
+const MIN_SECRET = 16;
+const PREFIX = /^[a-zA-Z0-9_]+_/;
+
+/**
+ * `start` of an imported key, once its text is known: its prefix, if it has one like those of new keys, and four
+ * characters.
+ * @returns {@link UNKNOWN_START} for a text of which fewer than 16 characters would stay secret, or that does not begin
+ *   with visible ASCII
+ */
+export function startOf(text: string): string {
+  const prefix = PREFIX.exec(text.slice(0, MAX_PREFIX + 1))?.[0] ?? "";
+  const start = text.slice(0, prefix.length + SHOWN);
+  return /^[!-~]+$/.test(start) && text.length - start.length >= MIN_SECRET ? start : UNKNOWN_START;
+}
+
 /**
  * Whether a text ends in the checksum that new keys have, for secret scanners. Other texts may pass by chance, and
  * imported keys need not pass.

@@ -20,8 +20,8 @@ const HEX_GROUP = /^[0-9a-f]{1,4}$/i;
 /**
  * Whether every list contains the address. Only the prefix of a range counts: `10.9.9.9/8` equals `10.0.0.0/8`. `::/0`
  * also contains every IPv4 address.
- * @param address the client's address as the connection reports it; a zone (`fe80::1%eth0`) is ignored. Absent or
- *   malformed: in no list
+ * @param address the client's address as the connection reports it; the zone of a link-local one (`fe80::1%eth0`) is
+ *   ignored. Absent or malformed, or another address with a zone: in no list
  * @param lists entries in the form that {@link isAddressOrRange} accepts; other entries match nothing, and an empty
  *   list contains nothing. Without lists everything is allowed, even a missing address
  * @remarks free without lists, otherwise about 0.7 µs per entry: use {@link createAllowlist} for lists that are used
@@ -41,7 +41,7 @@ export function createAllowlist(lists: readonly (readonly string[])[]): (address
     if (ranges.length === 0) return true;
     // An untyped caller may pass something that is not a string.
     if (typeof address !== "string") return false;
-    const groups = readAddress(withoutZone(address));
+    const groups = readClientAddress(address);
     return groups !== undefined && ranges.every((list) => list.some((range) => sharesPrefix(range, groups)));
   };
 }
@@ -82,11 +82,16 @@ function readRange(text: string): Range | undefined {
   return bits <= BITS ? { groups, bits } : undefined;
 }
 
-/** An IPv6 address without its zone, which names a network interface. Any other text is returned unchanged. */
-function withoutZone(address: string): string {
-  const percent = address.indexOf("%");
-  const zoned = percent >= 0 && percent < address.length - 1 && address.includes(":");
-  return zoned ? address.slice(0, percent) : address;
+/** The first ten bits of a link-local address, fe80::/10. */
+const LINK_LOCAL = { bits: 0xfe80, mask: 0xffc0 };
+
+/** A zone names a network interface, which only a link-local address has. */
+function readClientAddress(text: string): Groups | undefined {
+  const percent = text.indexOf("%");
+  if (percent < 0) return readAddress(text);
+  const groups = text.includes(":") && percent < text.length - 1 ? readAddress(text.slice(0, percent)) : undefined;
+  const isLinkLocal = groups !== undefined && ((groups[0] as number) & LINK_LOCAL.mask) === LINK_LOCAL.bits;
+  return isLinkLocal ? groups : undefined;
 }
 
 function readAddress(text: string): Groups | undefined {

@@ -1,6 +1,7 @@
 /** Builds the record that a find returns from a key's row and the rows it refers to. */
 import { fieldsThat } from "../contracts/key-fields.js";
 import type { ApiRow, IdentityRow, KeyRecord, KeyRef, KeyRow, RoleRow } from "../contracts/store.js";
+import { UNKNOWN_START } from "../lib/hash.js";
 import { toIdentity } from "../lib/identity.js";
 
 /** The rows a key refers to, looked up by the store; deleted ones are absent. */
@@ -58,6 +59,7 @@ export function toRecordWith(
     unadopted: !Object.hasOwn(row, "digest") || row.digest === undefined,
     ipAllowlists: allowlists(row.ipAllowlist, api.ipAllowlist),
   };
+  if (row.start === UNKNOWN_START) record.startUnknown = true;
   if (identity !== undefined) record.identity = toIdentity(identity);
   const accountId = Object.hasOwn(row, "accountId") ? row.accountId : undefined;
   if (accountId !== undefined) record.account = { ref: accountRef, id: accountId };

@@ -24,7 +24,7 @@ export {
   type Totals,
 } from "../credits/account.js";
 export { boundariesBetween, boundaryOf, calendarOf, periodOf } from "../credits/refill-calendar.js";
-export { withoutIdempotency, withoutLeases } from "../lib/guards/powers.js";
+export { withoutIdempotency, withoutLeases, withoutUsage } from "../lib/guards/powers.js";
 export { findEach } from "./find-each.js";
 export { type OnceTable, spendOnce } from "./spend-once.js";
 export { flatten, type GrantedNames, type Related, toRecord, toRecordWith } from "./key-record.js";

@@ -43,6 +43,7 @@ const POWERS: StorePowers = Object.freeze({
   leases: true,
   reserves: true,
   idempotency: true,
+  usage: true,
   changes: "own",
   durability: "none",
 });
@@ -126,6 +127,13 @@ export function memoryStore(): Store {
     },
     findOnce: (id, now) => bodyAt(recorded.find(id), now),
     readSecret: () => (secret ??= newSecret()),
+    recordUses(uses) {
+      for (const { keyId, usedAt } of uses) {
+        const row = rows.keys.get(keyId);
+        if (row !== undefined && usedAt > (row.lastUsedAt ?? -Infinity))
+          rows.keys.set(keyId, deepFreeze({ ...row, lastUsedAt: usedAt }));
+      }
+    },
     drawCredits: (ref, request) => onAccount(state, ref, (account, leases) => draw(account, leases, request)),
     returnCredits: (ref, lease) => onAccount(state, ref, (account, leases) => endLease(account, leases, lease)),
     readBalances: (queries, now) =>
@@ -295,8 +303,13 @@ function apply(state: State, write: Write): void {
 }
 
 function put<T extends Table>(state: State, table: T, row: Rows[T]): void {
+  const used = (state.rows[table].get(row.id) as Partial<KeyRow> | undefined)?.lastUsedAt;
   remove(state, table, row.id, true);
-  const stored = deepFreeze(structuredClone({ ...row, version: row.version + 1 }));
+  const next: { version: number; lastUsedAt?: number } = { ...structuredClone(row), version: row.version + 1 };
+  // Set by `recordUses` alone (contract clause 24).
+  delete next.lastUsedAt;
+  if (used !== undefined) next.lastUsedAt = used;
+  const stored = deepFreeze(next as Rows[T]);
   (state.rows[table] as Map<string, Rows[T]>).set(row.id, stored);
   sortedOf(state, table, stored).add(row.id);
   for (const text of uniqueOf(table, stored)) state.unique.set(text, row.id);

@@ -1,6 +1,6 @@
 /** Validation of verification requests, with every bound of spec §8. */
 import type { RatelimitCheck } from "../ratelimit/applied-limits.js";
-import { badRequest, type ValidationProblem } from "../contracts/errors.js";
+import { badRequest, isKeystileError, type ValidationProblem } from "../contracts/errors.js";
 import { hasLength, PLAIN_NAME } from "../lib/copy-json.js";
 
 const KEY_LENGTH = 512;
@@ -37,6 +37,16 @@ const EMPTY: readonly never[] = Object.freeze([]);
  * @see spec 2.1, spec 8 · about 60 ns for a key with a query
  */
 export function readRequest(body: unknown): VerificationRequest {
+  try {
+    return read(body);
+  } catch (cause) {
+    if (isKeystileError(cause)) throw cause;
+    // A getter, or a trap of a Proxy: its error may hold anything.
+    throw badRequest([{ location: "body", message: "cannot be read", fix: "send a plain object" }]);
+  }
+}
+
+function read(body: unknown): VerificationRequest {
   const problems: ValidationProblem[] = [];
   let key: unknown, tags: unknown, permissions: unknown, credits: unknown, ratelimits: unknown, migrationId: unknown;
   if (!isObject(body)) throw badRequest([{ location: "body", message: "must be an object" }]);

@@ -59,7 +59,7 @@ export function eventFor(
     keyId,
     apiId: policy.apiId,
     workspaceId: policy.workspaceId,
-    ...(rare?.identity !== undefined && { identityId: rare.identity.id }),
+    ...(rare?.identity !== undefined && { identityId: rare.identity.id, externalId: rare.identity.externalId }),
     spent: code === "VALID" && policy.hasCredits ? call.cost : 0,
     degraded: call.degraded,
     ...(call.displacedBuckets !== undefined && { displacedBuckets: call.displacedBuckets }),

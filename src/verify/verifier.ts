@@ -12,6 +12,7 @@ import {
   checkOptions,
   checkStore,
   contextError,
+  flag,
   group,
   guardClock,
   integer,
@@ -26,7 +27,8 @@ import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-has
 import { hintedTaker, LIMITER_OPTIONS, withFallback } from "../ratelimit/fallback.js";
 import { hintedLimiter } from "../ratelimit/memory/limiter.js";
 import { createIdempotency, IDEMPOTENCY_OPTIONS, type IdempotencyOptions } from "./idempotency.js";
-import { createOutcomes, type OutcomeEvent } from "./outcome-events.js";
+import { createKeyUsage } from "./key-usage.js";
+import { createOutcomes, OUTCOME_OPTIONS, type OutcomeEvent, type OutcomeOptions } from "./outcome-events.js";
 import { type VerifyContext, type VerifyDeps, verifyKey } from "./verify-key.js";
 
 /** How credits are taken: in one durable step per call, or from leases in memory. */
@@ -65,6 +67,11 @@ export interface VerifierOptions extends StoreGuardOptions {
   readonly credits?: CreditsOptions | undefined;
   /** How long repeats of a call with an idempotency key are recognised, and how many of them. */
   readonly idempotency?: IdempotencyOptions | undefined;
+  /**
+   * Whether the store keeps when each key was last used, to the minute: `lastUsedAt` of `getKey`. Default: it does, if
+   * it has the power `usage`. Written in the background, some seconds after the first use of a key in each minute.
+   */
+  readonly usage?: boolean | undefined;
   /** Your own hash functions for migrated keys, by the algorithm name given to `createMigration`. */
   readonly migrationAlgorithms?: MigrationAlgorithms | undefined;
   /**
@@ -72,6 +79,8 @@ export interface VerifierOptions extends StoreGuardOptions {
    * counted.
    */
   readonly onOutcome?: ((event: OutcomeEvent) => unknown) | undefined;
+  /** How many outcome events may wait, and how long `close` waits for a listener that is asynchronous. */
+  readonly outcomes?: OutcomeOptions | undefined;
 }
 
 /** Counts since the verifier was created. */
@@ -148,15 +157,18 @@ export const VERIFIER_OPTIONS = {
     if (step > size) throw new RangeError(`${path}.step must be at most ${path}.size`);
   },
   idempotency: IDEMPOTENCY_OPTIONS,
+  usage: flag,
   migrationAlgorithms: (value: unknown, path: string) => void createAlgorithms(value as MigrationAlgorithms, path),
   onOutcome: callable,
+  outcomes: group(OUTCOME_OPTIONS),
 } as const satisfies Record<keyof VerifierOptions, Check>;
 
 /**
  * Makes a verifier on a store.
  * @param given where the keys are: `sqliteStore(…)`, `memoryStore()` or your own; several verifiers may share one
  * @throws TypeError or RangeError naming the option or the store's missing method · KeystileError STORE_POWER_MISSING
- *   for leased credits on a store that has no leases, or for a `size` above `step` on one that reserves nothing
+ *   for leased credits on a store that has no leases, for a `size` above `step` on one that reserves nothing, or for
+ *   `usage: true` on one without that power
  * @example
  * const verifier = createVerifier(store);
  * const { valid, code } = await verifier.verify({ key, permissions: "documents.read" });
@@ -176,8 +188,10 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
       : withFallback(settings.limiter, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout });
   const spender = credits?.mode === "leased" ? leasedSpenderOf(store, credits) : exactSpender(store);
   const cache = createKeyCache(store, { buckets: local, leases: spender }, ownOnly(settings.cache ?? {}));
-  const outcomes = settings.onOutcome && createOutcomes(settings.onOutcome);
+  const outcomes = settings.onOutcome && createOutcomes(settings.onOutcome, ownOnly(settings.outcomes ?? {}));
   const isSystemTime = time === Date.now;
+  if (settings.usage === true) requirePower(store, "usage", "options.usage");
+  const usage = createKeyUsage(store, settings.usage ?? store.powers.usage);
   const sources = {
     store,
     cache,
@@ -192,6 +206,7 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
     limiter,
     spender,
     idempotency: createIdempotency(store, spender, ownOnly(settings.idempotency ?? {})),
+    usage,
     onOutcome: outcomes?.emit,
   };
 
@@ -200,8 +215,9 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
     try {
       await spender.close();
     } finally {
-      outcomes?.close();
+      await usage.close();
       cache.close();
+      await outcomes?.close();
     }
   };
   return Object.freeze({

@@ -17,6 +17,7 @@ import type { Spender } from "../credits/spender.js";
 import type { LimitTaker } from "../ratelimit/fallback.js";
 import { findKey, findKeyAgain, type KeySources } from "./find-key.js";
 import type { Idempotency, IdempotentCall } from "./idempotency.js";
+import type { KeyUsage } from "./key-usage.js";
 import { type LimitsTaken, takeLimits } from "./check-limits.js";
 import { type OutcomeEvent, redact } from "./outcome-events.js";
 import { readRequest, type VerificationRequest } from "./request.js";
@@ -49,6 +50,7 @@ export interface VerifyDeps {
   readonly limiter: LimitTaker;
   readonly spender: Spender;
   readonly idempotency: Idempotency;
+  readonly usage: KeyUsage;
   readonly onOutcome: ((event: OutcomeEvent) => void) | undefined;
 }
 
@@ -262,6 +264,7 @@ function conclude(call: Verification, key: CachedKey, code: VerificationCode): M
   const { deps, request, now, queried, limits, spend, once } = call;
   if (spend === null) return notFound(call);
   if (spend?.stale === true) return restart(call);
+  deps.usage.note(key, request.key, now);
   const response = answerFor(key, code, queried, spend?.remaining ?? undefined, limits?.results);
   if (limits?.exceeded === true) keepRetryAfter(response, limits.retryAfter);
   if (deps.onOutcome !== undefined) {

@@ -1,5 +1,5 @@
 /** The command line in process: its output as text, its fetch and its clock in the test's hands. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
@@ -134,13 +134,25 @@ export interface Served {
   stop(): Promise<Ran>;
 }
 
+/** The first root key, which a server shows on a terminal, and writes to a file elsewhere; empty: it made none. */
+export function rootKeyOf(banner: string): string {
+  const shown = /^root key +(.*)$/m.exec(banner)?.[1] ?? "";
+  return shown === "" || shown.startsWith("root_") ? shown : readFileSync(shown, "utf8").trimEnd();
+}
+
 /** Starts `keystile serve` in process, on a free port. */
-export async function serve(db: string, more: readonly string[] = []): Promise<Served> {
+export async function serve(
+  db: string | undefined,
+  more: readonly string[] = [],
+  { isTTY = false, env = {} }: Pick<RunOptions, "isTTY" | "env"> = {},
+): Promise<Served> {
   let stop: () => void = () => undefined;
   let banner = "";
   let ready: () => void = () => undefined;
   const listens = new Promise<void>((resolve) => (ready = resolve));
-  const ending = run(["serve", "--db", db, "--port", "0", ...more], {
+  const ending = run(["serve", ...(db === undefined ? [] : ["--db", db, "--port", "0"]), ...more], {
+    isTTY,
+    env,
     onStop(listener) {
       stop = listener;
       return () => undefined;
@@ -153,7 +165,7 @@ export async function serve(db: string, more: readonly string[] = []): Promise<S
   await Promise.race([listens, ending.then(({ stderr }) => Promise.reject(new Error(`serve ended: ${stderr}`)))]);
   return {
     url: /http:\S+/.exec(banner)?.[0] ?? "",
-    rootKey: /^root key +(\S+)/m.exec(banner)?.[1] ?? "",
+    rootKey: rootKeyOf(banner),
     apiId: /^API +(\S+)/m.exec(banner)?.[1] ?? "",
     banner,
     stop() {

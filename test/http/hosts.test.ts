@@ -241,6 +241,36 @@ describe("hosts", () => {
     },
   );
 
+  it("basePath: operations, pages, links and error types are below it, and nothing is outside", async () => {
+    const { handler, request } = await made({ basePath: "/api/keys" });
+    const get = async (path: string) => {
+      const response = await handler(new Request(`http://evil.test${path}`));
+      return { status: response.status, text: await response.text() };
+    };
+    expect((await handler(request("http://a.test/api/keys/v2/keys.verifyKey"))).status).toBe(200);
+    expect((await get("/api/keys/v2/liveness")).status).toBe(200);
+    for (const path of [
+      "/v2/liveness",
+      "/api/keysv2/liveness",
+      "/api/keys",
+      "/api/keys/api/keys/v2/liveness",
+      "/docs",
+    ]) {
+      const { status, text } = await get(path);
+      expect([status, JSON.parse(text).error.type], path).toEqual([404, "/api/keys/docs/errors/application/not_found"]);
+    }
+    expect((await get("/api/keys/docs/errors/application/not_found")).status).toBe(200);
+    const { text } = await get("/api/keys/docs");
+    const links = [...text.matchAll(/href="(\/[^"]*)"/g)].map(([, path]) => path!);
+    expect(links.length).toBeGreaterThan(1);
+    for (const path of links) expect((await get(path)).status, path).toBe(200);
+    expect(JSON.parse((await get("/api/keys/openapi.json")).text).servers).toEqual([{ url: "/api/keys" }]);
+  });
+
+  it.each(["", "/", "api", "/api/", "/a b", "/a//b", "/a?b", 5])("basePath: %j is none", (basePath) => {
+    expect(() => createHandler(memoryStore(), { basePath: basePath as string })).toThrow(/options\.basePath must be/);
+  });
+
   const secret = "/v2/liveness?key=sk_live_secret";
   it.each<[string, unknown]>([
     ["nothing", undefined],

@@ -5,7 +5,18 @@ import type { Store } from "../../src/contracts/store.js";
 import { memoryStore } from "../../src/index.js";
 import { HOSTS, JSON_TYPE, world } from "./support.js";
 
-const FIELDS = ["time", "requestId", "method", "operation", "status", "code", "ms", "workspaceId", "keyId"];
+const FIELDS = [
+  "time",
+  "requestId",
+  "method",
+  "operation",
+  "status",
+  "code",
+  "ms",
+  "workspaceId",
+  "rootKeyId",
+  "keyId",
+];
 
 describe.each(HOSTS)("log lines and metrics on the %s host", (host) => {
   it("one line of JSON a request, with these fields and the requestId of the answer", async () => {
@@ -36,6 +47,20 @@ describe.each(HOSTS)("log lines and metrics on the %s host", (host) => {
       { method: "GET", operation: "keys.getKey", status: 405, code: "METHOD_NOT_ALLOWED" },
       { operation: "unknown", status: 404 },
     ]);
+  });
+
+  it("S12: a line names the root key of its caller, once it is known, and no caller that is none", async () => {
+    const lines: string[] = [];
+    const { keyring, call, send, close } = await world({ host, log: (line) => lines.push(line) });
+    const { rootKeyId } = (await keyring.listRootKeys()).data[0]!;
+    await call("keys.verifyKey", { key: "unknown" });
+    await call("keys.verifyKey", {});
+    await send("/v2/keys.verifyKey", {
+      method: "POST",
+      headers: { authorization: "Bearer root_nobody", ...JSON_TYPE },
+    });
+    await close();
+    expect(lines.map((line) => JSON.parse(line).rootKeyId)).toEqual([rootKeyId, rootKeyId, undefined]);
   });
 
   it("canaries in every place of a request are in no line, no count and no error", async () => {

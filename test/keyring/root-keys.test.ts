@@ -1,6 +1,10 @@
+import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
+import { createAuthenticator } from "../../src/access/authenticate.js";
 import { createKeyring } from "../../src/keyring/keyring.js";
 import { hasKeyChecksum } from "../../src/lib/hash.js";
+import { memoryStore } from "../../src/stores/memory.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { createVerifier } from "../../src/verify/verifier.js";
 import { failure, fault, NOON, problems, world } from "./support.js";
 
@@ -139,4 +143,53 @@ describe("root keys: create, list, update, delete", () => {
     ]);
     expect(() => createKeyring(store, { scheme: "a:b" })).toThrow(/options\.scheme/);
   });
+});
+
+describe("S8: the digest of a root key is no key's", () => {
+  const stores = [
+    ["memory", memoryStore],
+    ["SQLite", () => sqliteStore(":memory:")],
+  ] as const;
+
+  it.each(stores)("%s: imports refuse it, while it lives and once it is deleted", async (_, open) => {
+    const { keyring, apiId, store } = await world({ store: open() });
+    const [living, deleted] = [
+      await keyring.createRootKey({ permissions: ALL }),
+      await keyring.createRootKey({ permissions: ALL, name: "gone", expires: NOON + 5 }),
+    ];
+    await keyring.deleteRootKey({ rootKeyId: deleted.rootKeyId });
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+    const texts = [living.key, "a_key_of_somebody_else", deleted.key];
+    const hashes = texts.map((text) => createHash("sha256").update(text).digest("base64"));
+    const { migrated, failed } = await keyring.migrateKeys({
+      migrationId,
+      apiId,
+      keys: hashes.map((hash) => ({ hash })),
+    });
+    expect(migrated.map(({ hash }) => hash)).toEqual([hashes[1]]);
+    expect(failed.map(({ hash, reason }) => [hash, reason])).toEqual([
+      [hashes[0], "ALREADY_EXISTS"],
+      [hashes[2], "ALREADY_EXISTS"],
+    ]);
+    const verifier = createVerifier(store, { clock: () => NOON });
+    const codes = await Promise.all(texts.map(async (key) => (await verifier.verify({ key })).code));
+    expect(codes).toEqual(["NOT_FOUND", "VALID", "NOT_FOUND"]);
+  });
+
+  it.each(stores)(
+    "%s: a deleted one is listed nowhere, and cannot be changed, deleted again or used",
+    async (_, open) => {
+      const { keyring, store } = await world({ store: open() });
+      const { rootKeyId, key } = await keyring.createRootKey({ permissions: ALL, name: "gone", expires: NOON + 5 });
+      await keyring.deleteRootKey({ rootKeyId });
+      expect((await keyring.listRootKeys()).data).toEqual([]);
+      expect(await fault(keyring.updateRootKey({ rootKeyId, enabled: true }))).toBe("NOT_FOUND 404");
+      expect(await fault(keyring.deleteRootKey({ rootKeyId }))).toBe("NOT_FOUND 404");
+      const [row] = await store.readMany("rootKeys", [rootKeyId]);
+      expect(row).toMatchObject({ enabled: false, deleted: true, permissions: [] });
+      expect("name" in row! || "expires" in row!).toBe(false);
+      const authenticator = createAuthenticator(store, { clock: () => NOON });
+      expect(await fault(authenticator.authenticate(`Bearer ${key}`))).toBe("AUTH_KEY_NOT_FOUND 401");
+    },
+  );
 });

@@ -137,7 +137,7 @@ describe("isAddressOrRange: addresses", () => {
 
   it("ruling A4: a text of a megabyte is no address, at once", () => {
     for (const part of ["1.", "1:", ":", "0", "%", "/"]) expect(isAddressOrRange(part.repeat(1_000_000))).toBe(false);
-    expect(isAllowed(`::1%${"x".repeat(1_000_000)}`, [["::1"]])).toBe(true);
+    expect(isAllowed(`fe80::1%${"x".repeat(1_000_000)}`, [["fe80::1"]])).toBe(true);
   });
 });
 
@@ -253,13 +253,17 @@ describe("isAllowed: membership", () => {
     for (const entry of forms) for (const address of forms) expect(isAllowed(address, [[entry]])).toBe(true);
   });
 
-  it("ruling A4: the zone of an address is ignored, an entry has none", () => {
+  it("ruling A4: the zone of a link-local address is ignored, no other address and no entry has one", () => {
     for (const zone of ["eth0", "1", "en%0", "/64"])
       expect(isAllowed(`fe80::1%${zone}`, [["fe80::/10"]]), zone).toBe(true);
     expect(isAllowed("fe80::1%eth0", [["fe80::1"]])).toBe(true);
     expect(isAllowed("fe80::2%eth0", [["fe80::1"]])).toBe(false);
     expect(isAllowed("fe80::1%eth0", [["fe80::1%eth0"]])).toBe(false);
-    expect(isAllowed("::ffff:1.2.3.4%eth0", [["1.2.3.4"]])).toBe(true);
+    expect(isAllowed("febf::1%eth0", [["fe80::/10"]])).toBe(true);
+    for (const address of ["2001:db8::1", "fec0::1", "fe7f::1", "::1", "::ffff:1.2.3.4"]) {
+      expect(isAllowed(address, [["::/0"]]), address).toBe(true);
+      expect(isAllowed(`${address}%eth0`, [["::/0"]]), address).toBe(false);
+    }
     expect(isAllowed("fe80::1%", [["::/0"]])).toBe(false);
     expect(isAllowed("1.2.3.4%eth0", [["0.0.0.0/0"]])).toBe(false);
   });

@@ -33,6 +33,7 @@ describe("package: contents", () => {
       "CHANGELOG.md",
       "LICENSE",
       "SECURITY.md",
+      "bench",
       "dist",
       "docs",
       "package.json",

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "../structure/source.js";
+import { rootKeyOf } from "../cli/support.js";
 import { bundleCommandLine, type Ended, type ServerProcess, startServer } from "./support.js";
 
 const TEXT = ["http-service", "command-line"]
@@ -46,7 +47,7 @@ describe("docs: the service and its commands", () => {
     const [program, name, command, ...argv] = SERVE.split(" ");
     expect([program, name, command]).toEqual(["npx", "keystile", "serve"]);
     server = await startServer(cli, argv, FOLDER);
-    printed.set("root_…", /^root key +(root_\w+)$/m.exec(server.banner)?.[1] ?? "");
+    printed.set("root_…", rootKeyOf(server.banner));
     printed.set("api_…", /^API +(api_\w+)$/m.exec(server.banner)?.[1] ?? "");
     expect([...printed.values()]).not.toContain("");
   });

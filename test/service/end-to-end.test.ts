@@ -1,4 +1,5 @@
 /** The whole service as its users meet it: one story, told by the real server, the real command line and plain fetch. */
+import { rootKeyOf } from "../cli/support.js";
 import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
@@ -65,7 +66,7 @@ afterAll(async () => {
 describe("keystile as a service", () => {
   it("starts on a file that is not there, and shows a root key once", async () => {
     server = await startServer(cli, ["--db", DB, "--port", "0", "--log"], FOLDER);
-    roots.first = /^root key +(root_\w+)$/m.exec(server.banner)?.[1] ?? "";
+    roots.first = rootKeyOf(server.banner);
     apiId = /^API +(api_\w+)$/m.exec(server.banner)?.[1] ?? "";
     expect([roots.first.length > 30, apiId.length > 8, statSync(DB).mode & 0o777]).toEqual([true, true, 0o600]);
   });

@@ -85,7 +85,7 @@ export class Client implements Taker {
 
   /** Made for the first call: it takes longer than 500 steps. */
   get verifier(): Verifier {
-    return (this.#verifier ??= createVerifier(this.opens.store, this.opens.options));
+    return (this.#verifier ??= createVerifier(this.opens.store, { ...this.opens.options, usage: false }));
   }
 
   get keyring(): Keyring {

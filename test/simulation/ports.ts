@@ -44,6 +44,7 @@ const METHODS = [
   "findRootKey",
   "findOnce",
   "readSecret",
+  "recordUses",
   "adoptDigest",
   "spendCredits",
   "spendOnce",

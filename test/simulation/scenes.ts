@@ -135,7 +135,7 @@ function reused(): (client: Client) => Verifier {
         return current.opens.store.subscribe(listener);
       };
       const following = trust({ ...(Object.fromEntries(calls) as unknown as typeof methods), powers, subscribe });
-      verifier = createVerifier(following, { ...options, clock: () => current.clock() });
+      verifier = createVerifier(following, { ...options, usage: false, clock: () => current.clock() });
     }
     return { ...verifier, close: () => Promise.resolve() };
   };

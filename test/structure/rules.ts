@@ -36,7 +36,7 @@ const PACKAGES: readonly (readonly [name: RegExp, importers: RegExp])[] = [
   [/^node:crypto$/, /^lib\/hash$/],
   [/^node:/, /^(stores\/sqlite\/(backup|connection|writer)\/|cli\/|http\/node\/)/],
   [/^better-sqlite3/, /^stores\/sqlite\/connection\/driver$/],
-  [/^lru-cache$/, /^(access\/(permission-query|root-key-cache)|cache\/(cache-backend|key-policy)|lib\/guarded-reads)$/],
+  [/^lru-cache$/, /^lib\/growing-lru$/],
   [/^jose$/, /^access\/proxy-token$/],
   [/^valibot$/, /^keyring\/schemas\//],
   [/^commander$/, /^cli\//],

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Limiter } from "../../src/contracts/limiter.js";
 import type { Store, WriteOutcome } from "../../src/contracts/store.js";
-import { withoutIdempotency, withoutLeases } from "../../src/lib/guards/powers.js";
+import { withoutIdempotency, withoutLeases, withoutUsage } from "../../src/lib/guards/powers.js";
 import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
@@ -163,6 +163,17 @@ describe("storeSuite: what it fails", () => {
       /^clause 21/,
       (store) => ({ powers: { ...store.powers, idempotency: false } }),
     ],
+    ["forgets when keys were used", /^clause 24/, () => ({ recordUses: () => undefined })],
+    [
+      "lets a write set when a key was used",
+      /^clause 24/,
+      (store) => ({
+        readMany: async (table, ids) =>
+          (await store.readMany(table, ids)).map(
+            (row) => row && { ...row, ...(table === "keys" && { lastUsedAt: 7 }) },
+          ),
+      }),
+    ],
     ["reserves without saying so", /^clause 21/, (store) => ({ powers: { ...store.powers, reserves: false } })],
     ["draws nothing", /^clause 21/, () => ({ drawCredits: () => ({ drawn: 0, generation: 0, remaining: 0 }) })],
     ["does not close", /^clause 11/, () => ({ close: () => undefined })],
@@ -193,7 +204,7 @@ describe("storeSuite: what it fails", () => {
     // Tested where keys are rerolled.
     const sharedAccounts = 22;
     expect([...tried].sort((a, b) => a - b)).toEqual(
-      Array.from({ length: 23 }, (_, i) => i + 1).filter((n) => n !== decorators && n !== sharedAccounts),
+      Array.from({ length: 24 }, (_, i) => i + 1).filter((n) => n !== decorators && n !== sharedAccounts),
     );
   });
 });
@@ -202,6 +213,7 @@ describe("storeSuite: stores that lack a power, and say so, pass", () => {
   it.each<[string, (store: Store) => Partial<Store>]>([
     ["leases", (store) => ({ powers: { ...store.powers, leases: false, reserves: false }, ...withoutLeases })],
     ["idempotency", (store) => ({ powers: { ...store.powers, idempotency: false }, ...withoutIdempotency })],
+    ["usage", (store) => ({ powers: { ...store.powers, usage: false }, ...withoutUsage })],
     [
       "reserves",
       (store) => ({

@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isKeystileError, KeystileError, type ValidationProblem } from "../../src/contracts/errors.js";
@@ -174,6 +175,24 @@ describe("readRequest", () => {
       expect(reads).toBe(1);
     },
   );
+
+  it("T12: what a getter or a trap of a proxy throws is a 400 that repeats nothing of it", () => {
+    const fail = (): never => {
+      throw new Error("sk_secret");
+    };
+    const bodies = [
+      new Proxy({ key: "k" }, { ownKeys: fail }),
+      new Proxy({ key: "k" }, { get: fail }),
+      new Proxy({ key: "k" }, { getOwnPropertyDescriptor: fail }),
+      Object.defineProperty({}, "key", { enumerable: true, get: fail }),
+      { key: "k", credits: new Proxy({}, { ownKeys: fail }) },
+      { key: "k", ratelimits: new Proxy([{ name: "abc" }], { get: fail }) },
+    ];
+    for (const body of bodies) {
+      expect(locations(body)).toEqual(["body"]);
+      expect(inspect(problemsOf(body), { depth: 9, showHidden: true })).not.toContain("sk_secret");
+    }
+  });
 
   it("A015, ruling G7: each property is read exactly once, own ones only", () => {
     let reads = 0;

@@ -26,6 +26,9 @@ export async function printRefusal(
   if (output === "json" && "envelope" in answer) await io.stdout.write(`${pretty(answer.envelope)}\n`);
 }
 
+/** Properties of `data` that say yes or no: without one of them an answer is none. */
+export const VERDICTS: readonly string[] = ["valid", "success", "passed"];
+
 /** 1 for a key that is not valid, an exceeded limit or keys that failed to migrate. */
 export function exitCodeOfData(data: unknown): ExitCode {
   const { valid, success, passed, failed } = (data ?? {}) as Readonly<Record<string, unknown>>;

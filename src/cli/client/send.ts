@@ -1,5 +1,5 @@
 /** Sends the request of a command and prints the response (spec §4.2). */
-import { type ExitCode, usage } from "../io/failures.js";
+import { EXIT, type ExitCode, failure, usage } from "../io/failures.js";
 import { readJson } from "../io/input.js";
 import type { Io } from "../io/io.js";
 import { call, refusal } from "./client.js";
@@ -33,6 +33,7 @@ export async function readCredential(io: Io, flags: GlobalFlags): Promise<Settin
 /**
  * Sends one request and prints the response.
  * @param body JSON text; absent: GET
+ * @param needs properties that the data must have
  * @throws failure for anything but a success
  */
 export async function send(
@@ -41,12 +42,21 @@ export async function send(
   settings: Settings,
   name: string,
   body?: string,
+  needs: readonly string[] = [],
 ): Promise<ExitCode> {
   const answer = await call(io, settings, name, body);
   if (!answer.ok) {
     await printRefusal(io, flags, answer);
     throw refusal(answer);
   }
+  const { data } = answer.envelope;
+  const missing = needs.find((field) => !isOwn(data, field));
+  if (missing !== undefined)
+    throw failure(EXIT.failed, `the server answered without \`${missing}\`; is the address that of this service?`);
   await printAnswer(io, flags, answer.envelope);
-  return exitCodeOfData(answer.envelope.data);
+  return exitCodeOfData(data);
+}
+
+function isOwn(data: unknown, field: string): boolean {
+  return typeof data === "object" && data !== null && Object.hasOwn(data, field);
 }

@@ -5,6 +5,7 @@ import { OPERATIONS } from "../../http/operations/index.js";
 import type { Operation } from "../../http/operations/operation.js";
 import { exampleOf } from "../client/examples.js";
 import { addFlags, flagsOf } from "../client/flags.js";
+import { VERDICTS } from "../client/print.js";
 import { readBody, readCredential, send } from "../client/send.js";
 import {
   DEFAULT_CONFIG,
@@ -87,6 +88,8 @@ function addOperation(command: Command, operation: Operation, io: Io, result: Co
     const globals = command.optsWithGlobals<GlobalFlags>();
     const body = await readBody(io, globals, flags, given);
     operation.validate(body);
-    result.exitCode = await send(io, globals, await readCredential(io, globals), operation.name, JSON.stringify(body));
+    const needs = VERDICTS.filter((field) => operation.answer.required?.includes(field) === true);
+    const settings = await readCredential(io, globals);
+    result.exitCode = await send(io, globals, settings, operation.name, JSON.stringify(body), needs);
   });
 }

@@ -8,7 +8,7 @@ import { addDatabaseFlags, allPermissions, type DatabaseFlags, readAll, withKeyr
 import { type FlagAliases, toFailure, usage } from "../io/failures.js";
 import type { Io } from "../io/io.js";
 import { collect, toTime } from "../io/parsers.js";
-import { note, pretty, stripControlChars } from "../io/text.js";
+import { note, oneLine, pretty } from "../io/text.js";
 
 const CREATE_HELP = `
 The root key is printed once: only its digest is kept. Name only the permissions that its bearer needs.
@@ -90,7 +90,7 @@ async function list(io: Io, { db, output }: DatabaseFlags): Promise<void> {
   const rows = await withKeyring(db, (keyring) => readAll(keyring.listRootKeys));
   if (output === "json") return io.stdout.write(`${pretty(rows)}\n`);
   const now = io.now();
-  for (const row of rows) await io.stdout.write(`${stripControlChars(toLine(row, now))}\n`);
+  for (const row of rows) await io.stdout.write(`${oneLine(toLine(row, now))}\n`);
   if (rows.length === 0) await note(io, "there are none");
 }
 

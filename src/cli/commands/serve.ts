@@ -1,18 +1,23 @@
 /** `keystile serve`: serves a database file over HTTP until SIGINT or SIGTERM. */
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { createServer, type Server, type ServerOptions } from "../../http/index.js";
 import { sqliteLimiter, type SqliteLimiter, sqliteStore, type SqliteStore } from "../../stores/sqlite/index.js";
 import { DEFAULT_HOST, DEFAULT_PORT } from "../client/settings.js";
 import { type FirstStart, makeFirst, unmakeFirst } from "../database/bootstrap.js";
 import { assertNoFolder } from "../database/database.js";
+import { removeRootKey, rootKeyFile, writeRootKey } from "../database/root-key-file.js";
+import { readEnvironment } from "../io/environment.js";
 import { EXIT, failure, toFailure, usage } from "../io/failures.js";
 import type { Io } from "../io/io.js";
-import { collectRange, notEmpty, toInteger, toPath, toRequestLimit } from "../io/parsers.js";
+import { collectRange, notEmpty, toDocsBase, toInteger, toPath, toRequestLimit } from "../io/parsers.js";
 import { note, paint } from "../io/text.js";
 
 const HELP = `
-The first start makes the file, an API and a root key, and prints the key this once. Others than the file's owner cannot read it.
+The first start makes the file, an API and a root key. A terminal shows the key this once; elsewhere it goes to a file
+beside the database, FILE.root-key, and into no log. Others than the owner can read neither file.
+Each flag may also be given as an environment variable: KEYSTILE_DB, KEYSTILE_PORT, KEYSTILE_REQUEST_LIMIT and so on; 1
+turns a flag on, and KEYSTILE_TRUSTED_PROXY is a list with commas. The command line goes before.
 SIGINT and SIGTERM answer what is in flight and then stop; a second one stops at once.
 The service speaks plain HTTP: put a proxy that speaks TLS before it, and let it listen on 127.0.0.1 meanwhile.
 
@@ -30,12 +35,13 @@ interface ServeFlags {
   readonly limiter: "memory" | "file";
   readonly requestLimit?: { readonly limit: number; readonly duration: number };
   readonly trustedProxy?: readonly string[];
+  readonly docsBase?: string;
   readonly log?: true;
   readonly metrics?: true;
 }
 
 export function addServeCommand(program: Command, io: Io): void {
-  program
+  const command = program
     .command("serve")
     .description("Serve a database file over HTTP; the first start makes it.")
     .option("--db <file>", "the database file; :memory: for none", toPath, "keys.db")
@@ -49,6 +55,7 @@ export function addServeCommand(program: Command, io: Io): void {
       toRequestLimit,
     )
     .option("--trusted-proxy <range>", "whose X-Forwarded-For is believed; may be repeated", collectRange)
+    .option("--docs-base <url>", "where the pages of error types are; default: /docs of this server", toDocsBase)
     .addOption(
       new Option("--durability <what>", "what an answer survives: a power cut, or the end of the process")
         .choices(["power", "process"])
@@ -68,7 +75,8 @@ export function addServeCommand(program: Command, io: Io): void {
         .default("memory"),
     )
     .addHelpText("after", HELP)
-    .action((flags: ServeFlags) => serve(io, flags));
+    .action(() => serve(io, command.opts<ServeFlags>()));
+  readEnvironment(command, io, ["trustedProxy"]);
 }
 
 async function serve(io: Io, flags: ServeFlags): Promise<void> {
@@ -108,13 +116,9 @@ async function run(io: Io, store: SqliteStore, server: Server, flags: ServeFlags
   const stopped = new Promise<void>((resolve) => io.onStop(resolve));
   const first = await makeFirst(store);
   const where = `keystile serves ${flags.db} at ${reachable(url)}\n`;
-  try {
-    if (typeof first === "string") await io.stdout.write(where);
-    else await io.reveal(where + welcome(reachable(url), first));
-  } catch (error) {
-    if (typeof first !== "string") await unmakeFirst(store, first);
-    throw error;
-  }
+  if (typeof first === "string") await io.stdout.write(where);
+  else await showFirst(io, store, flags, first, (keyFile) => where + welcome(reachable(url), first, keyFile));
+  await warnIfWide(io, flags.db);
   if (first === "without root key") {
     await note(
       io,
@@ -136,6 +140,37 @@ async function run(io: Io, store: SqliteStore, server: Server, flags: ServeFlags
   await note(io, "stopping: answering what is in flight");
 }
 
+/**
+ * Shows what the first start has made, and the root key once: on a terminal, or in a file. What nobody gets to see is
+ * not kept.
+ */
+async function showFirst(
+  io: Io,
+  store: SqliteStore,
+  { db }: ServeFlags,
+  first: FirstStart,
+  toText: (keyFile: string | undefined) => string,
+): Promise<void> {
+  const keyFile = io.stdout.isTTY ? undefined : rootKeyFile(db);
+  let isWritten = false;
+  try {
+    if (keyFile !== undefined) writeRootKey(keyFile, first.rootKey);
+    isWritten = keyFile !== undefined;
+    await (keyFile === undefined ? io.reveal(toText(keyFile)) : io.stdout.write(toText(keyFile)));
+  } catch (error) {
+    if (keyFile !== undefined && isWritten) removeRootKey(keyFile);
+    await unmakeFirst(store, first);
+    throw error;
+  }
+}
+
+/** Digests, names and metadata are for the owner alone. */
+async function warnIfWide(io: Io, db: string): Promise<void> {
+  if (db === ":memory:" || process.platform === "win32" || (statSync(db).mode & 0o077) === 0) return;
+  const text = `warning: others than its owner can use ${db}; run: chmod 600 ${db}`;
+  await note(io, paint(io, io.stderr, "yellow", text));
+}
+
 /** Opens the file, which the store makes if there is none. */
 function open({ db, durability }: ServeFlags): SqliteStore {
   assertNoFolder(db);
@@ -153,7 +188,7 @@ function open({ db, durability }: ServeFlags): SqliteStore {
 
 function toOptions(
   io: Io,
-  { requestLimit, trustedProxy, log, metrics, credits }: ServeFlags,
+  { requestLimit, trustedProxy, docsBase, log, metrics, credits }: ServeFlags,
   limiter: SqliteLimiter | undefined,
 ): ServerOptions {
   const line = (text: string): void => void io.stderr.write(`${text}\n`);
@@ -161,6 +196,7 @@ function toOptions(
     verifier: { credits: { mode: credits }, limiter },
     ...(requestLimit !== undefined && { requestLimit: { ...requestLimit, ...(limiter && { limiter }) } }),
     ...(trustedProxy !== undefined && { trustedProxies: trustedProxy }),
+    ...(docsBase !== undefined && { docsBase }),
     ...(log === true && { log: line }),
     ...(metrics === true && { metrics }),
     onError: (error, { requestId }) =>
@@ -184,15 +220,22 @@ function reachable(url: string): string {
   return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
 }
 
-function welcome(url: string, { apiId, rootKey }: FirstStart): string {
+/** @param keyFile of the root key; `undefined`: it is shown here, this once */
+function welcome(url: string, { apiId, rootKey }: FirstStart, keyFile: string | undefined): string {
   const body = JSON.stringify({ apiId, name: "first key" });
+  const [key, note] =
+    keyFile === undefined
+      ? [rootKey, "shown this once: keep it where nobody else can read it"]
+      : [keyFile, "the file that holds it, for its owner alone: read it, and remove it"];
+  const read = keyFile === undefined ? "read -rs KEY" : `read -r KEY < '${keyFile.replaceAll("'", "'\\''")}'`;
   return `
 API       ${apiId}
-root key  ${rootKey}
-          shown this once: keep it where nobody else can read it
+root key  ${key}
+          ${note}
 
-Make a key:
+Make a key${keyFile === undefined ? ", having pasted the root key to the first line" : ""}:
 
-curl ${url}/v2/keys.createKey -H 'Authorization: Bearer ${rootKey}' -H 'Content-Type: application/json' -d '${body}'
+${read}
+printf 'Authorization: Bearer %s' "$KEY" | curl ${url}/v2/keys.createKey -H @- -H 'Content-Type: application/json' -d '${body}'
 `;
 }

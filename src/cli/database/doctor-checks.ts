@@ -193,7 +193,12 @@ function examineDurability(handle: Handle): Finding {
 }
 
 function examineRootKeys(handle: Handle): Finding[] {
-  const found = Number(select<{ n: unknown }>(handle, "SELECT count(*) AS n FROM keystile_root_keys").get()?.n);
+  const found = Number(
+    select<{ n: unknown }>(
+      handle,
+      "SELECT count(*) AS n FROM keystile_root_keys WHERE json_extract(body, '$.deleted') IS NULL",
+    ).get()?.n,
+  );
   return [
     found > 0
       ? ok("root keys", count(found))

@@ -1,5 +1,5 @@
 /** Prints the responses of many requests as one, in bounded memory, and writes failed keys to a file (spec §4.2). */
-import { statSync } from "node:fs";
+import { constants, statSync } from "node:fs";
 import { type FileHandle, mkdtemp, open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -97,9 +97,14 @@ export async function openFailureFile(path: string, source: string): Promise<Fai
     throw usage("--failures: is the file that the keys come from");
   let file: FileHandle;
   try {
-    file = await open(path, "w", 0o600);
+    // Through no link, and for its owner alone, also if it was there: it has keys' data.
+    const { O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants;
+    file = await open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600);
+    await file.chmod(0o600);
   } catch (error) {
-    throw usage(`--failures: ${path}: cannot be written (${(error as NodeJS.ErrnoException).code ?? "unknown"})`);
+    const { code = "unknown" } = error as NodeJS.ErrnoException;
+    const why = code === "ELOOP" ? "is a symbolic link; name the file itself" : `cannot be written (${code})`;
+    throw usage(`--failures: ${path}: ${why}`);
   }
   return {
     async add(keys, failed) {

@@ -1,5 +1,6 @@
 /** Parsers of flag values. */
 import { InvalidArgumentError } from "commander";
+import { absolute } from "../../http/options.js";
 import { isAddressOrRange } from "../../lib/ip-ranges.js";
 
 /** Parses digits as an integer between two bounds. */
@@ -21,6 +22,16 @@ export function notEmpty(text: string): string {
 export function toPath(text: string): string {
   if (notEmpty(text) === text.trim()) return text;
   throw new InvalidArgumentError("must be a path without spaces at its ends");
+}
+
+/** The URL below which the pages of error types are. */
+export function toDocsBase(text: string): string {
+  try {
+    absolute(text, "");
+  } catch (error) {
+    throw new InvalidArgumentError((error as Error).message.trim());
+  }
+  return text;
 }
 
 /** Collects the values of a flag that may be repeated. */

@@ -19,6 +19,11 @@ export function stripControlChars(text: string): string {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "?");
 }
 
+/** {@link stripControlChars} for a line of a listing: what ends a line or separates its columns is replaced too. */
+export function oneLine(text: string): string {
+  return stripControlChars(text).replace(/[\t\n\u2028\u2029]/g, "?");
+}
+
 /** JSON with control characters escaped, so that its value stays the same. */
 export function toJson(value: unknown, indent?: number): string {
   return JSON.stringify(value, undefined, indent).replace(

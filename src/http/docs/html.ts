@@ -56,26 +56,26 @@ const REMEDIES: Readonly<Partial<Record<KeystileErrorCode, string>>> = {
 const DEFAULT_REMEDY =
   "A fault of the service, not of the request. Try again; if it stays, give support the requestId.";
 
-/** The page of an error type. */
-export function errorPage({ title, status, type, code }: ProblemType): string {
+/** The page of an error type. @param base path below which the service is mounted */
+export function errorPage({ title, status, type, code }: ProblemType, base = ""): string {
   const body = [
     `<h1>${escape(title)}</h1>`,
     `<p>Status ${status}, type <code>${escape(type)}</code>.</p>`,
     `<p>${escape(REMEDIES[code] ?? DEFAULT_REMEDY)}</p>`,
-    `<p>Quote <code>meta.requestId</code> of the answer when you ask for help. <a href="/docs">All operations</a></p>`,
+    `<p>Quote <code>meta.requestId</code> of the answer when you ask for help. <a href="${base}/docs">All operations</a></p>`,
   ];
-  return page(`${title} (${status})`, body);
+  return page(base, `${title} (${status})`, body);
 }
 
-/** The reference page of all operations. */
-export function referencePage(operations: readonly Operation[]): string {
+/** The reference page of all operations. @param base as in {@link errorPage} */
+export function referencePage(operations: readonly Operation[], base = ""): string {
   const links = operations.map(({ name }) => `<li><a href="#${name}">${name}</a></li>`);
-  return page("keystile", [
+  return page(base, "keystile", [
     "<h1>keystile</h1>",
     "<p>Verifies API keys: permissions, rate limits and credits in one call. Each operation is <code>POST /v2/&lt;name&gt;</code> with a",
     "JSON body, <code>Content-Type: application/json</code> and <code>Authorization: Bearer &lt;ROOT_KEY&gt;</code>. Answers are",
     "<code>{ meta, data }</code>, lists also have <code>pagination</code>, errors are <code>{ meta, error }</code>.",
-    '<a href="/openapi.json">OpenAPI</a>. <code>GET /v2/liveness</code> says whether the service is up.</p>',
+    `<a href="${base}/openapi.json">OpenAPI</a>. <code>GET /v2/liveness</code> says whether the service is up.</p>`,
     `<ul>${links.join("")}</ul>`,
     ...operations.map(section),
   ]);
@@ -145,9 +145,9 @@ function typeOf({ type = "", enum: values, minLength, maxLength, minimum, maximu
   return name + of;
 }
 
-function page(title: string, body: readonly string[]): string {
+function page(base: string, title: string, body: readonly string[]): string {
   const head = `<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escape(title)}</title>`;
-  return `<!doctype html>\n<html lang="en"><head>${head}<link rel="stylesheet" href="/docs/style.css"></head>\n<body>\n${body.join("\n")}\n</body></html>\n`;
+  return `<!doctype html>\n<html lang="en"><head>${head}<link rel="stylesheet" href="${base}/docs/style.css"></head>\n<body>\n${body.join("\n")}\n</body></html>\n`;
 }
 
 function escape(text: string): string {

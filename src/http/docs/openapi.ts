@@ -21,7 +21,7 @@ const object = (properties: Readonly<Record<string, JsonSchema>>, required = Obj
   additionalProperties: false,
 });
 
-const base = { title: text, detail: text, status: { type: "integer" }, type: { ...text, format: "uri" } };
+const base = { title: text, detail: text, status: { type: "integer" }, type: { ...text, format: "uri-reference" } };
 const validationError = object({ location: text, message: text, fix: text }, ["location", "message"]);
 
 const SCHEMAS: Readonly<Record<string, JsonSchema>> = {
@@ -39,7 +39,7 @@ const SCHEMAS: Readonly<Record<string, JsonSchema>> = {
 const REQUEST_ID = { "x-request-id": { description: "The same as meta.requestId.", schema: text } };
 
 /** The document as JSON. */
-export function toOpenApi(): string {
+export function toOpenApi(basePath = ""): string {
   const paths: Record<string, object> = { "/v2/liveness": { get: liveness() } };
   for (const operation of Object.values(OPERATIONS)) paths[`/v2/${operation.name}`] = { post: describe(operation) };
   return JSON.stringify({
@@ -49,7 +49,7 @@ export function toOpenApi(): string {
       version: VERSION,
       description: "Verifies API keys: permissions, rate limits and credits in one call.",
     },
-    servers: [{ url: "/" }],
+    servers: [{ url: basePath === "" ? "/" : basePath }],
     security: [{ rootKey: [] }],
     paths,
     components: {

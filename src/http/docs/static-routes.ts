@@ -13,6 +13,8 @@ interface PageOptions {
   readonly store: Store;
   readonly readiness: Readiness;
   readonly docs: boolean;
+  /** Path below which the service is mounted; empty: none. */
+  readonly basePath: string;
   /** Text of `/metrics`; absent: not served. */
   readonly metrics: (() => Promise<string>) | undefined;
 }
@@ -21,7 +23,7 @@ interface PageOptions {
 const POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /** The pages by path. */
-export function createPages({ store, readiness, docs, metrics }: PageOptions): ReadonlyMap<string, Page> {
+export function createPages({ store, readiness, docs, basePath, metrics }: PageOptions): ReadonlyMap<string, Page> {
   const pages = new Map<string, Page>([
     ["/v2/liveness", liveness(store)],
     ["/ready", ready(readiness)],
@@ -32,10 +34,13 @@ export function createPages({ store, readiness, docs, metrics }: PageOptions): R
     pages.set("/metrics", { name: "metrics", read });
   }
   if (!docs) return pages;
-  pages.set("/openapi.json", constantPage("openapi", "application/json", toOpenApi));
+  pages.set(
+    "/openapi.json",
+    constantPage("openapi", "application/json", () => toOpenApi(basePath)),
+  );
   pages.set(
     "/docs",
-    constantPage("docs", "text/html; charset=utf-8", () => referencePage(Object.values(OPERATIONS))),
+    constantPage("docs", "text/html; charset=utf-8", () => referencePage(Object.values(OPERATIONS), basePath)),
   );
   pages.set(
     "/docs/style.css",
@@ -44,7 +49,7 @@ export function createPages({ store, readiness, docs, metrics }: PageOptions): R
   for (const problem of listProblemTypes()) {
     pages.set(
       `/docs/errors/${problem.type}`,
-      constantPage("docs", "text/html; charset=utf-8", () => errorPage(problem)),
+      constantPage("docs", "text/html; charset=utf-8", () => errorPage(problem, basePath)),
     );
   }
   return pages;

@@ -40,17 +40,15 @@ export function createNodeListener(source: Store | ServiceParts, options: NodeLi
   const clientAddressOf = createClientAddress(options.trustedProxies ?? []);
   const batch = createTurnBatch(setImmediate);
   const handle = async (request: NodeRequest, response: NodeResponse): Promise<void> => {
-    const { remoteAddress, localAddress = "localhost", localPort = 80 } = request.socket;
+    const { remoteAddress } = request.socket;
     const clientAddress = clientAddressOf(remoteAddress, request.headers["x-forwarded-for"]);
-    const origin = `http://${localAddress.includes(":") ? `[${localAddress}]` : localAddress}:${localPort}`;
     const incoming = toIncoming(request, response, {
       clientAddress,
-      origin,
       wantsContinue: false,
       batch,
       onReading() {},
     });
-    send(response, await service.answer(incoming), NONE);
+    send(request, response, await service.answer(incoming), NONE);
   };
   const listener = (request: NodeRequest, response: NodeResponse): void =>
     void handle(request, response).catch(() => request.destroy());

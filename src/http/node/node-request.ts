@@ -1,18 +1,18 @@
 /** Converts a request of `node:http` to {@link Incoming}, and writes the response. */
+import { badRequest } from "../../contracts/errors.js";
 import { alreadyRead, endedEarly, isShort, joined, noBytes, tooLarge } from "../body.js";
 import type { Incoming, Outgoing } from "../messages.js";
 
 /** The part of `http.IncomingMessage` that is used, declared here so that the package's types do not need Node's. */
 export interface NodeRequest {
   readonly method?: string | undefined;
+  readonly httpVersion?: string;
   readonly url?: string | undefined;
   /** Alternating names and values, as sent: only here a second `Authorization` or `Content-Type` is visible. */
   readonly rawHeaders: readonly string[];
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly socket: {
     readonly remoteAddress?: string | undefined;
-    readonly localAddress?: string;
-    readonly localPort?: number;
   };
   readonly readableDidRead?: boolean;
   readonly readableEnded?: boolean;
@@ -27,22 +27,23 @@ export interface NodeRequest {
 /** The part of `http.ServerResponse` that is used. */
 export interface NodeResponse {
   writeHead(status: number, headers: string[]): unknown;
-  end(text: string): unknown;
+  write(text: string): unknown;
+  end(text?: string): unknown;
   writeContinue(): unknown;
   on(event: "close", listener: () => void): unknown;
 }
 
-/** Bytes of a refused body that are still read and discarded, so that the client gets to read the error. */
-const DISCARDED_BYTES = 67_108_864;
-/** A valid `Host` header; anything else is not echoed. */
-const HOST = /^(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?$/;
+/**
+ * Bytes of a body that is too long, and milliseconds, for which it is still read and discarded before the connection
+ * ends: closed at once, the client's system would drop the error before the client reads it.
+ */
+const DISCARDED_BYTES = 1_048_576;
+const DISCARD_MS = 1_000;
 
 /** What the server knows besides the request itself. */
 export interface RequestContext {
   /** Resolved with the trusted proxies. */
   readonly clientAddress: string | undefined;
-  /** Where the server listens, for requests without a valid `Host`. */
-  readonly origin: string;
   /** The client waits for `100 Continue` before it sends the body. */
   readonly wantsContinue: boolean;
   /** Runs the handling of a body at the end of this turn of the event loop. */
@@ -54,14 +55,13 @@ export interface RequestContext {
 /** A request of `node:http` as the service sees it. Headers and body are read on demand. */
 export function toIncoming(request: NodeRequest, response: NodeResponse, context: RequestContext): Incoming {
   const { method = "", url = "", headers } = request;
-  const { host } = headers;
   let body: Body | undefined;
   const bodyOf = (maxBytes: number): Body => (body ??= readBody(request, response, maxBytes, context));
   const mayBeBuffered = !context.wantsContinue && isShort(headers["content-length"] as string | undefined);
   return {
     method,
     path: pathOf(url),
-    origin: typeof host === "string" && HOST.test(host) ? `http://${host}` : context.origin,
+    ...(hasOneHost(request) ? undefined : { fault: wrongHost() }),
     authorization: valuesOf(request.rawHeaders, "authorization"),
     header(name) {
       // Not `headers`: it keeps only the first Content-Type.
@@ -74,16 +74,53 @@ export function toIncoming(request: NodeRequest, response: NodeResponse, context
   };
 }
 
+/** RFC 9112 3.2: a request without a `Host`, or with several, is refused. HTTP/1.0 and HTTP/2 need none. */
+function hasOneHost({ rawHeaders, httpVersion }: NodeRequest): boolean {
+  const hosts = valuesOf(rawHeaders, "host").length;
+  return hosts === 1 || (hosts === 0 && httpVersion !== "1.1");
+}
+
+const wrongHost = (): Error =>
+  badRequest([{ location: "headers.Host", message: "must be there once", fix: "send one Host header" }]);
+
 /**
- * Writes the response in one piece.
+ * Writes the response in one piece, and ends the connection after a 413.
  * @param more further headers: alternating names and values
  * @returns the bytes of its body
  */
-export function send(response: NodeResponse, { status, headers, text }: Outgoing, more: readonly string[]): number {
+export function send(
+  request: NodeRequest,
+  response: NodeResponse,
+  { status, headers, text }: Outgoing,
+  more: readonly string[],
+): number {
   const bytes = Buffer.byteLength(text);
+  if (status === TOO_LARGE) {
+    response.writeHead(status, [...headers, "content-length", `${bytes}`, ...CLOSING]);
+    response.write(text);
+    endAfterBody(request, response);
+    return bytes;
+  }
   response.writeHead(status, [...headers, "content-length", `${bytes}`, ...more]);
   response.end(text);
   return bytes;
+}
+
+const TOO_LARGE = 413;
+
+function endAfterBody(request: NodeRequest, response: NodeResponse): void {
+  let discarded = 0;
+  const end = (): void => {
+    clearTimeout(timer);
+    response.end();
+  };
+  const timer = setTimeout(end, DISCARD_MS);
+  request.on("data", (chunk) => {
+    discarded += (chunk as Uint8Array).byteLength;
+    if (discarded > DISCARDED_BYTES) end();
+  });
+  for (const event of ["end", "close", "error"] as const) request.on(event, end);
+  request.resume?.();
 }
 
 /** The header of the last response on a connection. */
@@ -143,7 +180,6 @@ function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number
       if (length <= maxBytes) return void chunks.push(chunk as Uint8Array);
       chunks.length = 0;
       finish(tooLarge(maxBytes));
-      if (length > maxBytes + DISCARDED_BYTES) request.destroy();
     });
     request.on("end", () => finish("whole"));
     request.on("error", () => finish());

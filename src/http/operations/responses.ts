@@ -13,6 +13,7 @@ import type {
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import type { MigratedKey, MigrationResults } from "../../keyring/schemas/migration-requests.js";
 import type { OptionalKey } from "../../keyring/schemas/parse.js";
+import type { WireKey } from "./wire-key.js";
 import type * as A from "../../keyring/schemas/responses.js";
 import { MAX_DATE_MS } from "../../lib/check-options.js";
 
@@ -101,12 +102,13 @@ export const role = object<A.Role>(
 export const roles = arrayOf(role);
 
 /** A key as administration sees it. */
-export const key = object<A.KeyResponseData>(
+export const key = object<WireKey>(
   { keyId: longId, start: { ...text, minLength: 1, maxLength: 50 }, enabled: flag, createdAt: time },
   {
     name: { ...text, maxLength: 255 },
     meta: free,
     updatedAt: time,
+    lastUsedAt: time,
     expires: time,
     permissions: texts,
     roles: texts,

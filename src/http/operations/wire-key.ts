@@ -7,6 +7,10 @@ export function toWireCredits({ reserved, ...credits }: KeyCredits): WireCredits
   return credits;
 }
 
-export function toWireKey(key: KeyResponseData): KeyResponseData {
-  return key.credits === undefined ? key : { ...key, credits: toWireCredits(key.credits) };
+/** A key as the specification has it. */
+export type WireKey = Omit<KeyResponseData, "rerolledFrom" | "rerolledTo">;
+
+export function toWireKey(key: KeyResponseData): WireKey {
+  const { rerolledFrom: _, rerolledTo: __, ...wire } = key;
+  return wire.credits === undefined ? wire : { ...wire, credits: toWireCredits(wire.credits) };
 }

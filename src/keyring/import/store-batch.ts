@@ -1,6 +1,6 @@
 /** Stores one batch of an import: every key is imported or fails by itself, with a reason. */
 import type { MigrationRow, NewKey } from "../../contracts/store.js";
-import { newId } from "../../lib/hash.js";
+import { newId, UNKNOWN_START } from "../../lib/hash.js";
 import type { Context } from "../context.js";
 import { buildKey } from "../keys/new-key.js";
 import { type Ids, mayBecomeSlug } from "../rbac/resolve-names.js";
@@ -14,8 +14,6 @@ import type {
 import { type ImportedHash, readHash } from "./imported-hash.js";
 import type { ImportNames, KnownNames } from "./name-cache.js";
 
-/** Shown as `start`: the first characters of an imported key are not known. */
-const UNKNOWN_START = "...";
 const NONE: readonly never[] = Object.freeze([]);
 
 const MESSAGES: Readonly<Record<StoreFailure, string>> = {
@@ -109,8 +107,8 @@ export async function storeBatch(
 ): Promise<Stored> {
   const names = await to.names.current();
   // Rows built ahead are valid only if their names still are: one may have been removed since.
-  const { candidates, fit, rows } =
-    batch.ahead?.names === names ? batch.ahead : await build(context, to, batch.keys, names);
+  const built = batch.ahead?.names === names ? batch.ahead : await build(context, to, batch.keys, names);
+  const { candidates, fit, rows } = await withoutRootKeys(context, built);
   const answer = rows.length === 0 ? NONE : context.store.insertKeys(rows);
   const yielded = answer instanceof Promise;
   if (yielded) onWaiting(names);
@@ -120,6 +118,23 @@ export async function storeBatch(
     else candidate.failure = "ALREADY_EXISTS";
   });
   return { results: toResults(candidates), yielded };
+}
+
+/** The digest of a root key, also of a deleted one, is no key's: its text would be let in. */
+async function withoutRootKeys({ store, workspaceId }: Context, built: Built): Promise<Built> {
+  const digests = built.rows.flatMap(({ row }) => row.digest ?? []);
+  const found = digests.length === 0 ? NONE : await store.readNames("rootKeys", workspaceId, digests);
+  if (found.length === 0) return built;
+  const refused = new Set(found.map(({ digest }) => digest));
+  const isRefused = (i: number) => refused.has(built.rows[i]?.row.digest ?? "");
+  built.fit.forEach((candidate, i) => {
+    if (isRefused(i)) candidate.failure = "ALREADY_EXISTS";
+  });
+  return {
+    ...built,
+    fit: built.fit.filter((_, i) => !isRefused(i)),
+    rows: built.rows.filter((_, i) => !isRefused(i)),
+  };
 }
 
 /**

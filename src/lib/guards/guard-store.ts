@@ -10,7 +10,7 @@ import type { Change, ListQuery, Store, Table, Versioned, WriteOutcome } from ".
 import { integer as integerOption, type OptionChecks } from "../check-options.js";
 import { isThenable } from "../thenable.js";
 import { createDeadline, type Deadline } from "./deadline.js";
-import { readPowers, withoutIdempotency, withoutLeases } from "./powers.js";
+import { readPowers, withoutIdempotency, withoutLeases, withoutUsage } from "./powers.js";
 import { flag, list, Malformed, oneOf, optional, type Reader, text } from "./readers.js";
 import { balance, draw, keyRecord, onceSpend, rows, spend } from "./rows.js";
 import { isTrusted, trust } from "./trusted.js";
@@ -66,6 +66,7 @@ const METHODS = {
   spendOnce: { reader: always(onceSpend), writes: true },
   findOnce: { reader: always(optional(text(1))) },
   readSecret: { reader: always(text(MIN_SECRET)) },
+  recordUses: { reader: nothing, writes: true },
   drawCredits: { reader: drawResult, writes: true },
   returnCredits: { reader: nothing, writes: true },
   readBalances: { reader: ([queries]) => eachOf(queries, optional(balance)) },
@@ -100,7 +101,11 @@ export function guardStore(store: Store, timeout = DEFAULT_TIMEOUT): Store {
     close: () => store.close(),
   };
   const guards = Object.fromEntries(methods) as Pick<Store, Method>;
-  const lacking = { ...(!powers.leases && withoutLeases), ...(!powers.idempotency && withoutIdempotency) };
+  const lacking = {
+    ...(!powers.leases && withoutLeases),
+    ...(!powers.idempotency && withoutIdempotency),
+    ...(!powers.usage && withoutUsage),
+  };
   return trust({ powers, ...guards, ...lacking, subscribe, close });
 }
 

@@ -7,6 +7,7 @@ const CHECKS: Readonly<Record<keyof StorePowers, Check>> = {
   leases: flag,
   reserves: flag,
   idempotency: flag,
+  usage: flag,
   changes: oneOf("own", "polled", "pushed"),
   durability: oneOf("none", "process", "power"),
 };
@@ -56,6 +57,13 @@ export const withoutIdempotency: Pick<Store, "spendOnce" | "findOnce" | "readSec
   },
   readSecret(): never {
     throw lacking("idempotency", "readSecret");
+  },
+});
+
+/** The method of the power `usage`, for a store that lacks it: it throws STORE_POWER_MISSING. */
+export const withoutUsage: Pick<Store, "recordUses"> = Object.freeze({
+  recordUses(): never {
+    throw lacking("usage", "recordUses");
   },
 });
 

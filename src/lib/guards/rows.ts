@@ -132,6 +132,7 @@ export const keyRecord = object<KeyRecord>({
   ratelimits: limits,
   parentDisabled: flag,
   unadopted: flag,
+  startUnknown: optional(trueOnly),
   ipAllowlists: list(names),
   account: optional(object<SharedAccount>({ ref, id: name } satisfies Fields<SharedAccount>)),
 } satisfies Fields<KeyRecord>);
@@ -216,6 +217,7 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     permissions: names,
     expires: optional(time),
     enabled: flag,
+    deleted: optional(trueOnly),
     createdAt: time,
   } satisfies Fields<RootKeyRow>),
   namespaces: object<NamespaceRow>({

@@ -31,6 +31,7 @@ import { createOnceTable } from "./credits/once-table.js";
 import { createSpending } from "./credits/spending.js";
 import { type EncodedKey, encodeKeys } from "./keys/encoded-keys.js";
 import { createKeyReader } from "./keys/find-keys.js";
+import { createKeyUses } from "./keys/key-uses.js";
 import { createKeyWriter } from "./keys/write-keys.js";
 import { readOptions, type SqliteHandleOptions, type SqliteStoreOptions } from "./options.js";
 import { createEntityTables } from "./tables/entity-tables.js";
@@ -163,6 +164,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   const rows = createEntityTables(handle);
   const reader = createKeyReader(handle, references);
   const writer = createKeyWriter(handle, references, accounts);
+  const recordUses = createKeyUses(handle);
   const spending = createSpending(accounts, createOnceTable(handle), group);
   const leases = losses.ofLeases(spending);
   const examine = createHealth(connection, settings, counters);
@@ -207,6 +209,10 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     },
     findOnce: reading(spending.findOnce),
     readSecret: reading(spending.readSecret),
+    recordUses(uses) {
+      assertOpen();
+      return group.add(() => recordUses(uses));
+    },
     drawCredits(ref, request) {
       assertOpen();
       return leases.drawCredits(ref, request);
@@ -270,6 +276,7 @@ function powersOf({ handle }: Connection, { durability }: Required<SqliteStoreOp
     leases: true,
     reserves: true,
     idempotency: true,
+    usage: true,
     changes: isFile ? "polled" : "own",
     durability: isFile ? durability : "none",
   });

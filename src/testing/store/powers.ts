@@ -14,6 +14,7 @@ export function powersClauses(clause: Clause): void {
     expect(typeof powers.leases).toBe("boolean");
     expect(typeof powers.reserves).toBe("boolean");
     expect(typeof powers.idempotency).toBe("boolean");
+    expect(typeof powers.usage).toBe("boolean");
     expect(powers.reserves && !powers.leases, "reserves without leases").toBe(false);
     expect(["own", "polled", "pushed"].includes(powers.changes), "changes").toBe(true);
     expect(["none", "process", "power"].includes(powers.durability), "durability").toBe(true);
@@ -34,6 +35,12 @@ export function powersClauses(clause: Clause): void {
     for (const call of [spendOnce, () => store.findOnce("id", 0), () => store.readSecret("idempotency")])
       await expectLacking(call, "idempotency");
     expect(await store.spendCredits(ref, 0, 0, 0)).toEqual({ ok: true, remaining: 100 });
+  });
+
+  clause("clause 21: what needs usage works, or fails by the name of the power", async (withApi) => {
+    const store = await withApi();
+    if (!store.powers.usage) await expectLacking(() => store.recordUses([]), "usage");
+    else await store.recordUses([]);
   });
 
   clause("clause 21: what needs leases works, or fails by the name of the power", async (withApi) => {

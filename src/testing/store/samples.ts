@@ -21,16 +21,18 @@ function sampleOf(shape: Shape): unknown {
   if (Array.isArray(shape)) return [sampleOf(shape[0] as Shape)];
   return Object.fromEntries(Object.entries(shape).map(([name, part]) => [name, sampleOf(part)]));
 }
+/** A row with every field that a write sets. */
+export type FullRow = Required<Omit<KeyRow, "lastUsedAt">>;
 /**
  * A row that has every field of the table, none with its default; references point to rows that {@link withRelated}
  * creates.
  */
-export function fullRow(n: number): Required<KeyRow> {
+export function fullRow(n: number): FullRow {
   const sampled = Object.fromEntries(
     Object.entries<KeyField>(KEY_FIELDS).flatMap(([name, { row, usual }]) =>
-      row === undefined ? [] : [[name, row === "flag" ? usual !== true : sampleOf(row)]],
+      row === undefined || NOT_WRITTEN.includes(name) ? [] : [[name, row === "flag" ? usual !== true : sampleOf(row)]],
     ),
-  ) as unknown as Required<KeyRow>;
+  ) as unknown as FullRow;
   const own = {
     id: `key_full_${n}`,
     digest: `digest-full-${n}`,
@@ -47,6 +49,8 @@ export const RELATED: readonly Write[] = [
   { table: "roles", row: role("r", ["perm_b_read"]) },
   { table: "identities", row: identity("user", { meta: { plan: "pro" } }) },
 ];
+/** Fields that no write sets. */
+export const NOT_WRITTEN: readonly string[] = ["lastUsedAt"] satisfies readonly (keyof KeyRow)[];
 /** Fields that identify a key, or without which it cannot be found. */
 export const NEEDED = ["id", "version", "workspaceId", "apiId", "digest"];
 

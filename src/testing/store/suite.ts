@@ -12,6 +12,7 @@ import { powersClauses } from "./powers.js";
 import { rootKeysClauses } from "./root-keys.js";
 import { roundTripsClauses } from "./round-trips.js";
 import { spendingClauses } from "./spending.js";
+import { usageClauses } from "./usage.js";
 import { writingClauses } from "./writing.js";
 
 const PARTS = [
@@ -21,6 +22,7 @@ const PARTS = [
   spendingClauses,
   leasesClauses,
   idempotencyClauses,
+  usageClauses,
   changesClauses,
   listsClauses,
   rootKeysClauses,

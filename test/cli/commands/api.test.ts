@@ -92,6 +92,20 @@ describe("api: requests", () => {
     expect([ran.code, ran.stderr]).toEqual([2, "error: stdin (-) can be given to one flag only: --root-key, --keys\n"]);
   });
 
+  it.each([
+    [VERIFY, ["--key", "sk"], "valid"],
+    [
+      ["api", "ratelimit", "limit"],
+      ["--namespace", "n", "--identifier", "i", "--limit", "1", "--duration", "1000"],
+      "success",
+    ],
+  ])("T11: %j that is answered without a verdict fails", async (command, flags, field) => {
+    const server = fakeServer(() => ({ data: {} }));
+    const { code, stdout, stderr } = await runAs(ROOT_KEY, [...command, ...flags], { fetch: server.fetch });
+    expect([code, stdout]).toEqual([3, ""]);
+    expect(stderr).toContain(`the server answered without \`${field}\``);
+  });
+
   it.each(["verify-key", "whoami"])(
     "%s: takes the key from @file and from stdin, without the line break at its end",
     async (verb) => {
@@ -223,7 +237,7 @@ describe("api: requests", () => {
         ([, single, double, bare]) => single ?? double ?? bare ?? "",
       );
       if (argv.some((word) => word.startsWith("@"))) continue;
-      const server = always({ data: { migrated: [], failed: [] } });
+      const server = always({ data: { migrated: [], failed: [], valid: true, success: true, passed: true } });
       const ran = await runAs(ROOT_KEY, argv, server);
       expect([example, ran.code, ran.stderr, server.seen.length]).toEqual([example, 0, "", 1]);
     }
@@ -298,7 +312,7 @@ describe("api: answers", () => {
       always({ data: { valid: true, code: "VALID", name: evil } }),
       always({ status: 403, error: { title: evil, detail: evil, status: 403, type: "x" } }),
       always({ requestId: evil, data: { valid: true } }),
-      always({ data: [], pagination: { hasMore: true, cursor: evil } }),
+      always({ data: { valid: true }, pagination: { hasMore: true, cursor: evil } }),
     ];
     for (const server of answers) {
       const { stdout, stderr } = await runAs(ROOT_KEY, [...VERIFY, "--key", "sk_1"], server);

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { linkSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, linkSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Writable } from "node:stream";
@@ -312,6 +312,24 @@ describe("migrate-keys: a large import", () => {
     }
     expect([readFileSync(list, "utf8"), readFileSync(body, "utf8")]).not.toContain("");
     expect(server.seen).toEqual([]);
+  });
+
+  it("S9: --failures follows no link, and its file is for its owner alone, also if it was there", async () => {
+    const [target, link, wide] = [file("target", "precious"), join(FOLDER, "link"), file("wide", "old text\n")];
+    symlinkSync(target, link);
+    chmodSync(wide, 0o666);
+    const server = service();
+    server.known.add(hashOf(1));
+    const list = ndjson("three.ndjson", keys(3));
+    const refused = await migrate(server, ["--keys", `@${list}`, "--failures", link]);
+    expect([refused.code, refused.stderr]).toEqual([
+      2,
+      `error: --failures: ${link}: is a symbolic link; name the file itself\n`,
+    ]);
+    expect([readFileSync(target, "utf8"), server.seen]).toEqual(["precious", []]);
+    expect((await migrate(server, ["--keys", `@${list}`, "--failures", wide])).code).toBe(1);
+    expect(statSync(wide).mode & 0o777).toBe(0o600);
+    expect(readFileSync(wide, "utf8")).toBe(`${JSON.stringify({ hash: hashOf(1) })}\n`);
   });
 
   it("--keys: a path that cannot be one is a usage error, like a file that is not there", async () => {

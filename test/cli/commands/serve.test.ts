@@ -1,5 +1,5 @@
 import { execFile, spawnSync } from "node:child_process";
-import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -20,9 +20,10 @@ describe("serve", () => {
     async () => {
       const file = db("first.db");
       const server = await serve(file);
-      expect(server.banner).toContain("shown this once");
-      const line = /^curl .*$/m.exec(server.banner)?.[0] ?? "";
-      const pasted = await SHELL("sh", ["-c", `${line} --silent`]);
+      // Neither in a log nor, once it is pasted, in a process list.
+      expect(server.banner).not.toContain(server.rootKey);
+      const lines = /^read .*\nprintf .*$/m.exec(server.banner)?.[0] ?? "";
+      const pasted = await SHELL("sh", ["-c", `${lines} --silent`]);
       const { data } = JSON.parse(pasted.stdout) as { data: { keyId: string; key: string } };
       const verified = await runAs(
         server.rootKey,
@@ -34,6 +35,84 @@ describe("serve", () => {
       expect(statSync(file).mode & 0o777).toBe(0o600);
     },
   );
+
+  it("S10: on a terminal the first root key is shown, once, and in no file", async () => {
+    const file = db("terminal.db");
+    const server = await serve(file, [], { isTTY: true });
+    expect(server.banner.split(server.rootKey)).toHaveLength(2);
+    expect(server.banner).toContain("shown this once");
+    expect(existsSync(`${file}.root-key`)).toBe(false);
+    await server.stop();
+  });
+
+  it("S10: elsewhere it goes to a file for its owner alone, and a first start that cannot make it stays the first", async () => {
+    const file = db("log-only.db");
+    symlinkSync(db("elsewhere"), `${file}.root-key`);
+    const refused = await run(["serve", "--db", file, "--port", "0"]);
+    expect([refused.code, refused.stdout, existsSync(db("elsewhere"))]).toEqual([3, "", false]);
+    expect(refused.stderr).toContain("for the first root key: is there already");
+    rmSync(`${file}.root-key`);
+    const server = await serve(file);
+    expect(server.rootKey).toMatch(/^root_/);
+    expect(statSync(`${file}.root-key`).mode & 0o777).toBe(0o600);
+    const { stdout, stderr } = await server.stop();
+    expect(stdout + stderr).not.toContain(server.rootKey);
+  });
+
+  it("S9: warns about a file that others can use, and of no other", async () => {
+    const file = db("wide.db");
+    const first = await serve(file);
+    expect((await first.stop()).stderr).not.toContain("warning");
+    chmodSync(file, 0o640);
+    const later = await serve(file);
+    expect((await later.stop()).stderr).toContain(`warning: others than its owner can use ${file}; run: chmod 600`);
+  });
+
+  it("environment variables stand for flags, which go before", async () => {
+    const file = db("environment.db");
+    const env = {
+      KEYSTILE_DB: file,
+      KEYSTILE_PORT: "0",
+      KEYSTILE_LOG: "1",
+      KEYSTILE_METRICS: "0",
+      KEYSTILE_REQUEST_LIMIT: "1/60",
+      KEYSTILE_TRUSTED_PROXY: "10.0.0.0/8, 127.0.0.1",
+      KEYSTILE_DOCS_BASE: "https://docs.example.com",
+      KEYSTILE_CREDITS: "leased",
+    };
+    const server = await serve(undefined, [], { env });
+    expect(existsSync(file)).toBe(true);
+    expect((await fetch(`${server.url}/metrics`)).status).toBe(404);
+    const ask = () =>
+      fetch(`${server.url}/v2/keys.verifyKey`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${server.rootKey}` },
+      });
+    const types = [await ask(), await ask()].map(
+      async (answer) => ((await answer.json()) as { error: { type: string } }).error.type,
+    );
+    expect((await Promise.all(types))[1]).toMatch(/^https:\/\/docs\.example\.com\/errors\//);
+    expect((await ask()).status).toBe(429);
+    expect((await server.stop()).stderr).toContain('"operation":"keys.verifyKey"');
+    const flagged = await serve(db("flagged.db"), ["--port", "0"], { env: { ...env, KEYSTILE_PORT: "1" } });
+    expect(existsSync(db("flagged.db"))).toBe(true);
+    await flagged.stop();
+  });
+
+  it.each([
+    [{ KEYSTILE_PORT: "http" }, "KEYSTILE_PORT: must be an integer from 0 to 65535"],
+    [{ KEYSTILE_LOG: "maybe" }, "KEYSTILE_LOG: must be 1 or 0"],
+    [{ KEYSTILE_DURABILITY: "none" }, "KEYSTILE_DURABILITY: Allowed choices are power, process."],
+    [{ KEYSTILE_TRUSTED_PROXY: "10.0.0.1,everyone" }, "KEYSTILE_TRUSTED_PROXY: must be an IP address"],
+    [{ KEYSTILE_DB: " " }, "KEYSTILE_DB: must"],
+    [{ KEYSTILE_DOCS_BASE: "/docs" }, "KEYSTILE_DOCS_BASE: must be absolute"],
+  ])("refuses %j", async (env, message) => {
+    const { code, stdout, stderr } = await run(["serve", "--host", "127.0.0.1"], {
+      env: { KEYSTILE_DB: db("never.db"), ...env },
+    });
+    expect([code, stdout, existsSync(db("never.db"))]).toEqual([2, "", false]);
+    expect(stderr).toContain(message);
+  });
 
   it("the first root key may do whatever the service does", async () => {
     const server = await serve(db("everything.db"));

@@ -71,6 +71,33 @@ describe("namespaces list", () => {
 });
 
 describe("root-keys", () => {
+  it("S12: a name with line breaks, as older files may hold it, forges no line of the list", async () => {
+    const db = await database("forged.db");
+    const store = sqliteStore(db);
+    const name = "a\nrk_forged  root_xyz…  enabled\tb\u2028c\u2029d\re";
+    await store.write([
+      {
+        table: "rootKeys",
+        row: {
+          id: "rk_forger",
+          version: 0,
+          workspaceId: "ws_default",
+          digest: "d",
+          start: "root_abcd",
+          name,
+          permissions: [],
+          enabled: true,
+          createdAt: 0,
+        },
+      },
+    ]);
+    await store.close();
+    const { stdout } = await run(["root-keys", "list", "--db", db]);
+    expect(stdout.split(/[\n\r\u2028\u2029]/).filter((line) => line !== "")).toHaveLength(1);
+    expect(stdout).toContain("a?rk_forged");
+    expect(stdout).not.toContain("\t");
+  });
+
   it("create shows the key once; list does not; revoke ends it", async () => {
     const db = await database("root-keys.db");
     const made = await run([

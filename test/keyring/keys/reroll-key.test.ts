@@ -36,6 +36,7 @@ describe("rerollKey: everything under a new id and a new text", () => {
       keyId: fresh.keyId,
       start: fresh.key.slice(0, 12),
       createdAt: time.now,
+      rerolledFrom: old.keyId,
       credits: { remaining: 11, refill: REFILL },
       ratelimits: [{ ...before.ratelimits![0], id: expect.stringMatching(/^rl_/) }],
     });
@@ -44,6 +45,7 @@ describe("rerollKey: everything under a new id and a new text", () => {
       ...before,
       expires: time.now + 60_000,
       updatedAt: time.now,
+      rerolledTo: fresh.keyId,
     });
     expect((await keyring.whoami({ key: fresh.key })).keyId).toBe(fresh.keyId);
   });

@@ -399,8 +399,17 @@ describe("guardStore: a foreign store that does not answer", () => {
     const given: Record<string, readonly unknown[]> = Object.fromEntries(
       (await calls()).map(([name, args]) => [name, args]),
     );
-    const methods = [...Object.keys(given), "returnCredits", "pollChanges"];
-    const writes = ["adoptDigest", "spendCredits", "spendOnce", "drawCredits", "returnCredits", "insertKeys", "write"];
+    const methods = [...Object.keys(given), "returnCredits", "recordUses", "pollChanges"];
+    const writes = [
+      "adoptDigest",
+      "spendCredits",
+      "spendOnce",
+      "recordUses",
+      "drawCredits",
+      "returnCredits",
+      "insertKeys",
+      "write",
+    ];
     const expected = Object.keys(memoryStore()).filter((name) => !["powers", "subscribe", "close"].includes(name));
     expect([...methods].sort()).toEqual(expected.sort());
     const began = performance.now();

@@ -14,6 +14,7 @@ const POWERS: StorePowers = {
   leases: true,
   reserves: true,
   idempotency: true,
+  usage: true,
   changes: "polled",
   durability: "power",
 };
@@ -54,7 +55,7 @@ describe("readPowers", () => {
 
 describe("powers of the stores of this package", () => {
   const path = temporaryPaths();
-  const inMemory = { leases: true, reserves: true, idempotency: true, changes: "own", durability: "none" };
+  const inMemory = { leases: true, reserves: true, idempotency: true, usage: true, changes: "own", durability: "none" };
 
   it("a store in memory ends with the process, and nobody else changes it", () => {
     expect(memoryStore().powers).toEqual(inMemory);

@@ -34,13 +34,15 @@ const FATAL_SYMBOL = "RemoveEnvironmentCleanupHook";
 /**
  * Loads the driver.
  * @param require resolves packages from where the driver should be found
- * @param nodeVersion as in `process.versions.node`
+ * @param versions as `process.versions`
  * @throws KeystileError DRIVER_MISSING, DRIVER_UNSUPPORTED; both say what to run
  */
 export function loadDriver(
   require: NodeJS.Require = createRequire(modulePath()),
-  nodeVersion: string = process.versions.node,
+  { node: nodeVersion, bun, deno }: Runtime = process.versions,
 ): Driver {
+  if (bun !== undefined) throw foreign("Bun", "bun:sqlite");
+  if (deno !== undefined) throw foreign("Deno", "node:sqlite");
   const node = Number.parseInt(nodeVersion, 10);
   const { version, folder } = findPackage(require, node);
   const refuse = (why: string) =>
@@ -55,6 +57,19 @@ export function loadDriver(
   } catch (cause) {
     throw unusable(cause);
   }
+}
+
+/** Versions of Node, and of the runtimes that stand in for it. */
+interface Runtime {
+  readonly node: string;
+  readonly bun?: string | undefined;
+  readonly deno?: string | undefined;
+}
+
+/** Installing the driver would not help: it is native code for Node. */
+function foreign(runtime: string, builtIn: string): KeystileError {
+  const why = `in ${runtime} the SQLite store opens no path; pass it a handle that you opened with ${builtIn}`;
+  return new KeystileError("DRIVER_UNSUPPORTED", why);
 }
 
 /** The command that installs the newest version for this Node. */

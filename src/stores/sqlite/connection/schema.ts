@@ -12,6 +12,7 @@
 import { KeystileError } from "../../../contracts/errors.js";
 import { SEAL_SQL } from "../credits/account-table.js";
 import { CREATE_IDEMPOTENCY } from "../credits/once-table.js";
+import { CREATE_USES } from "../keys/key-uses.js";
 import { resultName } from "./errors.js";
 import { buildKeyIndex } from "./build-index.js";
 import { type Handle, select } from "./handle.js";
@@ -192,6 +193,7 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
     if (isEmpty) handle.exec("DROP TABLE keystile_key_index_build");
   },
   CREATE_IDEMPOTENCY,
+  CREATE_USES,
 ];
 
 /** The schema version that this code reads and writes. */

@@ -6,6 +6,7 @@ import type { ApiRow, KeyRecord, KeyRow, ListQuery } from "../../../contracts/st
 import { toRecordWith } from "../../key-record.js";
 import { type Handle, type Select, select, type SqliteValue } from "../connection/handle.js";
 import type { ReferenceCache } from "../tables/reference-cache.js";
+import { LAST_USED } from "./key-uses.js";
 import { createKeyedHash } from "./keyed-hash.js";
 import { decodeFullKey, decodeIdentity, decodeKey, type FullKeyRaw, KEY_COLUMNS, type KeyRaw } from "./key-codec.js";
 
@@ -18,7 +19,7 @@ export interface KeyReader {
 }
 
 const FROM = "FROM keystile_keys k LEFT JOIN keystile_identities i ON i.number = k.identity";
-const FULL_COLUMNS = `${KEY_COLUMNS}, k.version, k.digest, k.foreign_digest AS foreignDigest`;
+const FULL_COLUMNS = `${KEY_COLUMNS}, k.version, k.digest, k.foreign_digest AS foreignDigest, ${LAST_USED}`;
 const FULL = `SELECT ${FULL_COLUMNS} ${FROM}`;
 // One statement, so one snapshot: entries move between the two tables behind the view.
 const AT = `FROM keystile_key_lookup p JOIN keystile_keys k ON k.number = p.key_number LEFT JOIN keystile_identities i ON i.number = k.identity WHERE p.hash = ?`;

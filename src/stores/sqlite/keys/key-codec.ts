@@ -27,6 +27,7 @@ export interface FullKeyRaw extends KeyRaw {
   readonly version: number | bigint;
   readonly digest: string | null;
   readonly foreignDigest: string | null;
+  readonly lastUsedAt: number | bigint | null;
 }
 
 /** Columns of {@link KeyRaw}, from `keystile_keys k` joined with `keystile_identities i`. */
@@ -44,6 +45,7 @@ const COLUMNS = [
   "identityId",
   "digest",
   "foreignDigest",
+  "lastUsedAt",
   "permissions",
   "roles",
 ] as const satisfies readonly (keyof KeyRow)[];
@@ -162,6 +164,7 @@ export function decodeFullKey(raw: FullKeyRaw, api: ApiRow): KeyRow {
   row.permissions = permissions;
   row.roles = roles;
   if (raw.foreignDigest !== null) row.foreignDigest = raw.foreignDigest;
+  if (raw.lastUsedAt !== null) row.lastUsedAt = Number(raw.lastUsedAt);
   return row;
 }
 

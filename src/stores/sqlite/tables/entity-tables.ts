@@ -61,7 +61,9 @@ export interface EntityTables {
 /** More names than this are looked up in one statement. */
 const MAX_SINGLE_LOOKUPS = 8;
 const COLUMNS = "r.number AS n, r.id, workspace_id, name, version, body";
-const NOT_DELETED = "json_extract(body, '$.deleted') = 0 AND";
+const NOT_DELETED = "coalesce(json_extract(body, '$.deleted'), 0) = 0 AND";
+/** Tables whose deleted rows stay. */
+const KEEPS_DELETED: readonly EntityTable[] = ["apis", "rootKeys"];
 const PAGE = "id > ? ORDER BY id LIMIT ?";
 
 /** What a search looks at: instr, which has no wildcards. */
@@ -91,7 +93,7 @@ const statements = (handle: Handle, table: EntityTable) => {
       handle,
       `SELECT r.id, name, version, body FROM json_each(?) j CROSS JOIN ${name} r ON r.workspace_id = ? AND r.name = j.value`,
     ),
-    list: rows(`workspace_id = ? AND ${table === "apis" ? NOT_DELETED : ""} ${PAGE}`),
+    list: rows(`workspace_id = ? AND ${KEEPS_DELETED.includes(table) ? NOT_DELETED : ""} ${PAGE}`),
     lastOf: select<{ id: string | null }>(
       handle,
       `SELECT max(id) AS id FROM (SELECT id FROM ${name} WHERE workspace_id = ? AND ${PAGE})`,

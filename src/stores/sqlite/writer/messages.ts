@@ -21,7 +21,7 @@ export interface BackupData {
 export type BackupResponse = { readonly made: SqliteBackup } | { readonly fault: Fault };
 
 /** The methods that are sent one call per message. */
-export type WriterMethod = "spendOnce" | "drawCredits" | "returnCredits" | "adoptDigest" | "write";
+export type WriterMethod = "spendOnce" | "drawCredits" | "returnCredits" | "adoptDigest" | "recordUses" | "write";
 export type WriterArguments<M extends WriterMethod> = Parameters<Store[M]>;
 
 /** To the thread. Spends of one turn share a message: `ref`, `cost`, `period` and `now` of each. */

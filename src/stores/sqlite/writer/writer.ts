@@ -105,6 +105,7 @@ export function withWriter<S extends Store>(
     spendOnce: (...given) => callWriter("spendOnce", ...given),
     drawCredits: (ref, request) => callWriter("drawCredits", ref, request),
     returnCredits: (ref, lease) => callWriter("returnCredits", ref, lease),
+    recordUses: (uses) => callWriter("recordUses", uses),
     adoptDigest: (ref, digest) => change("adoptDigest", ref, digest),
     async insertKeys(keys) {
       assertOpen();

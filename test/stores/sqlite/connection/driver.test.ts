@@ -41,15 +41,15 @@ const CRASHES = 'throw new Error("it was loaded")';
 describe("loadDriver", () => {
   it("finds the installed driver", () => {
     expect(loadDriver()).toBeTypeOf("function");
-    expect(loadDriver(installed(manifest("12.0.0")), "20.0.0")).toBeTypeOf("function");
-    expect(loadDriver(installed(manifest("13.9.1")), "22.12.0")).toBeTypeOf("function");
-    expect(loadDriver(installed(manifest("12.99.0")), "26.0.0")).toBeTypeOf("function");
+    expect(loadDriver(installed(manifest("12.0.0")), { node: "20.0.0" })).toBeTypeOf("function");
+    expect(loadDriver(installed(manifest("13.9.1")), { node: "22.12.0" })).toBeTypeOf("function");
+    expect(loadDriver(installed(manifest("12.99.0")), { node: "26.0.0" })).toBeTypeOf("function");
   });
 
   it("finds the version of a package that does not export its package.json, as version 13 does", () => {
     const require = installed(manifest("13.0.0", { exports: { ".": "./lib/index.js" } }));
     expect(() => require.resolve("better-sqlite3/package.json")).toThrow();
-    expect(loadDriver(require, "22.0.0")).toBeTypeOf("function");
+    expect(loadDriver(require, { node: "22.0.0" })).toBeTypeOf("function");
   });
 
   it("none installed: DRIVER_MISSING says what to run", () => {
@@ -65,7 +65,7 @@ describe("loadDriver", () => {
     ["13.0.0", "20.20.2", /needs Node 22 or later, this is 20.20.2/, 12],
     ["nonsense", "22.0.0", /versions 12 and 13 are/, 13],
   ])("version %s on Node %s is refused before it is loaded", (version, node, message, remedy) => {
-    const error = failure(() => loadDriver(installed(manifest(version), CRASHES), node));
+    const error = failure(() => loadDriver(installed(manifest(version), CRASHES), { node }));
     expect(error.code).toBe("DRIVER_UNSUPPORTED");
     expect(error.message).toMatch(message);
     expect(error.message).toContain(`npm install better-sqlite3@${remedy}`);
@@ -77,23 +77,23 @@ describe("loadDriver", () => {
     mkdirSync(join(where.folder, "build", "Release"), { recursive: true });
     const native = join(where.folder, "build", "Release", "better_sqlite3.node");
     writeFileSync(native, "\0_ZN4node28RemoveEnvironmentCleanupHookEPN2v87IsolateE\0");
-    const error = failure(() => loadDriver(require, "24.21.0"));
+    const error = failure(() => loadDriver(require, { node: "24.21.0" }));
     expect(error.code).toBe("DRIVER_UNSUPPORTED");
     expect(error.message).toMatch(/would end the process; run: npm install better-sqlite3@13$/);
     // One that was compiled before is as good as ever.
     writeFileSync(native, "\0_ZN4node25AddEnvironmentCleanupHookEPN2v87IsolateE\0");
-    expect(failure(() => loadDriver(require, "24.21.0")).cause).toMatchObject({ message: "it was loaded" });
+    expect(failure(() => loadDriver(require, { node: "24.21.0" })).cause).toMatchObject({ message: "it was loaded" });
   });
 
   it("a package whose version is unknown is refused before it is loaded", () => {
     for (const broken of [undefined, '{"name":"other","version":"12.0.0"}']) {
-      const error = failure(() => loadDriver(installed(broken, CRASHES), "22.0.0"));
+      const error = failure(() => loadDriver(installed(broken, CRASHES), { node: "22.0.0" }));
       expect(error.code, String(broken)).toBe("DRIVER_UNSUPPORTED");
     }
   });
 
   it("a driver that does not load is DRIVER_UNSUPPORTED with its cause", () => {
-    const error = failure(() => loadDriver(installed(manifest("12.1.0"), CRASHES), "22.0.0"));
+    const error = failure(() => loadDriver(installed(manifest("12.1.0"), CRASHES), { node: "22.0.0" }));
     expect(error.code).toBe("DRIVER_UNSUPPORTED");
     expect(error.message).toContain("npm rebuild better-sqlite3");
     expect((error.cause as Error).message).toBe("it was loaded");
@@ -110,7 +110,7 @@ describe("loadDriver", () => {
   ])("the native part is loaded by the first open: %s", (thrown, code) => {
     const Driver = loadDriver(
       installed(manifest("12.1.0"), `module.exports = class { constructor() { throw ${thrown} } }`),
-      "22.0.0",
+      { node: "22.0.0" },
     );
     expect(failure(() => openFile(Driver, "x.db", { readonly: false, fileMustExist: false, timeout: 0 })).code).toBe(
       code,
@@ -125,16 +125,29 @@ describe("loadDriver", () => {
     ],
   ])("%s: says what to do about it", (code, message) => {
     const thrown = `module.exports = class { constructor() { throw Object.assign(new Error("x"), { code: "${code}" }) } }`;
-    const Driver = loadDriver(installed(manifest("12.1.0"), thrown), "22.0.0");
+    const Driver = loadDriver(installed(manifest("12.1.0"), thrown), { node: "22.0.0" });
     expect(
       failure(() => openFile(Driver, "x.db", { readonly: false, fileMustExist: false, timeout: 0 })).message,
     ).toMatch(message);
   });
 
+  it.each([
+    ["bun", "Bun", "bun:sqlite"],
+    ["deno", "Deno", "node:sqlite"],
+  ])("in %s: says which handle to pass, and to install nothing", (runtime, name, builtIn) => {
+    for (const require of [installed(manifest("12.1.0"), CRASHES), createRequire(join(path(), "nowhere.js"))]) {
+      const error = failure(() => loadDriver(require, { node: "22.0.0", [runtime]: "1.3.0" }));
+      expect(error.code).toBe("DRIVER_UNSUPPORTED");
+      expect(error.message).toContain(`in ${name} the SQLite store opens no path`);
+      expect(error.message).toContain(`opened with ${builtIn}`);
+      expect(error.message).not.toContain("npm");
+    }
+  });
+
   it("any other fault of opening rises as it is", () => {
     const Driver = loadDriver(
       installed(manifest("12.1.0"), "module.exports = class { constructor() { throw new Error('disk') } }"),
-      "22.0.0",
+      { node: "22.0.0" },
     );
     expect(() => openFile(Driver, "x.db", { readonly: false, fileMustExist: false, timeout: 0 })).toThrow("disk");
   });

@@ -306,6 +306,7 @@ describe("sqliteStore: keys", () => {
           externalId: null,
           identityBody: null,
           account: null,
+          lastUsedAt: null,
         };
         const read = decodeFullKey(raw, api());
         expect(read).toEqual(row);

@@ -1,0 +1,44 @@
+/** Options of a command from environment variables: what the command line does not give. */
+import type { Command, Option } from "commander";
+import { usage } from "./failures.js";
+import type { Io } from "./io.js";
+
+/** The variable of an option: `KEYSTILE_REQUEST_LIMIT` of `--request-limit`. */
+export function variableOf({ long = "" }: Option): string {
+  return `KEYSTILE_${long.slice(2).replaceAll("-", "_").toUpperCase()}`;
+}
+
+/**
+ * Fills in the options of a command from the environment before it runs. Flags take `1` and `true`, `0`, `false` and
+ * nothing; options that may be repeated take a list with commas.
+ * @param repeated names of the options that may be repeated
+ */
+export function readEnvironment(command: Command, io: Io, repeated: readonly string[]): Command {
+  return command.hook("preAction", () => {
+    for (const option of command.options) {
+      const name = option.attributeName();
+      const text = io.env[variableOf(option)];
+      const isGiven = !["default", undefined].includes(command.getOptionValueSource(name));
+      if (text === undefined || isGiven) continue;
+      const value = option.isBoolean() ? readFlag(option, text) : readValue(option, text, repeated.includes(name));
+      if (value !== undefined) command.setOptionValueWithSource(name, value, "env");
+    }
+  });
+}
+
+function readFlag(option: Option, text: string): true | undefined {
+  if (["1", "true"].includes(text)) return true;
+  if (["0", "false", ""].includes(text)) return undefined;
+  throw usage(`${variableOf(option)}: must be 1 or 0`);
+}
+
+function readValue(option: Option, text: string, isRepeated: boolean): unknown {
+  const parse = option.parseArg as ((value: string, previous: unknown) => unknown) | undefined;
+  if (parse === undefined) return text;
+  try {
+    if (!isRepeated) return parse(text, undefined);
+    return text.split(",").reduce<unknown>((before, part) => parse(part.trim(), before), undefined);
+  } catch (error) {
+    throw usage(`${variableOf(option)}: ${(error as Error).message}`);
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * What verifications tell the store about keys a little later, many at once: when each was last used, to the minute, and
+ * the first characters of imported keys.
+ *
+ * A verification compares two numbers. Only the first use of a key in each minute is noted, and notes are written
+ * {@link DELAY} milliseconds after the first: in the background, never by a call. What fails is dropped, and noted again
+ * at a later use.
+ */
+import type { CachedKey } from "../cache/cached-key.js";
+import type { KeyUse, Store, Write } from "../contracts/store.js";
+import { startTimer } from "../credits/credit-returns.js";
+import { startOf, UNKNOWN_START } from "../lib/hash.js";
+
+const MINUTE = 60_000;
+/** Milliseconds from a note to its write. */
+const DELAY = 5_000;
+/** Most notes of each kind that wait: further uses go unrecorded until the next minute. */
+const MAX_WAITING = 100_000;
+/** Notes a call of the store, between which the event loop runs (store clause 24). */
+const MAX_BATCH = 1_000;
+
+export interface KeyUsage {
+  /** Notes that a key was found with this text. */
+  note(key: CachedKey, text: string, now: number): void;
+  /** Writes what waits, and notes nothing from then on. Never rejects. */
+  close(): Promise<void>;
+}
+
+/** @param recordsUses whether to record when keys were last used; the store has the power `usage` */
+export function createKeyUsage(store: Store, recordsUses: boolean): KeyUsage {
+  let uses = new Map<string, number>();
+  /** Start by key id. */
+  let starts = new Map<string, string>();
+  let writing: Promise<void> | undefined;
+  let isClosed = false;
+
+  const write = async (): Promise<void> => {
+    const [used, shown] = [uses, starts];
+    uses = new Map();
+    starts = new Map();
+    await inBatches([...used], (batch) =>
+      store.recordUses(batch.map(([keyId, minute]): KeyUse => ({ keyId, usedAt: minute * MINUTE }))),
+    );
+    await inBatches([...shown], (batch) => writeStarts(store, batch));
+  };
+  const writeAll = (): Promise<void> =>
+    (writing ??= write().finally(() => {
+      writing = undefined;
+      if (uses.size + starts.size > 0) schedule();
+    }));
+  const schedule = (): void => {
+    if (!isClosed) startTimer(() => void writeAll(), DELAY);
+  };
+  const add = <T>(notes: Map<string, T>, keyId: string, note: T): void => {
+    if (isClosed || (notes.size >= MAX_WAITING && !notes.has(keyId))) return;
+    const isFirst = writing === undefined && uses.size + starts.size === 0;
+    notes.set(keyId, note);
+    if (isFirst) schedule();
+  };
+  return {
+    note(key, text, now) {
+      const minute = Math.floor(now / MINUTE);
+      if (recordsUses && minute !== key.usedMinute) {
+        key.usedIn(minute);
+        add(uses, key.keyId, minute);
+      }
+      if (key.startUnknown !== true || starts.has(key.keyId)) return;
+      const start = startOf(text);
+      if (start !== UNKNOWN_START) add(starts, key.keyId, start);
+    },
+    async close() {
+      isClosed = true;
+      await writing;
+      await write();
+    },
+  };
+}
+
+/** Runs batch after batch; one that fails is dropped. */
+async function inBatches<T>(items: readonly T[], run: (batch: readonly T[]) => unknown): Promise<void> {
+  for (let i = 0; i < items.length; i += MAX_BATCH) {
+    if (i > 0) await new Promise((resolve) => setTimeout(resolve, 0));
+    try {
+      await run(items.slice(i, i + MAX_BATCH));
+    } catch {
+      // The store is busy, read-only or gone: verifications say so where it matters to them.
+    }
+  }
+}
+
+/** Fails as a whole if an administrator changed one of the keys meanwhile. */
+async function writeStarts(store: Store, starts: readonly (readonly [keyId: string, start: string])[]): Promise<void> {
+  const rows = await store.readMany(
+    "keys",
+    starts.map(([keyId]) => keyId),
+  );
+  const writes = rows.flatMap((row, i): Write[] => {
+    const start = starts[i]?.[1];
+    if (row?.start !== UNKNOWN_START || start === undefined) return [];
+    return [{ table: "keys", row: { ...row, start } }];
+  });
+  if (writes.length > 0) await store.write(writes);
+}
