@@ -9,7 +9,12 @@ import process from "node:process";
  */
 const TESTS = {
   credits: ["test/credits", "test/spec/credits.test.ts"],
-  ratelimit: ["test/ratelimit", "test/spec/limits.test.ts", "test/spec/fair-shares.test.ts"],
+  ratelimit: [
+    "test/ratelimit",
+    "test/spec/limits.test.ts",
+    "test/spec/fair-shares.test.ts",
+    "test/verify/retry-after.test.ts",
+  ],
   access: ["test/access", "test/grammar.test.ts", "test/spec/callers.test.ts"],
   verify: ["test/verify", "test/spec"],
 };

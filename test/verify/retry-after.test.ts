@@ -1,7 +1,14 @@
 /** retryAfter: the wait that a refusal tells is the one after which the limiter lets the same call pass. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createKeyring, createVerifier, memoryStore, retryAfter, type VerifierOptions } from "../../src/index.js";
+import {
+  createKeyring,
+  createVerifier,
+  memoryStore,
+  type OutcomeEvent,
+  retryAfter,
+  type VerifierOptions,
+} from "../../src/index.js";
 import { retryAfterOf, waitFor } from "../../src/ratelimit/retry-after.js";
 import { runs } from "../runs.js";
 
@@ -94,6 +101,18 @@ describe("retryAfter", () => {
   it("other outcomes have none, whatever they look like", () => {
     expect(retryAfter({ valid: false, code: "NOT_FOUND" }, {})).toBeUndefined();
     expect(retryAfter({ valid: false, code: "RATE_LIMITED" }, {})).toBeUndefined();
+  });
+
+  it("a copy of a VALID answer has none, though it shows its limits; and nothing of it is said to be degraded", async () => {
+    const events: OutcomeEvent[] = [];
+    const { key, verifier } = await stage([{ name: "calls", limit: 10, duration: 60_000, autoApply: true }], {
+      onOutcome: (event) => events.push(event),
+    });
+    const result = await verifier.verify({ key });
+    expect([result.code, result.ratelimits?.length]).toEqual(["VALID", 1]);
+    expect(retryAfter(structuredClone(result), {})).toBeUndefined();
+    await verifier.close();
+    expect(events.map(({ code, degraded }) => [code, degraded])).toEqual([["VALID", false]]);
   });
 });
 
