@@ -11,6 +11,7 @@ export {
   type ValidationProblem,
 } from "./contracts/errors.js";
 export type { LimitCheck, Limiter, LimitSize, LimitVerdict } from "./contracts/limiter.js";
+export type * from "./contracts/standard-schema.js";
 export type * from "./contracts/store.js";
 export type * from "./contracts/types.js";
 export type { LeaseOptions } from "./credits/spender.js";
@@ -35,8 +36,16 @@ export {
   type MemoryLimiterOptions,
 } from "./ratelimit/memory/limiter.js";
 export { memoryStore } from "./stores/memory.js";
+export {
+  explain,
+  type ExplainContext,
+  type ExplainedCheck,
+  type ExplainedLimit,
+  type Explanation,
+} from "./verify/explain.js";
 export type { IdempotencyOptions } from "./verify/idempotency.js";
 export type { OutcomeEvent } from "./verify/outcome-events.js";
+export { parsePermissionQuery, type PermissionQuery } from "./verify/parse-permission-query.js";
 export { retryAfter } from "./verify/retry-after.js";
 export {
   createVerifier,
@@ -46,3 +55,4 @@ export {
   type VerifierOptions,
 } from "./verify/verifier.js";
 export type { VerifyContext } from "./verify/verify-key.js";
+export { type HeadersLike, verifyHeaders, type VerifyHeadersOptions } from "./verify/verify-headers.js";

@@ -56,6 +56,7 @@ const CATALOGUE = {
   STORE_FILE_LINKED: kind(500, "Internal Server Error", "application/store_file_linked"),
   STORE_FAILED: kind(500, "Internal Server Error", "application/store_failed"),
   NOT_READY: kind(503, "Service Unavailable", "application/not_ready"),
+  META_INVALID: kind(500, "Internal Server Error", "application/meta_invalid"),
   DRIVER_MISSING: kind(500, "Internal Server Error", "application/driver_missing"),
   DRIVER_UNSUPPORTED: kind(500, "Internal Server Error", "application/driver_unsupported"),
 } as const satisfies Record<string, Kind>;
@@ -116,6 +117,7 @@ const CATALOGUE = {
  *   under another name would not share its log. Keep one name, and mount its folder.
  * - `STORE_FAILED`: any other store failure; a write may or may not have been made.
  * - `NOT_READY`: from a server: `GET /ready` found that the store cannot be relied on; `onError` gets what was found.
+ * - `META_INVALID`: the stored metadata of a key does not fit the schema given to `createVerifier`; nothing was taken.
  * - `DRIVER_MISSING`: better-sqlite3 is not installed; `detail` gives the command to run.
  * - `DRIVER_UNSUPPORTED`: this better-sqlite3 does not run here, or does not load; `detail` gives the command to run.
  */

@@ -8,7 +8,7 @@ import {
   type VerifiedKey,
 } from "./guard.js";
 
-export type { ApiKeyOptions, HeaderMap, KeyVerifier, VerifiedKey } from "./guard.js";
+export type { ApiKeyOptions, HeaderMap, KeyVerifier, RegisteredMeta, VerifiedKey } from "./guard.js";
 export type { Refusal, RefusalBody, RefusalCode, RefusalOptions } from "./refusal.js";
 export type { KeyRequirement, PerRequest } from "./requirement.js";
 

@@ -10,7 +10,7 @@ import {
 } from "./guard.js";
 import { checkRequirement, type KeyRequirement } from "./requirement.js";
 
-export type { ApiKeyOptions, HeaderMap, KeyVerifier, VerifiedKey } from "./guard.js";
+export type { ApiKeyOptions, HeaderMap, KeyVerifier, RegisteredMeta, VerifiedKey } from "./guard.js";
 export type { Refusal, RefusalBody, RefusalCode, RefusalOptions } from "./refusal.js";
 export type { KeyRequirement, PerRequest } from "./requirement.js";
 

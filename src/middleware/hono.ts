@@ -2,7 +2,7 @@
 import type {} from "hono";
 import { type ApiKeyOptions, createGuard, type KeyVerifier, type VerifiedKey } from "./guard.js";
 
-export type { ApiKeyOptions, KeyVerifier, VerifiedKey } from "./guard.js";
+export type { ApiKeyOptions, KeyVerifier, RegisteredMeta, VerifiedKey } from "./guard.js";
 export type { Refusal, RefusalBody, RefusalCode, RefusalOptions } from "./refusal.js";
 export type { KeyRequirement, PerRequest } from "./requirement.js";
 
