@@ -16,6 +16,9 @@ export type * from "./contracts/store.js";
 export type * from "./contracts/types.js";
 export type { LeaseOptions } from "./credits/spender.js";
 export { createKeyring, type Keyring, type KeyringOptions } from "./keyring/keyring.js";
+export type { OwnerCeiling } from "./keyring/owner/ceiling.js";
+export { forOwner, type OwnerKeys, type OwnerOptions } from "./keyring/owner/owner-keys.js";
+export type { OwnerKeyRequestBody, OwnerRevokeRequestBody, OwnerRotateRequestBody } from "./keyring/schemas/owner.js";
 export {
   createRatelimits,
   type RatelimitContext,

@@ -33,6 +33,7 @@ const CATALOGUE = {
   METHOD_NOT_ALLOWED: kind(405, "Method Not Allowed", "user/bad_request/method_not_allowed"),
   REQUEST_TIMEOUT: kind(408, "Request Timeout", "user/bad_request/request_timeout"),
   CONFLICT: kind(409, "Conflict", "application/conflict"),
+  KEY_LIMIT_REACHED: kind(409, "Conflict", "application/key_limit_reached"),
   IDEMPOTENCY_IN_FLIGHT: kind(409, "Conflict", "application/idempotency_in_flight"),
   PAYLOAD_TOO_LARGE: kind(413, "Content Too Large", "user/bad_request/payload_too_large"),
   UNSUPPORTED_MEDIA_TYPE: kind(415, "Unsupported Media Type", "user/bad_request/unsupported_media_type"),
@@ -83,6 +84,7 @@ const CATALOGUE = {
  * - `METHOD_NOT_ALLOWED`: from a server: the path takes other methods, which `Allow` lists.
  * - `REQUEST_TIMEOUT`: from a server: the request did not arrive in time.
  * - `CONFLICT`: the name, or the given id, is already in use; of a backup: the file is already there.
+ * - `KEY_LIMIT_REACHED`: from `forOwner`: the owner has as many keys as its ceiling allows.
  * - `IDEMPOTENCY_IN_FLIGHT`: a call with this idempotency key has not ended yet; repeat yours once it has.
  * - `PAYLOAD_TOO_LARGE`: from a server: the body is larger than allowed, 1 MiB by default.
  * - `UNSUPPORTED_MEDIA_TYPE`: from a server: the body is not plain `application/json` in UTF-8.

@@ -213,7 +213,7 @@ export interface V2KeysMigrateKeyData {
   readonly hash: string;
   /** 1–255 code points. */
   readonly name?: string;
-  /** External id of its identity, which is created if it does not exist: 1–255 code points. */
+  /** External id of its identity, which is created if it does not exist: 1–255 code points, no control characters. */
   readonly externalId?: string;
   /** At most 64 KB, 32 levels and 100 properties ({@link JsonObject}). */
   readonly meta?: JsonObject;

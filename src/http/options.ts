@@ -7,6 +7,7 @@ import {
   flag,
   group,
   integer,
+  oneOf,
   type OptionChecks,
   text,
   word,
@@ -25,7 +26,7 @@ export interface ServiceOptions {
    * Options of the verifier, only if the service creates it: cache, limiter, credits, outcome events, algorithms of
    * migrations. `storeTimeout` applies to all of the service.
    */
-  readonly verifier?: Omit<VerifierOptions, "workspaceId" | "clock">;
+  readonly verifier?: Omit<VerifierOptions<unknown>, "workspaceId" | "clock">;
   /** Options of authentication, only if the service creates the authenticator: proxy tokens, the scheme word. */
   readonly authentication?: Omit<AuthenticatorOptions, "clock" | "storeTimeout">;
   /** Calls per workspace: `limit` per `duration` milliseconds, as a token bucket (spec §4.1-6). Default: no limit. */
@@ -34,6 +35,11 @@ export interface ServiceOptions {
    * Absolute URL below which the pages of error types are: `https://docs.example.com`. Default: the service's `/docs`.
    */
   readonly docsBase?: string;
+  /**
+   * External ids that requests may give new identities: `specified`, 1–255 characters of `[a-zA-Z0-9_.-]` (default); or
+   * `any` text that imports and the library take, such as `auth0|123`.
+   */
+  readonly externalIds?: "specified" | "any";
   /** Whether `/docs` and `/openapi.json` are served; default true. */
   readonly docs?: boolean;
   /**
@@ -68,6 +74,7 @@ export const SERVICE_OPTIONS: OptionChecks = {
   requestLimit: () => undefined,
   docsBase: absolute,
   docs: flag,
+  externalIds: oneOf("specified", "any"),
   maxBodyBytes: bytes,
   maxImportBytes: bytes,
   log: callable,

@@ -10,6 +10,7 @@ export const identities = [
     name: "identities.createIdentity",
     summary: "Makes an identity, with limits that all its keys share.",
     schema: schemas.createIdentity,
+    wideSchema: schemas.createAnyIdentity,
     answer: answer.createdIdentity,
     access: onAll("create_identity", "identity"),
     statuses: [409],

@@ -16,6 +16,7 @@ import type { MigratedKey, MigrationResults } from "../../keyring/schemas/migrat
 import type { OptionalKey } from "../../keyring/schemas/parse.js";
 import type * as A from "../../keyring/schemas/responses.js";
 import { MAX_DATE_MS } from "../../lib/check-options.js";
+import type { WireKey } from "./wire-key.js";
 
 const MAX = Number.MAX_SAFE_INTEGER;
 const text: JsonSchema = { type: "string" };
@@ -92,7 +93,7 @@ export const role = object<A.Role>(
 export const roles = arrayOf(role);
 
 /** A key as administration sees it. */
-export const key = object<A.KeyResponseData>(
+export const key = object<WireKey>(
   { keyId: longId, start: { ...text, minLength: 1, maxLength: 50 }, enabled: flag, createdAt: time },
   {
     name: { ...text, maxLength: 255 },

@@ -8,6 +8,9 @@ export function toWireCredits({ remaining, refill }: KeyCredits): KeyCreditsData
   return refill === undefined ? { remaining } : { remaining, refill };
 }
 
-export function toWireKey(key: KeyResponseData): KeyResponseData {
+/** A key over HTTP. */
+export type WireKey = Omit<KeyResponseData, "apiId">;
+
+export function toWireKey({ apiId: _, ...key }: KeyResponseData): WireKey {
   return key.credits === undefined ? key : { ...key, credits: toWireCredits(key.credits) };
 }

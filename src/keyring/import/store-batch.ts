@@ -17,6 +17,7 @@ const MESSAGES: Readonly<Record<MigrationFailure, string>> = {
   INVALID_HASH: "the hash is not one of the migration's algorithm",
   ALREADY_EXISTS: "this hash exists already, in the store or earlier in this import",
   UNKNOWN_ROLE: "a role of this key does not exist",
+  INVALID_META: "the metadata does not fit the schema of this keyring",
 };
 
 /** Where the keys go. */
@@ -27,6 +28,8 @@ export interface Destination {
   readonly names: ImportNames;
   /** Hashes of this import whose roles are unknown: a key that repeats one fails, in whatever batch. */
   readonly refused: Refused;
+  /** Keys whose metadata does not fit the keyring's schema. */
+  readonly misfits: ReadonlySet<V2KeysMigrateKeyData>;
 }
 
 /** Hashes in the form that is compared. */
@@ -158,15 +161,16 @@ function buildRows(
  */
 function toCandidate(
   context: Context,
-  { migration, refused }: Destination,
+  { migration, refused, misfits }: Destination,
   key: V2KeysMigrateKeyData,
   roles: Ids,
 ): Candidate {
   const hash = context.algorithms.importHash(migration.algorithm, key.hash);
   if (hash === undefined) return { key, failure: "INVALID_HASH" };
-  if (key.roles?.some((role) => !roles.has(role)) === true) {
+  const hasUnknownRole = key.roles?.some((role) => !roles.has(role)) === true;
+  if (hasUnknownRole || misfits.has(key)) {
     refused.add(hash.foreignDigest);
-    return { key, hash, failure: "UNKNOWN_ROLE" };
+    return { key, hash, failure: hasUnknownRole ? "UNKNOWN_ROLE" : "INVALID_META" };
   }
   // It repeats one that was not imported.
   return refused.has(hash.foreignDigest) ? { key, hash, failure: "ALREADY_EXISTS" } : { key, hash };

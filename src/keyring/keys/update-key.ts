@@ -7,6 +7,7 @@ import type { CreditChange, KeyRow, Write } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { periodOf } from "../../credits/refill-calendar.js";
 import { type Context, updateWithRetry } from "../context.js";
+import { requireMeta } from "../meta.js";
 import { writeRows } from "../create-row.js";
 import { ensureIdentities, ensurePermissions, idsOf, requireRoles } from "../rbac/resolve-names.js";
 import { requireShowable, requireVerifiable } from "../rbac/showable.js";
@@ -25,8 +26,9 @@ import { toLimitRows } from "./new-key.js";
  * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such key, or a role that does not exist
  */
 export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBody): Promise<EmptyResponse> {
-  const request = parse(schemas.updateKey, body);
+  const request = parse(schemas.updateKeyOfAny, body);
   const now = context.clock();
+  await requireMeta(context, request.meta);
   const { keyId, roles, permissions, externalId } = request;
   const has = await requireKey(context, keyId);
   const roleIds = roles && (await requireRoles(context, roles));

@@ -2,7 +2,10 @@
 import type { Table } from "../../contracts/store.js";
 
 /** Tables that are listed in pages. */
-export type ListedTable = Extract<Table, "keys" | "identities" | "roles" | "permissions" | "rootKeys" | "overrides">;
+export type ListedTable = Extract<
+  Table,
+  "apis" | "keys" | "identities" | "roles" | "permissions" | "rootKeys" | "overrides"
+>;
 
 const ID = /^[a-zA-Z0-9_]{1,255}$/;
 

@@ -66,6 +66,7 @@ export interface FailedKey {
 }
 /**
  * Why a key was not imported: `INVALID_HASH`: not a digest of the migration's algorithm · `ALREADY_EXISTS`: anywhere in
- * the store, or earlier in the same import · `UNKNOWN_ROLE`: one of its roles does not exist.
+ * the store, or earlier in the same import · `UNKNOWN_ROLE`: one of its roles does not exist · `INVALID_META`: its metadata
+ * does not fit the keyring's schema.
  */
-export type MigrationFailure = "INVALID_HASH" | "ALREADY_EXISTS" | "UNKNOWN_ROLE";
+export type MigrationFailure = "INVALID_HASH" | "ALREADY_EXISTS" | "UNKNOWN_ROLE" | "INVALID_META";
