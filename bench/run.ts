@@ -25,6 +25,7 @@ const MEASURED = [
   "catchup",
   "loop",
   "http",
+  "middleware",
   "startup",
 ];
 const PLOTTED = ["cost", "throughput"];

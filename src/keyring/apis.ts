@@ -19,7 +19,7 @@ import type {
 
 /** @throws KeystileError BAD_REQUEST · CONFLICT: the given id exists, or belonged to an API that was deleted */
 export async function createApi(context: Context, body: R.CreateApiRequestBody): Promise<V2ApisCreateApiResponseData> {
-  const { name, apiId } = parse(schemas.createNamedApi, body);
+  const { name, apiId } = parse(schemas.createApi, body);
   return insertApi(context, name, apiId);
 }
 

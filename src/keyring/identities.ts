@@ -21,7 +21,7 @@ export async function createIdentity(
   context: Context,
   body: R.V2IdentitiesCreateIdentityRequestBody,
 ): Promise<V2IdentitiesCreateIdentityResponseData> {
-  const { externalId, meta, ratelimits = [] } = parse(schemas.createAnyIdentity, body);
+  const { externalId, meta, ratelimits = [] } = parse(schemas.createIdentity, body);
   const now = context.clock();
   const row: Mutable<IdentityRow> = {
     ...ownedRow(context, newId("id", now)),

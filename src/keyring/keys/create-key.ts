@@ -25,7 +25,7 @@ export async function createKey(
   body: CreateKeyRequestBody,
   options: CreateKeyOptions = {},
 ): Promise<V2KeysCreateKeyResponseData> {
-  const request = parse(schemas.createNewKey, body);
+  const request = parse(schemas.createKey, body);
   const { acceptPast = false } = checkOptions(options, { acceptPast: flag });
   const { key, row, balance } = await prepareKey(context, request, context.clock(), acceptPast);
   const [inserted] = await context.store.insertKeys([balance === undefined ? { row } : { row, balance }]);

@@ -26,7 +26,7 @@ import { toLimitRows } from "./new-key.js";
  * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such key, or a role that does not exist
  */
 export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBody): Promise<EmptyResponse> {
-  const request = parse(schemas.updateKeyOfAny, body);
+  const request = parse(schemas.updateKey, body);
   const now = context.clock();
   await requireMeta(context, request.meta);
   const { keyId, roles, permissions, externalId } = request;

@@ -58,10 +58,8 @@ const noPlaintext = optionalOr(
 );
 
 export const getApi = body<R.V2ApisGetApiRequestBody>()({ apiId: atom.longId });
-const newApi = { name: label(3, 256) };
-export const createApi = body<R.V2ApisCreateApiRequestBody>()(newApi);
-/** As the library takes it. */
-export const createNamedApi = body<R.CreateApiRequestBody>()({ ...newApi, apiId: optional(atom.longId) });
+export const newApi = { name: label(3, 256) };
+export const createApi = body<R.CreateApiRequestBody>()({ ...newApi, apiId: optional(atom.longId) });
 export const getOrCreateApi = body<R.GetOrCreateApiRequestBody>()({ ...newApi, apiId: atom.longId });
 export const listApis = body<R.ListRequestBody>()(page("apis"));
 export const updateApi = body<R.V2ApisUpdateApiRequestBody>()({
@@ -71,7 +69,7 @@ export const updateApi = body<R.V2ApisUpdateApiRequestBody>()({
   ipAllowlist: optional(v.nullable(atom.ipAllowlist)),
 });
 
-const newKey = (externalId: Schema<string>) => ({
+export const newKey = (externalId: Schema<string>) => ({
   apiId: atom.id,
   prefix: optional(atom.prefix),
   byteLength: optionalOr(integer(16, 255), 16),
@@ -83,11 +81,7 @@ const newKey = (externalId: Schema<string>) => ({
   ratelimits: optional(ratelimits),
   recoverable: noPlaintext,
 });
-export const createKey = body<R.V2KeysCreateKeyRequestBody>()(newKey(atom.externalId));
-/** With any external id. */
-export const createKeyOfAny = body<R.V2KeysCreateKeyRequestBody>()(newKey(atom.anyExternalId));
-/** As the library takes it. */
-export const createNewKey = body<R.CreateKeyRequestBody>()({
+export const createKey = body<R.CreateKeyRequestBody>()({
   ...newKey(atom.anyExternalId),
   expiresIn: optional(atom.period),
 });
@@ -99,7 +93,7 @@ export const listKeys = body<R.V2KeysListKeysRequestBody>()({
   decrypt: noPlaintext,
   revalidateKeysCache: optionalOr(atom.boolean, false),
 });
-const changedKey = (externalId: Schema<string>) =>
+export const changedKey = (externalId: Schema<string>) =>
   body<R.V2KeysUpdateKeyRequestBody>()({
     keyId: atom.id,
     ...changedKeyFields,
@@ -109,9 +103,7 @@ const changedKey = (externalId: Schema<string>) =>
     credits: optional(v.nullable(changedCredits)),
     ratelimits: optional(ratelimits),
   });
-export const updateKey = changedKey(atom.externalId);
-/** With any external id, as the library takes it. */
-export const updateKeyOfAny = changedKey(atom.anyExternalId);
+export const updateKey = changedKey(atom.anyExternalId);
 export const deleteKey = body<R.V2KeysDeleteKeyRequestBody>()({
   keyId: atom.id,
   permanent: optionalOr(atom.boolean, false),
@@ -168,15 +160,13 @@ export const setRolePermissions = body<R.V2PermissionsSetRolePermissionsRequestB
   permissions: atom.slugs(0),
 });
 
-const newIdentity = (externalId: Schema<string>) =>
+export const newIdentity = (externalId: Schema<string>) =>
   body<R.V2IdentitiesCreateIdentityRequestBody>()({
     externalId,
     meta: optional(atom.meta),
     ratelimits: optional(ratelimits),
   });
-export const createIdentity = newIdentity(atom.externalId);
-/** With any external id, as the library takes it. */
-export const createAnyIdentity = newIdentity(atom.anyExternalId);
+export const createIdentity = newIdentity(atom.anyExternalId);
 export const getIdentity = body<R.V2IdentitiesGetIdentityRequestBody>()({ identity: atom.nameGiven });
 export const updateIdentity = body<R.V2IdentitiesUpdateIdentityRequestBody>()({
   identity: atom.nameGiven,
