@@ -7,7 +7,11 @@ import type { VerifyContext } from "./verify-key.js";
 
 /** Headers of a request: those of fetch, or Node's object of headers by their names in lower case. */
 export type HeadersLike =
-  { get(name: string): string | null } | Readonly<Record<string, string | readonly string[] | undefined>>;
+  | {
+      /** The value of a header by its name; null: there is none. */
+      get(name: string): string | null;
+    }
+  | Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /** What a verification of headers asks for: all of a request but the key, and its context. */
 export interface VerifyHeadersOptions extends Omit<V2KeysVerifyKeyRequestBody, "key">, VerifyContext {
