@@ -16,8 +16,12 @@ const LIBRARY = {
   "sqlite-writer": "src/stores/sqlite/writer/worker.ts",
 };
 
-/** Entries that nobody imports: with them a program that makes no keys is bundled without the code that makes them. */
-const PARTS = { verifier: "src/verify/verifier.ts", keyring: "src/keyring/keyring.ts" };
+/** Entries that nobody imports: with them a program is bundled without the parts that it does not use. */
+const PARTS = {
+  verifier: "src/verify/verifier.ts",
+  keyring: "src/keyring/keyring.ts",
+  owner: "src/keyring/owner/owner-keys.ts",
+};
 
 const COMMON: Options = {
   // Neutral: `keystile` must load in any runtime, so nothing of Node may be put in behind its back.

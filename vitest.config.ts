@@ -7,7 +7,7 @@ export const PACKAGE = ["test/package/**/*.test.ts"];
 export const SLOW = [
   "test/rigs/**/*.test.ts",
   "test/service/**/*.test.ts",
-  "test/middleware/examples.test.ts",
+  "test/middleware/{examples,registered-meta}.test.ts",
   "test/hot-path/**/*.test.ts",
   "test/cli/commands/{serve,migrate-keys}.test.ts",
   "test/http/early.test.ts",

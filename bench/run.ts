@@ -27,6 +27,7 @@ const MEASURED = [
   "catchup",
   "loop",
   "http",
+  "middleware",
   "startup",
 ];
 const PLOTTED = ["cost", "throughput"];

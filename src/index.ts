@@ -14,10 +14,14 @@ export {
   type ValidationProblem,
 } from "./contracts/errors.js";
 export type { LimitCheck, Limiter, LimiterCounters, LimitSize, LimitVerdict } from "./contracts/limiter.js";
+export type * from "./contracts/standard-schema.js";
 export type * from "./contracts/store.js";
 export type * from "./contracts/types.js";
 export type { LeaseOptions } from "./credits/spender.js";
 export { createKeyring, type Keyring, type KeyringOptions } from "./keyring/keyring.js";
+export type { OwnerCeiling } from "./keyring/owner/ceiling.js";
+export { forOwner, type OwnerKeys, type OwnerOptions } from "./keyring/owner/owner-keys.js";
+export type { OwnerKeyRequestBody, OwnerRevokeRequestBody, OwnerRotateRequestBody } from "./keyring/schemas/owner.js";
 export {
   createRatelimits,
   type RatelimitContext,
@@ -33,8 +37,16 @@ export { hasKeyChecksum } from "./lib/hash.js";
 export type { MigrationAlgorithms } from "./lib/migration-hashes.js";
 export { memoryLimiter, type MemoryLimiter, type MemoryLimiterOptions } from "./ratelimit/memory/limiter.js";
 export { memoryStore } from "./stores/memory.js";
+export {
+  explain,
+  type ExplainContext,
+  type ExplainedCheck,
+  type ExplainedLimit,
+  type Explanation,
+} from "./verify/explain.js";
 export type { IdempotencyOptions } from "./verify/idempotency.js";
 export type { OutcomeEvent, OutcomeOptions } from "./verify/outcome-events.js";
+export { parsePermissionQuery, type PermissionQuery } from "./verify/parse-permission-query.js";
 export { retryAfter } from "./verify/retry-after.js";
 export {
   createVerifier,
@@ -44,3 +56,4 @@ export {
   type VerifierOptions,
 } from "./verify/verifier.js";
 export type { VerifyContext } from "./verify/verify-key.js";
+export { type HeadersLike, verifyHeaders, type VerifyHeadersOptions } from "./verify/verify-headers.js";

@@ -156,6 +156,21 @@ export function compileQuery(text: string): Query {
   };
 }
 
+/**
+ * The permissions that a query names, in its order, each once.
+ * @throws KeystileError PERMISSIONS_QUERY_SYNTAX with one problem at `body.permissions`
+ */
+export function namesInQuery(text: string): readonly string[] {
+  const names = new Set<string>();
+  const collect = (node: QueryNode): void => {
+    if (node.kind === "permission") return void names.add(node.name);
+    collect(node.left);
+    collect(node.right);
+  };
+  collect(parseQuery(text));
+  return [...names];
+}
+
 /** {@link compileQuery} with a cache. */
 export interface QueryCompiler {
   (text: string): Query;

@@ -2,6 +2,7 @@
 import { createRequire } from "node:module";
 import { Command, CommanderError } from "commander";
 import { addApiCommand } from "./commands/api.js";
+import { addApisCommands } from "./commands/apis.js";
 import { addBackupCommands } from "./commands/backup.js";
 import { addDoctorCommand } from "./commands/doctor.js";
 import { addMigrationsCommand } from "./commands/migrations.js";
@@ -50,6 +51,7 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
   addMigrationsCommand(program, io);
   addRootKeysCommand(program, io);
   addNamespacesCommand(program, io);
+  addApisCommands(program, io);
   addBackupCommands(program, io, result);
   addDoctorCommand(program, io, result);
   try {

@@ -33,6 +33,7 @@ const CATALOGUE = {
   METHOD_NOT_ALLOWED: kind(405, "Method Not Allowed", "user/bad_request/method_not_allowed"),
   REQUEST_TIMEOUT: kind(408, "Request Timeout", "user/bad_request/request_timeout"),
   CONFLICT: kind(409, "Conflict", "application/conflict"),
+  KEY_LIMIT_REACHED: kind(409, "Conflict", "application/key_limit_reached"),
   IDEMPOTENCY_IN_FLIGHT: kind(409, "Conflict", "application/idempotency_in_flight"),
   PAYLOAD_TOO_LARGE: kind(413, "Content Too Large", "user/bad_request/payload_too_large"),
   UNSUPPORTED_MEDIA_TYPE: kind(415, "Unsupported Media Type", "user/bad_request/unsupported_media_type"),
@@ -56,6 +57,7 @@ const CATALOGUE = {
   STORE_FILE_LINKED: kind(500, "Internal Server Error", "application/store_file_linked"),
   STORE_FAILED: kind(500, "Internal Server Error", "application/store_failed"),
   NOT_READY: kind(503, "Service Unavailable", "application/not_ready"),
+  META_INVALID: kind(500, "Internal Server Error", "application/meta_invalid"),
   DRIVER_MISSING: kind(500, "Internal Server Error", "application/driver_missing"),
   DRIVER_UNSUPPORTED: kind(500, "Internal Server Error", "application/driver_unsupported"),
 } as const satisfies Record<string, Kind>;
@@ -83,6 +85,7 @@ const CATALOGUE = {
  * - `METHOD_NOT_ALLOWED`: from a server: the path takes other methods, which `Allow` lists.
  * - `REQUEST_TIMEOUT`: from a server: the request did not arrive in time.
  * - `CONFLICT`: the name, or the given id, is already in use; of a backup: the file is already there.
+ * - `KEY_LIMIT_REACHED`: from `forOwner`: the owner has as many keys as its ceiling allows.
  * - `IDEMPOTENCY_IN_FLIGHT`: a call with this idempotency key has not ended yet; repeat yours once it has.
  * - `PAYLOAD_TOO_LARGE`: from a server: the body is larger than allowed, 1 MiB by default.
  * - `UNSUPPORTED_MEDIA_TYPE`: from a server: the body is not plain `application/json` in UTF-8.
@@ -117,6 +120,7 @@ const CATALOGUE = {
  *   under another name would not share its log. Keep one name, and mount its folder.
  * - `STORE_FAILED`: any other store failure; a write may or may not have been made.
  * - `NOT_READY`: from a server: `GET /ready` found that the store cannot be relied on; `onError` gets what was found.
+ * - `META_INVALID`: the stored metadata of a key does not fit the schema given to `createVerifier`; nothing was taken.
  * - `DRIVER_MISSING`: better-sqlite3 is not installed; `detail` gives the command to run.
  * - `DRIVER_UNSUPPORTED`: this better-sqlite3 does not run here, or does not load; `detail` gives the command to run.
  */

@@ -112,8 +112,11 @@ export interface VerifyKeyRatelimitData {
   readonly autoApply: boolean;
 }
 
-/** The result of a verification; a property that does not apply is absent. Spec §2.2. */
-export interface V2KeysVerifyKeyResponseData {
+/**
+ * The result of a verification as a server sends it; a property that does not apply is absent. Spec §2.2. A later server
+ * may send codes that are unknown here: a verifier in your own process returns {@link VerificationResult}.
+ */
+export interface V2KeysVerifyKeyResponseData<Meta = JsonObject> {
   /** True only with code VALID. */
   valid: boolean;
   /** The first check that failed, or VALID: {@link VerificationCode}. Clients should tolerate unknown values. */
@@ -122,8 +125,8 @@ export interface V2KeysVerifyKeyResponseData {
   keyId?: string;
   /** 1–255 code points; absent: none. */
   name?: string;
-  /** As stored ({@link JsonObject}); absent: none. */
-  meta?: JsonObject;
+  /** As stored ({@link JsonObject}), or what the verifier's schema made of it; absent: none. */
+  meta?: Meta;
   /** Last instant at which the key is valid, Unix time in milliseconds; absent: never expires. */
   expires?: number;
   /** Balance after this call; absent: unlimited. */
@@ -139,6 +142,31 @@ export interface V2KeysVerifyKeyResponseData {
   /** The limits that were checked; absent when none were. */
   ratelimits?: VerifyKeyRatelimitData[];
 }
+
+/** The result for a key that passed every check. */
+export interface VerifiedKey<Meta = JsonObject> extends V2KeysVerifyKeyResponseData<Meta> {
+  valid: true;
+  code: "VALID";
+  keyId: string;
+  enabled: boolean;
+}
+/** The result for a key that exists and failed a check. */
+export interface RefusedKey<Meta = JsonObject> extends V2KeysVerifyKeyResponseData<Meta> {
+  valid: false;
+  /** The first check that failed. */
+  code: Exclude<VerificationCode, "VALID" | "NOT_FOUND">;
+  keyId: string;
+  enabled: boolean;
+}
+/** The result for a key that does not exist, or may not be seen here: nothing else is told. */
+export type UnknownKey = {
+  [K in Exclude<keyof V2KeysVerifyKeyResponseData, "valid" | "code">]?: never;
+} & { valid: false; code: "NOT_FOUND" };
+/**
+ * What `verify` resolves to, told apart by `valid` or by `code`, which has the eight values of {@link VerificationCode}:
+ * after `if (result.valid)` `keyId` is a string, and a `switch` over `code` can be exhaustive.
+ */
+export type VerificationResult<Meta = JsonObject> = VerifiedKey<Meta> | RefusedKey<Meta> | UnknownKey;
 
 /** Automatic refill of credits. Spec §2.3. */
 export type Refill =
@@ -185,7 +213,7 @@ export interface V2KeysMigrateKeyData {
   readonly hash: string;
   /** 1–255 code points. */
   readonly name?: string;
-  /** External id of its identity, which is created if it does not exist: 1–255 code points. */
+  /** External id of its identity, which is created if it does not exist: 1–255 code points, no control characters. */
   readonly externalId?: string;
   /** At most 64 KB, 32 levels and 100 properties ({@link JsonObject}). */
   readonly meta?: JsonObject;

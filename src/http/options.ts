@@ -7,6 +7,7 @@ import {
   flag,
   group,
   integer,
+  oneOf,
   type OptionChecks,
   text,
   word,
@@ -26,7 +27,7 @@ export interface ServiceOptions {
    * migrations. `storeTimeout` applies to all of the service, and so does `limiter`, except for `requestLimit`. Without
    * one, rate limits hold for this process and end with it.
    */
-  readonly verifier?: Omit<VerifierOptions, "workspaceId" | "clock">;
+  readonly verifier?: Omit<VerifierOptions<unknown>, "workspaceId" | "clock">;
   /** Options of authentication, only if the service creates the authenticator: proxy tokens, the scheme word. */
   readonly authentication?: Omit<AuthenticatorOptions, "clock" | "storeTimeout">;
   /**
@@ -45,6 +46,11 @@ export interface ServiceOptions {
    * own pages, `/docs`, which a client resolves against the address that it called.
    */
   readonly docsBase?: string;
+  /**
+   * External ids that requests may give new identities: `specified`, 1–255 characters of `[a-zA-Z0-9_.-]` (default); or
+   * `any` text that imports and the library take, such as `auth0|123`.
+   */
+  readonly externalIds?: "specified" | "any";
   /** Whether `/docs` and `/openapi.json` are served; default true. */
   readonly docs?: boolean;
   /**
@@ -80,6 +86,7 @@ export const SERVICE_OPTIONS: OptionChecks = {
   requestLimit: () => undefined,
   docsBase: absolute,
   docs: flag,
+  externalIds: oneOf("specified", "any"),
   maxBodyBytes: bytes,
   maxImportBytes: bytes,
   log: callable,

@@ -10,7 +10,7 @@ import { createRatelimits, type Ratelimits } from "../keyring/ratelimits/create-
 import { checkStore, guardClock, methods } from "../lib/check-options.js";
 import { guardStore } from "../lib/guards/guard-store.js";
 import { memoryLimiter } from "../ratelimit/memory/limiter.js";
-import { createVerifier, type Verifier } from "../verify/verifier.js";
+import { createVerifier, type Verifier, type VerifierOptions } from "../verify/verifier.js";
 import { toLine } from "./access-log.js";
 import { createPages } from "./docs/static-routes.js";
 import { fireAndForget } from "./fire-and-forget.js";
@@ -26,7 +26,7 @@ import { createRequestLimit } from "./workspace-limit.js";
 /** Parts that the program created, and must close itself. */
 export interface ServiceParts {
   /** Verifies keys. */
-  readonly verifier: Verifier;
+  readonly verifier: Verifier<unknown>;
   /** Its workspace is the one that is served; callers of another are refused. */
   readonly keyring: Keyring;
   /** The store of verifier and keyring; default: the keyring's. */
@@ -110,7 +110,7 @@ function isParts(source: Store | ServiceParts): source is ServiceParts {
 
 interface Wired {
   readonly store: Store;
-  readonly verifier: Verifier;
+  readonly verifier: Verifier<unknown>;
   readonly authenticator: Authenticator;
   readonly servicesOf: (workspaceId: string) => MaybePromise<Services>;
   /** Of the limiter of namespaces, if the service created it. */
@@ -120,24 +120,39 @@ interface Wired {
 
 function wireStore(
   given: Store,
-  { workspaceId, clock = Date.now, verifier: options, authentication, strictDelegation = false }: ServiceOptions,
+  {
+    workspaceId,
+    clock = Date.now,
+    verifier: options,
+    authentication,
+    strictDelegation = false,
+    externalIds = "specified",
+  }: ServiceOptions,
   by: HostOptions["findKeysBy"],
 ): Wired {
   checkStore(given);
   const verifying = by === undefined ? options : { ...options, cache: { by, ...options?.cache } };
   // Guarded once here: everything below uses a guarded store unchanged.
   const store = guardStore(given, verifying?.storeTimeout);
-  const verifier = createVerifier(store, { ...verifying, clock, ...(workspaceId !== undefined && { workspaceId }) });
+  const settings = { ...verifying, clock, ...(workspaceId !== undefined && { workspaceId }) };
+  // What a schema makes of metadata goes into JSON, whatever its type.
+  const verifier: Verifier<unknown> = createVerifier(store, settings as VerifierOptions);
   const authenticator = createAuthenticator(store, { ...authentication, clock });
   const defaultLimiter = memoryLimiter();
   const limiter = verifying?.limiter ?? defaultLimiter;
-  const { migrationAlgorithms, onLimiterFailure = "local", nodes = 1, limiterTimeout } = verifying ?? {};
+  const { migrationAlgorithms, meta, onLimiterFailure = "local", nodes = 1, limiterTimeout } = verifying ?? {};
   const workspaces = new Map<string, Services>();
   const wire = (id: string): Services => ({
     store,
     strictDelegation,
     verifier,
-    keyring: createKeyring(store, { workspaceId: id, clock, ...(migrationAlgorithms && { migrationAlgorithms }) }),
+    externalIds,
+    keyring: createKeyring(store, {
+      workspaceId: id,
+      clock,
+      meta,
+      ...(migrationAlgorithms && { migrationAlgorithms }),
+    }),
     ratelimits: createRatelimits(store, { workspaceId: id, clock, limiter, limiterTimeout, onLimiterFailure, nodes }),
   });
   return {
@@ -167,7 +182,13 @@ function wireStore(
 
 function wireParts(parts: ServiceParts, options: ServiceOptions): Wired {
   checkParts(parts, options);
-  const { workspaceId, clock = Date.now, authentication, strictDelegation = false } = options;
+  const {
+    workspaceId,
+    clock = Date.now,
+    authentication,
+    strictDelegation = false,
+    externalIds = "specified",
+  } = options;
   const { verifier, keyring } = parts;
   const given = parts.store ?? storeOf(keyring);
   if (given === undefined) throw new TypeError("store must be given with a keyring that createKeyring did not make");
@@ -177,7 +198,7 @@ function wireParts(parts: ServiceParts, options: ServiceOptions): Wired {
   const wire = async (): Promise<NonNullable<typeof served>> => {
     const { id } = await keyring.getWorkspace();
     const ratelimits = parts.ratelimits ?? createRatelimits(store, { workspaceId: id, clock });
-    return (served ??= { id, services: { store, strictDelegation, verifier, keyring, ratelimits } });
+    return (served ??= { id, services: { store, strictDelegation, verifier, keyring, ratelimits, externalIds } });
   };
   const forWorkspace = ({ id, services }: NonNullable<typeof served>, asked: string): Services => {
     if (asked !== id || (workspaceId !== undefined && id !== workspaceId)) throw unknownWorkspace();

@@ -1,32 +1,80 @@
 /** Creates, reads, updates and deletes APIs: the operations `apis.*`. The keys of a deleted API count as absent. */
+import { isKeystileError } from "../contracts/errors.js";
 import type { ApiRow } from "../contracts/store.js";
 import { newId } from "../lib/hash.js";
 import { type Context, updateWithRetry } from "./context.js";
 import { insertNamed, writeRows } from "./create-row.js";
+import { readPage } from "./list-page.js";
 import { type Mutable, ownedRow, requireApi, setField } from "./rows.js";
 import * as schemas from "./schemas/keys.js";
 import { parse } from "./schemas/parse.js";
 import type * as R from "./schemas/requests.js";
-import type { EmptyResponse, V2ApisCreateApiResponseData, V2ApisGetApiResponseData } from "./schemas/responses.js";
+import type {
+  EmptyResponse,
+  GetOrCreateApiResponseData,
+  Page,
+  V2ApisCreateApiResponseData,
+  V2ApisGetApiResponseData,
+} from "./schemas/responses.js";
 
-/** @throws KeystileError BAD_REQUEST */
-export async function createApi(
-  context: Context,
-  body: R.V2ApisCreateApiRequestBody,
-): Promise<V2ApisCreateApiResponseData> {
-  const { name } = parse(schemas.createApi, body);
+/** @throws KeystileError BAD_REQUEST · CONFLICT: the given id exists, or belonged to an API that was deleted */
+export async function createApi(context: Context, body: R.CreateApiRequestBody): Promise<V2ApisCreateApiResponseData> {
+  const { name, apiId } = parse(schemas.createApi, body);
+  return insertApi(context, name, apiId);
+}
+
+async function insertApi(context: Context, name: string, apiId?: string): Promise<V2ApisCreateApiResponseData> {
   const createdAt = context.clock();
-  const base = ownedRow(context, newId("api", createdAt));
+  const base = ownedRow(context, apiId ?? newId("api", createdAt));
   const row: ApiRow = { ...base, name, enabled: true, ipAllowlist: [], deleted: false, createdAt };
   await insertNamed(context, { table: "apis", row }, "An API with this id");
   return { apiId: row.id };
 }
 
+/**
+ * The API with this id, as it is, or a new one of this name: for programs that run their set-up at every start, several
+ * at a time too.
+ * @throws KeystileError BAD_REQUEST · CONFLICT: the id belongs to another workspace, or to an API that was deleted
+ */
+export async function getOrCreateApi(
+  context: Context,
+  body: R.GetOrCreateApiRequestBody,
+): Promise<GetOrCreateApiResponseData> {
+  const { name, apiId } = parse(schemas.getOrCreateApi, body);
+  const isThere = async () => {
+    const [row] = await context.store.readMany("apis", [apiId]);
+    return row !== undefined && !row.deleted && row.workspaceId === context.workspaceId;
+  };
+  if (await isThere()) return { apiId, created: false };
+  try {
+    return { ...(await insertApi(context, name, apiId)), created: true };
+  } catch (error) {
+    // Another process may have created it meanwhile.
+    if (isKeystileError(error) && error.code === "CONFLICT" && (await isThere())) return { apiId, created: false };
+    throw error;
+  }
+}
+
+/** By id. @throws KeystileError BAD_REQUEST */
+export async function listApis(
+  context: Context,
+  body: R.ListRequestBody = {},
+): Promise<Page<V2ApisGetApiResponseData>> {
+  return readPage(context, parse(schemas.listApis, body), {
+    table: "apis",
+    filter: {},
+    toResponses: (rows) => rows.map(toApiResponse),
+  });
+}
+
+function toApiResponse({ id, name, enabled, ipAllowlist }: ApiRow): V2ApisGetApiResponseData {
+  return { id, name, enabled, ipAllowlist };
+}
+
 /** @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export async function getApi(context: Context, body: R.V2ApisGetApiRequestBody): Promise<V2ApisGetApiResponseData> {
   const { apiId } = parse(schemas.getApi, body);
-  const { id, name, enabled, ipAllowlist } = await requireApi(context, apiId);
-  return { id, name, enabled, ipAllowlist };
+  return toApiResponse(await requireApi(context, apiId));
 }
 
 /** Absent fields are unchanged. @throws KeystileError BAD_REQUEST · NOT_FOUND */

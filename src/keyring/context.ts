@@ -1,5 +1,6 @@
 /** What every administrative operation uses: the store, its workspace, the clock, and one way to change a row. */
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
+import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { Store } from "../contracts/store.js";
 import type { Algorithms } from "../lib/migration-hashes.js";
 
@@ -10,6 +11,8 @@ export interface Context {
   /** Unix time, milliseconds; read once per call. */
   readonly clock: () => number;
   readonly algorithms: Algorithms;
+  /** Of the metadata of keys; undefined: any. */
+  readonly meta?: StandardSchema | undefined;
   readonly mutex: KeyedMutex;
   readonly turns: Turns;
 }

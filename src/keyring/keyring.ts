@@ -3,12 +3,14 @@
  * implement the rules.
  */
 import { DEFAULT_SCHEME } from "../access/grants.js";
+import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { Store } from "../contracts/store.js";
 import type { Identity } from "../contracts/types.js";
 import { callable, checkOptions, checkStore, DEFAULT_WORKSPACE, guardClock, word } from "../lib/check-options.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
+import { standardSchema } from "../lib/meta-schema.js";
 import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
-import { createApi, deleteApi, getApi, updateApi } from "./apis.js";
+import { createApi, deleteApi, getApi, getOrCreateApi, listApis, updateApi } from "./apis.js";
 import { type Context, createKeyedMutex, createTurns } from "./context.js";
 import { createIdentity, deleteIdentity, getIdentity, listIdentities, updateIdentity } from "./identities.js";
 import { createMigration } from "./import/create-migration.js";
@@ -43,6 +45,11 @@ export interface KeyringOptions extends StoreGuardOptions {
   readonly clock?: () => number;
   /** Further algorithms of imported hashes, by name. Give the verifier the same. */
   readonly migrationAlgorithms?: MigrationAlgorithms;
+  /**
+   * A Standard Schema of the metadata of keys: creating, changing and importing a key refuses what does not fit. It is
+   * stored as given. Give `createVerifier` the same. Default: any metadata.
+   */
+  readonly meta?: StandardSchema | undefined;
   /** Scheme word of the resource-name permissions of root keys, default `svc`. Give authentication the same. */
   readonly scheme?: string;
 }
@@ -61,8 +68,18 @@ export interface KeyringOptions extends StoreGuardOptions {
  * @see spec §4.3, §5, §7
  */
 export interface Keyring {
-  /** Creates an API, enabled and open to any address. Several may have the same name. */
-  createApi(body: R.V2ApisCreateApiRequestBody): Promise<A.V2ApisCreateApiResponseData>;
+  /**
+   * Creates an API, enabled and open to any address. Several may have the same name.
+   * @throws KeystileError CONFLICT: the given id exists, or belonged to an API that was deleted
+   */
+  createApi(body: R.CreateApiRequestBody): Promise<A.V2ApisCreateApiResponseData>;
+  /**
+   * The API with this id, as it is, or a new one of this name: for programs that run their set-up at every start.
+   * @throws KeystileError CONFLICT: the id belongs to another workspace, or to an API that was deleted
+   */
+  getOrCreateApi(body: R.GetOrCreateApiRequestBody): Promise<A.GetOrCreateApiResponseData>;
+  /** By id, 100 per page unless `limit` says otherwise. */
+  listApis(body?: R.ListRequestBody): Promise<A.Page<A.V2ApisGetApiResponseData>>;
   /** An API by its id. @throws KeystileError NOT_FOUND */
   getApi(body: R.V2ApisGetApiRequestBody): Promise<A.V2ApisGetApiResponseData>;
   /** Name, `enabled`, allow-list of addresses; absent fields are unchanged. @throws KeystileError NOT_FOUND */
@@ -72,9 +89,11 @@ export interface Keyring {
 
   /**
    * The response is the only place where the key's text ever appears. Unknown permissions and identities are created.
-   * @throws KeystileError NOT_FOUND: no such API, or a role that does not exist; nothing is created then
+   * @throws KeystileError BAD_REQUEST at `body.expires` also for a time that is past, as one in seconds is; at `body.meta`
+   *   for metadata that does not fit `options.meta` · NOT_FOUND: no such API, or a role that does not exist; nothing is
+   *   created then
    */
-  createKey(body: R.V2KeysCreateKeyRequestBody): Promise<A.V2KeysCreateKeyResponseData>;
+  createKey(body: R.CreateKeyRequestBody, options?: R.CreateKeyOptions): Promise<A.V2KeysCreateKeyResponseData>;
   /** A key, with the refills due by now counted in `credits`. @throws KeystileError NOT_FOUND */
   getKey(body: R.V2KeysGetKeyRequestBody): Promise<A.KeyResponseData>;
   /** Keys of an API by id, 100 per page unless `limit` says otherwise. @throws KeystileError NOT_FOUND: no such API */
@@ -82,7 +101,8 @@ export interface Keyring {
   /**
    * Absent fields are unchanged, `null` clears, a given list replaces the old one. Unknown permissions and identities
    * are created.
-   * @throws KeystileError NOT_FOUND: no such key, or a role that does not exist
+   * @throws KeystileError BAD_REQUEST at `body.meta` also for metadata that does not fit `options.meta` · NOT_FOUND: no
+   *   such key, or a role that does not exist
    */
   updateKey(body: R.V2KeysUpdateKeyRequestBody): Promise<A.EmptyResponse>;
   /**
@@ -230,6 +250,7 @@ const OPTIONS = {
   workspaceId: word,
   clock: callable,
   migrationAlgorithms: () => {},
+  meta: standardSchema,
   scheme: word,
 };
 
@@ -249,6 +270,7 @@ export function createKeyring(given: Store, options: KeyringOptions = {}): Keyri
     workspaceId,
     clock,
     algorithms: createAlgorithms(migrationAlgorithms),
+    meta: own.meta,
     mutex: createKeyedMutex(),
     turns: createTurns(),
   };
@@ -259,15 +281,17 @@ export function createKeyring(given: Store, options: KeyringOptions = {}): Keyri
       act(context, body);
   const keyring: Keyring = {
     createApi: operation(createApi),
+    getOrCreateApi: operation(getOrCreateApi),
+    listApis: operation(listApis),
     getApi: operation(getApi),
     updateApi: operation(updateApi),
     deleteApi: operation(deleteApi),
-    createKey: operation(createKey),
+    createKey: (body, options) => createKey(context, body, options),
     getKey: operation(getKey),
     listKeys: operation(listKeys),
     updateKey: operation(updateKey),
     deleteKey: operation(deleteKey),
-    rerollKey: operation(rerollKey),
+    rerollKey: (body) => rerollKey(context, body),
     updateCredits: operation(updateCredits),
     whoami: operation(whoami),
     addPermissions: operation(addPermissions),
@@ -300,14 +324,19 @@ export function createKeyring(given: Store, options: KeyringOptions = {}): Keyri
     updateWorkspace: operation(updateWorkspace),
   };
   // Not enumerable: printing or copying a keyring does not reach the store.
-  return Object.defineProperty(keyring, STORE, { value: store });
+  return Object.defineProperty(keyring, CONTEXT, { value: context });
 }
 
-const STORE = Symbol.for("keystile.keyring.store");
+const CONTEXT = Symbol.for("keystile.keyring.context");
+
+/** What a keyring works with; `undefined` for what {@link createKeyring} did not create. */
+export function contextOf(keyring: Keyring): Context | undefined {
+  return (keyring as { readonly [CONTEXT]?: Context })[CONTEXT];
+}
 
 /**
  * The guarded store of a keyring, for the service around it; `undefined` for what {@link createKeyring} did not create.
  */
 export function storeOf(keyring: Keyring): Store | undefined {
-  return (keyring as { readonly [STORE]?: Store })[STORE];
+  return contextOf(keyring)?.store;
 }

@@ -59,7 +59,7 @@ export async function readPage<T extends ListedTable, A>(
     search === undefined
       ? await context.store.list(table, query)
       : await context.turns.run(() => findMatches(context, table, query, search));
-  const data = await context.turns.run(() => fill(context, listing, rows.slice(0, limit)));
+  const data = await context.turns.run(() => fillPage(context, listing, rows.slice(0, limit)));
   const last = rows[data.length - 1];
   const hasMore = rows.length > data.length && last !== undefined;
   return { data, pagination: hasMore ? { cursor: writeCursor(table, last.id), hasMore } : { hasMore } };
@@ -105,7 +105,8 @@ async function findMatches<T extends ListedTable>(
   }
 }
 
-async function fill<T extends ListedTable, A>(
+/** The responses of a page, as many as fit; yields to others now and then. Runs in {@link Context.turns}. */
+export async function fillPage<T extends ListedTable, A>(
   context: Context,
   listing: Listing<T, A>,
   rows: readonly Rows[T][],

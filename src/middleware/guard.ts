@@ -3,10 +3,10 @@
  * only way to pass is a result that says VALID.
  */
 import { isKeystileError } from "../contracts/errors.js";
-import type { MaybePromise, V2KeysVerifyKeyResponseData } from "../contracts/types.js";
-import { callable, type Check, checkOptions, flag, methods } from "../lib/check-options.js";
+import type { JsonObject, MaybePromise, VerificationResult, VerifiedKey as ValidResult } from "../contracts/types.js";
+import { callable, type Check, checkOptions, flag, methods, text } from "../lib/check-options.js";
+import { DEFAULT_HEADERS, type Presented, readHeaders, toKey } from "../verify/credential.js";
 import type { Verifier } from "../verify/verifier.js";
-import { DEFAULT_HEADERS, type Presented, readHeaders, toKey } from "./credential.js";
 import { type Headers, ratelimitFields } from "./ratelimit-fields.js";
 import { createRefusal, type Refusal, type RefusalBody, type RefusalOptions, renderProblem } from "./refusal.js";
 import {
@@ -19,18 +19,24 @@ import {
 } from "./requirement.js";
 import { remainingRequest, remember } from "./session.js";
 
+declare global {
+  /** Types of your program that keystile's middleware shows where a framework declares its request once. */
+  // eslint-disable-next-line @typescript-eslint/no-namespace -- the one place that a program can extend for every entry
+  namespace Keystile {
+    /** Extend it with `meta: Type`: the type of `meta` in `req.apiKey` of Express, Fastify and Nest, and `c.var.apiKey`. */
+    // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- to be extended
+    interface Register {}
+  }
+}
+
+/** The type of `meta` that the program registered; {@link JsonObject} otherwise. */
+export type RegisteredMeta = Keystile.Register extends { meta: infer Meta } ? Meta : JsonObject;
+
 /** What a guard needs of a verifier: `createVerifier(store)` has it. */
-export type KeyVerifier = Pick<Verifier, "verify">;
+export type KeyVerifier<Meta = unknown> = Pick<Verifier<Meta>, "verify">;
 
 /** The result of a verification that passed. */
-export interface VerifiedKey extends V2KeysVerifyKeyResponseData {
-  /** Always true. */
-  valid: true;
-  /** Always VALID. */
-  code: "VALID";
-  /** Id of the key. */
-  keyId: string;
-}
+export type VerifiedKey<Meta = RegisteredMeta> = ValidResult<Meta>;
 
 /** Options of a guard: what it asks of a key, where the key is, and how refusals look. All have defaults. */
 export interface ApiKeyOptions<Request> extends KeyRequirement<Request>, RefusalOptions {
@@ -49,6 +55,8 @@ export interface ApiKeyOptions<Request> extends KeyRequirement<Request>, Refusal
    * framework's request where there is one.
    */
   readonly clientAddress?: ((request: Request) => string | undefined) | undefined;
+  /** Id of the API whose keys pass; those of others are refused as unknown. Default: keys of every API. */
+  readonly apiId?: string | undefined;
   /** Migration under which an unknown key may have been imported, at most 256 code points. */
   readonly migrationId?: string | undefined;
   /** Renders the bodies of refusals. Default: problem+json with `code`. */
@@ -108,6 +116,7 @@ export const GUARD_OPTIONS = {
   keyFrom: headerNamesOrFunction,
   skipJwt: flag,
   clientAddress: callable,
+  apiId: text,
   migrationId: partOfRequest("migrationId"),
   reveal: flag,
   scope: flag,
@@ -125,6 +134,7 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
   methods("verify")(verifier, "verifier");
   const options = Object.freeze(checkOptions(given, GUARD_OPTIONS));
   const { keyFrom = DEFAULT_HEADERS, render = renderProblem, onError = logError } = options;
+  const scope = options.apiId === undefined ? {} : { apiId: options.apiId };
   const names = typeof keyFrom === "function" ? undefined : keyFrom.map((name) => name.toLowerCase());
 
   const report = (error: unknown, request: Request): void => {
@@ -162,9 +172,9 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
   ): Promise<Decision> => {
     const address = options.clientAddress === undefined ? clientAddress : options.clientAddress(request);
     const body = { ...remainingRequest(memory, verifier, key, requirement), migrationId: options.migrationId };
-    let result: V2KeysVerifyKeyResponseData;
+    let result: VerificationResult<unknown>;
     try {
-      result = await verifier.verify(body, { clientAddress: address });
+      result = await verifier.verify(body, { clientAddress: address, ...scope });
     } catch (error) {
       report(error, request);
       // The key was validated before, so what is wrong with the request is the program's.
@@ -195,7 +205,7 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
   });
 }
 
-function isVerified(result: V2KeysVerifyKeyResponseData): result is VerifiedKey {
+function isVerified(result: VerificationResult<unknown>): result is VerifiedKey {
   return result.valid && result.code === "VALID" && typeof result.keyId === "string";
 }
 

@@ -1,4 +1,4 @@
 /** The types that every entry point of the middleware exports. */
-export type { ApiKeyOptions, KeyVerifier, VerifiedKey } from "./guard.js";
+export type { ApiKeyOptions, KeyVerifier, RegisteredMeta, VerifiedKey } from "./guard.js";
 export type { Refusal, RefusalBody, RefusalCode, RefusalOptions } from "./refusal.js";
 export type { KeyRequirement, PerRequest } from "./requirement.js";

@@ -92,7 +92,7 @@ const LOOK_ALIKE: readonly string[] = ["NOT_FOUND", "DISABLED", "EXPIRED"];
 export function createRefusal(
   code: string,
   options: RefusalOptions,
-  result?: V2KeysVerifyKeyResponseData,
+  result?: V2KeysVerifyKeyResponseData<unknown>,
   query?: string,
 ): Refusal {
   const isHidden = options.reveal !== true && LOOK_ALIKE.includes(code);

@@ -4,6 +4,7 @@ import { isKeystileError } from "../contracts/errors.js";
 import type { KeysVerifyKeyRatelimit, MaybePromise } from "../contracts/types.js";
 import { callable, type Check, checkOptions, integer } from "../lib/check-options.js";
 import { readRequest, type VerificationRequest } from "../verify/request.js";
+import { headerNames } from "../verify/verify-headers.js";
 
 /** A value, or a function of the request that returns it. A function that throws ends the request with a 500. */
 export type PerRequest<Request, T> = T | ((request: Request) => MaybePromise<T | undefined>);
@@ -106,10 +107,6 @@ function joinQueries(queries: readonly string[]): string | undefined {
 /** A function, or a fixed list of header names. */
 export const headerNamesOrFunction: Check = (value, path) => {
   if (typeof value === "function") return callable(value, path);
-  const isNames = Array.isArray(value) && value.length > 0 && value.every(isHeaderName);
-  if (!isNames) throw new TypeError(`${path} must be a function, or an array of header names`);
+  if (!Array.isArray(value)) throw new TypeError(`${path} must be a function, or an array of header names`);
+  headerNames(value, path);
 };
-
-function isHeaderName(value: unknown): boolean {
-  return typeof value === "string" && /^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(value);
-}

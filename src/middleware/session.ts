@@ -14,7 +14,7 @@ import type { ResolvedRequirement } from "./requirement.js";
 interface Taking {
   readonly verifier: object;
   readonly request: V2KeysVerifyKeyRequestBody;
-  readonly result: V2KeysVerifyKeyResponseData;
+  readonly result: V2KeysVerifyKeyResponseData<unknown>;
 }
 
 const takings = new WeakMap<object, readonly Taking[]>();
@@ -75,7 +75,7 @@ export function remember(
   memory: object,
   verifier: object,
   request: V2KeysVerifyKeyRequestBody,
-  result: V2KeysVerifyKeyResponseData,
+  result: V2KeysVerifyKeyResponseData<unknown>,
 ): void {
   takings.set(memory, [...(takings.get(memory) ?? []), { verifier, request, result }]);
 }

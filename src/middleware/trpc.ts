@@ -3,6 +3,7 @@
  * @module keystile/trpc
  */
 import type { TRPCMiddlewareFunction } from "@trpc/server";
+import type { JsonObject } from "../contracts/types.js";
 import {
   type ApiKeyOptions,
   createGuard,
@@ -71,17 +72,17 @@ export interface TrpcCall<Context extends TrpcContext = TrpcContext> {
  * @throws TypeError or RangeError that names the option, when the procedure is built. The middleware rejects with
  *   {@link ApiKeyRefused}
  */
-export function apiKey<Context extends TrpcContext = TrpcContext>(
-  verifier: KeyVerifier,
+export function apiKey<Context extends TrpcContext = TrpcContext, Meta = JsonObject>(
+  verifier: KeyVerifier<Meta>,
   options?: ApiKeyOptions<TrpcCall<Context>> & { readonly skipJwt?: false | undefined },
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- it fits procedures of every context, metadata and input
-): TRPCMiddlewareFunction<any, any, any, { apiKey: VerifiedKey }, any>;
+): TRPCMiddlewareFunction<any, any, any, { apiKey: VerifiedKey<Meta> }, any>;
 /** With `skipJwt` the key may be missing. */
-export function apiKey<Context extends TrpcContext = TrpcContext>(
-  verifier: KeyVerifier,
+export function apiKey<Context extends TrpcContext = TrpcContext, Meta = JsonObject>(
+  verifier: KeyVerifier<Meta>,
   options: ApiKeyOptions<TrpcCall<Context>>,
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as above
-): TRPCMiddlewareFunction<any, any, any, { apiKey?: VerifiedKey }, any>;
+): TRPCMiddlewareFunction<any, any, any, { apiKey?: VerifiedKey<Meta> }, any>;
 export function apiKey<Context extends TrpcContext = TrpcContext>(
   verifier: KeyVerifier,
   options?: ApiKeyOptions<TrpcCall<Context>>,

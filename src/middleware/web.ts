@@ -3,6 +3,7 @@
  * SvelteKit and Astro are.
  * @module keystile/web
  */
+import type { JsonObject } from "../contracts/types.js";
 import { type ApiKeyOptions, createGuard, type KeyVerifier, type VerifiedKey } from "./guard.js";
 import { toResponse } from "./refusal-response.js";
 import { forget, isRemembered } from "./session.js";
@@ -31,24 +32,24 @@ export type GuardedHandler<Rest extends readonly unknown[], Key = VerifiedKey> =
  * @example
  * export const GET = apiKey(verifier, { permissions: "documents.read" }, (request, key) => Response.json(key.keyId));
  */
-export function apiKey<Rest extends readonly unknown[]>(
-  verifier: KeyVerifier,
+export function apiKey<Rest extends readonly unknown[], Meta = JsonObject>(
+  verifier: KeyVerifier<Meta>,
   options: ApiKeyOptions<Request> & { readonly skipJwt?: false | undefined },
-  handler: GuardedHandler<Rest>,
+  handler: GuardedHandler<Rest, VerifiedKey<Meta>>,
 ): (request: Request, ...rest: Rest) => Promise<Response>;
 /** With `skipJwt` the key may be missing. */
-export function apiKey<Rest extends readonly unknown[]>(
-  verifier: KeyVerifier,
+export function apiKey<Rest extends readonly unknown[], Meta = JsonObject>(
+  verifier: KeyVerifier<Meta>,
   options: ApiKeyOptions<Request>,
-  handler: GuardedHandler<Rest, VerifiedKey | undefined>,
+  handler: GuardedHandler<Rest, VerifiedKey<Meta> | undefined>,
 ): (request: Request, ...rest: Rest) => Promise<Response>;
 export function apiKey<Rest extends readonly unknown[]>(
   verifier: KeyVerifier,
   options: ApiKeyOptions<Request>,
-  handler: GuardedHandler<Rest> | GuardedHandler<Rest, VerifiedKey | undefined>,
+  handler: GuardedHandler<Rest, never>,
 ): (request: Request, ...rest: Rest) => Promise<Response> {
   const guard = createGuard<Request>(verifier, options);
-  const handle = handler as GuardedHandler<Rest, VerifiedKey | undefined>;
+  const handle = handler as GuardedHandler<Rest, unknown>;
   return async (request, ...rest) => {
     // The outermost guard forgets the request, so that one handled twice is charged twice.
     const isOutermost = !isRemembered(request);

@@ -20,45 +20,54 @@ export interface KeySources {
   readonly isSystemTime: boolean;
   /** Only keys of this workspace are visible; `undefined`: those of all. */
   readonly workspaceId: string | undefined;
+  /** Whether a migrated key that is found gets its native digest. */
+  readonly adopts: boolean;
+}
+
+/** Who asks: which keys are visible to a call. */
+export interface Viewer {
+  readonly caller: Caller | undefined;
+  /** Only keys of this API; `undefined`: those of all. */
+  readonly apiId: string | undefined;
 }
 
 /** @returns undefined for a key that does not exist or is not visible: both look the same (spec §4.1-3) */
 export function findKey(
   sources: KeySources,
   request: VerificationRequest,
-  caller: Caller | undefined,
+  viewer: Viewer,
   now: number,
 ): MaybePromise<CachedKey | undefined> {
   const found = sources.cache.find(request.key, digestKey, sources.isSystemTime ? now : undefined);
-  if (isLikeRootKey(request.key)) return unlessRootKey(sources, request, caller, found);
-  if (request.migrationId === undefined && sources.workspaceId === undefined && caller === undefined) return found;
+  if (isLikeRootKey(request.key)) return unlessRootKey(sources, request, viewer, found);
+  if (request.migrationId === undefined && sources.workspaceId === undefined && seesAll(viewer)) return found;
   return found instanceof Promise
-    ? whenFound(sources, request, caller, found)
-    : orMigrated(sources, request, caller, found);
+    ? whenFound(sources, request, viewer, found)
+    : orMigrated(sources, request, viewer, found);
 }
 
 /** Apart, since a function that holds a closure allocates for it at every call. */
 function whenFound(
   sources: KeySources,
   request: VerificationRequest,
-  caller: Caller | undefined,
+  viewer: Viewer,
   finding: Promise<CachedKey | undefined>,
 ): Promise<CachedKey | undefined> {
-  return finding.then((found) => orMigrated(sources, request, caller, found));
+  return finding.then((found) => orMigrated(sources, request, viewer, found));
 }
 
 /** {@link findKey} without the cache: polls the store for changes and reads the key from it. */
 export async function findKeyAgain(
   sources: KeySources,
   request: VerificationRequest,
-  caller: Caller | undefined,
+  viewer: Viewer,
 ): Promise<CachedKey | undefined> {
   const { store, cache } = sources;
   await store.pollChanges(NaN);
   const digest = await digestKey(request.key);
   const record = await store.findKey(digest);
   if (isLikeRootKey(request.key) && (await store.findRootKey(digest)) !== undefined) return undefined;
-  return orMigrated(sources, request, caller, record && cache.prepare(record));
+  return orMigrated(sources, request, viewer, record && cache.prepare(record));
 }
 
 /** The prefix of root keys; other keys may have it too. */
@@ -74,25 +83,25 @@ function isLikeRootKey(key: string): boolean {
 async function unlessRootKey(
   sources: KeySources,
   request: VerificationRequest,
-  caller: Caller | undefined,
+  viewer: Viewer,
   found: MaybePromise<CachedKey | undefined>,
 ): Promise<CachedKey | undefined> {
   const finding = Promise.resolve(digestKey(request.key)).then((digest) => sources.store.findRootKey(digest));
   // Both are awaited together, so that neither rejection is unhandled.
   const [root, native] = await Promise.all([finding, found]);
-  return root === undefined ? orMigrated(sources, request, caller, native) : undefined;
+  return root === undefined ? orMigrated(sources, request, viewer, native) : undefined;
 }
 
 function orMigrated(
   sources: KeySources,
   request: VerificationRequest,
-  caller: Caller | undefined,
+  viewer: Viewer,
   native: CachedKey | undefined,
 ): MaybePromise<CachedKey | undefined> {
-  if (native !== undefined) return isVisible(sources, caller, native) ? native : undefined;
+  if (native !== undefined) return isVisible(sources, viewer, native) ? native : undefined;
   return request.migrationId === undefined
     ? undefined
-    : findMigrated(sources, request.key, request.migrationId, caller);
+    : findMigrated(sources, request.key, request.migrationId, viewer);
 }
 
 /**
@@ -104,11 +113,11 @@ async function findMigrated(
   sources: KeySources,
   key: string,
   migrationId: string,
-  caller: Caller | undefined,
+  viewer: Viewer,
 ): Promise<CachedKey | undefined> {
   const { store, algorithms } = sources;
   const [migration] = await store.readMany("migrations", [migrationId]);
-  if (migration === undefined || !isInWorkspace(sources, caller, migration.workspaceId)) return undefined;
+  if (migration === undefined || !isInWorkspace(sources, viewer, migration.workspaceId)) return undefined;
   if (!algorithms.knows(migration.algorithm)) {
     throw new TypeError(
       `options.migrationAlgorithms lacks "${migration.algorithm}", which a migration of this store uses`,
@@ -118,8 +127,8 @@ async function findMigrated(
   if (foreignDigest === undefined) return undefined;
   const record = await store.findForeignKey(migrationId, foreignDigest);
   const found = record && sources.cache.prepare(record);
-  if (found === undefined || !isVisible(sources, caller, found)) return undefined;
-  if (record?.unadopted === true) await adopt(store, record.ref, key);
+  if (found === undefined || !isVisible(sources, viewer, found)) return undefined;
+  if (record?.unadopted === true && sources.adopts) await adopt(store, record.ref, key);
   return found;
 }
 
@@ -135,11 +144,15 @@ async function adopt(store: Store, ref: KeyRef, key: string): Promise<void> {
   }
 }
 
-function isVisible(sources: KeySources, caller: Caller | undefined, { policy, keyId }: CachedKey): boolean {
-  if (!isInWorkspace(sources, caller, policy.workspaceId)) return false;
+const seesAll = ({ caller, apiId }: Viewer): boolean => caller === undefined && apiId === undefined;
+
+function isVisible(sources: KeySources, viewer: Viewer, { policy, keyId }: CachedKey): boolean {
+  const { caller, apiId } = viewer;
+  if (!isInWorkspace(sources, viewer, policy.workspaceId)) return false;
+  if (apiId !== undefined && apiId !== policy.apiId) return false;
   return caller === undefined || caller.may("verify_key", { type: "api", id: policy.apiId, keyId });
 }
 
-function isInWorkspace({ workspaceId }: KeySources, caller: Caller | undefined, owner: string): boolean {
+function isInWorkspace({ workspaceId }: KeySources, { caller }: Viewer, owner: string): boolean {
   return (workspaceId === undefined || workspaceId === owner) && (caller === undefined || caller.workspaceId === owner);
 }

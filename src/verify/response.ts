@@ -1,10 +1,17 @@
 /** Results of a verification: the response, and the event for analytics. Spec §2.2. */
 import type { CachedKey } from "../cache/cached-key.js";
-import type { V2KeysVerifyKeyResponseData, VerificationCode, VerifyKeyRatelimitData } from "../contracts/types.js";
+import type {
+  UnknownKey,
+  V2KeysVerifyKeyResponseData,
+  VerificationCode,
+  VerificationResult,
+  VerifyKeyRatelimitData,
+} from "../contracts/types.js";
 import type { OutcomeEvent } from "./outcome-events.js";
 
 /**
  * Builds every response for a key that was found. A property that does not apply is absent.
+ * @param meta as the result shows it; `undefined`: none
  * @param queried whether a permission query was evaluated: then the response lists the key's permissions and roles
  * @param credits the balance; `undefined`: unlimited
  * @param ratelimits `undefined`: no limit was checked
@@ -12,26 +19,27 @@ import type { OutcomeEvent } from "./outcome-events.js";
 export function answerFor(
   key: CachedKey,
   code: VerificationCode,
+  meta: unknown,
   queried: boolean,
   credits: number | undefined,
   ratelimits: VerifyKeyRatelimitData[] | undefined,
-): V2KeysVerifyKeyResponseData {
+): VerificationResult<unknown> {
   const { name, expires, rare, grants } = key;
-  const response: V2KeysVerifyKeyResponseData = {
+  const response: V2KeysVerifyKeyResponseData<unknown> = {
     valid: code === "VALID",
     code,
     keyId: key.keyId,
     enabled: key.enabled,
   };
   if (name !== undefined) response.name = name;
-  if (rare?.meta !== undefined) response.meta = rare.meta;
+  if (meta !== undefined) response.meta = meta;
   if (expires !== undefined) response.expires = expires;
   if (credits !== undefined) response.credits = credits;
   if (queried || code === "FORBIDDEN") response.permissions = grants.copyPermissions();
   if (queried) response.roles = grants.copyRoles();
   if (rare?.identity !== undefined) response.identity = rare.identity;
   if (ratelimits !== undefined) response.ratelimits = ratelimits;
-  return response;
+  return response as VerificationResult<unknown>;
 }
 
 /** Only `valid` and `code`: a hidden key looks like one that does not exist (spec §4.1-3). */
@@ -39,7 +47,7 @@ export function answerNotFound(
   onOutcome: ((event: OutcomeEvent) => void) | undefined,
   time: number,
   tags: readonly string[],
-): V2KeysVerifyKeyResponseData {
+): UnknownKey {
   onOutcome?.({ time, code: "NOT_FOUND", tags, spent: 0, degraded: false });
   return { valid: false, code: "NOT_FOUND" };
 }

@@ -3,10 +3,10 @@ import type { V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData } from "..
 import { limitNameInResult } from "../ratelimit/applied-limits.js";
 import { retryAfterOf } from "../ratelimit/retry-after.js";
 
-const retryTimes = new WeakMap<V2KeysVerifyKeyResponseData, number | undefined>();
+const retryTimes = new WeakMap<V2KeysVerifyKeyResponseData<unknown>, number | undefined>();
 
 /** Keeps the retry time of a refusal. @param wait milliseconds; undefined: waiting does not help */
-export function keepRetryAfter(result: V2KeysVerifyKeyResponseData, wait: number | undefined): void {
+export function keepRetryAfter(result: V2KeysVerifyKeyResponseData<unknown>, wait: number | undefined): void {
   retryTimes.set(result, wait);
 }
 
@@ -21,7 +21,7 @@ export function keepRetryAfter(result: V2KeysVerifyKeyResponseData, wait: number
  *   more than a limit holds, or `request` is needed and absent
  */
 export function retryAfter(
-  result: V2KeysVerifyKeyResponseData,
+  result: V2KeysVerifyKeyResponseData<unknown>,
   request?: Pick<V2KeysVerifyKeyRequestBody, "ratelimits">,
 ): number | undefined {
   if (retryTimes.has(result)) return retryTimes.get(result);

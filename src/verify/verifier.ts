@@ -3,8 +3,9 @@ import { createQueryCompiler } from "../access/permission-query.js";
 import { CACHE_OPTIONS, type CacheOptions, createKeyCache } from "../cache/key-cache.js";
 import { KeystileError } from "../contracts/errors.js";
 import type { Limiter } from "../contracts/limiter.js";
+import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { Store } from "../contracts/store.js";
-import type { V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData } from "../contracts/types.js";
+import type { JsonObject, V2KeysVerifyKeyRequestBody, VerificationResult } from "../contracts/types.js";
 import { exactSpender, leasedSpender, type LeaseOptions, type Spender } from "../credits/spender.js";
 import {
   callable,
@@ -23,19 +24,21 @@ import {
 } from "../lib/check-options.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { requirePower } from "../lib/guards/powers.js";
+import { standardSchema } from "../lib/meta-schema.js";
 import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
 import { hintedTaker, LIMITER_OPTIONS, withFallback } from "../ratelimit/fallback.js";
 import { hintedLimiter } from "../ratelimit/memory/limiter.js";
 import { createIdempotency, IDEMPOTENCY_OPTIONS, type IdempotencyOptions } from "./idempotency.js";
 import { createKeyUsage } from "./key-usage.js";
 import { createOutcomes, OUTCOME_OPTIONS, type OutcomeEvent, type OutcomeOptions } from "./outcome-events.js";
+import { metaReader } from "./read-meta.js";
 import { type VerifyContext, type VerifyDeps, verifyKey } from "./verify-key.js";
 
 /** How credits are taken: in one durable step per call, or from leases in memory. */
 export type CreditsOptions = { readonly mode: "exact" } | ({ readonly mode: "leased" } & LeaseOptions);
 
-/** Options of {@link createVerifier}; all have defaults. */
-export interface VerifierOptions extends StoreGuardOptions {
+/** Options of {@link createVerifier}; all have defaults. `Meta` is what the schema in `meta` makes of metadata. */
+export interface VerifierOptions<Meta = JsonObject> extends StoreGuardOptions {
   /**
    * Verify only keys of this workspace, 1–255 characters of `[a-zA-Z0-9_-]`; others are NOT_FOUND. Default: every
    * workspace of the store.
@@ -75,6 +78,13 @@ export interface VerifierOptions extends StoreGuardOptions {
   /** Your own hash functions for migrated keys, by the algorithm name given to `createMigration`. */
   readonly migrationAlgorithms?: MigrationAlgorithms | undefined;
   /**
+   * A Standard Schema (zod, valibot, arktype, …) that types `meta` of results: each shows what the schema makes of the
+   * key's stored metadata, and a key without any shows none. Metadata that does not fit rejects the call with
+   * META_INVALID before anything is taken. Give `createKeyring` the same, which then refuses to write such metadata.
+   * Default: metadata is returned as stored.
+   */
+  readonly meta?: StandardSchema<Meta> | undefined;
+  /**
    * Called for every outcome after the verification has returned. What it throws, or rejects with, is dropped and
    * counted.
    */
@@ -104,7 +114,7 @@ export interface VerifierCounters {
 }
 
 /** Verifies keys; made by {@link createVerifier}. Its methods need no `this`. */
-export interface Verifier {
+export interface Verifier<Meta = JsonObject> {
   /**
    * Verifies a key: spec §2.1 in, spec §2.2 out. Every outcome, good or bad, resolves; a failure never resolves as
    * VALID.
@@ -116,13 +126,13 @@ export interface Verifier {
    *   key has passed the checks before limits · CALLER_FORBIDDEN (403) for a caller without any permission to verify ·
    *   with an idempotency key IDEMPOTENCY_IN_FLIGHT (409), IDEMPOTENCY_MISMATCH (422), IDEMPOTENCY_FULL (503), and
    *   STORE_POWER_MISSING (500) where the store cannot record it, before any store call ·
+   *   META_INVALID (500) for stored metadata that does not fit `options.meta`, before anything is taken ·
    *   LIMITER_UNAVAILABLE (503) with `onLimiterFailure: "deny"` · STORE_… for a failed store; for a store of your own
    *   also STORE_INVALID if a result violates its types, and STORE_TIMEOUT · VERIFIER_CLOSED
-   * @throws (rejects) TypeError for a context that is not an object, an idempotency key that is not a string or whose
-   *   caller has no `id`, or a migration whose algorithm is not in
-   *   `migrationAlgorithms`
+   * @throws (rejects) TypeError for a context that is not an object, an `apiId` that is not text, an idempotency key that
+   *   is not a string or whose caller has no `id`, or a migration whose algorithm is not in `migrationAlgorithms`
    */
-  verify(request: V2KeysVerifyKeyRequestBody, context?: VerifyContext): Promise<V2KeysVerifyKeyResponseData>;
+  verify(request: V2KeysVerifyKeyRequestBody, context?: VerifyContext): Promise<VerificationResult<Meta>>;
   /** Failures that failed no call, counted in this verifier. Never throws, not even after `close`. */
   counters(): VerifierCounters;
   /**
@@ -159,6 +169,7 @@ export const VERIFIER_OPTIONS = {
   idempotency: IDEMPOTENCY_OPTIONS,
   usage: flag,
   migrationAlgorithms: (value: unknown, path: string) => void createAlgorithms(value as MigrationAlgorithms, path),
+  meta: standardSchema,
   onOutcome: callable,
   outcomes: group(OUTCOME_OPTIONS),
 } as const satisfies Record<keyof VerifierOptions, Check>;
@@ -173,7 +184,13 @@ export const VERIFIER_OPTIONS = {
  * const verifier = createVerifier(store);
  * const { valid, code } = await verifier.verify({ key, permissions: "documents.read" });
  */
-export function createVerifier(given: Store, options: VerifierOptions = {}): Verifier {
+export function createVerifier<Meta>(
+  given: Store,
+  options: VerifierOptions<Meta> & { readonly meta: StandardSchema<Meta> },
+): Verifier<Meta>;
+/** With metadata as it is stored. */
+export function createVerifier(given: Store, options?: VerifierOptions): Verifier;
+export function createVerifier(given: Store, options: VerifierOptions<unknown> = {}): Verifier<unknown> {
   checkStore(given);
   const settings = checkOptions(options, VERIFIER_OPTIONS);
   const { workspaceId, nodes = 1, onLimiterFailure = "local", limiterTimeout } = settings;
@@ -198,11 +215,13 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
     algorithms: createAlgorithms(settings.migrationAlgorithms),
     isSystemTime,
     workspaceId,
+    adopts: true,
   };
   const deps: VerifyDeps = {
     clock,
     compileQuery: createQueryCompiler(),
     sources,
+    readMeta: settings.meta && metaReader(settings.meta),
     limiter,
     spender,
     idempotency: createIdempotency(store, spender, ownOnly(settings.idempotency ?? {})),
@@ -220,7 +239,7 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
       await outcomes?.close();
     }
   };
-  return Object.freeze({
+  const verifier: Verifier<unknown> = {
     verify(request: V2KeysVerifyKeyRequestBody, context?: VerifyContext) {
       if (context !== undefined && !isPlainObject(context)) return Promise.reject(contextError());
       // Not async: a promise around a promise costs a third of a hot call.
@@ -233,7 +252,23 @@ export function createVerifier(given: Store, options: VerifierOptions = {}): Ver
       ...limiter.counters(),
     }),
     close: () => (closing ??= close()),
-  });
+  };
+  // Not enumerable: printing or copying a verifier does not reach the store.
+  const parts: VerifierParts = { deps, isClosed: () => closing !== undefined };
+  return Object.freeze(Object.defineProperty(verifier, PARTS, { value: parts }));
+}
+
+const PARTS = Symbol.for("keystile.verifier.parts");
+
+/** What a verifier is made of. */
+export interface VerifierParts {
+  readonly deps: VerifyDeps;
+  readonly isClosed: () => boolean;
+}
+
+/** The parts of a verifier, for dry runs; `undefined` for what {@link createVerifier} did not create. */
+export function partsOf(verifier: object): VerifierParts | undefined {
+  return (verifier as { readonly [PARTS]?: VerifierParts })[PARTS];
 }
 
 /** @throws KeystileError STORE_POWER_MISSING */
@@ -245,4 +280,4 @@ function leasedSpenderOf(store: Store, options: LeaseOptions): Spender {
   return leasedSpender(store, options);
 }
 
-const closedError = () => new KeystileError("VERIFIER_CLOSED", "the verifier was closed; make another to go on");
+export const closedError = () => new KeystileError("VERIFIER_CLOSED", "the verifier was closed; make another to go on");

@@ -12,14 +12,17 @@ import type { CachedKey } from "../cache/cached-key.js";
 import type { Caller } from "../contracts/caller.js";
 import { KeystileError } from "../contracts/errors.js";
 import type { Spend } from "../contracts/store.js";
-import type { MaybePromise, V2KeysVerifyKeyResponseData, VerificationCode } from "../contracts/types.js";
+import type { JsonObject, MaybePromise, VerificationCode, VerificationResult } from "../contracts/types.js";
 import type { Spender } from "../credits/spender.js";
+import { isThenable } from "../lib/thenable.js";
 import type { LimitTaker } from "../ratelimit/fallback.js";
 import { findKey, findKeyAgain, type KeySources } from "./find-key.js";
 import type { Idempotency, IdempotentCall } from "./idempotency.js";
 import type { KeyUsage } from "./key-usage.js";
 import { type LimitsTaken, takeLimits } from "./check-limits.js";
+import type { Viewer } from "./find-key.js";
 import { type OutcomeEvent, redact } from "./outcome-events.js";
+import type { MetaRead } from "./read-meta.js";
 import { readRequest, type VerificationRequest } from "./request.js";
 import { answerFor, answerNotFound, eventFor } from "./response.js";
 import { keepRetryAfter } from "./retry-after.js";
@@ -33,6 +36,8 @@ export interface VerifyContext {
    * which may verify every key.
    */
   readonly caller?: Caller;
+  /** Only keys of this API: those of others are NOT_FOUND, and nothing is taken from them. Absent: keys of every API. */
+  readonly apiId?: string;
   /**
    * Lets the request be repeated, 1–255 characters of printable ASCII: a repeat with the same key and body takes no
    * credits or tokens again, in any process, for `idempotency.ttl` milliseconds, and every other check runs anew. Each
@@ -47,6 +52,8 @@ export interface VerifyDeps {
   readonly clock: () => number;
   readonly compileQuery: QueryCompiler;
   readonly sources: KeySources;
+  /** Reads stored metadata through the program's schema; undefined: it is returned as stored. */
+  readonly readMeta: ((meta: JsonObject, keyId: string) => MaybePromise<MetaRead>) | undefined;
   readonly limiter: LimitTaker;
   readonly spender: Spender;
   readonly idempotency: Idempotency;
@@ -55,13 +62,14 @@ export interface VerifyDeps {
 }
 
 /** A verification in progress: its inputs, and what the checks found. */
-export interface Verification {
+export interface Verification extends Viewer {
   readonly deps: VerifyDeps;
   readonly request: VerificationRequest;
   readonly query: Query | undefined;
-  readonly caller: Caller | undefined;
   readonly clientAddress: string | undefined;
   readonly now: number;
+  /** The key's metadata as the result shows it. */
+  meta: unknown;
   /** Whether the query was evaluated: then the response lists the key's permissions and roles. */
   queried: boolean;
   /** The limits that were checked; undefined: none. */
@@ -77,7 +85,7 @@ export interface Verification {
 }
 
 /** One check of a key that was found. */
-interface Check {
+export interface Check {
   /** The code of the response if the key fails. */
   readonly code: Exclude<VerificationCode, "VALID" | "NOT_FOUND">;
   /** Whether the key fails. A promise only if a limiter or a store returns one. */
@@ -85,7 +93,7 @@ interface Check {
 }
 
 /** In order: the first one that fails gives the code, and later ones do not run. Only the last two take anything. */
-const CHECKS: readonly Check[] = [
+export const CHECKS: readonly Check[] = [
   { code: "DISABLED", fails: (_, key) => !key.enabled },
   { code: "EXPIRED", fails: ({ now }, { expires }) => expires !== undefined && now > expires },
   { code: "FORBIDDEN", fails: ({ clientAddress }, key) => key.parentDisabled || !key.allows(clientAddress) },
@@ -94,7 +102,8 @@ const CHECKS: readonly Check[] = [
   { code: "USAGE_EXCEEDED", fails: exceedsCredits },
 ];
 
-type ResponseData = V2KeysVerifyKeyResponseData;
+/** What the schema makes of metadata is known to who gave it. */
+type ResponseData = VerificationResult<unknown>;
 
 /**
  * Verifies one request.
@@ -111,26 +120,39 @@ export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContex
   }
 }
 
-/** Own properties only: a polluted prototype must not set the caller or the address. */
 function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): MaybePromise<ResponseData> {
+  const call = beginCall(deps, body, context);
+  const idempotencyKey =
+    context !== undefined && Object.hasOwn(context, "idempotencyKey") ? context.idempotencyKey : undefined;
+  const scope = idempotencyKey === undefined ? undefined : deps.idempotency.scopeOf(idempotencyKey, call.caller);
+  const found = findKey(deps.sources, call.request, call, call.now);
+  if (scope !== undefined) return checkOnce(call, scope, found);
+  return found instanceof Promise ? checkFound(call, found) : checkKey(call, found);
+}
+
+/**
+ * Validates a request and its context, of which it reads own properties only: a polluted prototype must not set the
+ * caller or the address.
+ * @throws KeystileError as {@link verifyKey} · TypeError for an `apiId` that is not text
+ */
+export function beginCall(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): Verification {
   const given = context !== undefined && Object.hasOwn(context, "caller") ? context.caller : undefined;
   const clientAddress =
     context !== undefined && Object.hasOwn(context, "clientAddress") ? context.clientAddress : undefined;
-  const idempotencyKey =
-    context !== undefined && Object.hasOwn(context, "idempotencyKey") ? context.idempotencyKey : undefined;
+  const apiId = context !== undefined && Object.hasOwn(context, "apiId") ? apiIdOf(context.apiId) : undefined;
   const caller = given === undefined ? undefined : strictCaller(given, "context.caller");
   if (caller?.mayAny("verify_key", "api") === false) throw mayNotVerify();
   const request = readRequest(body);
   const query = request.permissions === undefined ? undefined : deps.compileQuery(request.permissions);
-  const scope = idempotencyKey === undefined ? undefined : deps.idempotency.scopeOf(idempotencyKey, caller);
-  const now = deps.clock();
-  const call: Verification = {
+  return {
     deps,
     request,
     query,
     caller,
+    apiId,
     clientAddress,
-    now,
+    now: deps.clock(),
+    meta: undefined,
     queried: false,
     limits: undefined,
     taken: undefined,
@@ -138,9 +160,13 @@ function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | 
     restarts: 0,
     once: undefined,
   };
-  const found = findKey(deps.sources, request, caller, now);
-  if (scope !== undefined) return checkOnce(call, scope, found);
-  return found instanceof Promise ? checkFound(call, found) : checkKey(call, found);
+}
+
+/** An `apiId` that is given but not text is a mistake of the program, which must not open every API. */
+function apiIdOf(apiId: unknown): string {
+  if (typeof apiId !== "string" || apiId === "")
+    throw new TypeError("context.apiId must be the id of an API; leave it out to verify the keys of every API");
+  return apiId;
 }
 
 /*
@@ -154,7 +180,32 @@ function checkFound(call: Verification, finding: Promise<CachedKey | undefined>)
 const mayNotVerify = () => new KeystileError("CALLER_FORBIDDEN", "the credential has no permission to verify keys");
 
 function checkKey(call: Verification, key: CachedKey | undefined): MaybePromise<ResponseData> {
-  return key === undefined ? notFound(call) : runChecks(call, key, 0);
+  return key === undefined ? notFound(call) : startChecks(call, key);
+}
+
+/** Metadata that does not fit the program's schema ends the call before anything is taken. */
+function startChecks(call: Verification, key: CachedKey): MaybePromise<ResponseData> {
+  const reading = readMeta(call, key);
+  return reading === undefined ? runChecks(call, key, 0) : whenMetaRead(reading, call, key);
+}
+
+function whenMetaRead(reading: Promise<void>, call: Verification, key: CachedKey): Promise<ResponseData> {
+  return reading.then(() => runChecks(call, key, 0));
+}
+
+/** Sets `call.meta`: what the program's schema makes of the key's metadata. @throws KeystileError META_INVALID */
+export function readMeta(call: Verification, key: CachedKey): Promise<void> | undefined {
+  const stored = key.rare?.meta;
+  call.meta = stored;
+  if (stored === undefined || call.deps.readMeta === undefined) return undefined;
+  const reading = call.deps.readMeta(stored, key.keyId);
+  if (isThenable(reading)) return setMeta(call, reading);
+  call.meta = reading.value;
+  return undefined;
+}
+
+async function setMeta(call: Verification, reading: Promise<MetaRead>): Promise<void> {
+  call.meta = (await reading).value;
 }
 
 /** The same for a call with an idempotency key, which is in flight until it has ended. */
@@ -169,7 +220,7 @@ async function checkOnce(
   const once = await deps.idempotency.begin(scope, key.policy.workspaceId, request, now);
   call.once = once;
   try {
-    return await runChecks(call, key, 0);
+    return await startChecks(call, key);
   } finally {
     deps.idempotency.end(once);
   }
@@ -265,7 +316,7 @@ function conclude(call: Verification, key: CachedKey, code: VerificationCode): M
   if (spend === null) return notFound(call);
   if (spend?.stale === true) return restart(call);
   deps.usage.note(key, request.key, now);
-  const response = answerFor(key, code, queried, spend?.remaining ?? undefined, limits?.results);
+  const response = answerFor(key, code, call.meta, queried, spend?.remaining ?? undefined, limits?.results);
   if (limits?.exceeded === true) keepRetryAfter(response, limits.retryAfter);
   if (deps.onOutcome !== undefined) {
     const { tags } = request;
@@ -290,15 +341,15 @@ function notFound({ deps, request: { tags, key }, now }: Verification): Response
 }
 
 /** Each restart means that an administrator changed the key's refill between two steps of one call. */
-const MAX_RESTARTS = 8;
+export const MAX_RESTARTS = 8;
 
 /** The key's refill follows another calendar than when it was found: all checks run again on the current key. */
 async function restart(call: Verification): Promise<ResponseData> {
-  const { deps, request, caller } = call;
+  const { deps, request } = call;
   if (++call.restarts > MAX_RESTARTS)
     throw new KeystileError("STORE_BUSY", "the refill of this key kept changing while it was verified; try again");
   call.queried = false;
   call.limits = undefined;
   call.spend = undefined;
-  return checkKey(call, await findKeyAgain(deps.sources, request, caller));
+  return checkKey(call, await findKeyAgain(deps.sources, request, call));
 }

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
+import { createKeyring } from "../../src/index.js";
 import { fault, world } from "./support.js";
 
 describe("apis: create, get, update, delete", () => {
@@ -79,5 +80,55 @@ describe("apis: create, get, update, delete", () => {
       keyring.whoami({ key }),
     ];
     for (const result of await Promise.all(attempts.map(fault))) expect(result).toBe("NOT_FOUND 404");
+  });
+});
+
+describe("apis: ids of the program's own, and lists", () => {
+  const apiId = "api_documents";
+
+  it("createApi takes an id, once in a store; a deleted one stays taken", async () => {
+    const { keyring, elsewhere } = await world();
+    expect(await keyring.createApi({ name: "documents", apiId })).toEqual({ apiId });
+    expect(await fault(keyring.createApi({ name: "documents", apiId }))).toBe("CONFLICT 409");
+    expect(await fault(elsewhere.createApi({ name: "documents", apiId }))).toBe("CONFLICT 409");
+    await keyring.deleteApi({ apiId });
+    expect(await fault(keyring.createApi({ name: "documents", apiId }))).toBe("CONFLICT 409");
+    expect(await fault(keyring.getOrCreateApi({ name: "documents", apiId }))).toBe("CONFLICT 409");
+  });
+
+  it("getOrCreateApi creates it once, however many start at the same time, and changes nothing of it", async () => {
+    const { keyring, store, elsewhere } = await world();
+    const others = [keyring, createKeyring(store), createKeyring(store)];
+    const made = await Promise.all(others.map((one) => one.getOrCreateApi({ name: "documents", apiId })));
+    expect(made.filter(({ created }) => created)).toHaveLength(1);
+    await keyring.updateApi({ apiId, enabled: false });
+    expect(await keyring.getOrCreateApi({ name: "renamed", apiId })).toEqual({ apiId, created: false });
+    expect(await keyring.getApi({ apiId })).toMatchObject({ name: "documents", enabled: false });
+    expect(await fault(elsewhere.getOrCreateApi({ name: "documents", apiId }))).toBe("CONFLICT 409");
+  });
+
+  it("listApis lists those of the workspace by id, page by page, without deleted ones", async () => {
+    const { keyring, elsewhere, apiId: first } = await world();
+    for (const name of ["b", "a", "c"]) await keyring.createApi({ name: `${name}pis`, apiId: `api_list_${name}` });
+    await elsewhere.createApi({ name: "theirs" });
+    await keyring.deleteApi({ apiId: "api_list_b" });
+    const page = await keyring.listApis({ limit: 2 });
+    const rest = await keyring.listApis({ limit: 2, cursor: page.pagination.cursor });
+    expect([...page.data, ...rest.data].map(({ id }) => id)).toEqual([first, "api_list_a", "api_list_c"].sort());
+    expect(rest.pagination).toEqual({ hasMore: false });
+    expect((await keyring.listApis()).data[0]).toEqual({
+      id: expect.any(String),
+      name: expect.any(String),
+      enabled: true,
+      ipAllowlist: [],
+    });
+  });
+
+  it("getKey, listKeys and whoami say to which API a key belongs", async () => {
+    const { keyring, create, apiId } = await world();
+    const { keyId, key } = await create();
+    const shown = [await keyring.getKey({ keyId }), await keyring.whoami({ key })];
+    shown.push(...(await keyring.listKeys({ apiId })).data);
+    expect(shown.map((one) => one.apiId)).toEqual([apiId, apiId, apiId]);
   });
 });

@@ -9,7 +9,8 @@ import express from "express";
 import fastify from "fastify";
 import { Hono } from "hono";
 import { beforeEach, describe, expect, expectTypeOf, it, vi } from "vitest";
-import { createKeyring, createVerifier, memoryStore, type Verifier } from "../../src/index.js";
+import { z } from "zod";
+import { createKeyring, createVerifier, memoryStore, type Store, type Verifier } from "../../src/index.js";
 import { apiKey as expressGuard } from "../../src/middleware/express.js";
 import { apiKey as fastifyGuard } from "../../src/middleware/fastify.js";
 import type { VerifiedKey } from "../../src/middleware/guard.js";
@@ -26,13 +27,14 @@ import { apiKey as trpcGuard } from "../../src/middleware/trpc.js";
 import { apiKey as webGuard } from "../../src/middleware/web.js";
 import { listen } from "./beds.js";
 
+let store: Store;
 let verifier: Verifier;
 let key: string;
 let headers: Record<string, string>;
 const left = async () => (await verifier.verify({ key, credits: { cost: 0 } })).credits;
 
 beforeEach(async () => {
-  const store = memoryStore();
+  store = memoryStore();
   const keyring = createKeyring(store);
   const { apiId } = await keyring.createApi({ name: "documents" });
   const given = { permissions: ["documents.read", "documents.7"], credits: { remaining: 100 } };
@@ -402,5 +404,38 @@ describe("RateLimit fields", () => {
     expect(ratelimitFields([limit("a", 5, true), limit("b", 3)], true, now)).toMatchObject({
       "X-RateLimit-Remaining": "5",
     });
+  });
+});
+
+describe("meta through a schema", () => {
+  const Plan = z.object({ plan: z.string(), seats: z.number().default(1) });
+  type Meta = { plan: string; seats: number } | undefined;
+  const typed = (store: Store) => createVerifier(store, { meta: Plan });
+
+  it("is typed and read in handlers of web and of tRPC", async () => {
+    const guarded = webGuard(typed(store), {}, (_request, apiKey) => {
+      expectTypeOf(apiKey.meta).toEqualTypeOf<Meta>();
+      return Response.json(apiKey.meta);
+    });
+    const response = await guarded(new Request("http://localhost/", { headers }));
+    expect(await response.json()).toEqual({ plan: "pro", seats: 1 });
+
+    const t = initTRPC.context<{ req: Request }>().create();
+    const procedure = t.procedure.use(trpcGuard(typed(store))).query(({ ctx }) => {
+      expectTypeOf(ctx.apiKey.meta).toEqualTypeOf<Meta>();
+      return ctx.apiKey.meta;
+    });
+    const caller = t.router({ procedure }).createCaller({ req: new Request("http://localhost/", { headers }) });
+    expect(await caller.procedure()).toEqual({ plan: "pro", seats: 1 });
+  });
+
+  it("that stored metadata does not fit is a 503 whose reason goes to the log", async () => {
+    const errors: unknown[] = [];
+    const strict = createVerifier(store, { meta: z.object({ plan: z.literal("free") }) });
+    const onError = (error: unknown) => errors.push(error);
+    const guarded = webGuard(strict, { onError }, () => new Response("passed"));
+    const response = await guarded(new Request("http://localhost/", { headers }));
+    expect([response.status, await response.text()]).toEqual([503, expect.not.stringContaining("plan")]);
+    expect(errors).toMatchObject([{ code: "META_INVALID" }]);
   });
 });

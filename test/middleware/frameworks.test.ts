@@ -71,6 +71,17 @@ describe.each(BEDS)("middleware: $name", (bed: Bed) => {
     expect((await app.call({ authorization: "Basic eDp5", "x-api-key": key })).status).toBe(200);
   });
 
+  it("a key of another API than `apiId` looks unknown, and is not charged", async () => {
+    const other = await keyring.createApi({ name: "billing" });
+    const { key } = await createKey({ credits: { remaining: 5 } });
+    const [mine, theirs] = [await start({ apiId }), await start({ apiId: other.apiId })];
+    expect(await refusalOf(await theirs.call(bearer(key)))).toEqual(
+      refusal(401, 'Bearer error="invalid_token"', "KEY_INVALID"),
+    );
+    expect((await mine.call(bearer(key))).status).toBe(200);
+    expect((await verifier.verify({ key, credits: { cost: 0 } })).credits).toBe(4);
+  });
+
   it("without a credential: 401 with a plain challenge", async () => {
     const app = await start();
     const missing = refusal(401, "Bearer", "KEY_MISSING");
@@ -224,6 +235,7 @@ describe.each(BEDS)("middleware: $name", (bed: Bed) => {
       [{ tags: [""] }, /^options\.tags\[0\]: /],
       [{ cost: -1 }, /^options\.cost must/],
       [{ keyFrom: ["bad name"] }, /^options\.keyFrom must/],
+      [{ apiId: "" }, /^options\.apiId must/],
       [{ usageExceeded: 200 as never }, /^options\.usageExceeded must/],
       [{ permission: "documents.read" } as never, /^options\.permission is not an option/],
     ];

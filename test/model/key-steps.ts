@@ -20,8 +20,8 @@ export async function createKey(stage: Stage): Promise<void> {
   stage.note("createKey", body);
   const keyring = hand.keyrings.get(workspace)!;
   if (api.deleted || existingRoles(workspace, body.roles ?? []) === undefined)
-    return refused("createKey", keyring.createKey(body), "NOT_FOUND");
-  const made = await keyring.createKey(body);
+    return refused("createKey", keyring.createKey(body, { acceptPast: true }), "NOT_FOUND");
+  const made = await keyring.createKey(body, { acceptPast: true });
   stage.note("made", made.keyId);
   if (!made.key.startsWith(body.prefix === undefined ? "" : `${body.prefix}_`))
     throw new Error("createKey: the key lacks its prefix");

@@ -32,6 +32,7 @@ export async function readKey(stage: Stage): Promise<void> {
   const roles = rolesOf(key);
   const due: Omit<KeyResponseData, "start" | "createdAt"> = {
     keyId: key.id,
+    apiId: key.api.id,
     enabled: key.enabled,
     ...(key.name !== undefined && { name: key.name }),
     ...(key.meta !== undefined && { meta: key.meta }),

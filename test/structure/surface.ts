@@ -41,7 +41,11 @@ export function findSurfaceFaults(entries: readonly string[]): string[] {
       for (const named of typesNamedIn(declaration, checker)) {
         const type = whole(named);
         const file = type.declarations?.[0]?.getSourceFile().fileName ?? "";
-        const isOurs = relative(ROOT, file).startsWith("src") && (type.flags & ts.SymbolFlags.TypeParameter) === 0;
+        const isOurs =
+          relative(ROOT, file).startsWith("src") &&
+          (type.flags & ts.SymbolFlags.TypeParameter) === 0 &&
+          // Declared for every program, which needs no import to extend it.
+          !type.declarations?.some(isGlobal);
         if (isOurs && !exported.has(type)) faults.add(`${symbol.name} names ${type.name}, which cannot be imported`);
       }
     }
@@ -65,4 +69,10 @@ function typesNamedIn(declaration: ts.Declaration, checker: ts.TypeChecker): ts.
   };
   walk(declaration);
   return found;
+}
+
+/** Whether a declaration stands in `declare global`. */
+function isGlobal(node: ts.Node): boolean {
+  const isScope = ts.isModuleDeclaration(node) && (node.flags & ts.NodeFlags.GlobalAugmentation) !== 0;
+  return isScope || (node.parent !== undefined && isGlobal(node.parent));
 }

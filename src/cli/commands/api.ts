@@ -87,7 +87,8 @@ function addOperation(command: Command, operation: Operation, io: Io, result: Co
   command.action(async (given: Record<string, unknown>) => {
     const globals = command.optsWithGlobals<GlobalFlags>();
     const body = await readBody(io, globals, flags, given);
-    operation.validate(body);
+    // Whether the service takes any external id is for it to say.
+    operation.validate(body, "any");
     const needs = VERDICTS.filter((field) => operation.answer.required?.includes(field) === true);
     const settings = await readCredential(io, globals);
     result.exitCode = await send(io, globals, settings, operation.name, JSON.stringify(body), needs);

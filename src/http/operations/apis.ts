@@ -1,5 +1,6 @@
 /** Operations `apis.*`. `updateApi` is an addition of keystile. */
 import * as schemas from "../../keyring/schemas/keys.js";
+import * as wire from "../../keyring/schemas/wire.js";
 import { onAll, onApi } from "./access.js";
 import { listKeys } from "./list-keys.js";
 import { define } from "./operation.js";
@@ -10,7 +11,7 @@ export const apis = [
   define({
     name: "apis.createApi",
     summary: "Makes an API: a place for keys.",
-    schema: schemas.createApi,
+    schema: wire.createApi,
     answer: answer.createdApi,
     access: onAll("create_api", "api"),
     statuses: [],

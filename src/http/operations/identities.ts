@@ -1,5 +1,6 @@
 /** Operations `identities.*`. */
 import * as schemas from "../../keyring/schemas/keys.js";
+import * as wire from "../../keyring/schemas/wire.js";
 import { onAll, onNamed } from "./access.js";
 import { define } from "./operation.js";
 import * as answer from "./responses.js";
@@ -16,7 +17,8 @@ export const identities = [
   define({
     name: "identities.createIdentity",
     summary: "Makes an identity, with limits that all its keys share.",
-    schema: schemas.createIdentity,
+    schema: wire.createIdentity,
+    wideSchema: wire.createIdentityOfAny,
     answer: answer.createdIdentity,
     access: onAll("create_identity", "identity"),
     statuses: [409],

@@ -1,5 +1,6 @@
 /** Operations `keys.*` except verification, imports and grants (spec §4.3). */
 import * as schemas from "../../keyring/schemas/keys.js";
+import * as wire from "../../keyring/schemas/wire.js";
 import { onKey, onKeyspace, onReplacedKey, onKeyText } from "./access.js";
 import { listKeys } from "./list-keys.js";
 import { define } from "./operation.js";
@@ -14,10 +15,11 @@ export const keys = [
   define({
     name: "keys.createKey",
     summary: "Makes a key and shows its text this once.",
-    schema: schemas.createKey,
+    schema: wire.createKey,
+    wideSchema: wire.createKeyOfAny,
     answer: answer.createdKey,
     access: naming(onKeyspace("create_key"), GIVEN),
-    act: ({ keyring }, request) => keyring.createKey(request),
+    act: ({ keyring }, request) => keyring.createKey(request, { acceptPast: true }),
   }),
   define({
     name: "keys.getKey",
@@ -39,7 +41,8 @@ export const keys = [
   define({
     name: "keys.updateKey",
     summary: "Changes a key: an absent field keeps, null clears, a given list replaces.",
-    schema: schemas.updateKey,
+    schema: wire.updateKey,
+    wideSchema: wire.updateKeyOfAny,
     answer: answer.empty,
     access: naming(onKey("update_key"), GIVEN),
     act: ({ keyring }, request) => keyring.updateKey(request),

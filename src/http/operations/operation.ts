@@ -14,9 +14,11 @@ import { bodyBytesOf } from "./largest-body.js";
 
 /** What operations work with; keyring and ratelimits are those of the caller's workspace. */
 export interface Services extends AccessContext {
-  readonly verifier: Verifier;
+  readonly verifier: Verifier<unknown>;
   readonly keyring: Keyring;
   readonly ratelimits: Ratelimits;
+  /** Which external ids new identities may have: those of the specification, or any text that the library takes. */
+  readonly externalIds: "specified" | "any";
 }
 
 /** One call with an authenticated caller. */
@@ -50,8 +52,12 @@ export interface Operation extends Asked {
   readonly statuses: readonly number[];
   /** Whether this caller may do the action anywhere at all; whoever may not gets a 403 for any JSON. */
   mayAny(caller: Caller): boolean;
-  /** Validates a body without doing anything. @throws KeystileError BAD_REQUEST with every problem */
-  validate(body: unknown): void;
+  /**
+   * Validates a body without doing anything.
+   * @param externalIds as in {@link Services}, default `specified`
+   * @throws KeystileError BAD_REQUEST with every problem
+   */
+  validate(body: unknown, externalIds?: Services["externalIds"]): void;
   /**
    * Refuses a caller without any grant of the action, validates the body, checks the caller's permission for what it
    * names, then acts.
@@ -66,6 +72,8 @@ export interface Definition<B> {
   readonly name: string;
   readonly summary: string;
   readonly schema: Schema<B>;
+  /** The same with any external id, where a request names a new identity. */
+  readonly wideSchema?: Schema<NoInfer<B>>;
   /** JSON Schema for the documentation; default: derived from `schema`. */
   readonly request?: JsonSchema;
   /** Reads the part of the body that `access` and `act` need; default: `schema` parses all of it. */
@@ -82,6 +90,8 @@ export interface Definition<B> {
 export function define<B>(definition: Definition<B>): Operation {
   const { name, summary, schema, access, answer, isList = false, statuses = [404], act } = definition;
   const { read = (body: unknown) => parse(schema, body) } = definition;
+  const { wideSchema } = definition;
+  const readWide = wideSchema === undefined ? read : (body: unknown) => parse(wideSchema, body);
   const request = definition.request ?? toJsonSchema(schema);
   return {
     name,
@@ -94,10 +104,10 @@ export function define<B>(definition: Definition<B>): Operation {
     also: access.also ?? [],
     statuses,
     mayAny: (caller) => caller.mayAny(access.action, access.type),
-    validate: (body) => void read(body),
+    validate: (body, externalIds) => void (externalIds === "any" ? readWide : read)(body),
     async perform(services, { caller, body }) {
       requireAnyGrant(access, caller);
-      const request = read(body);
+      const request = services.externalIds === "any" ? readWide(body) : read(body);
       await access.allow(services, caller, request);
       return act(services, request, caller);
     },

@@ -13,9 +13,9 @@ import type {
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import type { MigratedKey, MigrationResults } from "../../keyring/schemas/migration-requests.js";
 import type { OptionalKey } from "../../keyring/schemas/parse.js";
-import type { WireKey } from "./wire-key.js";
 import type * as A from "../../keyring/schemas/responses.js";
 import { MAX_DATE_MS } from "../../lib/check-options.js";
+import type { WireKey } from "./wire-key.js";
 
 const MAX = Number.MAX_SAFE_INTEGER;
 const text: JsonSchema = { type: "string" };

@@ -8,9 +8,9 @@ export function toWireCredits({ reserved, ...credits }: KeyCredits): WireCredits
 }
 
 /** A key as the specification has it. */
-export type WireKey = Omit<KeyResponseData, "rerolledFrom" | "rerolledTo">;
+export type WireKey = Omit<KeyResponseData, "apiId" | "rerolledFrom" | "rerolledTo">;
 
 export function toWireKey(key: KeyResponseData): WireKey {
-  const { rerolledFrom: _, rerolledTo: __, ...wire } = key;
+  const { apiId: _, rerolledFrom: __, rerolledTo: ___, ...wire } = key;
   return wire.credits === undefined ? wire : { ...wire, credits: toWireCredits(wire.credits) };
 }

@@ -68,7 +68,7 @@ const isKey = object(
   {
     hash: text(3, 1_024),
     name: label(1, 255),
-    externalId: text(1, 255),
+    externalId: label(1, 255),
     meta: isMeta,
     roles: list(text(1, 128)),
     permissions: list((value) => typeof value === "string" && SLUG.test(value)),

@@ -1,13 +1,16 @@
 /** Imports keys that were hashed elsewhere, in batches: the operation `keys.migrateKeys`. */
 import { badRequest } from "../../contracts/errors.js";
+import type { StandardSchema } from "../../contracts/standard-schema.js";
 import type { MigrationRow } from "../../contracts/store.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { callable, checkOptions, flag, integer } from "../../lib/check-options.js";
+import { validateMeta } from "../../lib/meta-schema.js";
 import { type Context, pause } from "../context.js";
 import { readPermissions } from "../rbac/resolve-names.js";
 import { requireApi, requireNamed } from "../rows.js";
 import type {
   FailedKey,
+  ImportedKeyData,
   MigratedKey,
   MigrateKeysOptions,
   MigrationResults,
@@ -15,10 +18,12 @@ import type {
 } from "../schemas/migration-requests.js";
 import type { V2KeysMigrateKeysResponseData } from "../schemas/responses.js";
 import { problemsWithAlgorithm } from "./imported-hash.js";
-import { readImport } from "./import-batches.js";
+import { type Import, readImport } from "./import-batches.js";
 import { createImportNames, type KnownNames } from "./name-cache.js";
 import { createReadAhead } from "./prefetch-iterator.js";
 import { buildAhead, createRefused, storeBatch } from "./store-batch.js";
+
+type Batch = NonNullable<Import["keys"]>;
 
 const DEFAULT_BATCH = 1_000;
 /** An asynchronous store may still not yield to the event loop: after this many batches a pause does. */
@@ -69,9 +74,11 @@ export async function migrateKeys(
   const take = onBatch ?? ((results: MigrationResults) => append(results, migrated, failed));
   const totals = { migrated: 0, failed: 0 };
   const names = createImportNames(context);
-  const destination = { migration, apiId, names, refused: createRefused() };
+  const misfits = new Set<ImportedKeyData>();
+  const destination = { migration, apiId, names, refused: createRefused(), misfits };
   let known: KnownNames | undefined;
-  const reading = createReadAhead(batches, (keys) => buildAhead(context, destination, keys, known));
+  const checked = context.meta === undefined ? batches : withMisfits(context.meta, batches, misfits);
+  const reading = createReadAhead(checked, (keys) => buildAhead(context, destination, keys, known));
   const onWaiting = (names: KnownNames): void => {
     known = names;
     reading.start();
@@ -87,6 +94,7 @@ export async function migrateKeys(
       invalid = [];
       totals.migrated += results.migrated.length;
       totals.failed += results.failed.length;
+      for (const key of batch.keys) misfits.delete(key);
       await take(results);
       await onProgress?.({ ...totals });
       // A synchronous store would otherwise block the event loop until the last key.
@@ -127,6 +135,19 @@ async function findUsable(context: Context, migrationId: string): Promise<Migrat
   if (problemsWithAlgorithm(context.algorithms, migration.algorithm).length === 0) return migration;
   const message = "has an algorithm that this keyring does not know";
   throw badRequest([{ location: "body.migrationId", message, fix: "register it in options.migrationAlgorithms" }]);
+}
+
+/** The same batches, with the keys whose metadata does not fit added to `misfits` before each is passed on. */
+async function* withMisfits(
+  schema: StandardSchema,
+  batches: Iterable<Batch> | AsyncIterable<Batch>,
+  misfits: Set<ImportedKeyData>,
+): AsyncIterable<Batch> {
+  for await (const batch of batches) {
+    for (const key of batch)
+      if (key.meta !== undefined && "problems" in (await validateMeta(schema, key.meta))) misfits.add(key);
+    yield batch;
+  }
 }
 
 function append(results: MigrationResults, migrated: MigratedKey[], failed: FailedKey[]): void {

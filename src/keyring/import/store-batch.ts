@@ -21,6 +21,7 @@ const MESSAGES: Readonly<Record<StoreFailure, string>> = {
   ALREADY_EXISTS: "this hash exists already, in the store or earlier in this import",
   UNKNOWN_ROLE: "a role of this key does not exist",
   UNKNOWN_PERMISSION: "a permission of this key, given by its id, does not exist",
+  INVALID_META: "the metadata does not fit the schema of this keyring",
 };
 
 /** Why a key that is well formed fails. */
@@ -34,6 +35,8 @@ export interface Destination {
   readonly names: ImportNames;
   /** Hashes of this import whose roles or permissions are unknown: a key that repeats one fails, in whatever batch. */
   readonly refused: Refused;
+  /** Keys whose metadata does not fit the keyring's schema. */
+  readonly misfits: ReadonlySet<ImportedKeyData>;
 }
 
 /** Hashes in the form that is compared. */
@@ -184,13 +187,13 @@ function buildRows(
  */
 function toCandidate(
   context: Context,
-  { migration, refused }: Destination,
+  { migration, refused, misfits }: Destination,
   key: ImportedKeyData,
   { roles, permissions }: KnownNames,
 ): Candidate {
   const hash = readHash(context.algorithms, migration.algorithm, key.hash);
   if (hash === undefined) return { key, failure: "INVALID_HASH" };
-  const failure = unknownName(key, roles, permissions);
+  const failure = unknownName(key, roles, permissions) ?? (misfits.has(key) ? "INVALID_META" : undefined);
   if (failure !== undefined) {
     refused.add(hash.foreignDigest);
     return { key, hash, failure };

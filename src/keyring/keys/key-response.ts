@@ -66,7 +66,7 @@ export async function toKeyResponses(
 
 /** Fields that are returned as they are stored. */
 function showFields(row: KeyRow): Mutable<KeyResponseData> {
-  const data: Mutable<Partial<KeyResponseData>> = { keyId: row.id };
+  const data: Mutable<Partial<KeyResponseData>> = { keyId: row.id, apiId: row.apiId };
   for (const name of ALWAYS_SHOWN) setField(data, name, row[name]);
   for (const name of SHOWN_UNLESS_USUAL) if (!isUsual(name, row[name])) setField(data, name, row[name]);
   return data as KeyResponseData;

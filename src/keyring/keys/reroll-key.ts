@@ -22,16 +22,19 @@ const PREFIXED = /^([a-zA-Z0-9_]{1,16})_.{4}$/;
  * 16 new random bytes. Both share one balance and the buckets of the key's own limits, so that replacing a key makes no
  * credits and no tokens; when the old key ends they belong to the new one. An old key that expires sooner anyway keeps
  * its `expires`.
- * @throws KeystileError BAD_REQUEST · NOT_FOUND
+ * @param check throws if the old key, as it is when it is written, is not to be replaced
+ * @throws KeystileError BAD_REQUEST · NOT_FOUND · what `check` throws
  */
 export async function rerollKey(
   context: Context,
   body: V2KeysRerollKeyRequestBody,
+  check: (old: KeyRow) => unknown = () => undefined,
 ): Promise<V2KeysCreateKeyResponseData> {
   const { keyId, expiration } = parse(schemas.rerollKey, body);
   const now = context.clock();
   return updateWithRetry(context, keyId, async () => {
     const old = await requireKey(context, keyId);
+    check(old);
     // One that was rerolled before is not the latest of its account.
     const last = await lastOfAccount(context, old);
     const { key, start } = newKey(PREFIXED.exec(old.start)?.[1], DEFAULT_BYTES);

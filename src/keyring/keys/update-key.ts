@@ -7,6 +7,7 @@ import type { CreditChange, KeyRow, Write } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { periodOf } from "../../credits/refill-calendar.js";
 import { type Context, updateWithRetry } from "../context.js";
+import { requireMeta } from "../meta.js";
 import { writeRows } from "../create-row.js";
 import { ensureIdentities, ensurePermissions, idsOf, requireRoles } from "../rbac/resolve-names.js";
 import { requireShowable, requireVerifiable } from "../rbac/showable.js";
@@ -28,6 +29,7 @@ import { readBalances } from "./read-balances.js";
 export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBody): Promise<EmptyResponse> {
   const request = parse(schemas.updateKey, body);
   const now = context.clock();
+  await requireMeta(context, request.meta);
   const { keyId, roles, permissions, externalId } = request;
   const has = await requireKey(context, keyId);
   const roleIds = roles && (await requireRoles(context, roles));

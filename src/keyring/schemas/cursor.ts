@@ -4,7 +4,7 @@ import type { Table } from "../../contracts/store.js";
 /** Tables that are listed in pages. */
 export type ListedTable = Extract<
   Table,
-  "keys" | "identities" | "roles" | "permissions" | "rootKeys" | "overrides" | "namespaces"
+  "apis" | "keys" | "identities" | "roles" | "permissions" | "rootKeys" | "overrides" | "namespaces"
 >;
 
 const ID = /^[a-zA-Z0-9_]{1,255}$/;

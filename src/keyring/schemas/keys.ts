@@ -34,7 +34,7 @@ const refill = described(
   { if: { properties: { interval: { const: "monthly" } } }, then: { required: ["refillDay"] } },
 ) as Schema<Refill>;
 
-const credits = body<KeyCreditsData>()({ remaining: v.nullable(integer(0)), refill: optional(refill) });
+export const credits = body<KeyCreditsData>()({ remaining: v.nullable(integer(0)), refill: optional(refill) });
 
 const changedCredits = body<R.UpdateKeyCreditsData>()({
   remaining: optional(v.nullable(integer(0))),
@@ -42,7 +42,7 @@ const changedCredits = body<R.UpdateKeyCreditsData>()({
 });
 
 const limit = { name: label(3, 128), limit: integer(1), duration: integer(1_000) };
-const ratelimits: Schema<RatelimitRequest[]> = v.pipe(
+export const ratelimits: Schema<RatelimitRequest[]> = v.pipe(
   list(body<RatelimitRequest>()({ ...limit, autoApply: optionalOr(atom.boolean, false) }), 0, 50),
   v.rawCheck(uniqueNames),
 );
@@ -58,7 +58,10 @@ const noPlaintext = optionalOr(
 );
 
 export const getApi = body<R.V2ApisGetApiRequestBody>()({ apiId: atom.longId });
-export const createApi = body<R.V2ApisCreateApiRequestBody>()({ name: label(3, 256) });
+export const newApi = { name: label(3, 256) };
+export const createApi = body<R.CreateApiRequestBody>()({ ...newApi, apiId: optional(atom.longId) });
+export const getOrCreateApi = body<R.GetOrCreateApiRequestBody>()({ ...newApi, apiId: atom.longId });
+export const listApis = body<R.ListRequestBody>()(page("apis"));
 export const updateApi = body<R.V2ApisUpdateApiRequestBody>()({
   apiId: atom.longId,
   name: optional(label(3, 256)),
@@ -66,17 +69,21 @@ export const updateApi = body<R.V2ApisUpdateApiRequestBody>()({
   ipAllowlist: optional(v.nullable(atom.ipAllowlist)),
 });
 
-export const createKey = body<R.V2KeysCreateKeyRequestBody>()({
+export const newKey = (externalId: Schema<string>) => ({
   apiId: atom.id,
   prefix: optional(atom.prefix),
   byteLength: optionalOr(integer(16, 255), 16),
   ...newKeyFields,
-  externalId: optional(atom.externalId),
+  externalId: optional(externalId),
   roles: optional(atom.roleNames(0)),
   permissions: optional(atom.slugs(0)),
   credits: optional(credits),
   ratelimits: optional(ratelimits),
   recoverable: noPlaintext,
+});
+export const createKey = body<R.CreateKeyRequestBody>()({
+  ...newKey(atom.anyExternalId),
+  expiresIn: optional(atom.period),
 });
 export const getKey = body<R.V2KeysGetKeyRequestBody>()({ keyId: atom.id, decrypt: noPlaintext });
 export const listKeys = body<R.V2KeysListKeysRequestBody>()({
@@ -86,15 +93,17 @@ export const listKeys = body<R.V2KeysListKeysRequestBody>()({
   decrypt: noPlaintext,
   revalidateKeysCache: optionalOr(atom.boolean, false),
 });
-export const updateKey = body<R.V2KeysUpdateKeyRequestBody>()({
-  keyId: atom.id,
-  ...changedKeyFields,
-  externalId: optional(v.nullable(atom.externalId)),
-  roles: optional(atom.roleNames(0)),
-  permissions: optional(atom.slugs(0)),
-  credits: optional(v.nullable(changedCredits)),
-  ratelimits: optional(ratelimits),
-});
+export const changedKey = (externalId: Schema<string>) =>
+  body<R.V2KeysUpdateKeyRequestBody>()({
+    keyId: atom.id,
+    ...changedKeyFields,
+    externalId: optional(v.nullable(externalId)),
+    roles: optional(atom.roleNames(0)),
+    permissions: optional(atom.slugs(0)),
+    credits: optional(v.nullable(changedCredits)),
+    ratelimits: optional(ratelimits),
+  });
+export const updateKey = changedKey(atom.anyExternalId);
 export const deleteKey = body<R.V2KeysDeleteKeyRequestBody>()({
   keyId: atom.id,
   permanent: optionalOr(atom.boolean, false),
@@ -151,11 +160,13 @@ export const setRolePermissions = body<R.V2PermissionsSetRolePermissionsRequestB
   permissions: atom.slugs(0),
 });
 
-export const createIdentity = body<R.V2IdentitiesCreateIdentityRequestBody>()({
-  externalId: atom.externalId,
-  meta: optional(atom.meta),
-  ratelimits: optional(ratelimits),
-});
+export const newIdentity = (externalId: Schema<string>) =>
+  body<R.V2IdentitiesCreateIdentityRequestBody>()({
+    externalId,
+    meta: optional(atom.meta),
+    ratelimits: optional(ratelimits),
+  });
+export const createIdentity = newIdentity(atom.anyExternalId);
 export const getIdentity = body<R.V2IdentitiesGetIdentityRequestBody>()({ identity: atom.nameGiven });
 export const updateIdentity = body<R.V2IdentitiesUpdateIdentityRequestBody>()({
   identity: atom.nameGiven,
@@ -187,7 +198,7 @@ export const migrateKeys = body<M.V2KeysMigrateKeysRequestBody>()({
 const migratedFields = {
   hash: text(3, Infinity),
   name: optional(atom.name),
-  externalId: optional(text(1, 255)),
+  externalId: optional(atom.anyExternalId),
   meta: optional(atom.meta),
   roles: optional(atom.roleNames(0)),
   permissions: optional(atom.slugs(0)),

@@ -15,7 +15,7 @@ const MAX_META_PROPERTIES = 100;
 /** Characters of text that names something. */
 const MAX_NAME = 255;
 /** 2100-01-01T00:00:00Z: the latest time that a request may give. */
-const MAX_TIME = 4_102_444_800_000;
+export const MAX_TIME = 4_102_444_800_000;
 
 /**
  * An object with these properties and no others; every unknown property is reported.
@@ -136,7 +136,10 @@ export const name = label(1, MAX_NAME);
 /** Text that a row is found by: of any length, since none is found by what is longer than its name. */
 export const nameGiven = text(1, Infinity);
 export const prefix = token(WORD, 1, 16, "a-z, A-Z, 0-9 and _");
+/** Names a new identity over HTTP, unless an option of the service says otherwise. */
 export const externalId = token(/^[a-zA-Z0-9_.-]+$/, 1, MAX_NAME, "a-z, A-Z, 0-9, _, . and -");
+/** Names a new identity in the library and in imports: what identity providers use, such as `auth0|123` or an address. */
+export const anyExternalId = label(1, MAX_NAME);
 /** What a query can ask for, except the words that are operators in it. */
 const SLUG = "a-z, A-Z, 0-9, _, :, -, ., * and /, and not AND or OR";
 export const slug = token(/^(?!(?:[aA][nN][dD]|[oO][rR])$)[a-zA-Z0-9_:\-.*/]+$/, 1, 128, SLUG);
@@ -147,6 +150,8 @@ export const roleName = text(1, 128);
 export const description = label(0, 512);
 /** Unix time, milliseconds. A time in seconds is accepted, and means a date in 1970. */
 export const time = integer(0, MAX_TIME);
+/** Milliseconds from now. */
+export const period = integer(1, MAX_TIME);
 export const boolean = described(
   v.custom<boolean>((value) => typeof value === "boolean", "must be true or false"),
   { type: "boolean" },

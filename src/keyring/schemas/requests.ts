@@ -8,6 +8,16 @@ export interface V2ApisCreateApiRequestBody {
   /** 3–256 code points. */
   readonly name: string;
 }
+/** Body of `createApi` in the library. */
+export interface CreateApiRequestBody extends V2ApisCreateApiRequestBody {
+  /** Its id, 8–255 characters of `[a-zA-Z0-9_]`, unique in the store; absent: a new one. */
+  readonly apiId?: string;
+}
+/** Body of `getOrCreateApi`. */
+export interface GetOrCreateApiRequestBody extends V2ApisCreateApiRequestBody {
+  /** Its id, 8–255 characters of `[a-zA-Z0-9_]`. */
+  readonly apiId: string;
+}
 /** Body of `getApi`. */
 export interface V2ApisGetApiRequestBody {
   /** 8–255 characters of `[a-zA-Z0-9_]`. */
@@ -43,8 +53,8 @@ export interface V2KeysCreateKeyRequestBody extends GivenKeyFields {
   /** Random bytes, 16–255, default 16. */
   readonly byteLength?: number;
   /**
-   * The identity it belongs to, created when there is none: 1–255 characters of `[a-zA-Z0-9_.-]`. Imports take any text
-   * of that length.
+   * The identity it belongs to, created when there is none: any well-formed text of 1–255 code points without control
+   * characters, such as `auth0|123` or an e-mail address. Over HTTP `[a-zA-Z0-9_.-]` alone, unless the service says otherwise.
    */
   readonly externalId?: string;
   /** Names of roles that exist, at most 100. */
@@ -57,6 +67,16 @@ export interface V2KeysCreateKeyRequestBody extends GivenKeyFields {
   readonly ratelimits?: readonly RatelimitRequest[];
   /** Only false: plaintext keys are never kept. */
   readonly recoverable?: false;
+}
+/** Body of `createKey` in the library. */
+export interface CreateKeyRequestBody extends V2KeysCreateKeyRequestBody {
+  /** Milliseconds from now until it expires, 1…4_102_444_800_000, in place of `expires`. */
+  readonly expiresIn?: number;
+}
+/** Options of `createKey`. */
+export interface CreateKeyOptions {
+  /** Take an `expires` that is past, as the HTTP service does: the key is EXPIRED from the start. Default false. */
+  readonly acceptPast?: boolean;
 }
 /** Body of `getKey`. */
 export interface V2KeysGetKeyRequestBody {
@@ -80,7 +100,7 @@ export interface V2KeysListKeysRequestBody extends ListRequestBody {
 export interface V2KeysUpdateKeyRequestBody extends ChangedKeyFields {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
-  /** The identity it belongs to, created when there is none: 1–255 characters of `[a-zA-Z0-9_.-]`; null: none. */
+  /** The identity it belongs to, created when there is none, as in {@link V2KeysCreateKeyRequestBody}; null: none. */
   readonly externalId?: string | null;
   /** null: unlimited, without refill. */
   readonly credits?: UpdateKeyCreditsData | null;
@@ -186,7 +206,10 @@ export interface V2PermissionsSetRolePermissionsRequestBody {
 
 /** Body of `createIdentity`. */
 export interface V2IdentitiesCreateIdentityRequestBody {
-  /** What the program calls it, unique in the workspace: 1–255 characters of `[a-zA-Z0-9_.-]`. */
+  /**
+   * What the program calls it, unique in the workspace: any well-formed text of 1–255 code points without control
+   * characters. Over HTTP `[a-zA-Z0-9_.-]` alone, unless the service says otherwise.
+   */
   readonly externalId: string;
   /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says. */
   readonly meta?: JsonObject;

@@ -42,6 +42,12 @@ export interface V2ApisGetApiResponseData {
   readonly ipAllowlist: readonly string[];
 }
 
+/** Response of `getOrCreateApi`. */
+export interface GetOrCreateApiResponseData extends V2ApisCreateApiResponseData {
+  /** Whether this call created it. */
+  readonly created: boolean;
+}
+
 /** A new key. The only response that contains its text: only its digest is stored. */
 export interface V2KeysCreateKeyResponseData {
   /** `key_` and 22 characters of `[a-zA-Z0-9]`. */
@@ -70,10 +76,12 @@ export interface KeyCredits extends WireCredits {
   readonly reserved?: number;
 }
 
-/** A key as administration sees it; a property that does not apply is not there. */
+/** A key as the library shows it; a property that does not apply is not there. HTTP shows all but `apiId`. */
 export interface KeyResponseData extends ShownKeyFields {
   /** `key_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly keyId: string;
+  /** The API that it belongs to. */
+  readonly apiId: string;
   /** Granted directly, sorted; those of its roles are in the roles. */
   readonly permissions?: readonly string[];
   /** Sorted. */

@@ -178,7 +178,14 @@ async function world(): Promise<{ services: Services; ids: Ids }> {
   await ratelimits.setOverride({ namespace: "mail", identifier: "u", limit: 5, duration: 1_000 });
   const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
   return {
-    services: { store, strictDelegation: false, verifier: createVerifier(store), keyring, ratelimits },
+    services: {
+      store,
+      strictDelegation: false,
+      verifier: createVerifier(store),
+      keyring,
+      ratelimits,
+      externalIds: "specified" as const,
+    },
     ids: { apiId, keyId, key, namespaceId, migrationId, identityId, permissionId, roleId },
   };
 }

@@ -111,6 +111,7 @@ describe("migrateKeys: each key goes in or fails by itself", () => {
     const { keyId } = migrated[0]!;
     expect(await keyring.getKey({ keyId })).toEqual({
       keyId,
+      apiId: expect.stringMatching(/^api_/),
       start: "...",
       name: "one",
       meta,

@@ -4,7 +4,7 @@ import { createKeyring } from "../../../src/keyring/keyring.js";
 import { hasKeyChecksum } from "../../../src/lib/hash.js";
 import { memoryStore } from "../../../src/stores/memory.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
-import { changed, failure, fault, limit, world } from "../support.js";
+import { changed, failure, fault, limit, problems, world } from "../support.js";
 
 describe("createKey: a new key", () => {
   it("ruling E5: the key is found by the SHA-256 of its text; only that and its first characters are stored", async () => {
@@ -81,7 +81,7 @@ describe("createKey: a new key", () => {
   });
 
   it("every field comes back from getKey as it was given, and nothing that was not given", async () => {
-    const { keyring, create, time } = await world();
+    const { keyring, create, time, apiId } = await world();
     await keyring.createRole({ name: "reader", permissions: ["documents.list"] });
     const meta = JSON.parse('{"plan":"pro","__proto__":{"admin":true},"nested":{"list":[1,null,"x"]}}') as Record<
       string,
@@ -102,6 +102,7 @@ describe("createKey: a new key", () => {
     const record = await keyring.getKey({ keyId });
     expect(record).toEqual({
       keyId,
+      apiId,
       start: expect.any(String),
       enabled: false,
       name: "Ünïcode 🔑",
@@ -121,6 +122,7 @@ describe("createKey: a new key", () => {
     expect(Object.keys(record.meta!)).toContain("__proto__");
     const bare = await create();
     expect(Object.keys(await keyring.getKey({ keyId: bare.keyId })).sort()).toEqual([
+      "apiId",
       "createdAt",
       "enabled",
       "keyId",
@@ -148,10 +150,63 @@ describe("createKey: a new key", () => {
     expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(most);
   });
 
-  it("hostile A039: a time in seconds is accepted as it stands", async () => {
-    const { keyring, create } = await world();
-    const { keyId } = await create({ expires: 1_700_000_000 });
+  it("hostile A039: a time in seconds is accepted as it stands where HTTP asks for it, and refused in words otherwise", async () => {
+    const { keyring, create, apiId } = await world();
+    const { keyId } = await keyring.createKey({ apiId, expires: 1_700_000_000 }, { acceptPast: true });
     expect((await keyring.getKey({ keyId })).expires).toBe(1_700_000_000);
+    expect((await failure(create({ expires: 1_700_000_000 }))).errors).toEqual([
+      {
+        location: "body.expires",
+        message: "is past; it looks like seconds",
+        fix: "give milliseconds, such as Date.now() + 86_400_000",
+      },
+    ]);
+  });
+
+  it("`expires` may be now and not before; `expiresIn` counts from now, and one of the two is enough", async () => {
+    const { keyring, create, time, apiId } = await world();
+    const expiryOf = async (body: object) => (await keyring.getKey({ keyId: (await create(body)).keyId })).expires;
+    expect(await expiryOf({ expires: time.now })).toBe(time.now);
+    expect(await expiryOf({ expiresIn: 60_000 })).toBe(time.now + 60_000);
+    expect(await expiryOf({ expiresIn: 4_102_444_800_000 })).toBe(4_102_444_800_000);
+    expect((await failure(create({ expires: time.now - 1 }))).errors).toEqual([
+      { location: "body.expires", message: "is past", fix: "give a later time, or expiresIn" },
+    ]);
+    expect(await problems(create({ expires: time.now, expiresIn: 1 }))).toEqual(["body.expiresIn"]);
+    for (const expiresIn of [0, -1, 1.5, null, "1", 4_102_444_800_001])
+      expect(await problems(create({ expiresIn } as never))).toEqual(["body.expiresIn"]);
+    const options = { acceptPast: 1 } as never;
+    await expect(keyring.createKey({ apiId }, options)).rejects.toThrow(/^options\.acceptPast must/);
+    Object.assign(Object.prototype, { acceptPast: true });
+    try {
+      expect(await problems(create({ expires: 5 }))).toEqual(["body.expires"]);
+    } finally {
+      Reflect.deleteProperty(Object.prototype, "acceptPast");
+    }
+  });
+
+  it.each(["auth0|123", "someone@example.com", "a b", "Ünï/…", "🔑".repeat(255)])(
+    "belongs to any owner, in the library as in an import: %s",
+    async (externalId) => {
+      const { keyring, create, apiId } = await world();
+      const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+      const keys = [{ hash: "a".repeat(64), externalId }];
+      await keyring.migrateKeys({ migrationId, apiId, keys });
+      const { keyId } = await create();
+      await create({ externalId });
+      await keyring.updateKey({ keyId, externalId });
+      expect((await keyring.listKeys({ apiId, externalId })).data).toHaveLength(3);
+      expect(await fault(keyring.createIdentity({ externalId }))).toBe("CONFLICT 409");
+    },
+  );
+
+  it.each(["a\nb", "a\u2028", "\ud800", ""])("does not belong to %o, in an import neither", async (externalId) => {
+    const { keyring, create, apiId } = await world();
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+    expect(await problems(create({ externalId }))).toEqual(["body.externalId"]);
+    expect(await problems(keyring.createIdentity({ externalId }))).toEqual(["body.externalId"]);
+    const keys = [{ hash: "a".repeat(64), externalId }];
+    expect(await problems(keyring.migrateKeys({ migrationId, apiId, keys }))).toEqual(["body.keys[0].externalId"]);
   });
 
   it("a store that does not take the key is a STORE_FAILED, never a key that does not verify", async () => {

@@ -63,7 +63,7 @@ describe("updateKey: an absent field keeps, null clears, a list replaces", () =>
       permissions: [],
       ipAllowlist: null,
     });
-    expect(Object.keys(await get()).sort()).toEqual(["createdAt", "enabled", "keyId", "start", "updatedAt"]);
+    expect(Object.keys(await get()).sort()).toEqual(["apiId", "createdAt", "enabled", "keyId", "start", "updatedAt"]);
   });
 
   it("a rate limit keeps its id while its name stays", async () => {

@@ -1,0 +1,237 @@
+/**
+ * Self-service: the keys of one owner in one API, for programs whose users manage their own keys. An owner sees and
+ * changes no key of another, and creates none beyond the ceiling that the program sets.
+ *
+ * Why creating a key writes the owner's identity too: its version makes two creations at a time, in any processes, one
+ * after the other, so that both cannot take the last place.
+ */
+import { KeystileError } from "../../contracts/errors.js";
+import type { IdentityRow, KeyRow, Write } from "../../contracts/store.js";
+import type { JsonObject } from "../../contracts/types.js";
+import { type Check, checkOptions, isPlainObject } from "../../lib/check-options.js";
+import { type Context, pause, updateWithRetry } from "../context.js";
+import { writeRows } from "../create-row.js";
+import { prepareKey } from "../keys/create-key.js";
+import { type KnownRows, refersTo, toKeyResponses } from "../keys/key-response.js";
+import { rerollKey } from "../keys/reroll-key.js";
+import { writeKey } from "../keys/update-key.js";
+import { contextOf, type Keyring } from "../keyring.js";
+import { fillPage } from "../list-page.js";
+import { ensureIdentities } from "../rbac/resolve-names.js";
+import { MAX_BATCH, notFound, requireApi } from "../rows.js";
+import { readCursor, writeCursor } from "../schemas/cursor.js";
+import { parse } from "../schemas/parse.js";
+import type { ListRequestBody } from "../schemas/requests.js";
+import type { EmptyResponse, KeyResponseData, Page, V2KeysCreateKeyResponseData } from "../schemas/responses.js";
+import { createCeiling, type OwnerCeiling } from "./ceiling.js";
+import * as schemas from "../schemas/owner.js";
+
+/** Options of {@link forOwner}. */
+export interface OwnerOptions {
+  /** The API of the keys: those of others are not found. 3–255 characters of `[a-zA-Z0-9_]`. */
+  readonly apiId: string;
+  /** The most that the owner may have and give; default: ten keys without permissions. */
+  readonly ceiling?: OwnerCeiling;
+  /** Of new keys, 1–16 characters of `[a-zA-Z0-9_]`. */
+  readonly prefix?: string;
+  /** Metadata of new keys, which the owner does not choose, since verifications return it. */
+  readonly meta?: JsonObject;
+}
+
+/**
+ * The keys of one owner. All methods reject with a `KeystileError`: BAD_REQUEST; NOT_FOUND for a key of anybody else,
+ * as for one that does not exist; STORE_….
+ */
+export interface OwnerKeys {
+  /** Newest first, 100 per page unless `limit` says otherwise, expired ones too. Reads every key of the owner. */
+  list(body?: ListRequestBody): Promise<Page<KeyResponseData>>;
+  /**
+   * Creates a key within the ceiling, and the owner's identity with the first. The response is the only place where the
+   * key's text ever appears.
+   * @throws KeystileError BAD_REQUEST also at each part that exceeds the ceiling · KEY_LIMIT_REACHED: the owner has as
+   *   many keys as it may · NOT_FOUND: no such API
+   */
+  create(body?: schemas.OwnerKeyRequestBody): Promise<V2KeysCreateKeyResponseData>;
+  /**
+   * Replaces a key by one with a new id and text and the same settings, balance and buckets; the old one verifies until
+   * the overlap ends, and the one before it, if any is left, ends at once.
+   * @throws KeystileError CONFLICT: the key was rotated before
+   */
+  rotate(body: schemas.OwnerRotateRequestBody): Promise<V2KeysCreateKeyResponseData>;
+  /** The key is NOT_FOUND from then on; one that it replaced goes on until its overlap ends. */
+  revoke(body: schemas.OwnerRevokeRequestBody): Promise<EmptyResponse>;
+  /** Revokes every key of the owner in this API. @returns how many */
+  revokeAll(): Promise<{ readonly revoked: number }>;
+}
+
+const unchecked: Check = () => undefined;
+const OPTIONS = { apiId: unchecked, ceiling: unchecked, prefix: unchecked, meta: unchecked };
+
+/**
+ * The verbs of self-service, bound to an owner: for a page on which your users manage their own keys. Give the owner's
+ * id from your session, never from the request.
+ *
+ * Why not a method of the keyring: a program without self-service is bundled without it.
+ * @param keyring made by `createKeyring`
+ * @param externalId what your program calls the owner, as `externalId` of `createKey`
+ * @throws TypeError or RangeError naming an option · KeystileError BAD_REQUEST for an owner, an API or a prefix that no
+ *   key can have
+ * @example
+ * const mine = forOwner(keyring, session.userId, { apiId, ceiling: { keys: 5, permissions: ["documents.*"] } });
+ * const { key } = await mine.create({ name: "laptop", permissions: ["documents.read"] });
+ */
+export function forOwner(keyring: Keyring, externalId: string, options: OwnerOptions): OwnerKeys {
+  const found = contextOf(keyring);
+  if (found === undefined) throw new TypeError("keyring must be one that createKeyring made");
+  const context = found;
+  if (!isPlainObject(options)) throw new TypeError("options must be an object with apiId");
+  const { ceiling: given = {}, meta, ...named } = checkOptions(options, OPTIONS);
+  const { apiId, prefix } = parse(schemas.owner, { externalId, ...named });
+  const ceiling = createCeiling(given);
+
+  const findOwner = async (): Promise<IdentityRow | undefined> =>
+    (await context.store.readNames("identities", context.workspaceId, [externalId]))[0];
+  const requireOwner = async (): Promise<IdentityRow> => {
+    const owner = await findOwner();
+    if (owner === undefined) throw notFound("The key");
+    return owner;
+  };
+  const owns = (owner: IdentityRow, row: KeyRow): boolean => row.identityId === owner.id && row.apiId === apiId;
+  const requireOwned = (owner: IdentityRow, row: KeyRow | undefined): KeyRow => {
+    if (row === undefined || !owns(owner, row)) throw notFound("The key");
+    return row;
+  };
+
+  return Object.freeze<OwnerKeys>({
+    async list(body = {}) {
+      const { limit = 100, cursor } = parse(schemas.list, body);
+      await requireApi(context, apiId);
+      const before = cursor === undefined ? undefined : readCursor("keys", cursor);
+      const owner = await findOwner();
+      const newest: KeyRow[] = [];
+      if (owner !== undefined) {
+        for await (const rows of pagesOf(context, apiId, owner.id)) {
+          newest.push(...(before === undefined ? rows : rows.filter(({ id }) => id < before)));
+          newest.splice(0, newest.length - limit - 1);
+        }
+      }
+      const [shown, now] = [newest.reverse().slice(0, limit), context.clock()];
+      const known: KnownRows = { permissions: new Map(), roles: new Map(), identities: new Map() };
+      const toResponses = (rows: readonly KeyRow[]) => toKeyResponses(context, rows, now, known);
+      const listing = { table: "keys", filter: {}, refersTo, toResponses } as const;
+      const data = await context.turns.run(() => fillPage(context, listing, shown));
+      const last = data.at(-1);
+      const hasMore = last !== undefined && newest.length > data.length;
+      return { data, pagination: hasMore ? { cursor: writeCursor("keys", last.keyId), hasMore } : { hasMore } };
+    },
+
+    async create(body = {}) {
+      const request = parse(schemas.create, body);
+      const now = context.clock();
+      const bounded = ceiling.apply(request, now);
+      const { name, ipAllowlist } = request;
+      const full = {
+        ...{ apiId, externalId, ...bounded },
+        ...(name !== undefined && { name }),
+        ...(ipAllowlist !== undefined && { ipAllowlist }),
+        ...(prefix !== undefined && { prefix }),
+        ...(meta !== undefined && { meta }),
+      };
+      await requireApi(context, apiId);
+      const [identityId = ""] = (await ensureIdentities(context, [externalId], now)).values();
+      return updateWithRetry(context, identityId, async () => {
+        // Read before the keys are counted: whoever creates one meanwhile changes its version.
+        const owner = await requireOwner();
+        if ((await countLiving(context, apiId, owner.id, now)) >= ceiling.keys) throw tooMany(ceiling.keys);
+        const { key, row, balance } = await prepareKey(context, full, now, false);
+        // A balance that is set in a write has had its first change.
+        const credits = balance && { period: balance.period, remaining: balance.remaining };
+        const created: Write = credits
+          ? { table: "keys", row: { ...row, generation: 1 }, credits }
+          : { table: "keys", row };
+        const writes: Write[] = [{ table: "identities", row: owner }, created];
+        return (await writeRows(context, writes)) ? { keyId: row.id, key } : undefined;
+      });
+    },
+
+    async rotate(body) {
+      const { keyId, overlap = 86_400_000 } = parse(schemas.rotate, body);
+      const owner = await requireOwner();
+      const requireCurrent = (row: KeyRow | undefined): KeyRow => {
+        const owned = requireOwned(owner, row);
+        if (owned.rerolledTo === undefined) return owned;
+        throw new KeystileError("CONFLICT", "the key was rotated before; rotate the one that replaced it");
+      };
+      const [row] = await context.store.readMany("keys", [keyId]);
+      const { rerolledFrom } = requireCurrent(row?.deleted === true ? undefined : row);
+      const now = context.clock();
+      const [before] = rerolledFrom === undefined ? [] : await context.store.readMany("keys", [rerolledFrom]);
+      if (before !== undefined && !before.deleted && isLiving(before, now))
+        await writeKey(context, before.id, now, (retired) => {
+          retired.expires = Math.max(0, now - 1);
+          return undefined;
+        });
+      return rerollKey(context, { keyId, expiration: overlap }, requireCurrent);
+    },
+
+    async revoke(body) {
+      const { keyId } = parse(schemas.revoke, body);
+      const owner = await requireOwner();
+      return hide(context, keyId, (row) => void requireOwned(owner, row));
+    },
+
+    async revokeAll() {
+      const owner = await findOwner();
+      let revoked = 0;
+      if (owner === undefined) return { revoked };
+      for await (const rows of pagesOf(context, apiId, owner.id)) {
+        for (const { id } of rows) {
+          try {
+            await hide(context, id, (row) => void requireOwned(owner, row));
+            revoked++;
+          } catch (error) {
+            // Revoked by another call meanwhile.
+            if (!(error instanceof KeystileError) || error.code !== "NOT_FOUND") throw error;
+          }
+        }
+      }
+      return { revoked };
+    },
+  });
+}
+
+function hide(context: Context, keyId: string, check: (row: KeyRow) => void): Promise<EmptyResponse> {
+  return writeKey(context, keyId, context.clock(), (row) => {
+    check(row);
+    row.deleted = true;
+    return undefined;
+  });
+}
+
+const tooMany = (most: number): KeystileError =>
+  new KeystileError("KEY_LIMIT_REACHED", `the owner has ${most} keys, as many as it may; revoke one first`);
+
+const isLiving = ({ expires }: KeyRow, now: number): boolean => expires === undefined || expires >= now;
+
+/** Keys that are neither revoked nor expired; one that was replaced counts with its successor as one. */
+async function countLiving(context: Context, apiId: string, identityId: string, now: number): Promise<number> {
+  const successorOf = new Map<string, string | undefined>();
+  for await (const rows of pagesOf(context, apiId, identityId))
+    for (const row of rows) if (isLiving(row, now)) successorOf.set(row.id, row.rerolledTo);
+  let living = 0;
+  for (const successor of successorOf.values()) if (successor === undefined || !successorOf.has(successor)) living++;
+  return living;
+}
+
+/** All keys of an owner, oldest first, a thousand at a time. */
+async function* pagesOf(context: Context, apiId: string, identityId: string): AsyncGenerator<readonly KeyRow[]> {
+  const query = { workspaceId: context.workspaceId, apiId, identityId, limit: MAX_BATCH };
+  for (let after = ""; ;) {
+    const rows = await context.store.list("keys", after === "" ? query : { ...query, after });
+    yield rows;
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < MAX_BATCH) return;
+    after = last.id;
+    await pause(0);
+  }
+}

@@ -1,0 +1,53 @@
+/** For the tests of programs that use keystile: a clock to turn in place of sleeping, and outcomes that explain themselves. */
+import type { V2KeysVerifyKeyResponseData, VerificationCode } from "../contracts/types.js";
+import { expect } from "./expect.js";
+
+/** A clock that stands until it is turned. */
+export interface TestClock {
+  /** For the option `clock` of `createVerifier`, `createKeyring` and the service: Unix time, milliseconds. */
+  readonly now: () => number;
+  /** Turns it forward, or back if negative. @param milliseconds an integer */
+  advance(milliseconds: number): void;
+  /** Sets it. @param time Unix time, milliseconds */
+  set(time: number): void;
+}
+
+/** 2026-01-01T00:00:00Z, when a test clock starts unless the test says otherwise. */
+const START = Date.UTC(2026, 0, 1);
+
+/**
+ * Makes a clock that stands until it is turned: tests of expiry, windows and refills need no sleep.
+ * @param start Unix time, milliseconds; default 2026-01-01T00:00:00Z
+ * @throws RangeError for a time that is not a safe integer
+ */
+export function testClock(start: number = START): TestClock {
+  let time = checked(start);
+  return {
+    now: () => time,
+    advance: (milliseconds) => void (time = checked(time + milliseconds)),
+    set: (moment) => void (time = checked(moment)),
+  };
+}
+
+function checked(time: number): number {
+  if (!Number.isSafeInteger(time)) throw new RangeError("time must be an integer: Unix time in milliseconds");
+  return time;
+}
+
+/**
+ * Throws unless a verification has this outcome; the error shows the whole result.
+ * @param result of `verify`, or a promise of it
+ * @param outcome the code, or the properties that the result must have, such as `{ code: "VALID", credits: 9 }`
+ * @returns the result
+ * @throws (rejects) Error named AssertionError, with `actual` and `expected`
+ * @example
+ * await expectOutcome(verifier.verify({ key }), { code: "VALID", credits: 9 });
+ */
+export async function expectOutcome<Result extends V2KeysVerifyKeyResponseData<unknown>>(
+  result: Result | PromiseLike<Result>,
+  outcome: VerificationCode | Partial<V2KeysVerifyKeyResponseData<unknown>>,
+): Promise<Result> {
+  const actual = await result;
+  expect(actual, "the outcome").toMatchObject(typeof outcome === "string" ? { code: outcome } : outcome);
+  return actual;
+}

@@ -1,0 +1,222 @@
+/**
+ * A dry run of a verification: what each check finds, without taking anything. For administrators alone.
+ *
+ * Why the same list of checks: a second copy of them would explain another verification than the one that is made. The
+ * limiter and the spender are replaced by ones that read.
+ */
+import { createGrants, namesInQuery } from "../access/permission-query.js";
+import type { CachedKey } from "../cache/cached-key.js";
+import type { LimitCheck, LimitVerdict } from "../contracts/limiter.js";
+import type { V2KeysVerifyKeyRequestBody, VerifyKeyRatelimitData } from "../contracts/types.js";
+import { KeystileError } from "../contracts/errors.js";
+import type { Spender } from "../credits/spender.js";
+import { checkOptions, text } from "../lib/check-options.js";
+import { applyLimits } from "../ratelimit/applied-limits.js";
+import type { LimitAnswer, LimitTaker } from "../ratelimit/fallback.js";
+import { findKey, findKeyAgain } from "./find-key.js";
+import {
+  beginCall,
+  CHECKS,
+  MAX_RESTARTS,
+  readMeta,
+  type Verification,
+  type VerifyContext,
+  type VerifyDeps,
+} from "./verify-key.js";
+import { closedError, partsOf, type Verifier, type VerifierParts } from "./verifier.js";
+
+/** What is explained besides the request: as for `verify`. */
+export type ExplainContext = Pick<VerifyContext, "clientAddress" | "apiId">;
+
+/** What a verification would return now, and why. */
+export interface Explanation {
+  /** Whether `verify` would let the call pass. */
+  readonly passes: boolean;
+  /** The code that it would return otherwise: that of the first check that fails, or NOT_FOUND. */
+  readonly refusal?: ExplainedCheck["code"] | "NOT_FOUND";
+  /** Absent with NOT_FOUND. */
+  readonly keyId?: string;
+  /** Absent with NOT_FOUND. */
+  readonly apiId?: string;
+  /**
+   * Every check of the key in order, those after the first failure too; empty with NOT_FOUND. `verify` stops at the first
+   * that fails.
+   */
+  readonly checks: readonly ExplainedCheck[];
+}
+
+/** What one check finds; it is named after the code of its failure. */
+export type ExplainedCheck =
+  | { readonly code: "DISABLED"; readonly passes: boolean }
+  | {
+      readonly code: "EXPIRED";
+      readonly passes: boolean;
+      /** Last instant at which the key is valid, Unix time in milliseconds; absent: never expires. */
+      readonly expires?: number;
+    }
+  | {
+      readonly code: "FORBIDDEN";
+      readonly passes: boolean;
+      /** Whether the key's API or workspace is disabled. */
+      readonly parentDisabled: boolean;
+      /** Whether the allow-lists of key and API let the client's address pass. */
+      readonly addressAllowed: boolean;
+    }
+  | {
+      readonly code: "INSUFFICIENT_PERMISSIONS";
+      readonly passes: boolean;
+      /** Permissions that the query names and the key does not have, in the query's order; an `OR` may pass with some. */
+      readonly missing: readonly string[];
+    }
+  | {
+      readonly code: "RATE_LIMITED";
+      readonly passes: boolean;
+      /** The limits that apply, as they stand: `remaining` and `reset` are those before the call. */
+      readonly limits: readonly ExplainedLimit[];
+      /** Milliseconds until the call could pass; absent if it passes, or if waiting does not help. */
+      readonly retryAfter?: number;
+      /** Whether the fallback of a failed limiter was asked. */
+      readonly degraded: boolean;
+    }
+  | {
+      readonly code: "USAGE_EXCEEDED";
+      readonly passes: boolean;
+      /** Credits that the call would take. */
+      readonly cost: number;
+      /** The balance now, due refills included; absent: unlimited. In `leased` mode as this process knows it. */
+      readonly remaining?: number;
+    };
+
+/** One limit of a dry run. */
+export interface ExplainedLimit extends VerifyKeyRatelimitData {
+  /** Tokens that the call would take. */
+  readonly cost: number;
+}
+
+/** The dependencies of a verification that takes nothing, changes nothing and emits nothing. */
+function dryRun(parts: VerifierParts): VerifyDeps {
+  const { deps } = parts;
+  return {
+    ...deps,
+    sources: { ...deps.sources, adopts: false },
+    limiter: readingTaker(deps.limiter),
+    spender: readingSpender(deps.spender),
+    onOutcome: undefined,
+  };
+}
+
+/** Asks at cost 0, and compares what is there with the costs, those of one bucket together. */
+function readingTaker(limiter: LimitTaker): LimitTaker {
+  return {
+    ...limiter,
+    takeOne: () => undefined,
+    async take(checks, now): Promise<LimitAnswer> {
+      const { verdicts, degraded, shares } = await limiter.take(
+        checks.map((check) => ({ ...check, cost: 0 })),
+        now,
+      );
+      const costs = new Map<string, number>();
+      const read = checks.map(({ bucket, cost }: LimitCheck, i): LimitVerdict => {
+        const { remaining, reset } = verdicts[i] as LimitVerdict;
+        const wanted = (costs.get(bucket) ?? 0) + cost;
+        costs.set(bucket, wanted);
+        return { exceeded: cost > 0 && wanted > remaining, remaining, reset };
+      });
+      const withCosts = shares?.map((share, i) => ({ ...share, cost: (checks[i] as LimitCheck).cost }));
+      return { verdicts: read, degraded, ...(withCosts !== undefined && { shares: withCosts }) };
+    },
+  };
+}
+
+function readingSpender(spender: Spender): Spender {
+  return {
+    ...spender,
+    async spend(target, cost, now) {
+      const read = await spender.spend(target, 0, now);
+      if (read === undefined || read.stale === true) return read;
+      return { ok: read.ok && (read.remaining === null || read.remaining >= cost), remaining: read.remaining };
+    },
+  };
+}
+
+type Findings = {
+  readonly [C in ExplainedCheck["code"]]: Omit<Extract<ExplainedCheck, { code: C }>, "code" | "passes">;
+};
+
+/** What each check found, read from the call after it ran. */
+const FINDINGS: { readonly [C in keyof Findings]: (call: Verification, key: CachedKey) => Findings[C] } = {
+  DISABLED: () => ({}),
+  EXPIRED: (_, { expires }) => (expires === undefined ? {} : { expires }),
+  FORBIDDEN: ({ clientAddress }, key) => ({
+    parentDisabled: key.parentDisabled,
+    addressAllowed: key.allows(clientAddress),
+  }),
+  INSUFFICIENT_PERMISSIONS: ({ request: { permissions } }, key) => {
+    const grants = createGrants(key.grants.copyPermissions());
+    return {
+      missing: permissions === undefined ? [] : namesInQuery(permissions).filter((name) => !grants.covers(name)),
+    };
+  },
+  RATE_LIMITED: ({ limits, request: { ratelimits } }, key) => ({
+    limits: applyLimits(key, ratelimits).map(({ cost }, i) => ({
+      ...(limits?.results[i] as VerifyKeyRatelimitData),
+      cost,
+    })),
+    ...(limits?.retryAfter !== undefined && { retryAfter: limits.retryAfter }),
+    degraded: limits?.degraded === true,
+  }),
+  USAGE_EXCEEDED: ({ request: { cost }, spend }) => ({
+    cost,
+    ...(typeof spend?.remaining === "number" && { remaining: spend.remaining }),
+  }),
+};
+
+/**
+ * What a verification would return now, and what each check finds, without taking or changing anything: for
+ * administrators alone, since it tells of keys what their users must not see. Costs about as much as a verification.
+ * Under concurrent calls it may be outdated when it arrives. Emits no event.
+ *
+ * Why not a method: a program that verifies alone is bundled without it.
+ * @param verifier made by `createVerifier(store)`
+ * @param request as for `verify`
+ * @param context `clientAddress` and `apiId` as for `verify`
+ * @throws (rejects) KeystileError as `verify`; BAD_REQUEST for a limit that does not exist, whatever the earlier checks
+ *   find · TypeError naming an option of the context, or for another verifier
+ * @example
+ * const { refusal, checks } = await explain(verifier, { key, permissions: "documents.read" });
+ */
+export async function explain(
+  verifier: Pick<Verifier<unknown>, "verify">,
+  request: V2KeysVerifyKeyRequestBody,
+  context: ExplainContext = {},
+): Promise<Explanation> {
+  const parts = partsOf(verifier);
+  if (parts === undefined) throw new TypeError("verifier must be one that createVerifier made");
+  if (parts.isClosed()) throw closedError();
+  const deps = dryRun(parts);
+  const own = checkOptions(context, { clientAddress: () => {}, apiId: text }, "context");
+  const call = beginCall(deps, request, own);
+  let key = await findKey(deps.sources, call.request, call, call.now);
+  for (let restarts = 0; restarts <= MAX_RESTARTS; restarts++) {
+    if (key === undefined) break;
+    await readMeta(call, key);
+    const checks: ExplainedCheck[] = [];
+    for (const { code, fails } of CHECKS) {
+      // As in a verification: whatever is not `false` is a failure.
+      const failed: unknown = await fails(call, key);
+      const passes = failed === false;
+      checks.push({ code, passes, ...FINDINGS[code](call, key) } as ExplainedCheck);
+    }
+    if (call.spend === null) break;
+    if (call.spend?.stale !== true) {
+      const refusal = checks.find(({ passes }) => !passes)?.code;
+      const found = { keyId: key.keyId, apiId: key.policy.apiId, checks };
+      return refusal === undefined ? { passes: true, ...found } : { passes: false, refusal, ...found };
+    }
+    call.spend = undefined;
+    key = await findKeyAgain(deps.sources, call.request, call);
+  }
+  if (key !== undefined && call.spend !== null)
+    throw new KeystileError("STORE_BUSY", "the refill of this key kept changing while it was explained; try again");
+  return { passes: false, refusal: "NOT_FOUND", checks: [] };
+}

@@ -1,0 +1,25 @@
+/** Validates permission queries for programs, so that a mistake in one is found when the program starts. */
+import { namesInQuery } from "../access/permission-query.js";
+import { readRequest } from "./request.js";
+
+/** A permission query that parses. */
+export interface PermissionQuery {
+  /** The query as it was given. */
+  readonly text: string;
+  /** The permissions that it names, in its order, each once. */
+  readonly permissions: readonly string[];
+}
+
+/**
+ * Validates a permission query as a verification does, at the start of a program rather than at its first call.
+ * @param text names with `AND`, `OR` and parentheses, 1–1_000 code points
+ * @throws KeystileError PERMISSIONS_QUERY_SYNTAX with what was found, what was expected and the position; BAD_REQUEST
+ *   for what is not text, or too long. Both at `body.permissions`
+ * @example
+ * parsePermissionQuery("documents.read AND (admin OR editor)").permissions; // ["documents.read", "admin", "editor"]
+ */
+export function parsePermissionQuery(text: string): PermissionQuery {
+  // `null` stands for what was not given, which a request may leave out.
+  const { permissions } = readRequest({ key: "-", permissions: text ?? null });
+  return { text, permissions: namesInQuery(permissions as string) };
+}

@@ -1,0 +1,79 @@
+/** A verification of the key that the headers of an HTTP request present, for programs without one of the frameworks. */
+import type { JsonObject, V2KeysVerifyKeyRequestBody, VerificationResult } from "../contracts/types.js";
+import { type Check, isPlainObject, ownOnly } from "../lib/check-options.js";
+import { DEFAULT_HEADERS, readHeaders } from "./credential.js";
+import type { Verifier } from "./verifier.js";
+import type { VerifyContext } from "./verify-key.js";
+
+/** Headers of a request: those of fetch, or Node's object of headers by their names in lower case. */
+export type HeadersLike =
+  | {
+      /** The value of a header by its name; null: there is none. */
+      get(name: string): string | null;
+    }
+  | Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** What a verification of headers asks for: all of a request but the key, and its context. */
+export interface VerifyHeadersOptions extends Omit<V2KeysVerifyKeyRequestBody, "key">, VerifyContext {
+  /**
+   * Names of the headers that may hold the key; the first that does counts. Of `authorization` only the scheme Bearer
+   * does. Default `["authorization", "x-api-key"]`.
+   */
+  readonly headers?: readonly string[] | undefined;
+}
+
+/** The options that are the context of a call; all others but `headers` are its request, which validates them. */
+const CONTEXT = {
+  clientAddress: true,
+  caller: true,
+  apiId: true,
+  idempotencyKey: true,
+} as const satisfies Record<keyof VerifyContext, true>;
+
+/**
+ * Verifies the key that the headers of a request present: the first of `options.headers` that holds one. Without a key,
+ * or with what cannot be one, the result is NOT_FOUND, without a call of the verifier.
+ * @param verifier made by `createVerifier(store)`
+ * @param headers of Node (`req.headers`) or of fetch (`request.headers`)
+ * @throws (rejects) as `verify` · TypeError for headers or options that are not objects, and names that are not those of
+ *   headers
+ * @example
+ * const { valid, code } = await verifyHeaders(verifier, request.headers, { permissions: "documents.read" });
+ */
+export async function verifyHeaders<Meta = JsonObject>(
+  verifier: Pick<Verifier<Meta>, "verify">,
+  headers: HeadersLike,
+  options: VerifyHeadersOptions = {},
+): Promise<VerificationResult<Meta>> {
+  if (typeof headers !== "object" || headers === null)
+    throw new TypeError("headers must be the headers of a request: those of fetch, or Node's object");
+  if (!isPlainObject(options)) throw new TypeError("options must be an object, not an array or a class instance");
+  const { headers: names = DEFAULT_HEADERS, ...rest } = ownOnly<VerifyHeadersOptions>(options);
+  headerNames(names, "options.headers");
+  if (Object.hasOwn(rest, "key")) throw new TypeError("options.key is not an option: the headers hold the key");
+  const lowered = names.map((name) => name.toLowerCase());
+  const { presented } = readHeaders(lowered, (name) => headerOf(headers, name), false);
+  if (presented == null) return { valid: false, code: "NOT_FOUND" };
+  const request: Record<string, unknown> = { key: presented };
+  const context: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(rest)) (Object.hasOwn(CONTEXT, name) ? context : request)[name] = value;
+  return verifier.verify(request as unknown as V2KeysVerifyKeyRequestBody, context);
+}
+
+/** Own properties only, of an object such as Node's `request.headers`; several values are joined by commas. */
+export function headerOf(headers: HeadersLike, name: string): string | undefined {
+  if (typeof headers.get === "function")
+    return (headers as { get(name: string): string | null }).get(name) ?? undefined;
+  const value = Object.hasOwn(headers, name) ? (headers as Readonly<Record<string, unknown>>)[name] : undefined;
+  return Array.isArray(value) ? value.join(", ") : typeof value === "string" ? value : undefined;
+}
+
+/** A list of header names, one at least. */
+export const headerNames: Check = (value, path) => {
+  if (!Array.isArray(value) || value.length === 0 || !value.every(isHeaderName))
+    throw new TypeError(`${path} must be an array of header names`);
+};
+
+function isHeaderName(value: unknown): boolean {
+  return typeof value === "string" && /^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(value);
+}

@@ -1,0 +1,43 @@
+/** `keystile apis` and `keystile keys`, on a database file. */
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { createKeyring } from "../../../src/keyring/keyring.js";
+import { sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { folder, run } from "../support.js";
+
+const db = join(folder(), "keys.db");
+
+describe("apis list, keys list, keys get", () => {
+  it("tell ids and names of APIs, and of each key its API; not a text of a key", async () => {
+    const store = sqliteStore(db);
+    const keyring = createKeyring(store);
+    for (let i = 0; i < 101; i++) await keyring.createApi({ name: `api ${i}`, apiId: `api_${1_000 + i}` });
+    await keyring.updateApi({ apiId: "api_1001", enabled: false });
+    const { keyId, key } = await keyring.createKey({ apiId: "api_1000", name: "a b", externalId: "auth0|1" });
+    await store.close();
+    chmodSync(db, 0o600);
+
+    const apis = await run(["apis", "list", "--db", db]);
+    expect(apis).toMatchObject({ code: 0, stderr: "" });
+    const lines = apis.stdout.trim().split("\n");
+    expect([lines.length, lines[0], lines[1]]).toEqual([101, "api_1000  enabled  api 0", "api_1001  disabled  api 1"]);
+    const asJson = await run(["apis", "list", "--db", db, "--output", "json"]);
+    expect(JSON.parse(asJson.stdout)).toHaveLength(101);
+
+    const keys = await run(["keys", "list", "--db", db, "--api-id", "api_1000"]);
+    expect(keys.stdout).toMatch(new RegExp(`^${keyId}  api_1000  \\S+…  enabled  auth0\\|1  a b\n$`));
+    const none = await run(["keys", "list", "--db", db, "--api-id", "api_1001", "--output", "json"]);
+    expect(JSON.parse(none.stdout)).toEqual([]);
+    const one = await run(["keys", "get", "--db", db, keyId]);
+    expect(JSON.parse(one.stdout)).toMatchObject({ keyId, apiId: "api_1000" });
+    for (const { stdout } of [keys, one]) expect(stdout).not.toContain(key);
+  });
+
+  it("name the flag of what is wrong or not there", async () => {
+    const bad = await run(["keys", "list", "--db", db, "--api-id", ""]);
+    expect([bad.code, bad.stderr]).toEqual([2, expect.stringContaining("body.apiId (--api-id)")]);
+    expect((await run(["keys", "get", "--db", db, "key_absent"])).code).toBe(1);
+    expect((await run(["keys", "list", "--db", db, "--api-id", "api_absent"])).code).toBe(1);
+  });
+});

@@ -1,0 +1,235 @@
+/** forOwner: an owner lists, creates, rotates and revokes its own keys, never another's, and none beyond its ceiling. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import {
+  createKeyring,
+  createVerifier,
+  forOwner,
+  memoryStore,
+  type OwnerCeiling,
+  type Store,
+} from "../../../src/index.js";
+import { sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { DAY, failure, fault, limit, NOON, problems, world } from "../support.js";
+
+const folder = mkdtempSync(join(tmpdir(), "owner-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+let files = 0;
+const STORES: Record<string, () => Store> = {
+  memory: () => memoryStore(),
+  SQLite: () => sqliteStore(join(folder, `${++files}.db`)),
+};
+
+const ceiling: OwnerCeiling = {
+  keys: 3,
+  permissions: ["documents.*"],
+  credits: 100,
+  ratelimits: [limit("requests", { limit: 10, autoApply: true })],
+  expiresIn: 30 * DAY,
+};
+
+async function stage(store: Store = memoryStore(), given: OwnerCeiling | null = ceiling) {
+  const w = await world({ store });
+  const { keyring, apiId, time } = w;
+  const options = { apiId, prefix: "doc", meta: { plan: "free" }, ...(given && { ceiling: given }) };
+  const verifier = createVerifier(store, { clock: () => time.now });
+  const codeOf = async (key: string) => (await verifier.verify({ key, credits: { cost: 0 } })).code;
+  return { ...w, options, mine: forOwner(keyring, "auth0|me", options), verifier, codeOf };
+}
+
+describe.each(Object.entries(STORES))("forOwner on %s", (_, open) => {
+  it("creates keys with what the ceiling has, or less if asked", async () => {
+    const { mine, keyring, verifier, time } = await stage(open());
+    const { key, keyId } = await mine.create({ name: "laptop", permissions: ["documents.read", "documents.*"] });
+    expect(key).toMatch(/^doc_/);
+    expect(await keyring.getKey({ keyId })).toMatchObject({
+      name: "laptop",
+      meta: { plan: "free" },
+      identity: { externalId: "auth0|me" },
+      permissions: ["documents.*", "documents.read"],
+      credits: { remaining: 100 },
+      ratelimits: [{ name: "requests", limit: 10, duration: 60_000, autoApply: true }],
+      expires: time.now + 30 * DAY,
+    });
+    expect(await verifier.verify({ key, credits: { cost: 40 } })).toMatchObject({ code: "VALID", credits: 60 });
+    const less = await mine.create({
+      credits: { remaining: 5 },
+      expiresIn: DAY,
+      ratelimits: [limit("requests", { limit: 2, duration: 120_000 })],
+    });
+    expect(await keyring.getKey({ keyId: less.keyId })).toMatchObject({
+      credits: { remaining: 5 },
+      ratelimits: [{ limit: 2, duration: 120_000, autoApply: true }],
+      expires: time.now + DAY,
+    });
+    expect((await verifier.verify({ key: less.key, credits: { cost: 6 } })).code).toBe("USAGE_EXCEEDED");
+    expect((await verifier.verify({ key: less.key, credits: { cost: 5 } })).credits).toBe(0);
+  });
+
+  it("has at most as many as the ceiling allows, however many are created at once; ended ones make room", async () => {
+    const { mine, time, apiId } = await stage(open());
+    const made = await Promise.allSettled(Array.from({ length: 12 }, () => mine.create({ expiresIn: DAY })));
+    expect(made.filter(({ status }) => status === "fulfilled")).toHaveLength(3);
+    for (const one of made)
+      if (one.status === "rejected") expect(one.reason).toMatchObject({ code: "KEY_LIMIT_REACHED", status: 409 });
+    const { data } = await mine.list();
+    await mine.revoke({ keyId: data[0]!.keyId });
+    await mine.create();
+    expect(await fault(mine.create())).toBe("KEY_LIMIT_REACHED 409");
+    time.now += DAY + 1;
+    await mine.create();
+    expect(data[0]?.apiId).toBe(apiId);
+  });
+
+  it("lists newest first, page by page, its own keys of this API alone", async () => {
+    const { mine, time, keyring, options } = await stage(open(), { keys: 10 });
+    const other = await keyring.createApi({ name: "billing" });
+    await keyring.createKey({ apiId: other.apiId, externalId: "auth0|me" });
+    await forOwner(keyring, "auth0|you", options).create();
+    const ids: string[] = [];
+    for (let i = 0; i < 5; i++) {
+      time.now += 1;
+      ids.unshift((await mine.create({ name: `key ${i}` })).keyId);
+    }
+    const first = await mine.list({ limit: 2 });
+    const second = await mine.list({ limit: 2, cursor: first.pagination.cursor });
+    const third = await mine.list({ limit: 2, cursor: second.pagination.cursor });
+    expect([first, second, third].map(({ data }) => data.map(({ keyId }) => keyId))).toEqual([
+      ids.slice(0, 2),
+      ids.slice(2, 4),
+      ids.slice(4),
+    ]);
+    expect([first, second, third].map(({ pagination }) => pagination.hasMore)).toEqual([true, true, false]);
+    expect((await mine.list()).data.map(({ name }) => name)).toEqual(["key 4", "key 3", "key 2", "key 1", "key 0"]);
+    expect(await forOwner(keyring, "auth0|nobody", options).list()).toEqual({
+      data: [],
+      pagination: { hasMore: false },
+    });
+  });
+
+  it("rotates with an overlap, in which both verify and share the balance; the one before ends at once", async () => {
+    const { mine, time, codeOf, verifier } = await stage(open(), { ...ceiling, keys: 1 });
+    const first = await mine.create();
+    const second = await mine.rotate({ keyId: first.keyId, overlap: 60_000 });
+    await verifier.verify({ key: first.key, credits: { cost: 30 } });
+    expect((await verifier.verify({ key: second.key, credits: { cost: 0 } })).credits).toBe(70);
+    expect(await fault(mine.rotate({ keyId: first.keyId }))).toBe("CONFLICT 409");
+    expect(await fault(mine.create())).toBe("KEY_LIMIT_REACHED 409");
+    const third = await mine.rotate({ keyId: second.keyId, overlap: 60_000 });
+    expect(await Promise.all([first, second, third].map(({ key }) => codeOf(key)))).toEqual([
+      "EXPIRED",
+      "VALID",
+      "VALID",
+    ]);
+    time.now += 60_001;
+    expect(await Promise.all([second, third].map(({ key }) => codeOf(key)))).toEqual(["EXPIRED", "VALID"]);
+    const raced = await Promise.allSettled([1, 2, 3].map(() => mine.rotate({ keyId: third.keyId, overlap: 0 })));
+    expect(raced.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+  });
+
+  it("a key of a stranger, of another API or of nobody is not found, whatever is done to it", async () => {
+    const { mine, keyring, options, create, codeOf } = await stage(open());
+    await mine.create();
+    const you = forOwner(keyring, "auth0|you", options);
+    const other = await keyring.createApi({ name: "billing" });
+    const yours = [
+      await you.create(),
+      await create(),
+      await keyring.createKey({ apiId: other.apiId, externalId: "auth0|me" }),
+    ];
+    const absent = await failure(mine.revoke({ keyId: "key_absent" }));
+    for (const { keyId, key } of yours) {
+      for (const act of [() => mine.rotate({ keyId }), () => mine.revoke({ keyId })]) {
+        const { code, message } = await failure(act());
+        expect([code, message]).toEqual([absent.code, absent.message]);
+      }
+      expect(await codeOf(key)).toBe("VALID");
+    }
+    expect(await fault(forOwner(keyring, "new", options).revoke({ keyId: yours[0]!.keyId }))).toBe("NOT_FOUND 404");
+  });
+
+  it("revokes one, or all of its own", async () => {
+    const { mine, keyring, options, codeOf } = await stage(open());
+    const [one, two] = [await mine.create(), await mine.create()];
+    const theirs = await forOwner(keyring, "auth0|you", options).create();
+    expect(await mine.revoke({ keyId: one.keyId })).toEqual({});
+    expect(await fault(mine.revoke({ keyId: one.keyId }))).toBe("NOT_FOUND 404");
+    expect(await fault(mine.rotate({ keyId: one.keyId }))).toBe("NOT_FOUND 404");
+    expect(await codeOf(two.key)).toBe("VALID");
+    await mine.create();
+    expect(await mine.revokeAll()).toEqual({ revoked: 2 });
+    expect(await mine.revokeAll()).toEqual({ revoked: 0 });
+    expect(await Promise.all([one, two, theirs].map(({ key }) => codeOf(key)))).toEqual([
+      "NOT_FOUND",
+      "NOT_FOUND",
+      "VALID",
+    ]);
+    expect((await mine.list()).data).toEqual([]);
+  });
+});
+
+describe("forOwner: what exceeds the ceiling", () => {
+  it.each([
+    [{ permissions: ["documents.read", "billing.view"] }, ["permissions[1]"]],
+    [{ permissions: ["*"] }, ["permissions[0]"]],
+    [{ permissions: ["documents"] }, ["permissions[0]"]],
+    [{ credits: { remaining: 101 } }, ["credits.remaining"]],
+    [{ credits: { remaining: null } }, ["credits.remaining"]],
+    [{ credits: { remaining: 1, refill: { interval: "daily", amount: 1 } } }, ["credits.refill"]],
+    [{ expiresIn: 30 * DAY + 1 }, ["expiresIn"]],
+    [{ expires: NOON + 30 * DAY + 1 }, ["expires"]],
+    [{ ratelimits: [limit("requests", { limit: 11 })] }, ["ratelimits[0].limit"]],
+    [{ ratelimits: [limit("requests", { duration: 59_999 })] }, ["ratelimits[0].duration"]],
+    [{ ratelimits: [limit("shared")] }, ["ratelimits[0].name"]],
+    [{ permissions: ["x"], expiresIn: 31 * DAY }, ["permissions[0]", "expiresIn"]],
+    [{ externalId: "auth0|you" }, ["externalId"]],
+    [{ meta: { plan: "pro" } }, ["meta"]],
+    [{ roles: ["admin"] }, ["roles"]],
+  ])("%j is refused at its location", async (body, locations) => {
+    const { mine } = await stage();
+    expect(await problems(mine.create(body as never))).toEqual(locations.map((location) => `body.${location}`));
+    expect((await mine.list()).data).toEqual([]);
+  });
+
+  it("without a ceiling: ten keys, no permission, any expiry", async () => {
+    const { mine, keyring } = await stage(memoryStore(), null);
+    expect(await problems(mine.create({ permissions: ["a"] }))).toEqual(["body.permissions[0]"]);
+    const { keyId } = await mine.create({ credits: { remaining: 7 } });
+    expect(await keyring.getKey({ keyId })).toMatchObject({ credits: { remaining: 7 } });
+    for (let i = 1; i < 10; i++) await mine.create();
+    expect(await fault(mine.create())).toBe("KEY_LIMIT_REACHED 409");
+  });
+
+  it("names the option that is wrong, when the owner is bound", async () => {
+    const { keyring, apiId } = await stage();
+    const bind =
+      (options: object, owner = "me") =>
+      () =>
+        forOwner(keyring, owner, { apiId, ...options });
+    expect(bind({ ceiling: { keys: 0 } })).toThrow(/^options\.ceiling\.keys must be from 1/);
+    expect(bind({ ceiling: { permissions: ["a b"] } })).toThrow(/^options\.ceiling\.permissions\[0\] must/);
+    expect(bind({ ceiling: { ratelimits: [limit("ab")] } })).toThrow(/^options\.ceiling\.ratelimits\[0\]\.name must/);
+    expect(bind({ cieling: {} })).toThrow(/^options\.cieling is not an option/);
+    expect(bind({}, "")).toThrow(/^body\.externalId/);
+    expect(bind({ prefix: "a b" })).toThrow(/^body\.prefix/);
+    expect(() => forOwner({ ...keyring }, "me", { apiId })).toThrow(/createKeyring made/);
+    const absent = forOwner(keyring, "me", { apiId: "api_absent" });
+    expect(await fault(absent.create())).toBe("NOT_FOUND 404");
+    expect(await fault(absent.list())).toBe("NOT_FOUND 404");
+  });
+});
+
+describe("forOwner: several handles on one file", () => {
+  it("never pass the ceiling together", async () => {
+    const path = join(folder, "shared.db");
+    const stores = [sqliteStore(path), sqliteStore(path)];
+    const { apiId } = await createKeyring(stores[0]!).createApi({ name: "documents" });
+    const owners = stores.map((store) => forOwner(createKeyring(store), "me", { apiId, ceiling: { keys: 7 } }));
+    const made = await Promise.allSettled(Array.from({ length: 40 }, (_, i) => owners[i % 2]!.create()));
+    expect(made.filter(({ status }) => status === "fulfilled")).toHaveLength(7);
+    expect((await owners[1]!.list()).data).toHaveLength(7);
+    for (const store of stores) await store.close();
+  });
+});

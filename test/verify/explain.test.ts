@@ -1,0 +1,142 @@
+/** explain: tells what a verification would return, from the same checks, and takes nothing. */
+import fc from "fast-check";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it, vi } from "vitest";
+import {
+  createKeyring,
+  createVerifier,
+  explain,
+  memoryStore,
+  type Store,
+  type VerifierOptions,
+} from "../../src/index.js";
+import { digestKey } from "../../src/lib/hash.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { runs } from "../runs.js";
+import { failure, limit, NOON, world } from "../spec/support.js";
+
+const folder = mkdtempSync(join(tmpdir(), "explain-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const byCode = (explanation: { checks: readonly { code: string }[] }) =>
+  Object.fromEntries(explanation.checks.map((check) => [check.code, check])) as never as Record<string, object>;
+
+describe("explain", () => {
+  it("says of each check what it found: permissions by name, limits and the balance", async () => {
+    const { verifier, create, apiId, keyring, time } = await world();
+    const { key, keyId } = await create({
+      permissions: ["documents.*"],
+      ratelimits: [limit("calls", { limit: 2 })],
+      credits: { remaining: 3 },
+      expires: NOON + 60_000,
+      ipAllowlist: ["10.0.0.0/8"],
+    });
+    await verifier.verify({ key }, { clientAddress: "10.0.0.1" });
+    const request = {
+      key,
+      permissions: "documents.read AND (admin OR billing.view)",
+      credits: { cost: 5 },
+      ratelimits: [{ name: "calls", cost: 2 }],
+    };
+    const explained = await explain(verifier, request, { clientAddress: "192.0.2.1" });
+    expect(explained).toMatchObject({ passes: false, refusal: "FORBIDDEN", keyId, apiId });
+    expect(explained.checks.map(({ code, passes }) => [code, passes])).toEqual([
+      ["DISABLED", true],
+      ["EXPIRED", true],
+      ["FORBIDDEN", false],
+      ["INSUFFICIENT_PERMISSIONS", false],
+      ["RATE_LIMITED", false],
+      ["USAGE_EXCEEDED", false],
+    ]);
+    expect(byCode(explained)).toMatchObject({
+      EXPIRED: { expires: NOON + 60_000 },
+      FORBIDDEN: { parentDisabled: false, addressAllowed: false },
+      INSUFFICIENT_PERMISSIONS: { missing: ["admin", "billing.view"] },
+      RATE_LIMITED: {
+        limits: [{ name: "calls", limit: 2, cost: 2, remaining: 1, reset: 30_000, exceeded: true, autoApply: true }],
+        retryAfter: 30_000,
+        degraded: false,
+      },
+      USAGE_EXCEEDED: { cost: 5, remaining: 2 },
+    });
+    time.now += 60_001;
+    await keyring.updateKey({ keyId, enabled: false });
+    expect(await explain(verifier, { key }, { clientAddress: "10.0.0.1" })).toMatchObject({ refusal: "DISABLED" });
+    expect(await explain(verifier, { key }, { apiId: "api_of_others" })).toEqual({
+      passes: false,
+      refusal: "NOT_FOUND",
+      checks: [],
+    });
+  });
+
+  const stores: Record<string, (options: VerifierOptions) => Store> = {
+    "a memory store": () => memoryStore(),
+    "a file": () => sqliteStore(join(folder, `${Math.random()}.db`)),
+  };
+  const credits = [{ mode: "exact" }, { mode: "leased", size: 4, step: 2 }] as const;
+
+  it.each(Object.keys(stores).flatMap((store) => credits.map((mode) => [store, mode] as const)))(
+    "on %s, %o: tells the code of the call that follows, asked once or three times",
+    async (name, mode) => {
+      const step = fc.record({
+        names: fc.array(fc.record({ limit: fc.nat(1), cost: fc.nat(4) }), { maxLength: 3 }),
+        cost: fc.nat(3),
+        query: fc.constantFrom(undefined, "a", "a AND b", "a OR b"),
+        pause: fc.constantFrom(0, 0, 1_000, 20_000),
+      });
+      const property = fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 16 }), async (steps) => {
+        const time = { now: NOON };
+        const clock = () => time.now;
+        const store = stores[name]!({});
+        const keyring = createKeyring(store, { clock });
+        const { apiId } = await keyring.createApi({ name: "documents" });
+        const ratelimits = [limit("limit0", { limit: 4 }), limit("limit1", { limit: 3, autoApply: false })];
+        const { key } = await keyring.createKey({ apiId, permissions: ["a"], ratelimits, credits: { remaining: 9 } });
+        const verifier = createVerifier(store, { clock, credits: mode });
+        for (const { names, cost, query, pause } of steps) {
+          const request = {
+            key,
+            permissions: query,
+            credits: { cost },
+            ratelimits: names.map((one) => ({ name: `limit${one.limit}`, cost: one.cost })),
+          };
+          const first = await explain(verifier, request);
+          expect([await explain(verifier, request), await explain(verifier, request)]).toEqual([first, first]);
+          expect(first.refusal ?? "VALID").toBe((await verifier.verify(request)).code);
+          time.now += pause;
+        }
+        await verifier.close();
+        await store.close();
+      });
+      await fc.assert(property, { numRuns: runs(name === "a file" ? 15 : 60) });
+    },
+  );
+
+  it("emits no event, and gives a migrated key no digest", async () => {
+    const events: string[] = [];
+    const { store, keyring, apiId, clock } = await world();
+    const verifier = createVerifier(store, { clock, onOutcome: ({ code }) => events.push(code) });
+    const { migrationId } = await keyring.createMigration({ algorithm: "prefixed-api-key" });
+    const hash = Buffer.from(await digestKey("secret"), "base64").toString("hex");
+    const { migrated } = await keyring.migrateKeys({ migrationId, apiId, keys: [{ hash }] });
+    expect(await explain(verifier, { key: "a_b_secret", migrationId })).toMatchObject({ passes: true });
+    const [row] = await store.readMany("keys", [migrated[0]!.keyId]);
+    expect([row?.digest, row?.start]).toEqual([undefined, "..."]);
+    await verifier.verify({ key: "a_b_secret", migrationId });
+    await vi.waitFor(() => expect(events).toEqual(["VALID"]));
+  });
+
+  it("refuses what a verification refuses, and a caller or an idempotency key", async () => {
+    const { verifier, create } = await world();
+    const { key } = await create();
+    expect((await failure(explain(verifier, { key, permissions: "a AND" }))).code).toBe("PERMISSIONS_QUERY_SYNTAX");
+    expect((await failure(explain(verifier, { key, ratelimits: [{ name: "none" }] }))).code).toBe("BAD_REQUEST");
+    await expect(explain(verifier, { key }, { caller: {} } as never)).rejects.toThrow(
+      /^context\.caller is not an option/,
+    );
+    await expect(explain({ verify: verifier.verify }, { key })).rejects.toThrow(/createVerifier made/);
+    await verifier.close();
+    expect((await failure(explain(verifier, { key }))).code).toBe("VERIFIER_CLOSED");
+  });
+});
