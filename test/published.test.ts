@@ -15,7 +15,9 @@ const TEXTS = [
   "README.md",
   "SECURITY.md",
   "CHANGELOG.md",
-  ...readdirSync(join(ROOT, "docs")).map((name) => `docs/${name}`),
+  ...readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" })
+    .filter((name) => /\.(md|txt)$/.test(name))
+    .map((name) => `docs/${name}`),
 ];
 
 /** `bench/*.svg` as a pattern; a folder stands for all that is in it. */

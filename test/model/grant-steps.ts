@@ -4,7 +4,7 @@ import { createKey } from "./key-steps.js";
 import { chosen } from "./key-rolls.js";
 import { add } from "./naive-credits.js";
 import { rolesOf, showCredits, slugsOf } from "./read-steps.js";
-import { ensurePermissions, existingRoles, rollRoles } from "./reference-steps.js";
+import { ensurePermissions, existingPermissions, existingRoles, rollRoles } from "./reference-steps.js";
 import { refused, same, type Stage } from "./stage.js";
 import { GRANTS, rollRemaining } from "./vocabulary.js";
 import { setCredits } from "./world.js";
@@ -41,12 +41,11 @@ export async function changeGrants(stage: Stage): Promise<void> {
     if (slugs.length === 0 && how !== "set") slugs.push("docs.read");
     stage.note(`${how}Permissions`, key.id, slugs);
     const call = keyring[`${how}Permissions`]({ keyId: key.id, permissions: slugs });
-    if (absent) return refused("changeGrants", call, "NOT_FOUND");
+    // Whatever the key does not hold, but the workspace must know it.
+    const known = how === "remove" ? existingPermissions(workspace, slugs) : [];
+    if (absent || known === undefined) return refused("changeGrants", call, "NOT_FOUND");
     const answer = await call;
-    const rows =
-      how === "remove"
-        ? workspace.permissions.filter((row) => !row.deleted && slugs.includes(row.slug))
-        : ensurePermissions(workspace, slugs);
+    const rows = how === "remove" ? known : ensurePermissions(workspace, slugs);
     if (how === "set") key.permissions = new Set(rows);
     else for (const row of rows) key.permissions[how === "add" ? "add" : "delete"](row);
     return same(
@@ -59,10 +58,7 @@ export async function changeGrants(stage: Stage): Promise<void> {
   if (names.length === 0 && how !== "set") names.push("reader");
   stage.note(`${how}Roles`, key.id, names);
   const call = keyring[`${how}Roles`]({ keyId: key.id, roles: names });
-  const rows =
-    how === "remove"
-      ? workspace.roles.filter((row) => !row.deleted && names.includes(row.name))
-      : existingRoles(workspace, names);
+  const rows = existingRoles(workspace, names);
   if (absent || rows === undefined) return refused("changeGrants", call, "NOT_FOUND");
   const answer = await call;
   if (how === "set") key.roles = new Set(rows);

@@ -18,10 +18,15 @@ export async function readKey(stage: Stage): Promise<void> {
   stage.note("readKey", key.id, byText);
   const call = byText ? keyring.whoami({ key: key.text! }) : keyring.getKey({ keyId: key.id });
   if (absent) return refused("readKey", call, "NOT_FOUND");
-  const { start, createdAt, updatedAt, ...shown } = await call;
+  const { start, createdAt, updatedAt, rerolledFrom, rerolledTo, lastUsedAt = 0, ...shown } = await call;
   if (!Number.isSafeInteger(createdAt) || (key.text !== undefined && start !== "..." && !key.text.startsWith(start))) {
     throw new Error(`readKey: ${show({ start, createdAt, updatedAt })}`);
   }
+  // Of a chain with keys that are gone the model knows no more than this; the minute is written in the background.
+  same("readKey: links of no successor", rerolledFrom !== undefined && key.account === key.id, false);
+  for (const link of [rerolledFrom, rerolledTo])
+    same("readKey: links", link === undefined || world.ids.has(link), true);
+  same("readKey: lastUsedAt", lastUsedAt % 60_000 === 0 && lastUsedAt <= world.now, true);
   learnLimits(world, key.limits, shown.ratelimits);
   const identity = key.identity?.deleted === false ? key.identity : undefined;
   if (identity !== undefined) {

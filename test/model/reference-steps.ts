@@ -23,6 +23,15 @@ export function existingRoles(workspace: ModelWorkspace, names: readonly string[
   return rows.includes(undefined) ? undefined : (rows as ModelRole[]);
 }
 
+/** The same of permissions. */
+export function existingPermissions(
+  workspace: ModelWorkspace,
+  slugs: readonly string[],
+): ModelPermission[] | undefined {
+  const rows = slugs.map((slug) => named(workspace.permissions, (permission) => permission.slug === slug));
+  return rows.includes(undefined) ? undefined : (rows as ModelPermission[]);
+}
+
 export function ensurePermissions(workspace: ModelWorkspace, slugs: readonly string[]): ModelPermission[] {
   return slugs.map((slug) => {
     const found = named(workspace.permissions, (permission) => permission.slug === slug);

@@ -404,7 +404,7 @@ function remove<T>(items: T[], item: T): void {
 /** A result without what is random in it. */
 function sketch(result: unknown): string {
   const text = JSON.stringify(result, (name, value: unknown) =>
-    /^(keyId|key|start|id|identityId|roleId|permissionId)$/.test(name) ? "…" : value,
+    /^(keyId|apiId|rerolledFrom|rerolledTo|key|start|id|identityId|roleId|permissionId)$/.test(name) ? "…" : value,
   );
   return (text ?? "nothing").slice(0, 200);
 }

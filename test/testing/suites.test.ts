@@ -28,15 +28,15 @@ describe("sharedStoreSuite: what it fails", () => {
       }),
     );
     expect(failed).toEqual([
-      "clauses 8 and 15: a new key is found by the other handle, which was told of it",
-      "clauses 8 and 15: many new keys at once are found by the other handle, which was told of them",
-      "clauses 8 and 15: a changed key is found changed by the other handle, which was told of it",
-      "clauses 8, 15 and 18: a deleted key is lost to the other handle, which was told of it",
-      "clauses 8 and 15: what a key refers to changes for the other handle, which was told of it",
-      "clauses 8, 15 and 18: keys of a deleted API are lost to the other handle, which was told of it",
-      "clause 15: a change of an identity, a role or a permission is told, whether or not a key has it",
-      "clauses 8 and 15: a digest that one handle adopts is found by the other, which was told of it",
-      "clauses 8, 15 and 19: a root key changes for the other handle, which was told of it",
+      "clauses 8 and 15: a new key is found by the other handle, which was notified of it",
+      "clauses 8 and 15: many new keys at once are found by the other handle, which was notified of them",
+      "clauses 8 and 15: a changed key is found changed by the other handle, which was notified of it",
+      "clauses 8, 15 and 18: a deleted key is lost to the other handle, which was notified of it",
+      "clauses 8 and 15: what a key refers to changes for the other handle, which was notified of it",
+      "clauses 8, 15 and 18: keys of a deleted API are lost to the other handle, which was notified of it",
+      "clause 15: a change of an identity, a role or a permission is notified, whether or not a key has it",
+      "clauses 8 and 15: a digest that one handle adopts is found by the other, which was notified of it",
+      "clauses 8, 15 and 19: a root key changes for the other handle, which was notified of it",
     ]);
     expect(tests).toBeGreaterThan(failed.length + 10);
   });

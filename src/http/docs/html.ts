@@ -77,11 +77,11 @@ export function referencePage(operations: readonly Operation[], base = ""): stri
     "<code>{ meta, data }</code>, lists also have <code>pagination</code>, errors are <code>{ meta, error }</code>.",
     `<a href="${base}/openapi.json">OpenAPI</a>. <code>GET /v2/liveness</code> says whether the service is up.</p>`,
     `<ul>${links.join("")}</ul>`,
-    ...operations.map(section),
+    ...operations.map((operation) => section(operation, base)),
   ]);
 }
 
-function section(operation: Operation): string {
+function section(operation: Operation, base: string): string {
   const { name, summary, request, answer, isList, headers } = operation;
   const data = sampleOf(answer, "data", false);
   const lines = [
@@ -99,7 +99,7 @@ function section(operation: Operation): string {
     }),
     table(answer),
     "<h3>Errors</h3>",
-    errors(operation),
+    errors(operation, base),
   ];
   return lines.join("\n");
 }
@@ -109,11 +109,11 @@ function example(title: string, value: Json): string {
 }
 
 /** The error types of an operation, by status, each with its page. */
-function errors(operation: Operation): string {
+function errors(operation: Operation, base: string): string {
   const statuses = new Set(statusesOf(operation));
   const links = listProblemTypes()
     .filter(({ status }) => statuses.has(status) && status < 500)
-    .map(({ status, title, type }) => `<li>${status} <a href="/docs/errors/${type}">${escape(title)}</a></li>`);
+    .map(({ status, title, type }) => `<li>${status} <a href="${base}/docs/errors/${type}">${escape(title)}</a></li>`);
   return `<ul>${links.join("")}<li>500, 503: a fault of the service, not of the request</li></ul>`;
 }
 

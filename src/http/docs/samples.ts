@@ -30,6 +30,7 @@ const SAMPLES: Readonly<Record<string, Json>> = {
   ipAllowlist: "203.0.113.0/24",
   key: "sk_3vQy8H…",
   keyId: "key_9mKp2XwZ",
+  lastUsedAt: 1_798_848_000_000,
   limit: 100,
   meta: { plan: "pro" },
   migrationId: "mig_2019",

@@ -41,7 +41,10 @@ describe("readBalances: accounts that do not add up", () => {
     expect(new Map(data.map(({ keyId, credits }) => [keyId, credits]))).toEqual(expected);
     for (const [keyId, credits] of expected) expect((await keyring.getKey({ keyId })).credits).toEqual(credits);
 
-    const { key: rootKey } = await keyring.createRootKey({ name: "reader", permissions: ["api.*.read_key"] });
+    const { key: rootKey } = await keyring.createRootKey({
+      name: "reader",
+      permissions: ["api.*.read_key", "api.*.read_api"],
+    });
     const handler = createHandler(store);
     const request = new Request("http://localhost/v2/apis.listKeys", {
       method: "POST",
