@@ -62,10 +62,11 @@ const RANGES = ["10.0.0.0/8", "192.0.2.7", "2001:db8::/32", "::ffff:192.0.2.8"];
 export const ADMITS: Readonly<Record<string, readonly string[]>> = {
   "10.0.0.0/8": ["10.1.2.3", "::ffff:10.1.2.3"],
   "192.0.2.7": ["192.0.2.7", "::FFFF:192.0.2.7"],
-  "2001:db8::/32": ["2001:DB8::1", "2001:db8:0:0:0:0:0:2%eth0"],
+  "2001:db8::/32": ["2001:DB8::1", "2001:db8:0:0:0:0:0:2"],
   "::ffff:192.0.2.8": ["192.0.2.8"],
 };
-export const ADDRESSES = [...Object.values(ADMITS).flat(), "11.1.2.3", "garbage", "10.1.2.3:80", ""];
+// A zone is of a link-local address alone.
+export const ADDRESSES = [...Object.values(ADMITS).flat(), "2001:db8::2%eth0", "11.1.2.3", "garbage", "10.1.2.3:80", ""];
 
 export const rollAllowlist = (dice: Dice): string[] => (dice.chance(0.5) ? [] : dice.some(RANGES, 0.6));
 
