@@ -66,7 +66,14 @@ export const ADMITS: Readonly<Record<string, readonly string[]>> = {
   "::ffff:192.0.2.8": ["192.0.2.8"],
 };
 // A zone is of a link-local address alone.
-export const ADDRESSES = [...Object.values(ADMITS).flat(), "2001:db8::2%eth0", "11.1.2.3", "garbage", "10.1.2.3:80", ""];
+export const ADDRESSES = [
+  ...Object.values(ADMITS).flat(),
+  "2001:db8::2%eth0",
+  "11.1.2.3",
+  "garbage",
+  "10.1.2.3:80",
+  "",
+];
 
 export const rollAllowlist = (dice: Dice): string[] => (dice.chance(0.5) ? [] : dice.some(RANGES, 0.6));
 
