@@ -11,9 +11,9 @@
  * and what it took out of the lease. The cost: if waiting calls together ask for more than there is, one may be refused
  * although the credits left in the end would cover it, because another call held part of them until it was refused too.
  */
-import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { Draw, KeyRecord, KeyRef, OnceBounds, OnceRecord, OnceSpend, Spend, Store } from "../contracts/store.js";
 import type { MaybePromise, Refill } from "../contracts/types.js";
+import { copyOfError } from "../lib/copy-error.js";
 import { NONE } from "../lib/fingerprint-index.js";
 import { newId } from "../lib/hash.js";
 import type { Prefetchable } from "../lib/prefetch.js";
@@ -233,7 +233,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
     const other = drawing.get(ref);
     if (other !== undefined) {
       const failure = await other;
-      if (failure !== undefined) throw copyOf(failure.error);
+      if (failure !== undefined) throw copyOfError(failure.error);
       const spent = takeFromLease(target, cost);
       return spent ?? holdAndDraw(target, cost, now, 1);
     }
@@ -286,11 +286,4 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
       return manager.close();
     },
   };
-}
-
-/** A separate error for each failed call, so that no caller sees changes that another made to its error. */
-function copyOf(error: unknown): unknown {
-  if (!isKeystileError(error)) return error;
-  const { code, detail, errors, cause } = error;
-  return new KeystileError(code, detail, { errors, ...(cause !== undefined && { cause }) });
 }
