@@ -36,7 +36,10 @@ export interface CacheOptions {
   readonly ttl?: number;
   /** Digests kept that were not found, 0…1_000_000; default 10_000; 0: none. */
   readonly missSize?: number;
-  /** Milliseconds for which a miss is used, 1…60_000; default 1_000. */
+  /**
+   * Milliseconds for which a miss is used, 1…60_000; default 1_000. For as long, calls for a key that is being found
+   * wait for that find instead of making their own, unless something changed since it began.
+   */
   readonly missTtl?: number;
   /**
    * How cached keys are found: by a keyed fingerprint of the presented text, 96 bits (default, `tag`), or by their

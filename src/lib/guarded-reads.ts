@@ -2,11 +2,17 @@
  * Reads of a store that a cache keeps, and the one place that decides whether it may: a read that began before a change is returned
  * but not kept (port clause 9), since it may be of the time before.
  *
+ * Calls for a digest that is being read join that read, so that a thousand at once for one cold key are one read. For the same reason
+ * none joins a read that began before the latest change, nor one that is older than a miss may be: a call that begins later reads
+ * anew. So what a call is served was read no earlier than what it could have found kept, and a read that hangs holds up no call that
+ * comes after that time.
+ *
  * Why misses have a partition of their own: a flood of unknown keys fills that one and evicts no real key. A miss is kept for a short
  * time only, since a key may be created where no change is notified.
  */
 import type { Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
+import { copyOfError } from "./copy-error.js";
 import { GrowingLru } from "./growing-lru.js";
 import { isThenable } from "./thenable.js";
 
@@ -24,14 +30,22 @@ export interface GuardedReadOptions<Row, T> {
   readonly prepare: (row: Row) => T;
   /** Misses kept, ≥ 0. */
   readonly missSize: number;
-  /** Milliseconds for which a miss is kept, ≥ 1. */
+  /** Milliseconds for which a miss is kept, and for which calls join a read, ≥ 1. */
   readonly missTtl: number;
+}
+
+/** A read that the store has not returned yet. */
+interface ReadInFlight<T> {
+  readonly value: Promise<T | undefined>;
+  readonly generation: number;
+  /** Monotonic time from which no call joins it. */
+  readonly until: number;
 }
 
 export interface GuardedReads<T> {
   /**
    * What the store has of a digest, now kept in `found` or as a miss, unless something changed during the read. A failed read keeps
-   * nothing.
+   * nothing, and fails each call that joined it with an error of its own. A store that returns no promise gets none made.
    * @param text what `found` keeps the value by
    */
   read(text: string, digest: string): MaybePromise<T | undefined>;
@@ -53,6 +67,8 @@ export function createGuardedReads<Row, T>(
     missSize === 0
       ? undefined
       : new GrowingLru<true>({ max: missSize, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
+  /** By digest. As many at most as the store has reads to return. */
+  const inFlight = new Map<string, ReadInFlight<T>>();
   let generation = 0;
   // Emptying takes microseconds, and changes may come by the thousand.
   let isEmpty = true;
@@ -79,14 +95,46 @@ export function createGuardedReads<Row, T>(
     }
     return value;
   };
+  const join = ({ value }: ReadInFlight<T>): Promise<T | undefined> =>
+    value.catch((error: unknown) => {
+      throw copyOfError(error);
+    });
+  // These are separate functions, since a function that contains a closure allocates for it at every call.
+  const whenRead = (
+    text: string,
+    digest: string,
+    reading: PromiseLike<Row | undefined>,
+    startGeneration: number,
+  ): Promise<T | undefined> => {
+    const end = () => {
+      if (inFlight.get(digest) === flight) inFlight.delete(digest);
+    };
+    const value = Promise.resolve(reading).then(
+      (row) => {
+        end();
+        return keep(text, digest, row, startGeneration);
+      },
+      (error: unknown) => {
+        end();
+        throw error;
+      },
+    );
+    const flight = { value, generation: startGeneration, until: performance.now() + missTtl };
+    inFlight.set(digest, flight);
+    return value;
+  };
+  const joinable = (digest: string): ReadInFlight<T> | undefined => {
+    const flight = inFlight.get(digest);
+    return flight?.generation === generation && performance.now() < flight.until ? flight : undefined;
+  };
   return {
     read(text, digest) {
       if (misses?.get(digest) === true) return undefined;
+      const joined = inFlight.size === 0 ? undefined : joinable(digest);
+      if (joined !== undefined) return join(joined);
       const startGeneration = generation;
       const row = read(digest);
-      return isThenable(row)
-        ? Promise.resolve(row).then((resolved) => keep(text, digest, resolved, startGeneration))
-        : keep(text, digest, row, startGeneration);
+      return isThenable(row) ? whenRead(text, digest, row, startGeneration) : keep(text, digest, row, startGeneration);
     },
     generation: () => generation,
     close() {

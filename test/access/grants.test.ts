@@ -186,7 +186,8 @@ describe("explainGrant: what can never grant anything", () => {
       "write <type>.<id or *>.<action> with a type of api, ratelimit, rbac, identity, such as api.*.verify_key";
     const message = "is not a valid root key permission";
     expect(explainGrant("documents.read", WS)).toEqual({ message, fix: tuple });
-    const path = "write a path below keyspaces, namespaces, rbac, identities, ratelimits/namespaces, rbac/permissions, rbac/roles and an action, such as ";
+    const path =
+      "write a path below keyspaces, namespaces, rbac, identities, ratelimits/namespaces, rbac/permissions, rbac/roles and an action, such as ";
     const wrongPath = { message, fix: `${path}${name("keyspaces/*/keys/*#verify_key")}` };
     for (const grant of ["documents/*#read", "keyspaces/**#", "keyspaces/**#a b", "keyspaces/**#**", "keyspaces/**"])
       expect(explainGrant(name(grant), WS), grant).toEqual(wrongPath);

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { cachedStore, type CacheOptions, createRecordCache } from "../../src/cache/key-cache.js";
+import { KeystileError } from "../../src/contracts/errors.js";
 import type { KeyRecord, Store } from "../../src/contracts/store.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { keyRow } from "../stores/suite.js";
@@ -105,6 +106,83 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
     open();
     expect(await slow).toBeUndefined();
     expect(await cache.find("digest-1", itself)).toBeDefined();
+  });
+
+  it.each([1, 0])("1,000 calls at once for one cold key are one find, found or not (missSize %i)", async (missSize) => {
+    const { store, state } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    let prepared = 0;
+    const cache = cacheOf(store, (record) => (prepared++, record), { missSize });
+    state.late = true;
+    for (const [digest, keyId] of [["digest-1", "key_000001"] as const, ["digest-2", undefined] as const]) {
+      state.finds = 0;
+      const found = await Promise.all(Array.from({ length: 1_000 }, () => cache.find(digest, itself)));
+      expect(new Set(found.map((record) => record?.keyId))).toEqual(new Set([keyId]));
+      expect(state.finds).toBe(1);
+    }
+    expect(prepared).toBe(1);
+  });
+
+  it.each([
+    ["of the key", (store: Store) => disable(store, "key_000001")],
+    ["of its API", (store: Store) => store.write([{ table: "apis", row: { ...API, version: 1, enabled: false } }])],
+  ])(
+    "clause 9: no call joins a find that began before a change %s; those after it share the next",
+    async (_, change) => {
+      const { store, state } = await counted();
+      await store.insertKeys([{ row: keyRow(1) }]);
+      const cache = cacheOf(store, (record) => record);
+      const gates: (() => void)[] = [];
+      const findMany = () => {
+        state.gate = new Promise<void>((resolve) => gates.push(resolve));
+        return Promise.all(Array.from({ length: 10 }, () => cache.find("digest-1", itself)));
+      };
+      const early = findMany();
+      await change(store);
+      const late = findMany();
+      expect(state.finds).toBe(2);
+      // The first find ends while the second is under way: who comes then still joins the second.
+      gates[0]!();
+      for (const record of await early) expect(record).toMatchObject({ enabled: true, parentDisabled: false });
+      const last = cache.find("digest-1", itself);
+      expect(state.finds).toBe(2);
+      gates[1]!();
+      for (const record of [...(await late), await last])
+        expect(record!.enabled && !record!.parentDisabled, "the change is seen").toBe(false);
+      expect(await cache.find("digest-1", itself)).toBe(await last);
+      expect(state.finds).toBe(2);
+    },
+  );
+
+  it("a find that fails rejects each call that joined it, with an error of its own, and the next finds again", async () => {
+    const { store, state } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    const cache = cacheOf(store, (record) => record);
+    state.gate = Promise.reject(new KeystileError("STORE_BUSY", "planted"));
+    const finding = Array.from({ length: 10 }, () => Promise.resolve(cache.find("digest-1", itself)));
+    const failed = await Promise.allSettled(finding);
+    expect(state.finds).toBe(1);
+    const errors = failed.map((result) => (result as PromiseRejectedResult).reason as unknown);
+    for (const error of errors) expect(error).toMatchObject({ code: "STORE_BUSY", message: "planted" });
+    expect(new Set(errors).size).toBe(10);
+    state.gate = undefined;
+    expect(await cache.find("digest-1", itself)).toMatchObject({ enabled: true });
+    expect(state.finds).toBe(2);
+  });
+
+  it("a find that hangs holds up who comes within missTtl, and nobody later", async () => {
+    const { store, state } = await counted();
+    await store.insertKeys([{ row: keyRow(1) }]);
+    const cache = cacheOf(store, (record) => record);
+    state.gate = new Promise(() => undefined);
+    void cache.find("digest-1", itself);
+    vi.advanceTimersByTime(999);
+    void cache.find("digest-1", itself);
+    expect(state.finds).toBe(1);
+    state.gate = undefined;
+    vi.advanceTimersByTime(1);
+    expect(await cache.find("digest-1", itself)).toBeDefined();
+    expect(state.finds).toBe(2);
   });
 
   it("A107: a miss is believed for missTtl at most, and dropped by the create", async () => {
