@@ -31,7 +31,7 @@ export interface LeaseManager {
    * @returns its entry; {@link NONE}: there is no space for another lease
    */
   hold(ref: KeyRef): number;
-  /** Lets go of a lease. One that has drawn nothing ends, unless its key was spent from. */
+  /** Lets go of a lease. One that holds nothing and has drawn nothing ends. */
   release(ref: KeyRef): void;
   /** The id of an entry's lease in the store. */
   holderOf(entry: number): string;
@@ -121,7 +121,7 @@ export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout
   };
   /**
    * Returns the leases that were unused since the last round. A long round takes several turns, because each return is
-   * a write. While the store takes nothing back, leases stay: 57 bytes each, and useful if their key is used again.
+   * a write. While the store takes nothing back, leases stay: 48 bytes each, and useful if their key is used again.
    */
   const returnUnused = (): void => {
     for (let work = TURN; work > 0 && cursor < table.capacity && !returns.isBlocked(); work--, cursor++) {
@@ -185,7 +185,7 @@ export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout
       }
       held.delete(ref);
       const entry = table.find(ref);
-      if (entry !== NONE && table.generation(entry) === NO_GENERATION && table.step(entry) === 0) endAt(entry);
+      if (entry !== NONE && table.generation(entry) === NO_GENERATION) endAt(entry);
     },
     holderOf,
     renew(entry) {
@@ -197,11 +197,7 @@ export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout
       const entry = table.find(ref);
       if (entry !== NONE && !held.has(ref)) endAt(entry);
     },
-    mayLease(ref) {
-      if (!returns.isBlocked()) return true;
-      const entry = table.find(ref);
-      return entry !== NONE && (held.has(ref) || table.generation(entry) !== NO_GENERATION);
-    },
+    mayLease: (ref) => !returns.isBlocked() || table.find(ref) !== NONE,
     track,
     async close() {
       const before = returns.forfeited();

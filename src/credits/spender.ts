@@ -30,23 +30,17 @@ export interface LeaseOptions {
    */
   readonly size?: number;
   /**
-   * Most credits drawn into memory, 1…size; default a quarter of `size`. It is the most that a crash forfeits per key.
-   * Each draw of a key takes twice as many as the one before until they reach it; a key that was not used for `ttl`
-   * starts again. From 64 on a lease is filled up while its last quarter is spent, so that calls need not wait.
+   * Credits drawn into memory at once, 1…size; default a quarter of `size`. It is the most that a crash forfeits per
+   * key.
    */
   readonly step?: number;
-  /**
-   * Credits drawn at the first use of a key, or its cost if that is more, 1…step. Default: just the cost, without a
-   * lease, so that a key which is used once costs one write and none to return. For keys that are known to be hot.
-   */
-  readonly firstStep?: number;
   /**
    * Milliseconds until an unused reserve returns to the balance, 100…3_600_000; default 10_000. Unused drawn credits
    * return within 2 × `ttl`.
    */
   readonly ttl?: number;
   /**
-   * Most keys leased at once, 1…10_000_000, default 100_000, 78 to 100 bytes each; beyond that the oldest lease is
+   * Most keys leased at once, 1…10_000_000, default 100_000, 69 to 89 bytes each; beyond that the oldest lease is
    * returned.
    */
   readonly keys?: number;
@@ -56,11 +50,6 @@ export interface LeaseOptions {
    * 100_000 leases take an SQLite store about 4 s.
    */
   readonly closeTimeout?: number;
-}
-
-/** {@link LeaseOptions.step} of a lease of this size, unless it is given. */
-export function defaultStep(size: number): number {
-  return Math.max(1, Math.floor(size / 4));
 }
 
 /** A key to spend from, in which the spender notes where its lease is. */
@@ -119,9 +108,6 @@ const MAX_LEASED_COST = 1_000_000_000;
 /** A lease that has spent more is ended at its next draw, and another begins. */
 const MAX_SPENT = 1_000_000_000_000;
 
-/** With smaller steps none is drawn ahead: what is set aside would be spent before the draw has ended. */
-const LEAST_STEP_AHEAD = 64;
-
 /** The error of a failed draw. */
 interface Failure {
   readonly error: unknown;
@@ -129,9 +115,8 @@ interface Failure {
 
 /** The `leased` mode. */
 export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender {
-  const { size = 1_000, firstStep = 0, ttl = 10_000, keys = 100_000, closeTimeout = 10_000 } = options;
-  const step = options.step ?? defaultStep(size);
-  const spare = step < LEAST_STEP_AHEAD ? 0 : Math.floor(step / 4);
+  const { size = 1_000, ttl = 10_000, keys = 100_000, closeTimeout = 10_000 } = options;
+  const step = options.step ?? Math.max(1, Math.floor(size / 4));
   let nodeId: string | undefined;
   // Created for the first lease: Cloudflare Workers do not allow random numbers at module scope, where programs create
   // verifiers.
@@ -146,29 +131,20 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   const { table } = manager;
   let closed = false;
 
-  /** Takes from the key's lease, looked up by its ref. The first call that needs the spare has the lease filled up. */
-  const takeFromLease = (target: SpendTarget, cost: number, now: number): Spend | undefined => {
+  /** Takes from the key's lease, looked up by its ref. */
+  const takeFromLease = (target: SpendTarget, cost: number): Spend | undefined => {
     const entry = table.find(target.ref);
-    if (entry === NONE || table.generation(entry) === NO_GENERATION) return undefined;
+    if (entry === NONE) return undefined;
     if (table.generation(entry) < target.generation) {
       // The balance was set since: credits drawn from the old one are void.
       manager.end(target.ref);
       return undefined;
     }
     if (target.lease !== entry) target.leasedAt(entry);
-    let left = table.take(entry, target.ref, target.generation, cost);
-    if (left === NONE && table.useSpare(entry)) {
-      left = table.take(entry, target.ref, target.generation, cost);
-      if (left !== NONE) drawAhead(target, entry, now);
-    }
+    const left = table.take(entry, target.ref, target.generation, cost);
     return left === NONE ? undefined : { ok: true, remaining: left };
   };
 
-  /** Deposits what a draw left over, and sets the spare aside where there is much more. */
-  const depositSparing = (entry: number, credits: number): void => {
-    table.deposit(entry, credits);
-    if (credits >= 2 * spare) table.setAside(entry, spare);
-  };
   /**
    * Available credits leave the lease first, so that no other call spends them meanwhile.
    * @param step as in {@link LeaseOptions}; 1: draws only the cost
@@ -233,7 +209,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
         table.deposit(entry, inHand + drawn.drawn);
         continue;
       }
-      depositSparing(entry, inHand + drawn.drawn - cost);
+      table.deposit(entry, inHand + drawn.drawn - cost);
       target.leasedAt(entry);
       const remaining = table.spend(entry, cost);
       return drawn.forfeited === undefined
@@ -246,65 +222,11 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
     target: SpendTarget,
     cost: number,
     now: number,
-    draw: (entry: number) => Promise<Spend | undefined>,
+    step: number,
   ): MaybePromise<Spend | undefined> => {
     const entry = manager.hold(target.ref);
     if (entry === NONE) return exact.spend(target, cost, now);
-    return draw(entry).finally(() => manager.release(target.ref));
-  };
-  /** A draw of twice the step of the one before. The first spend of a key leaves nothing to return, unless `firstStep` says so. */
-  const drawMore = async (
-    target: SpendTarget,
-    entry: number,
-    cost: number,
-    now: number,
-  ): Promise<Spend | undefined> => {
-    const last = table.step(entry);
-    const next = last === 0 ? firstStep : Math.min(step, 2 * last);
-    if (next === 0) manager.returns.retry(target.ref);
-    const spending = next === 0 ? exact.spend(target, cost, now) : drawThenTake(target, entry, cost, now, next);
-    const spent = await spending;
-    if (spent?.ok === true && spent.remaining !== null) table.noteStep(entry, Math.max(next, Math.min(step, cost)));
-    return spent;
-  };
-  /** Later spends of the key wait for `work` until it settles. */
-  const lead = <T>(ref: KeyRef, work: Promise<T>): Promise<T> => {
-    const end = () => void drawing.delete(ref);
-    const fail = (error: unknown): Failure => {
-      end();
-      return { error };
-    };
-    drawing.set(ref, work.then(end, fail));
-    return work;
-  };
-  /**
-   * Fills a lease up to `step` while its spare is being spent. Nobody has to wait for it, so that a store which commits
-   * its calls in groups commits many of these together.
-   */
-  const drawAhead = (target: SpendTarget, entry: number, now: number): void => {
-    const { ref } = target;
-    if (closed || drawing.has(ref) || !manager.mayLease(ref) || table.spent(entry) > MAX_SPENT) return;
-    manager.hold(ref);
-    const work = fillUp(target, entry, now).finally(() => manager.release(ref));
-    // Whoever waits is told of a failure; nobody else needs it: the next draw meets it again.
-    manager.track(lead(ref, work).catch(() => undefined));
-  };
-  const fillUp = async ({ ref, refill }: SpendTarget, entry: number, now: number): Promise<void> => {
-    const id = table.id(entry);
-    const lease = { holder: manager.holderOf(entry), spent: table.spent(entry) };
-    const wanted = { cost: 1, step: step - table.inHand(entry), size, now, until: now + ttl };
-    const drawn = await store.drawCredits(ref, { ...wanted, ...lease, period: periodOf(refill, now) });
-    // The next draw finds out that the key is gone, has no balance or not enough, or follows another calendar.
-    if (drawn === undefined || drawn.remaining === null || drawn.stale === true) return;
-    if (table.id(entry) !== id) {
-      // As in drawThenTake: if the end of the lease came first, this draw began it anew.
-      if (drawn.drawn > 0) manager.returns.add({ ref, ...lease, credits: drawn.drawn });
-    } else if (table.generation(entry) !== drawn.generation) {
-      manager.renew(entry);
-    } else {
-      table.refresh(entry, drawn.generation, drawn.remaining);
-      depositSparing(entry, drawn.drawn);
-    }
+    return drawThenTake(target, entry, cost, now, step).finally(() => manager.release(target.ref));
   };
   const spendByDraw = async (target: SpendTarget, cost: number, now: number): Promise<Spend | undefined> => {
     const { ref } = target;
@@ -312,15 +234,22 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
     if (other !== undefined) {
       const failure = await other;
       if (failure !== undefined) throw copyOfError(failure.error);
-      const spent = takeFromLease(target, cost, now);
-      return spent ?? holdAndDraw(target, cost, now, (entry) => drawThenTake(target, entry, cost, now, 1));
+      const spent = takeFromLease(target, cost);
+      return spent ?? holdAndDraw(target, cost, now, 1);
     }
-    return lead(ref, Promise.resolve(holdAndDraw(target, cost, now, (entry) => drawMore(target, entry, cost, now))));
+    const spending = Promise.resolve(holdAndDraw(target, cost, now, step));
+    const end = () => void drawing.delete(ref);
+    const fail = (error: unknown): Failure => {
+      end();
+      return { error };
+    };
+    drawing.set(ref, spending.then(end, fail));
+    return spending;
   };
 
   /** A spend that the last known entry could not serve. */
   const spendElsewhere = (target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined> => {
-    const spent = takeFromLease(target, cost, now);
+    const spent = takeFromLease(target, cost);
     if (spent !== undefined) return spent;
     // A cost of 0 draws nothing, and the store rejects an invalid cost.
     if (closed || !(cost > 0) || !manager.mayLease(target.ref)) return exact.spend(target, cost, now);
@@ -346,9 +275,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
     async spendOnce(target, cost, now, record, bounds) {
       const once = await exact.spendOnce(target, cost, now, record, bounds);
       const isRefused = once.outcome === "done" && once.spend?.ok === false && once.spend.stale !== true;
-      if (!isRefused || target === undefined) return once;
-      const entry = table.find(target.ref);
-      if (entry === NONE || table.generation(entry) === NO_GENERATION) return once;
+      if (!isRefused || target === undefined || table.find(target.ref) === NONE) return once;
       // Credits that this node has leased may be what the balance lacks: they return before the store spends again.
       manager.end(target.ref);
       return exact.spendOnce(target, cost, now, record, bounds);

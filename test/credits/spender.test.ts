@@ -1,20 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { Store } from "../../src/contracts/store.js";
-import { exactSpender, type LeaseOptions } from "../../src/credits/spender.js";
-import {
-  eagerSpender,
-  account,
-  accountOf,
-  gate,
-  numbered,
-  opened,
-  removeKey,
-  setBalance,
-  settled,
-  slow,
-} from "./support.js";
+import { exactSpender, leasedSpender, type LeaseOptions } from "../../src/credits/spender.js";
+import { account, accountOf, gate, numbered, opened, removeKey, setBalance, settled, slow } from "./support.js";
 
-const leased = (store: Store, options: LeaseOptions = {}) => eagerSpender(store, options);
+const leased = (store: Store, options: LeaseOptions = {}) => leasedSpender(store, options);
 
 describe("exactSpender", () => {
   it("ruling D1: every spend is a step of the store", async () => {

@@ -2,8 +2,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Spend, Store } from "../../src/contracts/store.js";
+import { leasedSpender } from "../../src/credits/spender.js";
 import { runs } from "../runs.js";
-import { eagerSpender, account, gate, hindered, opened, settled, storeError } from "./support.js";
+import { account, gate, hindered, opened, settled, storeError } from "./support.js";
 
 const CALLS = 64;
 const times = <T>(count: number, make: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
@@ -17,7 +18,7 @@ async function rounds(credits: number, options = { size: 8, step: 4 }) {
     ...hinder.store,
     drawCredits: (ref, request) => pass().then(() => hinder.store.drawCredits(ref, request)),
   };
-  const spender = eagerSpender(drawing, options);
+  const spender = leasedSpender(drawing, options);
   const one = account(bed.record);
   const spend = (cost = 1): Promise<Spend | undefined> => Promise.resolve(spender.spend(one, cost, 0));
   return { ...bed, hinder, spender, spend, open, count };
@@ -112,7 +113,7 @@ describe("leasedSpender: a draw that is not enough for all who waited", () => {
       },
       returnCredits: (_ref, { spent }) => void ended.push(drawn - spent),
     };
-    const spender = eagerSpender(watched, { size: 100, step: 10 });
+    const spender = leasedSpender(watched, { size: 100, step: 10 });
     const one = account(record);
     await Promise.all(times(300, (i) => spender.spend(one, 1 + (i % 4), 0)));
     await spender.close();

@@ -122,8 +122,7 @@ function settingsOf(source: Dice, plant: Plant | undefined): Settings {
     if (source.chance(0.5)) return { mode: "exact" };
     const size = source.pick([1, 4, 20, 100]);
     const step = Math.max(1, Math.floor(size / source.pick([1, 2, 4])));
-    const first = source.chance(0.5) ? {} : { firstStep: step };
-    return { mode: "leased", size, step, ...first, ttl: 1_000, keys: source.pick([1, 100]), closeTimeout: 2_000 };
+    return { mode: "leased", size, step, ttl: 1_000, keys: source.pick([1, 100]), closeTimeout: 2_000 };
   });
   return {
     credits,
