@@ -10,6 +10,9 @@ import type { RatelimitResponse } from "../contracts/types.js";
 import { GrowingLru } from "../lib/growing-lru.js";
 import type { LimitKind } from "../ratelimit/applied-limits.js";
 
+/** Of the permissions that a result lists, as JSON: what a key may be given when it is written. */
+const MAX_LISTED_BYTES = 1_048_576;
+
 /** Permissions and roles. */
 export class GrantSet {
   readonly #grants: Grants;
@@ -21,14 +24,14 @@ export class GrantSet {
   #satisfied = false;
   /**
    * Each result gets copies: `slice` of a frozen array takes 310 ns, of these 9 ns. The lists themselves are never
-   * returned.
+   * returned. Permissions that are too long to list are `undefined`: the roles of a key grew after it had them.
    */
-  readonly #permissions: string[];
+  readonly #permissions: string[] | undefined;
   readonly #roles: string[];
 
   constructor({ permissions, roles }: Pick<KeyRecord, "permissions" | "roles">) {
     this.#grants = createGrants(permissions);
-    this.#permissions = [...permissions];
+    this.#permissions = isListed(permissions) ? [...permissions] : undefined;
     this.#roles = [...roles];
   }
 
@@ -41,15 +44,22 @@ export class GrantSet {
     return this.#satisfied;
   }
 
-  /** All permission names, in a new list. */
-  copyPermissions(): string[] {
-    return this.#permissions.slice();
+  /** All permission names, in a new list; `undefined`: they make more than 1 MiB of JSON. */
+  copyPermissions(): string[] | undefined {
+    return this.#permissions?.slice();
   }
 
   /** All role names, in a new list. */
   copyRoles(): string[] {
     return this.#roles.slice();
   }
+}
+
+/** Slugs are ASCII without characters that JSON escapes: each takes its length, two quotes and a comma. */
+function isListed(permissions: readonly string[]): boolean {
+  let bytes = 0;
+  for (const { length } of permissions) bytes += length + 3;
+  return bytes <= MAX_LISTED_BYTES;
 }
 
 /** The fields of a record that are shared as they are. */

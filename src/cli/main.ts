@@ -5,6 +5,7 @@ import { addApiCommand } from "./commands/api.js";
 import { addApisCommands } from "./commands/apis.js";
 import { addBackupCommands } from "./commands/backup.js";
 import { addDoctorCommand } from "./commands/doctor.js";
+import { addImportCommand } from "./commands/import.js";
 import { addMigrationsCommand } from "./commands/migrations.js";
 import { addNamespacesCommand } from "./commands/namespaces.js";
 import { addRootKeysCommand } from "./commands/root-keys.js";
@@ -49,6 +50,7 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
   addApiCommand(program, io, result);
   addServeCommand(program, io);
   addMigrationsCommand(program, io);
+  addImportCommand(program, io, result);
   addRootKeysCommand(program, io);
   addNamespacesCommand(program, io);
   addApisCommands(program, io);

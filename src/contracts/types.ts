@@ -133,7 +133,10 @@ export interface V2KeysVerifyKeyResponseData<Meta = JsonObject> {
   credits?: number;
   /** Present unless the code is NOT_FOUND. */
   enabled?: boolean;
-  /** All permission names, sorted; present when a query was evaluated, and with FORBIDDEN. */
+  /**
+   * All permission names, sorted; present when a query was evaluated, and with FORBIDDEN. Never a part of them: absent
+   * if they make more than 1 MiB of JSON, as roles that grow may do; the query is decided by all of them nevertheless.
+   */
   permissions?: string[];
   /** All role names, sorted; present when a query was evaluated. */
   roles?: string[];

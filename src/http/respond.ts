@@ -117,7 +117,7 @@ async function perform(
   note(trace, data);
   const { requestId, headers } = trace;
   return operation.isList
-    ? toPage(requestId, data as Parameters<typeof toPage>[1], headers)
+    ? toPage(requestId, data as Parameters<typeof toPage>[1], headers, context.turns)
     : toSuccess(requestId, data, headers);
 }
 

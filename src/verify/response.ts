@@ -12,7 +12,8 @@ import type { OutcomeEvent } from "./outcome-events.js";
 /**
  * Builds every response for a key that was found. A property that does not apply is absent.
  * @param meta as the result shows it; `undefined`: none
- * @param queried whether a permission query was evaluated: then the response lists the key's permissions and roles
+ * @param queried whether a permission query was evaluated: then the response lists the key's roles, and its permissions
+ *   unless they are too long
  * @param credits the balance; `undefined`: unlimited
  * @param ratelimits `undefined`: no limit was checked
  */
@@ -35,7 +36,10 @@ export function answerFor(
   if (meta !== undefined) response.meta = meta;
   if (expires !== undefined) response.expires = expires;
   if (credits !== undefined) response.credits = credits;
-  if (queried || code === "FORBIDDEN") response.permissions = grants.copyPermissions();
+  if (queried || code === "FORBIDDEN") {
+    const permissions = grants.copyPermissions();
+    if (permissions !== undefined) response.permissions = permissions;
+  }
   if (queried) response.roles = grants.copyRoles();
   if (rare?.identity !== undefined) response.identity = rare.identity;
   if (ratelimits !== undefined) response.ratelimits = ratelimits;

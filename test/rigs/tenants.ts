@@ -16,6 +16,8 @@ export interface TenantsReport {
   readonly attacks: number;
   readonly slowestTurnMs: number;
   readonly slowestAttack: string;
+  /** The longest turn of each of the worst five operations, longest first. */
+  readonly worst: readonly { readonly operation: string; readonly attack: string; readonly turnMs: number }[];
   /** Bytes of the longest answer. */
   readonly longestAnswer: number;
   /** Answers with a status of 500 or more. */
@@ -32,6 +34,8 @@ export interface TenantsReport {
 export type PlantedFault = "no share" | "a long turn";
 
 const ATTACKERS = 16;
+/** Operations that the report lists. */
+const WORST = 5;
 const LIMITER_SIZE = 2_000;
 /** Of the planted fault: longer than any turn should be on a machine that does much besides. */
 export const PLANTED_TURN_MS = 1_500;
@@ -143,7 +147,8 @@ export async function runTenants(rounds: number, fault?: PlantedFault): Promise<
     })();
 
     const attacks = attacksOn(apiId, migrationId);
-    let [slowestTurnMs, slowestAttack, sent] = [0, "", 0];
+    const turns = new Map<string, { operation: string; attack: string; turnMs: number }>();
+    let sent = 0;
     for (const { name, operation, body } of attacks) {
       last = performance.now();
       longestTurn = 0;
@@ -155,7 +160,8 @@ export async function runTenants(rounds: number, fault?: PlantedFault): Promise<
         sent += callers.length;
       }
       await new Promise((resolve) => setTimeout(resolve, 0));
-      if (longestTurn > slowestTurnMs) [slowestTurnMs, slowestAttack] = [longestTurn, `${operation}: ${name}`];
+      if (longestTurn > (turns.get(operation)?.turnMs ?? 0))
+        turns.set(operation, { operation, attack: name, turnMs: Math.round(longestTurn) });
     }
     isOver = true;
     await Promise.all([ticking, behaving]);
@@ -167,10 +173,13 @@ export async function runTenants(rounds: number, fault?: PlantedFault): Promise<
     }
     await handler.close();
     times.sort((a, b) => a - b);
+    const worst = [...turns.values()].sort((a, b) => b.turnMs - a.turnMs).slice(0, WORST);
+    const [{ operation, attack, turnMs } = { operation: "", attack: "", turnMs: 0 }] = worst;
     return {
       attacks: sent,
-      slowestTurnMs: Math.round(slowestTurnMs),
-      slowestAttack,
+      slowestTurnMs: turnMs,
+      slowestAttack: `${operation}: ${attack}`,
+      worst,
       longestAnswer,
       faults,
       calls: times.length,

@@ -53,8 +53,9 @@ describe("docs: the service and its commands", () => {
   });
 
   it("runs every other command, line by line", async () => {
-    const [example = ""] = blocks("ndjson");
+    const [example = "", older = ""] = blocks("ndjson");
     writeFileSync(join(FOLDER, "old-keys.ndjson"), example);
+    writeFileSync(join(FOLDER, "older-keys.ndjson"), older);
     const lines = LATER.flatMap((block) => block.split("\n"));
     expect(lines.length).toBeGreaterThan(5);
     for (const line of lines) {

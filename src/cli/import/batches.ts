@@ -1,19 +1,37 @@
-/** Splits an import into requests, bounded in keys, bytes and names. */
+/** Splits an import into requests, bounded in keys, bytes and names; keys that are invalid are put aside. */
 import { badRequest } from "../../contracts/errors.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { readImport } from "../../keyring/import/import-batches.js";
-import type { KeySource } from "./key-source.js";
+import type { KeySource, SourceRow } from "./key-source.js";
 
 /** Maximum bytes of a request: below the default limit of the service. */
 const MAX_BYTES = 1_000_000;
-/** Different permissions that the keys of a request name: the service makes as many. A key has no more. */
+/** Bytes of a request besides its keys. */
+const FRAME_BYTES = 1_024;
+/** Different permissions that the keys of a request name: the service makes as many. */
 const MAX_PERMISSIONS = 1_000;
+
+/** A valid key and where it was read. */
+export interface Row {
+  /** As {@link SourceRow.number}. */
+  readonly number: number;
+  readonly key: V2KeysMigrateKeyData;
+}
+
+/** A row that is no valid key. */
+export interface InvalidRow extends SourceRow {
+  /** What is wrong, in words. */
+  readonly message: string;
+}
 
 /** One request of an import. */
 export interface Batch {
-  readonly keys: readonly V2KeysMigrateKeyData[];
+  /** May be empty, if all that was read was invalid. */
+  readonly rows: readonly Row[];
   /** The request as JSON. */
   readonly body: string;
+  /** Read along with these keys. */
+  readonly invalid: readonly InvalidRow[];
 }
 
 /** The fields that all requests of an import share. */
@@ -23,46 +41,82 @@ export interface Frame {
 }
 
 /**
- * Validates every key and splits the import into requests. A list is validated completely before the first request.
+ * Validates every key and splits the import into requests. An invalid key stops nothing.
  * @param frame as given; it is validated too
  * @param size keys per request
- * @throws KeystileError BAD_REQUEST at `body.keys[i]`, where `i` counts over the whole import; also if there is no key
+ * @param extraFields whether keys may have `createdAt` and `prefix`
+ * @throws KeystileError BAD_REQUEST at a field of the frame; at `body.keys` if there is no key
  */
-export async function* toBatches(frame: Partial<Frame>, source: KeySource, size: number): AsyncIterable<Batch> {
-  const keys = "list" in source ? source.list : source.read();
-  const request = await readImport({ ...frame, keys }, size);
+export async function* toBatches(
+  frame: Partial<Frame>,
+  source: KeySource,
+  size: number,
+  extraFields: boolean,
+): AsyncIterable<Batch> {
+  let last: SourceRow | undefined;
+  let numbers: number[] = [];
+  let invalid: InvalidRow[] = [];
+  // Each row is validated before the next one is read.
+  const keys = (async function* () {
+    for await (const row of source.read()) {
+      last = row;
+      numbers.push(row.number);
+      yield row.value as V2KeysMigrateKeyData;
+    }
+  })();
+  const request = await readImport({ ...frame, keys }, size, undefined, {
+    extraFields,
+    onInvalid({ index, message }) {
+      const row = last as SourceRow;
+      numbers.pop();
+      invalid.push({ ...row, message: row.problem ?? withoutIndex(message, `body.keys[${index}]`) });
+    },
+  });
   const head = `{"migrationId":${JSON.stringify(request.migrationId)},"apiId":${JSON.stringify(request.apiId)},"keys":[`;
-  let isEmpty = true;
   for await (const validated of request.batches) {
-    isEmpty = false;
-    yield* cut(validated, head);
+    const rows = validated.map((key, i): Row => ({ number: numbers[i] ?? 0, key }));
+    const read = { rows, invalid };
+    [numbers, invalid] = [[], []];
+    yield* cut(read, head);
   }
-  if (isEmpty) throw badRequest([{ location: "body.keys", message: "must hold at least 1 key" }]);
+  if (last === undefined)
+    throw badRequest([{ location: "body.keys", message: "must be an array of at least 1 item, or lines" }]);
+}
+
+/** The place is told by its line. */
+function withoutIndex(message: string, location: string): string {
+  return message.replaceAll(`${location}.`, "").replaceAll(`${location}: `, "");
 }
 
 function unionSize(names: ReadonlySet<string>, more: readonly string[] = []): number {
   return names.size + new Set(more.filter((name) => !names.has(name))).size;
 }
 
-function* cut(keys: readonly V2KeysMigrateKeyData[], head: string): Iterable<Batch> {
+function* cut(read: Omit<Batch, "body">, head: string): Iterable<Batch> {
+  const invalid = [...read.invalid];
+  let rows: Row[] = [];
   let texts: string[] = [];
   let bytes = 0;
-  let start = 0;
   const slugs = new Set<string>();
-  for (const [i, key] of keys.entries()) {
-    const text = JSON.stringify(key);
+  const take = (): Batch => {
+    const batch = { rows, body: `${head}${texts.join(",")}]}`, invalid: invalid.splice(0) };
+    [rows, texts, bytes] = [[], [], 0];
+    slugs.clear();
+    return batch;
+  };
+  for (const row of read.rows) {
+    const text = JSON.stringify(row.key);
     const size = Buffer.byteLength(text) + 1;
-    const isOver = bytes + size > MAX_BYTES - 1_024 || unionSize(slugs, key.permissions) > MAX_PERMISSIONS;
-    if (isOver && texts.length > 0) {
-      yield { keys: keys.slice(start, i), body: `${head}${texts.join(",")}]}` };
-      texts = [];
-      bytes = 0;
-      start = i;
-      slugs.clear();
+    if (size > MAX_BYTES - FRAME_BYTES) {
+      invalid.push({ number: row.number, value: row.key, message: "longer than a request may be, some 1 MB" });
+      continue;
     }
-    for (const slug of key.permissions ?? []) slugs.add(slug);
+    const isOver = bytes + size > MAX_BYTES - FRAME_BYTES || unionSize(slugs, row.key.permissions) > MAX_PERMISSIONS;
+    if (isOver && rows.length > 0) yield take();
+    for (const slug of row.key.permissions ?? []) slugs.add(slug);
+    rows.push(row);
     texts.push(text);
     bytes += size;
   }
-  yield { keys: keys.slice(start), body: `${head}${texts.join(",")}]}` };
+  if (rows.length > 0 || invalid.length > 0) yield take();
 }

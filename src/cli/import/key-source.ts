@@ -1,29 +1,64 @@
 /** Reads the keys of an import: a JSON array or one key per line, from a flag, a file or stdin. Validates no key. */
 import { statSync } from "node:fs";
 import { usage } from "../io/failures.js";
-import { chain, linesOf, openBytes, parseJson, textOf } from "../io/input.js";
+import { chain, linesOf, openBytes, parseJson, textOf, tryJson } from "../io/input.js";
 import type { Io } from "../io/io.js";
 
 const FLAG = "--keys";
 
-/** Keys, not validated. */
-export type KeySource =
-  /** All in memory. */
-  | { readonly list: readonly unknown[] }
-  /** Read on demand; a file can be read again. */
-  | { readonly read: () => AsyncIterable<unknown>; readonly isRepeatable: boolean };
+/** One key as it was read, not validated. */
+export interface SourceRow {
+  /** The line of a file of lines, or the place in an array; from 1. */
+  readonly number: number;
+  /** Absent with a problem. */
+  readonly value?: unknown;
+  /** Why it is no JSON. */
+  readonly problem?: string;
+  /** The text that is no JSON, where it could be read. */
+  readonly text?: string;
+}
+
+/** The keys of an import. */
+export interface KeySource {
+  /** What the numbers of its rows count. */
+  readonly unit: "line" | "item";
+  /** Rows are read on demand. */
+  readonly read: () => AsyncIterable<SourceRow>;
+  /** How many there are, if they can be read twice: reads all of them. */
+  readonly count?: () => Promise<number>;
+}
+
+/** Keys that are in memory. */
+export function ofList(list: readonly unknown[]): KeySource {
+  return {
+    unit: "item",
+    async *read() {
+      for (const [i, value] of list.entries()) yield { number: i + 1, value };
+    },
+    count: async () => list.length,
+  };
+}
+
+function ofLines(read: () => AsyncIterable<Uint8Array>, isRepeatable: boolean): KeySource {
+  const count = async () => {
+    let lines = 0;
+    for await (const _ of linesOf(read())) lines++;
+    return lines;
+  };
+  return { unit: "line", read: () => parseLines(read()), ...(isRepeatable && { count }) };
+}
 
 /**
  * Opens the value of `--keys`: a JSON array; `@file` (`.ndjson` and `.jsonl`: one key per line; `.json`: an array;
  * otherwise decided by the first character); `-` for stdin, decided the same way, as are pipes with a path.
- * @throws failure 2: not readable, not JSON, not an array
+ * @throws failure 2: not readable; for what is not lines also not JSON, not an array
  */
 export async function openKeys(io: Io, value: string): Promise<KeySource> {
-  if (value !== "-" && !value.startsWith("@")) return { list: toList(value) };
+  if (value !== "-" && !value.startsWith("@")) return toList(value);
   const open = () => openBytes(io, FLAG, value);
   if (value === "-" || isPipe(value.slice(1))) return openOnce(open());
-  if (await isLines(value, open)) return { read: () => parseLines(open()), isRepeatable: true };
-  return { list: toList(await textOf(open(), FLAG)) };
+  if (await isLines(value, open)) return ofLines(open, true);
+  return toList(await textOf(open(), FLAG));
 }
 
 async function isLines(path: string, open: () => AsyncIterable<Uint8Array>): Promise<boolean> {
@@ -50,7 +85,7 @@ async function openOnce(source: AsyncIterable<Uint8Array>): Promise<KeySource> {
   const bytes = source[Symbol.asyncIterator]();
   const { isObject, read } = await peek(bytes);
   const all = chain(read, bytes);
-  return isObject ? { read: () => parseLines(all), isRepeatable: false } : { list: toList(await textOf(all, FLAG)) };
+  return isObject ? ofLines(() => all, false) : toList(await textOf(all, FLAG));
 }
 
 /** Reads up to the first character that is not whitespace. */
@@ -68,12 +103,30 @@ async function peek(
   return { isObject: first === "{", read };
 }
 
-function toList(text: string): readonly unknown[] {
+function toList(text: string): KeySource {
   const value = parseJson(text, FLAG);
   if (!Array.isArray(value)) throw usage(`${FLAG}: must be a JSON array of keys; @file.ndjson takes one key a line`);
-  return value;
+  return ofList(value);
 }
 
-async function* parseLines(source: AsyncIterable<Uint8Array>): AsyncIterable<unknown> {
-  for await (const { line, text } of linesOf(source, FLAG)) yield parseJson(text, `${FLAG}, line ${line}`);
+async function* parseLines(source: AsyncIterable<Uint8Array>): AsyncIterable<SourceRow> {
+  for await (const { line, text = "", problem } of linesOf(source)) {
+    yield { number: line, ...(problem === undefined ? parseRow(text) : { problem }) };
+  }
+}
+
+/** A key; or a row of a file of failures, which has the key, or the text that was none, beside what was wrong. */
+function parseRow(text: string): Omit<SourceRow, "number"> {
+  const { value, problem } = tryJson(text);
+  if (problem !== undefined) return { problem, text };
+  if (!isFailureRow(value)) return { value };
+  if (typeof value.text !== "string") return { value: value.key };
+  const mended = tryJson(value.text);
+  return mended.problem === undefined ? { value: mended.value } : { problem: mended.problem, text: value.text };
+}
+
+/** Keys have none of these fields. */
+function isFailureRow(value: unknown): value is { readonly key?: unknown; readonly text?: unknown } {
+  if (typeof value !== "object" || value === null) return false;
+  return Object.hasOwn(value, "reason") && (Object.hasOwn(value, "key") || Object.hasOwn(value, "text"));
 }

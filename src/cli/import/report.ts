@@ -1,118 +1,136 @@
-/** Prints the responses of many requests as one, in bounded memory, and writes failed keys to a file (spec §4.2). */
+/** What an import tells of single keys: files of those that went in and of those that failed, and the first failures. */
 import { constants, statSync } from "node:fs";
-import { type FileHandle, mkdtemp, open, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
-import { EXIT, failure, usage } from "../io/failures.js";
+import { type FileHandle, open } from "node:fs/promises";
+import { usage } from "../io/failures.js";
 import type { Io } from "../io/io.js";
-import { stripControlChars, toJson } from "../io/text.js";
+import { count, note, stripControlChars } from "../io/text.js";
+import type { Batch, Row } from "./batches.js";
+import type { KeySource } from "./key-source.js";
 
-/** `data` of one response of `keys.migrateKeys`. */
-export interface MigrationData {
+/** What became of the keys of a batch. */
+export interface Outcome {
   readonly migrated: readonly { readonly hash: string; readonly keyId: string }[];
-  readonly failed: readonly string[];
+  readonly failed: readonly { readonly hash: string; readonly reason: string; readonly message: string }[];
 }
 
-/** @throws failure 3 if the server returned something else */
-export function readMigration(data: unknown): MigrationData {
-  const { migrated, failed } = (data ?? {}) as Partial<MigrationData>;
-  if (Array.isArray(migrated) && Array.isArray(failed)) return { migrated, failed };
-  throw failure(
-    EXIT.failed,
-    "the server answered without `migrated` and `failed`; is the address that of this service?",
-  );
+/** A key that failed, as a line of `--failures` has it besides its number. */
+interface Failed {
+  readonly number: number;
+  /** Why, as a stable code. */
+  readonly reason: string;
+  readonly message: string;
+  /** The key as given. */
+  readonly key?: unknown;
+  /** The text of a line that is no JSON. */
+  readonly text?: string;
 }
 
-/** Output of the responses, added one by one. */
-export interface Listing {
-  add(requestId: string, data: MigrationData): Promise<void>;
-  /** Completes the output, even if the import was not completed. */
+/** Of a key that breaks the schema, or a row that is no JSON. */
+const INVALID = "INVALID_KEY";
+/** Failures that are told on stderr. */
+const MAX_NOTED = 5;
+/** Characters of a message that is told on stderr. */
+const MAX_CHARACTERS = 300;
+
+/** Where the results of batches go. */
+export interface Report {
+  add(batch: Batch, outcome: Outcome): Promise<void>;
+  /** Closes the files, and tells on stderr which keys failed first. */
   end(): Promise<void>;
 }
 
-/** Prints nothing: for a terminal. */
-export const NO_LISTING: Listing = { add: async () => undefined, end: async () => undefined };
+/** Where a report writes. */
+export interface ReportFlags {
+  /** Path: a line per failed key; emptied first. */
+  readonly failures?: string;
+  /** Path: a line per key that went in; appended to, so that a second run keeps those of the first. */
+  readonly successes?: string;
+}
 
 /**
- * Prints the responses as one: `migrated` as they arrive, `failed` at the end. Failed hashes are spooled to a temporary
- * file, since on a second run they may be a million.
- * @param isEnvelope the full envelope; else the request id, then the data. The request id is that of the first request.
+ * Opens the files of an import.
+ * @param from `--keys` or `--body` as given: no file may be the same
+ * @throws failure 2 if a file cannot be written
  */
-export function createListing(io: Io, isEnvelope: boolean): Listing {
-  let spool: { readonly folder: string; readonly file: FileHandle } | undefined;
-  let hasBegun = false;
-  let migrated = 0;
-  let failed = 0;
-  const begin = async (requestId: string): Promise<void> => {
-    hasBegun = true;
-    const folder = await mkdtemp(join(tmpdir(), "keystile-"));
-    spool = { folder, file: await open(join(folder, "failed"), "w+", 0o600) };
-    // Removed at once, so that a killed process leaves nothing; where open files cannot be removed, at the end.
-    await remove(folder);
-    await io.stdout.write(
-      isEnvelope
-        ? `{"meta":${toJson({ requestId })},"data":{"migrated":[`
-        : `${stripControlChars(requestId)}\n{"migrated":[`,
-    );
-  };
+export async function openReport(io: Io, flags: ReportFlags, unit: KeySource["unit"], from: string): Promise<Report> {
+  const { failures, successes } = flags;
+  const others = from.startsWith("@") ? [{ path: from.slice(1), what: "the file that the keys come from" }] : [];
+  const failed = failures === undefined ? undefined : await openOwn("--failures", failures, constants.O_TRUNC, others);
+  let migrated: FileHandle | undefined;
+  try {
+    const taken = failures === undefined ? others : [...others, { path: failures, what: "the file of --failures" }];
+    if (successes !== undefined) migrated = await openOwn("--successes", successes, constants.O_APPEND, taken);
+  } catch (error) {
+    await failed?.close();
+    throw error;
+  }
+  const noted: string[] = [];
+  let more = 0;
   return {
-    async add(requestId, data) {
-      if (!hasBegun) await begin(requestId);
-      await io.stdout.write(data.migrated.map((one) => `${migrated++ === 0 ? "" : ","}\n${toJson(one)}`).join(""));
-      await spool?.file.write(data.failed.map((hash) => `${failed++ === 0 ? "" : ","}\n${toJson(hash)}`).join(""));
+    async add(batch, outcome) {
+      await writeLines(migrated, outcome.migrated);
+      const found = failedOf(batch, outcome);
+      const said = found.map(({ number, ...rest }) => ({ [unit]: number, ...rest }));
+      await writeLines(failed, said);
+      for (const { number, reason, message } of found) {
+        if (noted.length < MAX_NOTED) noted.push(`${unit} ${count(number)}: ${reason}: ${message}`);
+        else more++;
+      }
     },
     async end() {
-      if (spool === undefined) return;
-      await io.stdout.write('\n],"failed":[');
-      for await (const text of spool.file.createReadStream({ start: 0, encoding: "utf8", autoClose: false })) {
-        await io.stdout.write(text as string);
-      }
-      await io.stdout.write(isEnvelope ? "\n]}}\n" : "\n]}\n");
-      await spool.file.close();
-      await remove(spool.folder);
-      spool = undefined;
+      await failed?.close();
+      await migrated?.close();
+      for (const text of noted) await note(io, stripControlChars(text.slice(0, MAX_CHARACTERS)));
+      if (more > 0) await note(io, `and ${count(more)} more${failures === undefined ? "; --failures keeps them" : ""}`);
     },
   };
 }
 
-/** Errors are ignored: the system clears its temporary folder. */
-const remove = (folder: string): Promise<void> => rm(folder, { recursive: true, force: true }).catch(() => undefined);
-
-/** Collects the keys that failed. */
-export interface FailureFile {
-  add(keys: readonly V2KeysMigrateKeyData[], failed: readonly string[]): Promise<void>;
-  close(): Promise<void>;
+async function writeLines(file: FileHandle | undefined, rows: readonly object[]): Promise<void> {
+  if (rows.length > 0) await file?.appendFile(rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
 }
 
-export const NO_FAILURE_FILE: FailureFile = { add: async () => undefined, close: async () => undefined };
+/** By number. */
+function failedOf({ rows, invalid }: Batch, { failed }: Outcome): Failed[] {
+  const wrong = invalid.map(({ number, value, text, message }): Failed => ({
+    number,
+    reason: INVALID,
+    message,
+    ...(value !== undefined && { key: value }),
+    ...(text !== undefined && { text }),
+  }));
+  return [...wrong, ...refusedOf(rows, failed)].sort((a, b) => a.number - b.number);
+}
 
-/**
- * Creates the file of `--failures`: one key per line, as given, so that they can be corrected and imported again.
- * @param source `--keys` or `--body` as given: it must not be the same file
- * @throws failure 2 if it cannot be created
- */
-export async function openFailureFile(path: string, source: string): Promise<FailureFile> {
-  if (source.startsWith("@") && isSameFile(source.slice(1), path))
-    throw usage("--failures: is the file that the keys come from");
-  let file: FileHandle;
+/** The keys that failed, by hash. Of several keys with the same hash the later ones, since the first is inserted. */
+function refusedOf(rows: readonly Row[], failed: Outcome["failed"]): Failed[] {
+  const left = new Map<string, (typeof failed)[number][]>();
+  for (const one of failed) left.set(one.hash, [...(left.get(one.hash) ?? []), one]);
+  return rows.toReversed().flatMap(({ number, key }): readonly Failed[] => {
+    const why = left.get(key.hash)?.pop();
+    return why === undefined ? [] : [{ number, reason: why.reason, message: why.message, key }];
+  });
+}
+
+interface OtherFile {
+  readonly path: string;
+  readonly what: string;
+}
+
+/** Opens a file to write through no link, for its owner alone, also if it was there: it has keys' data. */
+async function openOwn(flag: string, path: string, how: number, others: readonly OtherFile[]): Promise<FileHandle> {
+  const other = others.find((one) => isSameFile(one.path, path));
+  if (other !== undefined) throw usage(`${flag}: is ${other.what}`);
   try {
-    // Through no link, and for its owner alone, also if it was there: it has keys' data.
-    const { O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants;
-    file = await open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600);
+    const { O_CREAT, O_NOFOLLOW, O_WRONLY } = constants;
+    const file = await open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | how, 0o600);
     await file.chmod(0o600);
+    return file;
   } catch (error) {
     const { code = "unknown" } = error as NodeJS.ErrnoException;
     const why = code === "ELOOP" ? "is a symbolic link; name the file itself" : `cannot be written (${code})`;
-    throw usage(`--failures: ${path}: ${why}`);
+    throw usage(`${flag}: ${path}: ${why}`);
   }
-  return {
-    async add(keys, failed) {
-      const lines = keysOf(keys, failed).map((key) => `${JSON.stringify(key)}\n`);
-      if (lines.length > 0) await file.write(lines.join(""));
-    },
-    close: () => file.close(),
-  };
 }
 
 /** Also through links: writing to the file would destroy its keys. */
@@ -124,17 +142,4 @@ function isSameFile(one: string, other: string): boolean {
     // One of them does not exist yet.
     return false;
   }
-}
-
-/** The keys that failed, by hash. Of several keys with the same hash the later ones, since the first is inserted. */
-function keysOf(keys: readonly V2KeysMigrateKeyData[], failed: readonly string[]): V2KeysMigrateKeyData[] {
-  const left = new Map<string, number>();
-  for (const hash of failed) left.set(hash, (left.get(hash) ?? 0) + 1);
-  const found: V2KeysMigrateKeyData[] = [];
-  for (const key of keys.toReversed()) {
-    const times = left.get(key.hash) ?? 0;
-    if (times > 0) found.push(key);
-    left.set(key.hash, times - 1);
-  }
-  return found.reverse();
 }

@@ -1,4 +1,5 @@
 /** Reads the value of a flag: the text itself, `@file`, or `-` for stdin; strictly UTF-8. */
+import { isUtf8 } from "node:buffer";
 import { open, type FileHandle } from "node:fs/promises";
 import { usage } from "./failures.js";
 import type { Io } from "./io.js";
@@ -47,27 +48,41 @@ export async function readJson(io: Io, flag: string, value: string): Promise<unk
 
 /** @throws failure 2 with the position of the syntax error, but no text, which may be a secret */
 export function parseJson(text: string, where: string): unknown {
+  const { value, problem } = tryJson(text);
+  if (problem !== undefined) throw usage(`${where}: ${problem}`);
+  return value;
+}
+
+/** The value of a JSON text; or a problem with the position of the syntax error, but no text. */
+export function tryJson(text: string): { readonly value?: unknown; readonly problem?: string } {
   try {
-    return JSON.parse(text) as unknown;
+    return { value: JSON.parse(text) as unknown };
   } catch (error) {
     const position = /position (\d+)/.exec((error as Error).message)?.[1];
-    throw usage(`${where}: not JSON${position === undefined ? "" : `, at character ${position}`}`);
+    return { problem: `not JSON${position === undefined ? "" : `, at character ${position}`}` };
   }
 }
 
+/** A line of a source, or why it cannot be read. */
+export interface Line {
+  /** Its number, from 1. */
+  readonly line: number;
+  /** Without blanks at its ends; absent with a problem. */
+  readonly text?: string;
+  readonly problem?: string;
+}
+
 /**
- * The non-blank lines of a source, with their numbers from 1; only one is in memory at a time.
- * @throws failure 2: not UTF-8, a byte order mark, or a line over 1 MiB
+ * The non-blank lines of a source; only one is in memory at a time. One that is not UTF-8, starts with a byte order
+ * mark or is over 1 MiB comes as a problem, and the next one follows.
+ * @throws failure 2: the source cannot be read
  */
-export async function* linesOf(
-  source: AsyncIterable<Uint8Array>,
-  flag: string,
-): AsyncIterable<{ readonly line: number; readonly text: string }> {
+export async function* linesOf(source: AsyncIterable<Uint8Array>): AsyncIterable<Line> {
   let line = 0;
-  for await (const bytes of splitLines(source, flag)) {
+  for await (const bytes of splitLines(source)) {
     line++;
-    const text = decode(bytes, `${flag}, line ${line}`).trim();
-    if (text !== "") yield { line, text };
+    const read = bytes === undefined ? { problem: "more than 1 MiB; write one key a line" } : decodeLine(bytes);
+    if (read.text !== "") yield { line, ...read };
   }
 }
 
@@ -75,18 +90,29 @@ const LINE_FEED = 0x0a;
 /** Maximum bytes of a line: the free-form data of a key is at most 64 KB. */
 const MAX_LINE = 1_048_576;
 
-async function* splitLines(source: AsyncIterable<Uint8Array>, flag: string): AsyncIterable<Uint8Array> {
-  let rest: Uint8Array = new Uint8Array();
+/** The bytes of each line; `undefined` for a line that is too long, of which no more than that is kept. */
+async function* splitLines(source: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array | undefined> {
+  let rest: Uint8Array | undefined = new Uint8Array();
   for await (const bytes of source) {
-    let text = rest.length === 0 ? bytes : Buffer.concat([rest, bytes]);
-    for (let end = text.indexOf(LINE_FEED); end >= 0; end = text.indexOf(LINE_FEED)) {
-      yield text.subarray(0, end);
-      text = text.subarray(end + 1);
+    let from = 0;
+    for (let end = bytes.indexOf(LINE_FEED); end >= 0; end = bytes.indexOf(LINE_FEED, from)) {
+      yield append(rest, bytes.subarray(from, end));
+      rest = new Uint8Array();
+      from = end + 1;
     }
-    if (text.length > MAX_LINE) throw usage(`${flag}: a line of more than 1 MiB; write one key a line`);
-    rest = text;
+    rest = append(rest, bytes.subarray(from));
   }
-  if (rest.length > 0) yield rest;
+  if (rest === undefined || rest.length > 0) yield rest;
+}
+
+function append(line: Uint8Array | undefined, more: Uint8Array): Uint8Array | undefined {
+  if (line === undefined || line.length + more.length > MAX_LINE) return undefined;
+  return line.length === 0 ? more : more.length === 0 ? line : Buffer.concat([line, more]);
+}
+
+function decodeLine(bytes: Uint8Array): Omit<Line, "line"> {
+  const problem = problemWithText(bytes);
+  return problem === undefined ? { text: Buffer.from(bytes).toString("utf8").trim() } : { problem };
 }
 
 /** The items already read from a source, then the rest of it. */
@@ -122,14 +148,16 @@ function unreadable(flag: string, shown: string, error: unknown) {
   return usage(`${flag}: ${shown}: ${why}`);
 }
 
-/** Strict: invalid bytes must not become U+FFFD, which would be another key. */
+/** @throws failure 2 */
 function decode(bytes: Uint8Array, where: string): string {
-  if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) {
-    throw usage(`${where}: starts with a byte order mark; save it as UTF-8 without one`);
-  }
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    throw usage(`${where}: not UTF-8`);
-  }
+  const problem = problemWithText(bytes);
+  if (problem !== undefined) throw usage(`${where}: ${problem}`);
+  return Buffer.from(bytes).toString("utf8");
+}
+
+/** Strict: invalid bytes must not become U+FFFD, which would be another key. */
+function problemWithText(bytes: Uint8Array): string | undefined {
+  if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf)
+    return "starts with a byte order mark; save it as UTF-8 without one";
+  return isUtf8(bytes) ? undefined : "not UTF-8";
 }

@@ -145,12 +145,16 @@ describe("hostile A201: migrate-keys refuses before anything is sent", () => {
     [["--migration-id", "mi", "--api-id", "api_1", "--keys", HASH], "body.migrationId (--migration-id)"],
     [["--migration-id", "mig_1", "--api-id", "api_1"], "body.keys (--keys): is required"],
     [
-      ["--migration-id", "mig_1", "--api-id", "api_1", "--keys", '[{"hash":"abc"},{"hash":"ab"}]'],
+      ["--body", '{"migrationId":"mig_1","apiId":"api_1","keys":[{"hash":"abc"},{"hash":"ab"}]}'],
       "body.keys[1].hash (--keys)",
     ],
     [
-      ["--migration-id", "mig_1", "--api-id", "api_1", "--keys", '[{"hash":"abc","colour":1}]'],
+      ["--body", '{"migrationId":"mig_1","apiId":"api_1","keys":[{"hash":"abc","colour":1}]}'],
       "body.keys[0].colour (--keys)",
+    ],
+    [
+      ["--migration-id", "mig_1", "--api-id", "api_1", "--keys", HASH, "--successes", "/no/such/folder/f"],
+      "--successes",
     ],
     [["--migration-id", "mig_1", "--api-id", "api_1", "--keys", "@/no/such/file.json"], "there is no such file"],
     [["--migration-id", "mig_1", "--api-id", "api_1", "--keys", HASH, "--batch-size", "0"], "--batch-size"],
@@ -163,37 +167,123 @@ describe("hostile A201: migrate-keys refuses before anything is sent", () => {
     expect([code, stdout, server.seen.length]).toEqual([2, "", 0]);
     expect(stderr).toContain(message);
   });
+});
 
-  it("a file with one wrong key at its end, of lines or as an array", async () => {
+const rowsOf = (path: string) =>
+  readFileSync(path, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as { line?: number; item?: number; reason: string; message: string });
+
+describe("migrate-keys: a row that is no valid key", () => {
+  it("stops nothing: it fails with its line and the reason, wherever it is", async () => {
     const server = service();
-    const rows = [...keys(2_500), { hash: "x" }];
-    for (const path of [ndjson("wrong.ndjson", rows), file("wrong.json", JSON.stringify(rows))]) {
-      const { code, stderr } = await migrate(server, ["--keys", `@${path}`]);
-      expect([code, server.seen.length]).toEqual([2, 0]);
-      expect(stderr).toContain("body.keys[2500].hash");
-    }
-    const { code, stderr } = await migrate(server, [
-      "--keys",
-      `@${file("torn.ndjson", '{"hash":"abc"}\n\n{"hash":\n')}`,
+    const failures = join(FOLDER, "bad-rows.ndjson");
+    const good = keys(1_500).map((key) => JSON.stringify(key));
+    const lines: (string | Buffer)[] = [...good];
+    lines.splice(2, 0, `{"hash":"${hashOf(9_001)}","name":""}`, "", '{"hash":', "null");
+    lines.splice(900, 0, `{"hash":"x","colour":1}`, Buffer.from([0x7b, 0xff, 0x7d]));
+    lines.splice(1_000, 0, `{"hash":"${"a".repeat(1_200_000)}"}`);
+    lines.push(`{"hash":"${hashOf(9_002)}","createdAt":1}`, `{"hash":"${"b".repeat(1_040_000)}"}`);
+    const path = join(FOLDER, "bad-rows-source.ndjson");
+    writeFileSync(path, Buffer.concat(lines.flatMap((line) => [Buffer.from(line), Buffer.from("\n")])));
+    const { code, stdout, stderr } = await migrate(server, ["--keys", `@${path}`, "--failures", failures]);
+    expect([code, server.known.size]).toEqual([1, 1_500]);
+    expect(JSON.parse(stdout.slice(stdout.indexOf("\n")))).toEqual({ migrated: 1_500, failed: 8, failures });
+    expect(stderr).toContain("1,508 keys: 1,500 migrated, 8 failed; ");
+    expect(stderr).toContain("line 3: INVALID_KEY: name: must be ");
+    expect(stderr).toContain("\nand 3 more\n");
+    expect(stderr).not.toContain("keys[");
+    const rows = rowsOf(failures);
+    expect(rows.map(({ line, reason }) => [line, reason])).toEqual(
+      [3, 5, 6, 901, 902, 1_001, 1_508, 1_509].map((line) => [line, "INVALID_KEY"]),
+    );
+    expect(rows).toMatchObject([
+      { key: { hash: hashOf(9_001), name: "" } },
+      { message: expect.stringMatching(/^not JSON/), text: '{"hash":' },
+      { message: expect.stringMatching(/^must be an object/), key: null },
+      { message: expect.stringMatching(/^hash: must .*; colour: /), key: { hash: "x", colour: 1 } },
+      { message: "not UTF-8" },
+      { message: "more than 1 MiB; write one key a line" },
+      { message: expect.stringContaining("createdAt: ") },
+      { message: expect.stringContaining("longer than a request"), key: { hash: "b".repeat(1_040_000) } },
     ]);
-    expect([code, server.seen.length]).toEqual([2, 0]);
-    expect(stderr).toContain("--keys, line 3: not JSON");
+  });
+
+  it("fails by its place in an array, and nothing is sent if no key is valid", async () => {
+    const server = service();
+    const failures = join(FOLDER, "bad-items.ndjson");
+    const given = JSON.stringify([{ hash: "abc" }, { hash: "ab" }, 7]);
+    const some = await migrate(server, ["--keys", given, "--failures", failures]);
+    expect([some.code, server.sizes()]).toEqual([1, [1]]);
+    expect(rowsOf(failures).map(({ item, reason }) => [item, reason])).toEqual([
+      [2, "INVALID_KEY"],
+      [3, "INVALID_KEY"],
+    ]);
+    expect(some.stderr).toContain("item 2: INVALID_KEY: hash: must be ");
+    const none = await migrate(server, ["--keys", '[{"hash":"ab"}]', "--output", "json"]);
+    expect([none.code, server.sizes(), JSON.parse(none.stdout)]).toEqual([
+      1,
+      [1],
+      { meta: {}, data: { migrated: 0, failed: 1 } },
+    ]);
+    expect(none.stderr).toMatch(/1 failed; .*\nitem 1: INVALID_KEY: hash: .*\n$/);
+  });
+
+  it("a file of failures is mended and given again as it is", async () => {
+    const server = service();
+    const failures = join(FOLDER, "to-mend.ndjson");
+    const path = file("mend.ndjson", `{"hash":"${hashOf(1)}","name":""}\n{"hash":"${hashOf(2)}"\n`);
+    expect((await migrate(server, ["--keys", `@${path}`, "--failures", failures])).code).toBe(1);
+    const again = join(FOLDER, "still-failing.ndjson");
+    await migrate(server, ["--keys", `@${failures}`, "--failures", again]);
+    expect(readFileSync(again, "utf8")).toBe(readFileSync(failures, "utf8"));
+    const mended = readFileSync(failures, "utf8").replace('"name":""', '"name":"n"').replace('\\"}', "}");
+    const text = mended.replace(/("text":".*)"\}/, '$1}"}');
+    const { code } = await migrate(server, ["--keys", `@${file("mended.ndjson", text)}`]);
+    expect([code, server.seen.map(({ body }) => (body as Body).keys)]).toEqual([
+      0,
+      [[{ hash: hashOf(1), name: "n" }, { hash: hashOf(2) }]],
+    ]);
   });
 });
 
 describe("migrate-keys: a large import", () => {
-  it("goes in batches, and its answers are printed as one", async () => {
+  it("goes in batches, and its keys are counted, not printed", async () => {
     const server = service();
     const path = ndjson("large.ndjson", [...keys(1_200), ...keys(30)]);
     const { code, stdout, stderr } = await migrate(server, ["--keys", `@${path}`, "--output", "json"]);
-    const { meta, data } = JSON.parse(stdout) as { meta: object; data: Data };
-    expect([code, meta, server.sizes()]).toEqual([1, { requestId: "req_1" }, [500, 500, 230]]);
-    expect([data.migrated.length, data.failed.length]).toEqual([1_200, 30]);
-    expect(data.migrated.map(({ hash }) => hash)).toEqual(keys(1_200).map(({ hash }) => hash));
+    expect([code, server.sizes()]).toEqual([1, [500, 500, 230]]);
+    expect(JSON.parse(stdout)).toEqual({ meta: { requestId: "req_1" }, data: { migrated: 1_200, failed: 30 } });
     expect(stderr).toMatch(/^1,230 keys: 1,200 migrated, 30 failed; 3 requests, /);
     const again = await migrate(server, ["--keys", `@${path}`]);
-    const [id, ...rest] = again.stdout.split("\n");
-    expect([again.code, id, (JSON.parse(rest.join("\n")) as Data).failed.length]).toEqual([1, "req_4", 1_230]);
+    expect([again.code, again.stdout]).toEqual([1, 'req_4\n{\n  "migrated": 0,\n  "failed": 1230\n}\n']);
+    const large = await migrate(service(), ["--keys", `@${path}`, "--batch-size", "10000", "--output", "json"]);
+    expect(large.stdout.length).toBeLessThan(200);
+  });
+
+  it("--successes: lists the keys that went in, adds those of a second run, follows no link, and is its owner's", async () => {
+    const server = service((count) => (count === 2 ? { status: 400, error: { title: "t", detail: "d" } } : undefined));
+    const [path, successes] = [ndjson("listed.ndjson", keys(700)), join(FOLDER, "successes.ndjson")];
+    const argv = ["--keys", `@${path}`, "--successes", successes, "--output", "json"];
+    const torn = await migrate(server, argv);
+    expect([torn.code, JSON.parse(torn.stdout)]).toMatchObject([2, { data: { migrated: 500, failed: 0, successes } }]);
+    expect((await migrate(server, argv)).code).toBe(1);
+    expect(rowsOf(successes)).toEqual(keys(700).map(({ hash }, i) => ({ hash, keyId: `key_${i}` })));
+    expect(statSync(successes).mode & 0o777).toBe(0o600);
+    const link = join(FOLDER, "link-of-successes");
+    symlinkSync(successes, link);
+    for (const [more, why] of [
+      [["--successes", link], "is a symbolic link"],
+      [["--successes", path], "is the file that the keys come from"],
+      [["--failures", successes, "--successes", successes], "is the file of --failures"],
+    ] as const) {
+      const { code, stderr } = await migrate(server, ["--keys", `@${path}`, ...more]);
+      expect([code, stderr]).toEqual([2, expect.stringContaining(why)]);
+    }
+    expect((await migrate(server, ["--keys", JSON.stringify(keys(1)), "--successes", join(FOLDER, "one")])).code).toBe(
+      1,
+    );
   });
 
   it("lets nothing of a server's steer the terminal, as text and as an envelope", async () => {
@@ -282,11 +372,11 @@ describe("migrate-keys: a large import", () => {
     rows.splice(10, 0, doubled);
     const path = ndjson("some.ndjson", rows);
     expect((await migrate(server, ["--keys", `@${path}`, "--failures", failures])).code).toBe(1);
-    const written = readFileSync(failures, "utf8")
-      .trim()
-      .split("\n")
-      .map((line) => JSON.parse(line) as unknown);
-    expect(written).toEqual([{ hash: hashOf(7), name: "n" }, doubled]);
+    const why = { reason: "NOT_MIGRATED", message: expect.stringContaining("exists already") };
+    expect(rowsOf(failures)).toEqual([
+      { line: 8, ...why, key: { hash: hashOf(7), name: "n" } },
+      { line: 11, ...why, key: doubled },
+    ]);
     expect(statSync(failures).mode & 0o777).toBe(0o600);
     expect((await migrate(server, ["--keys", `@${failures}`, "--failures", failures])).stderr).toContain(
       "is the file that the keys come from",
@@ -329,7 +419,7 @@ describe("migrate-keys: a large import", () => {
     expect([readFileSync(target, "utf8"), server.seen]).toEqual(["precious", []]);
     expect((await migrate(server, ["--keys", `@${list}`, "--failures", wide])).code).toBe(1);
     expect(statSync(wide).mode & 0o777).toBe(0o600);
-    expect(readFileSync(wide, "utf8")).toBe(`${JSON.stringify({ hash: hashOf(1) })}\n`);
+    expect(rowsOf(wide)).toMatchObject([{ line: 2, key: { hash: hashOf(1) } }]);
   });
 
   it("--keys: a path that cannot be one is a usage error, like a file that is not there", async () => {
@@ -364,7 +454,7 @@ describe("migrate-keys: a large import", () => {
     const argv = ["--keys", `@${ndjson("broken.ndjson", keys(1_500))}`, "--retries", "2", "--output", "json"];
     const { code, stdout, stderr } = await migrate(server, argv);
     expect([code, server.seen.length]).toEqual([3, 4]);
-    expect((JSON.parse(stdout) as { data: Data }).data.migrated.length).toBe(500);
+    expect((JSON.parse(stdout) as { data: object }).data).toEqual({ migrated: 500, failed: 0 });
     expect(stderr).toContain("500 of 1,500 keys: 500 migrated, 0 failed; 1 request");
     expect(stderr).toContain("run the same command again to go on");
   });

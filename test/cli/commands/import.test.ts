@@ -1,0 +1,123 @@
+import { createHash } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { createKeyring } from "../../../src/keyring/keyring.js";
+import { sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { createVerifier } from "../../../src/verify/verifier.js";
+import { folder, run, type RunOptions } from "../support.js";
+
+const FOLDER = folder();
+const hashOf = (i: number) => createHash("sha256").update(`old_${i}`).digest("hex");
+let files = 0;
+
+/** A database file with an API and a migration, and the command line that imports into it. */
+async function database() {
+  const db = join(FOLDER, `${++files}.db`);
+  const store = sqliteStore(db);
+  const keyring = createKeyring(store);
+  const { apiId } = await keyring.createApi({ name: "documents" });
+  const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+  await store.close();
+  const argv = ["import", "--db", db, "--migration-id", migrationId, "--api-id", apiId];
+  return {
+    db,
+    keys: async () => {
+      const open = sqliteStore(db);
+      const { data } = await createKeyring(open).listKeys({ apiId });
+      const valid = (await createVerifier(open).verify({ key: "old_1" })).valid;
+      await open.close();
+      return { data, valid };
+    },
+    import: (rows: readonly unknown[], more: readonly string[] = [], options: RunOptions = {}) => {
+      const path = join(FOLDER, `${++files}.ndjson`);
+      writeFileSync(path, rows.map((row) => `${typeof row === "string" ? row : JSON.stringify(row)}\n`).join(""));
+      return run([...argv, "--keys", `@${path}`, ...more], options);
+    },
+  };
+}
+
+const rowsOf = (path: string) =>
+  readFileSync(path, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as { readonly reason?: string });
+
+describe("import into a database file", () => {
+  it("takes createdAt and prefix, which the service does not, and the keys verify", async () => {
+    const { keys, ...file } = await database();
+    const { code, stdout, stderr } = await file.import([
+      { hash: hashOf(1), createdAt: 1_500_000_000_000, prefix: "sk" },
+    ]);
+    expect([code, JSON.parse(stdout), stderr]).toEqual([0, { migrated: 1, failed: 0 }, ""]);
+    const { data, valid } = await keys();
+    expect(data).toMatchObject([{ createdAt: 1_500_000_000_000, start: expect.stringMatching(/^sk_/) }]);
+    expect(valid).toBe(true);
+  });
+
+  it("puts what fails aside with its line and the very reason, and lists what went in", async () => {
+    const file = await database();
+    const [failures, successes] = [join(FOLDER, "failed"), join(FOLDER, "taken")];
+    const rows = [
+      ...Array.from({ length: 600 }, (_, i) => ({ hash: hashOf(i) })),
+      "{",
+      { hash: hashOf(700), name: "" },
+      { hash: hashOf(701), prefix: "no prefix" },
+      { hash: hashOf(1) },
+      { hash: "no hash" },
+      { hash: hashOf(702), roles: ["nobody knows this role"] },
+      { hash: hashOf(703) },
+    ];
+    const argv = ["--failures", failures, "--successes", successes, "--output", "json"];
+    const { code, stdout, stderr } = await file.import(rows, argv);
+    expect([code, JSON.parse(stdout)]).toEqual([1, { migrated: 601, failed: 6, failures, successes }]);
+    expect(stderr).toContain("607 keys: 601 migrated, 6 failed; 2 batches, ");
+    expect(stderr).toContain("line 602: INVALID_KEY: name: ");
+    expect(rowsOf(failures)).toMatchObject([
+      { line: 601, reason: "INVALID_KEY", text: "{" },
+      { line: 602, reason: "INVALID_KEY", key: { hash: hashOf(700) } },
+      { line: 603, reason: "INVALID_KEY" },
+      { line: 604, reason: "ALREADY_EXISTS", key: { hash: hashOf(1) } },
+      { line: 605, reason: "INVALID_HASH" },
+      { line: 606, reason: "UNKNOWN_ROLE" },
+    ]);
+    expect(rowsOf(successes).length).toBe(601);
+  });
+
+  it("ends at the batch under way when it is to stop, and a second run does the rest", async () => {
+    const file = await database();
+    const rows = Array.from({ length: 1_000 }, (_, i) => ({ hash: hashOf(i) }));
+    let stop: () => void = () => undefined;
+    const stdin = {
+      *[Symbol.iterator]() {
+        for (const [i, row] of rows.entries()) {
+          if (i === 250) stop();
+          yield new TextEncoder().encode(`${JSON.stringify(row)}\n`);
+        }
+      },
+    } as unknown as Uint8Array[];
+    const onStop = (listener: () => void) => ((stop = listener), () => undefined);
+    const first = await file.import([], ["--batch-size", "100", "--keys", "-"], { stdin, onStop });
+    expect(first.code).toBe(1);
+    expect(first.stderr).toContain("200 keys: 200 migrated, 0 failed; 2 batches");
+    expect(first.stderr).toContain("run the same command again to go on");
+    const again = await file.import(rows, ["--batch-size", "100"]);
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("800 migrated, 200 failed; 10 batches")]);
+    const all = await file.import(rows);
+    expect(all.stderr).toContain("1,000 keys: 0 migrated, 1,000 failed");
+    expect(all.stderr).toContain("line 1: ALREADY_EXISTS: ");
+  });
+
+  it.each([
+    [["--migration-id", "mig_none"], 1],
+    [["--api-id", "api_none"], 1],
+    [["--api-id", "ap"], 2],
+    [["--keys", "[]"], 2],
+    [["--db", join(FOLDER, "absent.db")], 2],
+  ])("refuses %j as a whole", async (more, code) => {
+    const file = await database();
+    const ran = await file.import([{ hash: hashOf(1) }], more);
+    expect([ran.code, ran.stdout]).toEqual([code, ""]);
+    expect((await file.keys()).data).toEqual([]);
+  });
+});
