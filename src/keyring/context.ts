@@ -2,6 +2,7 @@
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { Store } from "../contracts/store.js";
 import type { Algorithms } from "../lib/migration-hashes.js";
+import type { Audit } from "./audit.js";
 
 /** Built once by `createKeyring`. */
 export interface Context {
@@ -10,6 +11,7 @@ export interface Context {
   /** Unix time, milliseconds; read once per call. */
   readonly clock: () => number;
   readonly algorithms: Algorithms;
+  readonly audit: Audit;
   readonly mutex: KeyedMutex;
   readonly turns: Turns;
 }
