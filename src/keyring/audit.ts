@@ -10,7 +10,7 @@ import type { NewKey, Store, Write } from "../contracts/store.js";
 import { callable, type Check, group, ownOnly } from "../lib/check-options.js";
 import { createEventQueue, type EventQueue, QUEUE_OPTIONS, type QueueOptions } from "../lib/event-queue.js";
 import { isThenable } from "../lib/thenable.js";
-import type { Context } from "./context.js";
+import type { Audit, Context } from "./context.js";
 
 /** Options of the audit trail, of everything that administers. */
 export interface AuditOptions {
@@ -52,13 +52,6 @@ export interface Audited {
 export interface AuditCounters {
   /** Entries that `onAudit` did not get, because too many waited, or on which it threw or rejected. */
   readonly auditsDropped: number;
-}
-
-/** Who acts, and where the entries go. */
-export interface Audit {
-  readonly actor: Pick<AuditEntry, "actorKind" | "actor">;
-  /** Absent: nobody listens. */
-  readonly queue: EventQueue<AuditEntry> | undefined;
 }
 
 /** The queue of a listener; `undefined`: there is none. */

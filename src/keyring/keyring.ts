@@ -12,7 +12,6 @@ import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-has
 import {
   actorName,
   actorOf,
-  type Audit,
   AUDIT_OPTIONS,
   audited,
   type Audited,
@@ -22,7 +21,7 @@ import {
   programActor,
 } from "./audit.js";
 import { createApi, deleteApi, getApi, updateApi } from "./apis.js";
-import { createKeyedMutex, createTurns } from "./context.js";
+import { type Audit, createKeyedMutex, createTurns } from "./context.js";
 import { createIdentity, deleteIdentity, getIdentity, listIdentities, updateIdentity } from "./identities.js";
 import { createMigration } from "./import/create-migration.js";
 import { migrateKeys } from "./import/migrate-keys.js";

@@ -22,7 +22,6 @@ import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
 import {
   actorName,
   actorOf,
-  type Audit,
   AUDIT_OPTIONS,
   audited,
   type Audited,
@@ -31,7 +30,7 @@ import {
   createAuditQueue,
   programActor,
 } from "../audit.js";
-import { createKeyedMutex, createTurns } from "../context.js";
+import { type Audit, createKeyedMutex, createTurns } from "../context.js";
 import type { SearchRequestBody } from "../schemas/requests.js";
 import type * as A from "../schemas/responses.js";
 import type * as R from "../schemas/service-requests.js";
