@@ -3,6 +3,7 @@
  * @module keystile
  */
 export { cachedStore, type CacheOptions } from "./cache/key-cache.js";
+export type { AuditEntry } from "./contracts/audit.js";
 export type { Caller, Resource } from "./contracts/caller.js";
 export {
   isKeystileError,
@@ -18,6 +19,7 @@ export type * from "./contracts/standard-schema.js";
 export type * from "./contracts/store.js";
 export type * from "./contracts/types.js";
 export type { LeaseOptions } from "./credits/spender.js";
+export type { AuditCounters, Audited, AuditOptions } from "./keyring/audit.js";
 export { createKeyring, type Keyring, type KeyringOptions } from "./keyring/keyring.js";
 export type { OwnerCeiling } from "./keyring/owner/ceiling.js";
 export { forOwner, type OwnerKeys, type OwnerOptions } from "./keyring/owner/owner-keys.js";
@@ -32,6 +34,7 @@ export type * from "./keyring/schemas/migration-requests.js";
 export type * from "./keyring/schemas/requests.js";
 export type * from "./keyring/schemas/responses.js";
 export type * from "./keyring/schemas/service-requests.js";
+export type { QueueOptions } from "./lib/event-queue.js";
 export type { StoreGuardOptions } from "./lib/guards/guard-store.js";
 export { hasKeyChecksum } from "./lib/hash.js";
 export type { MigrationAlgorithms } from "./lib/migration-hashes.js";

@@ -173,8 +173,8 @@ export function cachedStore(store: Store, options: CacheOptions = {}): Store {
     readMany: (table, ids) => store.readMany(table, ids),
     readNames: (table, workspaceId, names) => store.readNames(table, workspaceId, names),
     list: (table, query) => store.list(table, query),
-    insertKeys: (keys) => store.insertKeys(keys),
-    write: (writes) => store.write(writes),
+    insertKeys: (keys, entry) => store.insertKeys(keys, entry),
+    write: (writes, entries) => store.write(writes, entries),
     subscribe: (listener) => store.subscribe(listener),
     pollChanges: (now) => store.pollChanges(now),
     close() {

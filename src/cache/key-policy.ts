@@ -44,6 +44,11 @@ export class GrantSet {
     return this.#satisfied;
   }
 
+  /** Whether a grant covers a permission by its name. */
+  covers(name: string): boolean {
+    return this.#grants.covers(name);
+  }
+
   /** All permission names, in a new list; `undefined`: they make more than 1 MiB of JSON. */
   copyPermissions(): string[] | undefined {
     return this.#permissions?.slice();

@@ -51,7 +51,11 @@
  * 24. `recordUses` sets `lastUsedAt` of keys and changes nothing else: no version, and no subscriber is notified. The
  *     latest time stays, ids that do not exist are ignored, and `write` and `insertKeys` ignore `lastUsedAt`. keystile
  *     passes at most 1,000 uses. Power `usage`.
+ * 25. A store with the power `audit` keeps the entries that `write` and `insertKeys` are given, in the step that makes the
+ *     change, and only if it is made: of `insertKeys` with the number of keys that were inserted as `count`, and none
+ *     if that is 0. It may drop the oldest beyond a bound.
  */
+import type { AuditEntry } from "./audit.js";
 import type { Identity, JsonObject, MaybePromise, RatelimitResponse, Refill } from "./types.js";
 
 /** The store's short handle of a key: opaque to keystile, never reused for another key. */
@@ -502,6 +506,8 @@ export interface StorePowers {
   readonly idempotency: boolean;
   /** Whether it keeps when keys were last used (clause 24). */
   readonly usage: boolean;
+  /** Whether it keeps the audit trail (clause 25). Absent: false. */
+  readonly audit?: boolean;
   /**
    * How changes that other processes make arrive at subscribers. `own`: there are none, because no other process can
    * change what is stored. `polled`: at the latest with `pollChanges`. `pushed`: soon after they are durable, also if
@@ -591,10 +597,14 @@ export interface Store {
   /**
    * Inserts keys, durably. One result per key, in order: whether it was inserted. False: its id, digest or hash already
    * exists (clause 4).
+   * @param entry of the audit trail, given only where the store keeps it (clause 25)
    */
-  insertKeys(keys: readonly NewKey[]): MaybePromise<boolean[]>;
-  /** Stores and removes rows, all or nothing, in one durable step (clause 13). */
-  write(writes: readonly Write[]): MaybePromise<WriteOutcome>;
+  insertKeys(keys: readonly NewKey[], entry?: AuditEntry): MaybePromise<boolean[]>;
+  /**
+   * Stores and removes rows, all or nothing, in one durable step (clause 13).
+   * @param entries of the audit trail, given only where the store keeps it (clause 25)
+   */
+  write(writes: readonly Write[], entries?: readonly AuditEntry[]): MaybePromise<WriteOutcome>;
 
   /** Notifies `listener` of every later change; returns a function that unsubscribes. */
   subscribe(listener: (change: Change) => void): () => void;

@@ -22,10 +22,15 @@ export interface Metrics {
   end(operation: string, status: number, code: string, ms: number): void;
   /**
    * The text of `/metrics`.
+   * @param counters of the verifier, and entries of the audit trail that its listener did not get; `undefined`: it has none
    * @param namespaces counters of the limiter of namespaces; `undefined`: it is not the service's own
    * @param health of the store; `undefined`: it tells none
    */
-  read(counters: VerifierCounters, namespaces: LimiterCounters | undefined, health: StoreHealth | undefined): string;
+  read(
+    counters: VerifierCounters & { readonly auditsDropped?: number | undefined },
+    namespaces: LimiterCounters | undefined,
+    health: StoreHealth | undefined,
+  ): string;
 }
 
 /** What of a store's health is shown. Counters start again with the process. */
@@ -65,7 +70,7 @@ export function createMetrics(): Metrics {
       observe(durations, operation, ms / 1_000);
     },
     read: (counters, namespaces, health) => {
-      const { degraded, outcomesDropped, creditsForfeited } = counters;
+      const { degraded, outcomesDropped, auditsDropped, creditsForfeited } = counters;
       return [
         ...family("keystile_requests_total", "counter", "Requests answered.", [...requests]),
         ...family("keystile_verifications_total", "counter", "Verifications by outcome.", [...outcomes]),
@@ -74,6 +79,11 @@ export function createMetrics(): Metrics {
           ["", degraded],
         ]),
         ...family("keystile_outcomes_dropped_total", "counter", "Outcome events dropped.", [["", outcomesDropped]]),
+        ...(auditsDropped === undefined
+          ? []
+          : family("keystile_audits_dropped_total", "counter", "Entries of the audit trail dropped.", [
+              ["", auditsDropped],
+            ])),
         ...family("keystile_credits_forfeited_total", "counter", "Leased credits that were given up.", [
           ["", creditsForfeited],
         ]),

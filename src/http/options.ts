@@ -12,12 +12,16 @@ import {
   text,
   word,
 } from "../lib/check-options.js";
+import { AUDIT_OPTIONS, type AuditOptions } from "../keyring/audit.js";
 import { VERIFIER_OPTIONS, type VerifierOptions } from "../verify/verifier.js";
 import type { Operation } from "./operations/operation.js";
 import type { RequestLimitOptions } from "./workspace-limit.js";
 
-/** Options of the service on every host. */
-export interface ServiceOptions {
+/**
+ * Options of the service on every host. `onAudit` and `audit` only if the service creates the keyring; its `close` waits
+ * for the listener.
+ */
+export interface ServiceOptions extends AuditOptions {
   /** Serves only this workspace; default: every workspace of the store, each through its own root keys. */
   readonly workspaceId?: string;
   /** Unix time, milliseconds; default `Date.now`. */
@@ -82,6 +86,7 @@ export const SERVICE_OPTIONS: OptionChecks = {
   verifier: group(without(VERIFIER_OPTIONS, "workspaceId", "clock")),
   authentication: group(without(AUTHENTICATOR_OPTIONS, "clock", "storeTimeout")),
   strictDelegation: flag,
+  ...AUDIT_OPTIONS,
   // Checked by createRequestLimit.
   requestLimit: () => undefined,
   docsBase: absolute,

@@ -4,9 +4,10 @@ import { KeystileError } from "../contracts/errors.js";
 import type { LimiterCounters } from "../contracts/limiter.js";
 import type { Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
+import { createAuditQueue, programActor } from "../keyring/audit.js";
 import { createTurns } from "../keyring/context.js";
-import { createKeyring, type Keyring, storeOf } from "../keyring/keyring.js";
-import { createRatelimits, type Ratelimits } from "../keyring/ratelimits/create-ratelimits.js";
+import { auditOf, type Keyring, keyringOn, storeOf } from "../keyring/keyring.js";
+import { type Ratelimits, ratelimitsOn } from "../keyring/ratelimits/create-ratelimits.js";
 import { checkStore, guardClock, methods } from "../lib/check-options.js";
 import { guardStore } from "../lib/guards/guard-store.js";
 import { memoryLimiter } from "../ratelimit/memory/limiter.js";
@@ -75,7 +76,13 @@ export function createService(
     docs: options.docs ?? true,
     basePath,
     metrics:
-      metrics && (async () => metrics.read(verifier.counters(), wired.limiterCounters(), await readiness.health())),
+      metrics &&
+      (async () =>
+        metrics.read(
+          { ...verifier.counters(), auditsDropped: wired.auditsDropped() },
+          wired.limiterCounters(),
+          await readiness.health(),
+        )),
   });
   const context: ServiceContext = {
     routes: createRoutes(pages),
@@ -113,47 +120,46 @@ interface Wired {
   readonly verifier: Verifier<unknown>;
   readonly authenticator: Authenticator;
   readonly servicesOf: (workspaceId: string) => MaybePromise<Services>;
+  /** Entries of the audit trail that the listener did not get; `undefined`: the service has no listener. */
+  readonly auditsDropped: () => number | undefined;
   /** Of the limiter of namespaces, if the service created it. */
   readonly limiterCounters: () => LimiterCounters | undefined;
   close(): Promise<void>;
 }
 
-function wireStore(
-  given: Store,
-  {
-    workspaceId,
-    clock = Date.now,
-    verifier: options,
-    authentication,
-    strictDelegation = false,
-    externalIds = "specified",
-  }: ServiceOptions,
-  by: HostOptions["findKeysBy"],
-): Wired {
+function wireStore(given: Store, settings: ServiceOptions, by: HostOptions["findKeysBy"]): Wired {
+  const { workspaceId, clock = Date.now, verifier: options, authentication } = settings;
+  const { strictDelegation = false, externalIds = "specified" } = settings;
   checkStore(given);
   const verifying = by === undefined ? options : { ...options, cache: { by, ...options?.cache } };
   // Guarded once here: everything below uses a guarded store unchanged.
   const store = guardStore(given, verifying?.storeTimeout);
-  const settings = { ...verifying, clock, ...(workspaceId !== undefined && { workspaceId }) };
+  const verifies = { ...verifying, clock, ...(workspaceId !== undefined && { workspaceId }) };
   // What a schema makes of metadata goes into JSON, whatever its type.
-  const verifier: Verifier<unknown> = createVerifier(store, settings as VerifierOptions);
+  const verifier: Verifier<unknown> = createVerifier(store, verifies as VerifierOptions);
   const authenticator = createAuthenticator(store, { ...authentication, clock });
   const defaultLimiter = memoryLimiter();
   const limiter = verifying?.limiter ?? defaultLimiter;
   const { migrationAlgorithms, meta, onLimiterFailure = "local", nodes = 1, limiterTimeout } = verifying ?? {};
+  // A listener hears of all workspaces.
+  const audits = createAuditQueue(settings);
+  const audit = { actor: programActor(undefined), queue: audits };
   const workspaces = new Map<string, Services>();
   const wire = (id: string): Services => ({
     store,
     strictDelegation,
     verifier,
     externalIds,
-    keyring: createKeyring(store, {
-      workspaceId: id,
-      clock,
-      meta,
-      ...(migrationAlgorithms && { migrationAlgorithms }),
-    }),
-    ratelimits: createRatelimits(store, { workspaceId: id, clock, limiter, limiterTimeout, onLimiterFailure, nodes }),
+    keyring: keyringOn(
+      store,
+      { workspaceId: id, clock, meta, ...(migrationAlgorithms && { migrationAlgorithms }) },
+      audit,
+    ),
+    ratelimits: ratelimitsOn(
+      store,
+      { workspaceId: id, clock, limiter, limiterTimeout, onLimiterFailure, nodes },
+      audit,
+    ),
   });
   return {
     store,
@@ -168,11 +174,12 @@ function wireStore(
       }
       return services;
     },
+    auditsDropped: () => audits?.dropped(),
     limiterCounters: () => defaultLimiter.counters(),
     async close() {
       authenticator.close();
       try {
-        await verifier.close();
+        await Promise.all([verifier.close(), audits?.close()]);
       } finally {
         defaultLimiter.close();
       }
@@ -194,10 +201,11 @@ function wireParts(parts: ServiceParts, options: ServiceOptions): Wired {
   if (given === undefined) throw new TypeError("store must be given with a keyring that createKeyring did not make");
   const store = guardStore(given);
   const authenticator = parts.authenticator ?? createAuthenticator(store, { ...authentication, clock });
+  const audit = auditOf(keyring) ?? { actor: programActor(undefined), queue: undefined };
   let served: { readonly id: string; readonly services: Services } | undefined;
   const wire = async (): Promise<NonNullable<typeof served>> => {
     const { id } = await keyring.getWorkspace();
-    const ratelimits = parts.ratelimits ?? createRatelimits(store, { workspaceId: id, clock });
+    const ratelimits = parts.ratelimits ?? ratelimitsOn(store, { workspaceId: id, clock }, audit);
     return (served ??= { id, services: { store, strictDelegation, verifier, keyring, ratelimits, externalIds } });
   };
   const forWorkspace = ({ id, services }: NonNullable<typeof served>, asked: string): Services => {
@@ -210,6 +218,7 @@ function wireParts(parts: ServiceParts, options: ServiceOptions): Wired {
     authenticator,
     servicesOf: (asked) =>
       served === undefined ? wire().then((now) => forWorkspace(now, asked)) : forWorkspace(served, asked),
+    auditsDropped: () => undefined,
     limiterCounters: () => undefined,
     async close() {
       if (authenticator !== parts.authenticator) authenticator.close();
@@ -233,6 +242,8 @@ function checkParts(
   if (ratelimits !== undefined) methods(...RATELIMITS_METHODS)(ratelimits, "ratelimits");
   if (authenticator !== undefined) methods("authenticate", "close")(authenticator, "authenticator");
   if (options.verifier !== undefined) throw new TypeError("options.verifier must not be given beside a verifier");
+  for (const name of ["onAudit", "audit"] as const)
+    if (options[name] !== undefined) throw new TypeError(`options.${name} must be given to the keyring, not beside it`);
   if (options.authentication !== undefined && authenticator !== undefined)
     throw new TypeError("options.authentication must not be given beside an authenticator");
 }

@@ -1,7 +1,9 @@
 /** What every administrative operation uses: the store, its workspace, the clock, and one way to change a row. */
+import type { AuditEntry } from "../contracts/audit.js";
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { Store } from "../contracts/store.js";
+import type { EventQueue } from "../lib/event-queue.js";
 import type { Algorithms } from "../lib/migration-hashes.js";
 
 /** Built once by `createKeyring`. */
@@ -13,8 +15,16 @@ export interface Context {
   readonly algorithms: Algorithms;
   /** Of the metadata of keys; undefined: any. */
   readonly meta?: StandardSchema | undefined;
+  readonly audit: Audit;
   readonly mutex: KeyedMutex;
   readonly turns: Turns;
+}
+
+/** Who acts, and where the entries go. */
+export interface Audit {
+  readonly actor: Pick<AuditEntry, "actorKind" | "actor">;
+  /** Absent: nobody listens. */
+  readonly queue: EventQueue<AuditEntry> | undefined;
 }
 
 /** Runs changes of one row in sequence; changes of different rows run concurrently. */

@@ -3,6 +3,7 @@
  * implement the rules.
  */
 import { DEFAULT_SCHEME } from "../access/grants.js";
+import type { Caller } from "../contracts/caller.js";
 import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { Store } from "../contracts/store.js";
 import type { Identity } from "../contracts/types.js";
@@ -10,8 +11,19 @@ import { callable, checkOptions, checkStore, DEFAULT_WORKSPACE, guardClock, word
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { standardSchema } from "../lib/meta-schema.js";
 import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
+import {
+  actorName,
+  actorOf,
+  AUDIT_OPTIONS,
+  audited,
+  type Audited,
+  auditedBy,
+  type AuditOptions,
+  createAuditQueue,
+  programActor,
+} from "./audit.js";
 import { createApi, deleteApi, getApi, getOrCreateApi, listApis, updateApi } from "./apis.js";
-import { type Context, createKeyedMutex, createTurns } from "./context.js";
+import { type Audit, createKeyedMutex, createTurns } from "./context.js";
 import { createIdentity, deleteIdentity, getIdentity, listIdentities, updateIdentity } from "./identities.js";
 import { createMigration } from "./import/create-migration.js";
 import { migrateKeys } from "./import/migrate-keys.js";
@@ -38,7 +50,12 @@ import type * as S from "./schemas/service-requests.js";
 import { getWorkspace, updateWorkspace } from "./workspace.js";
 
 /** Options of {@link createKeyring}. */
-export interface KeyringOptions extends StoreGuardOptions {
+export interface KeyringOptions extends StoreGuardOptions, AuditOptions {
+  /**
+   * Who the program acts for, in the audit trail: 1–1,024 characters, such as the name of an administrator. Never a
+   * secret: it is stored and passed on. Default: none.
+   */
+  readonly actor?: string;
   /** 1–255 characters of `[a-zA-Z0-9_-]`, default `ws_default`. Workspaces cannot see each other's rows. */
   readonly workspaceId?: string;
   /** Unix time, milliseconds; default `Date.now`. */
@@ -247,6 +264,8 @@ export interface Keyring {
 
 const OPTIONS = {
   ...STORE_GUARD_OPTIONS,
+  ...AUDIT_OPTIONS,
+  actor: actorName,
   workspaceId: word,
   clock: callable,
   migrationAlgorithms: () => {},
@@ -254,84 +273,107 @@ const OPTIONS = {
   scheme: word,
 };
 
+/** Every operation by its name. */
+const OPERATIONS: {
+  readonly [K in keyof Keyring]: (context: RootKeyContext, ...given: Parameters<Keyring[K]>) => ReturnType<Keyring[K]>;
+} = {
+  createApi,
+  getOrCreateApi,
+  listApis,
+  getApi,
+  updateApi,
+  deleteApi,
+  createKey,
+  getKey,
+  listKeys,
+  updateKey,
+  deleteKey,
+  rerollKey,
+  updateCredits,
+  whoami,
+  addPermissions,
+  removePermissions,
+  setPermissions,
+  addRoles,
+  removeRoles,
+  setRoles,
+  createPermission,
+  getPermission,
+  listPermissions,
+  deletePermission,
+  createRole,
+  getRole,
+  listRoles,
+  deleteRole,
+  setRolePermissions,
+  createIdentity,
+  getIdentity,
+  listIdentities,
+  updateIdentity,
+  deleteIdentity,
+  createMigration,
+  migrateKeys,
+  createRootKey,
+  listRootKeys,
+  updateRootKey,
+  deleteRootKey,
+  getWorkspace,
+  updateWorkspace,
+};
+const NAMES = Object.keys(OPERATIONS) as readonly (keyof Keyring)[];
+
+/** Performs an operation; a change that it makes joins the audit trail under its name. */
+type Perform = (name: keyof Keyring, given: readonly unknown[]) => unknown;
+
+function performIn(context: RootKeyContext): Perform {
+  return (name, given) => {
+    const act = OPERATIONS[name] as (context: RootKeyContext, ...given: readonly unknown[]) => unknown;
+    return act(audited(context, name), ...given);
+  };
+}
+
 /**
  * Creates a keyring on a store, which the caller closes.
  * @throws TypeError or RangeError naming the invalid option, or the method that the store lacks
  * @see spec §4.3, §5
  */
-export function createKeyring(given: Store, options: KeyringOptions = {}): Keyring {
+export function createKeyring(given: Store, options: KeyringOptions = {}): Keyring & Audited {
   checkStore(given);
   const own = checkOptions(options, OPTIONS);
-  const { workspaceId = DEFAULT_WORKSPACE, migrationAlgorithms, scheme = DEFAULT_SCHEME } = own;
-  const store = guardStore(given, own.storeTimeout);
-  const clock = guardClock(own.clock ?? Date.now);
-  const context: Context = {
-    store,
+  return keyringOn(given, own, { actor: programActor(own.actor), queue: createAuditQueue(own) });
+}
+
+/** As {@link createKeyring}, with options that were checked and an audit trail that others share. */
+export function keyringOn(
+  given: Store,
+  options: Omit<KeyringOptions, "onAudit" | "audit" | "actor">,
+  audit: Audit,
+): Keyring & Audited {
+  const { workspaceId = DEFAULT_WORKSPACE, migrationAlgorithms, scheme = DEFAULT_SCHEME } = options;
+  const context: RootKeyContext = {
+    store: guardStore(given, options.storeTimeout),
     workspaceId,
-    clock,
+    clock: guardClock(options.clock ?? Date.now),
     algorithms: createAlgorithms(migrationAlgorithms),
-    meta: own.meta,
+    meta: options.meta,
+    audit,
     mutex: createKeyedMutex(),
     turns: createTurns(),
+    scheme,
   };
-  const rootKeys: RootKeyContext = { ...context, scheme };
-  const operation =
-    <B, A>(act: (context: Context, body: B) => Promise<A>) =>
-    (body: B): Promise<A> =>
-      act(context, body);
-  const keyring: Keyring = {
-    createApi: operation(createApi),
-    getOrCreateApi: operation(getOrCreateApi),
-    listApis: operation(listApis),
-    getApi: operation(getApi),
-    updateApi: operation(updateApi),
-    deleteApi: operation(deleteApi),
-    createKey: (body, options) => createKey(context, body, options),
-    getKey: operation(getKey),
-    listKeys: operation(listKeys),
-    updateKey: operation(updateKey),
-    deleteKey: operation(deleteKey),
-    rerollKey: (body) => rerollKey(context, body),
-    updateCredits: operation(updateCredits),
-    whoami: operation(whoami),
-    addPermissions: operation(addPermissions),
-    removePermissions: operation(removePermissions),
-    setPermissions: operation(setPermissions),
-    addRoles: operation(addRoles),
-    removeRoles: operation(removeRoles),
-    setRoles: operation(setRoles),
-    createPermission: operation(createPermission),
-    getPermission: operation(getPermission),
-    listPermissions: operation(listPermissions),
-    deletePermission: operation(deletePermission),
-    createRole: operation(createRole),
-    getRole: operation(getRole),
-    listRoles: operation(listRoles),
-    deleteRole: operation(deleteRole),
-    setRolePermissions: operation(setRolePermissions),
-    createIdentity: operation(createIdentity),
-    getIdentity: operation(getIdentity),
-    listIdentities: operation(listIdentities),
-    updateIdentity: operation(updateIdentity),
-    deleteIdentity: operation(deleteIdentity),
-    createMigration: operation(createMigration),
-    migrateKeys: (body, importing) => migrateKeys(context, body, importing),
-    createRootKey: (body) => createRootKey(rootKeys, body),
-    listRootKeys: operation(listRootKeys),
-    updateRootKey: (body) => updateRootKey(rootKeys, body),
-    deleteRootKey: operation(deleteRootKey),
-    getWorkspace: operation(getWorkspace),
-    updateWorkspace: operation(updateWorkspace),
-  };
-  // Not enumerable: printing or copying a keyring does not reach the store.
-  return Object.defineProperty(keyring, CONTEXT, { value: context });
+  const perform = performIn(context);
+  const operations = NAMES.map((name) => [name, (...given: unknown[]) => perform(name, given)]);
+  const keyring = Object.fromEntries(operations) as unknown as Keyring;
+  // Not enumerable: printing or copying a keyring does not reach the store, and its names are those of operations.
+  for (const [name, value] of Object.entries(auditedBy(audit.queue))) Object.defineProperty(keyring, name, { value });
+  return Object.defineProperty(keyring, CONTEXT, { value: context }) as Keyring & Audited;
 }
 
 const CONTEXT = Symbol.for("keystile.keyring.context");
 
 /** What a keyring works with; `undefined` for what {@link createKeyring} did not create. */
-export function contextOf(keyring: Keyring): Context | undefined {
-  return (keyring as { readonly [CONTEXT]?: Context })[CONTEXT];
+export function contextOf(keyring: Keyring): RootKeyContext | undefined {
+  return (keyring as { readonly [CONTEXT]?: RootKeyContext })[CONTEXT];
 }
 
 /**
@@ -339,4 +381,27 @@ export function contextOf(keyring: Keyring): Context | undefined {
  */
 export function storeOf(keyring: Keyring): Store | undefined {
   return contextOf(keyring)?.store;
+}
+
+/** The audit trail of a keyring, likewise. */
+export function auditOf(keyring: Keyring): Audit | undefined {
+  return contextOf(keyring)?.audit;
+}
+
+/** The operations as methods of what performs them: for one call, without a closure for each. */
+const METHODS = Object.fromEntries(
+  NAMES.map((name) => [
+    name,
+    function (this: { readonly perform: Perform }, ...given: unknown[]) {
+      return this.perform(name, given);
+    },
+  ]),
+);
+
+/** The same keyring acting for a caller; as it is, if {@link createKeyring} did not create it. */
+export function actingFor(keyring: Keyring, caller: Caller): Keyring {
+  const context = contextOf(keyring);
+  if (context === undefined) return keyring;
+  const audit = { ...context.audit, actor: actorOf(caller) };
+  return Object.assign(Object.create(METHODS) as Keyring, { perform: performIn({ ...context, audit }) });
 }

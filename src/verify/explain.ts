@@ -4,7 +4,6 @@
  * Why the same list of checks: a second copy of them would explain another verification than the one that is made. The
  * limiter and the spender are replaced by ones that read.
  */
-import { createGrants, namesInQuery } from "../access/permission-query.js";
 import type { CachedKey } from "../cache/cached-key.js";
 import type { LimitCheck, LimitVerdict } from "../contracts/limiter.js";
 import type { V2KeysVerifyKeyRequestBody, VerifyKeyRatelimitData } from "../contracts/types.js";
@@ -151,12 +150,9 @@ const FINDINGS: { readonly [C in keyof Findings]: (call: Verification, key: Cach
     parentDisabled: key.parentDisabled,
     addressAllowed: key.allows(clientAddress),
   }),
-  INSUFFICIENT_PERMISSIONS: ({ request: { permissions } }, key) => {
-    const grants = createGrants(key.grants.copyPermissions());
-    return {
-      missing: permissions === undefined ? [] : namesInQuery(permissions).filter((name) => !grants.covers(name)),
-    };
-  },
+  INSUFFICIENT_PERMISSIONS: ({ request: { permissions } }, { grants }) => ({
+    missing: permissions === undefined ? [] : namesInQuery(permissions).filter((name) => !grants.covers(name)),
+  }),
   RATE_LIMITED: ({ limits, request: { ratelimits } }, key) => ({
     limits: applyLimits(key, ratelimits).map(({ cost }, i) => ({
       ...(limits?.results[i] as VerifyKeyRatelimitData),

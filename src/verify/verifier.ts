@@ -22,6 +22,7 @@ import {
   ownOnly,
   word,
 } from "../lib/check-options.js";
+import { createEventQueue, QUEUE_OPTIONS } from "../lib/event-queue.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { requirePower } from "../lib/guards/powers.js";
 import { standardSchema } from "../lib/meta-schema.js";
@@ -30,7 +31,7 @@ import { hintedTaker, LIMITER_OPTIONS, withFallback } from "../ratelimit/fallbac
 import { hintedLimiter } from "../ratelimit/memory/limiter.js";
 import { createIdempotency, IDEMPOTENCY_OPTIONS, type IdempotencyOptions } from "./idempotency.js";
 import { createKeyUsage } from "./key-usage.js";
-import { createOutcomes, OUTCOME_OPTIONS, type OutcomeEvent, type OutcomeOptions } from "./outcome-events.js";
+import type { OutcomeEvent, OutcomeOptions } from "./outcome-events.js";
 import { metaReader } from "./read-meta.js";
 import { type VerifyContext, type VerifyDeps, verifyKey } from "./verify-key.js";
 
@@ -171,7 +172,7 @@ export const VERIFIER_OPTIONS = {
   migrationAlgorithms: (value: unknown, path: string) => void createAlgorithms(value as MigrationAlgorithms, path),
   meta: standardSchema,
   onOutcome: callable,
-  outcomes: group(OUTCOME_OPTIONS),
+  outcomes: group(QUEUE_OPTIONS),
 } as const satisfies Record<keyof VerifierOptions, Check>;
 
 /**
@@ -205,7 +206,7 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
       : withFallback(settings.limiter, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout });
   const spender = credits?.mode === "leased" ? leasedSpenderOf(store, credits) : exactSpender(store);
   const cache = createKeyCache(store, { buckets: local, leases: spender }, ownOnly(settings.cache ?? {}));
-  const outcomes = settings.onOutcome && createOutcomes(settings.onOutcome, ownOnly(settings.outcomes ?? {}));
+  const outcomes = settings.onOutcome && createEventQueue(settings.onOutcome, ownOnly(settings.outcomes ?? {}));
   const isSystemTime = time === Date.now;
   if (settings.usage === true) requirePower(store, "usage", "options.usage");
   const usage = createKeyUsage(store, settings.usage ?? store.powers.usage);

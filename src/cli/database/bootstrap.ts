@@ -1,8 +1,9 @@
 /** Creates the first API and root key of a new database file. */
+import type { AuditEntry } from "../../contracts/audit.js";
 import type { Store, Write } from "../../contracts/store.js";
 import { createKeyring } from "../../keyring/keyring.js";
 import { DEFAULT_WORKSPACE } from "../../lib/check-options.js";
-import { allPermissions } from "./database.js";
+import { allPermissions, COMMAND_LINE } from "./database.js";
 
 export interface FirstStart {
   readonly apiId: string;
@@ -27,17 +28,22 @@ export async function makeFirst(store: Store): Promise<FirstStart | "made before
     if (await holds("rootKeys")) return "made before";
     if (await holds("apis")) return "without root key";
     const writes: Write[] = [{ table: "workspaces", row: workspace }];
-    const collecting: Store = { ...store, write: (more) => (writes.push(...more), "written") };
-    const keyring = createKeyring(collecting, { workspaceId: DEFAULT_WORKSPACE });
+    const entries: AuditEntry[] = [];
+    const write: Store["write"] = (more, its = []) => {
+      writes.push(...more);
+      entries.push(...its);
+      return "written";
+    };
+    const keyring = createKeyring({ ...store, write }, { workspaceId: DEFAULT_WORKSPACE, actor: COMMAND_LINE });
     const { apiId } = await keyring.createApi({ name: "first API" });
     const { key, rootKeyId } = await keyring.createRootKey({ name: "first root key", permissions: allPermissions() });
-    if ((await store.write(writes)) === "written") return { apiId, rootKeyId, rootKey: key };
+    if ((await store.write(writes, entries)) === "written") return { apiId, rootKeyId, rootKey: key };
   }
 }
 
 /** Removes both, if nobody got to see the key: the next start is the first again. */
 export async function unmakeFirst(store: Store, { apiId, rootKeyId }: FirstStart): Promise<void> {
-  const keyring = createKeyring(store, { workspaceId: DEFAULT_WORKSPACE });
+  const keyring = createKeyring(store, { workspaceId: DEFAULT_WORKSPACE, actor: COMMAND_LINE });
   await keyring.deleteRootKey({ rootKeyId });
   await keyring.deleteApi({ apiId });
 }

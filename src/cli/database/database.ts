@@ -32,9 +32,12 @@ export function assertDatabase(db: string): void {
   if (!existsSync(db)) throw usage(`--db: ${db}: there is no such file; \`keystile serve --db ${db}\` makes one`);
 }
 
+/** Who changes what the command line changes, in the audit trail. */
+export const COMMAND_LINE = "keystile command";
+
 /** Opens an existing file, and closes it after `act`. Servers that have it open see the changes. */
 export function withKeyring<T>(db: string, act: (keyring: Keyring) => Promise<T>): Promise<T> {
-  return withStore(db, (store) => act(createKeyring(store)));
+  return withStore(db, (store) => act(createKeyring(store, { actor: COMMAND_LINE })));
 }
 
 /** As {@link withKeyring}, with the store itself. */

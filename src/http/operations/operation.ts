@@ -3,7 +3,7 @@
  */
 import type { Caller } from "../../contracts/caller.js";
 import type { MaybePromise } from "../../contracts/types.js";
-import type { Keyring } from "../../keyring/keyring.js";
+import { actingFor, type Keyring } from "../../keyring/keyring.js";
 import type { Ratelimits } from "../../keyring/ratelimits/create-ratelimits.js";
 import { type JsonSchema, toJsonSchema } from "../../keyring/schemas/json-schema.js";
 import { parse, type Schema } from "../../keyring/schemas/parse.js";
@@ -109,7 +109,7 @@ export function define<B>(definition: Definition<B>): Operation {
       requireAnyGrant(access, caller);
       const request = services.externalIds === "any" ? readWide(body) : read(body);
       await access.allow(services, caller, request);
-      return act(services, request, caller);
+      return act({ ...services, keyring: actingFor(services.keyring, caller) }, request, caller);
     },
   };
 }

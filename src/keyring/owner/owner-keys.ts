@@ -15,6 +15,7 @@ import { prepareKey } from "../keys/create-key.js";
 import { type KnownRows, refersTo, toKeyResponses } from "../keys/key-response.js";
 import { rerollKey } from "../keys/reroll-key.js";
 import { writeKey } from "../keys/update-key.js";
+import { audited } from "../audit.js";
 import { contextOf, type Keyring } from "../keyring.js";
 import { fillPage } from "../list-page.js";
 import { ensureIdentities } from "../rbac/resolve-names.js";
@@ -138,19 +139,20 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
         ...(meta !== undefined && { meta }),
       };
       await requireApi(context, apiId);
-      const [identityId = ""] = (await ensureIdentities(context, [externalId], now)).values();
-      return updateWithRetry(context, identityId, async () => {
+      const writing = audited(context, "createKey");
+      const [identityId = ""] = (await ensureIdentities(writing, [externalId], now)).values();
+      return updateWithRetry(writing, identityId, async () => {
         // Read before the keys are counted: whoever creates one meanwhile changes its version.
         const owner = await requireOwner();
         if ((await countLiving(context, apiId, owner.id, now)) >= ceiling.keys) throw tooMany(ceiling.keys);
-        const { key, row, balance } = await prepareKey(context, full, now, false);
+        const { key, row, balance } = await prepareKey(writing, full, now, false);
         // A balance that is set in a write has had its first change.
         const credits = balance && { period: balance.period, remaining: balance.remaining };
         const created: Write = credits
           ? { table: "keys", row: { ...row, generation: 1 }, credits }
           : { table: "keys", row };
         const writes: Write[] = [{ table: "identities", row: owner }, created];
-        return (await writeRows(context, writes)) ? { keyId: row.id, key } : undefined;
+        return (await writeRows(writing, writes)) ? { keyId: row.id, key } : undefined;
       });
     },
 
@@ -165,13 +167,14 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
       const [row] = await context.store.readMany("keys", [keyId]);
       const { rerolledFrom } = requireCurrent(row?.deleted === true ? undefined : row);
       const now = context.clock();
+      const writing = audited(context, "rerollKey");
       const [before] = rerolledFrom === undefined ? [] : await context.store.readMany("keys", [rerolledFrom]);
       if (before !== undefined && !before.deleted && isLiving(before, now))
-        await writeKey(context, before.id, now, (retired) => {
+        await writeKey(writing, before.id, now, (retired) => {
           retired.expires = Math.max(0, now - 1);
           return undefined;
         });
-      return rerollKey(context, { keyId, expiration: overlap }, requireCurrent);
+      return rerollKey(writing, { keyId, expiration: overlap }, requireCurrent);
     },
 
     async revoke(body) {
@@ -201,7 +204,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
 }
 
 function hide(context: Context, keyId: string, check: (row: KeyRow) => void): Promise<EmptyResponse> {
-  return writeKey(context, keyId, context.clock(), (row) => {
+  return writeKey(audited(context, "deleteKey"), keyId, context.clock(), (row) => {
     check(row);
     row.deleted = true;
     return undefined;

@@ -19,7 +19,18 @@ import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../../l
 import { createAlgorithms } from "../../lib/migration-hashes.js";
 import { LIMITER_OPTIONS, withFallback } from "../../ratelimit/fallback.js";
 import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
-import { createKeyedMutex, createTurns } from "../context.js";
+import {
+  actorName,
+  actorOf,
+  AUDIT_OPTIONS,
+  audited,
+  type Audited,
+  auditedBy,
+  type AuditOptions,
+  createAuditQueue,
+  programActor,
+} from "../audit.js";
+import { type Audit, createKeyedMutex, createTurns } from "../context.js";
 import type { SearchRequestBody } from "../schemas/requests.js";
 import type * as A from "../schemas/responses.js";
 import type * as R from "../schemas/service-requests.js";
@@ -34,7 +45,9 @@ export interface RatelimitContext {
 }
 
 /** Options of {@link createRatelimits}. */
-export interface RatelimitsOptions extends StoreGuardOptions {
+export interface RatelimitsOptions extends StoreGuardOptions, AuditOptions {
+  /** Who the program acts for, in the audit trail, where a call has no `caller`: 1–1,024 characters. Default: none. */
+  readonly actor?: string;
   /** 1–255 characters of `[a-zA-Z0-9_-]`, default `ws_default`. Workspaces cannot see each other's rows. */
   readonly workspaceId?: string;
   /** Unix time, milliseconds; default `Date.now`. */
@@ -116,6 +129,8 @@ export interface Ratelimits {
 const OPTIONS = {
   workspaceId: word,
   clock: callable,
+  actor: actorName,
+  ...AUDIT_OPTIONS,
   ...STORE_GUARD_OPTIONS,
   ...LIMITER_OPTIONS,
 } as const satisfies Record<keyof RatelimitsOptions, Check>;
@@ -127,9 +142,18 @@ const OPTIONS = {
  * const ratelimits = createRatelimits(store);
  * const { success } = await ratelimits.limit({ namespace: "email", identifier: "user_1", limit: 10, duration: 60_000 });
  */
-export function createRatelimits(store: Store, options: RatelimitsOptions = {}): Ratelimits {
+export function createRatelimits(store: Store, options: RatelimitsOptions = {}): Ratelimits & Audited {
   checkStore(store);
   const own = checkOptions(options, OPTIONS);
+  return ratelimitsOn(store, own, { actor: programActor(own.actor), queue: createAuditQueue(own) });
+}
+
+/** As {@link createRatelimits}, with options that were checked and an audit trail that others share. */
+export function ratelimitsOn(
+  store: Store,
+  own: Omit<RatelimitsOptions, "onAudit" | "audit" | "actor">,
+  audit: Audit,
+): Ratelimits & Audited {
   const {
     workspaceId = DEFAULT_WORKSPACE,
     clock = Date.now,
@@ -144,26 +168,33 @@ export function createRatelimits(store: Store, options: RatelimitsOptions = {}):
     workspaceId,
     clock: guardClock(clock),
     algorithms: createAlgorithms(undefined),
+    audit,
     mutex: createKeyedMutex(),
     turns: createTurns(),
     limiter: withFallback(limiter ?? local, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout }),
   };
   const operation =
-    <B, T>(act: (context: LimitContext, body: B, caller: Caller | undefined) => Promise<T>) =>
+    <B, T>(name: keyof Ratelimits, act: (context: LimitContext, body: B, caller: Caller | undefined) => Promise<T>) =>
     async (body = {} as B, asking: RatelimitContext = {}): Promise<T> => {
       if (!isPlainObject(asking)) throw contextError();
-      const { caller } = ownOnly(asking);
-      return act(context, body, caller === undefined ? undefined : strictCaller(caller, "context.caller"));
+      const { caller: given } = ownOnly(asking);
+      if (given === undefined) return act(audited(context, name), body, undefined);
+      const caller = strictCaller(given, "context.caller");
+      return act(audited({ ...context, audit: { ...audit, actor: actorOf(caller) } }, name), body, caller);
     };
-  return Object.freeze({
-    limit: operation(limit),
-    multiLimit: operation(multiLimit),
-    createNamespace: operation(createNamespace),
-    getNamespace: operation(getNamespace),
-    listNamespaces: operation(listNamespaces),
-    setOverride: operation(setOverride),
-    getOverride: operation(getOverride),
-    listOverrides: operation(listOverrides),
-    deleteOverride: operation(deleteOverride),
-  });
+  const ratelimits: Ratelimits = {
+    limit: operation("limit", limit),
+    multiLimit: operation("multiLimit", multiLimit),
+    createNamespace: operation("createNamespace", createNamespace),
+    getNamespace: operation("getNamespace", getNamespace),
+    listNamespaces: operation("listNamespaces", listNamespaces),
+    setOverride: operation("setOverride", setOverride),
+    getOverride: operation("getOverride", getOverride),
+    listOverrides: operation("listOverrides", listOverrides),
+    deleteOverride: operation("deleteOverride", deleteOverride),
+  };
+  // Not enumerable: its names are those of operations.
+  for (const [name, value] of Object.entries(auditedBy(audit.queue)))
+    Object.defineProperty(ratelimits, name, { value });
+  return Object.freeze(ratelimits as Ratelimits & Audited);
 }

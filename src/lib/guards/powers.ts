@@ -1,9 +1,9 @@
 /** The manifest of what a store can do besides: validated, and asked for by what needs it. Store clause 21. */
 import { KeystileError } from "../../contracts/errors.js";
 import type { Power, Store, StorePowers } from "../../contracts/store.js";
-import { type Check, flag, oneOf } from "../check-options.js";
+import { type Check, flag, oneOf, ownProperty } from "../check-options.js";
 
-const CHECKS: Readonly<Record<keyof StorePowers, Check>> = {
+const CHECKS: Readonly<Record<Exclude<keyof StorePowers, "audit">, Check>> = {
   leases: flag,
   reserves: flag,
   idempotency: flag,
@@ -23,6 +23,12 @@ export function readPowers(powers: unknown): StorePowers {
     const value: unknown = Object.hasOwn(powers, name) ? (powers as Record<string, unknown>)[name] : undefined;
     check(value, `store.powers.${name}`);
     copy[name] = value;
+  }
+  // Optional: a store without it needs no word about it.
+  const audit = ownProperty(powers as StorePowers, "audit");
+  if (audit !== undefined) {
+    flag(audit, "store.powers.audit");
+    copy["audit"] = audit;
   }
   const { leases, reserves } = copy as unknown as StorePowers;
   if (reserves && !leases) throw new TypeError("store.powers.reserves must be false without leases");

@@ -15,5 +15,5 @@ export {
   type SqliteLimiterCounters,
   type SqliteLimiterOptions,
 } from "./limits/limiter.js";
-export type { SqliteHandleOptions, SqliteStoreOptions } from "./options.js";
+export type { SqliteAuditOptions, SqliteHandleOptions, SqliteStoreOptions } from "./options.js";
 export { sqliteStore, type SqliteStore } from "./store.js";

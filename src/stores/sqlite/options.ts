@@ -1,6 +1,15 @@
 /** Options of the SQLite store: defaults and validation. */
 
-import { type Check, checkOptions, flag, integer, oneOf } from "../../lib/check-options.js";
+import { type Check, checkOptions, flag, group, integer, oneOf, ownOnly } from "../../lib/check-options.js";
+
+/** How the store keeps the audit trail. */
+export interface SqliteAuditOptions {
+  /**
+   * Most entries in the table `keystile_audit`, some 300 bytes each, 0…10_000_000, default 100_000: the oldest go first,
+   * up to a hundred at a time. 0: changes are not recorded. Of processes with different numbers, the smallest counts.
+   */
+  readonly rows?: number | undefined;
+}
 
 /** Options that apply to a path and to an open handle. */
 export interface SqliteHandleOptions {
@@ -22,6 +31,8 @@ export interface SqliteHandleOptions {
    * blocks the thread.
    */
   readonly busyTimeout?: number;
+  /** The audit trail: who changed what, written in one transaction with the change. */
+  readonly audit?: SqliteAuditOptions;
 }
 
 /** Options for a path, which the store opens itself. */
@@ -50,6 +61,8 @@ export interface SqliteStoreOptions extends SqliteHandleOptions {
 
 const MAX_STALENESS = 3_600_000;
 const MAX_BUSY_TIMEOUT = 60_000;
+const MAX_AUDIT_ROWS = 10_000_000;
+const DEFAULT_AUDIT_ROWS = 100_000;
 
 const STORE_OPTIONS = {
   durability: oneOf("power", "process"),
@@ -59,6 +72,7 @@ const STORE_OPTIONS = {
       throw new TypeError(`${path} must be one of: turn, call, or milliseconds`);
   },
   busyTimeout: integer(0, MAX_BUSY_TIMEOUT),
+  audit: group({ rows: integer(0, MAX_AUDIT_ROWS) } satisfies Record<keyof SqliteAuditOptions, Check>),
   mustExist: flag,
   readonly: flag,
   writer(value, path) {
@@ -72,12 +86,15 @@ const forPaths: Check = (_, path) => {
 };
 const HANDLE_OPTIONS = { ...STORE_OPTIONS, mustExist: forPaths, readonly: forPaths, writer: forPaths };
 
+/** All options, with defaults. */
+export type SqliteSettings = Required<SqliteStoreOptions> & { readonly audit: { readonly rows: number } };
+
 /**
  * Fills in the defaults.
  * @param isPath whether the store opens the file itself: some options are allowed only then
  * @throws TypeError or RangeError that names the option
  */
-export function readOptions(options: SqliteStoreOptions, isPath: boolean): Required<SqliteStoreOptions> {
+export function readOptions(options: SqliteStoreOptions, isPath: boolean): SqliteSettings {
   checkOptions(options, isPath ? STORE_OPTIONS : HANDLE_OPTIONS);
   const {
     durability = "power",
@@ -86,6 +103,8 @@ export function readOptions(options: SqliteStoreOptions, isPath: boolean): Requi
     readonly = false,
     busyTimeout = 2_000,
     writer = "inline",
+    audit = {},
   } = options;
-  return { durability, staleness, mustExist, readonly, busyTimeout, writer };
+  const { rows = DEFAULT_AUDIT_ROWS } = ownOnly(audit);
+  return { audit: { rows }, durability, staleness, mustExist, readonly, busyTimeout, writer };
 }

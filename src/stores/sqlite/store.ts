@@ -4,6 +4,7 @@
  * Why one connection and by default no worker thread: every transaction is synchronous, so no other call of this
  * process sees half of it, and a find needs no message to a thread. For what a worker gains see `writer/writer.ts`.
  */
+import type { AuditEntry } from "../../contracts/audit.js";
 import type { Change, ListQuery, Store, StorePowers, Table } from "../../contracts/store.js";
 import { trust } from "../../lib/guards/trusted.js";
 import type { SqliteBackup } from "./backup/make-backup.js";
@@ -33,7 +34,8 @@ import { type EncodedKey, encodeKeys } from "./keys/encoded-keys.js";
 import { createKeyReader } from "./keys/find-keys.js";
 import { createKeyUses } from "./keys/key-uses.js";
 import { createKeyWriter } from "./keys/write-keys.js";
-import { readOptions, type SqliteHandleOptions, type SqliteStoreOptions } from "./options.js";
+import { readOptions, type SqliteHandleOptions, type SqliteSettings, type SqliteStoreOptions } from "./options.js";
+import { createAuditTable } from "./tables/audit-table.js";
 import { createEntityTables } from "./tables/entity-tables.js";
 import { createReferenceCache } from "./tables/reference-cache.js";
 import { createWriting } from "./tables/run-write.js";
@@ -115,7 +117,7 @@ export interface WriterStore {
    * {@link Store.insertKeys}, in one transaction.
    * @param deadline when to stop waiting for a lock, from {@link WriterStore.deadline}
    */
-  insertEncoded(keys: readonly EncodedKey[], deadline: number): Promise<boolean[]>;
+  insertEncoded(keys: readonly EncodedKey[], deadline: number, entry?: AuditEntry): Promise<boolean[]>;
   /** The deadline of a call made now. */
   deadline(): number;
 }
@@ -130,7 +132,7 @@ export function writerStore(path: string, options: SqliteStoreOptions): WriterSt
   }
 }
 
-function wire(connection: Connection, settings: Required<SqliteStoreOptions>): WriterStore {
+function wire(connection: Connection, settings: SqliteSettings): WriterStore {
   const { handle, isShared, file } = connection;
   const counters = createCounters();
   const references = createReferenceCache(handle);
@@ -165,6 +167,7 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   const reader = createKeyReader(handle, references);
   const writer = createKeyWriter(handle, references, accounts);
   const recordUses = createKeyUses(handle);
+  const record = createAuditTable(handle, settings.audit.rows);
   const spending = createSpending(accounts, createOnceTable(handle), group);
   const leases = losses.ofLeases(spending);
   const examine = createHealth(connection, settings, counters);
@@ -175,10 +178,12 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
   const reading = <A extends unknown[], T>(work: (...given: A) => T) =>
     reads.runOrRetry(guarded.reading(shared.before(work)));
   const write = createWriting(writes, log, references, session);
-  const insertEncoded = async (keys: readonly EncodedKey[], deadline: number): Promise<boolean[]> => {
+  const insertEncoded: WriterStore["insertEncoded"] = async (keys, deadline, entry): Promise<boolean[]> => {
     let inserted: boolean[] = [];
     const insert = () => {
       inserted = writer.insert(keys);
+      const count = inserted.filter(Boolean).length;
+      if (entry !== undefined && count > 0) record([{ ...entry, count }]);
       return changesOf(keys.filter((_, i) => inserted[i]));
     };
     await write(long, insert, deadline);
@@ -230,17 +235,22 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
     list: reading((table: Table, query: ListQuery) =>
       table === "keys" ? reader.list(query) : rows.list(table, query),
     ) as Store["list"],
-    async insertKeys(keys) {
+    async insertKeys(keys, entry) {
       assertOpen();
       const inserted: boolean[] = [];
       const deadline = writes.deadline();
       for (let start = 0; start < keys.length; start += BATCH) {
         if (start > 0) await new Promise<void>(afterTurn);
-        inserted.push(...(await insertEncoded(encodeKeys(keys.slice(start, start + BATCH)), deadline)));
+        inserted.push(...(await insertEncoded(encodeKeys(keys.slice(start, start + BATCH)), deadline, entry)));
       }
       return inserted;
     },
-    write: (writes) => write(short, () => applyWrites(writes, rows, writer)),
+    write: (writes, entries = []) =>
+      write(short, () => {
+        const changes = applyWrites(writes, rows, writer);
+        if (typeof changes !== "string") record(entries);
+        return changes;
+      }),
 
     subscribe(listener) {
       assertOpen();
@@ -270,13 +280,14 @@ function wire(connection: Connection, settings: Required<SqliteStoreOptions>): W
 }
 
 /** A database in memory has no file: it ends with its connection, and no other process can use it. */
-function powersOf({ handle }: Connection, { durability }: Required<SqliteStoreOptions>): StorePowers {
+function powersOf({ handle }: Connection, { durability, audit }: SqliteSettings): StorePowers {
   const isFile = isInFile(handle);
   return Object.freeze({
     leases: true,
     reserves: true,
     idempotency: true,
     usage: true,
+    audit: audit.rows > 0,
     changes: isFile ? "polled" : "own",
     durability: isFile ? durability : "none",
   });

@@ -33,6 +33,7 @@ describe("readPowers", () => {
     const powers = readPowers(given);
     expect(powers).toStrictEqual(POWERS);
     expect([reads, Object.isFrozen(powers)]).toEqual([1, true]);
+    for (const audit of [true, false]) expect(readPowers({ ...POWERS, audit })).toStrictEqual({ ...POWERS, audit });
   });
 
   it.each<[string, unknown]>([
@@ -44,6 +45,7 @@ describe("readPowers", () => {
     ["store.powers.leases must be true or false", Object.create(POWERS)],
     ["store.powers.changes must be one of: own, polled, pushed", { ...POWERS, changes: "told" }],
     ["store.powers.durability must be one of: none, process, power", { ...POWERS, durability: true }],
+    ["store.powers.audit must be true or false", { ...POWERS, audit: 1 }],
     ["store.powers.reserves must be false without leases", { ...POWERS, leases: false }],
   ])("%s", (message, powers) => {
     expect(() => readPowers(powers)).toThrow(new TypeError(message));
@@ -61,7 +63,7 @@ describe("powers of the stores of this package", () => {
     expect(memoryStore().powers).toEqual(inMemory);
     for (const file of [":memory:", new Database(":memory:"), new Database("")]) {
       const store = sqliteStore(file as string);
-      expect(store.powers).toEqual(inMemory);
+      expect(store.powers).toEqual({ ...inMemory, audit: true });
       void store.close();
     }
   });
@@ -70,7 +72,7 @@ describe("powers of the stores of this package", () => {
     for (const durability of ["power", "process"] as const) {
       for (const file of [path(), new Database(path())]) {
         const store = sqliteStore(file as string, { durability });
-        expect(store.powers).toEqual({ ...POWERS, durability });
+        expect(store.powers).toEqual({ ...POWERS, audit: true, durability });
         expect(cachedStore(store).powers).toBe(store.powers);
         void store.close();
       }

@@ -652,7 +652,7 @@ describe("sqliteStore: a file that another tool has changed", () => {
     expect(store.health({ quickCheck: true }).problems).toEqual([
       "damaged: the database file reads as damaged; keystile doctor examines it: if it finds damage too, restore a backup",
     ]);
-    db.exec("UPDATE keystile_schema SET version = 9");
+    db.exec(`UPDATE keystile_schema SET version = ${SCHEMA_VERSION + 1}`);
     db.pragma("journal_mode = DELETE");
     db.pragma("synchronous = EXTRA");
     expect(store.health()).toEqual({
@@ -661,11 +661,11 @@ describe("sqliteStore: a file that another tool has changed", () => {
       counters: quietCounters(place),
       problems: [
         "the journal mode is delete, not wal",
-        `the tables have version 9, this keystile knows ${SCHEMA_VERSION}`,
+        `the tables have version ${SCHEMA_VERSION + 1}, this keystile knows ${SCHEMA_VERSION}`,
       ],
       journalMode: "delete",
       synchronous: "extra",
-      schemaVersion: 9,
+      schemaVersion: SCHEMA_VERSION + 1,
     });
     db.close();
   });

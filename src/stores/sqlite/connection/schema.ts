@@ -13,6 +13,7 @@ import { KeystileError } from "../../../contracts/errors.js";
 import { SEAL_SQL } from "../credits/account-table.js";
 import { CREATE_IDEMPOTENCY } from "../credits/once-table.js";
 import { CREATE_USES } from "../keys/key-uses.js";
+import { CREATE_AUDIT } from "../tables/audit-table.js";
 import { resultName } from "./errors.js";
 import { buildKeyIndex } from "./build-index.js";
 import { type Handle, select } from "./handle.js";
@@ -194,6 +195,7 @@ const STEPS: readonly (string | ((handle: Handle) => void))[] = [
   },
   CREATE_IDEMPOTENCY,
   CREATE_USES,
+  CREATE_AUDIT,
 ];
 
 /** The schema version that this code reads and writes. */

@@ -1,4 +1,5 @@
 /** Messages between a store and its writer thread. Errors carry message and codes, never parameters. */
+import type { AuditEntry } from "../../../contracts/audit.js";
 import { isKeystileError, KeystileError, type KeystileErrorCode } from "../../../contracts/errors.js";
 import type { Spend, Store } from "../../../contracts/store.js";
 import type { BackupOrder, SqliteBackup } from "../backup/make-backup.js";
@@ -27,7 +28,7 @@ export type WriterArguments<M extends WriterMethod> = Parameters<Store[M]>;
 /** To the thread. Spends of one turn share a message: `ref`, `cost`, `period` and `now` of each. */
 export type WriterRequest =
   | { readonly id: number; readonly spends: Float64Array<ArrayBuffer> }
-  | { readonly id: number; readonly keys: PackedKeys }
+  | { readonly id: number; readonly keys: PackedKeys; readonly entry: AuditEntry | undefined }
   | { readonly id: number; readonly method: WriterMethod; readonly given: readonly unknown[] }
   | { readonly close: true };
 

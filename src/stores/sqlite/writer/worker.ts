@@ -4,6 +4,7 @@
  * backup thread makes one backup and ends.
  */
 import { parentPort, workerData } from "node:worker_threads";
+import type { AuditEntry } from "../../../contracts/audit.js";
 import type { Store } from "../../../contracts/store.js";
 import { makeBackup } from "../backup/make-backup.js";
 import { type PackedKeys, unpackKeys } from "../keys/encoded-keys.js";
@@ -114,16 +115,16 @@ function serve({ store, insertEncoded, deadline, counters: counted }: WriterStor
    * inserted.
    */
   let last: Promise<unknown> = Promise.resolve();
-  const insert = (keys: PackedKeys): Promise<boolean[]> => {
+  const insert = (keys: PackedKeys, entry: AuditEntry | undefined): Promise<boolean[]> => {
     // Taken here, so that queued batches share one timeout.
     const until = deadline();
-    const inserted = last.then(() => insertEncoded(unpackKeys(keys), until));
+    const inserted = last.then(() => insertEncoded(unpackKeys(keys), until, entry));
     last = inserted.catch(() => undefined);
     return inserted;
   };
   const handle = (request: WriterRequest): void => {
     if ("spends" in request) spend(store, request.id, request.spends);
-    else if ("keys" in request) call(request.id, () => insert(request.keys));
+    else if ("keys" in request) call(request.id, () => insert(request.keys, request.entry));
     else if ("method" in request) call(request.id, () => (store[request.method] as Method)(...request.given));
     // Without a listener the thread ends. Not by closing the port: Deno has no such method.
     else void close(store, calls).finally(() => parentPort?.off("message", handle));

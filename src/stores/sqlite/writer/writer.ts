@@ -12,6 +12,7 @@
  */
 import { resolve } from "node:path";
 import { Worker } from "node:worker_threads";
+import type { AuditEntry } from "../../../contracts/audit.js";
 import { KeystileError } from "../../../contracts/errors.js";
 import type { NewKey, Spend, Store } from "../../../contracts/store.js";
 import type { MaybePromise } from "../../../contracts/types.js";
@@ -53,7 +54,7 @@ interface Writer {
   spend(ref: number, cost: number, period: number, now: number): Promise<Spend | undefined>;
   call<M extends WriterMethod>(method: M, ...given: WriterArguments<M>): Promise<Answer<M>>;
   /** Inserts keys in one transaction. */
-  insert(keys: readonly NewKey[]): Promise<boolean[]>;
+  insert(keys: readonly NewKey[], entry: AuditEntry | undefined): Promise<boolean[]>;
   /** Resolves when all calls are settled and the thread has ended. */
   close(): Promise<void>;
 }
@@ -107,15 +108,15 @@ export function withWriter<S extends Store>(
     returnCredits: (ref, lease) => callWriter("returnCredits", ref, lease),
     recordUses: (uses) => callWriter("recordUses", uses),
     adoptDigest: (ref, digest) => change("adoptDigest", ref, digest),
-    async insertKeys(keys) {
+    async insertKeys(keys, entry) {
       assertOpen();
       const parts: Promise<boolean[]>[] = [];
       // All are sent at once, so that the next batch is ready when the thread is.
       for (let start = 0; start < keys.length; start += BATCH)
-        parts.push(writer.insert(keys.slice(start, start + BATCH)));
+        parts.push(writer.insert(keys.slice(start, start + BATCH), entry));
       return (await Promise.all(parts).finally(notify)).flat();
     },
-    write: (writes) => change("write", writes),
+    write: (writes, entries) => change("write", writes, entries),
     close() {
       closing ??= Promise.all([writer.close(), reader.close()]).then(() => undefined);
       return closing;
@@ -230,10 +231,10 @@ function startWriter(program: URL | string, data: WriterData, counters: CounterS
         post({ id: ++lastId, method, given }, { resolve, reject });
       });
     },
-    insert(keys) {
+    insert(keys, entry) {
       return new Promise((resolve, reject) => {
         if (failure !== undefined) throw failure;
-        post({ id: ++lastId, keys: packKeys(encodeKeys(keys)) }, { resolve, reject });
+        post({ id: ++lastId, keys: packKeys(encodeKeys(keys)), entry }, { resolve, reject });
       });
     },
     close() {

@@ -1,0 +1,374 @@
+/** The audit trail: each change that an operation has written makes an entry, and no entry holds a secret. */
+import { describe, expect, it } from "vitest";
+import { createHash } from "node:crypto";
+import { cachedStore } from "../../src/cache/key-cache.js";
+import type { AuditEntry } from "../../src/contracts/audit.js";
+import type { Caller } from "../../src/contracts/caller.js";
+import type { Store } from "../../src/contracts/store.js";
+import { createKeyring, type Keyring } from "../../src/keyring/keyring.js";
+import { createRatelimits, type Ratelimits } from "../../src/keyring/ratelimits/create-ratelimits.js";
+import { memoryStore } from "../../src/stores/memory.js";
+import { failure, NOON } from "./support.js";
+
+const HASH = createHash("sha256").update("an imported key").digest("base64");
+const LIMIT = { limit: 5, duration: 60_000 };
+
+/** Counts the changes that a store has made: calls of `write` and `insertKeys` that were not refused. */
+function countChanges(store: Store) {
+  const made = { changes: 0 };
+  const counted: Store = {
+    ...store,
+    async write(...given) {
+      const outcome = await store.write(...given);
+      if (outcome === "written") made.changes++;
+      return outcome;
+    },
+    async insertKeys(...given) {
+      const inserted = await store.insertKeys(...given);
+      if (inserted.includes(true)) made.changes++;
+      return inserted;
+    },
+  };
+  return { store: counted, made };
+}
+
+/** A keyring and rate limits, the entries that they make, and rows to work on. */
+async function world() {
+  const { store, made } = countChanges(memoryStore());
+  const entries: AuditEntry[] = [];
+  const options = { clock: () => NOON, actor: "alice", onAudit: (entry: AuditEntry) => void entries.push(entry) };
+  const keyring = createKeyring(store, options);
+  const ratelimits = createRatelimits(store, options);
+  const { apiId } = await keyring.createApi({ name: "docs" });
+  const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 10 } });
+  const { roleId } = await keyring.createRole({ name: "reader" });
+  const { permissionId } = await keyring.createPermission({ name: "read", slug: "docs.read" });
+  const { identityId } = await keyring.createIdentity({ externalId: "user_1" });
+  const { migrationId } = await keyring.createMigration({ id: "old", algorithm: "sha256" });
+  const root = await keyring.createRootKey({ permissions: ["api.*.read_key"] });
+  const { namespaceId } = await ratelimits.createNamespace({ name: "email" });
+  await ratelimits.setOverride({ namespace: "email", identifier: "user_1", ...LIMIT });
+  const ids = { apiId, keyId, roleId, permissionId, identityId, migrationId, rootKeyId: root.rootKeyId, namespaceId };
+  const secrets = [key, root.key];
+  /** The entries that an act makes, and how many changes the store has made for it. */
+  const during = async (act: () => Promise<unknown>) => {
+    await Promise.all([keyring.close(), ratelimits.close()]);
+    entries.length = made.changes = 0;
+    const result = await act();
+    await Promise.all([keyring.close(), ratelimits.close()]);
+    return { entries: [...entries], changes: made.changes, result };
+  };
+  return { store, keyring, ratelimits, key, ids, secrets, entries, during };
+}
+
+type World = Awaited<ReturnType<typeof world>>;
+/** A body of each operation, and the entry of its last change; `undefined`: it only reads. */
+type Cases<T> = Record<keyof T, readonly [body: (world: World) => object, entry?: object | ((world: World) => object)]>;
+const made = (id: unknown, count = 1) => ({ ids: [id], fields: [], count });
+
+const KEYRING: Cases<Keyring> = {
+  createApi: [() => ({ name: "new api" }), made(expect.stringMatching(/^api_/))],
+  getOrCreateApi: [() => ({ apiId: "api_of_ours", name: "new api" }), made("api_of_ours")],
+  listApis: [() => ({})],
+  getApi: [({ ids: { apiId } }) => ({ apiId })],
+  updateApi: [
+    ({ ids: { apiId } }) => ({ apiId, name: "renamed", enabled: true }),
+    ({ ids }) => ({ ...made(ids.apiId), fields: ["name"] }),
+  ],
+  deleteApi: [({ ids: { apiId } }) => ({ apiId }), ({ ids }) => ({ ...made(ids.apiId), fields: ["deleted"] })],
+  createKey: [({ ids: { apiId } }) => ({ apiId, name: "mine" }), made(expect.stringMatching(/^key_/))],
+  getKey: [({ ids: { keyId } }) => ({ keyId })],
+  listKeys: [({ ids: { apiId } }) => ({ apiId })],
+  updateKey: [
+    ({ ids: { keyId } }) => ({
+      keyId,
+      name: "renamed",
+      meta: { a: 1 },
+      credits: { remaining: 3 },
+      externalId: "user_1",
+    }),
+    ({ ids }) => ({ ...made(ids.keyId), fields: ["credits", "identityId", "meta", "name"] }),
+  ],
+  deleteKey: [({ ids: { keyId } }) => ({ keyId }), ({ ids }) => ({ ...made(ids.keyId), fields: ["deleted"] })],
+  rerollKey: [
+    ({ ids: { keyId } }) => ({ keyId, expiration: 0 }),
+    ({ ids }) => ({ ids: expect.arrayContaining([ids.keyId]) as unknown, fields: ["expires", "rerolledTo"], count: 2 }),
+  ],
+  updateCredits: [
+    ({ ids: { keyId } }) => ({ keyId, operation: "increment", value: 5 }),
+    ({ ids }) => ({ ...made(ids.keyId), fields: ["credits"] }),
+  ],
+  whoami: [({ key }) => ({ key })],
+  addPermissions: [
+    ({ ids: { keyId } }) => ({ keyId, permissions: ["docs.read"] }),
+    ({ ids }) => ({ ...made(ids.keyId), fields: ["permissions"] }),
+  ],
+  removePermissions: [({ ids: { keyId } }) => ({ keyId, permissions: ["docs.read"] }), ({ ids }) => made(ids.keyId)],
+  setPermissions: [
+    ({ ids: { keyId } }) => ({ keyId, permissions: ["docs.read", "docs.new"] }),
+    ({ ids }) => ({ ...made(ids.keyId), fields: ["permissions"] }),
+  ],
+  addRoles: [
+    ({ ids: { keyId } }) => ({ keyId, roles: ["reader"] }),
+    ({ ids }) => ({ ...made(ids.keyId), fields: ["roles"] }),
+  ],
+  removeRoles: [({ ids: { keyId } }) => ({ keyId, roles: ["reader"] }), ({ ids }) => made(ids.keyId)],
+  setRoles: [
+    ({ ids: { keyId } }) => ({ keyId, roles: ["reader"] }),
+    ({ ids }) => ({ ...made(ids.keyId), fields: ["roles"] }),
+  ],
+  createPermission: [() => ({ name: "w", slug: "docs.write" }), made(expect.stringMatching(/^perm_/))],
+  getPermission: [() => ({ permission: "docs.read" })],
+  listPermissions: [() => ({})],
+  deletePermission: [() => ({ permission: "docs.read" }), ({ ids }) => made(ids.permissionId)],
+  createRole: [() => ({ name: "writer" }), made(expect.stringMatching(/^role_/))],
+  getRole: [() => ({ role: "reader" })],
+  listRoles: [() => ({})],
+  deleteRole: [() => ({ role: "reader" }), ({ ids }) => made(ids.roleId)],
+  setRolePermissions: [
+    ({ ids: { roleId } }) => ({ roleId, permissions: ["docs.read"] }),
+    ({ ids }) => ({ ...made(ids.roleId), fields: ["permissions"] }),
+  ],
+  createIdentity: [() => ({ externalId: "user_2" }), made(expect.stringMatching(/^id_/))],
+  getIdentity: [() => ({ identity: "user_1" })],
+  listIdentities: [() => ({})],
+  updateIdentity: [
+    () => ({ identity: "user_1", meta: { a: 1 } }),
+    ({ ids }) => ({ ...made(ids.identityId), fields: ["meta"] }),
+  ],
+  deleteIdentity: [() => ({ identity: "user_1" }), ({ ids }) => made(ids.identityId)],
+  createMigration: [() => ({ id: "other", algorithm: "sha256" }), made("other")],
+  migrateKeys: [
+    ({ ids: { apiId, migrationId } }) => ({ apiId, migrationId, keys: [{ hash: HASH }, { hash: HASH }] }),
+    ({ ids }) => ({ ids: [ids.migrationId, ids.apiId], fields: [], count: 1 }),
+  ],
+  createRootKey: [() => ({ permissions: [] }), made(expect.stringMatching(/^rk_/))],
+  listRootKeys: [() => ({})],
+  updateRootKey: [
+    ({ ids: { rootKeyId } }) => ({ rootKeyId, permissions: [], enabled: false }),
+    ({ ids }) => ({ ...made(ids.rootKeyId), fields: ["enabled", "permissions"] }),
+  ],
+  deleteRootKey: [
+    ({ ids: { rootKeyId } }) => ({ rootKeyId }),
+    ({ ids }) => ({ ...made(ids.rootKeyId), fields: ["deleted", "enabled", "permissions"] }),
+  ],
+  getWorkspace: [() => ({})],
+  updateWorkspace: [() => ({ enabled: false }), made("ws_default")],
+};
+
+const RATELIMITS: Cases<Ratelimits> = {
+  limit: [() => ({ namespace: "sms", identifier: "a", ...LIMIT }), made(expect.stringMatching(/^ns_/))],
+  multiLimit: [() => [{ namespace: "sms", identifier: "a", ...LIMIT }], made(expect.stringMatching(/^ns_/))],
+  createNamespace: [() => ({ name: "sms" }), made(expect.stringMatching(/^ns_/))],
+  getNamespace: [() => ({ namespace: "email" })],
+  listNamespaces: [() => ({})],
+  setOverride: [
+    () => ({ namespace: "email", identifier: "vip_*", ...LIMIT }),
+    ({ ids }) => ({ ids: [ids.namespaceId, expect.stringMatching(/^ovr_/)], fields: ["wildcards"], count: 2 }),
+  ],
+  getOverride: [() => ({ namespace: "email", identifier: "user_1" })],
+  listOverrides: [() => ({ namespace: "email" })],
+  deleteOverride: [() => ({ namespace: "email", identifier: "user_1" }), made(expect.stringMatching(/^ovr_/))],
+};
+
+type Act = (body: unknown) => Promise<unknown>;
+
+describe.each([
+  ["keyring", KEYRING, (world: World) => world.keyring],
+  ["ratelimits", RATELIMITS, (world: World) => world.ratelimits],
+] as const)("audit trail: every operation of %s", (_, cases, partOf) => {
+  it("has a case here", async () => {
+    expect(Object.keys(partOf(await world())).sort()).toEqual(Object.keys(cases).sort());
+  });
+
+  it.each(Object.entries(cases))("%s", async (operation, [body, expected]) => {
+    const there = await world();
+    const act = (partOf(there) as unknown as Record<string, Act>)[operation]!;
+    const { entries, changes } = await there.during(() => act(body(there)));
+    expect(entries).toHaveLength(changes);
+    expect(changes > 0).toBe(expected !== undefined);
+    for (const entry of entries) {
+      const frame = { time: NOON, workspaceId: "ws_default", actorKind: "program", actor: "alice", operation };
+      expect(entry).toMatchObject(frame);
+    }
+    if (expected === undefined) return;
+    const { ids, fields, count } = entries.at(-1)!;
+    expect({ ids, fields, count }).toEqual(typeof expected === "function" ? expected(there) : expected);
+  });
+
+  it.each(Object.entries(cases))("%s: refused, it makes no entry", async (operation) => {
+    const there = await world();
+    const act = (partOf(there) as unknown as Record<string, Act>)[operation]!;
+    const { entries } = await there.during(() => failure(act({ wrong: 1 })));
+    expect(entries).toEqual([]);
+  });
+});
+
+describe("audit trail: entries", () => {
+  it("one for each step that was stored: what a key names is made before it", async () => {
+    const { keyring, ids, during } = await world();
+    const { entries, result } = await during(() =>
+      keyring.createKey({ apiId: ids.apiId, permissions: ["a", "b"], externalId: "user_9" }),
+    );
+    expect(entries.map(({ operation, ids, count }) => [operation, ids[0]?.split("_")[0], count])).toEqual([
+      ["createKey", "perm", 2],
+      ["createKey", "id", 1],
+      ["createKey", "key", 1],
+    ]);
+    expect(entries.at(-1)?.ids).toEqual([(result as { keyId: string }).keyId]);
+  });
+
+  it("none for what the store refused, and one for the attempt that it took", async () => {
+    const { store } = countChanges(memoryStore());
+    let conflicts = 3;
+    const busy: Store = { ...store, write: (...given) => (conflicts-- > 0 ? "conflict" : store.write(...given)) };
+    const entries: AuditEntry[] = [];
+    const keyring = createKeyring(busy, { onAudit: (entry) => entries.push(entry) });
+    await keyring.updateWorkspace({ enabled: true });
+    await keyring.createRole({ name: "reader" });
+    await failure(keyring.createRole({ name: "reader" }));
+    await keyring.close();
+    expect(entries.map(({ operation }) => operation)).toEqual(["updateWorkspace", "createRole"]);
+    expect(Object.hasOwn(entries[0]!, "actor")).toBe(false);
+  });
+
+  it("an import makes one for each batch, with its number of keys, and lists a hundred ids at most", async () => {
+    const { keyring, ids, during } = await world();
+    const keys = Array.from({ length: 250 }, (_, i) => ({
+      hash: createHash("sha256").update(String(i)).digest("base64"),
+      permissions: [`made.${i}`],
+    }));
+    const { apiId, migrationId } = ids;
+    const { entries } = await during(() => keyring.migrateKeys({ apiId, migrationId, keys }, { batchSize: 100 }));
+    expect(entries.map(({ ids, count }) => [ids.length, count])).toEqual([
+      [100, 100],
+      [2, 100],
+      [100, 100],
+      [2, 100],
+      [50, 50],
+      [2, 50],
+    ]);
+    const { entries: again } = await during(() => keyring.migrateKeys({ apiId, migrationId, keys }));
+    expect(again).toEqual([]);
+    const permissions = Array.from({ length: 250 }, (_, i) => `more.${i}`);
+    const { entries: many } = await during(() => keyring.setRolePermissions({ roleId: ids.roleId, permissions }));
+    expect(many.map(({ ids, count }) => [ids.length, count])).toEqual([
+      [100, 250],
+      [1, 1],
+    ]);
+  });
+
+  it("a caller of rate limits is the actor; what is no id is left out", async () => {
+    const { ratelimits, during } = await world();
+    const callerOf = (own: object) =>
+      ({ workspaceId: "ws_default", may: () => true, mayAny: () => true, ...own }) as Caller;
+    const actors: unknown[] = [];
+    for (const own of [{ kind: "rootKey", id: "rk_1" }, { id: "x".repeat(1_025) }, { kind: 5, id: { key: 1 } }]) {
+      const { entries } = await during(() =>
+        ratelimits.setOverride(
+          { namespace: "email", identifier: "user_1", limit: 9 + actors.length, duration: 60_000 },
+          { caller: callerOf(own) },
+        ),
+      );
+      actors.push(...entries.map(({ actorKind, actor, fields }) => [actorKind, actor, fields]));
+    }
+    expect(actors).toEqual([
+      ["rootKey", "rk_1", ["limit"]],
+      ["caller", undefined, ["limit"]],
+      ["caller", undefined, ["limit"]],
+    ]);
+  });
+
+  it("hold no key, hash, digest or value of a field", async () => {
+    const { keyring, ids, secrets, entries, during } = await world();
+    const canary = "canary-4711";
+    const all = [...entries];
+    for (const act of [
+      () =>
+        keyring.createKey({ apiId: ids.apiId, name: canary, meta: { canary }, externalId: canary, prefix: "canary" }),
+      () => keyring.updateKey({ keyId: ids.keyId, name: canary, meta: { canary }, permissions: [canary] }),
+      () => keyring.rerollKey({ keyId: ids.keyId, expiration: 0 }),
+      () => keyring.createRootKey({ name: canary, permissions: [] }),
+      () => keyring.updateRootKey({ rootKeyId: ids.rootKeyId, name: canary }),
+      () => keyring.migrateKeys({ apiId: ids.apiId, migrationId: ids.migrationId, keys: [{ hash: HASH }] }),
+      () => keyring.updateApi({ apiId: ids.apiId, name: canary }),
+    ]) {
+      const { entries, result } = await during(act);
+      const { key } = result as { key?: string };
+      if (key !== undefined) secrets.push(key);
+      expect(entries.length).toBeGreaterThan(0);
+      all.push(...entries);
+    }
+    const digests = secrets.map((secret) => createHash("sha256").update(secret).digest("base64"));
+    const text = JSON.stringify(all);
+    for (const secret of [...secrets, ...digests, HASH, "canary", "canary-4711"]) expect(text).not.toContain(secret);
+  });
+});
+
+describe("audit trail: a store of your own", () => {
+  it("gets the entries with the change if it has the power, and they are no cost to one without", async () => {
+    for (const power of [{ audit: true }, { audit: false }, {}]) {
+      const { audit: _, ...powers } = { audit: false, ...memoryStore().powers };
+      const own = memoryStore();
+      const kept: unknown[] = [];
+      const store: Store = {
+        ...own,
+        powers: { ...powers, ...power },
+        write: (writes, entries) => (kept.push(entries), own.write(writes)),
+        insertKeys: (keys, entry) => (kept.push(entry), own.insertKeys(keys)),
+      };
+      // Entries pass through a cache too.
+      const keyring = createKeyring(cachedStore(store), { clock: () => NOON });
+      const { apiId } = await keyring.createApi({ name: "docs" });
+      const { keyId } = await keyring.createKey({ apiId });
+      const frame = { time: NOON, workspaceId: "ws_default", actorKind: "program", fields: [], count: 1 };
+      expect(kept).toEqual(
+        power.audit === true
+          ? [[{ ...frame, operation: "createApi", ids: [apiId] }], { ...frame, operation: "createKey", ids: [keyId] }]
+          : [undefined, undefined],
+      );
+    }
+  });
+});
+
+describe("audit trail: the listener", () => {
+  it("is called later, and what it throws on or cannot take is counted and fails nothing", async () => {
+    const seen: string[] = [];
+    const keyring = createKeyring(memoryStore(), {
+      audit: { queue: 2 },
+      onAudit({ operation }) {
+        seen.push(operation);
+        if (operation === "createApi") throw new Error("the listener");
+      },
+    });
+    await Promise.all([
+      keyring.createApi({ name: "api" }),
+      keyring.createRole({ name: "role_b" }),
+      keyring.createRole({ name: "role_c" }),
+    ]);
+    expect(seen).toEqual([]);
+    await keyring.close();
+    expect(seen).toEqual(["createApi", "createRole"]);
+    expect(keyring.counters()).toEqual({ auditsDropped: 2 });
+  });
+
+  it("is no cost where there is none: the store is called as before", async () => {
+    const { store } = countChanges(memoryStore());
+    const given: number[] = [];
+    const keyring = createKeyring({ ...store, write: (...all) => (given.push(all.length), store.write(...all)) });
+    await keyring.createRole({ name: "reader" });
+    expect(given).toEqual([1]);
+    expect(keyring.counters()).toEqual({ auditsDropped: 0 });
+    await keyring.close();
+  });
+
+  it("options are checked", () => {
+    const store = memoryStore();
+    for (const make of [createKeyring, createRatelimits] as const) {
+      expect(() => make(store, { onAudit: 5 as never })).toThrow(/options\.onAudit/);
+      expect(() => make(store, { audit: { queue: 0 } })).toThrow(/options\.audit\.queue/);
+      expect(() => make(store, { actor: "" })).toThrow(/options\.actor/);
+      expect(() => make(store, { actor: "x".repeat(1_025) })).toThrow(/options\.actor/);
+    }
+  });
+});
