@@ -79,7 +79,7 @@ interface Found {
 function ofKeys(store: Store, options: CacheOptions): RecordCache<Found> {
   const cache = createKeyCache(store, targets, options);
   const toFound = (key: Awaited<ReturnType<typeof cache.find>>) =>
-    key && { keyId: key.keyId, name: key.name, names: key.grants.copyPermissions() };
+    key && { keyId: key.keyId, name: key.name, names: key.grants.copyPermissions() ?? [] };
   return {
     ...cache,
     find(text, digest, now) {
