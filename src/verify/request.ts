@@ -9,7 +9,7 @@ const TAG_LENGTH = 512;
 const QUERY_LENGTH = 1_000;
 const MIGRATION_ID_LENGTH = 256;
 const MAX_COST = 1_000_000_000_000;
-/** Spec §2.1 sets no bound; here every list has one. */
+/** Spec §2.1 sets no bound. All limits of a call are taken in one atomic step, which cannot be cut into turns. */
 const MAX_RATELIMITS = 1_000;
 const LIMIT_NAME_LENGTH = { min: 3, max: 255 };
 /** Most problems listed in one error. */

@@ -4,7 +4,7 @@
 import { badRequest } from "../../contracts/errors.js";
 import type { Context } from "../context.js";
 import { toPermissionResponses, toRoleResponsesOf } from "../rbac/rbac-responses.js";
-import { ensurePermissions, idsOf, readPermissions, requirePermissions, requireRoles } from "../rbac/resolve-names.js";
+import { ensurePermissions, idsOf, requirePermissions, requireRoles } from "../rbac/resolve-names.js";
 import { requireShowable, requireVerifiable } from "../rbac/showable.js";
 import { requireKey } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
@@ -16,12 +16,17 @@ import { writeKey } from "./update-key.js";
 
 /** Combines the ids that a key has with those that the request names. */
 type Merge = (has: readonly string[], given: readonly string[]) => readonly string[];
-const difference: Merge = (has, given) => has.filter((id) => !given.includes(id));
+const difference: Merge = (has, given) => {
+  const removed = new Set(given);
+  return has.filter((id) => !removed.has(id));
+};
+/** Of permissions: what a key may have is bounded by its bytes, not by what one request may name. */
+const union: Merge = (has, given) => [...new Set([...has, ...given])];
 const replacement: Merge = (_has, given) => given;
 
 /** Grants permissions directly; those that do not exist are created. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export function addPermissions(context: Context, body: V2KeysPermissionsRequestBody): Promise<readonly Permission[]> {
-  return grant(context, body, schemas.changePermissions, union("permissions", atom.MAX_PERMISSIONS));
+  return grant(context, body, schemas.changePermissions, union);
 }
 
 /**
@@ -49,7 +54,7 @@ export async function removePermissions(
 
 /** Adds roles, which must exist. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export function addRoles(context: Context, body: V2KeysRolesRequestBody): Promise<readonly Role[]> {
-  return assign(context, body, schemas.changeRoles, union("roles", atom.MAX_ROLES));
+  return assign(context, body, schemas.changeRoles, unionOfRoles);
 }
 
 /** Replaces the roles. @throws KeystileError BAD_REQUEST · NOT_FOUND */
@@ -73,14 +78,8 @@ async function grant(
 ): Promise<readonly Permission[]> {
   const { keyId, permissions } = parse(schema, body);
   const now = context.clock();
-  // Checked first: nothing is created for a missing key, or one that would exceed the bound. New permissions count by
-  // slug.
-  const { permissions: has } = await requireKey(context, keyId);
-  const known = await readPermissions(context, permissions);
-  how(
-    has,
-    permissions.map((text) => known.get(text) ?? text),
-  );
+  // Checked first: nothing is created for a missing key.
+  await requireKey(context, keyId);
   const ids = idsOf(permissions, await ensurePermissions(context, permissions, now));
   return toPermissionResponses(context, await merge(context, { keyId, field: "permissions", ids, now }, how));
 }
@@ -119,11 +118,9 @@ async function merge(context: Context, { keyId, field, ids, now }: Change, how: 
   return after;
 }
 
-/** Bounded by what one request may give, since a verification reads them all. */
-function union(field: "permissions" | "roles", most: number): Merge {
-  return (has, given) => {
-    const ids = [...new Set([...has, ...given])];
-    if (ids.length <= most) return ids;
-    throw badRequest([{ location: `body.${field}`, message: `would give the key more than ${most} ${field}` }]);
-  };
+/** Bounded by what one request may give, since each role may grow, and a verification reads them all. */
+function unionOfRoles(has: readonly string[], given: readonly string[]): readonly string[] {
+  const ids = union(has, given);
+  if (ids.length <= atom.MAX_ROLES) return ids;
+  throw badRequest([{ location: "body.roles", message: `would give the key more than ${atom.MAX_ROLES} roles` }]);
 }

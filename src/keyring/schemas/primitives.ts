@@ -7,7 +7,10 @@ import { isAddressOrRange } from "../../lib/ip-ranges.js";
 import { described } from "./json-schema.js";
 import { type Exact, isUnknownProperty, type Schema, withFix } from "./parse.js";
 
-/** Permissions granted directly to one key or role. */
+/**
+ * Permissions that a request names, and of one role: what a role has, each of up to 100 roles of a key adds to its
+ * verifications, and no store can tell the keys of a role. A key itself may have more, up to 1 MiB of them.
+ */
 export const MAX_PERMISSIONS = 1_000;
 /** Roles of one key. */
 export const MAX_ROLES = 100;

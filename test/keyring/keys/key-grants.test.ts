@@ -37,16 +37,20 @@ describe("permissions of a key: add, remove, set", () => {
     expect((await keyring.listPermissions()).data).toEqual([]);
   });
 
-  it("a key never has more than 1,000 permissions or 100 roles", async () => {
+  it("a key has more permissions than one request may name, up to 1 MiB of them, and at most 100 roles", async () => {
     const { keyring, create } = await world();
     const names = (count: number, prefix: string) => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
     const { keyId } = await create({ permissions: names(1_000, "p") });
     expect(await keyring.addPermissions({ keyId, permissions: names(1_000, "p") })).toHaveLength(1_000);
-    const { errors } = await failure(keyring.addPermissions({ keyId, permissions: ["one.more"] }));
-    expect(errors).toEqual([
-      { location: "body.permissions", message: "would give the key more than 1000 permissions" },
+    expect(await keyring.addPermissions({ keyId, permissions: names(1_000, "q") })).toHaveLength(2_000);
+    expect(await keyring.removePermissions({ keyId, permissions: names(999, "q") })).toHaveLength(1_001);
+    const long = (start: string) => names(1_000, start).map((name) => name.padEnd(128, "x"));
+    for (const start of ["a", "b", "c"]) await keyring.addPermissions({ keyId, permissions: long(start) });
+    const { errors } = await failure(keyring.addPermissions({ keyId, permissions: long("d") }));
+    expect(errors).toMatchObject([
+      { location: "body.permissions", message: "would make a list of permissions of more than 1 MiB" },
     ]);
-    expect(await fault(keyring.getPermission({ permission: "one.more" }))).toBe("NOT_FOUND 404");
+    expect((await keyring.getKey({ keyId })).permissions).toHaveLength(4_001);
     for (const name of names(101, "r")) await keyring.createRole({ name });
     await keyring.setRoles({ keyId, roles: names(100, "r") });
     expect(await problems(keyring.addRoles({ keyId, roles: ["r100"] }))).toEqual(["body.roles"]);
