@@ -20,8 +20,8 @@ interface Place {
   readonly heading: string;
   readonly block: string;
 }
-const INSTALL: Place = { page: "README.md", heading: "First screen", block: "sh" };
-const FIRST: Place = { page: "README.md", heading: "First screen", block: "ts run" };
+const INSTALL: Place = { page: "README.md", heading: "A guarded route", block: "sh" };
+const FIRST: Place = { page: "README.md", heading: "Without a framework", block: "ts run" };
 const route = (heading: string, block: string): Place => ({
   page: "docs/middleware.md",
   heading,
@@ -118,7 +118,7 @@ const running = new Set<ChildProcess>();
 beforeAll(async () => {
   const { folder } = (stranger = await createStranger());
   // The README's own command, with the tarball in place of the registry; the driver and the frameworks are linked.
-  expect(blockAt(INSTALL)).toBe("npm install keystile");
+  expect(blockAt(INSTALL)).toBe("npm install keystile express");
   const packages = ["better-sqlite3", "bindings", "file-uri-to-path", "@types/node"];
   for (const name of [...packages, ...Object.values(FRAMEWORKS).flatMap((one) => [...one.packages])]) {
     const to = join(folder, "node_modules", name);
