@@ -108,7 +108,7 @@ describe("roles: create, get, list, delete, setRolePermissions", () => {
       time.now += 1;
       await keyring.createRole({ name, permissions: ["p"] });
     }
-    expect((await keyring.listRoles({ search: "te" })).data).toMatchObject([
+    expect((await keyring.listRoles({ search: "writer" })).data).toMatchObject([
       { name: "writer", permissions: [{ slug: "p" }] },
     ]);
     const { data, pagination } = await keyring.listRoles({ limit: 1 });
