@@ -37,7 +37,7 @@ export interface LimitVerdict {
   readonly displaced?: number | undefined;
 }
 
-/** What became of new buckets where there was no room, since the limiter was created. */
+/** What became of new buckets where there was no space, since the limiter was created. */
 export interface LimiterCounters {
   /** New buckets that were refused, since those of their workspace all refuse and are as many as its share. */
   readonly newcomersRefused: number;

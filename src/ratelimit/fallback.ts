@@ -110,13 +110,13 @@ const NOTHING_COUNTED: LimiterCounters = { newcomersRefused: 0, bucketsDisplaced
 
 /** What a limiter counts; what it lacks, or tells wrongly, is 0. */
 function countersOf(limiter: Limiter): LimiterCounters {
-  let told: Partial<LimiterCounters> | undefined;
+  let counted: Partial<LimiterCounters> | undefined;
   try {
-    told = limiter.counters?.();
+    counted = limiter.counters?.();
   } catch {
     return NOTHING_COUNTED;
   }
-  const { newcomersRefused, bucketsDisplaced } = told ?? NOTHING_COUNTED;
+  const { newcomersRefused, bucketsDisplaced } = counted ?? NOTHING_COUNTED;
   return {
     newcomersRefused: isCount(newcomersRefused) ? newcomersRefused : 0,
     bucketsDisplaced: isCount(bucketsDisplaced) ? bucketsDisplaced : 0,

@@ -99,14 +99,14 @@ async function* readBatches(
   if (read > 0) yield cut();
 }
 
-/** Problems of one key that are told. */
-const MAX_TOLD = 5;
+/** Problems of one key that are listed. */
+const MAX_LISTED = 5;
 
 function toFailed(raw: unknown, index: number, problems: readonly ValidationProblem[]): FailedKey {
   const hash = readOwnProperties(raw)?.["hash"];
-  const told = problems.slice(0, MAX_TOLD).map(({ location, message }) => `${location}: ${message}`);
-  if (problems.length > MAX_TOLD) told.push(`${problems.length - MAX_TOLD} more`);
-  return { hash: typeof hash === "string" ? hash : "", index, reason: "INVALID_KEY", message: told.join("; ") };
+  const listed = problems.slice(0, MAX_LISTED).map(({ location, message }) => `${location}: ${message}`);
+  if (problems.length > MAX_LISTED) listed.push(`${problems.length - MAX_LISTED} more`);
+  return { hash: typeof hash === "string" ? hash : "", index, reason: "INVALID_KEY", message: listed.join("; ") };
 }
 
 function* validateAll(
