@@ -1,7 +1,6 @@
 /** The arithmetic of accounts, by its invariants and against naive book-keeping in bigints. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { runs } from "../runs.js";
 import type { CreditChange, DrawRequest } from "../../src/contracts/store.js";
 import {
   type Account,
@@ -148,9 +147,9 @@ describe("accounts: any history", () => {
           if ([...leases.values()].some(({ isForfeited }) => isForfeited)) seen["held"]!++;
         }
       }),
-      { numRuns: runs(2_000) },
+      { numRuns: 2_000 },
     );
-    expect(Math.min(...Object.values(seen)), JSON.stringify(seen)).toBeGreaterThan(runs(50));
+    expect(Math.min(...Object.values(seen)), JSON.stringify(seen)).toBeGreaterThan(50);
   });
 
   it("a refusal and a cost of 0 change nothing; a grant takes exactly its cost", () => {
@@ -172,9 +171,9 @@ describe("accounts: any history", () => {
         const before = countedBalance(after, world.period(), leases, -1).remaining!;
         if (!result.ok) expect(before).toBeLessThanOrEqual(there);
       }),
-      { numRuns: runs(1_000) },
+      { numRuns: 1_000 },
     );
-    expect(Math.min(seen.ok, seen.refused)).toBeGreaterThan(runs(100));
+    expect(Math.min(seen.ok, seen.refused)).toBeGreaterThan(100);
   });
 
   it("a draw hands out nothing or at least its cost, and no more than its size beyond that", () => {
@@ -199,9 +198,9 @@ describe("accounts: any history", () => {
         }
         expect(result.remaining === null || Number.isSafeInteger(result.remaining)).toBe(true);
       }),
-      { numRuns: runs(1_000) },
+      { numRuns: 1_000 },
     );
-    expect(drawnSome).toBeGreaterThan(runs(200));
+    expect(drawnSome).toBeGreaterThan(200);
   });
 
   it("an end twice changes nothing, and neither does an end of an unknown lease", () => {
@@ -219,9 +218,9 @@ describe("accounts: any history", () => {
           expect([after, leases]).toEqual([account, []]);
         }
       }),
-      { numRuns: runs(1_000) },
+      { numRuns: 1_000 },
     );
-    expect(ended).toBeGreaterThan(runs(200));
+    expect(ended).toBeGreaterThan(200);
   });
 });
 
@@ -357,9 +356,9 @@ describe("accounts: against naive book-keeping", () => {
         expect(BigInt(remaining) + BigInt(forfeited)).toBe(put - spent);
         expect(BigInt(forfeited)).toBe(lost);
       }),
-      { numRuns: runs(2_000) },
+      { numRuns: 2_000 },
     );
-    expect(Math.min(...Object.values(seen)), JSON.stringify(seen)).toBeGreaterThan(runs(50));
+    expect(Math.min(...Object.values(seen)), JSON.stringify(seen)).toBeGreaterThan(50);
   });
 });
 
