@@ -88,9 +88,9 @@ describe("updateKey: an absent field keeps, null clears, a list replaces", () =>
       /body\.roles\[0\]/,
     );
     expect(await get()).toEqual(before);
-    expect(await fault(keyring.updateKey({ keyId: "key_unknown", permissions: ["new.one"], externalId: "new.one" }))).toBe(
-      "NOT_FOUND 404",
-    );
+    expect(
+      await fault(keyring.updateKey({ keyId: "key_unknown", permissions: ["new.one"], externalId: "new.one" })),
+    ).toBe("NOT_FOUND 404");
     expect((await keyring.listPermissions({ search: "new.one" })).data).toEqual([]);
     expect((await keyring.listIdentities({ search: "new.one" })).data).toEqual([]);
   });
