@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createKeyring } from "../../src/keyring/keyring.js";
+import { actingFor, createKeyring } from "../../src/keyring/keyring.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { changed, failure, world } from "./support.js";
 
@@ -288,5 +288,12 @@ describe("writing: two writers of one row", () => {
     const { keyId } = await keyring.createKey({ apiId, permissions: ["a", "b"] });
     expect((await keyring.getKey({ keyId })).permissions).toEqual(["a", "b"]);
     expect((await keyring.getPermission({ permission: "a" })).name).toBe("First");
+  });
+});
+
+describe("actingFor", () => {
+  it("leaves a keyring as it is that createKeyring did not make", () => {
+    const own = { ...createKeyring(memoryStore()) };
+    expect(actingFor(own, { workspaceId: "ws_1", may: () => true, mayAny: () => true })).toBe(own);
   });
 });

@@ -58,6 +58,7 @@ describe("newKey", () => {
     expect(newKey(undefined, 16).key).toMatch(/^[1-9A-HJ-NP-Za-km-z]{28}$/);
     expect(newKey("p", 255).key.length).toBeLessThanOrEqual(512);
     expect(hasKeyChecksum("short")).toBe(false);
+    expect(hasKeyChecksum(`sk_${"0OIl".repeat(8)}`)).toBe(false);
     expect(hasKeyChecksum("")).toBe(false);
   });
 });

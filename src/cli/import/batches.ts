@@ -3,6 +3,7 @@ import { badRequest } from "../../contracts/errors.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { readImport } from "../../keyring/import/import-batches.js";
 import type { KeySource, SourceRow } from "./key-source.js";
+import { pause } from "../../keyring/context.js";
 
 /** Maximum bytes of a request: below the default limit of the service. */
 const MAX_BYTES = 1_000_000;
@@ -64,7 +65,7 @@ export async function* toBatches(
       yield row.value as V2KeysMigrateKeyData;
     }
   })();
-  const request = await readImport({ ...frame, keys }, size, undefined, {
+  const request = await readImport({ ...frame, keys }, size, () => pause(0), {
     extraFields,
     onInvalid({ index, message }) {
       const row = last as SourceRow;

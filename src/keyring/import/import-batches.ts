@@ -2,7 +2,6 @@
 import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { copyBody, readOwnProperties } from "../../lib/copy-json.js";
-import { pause } from "../context.js";
 import * as schemas from "../schemas/keys.js";
 import type { FailedKey, V2KeysMigrateKeysRequestBody } from "../schemas/migration-requests.js";
 import { MAX_PROBLEMS, type Schema, validate } from "../schemas/parse.js";
@@ -38,8 +37,8 @@ export interface Accepts {
 export async function readImport(
   body: unknown,
   batchSize: number,
-  turn: () => Promise<void> = () => pause(0),
-  accepts: Accepts = {},
+  turn: () => Promise<void>,
+  accepts: Accepts,
 ): Promise<Import> {
   const reading = readInTurns(body, batchSize, accepts);
   for (;;) {

@@ -233,3 +233,20 @@ describe("forOwner: several handles on one file", () => {
     for (const store of stores) await store.close();
   });
 });
+
+describe("an owner with more keys than one call of the store returns", () => {
+  it("lists and revokes all of them", async () => {
+    const { keyring, apiId, mine } = await stage(memoryStore(), null);
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+    const keys = Array.from({ length: 1_001 }, (_, i) => ({
+      hash: i.toString(16).padStart(64, "0"),
+      externalId: "auth0|me",
+    }));
+    const { migrated } = await keyring.migrateKeys({ migrationId, apiId, keys });
+    expect(migrated.length).toBe(1_001);
+    const { data, pagination } = await mine.list({ limit: 100 });
+    expect([data.length, pagination.hasMore]).toEqual([100, true]);
+    expect(await mine.revokeAll()).toEqual({ revoked: 1_001 });
+    expect((await mine.list()).data).toEqual([]);
+  });
+});
