@@ -39,10 +39,16 @@ const FATAL_SYMBOL = "RemoveEnvironmentCleanupHook";
  */
 export function loadDriver(
   require: NodeJS.Require = createRequire(modulePath()),
-  { node: nodeVersion, bun, deno }: Runtime = process.versions,
+  runtime: Runtime = process.versions,
 ): Driver {
-  if (bun !== undefined) throw foreign("Bun", "bun:sqlite");
-  if (deno !== undefined) throw foreign("Deno", "node:sqlite");
+  try {
+    return loadInstalled(require, runtime.node);
+  } catch (cause) {
+    throw inOther(runtime, cause) ?? cause;
+  }
+}
+
+function loadInstalled(require: NodeJS.Require, nodeVersion: string): Driver {
   const node = Number.parseInt(nodeVersion, 10);
   const { version, folder } = findPackage(require, node);
   const refuse = (why: string) =>
@@ -66,10 +72,12 @@ interface Runtime {
   readonly deno?: string | undefined;
 }
 
-/** Installing the driver would not help: it is native code for Node. */
-function foreign(runtime: string, builtIn: string): KeystileError {
-  const why = `in ${runtime} the SQLite store opens no path; pass it a handle that you opened with ${builtIn}`;
-  return new KeystileError("DRIVER_UNSUPPORTED", why);
+/** In Bun and Deno the driver may be missing or not load, and installing it may not help: both have a driver of their own. */
+function inOther({ bun, deno }: Runtime, cause: unknown): KeystileError | undefined {
+  if (bun === undefined && deno === undefined) return undefined;
+  const [name, builtIn] = bun === undefined ? ["Deno", "node:sqlite"] : ["Bun", "bun:sqlite"];
+  const why = `in ${name} ${NAME} cannot be loaded here; pass the store a handle that you opened with ${builtIn}`;
+  return new KeystileError("DRIVER_UNSUPPORTED", why, { cause });
 }
 
 /** The command that installs the newest version for this Node. */
@@ -107,6 +115,8 @@ export function openFile(Driver: Driver, path: string, options: OpenOptions): Cl
 const FORBIDDEN = "ERR_DLOPEN_DISABLED";
 
 function unusable(cause: unknown): KeystileError {
+  const other = inOther(process.versions, cause);
+  if (other !== undefined) return other;
   const install = installFor(Number.parseInt(process.versions.node, 10));
   const why =
     (cause as { code?: unknown }).code === FORBIDDEN

@@ -138,7 +138,7 @@ describe("loadDriver", () => {
     for (const require of [installed(manifest("12.1.0"), CRASHES), createRequire(join(path(), "nowhere.js"))]) {
       const error = failure(() => loadDriver(require, { node: "22.0.0", [runtime]: "1.3.0" }));
       expect(error.code).toBe("DRIVER_UNSUPPORTED");
-      expect(error.message).toContain(`in ${name} the SQLite store opens no path`);
+      expect(error.message).toContain(`in ${name} better-sqlite3 cannot be loaded here`);
       expect(error.message).toContain(`opened with ${builtIn}`);
       expect(error.message).not.toContain("npm");
     }
