@@ -16,6 +16,12 @@ export interface CacheBackend<T> extends FoundValues<T> {
    * @param digest what {@link CacheBackend.delete} removes the value by
    */
   set(text: string, digest: string, value: T): void;
+  /**
+   * Removes the values that pass a test, in time proportional to the values kept.
+   * @param test the same for all packed keys with one policy: it is called once for them
+   * @returns how many values were kept before
+   */
+  deleteWhere(test: (value: T) => boolean): number;
 }
 
 /**
@@ -29,6 +35,11 @@ export function digestBackend<T>(size: number): CacheBackend<T> {
     getByDigest: (digest) => values.get(digest)?.value,
     set: (_text, digest, value) => values.set(digest, { value }),
     delete: (digest) => void values.delete(digest),
+    deleteWhere(test) {
+      const kept = values.entries();
+      for (const [digest, { value }] of kept) if (test(value)) values.delete(digest);
+      return kept.length;
+    },
     clear: () => values.clear(),
   };
 }
@@ -48,6 +59,7 @@ export function withTtl<T>(backend: CacheBackend<Expiring<T>>, ttl: number): Cac
     ...(backend.getByDigest && { getByDigest: (digest: string) => fresh(backend.getByDigest?.(digest)) }),
     set: (text, digest, value) => backend.set(text, digest, { value, expiresAt: performance.now() + ttl }),
     delete: (digest) => backend.delete(digest),
+    deleteWhere: (test) => backend.deleteWhere(({ value }) => test(value)),
     clear: () => backend.clear(),
   };
 }

@@ -1,8 +1,8 @@
 /** A found record in the form that verifications need, each part computed once. */
 import { type FieldsThat, fieldsThat } from "../contracts/key-fields.js";
 import type { KeyRecord, KeyRef } from "../contracts/store.js";
-import type { Refill } from "../contracts/types.js";
-import type { SpendTarget } from "../credits/spender.js";
+import type { Identity, Refill } from "../contracts/types.js";
+import type { SpendTarget } from "../credits/exact-spender.js";
 import { ownProperty } from "../lib/check-options.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { createAllowlist } from "../lib/ip-ranges.js";
@@ -118,9 +118,26 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
     return this.policy.workspaceId;
   }
 
+  get apiId(): string {
+    return this.policy.apiId;
+  }
+
+  get grantIds(): readonly string[] | undefined {
+    return this.policy.grantIds;
+  }
+
+  get identity(): Identity | undefined {
+    return this.rare?.identity;
+  }
+
   /** Whose buckets its limits have. */
   get bucketOwner(): string {
     return this.rare?.account?.id ?? this.keyId;
+  }
+
+  /** Keeps its buckets and those of its identity together. */
+  get shard(): string {
+    return this.rare?.identity?.id ?? this.bucketOwner;
   }
 
   /** The bucket of the only limit. */
@@ -130,10 +147,11 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
 
   /** All its limits, as lists. */
   get limits(): Limits {
-    const { bucketOwner, workspaceId, policy, limitIds, rare } = this;
+    const { bucketOwner, workspaceId, shard, policy, limitIds, rare } = this;
     return (this.#limits ??= toLimits(
       bucketOwner,
       workspaceId,
+      shard,
       policy.limits,
       typeof limitIds === "string" ? [limitIds] : limitIds,
       rare?.shared,
@@ -208,6 +226,7 @@ function withoutInherited(record: KeyRecord): KeyRecord {
     enabled: record.enabled,
     permissions: record.permissions,
     roles: record.roles,
+    grantIds: ownProperty(record, "grantIds"),
     identity: ownProperty(record, "identity"),
     account: ownProperty(record, "account"),
     ratelimits: record.ratelimits,

@@ -13,6 +13,8 @@ export interface SlotStorage<T> {
   /** @param entry one that was put and not dropped since */
   get(entry: number): T;
   drop(entry: number): void;
+  /** Tells which entries pass a test, as {@link CacheBackend.deleteWhere} describes it. Used at once, for one walk. */
+  matcher(test: (value: T) => boolean): (entry: number) => boolean;
   clear(): void;
 }
 
@@ -103,6 +105,15 @@ export class FingerprintCache<T> implements CacheBackend<T> {
     if (fingerprint.read(digest)) this.#remove(this.#digests.find(fingerprint.h0, fingerprint.h1, fingerprint.h2));
   }
 
+  deleteWhere(test: (value: T) => boolean): number {
+    const kept = this.count;
+    const matches = this.#storage.matcher(test);
+    // Removing an entry moves no other.
+    for (let entry = 0; entry < this.#used.length; entry++)
+      if (this.#texts.has(entry) && matches(entry)) this.#remove(entry);
+    return kept;
+  }
+
   clear(): void {
     this.#texts.clear();
     this.#digests.clear();
@@ -149,6 +160,7 @@ export function objectSlots<T>(): SlotStorage<T> {
     drop(entry) {
       values[entry] = undefined;
     },
+    matcher: (test) => (entry) => test(values[entry] as T),
     clear() {
       values = [];
     },

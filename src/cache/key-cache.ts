@@ -13,11 +13,12 @@
  * 119, in an LRU map 511 + 78, without shared policies 908 + 180. Prefetching is for a million keys (`prefetch.ts`),
  * where it was not measured again.
  */
-import type { KeyRecord, Store } from "../contracts/store.js";
+import type { KeyRecord, RowChange, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { type Check, checkOptions, checkStore, integer, oneOf } from "../lib/check-options.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { createGuardedReads } from "../lib/guarded-reads.js";
+import { isMadeOf, type MadeOfRows } from "../contracts/row-changes.js";
 import { type CacheBackend, digestBackend, type Expiring, withTtl } from "./cache-backend.js";
 import { type CachedKey, createPreparer } from "./cached-key.js";
 import { objectBackend } from "./fingerprint-cache.js";
@@ -47,6 +48,9 @@ export interface CacheOptions {
    */
   readonly by?: "tag" | "digest";
 }
+
+/** Cached keys looked through per second for changes of rows that keys refer to; beyond that the cache is emptied. */
+const MAX_EXAMINED = 10_000_000;
 
 /** The bounds of {@link CacheOptions}. */
 export const CACHE_OPTIONS = {
@@ -86,26 +90,44 @@ export interface KeyCache extends RecordCache<CachedKey> {
 export function createKeyCache(store: Store, targets: PrefetchTargets, options: CacheOptions = {}): KeyCache {
   const prepare = createPreparer();
   const packed = (size: number) => tieredCache(size, packedKeys(createPrefetch(targets)));
-  return { ...createRecordCache(store, prepare, options, packed), prepare };
+  return { ...createRecordCache(store, prepare, options, packed, (key) => key), prepare };
 }
 
 /**
  * @param prepare called once per fill: creates the value that `find` returns; it must depend on nothing but the record
  * @param options validated by the caller, with {@link CACHE_OPTIONS}
  * @param backendOf creates the default backend for `size` values; not used with a `ttl`, or by digests
+ * @param madeOf the rows that a value was made of; `undefined`: unknown, so that a change of any row drops it
  */
 export function createRecordCache<T>(
   store: Store,
   prepare: (record: KeyRecord) => T,
   options: CacheOptions = {},
   backendOf: (size: number) => CacheBackend<T> = objectBackend,
+  madeOf: (value: T) => MadeOfRows | undefined = () => undefined,
 ): RecordCache<T> {
   const { size = 100_000, ttl = Infinity, missSize = 10_000, missTtl = 1_000, by = "tag" } = options;
   const plain = by === "tag" ? objectBackend : digestBackend;
-  const found =
+  const found: CacheBackend<T> =
     ttl !== Infinity ? withTtl(plain<Expiring<T>>(size), ttl) : by === "tag" ? backendOf(size) : plain<T>(size);
+  let examined = 0;
+  let windowEnd = -Infinity;
+  const dropMadeOf = (change: RowChange): boolean => {
+    const now = performance.now();
+    if (now >= windowEnd) {
+      windowEnd = now + 1_000;
+      examined = 0;
+    }
+    if (examined >= MAX_EXAMINED) return false;
+    examined += found.deleteWhere((value) => {
+      const rows = madeOf(value);
+      return rows === undefined || isMadeOf(rows, change);
+    });
+    return true;
+  };
   const reads = createGuardedReads(store, {
     found,
+    dropMadeOf,
     read: (digest) => store.findKey(digest),
     prepare,
     missSize,
@@ -154,7 +176,8 @@ const itself = (digest: string): string => digest;
  */
 export function cachedStore(store: Store, options: CacheOptions = {}): Store {
   checkStore(store);
-  const cache = createRecordCache(store, deepFreeze, checkOptions(options, CACHE_OPTIONS));
+  const checked = checkOptions(options, CACHE_OPTIONS);
+  const cache = createRecordCache<KeyRecord>(store, deepFreeze, checked, objectBackend, (record) => record);
   return {
     powers: store.powers,
     findKey: (digest) => cache.find(digest, itself),

@@ -135,6 +135,17 @@ export function packedKeys(prefetch: Prefetch = nothing): SlotStorage<CachedKey>
       key.usedMinute = ints[small + USED] as number;
       return key;
     },
+    matcher(test) {
+      const byPolicy = new Map<number, boolean>();
+      return (entry) => {
+        const part = parts[entry];
+        if (typeof part !== "string") return test(part as CachedKey);
+        const policyNumber = policyNumberOf(numbers[entry * WIDTH + MIXED] as number);
+        let passes = byPolicy.get(policyNumber);
+        if (passes === undefined) byPolicy.set(policyNumber, (passes = test(this.get(entry))));
+        return passes;
+      };
+    },
     drop(entry) {
       if (typeof parts[entry] === "string") policies.release(policyNumberOf(numbers[entry * WIDTH + MIXED] as number));
       parts[entry] = undefined;

@@ -42,6 +42,7 @@ export function tieredCache<T>(
     },
     set: (text, digest, value) => table.set(text, digest, value),
     delete: (digest) => table.delete(digest),
+    deleteWhere: (test) => table.deleteWhere(test),
     clear() {
       table.clear();
       hot.clear();

@@ -49,6 +49,7 @@ const CATALOGUE = {
   STORE_CLOSED: kind(500, "Internal Server Error", "application/store_closed"),
   STORE_READ_ONLY: kind(500, "Internal Server Error", "application/store_read_only"),
   STORE_TIMEOUT: kind(503, "Service Unavailable", "application/store_timeout"),
+  STORE_UNAVAILABLE: kind(503, "Service Unavailable", "application/store_unavailable"),
   STORE_FULL: kind(500, "Internal Server Error", "application/store_full"),
   STORE_INVALID: kind(500, "Internal Server Error", "application/store_invalid"),
   STORE_SCHEMA_NEWER: kind(500, "Internal Server Error", "application/store_schema_newer"),
@@ -107,6 +108,8 @@ const CATALOGUE = {
  * - `STORE_CLOSED`: the store, or its handle, was closed.
  * - `STORE_READ_ONLY`: the database is read-only; nothing was changed.
  * - `STORE_TIMEOUT`: a store of your own did not respond within `storeTimeout`; a write may or may not have been made.
+ * - `STORE_UNAVAILABLE`: the database server cannot be reached, or did not respond in time. Of a call that changes
+ *   something, {@link KeystileError.outcomeUnknown} says whether it may have been made.
  * - `STORE_FULL`: the disk or the database is full; nothing was changed.
  * - `STORE_INVALID`: the file is damaged, empty, not a database or one of another program, or a `-wal` of another file
  *   lies beside it; `detail` says which. Or a store of your own returned a value that violates the types of the port:
@@ -159,11 +162,13 @@ export class KeystileError extends Error {
   readonly type: string;
   /** Every problem with the request; empty unless the status is 400. */
   readonly errors: readonly ValidationProblem[];
+  /** Of STORE_UNAVAILABLE: the change may or may not have been made. Absent: nothing was changed, or it does not say. */
+  readonly outcomeUnknown?: true;
 
   constructor(
     code: KeystileErrorCode,
     detail: string,
-    options: { errors?: readonly ValidationProblem[]; cause?: unknown } = {},
+    options: { errors?: readonly ValidationProblem[]; cause?: unknown; outcomeUnknown?: boolean } = {},
   ) {
     super(detail, "cause" in options ? { cause: options.cause } : undefined);
     const { status, title, type } = CATALOGUE[code];
@@ -174,6 +179,7 @@ export class KeystileError extends Error {
     this.detail = detail;
     this.type = type;
     this.errors = options.errors ?? [];
+    if (options.outcomeUnknown === true) this.outcomeUnknown = true;
     Object.defineProperty(this, BRAND, { value: true });
   }
 }

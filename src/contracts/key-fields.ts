@@ -126,6 +126,7 @@ export const KEY_FIELDS = {
   keyId: { record: "key", from: "made" },
   identity: { absent: true, record: "rare", from: "made" },
   account: { absent: true, record: "rare", from: "made" },
+  grantIds: { absent: true, record: "policy", from: "made" },
   parentDisabled: { record: "policy", from: "made" },
   unadopted: { record: "find", from: "made" },
   startUnknown: { absent: true, record: "key", from: "made" },

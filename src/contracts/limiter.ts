@@ -20,6 +20,12 @@ export interface LimitCheck extends LimitSize {
    * count as those of one more workspace.
    */
   readonly workspaceId?: string | undefined;
+  /**
+   * What keeps buckets together that one call may take from: the id of the key's identity, or else of the key that the
+   * buckets are named after. A limiter that spreads over several servers keeps a shard on one of them, and takes checks
+   * of one shard in one step; others ignore it. The same for every check of a bucket. Absent: the bucket is by itself.
+   */
+  readonly shard?: string | undefined;
   /** The limit exists only in this request. Ad hoc limits together must leave space for the others. */
   readonly isAdHoc?: boolean | undefined;
   /** When `limit` and `duration` are overrides: the configured size of the limit. */

@@ -7,16 +7,19 @@
  *
  * The contract (`test/stores/suite.ts` tests each clause on every store):
  *  1. Something unknown is `undefined`, or absent from a list; never an error.
- *  2. Digests, ids and names match exactly and case-sensitively, without Unicode normalisation.
- *  3. Any row survives a round trip: Unicode, empty lists, 0, absent properties, `__proto__` inside meta, credits up
- *     to 2^53 − 1.
+ *  2. Digests, ids and names match exactly and case-sensitively, without Unicode normalisation. To a read, one that
+ *     holds U+0000 or an unpaired surrogate is as any other that is unknown: it is neither an error nor equal to another.
+ *  3. Any row survives a round trip: Unicode, empty lists, 0, absent properties, `__proto__` and U+0000 inside meta, the
+ *     order of its names, credits up to 2^53 − 1.
  *  4. `insertKeys` reports each duplicate separately; the others are inserted.
- *  5. Concurrent spends never grant more than the balance; a cost above the balance takes nothing.
+ *  5. Concurrent spends never grant more than the balance; a cost above the balance takes nothing. Calls that are in
+ *     flight at once may take effect, and settle, in any order.
  *  6. A cost of 0 changes nothing and returns the balance with due refills and expired reserves counted.
  *  7. Counted periods only move forward; an earlier period refills nothing. Balances stop at 2^53 − 1. A spend or
  *     draw whose period belongs to another calendar than the balance changes nothing and is `stale`. At most 400 daily
  *     or 24 monthly boundaries are refilled at once.
- *  8. The next find sees a change: at once in this process, after the next `pollChanges` in others.
+ *  8. The next find sees a change: at once in this process; in others after their next `pollChanges`, and no later than
+ *     the bound that the store states.
  *  9. A read that began before a change never restores the old record (for caching decorators).
  * 10. Changing a returned object does not change the store.
  * 11. After `close()` every call fails with STORE_CLOSED; a second `close()` does nothing.
@@ -30,7 +33,9 @@
  *     often it is reported; ending a lease twice, or one that is unknown, changes nothing. Power `leases`; reserves:
  *     power `reserves`.
  * 15. Subscribers are notified, once it is durable, of every change that a find could see, and of every change of
- *     an identity, a role or a permission, because imports cache their names.
+ *     an identity, a role or a permission, because imports cache their names. A change of a row that keys refer to is
+ *     notified by table and id, by the digest of each key that it reaches, or as `all`. That a new key was created need
+ *     not be notified to other processes: a cached miss is used for `missTtl` at most, 1 s by default.
  * 16. Lists are ordered by id, start after `after`, contain at most `limit` rows, and omit deleted keys, APIs
  *     and root keys.
  * 17. Names of one workspace are unknown in another.
@@ -75,6 +80,12 @@ export interface KeyRecord {
   readonly permissions: readonly string[];
   /** Sorted, without duplicates. */
   readonly roles: readonly string[];
+  /**
+   * Ids of the roles and permissions that the two lists above come from, those included that are gone by now: a
+   * {@link RowChange} of one of them drops the record from caches. Absent: unknown, so that one of any role or permission
+   * does. Keys with the same ids share them in memory.
+   */
+  readonly grantIds?: readonly string[];
   readonly identity?: Identity;
   readonly ratelimits: readonly RatelimitResponse[];
   /** Whether it has a balance. False: its credits are unlimited and `spendCredits` need not be called. */
@@ -522,8 +533,19 @@ export interface StorePowers {
 }
 /** A power that a store has or lacks. */
 export type Power = "leases" | "reserves" | "idempotency" | "usage";
-/** What changed: the row of one digest, any digest that was not found so far, or anything. */
-export type Change = { readonly digest: string } | "created" | "all";
+/**
+ * A change of one row that keys refer to: every record that was made of it may be outdated, and any digest that was not
+ * found so far. Of a role and of a permission a store tells so only if its records have {@link KeyRecord.grantIds}.
+ */
+export interface RowChange {
+  readonly table: "workspaces" | "apis" | "identities" | "roles" | "permissions";
+  readonly id: string;
+}
+/**
+ * What changed: the row of one digest, a row that keys refer to, any digest that was not found so far, or anything. A
+ * store may always tell more than it must, `all` in place of anything else.
+ */
+export type Change = { readonly digest: string } | RowChange | "created" | "all";
 
 /**
  * A store of keys. Its contract is the numbered clauses at the top of this file. It reports failures by throwing, or

@@ -27,11 +27,12 @@ export interface LeaseManager {
   /** For spending and reading; leases are added and removed through the manager. */
   readonly table: LeaseTable;
   /**
-   * Keeps a key's lease from ending until {@link LeaseManager.release}, and begins one if it has none.
+   * Keeps a key's lease, which is not held yet, from ending until {@link LeaseManager.release}, and begins one if it has
+   * none.
    * @returns its entry; {@link NONE}: there is no space for another lease
    */
   hold(ref: KeyRef): number;
-  /** Lets go of a lease. One that holds nothing and has drawn nothing ends. */
+  /** Lets go of a lease. One that has drawn nothing ends, unless its key was spent from. */
   release(ref: KeyRef): void;
   /** The id of an entry's lease in the store. */
   holderOf(entry: number): string;
@@ -67,8 +68,8 @@ export interface LeaseManagerOptions {
 export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout }: LeaseManagerOptions): LeaseManager {
   const table = new LeaseTable(keys);
   const returns = creditReturns(store);
-  /** How many draws are in flight, by key. */
-  const held = new Map<KeyRef, number>();
+  /** Keys that have a draw in flight. */
+  const held = new Set<KeyRef>();
   let lastId = 0;
   const pending = new Set<Promise<void>>();
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -121,7 +122,7 @@ export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout
   };
   /**
    * Returns the leases that were unused since the last round. A long round takes several turns, because each return is
-   * a write. While the store takes nothing back, leases stay: 48 bytes each, and useful if their key is used again.
+   * a write. While the store takes nothing back, leases stay: 57 bytes each, and useful if their key is used again.
    */
   const returnUnused = (): void => {
     for (let work = TURN; work > 0 && cursor < table.capacity && !returns.isBlocked(); work--, cursor++) {
@@ -174,18 +175,13 @@ export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout
     hold(ref) {
       const known = table.find(ref);
       const entry = known === NONE ? begin(ref) : known;
-      if (entry !== NONE) held.set(ref, (held.get(ref) ?? 0) + 1);
+      if (entry !== NONE) held.add(ref);
       return entry;
     },
     release(ref) {
-      const others = held.get(ref)! - 1;
-      if (others > 0) {
-        held.set(ref, others);
-        return;
-      }
       held.delete(ref);
       const entry = table.find(ref);
-      if (entry !== NONE && table.generation(entry) === NO_GENERATION) endAt(entry);
+      if (entry !== NONE && table.generation(entry) === NO_GENERATION && table.step(entry) === 0) endAt(entry);
     },
     holderOf,
     renew(entry) {
@@ -197,7 +193,11 @@ export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout
       const entry = table.find(ref);
       if (entry !== NONE && !held.has(ref)) endAt(entry);
     },
-    mayLease: (ref) => !returns.isBlocked() || table.find(ref) !== NONE,
+    mayLease(ref) {
+      if (!returns.isBlocked()) return true;
+      const entry = table.find(ref);
+      return entry !== NONE && (held.has(ref) || table.generation(entry) !== NO_GENERATION);
+    },
     track,
     async close() {
       const before = returns.forfeited();

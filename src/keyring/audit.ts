@@ -31,11 +31,19 @@ export const AUDIT_OPTIONS = {
 
 const MAX_ACTOR = 1_024;
 
-/** The check of the option `actor`. */
-export const actorName: Check = (value, path) => {
-  if (typeof value !== "string" || value === "" || value.length > MAX_ACTOR)
-    throw new TypeError(`${path} must be a string of 1 to ${MAX_ACTOR} characters`);
-};
+/** The same, and the option that names who a program acts for. */
+export const PROGRAM_AUDIT_OPTIONS = {
+  ...AUDIT_OPTIONS,
+  actor: (value: unknown, path: string) => {
+    if (typeof value !== "string" || value === "" || value.length > MAX_ACTOR)
+      throw new TypeError(`${path} must be a string of 1 to ${MAX_ACTOR} characters`);
+  },
+} as const satisfies Record<string, Check>;
+
+/** The audit trail of a program, with a queue of its own. */
+export function programAudit(options: AuditOptions & { readonly actor?: string | undefined }): Audit {
+  return { actor: programActor(options.actor), queue: createAuditQueue(options) };
+}
 
 /** What administers besides its operations. */
 export interface Audited {

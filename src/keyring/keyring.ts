@@ -11,17 +11,8 @@ import { callable, checkOptions, checkStore, DEFAULT_WORKSPACE, guardClock, word
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { standardSchema } from "../lib/meta-schema.js";
 import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
-import {
-  actorName,
-  actorOf,
-  AUDIT_OPTIONS,
-  audited,
-  type Audited,
-  auditedBy,
-  type AuditOptions,
-  createAuditQueue,
-  programActor,
-} from "./audit.js";
+import { actorOf, audited, type Audited, auditedBy, type AuditOptions } from "./audit.js";
+import { PROGRAM_AUDIT_OPTIONS, programAudit } from "./audit.js";
 import { createApi, deleteApi, getApi, getOrCreateApi, listApis, updateApi } from "./apis.js";
 import { type Audit, createKeyedMutex, createTurns } from "./context.js";
 import { createIdentity, deleteIdentity, getIdentity, listIdentities, updateIdentity } from "./identities.js";
@@ -264,8 +255,7 @@ export interface Keyring {
 
 const OPTIONS = {
   ...STORE_GUARD_OPTIONS,
-  ...AUDIT_OPTIONS,
-  actor: actorName,
+  ...PROGRAM_AUDIT_OPTIONS,
   workspaceId: word,
   clock: callable,
   migrationAlgorithms: () => {},
@@ -340,7 +330,7 @@ function performIn(context: RootKeyContext): Perform {
 export function createKeyring(given: Store, options: KeyringOptions = {}): Keyring & Audited {
   checkStore(given);
   const own = checkOptions(options, OPTIONS);
-  return keyringOn(given, own, { actor: programActor(own.actor), queue: createAuditQueue(own) });
+  return keyringOn(given, own, programAudit(own));
 }
 
 /** As {@link createKeyring}, with options that were checked and an audit trail that others share. */

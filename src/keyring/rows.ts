@@ -2,7 +2,7 @@
 import { KeystileError } from "../contracts/errors.js";
 import type { ApiRow, KeyRow, NamedTable, OwnedRow, Rows, Table } from "../contracts/store.js";
 import { overrideName } from "../lib/override-name.js";
-import { type Context, pause } from "./context.js";
+import type { Context } from "./context.js";
 
 /** A type whose fields may be set while a new row is built. */
 export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -97,7 +97,7 @@ export async function readRows<T extends Table>(
 ): Promise<ReadonlyMap<string, Rows[T]>> {
   const asked = [...new Set(ids)].filter((id) => !found.has(id));
   for (let start = 0; start < asked.length; start += MAX_BATCH) {
-    if (start > 0) await pause(0);
+    if (start > 0) await context.turns.next();
     const rows = await context.store.readMany(table, asked.slice(start, start + MAX_BATCH));
     for (const row of rows) if (row !== undefined) found.set(row.id, row);
   }

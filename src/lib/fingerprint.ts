@@ -11,7 +11,8 @@
  * A guess hits the fingerprint of an unknown text with probability 2^-96. Any two texts collide with probability at
  * most 2^-51, two ASCII texts at most 2^-57, whoever chose them: in the worst case only the top bit of a unit, or of a
  * pair, differs, and then a lane has 17 or 19 bits to tell them apart. Somebody who knows a valid key gains nothing
- * from a second text that collides with it.
+ * from a second text that collides with it. A fourth lane would take 9 ns more (79 instead of 70), and four bytes and a
+ * comparison more in every table.
  */
 
 /**

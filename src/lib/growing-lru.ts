@@ -36,6 +36,11 @@ export class GrowingLru<V extends object | true> {
     return this.#cache.delete(key);
   }
 
+  /** All that is held, in a new list, without counting as use. */
+  entries(): [string, V][] {
+    return [...this.#cache.entries()];
+  }
+
   clear(): void {
     if (this.#cache.size === 0) return;
     this.#max = Math.min(FIRST, this.#options.max);

@@ -10,7 +10,7 @@
  * Why misses have a partition of their own: a flood of unknown keys fills that one and evicts no real key. A miss is kept for a short
  * time only, since a key may be created where no change is notified.
  */
-import type { Store } from "../contracts/store.js";
+import type { RowChange, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { copyOfError } from "./copy-error.js";
 import { GrowingLru } from "./growing-lru.js";
@@ -32,6 +32,11 @@ export interface GuardedReadOptions<Row, T> {
   readonly missSize: number;
   /** Milliseconds for which a miss is kept, and for which calls join a read, ≥ 1. */
   readonly missTtl: number;
+  /**
+   * Removes from `found` what was made of a row that changed; false: too much to look through, so all is removed. Absent:
+   * no value is made of such rows.
+   */
+  readonly dropMadeOf?: (change: RowChange) => boolean;
 }
 
 /** A read that the store has not returned yet. */
@@ -60,7 +65,7 @@ const MONOTONIC = { now: () => performance.now() };
 /** Subscribes to the store at once: each change removes what it concerns, from `found` and from the misses. */
 export function createGuardedReads<Row, T>(
   store: Store,
-  { found, read, prepare, missSize, missTtl }: GuardedReadOptions<Row, T>,
+  { found, read, prepare, missSize, missTtl, dropMadeOf }: GuardedReadOptions<Row, T>,
 ): GuardedReads<T> {
   // A resolution of 0 keeps lru-cache from setting a timer.
   const misses =
@@ -74,13 +79,14 @@ export function createGuardedReads<Row, T>(
   let isEmpty = true;
   const unsubscribe = store.subscribe((change) => {
     generation++;
-    if (typeof change === "object") {
+    if (typeof change === "object" && "digest" in change) {
       found.delete(change.digest);
       misses?.delete(change.digest);
       return;
     }
     misses?.clear();
     if (change === "created" || isEmpty) return;
+    if (typeof change === "object" && dropMadeOf?.(change) !== false) return;
     found.clear();
     isEmpty = true;
   });

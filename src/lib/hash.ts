@@ -1,7 +1,8 @@
 /** Digests of keys, new keys, new ids. The only module that uses node:crypto; falls back to WebCrypto. */
 import type { MaybePromise } from "../contracts/types.js";
 
-type Digest = "sha256" | "sha512";
+/** SHA-1 is no protection: Redis names scripts by it. */
+type Digest = "sha1" | "sha256" | "sha512";
 /** Text encoding of a digest. */
 type Encoding = "hex" | "base64";
 type NodeCrypto = typeof import("node:crypto");
@@ -64,7 +65,7 @@ export function digestKey(key: string): MaybePromise<string> {
 }
 
 async function digestOnTheWeb(algorithm: Digest, text: string, encoding: Encoding): Promise<string> {
-  const name = algorithm === "sha256" ? "SHA-256" : "SHA-512";
+  const name = algorithm.replace("sha", "SHA-");
   const bytes = new Uint8Array(await globalThis.crypto.subtle.digest(name, new TextEncoder().encode(text)));
   if (encoding === "hex") return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
   return btoa(String.fromCharCode(...bytes));

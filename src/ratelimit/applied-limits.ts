@@ -43,6 +43,8 @@ export interface LimitedKey extends BucketHint {
   readonly keyId: string;
   /** The key after which the buckets of its limits are named; another than itself for a key that replaced one. */
   readonly bucketOwner: string;
+  /** Of all its buckets: its identity's id, or else the owner's. */
+  readonly shard: string;
   /** The key's only limit, if it is automatic; and its id. */
   readonly onlyLimit: LimitKind | undefined;
   readonly onlyLimitId: string;
@@ -57,23 +59,27 @@ export function sharedLimits({ ratelimits, identity, workspaceId }: KeyRecord): 
     ) ?? [];
   return shared.length === 0
     ? undefined
-    : shared.map((limit) => toApplied((identity as Identity).id, workspaceId, limit, limit.id));
+    : shared.map((limit) =>
+        toApplied((identity as Identity).id, workspaceId, (identity as Identity).id, limit, limit.id),
+      );
 }
 
 /**
  * Collects the limits of a key.
  * @param owner of the buckets
  * @param workspaceId of the key
+ * @param shard of all buckets of the key
  * @param ids of the key's limits, in the order of `kinds`
  */
 export function toLimits(
   owner: string,
   workspaceId: string,
+  shard: string,
   kinds: readonly LimitKind[],
   ids: readonly string[],
   shared: readonly AppliedLimit[] = [],
 ): Limits {
-  const keyLimits = kinds.map((kind, i) => toApplied(owner, workspaceId, kind, ids[i] as string));
+  const keyLimits = kinds.map((kind, i) => toApplied(owner, workspaceId, shard, kind, ids[i] as string));
   const named = shared.length === 0 ? keyLimits : [...keyLimits, ...shared];
   return { automatic: named.every(isAutomatic) ? named : named.filter(isAutomatic), named };
 }
@@ -81,6 +87,7 @@ export function toLimits(
 function toApplied(
   owner: string,
   workspaceId: string,
+  shard: string,
   { name, limit, duration, autoApply }: LimitKind,
   id: string,
 ): AppliedLimit {
@@ -94,6 +101,7 @@ function toApplied(
     name,
     autoApply,
     workspaceId,
+    shard,
     isAdHoc: undefined,
     hint: hintFor(bucket, workspaceId),
     configured: undefined,
@@ -109,16 +117,17 @@ const isAutomatic = ({ autoApply }: AppliedLimit) => autoApply;
  *   `duration` are given; the message contains no names
  */
 export function applyLimits(
-  { keyId, bucketOwner, workspaceId, limits }: Pick<LimitedKey, "keyId" | "bucketOwner" | "workspaceId" | "limits">,
+  key: Pick<LimitedKey, "keyId" | "bucketOwner" | "workspaceId" | "shard" | "limits">,
   requested: readonly RatelimitCheck[],
 ): readonly AppliedLimit[] {
+  const { limits } = key;
   if (requested.length === 0) return limits.automatic;
   const named = new Set<string>();
   for (const { name } of requested) named.add(name);
   const applied = limits.automatic.filter(({ name }) => !named.has(name));
   const problems: ValidationProblem[] = [];
   requested.forEach((check, i) => {
-    const limit = limits.named.find(({ name }) => name === check.name) ?? adHoc(keyId, bucketOwner, workspaceId, check);
+    const limit = limits.named.find(({ name }) => name === check.name) ?? adHoc(key, check);
     if (limit !== undefined) applied.push(override(limit, check));
     else
       problems.push({
@@ -178,9 +187,9 @@ function override(
   known: AppliedLimit,
   { cost, limit = known.limit, duration = known.duration }: RatelimitCheck,
 ): AppliedLimit {
-  const { bucket, id, name, autoApply, workspaceId, isAdHoc, hint } = known;
+  const { bucket, id, name, autoApply, workspaceId, shard, isAdHoc, hint } = known;
   const configured = limit === known.limit && duration === known.duration ? undefined : known;
-  return { bucket, limit, duration, cost, id, name, autoApply, workspaceId, isAdHoc, hint, configured };
+  return { bucket, limit, duration, cost, id, name, autoApply, workspaceId, shard, isAdHoc, hint, configured };
 }
 
 /**
@@ -188,9 +197,7 @@ function override(
  * results 128 (spec §8).
  */
 function adHoc(
-  keyId: string,
-  owner: string,
-  workspaceId: string,
+  { keyId, bucketOwner: owner, workspaceId, shard }: Omit<Parameters<typeof applyLimits>[0], "limits">,
   { name, limit, duration, cost }: RatelimitCheck,
 ): AppliedLimit | undefined {
   if (limit === undefined || duration === undefined) return undefined;
@@ -206,6 +213,7 @@ function adHoc(
     name: shown,
     autoApply: false,
     workspaceId,
+    shard,
     isAdHoc: true,
     hint: undefined,
     configured: undefined,

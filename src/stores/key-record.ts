@@ -23,15 +23,26 @@ export interface GrantedNames {
 }
 
 /**
- * The complete record, or `undefined` when the key or its API is deleted.
+ * The complete record, with {@link KeyRecord.grantIds}, or `undefined` when the key or its API is deleted.
  * @param accountRef the ref of its account
  */
 export function toRecord(ref: KeyRef, row: KeyRow, related: Related, accountRef = ref): KeyRecord | undefined {
-  return toRecordWith(ref, row, related, () => flatten(row, related), accountRef);
+  const record = toRecordWith(ref, row, related, () => flatten(row, related), accountRef);
+  return record && { ...record, grantIds: grantIds(row, related) };
+}
+
+/** {@link KeyRecord.grantIds}: of its roles and permissions, and the permissions of its roles. */
+export function grantIds(
+  { roles, permissions }: Pick<KeyRow, "permissions" | "roles">,
+  { role }: Pick<Related, "role">,
+): readonly string[] {
+  const ids = new Set([...roles, ...permissions]);
+  for (const id of roles) for (const permission of role(id)?.permissions ?? []) ids.add(permission);
+  return [...ids].sort();
 }
 
 /**
- * The same for a store with another source of grants; `grantsOf` is called only if they are needed.
+ * The same without `grantIds`, for a store with another source of grants; `grantsOf` is called only if they are needed.
  *
  * Why properties are set one by one: building the record with spreads took longer than reading the row.
  */

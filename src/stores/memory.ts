@@ -31,6 +31,7 @@ import {
 } from "../credits/account.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { newSecret } from "../lib/hash.js";
+import { isFoundWithKeys } from "../contracts/row-changes.js";
 import { trust } from "../lib/guards/trusted.js";
 import { findEach } from "./find-each.js";
 import { toRecord } from "./key-record.js";
@@ -336,15 +337,6 @@ function remove(state: State, table: Table, id: string, replaced = false): void 
   }
 }
 
-/** Tables whose rows are part of what a find returns. */
-const FOUND_WITH_KEYS: ReadonlySet<Table> = new Set<Table>([
-  "workspaces",
-  "apis",
-  "identities",
-  "roles",
-  "permissions",
-]);
-
 /** The changes of a write that a find could see (contract clause 15). A new role or API changes no existing key. */
 function changesOf({ rows }: State, write: Write): Change[] {
   const id = "remove" in write ? write.remove : write.row.id;
@@ -353,6 +345,7 @@ function changesOf({ rows }: State, write: Write): Change[] {
     const digests = [(old as KeyRow | RootKeyRow | undefined)?.digest, "row" in write ? write.row.digest : undefined];
     return digests.flatMap((digest) => (digest === undefined ? [] : [{ digest }]));
   }
-  if (!FOUND_WITH_KEYS.has(write.table)) return [];
-  return old === undefined && write.table !== "workspaces" ? [] : ["all"];
+  const { table } = write;
+  if (!isFoundWithKeys(table)) return [];
+  return old === undefined && table !== "workspaces" ? [] : [{ table, id }];
 }

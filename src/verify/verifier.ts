@@ -6,7 +6,8 @@ import type { Limiter } from "../contracts/limiter.js";
 import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { Store } from "../contracts/store.js";
 import type { JsonObject, V2KeysVerifyKeyRequestBody, VerificationResult } from "../contracts/types.js";
-import { exactSpender, leasedSpender, type LeaseOptions, type Spender } from "../credits/spender.js";
+import { exactSpender, type Spender } from "../credits/exact-spender.js";
+import { defaultStep, leasedSpender, type LeaseOptions } from "../credits/spender.js";
 import {
   callable,
   type Check,
@@ -158,14 +159,17 @@ export const VERIFIER_OPTIONS = {
     const sizes = {
       size: integer(1, 1_000_000_000),
       step: integer(1, 1_000_000_000),
+      firstStep: integer(1, 1_000_000_000),
       ttl: integer(100, 3_600_000),
       keys: integer(1, 10_000_000),
       closeTimeout: integer(0, 3_600_000),
     };
     checkOptions(value, { mode: oneOf("exact", "leased"), ...(leased && sizes) }, path);
-    const { mode, size = 1_000, step = 1 } = value as { mode?: string; size?: number; step?: number };
+    const { mode, size = 1_000, step, firstStep = 1 } = value as { mode?: string } & LeaseOptions;
     if (mode === undefined) throw new TypeError(`${path}.mode must be one of: exact, leased`);
-    if (step > size) throw new RangeError(`${path}.step must be at most ${path}.size`);
+    if (step !== undefined && step > size) throw new RangeError(`${path}.step must be at most ${path}.size`);
+    if (firstStep > (step ?? defaultStep(size)))
+      throw new RangeError(`${path}.firstStep must be at most ${path}.step, a quarter of the size by default`);
   },
   idempotency: IDEMPOTENCY_OPTIONS,
   usage: flag,

@@ -6,7 +6,8 @@ import { objectBackend } from "../../src/cache/fingerprint-cache.js";
 import { packedKeys } from "../../src/cache/packed-keys.js";
 import { createPrefetch } from "../../src/cache/prefetch.js";
 import { tieredCache } from "../../src/cache/tiered-cache.js";
-import type { KeyRecord } from "../../src/contracts/store.js";
+import type { KeyRecord, RowChange } from "../../src/contracts/store.js";
+import { isMadeOf } from "../../src/contracts/row-changes.js";
 import { LeaseTable } from "../../src/credits/lease-table.js";
 import { BucketRows } from "../../src/ratelimit/memory/bucket-rows.js";
 import { referenceCache } from "./reference-cache.js";
@@ -37,6 +38,8 @@ function recordOf(ref: number, serial: number): KeyRecord {
     enabled: true,
     permissions: serial % 3 === 0 ? [] : ["documents.read"],
     roles: [],
+    grantIds: serial % 4 === 3 ? undefined : [`role_${serial % 4}`],
+    identity: serial % 7 === 0 ? { id: `id_${serial % 2}`, externalId: "user", meta: {} } : undefined,
     ratelimits: [limit, { ...limit, id: `rl_other_${serial}`, name: "tokens" }].slice(0, serial % 3),
     hasCredits: true,
     generation: serial,
@@ -53,9 +56,16 @@ function seen(key: CachedKey | undefined) {
   return { ref, keyId, name, expires, generation, limitIds, rare, policy, permissions: key.grants.copyPermissions() };
 }
 
+const ROWS: readonly RowChange[] = [
+  { table: "apis", id: "api_1" },
+  { table: "roles", id: "role_1" },
+  { table: "permissions", id: "role_2" },
+  { table: "identities", id: "id_1" },
+  { table: "workspaces", id: "other" },
+];
 const TEXTS = 8;
 const step = fc.record({
-  act: fc.constantFrom("set", "set", "get", "get", "get", "hint", "delete", "clear"),
+  act: fc.constantFrom("set", "set", "get", "get", "get", "hint", "delete", "deleteWhere", "clear"),
   text: fc.nat(TEXTS - 1),
   digest: fc.nat(TEXTS - 1),
   pick: fc.nat(),
@@ -90,6 +100,10 @@ function play(backend: CacheBackend<CachedKey>, size: number, history: History):
     } else if (act === "delete") {
       backend.delete(digest);
       reference.delete(digest);
+    } else if (act === "deleteWhere") {
+      const change = ROWS[pick % ROWS.length]!;
+      const kept = backend.deleteWhere((key) => isMadeOf(key, change));
+      if (size >= TEXTS) expect(kept).toBe(reference.deleteWhere((key) => isMadeOf(key, change)));
     } else if (act === "clear" && pick % 4 === 0) {
       backend.clear();
       reference.clear();

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type CacheOptions, createKeyCache, createRecordCache, type RecordCache } from "../../src/cache/key-cache.js";
-import type { Change, KeyRecord, Store } from "../../src/contracts/store.js";
+import type { Change, KeyRecord, RowChange, Store } from "../../src/contracts/store.js";
 import { memoryStore } from "../../src/stores/memory.js";
 
 const KEYS = 6;
@@ -20,6 +20,11 @@ const step = fc.record({
     "create",
     "all",
     "changeFar",
+    "role",
+    "permission",
+    "identity",
+    "api",
+    "roleFar",
   ),
   n: fc.nat(KEYS - 1),
 });
@@ -37,11 +42,14 @@ function scriptedStore() {
       ref: n,
       keyId: `key_${n}`,
       workspaceId: "ws",
-      apiId: "api_1",
+      apiId: `api_${n % 2}`,
       name: `version ${version}`,
       enabled: true,
       permissions: [`version.${version % 3}`],
       roles: [],
+      // Of a third of the keys it is not known.
+      ...(n % 3 !== 0 && { grantIds: [`role_${n % 2}`, `perm_${n % 2}`].sort() }),
+      ...(n % 4 === 1 && { identity: { id: `id_${n % 2}`, externalId: "user", meta: {} } }),
       ratelimits: [],
       hasCredits: false,
       generation: 0,
@@ -67,6 +75,15 @@ function scriptedStore() {
   };
   return { store, state, versions, tell };
 }
+
+const isLikewise = (other: number, n: number): boolean => other % 2 === n % 2;
+const ROWS = {
+  role: { table: "roles", id: "role", isOf: isLikewise },
+  roleFar: { table: "roles", id: "role", isOf: isLikewise },
+  permission: { table: "permissions", id: "perm", isOf: isLikewise },
+  identity: { table: "identities", id: "id", isOf: (other, n) => isLikewise(other, n) && other % 4 === 1 },
+  api: { table: "apis", id: "api", isOf: isLikewise },
+} satisfies Record<string, { table: RowChange["table"]; id: string; isOf: (other: number, n: number) => boolean }>;
 
 const targets = { buckets: { prefetch: () => 0 }, leases: { prefetch: () => 0 } };
 interface Found {
@@ -140,6 +157,13 @@ describe("whatever happens between finds, each returns what the store had when i
           } else if (act === "remove") {
             versions.delete(n);
             tell(change);
+          } else if (act in ROWS) {
+            // What a row changes, for every key that is made of it.
+            const { table, id, isOf } = ROWS[act as keyof typeof ROWS];
+            for (const other of versions.keys()) if (isOf(other, n)) versions.set(other, ++version);
+            const row = { table, id: `${id}_${n % 2}` };
+            if (act === "roleFar") state.untold.push(row);
+            else tell(row);
           } else {
             versions.set(n, ++version);
             if (act === "change") tell(change);

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { cachedStore, type CacheOptions, createRecordCache } from "../../src/cache/key-cache.js";
 import { KeystileError } from "../../src/contracts/errors.js";
-import type { KeyRecord, Store } from "../../src/contracts/store.js";
+import type { Change, KeyRecord, Store } from "../../src/contracts/store.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { keyRow } from "../stores/suite.js";
 
@@ -33,6 +33,16 @@ async function counted() {
   };
   return { store, state, inner };
 }
+
+const identityRow = {
+  id: "id_1",
+  workspaceId: "ws_1",
+  version: 0,
+  externalId: "user",
+  meta: {},
+  ratelimits: [],
+  createdAt: 0,
+};
 
 const itself = (digest: string) => digest;
 
@@ -305,6 +315,96 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
     for (const listener of listeners) listener("all");
     void cache.find("digest-1", itself);
     expect(state.finds).toBe(2);
+  });
+
+  describe("changes of rows that keys refer to", () => {
+    const rows = { listeners: new Set<(change: Change) => void>() };
+    const tell = (change: Change) => rows.listeners.forEach((listener) => listener(change));
+    /** Keys 0…5: with role_0 or role_1, the last two with none that is known. */
+    async function cached() {
+      const { store, state } = await counted();
+      await store.insertKeys(Array.from({ length: 6 }, (_, n) => ({ row: keyRow(n) })));
+      rows.listeners.clear();
+      const told: Store = {
+        ...store,
+        async findKey(digest) {
+          const found = await store.findKey(digest);
+          if (found === undefined) return undefined;
+          const { grantIds: _, ...rest } = found;
+          const n = Number(digest.slice("digest-".length));
+          return n > 3 ? rest : { ...rest, grantIds: [`role_${n % 2}`] };
+        },
+        subscribe: (listener) => (rows.listeners.add(listener), () => void rows.listeners.delete(listener)),
+      };
+      const cache = createRecordCache<KeyRecord>(
+        told,
+        (record) => record,
+        { by },
+        undefined,
+        (record) => record,
+      );
+      const findAll = async () => {
+        const before = state.finds;
+        for (let n = 0; n < 6; n++) expect(await cache.find(`digest-${n}`, itself)).toBeDefined();
+        return state.finds - before;
+      };
+      expect([await findAll(), await findAll()]).toEqual([6, 0]);
+      return { cache, state, findAll };
+    }
+
+    it("a role drops the keys made of it, and those of which it is not known; no others", async () => {
+      const { findAll } = await cached();
+      tell({ table: "roles", id: "role_1" });
+      expect([await findAll(), await findAll()]).toEqual([4, 0]);
+      tell({ table: "permissions", id: "perm_of_none" });
+      expect(await findAll()).toBe(2);
+      tell({ table: "identities", id: "id_of_none" });
+      tell({ table: "apis", id: "api_other" });
+      tell({ table: "workspaces", id: "ws_other" });
+      expect(await findAll()).toBe(0);
+      tell({ table: "apis", id: "api_1" });
+      expect(await findAll()).toBe(6);
+      tell({ table: "workspaces", id: "ws_1" });
+      expect(await findAll()).toBe(6);
+    });
+
+    it("a value of which nothing is known is dropped by each", async () => {
+      const { store, state } = await counted();
+      await store.insertKeys([{ row: keyRow(1) }]);
+      const cache = cacheOf(store, ({ keyId }) => ({ keyId }));
+      await cache.find("digest-1", itself);
+      await store.write([{ table: "identities", row: identityRow }]);
+      await store.write([{ table: "identities", row: { ...identityRow, version: 1 } }]);
+      await cache.find("digest-1", itself);
+      expect(state.finds).toBe(2);
+    });
+
+    it("a miss may end with it, and a find that is in flight is not kept", async () => {
+      const { cache, state } = await cached();
+      expect(await cache.find("digest-9", itself)).toBeUndefined();
+      const before = state.finds;
+      tell({ table: "apis", id: "api_other" });
+      await cache.find("digest-9", itself);
+      expect(state.finds).toBe(before + 1);
+      tell({ table: "roles", id: "role_0" });
+      const finding = cache.find("digest-0", itself);
+      tell({ table: "roles", id: "role_other" });
+      await finding;
+      await cache.find("digest-0", itself);
+      expect(state.finds).toBe(before + 3);
+    });
+
+    it("more of them than can be looked through in a second empty the cache", async () => {
+      const { findAll } = await cached();
+      // Six keys, all of which are looked at each time.
+      for (let i = 0; i < 10_000_000 / 6 + 1; i++) tell({ table: "identities", id: "id_of_none" });
+      expect(await findAll()).toBe(6);
+      tell({ table: "identities", id: "id_of_none" });
+      expect(await findAll()).toBe(6);
+      vi.advanceTimersByTime(1_000);
+      tell({ table: "identities", id: "id_of_none" });
+      expect(await findAll()).toBe(0);
+    });
   });
 
   it("close stops listening, so nothing is kept from then on, what is in flight included", async () => {

@@ -18,6 +18,11 @@ export function referenceCache<T>(): Required<CacheBackend<T>> {
       texts.set(digest, text);
     },
     delete: forget,
+    deleteWhere(test) {
+      const kept = values.size;
+      for (const [digest, text] of [...texts]) if (test(values.get(text)!)) forget(digest);
+      return kept;
+    },
     clear() {
       values.clear();
       texts.clear();

@@ -6,10 +6,13 @@ import {
   type Account,
   applyChange,
   countedBalance,
+  countRefills,
   draw,
   endLease,
+  forfeitedRefills,
   forfeitLeases,
   isConserved,
+  isOfCalendar,
   type Lease,
   type LeaseChanges,
   MAX_BALANCE,
@@ -451,5 +454,44 @@ describe("forfeitLeases: the account of a copy", () => {
     // Of an account that says more than its leases hold, the rest stays to be found.
     const damaged = forfeitLeases({ ...account, reserved: 37 }, leases);
     expect([damaged.reserved, damaged.forfeited, isConserved(damaged)]).toEqual([7, 40, false]);
+  });
+});
+
+describe("refills of an account", () => {
+  const [daily, monthly] = CALENDARS;
+  const open = (amount: number, period: number = daily) => openAccount(5, { amount, period, generation: 0 });
+
+  it("are of one calendar: with the period of another nothing is counted, and a spend is stale", () => {
+    const account = open(10);
+    expect([isOfCalendar(account, daily + 3), isOfCalendar(account, monthly + 3)]).toEqual([true, false]);
+    expect(isOfCalendar({ ...account, unlimited: true }, monthly)).toBe(true);
+    expect(countRefills({ ...account, period: monthly }, daily)).toMatchObject({ remaining: 5, period: monthly });
+    expect(spend(account, () => new Map(), 1, monthly + 3, 0).result).toMatchObject({ ok: false, stale: true });
+  });
+
+  it("are counted once for each boundary: the account given comes back where none was passed", () => {
+    const account = open(10, daily + 4);
+    expect(countRefills(account, daily + 4)).toBe(account);
+    expect(countRefills(account, daily + 3)).toBe(account);
+    expect(countRefills(account, daily + 6)).toMatchObject({ remaining: 25, refilled: 20, period: daily + 6 });
+  });
+
+  it("that `refilled` cannot count start it anew", () => {
+    let account = openAccount(0, { amount: MAX_BALANCE, period: daily, generation: 0 });
+    for (const day of [1, 2, 3]) {
+      account = countRefills(account, daily + day);
+      expect(account).toMatchObject({ remaining: MAX_BALANCE, refilled: MAX_BALANCE });
+      account = spend(account, () => new Map(), MAX_BALANCE, daily + day, 0).account;
+      expect([account.remaining, account.spent, isConserved(account)]).toEqual([0, MAX_BALANCE, true]);
+    }
+  });
+
+  it("of more than 400 days at once the rest is forfeited, unless there is nothing to refill", () => {
+    const account = open(10);
+    expect(forfeitedRefills(account, daily + 400)).toBe(0);
+    expect(forfeitedRefills(account, daily + 500)).toBe(100);
+    expect(forfeitedRefills(open(0), daily + 500)).toBe(0);
+    expect(forfeitedRefills(account, monthly + 500)).toBe(0);
+    expect(countRefills(account, daily + 500).remaining).toBe(4_005);
   });
 });

@@ -3,11 +3,21 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { KeystileErrorCode } from "../../src/contracts/errors.js";
 import type { KeyRef, Store } from "../../src/contracts/store.js";
 import { creditReturns } from "../../src/credits/credit-returns.js";
-import { leasedSpender } from "../../src/credits/spender.js";
 import { createKeyring } from "../../src/keyring/keyring.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { createVerifier } from "../../src/verify/verifier.js";
-import { account, accountOf, gate, hindered, opened, removeKey, setBalance, settled, storeError } from "./support.js";
+import {
+  eagerSpender,
+  account,
+  accountOf,
+  gate,
+  hindered,
+  opened,
+  removeKey,
+  setBalance,
+  settled,
+  storeError,
+} from "./support.js";
 
 const CODES: readonly KeystileErrorCode[] = [
   "STORE_BUSY",
@@ -40,7 +50,7 @@ function watch(promise: unknown): { state: string; error: unknown } {
 async function leasedOne(options: object = {}) {
   const bed = await opened(100);
   const hinder = hindered(bed.store);
-  const spender = leasedSpender(hinder.store, { ...LEASES, ...options });
+  const spender = eagerSpender(hinder.store, { ...LEASES, ...options });
   const one = account(bed.record);
   expect(await spender.spend(one, 1, 0)).toEqual({ ok: true, remaining: 99 });
   expect(await bed.balance()).toBe(60);
@@ -91,7 +101,7 @@ describe("returns that fail: tried again", () => {
     const { store, balance } = await opened(100, 5);
     const [, , third] = await Promise.all([1, 2, 3, 4, 5].map((n) => accountOf(store, n)));
     let isBusy = true;
-    const spender = leasedSpender(
+    const spender = eagerSpender(
       {
         ...store,
         returnCredits(ref, ...given) {
@@ -114,7 +124,7 @@ describe("returns that fail: tried again", () => {
   it("a key that is used again gets at what waits to go back", async () => {
     const { store, record, balance } = await opened(20);
     const hinder = hindered(store);
-    const spender = leasedSpender(hinder.store, { size: 20, step: 20, ttl: 1_000 });
+    const spender = eagerSpender(hinder.store, { size: 20, step: 20, ttl: 1_000 });
     const one = account(record);
     expect(await spender.spend(one, 15, 0)).toEqual({ ok: true, remaining: 5 });
     expect(await spender.spend(one, 4, 0)).toEqual({ ok: true, remaining: 1 });
@@ -145,7 +155,7 @@ describe("returns that fail: given up", () => {
   it("a failure after the commit is tried again, and makes no credit of nothing", async () => {
     const { store, record, balance } = await opened(100);
     let attempts = 0;
-    const spender = leasedSpender(
+    const spender = eagerSpender(
       {
         ...store,
         async returnCredits(...given) {
@@ -165,7 +175,7 @@ describe("returns that fail: given up", () => {
   it("a store that was closed ends it at once: nothing is tried again, and close says what is lost", async () => {
     const { store, balance } = await opened(100, 3);
     const hinder = hindered(store);
-    const spender = leasedSpender(hinder.store, LEASES);
+    const spender = eagerSpender(hinder.store, LEASES);
     for (let n = 1; n <= 3; n++) await spender.spend(await accountOf(store, n), 1, 0);
     hinder.returns = storeError();
     await vi.advanceTimersByTimeAsync(2_000);
@@ -240,7 +250,7 @@ describe("returns that fail: close", () => {
       drawCredits: () => ({ drawn: 5, generation: 0, remaining: 100 }),
       returnCredits: () => Promise.reject(storeError()),
     };
-    const spender = leasedSpender(store, LEASES);
+    const spender = eagerSpender(store, LEASES);
     for (let ref = 0; ref < KEYS; ref++) await spender.spend(account({ ref, generation: 0 }), 1, 0);
     const closing = watch(spender.close());
     await vi.advanceTimersByTimeAsync(10_000);
@@ -255,7 +265,7 @@ describe("returns that fail: close", () => {
       ...hinder.store,
       drawCredits: (ref, request) => pass().then(() => store.drawCredits(ref, request)),
     };
-    const spender = leasedSpender(drawing, LEASES);
+    const spender = eagerSpender(drawing, LEASES);
     const spends = [1, 2, 3].map((cost) => Promise.resolve(spender.spend(account(record), cost, 0)));
     hinder.returns = storeError();
     const closing = watch(spender.close());
@@ -274,7 +284,7 @@ describe("returns that fail: close", () => {
       ...store,
       drawCredits: (ref, request) => pass().then(() => store.drawCredits(ref, request)),
     };
-    const spender = leasedSpender(drawing, LEASES);
+    const spender = eagerSpender(drawing, LEASES);
     const spend = Promise.resolve(spender.spend(account(record), 1, 0));
     const closing = watch(spender.close());
     await vi.advanceTimersByTimeAsync(10_000);
@@ -301,7 +311,7 @@ describe("returns that fail: close", () => {
       },
     });
     const told: string[] = [];
-    const credits = { mode: "leased", ...LEASES, closeTimeout: 500 } as const;
+    const credits = { mode: "leased", ...LEASES, firstStep: LEASES.step, closeTimeout: 500 } as const;
     const verifier = createVerifier(hinder.store, { credits, onOutcome: ({ code }) => told.push(code) });
     expect(await verifier.verify({ key })).toMatchObject({ code: "VALID", credits: 99 });
     hinder.returns = storeError("STORE_CLOSED");
@@ -443,7 +453,7 @@ describe("returns that fail: bounded", () => {
     const KEYS = 3_000;
     const { store, balance } = await opened(100, KEYS);
     const hinder = hindered(store);
-    const spender = leasedSpender(hinder.store, { ...LEASES, keys: 2_000 });
+    const spender = eagerSpender(hinder.store, { ...LEASES, keys: 2_000 });
     const accounts = await Promise.all(Array.from({ length: KEYS }, (_, i) => accountOf(store, i + 1)));
     hinder.returns = storeError();
     for (const one of accounts) await spender.spend(one, 1, 0);

@@ -2,9 +2,9 @@
 import fc from "fast-check";
 import { expect, describe, it } from "vitest";
 import type { KeyRecord } from "../../src/contracts/store.js";
-import { exactSpender, leasedSpender } from "../../src/credits/spender.js";
+import { exactSpender } from "../../src/credits/exact-spender.js";
 import { runs } from "../runs.js";
-import { account, accountOf, numbered, opened, setBalance, slow } from "./support.js";
+import { eagerSpender, account, accountOf, numbered, opened, setBalance, slow } from "./support.js";
 
 describe("leasedSpender: against its obvious twin", () => {
   const options = fc.record({ size: fc.constantFrom(1, 3, 8, 100), keys: fc.integer({ min: 1, max: 3 }) });
@@ -17,7 +17,7 @@ describe("leasedSpender: against its obvious twin", () => {
     const property = fc.asyncProperty(steps, options, fc.boolean(), async (history, limits, isNumbered) => {
       const beds = await Promise.all([opened(20, 3), opened(20, 3)]);
       const stores = beds.map(({ store }) => (isNumbered ? numbered(store) : store));
-      const spenders = [exactSpender(stores[0]!), leasedSpender(stores[1]!, limits)];
+      const spenders = [exactSpender(stores[0]!), eagerSpender(stores[1]!, limits)];
       const accounts = await Promise.all(stores.map((store) => Promise.all([1, 2, 3].map((n) => accountOf(store, n)))));
       for (const { kind, n, cost } of history) {
         if (kind === 0) {
@@ -45,7 +45,7 @@ describe("leasedSpender: against its obvious twin", () => {
     const property = fc.asyncProperty(calls, options, fc.boolean(), async (batches, limits, isNumbered) => {
       const { store, balance } = await opened(60, 3);
       const watched = slow(isNumbered ? numbered(store) : store).store;
-      const nodes = [leasedSpender(watched, limits), leasedSpender(watched, limits)];
+      const nodes = [eagerSpender(watched, limits), eagerSpender(watched, limits)];
       const accounts = await Promise.all(nodes.map(() => Promise.all([1, 2, 3].map((n) => accountOf(watched, n)))));
       const there = [60, 60, 60];
       const spend = async (node: number, n: number, cost: number): Promise<void> => {
@@ -80,7 +80,7 @@ describe("leasedSpender: against its obvious twin", () => {
       async (before, during, after, limits, set) => {
         const { store, record, balance } = await opened(60);
         const watched = slow(store).store;
-        const nodes = [leasedSpender(watched, limits), leasedSpender(watched, limits)];
+        const nodes = [eagerSpender(watched, limits), eagerSpender(watched, limits)];
         const spendAll = (steps: typeof before, one: KeyRecord) => {
           const accounts = nodes.map(() => account(one));
           return Promise.all(

@@ -172,6 +172,8 @@ describe("LeaseTable: turns", () => {
 interface Reference {
   id: number;
   inHand: number;
+  /** In hand as well, and not to be taken. */
+  aside: number;
   upstream: number;
   generation: number;
   spent: number;
@@ -185,7 +187,7 @@ describe("LeaseTable: against a Map of objects", () => {
     fc.nat({ max: 40 }).map((n) => `key_${n}`),
   );
   const step = fc.record({
-    kind: fc.nat({ max: 13 }),
+    kind: fc.nat({ max: 16 }),
     ref,
     amount: fc.nat({ max: 20 }),
     generation: fc.nat({ max: 3 }),
@@ -200,7 +202,15 @@ describe("LeaseTable: against a Map of objects", () => {
         /** Where each lease was found last, as targets remember it. */
         const places = new Map<KeyRef, number>();
         let lastId = 0;
-        const begun = () => ({ id: ++lastId, inHand: 0, upstream: 0, generation: NO_GENERATION, spent: 0, used: true });
+        const begun = () => ({
+          id: ++lastId,
+          inHand: 0,
+          aside: 0,
+          upstream: 0,
+          generation: NO_GENERATION,
+          spent: 0,
+          used: true,
+        });
         for (const { kind, ref, amount, generation } of steps) {
           const entry = book.find(ref);
           const lease = references.get(ref);
@@ -218,10 +228,10 @@ describe("LeaseTable: against a Map of objects", () => {
             book.remove(entry);
             references.delete(ref);
           } else if (kind === 1) {
-            expect(book.withdraw(entry)).toBe(lease.inHand);
+            expect(book.withdraw(entry)).toBe(lease.inHand + lease.aside);
             book.deposit(entry, amount);
             book.refresh(entry, generation, 50);
-            Object.assign(lease, { inHand: amount, upstream: 50, generation });
+            Object.assign(lease, { inHand: amount, aside: 0, upstream: 50, generation });
           } else if (kind === 2) {
             expect(book.markIdle(entry)).toBe(!lease.used);
             lease.used = false;
@@ -231,17 +241,30 @@ describe("LeaseTable: against a Map of objects", () => {
           } else if (kind === 4) {
             // A draw that fails.
             const taken = book.withdraw(entry);
+            lease.inHand += lease.aside;
+            lease.aside = 0;
             expect([taken, book.inHand(entry)]).toEqual([lease.inHand, 0]);
             expect(book.take(entry, ref, NO_GENERATION, 0)).toBe(lease.inHand + lease.upstream);
             lease.used = true;
             book.restore(entry, taken);
           } else if (kind === 5) {
-            expect(book.spend(entry, amount)).toBe(lease.inHand + lease.upstream);
-            Object.assign(lease, { spent: lease.spent + amount, used: true });
+            expect(book.inHand(entry)).toBe(lease.inHand + lease.aside);
+          } else if (kind === 6) {
+            const all = lease.inHand + lease.aside;
+            const aside = Math.min(all, amount);
+            book.setAside(entry, aside);
+            Object.assign(lease, { inHand: all - aside, aside });
+          } else if (kind === 7) {
+            expect(book.useSpare(entry)).toBe(lease.aside > 0);
+            Object.assign(lease, { inHand: lease.inHand + lease.aside, aside: 0 });
+          } else if (kind === 8) {
+            // A draw of another call that ends while something is aside.
+            book.refresh(entry, generation, 70);
+            Object.assign(lease, { upstream: 70, generation });
           } else {
             const may = lease.inHand >= amount && lease.generation >= generation;
             if (may) Object.assign(lease, { inHand: lease.inHand - amount, spent: lease.spent + amount, used: true });
-            const left = may ? lease.inHand + lease.upstream : NONE;
+            const left = may ? lease.inHand + lease.aside + lease.upstream : NONE;
             expect(book.take(places.get(ref)!, ref, generation, amount)).toBe(left);
             seen[may ? "taken" : "refused"]++;
           }
@@ -250,10 +273,10 @@ describe("LeaseTable: against a Map of objects", () => {
         const entries = Array.from({ length: book.capacity }, (_, entry) => entry).filter((entry) => book.has(entry));
         expect(new Set(entries.map((entry) => book.ref(entry)))).toEqual(new Set(references.keys()));
         for (const entry of entries) {
-          const { id, inHand, generation, spent } = references.get(book.ref(entry))!;
+          const { id, inHand, aside, generation, spent } = references.get(book.ref(entry))!;
           expect([book.id(entry), book.inHand(entry), book.generation(entry), book.spent(entry)]).toEqual([
             id,
-            inHand,
+            inHand + aside,
             generation,
             spent,
           ]);
@@ -262,6 +285,24 @@ describe("LeaseTable: against a Map of objects", () => {
       { numRuns: 200 },
     );
     expect(Math.min(seen.taken, seen.refused)).toBeGreaterThan(1_000);
+  });
+});
+
+describe("LeaseTable: steps", () => {
+  it("a key's step outlasts its lease, and is not the next key's; tables that grow keep it and what is aside", () => {
+    const book = new LeaseTable(1_000);
+    const entry = book.add(7, 1);
+    expect(book.step(entry)).toBe(0);
+    book.noteStep(entry, 1_000_000_000);
+    book.restart(entry, 2);
+    book.deposit(entry, 10);
+    book.setAside(entry, 4);
+    for (let ref = 1_000; ref < 1_900; ref++) book.add(ref, ref);
+    expect([book.step(entry), book.inHand(entry), book.withdraw(entry)]).toEqual([1_000_000_000, 10, 10]);
+    book.setAside(entry, 0);
+    book.remove(entry);
+    const other = book.add(8, 3);
+    expect([other, book.step(other), book.inHand(other)]).toEqual([entry, 0, 0]);
   });
 });
 

@@ -4,10 +4,9 @@ import { once } from "node:events";
 import { performance } from "node:perf_hooks";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Store } from "../../src/contracts/store.js";
-import { leasedSpender } from "../../src/credits/spender.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { addKeys, balancesIn, codeOf, inspect, temporaryPaths, withApi } from "../stores/sqlite/support.js";
-import { account, accountOf } from "./support.js";
+import { eagerSpender, account, accountOf } from "./support.js";
 
 const path = temporaryPaths();
 const KEYS = 100;
@@ -52,7 +51,7 @@ async function bed(busyTimeout: number) {
 describe("leases on a file that another process keeps locked", () => {
   it("close waits until the lock is gone, and no credit is lost", { timeout: 20_000 }, async () => {
     const { file, store, total } = await bed(50);
-    const spender = leasedSpender(store, { size: 1_000 });
+    const spender = eagerSpender(store, { size: 1_000 });
     for (let n = 1; n <= KEYS; n++) await spender.spend(await accountOf(store, n), 1, Date.now());
     expect(total()).toBeLessThan(KEYS * (CREDITS - 900));
     const release = await lock(file);
@@ -78,7 +77,7 @@ describe("leases on a file that another process keeps locked", () => {
           throw error;
         }),
     };
-    const spender = leasedSpender(watched, { size: 1_000, ttl: 1_000 });
+    const spender = eagerSpender(watched, { size: 1_000, ttl: 1_000 });
     for (let n = 1; n <= KEYS; n++) await spender.spend(await accountOf(store, n), 1, Date.now());
     const release = await lock(file);
     await expect.poll(() => failed, { timeout: 10_000 }).toBeGreaterThanOrEqual(KEYS);
@@ -90,7 +89,7 @@ describe("leases on a file that another process keeps locked", () => {
 
   it("close rejects after closeTimeout with what is still out", { timeout: 20_000 }, async () => {
     const { file, store, total } = await bed(50);
-    const spender = leasedSpender(store, { size: 1_000, closeTimeout: 300 });
+    const spender = eagerSpender(store, { size: 1_000, closeTimeout: 300 });
     for (let n = 1; n <= KEYS; n++) await spender.spend(await accountOf(store, n), 1, Date.now());
     const release = await lock(file);
     await expect(Promise.resolve(spender.close())).rejects.toMatchObject({
@@ -106,7 +105,7 @@ describe("leases on a file that another process keeps locked", () => {
     const busyTimeout = 300;
     const { file, store } = await bed(busyTimeout);
     const record = (await store.findKey("digest-1"))!;
-    const spender = leasedSpender(store);
+    const spender = eagerSpender(store);
     const release = await lock(file);
     const began = performance.now();
     const codes = await Promise.all(

@@ -1,7 +1,8 @@
 /** A store with keys that have credits, and ways to spend and to hinder them. */
 import { KeystileError, type KeystileErrorCode } from "../../src/contracts/errors.js";
 import type { KeyRecord, Store } from "../../src/contracts/store.js";
-import type { SpendTarget } from "../../src/credits/spender.js";
+import type { Spender, SpendTarget } from "../../src/credits/exact-spender.js";
+import { defaultStep, type LeaseOptions, leasedSpender } from "../../src/credits/spender.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { keyRow } from "../stores/suite.js";
 
@@ -42,6 +43,12 @@ export const account = ({ ref, generation, refill }: Pick<KeyRecord, "ref" | "ge
     this.lease = lease;
   },
 });
+
+/** A leased spender whose first draw of a key is a whole step, as those of a key in steady use are. */
+export function eagerSpender(store: Store, options: LeaseOptions = {}): Spender {
+  const { size = 1_000, step = defaultStep(size) } = options;
+  return leasedSpender(store, { firstStep: step, ...options });
+}
 
 export const accountOf = async (store: Store, n: number): Promise<SpendTarget> =>
   account((await store.findKey(`digest-${n}`))!);

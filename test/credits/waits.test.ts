@@ -2,9 +2,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Spend, Store } from "../../src/contracts/store.js";
-import { leasedSpender } from "../../src/credits/spender.js";
 import { runs } from "../runs.js";
-import { account, gate, hindered, opened, settled, storeError } from "./support.js";
+import { leasedSpender } from "../../src/credits/spender.js";
+import { account, accountOf, eagerSpender, gate, hindered, opened, settled, storeError } from "./support.js";
 
 const CALLS = 64;
 const times = <T>(count: number, make: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
@@ -18,7 +18,7 @@ async function rounds(credits: number, options = { size: 8, step: 4 }) {
     ...hinder.store,
     drawCredits: (ref, request) => pass().then(() => hinder.store.drawCredits(ref, request)),
   };
-  const spender = leasedSpender(drawing, options);
+  const spender = eagerSpender(drawing, options);
   const one = account(bed.record);
   const spend = (cost = 1): Promise<Spend | undefined> => Promise.resolve(spender.spend(one, cost, 0));
   return { ...bed, hinder, spender, spend, open, count };
@@ -73,30 +73,87 @@ describe("leasedSpender: a draw that fails", () => {
 });
 
 describe("leasedSpender: a draw that is not enough for all who waited", () => {
-  it("is followed by one draw of each that was not served, all beside each other", async () => {
-    const { spend, open, count, spender, balance } = await rounds(10_000);
+  it("is followed by one draw for all that were not served", async () => {
+    const { spend, open, count, hinder, spender, balance } = await rounds(10_000);
     const spends = times(CALLS, () => spend(3));
     expect(count()).toBe(1);
     await open();
-    // Of 4 drawn 3 went to the first. The others draw 3 each, the first of them with the one that was left over.
-    expect(count()).toBe(CALLS - 1);
+    // Of 4 drawn 3 went to the first, and one was left over for the others.
+    expect(count()).toBe(1);
     await open();
-    expect(count()).toBe(0);
-    expect((await Promise.all(spends)).every((spent) => spent?.ok)).toBe(true);
+    expect([count(), hinder.asked.draws]).toEqual([0, 2]);
+    const answers = await Promise.all(spends);
+    expect(answers).toEqual(times(CALLS, (i) => ({ ok: true, remaining: 10_000 - 3 * (i + 1) })));
     await spender.close();
     expect(await balance()).toBe(10_000 - 3 * CALLS);
   });
 
-  it("a call that comes meanwhile waits for none of those, and leads the next", async () => {
+  it("a call that comes while a draw is in flight waits for it, and shares the next", async () => {
     const { spend, open, count, hinder } = await rounds(10_000);
     const spends = times(3, () => spend(4));
     await open();
-    expect(count()).toBe(2);
+    expect(count()).toBe(1);
     spends.push(spend(2), spend(2));
-    expect(count()).toBe(3);
+    expect(count()).toBe(1);
+    await open();
+    expect((await Promise.all(spends.slice(0, 3))).every((spent) => spent?.ok)).toBe(true);
     await open();
     expect((await Promise.all(spends)).every((spent) => spent?.ok)).toBe(true);
-    expect(hinder.asked.draws).toBe(4);
+    expect(hinder.asked.draws).toBe(3);
+  });
+
+  it("one that is too dear is refused by the reply, and holds up no cheaper one behind it", async () => {
+    const { spend, open, spender, balance } = await rounds(100, { size: 8, step: 4 });
+    const spends = [spend(4), spend(97), spend(96), spend(1)];
+    for (let round = 0; round < 2; round++) await open();
+    expect((await Promise.all(spends)).map((spent) => spent!.ok)).toEqual([true, false, true, false]);
+    await spender.close();
+    expect(await balance()).toBe(0);
+  });
+
+  it("calls of one turn that count by different calendars draw one after the other, and only the wrong one is stale", async () => {
+    const { spender, record, open, balance } = await rounds(100);
+    const daily = { ...account(record), refill: { interval: "daily", amount: 5 } } as const;
+    const spends = [account(record), daily, account(record)].map((one) => Promise.resolve(spender.spend(one, 5, 0)));
+    for (let round = 0; round < 3; round++) await open();
+    expect(await Promise.all(spends)).toEqual([
+      { ok: true, remaining: 95 },
+      { ok: false, remaining: 0, stale: true },
+      { ok: true, remaining: 90 },
+    ]);
+    await spender.close();
+    expect(await balance()).toBe(90);
+  });
+
+  it("never has two draws of a key in flight, whoever calls, and draws of other keys wait for none of it", async () => {
+    const { store } = await opened(100_000, 3);
+    const inFlight = new Map<unknown, number>();
+    let most = 0;
+    let mostInAll = 0;
+    const watched: Store = {
+      ...store,
+      async drawCredits(ref, request) {
+        const now = (inFlight.get(ref) ?? 0) + 1;
+        inFlight.set(ref, now);
+        most = Math.max(most, now);
+        mostInAll = Math.max(
+          mostInAll,
+          [...inFlight.values()].reduce((sum, count) => sum + count),
+        );
+        await settled();
+        const drawn = await store.drawCredits(ref, request);
+        inFlight.set(ref, inFlight.get(ref)! - 1);
+        return drawn;
+      },
+    };
+    const spender = leasedSpender(watched, { size: 1_000, step: 250 });
+    const keys = await Promise.all([1, 2, 3].map((n) => accountOf(store, n)));
+    for (let round = 0; round < 200; round++) {
+      const calls = times(1 + (round % 40), (i) => spender.spend(keys[(round + i) % 3]!, 1 + (i % 3), 0));
+      for (const spent of await Promise.all(calls)) expect(spent).toMatchObject({ ok: true });
+    }
+    expect([most, mostInAll]).toEqual([1, 3]);
+    await spender.close();
   });
 
   it("no more than a step is in hand after it", async () => {
@@ -113,7 +170,7 @@ describe("leasedSpender: a draw that is not enough for all who waited", () => {
       },
       returnCredits: (_ref, { spent }) => void ended.push(drawn - spent),
     };
-    const spender = leasedSpender(watched, { size: 100, step: 10 });
+    const spender = eagerSpender(watched, { size: 100, step: 10 });
     const one = account(record);
     await Promise.all(times(300, (i) => spender.spend(one, 1 + (i % 4), 0)));
     await spender.close();

@@ -232,6 +232,29 @@ describe("audit trail: entries", () => {
     expect(Object.hasOwn(entries[0]!, "actor")).toBe(false);
   });
 
+  it("none for a change of what another call has removed meanwhile", async () => {
+    const inner = memoryStore();
+    const others = createKeyring(inner);
+    let readings = 0;
+    let removed = "";
+    const store: Store = {
+      ...inner,
+      async readMany(table, ids) {
+        // The third reading is that of the trail.
+        if (ids[0] === removed && ++readings === 3) await others.deleteKey({ keyId: removed, permanent: true });
+        return inner.readMany(table, ids);
+      },
+    };
+    const entries: AuditEntry[] = [];
+    const keyring = createKeyring(store, { onAudit: (entry) => entries.push(entry) });
+    const { apiId } = await others.createApi({ name: "api" });
+    removed = (await others.createKey({ apiId })).keyId;
+    expect((await failure(keyring.updateKey({ keyId: removed, name: "other" }))).code).toBe("NOT_FOUND");
+    await keyring.close();
+    expect(readings).toBeGreaterThan(1);
+    expect(entries).toEqual([]);
+  });
+
   it("an import makes one for each batch, with its number of keys, and lists a hundred ids at most", async () => {
     const { keyring, ids, during } = await world();
     const keys = Array.from({ length: 250 }, (_, i) => ({

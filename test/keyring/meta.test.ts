@@ -23,6 +23,25 @@ describe("a keyring with a schema of metadata", () => {
     expect(await keyring.getKey({ keyId })).not.toHaveProperty("meta");
   });
 
+  it("a problem lies at the names and indices of its path, up to what cannot be named", async () => {
+    const paths = [
+      ["plans", 2, { key: "seats" }],
+      ["plans", "not plain", "seats"],
+      [Symbol("plan"), "plans"],
+      undefined,
+    ];
+    const issues = paths.map((path) => ({ message: "no", ...(path && { path }) }));
+    const { create } = await world({
+      meta: { "~standard": { version: 1, vendor: "own", validate: () => ({ issues }) } },
+    });
+    expect(await problems(create({ meta: { plan: "free" } }))).toEqual([
+      "body.meta.plans[2].seats",
+      "body.meta.plans",
+      "body.meta",
+      "body.meta",
+    ]);
+  });
+
   it("stores what was given, and not what the schema makes of it", async () => {
     const { keyring, create, store } = await world({ meta: z.object({ since: z.coerce.date() }) });
     const { key, keyId } = await create({ meta: { since: "2026-03-10T12:00:00Z" } });

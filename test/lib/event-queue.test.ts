@@ -61,6 +61,25 @@ describe("createEventQueue: options", () => {
     expect(done).toEqual([1, 2]);
   });
 
+  it("close waits for the first 100,000 that are open, and counts whatever fails", async () => {
+    const open: { resolve: () => void; reject: (error: Error) => void }[] = [];
+    const listener = () => new Promise<void>((resolve, reject) => open.push({ resolve, reject }));
+    const events = createEventQueue<Event>(listener, { queue: 100_001 });
+    for (let n = 0; n <= 100_000; n++) events.emit(event(n));
+    let isClosed = false;
+    const closing = events.close().then(() => (isClosed = true));
+    const beyond = open.pop()!;
+    const last = open.pop()!;
+    for (const { resolve } of open) resolve();
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    expect(isClosed).toBe(false);
+    last.resolve();
+    await closing;
+    beyond.reject(new Error("late"));
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    expect(events.dropped()).toBe(1);
+  });
+
   it("close waits no longer than closeTimeout", async () => {
     const events = createEventQueue<Event>(() => new Promise(() => undefined), { closeTimeout: 30 });
     events.emit(event(1));

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { digestKey, digestText, hasKeyChecksum, newId, newKey, shortDigest } from "../../src/lib/hash.js";
+import { digestKey, digestText, hasIdForm, hasKeyChecksum, newId, newKey, shortDigest } from "../../src/lib/hash.js";
 
 const text = fc.string({ unit: "grapheme", maxLength: 600 }).filter((value) => value.isWellFormed());
 
@@ -69,6 +69,15 @@ describe("newId", () => {
     expect([...ids].sort()).toEqual(ids);
     for (const id of ids) expect(id).toMatch(/^key_[a-zA-Z0-9]{22}$/);
     expect(new Set(Array.from({ length: 10_000 }, () => newId("key", 5))).size).toBe(10_000);
+  });
+
+  it("hasIdForm: tells its ids from other prefixes, lengths and characters", () => {
+    const id = newId("role");
+    expect(hasIdForm("role", id)).toBe(true);
+    for (const other of [id.slice(0, -1), `${id}a`, `${id.slice(0, -1)}0`, `${id.slice(0, 5)}l${id.slice(6)}`, "role_"])
+      expect(hasIdForm("role", other), other).toBe(false);
+    expect(hasIdForm("rol", id)).toBe(false);
+    expect(hasIdForm("perm", id)).toBe(false);
   });
 
   it("uses every character about as often", () => {

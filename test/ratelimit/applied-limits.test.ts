@@ -44,8 +44,8 @@ const ask = (name: string, over: { cost?: number; limit?: number; duration?: num
 const apply = (key: KeyRecord, asked: ReturnType<typeof ask>[]) => {
   const { keyId, ratelimits } = key;
   const ids = ratelimits.map(({ id }) => id);
-  const limits = toLimits(keyId, key.workspaceId, ratelimits, ids, sharedLimits(key));
-  return applyLimits({ keyId, bucketOwner: keyId, workspaceId: key.workspaceId, limits }, asked);
+  const limits = toLimits(keyId, key.workspaceId, "id_1", ratelimits, ids, sharedLimits(key));
+  return applyLimits({ keyId, bucketOwner: keyId, workspaceId: key.workspaceId, shard: "id_1", limits }, asked);
 };
 
 describe("applyLimits", () => {
@@ -59,6 +59,16 @@ describe("applyLimits", () => {
       ["auto", 1],
       ["shared", 1],
       ["named", 3],
+    ]);
+  });
+
+  it("all buckets of a call are of one shard: own, shared, overridden and ad hoc ones", () => {
+    const key = record([limit("own")], [limit("shared")]);
+    const asked = [ask("own", { limit: 3 }), ask("ad hoc", { limit: 1, duration: 1_000 })];
+    expect(apply(key, asked).map(({ name, shard }) => [name, shard])).toEqual([
+      ["shared", "id_1"],
+      ["own", "id_1"],
+      ["ad hoc", "id_1"],
     ]);
   });
 

@@ -46,7 +46,7 @@ describe("toRecord", () => {
           "generation",
           "parentDisabled",
         ],
-        ["unadopted", "ipAllowlists"],
+        ["unadopted", "ipAllowlists", "grantIds"],
       ]
         .flat()
         .sort(),
@@ -85,6 +85,16 @@ describe("toRecord", () => {
   it("pending without a native digest", () => {
     const { digest: _, ...row } = keyRow(1);
     expect(toRecord(1, row, related())?.unadopted).toBe(true);
+  });
+});
+
+describe("grantIds", () => {
+  it("are those of the row, known or not, and those of the permissions of its roles", () => {
+    const role = { ...names.role("role_z")!, permissions: ["p_of_z", "p_a"] };
+    const row = keyRow(1, { permissions: ["p_a", "gone"], roles: ["role_z", "role_gone"] });
+    const found = toRecord(1, row, related({ role: (id) => (id === "role_z" ? role : undefined) }));
+    expect(found?.grantIds).toEqual(["gone", "p_a", "p_of_z", "role_gone", "role_z"]);
+    expect(toRecordWith(1, row, related(), () => ({ permissions: [], roles: [] }))).not.toHaveProperty("grantIds");
   });
 });
 

@@ -143,7 +143,8 @@ describe("VALID", () => {
       .map((line) => ({ file, line: line.trim() })),
   );
 
-  it("is concluded in one place, at the end of the list of checks", () => {
+  // Reads the sources, which look otherwise with faults planted.
+  it.skipIf(process.env["MUTATE"] !== undefined)("is concluded in one place, at the end of the list of checks", () => {
     const concluded = lines.filter(
       ({ line }) => !/[!=]==? "VALID"|Exclude<|^"NOT_FOUND" \||^code: "VALID";$/.test(line),
     );

@@ -140,3 +140,89 @@ describe("explain", () => {
     expect((await failure(explain(verifier, { key }))).code).toBe("VERIFIER_CLOSED");
   });
 });
+
+describe("explain: a key that changes meanwhile", () => {
+  /** A store in which an administrator acts around each reading of a balance. */
+  async function meeting() {
+    const inner = memoryStore();
+    const acts = { before: async (): Promise<unknown> => 0, after: async (): Promise<unknown> => 0, readings: 0 };
+    const store: Store = {
+      ...inner,
+      async spendCredits(...given) {
+        acts.readings++;
+        await acts.before();
+        const spend = await inner.spendCredits(...given);
+        await acts.after();
+        return spend;
+      },
+    };
+    const clock = () => NOON;
+    const keyring = createKeyring(inner, { clock });
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const daily = { interval: "daily", amount: 10 } as const;
+    const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 5, refill: daily } });
+    const refills = [{ interval: "monthly", amount: 10, refillDay: 1 } as const, daily];
+    let changes = 0;
+    const changeRefill = () => keyring.updateKey({ keyId, credits: { remaining: 7, refill: refills[changes++ % 2]! } });
+    return {
+      acts,
+      key,
+      changeRefill,
+      remove: () => keyring.deleteKey({ keyId, permanent: true }),
+      verifier: createVerifier(store, { clock }),
+    };
+  }
+
+  it("its refill: all checks are explained again, by the key as it is then", async () => {
+    const { acts, key, changeRefill, verifier } = await meeting();
+    acts.before = async () => {
+      if (acts.readings === 1) await changeRefill();
+    };
+    const explained = await explain(verifier, { key, credits: { cost: 6 } });
+    expect(explained).toMatchObject({ passes: true });
+    expect(explained.checks.map(({ code }) => code)).toHaveLength(6);
+    expect(byCode(explained)["USAGE_EXCEEDED"]).toMatchObject({ passes: true, remaining: 7 });
+    expect(acts.readings).toBe(2);
+  });
+
+  it("its refill, again and again: STORE_BUSY after as many attempts as a verification makes", async () => {
+    const { acts, key, changeRefill, verifier } = await meeting();
+    acts.before = changeRefill;
+    expect((await failure(explain(verifier, { key, credits: { cost: 1 } }))).code).toBe("STORE_BUSY");
+    const attempts = acts.readings;
+    expect(await failure(verifier.verify({ key, credits: { cost: 1 } }))).toMatchObject({
+      code: "STORE_BUSY",
+      detail: "the refill of this key kept changing while it was verified; try again",
+    });
+    expect([attempts, acts.readings]).toEqual([9, 18]);
+  });
+
+  it("it goes: NOT_FOUND, before its balance is read or after", async () => {
+    const nothing = { passes: false, refusal: "NOT_FOUND", checks: [] };
+    const before = await meeting();
+    before.acts.before = before.remove;
+    expect(await explain(before.verifier, { key: before.key })).toEqual(nothing);
+    const after = await meeting();
+    after.acts.before = after.changeRefill;
+    after.acts.after = after.remove;
+    expect(await explain(after.verifier, { key: after.key })).toEqual(nothing);
+    expect(after.acts.readings).toBe(1);
+  });
+});
+
+it("explain: with a limiter that fails, what this node's share leaves, and when it fits again", async () => {
+  const { store, create, clock } = await world();
+  const limiter = { take: () => Promise.reject(new Error("gone")), close: () => undefined };
+  const verifier = createVerifier(store, { clock, limiter, nodes: 5 });
+  const { key } = await create({ ratelimits: [limit("calls", { limit: 10, autoApply: false })] });
+  const request = { key, ratelimits: [{ name: "calls", cost: 2 }] };
+  expect((await verifier.verify(request)).code).toBe("VALID");
+  const explained = await explain(verifier, request);
+  expect(explained).toMatchObject({ passes: false, refusal: "RATE_LIMITED" });
+  // A share of 2 in 60 seconds: both tokens are back when all of it has passed.
+  expect(byCode(explained)["RATE_LIMITED"]).toMatchObject({
+    degraded: true,
+    retryAfter: 60_000,
+    limits: [{ name: "calls", cost: 2, remaining: 0, exceeded: true }],
+  });
+});

@@ -223,7 +223,7 @@ describe.each(STORES)("verify with an idempotency key: %s store", (_, open) => {
 
   it("leased calls spend exactly, also what this node has leased", async () => {
     const store = open();
-    const options: VerifierOptions = { credits: { mode: "leased", size: 100, step: 50 } };
+    const options: VerifierOptions = { credits: { mode: "leased", size: 100, step: 50, firstStep: 50 } };
     const { once, verifier, key, left } = await world(store, options, { credits: { remaining: 100 }, limit: 1_000 });
     expect((await verifier.verify({ key })).code).toBe("VALID");
     const balance = async () => (await left())!;

@@ -6,6 +6,8 @@ import { createKeyring } from "../../src/keyring/keyring.js";
 import { startOf } from "../../src/lib/hash.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import type { CachedKey } from "../../src/cache/cached-key.js";
+import { createKeyUsage } from "../../src/verify/key-usage.js";
 import { createVerifier, type VerifierOptions } from "../../src/verify/verifier.js";
 import { temporaryPaths } from "../stores/sqlite/support.js";
 import { buildWriter } from "../rigs/workers.js";
@@ -24,6 +26,9 @@ const STORES: readonly (readonly [string, () => Store])[] = [
   ["SQLite with a writer thread", () => sqliteStore(path(), { writer: thread })],
 ];
 const sha256 = (text: string) => createHash("sha256").update(text).digest("hex");
+
+/** What a note reads of a key that was not used before. */
+const keyOf = (keyId: string) => ({ keyId, usedMinute: NaN, usedIn: () => undefined }) as unknown as CachedKey;
 
 /** Counts calls of a store. */
 function counting(store: Store) {
@@ -162,6 +167,78 @@ describe("lastUsedAt", () => {
     expect((await keyring.getKey({ keyId: key.keyId })).lastUsedAt).toBe(Date.UTC(2026, 2, 10, 12, 1));
   });
 
+  it("what is used while notes are written is written with the next, or at the end", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout"] });
+    const store = memoryStore();
+    const written: string[][] = [];
+    let finish: (() => void) | undefined;
+    let hangs = true;
+    const { keyring, verifier, apiId, time } = await world({
+      ...store,
+      async recordUses(uses) {
+        written.push(uses.map(({ keyId }) => keyId));
+        if (hangs) await new Promise<void>((resolve) => (finish = resolve));
+        hangs = false;
+        await store.recordUses(uses);
+      },
+    });
+    const [first, second] = [await keyring.createKey({ apiId }), await keyring.createKey({ apiId })];
+    await verifier.verify({ key: first.key });
+    await vi.advanceTimersByTimeAsync(5_000);
+    await verifier.verify({ key: second.key });
+    await vi.advanceTimersByTimeAsync(60_000);
+    // One at a time: the second waits until the first is written.
+    expect(written).toEqual([[first.keyId]]);
+    finish!();
+    await vi.advanceTimersByTimeAsync(4_999);
+    expect(written).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(written).toEqual([[first.keyId], [second.keyId]]);
+    // The end waits for what is being written, and writes the rest itself: no timer is left.
+    finish = undefined;
+    hangs = true;
+    time.now += MINUTE;
+    await verifier.verify({ key: first.key });
+    await vi.advanceTimersByTimeAsync(5_000);
+    await verifier.verify({ key: second.key });
+    const closing = verifier.close();
+    finish!();
+    await closing;
+    expect(written.slice(2)).toEqual([[first.keyId], [second.keyId]]);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("of more than a call of the store takes, the rest goes with the next, a turn later", async () => {
+    const store = memoryStore();
+    const sizes: number[] = [];
+    const usage = createKeyUsage({ ...store, recordUses: (uses) => void sizes.push(uses.length) }, true);
+    const note = (i: number) => usage.note(keyOf(`key_${i}`), "text", NOW);
+    for (let i = 0; i < 2_500; i++) note(i);
+    let turns = 0;
+    const timer = setInterval(() => turns++, 0);
+    await usage.close();
+    clearInterval(timer);
+    expect(sizes).toEqual([1_000, 1_000, 500]);
+    expect(turns).toBeGreaterThan(0);
+    note(2_500);
+    await usage.close();
+    expect(sizes).toHaveLength(3);
+  });
+
+  it("is bounded: of more than 100,000 keys in one minute the others go unrecorded, and known ones are replaced", async () => {
+    const times: number[] = [];
+    const usage = createKeyUsage(
+      { ...memoryStore(), recordUses: (uses) => void times.push(...uses.map(({ usedAt }) => usedAt)) },
+      true,
+    );
+    for (let i = 0; i < 100_010; i++) usage.note(keyOf(`key_${i}`), "text", NOW);
+    usage.note(keyOf("key_0"), "text", NOW + MINUTE);
+    await usage.close();
+    const minute = Date.UTC(2026, 2, 10, 12);
+    expect(times).toHaveLength(100_000);
+    expect(times.filter((time) => time !== minute)).toEqual([minute + MINUTE]);
+  });
+
   it("a read-only store verifies, and records nothing", async () => {
     const file = path();
     const writable = sqliteStore(file);
@@ -208,6 +285,25 @@ describe("start of an imported key", () => {
     await Promise.all(texts.map((key) => verifier.verify({ key })));
     await vi.advanceTimersByTimeAsync(60_000);
     expect(of("write")).toBe(1);
+  });
+
+  it("is not written for a key that was deleted meanwhile", async () => {
+    const store = memoryStore();
+    const written: unknown[] = [];
+    const { keyring, verifier, importKeys } = await world({
+      ...store,
+      write: (writes, entries) => {
+        written.push(writes);
+        return store.write(writes, entries);
+      },
+    });
+    const text = "sk_live_0123456789abcdefghij";
+    const [keyId] = (await importKeys([text])) as [string];
+    expect((await verifier.verify({ key: text })).code).toBe("VALID");
+    await keyring.deleteKey({ keyId, permanent: true });
+    written.length = 0;
+    await verifier.close();
+    expect(written).toEqual([]);
   });
 
   it("a migration that hashes a part of the key shows it too, and gives the native digest as before", async () => {

@@ -48,6 +48,18 @@ describe("options.meta of a verifier", () => {
     expect([credits, ratelimits?.[0]?.remaining]).toEqual([3, 4]);
   });
 
+  it("a schema that takes its time decides nothing else: the checks follow, and what passes is shown", async () => {
+    const { store, create, keyring } = await world();
+    const meta = z.object({ plan: z.string().refine(async (plan) => plan === "pro") });
+    const verifier = createVerifier(store, { meta });
+    const { key, keyId } = await create({ meta: { plan: "pro" }, credits: { remaining: 3 } });
+    const result = await verifier.verify({ key, credits: { cost: 2 } });
+    expect(result).toMatchObject({ code: "VALID", credits: 1, meta: { plan: "pro" } });
+    expect((await verifier.verify({ key, credits: { cost: 2 } })).code).toBe("USAGE_EXCEEDED");
+    await keyring.updateKey({ keyId, enabled: false });
+    expect((await verifier.verify({ key })).code).toBe("DISABLED");
+  });
+
   it("what throws, or returns neither a value nor issues, rises and never passes", async () => {
     const { store, create } = await world();
     const { key } = await create({ meta: { plan: "pro" } });

@@ -15,19 +15,21 @@ export interface Import {
   readonly apiId: string;
   /** All keys of an array; absent for any other iterable. */
   readonly keys: Batch | undefined;
-  /** Throws BAD_REQUEST at the first batch that holds an invalid key. */
+  /** Keys of an array, or the valid ones of any other iterable. */
   readonly batches: Iterable<Batch> | AsyncIterable<Batch>;
 }
 
 /** Milliseconds of validation after which others get their turn. */
 const TURN_MS = 4;
+/** Permissions, roles and rate limits of the keys in one batch of an array: a store writes so many in about 4 ms. */
+const MAX_NAMED = 8_000;
 
 /** What an import takes besides keys of the specification. */
 export interface Accepts {
   /** Whether keys may have `createdAt` and `prefix`. */
   readonly extraFields?: boolean;
-  /** Takes the keys of an iterable that break the schema; absent: the first batch with one throws. */
-  readonly onInvalid?: (failed: FailedKey) => void;
+  /** Takes the keys of an iterable that break the schema. */
+  readonly onInvalid: (failed: FailedKey) => void;
 }
 
 /**
@@ -40,7 +42,7 @@ export async function readImport(
   turn: () => Promise<void>,
   accepts: Accepts,
 ): Promise<Import> {
-  const reading = readInTurns(body, batchSize, accepts);
+  const reading = readInTurns(body, batchSize, turn, accepts);
   for (;;) {
     const { done, value } = reading.next();
     if (done === true) return value;
@@ -50,12 +52,17 @@ export async function readImport(
 
 /** Whether an import is well formed. @throws KeystileError as {@link readImport}, without giving others a turn */
 export function checkImport(body: unknown): void {
-  const reading = readInTurns(body, 1);
+  const reading = readInTurns(body, 1, () => Promise.resolve(), { onInvalid: () => undefined });
   while (reading.next().done !== true);
 }
 
 /** Yields where others should get their turn. */
-function* readInTurns(body: unknown, batchSize: number, accepts: Accepts = {}): Generator<void, Import> {
+function* readInTurns(
+  body: unknown,
+  batchSize: number,
+  turn: () => Promise<void>,
+  accepts: Accepts,
+): Generator<void, Import> {
   const problems: ValidationProblem[] = [];
   const fields = readOwnProperties(body) ?? body;
   const frame = validate(schemas.migrateKeys, fields, "body", problems);
@@ -63,12 +70,21 @@ function* readInTurns(body: unknown, batchSize: number, accepts: Accepts = {}): 
   const keys = Array.isArray(given) ? yield* validateAll(given, problems, accepts) : undefined;
   if (frame === undefined || problems.length > 0) throw badRequest(problems);
   const { migrationId, apiId } = frame;
-  const batches = keys === undefined ? readBatches(frame.keys, batchSize, accepts) : slices(keys, batchSize);
+  const batches = keys === undefined ? readBatches(frame.keys, batchSize, accepts) : slices(keys, batchSize, turn);
   return { migrationId, apiId, keys, batches };
 }
 
-function* slices(keys: Batch, batchSize: number): Iterable<Batch> {
-  for (let start = 0; start < keys.length; start += batchSize) yield keys.slice(start, start + batchSize);
+/** A batch ends early where its keys name much; from the second on each begins in a turn of its own. */
+async function* slices(keys: Batch, batchSize: number, turn: () => Promise<void>): AsyncIterable<Batch> {
+  for (let start = 0, end = 0; start < keys.length; start = end) {
+    if (start > 0) await turn();
+    for (let named = 0; end < keys.length && end - start < batchSize; end++) {
+      const { permissions, roles, ratelimits } = keys[end] as V2KeysMigrateKeyData;
+      named += (permissions?.length ?? 0) + (roles?.length ?? 0) + (ratelimits?.length ?? 0);
+      if (named > MAX_NAMED && end > start) break;
+    }
+    yield keys.slice(start, end);
+  }
 }
 
 async function* readBatches(
@@ -76,22 +92,19 @@ async function* readBatches(
   batchSize: number,
   accepts: Accepts,
 ): AsyncIterable<Batch> {
-  const { onInvalid } = accepts;
   let index = 0;
   let read = 0;
-  let problems: ValidationProblem[] = [];
   let validated: V2KeysMigrateKeyData[] = [];
   const cut = (): Batch => {
-    if (problems.length > 0) throw badRequest(problems);
     const batch = validated;
-    [read, problems, validated] = [0, [], []];
+    [read, validated] = [0, []];
     return batch;
   };
   // Validated one by one: a thousand parsed lines, if kept, would be copied by every garbage collection.
   for await (const raw of keys) {
-    const before = problems.length;
+    const problems: ValidationProblem[] = [];
     validateOne(raw, index, problems, validated, accepts);
-    if (onInvalid !== undefined && problems.length > before) onInvalid(toFailed(raw, index, problems.splice(before)));
+    if (problems.length > 0) accepts.onInvalid(toFailed(raw, index, problems));
     index++;
     if (++read === batchSize) yield cut();
   }

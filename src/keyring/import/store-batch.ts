@@ -128,8 +128,8 @@ async function withoutRootKeys({ store, workspaceId }: Context, built: Built): P
   const digests = built.rows.flatMap(({ row }) => row.digest ?? []);
   const found = digests.length === 0 ? NONE : await store.readNames("rootKeys", workspaceId, digests);
   if (found.length === 0) return built;
-  const refused = new Set(found.map(({ digest }) => digest));
-  const isRefused = (i: number) => refused.has(built.rows[i]?.row.digest ?? "");
+  const refused = new Set<string | undefined>(found.map(({ digest }) => digest));
+  const isRefused = (i: number) => refused.has(built.rows[i]?.row.digest);
   built.fit.forEach((candidate, i) => {
     if (isRefused(i)) candidate.failure = "ALREADY_EXISTS";
   });

@@ -6,7 +6,7 @@ import { calendarOf, periodOf } from "../../credits/refill-calendar.js";
 import { ownOnly } from "../../lib/check-options.js";
 import { clampIdentity, toRatelimitResponse } from "../../ratelimit/applied-limits.js";
 import { toIdentity } from "../../lib/identity.js";
-import { type Context, pause } from "../context.js";
+import type { Context } from "../context.js";
 import { MAX_BATCH, type Mutable, readRows, setField } from "../rows.js";
 import { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "../schemas/key-names.js";
 import type { KeyCredits, KeyResponseData } from "../schemas/responses.js";
@@ -59,7 +59,7 @@ export async function toKeyResponses(
     shown += slugs.length + names.length;
     if (shown < MAX_BATCH) continue;
     shown = 0;
-    await pause(0);
+    await context.turns.next();
   }
   return responses;
 }

@@ -19,17 +19,8 @@ import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../../l
 import { createAlgorithms } from "../../lib/migration-hashes.js";
 import { LIMITER_OPTIONS, withFallback } from "../../ratelimit/fallback.js";
 import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
-import {
-  actorName,
-  actorOf,
-  AUDIT_OPTIONS,
-  audited,
-  type Audited,
-  auditedBy,
-  type AuditOptions,
-  createAuditQueue,
-  programActor,
-} from "../audit.js";
+import { actorOf, audited, type Audited, auditedBy, type AuditOptions } from "../audit.js";
+import { PROGRAM_AUDIT_OPTIONS, programAudit } from "../audit.js";
 import { type Audit, createKeyedMutex, createTurns } from "../context.js";
 import type { SearchRequestBody } from "../schemas/requests.js";
 import type * as A from "../schemas/responses.js";
@@ -129,8 +120,7 @@ export interface Ratelimits {
 const OPTIONS = {
   workspaceId: word,
   clock: callable,
-  actor: actorName,
-  ...AUDIT_OPTIONS,
+  ...PROGRAM_AUDIT_OPTIONS,
   ...STORE_GUARD_OPTIONS,
   ...LIMITER_OPTIONS,
 } as const satisfies Record<keyof RatelimitsOptions, Check>;
@@ -145,7 +135,7 @@ const OPTIONS = {
 export function createRatelimits(store: Store, options: RatelimitsOptions = {}): Ratelimits & Audited {
   checkStore(store);
   const own = checkOptions(options, OPTIONS);
-  return ratelimitsOn(store, own, { actor: programActor(own.actor), queue: createAuditQueue(own) });
+  return ratelimitsOn(store, own, programAudit(own));
 }
 
 /** As {@link createRatelimits}, with options that were checked and an audit trail that others share. */

@@ -1,7 +1,7 @@
 /** Maps rows of permissions and roles to the responses `Permission` and `Role`. */
 import type { PermissionRow, RoleRow } from "../../contracts/store.js";
 import { jsonBytes } from "../../lib/json-bytes.js";
-import { type Context, pause } from "../context.js";
+import type { Context } from "../context.js";
 import { MAX_BATCH, readRows } from "../rows.js";
 import type { Permission, Role } from "../schemas/responses.js";
 
@@ -47,7 +47,7 @@ export async function toRoleResponses(
     shown += ids.length;
     if (shown < MAX_BATCH) continue;
     shown = 0;
-    await pause(0);
+    await context.turns.next();
   }
   return responses;
 }

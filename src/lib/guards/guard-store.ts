@@ -8,6 +8,7 @@
 import { KeystileError } from "../../contracts/errors.js";
 import type { Change, ListQuery, Store, Table, Versioned, WriteOutcome } from "../../contracts/store.js";
 import { integer as integerOption, type OptionChecks } from "../check-options.js";
+import { isFoundWithKeys } from "../../contracts/row-changes.js";
 import { isThenable } from "../thenable.js";
 import { createDeadline, type Deadline } from "./deadline.js";
 import { readPowers, withoutIdempotency, withoutLeases, withoutUsage } from "./powers.js";
@@ -154,9 +155,15 @@ function subscribeTo(store: Store, listener: (change: Change) => void): () => vo
 
 function toChange(change: unknown): Change {
   if (change === "created") return change;
-  if (typeof change !== "object" || change === null || !Object.hasOwn(change, "digest")) return "all";
-  const { digest } = change as { readonly digest: unknown };
-  return typeof digest === "string" ? { digest } : "all";
+  if (typeof change !== "object" || change === null) return "all";
+  const { digest, table, id } = change as {
+    readonly digest?: unknown;
+    readonly table?: unknown;
+    readonly id?: unknown;
+  };
+  if (Object.hasOwn(change, "digest")) return typeof digest === "string" ? { digest } : "all";
+  if (!Object.hasOwn(change, "table") || !Object.hasOwn(change, "id") || typeof id !== "string") return "all";
+  return isFoundWithKeys(table) ? { table, id } : "all";
 }
 
 /** One item for each of `given`. */

@@ -128,6 +128,7 @@ export const keyRecord = object<KeyRecord>({
   apiId: name,
   permissions: names,
   roles: names,
+  grantIds: optional(names),
   identity: optional(identity),
   ratelimits: limits,
   parentDisabled: flag,

@@ -61,8 +61,10 @@ export interface SqliteStoreOptions extends SqliteHandleOptions {
 
 const MAX_STALENESS = 3_600_000;
 const MAX_BUSY_TIMEOUT = 60_000;
-const MAX_AUDIT_ROWS = 10_000_000;
-const DEFAULT_AUDIT_ROWS = 100_000;
+/** Entries that a table may keep at most. */
+export const MAX_AUDIT_ROWS = 10_000_000;
+/** Entries that it keeps unless an option says otherwise. */
+export const DEFAULT_AUDIT_ROWS = 100_000;
 
 const STORE_OPTIONS = {
   durability: oneOf("power", "process"),

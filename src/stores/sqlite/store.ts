@@ -5,11 +5,11 @@
  * process sees half of it, and a find needs no message to a thread. For what a worker gains see `writer/writer.ts`.
  */
 import type { AuditEntry } from "../../contracts/audit.js";
-import type { Change, ListQuery, Store, StorePowers, Table } from "../../contracts/store.js";
+import type { ListQuery, Store, StorePowers, Table } from "../../contracts/store.js";
 import { trust } from "../../lib/guards/trusted.js";
 import type { SqliteBackup } from "./backup/make-backup.js";
 import { type BackupOptions, createBackup } from "./backup/start-backup.js";
-import { createChangeLog } from "./changes/change-log.js";
+import { createChangeLog, type LoggedChange } from "./changes/change-log.js";
 import { createChangePolling } from "./changes/change-polling.js";
 import { createSharedReads } from "./changes/read-transactions.js";
 import { assertFile, assertFits } from "./connection/check-path.js";
@@ -30,7 +30,7 @@ import { countLosses } from "./credits/count-losses.js";
 import { createGroupCommit } from "./credits/group-commit.js";
 import { createOnceTable } from "./credits/once-table.js";
 import { createSpending } from "./credits/spending.js";
-import { type EncodedKey, encodeKeys } from "./keys/encoded-keys.js";
+import { type EncodedKey, encodeKeys } from "../codec/encoded-keys.js";
 import { createKeyReader } from "./keys/find-keys.js";
 import { createKeyUses } from "./keys/key-uses.js";
 import { createKeyWriter } from "./keys/write-keys.js";
@@ -67,6 +67,8 @@ export interface SqliteStore extends Store {
 
 /** Keys per transaction of `insertKeys`; the event loop runs between two. */
 const BATCH = 1_000;
+/** Up to so many keys the log stays as short as after single commits. */
+const SMALL_BATCH = 250;
 /** A transaction with more new digests than this is notified as "created". */
 const MAX_NOTIFIED_DIGESTS = 16;
 
@@ -186,7 +188,8 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
       if (entry !== undefined && count > 0) record([{ ...entry, count }]);
       return changesOf(keys.filter((_, i) => inserted[i]));
     };
-    await write(long, insert, deadline);
+    // A checkpoint of the long log takes 20 to 60 ms: small batches are those of whoever must not wait.
+    await write(keys.length > SMALL_BATCH ? long : short, insert, deadline);
     return inserted;
   };
 
@@ -294,8 +297,8 @@ function powersOf({ handle }: Connection, { durability, audit }: SqliteSettings)
 }
 
 /** The changes of new keys that a find could see. Keys without a digest can be found by their foreign digest. */
-function changesOf(keys: readonly EncodedKey[]): Change[] {
-  const digests: Change[] = [];
+function changesOf(keys: readonly EncodedKey[]): LoggedChange[] {
+  const digests: LoggedChange[] = [];
   for (const { digest } of keys) {
     if (digest !== null) digests.push({ digest });
     if (digests.length > MAX_NOTIFIED_DIGESTS) return ["created"];

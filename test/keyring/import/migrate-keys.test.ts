@@ -489,6 +489,16 @@ describe("migrateKeys: batches, progress, iterables", () => {
     expect((await keyring.listKeys({ apiId })).data).toHaveLength(17);
   });
 
+  it("of a key with many problems the first five are listed, and how many there are beyond", async () => {
+    const { migrate } = await migrating();
+    const unknown = Object.fromEntries(["a", "b", "c", "d", "e", "f"].map((name) => [name, 1]));
+    const { failed } = await migrate(stream([{ ...keysOf(1)[0], ...unknown, hash: 1 }]));
+    const listed = failed[0]!.message.split("; ");
+    expect(listed).toHaveLength(6);
+    expect(listed.at(-1)).toBe("2 more");
+    for (const problem of listed.slice(0, 5)) expect(problem).toMatch(/^body\.keys\[0\]\.(hash|[a-f]): /);
+  });
+
   it("createdAt and a display prefix may be given; refills count from the import on", async () => {
     const { keyring, migrate } = await migrating();
     const [key] = keysOf(1);

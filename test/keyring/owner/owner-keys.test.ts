@@ -150,6 +150,52 @@ describe.each(Object.entries(STORES))("forOwner on %s", (_, open) => {
     expect(await fault(forOwner(keyring, "new", options).revoke({ keyId: yours[0]!.keyId }))).toBe("NOT_FOUND 404");
   });
 
+  it("an owner without a key has nothing to rotate or revoke; addresses and expiry are as asked", async () => {
+    const { mine, keyring, verifier, time } = await stage(open());
+    expect(await fault(mine.rotate({ keyId: "key_of_nobody" }))).toBe("NOT_FOUND 404");
+    expect(await fault(mine.revoke({ keyId: "key_of_nobody" }))).toBe("NOT_FOUND 404");
+    expect(await mine.revokeAll()).toEqual({ revoked: 0 });
+    const expires = time.now + DAY;
+    const { key, keyId } = await mine.create({ ipAllowlist: ["10.0.0.0/8"], expires });
+    expect(await keyring.getKey({ keyId })).toMatchObject({ expires });
+    expect((await verifier.verify({ key }, { clientAddress: "10.1.1.1" })).code).toBe("VALID");
+    expect((await verifier.verify({ key }, { clientAddress: "192.0.2.1" })).code).toBe("FORBIDDEN");
+    expect(await problems(mine.create({ expires, expiresIn: DAY }))).toEqual(["body.expiresIn"]);
+  });
+
+  it("goes on where another call came first: creating, and revoking all", async () => {
+    const inner = open();
+    let meanwhile: (() => Promise<unknown>) | undefined;
+    let conflicts = 0;
+    const { mine, keyring, options } = await stage({
+      ...inner,
+      async write(...given) {
+        if (conflicts > 0 && given[0].some((write) => write.table === "keys")) {
+          conflicts--;
+          return "conflict";
+        }
+        const act = meanwhile;
+        meanwhile = undefined;
+        await act?.();
+        return inner.write(...given);
+      },
+    });
+    await mine.create();
+    conflicts = 2;
+    const { keyId } = await mine.create();
+    expect([conflicts, (await mine.list()).data.length]).toEqual([0, 2]);
+    // Another call revokes both before the first of them is written here.
+    const elsewhere = forOwner(createKeyring(inner), "auth0|me", options);
+    meanwhile = () => elsewhere.revokeAll();
+    expect(await mine.revokeAll()).toEqual({ revoked: 0 });
+    expect((await mine.list()).data).toEqual([]);
+    expect(await fault(mine.revoke({ keyId }))).toBe("NOT_FOUND 404");
+    await mine.create();
+    meanwhile = () => Promise.reject(new Error("the disk is gone"));
+    await expect(mine.revokeAll()).rejects.toThrow("the disk is gone");
+    expect((await keyring.listKeys({ apiId: options.apiId })).data).toHaveLength(1);
+  });
+
   it("revokes one, or all of its own", async () => {
     const { mine, keyring, options, codeOf } = await stage(open());
     const [one, two] = [await mine.create(), await mine.create()];
@@ -208,6 +254,7 @@ describe("forOwner: what exceeds the ceiling", () => {
       (options: object, owner = "me") =>
       () =>
         forOwner(keyring, owner, { apiId, ...options });
+    expect(() => forOwner({ ...keyring }, "me", { apiId })).toThrow(/^keyring must be one that createKeyring made/);
     expect(bind({ ceiling: { keys: 0 } })).toThrow(/^options\.ceiling\.keys must be from 1/);
     expect(bind({ ceiling: { permissions: ["a b"] } })).toThrow(/^options\.ceiling\.permissions\[0\] must/);
     expect(bind({ ceiling: { ratelimits: [limit("ab")] } })).toThrow(/^options\.ceiling\.ratelimits\[0\]\.name must/);

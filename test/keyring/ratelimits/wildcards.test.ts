@@ -124,6 +124,38 @@ describe.each(STORES)("wildcard overrides on the %s store", (_name, open) => {
   });
 });
 
+describe("wildcard overrides beside their namespace", () => {
+  it("one that the namespace does not list is deleted all the same, and others stay", async () => {
+    const store = memoryStore();
+    const ratelimits = createRatelimits(store);
+    await ratelimits.setOverride(override("q_*", 5));
+    const { overrideId } = await ratelimits.setOverride(override("p_*", 3));
+    const [namespace] = await store.readNames("namespaces", "ws_default", ["api"]);
+    const wildcards = namespace!.wildcards!.filter(({ id }) => id !== overrideId);
+    await store.write([{ table: "namespaces", row: { ...namespace!, wildcards } }]);
+    await ratelimits.deleteOverride({ namespace: "api", identifier: "p_*" });
+    expect((await ratelimits.listOverrides({ namespace: "api" })).data.map(({ identifier }) => identifier)).toEqual([
+      "q_*",
+    ]);
+    expect((await ratelimits.limit(check("q_1"))).limit).toBe(5);
+  });
+
+  it("of a namespace that is gone: NOT_FOUND, and nothing is written", async () => {
+    const inner = memoryStore();
+    let isGone = false;
+    const ratelimits = createRatelimits({
+      ...inner,
+      readMany: (table, ids) =>
+        isGone && table === "namespaces" ? ids.map(() => undefined) : inner.readMany(table, ids),
+    });
+    await ratelimits.setOverride(override("p_*", 3));
+    isGone = true;
+    expect(await fault(ratelimits.setOverride(override("q_*", 3)))).toBe("NOT_FOUND 404");
+    isGone = false;
+    expect((await ratelimits.listOverrides({ namespace: "api" })).data).toHaveLength(1);
+  });
+});
+
 describe("wildcard overrides of another process", () => {
   it("apply from its next check on, and the bound holds over both", async () => {
     const folder = mkdtempSync(join(tmpdir(), "keystile-"));

@@ -174,8 +174,8 @@ async function outcome(act: () => unknown): Promise<unknown> {
 
 /** By method, or by table of `readMany`. */
 const MAY_BE_ABSENT: Readonly<Record<string, readonly string[]>> = {
-  findKey: ["name", "meta", "expires", "identity", "refill"],
-  findForeignKey: ["name", "meta", "expires", "identity", "refill"],
+  findKey: ["grantIds", "name", "meta", "expires", "identity", "refill"],
+  findForeignKey: ["grantIds", "name", "meta", "expires", "identity", "refill"],
   findRootKey: ["name", "expires"],
   spendOnce: ["spend"],
   rootKeys: ["name", "expires"],
@@ -377,10 +377,30 @@ describe("guardStore: what a foreign store answers", () => {
       undefined,
       "everything",
       Object.create({ digest }),
+      { table: "roles", id: "role_1", more: 1 },
+      { table: "roles", id: 5 },
+      { table: "roles" },
+      { table: "keys", id: "key_1" },
+      { table: "__proto__", id: "x" },
+      Object.create({ table: "roles", id: "role_1" }),
     ]) {
       hear(change);
     }
-    expect(told).toEqual(["created", "all", { digest }, "all", "all", "all", "all", "all", "all"]);
+    const row = { table: "roles", id: "role_1" };
+    const times = (count: number, change: Change) => new Array<Change>(count).fill(change);
+    expect(told).toEqual([
+      "created",
+      "all",
+      { digest },
+      "all",
+      "all",
+      "all",
+      "all",
+      "all",
+      "all",
+      row,
+      ...times(5, "all"),
+    ]);
     const mute = guardStore({ ...memoryStore(), subscribe: () => undefined as never });
     expect(() => mute.subscribe(() => undefined)).toThrow(expect.objectContaining({ code: "STORE_INVALID" }));
   });

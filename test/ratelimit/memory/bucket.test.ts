@@ -214,6 +214,23 @@ describe("charge: levels", () => {
       expect(verdictOf(bucket, toRate(limit, 60_000), false, START).remaining).toBe(limit - 5);
   });
 
+  it("ruling C4: where the configured window is 0, a full bucket gets the level of the override alone", () => {
+    const bucket = bucketOf(10, 60_000);
+    const override = toRate(5, 30_000);
+    charge(bucket, override, 2, START, toRate(8, 0));
+    expect(bucket).toEqual({ at: START, rate: override, used: 2 * override.unitsPerToken, next: undefined });
+  });
+
+  it("what an override takes drains at the rate that is configured then, not only from when that is asked for", () => {
+    // Made under a slow limit; since then a faster one is configured, and an override faster still is used.
+    const bucket = bucketOf(10, DAY);
+    charge(bucket, bucket.rate, 1, START);
+    const configured = toRate(10, 60_000);
+    charge(bucket, toRate(10, 1_000), 4, START, configured);
+    // Of 1 + 4 tokens four are back after 24 seconds; the bucket of a day would still miss all five.
+    expect(verdictOf(bucket, configured, false, START + 24_000)).toMatchObject({ remaining: 9, reset: 6_000 });
+  });
+
   it("ruling C2: the fifth pair takes the place of the fastest, wherever it stands", () => {
     for (const order of [
       [1, 2, 3, 4],

@@ -1,6 +1,6 @@
 /**
- * The SQLite store before the suite of every store; what is its own is tried in the folder beside this file. With a
- * writer thread, and shared by two handles: `shared-store.test.ts`, so that two processes test at once.
+ * The SQLite store before the suite of every store; what is its own is tried in the folder beside this file. Shared by
+ * two handles: `shared-store.test.ts`; with a writer thread: `writer-thread.test.ts`.
  */
 import Database from "better-sqlite3";
 import { cachedStore } from "../../../src/cache/key-cache.js";
@@ -18,7 +18,7 @@ storeSuite("sqlite, process-durable, through the cache", () =>
   cachedStore(sqliteStore(path(), { durability: "process" })),
 );
 storeSuite("sqlite in memory", () => sqliteStore(":memory:"));
-storeSuite("sqlite on a handle of its owner", () => sqliteStore(new Database(newPath())));
+storeSuite("sqlite on a handle of its owner", () => sqliteStore(new Database(path())));
 storeSuite("sqlite on a handle that answers bigints", () =>
   sqliteStore(new Database(path()).defaultSafeIntegers(), DRIVER),
 );

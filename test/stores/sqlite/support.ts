@@ -1,23 +1,40 @@
 /** Files, rows and handles for the tests of the SQLite store. */
-import { copyFileSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { afterAll, vi } from "vitest";
+import { afterAll, afterEach, vi } from "vitest";
 import { isKeystileError, type KeystileErrorCode } from "../../../src/contracts/errors.js";
 import type { ApiRow, KeyRow, NewBalance, Store } from "../../../src/contracts/store.js";
-import { sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../../../src/stores/sqlite/index.js";
 import type { Handle, Statement } from "../../../src/stores/sqlite/connection/handle.js";
 import { keyRow } from "../suite.js";
 
 export const WS = "ws_1";
 
-/** Paths in a folder that goes away with the file's tests. */
-export function temporaryPaths(): () => string {
-  const folder = mkdtempSync(join(tmpdir(), "keystile-"));
+/**
+ * Paths in a folder that goes away with the file's tests.
+ * @param parent where it is made: by default in memory, where the system has a folder for that (vitest.config.ts)
+ */
+export function temporaryPaths(parent = tmpdir()): () => string {
+  mkdirSync(parent, { recursive: true });
+  const folder = mkdtempSync(join(parent, "keystile-"));
   afterAll(() => rmSync(folder, { recursive: true }));
   let made = 0;
   return () => join(folder, `${++made}.db`);
+}
+
+/** Opens process-durable stores, and closes those of a test after it. */
+export function openStores(): (place: string, options?: SqliteStoreOptions) => SqliteStore {
+  const opened: SqliteStore[] = [];
+  afterEach(async () => {
+    for (const store of opened.splice(0)) await store.close();
+  });
+  return (place, options = {}) => {
+    const store = sqliteStore(place, { durability: "process", ...options });
+    opened.push(store);
+    return store;
+  };
 }
 
 /**

@@ -5,28 +5,31 @@
  * Why a log beside `PRAGMA data_version`: that number changes with every commit of another connection, spends included.
  * The log says which keys changed, so that a spend elsewhere does not flush caches.
  */
-import type { Change } from "../../../contracts/store.js";
+import type { Change, RowChange } from "../../../contracts/store.js";
 import { type Handle, select } from "../connection/handle.js";
+
+/** What the log tells: a row that keys refer to as `all`, since older processes that share the file read the log too. */
+export type LoggedChange = Exclude<Change, RowChange>;
 
 /**
  * Changes written in a transaction, to be notified once it is durable. `first` and `last` are their `seq` in the log.
  */
 export interface Recorded {
-  readonly changes: readonly Change[];
+  readonly changes: readonly LoggedChange[];
   readonly first: number;
   readonly last: number;
 }
 
 export interface ChangeLog {
   /** Writes changes to the log, inside the transaction that makes them. `undefined`: there were none. */
-  record(changes: readonly Change[]): Recorded | undefined;
+  record(changes: readonly LoggedChange[]): Recorded | undefined;
   /** Notifies the listeners of this process. Call after the commit. */
   notify(recorded: Recorded | undefined): void;
   /** Notifies the listeners of what other connections committed since the last poll. */
   poll(): void;
   /** Whether listeners were notified of all changes up to this `data_version`. */
   isCaughtUp(version: number | undefined): boolean;
-  listen(listener: (change: Change) => void): () => void;
+  listen(listener: (change: LoggedChange) => void): () => void;
 }
 
 /** Entries kept. A process that has fallen further behind clears its caches. */
@@ -49,12 +52,12 @@ export function createChangeLog(handle: Handle, isShared: boolean, onCommits: ()
   const dataVersion = select<{ data_version: number }>(handle, "PRAGMA data_version");
   const newestEntry = select<{ seq: number }>(handle, "SELECT max(seq) AS seq FROM keystile_changes");
   const newest = () => Number(newestEntry.get()?.seq);
-  const listeners = new Set<(change: Change) => void>();
+  const listeners = new Set<(change: LoggedChange) => void>();
   // In this order, so that a commit between the two reads is read again instead of missed.
   let version = dataVersion.get()?.data_version;
   let seen = newest();
 
-  const notifyAll = (change: Change) => {
+  const notifyAll = (change: LoggedChange) => {
     for (const listener of listeners) {
       try {
         listener(change);
@@ -106,18 +109,18 @@ export function createChangeLog(handle: Handle, isShared: boolean, onCommits: ()
 }
 
 /** A change as the log stores it. */
-function toText(change: Change): string {
+function toText(change: LoggedChange): string {
   if (change === "all") return "*";
   return change === "created" ? "+" : `=${change.digest}`;
 }
 
-function toChange(text: string): Change {
+function toChange(text: string): LoggedChange {
   if (text === "*") return "all";
   return text === "+" ? "created" : { digest: text.slice(1) };
 }
 
 /** Removes duplicates; "all" replaces everything else. */
-function compact(changes: readonly Change[]): readonly Change[] {
+function compact(changes: readonly LoggedChange[]): readonly LoggedChange[] {
   if (changes.length <= 1) return changes;
   const texts = new Set(changes.map(toText));
   return texts.has("*") || texts.size > MAX_DIGESTS ? ["all"] : [...texts].map(toChange);

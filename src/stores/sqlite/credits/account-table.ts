@@ -9,7 +9,7 @@
 import { KeystileError } from "../../../contracts/errors.js";
 import { type Account, isConserved, type Lease, type LeaseChanges, openAccount } from "../../../credits/account.js";
 import { changed, type Handle, select, type SqliteValue } from "../connection/handle.js";
-import type { EncodedKey } from "../keys/encoded-keys.js";
+import type { EncodedKey } from "../../codec/encoded-keys.js";
 import { createManyRows } from "../keys/multi-row-insert.js";
 
 export interface Accounts {

@@ -6,8 +6,8 @@
  * rolls the whole group back and rejects all of it.
  */
 import { isKeystileError } from "../../../contracts/errors.js";
-import type { Change, Spend } from "../../../contracts/store.js";
-import type { ChangeLog } from "../changes/change-log.js";
+import type { Spend } from "../../../contracts/store.js";
+import type { ChangeLog, LoggedChange } from "../changes/change-log.js";
 import { createGrouping, type Member } from "../connection/grouping.js";
 import type { LockQueue } from "../connection/lock-queue.js";
 import { monotonic, type Transact } from "../connection/transaction.js";
@@ -15,7 +15,7 @@ import type { AccountSession } from "./account-session.js";
 import { createTurnTaking } from "./turn-taking.js";
 
 /** A piece of work inside a transaction. Listeners are notified of the `changes` that it adds after the commit. */
-export type Work<T> = (session: AccountSession, changes: Change[]) => T;
+export type Work<T> = (session: AccountSession, changes: LoggedChange[]) => T;
 
 export interface GroupCommit {
   /** Runs `work` in the next transaction. */
@@ -63,7 +63,7 @@ export function createGroupCommit(
     if (isOne(group) && !locked.isWaiting() && commitSingle(group)) return;
     const done = transact(() => {
       if (session.begin()) turn.noteOthers(monotonic());
-      const changes: Change[] = [];
+      const changes: LoggedChange[] = [];
       for (const task of group) perform(task, session, changes);
       session.save();
       return { recorded: log.record(changes) };
@@ -97,7 +97,7 @@ function isOne(group: readonly Task[]): group is readonly [Task] {
  * An invalid account in the file fails only the work that needed it, before it changed anything; any other error fails
  * the group.
  */
-function perform(task: Task, session: AccountSession, changes: Change[]): void {
+function perform(task: Task, session: AccountSession, changes: LoggedChange[]): void {
   const { work } = task;
   task.failure = undefined;
   try {

@@ -3,12 +3,12 @@
  */
 import { KeystileError } from "../../../contracts/errors.js";
 import type { ApiRow, KeyRecord, KeyRow, ListQuery } from "../../../contracts/store.js";
+import { decodeFullKey, decodeIdentity, decodeKey, type FullKeyRaw, type KeyRaw } from "../../codec/key-codec.js";
 import { toRecordWith } from "../../key-record.js";
 import { type Handle, type Select, select, type SqliteValue } from "../connection/handle.js";
 import type { ReferenceCache } from "../tables/reference-cache.js";
 import { LAST_USED } from "./key-uses.js";
 import { createKeyedHash } from "./keyed-hash.js";
-import { decodeFullKey, decodeIdentity, decodeKey, type FullKeyRaw, KEY_COLUMNS, type KeyRaw } from "./key-codec.js";
 
 export interface KeyReader {
   findKey(digest: string): KeyRecord | undefined;
@@ -18,6 +18,9 @@ export interface KeyReader {
   list(query: ListQuery): KeyRow[];
 }
 
+/** Columns of {@link KeyRaw}. */
+const KEY_COLUMNS =
+  "k.number AS n, k.id, k.api, k.body, k.grants, k.account, i.id AS identityId, i.name AS externalId, i.body AS identityBody";
 const FROM = "FROM keystile_keys k LEFT JOIN keystile_identities i ON i.number = k.identity";
 const FULL_COLUMNS = `${KEY_COLUMNS}, k.version, k.digest, k.foreign_digest AS foreignDigest, ${LAST_USED}`;
 const FULL = `SELECT ${FULL_COLUMNS} ${FROM}`;

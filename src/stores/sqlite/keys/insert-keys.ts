@@ -11,7 +11,7 @@
 import { resultName } from "../connection/errors.js";
 import { type Handle, select, type SqliteValue, type Statement } from "../connection/handle.js";
 import type { Accounts } from "../credits/account-table.js";
-import type { EncodedKey } from "./encoded-keys.js";
+import type { EncodedKey } from "../../codec/encoded-keys.js";
 import { type HashIndex, entryOfIdentity } from "./hash-index.js";
 import type { KeyedHash } from "./keyed-hash.js";
 import { marks, ROWS } from "./multi-row-insert.js";

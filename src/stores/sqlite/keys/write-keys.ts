@@ -1,11 +1,12 @@
 /** Inserts, updates and removes keys. Every function here runs inside the caller's transaction. */
 import { isKeystileError, KeystileError } from "../../../contracts/errors.js";
-import type { Change, CreditChange, KeyRow, WriteOutcome } from "../../../contracts/store.js";
+import type { CreditChange, KeyRow, WriteOutcome } from "../../../contracts/store.js";
+import type { LoggedChange } from "../changes/change-log.js";
 import { type Account, applyChange, isCurrent, type Lease } from "../../../credits/account.js";
 import { changed, type Handle, select } from "../connection/handle.js";
 import { type Accounts, NO_LEASES } from "../credits/account-table.js";
 import type { ReferenceCache } from "../tables/reference-cache.js";
-import { type EncodedKey, encodeKey } from "./encoded-keys.js";
+import { type EncodedKey, encodeKey } from "../../codec/encoded-keys.js";
 import { createHashIndex, entriesOf, entryOfIdentity } from "./hash-index.js";
 import { createKeyedHash, type KeyedHash } from "./keyed-hash.js";
 import { createBulkInsert } from "./insert-keys.js";
@@ -14,12 +15,12 @@ export interface KeyWriter {
   /** One result per key. False: its id, digest or foreign digest already exists. */
   insert(keys: readonly EncodedKey[]): boolean[];
   /** Inserts (`version` 0) or updates. */
-  store(row: KeyRow, credits: CreditChange | undefined, changes: Change[]): WriteOutcome;
-  remove(id: string, version: number, changes: Change[]): boolean;
+  store(row: KeyRow, credits: CreditChange | undefined, changes: LoggedChange[]): WriteOutcome;
+  remove(id: string, version: number, changes: LoggedChange[]): boolean;
   /** Sets the digest of a key without one. False: it has one, or another key has this digest. */
-  adopt(n: number, digest: string, changes: Change[]): boolean;
+  adopt(n: number, digest: string, changes: LoggedChange[]): boolean;
   /** Adds the digests of an identity's keys to `changes`, or its id if none of its keys has a digest. */
-  addIdentityChange(identityId: string, changes: Change[]): void;
+  addIdentityChange(identityId: string, changes: LoggedChange[]): void;
   /** Call before an identity is removed: its keys stay, without an identity. */
   forgetIdentity(identityId: string): void;
 }
@@ -81,7 +82,7 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
      WHERE p.hash = ? AND k.digest IS NOT NULL LIMIT ${MAX_NOTIFIED_KEYS + 1}`,
   );
 
-  const addChange = (digest: string | null | undefined, changes: Change[]) => {
+  const addChange = (digest: string | null | undefined, changes: LoggedChange[]) => {
     if (digest !== null && digest !== undefined) changes.push({ digest });
   };
   const apiNumber = (id: string): number => {

@@ -1,51 +1,27 @@
 /** Reads and writes the nine tables other than keys, which share one layout. */
-import type {
-  ListQuery,
-  NamedTable,
-  OverrideRow,
-  RootKeyRow,
-  Rows,
-  Table,
-  WriteOutcome,
-} from "../../../contracts/store.js";
-import { overrideName } from "../../../lib/override-name.js";
+import type { ListQuery, NamedTable, RootKeyRow, Rows, WriteOutcome } from "../../../contracts/store.js";
+import {
+  decodeEntity,
+  encodeEntity,
+  ENTITY_TABLES,
+  type EntityRaw,
+  type EntityTable,
+} from "../../codec/entity-codec.js";
 import { changed, type Handle, type Select, select } from "../connection/handle.js";
 import { NAMESPACE_OF_OVERRIDE } from "../connection/schema.js";
-import { readEntityBody, readName } from "../keys/read-body.js";
 
-export type EntityTable = Exclude<Table, "keys">;
-
-/** A row as the file has it. */
-export interface EntityRaw {
-  readonly n: number | bigint;
-  readonly id: string;
-  /** Empty: the row has no workspace. */
-  readonly workspace_id: string;
-  /** The name, unique in the workspace; null: rows of this table have none. */
-  readonly name: string | null;
-  readonly version: number | bigint;
-  /** JSON of all other fields. */
-  readonly body: string;
-}
-
-/** A table in the file, and the field that holds the unique name of a row, if any. */
-interface TableLayout {
-  readonly table: string;
-  readonly field?: string;
-}
-
-const LAYOUTS: Readonly<Record<EntityTable, TableLayout>> = {
-  workspaces: { table: "keystile_workspaces" },
-  apis: { table: "keystile_apis" },
-  identities: { table: "keystile_identities", field: "externalId" },
-  roles: { table: "keystile_roles", field: "name" },
-  permissions: { table: "keystile_permissions", field: "slug" },
-  migrations: { table: "keystile_migrations", field: "id" },
-  rootKeys: { table: "keystile_root_keys", field: "digest" },
-  namespaces: { table: "keystile_namespaces", field: "name" },
-  overrides: { table: "keystile_overrides" },
+/** Each table in the file. */
+export const TABLES: Readonly<Record<EntityTable, string>> = {
+  workspaces: "keystile_workspaces",
+  apis: "keystile_apis",
+  identities: "keystile_identities",
+  roles: "keystile_roles",
+  permissions: "keystile_permissions",
+  migrations: "keystile_migrations",
+  rootKeys: "keystile_root_keys",
+  namespaces: "keystile_namespaces",
+  overrides: "keystile_overrides",
 };
-export const ENTITY_TABLES = Object.keys(LAYOUTS) as EntityTable[];
 
 export interface EntityTables {
   readMany<T extends EntityTable>(table: T, ids: readonly string[]): (Rows[T] | undefined)[];
@@ -81,7 +57,7 @@ function plainPartOf(text: string): string {
 }
 
 const statements = (handle: Handle, table: EntityTable) => {
-  const name = LAYOUTS[table].table;
+  const name = TABLES[table];
   const rows = (rest: string): Select<EntityRaw> => select(handle, `SELECT ${COLUMNS} FROM ${name} r WHERE ${rest}`);
   return {
     // CROSS JOIN: one index lookup per id.
@@ -172,32 +148,4 @@ export function createEntityTables(handle: Handle): EntityTables {
     },
     remove: (table, id, version) => changed(tables[table].remove.run(id, version)) === 1,
   };
-}
-
-/** Decodes a row of the file into a new object. */
-export function decodeEntity<T extends EntityTable>(table: T, raw: Omit<EntityRaw, "n">): Rows[T] {
-  const row = readEntityBody(table, raw.body);
-  row["id"] = raw.id;
-  row["version"] = Number(raw.version);
-  if (raw.workspace_id !== "") row["workspaceId"] = raw.workspace_id;
-  const { field } = LAYOUTS[table];
-  if (field !== undefined) row[field] = readName(table, raw.name);
-  return row as unknown as Rows[T];
-}
-
-function encodeEntity<T extends EntityTable>(
-  table: T,
-  row: Rows[T],
-): { workspaceId: string; name: string | null; body: string } {
-  const { field } = LAYOUTS[table];
-  const { id: _id, version: _version, workspaceId = "", ...rest } = row as unknown as Record<string, unknown>;
-  // JSON leaves out `undefined`: a field with its own column is not written twice.
-  const body = JSON.stringify(field === undefined ? rest : { ...rest, [field]: undefined });
-  return { workspaceId: workspaceId as string, name: nameOf(table, row), body };
-}
-
-function nameOf<T extends EntityTable>(table: T, row: Rows[T]): string | null {
-  const { field } = LAYOUTS[table];
-  if (field !== undefined) return (row as unknown as Record<string, string>)[field] as string;
-  return table === "overrides" ? overrideName(row as OverrideRow) : null;
 }

@@ -8,9 +8,9 @@ import type { ApiRow, RoleRow } from "../../../contracts/store.js";
 import { deepFreeze } from "../../../lib/deep-freeze.js";
 import { flatten, type GrantedNames } from "../../key-record.js";
 import { type Handle, select } from "../connection/handle.js";
-import { decodeGrants } from "../keys/key-codec.js";
-import { createBoundedMap, sizeOfTexts } from "./bounded-map.js";
-import { decodeEntity, type EntityRaw } from "./entity-tables.js";
+import { decodeGrants } from "../../codec/key-codec.js";
+import { createBoundedMap, sizeOfTexts } from "../../codec/bounded-map.js";
+import { decodeEntity, type EntityRaw } from "../../codec/entity-codec.js";
 
 export interface ReferenceCache {
   api(n: number): ApiRow | undefined;

@@ -1,6 +1,6 @@
 /** Runs a transaction that writes rows, and notifies listeners of the changes after the commit. */
-import type { Change, WriteOutcome } from "../../../contracts/store.js";
-import type { ChangeLog } from "../changes/change-log.js";
+import type { WriteOutcome } from "../../../contracts/store.js";
+import type { ChangeLog, LoggedChange } from "../changes/change-log.js";
 import type { BusyRetry } from "../connection/retry-busy.js";
 import { afterTurn, type Transact } from "../connection/transaction.js";
 import type { AccountSession } from "../credits/account-session.js";
@@ -15,7 +15,7 @@ export type Refusal = Exclude<WriteOutcome, "written">;
  */
 export type RunWrite = (
   transact: Transact,
-  work: () => readonly Change[] | Refusal,
+  work: () => readonly LoggedChange[] | Refusal,
   deadline?: number,
 ) => Promise<WriteOutcome>;
 

@@ -3,7 +3,8 @@
  * transaction.
  */
 import { KeystileError } from "../../../contracts/errors.js";
-import type { Change, Table, Write, WriteOutcome } from "../../../contracts/store.js";
+import type { Table, Write, WriteOutcome } from "../../../contracts/store.js";
+import type { LoggedChange } from "../changes/change-log.js";
 import { resultName } from "../connection/errors.js";
 import type { KeyWriter } from "../keys/write-keys.js";
 import type { EntityTables } from "./entity-tables.js";
@@ -13,8 +14,8 @@ import type { Refusal } from "./run-write.js";
 const FOUND_WITH_KEYS: ReadonlySet<Table> = new Set<Table>(["workspaces", "apis", "roles", "permissions"]);
 
 /** @returns the changes, or why the caller must roll back */
-export function applyWrites(writes: readonly Write[], rows: EntityTables, keys: KeyWriter): Change[] | Refusal {
-  const changes: Change[] = [];
+export function applyWrites(writes: readonly Write[], rows: EntityTables, keys: KeyWriter): LoggedChange[] | Refusal {
+  const changes: LoggedChange[] = [];
   for (const write of writes) {
     const outcome = apply(write, rows, keys, changes);
     if (outcome !== "written") return outcome;
@@ -22,7 +23,7 @@ export function applyWrites(writes: readonly Write[], rows: EntityTables, keys: 
   return changes;
 }
 
-function apply(write: Write, rows: EntityTables, keys: KeyWriter, changes: Change[]): WriteOutcome {
+function apply(write: Write, rows: EntityTables, keys: KeyWriter, changes: LoggedChange[]): WriteOutcome {
   if ("remove" in write) return remove(write, rows, keys, changes) ? "written" : "conflict";
   if (write.table === "keys") return keys.store(write.row, write.credits, changes);
   const { table, row } = write;
@@ -37,7 +38,7 @@ function remove(
   { table, remove: id, version }: Extract<Write, { readonly remove: string }>,
   rows: EntityTables,
   keys: KeyWriter,
-  changes: Change[],
+  changes: LoggedChange[],
 ): boolean {
   if (table === "keys") return keys.remove(id, version, changes);
   // Before the row is removed: afterwards its keys cannot be found.
@@ -52,7 +53,7 @@ function addChangeOf(
   id: string,
   rows: EntityTables,
   keys: KeyWriter,
-  changes: Change[],
+  changes: LoggedChange[],
 ): void {
   if (table === "identities") return keys.addIdentityChange(id, changes);
   if (table === "rootKeys") {

@@ -4,7 +4,7 @@ import { isKeystileError, KeystileError, type KeystileErrorCode } from "../../..
 import type { Spend, Store } from "../../../contracts/store.js";
 import type { BackupOrder, SqliteBackup } from "../backup/make-backup.js";
 import type { Counters } from "../connection/counters.js";
-import type { PackedKeys } from "../keys/encoded-keys.js";
+import type { PackedKeys } from "../keys/packed-keys.js";
 import type { SqliteStoreOptions } from "../options.js";
 
 /** Data that the thread is started with. */

@@ -19,7 +19,8 @@ import type { MaybePromise } from "../../../contracts/types.js";
 import { assertSpend } from "../../../credits/account.js";
 import { type CounterSet, keepCounts } from "../connection/counters.js";
 import { afterDelayIfAlive, afterTurn } from "../connection/transaction.js";
-import { encodeKeys, packKeys } from "../keys/encoded-keys.js";
+import { encodeKeys } from "../../codec/encoded-keys.js";
+import { packKeys } from "../keys/packed-keys.js";
 import type { SqliteStoreOptions } from "../options.js";
 import {
   RESPONSE_WIDTH,

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { cachedStore } from "../../../../src/cache/key-cache.js";
 import type { Change } from "../../../../src/contracts/store.js";
 import { createChangePolling } from "../../../../src/stores/sqlite/changes/change-polling.js";
-import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../../../../src/stores/sqlite/index.js";
+import { sqliteStore, type SqliteStoreOptions } from "../../../../src/stores/sqlite/index.js";
 import { keyRow } from "../../suite.js";
 import {
   addKeys,
@@ -13,21 +13,15 @@ import {
   foreignHandle,
   inspect,
   nextTurn,
+  openStores,
   refOf,
   temporaryPaths,
   withApi,
 } from "../support.js";
 
 const path = temporaryPaths();
-const opened: SqliteStore[] = [];
-const open = (place: string, options?: SqliteStoreOptions) => {
-  const store = sqliteStore(place, options);
-  opened.push(store);
-  return store;
-};
-afterEach(async () => {
-  for (const store of opened.splice(0)) await store.close();
-});
+const openStore = openStores();
+const open = (place: string, options?: SqliteStoreOptions) => openStore(place, { durability: "power", ...options });
 
 /** Two stores on one file; `heard` answers what the second was notified of since the last time. */
 async function pair(options: SqliteStoreOptions = { staleness: "call" }) {

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import Database, { type Statement } from "better-sqlite3";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { sqliteStore, type SqliteStore } from "../../../../src/stores/sqlite/index.js";
 import {
   addKeys,
@@ -10,20 +10,14 @@ import {
   foreignHandle,
   inspect,
   nextTurn,
+  openStores,
   temporaryPaths,
   withApi,
 } from "../support.js";
 
 const path = temporaryPaths();
-const opened: SqliteStore[] = [];
-const open = (place = path()) => {
-  const store = sqliteStore(place, { durability: "process" });
-  opened.push(store);
-  return store;
-};
-afterEach(async () => {
-  for (const store of opened.splice(0)) await store.close();
-});
+const openStore = openStores();
+const open = (place = path()) => openStore(place);
 
 /** Spends one after the other, so that the account is known. */
 async function spendAlone(store: SqliteStore, ref: number, times = 4): Promise<void> {

@@ -1,23 +1,26 @@
 import Database from "better-sqlite3";
 import fc from "fast-check";
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { DrawRequest } from "../../../../src/contracts/store.js";
 import { memoryStore } from "../../../../src/stores/memory.js";
 import { sqliteStore, type SqliteStore } from "../../../../src/stores/sqlite/index.js";
 import { runs } from "../../../runs.js";
 import { keyRow } from "../../suite.js";
-import { addKeys, change, foreignHandle, inspect, nextTurn, temporaryPaths, totalIn, withApi } from "../support.js";
+import {
+  addKeys,
+  change,
+  foreignHandle,
+  inspect,
+  nextTurn,
+  openStores,
+  temporaryPaths,
+  totalIn,
+  withApi,
+} from "../support.js";
 
 const path = temporaryPaths();
-const opened: SqliteStore[] = [];
-const open = (place = path()) => {
-  const store = sqliteStore(place, { durability: "process" });
-  opened.push(store);
-  return store;
-};
-afterEach(async () => {
-  for (const store of opened.splice(0)) await store.close();
-});
+const openStore = openStores();
+const open = (place = path()) => openStore(place);
 const draw = (over: Partial<DrawRequest> = {}): DrawRequest => ({
   holder: "a",
   spent: 0,

@@ -1,25 +1,18 @@
 import Database from "better-sqlite3";
 import fc from "fast-check";
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { NewKey } from "../../../../src/contracts/store.js";
 import { memoryStore } from "../../../../src/stores/memory.js";
-import { sqliteStore, type SqliteStore } from "../../../../src/stores/sqlite/index.js";
+import { sqliteStore } from "../../../../src/stores/sqlite/index.js";
 import type { Handle } from "../../../../src/stores/sqlite/connection/handle.js";
 import { createKeyedHash } from "../../../../src/stores/sqlite/keys/keyed-hash.js";
 import { runs } from "../../../runs.js";
 import { keyRow } from "../../suite.js";
-import { codeOf, foreignHandle, inspect, temporaryPaths, withApi } from "../support.js";
+import { codeOf, foreignHandle, inspect, openStores, temporaryPaths, withApi } from "../support.js";
 
 const path = temporaryPaths();
-const opened: SqliteStore[] = [];
-const open = async (place = path()) => {
-  const store = await withApi(sqliteStore(place, { durability: "process" }));
-  opened.push(store);
-  return store;
-};
-afterEach(async () => {
-  for (const store of opened.splice(0)) await store.close();
-});
+const openStore = openStores();
+const open = async (place = path()) => withApi(openStore(place));
 
 /** Batches of at least 128 keys take the way of many. */
 const MANY = 128;

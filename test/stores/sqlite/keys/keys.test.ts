@@ -1,25 +1,18 @@
 import { fork } from "node:child_process";
 import Database from "better-sqlite3";
 import fc from "fast-check";
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { KeyRow } from "../../../../src/contracts/store.js";
 import type { Handle } from "../../../../src/stores/sqlite/connection/handle.js";
-import { sqliteStore, type SqliteStore } from "../../../../src/stores/sqlite/index.js";
+import { type SqliteStore } from "../../../../src/stores/sqlite/index.js";
 import { createKeyedHash } from "../../../../src/stores/sqlite/keys/keyed-hash.js";
-import { decodeFullKey, encodeBody, encodeGrants } from "../../../../src/stores/sqlite/keys/key-codec.js";
+import { decodeFullKey, encodeBody, encodeGrants } from "../../../../src/stores/codec/key-codec.js";
 import { keyRow } from "../../suite.js";
-import { api, change, inspect, temporaryPaths, withApi } from "../support.js";
+import { api, change, inspect, openStores, temporaryPaths, withApi } from "../support.js";
 
 const path = temporaryPaths();
-const opened: SqliteStore[] = [];
-const open = (place = path()) => {
-  const store = sqliteStore(place, { durability: "process" });
-  opened.push(store);
-  return store;
-};
-afterEach(async () => {
-  for (const store of opened.splice(0)) await store.close();
-});
+const openStore = openStores();
+const open = (place = path()) => openStore(place);
 const imported = (n: number, foreignDigest: string, over: Partial<KeyRow> = {}): KeyRow => {
   const { digest: _, ...row } = keyRow(n, { foreignDigest, migrationId: "m", hash: foreignDigest, ...over });
   return row;

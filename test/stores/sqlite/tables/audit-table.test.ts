@@ -2,25 +2,17 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import Database from "better-sqlite3";
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { createKeyring } from "../../../../src/keyring/keyring.js";
-import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../../../../src/stores/sqlite/index.js";
+import { type SqliteStoreOptions } from "../../../../src/stores/sqlite/index.js";
 import { buildWriter } from "../../../rigs/workers.js";
 import { failure, NOON } from "../../../keyring/support.js";
-import { emptyFiles, temporaryPaths } from "../support.js";
+import { emptyFiles, openStores, temporaryPaths } from "../support.js";
 
 const newFile = temporaryPaths();
 const path = await emptyFiles();
 const program = await buildWriter();
-const opened: SqliteStore[] = [];
-const open = (place: string, options: SqliteStoreOptions = {}) => {
-  const store = sqliteStore(place, { durability: "process", ...options });
-  opened.push(store);
-  return store;
-};
-afterEach(async () => {
-  for (const store of opened.splice(0)) await store.close();
-});
+const open = openStores();
 
 const clock = () => NOON;
 const hash = (i: number) => createHash("sha256").update(`imported ${i}`).digest("base64");

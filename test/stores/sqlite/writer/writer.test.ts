@@ -2,27 +2,30 @@ import { rmSync, writeFileSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { pathToFileURL } from "node:url";
 import Database from "better-sqlite3";
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { isKeystileError, KeystileError } from "../../../../src/contracts/errors.js";
 import { createKeyring, createVerifier } from "../../../../src/index.js";
 import { memoryStore } from "../../../../src/stores/memory.js";
-import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../../../../src/stores/sqlite/index.js";
+import { sqliteStore, type SqliteStoreOptions } from "../../../../src/stores/sqlite/index.js";
 import { packError, unpackError } from "../../../../src/stores/sqlite/writer/messages.js";
 import { buildWriter } from "../../../rigs/workers.js";
 import { keyRow } from "../../suite.js";
-import { addKeys, change, codeOf, inspect, nextTurn, temporaryPaths, totalIn, withApi } from "../support.js";
+import {
+  addKeys,
+  change,
+  codeOf,
+  inspect,
+  nextTurn,
+  openStores,
+  temporaryPaths,
+  totalIn,
+  withApi,
+} from "../support.js";
 
 const path = temporaryPaths();
 const program = await buildWriter();
-const opened: SqliteStore[] = [];
-const open = (place = path(), options: SqliteStoreOptions = {}) => {
-  const store = sqliteStore(place, { durability: "process", writer: program, ...options });
-  opened.push(store);
-  return store;
-};
-afterEach(async () => {
-  for (const store of opened.splice(0)) await store.close();
-});
+const openStore = openStores();
+const open = (place = path(), options: SqliteStoreOptions = {}) => openStore(place, { writer: program, ...options });
 /** A thread of the test's own. */
 const threadOf = (code: string) => {
   const place = `${path()}.mjs`;

@@ -1,9 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { NewKey } from "../../../../src/contracts/store.js";
-import { encodeKey, encodeKeys, packKeys, unpackKeys } from "../../../../src/stores/sqlite/keys/encoded-keys.js";
-import { encodeBody, encodeGrants } from "../../../../src/stores/sqlite/keys/key-codec.js";
-import { keyRow } from "../../suite.js";
+import type { NewKey } from "../../../src/contracts/store.js";
+import { encodeKey, encodeKeys } from "../../../src/stores/codec/encoded-keys.js";
+import { packKeys, unpackKeys } from "../../../src/stores/sqlite/keys/packed-keys.js";
+import { encodeBody, encodeGrants } from "../../../src/stores/codec/key-codec.js";
+import { keyRow } from "../suite.js";
 
 const text = fc.oneof(fc.string({ unit: "binary" }), fc.constantFrom("", "\ud800", "\0", "ключ"));
 const lists = [[], ["perm_1"], ["perm_1"]];

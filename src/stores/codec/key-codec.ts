@@ -1,14 +1,15 @@
-/** Converts a key between its row in the file and the `KeyRow` of the store contract. */
-import { KEY_FIELDS, type KeyField } from "../../../contracts/key-fields.js";
-import type { ApiRow, IdentityRow, KeyRow } from "../../../contracts/store.js";
-import { ownProperty } from "../../../lib/check-options.js";
+/** Converts a key between the row that an SQL store keeps and the `KeyRow` of the store contract. */
+import { KEY_FIELDS, type KeyField } from "../../contracts/key-fields.js";
+import type { ApiRow, IdentityRow, KeyRow } from "../../contracts/store.js";
+import { ownProperty } from "../../lib/check-options.js";
 import { type Check, checkOf, invalid, isObject, readGrants, readIdentityBody, readName } from "./read-body.js";
 
-/** A key joined with its identity, if any: what a find reads. */
+/** A key joined with its identity, if any: what a find reads. Numbers are as the driver returns them. */
 export interface KeyRaw {
-  readonly n: number | bigint;
+  readonly n: number | bigint | string;
   readonly id: string;
-  readonly api: number | bigint;
+  /** What the store knows the API by. */
+  readonly api: number | bigint | string;
   readonly body: string;
   /**
    * JSON of the ids of directly granted permissions and roles; empty: none. Separate column, since many keys share a
@@ -19,20 +20,16 @@ export interface KeyRaw {
   readonly externalId: string | null;
   readonly identityBody: string | null;
   /** Number of the account that it shares; null: its own. */
-  readonly account: number | bigint | null;
+  readonly account: number | bigint | string | null;
 }
 
 /** The rest, for administration. */
 export interface FullKeyRaw extends KeyRaw {
-  readonly version: number | bigint;
+  readonly version: number | bigint | string;
   readonly digest: string | null;
   readonly foreignDigest: string | null;
-  readonly lastUsedAt: number | bigint | null;
+  readonly lastUsedAt: number | bigint | string | null;
 }
-
-/** Columns of {@link KeyRaw}, from `keystile_keys k` joined with `keystile_identities i`. */
-export const KEY_COLUMNS =
-  "k.number AS n, k.id, k.api, k.body, k.grants, k.account, i.id AS identityId, i.name AS externalId, i.body AS identityBody";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -51,7 +48,7 @@ const COLUMNS = [
 ] as const satisfies readonly (keyof KeyRow)[];
 type Column = (typeof COLUMNS)[number];
 /**
- * Fields with another name in the body, part of the file format. A flag is written only if it is not the default, as
+ * Fields with another name in the body, part of the format. A flag is written only if it is not the default, as
  * true.
  */
 const NAMES: Partial<Record<keyof KeyRow, string>> = {

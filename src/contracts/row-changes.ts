@@ -1,0 +1,39 @@
+/** Which records a change of a row concerns. Store clause 15. */
+import type { KeyRecord, RowChange } from "./store.js";
+
+/** Tables whose rows are part of what a find returns. */
+const FOUND_WITH_KEYS: ReadonlySet<unknown> = new Set<RowChange["table"]>([
+  "workspaces",
+  "apis",
+  "identities",
+  "roles",
+  "permissions",
+]);
+
+/** Whether rows of a table are part of what a find returns. */
+export function isFoundWithKeys(table: unknown): table is RowChange["table"] {
+  return FOUND_WITH_KEYS.has(table);
+}
+
+/** What a {@link KeyRecord}, or what is kept of it, tells of the rows that it was made of. */
+export interface MadeOfRows {
+  readonly workspaceId: string;
+  readonly apiId: string;
+  readonly identity?: KeyRecord["identity"] | undefined;
+  readonly grantIds?: KeyRecord["grantIds"] | undefined;
+}
+
+/** Whether a record was, or may have been, made of the row that changed. */
+export function isMadeOf({ workspaceId, apiId, identity, grantIds }: MadeOfRows, { table, id }: RowChange): boolean {
+  switch (table) {
+    case "workspaces":
+      return workspaceId === id;
+    case "apis":
+      return apiId === id;
+    case "identities":
+      return identity?.id === id;
+    case "roles":
+    case "permissions":
+      return grantIds === undefined || grantIds.includes(id);
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * Everything in a database file, page by page and as of one moment, for a store of another kind.
+ *
+ * Why leases end as if all had expired: nobody else may use the file meanwhile, so no node is left that could spend what it
+ * reserved. What nodes held is forfeited: whether they spent it is unknown.
+ */
+import { type Account, sweep } from "../../../credits/account.js";
+import { ENTITY_TABLES, type EntityTable } from "../../codec/entity-codec.js";
+import type { ExportedAudit, ExportedKey, ExportedPage } from "../../codec/exported-rows.js";
+import { loadDriver, openFile } from "../connection/driver.js";
+import { type Handle, select } from "../connection/handle.js";
+import { SCHEMA_VERSION, schemaVersion } from "../connection/schema.js";
+import { createAccounts } from "../credits/account-table.js";
+import { createOnceTable } from "../credits/once-table.js";
+import { createKeyReader } from "../keys/find-keys.js";
+import { createEntityTables, TABLES } from "../tables/entity-tables.js";
+import { createReferenceCache } from "../tables/reference-cache.js";
+import { KeystileError } from "../../../contracts/errors.js";
+
+/** Rows of a page. */
+const PAGE = 1_000;
+
+/** An open export. */
+export interface Export {
+  /** The secret that idempotency keys are digested with. */
+  readonly secret: string;
+  /** How many rows there are. */
+  readonly rows: number;
+  /** All pages, in an order in which rows come after what they refer to. */
+  pages(): Iterable<ExportedPage>;
+  close(): void;
+}
+
+/**
+ * Opens a file for reading alone, and keeps to the state that it finds.
+ * @throws KeystileError STORE_INVALID: the tables are of an earlier version; otherwise the driver's error
+ */
+export function openExport(path: string): Export {
+  const handle = openFile(loadDriver(), path, { readonly: true, fileMustExist: true, timeout: 10_000 });
+  try {
+    if (schemaVersion(handle) !== SCHEMA_VERSION)
+      throw new KeystileError(
+        "STORE_INVALID",
+        "the tables are of another version; open the file with this keystile once",
+      );
+    handle.exec("BEGIN");
+    return { ...read(handle), close: () => handle.close() };
+  } catch (cause) {
+    handle.close();
+    throw cause;
+  }
+}
+
+function read(handle: Handle): Omit<Export, "close"> {
+  const entities = createEntityTables(handle);
+  const keys = createKeyReader(handle, createReferenceCache(handle));
+  const accounts = createAccounts(handle);
+  const countOf = (table: string) =>
+    Number(select<{ n: number | bigint }>(handle, `SELECT count(*) AS n FROM ${table}`).get()?.n);
+
+  function* entityPages(table: EntityTable): Iterable<ExportedPage> {
+    const ids = select<{ id: string }>(
+      handle,
+      `SELECT id FROM ${TABLES[table]} WHERE id > ? ORDER BY id LIMIT ${PAGE}`,
+    );
+    for (let page = ids.all(""); page.length > 0; page = ids.all((page.at(-1) as { id: string }).id)) {
+      const rows = entities.readMany(
+        table,
+        page.map(({ id }) => id),
+      );
+      yield { kind: table, rows: rows.filter((row) => row !== undefined) };
+    }
+  }
+  function* keyPages(): Iterable<ExportedPage> {
+    const numbers = select<{ number: number | bigint; id: string; account: number | bigint | null }>(
+      handle,
+      `SELECT number, id, account FROM keystile_keys WHERE number > ? ORDER BY number LIMIT ${PAGE}`,
+    );
+    for (let page = numbers.all(Number.MIN_SAFE_INTEGER); page.length > 0;) {
+      const ids = page.map(({ id }) => id);
+      const rows = keys.readMany(ids);
+      const balances = accounts.readMany(ids);
+      yield {
+        kind: "keys",
+        rows: page.flatMap(({ id, number, account: shared }, i): ExportedKey[] => {
+          const row = rows[i];
+          if (row === undefined) return [];
+          const { account, leases } = balances.get(id) ?? { account: undefined, leases: new Map() };
+          const ended: Account | undefined = account && sweep(account, leases, undefined, Infinity).account;
+          const sharedAccount = shared === null ? undefined : Number(shared);
+          return [{ number: Number(number), sharedAccount, row, account: ended }];
+        }),
+      };
+      page = numbers.all(Number((page.at(-1) as { number: number | bigint }).number));
+    }
+  }
+  function* oncePages(): Iterable<ExportedPage> {
+    const records = select<{ id: string; workspace_id: string; body: string; expires: number | bigint }>(
+      handle,
+      `SELECT id, workspace_id, body, expires FROM keystile_idempotency WHERE id > ? ORDER BY id LIMIT ${PAGE}`,
+    );
+    for (let page = records.all(""); page.length > 0; page = records.all((page.at(-1) as { id: string }).id)) {
+      const rows = page.map(({ id, workspace_id: workspaceId, body, expires }) => ({
+        id,
+        workspaceId,
+        body,
+        until: Number(expires),
+      }));
+      yield { kind: "idempotency", rows };
+    }
+  }
+  function* auditPages(): Iterable<ExportedPage> {
+    type Raw = Record<"time" | "workspace_id" | "actor_kind" | "operation" | "ids" | "fields", string> & {
+      readonly number: number | bigint;
+      readonly actor: string | null;
+      readonly count: number | bigint;
+    };
+    const entries = select<Raw>(handle, `SELECT * FROM keystile_audit WHERE number > ? ORDER BY number LIMIT ${PAGE}`);
+    for (let page = entries.all(0); page.length > 0; page = entries.all(Number((page.at(-1) as Raw).number))) {
+      const rows = page.map((raw): ExportedAudit => ({
+        number: Number(raw.number),
+        time: raw.time,
+        workspaceId: raw.workspace_id,
+        actorKind: raw.actor_kind,
+        actor: raw.actor,
+        operation: raw.operation,
+        ids: JSON.parse(raw.ids) as string[],
+        fields: JSON.parse(raw.fields) as string[],
+        count: Number(raw.count),
+      }));
+      yield { kind: "audit", rows };
+    }
+  }
+  const tables = [...Object.values(TABLES), "keystile_keys", "keystile_idempotency", "keystile_audit"];
+  return {
+    secret: createOnceTable(handle).readSecret("idempotency"),
+    rows: tables.reduce((sum, table) => sum + countOf(table), 0),
+    *pages() {
+      for (const table of ENTITY_TABLES) yield* entityPages(table);
+      yield* keyPages();
+      yield* oncePages();
+      yield* auditPages();
+    },
+  };
+}
