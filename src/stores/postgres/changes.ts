@@ -1,0 +1,331 @@
+/**
+ * Changes of other nodes: polled by what the last poll could not see, so that none is lost however late a transaction
+ * commits; announced by a doorbell where the client listens.
+ *
+ * Why not by a sequence: a number is taken before its transaction commits, so that a reader who has seen 8 may never see 7.
+ *
+ * Times are monotonic, and count from the start of a poll: a node that was stopped asks before it trusts.
+ */
+import { isKeystileError, KeystileError } from "../../contracts/errors.js";
+import { isFoundWithKeys } from "../../contracts/row-changes.js";
+import type { Change } from "../../contracts/store.js";
+import type { Session, Statement } from "./client.js";
+import { toStoreError } from "./errors.js";
+import type { PostgresSettings } from "./options.js";
+import { SCHEMA_VERSION } from "./schema.js";
+
+export interface Changes {
+  /** Resolves once the store is known to be usable: the first poll. */
+  readonly open: () => Promise<void>;
+  /** As `Store.pollChanges`. */
+  poll(now?: number): Promise<void> | undefined;
+  subscribe(listener: (change: Change) => void): () => void;
+  /** Notifies of changes that this node made in the transaction `xid`, and rings for the others. */
+  made(what: readonly string[], xid: string, rings: boolean): void;
+  /** Notifies of a change whose outcome is unknown. */
+  lost(): void;
+  /** What stands in the way, for `health()`. */
+  readonly state: ChangesState;
+  close(): void;
+}
+
+export interface ChangesState {
+  /** When the last successful poll began, monotonic milliseconds; -Infinity: never. */
+  polledAt: number;
+  /** Whether other nodes' doorbells are heard. */
+  isListening: boolean;
+  polls: number;
+  failedPolls: number;
+  /** Times that every cache was dropped: the server was restarted, or this node had been away for too long. */
+  resets: number;
+}
+
+/** More changes than this are "all". */
+const MAX_CHANGES = 1_000;
+/** Transactions of this node that are remembered until a poll returns them; beyond that they are notified twice. */
+const MAX_OWN = 10_000;
+/** How long changes are kept for nodes that do not poll, as an interval, and how often old ones are removed. */
+const KEPT = "1 hour";
+const PRUNE_EVERY_MS = 600_000;
+/** Pauses before listening is tried again, milliseconds. */
+const LISTEN_AGAIN_MS = [1_000, 5_000, 30_000] as const;
+/** How long a listener has to hear its own ring. */
+const PROBE_MS = 2_000;
+const SELF = "probe ";
+
+/** @param s the schema, quoted */
+export function createChanges(session: Session, settings: PostgresSettings, s: string): Changes {
+  const { schema, bound, poll: soft, durability, serveStale, timeout } = settings;
+  // Transactions beyond the snapshot are another server's, from which the tables were restored.
+  const statement: Statement = {
+    isRead: true,
+    text: `SELECT pg_current_snapshot()::text AS snapshot, pg_is_in_recovery()::text AS replica,
+      pg_postmaster_start_time()::text AS started, m.version::text AS version, m.store_id,
+      current_setting('synchronous_standby_names') AS standbys,
+      (m.pruned IS NOT NULL AND m.pruned >= pg_snapshot_xmin($1::text::pg_snapshot)
+        AND m.pruned < pg_snapshot_xmax(pg_current_snapshot()))::text AS pruned,
+      ARRAY_TO_JSON(ARRAY(SELECT JSON_BUILD_ARRAY(c.xid::text, c.what) FROM ${s}.changes c
+        WHERE c.xid >= pg_snapshot_xmin($1::text::pg_snapshot) AND NOT pg_visible_in_snapshot(c.xid, $1::text::pg_snapshot)
+          AND c.xid < pg_snapshot_xmax(pg_current_snapshot())
+        ORDER BY c.xid LIMIT ${MAX_CHANGES + 1}))::text AS changes
+      FROM ${s}.meta m`,
+  };
+  const prune: Statement = { isRead: false, text: `SELECT ${s}.prune_v1($1::text::interval)::text` };
+  const notify: Statement = { isRead: true, text: "SELECT pg_notify($1, $2)::text" };
+  const channel = `keystile_${schema}`;
+
+  const listeners = new Set<(change: Change) => void>();
+  const state: ChangesState = { polledAt: -Infinity, isListening: false, polls: 0, failedPolls: 0, resets: 0 };
+  /** Transactions of this node that were notified when they were made. */
+  const own = new Set<string>();
+  let seen: { readonly snapshot: string; readonly started: string; readonly storeId: string } | undefined;
+  let inFlight: { readonly began: number; readonly done: Promise<void> } | undefined;
+  let prunedAt = performance.now();
+  let isClosed = false;
+  let isUsed = false;
+  let endListening: (() => void) | undefined;
+
+  const tell = (changes: Iterable<Change>): void => {
+    for (const change of changes)
+      for (const listener of listeners) {
+        try {
+          listener(change);
+        } catch (error) {
+          // The change is already made and every listener must see it.
+          queueMicrotask(() => {
+            throw error;
+          });
+        }
+      }
+  };
+  const ask = async (began: number): Promise<void> => {
+    const before = seen;
+    const [row] = await session.run(statement, before?.snapshot ?? "1:1:");
+    if (row === undefined)
+      throw new KeystileError("STORE_INVALID", "the tables are empty; run `await store.setUp()` once");
+    const text = row as Record<
+      "snapshot" | "replica" | "started" | "version" | "store_id" | "standbys" | "pruned" | "changes",
+      string
+    >;
+    assertUsable(text, durability);
+    const { snapshot, started, store_id: storeId } = text;
+    seen = { snapshot, started, storeId };
+    state.polledAt = began;
+    state.polls++;
+    if (before === undefined) return;
+    const rows = JSON.parse(text.changes) as [xid: string, what: string][];
+    const isReset =
+      storeId !== before.storeId ||
+      started !== before.started ||
+      text.pruned === "true" ||
+      nextOf(snapshot) < nextOf(before.snapshot);
+    if (isReset) state.resets++;
+    if (isReset || rows.length > MAX_CHANGES) {
+      own.clear();
+      tell(["all"]);
+      return;
+    }
+    tell(decoded(rows.flatMap(([xid, what]) => (own.has(xid) ? [] : [what]))));
+    for (const [xid] of rows) own.delete(xid);
+  };
+  const start = (): Promise<void> => {
+    const began = performance.now();
+    const done = ask(began)
+      .catch((error: unknown) => {
+        state.failedPolls++;
+        throw error;
+      })
+      .finally(() => {
+        inFlight = undefined;
+      });
+    inFlight = { began, done };
+    done.then(tidy, () => undefined);
+    return done;
+  };
+  const tidy = (): void => {
+    if (performance.now() - prunedAt < PRUNE_EVERY_MS || isClosed) return;
+    prunedAt = performance.now();
+    session.run(prune, KEPT).catch(() => undefined);
+  };
+  /** A poll that begins after this call. */
+  const pollAnew = (): Promise<void> =>
+    new Promise((resolve, reject) => {
+      // The poll before it may stall for as long as this call may take.
+      const timer = setTimeout(() => {
+        reject(toStoreError({ kind: "timeout" }, true));
+      }, timeout);
+      const before = inFlight?.done.catch(() => undefined) ?? Promise.resolve();
+      before
+        .then(() => inFlight?.done ?? start())
+        .then(resolve, reject)
+        .finally(() => {
+          clearTimeout(timer);
+        });
+    });
+  let isRinging = false;
+  let ringsAgain = false;
+  const ring = (): void => {
+    ringsAgain = isRinging;
+    if (isRinging || isClosed) return;
+    isRinging = true;
+    const done = () => {
+      isRinging = false;
+      if (ringsAgain) ring();
+    };
+    session.run(notify, channel, "").then(done, done);
+  };
+  let hearsAgain = false;
+  const heard = (): void => {
+    if (isClosed || !isUsed) return;
+    hearsAgain = inFlight !== undefined;
+    if (hearsAgain) return;
+    start().then(
+      () => {
+        if (hearsAgain) heard();
+      },
+      () => undefined,
+    );
+  };
+  /** Listens, and makes sure that it hears: a pooler may swallow LISTEN without a word. */
+  const listen = async (tries: number): Promise<void> => {
+    if (isClosed) return;
+    const again = () => {
+      state.isListening = false;
+      endListening = undefined;
+      unref(setTimeout(() => void listen(tries + 1), LISTEN_AGAIN_MS[Math.min(tries, LISTEN_AGAIN_MS.length - 1)]));
+    };
+    const nonce = SELF + Math.random().toString(36).slice(2);
+    let isHeard: () => void = () => undefined;
+    const hears = new Promise<boolean>((resolve) => {
+      isHeard = () => {
+        resolve(true);
+      };
+      unref(
+        setTimeout(() => {
+          resolve(false);
+        }, PROBE_MS),
+      );
+    });
+    try {
+      const end = await session.listen(
+        channel,
+        (payload) => (payload === nonce ? isHeard() : payload.startsWith(SELF) || heard()),
+        again,
+      );
+      if (end === undefined) return;
+      endListening = end;
+      if (isClosed) {
+        end();
+        return;
+      }
+      await session.run(notify, channel, nonce);
+      state.isListening = await hears;
+      if (state.isListening) {
+        heard();
+        return;
+      }
+      // Not again: what is between here and the server does not pass notifications on.
+      end();
+      endListening = undefined;
+    } catch {
+      endListening?.();
+      again();
+    }
+  };
+  let opening: Promise<void> | undefined;
+  return {
+    state,
+    open() {
+      if (opening === undefined) {
+        opening = start().then(() => void listen(0));
+        opening.catch(() => {
+          opening = undefined;
+        });
+      }
+      return opening;
+    },
+    poll(now) {
+      isUsed = true;
+      if (Number.isNaN(now)) return pollAnew();
+      const age = performance.now() - state.polledAt;
+      if (age < soft) return undefined;
+      const current = inFlight;
+      const done = current?.done ?? start();
+      if (age < bound) {
+        done.catch(() => undefined);
+        return undefined;
+      }
+      // A poll that began within the bound tells enough.
+      const polled = current !== undefined && performance.now() - current.began >= bound ? pollAnew() : done;
+      return polled.catch((error: unknown) => {
+        const isOutage = isKeystileError(error) && error.code === "STORE_UNAVAILABLE";
+        if (!isOutage || performance.now() - state.polledAt >= bound + serveStale) throw error;
+      });
+    },
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+    made(what, xid, rings) {
+      if (own.size >= MAX_OWN) own.clear();
+      own.add(xid);
+      tell(decoded(what));
+      if (rings && what.length > 0) ring();
+    },
+    lost() {
+      tell(["all"]);
+    },
+    close() {
+      isClosed = true;
+      endListening?.();
+      listeners.clear();
+    },
+  };
+}
+
+/** @throws KeystileError: this server, or its tables, cannot be used */
+function assertUsable(
+  { replica, version, standbys }: Readonly<Record<"replica" | "version" | "standbys", string>>,
+  durability: PostgresSettings["durability"],
+): void {
+  if (replica === "true")
+    throw new KeystileError(
+      "STORE_READ_ONLY",
+      "the server is a read replica, which learns of revocations late and cannot take credits; give the address of the primary",
+    );
+  if (Number(version) > SCHEMA_VERSION)
+    throw new KeystileError(
+      "STORE_SCHEMA_NEWER",
+      "the tables were made by a later version of keystile; use that version",
+    );
+  if (Number(version) < SCHEMA_VERSION)
+    throw new KeystileError("STORE_INVALID", "the tables are of an earlier version; run `await store.setUp()` once");
+  if (durability === "replicated" && standbys === "")
+    throw new KeystileError(
+      "STORE_FAILED",
+      'options.durability is "replicated", and the server has no synchronous standby: set synchronous_standby_names, or use "power"',
+    );
+}
+
+/** The first transaction that a snapshot does not know, which never decreases on one server. */
+function nextOf(snapshot: string): bigint {
+  return BigInt(snapshot.split(":")[1] ?? "0");
+}
+
+function* decoded(what: Iterable<string>): Iterable<Change> {
+  for (const text of what) {
+    if (text.startsWith("=")) yield { digest: text.slice(1) };
+    else if (!text.startsWith("#")) yield text as "all" | "created";
+    else {
+      const space = text.indexOf(" ");
+      const table = text.slice(1, space);
+      // What a later version may tell of.
+      yield isFoundWithKeys(table) ? { table, id: text.slice(space + 1) } : "all";
+    }
+  }
+}
+
+/** A timer that keeps no process alive. */
+function unref(timer: unknown): void {
+  (timer as { unref?: () => void } | null)?.unref?.();
+}

@@ -1,0 +1,290 @@
+/**
+ * The arithmetic of `src/credits/account.ts` in PL/pgSQL, so that a spend is one statement: a row lock that spans two of
+ * them needs a transaction of the client, which a pooler does not keep. Without reserves, as the power says. A test runs
+ * both against each other.
+ *
+ * Each function takes a list of calls, locks accounts in the order of their numbers, so that two groups never wait for
+ * each other in a circle, and writes each account once.
+ */
+import { MAX_BALANCE } from "../../credits/account.js";
+
+/** Milliseconds for which the lease of a node that vanished is kept, so that a late return still counts: a day. */
+const KEPT_AFTER_EXPIRY = 86_400_000;
+
+/** Loads the account of `call` into `a`, and saves the one before it. */
+const LOAD = (s: string) => `
+      IF at_number IS DISTINCT FROM call.n THEN
+        IF is_changed THEN PERFORM ${s}.save_v1(a); END IF;
+        is_changed := false;
+        at_number := call.n;
+        SELECT * INTO a FROM ${s}.accounts WHERE number = at_number FOR NO KEY UPDATE;
+        is_known := FOUND;
+      END IF;`;
+
+/** Counts what a lease has spent since it began, and takes back that it was forfeited. */
+const REPORT = (s: string) => `
+      IF lease.is_forfeited THEN
+        lease.held := least(lease.held, a.forfeited, ${MAX_BALANCE} - a.reserved);
+        a := ${s}.move_v1(a, by_reserved => lease.held, by_forfeited => -lease.held);
+      END IF;
+      used := least(lease.held, greatest(0, call.spent - lease.spent));
+      a := ${s}.move_v1(a, by_spent => used, by_reserved => -used);
+      lease.held := lease.held - used;
+      lease.spent := lease.spent + used;
+      lease.is_forfeited := false;`;
+
+/** The statements that make the functions. @param s the schema, quoted */
+export const creditFunctions = (s: string): string => `
+CREATE FUNCTION ${s}.set_durability_v1(mode text) RETURNS void LANGUAGE plpgsql AS $f$
+BEGIN
+  IF mode = 'process' THEN
+    PERFORM set_config('synchronous_commit', 'off', true);
+  ELSIF mode = 'replicated' THEN
+    IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+      PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+  ELSIF current_setting('synchronous_commit') = 'off' THEN
+    PERFORM set_config('synchronous_commit', 'local', true);
+  END IF;
+END $f$;
+
+CREATE FUNCTION ${s}.calendar_v1(period bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $f$
+  SELECT (period - CASE WHEN period < 0 THEN 999999999 ELSE 0 END) / 1000000000
+$f$;
+
+CREATE FUNCTION ${s}.period_v1(calendar bigint, at timestamptz) RETURNS bigint LANGUAGE sql STABLE AS $f$
+  SELECT CASE
+    WHEN calendar = 32 THEN 32000000000 + floor(extract(epoch FROM at) / 86400)::bigint
+    WHEN calendar BETWEEN 1 AND 31 THEN calendar * 1000000000
+      + (extract(year FROM at AT TIME ZONE 'UTC')::bigint - 1970) * 12 + extract(month FROM at AT TIME ZONE 'UTC')::bigint - 1
+      + CASE WHEN extract(day FROM at AT TIME ZONE 'UTC') >= calendar
+          OR extract(month FROM at AT TIME ZONE 'UTC') <> extract(month FROM (at AT TIME ZONE 'UTC') + interval '1 day') THEN 1 ELSE 0 END
+    ELSE 0 END
+$f$;
+
+CREATE FUNCTION ${s}.move_v1(
+  a ${s}.accounts, by_remaining bigint DEFAULT 0, by_refilled bigint DEFAULT 0, by_adjusted bigint DEFAULT 0,
+  by_spent bigint DEFAULT 0, by_reserved bigint DEFAULT 0, by_forfeited bigint DEFAULT 0
+) RETURNS ${s}.accounts LANGUAGE plpgsql IMMUTABLE AS $f$
+DECLARE fits bigint;
+BEGIN
+  IF a.refilled + by_refilled > ${MAX_BALANCE} OR abs(a.adjusted + by_adjusted) > ${MAX_BALANCE}
+    OR a.spent + by_spent > ${MAX_BALANCE} OR a.reserved + by_reserved > ${MAX_BALANCE}
+    OR a.forfeited + by_forfeited > ${MAX_BALANCE} THEN
+    fits := least(a.reserved, ${MAX_BALANCE} - a.remaining);
+    a.credited := a.remaining + fits;
+    a.refilled := a.reserved - fits;
+    a.adjusted := 0;
+    a.spent := 0;
+    a.forfeited := 0;
+  END IF;
+  a.remaining := a.remaining + by_remaining;
+  a.refilled := a.refilled + by_refilled;
+  a.adjusted := a.adjusted + by_adjusted;
+  a.spent := a.spent + by_spent;
+  a.reserved := a.reserved + by_reserved;
+  a.forfeited := a.forfeited + by_forfeited;
+  RETURN a;
+END $f$;
+
+-- Boundaries that are refilled at once between two periods of one calendar; those beyond are forfeited.
+CREATE FUNCTION ${s}.due_v1(calendar bigint, passed bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $f$
+  SELECT least(passed, CASE WHEN calendar = 32 THEN 400 WHEN calendar > 0 THEN 24 ELSE passed END)
+$f$;
+
+CREATE FUNCTION ${s}.settle_v1(a ${s}.accounts, upto bigint) RETURNS ${s}.accounts LANGUAGE plpgsql IMMUTABLE AS $f$
+DECLARE due bigint; space bigint; added bigint;
+BEGIN
+  IF upto <= a.period OR NOT (a.unlimited OR ${s}.calendar_v1(a.period) = ${s}.calendar_v1(upto)) THEN RETURN a; END IF;
+  due := ${s}.due_v1(${s}.calendar_v1(upto), upto - a.period);
+  space := CASE WHEN a.unlimited THEN 0 ELSE ${MAX_BALANCE} - a.remaining END;
+  added := CASE WHEN a.amount > space / due THEN space ELSE a.amount * due END;
+  a := ${s}.move_v1(a, by_remaining => added, by_refilled => added);
+  a.period := upto;
+  RETURN a;
+END $f$;
+
+CREATE FUNCTION ${s}.forfeits_v1(a ${s}.accounts, upto bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $f$
+  SELECT CASE WHEN a.amount = 0 OR upto <= a.period OR ${s}.calendar_v1(a.period) <> ${s}.calendar_v1(upto) THEN 0
+    ELSE upto - a.period - ${s}.due_v1(${s}.calendar_v1(upto), upto - a.period) END
+$f$;
+
+CREATE FUNCTION ${s}.save_v1(a ${s}.accounts) RETURNS void LANGUAGE plpgsql AS $f$
+BEGIN
+  UPDATE ${s}.accounts SET unlimited = a.unlimited, remaining = a.remaining, amount = a.amount, period = a.period,
+    generation = a.generation, credited = a.credited, refilled = a.refilled, adjusted = a.adjusted, spent = a.spent,
+    reserved = a.reserved, forfeited = a.forfeited
+  WHERE number = a.number;
+END $f$;
+
+-- calls: [[account, cost, period], …]; returns a list of outcomes, null for an account that is not there.
+CREATE FUNCTION ${s}.spend_v1(mode text, calls text) RETURNS text LANGUAGE plpgsql AS $f$
+DECLARE
+  call record; a ${s}.accounts; settled ${s}.accounts; at_number bigint; is_known boolean := false;
+  is_changed boolean := false; is_granted boolean; forfeits bigint; results text[] := '{}';
+BEGIN
+  PERFORM ${s}.set_durability_v1(mode);
+  FOR call IN
+    SELECT (e ->> 0)::bigint AS n, (e ->> 1)::bigint AS cost, (e ->> 2)::bigint AS period, ord::int AS ord
+    FROM jsonb_array_elements(calls::jsonb) WITH ORDINALITY AS t (e, ord) ORDER BY 1, 4
+  LOOP${LOAD(s)}
+    IF NOT is_known THEN
+      results[call.ord] := 'null';
+    ELSIF a.unlimited THEN
+      results[call.ord] := '{"ok":true,"remaining":null}';
+    ELSIF a.period = call.period AND call.cost <= ${MAX_BALANCE} - a.spent THEN
+      -- Nothing is due and no total overflows, as in nearly every call: a function call costs as much as all of this.
+      is_granted := call.cost <= a.remaining;
+      IF is_granted AND call.cost > 0 THEN
+        a.remaining := a.remaining - call.cost;
+        a.spent := a.spent + call.cost;
+        is_changed := true;
+      END IF;
+      results[call.ord] := '{"ok":' || is_granted || ',"remaining":' || a.remaining || '}';
+    ELSIF ${s}.calendar_v1(a.period) <> ${s}.calendar_v1(call.period) THEN
+      results[call.ord] := '{"ok":false,"remaining":0,"stale":true}';
+    ELSE
+      settled := ${s}.settle_v1(a, call.period);
+      IF call.cost = 0 OR call.cost > settled.remaining THEN
+        results[call.ord] := format('{"ok":%s,"remaining":%s}', (call.cost = 0)::text, settled.remaining);
+      ELSE
+        forfeits := ${s}.forfeits_v1(a, call.period);
+        a := ${s}.move_v1(settled, by_remaining => -call.cost, by_spent => call.cost);
+        is_changed := true;
+        results[call.ord] := format('{"ok":true,"remaining":%s%s}', a.remaining,
+          CASE WHEN forfeits > 0 THEN format(',"forfeited":%s', forfeits) ELSE '' END);
+      END IF;
+    END IF;
+  END LOOP;
+  IF is_changed THEN PERFORM ${s}.save_v1(a); END IF;
+  RETURN '[' || array_to_string(results, ',') || ']';
+END $f$;
+
+-- calls: [[account, holder, spent, cost, step, period, now, until], …]
+CREATE FUNCTION ${s}.draw_v1(mode text, calls text) RETURNS text LANGUAGE plpgsql AS $f$
+DECLARE
+  call record; a ${s}.accounts; lease ${s}.leases; other ${s}.leases; at_number bigint; is_known boolean := false;
+  is_changed boolean := false; has_lease boolean; is_old boolean; used bigint; free bigint; taken bigint; forfeits bigint;
+  results text[] := '{}';
+BEGIN
+  PERFORM ${s}.set_durability_v1(mode);
+  FOR call IN
+    SELECT (e ->> 0)::bigint AS n, e ->> 1 AS holder, (e ->> 2)::bigint AS spent, (e ->> 3)::bigint AS cost,
+      (e ->> 4)::bigint AS step, (e ->> 5)::bigint AS period, (e ->> 6)::bigint AS at, (e ->> 7)::bigint AS until, ord::int AS ord
+    FROM jsonb_array_elements(calls::jsonb) WITH ORDINALITY AS t (e, ord) ORDER BY 1, 9
+  LOOP${LOAD(s)}
+    IF NOT is_known THEN
+      results[call.ord] := 'null';
+      CONTINUE;
+    ELSIF a.unlimited THEN
+      results[call.ord] := format('{"drawn":%s,"generation":%s,"remaining":null}', call.cost, a.generation);
+      CONTINUE;
+    ELSIF ${s}.calendar_v1(a.period) <> ${s}.calendar_v1(call.period) THEN
+      results[call.ord] := format('{"drawn":0,"generation":%s,"remaining":0,"stale":true}', a.generation);
+      CONTINUE;
+    END IF;
+    SELECT * INTO lease FROM ${s}.leases l WHERE l.account = at_number AND l.holder = call.holder;
+    has_lease := FOUND;
+    IF has_lease AND lease.generation <> a.generation THEN
+      results[call.ord] := format('{"drawn":0,"generation":%s,"remaining":%s}', a.generation, a.remaining);
+      CONTINUE;
+    END IF;
+    forfeits := ${s}.forfeits_v1(a, call.period);
+    a := ${s}.settle_v1(a, call.period);
+    -- What nodes that vanished hold is forfeited; the lease stays for a day, in case its node lives and reports.
+    FOR other IN
+      SELECT * FROM ${s}.leases l WHERE l.account = at_number AND l.holder <> call.holder AND l.expires <= call.at
+    LOOP
+      is_old := other.expires + ${KEPT_AFTER_EXPIRY} <= call.at;
+      IF NOT other.is_forfeited THEN
+        a := ${s}.move_v1(a, by_reserved => -other.held, by_forfeited => other.held);
+      END IF;
+      IF is_old OR (NOT other.is_forfeited AND other.held = 0) THEN
+        DELETE FROM ${s}.leases l WHERE l.account = at_number AND l.holder = other.holder;
+      ELSE
+        UPDATE ${s}.leases l SET is_forfeited = true WHERE l.account = at_number AND l.holder = other.holder;
+      END IF;
+    END LOOP;
+    IF has_lease THEN${REPORT(s)}
+    ELSE
+      lease := ROW(at_number, call.holder, a.generation, call.until, 0, call.spent, false);
+    END IF;
+    free := least(a.remaining, ${MAX_BALANCE} - a.reserved);
+    taken := CASE WHEN call.cost > free THEN 0 ELSE greatest(call.cost, least(call.step, free / 4)) END;
+    a := ${s}.move_v1(a, by_remaining => -taken, by_reserved => taken);
+    lease.held := lease.held + taken;
+    lease.expires := call.until;
+    is_changed := true;
+    IF has_lease OR lease.held > 0 THEN
+      INSERT INTO ${s}.leases VALUES (lease.*)
+        ON CONFLICT (account, holder) DO UPDATE SET expires = excluded.expires, held = excluded.held,
+          spent = excluded.spent, is_forfeited = excluded.is_forfeited;
+    END IF;
+    results[call.ord] := format('{"drawn":%s,"generation":%s,"remaining":%s%s}', taken, a.generation, a.remaining,
+      CASE WHEN forfeits > 0 THEN format(',"forfeited":%s', forfeits) ELSE '' END);
+  END LOOP;
+  IF is_changed THEN PERFORM ${s}.save_v1(a); END IF;
+  RETURN '[' || array_to_string(results, ',') || ']';
+END $f$;
+
+-- calls: [[account, holder, spent], …]
+CREATE FUNCTION ${s}.end_leases_v1(mode text, calls text) RETURNS void LANGUAGE plpgsql AS $f$
+DECLARE
+  call record; a ${s}.accounts; lease ${s}.leases; at_number bigint; is_known boolean := false;
+  is_changed boolean := false; used bigint; returned bigint;
+BEGIN
+  PERFORM ${s}.set_durability_v1(mode);
+  FOR call IN
+    SELECT (e ->> 0)::bigint AS n, e ->> 1 AS holder, (e ->> 2)::bigint AS spent, ord::int AS ord
+    FROM jsonb_array_elements(calls::jsonb) WITH ORDINALITY AS t (e, ord) ORDER BY 1, 4
+  LOOP${LOAD(s)}
+    CONTINUE WHEN NOT is_known;
+    DELETE FROM ${s}.leases l WHERE l.account = at_number AND l.holder = call.holder RETURNING * INTO lease;
+    CONTINUE WHEN NOT FOUND;${REPORT(s)}
+    returned := CASE WHEN a.unlimited OR lease.generation <> a.generation THEN 0
+      ELSE least(lease.held, ${MAX_BALANCE} - a.remaining) END;
+    a := ${s}.move_v1(a, by_remaining => returned, by_reserved => -lease.held, by_forfeited => lease.held - returned);
+    is_changed := true;
+  END LOOP;
+  IF is_changed THEN PERFORM ${s}.save_v1(a); END IF;
+END $f$;
+
+-- An administrator's change, in the order that the contract states. Raises KS001 if it does not fit the account anymore.
+CREATE FUNCTION ${s}.change_credits_v1(n bigint, change jsonb) RETURNS void LANGUAGE plpgsql AS $f$
+DECLARE
+  a ${s}.accounts; upto bigint := (change ->> 'period')::bigint; sets boolean := change -> 'remaining' IS NOT NULL;
+  is_ours boolean := true; wanted bigint; signed bigint;
+BEGIN
+  SELECT * INTO a FROM ${s}.accounts WHERE number = n FOR NO KEY UPDATE;
+  IF FOUND THEN
+    is_ours := a.unlimited OR ${s}.calendar_v1(a.period) = ${s}.calendar_v1(upto);
+    IF NOT is_ours AND NOT sets OR is_ours AND a.period > coalesce((change ->> 'refillsCounted')::bigint, a.period) THEN
+      RAISE EXCEPTION USING ERRCODE = 'KS001';
+    END IF;
+  ELSE
+    a := ROW(n, true, 0, 0, upto, 0, 0, 0, 0, 0, 0, 0);
+    INSERT INTO ${s}.accounts VALUES (a.*);
+  END IF;
+  IF is_ours THEN a := ${s}.settle_v1(a, upto); ELSE a.period := upto; END IF;
+  IF sets THEN
+    -- What nodes hold stays in their leases until they have reported what they spent of it.
+    DELETE FROM ${s}.leases l WHERE l.account = n AND l.held = 0;
+    wanted := coalesce((change ->> 'remaining')::bigint, 0);
+    IF a.unlimited AND a.credited = 0 AND a.adjusted = 0 AND a.spent = 0 THEN
+      a.remaining := wanted;
+      a.credited := wanted;
+    ELSE
+      a := ${s}.move_v1(a, by_remaining => wanted - a.remaining, by_adjusted => wanted - a.remaining);
+    END IF;
+    a.unlimited := change ->> 'remaining' IS NULL;
+    a.generation := a.generation + 1;
+  END IF;
+  IF NOT a.unlimited THEN
+    signed := least(${MAX_BALANCE}, greatest(0, a.remaining + coalesce((change ->> 'add')::bigint, 0))) - a.remaining;
+    a := ${s}.move_v1(a, by_remaining => signed, by_adjusted => signed);
+  END IF;
+  a.amount := coalesce((change #>> '{refill,amount}')::bigint, a.amount);
+  a.period := coalesce((change #>> '{refill,period}')::bigint, a.period);
+  PERFORM ${s}.save_v1(a);
+END $f$;
+`;

@@ -1,0 +1,163 @@
+/** Spends, draws and returns: each kind is one statement for the calls of one turn, and one in flight. */
+import { KeystileError } from "../../contracts/errors.js";
+import type {
+  BalanceQuery,
+  CountedBalance,
+  Draw,
+  DrawRequest,
+  KeyRef,
+  LeaseReturn,
+  OnceBounds,
+  OnceRecord,
+  OnceSpend,
+  Spend,
+  Store,
+} from "../../contracts/store.js";
+import {
+  type Account,
+  assertDraw,
+  assertReturn,
+  assertSpend,
+  countedBalance,
+  isConserved,
+  type Lease,
+} from "../../credits/account.js";
+import { assertRecord } from "../spend-once.js";
+import type { PostgresRow, Session, Statement } from "./client.js";
+import { toStoreError } from "./errors.js";
+import { createGroups } from "./groups.js";
+import type { PostgresSettings } from "./options.js";
+import { isStorable } from "./texts.js";
+
+export type Credits = Pick<
+  Store,
+  "spendCredits" | "spendOnce" | "findOnce" | "drawCredits" | "returnCredits" | "readBalances"
+>;
+
+/** Most calls in one statement. */
+const MAX_GROUP = 512;
+/** The columns of an account that are numbers. */
+export const COUNTS = [
+  "remaining",
+  "amount",
+  "period",
+  "generation",
+  "credited",
+  "refilled",
+  "adjusted",
+  "spent",
+  "reserved",
+  "forfeited",
+] as const;
+
+type Tuple = readonly (number | string)[];
+
+export function createCredits(session: Session, { schema, durability, timeout }: PostgresSettings): Credits {
+  const late = (isSent: boolean) => toStoreError({ kind: isSent ? "timeout" : "refused" }, false);
+  const writing = (name: string): Statement => ({
+    isRead: false,
+    text: `SELECT ${schema}.${name}($1, $2)::text AS result`,
+  });
+  const grouped = <O>(name: string) => {
+    const statement = writing(name);
+    return createGroups<Tuple, O>(
+      async (calls) => {
+        const [row] = await session.run(statement, durability, JSON.stringify(calls));
+        const result = row?.["result"];
+        return typeof result === "string" && result !== ""
+          ? (JSON.parse(result) as O[])
+          : calls.map(() => undefined as O);
+      },
+      { maxSize: MAX_GROUP, oneAtATime: { timeout, late } },
+    );
+  };
+  const spends = grouped<Spend | null>("spend_v1");
+  const draws = grouped<Draw | null>("draw_v1");
+  const ends = grouped<undefined>("end_leases_v1");
+  const once = writing("spend_once_v1");
+  const findRecord: Statement = {
+    isRead: true,
+    text: `SELECT i.body FROM ${schema}.idempotency i WHERE i.id = $1 AND i.expires > $2::text::bigint`,
+  };
+  const balances: Statement = {
+    isRead: true,
+    text: `SELECT k.id, a.unlimited::text AS unlimited, ${COUNTS.map((name) => `a.${name}::text AS ${name}`).join(", ")},
+      ARRAY_TO_JSON(ARRAY(SELECT JSON_BUILD_ARRAY(l.holder, l.generation, l.expires, l.held, l.spent, l.is_forfeited)
+        FROM ${schema}.leases l WHERE l.account = a.number))::text AS leases
+      FROM ${schema}.keys k LEFT JOIN ${schema}.accounts a ON a.number = coalesce(k.account, k.number)
+      WHERE k.id IN (SELECT jsonb_array_elements_text($1::text::jsonb))`,
+  };
+
+  return {
+    async spendCredits(ref: KeyRef, cost: number, period: number, now: number) {
+      assertSpend(cost, period, now);
+      return typeof ref === "number" ? ((await spends([ref, cost, period])) ?? undefined) : undefined;
+    },
+    async spendOnce(ref, cost, period, now, record: OnceRecord, { maxRecords, maxPerWorkspace }: OnceBounds) {
+      assertSpend(cost, period, now);
+      assertRecord(record);
+      const { id, workspaceId, body, until } = record;
+      const call = { cost, period, now, id, ws: workspaceId, body, until, most: maxRecords, share: maxPerWorkspace };
+      const n = ref === undefined ? {} : { n: typeof ref === "number" ? ref : -1 };
+      const [row] = await session.run(once, durability, JSON.stringify({ ...call, ...n }));
+      return JSON.parse(row?.["result"] as string) as OnceSpend;
+    },
+    async findOnce(id, now) {
+      if (!isStorable(id)) return undefined;
+      const [row] = await session.run(findRecord, id, String(Math.floor(now)));
+      return row?.["body"] as string | undefined;
+    },
+    async drawCredits(ref, request: DrawRequest) {
+      assertDraw(request);
+      if (typeof ref !== "number") return undefined;
+      const { holder, spent, cost, step, period, now, until } = request;
+      return (await draws([ref, holder, spent, cost, step, period, now, until])) ?? undefined;
+    },
+    async returnCredits(ref, { holder, spent }: LeaseReturn) {
+      assertReturn({ holder, spent });
+      if (typeof ref === "number") await ends([ref, holder, spent]);
+    },
+    async readBalances(queries: readonly BalanceQuery[], now: number): Promise<(CountedBalance | undefined)[]> {
+      const ids = [...new Set(queries.map(({ keyId }) => keyId))].filter(isStorable);
+      if (ids.length === 0) return queries.map(() => undefined);
+      const rows = await session.run(balances, JSON.stringify(ids));
+      const found = new Map(rows.map((row) => [row["id"] as string, row]));
+      return queries.map(({ keyId, period }) => {
+        const row = found.get(keyId);
+        return row && countedBalance(accountOf(row), period, leasesOf(row), now);
+      });
+    },
+  };
+}
+
+function accountOf(row: PostgresRow): Account | undefined {
+  if (row["unlimited"] === null) return undefined;
+  const counts = Object.fromEntries(COUNTS.map((name) => [name, Number(row[name])])) as Record<
+    (typeof COUNTS)[number],
+    number
+  >;
+  const account: Account = { ...counts, unlimited: row["unlimited"] === "true" };
+  if (!COUNTS.every((name) => Number.isSafeInteger(counts[name])) || !isConserved(account))
+    throw new KeystileError("STORE_INVALID", "the credits of a key do not add up: something else changed them");
+  return account;
+}
+
+type LeaseTuple = readonly [
+  holder: string,
+  generation: number,
+  expires: number,
+  held: number,
+  spent: number,
+  isForfeited: boolean,
+];
+
+function leasesOf(row: PostgresRow): ReadonlyMap<string, Lease> {
+  return new Map(
+    (JSON.parse(row["leases"] as string) as LeaseTuple[]).map(
+      ([holder, generation, expires, held, spent, isForfeited]) => [
+        holder,
+        { generation, expires, reserved: 0, held, spent, isForfeited },
+      ],
+    ),
+  );
+}

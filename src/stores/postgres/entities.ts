@@ -1,0 +1,112 @@
+/** Reads the rows of the nine tables other than keys, which share one table of the database. */
+import type { ListQuery, NamedTable, RootKeyRow, Rows, Write } from "../../contracts/store.js";
+import { decodeEntity, encodeEntity, type EntityRaw, type EntityTable } from "../codec/entity-codec.js";
+import type { PostgresRow, Session, Statement } from "./client.js";
+import { assertStorable, isStorable } from "./texts.js";
+
+/** Columns of {@link EntityText}, of the table as `e`. */
+export const ENTITY_COLUMNS = "e.id, e.workspace_id, e.name, e.version::text AS version, e.body";
+
+/** A row as it is selected. */
+export interface EntityText {
+  readonly id: string;
+  readonly workspace_id: string;
+  readonly name: string | null;
+  readonly version: string;
+  readonly body: string;
+}
+
+/** As the codec reads it. */
+export function toEntityRaw(text: object): Omit<EntityRaw, "n"> {
+  return text as EntityText;
+}
+
+export interface Entities {
+  readMany<T extends EntityTable>(table: T, ids: readonly string[]): Promise<(Rows[T] | undefined)[]>;
+  readNames<T extends NamedTable>(table: T, workspaceId: string, names: readonly string[]): Promise<Rows[T][]>;
+  findRootKey(digest: string): Promise<RootKeyRow | undefined>;
+  list<T extends EntityTable>(table: T, query: ListQuery): Promise<Rows[T][]>;
+}
+
+export function createEntities(session: Session, schema: string): Entities {
+  const read = (rest: string): Statement => ({
+    isRead: true,
+    text: `SELECT ${ENTITY_COLUMNS} FROM ${schema}.entities e ${rest}`,
+  });
+  const byIds = read("WHERE e.kind = $1 AND e.id IN (SELECT jsonb_array_elements_text($2::text::jsonb))");
+  const byNames = read(
+    "WHERE e.kind = $1 AND e.workspace_id = $2 AND e.name IN (SELECT jsonb_array_elements_text($3::text::jsonb))",
+  );
+  const byDigest = read("WHERE e.kind = 'rootKeys' AND e.name = $1");
+  const page = read(
+    "WHERE e.kind = $1 AND e.workspace_id = $2 AND NOT e.deleted AND e.id > $3 ORDER BY e.id LIMIT $4::text::bigint",
+  );
+  const pageOfParent = read(
+    `WHERE e.kind = $1 AND e.workspace_id = $2 AND NOT e.deleted AND e.id > $3 AND e.parent = $5
+     ORDER BY e.id LIMIT $4::text::bigint`,
+  );
+  const decode = <T extends EntityTable>(table: T, rows: readonly object[]) =>
+    rows.map((row) => decodeEntity(table, toEntityRaw(row)));
+
+  return {
+    async readMany(table, ids) {
+      const asked = ids.filter(isStorable);
+      if (asked.length === 0) return ids.map(() => undefined);
+      const rows = decode(table, await session.run(byIds, table, JSON.stringify(asked)));
+      const found = new Map(rows.map((row) => [row.id, row]));
+      // A row for each argument: two that are the same must not share an object.
+      return ids.map((id) => structuredClone(found.get(id)));
+    },
+    async readNames(table, workspaceId, names) {
+      const asked = [...new Set(names)].filter(isStorable);
+      if (asked.length === 0 || !isStorable(workspaceId)) return [];
+      const rows = await session.run(byNames, table, workspaceId, JSON.stringify(asked));
+      // In the order of the names, whatever plan the server chose.
+      const order = new Map(asked.map((name, i) => [name, i]));
+      const place = (row: PostgresRow): number => order.get(row["name"] as string) ?? 0;
+      return decode(
+        table,
+        rows.toSorted((a, b) => place(a) - place(b)),
+      );
+    },
+    async findRootKey(digest) {
+      if (!isStorable(digest)) return undefined;
+      return decode("rootKeys", await session.run(byDigest, digest))[0];
+    },
+    async list(table, { workspaceId, namespaceId, after = "", limit }) {
+      const given = [table, workspaceId, after, String(limit)] as const;
+      if (![workspaceId, after, namespaceId ?? ""].every(isStorable)) return [];
+      return decode(
+        table,
+        await (namespaceId === undefined || table !== "overrides"
+          ? session.run(page, ...given)
+          : session.run(pageOfParent, ...given, namespaceId)),
+      );
+    },
+  };
+}
+
+/** A write of a row that is no key, as the database reads it. @throws RangeError: a text cannot be stored */
+export function encodeEntityWrite(write: Exclude<Write, { readonly table: "keys" }>): object {
+  const { table } = write;
+  if ("remove" in write) return { table, remove: storable(write.remove), version: write.version };
+  const { row } = write;
+  const { workspaceId, name, body } = encodeEntity(table, row);
+  return {
+    table,
+    row: {
+      id: storable(row.id),
+      ws: storable(workspaceId),
+      name: name === null ? null : storable(name),
+      parent: "namespaceId" in row ? storable(row.namespaceId) : null,
+      version: row.version,
+      deleted: "deleted" in row && row.deleted,
+      body,
+    },
+  };
+}
+
+function storable(text: string): string {
+  assertStorable(text, "an id or a name");
+  return text;
+}

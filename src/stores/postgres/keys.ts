@@ -1,0 +1,154 @@
+/** Reads keys. Finds of one turn are one statement, of one row each; what they refer to is at hand. */
+import { KeystileError } from "../../contracts/errors.js";
+import type { KeyRecord, KeyRow, ListQuery, NewKey } from "../../contracts/store.js";
+import { ownProperty } from "../../lib/check-options.js";
+import { encodeKey } from "../codec/encoded-keys.js";
+import { decodeFullKey, decodeIdentity, type FullKeyRaw } from "../codec/key-codec.js";
+import { toRecordWith } from "../key-record.js";
+import type { Session, Statement } from "./client.js";
+import { createGroups } from "./groups.js";
+import type { Loaded, References } from "./references.js";
+import { assertStorable, forPeople, isStorable } from "./texts.js";
+
+export interface Keys {
+  findKey(digest: string): Promise<KeyRecord | undefined>;
+  findKeys(digests: readonly string[]): Promise<(KeyRecord | undefined)[]>;
+  findForeignKey(migrationId: string, foreignDigest: string): Promise<KeyRecord | undefined>;
+  readMany(ids: readonly string[]): Promise<(KeyRow | undefined)[]>;
+  list(query: ListQuery): Promise<KeyRow[]>;
+}
+
+/** Most finds in one statement. */
+const MAX_FINDS = 256;
+
+const COLUMNS = `k.number::text AS n, k.id, k.workspace_id AS "workspaceId", k.api_id AS api, k.version::text AS version, k.digest,
+  k.foreign_digest AS "foreignDigest", k.grants, k.body, k.account::text AS account, k.last_used_at::text AS "lastUsedAt",
+  i.id AS "identityId", i.name AS "externalId", i.body AS "identityBody"`;
+
+/** A key as it is selected. */
+type KeyText = FullKeyRaw & { readonly workspaceId: string; readonly api: string; readonly n: string };
+
+export function createKeys(session: Session, references: References, schema: string): Keys {
+  const read = (rest: string): Statement => ({
+    isRead: true,
+    text: `SELECT ${COLUMNS} FROM ${schema}.keys k
+      LEFT JOIN ${schema}.entities i ON i.kind = 'identities' AND i.id = k.identity_id ${rest}`,
+  });
+  const among = (column: string) => read(`WHERE ${column} IN (SELECT jsonb_array_elements_text($1::text::jsonb))`);
+  const byDigest = read("WHERE k.digest = $1");
+  const byDigests = among("k.digest");
+  const byForeign = read("WHERE k.foreign_digest = $1");
+  const byIds = among("k.id");
+  const lists = {
+    api: read(
+      "WHERE k.api_id = $4 AND k.workspace_id = $1 AND k.id > $2 AND NOT k.deleted ORDER BY k.id LIMIT $3::text::bigint",
+    ),
+    identity: read(
+      "WHERE k.identity_id = $4 AND k.workspace_id = $1 AND k.id > $2 AND NOT k.deleted ORDER BY k.id LIMIT $3::text::bigint",
+    ),
+    both: read(
+      `WHERE k.api_id = $4 AND k.identity_id = $5 AND k.workspace_id = $1 AND k.id > $2 AND NOT k.deleted
+       ORDER BY k.id LIMIT $3::text::bigint`,
+    ),
+    workspace: read("WHERE k.workspace_id = $1 AND k.id > $2 AND NOT k.deleted ORDER BY k.id LIMIT $3::text::bigint"),
+  };
+
+  const referencesOf = ({ workspaceId, api, grants }: KeyText) => ({ workspaceId, apiId: api, grants });
+  const toRow = (text: KeyText, loaded: Loaded): KeyRow => decodeFullKey(text, apiOf(text, loaded));
+  const records = async (texts: readonly KeyText[]): Promise<{ row: KeyRow; record: KeyRecord | undefined }[]> => {
+    if (texts.length === 0) return [];
+    const loaded = await references.load(texts.map(referencesOf));
+    return texts.map((text) => {
+      const api = apiOf(text, loaded);
+      const row = toRow(text, loaded);
+      const related = {
+        api,
+        workspaceEnabled: loaded.workspaceEnabled(api.workspaceId),
+        identity: decodeIdentity(text, api),
+      };
+      const grants = loaded.grants(text.grants);
+      const account = Number(text.account ?? text.n);
+      const record = toRecordWith(Number(text.n), row, related, () => grants, account);
+      return { row, record: record && { ...record, grantIds: grants.ids } };
+    });
+  };
+  const rowsOf = async (texts: readonly KeyText[]): Promise<KeyRow[]> => {
+    if (texts.length === 0) return [];
+    // Grants are ids here: only the API is needed.
+    const loaded = await references.load(texts.map((text) => ({ ...referencesOf(text), grants: "" })));
+    return texts.map((text) => toRow(text, loaded));
+  };
+  const findAll = async (digests: readonly string[]): Promise<(KeyRecord | undefined)[]> => {
+    const asked = [...new Set(digests)].filter(isStorable);
+    if (asked.length === 0) return digests.map(() => undefined);
+    const texts = await (asked.length === 1
+      ? session.run(byDigest, asked[0] as string)
+      : session.run(byDigests, JSON.stringify(asked)));
+    const found = new Map(
+      (await records(texts as readonly object[] as KeyText[])).map((one) => [one.row.digest, one.record]),
+    );
+    return digests.map((digest) => found.get(digest));
+  };
+  return {
+    findKey: createGroups(findAll, { maxSize: MAX_FINDS }),
+    findKeys: findAll,
+    async findForeignKey(migrationId, foreignDigest) {
+      if (!isStorable(foreignDigest)) return undefined;
+      const [found] = await records((await session.run(byForeign, foreignDigest)) as readonly object[] as KeyText[]);
+      return found?.row.migrationId === migrationId ? found.record : undefined;
+    },
+    async readMany(ids) {
+      const asked = ids.filter(isStorable);
+      if (asked.length === 0) return ids.map(() => undefined);
+      const rows = await rowsOf((await session.run(byIds, JSON.stringify(asked))) as readonly object[] as KeyText[]);
+      const found = new Map(rows.map((row) => [row.id, row]));
+      return ids.map((id) => structuredClone(found.get(id)));
+    },
+    async list({ workspaceId, apiId, identityId, after = "", limit }) {
+      if (![workspaceId, apiId ?? "", identityId ?? "", after].every(isStorable)) return [];
+      const given = [workspaceId, after, String(limit)] as const;
+      let texts;
+      if (apiId !== undefined && identityId !== undefined) texts = session.run(lists.both, ...given, apiId, identityId);
+      else if (apiId !== undefined) texts = session.run(lists.api, ...given, apiId);
+      else if (identityId !== undefined) texts = session.run(lists.identity, ...given, identityId);
+      else texts = session.run(lists.workspace, ...given);
+      return rowsOf((await texts) as readonly object[] as KeyText[]);
+    },
+  };
+}
+
+function apiOf({ api }: KeyText, loaded: Loaded) {
+  const found = loaded.api(api);
+  // A write holds the API of its key, so only a row that something else removed gets here.
+  if (found === undefined) throw new KeystileError("STORE_INVALID", "the store has a key of an API that is not there");
+  return found;
+}
+
+/** A key as the database reads it. @throws RangeError: a text cannot be stored */
+export function encodeKeyRow({ row, balance }: NewKey): Record<string, unknown> {
+  const { id, workspaceId, apiId, digest, foreignDigest, name, start, enabled, expires, createdAt, generation } = row;
+  const { identityId, version, deleted, grants, body, foreignDigest: foreign } = encodeKey(row, balance);
+  for (const text of [id, workspaceId, apiId, digest ?? "", foreignDigest ?? "", identityId ?? ""])
+    assertStorable(text, "the id, a digest or a reference of a key");
+  return {
+    id,
+    ws: workspaceId,
+    api: apiId,
+    identity: identityId,
+    version,
+    digest: digest ?? null,
+    foreign,
+    deleted,
+    grants,
+    body,
+    name: name === undefined ? null : forPeople(name),
+    start: forPeople(start),
+    enabled,
+    // Beyond the range of timestamptz, which ends in the year 294276.
+    expires: expires === undefined ? null : Math.min(expires, 9_224_318_015_999_000),
+    created: createdAt,
+    account: ownProperty(row, "accountId") ?? null,
+    from: ownProperty(row, "rerolledFrom") ?? null,
+    ...(balance !== undefined && { ...balance, generation }),
+  };
+}

@@ -1,0 +1,97 @@
+/** Options of the PostgreSQL store: defaults and validation. */
+import { type Check, checkOptions, flag, group, integer, oneOf, ownOnly } from "../../lib/check-options.js";
+
+/** How the store keeps the audit trail. */
+export interface PostgresAuditOptions {
+  /**
+   * Most entries in the table `audit`, 0…10_000_000, default 100_000: the oldest go first, up to a hundred at a time. 0:
+   * changes are not recorded.
+   */
+  readonly rows?: number | undefined;
+}
+
+/** What happens while the server cannot be reached. */
+export interface PostgresOutageOptions {
+  /**
+   * Milliseconds beyond `bound` for which keys that are remembered still verify, 0…86_400_000, default 0: from the bound
+   * on every call fails with STORE_UNAVAILABLE. A key that was revoked meanwhile stays valid for as long. Credits and
+   * keys that are not remembered fail at once all the same.
+   */
+  readonly serveStale?: number | undefined;
+}
+
+/** Options of {@link postgresStore}. */
+export interface PostgresStoreOptions {
+  /** The schema of the tables: 1 to 48 of `a-z`, `0-9` and `_`, not beginning with a digit. Default `keystile`. */
+  readonly schema?: string;
+  /**
+   * The longest time for which a change of another node may stay unseen, in milliseconds, 10…3_600_000, default 2_000: a
+   * call on an older state waits for a poll first.
+   */
+  readonly bound?: number;
+  /**
+   * After this many milliseconds a call starts a poll and does not wait for it, 1…bound, default 500, or `bound` if that is
+   * less. A node without calls polls nothing.
+   */
+  readonly poll?: number;
+  /** Name statements, so that the server parses each once, if the client is a `Pool` of `pg`. Default true. */
+  readonly prepared?: boolean;
+  /**
+   * Milliseconds after which a call fails with STORE_UNAVAILABLE, 10…600_000, default 5_000, its retries included; the first
+   * call of a node, which also asks what the server is, after twice as many. A `Pool` of `pg` drops a connection that takes
+   * as long; give it `connectionTimeoutMillis`, so that it does not wait for new ones forever.
+   */
+  readonly timeout?: number;
+  /**
+   * What an acknowledged change survives. `"power"` (default): a crash of the server and a power cut. `"process"`: the
+   * end of this process; a crash of the server may lose the last moments. `"replicated"`: the loss of the primary as
+   * well; calls fail with STORE_FAILED unless the server has a synchronous standby. setUp() does not look.
+   */
+  readonly durability?: "power" | "process" | "replicated";
+  /** The audit trail: who changed what, written in one transaction with the change. */
+  readonly audit?: PostgresAuditOptions;
+  /** What happens while the server cannot be reached. */
+  readonly outage?: PostgresOutageOptions;
+}
+
+/** All options, with defaults. */
+export interface PostgresSettings {
+  readonly schema: string;
+  readonly bound: number;
+  readonly poll: number;
+  readonly prepared: boolean;
+  readonly timeout: number;
+  readonly durability: "power" | "process" | "replicated";
+  readonly auditRows: number;
+  readonly serveStale: number;
+}
+
+const HOUR = 3_600_000;
+
+const CHECKS = {
+  schema(value, path) {
+    if (typeof value !== "string" || !/^[a-z_][a-z0-9_]{0,47}$/.test(value))
+      throw new TypeError(`${path} must be 1 to 48 characters of a-z, 0-9 and _, not beginning with a digit`);
+  },
+  bound: integer(10, HOUR),
+  poll: integer(1, HOUR),
+  prepared: flag,
+  timeout: integer(10, 600_000),
+  durability: oneOf("power", "process", "replicated"),
+  audit: group({ rows: integer(0, 10_000_000) } satisfies Record<keyof PostgresAuditOptions, Check>),
+  outage: group({ serveStale: integer(0, 86_400_000) } satisfies Record<keyof PostgresOutageOptions, Check>),
+} as const satisfies Record<keyof PostgresStoreOptions, Check>;
+
+/**
+ * Fills in the defaults.
+ * @throws TypeError or RangeError that names the option
+ */
+export function readOptions(options: PostgresStoreOptions): PostgresSettings {
+  checkOptions(options, CHECKS);
+  const { schema = "keystile", bound = 2_000, prepared = true, timeout = 5_000, durability = "power" } = options;
+  const { poll = Math.min(500, bound), audit = {}, outage = {} } = options;
+  if (poll > bound) throw new RangeError(`options.poll must be from 1 to options.bound, which is ${bound}`);
+  const { rows: auditRows = 100_000 } = ownOnly(audit);
+  const { serveStale = 0 } = ownOnly(outage);
+  return { schema, bound, poll, prepared, timeout, durability, auditRows, serveStale };
+}

@@ -1,0 +1,184 @@
+/** The schema of the database: one script that may run any number of times, from any number of nodes at once. */
+import { MAX_BALANCE } from "../../credits/account.js";
+import { creditFunctions } from "./credits-sql.js";
+import { rowFunctions } from "./rows-sql.js";
+
+/** What {@link setUpScript} makes. A store works with this version alone. */
+export const SCHEMA_VERSION = 1;
+
+const MAX = MAX_BALANCE;
+
+/** An identifier in double quotes, as every statement names it. */
+export function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+const tables = (s: string): string => `
+CREATE TABLE ${s}.meta (
+  one boolean PRIMARY KEY DEFAULT true CHECK (one),
+  version integer NOT NULL,
+  store_id text NOT NULL,
+  idempotency_secret text NOT NULL,
+  pruned xid8
+);
+INSERT INTO ${s}.meta (version, store_id, idempotency_secret) VALUES (1, gen_random_uuid()::text,
+  replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''));
+
+-- Workspaces, APIs, identities, roles, permissions, migrations, root keys, namespaces and overrides.
+CREATE TABLE ${s}.entities (
+  kind text COLLATE "C" NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  workspace_id text COLLATE "C" NOT NULL,
+  name text COLLATE "C",
+  parent text COLLATE "C",
+  version bigint NOT NULL CHECK (version > 0),
+  deleted boolean NOT NULL,
+  body text NOT NULL,
+  PRIMARY KEY (kind, id),
+  UNIQUE (kind, workspace_id, name)
+);
+CREATE UNIQUE INDEX entities_root_keys ON ${s}.entities (name) WHERE kind = 'rootKeys';
+CREATE INDEX entities_lists ON ${s}.entities (kind, workspace_id, id) WHERE NOT deleted;
+CREATE INDEX entities_children ON ${s}.entities (parent, id) WHERE parent IS NOT NULL;
+
+CREATE SEQUENCE ${s}.key_numbers;
+CREATE TABLE ${s}.keys (
+  number bigint PRIMARY KEY DEFAULT nextval('${s}.key_numbers'),
+  id text COLLATE "C" NOT NULL UNIQUE,
+  workspace_id text COLLATE "C" NOT NULL,
+  api_id text COLLATE "C" NOT NULL,
+  identity_id text COLLATE "C",
+  version bigint NOT NULL CHECK (version > 0),
+  digest text COLLATE "C" UNIQUE,
+  foreign_digest text COLLATE "C" UNIQUE,
+  account bigint,
+  deleted boolean NOT NULL,
+  last_used_at bigint,
+  grants text NOT NULL,
+  body text NOT NULL,
+  -- For people; keystile reads the body.
+  name text, start text NOT NULL, enabled boolean NOT NULL, expires timestamptz, created_at timestamptz NOT NULL
+) WITH (fillfactor = 90);
+ALTER SEQUENCE ${s}.key_numbers OWNED BY ${s}.keys.number;
+CREATE INDEX keys_of_api ON ${s}.keys (api_id, id) WHERE NOT deleted;
+CREATE INDEX keys_of_workspace ON ${s}.keys (workspace_id, id) WHERE NOT deleted;
+CREATE INDEX keys_of_identity ON ${s}.keys (identity_id, id) WHERE identity_id IS NOT NULL;
+CREATE INDEX keys_of_account ON ${s}.keys (account) WHERE account IS NOT NULL;
+
+-- By the number of the first of the keys that share it.
+CREATE TABLE ${s}.accounts (
+  number bigint PRIMARY KEY,
+  unlimited boolean NOT NULL DEFAULT false,
+  remaining bigint NOT NULL,
+  amount bigint NOT NULL CHECK (amount BETWEEN 0 AND ${MAX}),
+  period bigint NOT NULL,
+  generation bigint NOT NULL CHECK (generation >= 0),
+  credited bigint NOT NULL DEFAULT 0,
+  refilled bigint NOT NULL DEFAULT 0,
+  adjusted bigint NOT NULL DEFAULT 0,
+  spent bigint NOT NULL DEFAULT 0,
+  reserved bigint NOT NULL DEFAULT 0,
+  forfeited bigint NOT NULL DEFAULT 0,
+  CONSTRAINT adds_up CHECK (credited + refilled + adjusted = spent + remaining + reserved + forfeited),
+  CONSTRAINT in_bounds CHECK (
+    least(remaining, credited, refilled, spent, reserved, forfeited) >= 0
+    AND greatest(remaining, credited, refilled, abs(adjusted), spent, reserved, forfeited) <= ${MAX}
+  )
+) WITH (fillfactor = 70);
+CREATE TABLE ${s}.leases (
+  account bigint NOT NULL REFERENCES ${s}.accounts ON DELETE CASCADE,
+  holder text COLLATE "C" NOT NULL,
+  generation bigint NOT NULL,
+  expires bigint NOT NULL,
+  held bigint NOT NULL CHECK (held >= 0),
+  spent bigint NOT NULL CHECK (spent >= 0),
+  is_forfeited boolean NOT NULL,
+  PRIMARY KEY (account, holder)
+);
+
+CREATE TABLE ${s}.idempotency (
+  id text COLLATE "C" PRIMARY KEY,
+  workspace_id text COLLATE "C" NOT NULL,
+  body text NOT NULL,
+  expires bigint NOT NULL
+);
+CREATE INDEX idempotency_expiry ON ${s}.idempotency (expires);
+CREATE INDEX idempotency_share ON ${s}.idempotency (workspace_id, expires);
+CREATE TABLE ${s}.idempotency_counts (
+  workspace_id text COLLATE "C" PRIMARY KEY,
+  records bigint NOT NULL CHECK (records >= 0)
+);
+
+-- What nodes are told of: "all", "created", "=" and a digest, or "#", the table and the id of a row. Pruned by age.
+CREATE TABLE ${s}.changes (
+  xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+  at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  what text NOT NULL
+);
+CREATE INDEX changes_by_xid ON ${s}.changes (xid);
+CREATE INDEX changes_by_age ON ${s}.changes (at);
+
+CREATE TABLE ${s}.audit (
+  number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  time timestamptz NOT NULL,
+  workspace_id text NOT NULL,
+  actor_kind text NOT NULL,
+  actor text,
+  operation text NOT NULL,
+  ids text[] NOT NULL,
+  fields text[] NOT NULL,
+  count bigint NOT NULL
+);
+`;
+
+const overview = (s: string): string => `
+CREATE VIEW ${s}.key_overview AS
+SELECT k.id AS key_id, k.name, k.start, k.workspace_id, k.api_id, i.name AS external_id, k.enabled, k.deleted, k.created_at,
+  k.expires, to_timestamp(k.last_used_at / 1000.0) AS last_used_at,
+  ARRAY(SELECT DISTINCT p.name FROM ${s}.entities p WHERE p.kind = 'permissions' AND p.id IN (
+    SELECT jsonb_array_elements_text(nullif(k.grants, '')::jsonb -> 0)
+    UNION SELECT jsonb_array_elements_text(r.body::jsonb -> 'permissions') FROM ${s}.entities r
+      WHERE r.kind = 'roles' AND r.id IN (SELECT jsonb_array_elements_text(nullif(k.grants, '')::jsonb -> 1))
+  ) ORDER BY p.name) AS permissions,
+  ARRAY(SELECT DISTINCT r.name FROM ${s}.entities r WHERE r.kind = 'roles'
+    AND r.id IN (SELECT jsonb_array_elements_text(nullif(k.grants, '')::jsonb -> 1)) ORDER BY r.name) AS roles,
+  CASE WHEN NOT a.unlimited THEN (${s}.settle_v1(a, ${s}.period_v1(${s}.calendar_v1(a.period), now()))).remaining END AS credits,
+  CASE WHEN NOT a.unlimited THEN a.reserved END AS credits_leased,
+  a.spent AS credits_spent, a.forfeited AS credits_forfeited
+FROM ${s}.keys k
+LEFT JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
+LEFT JOIN ${s}.accounts a ON a.number = coalesce(k.account, k.number);
+`;
+
+/** Each version of the schema: what leads to it from the one before. */
+const STEPS: readonly ((s: string) => string)[] = [
+  (s) => tables(s) + creditFunctions(s) + rowFunctions(s) + overview(s),
+];
+
+/**
+ * The script that makes the tables, or brings them to this version. One statement, in one transaction, under a lock: any
+ * number of nodes may run it at once. Fails with SQLSTATE KS009 where the tables are of a later version.
+ */
+export function setUpScript(schema: string): string {
+  const s = quoted(schema);
+  const literal = `'${schema.replaceAll("'", "''")}'`;
+  const steps = STEPS.map(
+    (step, i) => `
+  IF found < ${i + 1} THEN
+    EXECUTE $step$${step(s)}$step$;
+    UPDATE ${s}.meta SET version = ${i + 1};
+  END IF;`,
+  );
+  return `DO $keystile$
+DECLARE found integer := 0;
+BEGIN
+  IF pg_is_in_recovery() THEN RAISE EXCEPTION 'the server is a read replica' USING ERRCODE = '25006'; END IF;
+  PERFORM pg_advisory_xact_lock(hashtextextended('keystile ' || ${literal}, 7235925));
+  IF to_regnamespace(quote_ident(${literal})) IS NULL THEN CREATE SCHEMA ${s}; END IF;
+  IF to_regclass('${s.replaceAll("'", "''")}.meta') IS NOT NULL THEN SELECT version INTO found FROM ${s}.meta; END IF;
+  IF found > ${SCHEMA_VERSION} THEN
+    RAISE EXCEPTION 'the tables are of version %, and this keystile knows them up to ${SCHEMA_VERSION}', found USING ERRCODE = 'KS009';
+  END IF;${steps.join("")}
+END $keystile$;
+`;
+}

@@ -1,0 +1,230 @@
+/** The PostgreSQL store: any number of nodes on one database. Wires the modules beside it. */
+import type { AuditEntry } from "../../contracts/audit.js";
+import { isKeystileError, KeystileError } from "../../contracts/errors.js";
+import type { KeyUse, NewKey, Store, StorePowers, Table, Write, WriteOutcome } from "../../contracts/store.js";
+import { trust } from "../../lib/guards/trusted.js";
+import { createChanges } from "./changes.js";
+import { createSession, type PostgresClient, type Statement } from "./client.js";
+import { createCredits } from "./credits.js";
+import { createEntities, encodeEntityWrite } from "./entities.js";
+import { createKeys, encodeKeyRow } from "./keys.js";
+import { type PostgresStoreOptions, readOptions } from "./options.js";
+import { createReferences } from "./references.js";
+import { quoted, setUpScript } from "./schema.js";
+import { readStatus, type PostgresStatus } from "./status.js";
+import { isStorable } from "./texts.js";
+
+/** A {@link Store} with its set-up, and what its server says of itself. */
+export interface PostgresStore extends Store {
+  /**
+   * Makes the tables, or brings them to the version of this keystile. May run at every start, on any number of nodes at
+   * once; needs the right to create in the database or the schema. `keystile schema postgres` prints the same as SQL.
+   * @throws (rejects with) KeystileError STORE_SCHEMA_NEWER, STORE_UNAVAILABLE, STORE_READ_ONLY, STORE_FAILED
+   */
+  setUp(): Promise<void>;
+  /**
+   * Asks the server what it is and whether it keeps what this store promises, for operators.
+   * @throws (rejects with) KeystileError STORE_UNAVAILABLE and the like
+   */
+  status(): Promise<PostgresStatus>;
+}
+
+/** Keys per statement of `insertKeys`, and statements in flight. */
+const BATCH = 1_000;
+const IN_FLIGHT = 2;
+/** A statement with more new digests than this is notified as "created". */
+const MAX_NOTIFIED_DIGESTS = 16;
+
+/** What a function returns that changes rows. */
+interface Written {
+  readonly outcome: WriteOutcome;
+  readonly xid?: string;
+  readonly changes?: readonly string[];
+  readonly inserted?: readonly number[];
+}
+
+/**
+ * Keeps keys in PostgreSQL 14 or later, for any number of nodes. Its `KeyRef` is a number. Every call is one statement; the
+ * finds of one turn of the event loop are one together, and so are the spends, draws and returns, of which one of each is in
+ * flight. Run {@link PostgresStore.setUp} once. The client stays the program's: `close()` does not end it.
+ *
+ * Changes of other nodes arrive within `bound`, and within milliseconds where the client listens. While the server cannot be
+ * reached, keys that are remembered verify until the bound, and every other call fails with STORE_UNAVAILABLE.
+ * @param client a `Pool` of `pg`, a PGlite, or any object with `query`; see {@link PostgresClient}. A `Pool` of two or more
+ * connections keeps one to listen
+ * @param options see {@link PostgresStoreOptions}
+ * @throws TypeError or RangeError naming what is wrong with an argument. Calls reject with KeystileError STORE_UNAVAILABLE,
+ * STORE_READ_ONLY (a read replica), STORE_INVALID (no tables), STORE_SCHEMA_NEWER, STORE_BUSY, STORE_FULL, STORE_FAILED
+ * @see src/contracts/store.ts for the contract
+ */
+export function postgresStore(client: PostgresClient, options: PostgresStoreOptions = {}): PostgresStore {
+  if (typeof (client as Partial<PostgresClient> | null)?.query !== "function")
+    throw new TypeError("client must have query(text, values): a Pool of pg, a PGlite, or two lines around another");
+  const given = readOptions(options);
+  const settings = { ...given, schema: quoted(given.schema) };
+  const { schema, durability, auditRows } = settings;
+  const session = createSession(client, settings);
+  const changes = createChanges(session, given, schema);
+  const references = createReferences(session, schema);
+  changes.subscribe((change) => {
+    if (change === "all" || (typeof change === "object" && "table" in change)) references.clear();
+  });
+  const entities = createEntities(session, schema);
+  const keys = createKeys(session, references, schema);
+  const credits = createCredits(session, settings);
+
+  const change = (call: string): Statement => ({ isRead: false, text: `SELECT ${schema}.${call}::text AS result` });
+  const write = change("write_v1($1, $2, $3, $4::text::bigint)");
+  const insert = change(
+    "insert_keys_v1($1, $2, $3::text, $4::text::bigint, CASE WHEN $5::text = 'many' THEN ARRAY['created'] END)",
+  );
+  const adopt = change("adopt_v1($1, $2::text::bigint, $3)");
+  const recordUses = change("record_uses_v1($1)");
+  const readSecret: Statement = { isRead: true, text: `SELECT idempotency_secret AS secret FROM ${schema}.meta` };
+
+  let isOpen = false;
+  let closing: Promise<void> | undefined;
+  const pending = new Set<Promise<unknown>>();
+  const assertOpen = (): void => {
+    if (closing !== undefined) throw new KeystileError("STORE_CLOSED", "the store was closed; open it again to use it");
+  };
+  /** Opens the store at the first call, and remembers what `close` waits for. */
+  const asking =
+    <A extends unknown[], T>(work: (...given: A) => Promise<T>) =>
+    (...given: A): Promise<T> => {
+      assertOpen();
+      const result = isOpen ? work(...given) : open().then(() => work(...given));
+      pending.add(result);
+      const forget = () => void pending.delete(result);
+      result.then(forget, forget);
+      return result;
+    };
+  const open = async (): Promise<void> => {
+    await changes.open();
+    isOpen = true;
+  };
+  /** Runs a statement that changes rows, and notifies of what it changed. */
+  const changing = async (statement: Statement, rings: boolean, ...values: (string | null)[]): Promise<Written> => {
+    try {
+      const [row] = await session.run(statement, ...values);
+      const written = JSON.parse(row?.["result"] as string) as Written;
+      if (written.xid !== undefined) changes.made(written.changes ?? [], written.xid, rings);
+      return written;
+    } catch (error) {
+      if (isKeystileError(error) && error.outcomeUnknown === true) changes.lost();
+      throw error;
+    }
+  };
+  const insertBatch = async (batch: readonly NewKey[], entry: AuditEntry | undefined): Promise<boolean[]> => {
+    const rows = batch.map((key, i) => ({ i, ...encodeKeyRow(key) }));
+    const isMany = batch.length > MAX_NOTIFIED_DIGESTS;
+    const given = [JSON.stringify(rows), entry === undefined ? null : JSON.stringify(entry)] as const;
+    const { inserted = [] } = await changing(
+      insert,
+      !isMany,
+      durability,
+      ...given,
+      String(auditRows),
+      isMany ? "many" : "few",
+    );
+    const done = new Set(inserted);
+    return batch.map((_, i) => done.has(i));
+  };
+
+  const store: PostgresStore = {
+    powers: powersOf(settings),
+    findKey: asking(keys.findKey),
+    findKeys: asking(keys.findKeys),
+    findForeignKey: asking(keys.findForeignKey),
+    findRootKey: asking(entities.findRootKey),
+    adoptDigest: asking(async (ref, digest: string) => {
+      if (typeof ref !== "number" || !isStorable(digest)) return false;
+      return (await changing(adopt, false, durability, String(ref), digest)).outcome === "written";
+    }),
+    spendCredits: asking(credits.spendCredits as (...given: Parameters<Store["spendCredits"]>) => Promise<never>),
+    spendOnce: asking(credits.spendOnce as (...given: Parameters<Store["spendOnce"]>) => Promise<never>),
+    findOnce: asking(credits.findOnce as (...given: Parameters<Store["findOnce"]>) => Promise<never>),
+    drawCredits: asking(credits.drawCredits as (...given: Parameters<Store["drawCredits"]>) => Promise<never>),
+    returnCredits: asking(credits.returnCredits as (...given: Parameters<Store["returnCredits"]>) => Promise<never>),
+    readBalances: asking(credits.readBalances as (...given: Parameters<Store["readBalances"]>) => Promise<never>),
+    readSecret: asking(async () => {
+      const [row] = await session.run(readSecret);
+      return row?.["secret"] as string;
+    }),
+    recordUses: asking(async (uses: readonly KeyUse[]) => {
+      const known = uses.filter(({ keyId }) => isStorable(keyId)).map(({ keyId, usedAt }) => [keyId, usedAt]);
+      if (known.length > 0) await session.run(recordUses, JSON.stringify(known));
+    }),
+
+    readMany: asking((table: Table, ids: readonly string[]) =>
+      table === "keys" ? keys.readMany(ids) : entities.readMany(table, ids),
+    ) as Store["readMany"],
+    readNames: asking(entities.readNames),
+    list: asking((table: Table, query: Parameters<Store["list"]>[1]) =>
+      table === "keys" ? keys.list(query) : entities.list(table, query),
+    ) as Store["list"],
+    insertKeys: asking(async (given: readonly NewKey[], entry?: AuditEntry) => {
+      const batches: NewKey[][] = [];
+      for (let start = 0; start < given.length; start += BATCH) batches.push(given.slice(start, start + BATCH));
+      const results: boolean[][] = [];
+      // In order, so that of two keys with one digest the first goes in, unless they are a batch apart and both in flight.
+      let next = 0;
+      const work = async (): Promise<void> => {
+        while (next < batches.length) {
+          const i = next++;
+          results[i] = await insertBatch(batches[i] as NewKey[], entry);
+        }
+      };
+      await Promise.all(Array.from({ length: entry === undefined ? IN_FLIGHT : 1 }, work));
+      return results.flat();
+    }),
+    write: asking(async (writes: readonly Write[], entries: readonly AuditEntry[] = []) => {
+      const encoded = writes.map((one) =>
+        one.table === "keys"
+          ? "remove" in one
+            ? { table: "keys", remove: one.remove, version: one.version }
+            : { table: "keys", row: encodeKeyRow({ row: one.row }), credits: one.credits }
+          : encodeEntityWrite(one),
+      );
+      const given = [JSON.stringify(encoded), JSON.stringify(entries)] as const;
+      return (await changing(write, true, durability, ...given, String(auditRows))).outcome;
+    }),
+
+    subscribe(listener) {
+      assertOpen();
+      return changes.subscribe(listener);
+    },
+    pollChanges(now) {
+      assertOpen();
+      return isOpen ? changes.poll(now) : asking(open)();
+    },
+    async setUp() {
+      assertOpen();
+      await session.run({ isRead: false, text: setUpScript(given.schema) });
+    },
+    async status() {
+      assertOpen();
+      return readStatus(session, schema, changes.state);
+    },
+    close() {
+      closing ??= Promise.allSettled(pending).then(() => {
+        changes.close();
+      });
+      return closing;
+    },
+  };
+  return trust(store);
+}
+
+function powersOf({ durability, auditRows }: { durability: string; auditRows: number }): StorePowers {
+  return Object.freeze({
+    leases: true,
+    // What a node that vanished had drawn is forfeited: whether it was spent is unknown.
+    reserves: false,
+    idempotency: true,
+    usage: true,
+    audit: auditRows > 0,
+    changes: "polled",
+    durability: durability === "process" ? "process" : "power",
+  });
+}

@@ -1,0 +1,17 @@
+/** What PostgreSQL's `text` can hold: any well-formed text without U+0000. */
+
+/** Whether a text can be stored and asked for. Another one is in no row, so that reads need not ask. */
+export function isStorable(text: string): boolean {
+  return !text.includes("\0") && text.isWellFormed();
+}
+
+/** @throws RangeError: PostgreSQL cannot store it exactly */
+export function assertStorable(text: string, what: string): void {
+  if (!isStorable(text))
+    throw new RangeError(`${what} must be well-formed text without U+0000, to be kept in PostgreSQL`);
+}
+
+/** A text for people, with what cannot be stored left out. */
+export function forPeople(text: string): string {
+  return text.toWellFormed().replaceAll("\0", "");
+}

@@ -1,0 +1,103 @@
+/** The arithmetic of credits in the database against that of `src/credits/account.ts`. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { KeyRow, Store } from "../../../src/contracts/store.js";
+import { memoryStore } from "../../../src/stores/memory.js";
+import { insert, keyRow, readBalance, readRow, refOf, api } from "../../../src/testing/store/rows.js";
+import { runs } from "../../runs.js";
+import { pglite } from "./support.js";
+
+const { open } = pglite();
+const MAX = Number.MAX_SAFE_INTEGER;
+const DAILY = 32_000_000_000;
+const MONTHLY = 15_000_000_000;
+
+const amount = fc.oneof({ weight: 6, arbitrary: fc.nat(60) }, fc.constantFrom(0, 1, MAX, MAX - 1, MAX - 50));
+const calendar = fc.constantFrom(0, DAILY, MONTHLY);
+const period = fc
+  .tuple(calendar, fc.oneof({ weight: 5, arbitrary: fc.nat(6) }, fc.nat(900)))
+  .map(([first, count]) => first + count);
+const holder = fc.constantFrom("a", "b", "c");
+const step = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant("spend" as const), cost: amount, period }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant("draw" as const),
+      holder,
+      cost: amount,
+      step: fc.nat(40),
+      period,
+      spent: fc.nat(80),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("end" as const), holder, spent: fc.nat(80) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant("change" as const),
+      credits: fc.record(
+        {
+          period,
+          remaining: fc.option(amount, { nil: null }),
+          add: fc.integer({ min: -80, max: 80 }),
+          refillsCounted: period,
+          refill: fc.record({ amount, period }, { requiredKeys: ["amount"] }),
+        },
+        { requiredKeys: ["period"] },
+      ),
+    }),
+  },
+);
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+/** Milliseconds that pass between two steps: some leases expire. */
+const TICK = 700;
+
+async function apply(store: Store, one: Step, now: number): Promise<unknown> {
+  const ref = await refOf(store, "digest-1");
+  if (one.kind === "spend") return store.spendCredits(ref, one.cost, one.period, now);
+  if (one.kind === "draw") {
+    const { kind: _, ...request } = one;
+    return store.drawCredits(ref, { ...request, size: 0, now, until: now + 2_000 });
+  }
+  if (one.kind === "end") return (await store.returnCredits(ref, one)) ?? "ended";
+  const row = (await readRow(store, "keys", "key_000001")) as KeyRow;
+  return store.write([{ table: "keys", row, credits: one.credits }]);
+}
+
+async function opened(store: Store, first: number, at: number): Promise<Store> {
+  await store.write([{ table: "apis", row: api() }]);
+  await insert(store, keyRow(1, { hasCredits: true }), { remaining: first, amount: 7, period: at });
+  return store;
+}
+
+describe("postgres: credits", () => {
+  it(
+    "does what the functions of account.ts do, whatever the order of calls (property)",
+    { timeout: 120_000 },
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(amount, period, fc.array(step, { minLength: 1, maxLength: 12 }), async (first, at, steps) => {
+          const [store] = await open(1);
+          try {
+            const inMemory = await opened(memoryStore(), first, at);
+            const inDatabase = await opened(store!, first, at);
+            for (const [i, one] of steps.entries()) {
+              const now = i * TICK;
+              expect(await apply(inDatabase, one, now), JSON.stringify(one)).toEqual(await apply(inMemory, one, now));
+              const [known, stored] = [
+                await readBalance(inMemory, "key_000001", at, now),
+                await readBalance(inDatabase, "key_000001", at, now),
+              ];
+              expect(stored, `after ${JSON.stringify(one)}`).toEqual(known);
+            }
+          } finally {
+            await store!.close();
+          }
+        }),
+        { numRuns: runs(200) },
+      );
+    },
+  );
+});

@@ -1,0 +1,385 @@
+/** The PostgreSQL store on a real server: each client, a pooler, set-up by many at once, and servers that it must refuse. */
+import pg from "pg";
+import postgres from "postgres";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { cachedStore } from "../../../src/cache/key-cache.js";
+import type { Store } from "../../../src/contracts/store.js";
+import { createKeyring } from "../../../src/keyring/keyring.js";
+import { type PostgresClient, postgresStore, type PostgresStoreOptions } from "../../../src/stores/postgres/index.js";
+import { createVerifier } from "../../../src/verify/verifier.js";
+import { createCanaries } from "../../rigs/postgres-support.js";
+import { buildWorker, nextMessage, startWorker } from "../../rigs/workers.js";
+import {
+  noPgbouncer,
+  noPostgres,
+  noPostgresServer,
+  startPgbouncer,
+  startPostgres,
+  type TestPooler,
+  type TestPostgres,
+  wait,
+} from "../../servers/postgres.js";
+import { keyRow, sharedStoreSuite, storeSuite } from "../suite.js";
+import { openerOf } from "./support.js";
+
+const INT8 = pg.types.builtins.INT8;
+/** What programs set for `bigint` columns. */
+const PARSERS: Readonly<Record<string, (text: string) => unknown>> = { text: String, number: Number, BigInt };
+
+let server: TestPostgres;
+const endings: (() => Promise<unknown>)[] = [];
+
+/** A client as a program would make it, ended after the tests. */
+function poolOf(url: string, parser: keyof typeof PARSERS = "text", options: pg.PoolConfig = {}): pg.Pool {
+  const parse = PARSERS[parser]!;
+  const types = {
+    getTypeParser: (oid: Parameters<typeof pg.types.getTypeParser>[0]) =>
+      oid === INT8 ? parse : pg.types.getTypeParser(oid),
+  };
+  const pool = new pg.Pool({ connectionString: url, types, max: 6, ...options });
+  pool.on("error", () => undefined);
+  endings.push(() => pool.end());
+  return pool;
+}
+
+function postgresJs(url: string, parser: keyof typeof PARSERS = "text", options: object = {}): PostgresClient {
+  const types = { bigint: { to: INT8, from: [INT8], serialize: String, parse: PARSERS[parser]! } };
+  const sql = postgres(url, { types, max: 6, onnotice: () => undefined, ...options } as object);
+  endings.push(() => sql.end({ timeout: 1 }));
+  return {
+    query: (text, values) => sql.unsafe(text, values, { prepare: true }),
+    listen: (channel, onNotify) => sql.listen(channel, onNotify),
+  };
+}
+
+const isSkipped = noPostgres !== undefined;
+beforeAll(async () => {
+  if (!isSkipped) server = await startPostgres();
+});
+afterAll(async () => {
+  await Promise.all(endings.map((end) => end()));
+  await server?.close();
+});
+
+/** The suites of all stores, with two clients, as two nodes have them. */
+function suites(
+  title: string,
+  client: (url: string) => PostgresClient,
+  options: PostgresStoreOptions = {},
+  through: (store: Store) => Store = (store) => store,
+): void {
+  let made: Promise<readonly PostgresClient[]> | undefined;
+  const clients = () =>
+    (made ??= server.newDatabase().then((url) => {
+      const first = client(url);
+      return [first, client(url)];
+    }));
+  let opener: ReturnType<typeof openerOf> | undefined;
+  const open = async (handles: number) => {
+    const all = await clients();
+    opener ??= openerOf(
+      (i) => all[i]!,
+      async (sql) => {
+        for (const one of sql.split(";").filter(Boolean)) await all[0]!.query(one, []);
+      },
+    );
+    return (await opener.open(handles, options)).map((store) => through(store));
+  };
+  storeSuite(`postgres, ${title}`, async () => (await open(1))[0]!);
+  sharedStoreSuite(`postgres, ${title}, two nodes`, async () => (await open(2)) as [never, never]);
+}
+
+describe.skipIf(isSkipped)("postgres on a real server", () => {
+  for (const parser of Object.keys(PARSERS)) suites(`pg, int8 as ${parser}`, (url) => poolOf(url, parser));
+  suites("pg, process-durable, each node through its cache", poolOf, { durability: "process" }, cachedStore);
+  suites("postgres.js, int8 as BigInt", (url) => postgresJs(url, "BigInt"));
+  describe.skipIf(noPgbouncer !== undefined)("through a pooler", () => {
+    let pooler: TestPooler;
+    beforeAll(async () => {
+      pooler = await startPgbouncer(server);
+    });
+    suites("pg through pgbouncer in transaction mode", (url) => poolOf(pooler.through(url)));
+    afterAll(async () => pooler.close());
+  });
+});
+
+/** A store on an empty database, with its tables. */
+async function newStore(url: string, client: PostgresClient = poolOf(url)) {
+  const store = postgresStore(client);
+  await store.setUp();
+  endings.unshift(async () => store.close());
+  return store;
+}
+
+describe.skipIf(isSkipped)("postgres: statements and connections", () => {
+  it("every call of the port is one statement, and those of one turn share it", async () => {
+    const pool = poolOf(await server.newDatabase());
+    const texts: string[] = [];
+    const client: PostgresClient = {
+      query(text, values) {
+        // The doorbell rings after the call.
+        if (!text.includes("pg_notify")) texts.push(text);
+        return pool.query(text, values);
+      },
+    };
+    const store = await newStore("", client);
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "counted" });
+    const row = (i: number, more: object = {}) => ({ ...keyRow(i, { apiId, hasCredits: true }), ...more });
+    const balance = { remaining: 1_000, amount: 0, period: 0 };
+    const counts: Record<string, number> = {};
+    const count = async <T>(name: string, work: () => T | Promise<T>): Promise<T> => {
+      const before = texts.length;
+      const result = await work();
+      counts[name] = texts.length - before;
+      return result;
+    };
+    const many = <T>(work: (i: number) => T) => Promise.all(Array.from({ length: 50 }, (_, i) => work(i)));
+    const newKeys = Array.from({ length: 50 }, (_, i) => ({ row: row(i), balance }));
+    await count("insertKeys", () => store.insertKeys(newKeys));
+    const { digest: _, ...pending } = row(60, { foreignDigest: "f", migrationId: "m" });
+    await store.insertKeys([{ row: pending, balance }]);
+    // What keys refer to is loaded once.
+    const { ref, keyId } = (await store.findKey(keyRow(0).digest!))!;
+    const refs = await many(async (i) => (await store.findKey(keyRow(i).digest!))!.ref);
+    const draw = { holder: "h", spent: 0, cost: 1, step: 10, size: 10, period: 0, now: 0, until: 1_000 };
+    const record = { workspaceId: "ws_1", id: "r", body: "b", until: 1_000 };
+    await count("pollChanges", () => store.pollChanges(NaN));
+    await count("findKey", () => store.findKey(keyRow(0).digest!));
+    await count("findKey × 50", () => many((i) => store.findKey(keyRow(i).digest!)));
+    await count("findKeys", () => store.findKeys([keyRow(0).digest!, keyRow(1).digest!]));
+    await count("findRootKey", () => store.findRootKey("none"));
+    const found = await count("findForeignKey", () => store.findForeignKey("m", "f"));
+    await count("adoptDigest", () => store.adoptDigest(found!.ref, "native"));
+    await count("spendCredits", () => store.spendCredits(ref, 1, 0, 0));
+    await count("spendCredits × 50", () => many((i) => store.spendCredits(refs[i]!, 1, 0, 0)));
+    await count("spendOnce", () => store.spendOnce(ref, 1, 0, 0, record, { maxRecords: 10, maxPerWorkspace: 10 }));
+    await count("findOnce", () => store.findOnce("r", 0));
+    await count("drawCredits", () => store.drawCredits(ref, draw));
+    await count("drawCredits × 50", () => many((i) => store.drawCredits(refs[i]!, { ...draw, holder: `${i}` })));
+    await count("returnCredits × 50", () => many((i) => store.returnCredits(refs[i]!, { holder: `${i}`, spent: 1 })));
+    await count("readBalances", () => store.readBalances([{ keyId, period: 0 }], 0));
+    await count("readSecret", () => store.readSecret("idempotency"));
+    await count("recordUses", () => store.recordUses([{ keyId, usedAt: 1 }]));
+    const [read] = await count("readMany", () => store.readMany("keys", [keyId]));
+    await count("readNames", () => store.readNames("roles", "ws_1", ["a", "b"]));
+    await count("list", () => store.list("keys", { workspaceId: "ws_1", limit: 10 }));
+    await count("write", () => store.write([{ table: "keys", row: { ...read!, enabled: false } }]));
+    expect(Object.entries(counts).filter(([, statements]) => statements !== 1)).toEqual([]);
+    expect(Object.keys(counts)).toHaveLength(22);
+  });
+
+  it.skipIf(noPgbouncer !== undefined)(
+    "through pgbouncer in transaction mode: falls back to unnamed statements, and notices that nothing is heard",
+    async () => {
+      const url = await server.newDatabase();
+      const pooler = await startPgbouncer(server);
+      try {
+        const errors: string[] = [];
+        const pool = poolOf(pooler.through(url), "text", { max: 8 });
+        const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<unknown>;
+        pool.query = ((...given: unknown[]) =>
+          query(...given).catch((error: unknown) => {
+            errors.push((error as { code: string }).code);
+            throw error;
+          })) as never;
+        const store = await newStore(url, pool);
+        const elsewhere = await newStore(url);
+        const keyring = createKeyring(elsewhere);
+        const { apiId } = await keyring.createApi({ name: "pooled" });
+        const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 1_000 } });
+        const verifier = createVerifier(store);
+        const calls = Array.from({ length: 40 }, async () => {
+          for (let i = 0; i < 20; i++) {
+            expect((await verifier.verify({ key, credits: { cost: 1 } })).code).toBe("VALID");
+            await wait(1);
+          }
+        });
+        await Promise.all(calls);
+        expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(200);
+        await Promise.all(
+          Array.from({ length: 20 }, async () => {
+            expect(await store.readBalances([{ keyId, period: 0 }], 0)).toMatchObject([{ remaining: 200 }]);
+          }),
+        );
+        // Named statements were tried, and given up, without a call that failed.
+        expect(errors.length).toBeGreaterThan(0);
+        expect(errors.filter((code) => code !== "26000" && code !== "42P05")).toEqual([]);
+        const failed = errors.length;
+        // By then the probe of the listener has waited for its own ring.
+        await wait(2_500);
+        expect((await store.status()).isListening).toBe(false);
+        expect((await elsewhere.status()).isListening).toBe(true);
+        await verifier.verify({ key, credits: { cost: 0 } });
+        await keyring.updateKey({ keyId, enabled: false });
+        const changed = performance.now();
+        for (;;) {
+          const called = performance.now();
+          if ((await verifier.verify({ key, credits: { cost: 0 } })).code === "DISABLED") break;
+          expect(called - changed).toBeLessThan(2_000);
+          await wait(5);
+        }
+        expect(errors.length).toBe(failed);
+        await verifier.close();
+      } finally {
+        await pooler.close();
+      }
+    },
+  );
+
+  it("ten processes that set up an empty database at once, 20 times: no error", async () => {
+    const worker = await buildWorker("set-up-postgres");
+    const children = Array.from({ length: 10 }, () => startWorker(worker, {}));
+    await Promise.all(children.map(nextMessage));
+    for (let round = 0; round < 20; round++) {
+      const url = await server.newDatabase();
+      const words = children.map(nextMessage);
+      for (const child of children) child.send(url);
+      expect(await Promise.all(words)).toEqual(children.map(() => ({ done: true })));
+    }
+    for (const child of children) child.disconnect();
+  });
+
+  it("a role that may not create anything runs", async () => {
+    const url = await server.newDatabase();
+    const owner = await newStore(url);
+    await owner.status();
+    const database = new URL(url).pathname.slice(1);
+    await server.sql(
+      `CREATE ROLE app LOGIN PASSWORD 'app';
+       REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+       GRANT USAGE ON SCHEMA keystile TO app;
+       GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA keystile TO app;
+       GRANT USAGE ON ALL SEQUENCES IN SCHEMA keystile TO app`,
+      database,
+    );
+    const asApp = Object.assign(new URL(url), { username: "app", password: "app" }).href;
+    const store = postgresStore(poolOf(asApp));
+    endings.unshift(async () => store.close());
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "app" });
+    const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 5 }, permissions: ["p"] });
+    const verifier = createVerifier(store, { credits: { mode: "leased" } });
+    expect(await verifier.verify({ key, permissions: "p" })).toMatchObject({ code: "VALID", credits: 4 });
+    await verifier.close();
+    await keyring.deleteKey({ keyId, permanent: true });
+    await expect(postgresStore(poolOf(asApp), { schema: "other" }).setUp()).rejects.toMatchObject({
+      code: "STORE_FAILED",
+    });
+    // The tables are there: nothing is to be made.
+    await store.setUp();
+  });
+
+  it("tables of a later version are refused", async () => {
+    const url = await server.newDatabase();
+    await newStore(url);
+    await server.sql("UPDATE keystile.meta SET version = 99", new URL(url).pathname.slice(1));
+    const store = postgresStore(poolOf(url));
+    await expect(store.setUp()).rejects.toMatchObject({ code: "STORE_SCHEMA_NEWER" });
+    await expect(store.findKey("d")).rejects.toMatchObject({ code: "STORE_SCHEMA_NEWER" });
+    await store.close();
+  });
+
+  it("a spend that waits behind a stalled one keeps its own deadline", async () => {
+    const url = await server.newDatabase();
+    const pool = poolOf(url);
+    await newStore(url, pool);
+    const store = postgresStore(pool, { timeout: 800 });
+    endings.unshift(async () => store.close());
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "stalled" });
+    const { keyId } = await keyring.createKey({ apiId, credits: { remaining: 10 } });
+    const [row] = await server.sql("SELECT digest FROM keystile.keys", new URL(url).pathname.slice(1));
+    const { ref } = (await store.findKey(row!["digest"] as string))!;
+    const locks = await pool.connect();
+    endings.unshift(async () => locks.release(true));
+    await locks.query("BEGIN");
+    await locks.query("SELECT * FROM keystile.accounts FOR UPDATE");
+    const spend = async () => {
+      const began = performance.now();
+      const error = await Promise.resolve(store.spendCredits(ref, 1, 0, 0)).catch((failure: unknown) => failure);
+      expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", outcomeUnknown: true });
+      return performance.now() - began;
+    };
+    const first = spend();
+    await wait(400);
+    const waited = await Promise.all([first, spend()]);
+    for (const ms of waited) expect(ms).toBeLessThan(1_050);
+    await locks.query("COMMIT");
+    // Both may be made once the lock is gone: that is what an unknown outcome says.
+    await wait(200);
+    const [balance] = await store.readBalances([{ keyId, period: 0 }], 0);
+    expect(balance?.remaining).toBeGreaterThanOrEqual(8);
+  });
+
+  it("no error shows a password, a digest or a key", async () => {
+    const url = await server.newDatabase();
+    const database = new URL(url).pathname.slice(1);
+    const store = await newStore(url);
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "canaries" });
+    const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 10 } });
+    const verifier = createVerifier(store);
+    const [row] = await server.sql("SELECT digest FROM keystile.keys", database);
+    const wrong = Object.assign(new URL(url), { password: "wrong-password" }).href;
+    const canaries = createCanaries([server.password, "wrong-password", key, row!["digest"] as string, "taken-digest"]);
+    const meets = async (code: string, work: () => unknown) => {
+      const error = await Promise.resolve(work()).then(
+        () => undefined,
+        (failure: unknown) => failure,
+      );
+      canaries.add(error);
+      expect((error as { code?: string } | undefined)?.code).toBe(code);
+    };
+    await meets("STORE_FAILED", () => postgresStore(poolOf(wrong)).findKey("d"));
+    // The server tells the whole row in the details of what it says.
+    await server.sql("ALTER TABLE keystile.accounts ADD CHECK (remaining > 9)", database);
+    await meets("STORE_INVALID", () => verifier.verify({ key }));
+    await server.sql("ALTER TABLE keystile.keys ADD CHECK (name <> 'bad')", database);
+    const bad = { row: { ...keyRow(7, { apiId, name: "bad" }), digest: "taken-digest" } };
+    await meets("STORE_INVALID", () => store.insertKeys([bad]));
+    await meets("NOT_FOUND", () => store.insertKeys([{ row: { ...bad.row, apiId: "api_none" } }]));
+    await server.sql("DROP FUNCTION keystile.spend_v1, keystile.write_v1", database);
+    await meets("STORE_INVALID", () => verifier.verify({ key }));
+    await meets("STORE_INVALID", () => keyring.updateKey({ keyId, name: "new" }));
+    await server.sql("ALTER TABLE keystile.keys RENAME TO other", database);
+    await meets("STORE_INVALID", () => store.findKey("taken-digest"));
+    expect([...canaries.leaks]).toEqual([]);
+    // The control: the client's own errors do show them.
+    const pool = poolOf(url);
+    const refused = pool.query("INSERT INTO keystile.accounts SELECT * FROM keystile.accounts");
+    const theirs = createCanaries(["already exists"]);
+    await refused.catch((error: unknown) => theirs.add(error));
+    expect(theirs.leaks.size).toBe(1);
+  });
+
+  it("an empty database is refused, and says what to run", async () => {
+    const store = postgresStore(poolOf(await server.newDatabase()));
+    await expect(store.findKey("d")).rejects.toMatchObject({ code: "STORE_INVALID", message: /setUp/ });
+    await store.close();
+  });
+
+  it.skipIf(noPostgresServer !== undefined)("a replica is refused with the reason", async () => {
+    const primary = await startPostgres();
+    const standby = await primary.standby("replica");
+    const store = postgresStore(poolOf(standby.url));
+    try {
+      await newStore(primary.url);
+      for (const deadline = performance.now() + 10_000; ;) {
+        const [row] = await standby.sql("SELECT to_regclass('keystile.meta')::text AS meta");
+        if (row!["meta"] !== null) break;
+        expect(performance.now()).toBeLessThan(deadline);
+        await wait(20);
+      }
+      const refusal = { code: "STORE_READ_ONLY", message: expect.stringContaining("read replica") };
+      await expect(store.findKey("d")).rejects.toMatchObject(refusal);
+      await expect(store.pollChanges(NaN)).rejects.toMatchObject(refusal);
+      expect((await store.status()).isReplica).toBe(true);
+      await expect(store.setUp()).rejects.toMatchObject({ code: "STORE_READ_ONLY" });
+      await store.close();
+    } finally {
+      await standby.close();
+      await primary.close();
+    }
+  });
+});

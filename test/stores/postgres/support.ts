@@ -1,0 +1,63 @@
+/** Stores on one database: in this process, or on a real server. */
+import { PGlite } from "@electric-sql/pglite";
+import { afterAll } from "vitest";
+import {
+  type PostgresClient,
+  postgresStore,
+  type PostgresStore,
+  type PostgresStoreOptions,
+} from "../../../src/stores/postgres/index.js";
+
+const TABLES = ["keys", "entities", "accounts", "changes", "audit", "idempotency", "idempotency_counts"];
+
+/** Stores of a test file. Each new one gets a schema that no other one has at the time. */
+export interface Opener {
+  /** A name that no schema has. */
+  newSchema(): string;
+  /** As many handles on one new store as are asked for. Empties its tables once all are closed: making new ones takes longer. */
+  open(handles: number, options?: PostgresStoreOptions): Promise<PostgresStore[]>;
+}
+
+/** @param client of a handle, by its place @param exec runs several statements */
+export function openerOf(client: (i: number) => PostgresClient, exec: (sql: string) => Promise<unknown>): Opener {
+  const free: string[] = [];
+  let schemas = 0;
+  const newSchema = () => `test_${++schemas}`;
+  return {
+    newSchema,
+    async open(handles, options = {}) {
+      const schema = free.pop() ?? newSchema();
+      const opened = Array.from({ length: handles }, (_, i) => postgresStore(client(i), { schema, ...options }));
+      await opened[0]!.setUp();
+      let open = handles;
+      return opened.map((store) => {
+        let isOpen = true;
+        return {
+          ...store,
+          async close() {
+            await store.close();
+            if (isOpen) open--;
+            if (isOpen && open === 0) {
+              await exec(TABLES.map((table) => `DELETE FROM ${schema}.${table};`).join(""));
+              free.push(schema);
+            }
+            isOpen = false;
+          },
+        };
+      });
+    },
+  };
+}
+
+/** A PostgreSQL that runs in this process. */
+export function pglite() {
+  const server = new PGlite();
+  afterAll(() => server.close());
+  return {
+    server,
+    ...openerOf(
+      () => server,
+      (sql) => server.exec(sql),
+    ),
+  };
+}
