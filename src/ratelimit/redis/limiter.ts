@@ -1,0 +1,216 @@
+/** Token buckets in Redis: one set of limits for many hosts. Port: src/contracts/limiter.ts. */
+import { KeystileError } from "../../contracts/errors.js";
+import type { LimitCheck, Limiter, LimiterCounters, LimitVerdict } from "../../contracts/limiter.js";
+import type { MaybePromise } from "../../contracts/types.js";
+import { type Check, checkOptions, integer, oneOf } from "../../lib/check-options.js";
+import { digestText } from "../../lib/hash.js";
+import { assertCheck } from "../assert-check.js";
+import { createBreaker } from "./breaker.js";
+import { type RedisClient, toCommand } from "./client.js";
+import { createRefusals } from "./refusals.js";
+import { type Mode, SCRIPT } from "./script.js";
+import { createShardCalls, readReply, type ShardCall, type ShardReply, toArguments } from "./shard-call.js";
+
+/** Options of {@link redisLimiter}. */
+export interface RedisLimiterOptions {
+  /**
+   * What the keys in Redis begin with: up to 100 characters of visible ASCII without braces, default `keystile:`.
+   * Limiters with one prefix share their buckets.
+   */
+  readonly prefix?: string;
+  /**
+   * Milliseconds within which a call settles, 1…60_000, default 50. Keep it below the `limiterTimeout` of verifiers
+   * (1_000).
+   */
+  readonly deadline?: number;
+  /**
+   * By which clock buckets refill: that of the Redis `server` (default), or that of the `caller`, which `take` is given.
+   * With `caller`, hosts whose clocks differ refill by the one that is ahead.
+   */
+  readonly clock?: "server" | "caller";
+}
+
+/** Counts since the limiter was created, of this process alone. */
+export interface RedisLimiterCounters extends LimiterCounters {
+  /** Times that the script was asked for; `EVAL` after an unknown `EVALSHA` does not count again. */
+  readonly scriptCalls: number;
+  /** Calls that were refused by what a refusal before had told, without asking Redis. */
+  readonly rememberedRefusals: number;
+  /** Calls that failed, those included that were not made because so many before them had. */
+  readonly failedCalls: number;
+}
+
+/** A {@link Limiter} whose buckets are in Redis. */
+export interface RedisLimiter extends Limiter {
+  /**
+   * Takes tokens according to limiter clauses 1–7; of clause 8, what Redis has memory for. Checks of one shard are one
+   * call of a script. Those of several shards are taken at once, and returned if one of them is refused: for that
+   * moment others may be refused because of them.
+   * @param now used with `clock: "caller"`
+   * @throws RangeError if a number of a check is not an integer from 0 to 2^53 − 1, a name or a shard is not a
+   *   well-formed text of at most 2,048 UTF-16 units, or `now` is not a number of milliseconds
+   * @throws (or rejects with) KeystileError LIMITER_UNAVAILABLE after `close`, when Redis fails or does not answer
+   *   within the deadline, and at once after five such calls in a row until a probe succeeds. Tokens of a call that
+   *   failed may have been taken
+   */
+  take(checks: readonly LimitCheck[], now: number): MaybePromise<readonly LimitVerdict[]>;
+  counters(): RedisLimiterCounters;
+  /** Makes `take` fail from now on. The client is yours to close. */
+  close(): void;
+}
+
+const DEFAULT_PREFIX = "keystile:";
+const DEFAULT_DEADLINE = 50;
+/**
+ * Milliseconds for which a full bucket is kept where callers bring the time: it must outlast their clocks' differences.
+ * By the server's own clock one is gone the moment it is full.
+ */
+const CALLER_SLACK = 60_000;
+
+const OPTIONS = {
+  prefix(value, path) {
+    if (typeof value !== "string" || !/^[!-z|~]{0,100}$/.test(value))
+      throw new TypeError(`${path} must be up to 100 characters of visible ASCII without braces`);
+  },
+  deadline: integer(1, 60_000),
+  clock: oneOf("server", "caller"),
+} as const satisfies Record<keyof RedisLimiterOptions, Check>;
+
+/**
+ * Token buckets in Redis 7 or Valkey 8, exact over all hosts that use it: the same arithmetic as `memoryLimiter`, one
+ * call of a script for a verification, whatever its limits. A bucket takes some 150 to 200 bytes and expires once it is
+ * full.
+ *
+ * Deadline: a call takes at most `deadline`, whatever the client's options. After five failures in a row none waits; a
+ * probe every 200 ms, which changes nothing, finds out when Redis is back. Verifiers do as `onLimiterFailure` says.
+ *
+ * Remembered refusals: a call that was refused is refused without asking Redis until it can fit, at most for a second.
+ *
+ * What Redis loses (a restart without persistence, a flush, a failover to a replica that lagged) starts full: one
+ * capacity more at most.
+ * @param client of ioredis 5 or 6, or of `redis` 5 or 6, standalone or a cluster; or a function that sends a command.
+ *   The program connects it, listens to its errors and closes it
+ * @throws TypeError or RangeError naming an option, or if `client` is none
+ * @see docs/rate-limits.md for sizes, keys and what happens when Redis fails
+ * @example
+ * const limiter = redisLimiter(new Redis("redis://localhost"));
+ * const verifier = createVerifier(store, { limiter });
+ */
+export function redisLimiter(client: RedisClient, options: RedisLimiterOptions = {}): RedisLimiter {
+  const { prefix = DEFAULT_PREFIX, deadline = DEFAULT_DEADLINE, clock = "server" } = checkOptions(options, OPTIONS);
+  const command = toCommand(client);
+  const toShardCalls = createShardCalls(prefix);
+  const refusals = createRefusals();
+  const sha = digestText("sha1", SCRIPT, "hex");
+  const counters = { scriptCalls: 0, rememberedRefusals: 0 };
+  let latest = -Infinity;
+  let isClosed = false;
+  let lastCall: ShardCall | undefined;
+
+  /** By the clock that buckets refill by; of the server's only differences are known here. */
+  const time = clock === "caller" ? () => latest : () => performance.now();
+
+  const ask = async (call: ShardCall, mode: Mode, receipts?: readonly string[]): Promise<ShardReply> => {
+    counters.scriptCalls++;
+    lastCall = call;
+    const header = clock === "caller" ? `${mode} ${latest} ${CALLER_SLACK}` : mode;
+    const rest = toArguments(call, header, receipts);
+    const firstKey = call.keys[0] as string;
+    let reply: unknown;
+    try {
+      reply = await command(["EVALSHA", await sha, ...rest], firstKey);
+    } catch (error) {
+      if (!isUnknownScript(error)) throw error;
+      reply = await command(["EVAL", SCRIPT, ...rest], firstKey);
+    }
+    const read = readReply(call, reply);
+    refusals.learn(call, read, time);
+    return read;
+  };
+  const breaker = createBreaker(deadline, () => ask(lastCall as ShardCall, "look"));
+
+  const refuse = (call: ShardCall): readonly LimitVerdict[] | undefined => {
+    const refused = refusals.refuse(call, time());
+    if (refused !== undefined) counters.rememberedRefusals++;
+    return refused;
+  };
+
+  /** Takes where a call like it was refused before: one asks Redis, and the others wait for its result. */
+  const takeInTurn = async (call: ShardCall): Promise<readonly LimitVerdict[]> => {
+    for (;;) {
+      const known = refusals.find(call);
+      if (known === undefined) return (await ask(call, "take")).verdicts;
+      const refused = refuse(call);
+      if (refused !== undefined) return refused;
+      if (known.asking === undefined) {
+        const asked = breaker.within(ask(call, "take"));
+        known.asking = asked;
+        try {
+          return (await asked).verdicts;
+        } finally {
+          known.asking = undefined;
+        }
+      }
+      await known.asking;
+    }
+  };
+
+  /** Takes from several shards at once, and returns what it took unless all of them granted. */
+  const takeOfShards = async (calls: readonly ShardCall[]): Promise<readonly LimitVerdict[]> => {
+    const known = calls.map(refuse);
+    const mode = known.some((refused) => refused !== undefined) ? "look" : "hold";
+    const asked = calls.map(async (call, i): Promise<Omit<ShardReply, "used">> => {
+      const refused = known[i];
+      return refused === undefined ? ask(call, mode) : { exceeded: true, verdicts: refused, receipts: [] };
+    });
+    const undo = (i: number, receipts: readonly string[]) => ask(calls[i] as ShardCall, "undo", receipts);
+    let replies: Omit<ShardReply, "used">[];
+    try {
+      replies = await Promise.all(asked.map((reply) => breaker.within(reply)));
+    } catch (error) {
+      // Whatever was granted, or is granted too late.
+      for (const [i, reply] of asked.entries())
+        void reply.then(({ exceeded, receipts }) => (exceeded ? undefined : undo(i, receipts))).catch(() => undefined);
+      throw error;
+    }
+    const isReturned = mode === "hold" && replies.some(({ exceeded }) => exceeded);
+    const final = await Promise.all(
+      replies.map((reply, i) => (isReturned && !reply.exceeded ? undo(i, reply.receipts) : reply)),
+    );
+    const verdicts: LimitVerdict[] = [];
+    for (const [i, { places }] of calls.entries())
+      places.forEach((place, n) => (verdicts[place] = final[i]?.verdicts[n] as LimitVerdict));
+    return verdicts;
+  };
+
+  return {
+    take(checks, now) {
+      if (isClosed) throw new KeystileError("LIMITER_UNAVAILABLE", "The limiter is closed.");
+      if (!(Math.abs(now) <= Number.MAX_SAFE_INTEGER))
+        throw new RangeError("now must be a finite number of milliseconds");
+      checks.forEach(assertCheck);
+      const calls = toShardCalls(checks);
+      const [call] = calls;
+      if (call === undefined) return [];
+      latest = Math.max(latest, Math.floor(now));
+      if (calls.length > 1) {
+        breaker.assertClosed();
+        return breaker.guard(takeOfShards(calls));
+      }
+      const isKnown = refusals.find(call) !== undefined;
+      const refused = isKnown ? refuse(call) : undefined;
+      if (refused !== undefined) return refused;
+      breaker.assertClosed();
+      return breaker.guard(isKnown ? takeInTurn(call) : ask(call, "take").then(verdictsOf));
+    },
+    counters: () => ({ newcomersRefused: 0, bucketsDisplaced: 0, ...counters, failedCalls: breaker.failedCalls() }),
+    close() {
+      isClosed = true;
+      breaker.close();
+    },
+  };
+}
+
+const verdictsOf = ({ verdicts }: ShardReply): readonly LimitVerdict[] => verdicts;
+
+const isUnknownScript = (error: unknown): boolean => error instanceof Error && error.message.startsWith("NOSCRIPT");

@@ -1,0 +1,75 @@
+/**
+ * Remembered refusals: what a bucket held when Redis last said so. Only time refills a bucket, and others only take
+ * from it: what does not fit by what is remembered and the time since does not fit in Redis either. So a client that
+ * goes on after a refusal costs Redis nothing until its call can fit.
+ */
+import type { LimitVerdict } from "../../contracts/limiter.js";
+import { GrowingLru } from "../../lib/growing-lru.js";
+import { drain, type Rate } from "../memory/bucket.js";
+import { type ShardCall, type ShardReply, toVerdict } from "./shard-call.js";
+
+/** What is remembered of the buckets of a call. */
+export interface Refusal {
+  /** Units used, by check. */
+  readonly used: readonly number[];
+  /** When that was so, by the clock that buckets refill by. */
+  readonly at: number;
+  /** When that was heard, by a clock that only moves on. */
+  readonly heardAt: number;
+  /** The call that asks Redis again, while it is in flight: others like it wait for its result. */
+  asking: Promise<unknown> | undefined;
+}
+
+export interface Refusals {
+  /** What is remembered of the buckets of a call. */
+  find(call: ShardCall): Refusal | undefined;
+  /**
+   * The refusal of a call by what is remembered.
+   * @param time by the clock that buckets refill by
+   * @returns undefined: Redis must be asked
+   */
+  refuse(call: ShardCall, time: number): readonly LimitVerdict[] | undefined;
+  /** Remembers a reply if the same call would not fit now; otherwise forgets what was remembered. */
+  learn(call: ShardCall, reply: ShardReply, time: () => number): void;
+}
+
+/**
+ * Milliseconds for which a refusal holds without asking, at most. After a flush of Redis, or when a call across shards
+ * returned what it had taken, a bucket has tokens sooner than was told.
+ */
+const MAX_AGE = 1_000;
+const MAX_REMEMBERED = 10_000;
+/** UTF-16 units of all signatures. */
+const MAX_SIGNATURE_UNITS = 4_000_000;
+
+const { performance: clock } = globalThis;
+
+export function createRefusals(): Refusals {
+  const remembered = new GrowingLru<Refusal>({
+    max: MAX_REMEMBERED,
+    maxSize: MAX_SIGNATURE_UNITS,
+    sizeCalculation: (_, signature) => signature.length + 1,
+  });
+  return {
+    find: ({ signature }) => remembered.get(signature),
+    refuse({ signature, checks }, time) {
+      const known = remembered.get(signature);
+      if (known === undefined || clock.now() - known.heardAt > MAX_AGE) return undefined;
+      const elapsed = Math.max(0, Math.floor(time - known.at));
+      const used = checks.map(({ rate }, i) => drain(known.used[i] as number, rate.drainPerMs, elapsed));
+      const exceeded = checks.map(({ rate, cost }, i) => !fits(rate, cost, used[i] as number));
+      if (!exceeded.includes(true)) return undefined;
+      return checks.map(({ rate }, i) => toVerdict(rate, exceeded[i] as boolean, used[i] as number));
+    },
+    learn({ signature, checks, isDistinct }, { used }, time) {
+      // Two checks of one bucket must fit together, which is left to Redis.
+      if (isDistinct && checks.some(({ rate, cost }, i) => !fits(rate, cost, used[i] as number)))
+        remembered.set(signature, { used, at: time(), heardAt: clock.now(), asking: undefined });
+      else remembered.delete(signature);
+    },
+  };
+}
+
+function fits({ limit, capacity, unitsPerToken }: Rate, cost: number, used: number): boolean {
+  return cost === 0 || (cost <= limit && used <= capacity - cost * unitsPerToken);
+}

@@ -1,0 +1,154 @@
+/** The checks of one shard as a call of the script, and what it returned. */
+import type { LimitCheck, LimitVerdict } from "../../contracts/limiter.js";
+import { shortDigest } from "../../lib/hash.js";
+import { type Rate, rateMemo, tokensLeft, untilFull } from "../memory/bucket.js";
+
+/** UTF-16 units of the name of a bucket. */
+const MAX_NAME_LENGTH = 2_048;
+/** A shard that stands in a key as it is; of any other stands a digest. */
+const PLAIN_SHARD = /^[a-zA-Z0-9_-]{1,64}$/;
+
+/** A check with its rate. */
+interface ShardCheck {
+  readonly rate: Rate;
+  readonly cost: number;
+}
+
+/** Checks of one shard, as the script takes them. */
+export interface ShardCall {
+  /** Of the buckets, each once. */
+  readonly keys: readonly string[];
+  /** Where the checks are in the call of the limiter. */
+  readonly places: readonly number[];
+  readonly checks: readonly ShardCheck[];
+  /** Whether each check is of a bucket of its own. */
+  readonly isDistinct: boolean;
+  /** The same for every call of the same buckets at the same rates, whatever the costs. */
+  readonly signature: string;
+  /** Of each check, as the script takes them. */
+  readonly numbers: readonly string[];
+  /** Bucket and configured size of each check, as the script takes them. */
+  readonly extra: string;
+  /** Whether the script can do without `extra`. */
+  readonly isCommon: boolean;
+}
+
+/** What is used of the bucket of each check, in units of its rate. */
+export interface ShardReply {
+  readonly exceeded: boolean;
+  readonly verdicts: readonly LimitVerdict[];
+  readonly used: readonly number[];
+  /** What `undo` needs to take a `hold` back. */
+  readonly receipts: readonly string[];
+}
+
+/**
+ * Groups the checks of a call by shard.
+ * @throws RangeError if a name is not a well-formed text of at most 2,048 UTF-16 units
+ */
+export function createShardCalls(prefix: string): (checks: readonly LimitCheck[]) => ShardCall[] {
+  const rateOf = rateMemo();
+  /** Numbers as text, which takes as long as all the rest: buckets of one limit share a rate. */
+  const texts = new WeakMap<Rate, readonly string[]>();
+  const textsOf = (rate: Rate): readonly string[] => {
+    let known = texts.get(rate);
+    if (known === undefined)
+      texts.set(rate, (known = [`${rate.limit}`, `${rate.duration}`, `${rate.unitsPerToken}`, `${rate.drainPerMs}`]));
+    return known;
+  };
+
+  const toCall = (shard: string, given: readonly LimitCheck[], places: readonly number[]): ShardCall => {
+    const keys: string[] = [];
+    const numbers: string[] = [];
+    const checks: ShardCheck[] = [];
+    let signature = "";
+    let extra = "";
+    let isCommon = true;
+    for (const { bucket, limit, duration, cost, configured } of given) {
+      const key = `${prefix}{${shard}}:${bucket}`;
+      let index = keys.indexOf(key);
+      if (index < 0) index = keys.push(key) - 1;
+      const rate = rateOf(limit, duration);
+      const [limitText = "", durationText = "", units = "", drain = ""] = textsOf(rate);
+      const own = configured === undefined ? "- -" : `${configured.limit} ${configured.duration}`;
+      if (configured !== undefined) isCommon = false;
+      numbers.push(limitText, durationText, units, drain, `${cost}`);
+      extra += `${index + 1} ${own} `;
+      signature += `${key.length} ${key} ${limitText} ${durationText} ${own} `;
+      checks.push({ rate, cost });
+    }
+    const isDistinct = keys.length === checks.length;
+    return { keys, numbers, extra, isCommon: isCommon && isDistinct, checks, isDistinct, signature, places };
+  };
+
+  return (checks) => {
+    const shards = checks.map(shardOf);
+    const [first] = shards;
+    if (first === undefined) return [];
+    // Every verification.
+    if (shards.every((shard) => shard === first)) return [toCall(first, checks, [...checks.keys()])];
+    return [...new Set(shards)].map((shard) => {
+      const places = [...checks.keys()].filter((place) => shards[place] === shard);
+      return toCall(
+        shard,
+        places.map((place) => checks[place] as LimitCheck),
+        places,
+      );
+    });
+  };
+}
+
+function shardOf({ bucket, shard = bucket }: LimitCheck): string {
+  assertName("bucket", bucket);
+  if (shard !== bucket) assertName("shard", shard);
+  return PLAIN_SHARD.test(shard) ? shard : shortDigest(shard);
+}
+
+function assertName(name: string, text: unknown): void {
+  if (typeof text !== "string" || text.length > MAX_NAME_LENGTH || !text.isWellFormed())
+    throw new RangeError(`${name} must be a well-formed text of at most ${MAX_NAME_LENGTH} UTF-16 units`);
+}
+
+/**
+ * The script's keys and arguments, their number first.
+ * @param header of the script: mode, or mode, time and slack
+ * @param receipts of a `hold`, for `undo`
+ */
+export function toArguments(call: ShardCall, header: string, receipts?: readonly string[]): string[] {
+  const { keys, numbers, extra, isCommon } = call;
+  if (receipts !== undefined) return [`${keys.length}`, ...keys, header, ...numbers, extra, ...receipts];
+  if (isCommon) return [`${keys.length}`, ...keys, header, ...numbers];
+  return [`${keys.length}`, ...keys, header, ...numbers, extra];
+}
+
+/** @throws TypeError if it is not what the script returns */
+export function readReply({ checks }: ShardCall, reply: unknown): ShardReply {
+  const text = String(reply);
+  const slash = text.indexOf("/");
+  const numbers = (slash < 0 ? text : text.slice(0, slash)).split(" ");
+  if (numbers.length !== checks.length * 2) throw malformed();
+  const used: number[] = [];
+  let exceeded = false;
+  const verdicts = checks.map(({ rate }, i) => {
+    const units = Number(numbers[i * 2 + 1]);
+    if (!Number.isSafeInteger(units)) throw malformed();
+    used.push(units);
+    const isExceeded = numbers[i * 2] === "1";
+    if (isExceeded) exceeded = true;
+    return toVerdict(rate, isExceeded, units);
+  });
+  return { exceeded, verdicts, used, receipts: slash < 0 ? NONE : text.slice(slash + 1).split(";") };
+}
+
+const NONE: readonly string[] = [];
+const malformed = (): TypeError =>
+  new TypeError("Redis returned something else than the result of the limiter's script");
+
+/** The verdict of a check of which so many units are used. */
+export function toVerdict(rate: Rate, exceeded: boolean, used: number): LimitVerdict {
+  const { limit, duration, unitsPerToken, drainPerMs, capacity } = rate;
+  // With a limit of 0 no wait helps.
+  if (limit === 0) return { exceeded, remaining: 0, reset: duration };
+  if (unitsPerToken === 0) return { exceeded, remaining: limit, reset: 0 };
+  return { exceeded, remaining: tokensLeft(used, capacity, unitsPerToken), reset: untilFull(used, drainPerMs) };
+}

@@ -1,0 +1,284 @@
+/** Redis hung, gone, slow and back, with clients as they are by default: how long calls take, what verifiers are told, and when it is over. */
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { once } from "node:events";
+import { Redis } from "ioredis";
+import { afterEach, describe, expect, it } from "vitest";
+import type { LimitCheck } from "../../../src/contracts/limiter.js";
+import { createKeyring, createVerifier, memoryStore, type OutcomeEvent } from "../../../src/index.js";
+import { redisLimiter, type RedisLimiter } from "../../../src/ratelimit/redis/limiter.js";
+import { noRedisServer, startRedis, type TestRedis, wait } from "../../servers/redis.js";
+import { CLIENTS, type Connected } from "./clients.js";
+
+const DEADLINE = 50;
+/** What a call may take beyond it. */
+const GRACE = 20;
+let bucket = 0;
+/** Of a new bucket each: nothing is remembered of it. */
+const check = (over: Partial<LimitCheck> = {}): LimitCheck => ({
+  bucket: `key_${++bucket} requests`,
+  limit: 10,
+  duration: 3_600_000,
+  cost: 1,
+  ...over,
+});
+
+describe.skipIf(noRedisServer !== undefined)("redisLimiter: failures", () => {
+  const open: (() => unknown)[] = [];
+  afterEach(async () => {
+    for (const close of open.splice(0).reverse()) await close();
+  });
+  const start = async (name: string, config: readonly string[] = []) => {
+    const redis = await startRedis(config);
+    open.push(() => redis.close());
+    return { redis, ...(await limiterOn(redis.url, name)) };
+  };
+  const limiterOn = async (url: string, name: string): Promise<Connected & { readonly limiter: RedisLimiter }> => {
+    const connected = await CLIENTS[name]!(url);
+    const limiter = redisLimiter(connected.client, { deadline: DEADLINE });
+    open.push(
+      () => connected.disconnect(),
+      () => limiter.close(),
+    );
+    // A deadline of 50 ms is not one for starting up.
+    for (let i = 0; i < 20; i++) if ((await timed(limiter)).isGranted) break;
+    return { ...connected, limiter };
+  };
+  /**
+   * How long a take took in ms, and whether it was granted; a rejection says LIMITER_UNAVAILABLE. By how much a timer of
+   * the same length came late does not count: other programs had the processor.
+   */
+  const timed = async (limiter: RedisLimiter, one = check()): Promise<{ ms: number; isGranted: boolean }> => {
+    const began = performance.now();
+    const control = wait(DEADLINE).then(() => performance.now() - began - DEADLINE);
+    let isGranted = false;
+    try {
+      isGranted = !(await limiter.take([one], Date.now()))[0]!.exceeded;
+    } catch (error) {
+      expect(error).toMatchObject({ code: "LIMITER_UNAVAILABLE" });
+    }
+    const ms = performance.now() - began;
+    return { ms: ms < DEADLINE ? ms : ms - (await control), isGranted };
+  };
+  /** Milliseconds until takes are granted again; calls go on meanwhile. */
+  const untilGranted = async (limiter: RedisLimiter, longest = 5_000): Promise<number> => {
+    const began = performance.now();
+    while (performance.now() - began < longest) {
+      if ((await timed(limiter)).isGranted) return performance.now() - began;
+      await wait(10);
+    }
+    return Infinity;
+  };
+  const breakAndRecover = async (
+    limiter: RedisLimiter,
+    stop: () => unknown,
+    recover: () => unknown,
+  ): Promise<{ longest: number; afterFive: number; back: number }> => {
+    await stop();
+    let longest = 0;
+    let afterFive = 0;
+    // Most may be found out without waiting.
+    for (let i = 0; i < 60; i++) {
+      const { ms, isGranted } = await timed(limiter);
+      expect(isGranted).toBe(false);
+      longest = Math.max(longest, ms);
+      if (i >= 5) afterFive = Math.max(afterFive, ms);
+      if (i >= 5) await wait(10);
+    }
+    await recover();
+    return { longest, afterFive, back: await untilGranted(limiter) };
+  };
+  const expectInTime = ({ longest, afterFive, back }: Awaited<ReturnType<typeof breakAndRecover>>): void => {
+    expect(longest).toBeLessThanOrEqual(DEADLINE + GRACE);
+    expect(afterFive).toBeLessThanOrEqual(GRACE);
+    expect(back).toBeLessThanOrEqual(1_000);
+  };
+
+  describe.each(Object.keys(CLIENTS))("%s", (name) => {
+    it("stopped and continued: no call beyond the deadline, none waits after five, back within a second", async () => {
+      const { redis, limiter } = await start(name);
+      const report = await breakAndRecover(
+        limiter,
+        () => redis.signal("SIGSTOP"),
+        () => redis.signal("SIGCONT"),
+      );
+      expectInTime(report);
+      expect(limiter.counters().failedCalls).toBeGreaterThanOrEqual(60);
+    });
+
+    it("killed and started again: the same", async () => {
+      const { redis, limiter } = await start(name);
+      expectInTime(
+        await breakAndRecover(
+          limiter,
+          () => redis.kill(),
+          () => redis.restart(),
+        ),
+      );
+    });
+  });
+
+  it("calls at once all settle in time when the server hangs", async () => {
+    const { redis, limiter } = await start("ioredis 6");
+    redis.signal("SIGSTOP");
+    const began = performance.now();
+    const taken = Array.from({ length: 500 }, async () => limiter.take([check()], 0));
+    const control = wait(DEADLINE).then(() => performance.now() - began - DEADLINE);
+    const settled = await Promise.allSettled(taken);
+    const ms = performance.now() - began;
+    expect(ms - (await control)).toBeLessThanOrEqual(DEADLINE + GRACE);
+    expect(new Set(settled.map(({ status }) => status))).toEqual(new Set(["rejected"]));
+    redis.signal("SIGCONT");
+    expect(await untilGranted(limiter)).toBeLessThanOrEqual(1_000);
+  });
+
+  it("shards that were taken while another failed have their tokens back", async () => {
+    const { redis, limiter } = await start("ioredis 6");
+    const client = new Redis(redis.url);
+    open.push(() => client.disconnect());
+    const good = check({ shard: "good" });
+    const bad = check({ shard: "bad" });
+    // What is there is no bucket.
+    await client.rpush(`keystile:{bad}:${bad.bucket}`, "a list");
+    await expect(limiter.take([good, bad], 0)).rejects.toMatchObject({ code: "LIMITER_UNAVAILABLE" });
+    await wait(50);
+    expect(await limiter.take([{ ...good, cost: 0 }], 0)).toMatchObject([{ remaining: 10 }]);
+  });
+
+  it("an answer that comes late does not close the circuit: a network that became slow is given up", async () => {
+    const { redis } = await start("ioredis 6");
+    const proxy = await startProxy(redis);
+    open.push(() => proxy.close());
+    const { limiter } = await limiterOn(`redis://127.0.0.1:${proxy.port}`, "ioredis 6");
+    proxy.setDelay(200);
+    const times: number[] = [];
+    for (let i = 0; i < 60; i++) {
+      times.push((await timed(limiter)).ms);
+      if (i >= 5) await wait(20);
+    }
+    expect(Math.max(...times)).toBeLessThanOrEqual(DEADLINE + GRACE);
+    expect(times.filter((ms) => ms > GRACE).length).toBe(5);
+    proxy.setDelay(0);
+    expect(await untilGranted(limiter)).toBeLessThanOrEqual(1_000);
+  });
+
+  it("connections that are cut, and one that answers nothing: the same bounds", async () => {
+    const { redis } = await start("redis 6");
+    const proxy = await startProxy(redis);
+    open.push(() => proxy.close());
+    const { limiter } = await limiterOn(`redis://127.0.0.1:${proxy.port}`, "redis 6");
+    proxy.setDelay(Infinity);
+    for (let i = 0; i < 10; i++) expect((await timed(limiter)).ms).toBeLessThanOrEqual(DEADLINE + GRACE);
+    proxy.cut();
+    proxy.setDelay(0);
+    expect(await untilGranted(limiter)).toBeLessThanOrEqual(1_000);
+  });
+
+  it("a server that refuses commands is unavailable, and nothing waits for it", async () => {
+    const { redis, limiter } = await start("ioredis 6");
+    await redis.cli("config", "set", "maxmemory", "1");
+    for (let i = 0; i < 20; i++) {
+      const { ms, isGranted } = await timed(limiter);
+      expect(isGranted).toBe(false);
+      expect(ms).toBeLessThanOrEqual(DEADLINE + GRACE);
+    }
+    await redis.cli("config", "set", "maxmemory", "0");
+    expect(await untilGranted(limiter)).toBeLessThanOrEqual(1_000);
+  });
+
+  describe("a verifier", () => {
+    const LIMIT = 40;
+    const verifierOn = async (limiter: RedisLimiter, onLimiterFailure: "local" | "deny" | "allow") => {
+      const store = memoryStore();
+      const keyring = createKeyring(store);
+      const { apiId } = await keyring.createApi({ name: "documents" });
+      const ratelimits = [{ name: "requests", limit: LIMIT, duration: 3_600_000, autoApply: true }];
+      const { key } = await keyring.createKey({ apiId, ratelimits });
+      const events: OutcomeEvent[] = [];
+      const verifier = createVerifier(store, {
+        limiter,
+        onLimiterFailure,
+        onOutcome: (event) => void events.push(event),
+      });
+      open.push(() => verifier.close());
+      return { key, verifier, events };
+    };
+
+    it.each(["killed", "stopped", "flushed"] as const)(
+      "%s: says degraded, and grants at most the limit and one capacity more",
+      async (how) => {
+        const { redis, limiter } = await start("ioredis 6");
+        const { key, verifier, events } = await verifierOn(limiter, "local");
+        let granted = 0;
+        const verify = async (calls: number) => {
+          for (let i = 0; i < calls; i++) if ((await verifier.verify({ key })).code === "VALID") granted++;
+        };
+        await verify(LIMIT + 5);
+        expect(granted).toBe(LIMIT);
+        expect(verifier.counters().degraded).toBe(0);
+        if (how === "flushed") await redis.cli("flushall");
+        else if (how === "killed") await redis.kill();
+        else redis.signal("SIGSTOP");
+        // What is remembered refuses for a second at most.
+        await wait(1_010);
+        await verify(LIMIT + 20);
+        expect(verifier.counters().degraded > 0).toBe(how !== "flushed");
+        if (how === "killed") await redis.restart();
+        if (how === "stopped") redis.signal("SIGCONT");
+        await wait(1_000);
+        await verify(LIMIT + 20);
+        // One that was killed has lost its buckets, after this process had counted by itself.
+        const most = how === "killed" ? 3 * LIMIT : 2 * LIMIT;
+        expect(granted).toBeGreaterThanOrEqual(LIMIT);
+        expect(granted).toBeLessThanOrEqual(most);
+        await wait(20);
+        expect(events.some(({ degraded }) => degraded)).toBe(how !== "flushed");
+      },
+    );
+
+    it("deny refuses the call, allow lets it pass", async () => {
+      const { redis, limiter } = await start("ioredis 6");
+      const deny = await verifierOn(limiter, "deny");
+      const allow = await verifierOn(limiter, "allow");
+      redis.signal("SIGSTOP");
+      await expect(deny.verifier.verify({ key: deny.key })).rejects.toMatchObject({ code: "LIMITER_UNAVAILABLE" });
+      for (let i = 0; i < LIMIT * 2; i++) expect((await allow.verifier.verify({ key: allow.key })).code).toBe("VALID");
+    });
+  });
+});
+
+interface Proxy {
+  readonly port: number;
+  /** Milliseconds by which answers are late; Infinity: none comes. */
+  setDelay(ms: number): void;
+  cut(): void;
+  close(): void;
+}
+
+/** A proxy before Redis whose answers can be held up. */
+async function startProxy({ port }: TestRedis): Promise<Proxy> {
+  let delay = 0;
+  const sockets = new Set<Socket>();
+  const server: Server = createServer((client) => {
+    const upstream = connect(port, "127.0.0.1");
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on("error", () => undefined).on("close", () => (client.destroy(), upstream.destroy()));
+    }
+    client.pipe(upstream);
+    upstream.on("data", (chunk) => {
+      if (delay === 0) client.write(chunk);
+      else if (delay !== Infinity) setTimeout(() => client.write(chunk), delay);
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const cut = (): void => {
+    for (const socket of sockets) socket.destroy();
+    sockets.clear();
+  };
+  return {
+    port: (server.address() as { port: number }).port,
+    setDelay: (ms) => void (delay = ms),
+    cut,
+    close: () => (cut(), void server.close()),
+  };
+}

@@ -1,0 +1,394 @@
+/** What the suite of limiters does not ask of one in Redis: its arithmetic beside the memory limiter's, shards, keys, expiry and what it remembers. */
+import { createHash } from "node:crypto";
+import { Redis } from "ioredis";
+import { createClient } from "redis";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import type { LimitCheck, LimitVerdict } from "../../../src/contracts/limiter.js";
+import { memoryLimiter } from "../../../src/ratelimit/memory/limiter.js";
+import { redisLimiter, type RedisLimiter, type RedisLimiterOptions } from "../../../src/ratelimit/redis/limiter.js";
+import { SCRIPT } from "../../../src/ratelimit/redis/script.js";
+import { noRedis, startRedis, type TestRedis, wait } from "../../servers/redis.js";
+import { withSeeds } from "../../../src/testing/random.js";
+
+const START = 1_700_000_000_000;
+const MAX = Number.MAX_SAFE_INTEGER;
+const check = (over: Partial<LimitCheck> = {}): LimitCheck => ({
+  bucket: "key_1 requests",
+  shard: "key_1",
+  limit: 10,
+  duration: 60_000,
+  cost: 1,
+  ...over,
+});
+
+const isRefused = (verdicts: readonly LimitVerdict[]) => verdicts.some(({ exceeded }) => exceeded);
+
+describe.skipIf(noRedis !== undefined)("redisLimiter", () => {
+  let redis: TestRedis;
+  let client: Redis;
+  const made: RedisLimiter[] = [];
+  const limiterOf = (options: RedisLimiterOptions = {}): RedisLimiter => {
+    const limiter = redisLimiter(client, { deadline: 10_000, ...options });
+    made.push(limiter);
+    return limiter;
+  };
+  const scriptCalls = async (): Promise<number> => {
+    const stats = await client.info("commandstats");
+    return [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)].reduce((sum, [, calls]) => sum + Number(calls), 0);
+  };
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    client = new Redis(redis.url);
+  });
+  afterEach(async () => {
+    for (const limiter of made.splice(0)) limiter.close();
+    await client.flushall();
+  });
+  afterAll(async () => {
+    client.disconnect();
+    await redis.close();
+  });
+
+  it("has the verdicts of the memory limiter, whatever sizes, overrides, shards and buckets a call mixes (property)", async () => {
+    await withSeeds(150, async (random) => {
+      // One that remembers refusals may show what was left a moment ago, and decides the same.
+      const [remembering, reference] = [limiterOf({ clock: "caller", prefix: "remembering:" }), memoryLimiter()];
+      const size = () => ({
+        limit: random.pick([0, 1, random.integer(2, 12), random.integer(1, 1_000_000)]),
+        duration: random.pick([0, 1, random.integer(1, 5_000), random.integer(1_000, 2_592_000_000)]),
+      });
+      // Four sizes: of more, one that gave way to a call that was returned counts as the slowest, which grants less.
+      const own = { ...size(), limit: random.integer(1, 12) };
+      const sizes = [own, size(), size(), size()] as const;
+      let now = START;
+      for (let i = 0; i < 25; i++) {
+        now += random.pick([0, 1, random.integer(1, 5_000), random.integer(1, 86_400_000)]);
+        const checks = Array.from({ length: random.integer(1, 4) }, () => {
+          const shard = random.pick([undefined, "key_1", "id 2}"]);
+          return check({
+            ...random.pick(sizes),
+            bucket: `${shard ?? "alone"} ${random.integer(1, 2)}`,
+            shard,
+            cost: random.pick([0, 1, 1, random.integer(1, 12), random.integer(1, 1_000_000)]),
+            configured: random.pick([undefined, undefined, own]),
+          });
+        });
+        const expected = reference.take(checks, now);
+        const about = JSON.stringify({ i, now, checks });
+        expect(await limiterOf({ clock: "caller" }).take(checks, now), about).toEqual(expected);
+        const verdicts = await remembering.take(checks, now);
+        expect(isRefused(verdicts), about).toBe(isRefused(expected));
+      }
+      await client.flushall();
+    });
+  });
+
+  it("2^53 − 1 survives, there and back", async () => {
+    const node = await createClient({ url: redis.url }).connect();
+    for (const over of [client, node]) {
+      const limiter = redisLimiter(over, { prefix: `${over === client}:`, clock: "caller", deadline: 10_000 });
+      const one = check({ limit: MAX, duration: 1, cost: MAX - 1 });
+      expect(await limiter.take([one], START)).toEqual([{ exceeded: false, remaining: 1, reset: 1 }]);
+      expect(await limiter.take([check({ limit: 1, duration: MAX })], START)).toMatchObject([{ exceeded: true }]);
+      const slow = check({ bucket: "key_1 slow", limit: 1, duration: MAX });
+      expect(await limiter.take([slow], START)).toEqual([{ exceeded: false, remaining: 0, reset: MAX }]);
+      expect(await limiter.take([slow], START)).toEqual([{ exceeded: true, remaining: 0, reset: MAX }]);
+    }
+    node.destroy();
+  });
+
+  describe("server's clock", () => {
+    it("grants exactly the limit and what refills, whatever the callers' clocks say", async () => {
+      const limiters = [limiterOf(), limiterOf()];
+      const one = check({ limit: 20, duration: 1_000 });
+      const began = performance.now();
+      let granted = 0;
+      while (performance.now() - began < 700) {
+        const clock = START + Math.random() * 1e9;
+        for (const limiter of limiters) if (!(await limiter.take([one], clock))[0]!.exceeded) granted++;
+      }
+      // A bucket refills by the millisecond of the server.
+      const refilled = ((performance.now() - began + 2) * 20) / 1_000;
+      expect(granted).toBeGreaterThanOrEqual(20 + 12);
+      expect(granted).toBeLessThanOrEqual(20 + refilled);
+    });
+
+    it("a bucket is gone once it is full, and is never without an expiry", async () => {
+      const limiter = limiterOf();
+      await limiter.take([check({ limit: 10, duration: 2_000 })], 0);
+      const [key] = await client.keys("*");
+      const left = await client.pttl(key!);
+      expect(left).toBeGreaterThan(0);
+      expect(left).toBeLessThanOrEqual(200);
+      await wait(220);
+      expect(await client.exists(key!)).toBe(0);
+      await limiter.take([check({ cost: 0 }), check({ bucket: "other", cost: 0 })], 0);
+      expect(await client.keys("*")).toEqual([]);
+    });
+  });
+
+  it("keys: prefix, shard as the hash tag, bucket; other shards than plain words as a digest, so that no two meet", async () => {
+    const limiter = limiterOf();
+    await limiter.take([check(), check({ bucket: "key_1 a:b}" })], 0);
+    expect((await client.keys("*")).sort()).toEqual(["keystile:{key_1}:key_1 a:b}", "keystile:{key_1}:key_1 requests"]);
+    await client.flushall();
+    const odd = [
+      ["a}:x", "b"],
+      ["a", "x}:b"],
+      [undefined, ""],
+      [undefined, "}"],
+      ["", "é"],
+    ] as const;
+    for (const [shard, bucket] of odd) await limiterOf({ prefix: "" }).take([check({ shard, bucket })], 0);
+    const keys = await client.keys("*");
+    expect(keys).toHaveLength(odd.length);
+    for (const key of keys) expect(key).toMatch(/^\{[a-zA-Z0-9_-]{1,64}\}:/);
+  });
+
+  it("a bucket of a key takes 168 bytes, and at most 250 with the tables that Redis has for all", async () => {
+    const limiter = limiterOf();
+    const name = (n: number) => `key_1a2B3c4D${10_000_000_000_000 + n}`;
+    const used = async () => Number(/used_memory:(\d+)/.exec(await client.info("memory"))![1]);
+    const before = await used();
+    const takes = Array.from({ length: 20_000 }, (_, n) =>
+      limiter.take([check({ bucket: `${name(n)} requests`, shard: name(n) })], 0),
+    );
+    await Promise.all(takes);
+    expect(await client.memory("USAGE", `keystile:{${name(7)}}:${name(7)} requests`)).toBeLessThanOrEqual(168);
+    expect(((await used()) - before) / 20_000).toBeLessThanOrEqual(250);
+  });
+
+  it("one verification is one call of the script, which another server may not know yet", async () => {
+    const limiter = limiterOf();
+    const checks = ["a", "b", "c"].map((bucket) => check({ bucket }));
+    await limiter.take(checks, 0);
+    const before = await scriptCalls();
+    await limiter.take(checks, 0);
+    expect((await scriptCalls()) - before).toBe(1);
+    await client.script("FLUSH");
+    expect(await limiter.take(checks, 0)).toMatchObject(Array(3).fill({ exceeded: false, remaining: 7 }));
+    expect(await client.script("EXISTS", createHash("sha1").update(SCRIPT).digest("hex"))).toEqual([1]);
+  });
+
+  describe("several shards", () => {
+    const x = check({ bucket: "x", shard: "x", limit: 3 });
+    const y = check({ bucket: "y", shard: "y", limit: 1 });
+
+    it("all are taken, or none: what one refused the others have back, at each of their rates", async () => {
+      const limiter = limiterOf({ clock: "caller" });
+      expect(await limiter.take([x, y], START)).toMatchObject([{ remaining: 2 }, { remaining: 0 }]);
+      const both = [{ ...x, limit: 100, configured: { limit: 3, duration: 60_000 } }, y];
+      for (let i = 0; i < 5; i++) {
+        // Without what it remembers: each must ask, take and return.
+        const fresh = limiterOf({ clock: "caller" });
+        expect(await fresh.take(both, START)).toMatchObject([
+          { exceeded: false, remaining: 99 },
+          { exceeded: true, remaining: 0 },
+        ]);
+      }
+      expect(await limiter.take([{ ...x, cost: 0 }], START)).toEqual([
+        { exceeded: false, remaining: 2, reset: 20_000 },
+      ]);
+      expect(await client.keys("*")).toHaveLength(2);
+    });
+
+    it("a bucket that held all it had taken is gone again", async () => {
+      const limiter = limiterOf();
+      expect(await limiter.take([x, { ...y, cost: 2 }], 0)).toMatchObject([{ remaining: 3 }, { exceeded: true }]);
+      expect(await client.dbsize()).toBe(0);
+    });
+
+    it("calls at once over shared buckets are granted no more than the scarcest, and take no more than was granted", async () => {
+      const buckets = Array.from({ length: 6 }, (_, n) => check({ bucket: `b${n}`, shard: `s${n}`, limit: 20 }));
+      const limiters = [limiterOf({ clock: "caller" }), limiterOf({ clock: "caller" })];
+      const taken = new Map<string, number>();
+      const calls = Array.from({ length: 200 }, async (_, n) => {
+        const [one, other] = [buckets[n % 6]!, buckets[(n * 5 + 1) % 6]!];
+        const chosen = one === other ? [one] : [one, other];
+        const verdicts = await limiters[n % 2]!.take(chosen, START);
+        if (verdicts.some(({ exceeded }) => exceeded)) return;
+        for (const { bucket } of chosen) taken.set(bucket, (taken.get(bucket) ?? 0) + 1);
+      });
+      await Promise.all(calls);
+      const fresh = limiterOf({ clock: "caller" });
+      for (const bucket of buckets) {
+        const [{ remaining } = { remaining: -1 }] = await fresh.take([{ ...bucket, cost: 0 }], START);
+        expect(20 - remaining, bucket.bucket).toBe(taken.get(bucket.bucket) ?? 0);
+      }
+    });
+
+    it("while one is remembered to refuse, the others are not touched", async () => {
+      const limiter = limiterOf();
+      await limiter.take([y], 0);
+      expect((await limiter.take([y], 0))[0]).toMatchObject({ exceeded: true });
+      const before = await client.dbsize();
+      expect(await limiter.take([x, y], 0)).toMatchObject([{ exceeded: false, remaining: 3 }, { exceeded: true }]);
+      expect(await client.dbsize()).toBe(before);
+    });
+  });
+
+  describe("remembered refusals", () => {
+    it("10,000 calls a second on a limit of 100 a minute cost at most 2 calls of the script a second", async () => {
+      const limiter = limiterOf();
+      const one = check({ limit: 100 });
+      while (!(await limiter.take([one], 0))[0]!.exceeded);
+      const [before, began] = [await scriptCalls(), performance.now()];
+      const window = 3_000;
+      const calls: unknown[] = [];
+      let granted = 0;
+      for (let made = 0; performance.now() - began < window; await wait(1)) {
+        for (; made < (performance.now() - began) * 10; made++) {
+          const taken = Promise.resolve(limiter.take([one], 0));
+          calls.push(taken.then(([verdict]) => verdict!.exceeded || granted++));
+        }
+      }
+      await Promise.all(calls);
+      expect(calls.length).toBeGreaterThan(20_000);
+      // Exact nevertheless: 100 a minute refill 5 in 3 s.
+      expect(granted).toBeGreaterThanOrEqual(4);
+      expect(granted).toBeLessThanOrEqual(6);
+      expect(((await scriptCalls()) - before) / (window / 1_000)).toBeLessThanOrEqual(2);
+      expect(limiter.counters().rememberedRefusals).toBeGreaterThan(19_000);
+    });
+
+    it("refuses by itself without a promise until the call fits, then asks; a smaller cost that fits is not refused", async () => {
+      const limiter = limiterOf({ clock: "caller" });
+      await limiter.take([check({ cost: 8 })], START);
+      expect(await limiter.take([check({ cost: 5 })], START)).toEqual([
+        { exceeded: true, remaining: 2, reset: 48_000 },
+      ]);
+      const asked = limiter.counters().scriptCalls;
+      const later = [{ exceeded: true, remaining: 4, reset: 30_001 }];
+      expect(limiter.take([check({ cost: 5 })], START + 17_999)).toEqual(later);
+      expect(limiter.counters().scriptCalls).toBe(asked);
+      expect(await limiter.take([check({ cost: 5 })], START + 18_000)).toMatchObject([
+        { exceeded: false, remaining: 0 },
+      ]);
+      const other = limiterOf({ clock: "caller" });
+      expect(await other.take([check({ cost: 3 })], START + 18_000)).toMatchObject([{ exceeded: true }]);
+      expect(await other.take([check({ cost: 1 })], START + 24_000)).toMatchObject([{ exceeded: false }]);
+    });
+
+    it("asks again after a second at most: a flushed Redis grants", async () => {
+      const limiter = limiterOf();
+      await limiter.take([check({ cost: 10 })], 0);
+      expect(limiter.take([check()], 0)).toMatchObject([{ exceeded: true }]);
+      await client.flushall();
+      expect(limiter.take([check()], 0)).toMatchObject([{ exceeded: true }]);
+      await wait(1_010);
+      expect(await limiter.take([check()], 0)).toMatchObject([{ exceeded: false, remaining: 9 }]);
+    });
+
+    it("a call with one limit that refuses and one that does not shows both as they stand, and takes neither", async () => {
+      const limiter = limiterOf({ clock: "caller" });
+      const both = [check({ bucket: "wide", limit: 100 }), check({ bucket: "narrow", limit: 1 })];
+      await limiter.take(both, START);
+      const refused = [
+        { exceeded: false, remaining: 99, reset: 600 },
+        { exceeded: true, remaining: 0, reset: 60_000 },
+      ];
+      expect(limiter.take(both, START)).toEqual(refused);
+      expect(await limiterOf({ clock: "caller" }).take(both, START)).toEqual(refused);
+    });
+
+    it("two checks of one bucket are left to Redis", async () => {
+      const limiter = limiterOf({ clock: "caller" });
+      const both = [check({ cost: 6 }), check({ cost: 6 })];
+      for (let i = 0; i < 2; i++)
+        expect(await limiter.take(both, START)).toMatchObject([{ exceeded: false }, { exceeded: true }]);
+      expect(limiter.counters()).toMatchObject({ scriptCalls: 2, rememberedRefusals: 0 });
+    });
+  });
+
+  it("counters tell calls of the script, remembered refusals and failures; close ends it and leaves the client", async () => {
+    const limiter = limiterOf();
+    await limiter.take([check({ limit: 1 })], 0);
+    await limiter.take([check({ limit: 1 })], 0);
+    expect(limiter.counters()).toEqual({
+      newcomersRefused: 0,
+      bucketsDisplaced: 0,
+      scriptCalls: 1,
+      rememberedRefusals: 1,
+      failedCalls: 0,
+    });
+    limiter.close();
+    expect(() => limiter.take([check()], 0)).toThrow(expect.objectContaining({ code: "LIMITER_UNAVAILABLE" }));
+    expect(await client.ping()).toBe("PONG");
+  });
+
+  it("what Redis cannot be asked with is refused before it is asked", () => {
+    const limiter = limiterOf();
+    expect(limiter.take([], 0)).toEqual([]);
+    expect(() => limiter.take([check()], NaN)).toThrow(/now must be a finite number/);
+    expect(() => limiter.take([check({ cost: -1 })], 0)).toThrow(/cost must be an integer/);
+    expect(() => limiter.take([check({ bucket: "\ud800" })], 0)).toThrow(/bucket must be a well-formed text/);
+    expect(() => limiter.take([check({ shard: "s".repeat(2_049) })], 0)).toThrow(/shard must be a well-formed text/);
+    expect(() => limiter.take([check({ bucket: 1 as never, shard: "s" })], 0)).toThrow(/bucket must be/);
+    expect(limiter.counters().scriptCalls).toBe(0);
+  });
+});
+
+describe("redisLimiter: options", () => {
+  const send = async () => "0 0";
+
+  it.each([
+    [{ prefix: "{tag}" }, /options\.prefix must be up to 100 characters/],
+    [{ prefix: "with space" }, /options\.prefix/],
+    [{ deadline: 0 }, /options\.deadline must be from 1 to 60000/],
+    [{ clock: "mine" }, /options\.clock must be one of: server, caller/],
+    [{ timeout: 5 }, /options\.timeout is not an option; there are: prefix, deadline, clock/],
+  ])("%j is refused", (options, message) => {
+    expect(() => redisLimiter(send, options as never)).toThrow(message);
+  });
+
+  it.each([undefined, null, {}, "redis://localhost", { call: 1 }])("%j is no client", (client) => {
+    expect(() => redisLimiter(client as never)).toThrow(/client must be one of ioredis or redis, or a function/);
+  });
+
+  it.each(["", "0", "0 x", "0 1 0 1", "OK", null, 5])("an answer such as %j is a failure", async (answer) => {
+    const limiter = redisLimiter(async () => answer);
+    await expect(limiter.take([check()], 0)).rejects.toMatchObject({ code: "LIMITER_UNAVAILABLE" });
+  });
+
+  it("shards that were granted while another failed, or too late, have their tokens back", async () => {
+    const modes: string[] = [];
+    const limiter = redisLimiter(
+      async ([, , count, key = "", header = ""]) => {
+        modes.push(`${key} ${header}`);
+        if (key.includes("{bad}")) throw new Error("gone");
+        if (key.includes("{late}") && header === "hold") await wait(60);
+        return header === "hold" ? `0 60000/10 60000 60000 0 1` : `0 0${count === "1" ? "" : "?"}`;
+      },
+      { prefix: "", deadline: 30 },
+    );
+    const shards = ["good", "late", "bad"].map((shard) => check({ bucket: shard, shard }));
+    await expect(limiter.take(shards, 0)).rejects.toMatchObject({ code: "LIMITER_UNAVAILABLE" });
+    await wait(100);
+    expect(modes.slice(3).sort()).toEqual(["{good}:good undo", "{late}:late undo"]);
+  });
+
+  it("a cluster of node-redis is told the first key", async () => {
+    const seen: unknown[] = [];
+    const cluster = {
+      getSlotRandomNode: () => undefined,
+      async sendCommand(...args: unknown[]) {
+        seen.push(...args.slice(0, 2));
+        return "0 0";
+      },
+    };
+    await redisLimiter(cluster).take([check()], 0);
+    expect(seen).toEqual(["keystile:{key_1}:key_1 requests", false]);
+  });
+
+  it("a function may throw, and is given the command and its first key", async () => {
+    const seen: unknown[] = [];
+    const limiter = redisLimiter((command, firstKey) => {
+      seen.push(command[0], command[3], firstKey);
+      throw new Error("not connected");
+    });
+    await expect(limiter.take([check()], 0)).rejects.toMatchObject({ code: "LIMITER_UNAVAILABLE" });
+    const key = "keystile:{key_1}:key_1 requests";
+    expect(seen).toEqual(["EVALSHA", key, key]);
+  });
+});
