@@ -4,11 +4,13 @@ import { Command, CommanderError } from "commander";
 import { addApiCommand } from "./commands/api.js";
 import { addApisCommands } from "./commands/apis.js";
 import { addBackupCommands } from "./commands/backup.js";
+import { addCopyCommand } from "./commands/copy.js";
 import { addDoctorCommand } from "./commands/doctor.js";
 import { addImportCommand } from "./commands/import.js";
 import { addMigrationsCommand } from "./commands/migrations.js";
 import { addNamespacesCommand } from "./commands/namespaces.js";
 import { addRootKeysCommand } from "./commands/root-keys.js";
+import { addSchemaCommand } from "./commands/schema.js";
 import { addServeCommand } from "./commands/serve.js";
 import { type CommandResult, EXIT, type ExitCode, toFailure } from "./io/failures.js";
 import type { Io } from "./io/io.js";
@@ -56,6 +58,8 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
   addApisCommands(program, io);
   addBackupCommands(program, io, result);
   addDoctorCommand(program, io, result);
+  addCopyCommand(program, io, result);
+  addSchemaCommand(program, io);
   try {
     await program.parseAsync(argv, { from: "user" });
   } catch (error) {

@@ -1,11 +1,13 @@
 /** Checks the headers of a body and parses its bytes as JSON. */
-import { badRequest, KeystileError } from "../contracts/errors.js";
+import { isKeystileError, KeystileError } from "../contracts/errors.js";
+import { badBody, endOfText } from "./json-text.js";
+import { parseLong } from "./long-json.js";
 
 /** Maximum nesting: `meta` may have 32 levels, and is three levels deep in an import. */
 const MAX_LEVELS = 64;
 /**
  * Maximum properties, nested ones included: a legal body has at most 10,000, since `meta` has at most 64 KB. Parsing takes
- * two microseconds for each name that was not seen before. Imports have many small objects with the same few names.
+ * two microseconds for each name that was not seen before. In imports each key may have as many.
  */
 const MAX_PROPERTIES = 16_384;
 /** A body shorter than this can be neither nested deep enough nor wide enough to be slow. */
@@ -20,7 +22,6 @@ const CLOSING_BRACKET = 0x5d;
 const CLOSING_BRACE = 0x7d;
 const COLON = 0x3a;
 const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
 
 // Shared, since without `stream: true` calls keep no state. A byte order mark is kept, and then is not valid JSON.
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -63,19 +64,38 @@ function isJson(contentType = ""): boolean {
 }
 
 /**
- * @param isImport whether the body lists keys, with more properties than others have
+ * Parses a short body at once.
  * @throws KeystileError BAD_REQUEST at `body`: not UTF-8, not JSON, nested too deep, or with too many properties
  */
-export function readJson(bytes: Uint8Array, isImport = false): unknown {
+export function readJson(bytes: Uint8Array): unknown {
   const text = decode(bytes);
-  if (text.length > SHALLOW_LENGTH) checkShape(text, isImport ? Infinity : MAX_PROPERTIES);
+  if (text.length > SHALLOW_LENGTH) checkShape(text);
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    // The parser's message is dropped, since it quotes the body.
-    throw badBody(text === "" ? "is required" : "is not valid JSON", "send one JSON value, without a byte order mark");
+    throw notJson(text);
   }
 }
+
+/**
+ * Parses a long body in several turns of the event loop.
+ * @param isImport whether the body lists keys, each of which may have as many properties as another body has in all
+ * @param turn waits for another turn
+ * @throws (rejects) KeystileError BAD_REQUEST as {@link readJson}, and for too many items or values
+ */
+export async function readLongJson(bytes: Uint8Array, isImport: boolean, turn: () => Promise<void>): Promise<unknown> {
+  const text = decode(bytes);
+  await turn();
+  try {
+    return await parseLong(text, { maxLevels: MAX_LEVELS, maxProperties: MAX_PROPERTIES, ofEachItem: isImport }, turn);
+  } catch (error) {
+    throw isKeystileError(error) ? error : notJson(text);
+  }
+}
+
+/** The parser's message is dropped, since it quotes the body. */
+const notJson = (text: string): KeystileError =>
+  badBody(text === "" ? "is required" : "is not valid JSON", "send one JSON value, without a byte order mark");
 
 function decode(bytes: Uint8Array): string {
   try {
@@ -85,14 +105,11 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-const badBody = (message: string, fix?: string): KeystileError =>
-  badRequest([fix === undefined ? { location: "body", message } : { location: "body", message, fix }]);
-
 /**
  * Parsing a million brackets blocks the event loop for 300 ms, and 100,000 names for 200; counting them takes 2, and
  * stops at the first excess one.
  */
-function checkShape(text: string, maxProperties: number): void {
+function checkShape(text: string): void {
   let level = 0;
   let properties = 0;
   for (let i = 0; i < text.length; i++) {
@@ -101,19 +118,9 @@ function checkShape(text: string, maxProperties: number): void {
     else if (unit === BRACKET || unit === BRACE) {
       if (++level > MAX_LEVELS) throw badBody(`must be nested at most ${MAX_LEVELS} levels deep`);
     } else if (unit === CLOSING_BRACKET || unit === CLOSING_BRACE) level--;
-    else if (unit === COLON && ++properties > maxProperties)
-      throw badBody(`must have at most ${maxProperties} properties in all`);
+    else if (unit === COLON && ++properties > MAX_PROPERTIES)
+      throw badBody(`must have at most ${MAX_PROPERTIES} properties in all`);
   }
-}
-
-/** Index of the closing quote of the JSON string that contains `from`. */
-function endOfText(text: string, from: number): number {
-  for (let i = from; i < text.length; i++) {
-    const unit = text.charCodeAt(i);
-    if (unit === QUOTE) return i;
-    if (unit === BACKSLASH) i++;
-  }
-  return text.length;
 }
 
 /**

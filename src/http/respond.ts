@@ -8,7 +8,7 @@ import type { MaybePromise } from "../contracts/types.js";
 import type { Turns } from "../keyring/context.js";
 import { newId } from "../lib/hash.js";
 import type { Trace } from "./access-log.js";
-import { checkContentType, readJson } from "./body.js";
+import { checkContentType, readJson, readLongJson } from "./body.js";
 import { toFailure, toPage, toSentError, toSuccess } from "./envelope.js";
 import type { Incoming, Outgoing } from "./messages.js";
 import { SMALL_BODY_BYTES } from "./operations/largest-body.js";
@@ -106,9 +106,11 @@ async function perform(
   // A caller who is refused whatever it sends gets no more parsed than that costs little.
   const bound = operation.mayAny(caller) ? maxBytes : Math.min(maxBytes, SMALL_BODY_BYTES);
   const bytes = buffered ?? (await incoming.readBody(bound));
-  // Parsing cannot be cut, so of long bodies one is parsed in a turn of the event loop.
-  if (bytes.length > SMALL_BODY_BYTES) await context.turns.next();
-  const body = readJson(bytes, operation.name === IMPORT);
+  const isImport = operation.name === IMPORT;
+  const body =
+    isImport || bytes.length > SMALL_BODY_BYTES
+      ? await readLongJson(bytes, isImport, context.turns.next)
+      : readJson(bytes);
   const { clientAddress, header } = incoming;
   const data = await operation.perform(
     services,

@@ -11,7 +11,9 @@ import { type Headers, ratelimitFields } from "./ratelimit-fields.js";
 import { createRefusal, type Refusal, type RefusalBody, type RefusalOptions, renderProblem } from "./refusal.js";
 import {
   headerNamesOrFunction,
+  isFixed,
   type KeyRequirement,
+  mergeRequirements,
   partOfRequest,
   REQUIREMENT_OPTIONS,
   resolveRequirements,
@@ -106,6 +108,8 @@ export interface Guard<Request> {
   check(incoming: IncomingRequest<Request>, inner?: () => readonly KeyRequirement<Request>[]): Promise<Decision>;
 }
 
+const NONE: readonly never[] = Object.freeze([]);
+
 const usageStatus: Check = (value, path) => {
   if (value !== 402 && value !== 429) throw new TypeError(`${path} must be 402 or 429`);
 };
@@ -134,7 +138,11 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
   methods("verify")(verifier, "verifier");
   const options = Object.freeze(checkOptions(given, GUARD_OPTIONS));
   const { keyFrom = DEFAULT_HEADERS, render = renderProblem, onError = logError } = options;
-  const scope = options.apiId === undefined ? {} : { apiId: options.apiId };
+  const { apiId, migrationId } = options;
+  const scopeOf = (clientAddress: string | undefined) =>
+    apiId === undefined ? { clientAddress } : { clientAddress, apiId };
+  /** What most routes ask: read once, when the route is built. */
+  const fixed = isFixed(options) ? mergeRequirements([options]) : undefined;
   const names = typeof keyFrom === "function" ? undefined : keyFrom.map((name) => name.toLowerCase());
 
   const report = (error: unknown, request: Request): void => {
@@ -156,11 +164,12 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
     }
   };
 
-  const present = async (incoming: IncomingRequest<Request>) => {
-    if (names !== undefined) {
-      const header = (name: string) => joined(incoming.header(name));
-      return readHeaders(names, header, options.skipJwt === true);
-    }
+  const present = (incoming: IncomingRequest<Request>) =>
+    names === undefined
+      ? ask(incoming)
+      : readHeaders(names, (name) => joined(incoming.header(name)), options.skipJwt === true);
+
+  const ask = async (incoming: IncomingRequest<Request>) => {
     const value = await (keyFrom as (request: Request) => MaybePromise<string | null | undefined>)(incoming.request);
     return { presented: value == null ? undefined : toKey(value), skipped: false };
   };
@@ -171,10 +180,10 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
     requirement: ResolvedRequirement,
   ): Promise<Decision> => {
     const address = options.clientAddress === undefined ? clientAddress : options.clientAddress(request);
-    const body = { ...remainingRequest(memory, verifier, key, requirement), migrationId: options.migrationId };
+    const body = remainingRequest(memory, verifier, key, requirement, migrationId);
     let result: VerificationResult<unknown>;
     try {
-      result = await verifier.verify(body, { clientAddress: address, ...scope });
+      result = await verifier.verify(body, scopeOf(address));
     } catch (error) {
       report(error, request);
       // The key was validated before, so what is wrong with the request is the program's.
@@ -192,17 +201,30 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
     async check(incoming: IncomingRequest<Request>, inner?: () => readonly KeyRequirement<Request>[]) {
       const { request } = incoming;
       try {
-        const { presented, skipped }: { presented: Presented; skipped: boolean } = await present(incoming);
+        const read = present(incoming);
+        const { presented, skipped }: { presented: Presented; skipped: boolean } =
+          read instanceof Promise ? await read : read;
         if (presented === undefined && skipped) return { outcome: "skip" } as const;
         if (presented == null)
           return refuse(createRefusal(presented === null ? "KEY_INVALID" : "KEY_MISSING", options), request);
-        return await checkKey(incoming, presented, await resolveRequirements([options, ...(inner?.() ?? [])], request));
+        const more = inner?.() ?? NONE;
+        const requirement =
+          more.length === 0 && fixed !== undefined ? fixed : await resolve([options, ...more], request);
+        return await checkKey(incoming, presented, requirement);
       } catch (error) {
         report(error, request);
         return refuse(createRefusal("INTERNAL", options), request);
       }
     },
   });
+}
+
+/** At once where none of them asks the request. */
+function resolve<Request>(
+  requirements: readonly KeyRequirement<Request>[],
+  request: Request,
+): MaybePromise<ResolvedRequirement> {
+  return requirements.every(isFixed) ? mergeRequirements(requirements) : resolveRequirements(requirements, request);
 }
 
 function isVerified(result: VerificationResult<unknown>): result is VerifiedKey {

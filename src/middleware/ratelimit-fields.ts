@@ -18,14 +18,15 @@ export function ratelimitFields(
   now: () => number,
 ): Headers {
   if (limits === undefined || limits.length === 0) return {};
-  const byName = new Map(limits.map((limit) => [quote(limit.name), limit]));
-  const field = (item: (name: string, limit: VerifyKeyRatelimitData) => string) =>
-    [...byName].map(([name, limit]) => item(name, limit)).join(", ");
-  return {
-    "RateLimit-Policy": field((name, { limit, duration }) => `${name};q=${limit};w=${toSeconds(duration)}`),
-    RateLimit: field((name, { remaining, reset }) => `${name};r=${remaining};t=${toSeconds(reset)}`),
-    ...(legacy && legacyFields(limits, now())),
-  };
+  const byName = new Map(limits.map((limit) => [limit.name, limit]));
+  let [policies, states] = ["", ""];
+  for (const { name, limit, duration, remaining, reset } of byName.values()) {
+    const [item, comma] = [quote(name), policies === "" ? "" : ", "];
+    policies += `${comma}${item};q=${limit};w=${toSeconds(duration)}`;
+    states += `${comma}${item};r=${remaining};t=${toSeconds(reset)}`;
+  }
+  const fields = { "RateLimit-Policy": policies, RateLimit: states };
+  return legacy ? { ...fields, ...legacyFields(limits, now()) } : fields;
 }
 
 function legacyFields(limits: readonly VerifyKeyRatelimitData[], now: number): Headers {
@@ -45,8 +46,12 @@ export function toSeconds(ms: number): number {
   return Math.ceil(ms / 1_000);
 }
 
+/** Printable ASCII without quotes, backslashes and `%`. */
+const PLAIN = /^[ !#$&-[\]-~]*$/;
+
 /** A structured-field string holds printable ASCII alone: other characters, and `%`, are percent-encoded. */
 function quote(name: string): string {
+  if (PLAIN.test(name)) return `"${name}"`;
   const ascii = name.toWellFormed().replace(/[^ -~]|%/gu, (character) => encodeURIComponent(character));
   return `"${ascii.replace(/["\\]/g, "\\$&")}"`;
 }

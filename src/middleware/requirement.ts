@@ -33,6 +33,11 @@ export interface KeyRequirement<Request> {
 /** The requirements of one request, after functions were called: valid parts of a verification request. */
 export type ResolvedRequirement = Pick<VerificationRequest, "permissions" | "cost" | "tags" | "ratelimits">;
 
+/** A requirement whose values are no functions. */
+type FixedRequirement = {
+  readonly [Name in keyof KeyRequirement<never>]: Exclude<KeyRequirement<never>[Name], (request: never) => unknown>;
+};
+
 /** A function, or a fixed value that passes the check. */
 const perRequest =
   (check: Check): Check =>
@@ -76,17 +81,33 @@ export async function resolveRequirements<Request>(
   requirements: readonly KeyRequirement<Request>[],
   request: Request,
 ): Promise<ResolvedRequirement> {
+  const fixed: FixedRequirement[] = [];
+  for (const { permissions, cost, tags, ratelimits } of requirements)
+    fixed.push({
+      permissions: await valueOf(permissions, request),
+      cost: await valueOf(cost, request),
+      tags: await valueOf(tags, request),
+      ratelimits: await valueOf(ratelimits, request),
+    });
+  return mergeRequirements(fixed);
+}
+
+/** Whether a requirement is the same for every request. */
+export function isFixed(requirement: KeyRequirement<never>): requirement is FixedRequirement {
+  const { permissions, cost, tags, ratelimits } = requirement;
+  return ![permissions, cost, tags, ratelimits].some((value) => typeof value === "function");
+}
+
+/** As {@link resolveRequirements}, of requirements without functions. */
+export function mergeRequirements(requirements: readonly FixedRequirement[]): ResolvedRequirement {
   const queries: string[] = [];
   let cost = 1;
   let tags: readonly string[] = [];
   let ratelimits: readonly KeysVerifyKeyRatelimit[] = [];
-  for (const requirement of requirements) {
-    const query = await valueOf(requirement.permissions, request);
+  for (const { permissions: query, cost: newCost = cost, tags: moreTags, ratelimits: limits } of requirements) {
     if (query !== undefined) queries.push(query);
-    cost = (await valueOf(requirement.cost, request)) ?? cost;
-    const moreTags = await valueOf(requirement.tags, request);
+    cost = newCost;
     if (moreTags !== undefined) tags = tags.length === 0 ? moreTags : [...tags, ...moreTags];
-    const limits = await valueOf(requirement.ratelimits, request);
     if (limits !== undefined)
       ratelimits = [...ratelimits.filter(({ name }) => !limits.some((limit) => limit.name === name)), ...limits];
   }

@@ -65,9 +65,21 @@ export function apiKey<Rest extends readonly unknown[]>(
   };
 }
 
-/** A copy, because headers of a response that came from `fetch` can't be changed; of an upgrade there is no copy. */
+/**
+ * Sets them on the response itself, since a copy makes a stream of its body, which takes 90 µs with @hono/node-server. A
+ * response that came from `fetch` can't be changed: of that one a copy has them. Of an upgrade there is no copy.
+ */
 function withHeaders(response: Response, headers: readonly (readonly [string, string])[]): Response {
   if (headers.length === 0 || response.status < 200) return response;
+  try {
+    for (const [name, value] of headers) response.headers.set(name, value);
+    return response;
+  } catch {
+    return copyWith(response, headers);
+  }
+}
+
+function copyWith(response: Response, headers: readonly (readonly [string, string])[]): Response {
   const copy = new Response(response.body, response);
   for (const [name, value] of headers) copy.headers.set(name, value);
   return copy;

@@ -3,7 +3,9 @@ import "reflect-metadata";
 import type { AddressInfo } from "node:net";
 import { createServer, type RequestListener } from "node:http";
 import { Controller, Get, type INestApplication, Module, Req } from "@nestjs/common";
-import { NestFactory } from "@nestjs/core";
+import { type AbstractHttpAdapter, NestFactory } from "@nestjs/core";
+import { ExpressAdapter } from "@nestjs/platform-express";
+import { FastifyAdapter } from "@nestjs/platform-fastify";
 import { initTRPC } from "@trpc/server";
 import { fetchRequestHandler } from "@trpc/server/adapters/fetch";
 import express from "express";
@@ -119,17 +121,8 @@ export const BEDS: readonly Bed[] = [
       return inMemory(inner === undefined ? route : webGuard(verifier, outer, (request) => route(request)));
     },
   },
-  {
-    name: "nest",
-    merges: true,
-    hasBody: true,
-    async start(verifier, outer, inner) {
-      const app = await createNest(verifier, outer, inner);
-      await app.listen(0, "127.0.0.1");
-      const url = await app.getUrl();
-      return appAt(url, () => app.close());
-    },
-  },
+  nestOn("nest on Express", () => new ExpressAdapter()),
+  nestOn("nest on Fastify", () => new FastifyAdapter()),
   {
     name: "trpc",
     merges: false,
@@ -149,8 +142,28 @@ export const BEDS: readonly Bed[] = [
   },
 ];
 
+/** Nest on one of its platforms. */
+function nestOn(name: string, adapter: () => AbstractHttpAdapter): Bed {
+  return {
+    name,
+    merges: true,
+    hasBody: true,
+    async start(verifier, outer, inner) {
+      const app = await createNest(adapter(), verifier, outer, inner);
+      await app.listen(0, "127.0.0.1");
+      const url = await app.getUrl();
+      return appAt(url, () => app.close());
+    },
+  };
+}
+
 /** Decorators by hand, since the compiler of the tests knows another kind of them. */
-function createNest(verifier: Verifier, outer: AnyOptions, inner?: AnyOptions): Promise<INestApplication> {
+function createNest(
+  adapter: AbstractHttpAdapter,
+  verifier: Verifier,
+  outer: AnyOptions,
+  inner?: AnyOptions,
+): Promise<INestApplication> {
   class Documents {
     read(request: NestRequest) {
       return { keyId: request.apiKey?.keyId ?? null };
@@ -163,5 +176,5 @@ function createNest(verifier: Verifier, outer: AnyOptions, inner?: AnyOptions): 
   Controller()(Documents);
   class App {}
   Module({ imports: [ApiKeyModule.forRoot(verifier, outer)], controllers: [Documents] })(App);
-  return NestFactory.create(App, { logger: false, abortOnError: false });
+  return NestFactory.create(App, adapter, { logger: false, abortOnError: false });
 }

@@ -1,6 +1,15 @@
 /** The first start of a file, as processes: several at once, and before a reader that has left. */
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -25,6 +34,45 @@ async function runUnread(argv: readonly string[]): Promise<{ code: number | null
   child.stdout.on("data", (bytes: Buffer) => (errors += bytes.toString()));
   await new Promise((resolve) => child.once("close", resolve));
   return { code: Number(/code (\d+)/.exec(errors)?.[1]), errors };
+}
+
+/**
+ * Loaded before the command line: kills the process, for real, before or after the n-th call of the file system that
+ * makes, moves or removes a file of a root key. The write to the database lies between two of these.
+ */
+const KILLER = `
+  import fs from "node:fs";
+  import { syncBuiltinESMExports } from "node:module";
+  let left = Number(process.env.KILL_AT);
+  const open = new Set();
+  const names = ["openSync", "writeSync", "fsyncSync", "closeSync", "linkSync", "rmSync"];
+  for (const name of names) {
+    const real = fs[name];
+    fs[name] = (...given) => {
+      const isOurs = typeof given[0] === "string" ? given[0].includes(".root-key") : open.has(given[0]);
+      if (!isOurs) return real(...given);
+      const die = () => left-- === 0 && process.kill(process.pid, "SIGKILL");
+      die();
+      const result = real(...given);
+      if (name === "openSync") open.add(result);
+      if (name === "closeSync") open.delete(given[0]);
+      die();
+      return result;
+    };
+  }
+  syncBuiltinESMExports();
+`;
+
+/** A first start that is killed at a point. @returns whether it was, or got as far as its banner */
+async function killedStart(killer: string, db: string, point: number): Promise<boolean> {
+  const child = spawn(process.execPath, ["--import", killer, cli, "serve", "--db", db, "--port", "0"], {
+    cwd: FOLDER,
+    env: { ...process.env, KILL_AT: `${point}` },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  child.stdout.once("data", () => child.kill("SIGTERM"));
+  const signal = await new Promise((resolve) => child.once("exit", (_code, by) => resolve(by)));
+  return signal === "SIGKILL";
 }
 
 const rootKeysOf = async (db: string): Promise<unknown[]> =>
@@ -56,5 +104,50 @@ describe("serve: the first start", () => {
     const { code, errors } = await runUnread(["root-keys", "create", "--db", db, "--all"]);
     expect([code, errors]).toEqual([3, expect.stringContaining("standard output cannot be written (EPIPE)")]);
     expect((await rootKeysOf(db)).length).toBe(1);
+  });
+
+  it("killed at any point leaves no root key, or one whose text is in a file", async () => {
+    const killer = join(FOLDER, "killer.mjs");
+    writeFileSync(killer, KILLER);
+    const left = { none: 0, staged: 0, placed: 0 };
+    for (let point = 0; ; point++) {
+      const db = join(FOLDER, `killed-${point}.db`);
+      const keyFile = `${db}.root-key`;
+      const staged = () => readdirSync(FOLDER).filter((name) => name.startsWith(`killed-${point}.db.root-key.`));
+      if (!(await killedStart(killer, db, point))) {
+        expect([staged(), statSync(keyFile).mode & 0o777]).toEqual([[], 0o600]);
+        break;
+      }
+      const made = (await rootKeysOf(db)).length;
+      left[made === 0 ? "none" : existsSync(keyFile) ? "placed" : "staged"]++;
+      const wasStaged = made > 0 && !existsSync(keyFile);
+      // A minute later nobody is starting any more.
+      for (const name of staged()) utimesSync(join(FOLDER, name), 0, 0);
+      const server = await startServer(cli, ["--db", db, "--port", "0"], FOLDER);
+      const rootKey = readFileSync(keyFile, "utf8").trim();
+      expect((await post(server.url, "apis.createApi", rootKey, { name: "second" })).status).toBe(200);
+      await server.stop();
+      expect([staged(), (await rootKeysOf(db)).length, statSync(keyFile).mode & 0o777]).toEqual([[], 1, 0o600]);
+      expect(server.errors().includes(`the first root key is in ${keyFile}`)).toBe(wasStaged);
+    }
+    // Each kind of point was met, so the kills are where they should be.
+    expect(Object.values(left).every((count) => count > 0)).toBe(true);
+  }, 120_000);
+
+  it("that could not show the root key takes back all it has made, and the next one is the first again", async () => {
+    const db = join(FOLDER, "shown.db");
+    // As after a kill between the two steps of taking it back: the root key is deleted, and its file still there.
+    const first = await startServer(cli, ["--db", db, "--port", "0"], FOLDER);
+    const rootKey = readFileSync(`${db}.root-key`, "utf8");
+    const [{ rootKeyId }] = (await rootKeysOf(db)) as [{ rootKeyId: string }];
+    const apiId = /^API +(api_\w+)$/m.exec(first.banner)?.[1] ?? "";
+    expect((await post(first.url, "apis.deleteApi", rootKey.trim(), { apiId })).status).toBe(200);
+    await first.stop();
+    expect((await runCommand(cli, ["root-keys", "revoke", rootKeyId, "--db", db])).code).toBe(0);
+    const second = await startServer(cli, ["--db", db, "--port", "0"], FOLDER);
+    const other = readFileSync(`${db}.root-key`, "utf8");
+    expect(other).not.toBe(rootKey);
+    expect((await post(second.url, "apis.createApi", other.trim(), { name: "again" })).status).toBe(200);
+    await second.stop();
   });
 });

@@ -47,9 +47,18 @@ export interface ServerProcess {
   stop(signal?: NodeJS.Signals): Promise<number>;
 }
 
-/** Starts `keystile serve` and waits until it listens. */
-export async function startServer(cli: string, argv: readonly string[], cwd: string): Promise<ServerProcess> {
-  const child = spawn(process.execPath, [cli, "serve", ...argv], { cwd, stdio: ["ignore", "pipe", "pipe"] });
+/** Starts `keystile serve` and waits until it listens. @param env variables besides those of the tests */
+export async function startServer(
+  cli: string,
+  argv: readonly string[],
+  cwd: string,
+  env: NodeJS.ProcessEnv = {},
+): Promise<ServerProcess> {
+  const child = spawn(process.execPath, [cli, "serve", ...argv], {
+    cwd,
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   let errors = "";
   child.stderr.on("data", (bytes: Buffer) => (errors += bytes.toString()));
   const ended = new Promise<number>((resolve) => child.once("exit", (code) => resolve(code ?? -1)));

@@ -1,10 +1,11 @@
-/** `keystile doctor`: checks a database file and this machine, one line per check. Changes nothing. */
-import type { Command } from "commander";
-import { addDatabaseFlags, type DatabaseFlags } from "../database/database.js";
+/** `keystile doctor`: checks a database file, or a PostgreSQL, and this machine, one line per check. Changes nothing. */
+import { type Command, Option } from "commander";
 import { examine } from "../database/doctor-checks.js";
+import { examinePostgres } from "../database/doctor-postgres.js";
 import type { Finding } from "../database/finding.js";
-import { type CommandResult, EXIT } from "../io/failures.js";
+import { type CommandResult, EXIT, usage } from "../io/failures.js";
 import type { Io } from "../io/io.js";
+import { toAddress, toPath, toSchema } from "../io/parsers.js";
 import { type Colour, count, paint, pretty, stripControlChars } from "../io/text.js";
 
 const HELP = `
@@ -21,26 +22,46 @@ looks like a file that was closed. Copies are made with \`keystile backup\`.
 
 Example:
   $ keystile doctor --db keys.db
-  $ keystile doctor --db keys.db --reconcile --output json`;
+  $ keystile doctor --db keys.db --reconcile --output json
+  $ keystile doctor --store postgres://keystile@db.internal/app     # server, replica, pooler, durability, clock`;
 
 const COLOURS: Readonly<Record<Finding["level"], Colour>> = { ok: "green", warn: "yellow", fail: "red" };
 
 export function addDoctorCommand(program: Command, io: Io, result: CommandResult): void {
-  addDatabaseFlags(program.command("doctor"))
-    .description("Examine a database file and this machine.")
+  program
+    .command("doctor")
+    .description("Examine a database file, or a PostgreSQL, and this machine.")
+    .option("--db <file>", "the database file", toPath)
+    .option("--store <address>", "in place of --db: postgres://USER@HOST/DATABASE", toAddress)
+    .addOption(
+      new Option("--schema <name>", "the schema of the tables, with --store").argParser(toSchema).default("keystile"),
+    )
+    .addOption(new Option("--output <form>", "json: for programs").choices(["json"]))
     .option("--reconcile", "also prove the credits of every key")
     .addHelpText("after", HELP)
-    .action(async ({ db, output, reconcile = false }: DatabaseFlags & { readonly reconcile?: boolean }) => {
+    .action(async ({ db, store, schema, output, reconcile = false }: DoctorFlags) => {
+      if ((db === undefined) === (store === undefined)) throw usage("takes one of: --db FILE, --store ADDRESS");
       const onProgress = (accounts: number) => {
         if (io.stderr.isTTY) void io.stderr.write(`\r${count(accounts)} accounts`);
       };
-      const findings = await examine(db, io.now(), { reconcile, onProgress });
+      const findings =
+        db === undefined
+          ? await examinePostgres(store as string, schema)
+          : await examine(db, io.now(), { reconcile, onProgress });
       if (reconcile && io.stderr.isTTY) await io.stderr.write("\n");
       const isFit = findings.every(({ level }) => level !== "fail");
       if (output === "json") await io.stdout.write(`${pretty({ ok: isFit, checks: findings })}\n`);
       else for (const finding of findings) await io.stdout.write(`${toLine(io, finding)}\n`);
       if (!isFit) result.exitCode = EXIT.no;
     });
+}
+
+interface DoctorFlags {
+  readonly db?: string;
+  readonly store?: string;
+  readonly schema: string;
+  readonly output?: "json";
+  readonly reconcile?: boolean;
 }
 
 function toLine(io: Io, { level, check, text }: Finding): string {

@@ -1,17 +1,41 @@
-/** `keystile serve`: serves a database file over HTTP until SIGINT or SIGTERM. */
+/** `keystile serve`: serves a database file, or a PostgreSQL, over HTTP until SIGINT or SIGTERM. */
 import { existsSync, statSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { createServer, type Server, type ServerOptions } from "../../http/index.js";
-import { sqliteLimiter, type SqliteLimiter, sqliteStore, type SqliteStore } from "../../stores/sqlite/index.js";
+import type { Limiter } from "../../contracts/limiter.js";
+import { redisLimiter } from "../../ratelimit/redis/index.js";
+import type { Store } from "../../contracts/store.js";
+import { postgresStore } from "../../stores/postgres/index.js";
+import { sqliteLimiter, sqliteStore, type SqliteStore } from "../../stores/sqlite/index.js";
+import { DEFAULT_AUDIT_ROWS, MAX_AUDIT_ROWS } from "../../stores/sqlite/options.js";
 import { DEFAULT_HOST, DEFAULT_PORT } from "../client/settings.js";
 import { type FirstStart, makeFirst, unmakeFirst } from "../database/bootstrap.js";
 import { assertNoFolder } from "../database/database.js";
-import { removeRootKey, rootKeyFile, writeRootKey } from "../database/root-key-file.js";
+import { openPool, withoutCredentials } from "../database/postgres.js";
+import {
+  assertFree,
+  placeRootKey,
+  removeDeletedRootKey,
+  removeRootKey,
+  rootKeyFile,
+  settleRootKeys,
+  stageRootKey,
+} from "../database/root-key-file.js";
 import { readEnvironment } from "../io/environment.js";
 import { EXIT, failure, toFailure, usage } from "../io/failures.js";
 import type { Io } from "../io/io.js";
-import { collectRange, notEmpty, toDocsBase, toInteger, toPath, toRequestLimit } from "../io/parsers.js";
+import {
+  collectRange,
+  notEmpty,
+  toAddress,
+  toDocsBase,
+  toInteger,
+  toLimiter,
+  toPath,
+  toRequestLimit,
+} from "../io/parsers.js";
 import { note, paint } from "../io/text.js";
+import { connectRedis } from "../redis-client.js";
 
 const HELP = `
 The first start makes the file, an API and a root key. A terminal shows the key this once; elsewhere it goes to a file
@@ -24,15 +48,21 @@ The service speaks plain HTTP: put a proxy that speaks TLS before it, and let it
 Examples:
   $ keystile serve
   $ keystile serve --db /var/lib/keystile/keys.db --port 8080 --log --metrics --request-limit 1000/60
-  $ keystile serve --limiter file --port 8081     # one of several processes on keys.db, which share its rate limits`;
+  $ keystile serve --limiter file --port 8081     # one of several processes on keys.db, which share its rate limits
+  $ PGPASSWORD=… keystile serve --store postgres://keystile@db.internal/app --limiter redis://redis.internal
+  $ KEYSTILE_LIMITER=redis://:PASSWORD@redis.internal keystile serve     # out of the process list`;
 
 interface ServeFlags {
   readonly db: string;
+  /** The address of a PostgreSQL, which may hold a password; absent: `db`. */
+  readonly store?: string;
   readonly port: number;
   readonly host: string;
-  readonly durability: "power" | "process";
+  readonly durability: "power" | "process" | "replicated";
   readonly credits: "exact" | "leased";
-  readonly limiter: "memory" | "file";
+  /** `memory`, `file` or the URL of a Redis, which may hold a password. */
+  readonly limiter: string;
+  readonly auditRows: number;
   readonly requestLimit?: { readonly limit: number; readonly duration: number };
   readonly trustedProxy?: readonly string[];
   readonly docsBase?: string;
@@ -45,6 +75,7 @@ export function addServeCommand(program: Command, io: Io): void {
     .command("serve")
     .description("Serve a database file over HTTP; the first start makes it.")
     .option("--db <file>", "the database file; :memory: for none", toPath, "keys.db")
+    .option("--store <address>", "in place of --db: postgres://USER@HOST/DATABASE, for many hosts", toAddress)
     .option("--port <port>", "0: any that is free", toInteger(0, 65_535), DEFAULT_PORT)
     .option("--host <address>", "the address to listen on", notEmpty, DEFAULT_HOST)
     .option("--log", "a line of JSON for each request on stderr, without any secret")
@@ -57,8 +88,11 @@ export function addServeCommand(program: Command, io: Io): void {
     .option("--trusted-proxy <range>", "whose X-Forwarded-For is believed; may be repeated", collectRange)
     .option("--docs-base <url>", "where the pages of error types are; default: /docs of this server", toDocsBase)
     .addOption(
-      new Option("--durability <what>", "what an answer survives: a power cut, or the end of the process")
-        .choices(["power", "process"])
+      new Option(
+        "--durability <what>",
+        "what an answer survives: a power cut, or the end of the process; with --store also the loss of the primary",
+      )
+        .choices(["power", "process", "replicated"])
         .default("power"),
     )
     .addOption(
@@ -66,13 +100,18 @@ export function addServeCommand(program: Command, io: Io): void {
         .choices(["exact", "leased"])
         .default("exact"),
     )
-    .addOption(
-      new Option(
-        "--limiter <where>",
-        "rate limits in memory, of this process and gone with it, or in a file that all processes on the database share",
-      )
-        .choices(["memory", "file"])
-        .default("memory"),
+    .option(
+      "--limiter <where>",
+      "rate limits in memory, of this process and gone with it; in a file that all processes on the database share; " +
+        "or in a Redis for many hosts, redis://HOST:PORT",
+      toLimiter,
+      "memory",
+    )
+    .option(
+      "--audit-rows <count>",
+      "entries of the audit trail that the file keeps, the newest; 0: none",
+      toInteger(0, MAX_AUDIT_ROWS),
+      DEFAULT_AUDIT_ROWS,
     )
     .addHelpText("after", HELP)
     .action(() => serve(io, command.opts<ServeFlags>()));
@@ -80,49 +119,83 @@ export function addServeCommand(program: Command, io: Io): void {
 }
 
 async function serve(io: Io, flags: ServeFlags): Promise<void> {
-  if (flags.limiter === "file" && flags.db === ":memory:")
-    throw usage("--limiter file: a database in memory has no file beside which limits could be kept");
-  const store = open(flags);
+  if (flags.limiter === "file" && (flags.db === ":memory:" || flags.store !== undefined))
+    throw usage("--limiter file: there is no database file beside which limits could be kept");
+  const served = await open(flags);
   try {
-    const limiter = flags.limiter === "file" ? sqliteLimiter(store) : undefined;
+    const limits = await openLimiter(io, served.file, flags.limiter);
     try {
-      await runServer(io, store, limiter, flags);
+      await runServer(io, served, limits?.limiter, flags);
     } finally {
-      await limiter?.close();
+      await limits?.close();
     }
   } finally {
-    await store.close();
+    await served.close();
   }
   await note(io, "stopped");
 }
 
-async function runServer(
+/** The store that is served. */
+interface Served {
+  readonly store: Store;
+  /** The store of `--db`. */
+  readonly file: SqliteStore | undefined;
+  /** For people: the file, or the address without credentials. */
+  readonly name: string;
+  /** What the file of the first root key is named after. */
+  readonly place: string;
+  close(): Promise<void>;
+}
+
+/** The limiter that several processes share, and what closes it; undefined: each has its own in memory. */
+async function openLimiter(
   io: Io,
-  store: SqliteStore,
-  limiter: SqliteLimiter | undefined,
-  flags: ServeFlags,
-): Promise<void> {
-  const server = createServer(store, toOptions(io, flags, limiter));
+  file: SqliteStore | undefined,
+  where: string,
+): Promise<{ readonly limiter: Limiter; close(): unknown } | undefined> {
+  if (where === "memory") return undefined;
+  if (where === "file" && file !== undefined) {
+    const limiter = sqliteLimiter(file);
+    return { limiter, close: () => limiter.close() };
+  }
+  const { client, unreachable, close } = await connectRedis(where);
+  if (unreachable !== undefined) {
+    const text = `warning: the Redis of --limiter is out of reach (${unreachable}); until it is not, limits count here alone`;
+    await note(io, paint(io, io.stderr, "yellow", text));
+  }
+  const limiter = redisLimiter(client);
+  return {
+    limiter,
+    close() {
+      limiter.close();
+      close();
+    },
+  };
+}
+
+async function runServer(io: Io, served: Served, limiter: Limiter | undefined, flags: ServeFlags): Promise<void> {
+  const server = createServer(served.store, toOptions(io, flags, limiter));
   try {
-    await run(io, store, server, flags);
+    await run(io, served, server, flags);
   } finally {
     await server.close();
   }
 }
 
 /** Listens before it creates anything, so that if the port is taken, the next start is still the first. */
-async function run(io: Io, store: SqliteStore, server: Server, flags: ServeFlags): Promise<void> {
+async function run(io: Io, served: Served, server: Server, flags: ServeFlags): Promise<void> {
   const { url } = await listen(server, flags);
   const stopped = new Promise<void>((resolve) => io.onStop(resolve));
-  const first = await makeFirst(store);
-  const where = `keystile serves ${flags.db} at ${reachable(url)}\n`;
+  const where = `keystile serves ${served.name} at ${reachable(url)}\n`;
+  const first = await startFirst(io, served, (first, keyFile) => where + welcome(reachable(url), first, keyFile));
   if (typeof first === "string") await io.stdout.write(where);
-  else await showFirst(io, store, flags, first, (keyFile) => where + welcome(reachable(url), first, keyFile));
-  await warnIfWide(io, flags.db);
+  if (served.file !== undefined) await warnIfWide(io, flags.db);
   if (first === "without root key") {
     await note(
       io,
-      `no root key is in the file: nobody is let in; run: keystile root-keys create --db ${flags.db} --all`,
+      served.file === undefined
+        ? "no root key is in the store: nobody is let in; make one with createRootKey of the library"
+        : `no root key is in the file: nobody is let in; run: keystile root-keys create --db ${flags.db} --all`,
     );
   }
   if (!/^(localhost|127\..*|::1)$/.test(flags.host)) {
@@ -141,27 +214,44 @@ async function run(io: Io, store: SqliteStore, server: Server, flags: ServeFlags
 }
 
 /**
- * Shows what the first start has made, and the root key once: on a terminal, or in a file. What nobody gets to see is
- * not kept.
+ * Makes what the first start makes and shows it, the root key once: on a terminal, or in a file. The key is in a file
+ * before it is committed, also where a terminal shows it afterwards. What nobody gets to see is not kept.
  */
-async function showFirst(
+async function startFirst(
   io: Io,
-  store: SqliteStore,
-  { db }: ServeFlags,
-  first: FirstStart,
-  toText: (keyFile: string | undefined) => string,
-): Promise<void> {
-  const keyFile = io.stdout.isTTY ? undefined : rootKeyFile(db);
-  let isWritten = false;
+  { store, place }: Served,
+  toText: (first: FirstStart, keyFile: string | undefined) => string,
+): Promise<FirstStart | "made before" | "without root key"> {
+  const path = rootKeyFile(place);
+  let staged: string | undefined;
+  const first = await makeFirst(store, {
+    async prepare() {
+      await removeDeletedRootKey(store, path);
+      if (!io.stdout.isTTY) assertFree(path);
+    },
+    write({ rootKeyId, rootKey }) {
+      const file = stageRootKey(path, rootKeyId, rootKey);
+      staged = file;
+      return () => removeRootKey(file);
+    },
+  });
+  if (typeof first === "string" || staged === undefined) {
+    for (const file of await settleRootKeys(store, path))
+      await note(io, `the first root key is in ${file}: read it, and remove it`);
+    return first;
+  }
+  const keyFile = io.stdout.isTTY ? undefined : placeRootKey(staged, path);
   try {
-    if (keyFile !== undefined) writeRootKey(keyFile, first.rootKey);
-    isWritten = keyFile !== undefined;
-    await (keyFile === undefined ? io.reveal(toText(keyFile)) : io.stdout.write(toText(keyFile)));
+    await (keyFile === undefined ? io.reveal(toText(first, keyFile)) : io.stdout.write(toText(first, keyFile)));
   } catch (error) {
-    if (keyFile !== undefined && isWritten) removeRootKey(keyFile);
+    // In this order: the text of a root key that is in force stays in its file.
     await unmakeFirst(store, first);
+    removeRootKey(keyFile ?? staged);
     throw error;
   }
+  if (keyFile === undefined) removeRootKey(staged);
+  await settleRootKeys(store, path);
+  return first;
 }
 
 /** Digests, names and metadata are for the owner alone. */
@@ -171,12 +261,47 @@ async function warnIfWide(io: Io, db: string): Promise<void> {
   await note(io, paint(io, io.stderr, "yellow", text));
 }
 
+async function open(flags: ServeFlags): Promise<Served> {
+  if (flags.store !== undefined) return openPostgres(flags.store, flags);
+  const file = openDatabase(flags);
+  return {
+    store: file,
+    file,
+    name: flags.db,
+    place: flags.db,
+    async close() {
+      await file.close();
+    },
+  };
+}
+
+/** Opens a PostgreSQL, and makes its tables if there are none. */
+async function openPostgres(address: string, { durability, auditRows }: ServeFlags): Promise<Served> {
+  const name = withoutCredentials(address);
+  const pool = await openPool(address);
+  const store = postgresStore(pool, { durability, audit: { rows: auditRows } });
+  const close = async () => {
+    await store.close();
+    await pool.end();
+  };
+  try {
+    // A role that may not make tables runs on those that are there.
+    if ((await store.status()).schemaVersion === undefined) await store.setUp();
+    await store.pollChanges();
+    return { store, file: undefined, name, place: "keystile", close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
 /** Opens the file, which the store makes if there is none. */
-function open({ db, durability }: ServeFlags): SqliteStore {
+function openDatabase({ db, durability, auditRows }: ServeFlags): SqliteStore {
+  if (durability === "replicated") throw usage("--durability replicated: for --store, whose server has a standby");
   assertNoFolder(db);
   const isThere = db === ":memory:" || existsSync(db);
   try {
-    return sqliteStore(db, { durability });
+    return sqliteStore(db, { durability, audit: { rows: auditRows } });
   } catch (error) {
     const code = isThere ? undefined : ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code;
     if (code === undefined || code.startsWith("SQLITE_")) throw error;
@@ -189,7 +314,7 @@ function open({ db, durability }: ServeFlags): SqliteStore {
 function toOptions(
   io: Io,
   { requestLimit, trustedProxy, docsBase, log, metrics, credits }: ServeFlags,
-  limiter: SqliteLimiter | undefined,
+  limiter: Limiter | undefined,
 ): ServerOptions {
   const line = (text: string): void => void io.stderr.write(`${text}\n`);
   return {

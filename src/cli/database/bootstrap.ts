@@ -12,12 +12,22 @@ export interface FirstStart {
   readonly rootKey: string;
 }
 
+/** Puts a root key that is about to be committed where it can be found again; may throw. */
+export interface Stage {
+  /** Called before anything is made, if something will be. */
+  prepare(): void | Promise<void>;
+  /** @returns removes it again: it will not be committed */
+  write(first: FirstStart): () => void;
+}
+
 /**
  * Creates both if the file has neither an API nor a root key. Otherwise changes nothing: revoked root keys do not come
  * back. Of several processes that start at once, one creates both, in one transaction: the others find them.
+ * @param stage gets the root key before it is committed, so that a kill leaves none that nobody can see
  * @returns what was created, or whether the file already had a root key
+ * @throws what the stage throws; nothing was committed then
  */
-export async function makeFirst(store: Store): Promise<FirstStart | "made before" | "without root key"> {
+export async function makeFirst(store: Store, stage: Stage): Promise<FirstStart | "made before" | "without root key"> {
   const holds = async (table: "apis" | "rootKeys"): Promise<boolean> =>
     (await store.list(table, { workspaceId: DEFAULT_WORKSPACE, limit: 1 })).length > 0;
   for (;;) {
@@ -27,6 +37,13 @@ export async function makeFirst(store: Store): Promise<FirstStart | "made before
     ]);
     if (await holds("rootKeys")) return "made before";
     if (await holds("apis")) return "without root key";
+    try {
+      await stage.prepare();
+    } catch (error) {
+      // Another process was quicker, and its file is what is in the way.
+      if (await holds("rootKeys")) return "made before";
+      throw error;
+    }
     const writes: Write[] = [{ table: "workspaces", row: workspace }];
     const entries: AuditEntry[] = [];
     const write: Store["write"] = (more, its = []) => {
@@ -37,7 +54,10 @@ export async function makeFirst(store: Store): Promise<FirstStart | "made before
     const keyring = createKeyring({ ...store, write }, { workspaceId: DEFAULT_WORKSPACE, actor: COMMAND_LINE });
     const { apiId } = await keyring.createApi({ name: "first API" });
     const { key, rootKeyId } = await keyring.createRootKey({ name: "first root key", permissions: allPermissions() });
-    if ((await store.write(writes, entries)) === "written") return { apiId, rootKeyId, rootKey: key };
+    const first = { apiId, rootKeyId, rootKey: key };
+    const discard = stage.write(first);
+    if ((await store.write(writes, entries)) === "written") return first;
+    discard();
   }
 }
 

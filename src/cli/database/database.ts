@@ -6,6 +6,7 @@ import type { Store } from "../../contracts/store.js";
 import { createKeyring, type Keyring } from "../../keyring/keyring.js";
 import type { Page } from "../../keyring/schemas/responses.js";
 import { sqliteStore } from "../../stores/sqlite/index.js";
+import { MAX_AUDIT_ROWS } from "../../stores/sqlite/options.js";
 import { usage } from "../io/failures.js";
 import { toPath } from "../io/parsers.js";
 
@@ -43,7 +44,8 @@ export function withKeyring<T>(db: string, act: (keyring: Keyring) => Promise<T>
 /** As {@link withKeyring}, with the store itself. */
 export async function withStore<T>(db: string, act: (store: Store) => Promise<T>): Promise<T> {
   assertDatabase(db);
-  const store = sqliteStore(db, { mustExist: true });
+  // The bound of the audit trail is the server's: here nothing is removed from it.
+  const store = sqliteStore(db, { mustExist: true, audit: { rows: MAX_AUDIT_ROWS } });
   try {
     return await act(store);
   } finally {

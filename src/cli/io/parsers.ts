@@ -24,6 +24,18 @@ export function toPath(text: string): string {
   throw new InvalidArgumentError("must be a path without spaces at its ends");
 }
 
+/** The address of a PostgreSQL. Never repeated: it may hold a password. */
+export function toAddress(text: string): string {
+  if (/^postgres(ql)?:\/\//.test(text) && URL.canParse(text)) return text;
+  throw new InvalidArgumentError("must be an address such as postgres://user@host:5432/database");
+}
+
+/** The name of a schema of PostgreSQL. */
+export function toSchema(text: string): string {
+  if (/^[a-z_][a-z0-9_]{0,47}$/.test(text)) return text;
+  throw new InvalidArgumentError("must be 1 to 48 characters of a-z, 0-9 and _, not beginning with a digit");
+}
+
 /** The URL below which the pages of error types are. */
 export function toDocsBase(text: string): string {
   try {
@@ -68,6 +80,14 @@ export function toRequestLimit(text: string): { readonly limit: number; readonly
   const [limit = 0, seconds = 0] = /^[1-9]\d{0,8}\/[1-9]\d{0,6}$/.test(text) ? text.split("/").map(Number) : [];
   if (limit > 0 && seconds <= MAX_SECONDS) return { limit, duration: seconds * 1_000 };
   throw new InvalidArgumentError("must be calls and seconds, such as 1000/60");
+}
+
+/** Parses where rate limits are: `memory`, `file` or the URL of a Redis. */
+export function toLimiter(text: string): string {
+  if (text === "memory" || text === "file") return text;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url !== undefined && /^rediss?:$/.test(url.protocol) && url.hostname !== "") return text;
+  throw new InvalidArgumentError("must be memory, file, or a Redis as redis://HOST:PORT or rediss://HOST:PORT");
 }
 
 /** The longest window (spec §8). */

@@ -2,7 +2,7 @@
 import { isKeystileError } from "../../contracts/errors.js";
 import { expect, faultOf } from "../expect.js";
 import type { Clause } from "./bed.js";
-import { keyRow, role, identity, balance, insert, refOf, WS, readRow, readBalance } from "./rows.js";
+import { keyRow, role, rootKey, identity, balance, insert, refOf, WS, readRow, readBalance } from "./rows.js";
 
 export function findingClauses(clause: Clause): void {
   clause("clause 1: what is unknown is undefined, or absent from a list", async (withApi) => {
@@ -36,6 +36,41 @@ export function findingClauses(clause: Clause): void {
     expect(await store.readNames("identities", WS, ["e\u0301"])).toEqual([]);
     expect(await store.readNames("identities", WS, ["é"])).toHaveLength(1);
     expect(await readRow(store, "keys", "KEY_000001")).toBeUndefined();
+  });
+
+  clause("clauses 1 and 2: a text that an engine may be unable to hold is unknown to every read", async (withApi) => {
+    const store = await withApi();
+    // What such a text becomes in an engine that replaces or cuts it.
+    for (const [n, text] of ["x", "x\ufffd", "\ufffdx", ""].entries()) {
+      await insert(store, keyRow(n, { digest: `d${text}`, foreignDigest: `f${text}`, migrationId: "mig_1" }));
+      await store.write([{ table: "roles", row: role(`r${text}`, []) }]);
+      await store.write([{ table: "rootKeys", row: rootKey(n, { digest: `k${text}`, name: `k${text}` }) }]);
+    }
+    for (const odd of ["x\0", "\0", "\0x", "x\ud800", "\udc00x", "\ud800", "x\udc00\ud800"]) {
+      const about = JSON.stringify(odd);
+      expect(await store.findKey(`d${odd}`), about).toBeUndefined();
+      expect(await store.findKeys([`d${odd}`, "dx", odd]), about).toMatchObject([
+        undefined,
+        { keyId: "key_000000" },
+        undefined,
+      ]);
+      expect(await store.findForeignKey("mig_1", `f${odd}`), about).toBeUndefined();
+      expect(await store.findForeignKey(`mig_1${odd}`, "fx"), about).toBeUndefined();
+      expect(await store.findRootKey(`k${odd}`), about).toBeUndefined();
+      for (const table of ["keys", "apis", "roles", "identities", "permissions", "rootKeys"] as const)
+        expect(await store.readMany(table, [odd, `key_000000${odd}`, `api_1${odd}`, `role_r${odd}`]), about).toEqual(
+          new Array(4).fill(undefined),
+        );
+      const names = await store.readNames("roles", WS, [`r${odd}`, "rx"]);
+      expect(
+        names.map(({ name }) => name),
+        about,
+      ).toEqual(["rx"]);
+      expect(await store.readNames("roles", `${WS}${odd}`, ["rx"]), about).toEqual([]);
+      expect(await store.list("keys", { workspaceId: `${WS}${odd}`, limit: 5 }), about).toEqual([]);
+      expect(await readBalance(store, `key_000000${odd}`, 0, 0), about).toBeUndefined();
+      if (store.powers.idempotency) expect(await store.findOnce(odd, 0), about).toBeUndefined();
+    }
   });
 
   clause("clause 10: a returned object cannot change the store, nor can one that was given", async (withApi) => {

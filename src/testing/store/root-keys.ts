@@ -49,7 +49,13 @@ export function rootKeysClauses(clause: Clause): void {
       const notified: Change[] = [];
       store.subscribe((change) => notified.push(change));
       const since = () =>
-        [...new Set(notified.splice(0).map((change) => (typeof change === "object" ? change.digest : change)))].sort();
+        [
+          ...new Set(
+            notified
+              .splice(0)
+              .map((change) => (typeof change === "object" && "digest" in change ? change.digest : change)),
+          ),
+        ].sort();
       await store.write([{ table: "rootKeys", row: rootKey(1) }]);
       expect(since()).toEqual(["root-digest-1"]);
       await store.write([{ table: "rootKeys", row: rootKey(1, { version: 1, enabled: false }) }]);

@@ -1,5 +1,6 @@
 /** Small helpers for the suite of shared stores. */
-import type { Change, Rows, Store, Table, Write } from "../../contracts/store.js";
+import type { Change, KeyRecord, Rows, Store, Table, Write } from "../../contracts/store.js";
+import { isMadeOf } from "../../contracts/row-changes.js";
 import { expect } from "../expect.js";
 import { readRow } from "./rows.js";
 
@@ -28,12 +29,19 @@ export function listen(store: Store): () => Promise<readonly Change[]> {
   };
 }
 
-/** Whether a cache that receives these changes drops its entry for a digest that was found before. */
-export const drops = (notified: readonly Change[], digest: string): boolean =>
-  notified.some((change) => change === "all" || (typeof change === "object" && change.digest === digest));
+/**
+ * Whether a cache that receives these changes drops its entry for a digest that was found before.
+ * @param record what was found
+ */
+export const drops = (notified: readonly Change[], digest: string, record?: KeyRecord): boolean =>
+  notified.some((change) => {
+    if (typeof change !== "object") return change === "all";
+    return "digest" in change ? change.digest === digest : record !== undefined && isMadeOf(record, change);
+  });
 /** Whether it drops its entry for a digest that was not found. */
 export const dropsMiss = (notified: readonly Change[], digest: string): boolean =>
-  notified.includes("created") || drops(notified, digest);
+  notified.some((change) => change === "created" || (typeof change === "object" && "table" in change)) ||
+  drops(notified, digest);
 
 /** Stores a row as it was read, with some fields changed. */
 export async function change<T extends Table>(

@@ -3,6 +3,7 @@ import { chmodSync, existsSync, readFileSync, rmSync, statSync, symlinkSync, wri
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { toKebab } from "../../../src/cli/io/failures.js";
 import { OPERATIONS } from "../../../src/http/operations/index.js";
@@ -99,10 +100,37 @@ describe("serve", () => {
     await flagged.stop();
   });
 
+  it("keeps as many entries of the audit trail as the flag or the variable says, and no fewer for other commands", async () => {
+    const file = db("audited.db");
+    const entries = () => {
+      const handle = new Database(file, { readonly: true });
+      const count = handle.prepare("SELECT count(*) FROM keystile_audit").pluck().get();
+      handle.close();
+      return count;
+    };
+    let rootKey = "";
+    const serving = async (flags: readonly string[], env: Record<string, string>, calls: number) => {
+      const server = await serve(file, flags, { env });
+      if (rootKey === "") rootKey = server.rootKey;
+      const argv = ["api", "apis", "create-api", "--name", "audited", "--api-url", server.url];
+      for (let i = 0; i < calls; i++) expect((await runAs(rootKey, argv, { fetch })).code).toBe(0);
+      await server.stop();
+    };
+    await serving(["--audit-rows", "10"], {}, 12);
+    expect(entries()).toBe(10);
+    expect((await run(["root-keys", "create", "--db", file, "--all"])).code).toBe(0);
+    expect(entries()).toBe(11);
+    await serving([], { KEYSTILE_AUDIT_ROWS: "0" }, 1);
+    expect(entries()).toBe(11);
+    await serving(["--audit-rows", "5"], { KEYSTILE_AUDIT_ROWS: "0" }, 1);
+    expect(entries()).toBe(5);
+  });
+
   it.each([
+    [{ KEYSTILE_AUDIT_ROWS: "10000001" }, "KEYSTILE_AUDIT_ROWS: must be an integer from 0 to 10000000"],
     [{ KEYSTILE_PORT: "http" }, "KEYSTILE_PORT: must be an integer from 0 to 65535"],
     [{ KEYSTILE_LOG: "maybe" }, "KEYSTILE_LOG: must be 1 or 0"],
-    [{ KEYSTILE_DURABILITY: "none" }, "KEYSTILE_DURABILITY: Allowed choices are power, process."],
+    [{ KEYSTILE_DURABILITY: "none" }, "KEYSTILE_DURABILITY: Allowed choices are power, process, replicated."],
     [{ KEYSTILE_TRUSTED_PROXY: "10.0.0.1,everyone" }, "KEYSTILE_TRUSTED_PROXY: must be an IP address"],
     [{ KEYSTILE_DB: " " }, "KEYSTILE_DB: must"],
     [{ KEYSTILE_DOCS_BASE: "/docs" }, "KEYSTILE_DOCS_BASE: must be absolute"],

@@ -505,7 +505,7 @@ describe("server: shutdown", () => {
       },
     };
     const { server, url, verify, balance, key } = await serving(
-      { verifier: { credits: { mode: "leased" }, cache: { size: 1 } } },
+      { verifier: { credits: { mode: "leased", firstStep: 250 }, cache: { size: 1 } } },
       store,
     );
     const idle = dial(url);

@@ -1,0 +1,119 @@
+/** Copies a database file to PostgreSQL, and proves the copy by reading all of it back. */
+import type { KeyRow, Store } from "../../contracts/store.js";
+import { countedBalance } from "../../credits/account.js";
+import { digestText } from "../../lib/hash.js";
+import type { ExportedKey, ExportedPage } from "../../stores/codec/exported-rows.js";
+import { postgresStore, type PostgresClient } from "../../stores/postgres/index.js";
+import { beginLoad } from "../../stores/postgres/load.js";
+import { openExport } from "../../stores/sqlite/backup/export-rows.js";
+
+/** What was copied of one kind, and proved. */
+export interface CopiedKind {
+  readonly rows: number;
+  /** SHA-256 over all rows, in the order of their ids or numbers. */
+  readonly digest: string;
+  /** Whether the target has as many, and the same digest. */
+  readonly isSame: boolean;
+}
+
+export interface CopyOptions {
+  readonly schema: string;
+  /** Called with what is being done and the number of rows so far, of so many. */
+  readonly onProgress: (what: "copying" | "proving", done: number, all: number) => void;
+}
+
+/**
+ * Copies the file at `from`. Begun again after an interruption, it goes on: what is there is written once more.
+ * @returns what was copied, by kind; if anything differs the copy is not finished, and may be begun again
+ * @throws KeystileError CONFLICT: the target is in use; STORE_INVALID, STORE_UNAVAILABLE and the like
+ */
+export async function copyDatabase(
+  from: string,
+  client: PostgresClient,
+  { schema, onProgress }: CopyOptions,
+): Promise<ReadonlyMap<string, CopiedKind>> {
+  const source = openExport(from);
+  try {
+    const target = postgresStore(client, { schema });
+    await target.setUp();
+    const load = await beginLoad(client, source.secret, { schema });
+    let done = 0;
+    for (const page of source.pages()) {
+      await load.write(page);
+      onProgress("copying", (done += page.rows.length), source.rows);
+    }
+    const expected = new Map<string, { rows: number; digest: string; found: string }>();
+    done = 0;
+    for (const page of source.pages()) {
+      const so = expected.get(page.kind) ?? { rows: 0, digest: "", found: "" };
+      const [digest, found] = [
+        await chain(so.digest, rowsOf(page)),
+        await chain(so.found, await readBack(target, page)),
+      ];
+      expected.set(page.kind, { rows: so.rows + page.rows.length, digest, found });
+      onProgress("proving", (done += page.rows.length), source.rows);
+    }
+    const counts = await load.counts();
+    const copied = new Map(
+      [...expected].map(([kind, { rows, digest, found }]) => [
+        kind,
+        { rows, digest, isSame: digest === found && counts[kind] === rows },
+      ]),
+    );
+    const isWhole = [...copied.values()].every(({ isSame }) => isSame) && sum(Object.values(counts)) === source.rows;
+    if (isWhole) await load.finish();
+    await target.close();
+    return isWhole ? copied : new Map([...copied, ...extra(copied, counts)]);
+  } finally {
+    source.close();
+  }
+}
+
+/** Kinds of which the target has rows and the source none. */
+function extra(
+  copied: ReadonlyMap<string, CopiedKind>,
+  counts: Readonly<Record<string, number>>,
+): [string, CopiedKind][] {
+  return Object.entries(counts).flatMap(([kind, rows]): [string, CopiedKind][] =>
+    rows === 0 || copied.has(kind) ? [] : [[kind, { rows: 0, digest: "", isSame: false }]],
+  );
+}
+
+/** What a page says, as the target should return it. */
+function rowsOf(page: ExportedPage): readonly unknown[] {
+  if (page.kind !== "keys") return page.rows;
+  return page.rows.map(({ row, account }: ExportedKey) => ({
+    row,
+    balance: countedBalance(account, account?.period ?? 0, new Map(), 0),
+  }));
+}
+
+async function readBack(target: Store, page: ExportedPage): Promise<readonly unknown[]> {
+  // No port reads these: their numbers are compared.
+  if (page.kind === "audit" || page.kind === "idempotency") return page.rows;
+  if (page.kind !== "keys")
+    return target.readMany(
+      page.kind,
+      page.rows.map(({ id }) => id),
+    );
+  const ids = page.rows.map(({ row }) => row.id);
+  const rows = (await target.readMany("keys", ids)) as readonly (KeyRow | undefined)[];
+  const queries = page.rows.map(({ row, account }) => ({ keyId: row.id, period: account?.period ?? 0 }));
+  const balances = await target.readBalances(queries, 0);
+  return rows.map((row, i) => ({ row, balance: balances[i] }));
+}
+
+/** The digest of everything before and these rows, whatever the order of their properties. */
+async function chain(before: string, rows: readonly unknown[]): Promise<string> {
+  return digestText("sha256", before + JSON.stringify(rows, sorted), "hex");
+}
+
+function sorted(_name: string, value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  // A list of entries: an object could not have an own `__proto__` by assignment.
+  return Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((all, one) => all + one, 0);
+}

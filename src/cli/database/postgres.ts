@@ -1,0 +1,62 @@
+/** Opens a PostgreSQL server by its address. No part of an address but host, port and database is ever shown. */
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { PostgresClient } from "../../stores/postgres/index.js";
+import { EXIT, failure, usage } from "../io/failures.js";
+
+/** A pool of connections that the command line made. */
+export interface OpenedPool extends PostgresClient {
+  end(): Promise<void>;
+}
+
+interface PgModule {
+  readonly Pool: new (config: object) => OpenedPool & { on(event: "error", listener: () => void): unknown };
+}
+
+/** Whether a text is the address of a PostgreSQL server. */
+export function isPostgresAddress(text: string): boolean {
+  return /^postgres(ql)?:\/\//.test(text);
+}
+
+/** An address without user and password, for people. */
+export function withoutCredentials(address: string): string {
+  try {
+    const { protocol, host, pathname } = new URL(address);
+    return `${protocol}//${host}${pathname}`;
+  } catch {
+    throw usage("an address of PostgreSQL looks like postgres://user:password@host:5432/database");
+  }
+}
+
+/**
+ * Makes a pool with the package `pg`, which the program's folder, or the place of this package, must have.
+ * @throws failure 1 if it is not installed
+ */
+export async function openPool(address: string, max = 10): Promise<OpenedPool> {
+  withoutCredentials(address);
+  const { Pool } = await loadPg();
+  const pool = new Pool({ connectionString: address, max, connectionTimeoutMillis: 5_000 });
+  // An idle connection that ends: the next call makes another.
+  pool.on("error", () => undefined);
+  return pool;
+}
+
+async function loadPg(): Promise<PgModule> {
+  const name = "pg";
+  try {
+    return pgOf(await import(name));
+  } catch {
+    // A command that was installed globally finds what stands in the folder it runs in.
+  }
+  try {
+    return createRequire(pathToFileURL(join(process.cwd(), "package.json")))(name) as PgModule;
+  } catch {
+    throw failure(EXIT.failed, "the package pg is not installed; run: npm install pg");
+  }
+}
+
+function pgOf(module: unknown): PgModule {
+  const { default: inner } = module as { default?: unknown };
+  return (inner ?? module) as PgModule;
+}

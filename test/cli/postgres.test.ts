@@ -1,0 +1,150 @@
+/** The command line with a real PostgreSQL: a file is moved there, served by two processes, and examined; no output holds the password. */
+import { existsSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import pg from "pg";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { createKeyring, createVerifier } from "../../src/index.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { noPgbouncer, noPostgres, startPgbouncer, startPostgres, type TestPostgres } from "../servers/postgres.js";
+import { folder, run, serve } from "./support.js";
+
+const FOLDER = folder();
+
+describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", () => {
+  let server: TestPostgres;
+  const outputs: string[] = [];
+  beforeAll(async () => {
+    server = await startPostgres();
+  }, 60_000);
+  afterAll(() => server.close());
+  afterEach(() => {
+    for (const file of ["keystile.root-key"]) rmSync(file, { force: true });
+    for (const output of outputs.splice(0)) expect(output).not.toContain(server.password);
+  });
+  const ran = async (...argv: string[]) => {
+    const result = await run(argv);
+    outputs.push(result.stdout, result.stderr);
+    return result;
+  };
+  const post = async (url: string, rootKey: string, path: string, body: object) => {
+    const headers = { authorization: `Bearer ${rootKey}`, "content-type": "application/json" };
+    const response = await fetch(`${url}/v2/${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+    return { status: response.status, body: (await response.json()) as { data: Record<string, never> } };
+  };
+
+  it(
+    "copies a file, which two servers then serve: a key that one revokes is refused by the other",
+    { timeout: 60_000 },
+    async () => {
+      const file = join(FOLDER, "keys.db");
+      const store = sqliteStore(file);
+      const keyring = createKeyring(store, { workspaceId: "ws_default" });
+      const { apiId } = await keyring.createApi({ name: "docs" });
+      const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 100 } });
+      const { key: rootKey } = await keyring.createRootKey({
+        permissions: ["api.*.verify_key", "api.*.update_key", "api.*.read_key"],
+      });
+      const verifier = createVerifier(store);
+      expect((await verifier.verify({ key })).credits).toBe(99);
+      await verifier.close();
+      await store.close();
+
+      const address = await server.newDatabase();
+      const copied = await ran("copy", "--from", `sqlite:${file}`, "--to", address, "--output", "json");
+      expect(copied).toMatchObject({ code: 0, stderr: "" });
+      expect(JSON.parse(copied.stdout)).toMatchObject({ isSame: true, kinds: { keys: { rows: 1, isSame: true } } });
+      expect((await ran("copy", "--from", file, "--to", address)).code).toBe(1);
+
+      const nodes = [
+        await serve(undefined, ["--store", address, "--port", "0"]),
+        await serve(undefined, ["--port", "0"], { env: { KEYSTILE_STORE: address } }),
+      ];
+      const [one, other] = nodes as [(typeof nodes)[0], (typeof nodes)[0]];
+      const verify = async ({ url }: { url: string }) =>
+        (await post(url, rootKey, "keys.verifyKey", { key })).body.data;
+      expect(await verify(one)).toMatchObject({ valid: true, credits: 98 });
+      expect(await verify(other)).toMatchObject({ valid: true, credits: 97 });
+      expect((await post(one.url, rootKey, "keys.updateKey", { keyId, enabled: false })).status).toBe(200);
+      expect(await verify(one)).toMatchObject({ code: "DISABLED" });
+      // Within the bound, whether or not a notification came.
+      await new Promise((resolve) => setTimeout(resolve, 2_100));
+      expect(await verify(other)).toMatchObject({ code: "DISABLED" });
+      for (const node of nodes) {
+        const { code, stdout, stderr } = await node.stop();
+        expect(code).toBe(0);
+        outputs.push(stdout, stderr);
+      }
+    },
+  );
+
+  it("makes tables, an API and a root key at the first start, once", { timeout: 60_000 }, async () => {
+    const address = await server.newDatabase();
+    const first = await serve(undefined, ["--store", address, "--port", "0"]);
+    expect(existsSync("keystile.root-key")).toBe(true);
+    expect((await post(first.url, first.rootKey, "keys.createKey", { apiId: first.apiId })).status).toBe(200);
+    const { stdout } = await first.stop();
+    outputs.push(stdout);
+    const second = await serve(undefined, ["--store", address, "--port", "0"]);
+    expect(second.banner).not.toContain("root key");
+    await second.stop();
+  });
+
+  it("refuses what it cannot serve, by its reason", async () => {
+    const address = await server.newDatabase();
+    const refusals: readonly (readonly [string[], number, string])[] = [
+      [["--store", address, "--limiter", "file"], 2, "--limiter file: there is no database file"],
+      [["--store", "mysql://x"], 2, "must be an address such as postgres://"],
+      [["--durability", "replicated"], 2, "for --store"],
+      [["--store", address, "--durability", "replicated"], 3, "no synchronous standby"],
+      [["--store", `postgres://x:${server.password}@127.0.0.1:1/none`], 3, "cannot be reached"],
+    ];
+    for (const [flags, code, text] of refusals) {
+      const result = await ran("serve", "--port", "0", ...flags);
+      expect(result.stderr, flags[0]).toContain(text);
+      expect(result.code, flags[0]).toBe(code);
+    }
+  });
+
+  it("prints a script that makes the tables, and doctor finds what it is about", { timeout: 60_000 }, async () => {
+    const address = await server.newDatabase();
+    expect((await ran("doctor", "--store", address)).stdout).toContain(
+      "there are no tables; run: keystile schema postgres",
+    );
+    const { stdout: script } = await ran("schema", "postgres");
+    const pool = new pg.Pool({ connectionString: address });
+    for (let i = 0; i < 2; i++) await pool.query(script);
+    await pool.end();
+    const examined = await ran("doctor", "--store", address, "--output", "json");
+    expect(examined.code).toBe(0);
+    const { checks } = JSON.parse(examined.stdout) as { checks: { level: string; check: string; text: string }[] };
+    expect(Object.fromEntries(checks.map(({ check, level }) => [check, level]))).toEqual({
+      server: "ok",
+      primary: "ok",
+      schema: "ok",
+      durability: "ok",
+      clock: "ok",
+      pooler: "ok",
+    });
+    expect((await ran("schema", "mysql")).code).toBe(2);
+    expect((await ran("doctor")).code).toBe(2);
+    expect((await ran("doctor", "--store", `postgres://x:${server.password}@127.0.0.1:1/none`)).stdout).toContain(
+      "cannot be reached",
+    );
+  });
+
+  it.skipIf(noPgbouncer !== undefined)("doctor tells a pooler in transaction mode", { timeout: 60_000 }, async () => {
+    const pooler = await startPgbouncer(server);
+    try {
+      const address = await server.newDatabase();
+      await ran("doctor", "--store", address);
+      const { stdout: script } = await ran("schema", "postgres");
+      const pool = new pg.Pool({ connectionString: address });
+      await pool.query(script);
+      await pool.end();
+      const { stdout } = await ran("doctor", "--store", pooler.through(address));
+      expect(stdout).toMatch(/warn +pooler/);
+    } finally {
+      await pooler.close();
+    }
+  });
+});

@@ -1,0 +1,99 @@
+/** `keystile serve --limiter redis://…` with a real server: shared limits, and a password that nobody gets to see. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { CLIENTS, connectRedis, type OpenRedis } from "../../src/cli/redis-client.js";
+import { noRedisServer, startRedis, type TestRedis, wait } from "../servers/redis.js";
+import { folder, run, serve } from "./support.js";
+import { join } from "node:path";
+
+const FOLDER = folder();
+const db = (name: string) => join(FOLDER, name);
+const PASSWORD = "canary-8Kq2Zx7";
+
+describe.skipIf(noRedisServer !== undefined)("serve --limiter redis://…", () => {
+  let redis: TestRedis;
+  let url: string;
+  beforeAll(async () => {
+    redis = await startRedis(["--requirepass", PASSWORD]);
+    url = redis.url.replace("//", `//:${PASSWORD}@`);
+  });
+  afterAll(() => redis.close());
+
+  it("two servers with a database each share the limits, and no output holds the password", async () => {
+    const first = await serve(db("first.db"), ["--limiter", url, "--log", "--request-limit", "5/3600"]);
+    const second = await serve(db("second.db"), ["--log", "--request-limit", "5/3600"], {
+      env: { KEYSTILE_LIMITER: url },
+    });
+    const statusAt = async ({ url: at, rootKey }: typeof first) => {
+      const headers = { authorization: `Bearer ${rootKey}`, "content-type": "application/json" };
+      return (await fetch(`${at}/v2/keys.whoami`, { method: "POST", headers, body: "{}" })).status;
+    };
+    const statuses: number[] = [];
+    for (let i = 0; i < 4; i++) statuses.push(await statusAt(first), await statusAt(second));
+    // Both serve the default workspace.
+    expect(statuses.filter((status) => status !== 429)).toHaveLength(5);
+    await redis.kill();
+    // What is remembered refuses for a second at most.
+    await wait(1_010);
+    expect(await statusAt(first)).not.toBe(429);
+    await redis.restart();
+    for (const { banner, ...server } of [first, second]) {
+      const { code, stdout, stderr } = await server.stop();
+      expect(code).toBe(0);
+      expect(stdout + stderr + banner).not.toContain(PASSWORD);
+    }
+  });
+
+  it("starts without its Redis, and says so", async () => {
+    const server = await serve(db("without.db"), ["--limiter", `redis://:${PASSWORD}@127.0.0.1:1`]);
+    const { stderr, stdout } = await server.stop();
+    expect(stderr).toContain("warning: the Redis of --limiter is out of reach (ECONNREFUSED)");
+    expect(stderr + stdout).not.toContain(PASSWORD);
+  });
+
+  it.each([
+    [
+      "a wrong password",
+      () => redis.url.replace("//", "//:not-canary-8Kq2Zx7@"),
+      3,
+      "refuses the user or password (WRONGPASS)",
+    ],
+    ["no password", () => redis.url, 3, "refuses the user or password (NOAUTH)"],
+    ["no URL", () => `redis//:${PASSWORD}@localhost`, 2, "must be memory, file, or a Redis as redis://HOST:PORT"],
+    ["another kind", () => `postgres://:${PASSWORD}@localhost`, 2, "must be memory, file, or a Redis"],
+    ["no host", () => "redis://", 2, "must be memory, file, or a Redis"],
+  ])("%s is refused without being repeated", async (_, address, code, message) => {
+    for (const options of [["--limiter", address()], []]) {
+      const env = options.length === 0 ? { KEYSTILE_LIMITER: address() } : {};
+      const ran = await run(["serve", "--db", db("refused.db"), "--port", "0", ...options], { env });
+      expect([ran.code, ran.stdout]).toEqual([code, ""]);
+      expect(ran.stderr).toContain(message);
+      expect(ran.stderr).not.toContain("canary");
+    }
+  });
+
+  describe("connectRedis", () => {
+    const absent: OpenRedis = () => Promise.reject(Object.assign(new Error("none"), { code: "ERR_MODULE_NOT_FOUND" }));
+    const { redis: nodeRedis } = CLIENTS as { readonly redis: OpenRedis };
+
+    it("takes the next client where one is not installed, and says what to install where none is", async () => {
+      const { unreachable, close } = await connectRedis(url, { ioredis: absent, redis: nodeRedis });
+      close();
+      expect(unreachable).toBeUndefined();
+      await expect(connectRedis(url, { ioredis: absent, redis: absent })).rejects.toThrow("npm install ioredis");
+    });
+
+    it("a client that does not load for another reason is no missing one", async () => {
+      const broken: OpenRedis = () => Promise.reject(new Error("broken"));
+      await expect(connectRedis(url, { ioredis: broken, redis: nodeRedis })).rejects.toThrow("broken");
+    });
+
+    it("one that answers nothing is out of reach after two seconds", async () => {
+      const silent: OpenRedis = async () => ({
+        client: async () => undefined,
+        ready: new Promise(() => undefined),
+        close: () => undefined,
+      });
+      expect((await connectRedis(url, { silent })).unreachable).toBe("no answer");
+    });
+  });
+});
