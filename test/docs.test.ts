@@ -4,12 +4,16 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
 import { promisify } from "node:util";
+import { PGlite } from "@electric-sql/pglite";
 import Database from "better-sqlite3";
-import { beforeAll, describe, expect, it } from "vitest";
-import { createKeyring } from "../src/index.js";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createKeyring, createVerifier } from "../src/index.js";
+import { postgresStore } from "../src/stores/postgres/index.js";
 import { sqliteStore } from "../src/stores/sqlite/index.js";
+import { noPostgres, startPostgres, type TestPostgres } from "./servers/postgres.js";
+import { noRedis, startRedis, type TestRedis } from "./servers/redis.js";
 import { anchorsOf, linksIn } from "./structure/links.js";
-import { type Block, blocksOf, layOut, promisedOutput } from "./structure/readme.js";
+import { type Block, blocksOf, layOut, promisedOutput, type RunBlock } from "./structure/readme.js";
 import { ROOT } from "./structure/source.js";
 
 const read = (file: string): string => readFileSync(join(ROOT, file), "utf8");
@@ -24,33 +28,53 @@ const PIECES: Readonly<Record<string, readonly string[]>> = {
 describe("docs: examples", () => {
   it.each(PAGES)("%s: each says what it is", (page) => {
     const marks = blocksOf(read(page)).map(({ mark }) => mark);
-    expect(marks.filter((mark) => !["run", "part", ...(PIECES[page] ?? [])].includes(mark))).toEqual([]);
+    expect(marks.filter((mark) => !["run", "servers", "part", ...(PIECES[page] ?? [])].includes(mark))).toEqual([]);
   });
 
   const programs = PAGES.flatMap((page) =>
     blocksOf(read(page))
-      .filter(({ mark }) => mark === "run")
+      .filter(({ mark }) => mark === "run" || mark === "servers")
       .map((block) => [page, block.line, { ...block, page }] as const),
   );
-  let run: (block: Block) => Promise<string[]>;
+  let run: RunBlock;
+  let postgres: TestPostgres | undefined;
+  let redis: TestRedis | undefined;
   beforeAll(async () => {
     run = await layOut(
       "docs",
       programs.map(([, , block]) => block),
     );
+    if (noPostgres === undefined) postgres = await startPostgres();
+    if (noRedis === undefined) redis = await startRedis();
   }, 180_000);
+  afterAll(async () => {
+    await postgres?.close();
+    await redis?.close();
+  });
 
   it("there are some in every page about the library", () => {
     const pages = programs.map(([page]) => page);
     for (const page of ["permission-queries", "rate-limits", "credits", "callers", "migrating", "writing-a-store"])
       expect(pages).toContain(`docs/${page}.md`);
+    for (const page of ["postgres", "many-hosts"]) expect(pages).toContain(`docs/${page}.md`);
   });
 
-  it.each(programs)("%s: the program at line %i runs and prints what it says", async (_page, _line, block) => {
-    const printed = await run(block);
+  const runsAsItSays = async (block: Block, env?: NodeJS.ProcessEnv): Promise<void> => {
+    const printed = await run(block, env);
     const promised = promisedOutput(block.code);
     if (promised.length > 0) expect(printed).toEqual(promised);
-  });
+  };
+  const marked = (mark: string) => programs.filter(([, , block]) => block.mark === mark);
+
+  it.each(marked("run"))("%s: the program at line %i runs and prints what it says", (_page, _line, block) =>
+    runsAsItSays(block),
+  );
+
+  it.skipIf((noPostgres ?? noRedis) !== undefined).each(marked("servers"))(
+    "%s: the program at line %i runs with PostgreSQL and Redis, and prints what it says",
+    async (_page, _line, block) =>
+      runsAsItSays(block, { DATABASE_URL: await postgres?.newDatabase(), REDIS_URL: redis?.url }),
+  );
 
   it("choosing: the lines of each program are as many as the table says", () => {
     const text = read("docs/choosing.md");
@@ -101,7 +125,65 @@ const server = app.listen(0, "127.0.0.1", async () => {
 });
 `;
 
+/** The columns that the first table of columns in a page names, sorted. */
+function columnsIn(text: string): string[] {
+  const [table = ""] = /^\| column[\s\S]*?\n\n/m.exec(text) ?? [];
+  return [...table.matchAll(/^\|([^|]*)\|/gm)]
+    .flatMap(([, cell = ""]) => [...cell.matchAll(/`(\w+)`/g)].map(([, name = ""]) => name))
+    .sort();
+}
+
+/** The statements of each ```sql block. */
+function statementsIn(text: string): string[][] {
+  return [...text.matchAll(/^```sql\n([\s\S]*?)^```/gm)].map(([, block = ""]) =>
+    block.split(";").filter((statement) => statement.trim() !== ""),
+  );
+}
+
 describe("docs: questions in SQL", () => {
+  it("PostgreSQL: every statement runs with the columns and the rights that the page names", async () => {
+    const server = new PGlite();
+    try {
+      const store = postgresStore(server);
+      await store.setUp();
+      const text = read("docs/postgres.md");
+      const [forApp = [], questions = [], forReporting = []] = statementsIn(text);
+      const run = async (statements: readonly string[]) => {
+        const counts: number[] = [];
+        for (const statement of statements) counts.push((await server.query(statement)).rows.length);
+        return counts;
+      };
+      await server.exec("CREATE ROLE app; CREATE ROLE reporting");
+      await run([...forApp, ...forReporting]);
+
+      await server.exec("SET ROLE app");
+      const keyring = createKeyring(store);
+      const { apiId } = await keyring.createApi({ name: "documents" });
+      const day = 86_400_000;
+      const { key, keyId } = await keyring.createKey({
+        apiId,
+        externalId: "customer_1",
+        expires: Date.now() + 10 * day,
+        permissions: ["billing.view"],
+        credits: { remaining: 50, refill: { interval: "daily", amount: 5 } },
+      });
+      await keyring.createKey({ apiId, expires: Date.now() + 100 * day });
+      const verifier = createVerifier(store);
+      expect((await verifier.verify({ key })).code).toBe("VALID");
+      await verifier.close();
+
+      await server.exec("SET ROLE reporting");
+      expect(await run(questions.map((statement) => statement.replace("key_…", keyId)))).toEqual([1, 1, 1, 1]);
+      await expect(server.query("SELECT digest FROM keystile.keys")).rejects.toThrow("permission denied");
+      const { fields } = await server.query("SELECT * FROM keystile.key_overview");
+      expect(columnsIn(text)).toEqual(fields.map(({ name }) => name).sort());
+
+      await store.close();
+    } finally {
+      await server.close();
+    }
+  });
+
   it("every statement runs with the columns that the page names, also in the sqlite3 program where there is one", async () => {
     const folder = mkdtempSync(join(tmpdir(), "keystile-sql-"));
     const path = join(folder, "keys.db");
@@ -127,14 +209,9 @@ describe("docs: questions in SQL", () => {
         .prepare("SELECT * FROM keystile_key_overview")
         .columns()
         .map(({ name }) => name);
-      const [table = ""] = /^\| column[\s\S]*?\n\n/m.exec(text) ?? [];
-      const named = [...table.matchAll(/^\|([^|]*)\|/gm)].flatMap(([, cell = ""]) =>
-        [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name),
-      );
-      expect(named.sort()).toEqual(columns.sort());
+      expect(columnsIn(text)).toEqual(columns.sort());
 
-      const [, block = ""] = /^```sql\n([\s\S]*?)^```/m.exec(text) ?? [];
-      const statements = block.split(";").filter((statement) => statement.trim() !== "");
+      const statements = statementsIn(text)[0] ?? [];
       expect(statements.map((statement) => handle.prepare(statement).all().length)).toEqual([1, 1, 1, 2]);
       handle.close();
 

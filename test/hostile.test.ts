@@ -29,7 +29,7 @@ const STORES: readonly (readonly [name: string, open: () => Store])[] = [
   ["memory", memoryStore],
   ["SQLite", () => sqliteStore(":memory:")],
 ];
-const MODES = [{ mode: "exact" }, { mode: "leased" }] as const;
+const MODES = [{ mode: "exact" }, { mode: "leased", firstStep: 250 }] as const;
 const hash = (text: string) => createHash("sha256").update(text).digest("hex");
 
 async function worldOf(store: Store, options: VerifierOptions = {}) {

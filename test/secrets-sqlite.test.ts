@@ -32,7 +32,10 @@ async function planted(file: string = path()) {
   const { migrated } = await keyring.migrateKeys({ migrationId: "native", apiId, keys: [{ hash: digest(IMPORTED) }] });
   await keyring.migrateKeys({ migrationId: "pending", apiId, keys: [{ hash: PENDING_HASH }] });
   const calls = () => {
-    const [exact, leased] = [createVerifier(store), createVerifier(store, { credits: { mode: "leased" } })];
+    const [exact, leased] = [
+      createVerifier(store),
+      createVerifier(store, { credits: { mode: "leased", firstStep: 250 } }),
+    ];
     return [
       () => exact.verify({ key }),
       () => leased.verify({ key }),

@@ -240,7 +240,7 @@ describe.each([
     expect(await drive(wrong)).toBe(wrong.length);
     await verifier.close();
     expect(await drive([() => verifier.verify({ key })])).toBe(1);
-    const after = createVerifier(store, { credits: { mode: "leased" } });
+    const after = createVerifier(store, { credits: { mode: "leased", firstStep: 250 } });
     await store.close();
     const closed = [
       () => after.verify({ key }),
@@ -285,7 +285,7 @@ describe.each([
 
   it("what can be printed of a verifier, a keyring, a store, a limiter, and of every event", async () => {
     const { store, keyring, verifier, key, keyId, events, silent } = await planted(open());
-    const leased = createVerifier(store, { credits: { mode: "leased" } });
+    const leased = createVerifier(store, { credits: { mode: "leased", firstStep: 250 } });
     for (const body of [
       { key },
       { key, permissions: "a" },

@@ -28,7 +28,7 @@ interface Mode {
 }
 
 const CREDITS = { credits: { remaining: 100_000 } };
-const LEASED: VerifierOptions = { credits: { mode: "leased" } };
+const LEASED: VerifierOptions = { credits: { mode: "leased", firstStep: 250 } };
 const MODES: readonly (readonly [name: string, mode: Mode, calls: Readonly<Record<string, number>>])[] = [
   ["leased", { options: LEASED, key: CREDITS }, { pollChanges: 1 }],
   ["exact", { key: CREDITS }, { pollChanges: 1, spendCredits: 1 }],

@@ -22,7 +22,7 @@ for (let n = 0; n < KEYS; n++) {
   });
   keys.push(key);
 }
-const verifier = createVerifier(store, { credits: { mode: "leased", size: 1_000_000_000 } });
+const verifier = createVerifier(store, { credits: { mode: "leased", size: 1_000_000_000, firstStep: 250_000_000 } });
 
 async function verifyAll(calls: number): Promise<void> {
   for (let i = 0; i < calls; i++) {

@@ -9,7 +9,8 @@ export const FAULTS: Readonly<Record<string, Break>> = {
   "tells caches of no change": (store) => ({ ...store, subscribe: () => () => undefined }),
   "tells caches of changes of keys only": (store) => ({
     ...store,
-    subscribe: (listener) => store.subscribe((change) => void (typeof change === "object" && listener(change))),
+    subscribe: (listener) =>
+      store.subscribe((change) => void (typeof change === "object" && "digest" in change && listener(change))),
   }),
   "reads a balance, waits, and then writes it": (store) => ({
     ...store,

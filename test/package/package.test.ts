@@ -8,7 +8,7 @@ import { build } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createStranger, type Stranger, tool } from "./packed.js";
 
-const ENTRIES = ["index", "sqlite", "sqlite-writer", "http", "testing", "store-kit"];
+const ENTRIES = ["index", "sqlite", "sqlite-writer", "postgres", "redis", "http", "testing", "store-kit"];
 const FRAMEWORKS = ["express", "hono", "fastify", "web", "nest", "trpc"];
 
 let stranger: Stranger;
@@ -211,14 +211,14 @@ describe("package: in any runtime", () => {
     expect(await runInNewContext(`(async () => { ${body} })()`, bare)).toBe("VALID");
   });
 
-  it("with all that it exports and imports it stays below 64.3 kB minified and gzipped", async () => {
+  it("with all that it exports and imports it stays below 65.6 kB minified and gzipped", async () => {
     const { contents } = await bundle(true);
-    expect(gzipSync(contents).length).toBeLessThan(64_300);
+    expect(gzipSync(contents).length).toBeLessThan(65_600);
   });
 
-  it("a program that makes no keys is bundled without what makes them: below 39.3 kB", async () => {
+  it("a program that makes no keys is bundled without what makes them: below 40.6 kB", async () => {
     const { contents } = await bundle(true, "verify-only.mjs");
-    expect(gzipSync(contents).length).toBeLessThan(39_300);
+    expect(gzipSync(contents).length).toBeLessThan(40_600);
   });
 });
 

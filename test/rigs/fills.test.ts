@@ -22,7 +22,9 @@ describe("slow fills beside changes", () => {
   it("control: a memory whose fills do not mind what changed meanwhile is found out", async () => {
     const naive = (store: Store): Store => {
       const known = new Map<string, KeyRecord>();
-      store.subscribe((change) => (typeof change === "object" ? void known.delete(change.digest) : known.clear()));
+      store.subscribe((change) =>
+        typeof change === "object" && "digest" in change ? void known.delete(change.digest) : known.clear(),
+      );
       return {
         ...store,
         async findKey(digest) {

@@ -26,7 +26,7 @@ describe("kill -9 at random moments", () => {
   it("leased: no acknowledged deduction is lost, and a kill strands at most the lease of each key", async () => {
     const size = 100;
     // So long that nothing comes back while the rig runs.
-    const report = await runKills(4, { seed: 4, credits: { mode: "leased", size, ttl: 3_600_000 } });
+    const report = await runKills(12, { seed: 4, credits: { mode: "leased", size, ttl: 3_600_000 } });
     expect(report).toMatchObject({ lost: 0, problems: [] });
     expect(report.unanswered).toBeLessThanOrEqual(KEYS * size);
   });

@@ -1,7 +1,8 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { limiterSuite } from "../ratelimit/suite.js";
 import { limitersOnFiles } from "../stores/sqlite/limits/support.js";
-import { runLimits } from "./limits.js";
+import { noRedis, startRedis, type TestRedis } from "../servers/redis.js";
+import { runLimits, runRedisLimits } from "./limits.js";
 
 const LIMIT = 1_000;
 
@@ -30,6 +31,28 @@ describe("processes that share rate limits in a file", () => {
 
   it("control: processes that read a bucket and then take from it are granted more", async () => {
     const report = await runLimits(200, { readsThenTakes: true });
+    expect(report.granted).toBeGreaterThan(report.most);
+  });
+});
+
+describe.skipIf(noRedis !== undefined)("processes that share rate limits in Redis", () => {
+  let redis: TestRedis;
+  beforeEach(async () => {
+    redis = await startRedis();
+    await redis.cli("flushall");
+  });
+  afterEach(() => redis.close());
+
+  it("4 processes are granted exactly the limit and what refills", async () => {
+    const report = await runRedisLimits(redis.url, LIMIT);
+    expect(report.errors).toEqual([]);
+    expect(report.granted).toBeGreaterThanOrEqual(LIMIT);
+    expect(report.granted).toBeLessThanOrEqual(report.most);
+    expect(report.perProcess.filter((granted) => granted > 0).length).toBeGreaterThan(1);
+  });
+
+  it("control: processes that get a count and then set it are granted more", async () => {
+    const report = await runRedisLimits(redis.url, LIMIT, true);
     expect(report.granted).toBeGreaterThan(report.most);
   });
 });

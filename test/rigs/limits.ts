@@ -3,6 +3,7 @@ import type { ChildProcess } from "node:child_process";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { buildWorker, ended, type Message, nextMessage, rigFolder, startWorker } from "./workers.js";
+import type { TakeRedisOrders } from "./workers/take-redis.js";
 import type { TakeOrders } from "./workers/take.js";
 
 export interface LimitsReport {
@@ -61,19 +62,53 @@ export async function runLimits(
     }
     const reports = (await Promise.all([...totals, ...successor])) as unknown as Report[];
     await Promise.all(children.map(ended));
-    const first = Math.min(...reports.map((report) => report.first ?? Infinity));
-    const last = Math.max(...reports.map((report) => report.last ?? -Infinity));
-    return {
-      granted: reports.reduce((sum, { granted }) => sum + granted, 0),
-      most: limit + Math.floor(((last - first) * limit) / HOUR),
-      untold: kills === undefined ? 0 : inFlight,
-      perProcess: reports.map(({ granted }) => granted),
-      errors: [...new Set(reports.flatMap(({ errors }) => errors ?? []))],
-    };
+    return summary(reports, limit, kills === undefined ? 0 : inFlight);
   } finally {
     rmSync(folder, { recursive: true, force: true });
     rmSync(worker, { force: true });
   }
+}
+
+/**
+ * Four processes take from two limits in Redis at once, each call a token of both.
+ * @param limit tokens an hour, of the smaller one
+ * @param getsThenSets the planted fault: a limiter that reads a count and writes one more
+ */
+export async function runRedisLimits(url: string, limit: number, getsThenSets = false): Promise<LimitsReport> {
+  const worker = await buildWorker("take-redis");
+  const orders: TakeRedisOrders = {
+    url,
+    inFlight: 16,
+    limits: [
+      { bucket: "key_1 small", limit, duration: HOUR },
+      { bucket: "key_1 large", limit: limit * 2, duration: HOUR },
+    ],
+    getsThenSets,
+    refusals: 64,
+  };
+  try {
+    const children = CLOCKS.map(() => startWorker(worker, orders));
+    await Promise.all(children.map(nextMessage));
+    const totals = children.map(nextMessage);
+    for (const child of children) child.send("go");
+    const reports = (await Promise.all(totals)) as unknown as Report[];
+    await Promise.all(children.map(ended));
+    return summary(reports, limit, 0);
+  } finally {
+    rmSync(worker, { force: true });
+  }
+}
+
+function summary(reports: readonly Report[], limit: number, untold: number): LimitsReport {
+  const first = Math.min(...reports.map((report) => report.first ?? Infinity));
+  const last = Math.max(...reports.map((report) => report.last ?? -Infinity));
+  return {
+    granted: reports.reduce((sum, { granted }) => sum + granted, 0),
+    most: limit + Math.floor(((last - first) * limit) / HOUR),
+    untold,
+    perProcess: reports.map(({ granted }) => granted),
+    errors: [...new Set(reports.flatMap(({ errors }) => errors ?? []))],
+  };
 }
 
 interface Report {

@@ -3,17 +3,30 @@
  * the exit code is 1 when a promise broke or a control was not found out. `KEYSTILE_SEED` starts them elsewhere.
  */
 import { memoryStore } from "../../src/stores/memory.js";
+import { noRedis, startRedis } from "../servers/redis.js";
 import { runBackups } from "./backup.js";
 import { buildWriter } from "./workers.js";
 import { rehearseFailures } from "./failures.js";
 import { rehearseFills } from "./fills.js";
 import { runFlood } from "./flood.js";
-import { IN_FLIGHT, runKills } from "./kill.js";
+import { IN_FLIGHT, KEYS, runKills } from "./kill.js";
 import { runCuts, runLostSyncs } from "./powercut/cuts.js";
 import { runIoFaults, spread } from "./powercut/io-faults.js";
+import { runLimitCuts } from "./powercut/limits.js";
 import { missing } from "./powercut/record.js";
-import { runLimits } from "./limits.js";
+import {
+  noPgbouncer,
+  noPostgresServer,
+  startPgbouncer,
+  startPostgres,
+  type TestPostgres,
+} from "../servers/postgres.js";
+import { runLimits, runRedisLimits } from "./limits.js";
 import { runOnce } from "./once.js";
+import { runChanges } from "./postgres-changes.js";
+import { IN_FLIGHT as POSTGRES_IN_FLIGHT, runCrashes, runFailover, runNetworkFaults } from "./postgres-faults.js";
+import { MAX_COST, runNodes } from "./postgres-processes.js";
+import { runRemoteRevocations, runStops } from "./postgres-revocation.js";
 import { runProcesses } from "./processes.js";
 import { runLongTurns, runRevocations } from "./revocation.js";
 import { runRestores } from "./restore.js";
@@ -39,6 +52,15 @@ async function cuts(count: number, options: Parameters<typeof runCuts>[1]): Prom
   return verdict(holds && report.unanswered <= IN_FLIGHT + 1, report);
 }
 
+async function onPostgres<T>(work: (server: TestPostgres) => Promise<T>): Promise<T> {
+  const server = await startPostgres();
+  try {
+    return await work(server);
+  } finally {
+    await server.close();
+  }
+}
+
 const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
   async backup() {
     const report = await runBackups(60);
@@ -56,6 +78,18 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
     const holds = shared.granted >= 20_000 && shared.granted <= shared.most && killed.granted <= killed.most;
     const isWhole = killed.granted >= 20_000 - killed.untold && shared.errors.length + killed.errors.length === 0;
     return verdict(holds && isWhole && control.granted > control.most, { shared, killed, control });
+  },
+  async "limits-redis"() {
+    const redis = await startRedis();
+    try {
+      const shared = await runRedisLimits(redis.url, 1_000);
+      await redis.cli("flushall");
+      const control = await runRedisLimits(redis.url, 1_000, true);
+      const holds = shared.granted >= 1_000 && shared.granted <= shared.most && shared.errors.length === 0;
+      return verdict(holds && control.granted > control.most, { shared, control });
+    } finally {
+      await redis.close();
+    }
   },
   async failures() {
     const reports = [];
@@ -103,6 +137,12 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
     const report = await runKills(200, { seed: SEED });
     return verdict(report.lost === 0 && report.unanswered <= IN_FLIGHT && report.problems.length === 0, report);
   },
+  async "kill-leased"() {
+    const size = 100;
+    // So long that nothing comes back while the rig runs.
+    const report = await runKills(100, { seed: SEED, credits: { mode: "leased", size, ttl: 3_600_000 } });
+    return verdict(report.lost === 0 && report.unanswered <= KEYS * size && report.problems.length === 0, report);
+  },
   async "kill-thread"() {
     const report = await runKills(200, { seed: SEED, writer: await buildWriter() });
     return verdict(report.lost === 0 && report.unanswered <= IN_FLIGHT && report.problems.length === 0, report);
@@ -140,10 +180,75 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
     const report = await runLostSyncs(8, 50, { seed: SEED, fault: "leaves the log" });
     return verdict(report.lost > 0, report);
   },
+  async "cuts-limits"() {
+    const report = await runLimitCuts(2_000, { seed: SEED, takes: 40_000 });
+    const control = await runLimitCuts(200, { seed: SEED, fault: "syncs nothing" });
+    const holds = report.lost + report.corrupt === 0 && report.forgotten <= report.unsynced;
+    return verdict(holds && control.lost > 0 && control.corrupt > 0, { ...report, control });
+  },
   async io() {
     const once = await runIoFaults(spread(200, 40));
     const long = await runIoFaults(spread(40, 20).map((fault) => ({ ...fault, count: 40 })));
     return verdict(once.problems.length + long.problems.length === 0, { once, long });
+  },
+  "postgres-processes": () =>
+    onPostgres(async (server) => {
+      const reports = [];
+      let holds = true;
+      for (const processes of [2, 4]) {
+        for (const keys of [1, 100]) {
+          const exact = await runNodes(server, processes, 20_000, { keys });
+          holds &&= exact.granted === 20_000 && exact.balance + exact.deadlocks + exact.errors.length === 0;
+          const credits = { mode: "leased", size: 100, step: 100 } as const;
+          const leased = await runNodes(server, processes, 20_000, { keys, credits, inFlight: 4, killAt: 5_000 });
+          const gone = 20_000 - leased.granted - leased.balance;
+          holds &&= gone >= 0 && gone <= 100 * keys + 4 * MAX_COST && leased.deadlocks + leased.errors.length === 0;
+          reports.push({ processes, keys, exact, leased, gone });
+        }
+      }
+      const control = await runNodes(server, 4, 2_000, { readsThenWrites: true });
+      return verdict(holds && control.granted > 2_000, { reports, control });
+    }),
+  "postgres-revocation": () =>
+    onPostgres(async (server) => {
+      const alive = await runRemoteRevocations(server, 1_000, "alive");
+      const killed = await runRemoteRevocations(server, 1_000, "killed");
+      const through = await startPgbouncer(server);
+      const pooled = await runRemoteRevocations(server, 1_000, { through });
+      await through.close();
+      const stopped = await runStops(server, 30);
+      const control = await runRemoteRevocations(server, 5, "killed", { bound: 10_000, poll: 3_000 });
+      const isBounded = [alive, killed, pooled].every(({ max }) => max <= 2_000);
+      const isFast = alive.p99 <= 50 && killed.p99 <= 600 && pooled.p99 <= 600;
+      const holds = isBounded && isFast && stopped.passed === 0;
+      return verdict(holds && control.p99 > 600, { alive, killed, pooled, stopped, control });
+    }),
+  "postgres-changes": () =>
+    onPostgres(async (server) => {
+      const report = await runChanges(server, 10_000, { seed: SEED });
+      const holds = report.lost + report.invented === 0 && report.max <= 2_000;
+      return verdict(holds && report.lostBySequence > 0, report);
+    }),
+  "postgres-crashes": () =>
+    onPostgres(async (server) => {
+      const report = await runCrashes(server, 20);
+      const control = await runCrashes(server, 5, { durability: "process" });
+      const holds = report.lost + report.leaks.length === 0 && report.extra <= POSTGRES_IN_FLIGHT;
+      return verdict(holds && report.grantsAfter <= 1_000 && control.lost > 0, { ...report, control });
+    }),
+  "postgres-network": () =>
+    onPostgres(async (server) => {
+      const report = await runNetworkFaults(server, { rounds: 10 });
+      const control = await runNetworkFaults(server, { timeout: 4_000, faults: ["stall"] });
+      const inTime = Object.values(report.faults).every(({ slowest }) => slowest <= report.timeout + 250);
+      const holds = inTime && report.lost + report.leaks.length === 0;
+      return verdict(holds && control.faults["stall"]!.slowest > 2_400, { ...report, control });
+    }),
+  async "postgres-failover"() {
+    const synchronous = await runFailover(true);
+    const asynchronous = await runFailover(false);
+    const isReset = synchronous.resets > 0 && asynchronous.resets > 0;
+    return verdict(synchronous.lost === 0 && asynchronous.lost > 0 && isReset, { synchronous, asynchronous });
   },
 };
 const RECORDED = /^(cuts|io)/;
@@ -153,8 +258,17 @@ const chosen = process.argv.slice(2);
 for (const name of chosen.length > 0 ? chosen : Object.keys(RIGS)) {
   const rig = RIGS[name];
   if (rig === undefined) throw new TypeError(`there is no rig ${name}; there are: ${Object.keys(RIGS).join(", ")}`);
+  if (name === "limits-redis" && noRedis !== undefined) {
+    console.log(`${name}: skipped, ${noRedis}`);
+    continue;
+  }
   if (RECORDED.test(name) && reason !== undefined) {
     console.log(`${name}: skipped, ${reason}`);
+    continue;
+  }
+  const noServer = noPostgresServer ?? noPgbouncer;
+  if (name.startsWith("postgres-") && noServer !== undefined) {
+    console.log(`${name}: skipped, ${noServer}`);
     continue;
   }
   const { holds, figures } = await rig();

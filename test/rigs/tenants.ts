@@ -64,6 +64,11 @@ function attacksOn(apiId: string, migrationId: string): readonly Attack[] {
   }
   const hash = (i: number): string => i.toString(16).padStart(64, "0");
   const keys = names(100, "").map((_, i) => ({ hash: hash(i), permissions: names(700, `p.${i}.`) }));
+  const metas = names(100, "").map((_, i) => ({
+    hash: hash(i),
+    meta: Object.fromEntries(names(800, `n${i}_`).map((name) => [name, 1])),
+  }));
+  const importOf = (keys: string): string => `{"migrationId":"${migrationId}","apiId":"none","keys":[${keys}]}`;
   const limits = names(100, "id").map((identifier) => ({
     namespace: "n",
     identifier,
@@ -73,6 +78,8 @@ function attacksOn(apiId: string, migrationId: string): readonly Attack[] {
   return [
     ...attacks,
     { name: "new permissions", operation: "keys.migrateKeys", body: JSON.stringify({ migrationId, apiId, keys }) },
+    { name: "names that differ", operation: "keys.migrateKeys", body: importOf(JSON.stringify(metas).slice(1, -1)) },
+    { name: "empty keys", operation: "keys.migrateKeys", body: importOf(Array(340_000).fill("{}").join(",")) },
     ...names(60, "f").map((flood) => ({
       name: "identifiers that refuse",
       operation: "ratelimit.multiLimit",

@@ -39,7 +39,7 @@ async function bundle(name: string, source: string): Promise<string> {
     platform: "node",
     format: "esm",
     target: "node20",
-    external: ["better-sqlite3"],
+    external: ["better-sqlite3", "ioredis", "pg"],
     logLevel: "error",
   });
   return outfile;

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { Store } from "../../src/contracts/store.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { postgresBed } from "./postgres-bed.js";
 import type { Bed } from "./world.js";
 
 /** One store in memory, shared by all clients. */
@@ -33,4 +34,8 @@ export function sqliteBed(): Bed {
   };
 }
 
-export const BEDS: Readonly<Record<string, () => Bed>> = { memory: memoryBed, sqlite: sqliteBed };
+export const BEDS: Readonly<Record<string, (seed: number) => Bed | Promise<Bed>>> = {
+  memory: memoryBed,
+  sqlite: sqliteBed,
+  postgres: postgresBed,
+};

@@ -23,6 +23,8 @@ interface Drawn {
   spent: number;
   /** Drawn while the client was told of a failure. */
   lost: number;
+  /** Drawn while the client still waits to be told. */
+  untold: number;
   /** It asked for its end. */
   isEnding: boolean;
 }
@@ -146,7 +148,23 @@ export class Client implements Taker {
     const lease = this.#lease(accountId, holder);
     claim.taken += credits;
     lease.drawn += credits;
-    if (!isLost) return;
+    if (!isLost) lease.untold += credits;
+    else this.#lose(claim, lease, credits);
+  }
+
+  /** A call that was to take so much ended in a failure that does not say whether it did. */
+  lost(accountId: string, credits: number): void {
+    this.#claim(accountId).slack += credits;
+  }
+
+  /** A draw ended. @param isUnknown in a failure that does not say whether it was made */
+  drawEnded(accountId: string, holder: string, isUnknown: boolean): void {
+    const lease = this.#lease(accountId, holder);
+    if (isUnknown) this.#lose(this.#claim(accountId), lease, lease.untold);
+    lease.untold = 0;
+  }
+
+  #lose(claim: Claim, lease: Drawn, credits: number): void {
     lease.lost += credits;
     // Nobody ends it once more: the draw of a client that is no more, or one that was late for the end of its lease.
     if (this.isDead || lease.isEnding) claim.slack += credits;
@@ -214,7 +232,7 @@ export class Client implements Taker {
     if (leases === undefined) this.#leases.set(accountId, (leases = new Map<string, Drawn>()));
     let lease = leases.get(holder);
     if (lease === undefined)
-      leases.set(holder, (lease = { drawn: 0, returned: 0, spent: 0, lost: 0, isEnding: false }));
+      leases.set(holder, (lease = { drawn: 0, returned: 0, spent: 0, lost: 0, untold: 0, isEnding: false }));
     return lease;
   }
 }

@@ -1,6 +1,7 @@
 /** Mistakes planted on purpose, each in a wrapped store or limiter: the simulator must find every one. */
 import type { Store, Write } from "../../src/contracts/store.js";
 import { periodOf } from "../../src/credits/refill-calendar.js";
+import type { PostgresRow } from "../../src/stores/postgres/index.js";
 import type { Clause } from "./violation.js";
 import type { Plant } from "./world.js";
 
@@ -258,6 +259,80 @@ export const CLAUSES: Readonly<Record<string, Plant & { readonly clauses: readon
   "never answers a read": {
     clauses: ["rest"],
     client: sometimes(() => new Promise<never>(() => undefined)),
+  },
+};
+
+/** Mistakes of the PostgreSQL store or of its clients, and the clauses that may tell of them first. */
+export const CONNECTION_FAULTS: Readonly<Record<string, Plant & { readonly clauses: readonly Clause[] }>> = {
+  "polls and drops the changes": {
+    clauses: ["answer"],
+    connection: (client) => ({
+      async query(text, values) {
+        const result = await client.query(text, values);
+        if (!text.includes("pg_current_snapshot()")) return result;
+        const { rows } = result as { rows: readonly PostgresRow[] };
+        return { rows: rows.map((row) => ({ ...row, changes: "[]" })) };
+      },
+    }),
+  },
+  "sends a spend again after its answer was lost": {
+    clauses: ["unacknowledged", "counted"],
+    connection: (client) => ({
+      ...client,
+      query: (text, values) =>
+        text.includes("spend_v1")
+          ? client.query(text, values).catch(() => client.query(text, values))
+          : client.query(text, values),
+    }),
+  },
+  "spends again when a call is repeated with its idempotency key": {
+    clauses: ["unacknowledged", "counted"],
+    client(store) {
+      let calls = 0;
+      return {
+        ...store,
+        findOnce: () => undefined,
+        spendOnce: (ref, cost, period, now, record, bounds) =>
+          store.spendOnce(
+            ref,
+            cost,
+            period,
+            now,
+            { ...record, id: `${record.id.slice(0, 16)}${1e5 + ++calls}` },
+            bounds,
+          ),
+      };
+    },
+  },
+  "says that a spend was not sent when its answer was lost": {
+    clauses: ["unacknowledged", "counted"],
+    connection: (client) => ({
+      ...client,
+      async query(text, values) {
+        try {
+          return await client.query(text, values);
+        } catch {
+          throw Object.assign(new Error("refused"), { code: "ECONNREFUSED" });
+        }
+      },
+    }),
+  },
+  "believes what it has cached for ever": {
+    clauses: ["answer"],
+    client: (store) => ({ ...store, pollChanges: () => undefined }),
+  },
+  "gives the results of one statement to the wrong calls": {
+    clauses: ["answer", "acknowledged", "unacknowledged", "counted", "balance"],
+    connection: (client) => ({
+      ...client,
+      async query(text, values) {
+        const result = await client.query(text, values);
+        if (!text.includes("spend_v1")) return result;
+        const [row] = (result as { rows: readonly PostgresRow[] }).rows;
+        const results = JSON.parse(row!["result"] as string) as unknown[];
+        return { rows: [{ result: JSON.stringify(results.reverse()) }] };
+      },
+    }),
   },
 };
 

@@ -30,6 +30,15 @@ export interface Taker {
   ended(accountId: string, lease: LeaseReturn): void;
 }
 
+/** A call that reached the store, and its result. */
+export interface Note {
+  readonly method: string;
+  readonly given: readonly unknown[];
+  readonly result: unknown;
+  /** The client was told of a failure. */
+  readonly isLost: boolean;
+}
+
 /** Calls that credits move by. */
 export const JUDGED = new Set(["spendCredits", "drawCredits", "returnCredits", "readBalances", "write", "insertKeys"]);
 
@@ -38,8 +47,24 @@ export class Ledger {
   readonly #accountIds = new Map<string, string>();
   readonly #byRef = new Map<KeyRef, Account>();
 
+  /** Accounts to compare once all the calls of one statement are judged. */
+  #deferred: Map<Account, Clause> | undefined;
+
   /** @param probe reads the store beside the calls that are judged */
   constructor(readonly probe: Store) {}
+
+  /** Judges calls that reached the store as one: it shows what all of them left. */
+  noteAll(taker: Taker, notes: readonly Note[]): void {
+    const deferred = new Map<Account, Clause>();
+    this.#deferred = deferred;
+    try {
+      for (const { method, given, result, isLost } of notes)
+        if (JUDGED.has(method)) this.note(taker, method, given, result, isLost);
+    } finally {
+      this.#deferred = undefined;
+    }
+    for (const [account, clause] of deferred) this.#compare(account, clause);
+  }
 
   /** Judges a call that reached the store. */
   note(taker: Taker, method: string, given: readonly unknown[], result: unknown, isLost: boolean): void {
@@ -67,6 +92,11 @@ export class Ledger {
   /** The account that a key has or had. */
   idOf(keyId: string): string {
     return this.#accountIds.get(keyId) ?? keyId;
+  }
+
+  /** The account of what a client spends of. */
+  idOfRef(ref: KeyRef): string {
+    return this.#byRef.get(ref)?.id ?? String(ref);
   }
 
   /** A verification was answered that it took this. */
@@ -156,7 +186,8 @@ export class Ledger {
       must(result.remaining === left, "spent", () => `${keyId}: ${result.remaining} answered where ${left} are left`);
     } else {
       must(cost > there + expired, "refused", () => `${keyId}: ${cost} refused where ${there} + ${expired} were`);
-      account.sweep(now);
+      // To find what expired leases reserve.
+      if (this.probe.powers.reserves) account.sweep(now);
     }
     this.#compare(account, "spent");
   }
@@ -196,8 +227,8 @@ export class Ledger {
     const rest = total - BigInt(drawn);
     const held = own.held + drawn;
     taker.drew(id, holder, drawn, isLost);
-    const out = BigInt(this.#raw(account)[0]?.reserved ?? 0);
-    const reserved = Number(out - account.out() - BigInt(held));
+    const out = () => BigInt(this.#raw(account)[0]?.reserved ?? 0);
+    const reserved = this.probe.powers.reserves ? Number(out() - account.out() - BigInt(held)) : 0;
     const most = Math.max(0, size - drawn, own.reserved - drawn);
     const fits = reserved >= 0 && reserved <= rest && (drawn === 0 ? reserved === own.reserved : reserved <= most);
     must(fits, "reserved", () => `${id}: ${reserved} reserved with ${drawn} drawn of ${size}`);
@@ -287,6 +318,10 @@ export class Ledger {
   }
 
   #compare(account: Account, clause: Clause = "balance"): void {
+    if (this.#deferred !== undefined) {
+      this.#deferred.set(account, clause);
+      return;
+    }
     for (const stored of this.#raw(account)) {
       must(stored !== undefined, "balance", () => `${account.id}: is gone`);
       account.assertStored(stored, clause);

@@ -3,7 +3,9 @@ import { createHash } from "node:crypto";
 import type { V2KeysVerifyKeyResponseData } from "../../src/contracts/types.js";
 import type { Keyring } from "../../src/keyring/keyring.js";
 import type { Dice } from "../model/dice.js";
+import { isKeystileError } from "../../src/contracts/errors.js";
 import { MAX } from "./account.js";
+import type { Client } from "./client.js";
 import { ONCE_LIMIT } from "./limits.js";
 import type { PresentedKey } from "./records.js";
 import type { Operation, World } from "./world.js";
@@ -12,6 +14,8 @@ import { must } from "./violation.js";
 export const DAY = 86_400_000;
 /** Most keys of a run. */
 const MAX_KEYS = 8;
+/** Times that a client asks again with an idempotency key. */
+const MAX_REPEATS = 3;
 export const MIGRATION = "mig_old";
 export const APIS = 2;
 export const ROLES = ["reader", "writer"] as const;
@@ -71,36 +75,57 @@ export interface VerifyParts {
   readonly isByMigration?: boolean;
   /** The name of a limit that only this call asks for. */
   readonly once?: string | undefined;
+  /** The client then repeats a call that failed: its cost is taken once. */
+  readonly idempotencyKey?: string | undefined;
 }
 
-export function verify(world: World, { key, cost, permission, isByMigration = false, once }: VerifyParts): Operation {
+export function verify(world: World, parts: VerifyParts): Operation {
+  const { key, cost, permission, isByMigration = false, once, idempotencyKey } = parts;
   const { records, limits, ledger } = world;
   let now = 0;
-  return {
+  /** Whether a call that was repeated may have taken the cost, or may take it yet. */
+  let isUnknown = false;
+  const excuse = (client: Client): void => {
+    for (const id of isUnknown ? operation.spends.accountIds() : []) client.lost(id, cost);
+  };
+  const operation = {
     name: `verify key ${records.keys.indexOf(key)} at ${cost}${permission === undefined ? "" : ` for ${permission}`}`,
     spends: { cost, accountIds: () => new Set([...records.keyIdsOf(key)].map((keyId) => ledger.idOf(keyId))) },
-    run(client) {
-      now = client.clock();
-      return client.verifier.verify({
-        key: key.text,
-        credits: { cost },
-        ...(permission !== undefined && { permissions: permission }),
-        ...(isByMigration && { migrationId: MIGRATION }),
-        ...(once !== undefined && { ratelimits: [{ name: once, limit: ONCE_LIMIT, duration: 60_000 }] }),
-      });
+    async run(client: Client) {
+      for (let repeats = idempotencyKey === undefined ? 0 : MAX_REPEATS; ; repeats--) {
+        now = client.clock();
+        const request = {
+          key: key.text,
+          credits: { cost },
+          ...(permission !== undefined && { permissions: permission }),
+          ...(isByMigration && { migrationId: MIGRATION }),
+          ...(once !== undefined && { ratelimits: [{ name: once, limit: ONCE_LIMIT, duration: 60_000 }] }),
+        };
+        try {
+          return await client.verifier.verify(request, idempotencyKey === undefined ? undefined : { idempotencyKey });
+        } catch (error) {
+          isUnknown ||= idempotencyKey !== undefined && isKeystileError(error) && error.outcomeUnknown === true;
+          if (repeats > 0) continue;
+          excuse(client);
+          throw error;
+        }
+      }
     },
-    done(client, response: V2KeysVerifyKeyResponseData, since) {
+    done(client: Client, response: V2KeysVerifyKeyResponseData, since: number) {
       const { code, credits, valid } = response;
-      records.assertPossible(key, code, { now, permission, isByMigration }, since, world.step);
+      records.assertPossible(key, code, { now, permission, isByMigration }, world.knownFrom(since), world.step);
       must(valid === (code === "VALID"), "answer", () => `valid: ${valid} with ${code}`);
       must(credits === undefined || credits >= 0, "balance", () => `a balance of ${credits} answered`);
       if (code === "VALID" && credits !== undefined && cost > 0) {
         client.acknowledged(ledger.idOf(response.keyId!), cost);
         ledger.acknowledge(response.keyId!, cost);
-      }
+        // What tells a repeat is kept for a day, by the clock of any client.
+        if (world.hasJumpedFar) excuse(client);
+      } else excuse(client);
       limits.note(client, response, once, (id) => records.bucketOf(id));
     },
   };
+  return operation;
 }
 
 export function admin(
@@ -257,6 +282,11 @@ const TOTAL = CHANGES.reduce((sum, [weight]) => sum + weight, 0);
 
 /** Any operation. */
 export function anyOperation(world: World, names: Names, dice: Dice, seed: number): Operation {
+  if (world.bed.connections !== undefined && dice.chance(0.15)) {
+    const key = anyKey(world, dice);
+    const idempotencyKey = key.migrationId === undefined ? `call_${seed}` : undefined;
+    return verify(world, { key, cost: dice.pick([1, 2, 3, 9]), idempotencyKey });
+  }
   if (dice.chance(0.6)) {
     const key = anyKey(world, dice);
     return verify(world, {

@@ -15,8 +15,8 @@ import type { Client } from "./client.js";
 export const FATES = ["busy", "full", "failed", "lost", "late"] as const;
 export type Fate = (typeof FATES)[number];
 
-/** The error that the caller gets. */
-export function errorOf(fate: Fate): KeystileError {
+/** The error that a caller of the store gets. */
+function errorOf(fate: Fate): KeystileError {
   const code = ({ busy: "STORE_BUSY", full: "STORE_FULL", late: "STORE_TIMEOUT" } as const)[fate as "busy"];
   return new KeystileError(code ?? "STORE_FAILED", `made by the simulator: ${fate}`);
 }
@@ -34,6 +34,8 @@ export interface PendingCall {
   deliver: (() => void) | undefined;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
+  /** The error that the caller gets. */
+  readonly errorOf: (fate: Fate) => Error;
 }
 
 /** Methods of the port that a client waits for. `subscribe` and `close` are handled apart. */
@@ -60,11 +62,16 @@ const METHODS = [
 ] as const satisfies readonly (keyof Store)[];
 
 /** Makes a call of this client wait. What a dead client asks for never comes. */
-export function suspend(client: Client, method: string, given: readonly unknown[]): Promise<unknown> {
+export function suspend(
+  client: Client,
+  method: string,
+  given: readonly unknown[],
+  toError: (fate: Fate) => Error = errorOf,
+): Promise<unknown> {
   return new Promise((resolve, reject) => {
     if (client.isDead) return;
-    if (method === "returnCredits") client.ends(given[1] as LeaseReturn);
-    client.calls.push({ client, method, given, phase: "before", isLost: false, deliver: undefined, resolve, reject });
+    const settle = { deliver: undefined, resolve, reject, errorOf: toError };
+    client.calls.push({ client, method, given, phase: "before", isLost: false, ...settle });
   });
 }
 
@@ -73,7 +80,16 @@ export function suspend(client: Client, method: string, given: readonly unknown[
  * @param isPollSync whether polling yields no point: cached finds are then synchronous, as with the memory store
  */
 export function yieldingStore(client: Client, store: Store, isPollSync: boolean): Store {
-  const methods = METHODS.map((name) => [name, (...given: unknown[]) => suspend(client, name, given)] as const);
+  const methods = METHODS.map(
+    (name) =>
+      [
+        name,
+        (...given: unknown[]) => {
+          if (name === "returnCredits") client.ends(given[1] as LeaseReturn);
+          return suspend(client, name, given);
+        },
+      ] as const,
+  );
   return trust({
     ...(Object.fromEntries(methods) as unknown as Store),
     powers: store.powers,

@@ -38,7 +38,14 @@ export class Records {
   /** By the id of the limit. */
   readonly #buckets = new Map<string, string>();
 
-  constructor(readonly probe: Store) {}
+  /**
+   * @param isMixed whether a key and what it refers to may be of two moments: each is as new as promised, not both as one read. A key
+   * is then found with roles that had other permissions when it had others
+   */
+  constructor(
+    readonly probe: Store,
+    readonly isMixed = false,
+  ) {}
 
   get keys(): readonly PresentedKey[] {
     return this.#histories.map(({ key }) => key);
@@ -92,8 +99,9 @@ export class Records {
     ];
     const isImported =
       asked.isByMigration && during(history.foreign, from, to).every(({ record }) => record !== undefined);
-    const possible = versions
-      .map(({ record }) => evaluate(record, asked))
+    const records = versions.map(({ record }) => record);
+    const possible = (this.isMixed ? records.flatMap((one) => mixtures(one, records, asked)) : records)
+      .map((record) => evaluate(record, asked))
       .filter((one) => !(isImported && one === "NOT_FOUND"));
     must(
       possible.includes(early as Early),
@@ -122,6 +130,19 @@ export class Records {
 /** Those that were current at some moment of these steps. */
 function during(versions: readonly Version[], from: number, to: number): Version[] {
   return versions.filter((version, i) => version.from <= to && (versions[i + 1]?.from ?? Infinity) > from);
+}
+
+/** A key with what it referred to at other moments. */
+function mixtures(
+  record: KeyRecord | undefined,
+  others: readonly (KeyRecord | undefined)[],
+  { permission }: Asked,
+): (KeyRecord | undefined)[] {
+  if (record === undefined || others.length === 1) return [record];
+  const grants = permission === undefined ? [record.permissions] : [[], [permission]];
+  return others.flatMap(({ parentDisabled = record.parentDisabled } = record) =>
+    grants.map((permissions) => ({ ...record, parentDisabled, permissions })),
+  );
 }
 
 function evaluate(record: KeyRecord | undefined, { now, permission }: Asked): Early {

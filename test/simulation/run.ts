@@ -5,7 +5,7 @@
  *   --steps N        steps in all, default 1,000,000
  *   --seed S         first seed, default 1; each schedule takes the next one
  *   --length N       steps that the scheduler chooses in one schedule, default 500
- *   --store NAME     memory or sqlite, default memory
+ *   --store NAME     memory, sqlite or postgres, default memory
  *   --replay WORDS   plays one schedule of --seed, as a failure prints it
  *   --explore        plays every order of the short critical pairs instead
  *   --plants         tells how many schedules it takes to find each planted fault instead
@@ -13,7 +13,7 @@
 import { parseArgs } from "node:util";
 import { BEDS } from "./beds.js";
 import { explore } from "./explore.js";
-import { CLAUSES, VIOLATIONS } from "./faults.js";
+import { CLAUSES, CONNECTION_FAULTS, VIOLATIONS } from "./faults.js";
 import { PAIRS, type PairName, sceneOf } from "./scenes.js";
 import { type Outcome, type Run, shorten, simulate } from "./simulate.js";
 import type { Clause } from "./violation.js";
@@ -36,10 +36,10 @@ async function main(): Promise<void> {
   const bed = BEDS[values.store];
   const [steps, seed, length] = [values.steps, values.seed, values.length].map(Number) as [number, number, number];
   if (bed === undefined || ![steps, seed, length].every(Number.isSafeInteger)) {
-    throw new TypeError("--store must be memory or sqlite; --steps, --seed and --length integers");
+    throw new TypeError("--store must be memory, sqlite or postgres; --steps, --seed and --length integers");
   }
   if (values.explore) return exploreAll();
-  if (values.plants) return findPlants({ seed, length, bed });
+  if (values.plants) return findPlants({ seed, length, bed }, values.store === "postgres");
   if (values.replay === undefined) return runMany({ seed, length, bed }, values.store, steps);
   const outcome = await simulate({ seed, length, bed, replay: values.replay.split(" "), isTraced: true });
   tell(outcome);
@@ -97,8 +97,10 @@ async function exploreAll(): Promise<void> {
 /** Within as many schedules each must be found. */
 const MAX_SCHEDULES = 100_000;
 
-async function findPlants(first: Run): Promise<void> {
-  const plants: Record<string, Plant & { readonly clauses?: readonly Clause[] }> = { ...VIOLATIONS, ...CLAUSES };
+async function findPlants(first: Run, hasConnections: boolean): Promise<void> {
+  const plants: Record<string, Plant & { readonly clauses?: readonly Clause[] }> = hasConnections
+    ? CONNECTION_FAULTS
+    : { ...VIOLATIONS, ...CLAUSES };
   for (const [name, plant] of Object.entries(plants)) {
     let found: Clause | undefined;
     let { seed } = first;

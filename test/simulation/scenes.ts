@@ -44,7 +44,7 @@ export const PAIRS = {
     change: (keyring, keyId) => keyring.rerollKey({ keyId, expiration: 1_000 }),
   },
   "draw × set": {
-    credits: LEASED,
+    credits: { ...LEASED, firstStep: 5 },
     body: REFILLED,
     isWarm: true,
     cost: 4,

@@ -34,7 +34,7 @@ export interface Run {
   readonly seed: number;
   /** Most steps that the scheduler chooses; coming to rest takes more. */
   readonly length: number;
-  readonly bed: () => Bed;
+  readonly bed: (seed: number) => Bed | Promise<Bed>;
   readonly plant?: Plant | undefined;
   /** Plays these steps instead of choosing. */
   readonly replay?: readonly string[];
@@ -67,17 +67,24 @@ const JUMPS = [
   -DAY,
   -31 * DAY,
 ] as const;
+/** Milliseconds that pass between two steps, where a store counts them. */
+const WAITS = [1, 5, 20, 60, 300] as const;
 const MAX_FLIGHTS = 4;
 
 /** Plays one schedule. @throws whatever is not a violation */
 export async function simulate({ seed, length, bed: makeBed, plant, replay, isTraced = false }: Run): Promise<Outcome> {
   const time = new VirtualTime();
-  const bed = makeBed();
+  const bed = await makeBed(seed);
   const restore = time.install();
   const schedule: string[] = [];
   let world: World | undefined;
   try {
     const source = dice(seed);
+    // For what tells one listener from another.
+    if (bed.connections !== undefined) {
+      const chance = dice(seed);
+      time.chance = () => chance.below(2 ** 32) / 2 ** 32;
+    }
     const settings = settingsOf(source, plant);
     const rates = ratesOf(source);
     world = new World(time, bed, settings);
@@ -122,7 +129,8 @@ function settingsOf(source: Dice, plant: Plant | undefined): Settings {
     if (source.chance(0.5)) return { mode: "exact" };
     const size = source.pick([1, 4, 20, 100]);
     const step = Math.max(1, Math.floor(size / source.pick([1, 2, 4])));
-    return { mode: "leased", size, step, ttl: 1_000, keys: source.pick([1, 100]), closeTimeout: 2_000 };
+    const first = source.chance(0.5) ? {} : { firstStep: step };
+    return { mode: "leased", size, step, ...first, ttl: 1_000, keys: source.pick([1, 100]), closeTimeout: 2_000 };
   });
   return {
     credits,
@@ -169,6 +177,7 @@ async function setUp(world: World, source: Dice): Promise<Names> {
 function choose(world: World, roll: Dice, { faults, crashes, jumps }: Rates): string {
   const calls = world.calls();
   const slot = roll.below(world.slots.length);
+  if (world.bed.connections !== undefined && roll.chance(0.1)) return `w${roll.pick(WAITS)}`;
   const kind = roll.below(1_000);
   if (kind < crashes) return `x${slot}:${roll.below(2 ** 16)}`;
   if (kind < crashes + jumps) return `j${slot}:${roll.pick(JUMPS)}`;
@@ -222,6 +231,9 @@ async function play(world: World, names: Names, word: string): Promise<boolean> 
     case "j":
       if (world.slots[at] === undefined) return false;
       world.jump(world.slots[at], value);
+      return true;
+    case "w":
+      world.wait(at);
       return true;
     case "x":
       if (world.slots[at] === undefined) return false;

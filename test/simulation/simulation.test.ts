@@ -1,14 +1,19 @@
 /** The simulator's short run, and whether it finds what it is for. The long run is `npm run simulate`. */
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { runs } from "../runs.js";
 import { memoryBed, sqliteBed } from "./beds.js";
-import { CLAUSES, VIOLATIONS } from "./faults.js";
+import { CLAUSES, CONNECTION_FAULTS, VIOLATIONS } from "./faults.js";
+import { endPostgres, postgresBed } from "./postgres-bed.js";
 import { type Outcome, type Run, shorten, simulate } from "./simulate.js";
 import type { Plant } from "./world.js";
 
 const LENGTH = 500;
 /** Of the schedules for planted faults: there the rare ones are soon found (`npm run simulate -- --plants`, from seed 1: by the 24th). */
 const FIRST_SEED = 110;
+/** The same with PostgreSQL, whose schedules take longer. */
+const FIRST_CONNECTED_SEED = 6;
+
+afterAll(() => endPostgres());
 
 /** Plays schedules until so many steps are made. @throws with the trace of the first one that fails, made short */
 async function play(first: Run, steps: number): Promise<number> {
@@ -25,9 +30,13 @@ async function play(first: Run, steps: number): Promise<number> {
 }
 
 /** The first schedule that finds a planted fault, in one of these clauses if any are given. */
-async function find(plant: Plant, clauses?: readonly string[]): Promise<Outcome & Run> {
-  for (let seed = FIRST_SEED; seed < FIRST_SEED + 5_000; seed++) {
-    const run = { seed, length: LENGTH, bed: memoryBed, plant };
+async function find(
+  plant: Plant,
+  clauses?: readonly string[],
+  { bed, first }: { bed: Run["bed"]; first: number } = { bed: memoryBed, first: FIRST_SEED },
+): Promise<Outcome & Run> {
+  for (let seed = first; seed < first + 5_000; seed++) {
+    const run = { seed, length: LENGTH, bed, plant };
     const outcome = await simulate(run);
     const { violation } = outcome;
     if (violation !== undefined && clauses?.includes(violation.clause) !== false) return { ...run, ...outcome };
@@ -44,6 +53,10 @@ describe("every interleaving of clients of one store", () => {
 
   it("SQLite: the same with a handle for each client on one file", async () => {
     expect(await play({ seed: 1, length: LENGTH, bed: sqliteBed }, 4_000)).toBeGreaterThanOrEqual(4_000);
+  });
+
+  it("PostgreSQL: the same with a handle for each client, whose statements fail, come late or lose their answers", async () => {
+    expect(await play({ seed: 1, length: 200, bed: postgresBed }, 400)).toBeGreaterThanOrEqual(400);
   });
 
   it("a seed reproduces a run step by step, answers included", async () => {
@@ -71,6 +84,15 @@ describe("control: the simulator finds what is planted", () => {
     const found = await find(plant, plant.clauses);
     expect(plant.clauses).toContain(found.violation?.clause);
   });
+
+  it.each(["polls and drops the changes", "sends a spend again after its answer was lost"])(
+    "a client of PostgreSQL that %s",
+    async (name) => {
+      const { clauses, ...plant } = CONNECTION_FAULTS[name]!;
+      const found = await find(plant, clauses, { bed: postgresBed, first: FIRST_CONNECTED_SEED });
+      expect(clauses).toContain(found.violation?.clause);
+    },
+  );
 
   it("a failing schedule is made short and fails again in the same clause", async () => {
     const plant = VIOLATIONS["gives a rerolled key a balance of its own, read outside its write"]!;

@@ -16,6 +16,10 @@ export class VirtualTime {
   now = 0;
   /** The client whose code is running: timers that are set belong to it. `undefined`: timers are real. */
   owner: object | undefined;
+  /** Pieces of work that wait for the end of the turn. */
+  immediates = 0;
+  /** A source of chance for code that needs one; without it chance is an error. */
+  chance: (() => number) | undefined;
   readonly #timers = new Set<Timer>();
 
   /** The next timer to fire, of one owner or of all; equal times in the order in which they were set. */
@@ -43,7 +47,7 @@ export class VirtualTime {
 
   /** Replaces the globals; the result puts them back. */
   install(): () => void {
-    const { setTimeout, clearTimeout } = globalThis;
+    const { setTimeout, clearTimeout, setImmediate } = globalThis;
     const dateNow = Date.now;
     const random = Math.random;
     const set = (work: (...given: unknown[]) => void, ms = 0, ...given: unknown[]): unknown => {
@@ -55,16 +59,26 @@ export class VirtualTime {
     const clear = (timer: unknown): void => {
       if (!this.#timers.delete(timer as Timer)) clearTimeout(timer as NodeJS.Timeout);
     };
+    const setNext = (work: (...given: unknown[]) => void, ...given: unknown[]): unknown => {
+      this.immediates++;
+      return setImmediate(() => {
+        this.immediates--;
+        work(...given);
+      });
+    };
+    globalThis.setImmediate = setNext as unknown as typeof setImmediate;
     globalThis.setTimeout = set as unknown as typeof setTimeout;
     globalThis.clearTimeout = clear;
     Date.now = () => this.now;
     Math.random = () => {
+      if (this.chance !== undefined) return this.chance();
       throw new Error("chance outside the scheduler");
     };
     Object.defineProperty(performance, "now", { value: () => this.now, configurable: true });
     return () => {
       globalThis.setTimeout = setTimeout;
       globalThis.clearTimeout = clearTimeout;
+      globalThis.setImmediate = setImmediate;
       Date.now = dateNow;
       Math.random = random;
       Reflect.deleteProperty(performance, "now");

@@ -6,11 +6,12 @@ import { createKeyring, type Keyring } from "../../src/keyring/keyring.js";
 import { trust } from "../../src/lib/guards/trusted.js";
 import { isThenable } from "../../src/lib/thenable.js";
 import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
+import type { PostgresClient } from "../../src/stores/postgres/index.js";
 import { type CreditsOptions, type VerifierOptions } from "../../src/verify/verifier.js";
 import { Client, type Flight } from "./client.js";
-import { JUDGED, Ledger, type Taker } from "./ledger.js";
+import { JUDGED, Ledger, type Note, type Taker } from "./ledger.js";
 import { Limits, Readings } from "./limits.js";
-import { errorOf, type Fate, type PendingCall, yieldingLimiter, yieldingStore } from "./ports.js";
+import { type Fate, type PendingCall, yieldingLimiter, yieldingStore } from "./ports.js";
 import { Records } from "./records.js";
 import { settled, type VirtualTime } from "./virtual-time.js";
 import { must } from "./violation.js";
@@ -26,7 +27,25 @@ export interface Bed {
    * steps may lie between: so a find polls first.
    */
   readonly findsAsPolled?: boolean;
+  /** Of a store of several nodes: its clients wait at each statement, not at each call. */
+  readonly connections?: Connections;
   close(): unknown;
+}
+
+/** Handles of a database, each on connections that may fail. */
+export interface Connections {
+  /** The longest time for which a change of another client may stay unseen, milliseconds. */
+  readonly bound: number;
+  /** To set the world up. */
+  readonly direct: Store;
+  /** A client's handle. Its statements wait. @param plant a mistake between it and its yield points */
+  open(client: Client, ledger: Ledger, plant: Plant["connection"]): Store;
+  /** Runs a statement. @returns its result, and the calls that it carried */
+  run(call: PendingCall): Promise<{ readonly result: unknown; readonly notes: readonly Note[] }>;
+  /** Those that a statement notifies. */
+  ringsOf(call: PendingCall): Iterable<readonly [client: Client, hear: () => void]>;
+  /** Reads for the probe, which does not wait. */
+  look(): Promise<void>;
 }
 
 /** A mistake put into the world on purpose. */
@@ -35,6 +54,8 @@ export interface Plant {
   readonly store?: (store: Store) => Store;
   /** In a client: between it and its yield points. */
   readonly client?: (store: Store) => Store;
+  /** Between a client's handle and its connections. */
+  readonly connection?: (client: PostgresClient) => PostgresClient;
   /** In a client's limiter, which is then a shared one. */
   readonly limiter?: (limiter: Limiter) => Limiter;
 }
@@ -63,7 +84,10 @@ export interface Operation extends Flight {
   readonly refusals?: readonly string[];
 }
 
+const DAY = 86_400_000;
 const MAX_REST_STEPS = 20_000;
+/** Calls that change what is found. */
+const CHANGING = new Set(["write", "insertKeys", "adoptDigest"]);
 
 export class World {
   step = 0;
@@ -91,19 +115,21 @@ export class World {
     readonly settings: Settings,
   ) {
     this.ledger = new Ledger(bed.probe);
-    this.records = new Records(bed.probe);
+    this.records = new Records(bed.probe, bed.connections !== undefined);
     this.limits = new Limits(settings.sharesLimiter);
     settings.credits.forEach((_, slot) => this.open(slot));
   }
 
   /** Administration that does not yield: to set the world up. */
   async setUp(act: (keyring: Keyring) => Promise<void>): Promise<void> {
-    const store = this.bed.probe;
+    const { connections, probe } = this.bed;
+    const store = connections?.direct ?? probe;
     const { powers, ...methods } = store;
     const noted = Object.entries(methods).map(([name, method]: [string, (...given: never[]) => unknown]) => [
       name,
       async (...given: unknown[]) => {
         const result = await method(...(given as never[]));
+        await connections?.look();
         this.#note(undefined, name, given, result, false);
         return result;
       },
@@ -120,15 +146,16 @@ export class World {
     const offset = this.slots[slot]?.offset ?? start;
     const readings = sharesLimiter ? this.#sharedReadings : new Readings();
     const client = new Client(this.#opened++, step, hearsAtOnce, this.time, offset, readings);
-    const handle = this.bed.open();
+    const { connections } = this.bed;
+    const handle = connections?.open(client, this.ledger, plant.connection) ?? this.bed.open();
     const planted = plant.store?.(handle) ?? handle;
     this.#handles.set(client, planted);
-    const yielding = yieldingStore(client, planted, isPollSync);
+    const yielding = connections === undefined ? yieldingStore(client, planted, isPollSync) : planted;
     const store = plant.client?.(yielding) ?? yielding;
     const limiter = plant.limiter?.(yieldingLimiter(client)) ?? yieldingLimiter(client);
     const options: VerifierOptions = {
       clock: client.clock,
-      credits: mode,
+      credits: mode.mode === "leased" && !handle.powers.reserves ? { ...mode, size: step } : mode,
       cache: { size: cacheSize, missSize: 4 },
       // The longest that can be set: deadlines of limiters are in real time, and must not end a call before the scheduler does.
       ...(sharesLimiter && { limiter, limiterTimeout: 600_000 }),
@@ -210,7 +237,7 @@ export class World {
     } else if (fate === "late") {
       remove(call.client.calls, call);
       this.orphans.push({ ...call, isLost: true });
-      call.reject(errorOf(fate));
+      call.reject(call.errorOf(fate));
     } else {
       call.phase = "after";
       call.deliver = () => this.#refuse(call, fate);
@@ -232,18 +259,46 @@ export class World {
   async fire(client?: Client): Promise<boolean> {
     const timer = this.time.next(client);
     if (timer === undefined) return false;
-    this.#tell(() => `a timer of ${(timer.owner as Client).name} fires`);
+    const owner = timer.owner as Client;
+    this.#tell(() => `a timer of ${owner.name} fires`);
     this.step++;
+    // It may be the deadline of a statement that waits.
+    if (this.bed.connections !== undefined && owner.calls.length > 0) owner.faults++;
     this.time.fire(timer);
+    this.#times.push([this.step, this.time.now]);
     await this.#rest();
     return true;
   }
+
+  /** Time passes: no timer fires yet. */
+  wait(milliseconds: number): void {
+    this.#tell(() => `${milliseconds} ms pass`);
+    this.step++;
+    this.time.now += milliseconds;
+    this.#times.push([this.step, this.time.now]);
+  }
+
+  /** When time passed: the step, and the time from then on. */
+  readonly #times: (readonly [step: number, now: number])[] = [[0, 0]];
+
+  /** The first step of which a call that begins at `step` must know: a store of several nodes may be late by its bound. */
+  knownFrom(step: number): number {
+    const { connections } = this.bed;
+    if (connections === undefined) return step;
+    const at = this.#times.findLast(([from]) => from <= step)![1];
+    const next = this.#times.findIndex(([, now]) => now > at - connections.bound);
+    return Math.min(step, this.#times[next]![0]);
+  }
+
+  /** Whether the clock of a client ever jumped by a day or more. */
+  hasJumpedFar = false;
 
   /** The clock of one client jumps. */
   jump(client: Client, milliseconds: number): void {
     this.#tell(() => `the clock of ${client.name} jumps by ${milliseconds} ms`);
     this.step++;
     client.offset += milliseconds;
+    this.hasJumpedFar ||= Math.abs(milliseconds) >= DAY;
   }
 
   /** A client dies between two steps; another takes its place. Calls that it had sent may still arrive. */
@@ -326,19 +381,38 @@ export class World {
 
   #make(call: PendingCall): void {
     const { client, method, given } = call;
+    const { connections } = this.bed;
     const answer = (settle: () => void): void => {
       call.phase = "after";
       call.deliver = call.isLost ? () => this.#refuse(call, "lost") : settle;
     };
-    const fulfil = (result: unknown): void => {
+    const fulfil = (result: unknown, judge = () => this.#note(client, method, given, result, call.isLost)): void => {
       try {
-        this.#note(client, method, given, result, call.isLost);
+        judge();
       } catch (violation) {
         this.#violation ??= violation;
       }
       answer(() => call.resolve(result));
     };
     const fail = (error: unknown): void => answer(() => call.reject(error));
+    if (connections !== undefined && method !== "take") {
+      this.#running++;
+      const run = async (): Promise<void> => {
+        try {
+          const { result, notes } = await connections.run(call);
+          fulfil(result, () => this.#noteAll(client, method, notes));
+        } catch (error) {
+          fail(error);
+        }
+        for (const [other, hear] of connections.ringsOf(call)) {
+          this.time.owner = other;
+          hear();
+          await settled();
+        }
+      };
+      void run().finally(() => this.#running--);
+      return;
+    }
     client.isWriting = true;
     try {
       const result = this.#call(client, method, given);
@@ -370,12 +444,17 @@ export class World {
   /** Other calls of the client may have waited for this one: its failure is theirs from now on. */
   #refuse(call: PendingCall, fate: Fate): void {
     call.client.faults++;
-    call.reject(errorOf(fate));
+    call.reject(call.errorOf(fate));
   }
 
   #note(client: Client | undefined, method: string, given: readonly unknown[], result: unknown, isLost: boolean): void {
     if (JUDGED.has(method)) this.ledger.note(client ?? NOBODY, method, given, result, isLost);
-    if (method === "write" || method === "insertKeys" || method === "adoptDigest") this.records.refresh(this.step);
+    if (CHANGING.has(method)) this.records.refresh(this.step);
+  }
+
+  #noteAll(client: Client, method: string, notes: readonly Note[]): void {
+    this.ledger.noteAll(client, notes);
+    if (CHANGING.has(method)) this.records.refresh(this.step);
   }
 
   /**
@@ -384,7 +463,7 @@ export class World {
    */
   async #rest(): Promise<void> {
     do await settled();
-    while (this.#running > 0);
+    while (this.#running > 0 || this.time.immediates > 0);
     this.time.owner = undefined;
     if (this.#violation !== undefined) throw this.#violation as Error;
   }

@@ -207,7 +207,10 @@ describe("spec §4.1-4: a credential without any permission to verify", () => {
       ["", {}, "BAD_REQUEST", "body.key"],
       [made.ours.key, { permissions: "a AND" }, "PERMISSIONS_QUERY_SYNTAX", "body.permissions"],
     ] as const) {
-      expect((await failure(made.verify(key, nothing, more))).code).toBe("CALLER_FORBIDDEN");
+      expect(await failure(made.verify(key, nothing, more))).toMatchObject({
+        code: "CALLER_FORBIDDEN",
+        detail: "the credential has no permission to verify keys",
+      });
       const refused = await failure(made.verify(key, some, more));
       expect([refused.code, refused.errors[0]?.location]).toEqual([code, location]);
     }

@@ -87,7 +87,7 @@ describe("foreign stores: what breaks its type is never a VALID", () => {
     const cases: readonly (readonly [method: string, whole: object, options: VerifierOptions])[] = [
       ["findKey", record, {}],
       ["spendCredits", { ok: true, remaining: 5 }, {}],
-      ["drawCredits", { drawn: 5, generation: 1, remaining: 5 }, { credits: { mode: "leased" } }],
+      ["drawCredits", { drawn: 5, generation: 1, remaining: 5 }, { credits: { mode: "leased", firstStep: 5 } }],
     ];
     const open: Limiter = { take: (checks) => checks.map(() => ({ exceeded: false, remaining: 1, reset: 1 })) };
     let broken = 0;
@@ -202,7 +202,7 @@ describe("foreign stores: what does not answer holds nobody up", () => {
     ["pollChanges", {}, {}],
     ["findKey", {}, {}],
     ["spendCredits", {}, {}],
-    ["drawCredits", {}, { credits: { mode: "leased" } }],
+    ["drawCredits", {}, { credits: { mode: "leased", firstStep: 5 } }],
     ["readMany", { key: "other", migrationId: "old" }, {}],
     ["findForeignKey", { key: "other", migrationId: "old" }, {}],
     ["findRootKey", { key: "root_other" }, {}],
@@ -229,7 +229,10 @@ describe("foreign stores: what does not answer holds nobody up", () => {
       () => createRatelimits(over({ readNames: never }), options).getNamespace({ namespace: "email" }),
     ];
     for (const call of calls) expect((await inTime(() => failure(call()))).code).toBe("STORE_TIMEOUT");
-    const closing = verifier({ returnCredits: never }, { ...options, credits: { mode: "leased", closeTimeout: SOON } });
+    const closing = verifier(
+      { returnCredits: never },
+      { ...options, credits: { mode: "leased", firstStep: 5, closeTimeout: SOON } },
+    );
     expect((await closing.verify({ key }, { clientAddress: "192.0.2.7" })).code).toBe("VALID");
     expect((await inTime(() => failure(closing.close()))).code).toBe("CREDITS_NOT_RETURNED");
   });

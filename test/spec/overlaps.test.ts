@@ -22,7 +22,7 @@ const stores: Record<string, () => Store> = {
 };
 const modes: Record<string, VerifierOptions["credits"]> = {
   exact: { mode: "exact" },
-  leased: { mode: "leased", size: 4, step: 1 },
+  leased: { mode: "leased", size: 4, step: 1, firstStep: 1 },
 };
 
 /** Runs something once, just before the next call of one method reaches the store. */
@@ -175,7 +175,10 @@ describe.each(Object.entries(stores))("%s store", (_, open) => {
 
   it("what a leased node holds when the refill changes is neither lost nor spent twice", async () => {
     const { store, keyring, apiId, between, clock } = await world();
-    const leased = createVerifier(between.store, { clock, credits: { mode: "leased", size: 100, step: 10 } });
+    const leased = createVerifier(between.store, {
+      clock,
+      credits: { mode: "leased", size: 100, step: 10, firstStep: 10 },
+    });
     const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 100, refill: DAILY } });
     expect(await leased.verify({ key })).toMatchObject({ valid: true, credits: 99 });
     // Nine are at hand: a call that costs more draws, meets another calendar, and gives them back first.
@@ -234,7 +237,10 @@ describe.each(Object.entries(stores))("%s store", (_, open) => {
 
   it("what a dead leased node left in reserve is shown, and comes back to an exact verifier", async () => {
     const { store, verifier, keyring, apiId, time, clock } = await world();
-    const dead = createVerifier(store, { clock, credits: { mode: "leased", size: 400, step: 100, ttl: 10_000 } });
+    const dead = createVerifier(store, {
+      clock,
+      credits: { mode: "leased", size: 400, step: 100, firstStep: 100, ttl: 10_000 },
+    });
     const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 1_000 } });
     await dead.verify({ key });
     const { credits } = await keyring.getKey({ keyId });

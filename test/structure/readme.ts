@@ -1,4 +1,7 @@
-/** Runs the examples of a Markdown text. Each ```ts block says what it is: `ts run`, a whole program, or `ts part`, a piece of one. */
+/**
+ * Runs the examples of a Markdown text. Each ```ts block says what it is: `ts run`, a whole program; `ts servers`, one that
+ * needs PostgreSQL and Redis; or `ts part`, a piece of one.
+ */
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,7 +15,7 @@ export interface Block {
   readonly line: number;
   /** Of the text that it stands in, where blocks of several are laid out together. */
   readonly page?: string;
-  /** What follows `ts` on the fence: `run`, `part`, or nothing. */
+  /** What follows `ts` on the fence: `run`, `servers`, `part`, or nothing. */
   readonly mark: string;
   readonly code: string;
 }
@@ -31,11 +34,14 @@ export function promisedOutput(code: string): string[] {
   return [...code.matchAll(/\/\/ → (.*)$/gm)].map((match) => (match[1] ?? "").trim());
 }
 
+/** Runs a block with these variables besides; returns the lines that it printed. */
+export type RunBlock = (block: Block, env?: NodeJS.ProcessEnv) => Promise<string[]>;
+
 /**
  * Lays examples out as files that import `keystile` from `src`, type-checks them all, and answers how to run one.
  * @param name of the folder in `.cache/`, which is emptied
  */
-export async function layOut(name: string, blocks: readonly Block[]): Promise<(block: Block) => Promise<string[]>> {
+export async function layOut(name: string, blocks: readonly Block[]): Promise<RunBlock> {
   const folder = join(ROOT, ".cache", name);
   const tsconfig = join(folder, "tsconfig.json");
   const nameOf = ({ page, line }: Block): string =>
@@ -48,6 +54,8 @@ export async function layOut(name: string, blocks: readonly Block[]): Promise<(b
     "keystile/sqlite": ["../../src/stores/sqlite/index.ts"],
     "keystile/http": ["../../src/http/index.ts"],
     "keystile/store-kit": ["../../src/stores/kit.ts"],
+    "keystile/postgres": ["../../src/stores/postgres/index.ts"],
+    "keystile/redis": ["../../src/ratelimit/redis/index.ts"],
     "keystile/testing": ["../../src/testing/index.ts"],
     ...Object.fromEntries(
       ["express", "fastify", "hono", "nest", "trpc", "web"].map((name) => [
@@ -56,7 +64,13 @@ export async function layOut(name: string, blocks: readonly Block[]): Promise<(b
       ]),
     ),
   };
-  const compilerOptions = { paths, noUnusedLocals: false, noUnusedParameters: false };
+  const compilerOptions = {
+    paths,
+    noUnusedLocals: false,
+    noUnusedParameters: false,
+    // `process.env.NAME`, as programs have it.
+    noPropertyAccessFromIndexSignature: false,
+  };
   await writeFile(tsconfig, JSON.stringify({ extends: "../../tsconfig.json", compilerOptions, include: ["*.ts"] }));
   await Promise.all(blocks.map((block) => writeFile(fileOf(block), `${block.code}\nexport {};\n`)));
   try {
@@ -65,12 +79,13 @@ export async function layOut(name: string, blocks: readonly Block[]): Promise<(b
     throw new Error(`an example does not type-check:\n${(error as { stdout: string }).stdout}`, { cause: error });
   }
 
-  /** In an empty folder of its own; answers the lines that it printed. */
-  return async (block) => {
+  // Each in an empty folder of its own.
+  return async (block, env = {}) => {
     const cwd = await mkdtemp(join(folder, `${nameOf(block)}-`));
     const tsx = join(ROOT, "node_modules", "tsx", "dist", "cli.mjs");
     const { stdout } = await run(process.execPath, [tsx, "--tsconfig", tsconfig, fileOf(block)], {
       cwd,
+      env: { ...process.env, ...env },
       timeout: 30_000,
     });
     return stdout

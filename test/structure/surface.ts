@@ -7,6 +7,7 @@ import { ROOT } from "./source.js";
 export const ENTRIES = [
   "src/index.ts",
   "src/stores/sqlite/index.ts",
+  "src/ratelimit/redis/index.ts",
   "src/http/index.ts",
   "src/testing/index.ts",
   "src/stores/kit.ts",

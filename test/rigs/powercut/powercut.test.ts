@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { IN_FLIGHT } from "../kill.js";
 import { runCuts, runLostSyncs } from "./cuts.js";
 import { runIoFaults, spread } from "./io-faults.js";
+import { runLimitCuts } from "./limits.js";
 import { missing } from "./record.js";
 
 const reason = missing();
@@ -28,6 +29,23 @@ describe.skipIf(reason !== undefined)(
 
     it("control: synchronous=OFF is found out, by what is lost and by what is damaged", async () => {
       const report = await runCuts(100, { seed: 3, stopAfter: 16_000, checkpointPages: 40, fault: "synchronous off" });
+      expect(report.lost).toBeGreaterThan(0);
+      expect(report.corrupt).toBeGreaterThan(0);
+    });
+
+    it("rate limits in a file: takes since its log was last synced may be forgotten, no others, and the file opens", async () => {
+      const report = await runLimitCuts(100);
+      expect(report.examples).toEqual([]);
+      expect(report).toMatchObject({ lost: 0, corrupt: 0, granted: expect.any(Number) as number });
+      // The limit and these are all that is ever granted.
+      expect(report.forgotten).toBeLessThanOrEqual(report.unsynced);
+      expect(report.forgotten).toBeGreaterThan(0);
+      expect(report.unsynced).toBeLessThan(1_100);
+      expect(report.syncs).toBeGreaterThan(3);
+    });
+
+    it("control: rate limits on a disk that syncs nothing are found out, by what is forgotten and by what is damaged", async () => {
+      const report = await runLimitCuts(100, { seed: 2, fault: "syncs nothing" });
       expect(report.lost).toBeGreaterThan(0);
       expect(report.corrupt).toBeGreaterThan(0);
     });

@@ -1,0 +1,65 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { noPostgresServer, startPostgres, type TestPostgres } from "../servers/postgres.js";
+import { IN_FLIGHT, runCrashes, runFailover, runNetworkFaults } from "./postgres-faults.js";
+
+describe.skipIf(noPostgresServer !== undefined)("PostgreSQL, stopped and cut off under load", () => {
+  let server: TestPostgres;
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server.close());
+
+  it("crashes of the server: no acknowledged deduction is lost", { timeout: 200_000 }, async () => {
+    const report = await runCrashes(server, 4);
+    console.log(report);
+    expect(report).toMatchObject({ lost: 0, leaks: [] });
+    expect(report.extra).toBeLessThanOrEqual(IN_FLIGHT);
+    expect(report.grantsAfter).toBeLessThanOrEqual(1_000);
+    expect(report.acknowledged).toBeGreaterThan(500);
+    expect(report.kinds["STORE_UNAVAILABLE"]).toBeGreaterThan(0);
+  });
+
+  it("control: what is acknowledged before it is on the disk is lost", { timeout: 200_000 }, async () => {
+    const { lost } = await runCrashes(server, 4, { durability: "process" });
+    expect(lost).toBeGreaterThan(0);
+  });
+
+  it("a network that cuts, refuses, delays, stalls and loses", { timeout: 200_000 }, async () => {
+    const report = await runNetworkFaults(server);
+    console.log(JSON.stringify(report, null, 1));
+    expect(report).toMatchObject({ lost: 0, leaks: [] });
+    for (const [fault, { slowest, grantsAfter }] of Object.entries(report.faults)) {
+      expect(slowest, fault).toBeLessThanOrEqual(report.timeout + 250);
+      expect(grantsAfter, fault).toBeLessThanOrEqual(2 * report.timeout);
+    }
+    // Each was said to be of unknown outcome.
+    expect(report.extra).toBeLessThanOrEqual(report.kinds["STORE_UNAVAILABLE"] ?? 0);
+  });
+
+  it("control: without a deadline calls wait for as long as the network does", { timeout: 200_000 }, async () => {
+    const { faults } = await runNetworkFaults(server, { timeout: 4_000, faults: ["stall"] });
+    expect(faults["stall"]!.slowest).toBeGreaterThan(2_400);
+  });
+
+  it("a synchronous standby takes over: no acknowledged deduction is lost", { timeout: 200_000 }, async () => {
+    const report = await runFailover(true);
+    console.log(report);
+    expect(report).toMatchObject({ lost: 0, leaks: [] });
+    expect(report.acknowledged).toBeGreaterThan(100);
+    expect(report.resets).toBeGreaterThan(0);
+  });
+
+  it(
+    "an asynchronous standby takes over: what it had not got is lost, and caches are dropped",
+    { timeout: 200_000 },
+    async () => {
+      const report = await runFailover(false);
+      console.log(report);
+      // The control of the one before.
+      expect(report.lost).toBeGreaterThan(0);
+      expect(report.leaks).toEqual([]);
+      expect(report.resets).toBeGreaterThan(0);
+      expect(report.grantsAfter).toBeLessThanOrEqual(1_000);
+    },
+  );
+});

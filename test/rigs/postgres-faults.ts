@@ -1,0 +1,283 @@
+/**
+ * Rigs that break the server or the way to it under load, in one node: a crash and restart, a network that cuts, stalls, delays
+ * and loses, and a failover to a standby. What was acknowledged is set against what the server has.
+ */
+import { setTimeout as pause } from "node:timers/promises";
+import { isKeystileError } from "../../src/contracts/errors.js";
+import type { PostgresStoreOptions } from "../../src/stores/postgres/index.js";
+import { createVerifier } from "../../src/verify/verifier.js";
+import { startPostgres, type TestPostgres } from "../servers/postgres.js";
+import { type Proxy, type ProxyMode, startProxy } from "../servers/proxy.js";
+import { createCanaries, makeKeys, type MadeKey, openNode } from "./postgres-support.js";
+
+export const IN_FLIGHT = 64;
+const KEYS = 8;
+const CREDITS = 1_000_000_000_000;
+
+export interface Load {
+  /** Acknowledged deductions by key. */
+  readonly acknowledged: number[];
+  /** The longest that a call took to settle, milliseconds. */
+  slowest: number;
+  /** When a call was granted last. */
+  grantedAt: number;
+  /** Calls wait while it is set. */
+  isHeld: boolean;
+  readonly kinds: ReadonlyMap<string, number>;
+  readonly leaks: ReadonlySet<string>;
+  resets(): Promise<number>;
+  stop(): Promise<void>;
+}
+
+/** Verifies with many calls in flight until it is stopped; a call that fails is followed by another one. */
+function startLoad(
+  url: string,
+  made: readonly MadeKey[],
+  options: PostgresStoreOptions,
+  secrets: readonly string[],
+): Load {
+  const node = openNode(url, options);
+  const verifier = createVerifier(node.store);
+  const canaries = createCanaries([...secrets, ...made.map(({ key }) => key)]);
+  let isStopping = false;
+  const load: Load = {
+    acknowledged: made.map(() => 0),
+    slowest: 0,
+    grantedAt: 0,
+    isHeld: false,
+    kinds: canaries.kinds,
+    leaks: canaries.leaks,
+    resets: async () => (await node.store.status()).resets,
+    async stop() {
+      isStopping = true;
+      await Promise.all(loops);
+      await verifier.close();
+      await node.close();
+    },
+  };
+  const run = async (first: number): Promise<void> => {
+    for (let i = first; !isStopping; i++) {
+      while (load.isHeld) await pause(1);
+      const at = i % made.length;
+      const began = performance.now();
+      try {
+        const { code } = await verifier.verify({ key: made[at]!.key });
+        if (code !== "VALID") throw new Error(`returned ${code}`);
+        load.acknowledged[at]!++;
+        load.grantedAt = performance.now();
+      } catch (error) {
+        canaries.add(error);
+        if (!isKeystileError(error)) throw error;
+        await pause(5);
+      }
+      load.slowest = Math.max(load.slowest, performance.now() - began);
+    }
+  };
+  const loops = Array.from({ length: IN_FLIGHT }, (_, i) => run(i));
+  return load;
+}
+
+async function digests(server: TestPostgres, url: string): Promise<string[]> {
+  const rows = await server.sql("SELECT digest FROM keystile.keys", databaseOf(url));
+  return rows.map(({ digest }) => digest as string);
+}
+
+const databaseOf = (url: string): string => new URL(url).pathname.slice(1);
+
+/** What the server says was deducted of each key, in the order in which they were made. */
+async function deducted(server: TestPostgres, url: string): Promise<number[]> {
+  const rows = await server.sql(
+    "SELECT a.remaining::text AS remaining FROM keystile.accounts a ORDER BY a.number",
+    databaseOf(url),
+  );
+  return rows.map(({ remaining }) => CREDITS - Number(remaining));
+}
+
+interface Compared {
+  /** Acknowledged deductions that the server does not have. */
+  readonly lost: number;
+  /** Deductions that were not acknowledged. */
+  readonly extra: number;
+}
+
+function compare(acknowledged: readonly number[], there: readonly number[]): Compared {
+  const differences = acknowledged.map((count, i) => there[i]! - count);
+  return {
+    lost: differences.reduce((sum, one) => sum + Math.max(0, -one), 0),
+    extra: differences.reduce((sum, one) => sum + Math.max(0, one), 0),
+  };
+}
+
+export interface CrashReport {
+  readonly crashes: number;
+  readonly acknowledged: number;
+  /** Must be 0. */
+  readonly lost: number;
+  /** The most that one crash left without an answer: at most the calls in flight. */
+  readonly extra: number;
+  /** The longest from the start of the server to the next grant, milliseconds. */
+  readonly grantsAfter: number;
+  readonly kinds: Readonly<Record<string, number>>;
+  readonly leaks: readonly string[];
+}
+
+/** Stops the server at once under load, and starts it again. */
+export async function runCrashes(
+  server: TestPostgres,
+  crashes: number,
+  options: PostgresStoreOptions = {},
+): Promise<CrashReport> {
+  const url = await server.newDatabase();
+  const made = await makeKeys(url, KEYS, CREDITS);
+  const load = startLoad(url, made, options, [server.password, ...(await digests(server, url))]);
+  let [lost, extra, grantsAfter] = [0, 0, 0];
+  // What earlier crashes left.
+  const offset = made.map(() => 0);
+  for (let crash = 0; crash < crashes; crash++) {
+    await pause(300 + ((crash * 97) % 400));
+    await server.stop("immediate");
+    await pause(100);
+    // Held while the two are compared.
+    load.isHeld = true;
+    await server.start();
+    // The calls that were in flight have failed.
+    await pause(50);
+    const there = await deducted(server, url);
+    const expected = load.acknowledged.map((count, i) => count + offset[i]!);
+    const compared = compare(expected, there);
+    lost += compared.lost;
+    extra = Math.max(extra, compared.extra);
+    for (const [i, count] of expected.entries()) offset[i]! += there[i]! - count;
+    const released = performance.now();
+    load.isHeld = false;
+    while (load.grantedAt < released && performance.now() - released < 10_000) await pause(2);
+    grantsAfter = Math.max(grantsAfter, load.grantedAt - released);
+  }
+  await load.stop();
+  const acknowledged = load.acknowledged.reduce((sum, count) => sum + count, 0);
+  const kinds = Object.fromEntries(load.kinds);
+  return { crashes, acknowledged, lost, extra, grantsAfter, kinds, leaks: [...load.leaks] };
+}
+
+export interface NetworkReport {
+  readonly timeout: number;
+  /** Of each fault: the slowest call, and how soon calls were granted once it was over, milliseconds. */
+  readonly faults: Readonly<Record<string, { readonly slowest: number; readonly grantsAfter: number }>>;
+  readonly acknowledged: number;
+  /** Must be 0. */
+  readonly lost: number;
+  readonly extra: number;
+  readonly kinds: Readonly<Record<string, number>>;
+  readonly leaks: readonly string[];
+}
+
+const FAULTS: Readonly<Record<string, (proxy: Proxy) => Promise<void>>> = {
+  async cut(proxy) {
+    for (let i = 0; i < 5; i++) {
+      proxy.cut();
+      await pause(100);
+    }
+  },
+  async refuse(proxy) {
+    proxy.set("refuse");
+    proxy.cut();
+    await pause(1_000);
+  },
+  delay: (proxy) => hold(proxy, "delay"),
+  stall: (proxy) => hold(proxy, "stall"),
+  "half-open": (proxy) => hold(proxy, "half-open"),
+};
+
+async function hold(proxy: Proxy, mode: ProxyMode): Promise<void> {
+  proxy.set(mode);
+  await pause(2_500);
+}
+
+/** Breaks the way to the server in every manner, under load. */
+export async function runNetworkFaults(
+  server: TestPostgres,
+  options: { readonly timeout?: number; readonly rounds?: number; readonly faults?: readonly string[] } = {},
+): Promise<NetworkReport> {
+  const { timeout = 1_000, rounds = 1, faults: names = Object.keys(FAULTS) } = options;
+  const url = await server.newDatabase();
+  const made = await makeKeys(url, KEYS, CREDITS);
+  const proxy = await startProxy(server.port);
+  const through = Object.assign(new URL(url), { port: String(proxy.port) }).href;
+  const load = startLoad(through, made, { timeout }, [server.password, ...(await digests(server, url))]);
+  const faults: Record<string, { slowest: number; grantsAfter: number }> = {};
+  for (let round = 0; round < rounds; round++) {
+    for (const name of names) {
+      await pause(500);
+      load.slowest = 0;
+      await FAULTS[name]!(proxy);
+      const over = performance.now();
+      proxy.set("pass");
+      while (load.grantedAt < over && performance.now() - over < 20_000) await pause(2);
+      const grantsAfter = load.grantedAt - over;
+      // Calls that began before it was over.
+      await pause(timeout);
+      const { slowest = 0, grantsAfter: before = 0 } = faults[name] ?? {};
+      faults[name] = { slowest: Math.max(slowest, load.slowest), grantsAfter: Math.max(before, grantsAfter) };
+    }
+  }
+  await load.stop();
+  await proxy.close();
+  await pause(200);
+  const acknowledged = load.acknowledged.reduce((sum, count) => sum + count, 0);
+  const compared = compare(load.acknowledged, await deducted(server, url));
+  return { timeout, faults, acknowledged, ...compared, kinds: Object.fromEntries(load.kinds), leaks: [...load.leaks] };
+}
+
+export interface FailoverReport {
+  readonly acknowledged: number;
+  /** Acknowledged deductions that the standby had not got. */
+  readonly lost: number;
+  readonly extra: number;
+  /** Times that the node dropped what it remembered: at least once. */
+  readonly resets: number;
+  readonly grantsAfter: number;
+  readonly kinds: Readonly<Record<string, number>>;
+  readonly leaks: readonly string[];
+}
+
+/** The primary is lost under load, and its standby, which follows through a line of 200 ms, takes over. */
+export async function runFailover(isSynchronous: boolean): Promise<FailoverReport> {
+  const primary = await startPostgres();
+  const line = await startProxy(primary.port);
+  const proxy = await startProxy(primary.port);
+  const url = await primary.newDatabase();
+  const made = await makeKeys(url, KEYS, CREDITS);
+  const standby = await primary.standby("rig", line.port);
+  try {
+    if (isSynchronous) {
+      await primary.sql("ALTER SYSTEM SET synchronous_standby_names = 'rig'");
+      await primary.sql("SELECT pg_reload_conf()");
+    }
+    line.set("delay");
+    const through = Object.assign(new URL(url), { port: String(proxy.port) }).href;
+    const load = startLoad(through, made, {}, [primary.password, ...(await digests(primary, url))]);
+    await pause(3_000);
+    // What is on its way to the standby is lost with the primary.
+    line.set("half-open");
+    await primary.stop("immediate");
+    proxy.retarget(standby.port);
+    proxy.cut();
+    line.cut();
+    await pause(200);
+    load.isHeld = true;
+    await standby.promote();
+    const compared = compare(load.acknowledged, await deducted(standby, url));
+    const acknowledged = load.acknowledged.reduce((sum, count) => sum + count, 0);
+    const released = performance.now();
+    load.isHeld = false;
+    while (load.grantedAt < released && performance.now() - released < 10_000) await pause(2);
+    const grantsAfter = load.grantedAt - released;
+    await pause(1_000);
+    const resets = await load.resets();
+    await load.stop();
+    const kinds = Object.fromEntries(load.kinds);
+    return { acknowledged, ...compared, resets, grantsAfter, kinds, leaks: [...load.leaks] };
+  } finally {
+    await Promise.all([proxy.close(), line.close(), standby.close(), primary.close()]);
+  }
+}
