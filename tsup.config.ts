@@ -3,6 +3,8 @@ import { defineConfig, type Options } from "tsup";
 const LIBRARY = {
   index: "src/index.ts",
   sqlite: "src/stores/sqlite/index.ts",
+  postgres: "src/stores/postgres/index.ts",
+  redis: "src/ratelimit/redis/index.ts",
   http: "src/http/index.ts",
   testing: "src/testing/index.ts",
   "store-kit": "src/stores/kit.ts",

@@ -21,6 +21,7 @@ const MEASURED = [
   "exact",
   "writers",
   "limiter",
+  "redis",
   "leased",
   "import",
   "memory",
@@ -29,6 +30,7 @@ const MEASURED = [
   "http",
   "middleware",
   "startup",
+  "postgres",
 ];
 const PLOTTED = ["cost", "throughput"];
 const BENCHES = [...MEASURED, ...PLOTTED];
