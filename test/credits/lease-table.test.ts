@@ -284,7 +284,7 @@ describe("LeaseTable: against a Map of objects", () => {
       }),
       { numRuns: 200 },
     );
-    expect(Math.min(seen.taken, seen.refused)).toBeGreaterThan(1_000);
+    expect(Math.min(seen.taken, seen.refused)).toBeGreaterThan(300);
   });
 });
 

