@@ -7,24 +7,26 @@ export const PACKAGE = ["test/package/**/*.test.ts"];
 /** What starts processes, waits for real time, counts what the compiler does or reads the whole tree. */
 export const SLOW = [
   "test/rigs/**/*.test.ts",
-  "test/ratelimit/redis/{suite,cluster,failures}.test.ts",
+  "test/ratelimit/redis/{suite,cluster,failures,remembered}.test.ts",
   "test/service/**/*.test.ts",
   "test/middleware/{examples,registered-meta}.test.ts",
   "test/hot-path/**/*.test.ts",
   "test/cli/commands/{serve,migrate-keys}.test.ts",
   "test/cli/{serve-redis,postgres}.test.ts",
+  "test/cli/database/copy-database.test.ts",
   "test/http/early.test.ts",
   "test/http/node/*.test.ts",
   "test/testing/node-test.test.ts",
   "test/credits/locked-file.test.ts",
   "test/stores/sqlite/{waiting,writer-thread}.test.ts",
   "test/stores/sqlite/connection/foreign-log.test.ts",
-  "test/stores/postgres/servers.test.ts",
+  "test/stores/postgres/{outage,restored,servers}.test.ts",
+  "test/simulation/postgres.test.ts",
   "test/{bench,docs,docstrings,structure,secrets,secrets-sqlite}.test.ts",
 ];
 
 /** What replaces the globals for timers: it shares no process, in which timers of other files may still run. */
-export const SIMULATION = ["test/simulation/**/*.test.ts"];
+export const SIMULATION = ["test/simulation/{explore,simulation}.test.ts", "test/ratelimit/redis/breaker.test.ts"];
 
 /**
  * Where quick tests put their files: in memory, where the system has such a folder with space, since they open more

@@ -1,7 +1,14 @@
 /** When calls are given up, when none is made, and what ends that. */
-import { afterEach, expect, it } from "vitest";
-import { type Breaker, createBreaker } from "../../../src/ratelimit/redis/breaker.js";
-import { wait } from "../../servers/redis.js";
+import { afterEach, expect, it, vi } from "vitest";
+import type { Breaker } from "../../../src/ratelimit/redis/breaker.js";
+
+// Before the breaker is loaded, which captures the timers.
+vi.useFakeTimers();
+const { createBreaker } = await import("../../../src/ratelimit/redis/breaker.js");
+
+/** Settles after so many milliseconds of the tests' clock, which `pass` turns. */
+const wait = (ms: number): Promise<unknown> => new Promise((resolve) => setTimeout(resolve, ms));
+const pass = (ms: number): Promise<unknown> => vi.advanceTimersByTimeAsync(ms);
 
 const DEADLINE = 30;
 const never = (): Promise<never> => new Promise(() => undefined);
@@ -12,8 +19,10 @@ const breakerWith = (probe: (count: number) => Promise<unknown>): void => {
   probes = 0;
   breaker = createBreaker(DEADLINE, () => probe(++probes));
 };
-const failed = async (call: Promise<unknown>): Promise<void> => {
-  await expect(breaker.guard(call)).rejects.toMatchObject({ code: "LIMITER_UNAVAILABLE" });
+const failed = async (call: Promise<unknown>, after = 0): Promise<void> => {
+  const rejected = expect(breaker.guard(call)).rejects.toMatchObject({ code: "LIMITER_UNAVAILABLE" });
+  await pass(after);
+  await rejected;
 };
 const isOpen = (): boolean => {
   try {
@@ -32,12 +41,12 @@ afterEach(() => breaker.close());
 
 it("five failures in a row open it, a rejection or a deadline alike; a success in between starts again", async () => {
   breakerWith(never);
-  for (let i = 0; i < 4; i++) await failed(i % 2 === 0 ? fails() : never());
+  for (let i = 0; i < 4; i++) await (i % 2 === 0 ? failed(fails()) : failed(never(), DEADLINE + 1));
   expect(isOpen()).toBe(false);
   expect(await breaker.guard(Promise.resolve("taken"))).toBe("taken");
   for (let i = 0; i < 4; i++) await failed(fails());
   expect(isOpen()).toBe(false);
-  await failed(never());
+  await failed(never(), DEADLINE + 1);
   expect(isOpen()).toBe(true);
   expect(breaker.failedCalls()).toBe(10);
 });
@@ -46,6 +55,7 @@ it("a call that was begun before and succeeds leaves it open: a probe decides", 
   breakerWith(never);
   const slow = breaker.guard(wait(10));
   await openIt();
+  await pass(10);
   await slow;
   expect(isOpen()).toBe(true);
 });
@@ -53,11 +63,15 @@ it("a call that was begun before and succeeds leaves it open: a probe decides", 
 it("a probe that succeeds in time closes it, one that fails does not, and no more are made then", async () => {
   breakerWith((count) => (count === 1 ? fails() : Promise.resolve()));
   await openIt();
-  await wait(300);
+  await pass(199);
+  expect([isOpen(), probes]).toEqual([true, 0]);
+  await pass(1);
   expect([isOpen(), probes]).toEqual([true, 1]);
-  await wait(200);
+  await pass(199);
+  expect([isOpen(), probes]).toEqual([true, 1]);
+  await pass(1);
   expect([isOpen(), probes]).toEqual([false, 2]);
-  await wait(300);
+  await pass(300);
   expect(probes).toBe(2);
   for (let i = 0; i < 4; i++) await failed(fails());
   expect(isOpen()).toBe(false);
@@ -66,28 +80,28 @@ it("a probe that succeeds in time closes it, one that fails does not, and no mor
 it("an answer that comes late does not close it, and is followed by another probe at once", async () => {
   breakerWith((count) => (count < 3 ? wait(DEADLINE * 4) : Promise.resolve()));
   await openIt();
-  await wait(200 + DEADLINE * 2);
+  await pass(200 + DEADLINE * 2);
   expect([isOpen(), probes]).toEqual([true, 1]);
-  await wait(DEADLINE * 8);
+  await pass(DEADLINE * 8);
   expect([isOpen(), probes]).toEqual([false, 3]);
 });
 
 it("one probe at a time: one that never settles is replaced after a second, and later ones after longer", async () => {
   breakerWith(never);
   await openIt();
-  await wait(1_000);
+  await pass(1_000);
   expect(probes).toBe(1);
-  await wait(600);
+  await pass(600);
   expect(probes).toBe(2);
-  await wait(1_400);
+  await pass(1_400);
   expect(probes).toBe(2);
 });
 
 it("close ends the probes, and a probe that succeeds afterwards changes nothing", async () => {
   breakerWith(() => wait(10));
   await openIt();
-  await wait(205);
+  await pass(205);
   breaker.close();
-  await wait(300);
+  await pass(300);
   expect([isOpen(), probes <= 1]).toEqual([true, true]);
 });

@@ -1,4 +1,4 @@
-/** What is particular to how changes arrive at the nodes of a PostgreSQL. */
+/** What tables do that come from another server. */
 import { expect, it } from "vitest";
 import type { Change } from "../../../src/contracts/store.js";
 import { api, insert, keyRow } from "../../../src/testing/store/rows.js";

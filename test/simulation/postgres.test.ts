@@ -1,0 +1,25 @@
+/** The simulator on PostgreSQL: a handle for each client on one database in this process. */
+import { afterAll, describe, expect, it } from "vitest";
+import { CONNECTION_FAULTS } from "./faults.js";
+import { find, play } from "./playing.js";
+import { endPostgres, postgresBed } from "./postgres-bed.js";
+
+/** Its schedules take longer: planted faults are found soon from here. */
+const FIRST_SEED = 6;
+
+afterAll(() => endPostgres());
+
+describe("every interleaving of clients of one PostgreSQL", () => {
+  it("what is acknowledged, spent and left agrees, with a handle for each client, whose statements fail, come late or lose their answers", async () => {
+    expect(await play({ seed: 1, length: 200, bed: postgresBed }, 400)).toBeGreaterThanOrEqual(400);
+  });
+
+  it.each(["polls and drops the changes", "sends a spend again after its answer was lost"])(
+    "a client of PostgreSQL that %s",
+    async (name) => {
+      const { clauses, ...plant } = CONNECTION_FAULTS[name]!;
+      const found = await find(plant, clauses, { bed: postgresBed, first: FIRST_SEED });
+      expect(clauses).toContain(found.violation?.clause);
+    },
+  );
+});
