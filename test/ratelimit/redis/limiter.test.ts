@@ -1,42 +1,22 @@
 /** What the suite of limiters does not ask of one in Redis: its arithmetic beside the memory limiter's, shards, keys, expiry and what it remembers. */
 import { createHash } from "node:crypto";
-import { Redis } from "ioredis";
 import { createClient } from "redis";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { LimitVerdict } from "../../../src/contracts/limiter.js";
 import { memoryLimiter } from "../../../src/ratelimit/memory/limiter.js";
-import { redisLimiter, type RedisLimiter, type RedisLimiterOptions } from "../../../src/ratelimit/redis/limiter.js";
+import { redisLimiter } from "../../../src/ratelimit/redis/limiter.js";
 import { SCRIPT } from "../../../src/ratelimit/redis/script.js";
-import { noRedis, startRedis, type TestRedis, wait } from "../../servers/redis.js";
+import { noRedis, wait } from "../../servers/redis.js";
 import { withSeeds } from "../../../src/testing/random.js";
 import { runs } from "../../runs.js";
-import { check, scriptCalls, START } from "./support.js";
+import { check, scriptCalls, START, testServer } from "./support.js";
 
 const MAX = Number.MAX_SAFE_INTEGER;
 const isRefused = (verdicts: readonly LimitVerdict[]) => verdicts.some(({ exceeded }) => exceeded);
 
 describe.skipIf(noRedis !== undefined)("redisLimiter", () => {
-  let redis: TestRedis;
-  let client: Redis;
-  const made: RedisLimiter[] = [];
-  const limiterOf = (options: RedisLimiterOptions = {}): RedisLimiter => {
-    const limiter = redisLimiter(client, { deadline: 10_000, ...options });
-    made.push(limiter);
-    return limiter;
-  };
-
-  beforeAll(async () => {
-    redis = await startRedis();
-    client = new Redis(redis.url);
-  });
-  afterEach(async () => {
-    for (const limiter of made.splice(0)) limiter.close();
-    await client.flushall();
-  });
-  afterAll(async () => {
-    client.disconnect();
-    await redis.close();
-  });
+  const bed = testServer();
+  const { limiterOf } = bed;
 
   it("has the verdicts of the memory limiter, whatever sizes, overrides, shards and buckets a call mixes (property)", async () => {
     await withSeeds(runs(150), async (random) => {
@@ -68,14 +48,14 @@ describe.skipIf(noRedis !== undefined)("redisLimiter", () => {
         const verdicts = await remembering.take(checks, now);
         expect(isRefused(verdicts), about).toBe(isRefused(expected));
       }
-      await client.flushall();
+      await bed.client.flushall();
     });
   });
 
   it("2^53 − 1 survives, there and back", async () => {
-    const node = await createClient({ url: redis.url }).connect();
-    for (const over of [client, node]) {
-      const limiter = redisLimiter(over, { prefix: `${over === client}:`, clock: "caller", deadline: 10_000 });
+    const node = await createClient({ url: bed.server.url }).connect();
+    for (const over of [bed.client, node]) {
+      const limiter = redisLimiter(over, { prefix: `${over === bed.client}:`, clock: "caller", deadline: 10_000 });
       const one = check({ limit: MAX, duration: 1, cost: MAX - 1 });
       expect(await limiter.take([one], START)).toEqual([{ exceeded: false, remaining: 1, reset: 1 }]);
       expect(await limiter.take([check({ limit: 1, duration: MAX })], START)).toMatchObject([{ exceeded: true }]);
@@ -90,22 +70,25 @@ describe.skipIf(noRedis !== undefined)("redisLimiter", () => {
     it("a bucket is gone once it is full, and is never without an expiry", async () => {
       const limiter = limiterOf();
       await limiter.take([check({ limit: 10, duration: 2_000 })], 0);
-      const [key] = await client.keys("*");
-      const left = await client.pttl(key!);
+      const [key] = await bed.client.keys("*");
+      const left = await bed.client.pttl(key!);
       expect(left).toBeGreaterThan(0);
       expect(left).toBeLessThanOrEqual(200);
       await wait(220);
-      expect(await client.exists(key!)).toBe(0);
+      expect(await bed.client.exists(key!)).toBe(0);
       await limiter.take([check({ cost: 0 }), check({ bucket: "other", cost: 0 })], 0);
-      expect(await client.keys("*")).toEqual([]);
+      expect(await bed.client.keys("*")).toEqual([]);
     });
   });
 
   it("keys: prefix, shard as the hash tag, bucket; other shards than plain words as a digest, so that no two meet", async () => {
     const limiter = limiterOf();
     await limiter.take([check(), check({ bucket: "key_1 a:b}" })], 0);
-    expect((await client.keys("*")).sort()).toEqual(["keystile:{key_1}:key_1 a:b}", "keystile:{key_1}:key_1 requests"]);
-    await client.flushall();
+    expect((await bed.client.keys("*")).sort()).toEqual([
+      "keystile:{key_1}:key_1 a:b}",
+      "keystile:{key_1}:key_1 requests",
+    ]);
+    await bed.client.flushall();
     const odd = [
       ["a}:x", "b"],
       ["a", "x}:b"],
@@ -114,7 +97,7 @@ describe.skipIf(noRedis !== undefined)("redisLimiter", () => {
       ["", "é"],
     ] as const;
     for (const [shard, bucket] of odd) await limiterOf({ prefix: "" }).take([check({ shard, bucket })], 0);
-    const keys = await client.keys("*");
+    const keys = await bed.client.keys("*");
     expect(keys).toHaveLength(odd.length);
     for (const key of keys) expect(key).toMatch(/^\{[a-zA-Z0-9_-]{1,64}\}:/);
   });
@@ -123,12 +106,12 @@ describe.skipIf(noRedis !== undefined)("redisLimiter", () => {
     const limiter = limiterOf();
     const checks = ["a", "b", "c"].map((bucket) => check({ bucket }));
     await limiter.take(checks, 0);
-    const before = await scriptCalls(client);
+    const before = await scriptCalls(bed.client);
     await limiter.take(checks, 0);
-    expect((await scriptCalls(client)) - before).toBe(1);
-    await client.script("FLUSH");
+    expect((await scriptCalls(bed.client)) - before).toBe(1);
+    await bed.client.script("FLUSH");
     expect(await limiter.take(checks, 0)).toMatchObject(Array(3).fill({ exceeded: false, remaining: 7 }));
-    expect(await client.script("EXISTS", createHash("sha1").update(SCRIPT).digest("hex"))).toEqual([1]);
+    expect(await bed.client.script("EXISTS", createHash("sha1").update(SCRIPT).digest("hex"))).toEqual([1]);
   });
 
   describe("several shards", () => {
@@ -150,13 +133,13 @@ describe.skipIf(noRedis !== undefined)("redisLimiter", () => {
       expect(await limiter.take([{ ...x, cost: 0 }], START)).toEqual([
         { exceeded: false, remaining: 2, reset: 20_000 },
       ]);
-      expect(await client.keys("*")).toHaveLength(2);
+      expect(await bed.client.keys("*")).toHaveLength(2);
     });
 
     it("a bucket that held all it had taken is gone again", async () => {
       const limiter = limiterOf();
       expect(await limiter.take([x, { ...y, cost: 2 }], 0)).toMatchObject([{ remaining: 3 }, { exceeded: true }]);
-      expect(await client.dbsize()).toBe(0);
+      expect(await bed.client.dbsize()).toBe(0);
     });
 
     it("calls at once over shared buckets are granted no more than the scarcest, and take no more than was granted", async () => {
@@ -182,9 +165,9 @@ describe.skipIf(noRedis !== undefined)("redisLimiter", () => {
       const limiter = limiterOf();
       await limiter.take([y], 0);
       expect((await limiter.take([y], 0))[0]).toMatchObject({ exceeded: true });
-      const before = await client.dbsize();
+      const before = await bed.client.dbsize();
       expect(await limiter.take([x, y], 0)).toMatchObject([{ exceeded: false, remaining: 3 }, { exceeded: true }]);
-      expect(await client.dbsize()).toBe(before);
+      expect(await bed.client.dbsize()).toBe(before);
     });
   });
 
@@ -241,7 +224,7 @@ describe.skipIf(noRedis !== undefined)("redisLimiter", () => {
     });
     limiter.close();
     expect(() => limiter.take([check()], 0)).toThrow(expect.objectContaining({ code: "LIMITER_UNAVAILABLE" }));
-    expect(await client.ping()).toBe("PONG");
+    expect(await bed.client.ping()).toBe("PONG");
   });
 
   it("what Redis cannot be asked with is refused before it is asked", () => {

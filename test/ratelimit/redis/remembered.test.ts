@@ -1,32 +1,11 @@
 /** What takes real time: the server's clock, what is remembered between calls, and what many buckets take. */
-import { Redis } from "ioredis";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { redisLimiter, type RedisLimiter } from "../../../src/ratelimit/redis/limiter.js";
-import { noRedis, startRedis, type TestRedis, wait } from "../../servers/redis.js";
-import { check, START, scriptCalls } from "./support.js";
+import { describe, expect, it } from "vitest";
+import { noRedis, wait } from "../../servers/redis.js";
+import { check, START, scriptCalls, testServer } from "./support.js";
 
 describe.skipIf(noRedis !== undefined)("redisLimiter, in real time", () => {
-  let redis: TestRedis;
-  let client: Redis;
-  const made: RedisLimiter[] = [];
-  const limiterOf = (): RedisLimiter => {
-    const limiter = redisLimiter(client, { deadline: 10_000 });
-    made.push(limiter);
-    return limiter;
-  };
-
-  beforeAll(async () => {
-    redis = await startRedis();
-    client = new Redis(redis.url);
-  });
-  afterEach(async () => {
-    for (const limiter of made.splice(0)) limiter.close();
-    await client.flushall();
-  });
-  afterAll(async () => {
-    client.disconnect();
-    await redis.close();
-  });
+  const bed = testServer();
+  const { limiterOf } = bed;
 
   it("grants exactly the limit and what refills, whatever the callers' clocks say", async () => {
     const limiters = [limiterOf(), limiterOf()];
@@ -47,7 +26,7 @@ describe.skipIf(noRedis !== undefined)("redisLimiter, in real time", () => {
     const limiter = limiterOf();
     const one = check({ limit: 100 });
     while (!(await limiter.take([one], 0))[0]!.exceeded);
-    const [before, began] = [await scriptCalls(client), performance.now()];
+    const [before, began] = [await scriptCalls(bed.client), performance.now()];
     const window = 3_000;
     const calls: unknown[] = [];
     let granted = 0;
@@ -62,7 +41,7 @@ describe.skipIf(noRedis !== undefined)("redisLimiter, in real time", () => {
     // Exact nevertheless: 100 a minute refill 5 in 3 s.
     expect(granted).toBeGreaterThanOrEqual(4);
     expect(granted).toBeLessThanOrEqual(6);
-    expect(((await scriptCalls(client)) - before) / (window / 1_000)).toBeLessThanOrEqual(2);
+    expect(((await scriptCalls(bed.client)) - before) / (window / 1_000)).toBeLessThanOrEqual(2);
     expect(limiter.counters().rememberedRefusals).toBeGreaterThan(19_000);
   });
 
@@ -70,7 +49,7 @@ describe.skipIf(noRedis !== undefined)("redisLimiter, in real time", () => {
     const limiter = limiterOf();
     await limiter.take([check({ cost: 10 })], 0);
     expect(limiter.take([check()], 0)).toMatchObject([{ exceeded: true }]);
-    await client.flushall();
+    await bed.client.flushall();
     expect(limiter.take([check()], 0)).toMatchObject([{ exceeded: true }]);
     await wait(1_010);
     expect(await limiter.take([check()], 0)).toMatchObject([{ exceeded: false, remaining: 9 }]);
@@ -79,13 +58,13 @@ describe.skipIf(noRedis !== undefined)("redisLimiter, in real time", () => {
   it("a bucket of a key takes 168 bytes, and at most 250 with the tables that Redis has for all", async () => {
     const limiter = limiterOf();
     const name = (n: number) => `key_1a2B3c4D${10_000_000_000_000 + n}`;
-    const used = async () => Number(/used_memory:(\d+)/.exec(await client.info("memory"))![1]);
+    const used = async () => Number(/used_memory:(\d+)/.exec(await bed.client.info("memory"))![1]);
     const before = await used();
     const takes = Array.from({ length: 20_000 }, (_, n) =>
       limiter.take([check({ bucket: `${name(n)} requests`, shard: name(n) })], 0),
     );
     await Promise.all(takes);
-    expect(await client.memory("USAGE", `keystile:{${name(7)}}:${name(7)} requests`)).toBeLessThanOrEqual(168);
+    expect(await bed.client.memory("USAGE", `keystile:{${name(7)}}:${name(7)} requests`)).toBeLessThanOrEqual(168);
     expect(((await used()) - before) / 20_000).toBeLessThanOrEqual(250);
   });
 });

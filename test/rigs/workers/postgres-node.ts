@@ -4,10 +4,10 @@
  */
 import { openSync, writeSync } from "node:fs";
 import pg from "pg";
-import type { Store } from "../../../src/contracts/store.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { postgresStore } from "../../../src/stores/postgres/index.js";
 import { createVerifier, type CreditsOptions } from "../../../src/verify/verifier.js";
+import { readThenWrite } from "./faults.js";
 
 export interface NodeOrders {
   readonly url: string;
@@ -63,18 +63,6 @@ async function spend({ keys, inFlight, acks }: NodeCommand & { what: "spend" }):
   await Promise.all(Array.from({ length: inFlight }, (_, i) => run(i)));
   await verifier.close();
   return { errors: [...errors] };
-}
-
-function readThenWrite(real: Store): Store {
-  return {
-    ...real,
-    async spendCredits(ref, cost, period, now) {
-      const seen = await real.spendCredits(ref, 0, period, now);
-      if (seen === undefined || cost === 0 || (seen.remaining ?? 0) < cost) return seen && { ...seen, ok: cost === 0 };
-      await real.spendCredits(ref, cost, period, now);
-      return { ok: true, remaining: seen.remaining! - cost };
-    },
-  };
 }
 
 /** Verifies one key on and on; when it finds that it was stopped, says how the calls after that came out. */

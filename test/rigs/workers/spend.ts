@@ -1,8 +1,8 @@
 /** Spends keys until each is refused, as one of several processes on a file. Tells when it is ready, goes on a word, tells what it got. */
 import { isKeystileError } from "../../../src/contracts/errors.js";
-import type { Store } from "../../../src/contracts/store.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { createVerifier, type CreditsOptions } from "../../../src/verify/verifier.js";
+import { readThenWrite } from "./faults.js";
 
 export interface SpendOrders {
   readonly file: string;
@@ -36,18 +36,6 @@ async function spend(first: number): Promise<void> {
       return;
     }
   }
-}
-
-function readThenWrite(real: Store): Store {
-  return {
-    ...real,
-    async spendCredits(ref, cost, period, now) {
-      const seen = await real.spendCredits(ref, 0, period, now);
-      if (seen === undefined || cost === 0 || (seen.remaining ?? 0) < cost) return seen && { ...seen, ok: cost === 0 };
-      await real.spendCredits(ref, cost, period, now);
-      return { ok: true, remaining: seen.remaining! - cost };
-    },
-  };
 }
 
 process.once("message", () => {
