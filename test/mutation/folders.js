@@ -19,7 +19,11 @@ const TESTS = {
   verify: ["test/verify", "test/spec"],
 };
 /** Wait for real time. */
-const SLOW = ["locked-file.test.ts", "spender-defaults.test.ts"];
+const SLOW = [
+  "locked-file.test.ts",
+  "spender-defaults.test.ts",
+  ...["cluster", "failures", "remembered", "suite"].map((name) => `redis/${name}.test.ts`),
+];
 
 /** The folder that the environment variable MUTATE names. */
 export function mutatedFolder() {
