@@ -1,5 +1,5 @@
 /** When calls are given up, when none is made, and what ends that. */
-import { afterAll, afterEach, expect, it, vi } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import type { Breaker } from "../../../src/ratelimit/redis/breaker.js";
 
 // Before the breaker is loaded, which captures the timers.
@@ -38,7 +38,6 @@ const openIt = async (): Promise<void> => {
   expect(isOpen()).toBe(true);
 };
 afterEach(() => breaker.close());
-afterAll(() => vi.useRealTimers());
 
 it("five failures in a row open it, a rejection or a deadline alike; a success in between starts again", async () => {
   breakerWith(never);
