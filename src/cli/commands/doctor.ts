@@ -37,10 +37,12 @@ export function addDoctorCommand(program: Command, io: Io, result: CommandResult
       new Option("--schema <name>", "the schema of the tables, with --store").argParser(toSchema).default("keystile"),
     )
     .addOption(new Option("--output <form>", "json: for programs").choices(["json"]))
-    .option("--reconcile", "also prove the credits of every key")
+    .option("--reconcile", "with --db: also prove the credits of every key")
     .addHelpText("after", HELP)
     .action(async ({ db, store, schema, output, reconcile = false }: DoctorFlags) => {
       if ((db === undefined) === (store === undefined)) throw usage("takes one of: --db FILE, --store ADDRESS");
+      if (reconcile && db === undefined)
+        throw usage("--reconcile: for --db; PostgreSQL itself refuses rows whose credits do not add up");
       const onProgress = (accounts: number) => {
         if (io.stderr.isTTY) void io.stderr.write(`\r${count(accounts)} accounts`);
       };
