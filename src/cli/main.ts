@@ -21,10 +21,11 @@ Exit codes:
   0  done
   1  the answer is no, or only a part was done (a key that is not valid, keys that failed to migrate, nothing found)
   2  the command line or the request is wrong
-  3  the server, the network or the database file failed, or the server refused the root key
+  3  the server, the network or the database failed, or the server refused the root key
 
 Examples:
   $ keystile serve --db keys.db
+  $ keystile serve --store postgres://keystile@db.internal/app --limiter redis://redis.internal
   $ keystile api keys create-key --api-id api_… --name "first key"
   $ keystile api keys verify-key --key sk_… --permissions "documents.read AND billing.view"
   $ keystile doctor --db keys.db`;
@@ -38,7 +39,7 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
   const result: CommandResult = { exitCode: EXIT.done };
   const pending: Promise<void>[] = [];
   const program = new Command("keystile")
-    .description("API keys on one SQLite file: a service, its client, and tools for the file.")
+    .description("API keys in a SQLite file or in PostgreSQL: a service, its client, and tools for the file.")
     .version(readVersion())
     .exitOverride()
     .showHelpAfterError("(add --help for help)")

@@ -89,6 +89,22 @@ describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", ()
     await second.stop();
   });
 
+  it("serves the tables of the schema that --schema names", { timeout: 60_000 }, async () => {
+    const address = await server.newDatabase();
+    const pool = new pg.Pool({ connectionString: address });
+    await pool.query((await ran("schema", "postgres", "--schema", "keys_2")).stdout);
+    const { url, rootKey, apiId, stop } = await serve(undefined, [
+      ...["--store", address, "--schema", "keys_2", "--port", "0"],
+    ]);
+    expect((await post(url, rootKey, "keys.createKey", { apiId })).status).toBe(200);
+    await stop();
+    const { rows } = await pool.query(
+      "SELECT (SELECT count(*)::int FROM keys_2.keys) AS keys, to_regnamespace('keystile') AS other",
+    );
+    await pool.end();
+    expect(rows).toEqual([{ keys: 1, other: null }]);
+  });
+
   it("refuses what it cannot serve, by its reason", async () => {
     const address = await server.newDatabase();
     const refusals: readonly (readonly [string[], number, string])[] = [
@@ -126,6 +142,14 @@ describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", ()
       pooler: "ok",
     });
     expect((await ran("schema", "mysql")).code).toBe(2);
+    expect(await ran("doctor", "--store", address, "--reconcile")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("--reconcile: for --db"),
+    });
+    expect(await ran("root-keys", "list", "--db", address)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("must be a file, not an address"),
+    });
     expect((await ran("doctor")).code).toBe(2);
     expect((await ran("doctor", "--store", `postgres://x:${server.password}@127.0.0.1:1/none`)).stdout).toContain(
       "cannot be reached",

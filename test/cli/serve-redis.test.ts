@@ -51,6 +51,26 @@ describe.skipIf(noRedisServer !== undefined)("serve --limiter redis://…", () =
   });
 
   it.each([
+    [[], [true, true, true, true]],
+    [
+      ["--nodes", "2"],
+      [true, true, false, false],
+    ],
+  ])("without its Redis, and %j, it counts its share of a limit", async (flags, expected) => {
+    const limiter = ["--limiter", "redis://127.0.0.1:1"];
+    const server = await serve(db(`share-${flags.length}.db`), [...limiter, ...flags]);
+    const headers = { authorization: `Bearer ${server.rootKey}`, "content-type": "application/json" };
+    const body = JSON.stringify({ namespace: "email", identifier: "user_1", limit: 4, duration: 3_600_000 });
+    const passed: unknown[] = [];
+    for (let i = 0; i < 4; i++) {
+      const response = await fetch(`${server.url}/v2/ratelimit.limit`, { method: "POST", headers, body });
+      passed.push(((await response.json()) as { data: { success: unknown } }).data.success);
+    }
+    expect(passed).toEqual(expected);
+    await server.stop();
+  });
+
+  it.each([
     [
       "a wrong password",
       () => redis.url.replace("//", "//:not-canary-8Kq2Zx7@"),

@@ -54,7 +54,7 @@ describe("examples/service", () => {
       expect([program, verb]).toEqual(["keystile", "serve"]);
       const [, variables = ""] = /^ {2}environment:\n((?: {4}.*\n)*)/m.exec(text) ?? [];
       const given = new Map([...variables.matchAll(/^ {4}(\w+): (.*)$/gm)].map(([, name, value]) => [name, value]));
-      expect([...given.keys()]).toEqual(["KEYSTILE_STORE", "KEYSTILE_LIMITER", "PGPASSWORD"]);
+      expect([...given.keys()]).toEqual(["KEYSTILE_STORE", "KEYSTILE_LIMITER", "KEYSTILE_NODES", "PGPASSWORD"]);
 
       const [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
       const nodes: ServerProcess[] = [];
@@ -67,7 +67,10 @@ describe("examples/service", () => {
         expect(text).toContain(`\n  ${new URL(given.get("KEYSTILE_LIMITER")!).hostname}:\n`);
         store.host = database.host;
         store.pathname = database.pathname;
-        const env = { KEYSTILE_STORE: store.href, KEYSTILE_LIMITER: redis.url, PGPASSWORD: database.password };
+        const KEYSTILE_NODES = JSON.parse(given.get("KEYSTILE_NODES")!) as string;
+        expect(text.match(/^ {2}node-\d+:$/gm)).toHaveLength(Number(KEYSTILE_NODES));
+        const shared = { KEYSTILE_STORE: store.href, KEYSTILE_LIMITER: redis.url, PGPASSWORD: database.password };
+        const env = { ...shared, KEYSTILE_NODES };
         const folder = mkdtempSync(join(FOLDER, "many-"));
         nodes.push(...(await Promise.all([1, 2].map(() => startServer(cli, tried(argv), folder, env)))));
         const urls = nodes.map(({ url }) => url.replace("0.0.0.0", "127.0.0.1"));

@@ -24,7 +24,7 @@ Example:
   $ keystile backup --db keys.db --to keys-2027-01-31.db`;
 
 const RESTORE_HELP = `
-Stop every process that uses the database first. The copy is proved before it gets its name: its pages, its version, the credits of
+Stop every process that uses the database first. The copy is checked before it gets its name: its pages, its version, the credits of
 every key. With --force the database that is there, with its -wal and -shm, gets a name that ends in .before-restore-<time>; nothing
 is deleted. The exit code is 1 if something is there and --force is not given, 3 if the backup cannot be used.
 
@@ -49,7 +49,7 @@ export function addBackupCommands(program: Command, io: Io, result: CommandResul
       // In this thread: the command has nothing else to do.
       const order = { path: db, target: to, temporary: temporaryName(to), readonly: false, busyTimeout: BUSY_TIMEOUT };
       const made = progress.during(() =>
-        makeBackup(order, (accounts) => progress.show(`proved ${count(accounts)} accounts`)),
+        makeBackup(order, (accounts) => progress.show(`checked ${count(accounts)} accounts`)),
       );
       const { bytes, accounts, broken, leases, forfeited } = made;
       await io.stdout.write(
@@ -76,7 +76,7 @@ export function addBackupCommands(program: Command, io: Io, result: CommandResul
           force,
           now: io.now(),
           onProgress: (what, done) =>
-            progress.show(what === "copying" ? `copied ${count(done)} bytes` : `proved ${count(done)} accounts`),
+            progress.show(what === "copying" ? `copied ${count(done)} bytes` : `checked ${count(done)} accounts`),
         }),
       );
       const { bytes, accounts, leases, forfeited, movedAside } = restored;

@@ -12,8 +12,8 @@ import { startProgress } from "../import/progress.js";
 const HELP = `
 Stop every process that uses the file first: the copy is of the moment at which the command began, credits are as exact as that, and
 leases end in it. Everything is copied: keys that were deleted, balances with their totals, idempotency keys, the audit trail. All of it
-is then read back and compared. A copy that was interrupted goes on when it is begun again; a finished one is refused, and so is a
-target that holds rows. Rate limits in memory, or in the file beside the database, are not copied: buckets begin full.
+is then read back and compared. A copy that was interrupted resumes when the command is run again; a finished one is refused, and so is
+a target that holds other rows. Rate limits in memory, or in the file beside the database, are not copied: buckets start full.
 
 The exit code is 1 if anything differs.
 
@@ -23,7 +23,7 @@ Example:
 export function addCopyCommand(program: Command, io: Io, result: CommandResult): void {
   program
     .command("copy")
-    .description("Copy a database file to PostgreSQL, and prove the copy.")
+    .description("Copy a database file to PostgreSQL, and compare the copy.")
     .requiredOption("--from <file>", "the database file, also as sqlite:FILE", notEmpty)
     .requiredOption("--to <address>", "postgres://user@host/database", notEmpty)
     .addOption(new Option("--schema <name>", "the schema of the tables").argParser(toSchema).default("keystile"))

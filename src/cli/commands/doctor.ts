@@ -10,7 +10,7 @@ import { type Colour, count, paint, pretty, stripControlChars } from "../io/text
 
 const HELP = `
 Nothing is changed. Each check is ok, warn or fail; the exit code is 1 when one fails. The check of the file's integrity reads all
-of it: seconds for a million keys. With --reconcile the credits of every key are proved: credited + refilled + adjusted is spent +
+of it: seconds for a million keys. With --reconcile the credits of every key are checked: credited + refilled + adjusted is spent +
 remaining + reserved + forfeited, and its leases hold what is reserved. A key whose credits do not add up refuses to spend until its
 balance is set.
 
@@ -37,10 +37,12 @@ export function addDoctorCommand(program: Command, io: Io, result: CommandResult
       new Option("--schema <name>", "the schema of the tables, with --store").argParser(toSchema).default("keystile"),
     )
     .addOption(new Option("--output <form>", "json: for programs").choices(["json"]))
-    .option("--reconcile", "also prove the credits of every key")
+    .option("--reconcile", "with --db: also check the credits of every key")
     .addHelpText("after", HELP)
     .action(async ({ db, store, schema, output, reconcile = false }: DoctorFlags) => {
       if ((db === undefined) === (store === undefined)) throw usage("takes one of: --db FILE, --store ADDRESS");
+      if (reconcile && db === undefined)
+        throw usage("--reconcile: for --db; PostgreSQL itself refuses rows whose credits do not add up");
       const onProgress = (accounts: number) => {
         if (io.stderr.isTTY) void io.stderr.write(`\r${count(accounts)} accounts`);
       };

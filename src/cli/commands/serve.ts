@@ -33,16 +33,20 @@ import {
   toLimiter,
   toPath,
   toRequestLimit,
+  toSchema,
 } from "../io/parsers.js";
 import { note, paint } from "../io/text.js";
 import { connectRedis } from "../redis-client.js";
 
 const HELP = `
-The first start makes the file, an API and a root key. A terminal shows the key this once; elsewhere it goes to a file
-beside the database, FILE.root-key, and into no log. Others than the owner can read neither file.
+The first start makes the file or the tables, an API and a root key. A terminal shows the key only this once; otherwise it is
+written to a file beside the database, FILE.root-key, or with --store to keystile.root-key in the working folder, and never to
+a log. Only the owner can read these files.
 Each flag may also be given as an environment variable: KEYSTILE_DB, KEYSTILE_PORT, KEYSTILE_REQUEST_LIMIT and so on; 1
-turns a flag on, and KEYSTILE_TRUSTED_PROXY is a list with commas. The command line goes before.
-SIGINT and SIGTERM answer what is in flight and then stop; a second one stops at once.
+turns a flag on, and KEYSTILE_TRUSTED_PROXY is a list separated by commas. The command line takes precedence.
+--store needs the package pg, and --limiter redis://… ioredis or redis, installed beside keystile. Passwords belong in
+KEYSTILE_STORE or PGPASSWORD, and KEYSTILE_LIMITER: other users can see those of the command line in the process list.
+SIGINT and SIGTERM finish what is in flight and then stop; a second one stops at once.
 The service speaks plain HTTP: put a proxy that speaks TLS before it, and let it listen on 127.0.0.1 meanwhile.
 
 Examples:
@@ -50,18 +54,20 @@ Examples:
   $ keystile serve --db /var/lib/keystile/keys.db --port 8080 --log --metrics --request-limit 1000/60
   $ keystile serve --limiter file --port 8081     # one of several processes on keys.db, which share its rate limits
   $ PGPASSWORD=… keystile serve --store postgres://keystile@db.internal/app --limiter redis://redis.internal
-  $ KEYSTILE_LIMITER=redis://:PASSWORD@redis.internal keystile serve     # out of the process list`;
+  $ KEYSTILE_LIMITER=redis://:PASSWORD@redis.internal keystile serve --nodes 3     # one of three`;
 
 interface ServeFlags {
   readonly db: string;
   /** The address of a PostgreSQL, which may hold a password; absent: `db`. */
   readonly store?: string;
+  readonly schema: string;
   readonly port: number;
   readonly host: string;
   readonly durability: "power" | "process" | "replicated";
   readonly credits: "exact" | "leased";
   /** `memory`, `file` or the URL of a Redis, which may hold a password. */
   readonly limiter: string;
+  readonly nodes: number;
   readonly auditRows: number;
   readonly requestLimit?: { readonly limit: number; readonly duration: number };
   readonly trustedProxy?: readonly string[];
@@ -73,9 +79,12 @@ interface ServeFlags {
 export function addServeCommand(program: Command, io: Io): void {
   const command = program
     .command("serve")
-    .description("Serve a database file over HTTP; the first start makes it.")
+    .description("Serve a database file, or a PostgreSQL, over HTTP; the first start makes what is missing.")
     .option("--db <file>", "the database file; :memory: for none", toPath, "keys.db")
     .option("--store <address>", "in place of --db: postgres://USER@HOST/DATABASE, for many hosts", toAddress)
+    .addOption(
+      new Option("--schema <name>", "the schema of the tables, with --store").argParser(toSchema).default("keystile"),
+    )
     .option("--port <port>", "0: any that is free", toInteger(0, 65_535), DEFAULT_PORT)
     .option("--host <address>", "the address to listen on", notEmpty, DEFAULT_HOST)
     .option("--log", "a line of JSON for each request on stderr, without any secret")
@@ -96,20 +105,26 @@ export function addServeCommand(program: Command, io: Io): void {
         .default("power"),
     )
     .addOption(
-      new Option("--credits <mode>", "each deduction in the file before its answer, or from leases in memory")
+      new Option("--credits <mode>", "each deduction is stored before its answer, or comes out of a lease in memory")
         .choices(["exact", "leased"])
         .default("exact"),
     )
     .option(
       "--limiter <where>",
-      "rate limits in memory, of this process and gone with it; in a file that all processes on the database share; " +
+      "rate limits in memory, which belong to this process and end with it; in a file that all processes on the database share; " +
         "or in a Redis for many hosts, redis://HOST:PORT",
       toLimiter,
       "memory",
     )
     .option(
+      "--nodes <count>",
+      "how many processes share the limiter: while it fails, each enforces its share of the limits of keys and namespaces",
+      toInteger(1, 100_000),
+      1,
+    )
+    .option(
       "--audit-rows <count>",
-      "entries of the audit trail that the file keeps, the newest; 0: none",
+      "how many entries of the audit trail are kept, the newest; 0: none",
       toInteger(0, MAX_AUDIT_ROWS),
       DEFAULT_AUDIT_ROWS,
     )
@@ -276,10 +291,10 @@ async function open(flags: ServeFlags): Promise<Served> {
 }
 
 /** Opens a PostgreSQL, and makes its tables if there are none. */
-async function openPostgres(address: string, { durability, auditRows }: ServeFlags): Promise<Served> {
+async function openPostgres(address: string, { schema, durability, auditRows }: ServeFlags): Promise<Served> {
   const name = withoutCredentials(address);
   const pool = await openPool(address);
-  const store = postgresStore(pool, { durability, audit: { rows: auditRows } });
+  const store = postgresStore(pool, { schema, durability, audit: { rows: auditRows } });
   const close = async () => {
     await store.close();
     await pool.end();
@@ -313,12 +328,12 @@ function openDatabase({ db, durability, auditRows }: ServeFlags): SqliteStore {
 
 function toOptions(
   io: Io,
-  { requestLimit, trustedProxy, docsBase, log, metrics, credits }: ServeFlags,
+  { requestLimit, trustedProxy, docsBase, log, metrics, credits, nodes }: ServeFlags,
   limiter: Limiter | undefined,
 ): ServerOptions {
   const line = (text: string): void => void io.stderr.write(`${text}\n`);
   return {
-    verifier: { credits: { mode: credits }, limiter },
+    verifier: { credits: { mode: credits }, limiter, nodes },
     ...(requestLimit !== undefined && { requestLimit: { ...requestLimit, ...(limiter && { limiter }) } }),
     ...(trustedProxy !== undefined && { trustedProxies: trustedProxy }),
     ...(docsBase !== undefined && { docsBase }),

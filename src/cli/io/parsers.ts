@@ -20,6 +20,10 @@ export function notEmpty(text: string): string {
 
 /** A database path: the driver drops spaces at its ends, and would open another file or none. */
 export function toPath(text: string): string {
+  if (/^(postgres(ql)?|rediss?):\/\//.test(text))
+    throw new InvalidArgumentError(
+      "must be a file, not an address; serve and doctor take that of a PostgreSQL as --store",
+    );
   if (notEmpty(text) === text.trim()) return text;
   throw new InvalidArgumentError("must be a path without spaces at its ends");
 }

@@ -75,7 +75,7 @@ export function referencePage(operations: readonly Operation[], base = ""): stri
     "<p>Verifies API keys: permissions, rate limits and credits in one call. Each operation is <code>POST /v2/&lt;name&gt;</code> with a",
     "JSON body, <code>Content-Type: application/json</code> and <code>Authorization: Bearer &lt;ROOT_KEY&gt;</code>. Answers are",
     "<code>{ meta, data }</code>, lists also have <code>pagination</code>, errors are <code>{ meta, error }</code>.",
-    `<a href="${base}/openapi.json">OpenAPI</a>. <code>GET /v2/liveness</code> says whether the service is up.</p>`,
+    `<a href="${base}/openapi.json">OpenAPI</a>. <code>GET /v2/liveness</code> says whether the service is up and can read its store.</p>`,
     `<ul>${links.join("")}</ul>`,
     ...operations.map((operation) => section(operation, base)),
   ]);

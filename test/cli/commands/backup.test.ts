@@ -70,9 +70,9 @@ describe("keystile backup and restore", () => {
     const to = path();
     const { stdout, stderr } = await run(["backup", "--db", db, "--to", to], { isTTY: true });
     expect(stdout).toContain("; 1 leases are void in it, which held 20 credits");
-    expect(stderr).toMatch(/^\rcopying [\d,]+ bytes +\rproved 1 accounts +\n$/);
+    expect(stderr).toMatch(/^\rcopying [\d,]+ bytes +\rchecked 1 accounts +\n$/);
     const restored = await run(["restore", "--from", to, "--db", path()], { isTTY: true });
-    expect(restored.stderr).toMatch(/^\rcopied [\d,]+ bytes +\rproved 0 accounts +\rproved 1 accounts +\n$/);
+    expect(restored.stderr).toMatch(/^\rcopied [\d,]+ bytes +\rchecked 0 accounts +\rchecked 1 accounts +\n$/);
   });
 
   it("exit codes: 1 for a file that is there, 2 for a mistake, 3 for what cannot be used", async () => {
