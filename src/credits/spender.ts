@@ -90,15 +90,11 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
     return spending;
   };
 
-  const takeAtHint = ({ lease, ref, generation }: SpendTarget, cost: number): number | undefined => {
-    const left = table.take(lease, ref, generation, cost);
-    return left === NONE ? undefined : left;
-  };
   return {
     prefetch: (lease) => table.prefetch(lease),
     spend(target, cost, now) {
-      const left = takeAtHint(target, cost);
-      return left === undefined ? spendElsewhere(target, cost, now) : { ok: true, remaining: left };
+      const left = table.take(target.lease, target.ref, target.generation, cost);
+      return left === NONE ? spendElsewhere(target, cost, now) : { ok: true, remaining: left };
     },
     async spendOnce(target, cost, now, record, bounds) {
       const once = await exact.spendOnce(target, cost, now, record, bounds);

@@ -201,8 +201,8 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
   const { workspaceId, nodes = 1, onLimiterFailure = "local", limiterTimeout } = settings;
   const credits = settings.credits && ownOnly(settings.credits);
   const store = guardStore(given, settings.storeTimeout);
-  const time = settings.clock ?? Date.now;
-  const clock = guardClock(time);
+  const { clock = Date.now } = settings;
+  const isSystemTime = clock === Date.now;
   const local = hintedLimiter();
   const limiter =
     settings.limiter === undefined
@@ -211,7 +211,6 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
   const spender = credits?.mode === "leased" ? leasedSpenderOf(store, credits) : exactSpender(store);
   const cache = createKeyCache(store, { buckets: local, leases: spender }, ownOnly(settings.cache ?? {}));
   const outcomes = settings.onOutcome && createEventQueue(settings.onOutcome, ownOnly(settings.outcomes ?? {}));
-  const isSystemTime = time === Date.now;
   if (settings.usage === true) requirePower(store, "usage", "options.usage");
   const usage = createKeyUsage(store, settings.usage ?? store.powers.usage);
   const sources = {
@@ -223,7 +222,8 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
     adopts: true,
   };
   const deps: VerifyDeps = {
-    clock,
+    // The system's own returns whole milliseconds.
+    clock: isSystemTime ? clock : guardClock(clock),
     compileQuery: createQueryCompiler(),
     sources,
     readMeta: settings.meta && metaReader(settings.meta),

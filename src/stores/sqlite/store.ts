@@ -5,6 +5,7 @@
  * process sees half of it, and a find needs no message to a thread. For what a worker gains see `writer/writer.ts`.
  */
 import type { AuditEntry } from "../../contracts/audit.js";
+import { KeystileError } from "../../contracts/errors.js";
 import type { ListQuery, Store, StorePowers, Table } from "../../contracts/store.js";
 import { trust } from "../../lib/guards/trusted.js";
 import type { SqliteBackup } from "./backup/make-backup.js";
@@ -18,7 +19,6 @@ import { toStoreError } from "./connection/errors.js";
 import { createGuardedWork } from "./connection/guarded-work.js";
 import { isInFile, type SqliteHandle } from "./connection/handle.js";
 import { createHealth, type HealthOptions, type SqliteHealth } from "./connection/health.js";
-import { createLifecycle } from "./connection/lifecycle.js";
 import { connect, type Connection, DRIVER_BUSY_TIMEOUT } from "./connection/open.js";
 import { createBusyRetry } from "./connection/retry-busy.js";
 import { watchSchema } from "./connection/schema.js";
@@ -159,7 +159,11 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
   const committing = <A extends unknown[], T>(commit: (...given: A) => T) => shared.before(guarded.committing(commit));
   const transact = committing(connection.transact<unknown>) as typeof connection.transact;
   const { short, long } = sizeLog({ ...connection, transact });
-  const { assertOpen, close } = createLifecycle();
+  let isClosed = false;
+  let closing: Promise<void> | undefined;
+  const assertOpen = () => {
+    if (isClosed) throw new KeystileError("STORE_CLOSED", "the store was closed; open it again to use it");
+  };
   const reads = createBusyRetry(assertOpen, connection.probe, settings.busyTimeout, counters.own);
   const writes = createBusyRetry(assertOpen, connection.probe, settings.busyTimeout, counters.own);
   const losses = countLosses(counters.own);
@@ -262,6 +266,7 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
     // Not through `runOrRetry`, which allocates: every verification calls this.
     pollChanges(now) {
       assertOpen();
+      if (polling.isCurrent(now)) return;
       if (reads.queue.isWaiting()) return reads.run(() => polling.pollChanges());
       try {
         polling.pollChanges(now);
@@ -277,7 +282,14 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
       assertOpen();
       return startBackup(path, options);
     },
-    close: () => close(group.drain, finish),
+    /** Refuses later calls at once, and ends the connection when what is in flight has settled. */
+    close() {
+      if (isClosed) return closing;
+      isClosed = true;
+      const draining = group.drain();
+      if (draining === undefined) finish();
+      return (closing = draining?.then(finish));
+    },
   };
   return { store, counters, insertEncoded, deadline: writes.deadline };
 }

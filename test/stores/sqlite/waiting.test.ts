@@ -209,6 +209,26 @@ describe("sqliteStore: a file that is locked to readers too", () => {
       expect(new Set((await answered).outcomes.map(({ code }) => code))).toEqual(new Set(["done"]));
     },
   );
+
+  it("a call that need not poll waits for nobody", async () => {
+    const place = path();
+    const first = await withApi(sqliteStore(place));
+    await addKeys(first, 1);
+    await first.close();
+    inspect(place, (db) => db.pragma("journal_mode = DELETE"));
+    const store = keep(sqliteStore(place, { busyTimeout: 60_000, readonly: true, staleness: 1_000 }));
+    const now = 1_800_000_000_000;
+    expect(store.pollChanges(now)).toBeUndefined();
+    const letGo = await stall(place, "EXCLUSIVE");
+    const finding = store.findKey("digest-1");
+    expect(finding).toBeInstanceOf(Promise);
+    expect(store.pollChanges(now + 999)).toBeUndefined();
+    const polling = store.pollChanges(now + 1_000);
+    expect(polling).toBeInstanceOf(Promise);
+    await letGo();
+    expect(await finding).toMatchObject({ keyId: "key_000001" });
+    expect(await polling).toBeUndefined();
+  });
 });
 
 describe("sqliteStore: a call of several transactions", () => {

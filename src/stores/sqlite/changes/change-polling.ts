@@ -6,6 +6,8 @@ import type { SqliteStoreOptions } from "../options.js";
 const MAX_AGE_IN_TURN_MS = 1;
 
 export interface ChangePolling {
+  /** Whether the last poll is recent enough: then {@link ChangePolling.pollChanges} does nothing. */
+  isCurrent(now?: number): boolean;
   /**
    * Polls if the last poll is too old. If polling throws, the next call polls again.
    * @param now Unix milliseconds, from a caller that has just read the system clock, which saves reading the monotonic
@@ -26,12 +28,12 @@ export function createChangePolling(
   poll: () => void,
   staleness: Required<SqliteStoreOptions>["staleness"],
 ): ChangePolling {
-  if (staleness === "call") return { pollChanges: () => poll(), note: () => undefined };
+  if (staleness === "call") return { isCurrent: () => false, pollChanges: () => poll(), note: () => undefined };
   const bound = staleness === "turn" ? MAX_AGE_IN_TURN_MS : staleness;
   // Time of the last poll on the clock that the call used (the other is NaN): monotonic, and system. `note` sets both.
   let polledAt = NaN;
   let polledNow = NaN;
-  const isFresh = (now: number | undefined): boolean =>
+  const isFresh = (now?: number): boolean =>
     now === undefined ? performance.now() - polledAt < bound : now >= polledNow && now - polledNow < bound;
   const pollNow = (now: number | undefined): void => {
     // Read before polling: a commit during the poll may be missed, so its age counts from here.
@@ -48,6 +50,7 @@ export function createChangePolling(
   };
   if (staleness !== "turn") {
     return {
+      isCurrent: isFresh,
       pollChanges(now) {
         if (!isFresh(now)) pollNow(now);
       },
@@ -59,9 +62,11 @@ export function createChangePolling(
     sameTurn = false;
   };
   const endThisTurn = () => nextTick(endTurn);
+  const isCurrent = (now?: number): boolean => sameTurn && isFresh(now);
   return {
+    isCurrent,
     pollChanges(now) {
-      if (sameTurn && isFresh(now)) return;
+      if (isCurrent(now)) return;
       pollNow(now);
       if (sameTurn) return;
       sameTurn = true;

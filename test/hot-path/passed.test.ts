@@ -1,0 +1,46 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import { countPassed, type Passed, sizeOf } from "./passed.js";
+
+/**
+ * Most files and functions of src that one verification passes, as counted with Node 20; of functions two more, since
+ * engines may differ in what they make one of. `npx tsx test/hot-path/passed.ts --list` names them.
+ */
+const MOST: readonly (readonly [kind: string, files: number, functions: number])[] = [
+  ["hot, without limits", 18, 55],
+  ["hot, one limit", 21, 62],
+  ["hot, one limit, a credit from a lease", 23, 66],
+  ["hot, the same, first of its turn", 30, 82],
+  ["exact: one limit, a credit from the file", 41, 122],
+  ["cold: the first of its key, one limit", 49, 198],
+];
+
+describe("what a verification passes", () => {
+  let passed: ReadonlyMap<string, Passed>;
+  beforeAll(async () => {
+    passed = await countPassed();
+  });
+
+  it.each(MOST)("%s: at most %i files of src and %i functions", (kind, files, functions) => {
+    const size = sizeOf(passed.get(kind) ?? new Map());
+    expect(size.files).toBeLessThanOrEqual(files);
+    expect(size.functions).toBeLessThanOrEqual(functions);
+  });
+
+  it("every kind is counted, and its verification runs the checks", () => {
+    expect([...passed.keys()]).toEqual(MOST.map(([kind]) => kind));
+    for (const files of passed.values())
+      expect(files.get("src/verify/verify-key.ts")).toEqual(
+        expect.arrayContaining([expect.stringMatching(/^runChecks:/)]),
+      );
+  });
+
+  it("each is of its kind", () => {
+    const of = (kind: string) => [...(passed.get(kind)?.keys() ?? [])];
+    expect(of("hot, without limits")).not.toContain("src/ratelimit/memory/limiter.ts");
+    expect(of("hot, one limit")).toContain("src/ratelimit/memory/limiter.ts");
+    expect(of("hot, one limit, a credit from a lease")).toContain("src/credits/lease-table.ts");
+    expect(of("hot, the same, first of its turn")).toContain("src/stores/sqlite/changes/change-log.ts");
+    expect(of("exact: one limit, a credit from the file")).toContain("src/stores/sqlite/credits/group-commit.ts");
+    expect(of("cold: the first of its key, one limit")).toContain("src/stores/sqlite/keys/find-keys.ts");
+  });
+});
