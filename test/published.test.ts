@@ -7,6 +7,8 @@ import { ROOT } from "./structure/source.js";
 const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
 const manifest = JSON.parse(read("package.json")) as {
   readonly files: readonly string[];
+  readonly dependencies: Readonly<Record<string, string>>;
+  readonly optionalDependencies: Readonly<Record<string, string>>;
   readonly repository: { readonly type: string; readonly url: string };
   readonly homepage: string;
   readonly bugs: string;
@@ -38,6 +40,11 @@ describe("the published package", () => {
       const path = relative(ROOT, join(ROOT, dirname(text), link.replace(/#.*$/, "")));
       expect([link, ships(path) && existsSync(join(ROOT, path))]).toEqual([link, true]);
     }
+  });
+
+  it("brings along what verification and the service need, and no more", () => {
+    expect(Object.keys(manifest.dependencies)).toEqual(["commander", "jose", "lru-cache", "valibot"]);
+    expect(Object.keys(manifest.optionalDependencies)).toEqual(["better-sqlite3"]);
   });
 
   it("repository, homepage and bugs name one place, which no other file names", () => {

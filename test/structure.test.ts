@@ -53,6 +53,7 @@ describe("structure: words", () => {
     ["the last word of one", "const adHocRoom = 1;", "adHocRoom"],
     ["a comment", "/** Makes room. */\nconst a = 1;", '"room"'],
     ["a message", 'const a = "judged";', '"judged"'],
+    ["a citation of what is not shipped", "/** As ruling C5 says. */\nconst a = 1;", '"ruling C5"'],
   ])("finds %s", (_what, text, word) => {
     const path = "src/lib/hash.ts";
     expect(findWords(parse(path, text), text)).toEqual([expect.stringContaining(`${path} says ${word}: `)]);

@@ -33,9 +33,9 @@ export function readHeaders(
     if (value === "") continue;
     if (name !== "authorization") return { presented: toKey(value), skipped };
     if (!BEARER.test(value)) continue;
-    const key = value.slice("bearer".length).trim();
+    const key = value.slice("bearer".length).replace(/^ +/, "");
     if (skipTokens && TOKEN.test(key)) skipped = true;
-    // A space or a comma: several values, or several headers that were joined.
+    // A space or a comma: several values, or several headers that were joined. A tab separates no scheme from its value.
     else return { presented: /[ \t,]/.test(key) ? null : toKey(key), skipped };
   }
   return { presented: undefined, skipped };

@@ -1,5 +1,6 @@
 /** The catalogue of faults: spec §2.4, §7, ruling G3. */
 import { describe, expect, it } from "vitest";
+import { isVerifierError, VerifierError } from "../../src/index.js";
 import { badRequest, isKeystileError, KeystileError, listProblemTypes } from "../../src/contracts/errors.js";
 
 describe("errors: the catalogue", () => {
@@ -41,6 +42,10 @@ describe("errors: the catalogue", () => {
       "KeystileError",
     ]);
     for (const other of [cause, null, undefined, "x", { code: "INTERNAL" }]) expect(isKeystileError(other)).toBe(false);
+  });
+
+  it("its former names are aliases of it", () => {
+    expect([VerifierError, isVerifierError]).toEqual([KeystileError, isKeystileError]);
   });
 
   it("a clone is none any more, and has neither code nor status; JSON keeps all that programs judge by", () => {

@@ -150,6 +150,26 @@ describe("callers over HTTP: administration", () => {
     await close();
   });
 
+  it("an import makes the permissions that it names, by create_key alone, up to a thousand in a request", async () => {
+    const { keyring, apiId, rootKeyOf, close } = await world();
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+    const importing = await rootKeyOf("api.*.create_key");
+    const keys = (count: number) =>
+      Array.from({ length: count / 100 }, (_, i) => ({
+        hash: hash(`${count}.${i}`),
+        permissions: Array.from({ length: 100 }, (_, j) => `p.${i}.${j}`),
+      }));
+    const over = keys(1_000).concat({ hash: hash("one more"), permissions: ["p.one_more"] });
+    const refused = await importing("keys.migrateKeys", { migrationId, apiId, keys: over });
+    expect([refused.status, refused.body.error.errors[0].location]).toEqual([400, "body.keys"]);
+    expect((await keyring.listPermissions()).data).toEqual([]);
+    const taken = await importing("keys.migrateKeys", { migrationId, apiId, keys: keys(1_000) });
+    expect([taken.status, taken.body.data.migrated.length]).toEqual([200, 10]);
+    const again = await importing("keys.migrateKeys", { migrationId, apiId, keys: over.slice(10) });
+    expect([again.status, again.body.data.failed]).toEqual([200, []]);
+    await close();
+  });
+
   it("a namespace is made by who may make one; who may use one only learns nothing of others", async () => {
     const { call, rootKeyOf, close } = await world();
     const body = { namespace: "mail", identifier: "u", limit: 1, duration: 1_000 };

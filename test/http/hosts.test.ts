@@ -15,8 +15,9 @@ import {
   type ServerOptions,
 } from "../../src/http/index.js";
 import { createKeyring, createRatelimits, createVerifier, memoryStore } from "../../src/index.js";
+import { Fingerprint } from "../../src/lib/fingerprint.js";
 import type { Parsed } from "./raw.js";
-import { EVERYTHING, JSON_TYPE } from "./support.js";
+import { EVERYTHING, type Host, JSON_TYPE, world } from "./support.js";
 
 async function made(options: HandlerOptions = {}) {
   const store = memoryStore();
@@ -365,6 +366,23 @@ describe("options", () => {
       data: { code: "VALID" },
     });
     expect(pollChanges).toHaveBeenCalledWith(expect.any(Number));
+  });
+
+  it("createServer finds keys by their digest unless the options say otherwise, and a handler by a tag", async () => {
+    const read = vi.spyOn(Fingerprint.prototype, "read");
+    const isTagged = async (host: Host, verifier?: HandlerOptions["verifier"]) => {
+      const { call, create, close } = await world({ host, ...(verifier && { verifier }) });
+      const { key } = await create();
+      read.mockClear();
+      for (let i = 0; i < 3; i++) expect((await call("keys.verifyKey", { key })).body.data.code).toBe("VALID");
+      await close();
+      return read.mock.calls.some(([text]) => text === key);
+    };
+    expect(await isTagged("node")).toBe(false);
+    expect(await isTagged("node", { cache: { size: 10 } })).toBe(false);
+    expect(await isTagged("node", { cache: { by: "tag" } })).toBe(true);
+    expect(await isTagged("fetch")).toBe(true);
+    read.mockRestore();
   });
 
   it("a store without a method, and parts that are none, are named", () => {

@@ -82,6 +82,28 @@ describe("express", () => {
   });
 });
 
+describe("guards of one request", () => {
+  it("by another verifier, or with another key, take each for itself", async () => {
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "second" });
+    const second = await keyring.createKey({ apiId, credits: { remaining: 100 } });
+    const app = express();
+    const passed: express.RequestHandler = (_req, res) => void res.end("passed");
+    app.get("/verifiers", expressGuard(verifier), expressGuard(createVerifier(store)), passed);
+    app.get("/keys", expressGuard(verifier), expressGuard(verifier, { keyFrom: ["x-second"] }), passed);
+    const { url, close } = await listen(app);
+    try {
+      expect((await fetch(`${url}/verifiers`, { headers })).status).toBe(200);
+      expect(await left()).toBe(98);
+      expect((await fetch(`${url}/keys`, { headers: { ...headers, "x-second": second.key } })).status).toBe(200);
+      expect((await verifier.verify({ key: second.key, credits: { cost: 0 } })).credits).toBe(99);
+      expect(await left()).toBe(97);
+    } finally {
+      await close();
+    }
+  });
+});
+
 describe("hono", () => {
   it("functions get the context, and a Response that the handler made gets the headers too", async () => {
     const app = new Hono();
@@ -301,7 +323,19 @@ describe("options", () => {
       }
     }
     expect((await call({}, { authorization: `Bearer${key}` })).headers.get("www-authenticate")).toBe("Bearer");
-    expect((await call({}, { authorization: `Bearer\t ${key}\t` })).status).toBe(200);
+    expect((await call({}, { authorization: `Bearer  ${key}\t` })).status).toBe(200);
+    for (const blanks of ["\t", "\t ", " \t"])
+      expect((await call({}, { authorization: `Bearer${blanks}${key}`, "x-api-key": key })).status).toBe(401);
+  });
+
+  it("of headers of one's own the first that is there counts, and the query string never does", async () => {
+    const names = { keyFrom: ["x-first", "Authorization", "x-last"] };
+    for (const name of ["X-First", "x-last"]) expect((await call(names, { [name]: key })).status).toBe(200);
+    expect((await call(names, { "x-first": "nobody", ...headers, "x-last": key })).status).toBe(401);
+    expect((await call(names, { "x-api-key": key })).status).toBe(401);
+    const route = webGuard(verifier, {}, () => new Response("passed"));
+    for (const name of ["api_key", "apiKey", "key", "access_token", "x-api-key", "authorization"])
+      expect((await route(new Request(`http://localhost/?${name}=${key}`))).status).toBe(401);
   });
 
   it("a renderer of one's own; one that throws is a 500", async () => {

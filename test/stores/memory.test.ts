@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { cachedStore } from "../../src/cache/key-cache.js";
 import type { Change, Store } from "../../src/contracts/store.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
+import { digestKey } from "../../src/lib/hash.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { keyRow, sharedStoreSuite, storeSuite } from "./suite.js";
 
@@ -28,6 +30,24 @@ describe("memoryStore: listeners", () => {
     expect(await store.insertKeys([{ row: keyRow(1) }])).toEqual([true]);
     expect(notified).toEqual([{ digest: "digest-1" }]);
     expect(await rises).toBe(fault);
+  });
+});
+
+describe("memoryStore: credits", () => {
+  it("T14: a draw or a return with a number that is none is refused, and changes nothing", async () => {
+    const store = memoryStore();
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const { key } = await keyring.createKey({ apiId, credits: { remaining: 100 } });
+    const { ref } = (await store.findKey(await digestKey(key)))!;
+    const draw = { holder: "a", spent: 0, cost: 1, step: 5, size: 10, period: 0, now: 0, until: 1_000 };
+    for (const field of ["spent", "cost", "step", "size", "period", "now", "until"])
+      for (const wrong of [NaN, Infinity, 1.5, 2 ** 53, undefined, "1"])
+        expect(() => store.drawCredits(ref, { ...draw, [field]: wrong }), `${field} ${String(wrong)}`).toThrow(
+          RangeError,
+        );
+    expect(() => store.returnCredits(ref, { holder: "a", spent: NaN })).toThrow(RangeError);
+    expect(await store.drawCredits(ref, draw)).toMatchObject({ drawn: 5, remaining: 95 });
   });
 });
 

@@ -37,6 +37,7 @@ const PROSE: readonly (readonly [words: RegExp, instead: string])[] = [
   [/\bmould(s|ed)?\b/i, "policy"],
   [/\bstands? below\b/, "below"],
   [/\bknows no\b/, "what it does, not what it does not"],
+  [/\b(ruling|trap|hostile)s? [A-G]?\d/i, "the rule itself: what it cites is not in the package"],
   [/\b[Aa]nswers the (balance|result|number|value)\b/, "returns"],
 ];
 

@@ -32,6 +32,7 @@ describe("verifyHeaders", () => {
       new Headers(),
       { authorization: `Bearer ${key}, Bearer ${key}` },
       { authorization: "Bearer" },
+      { authorization: `Bearer\t${key}`, "x-api-key": key },
       { "x-api-key": "x".repeat(513) },
       { "x-api-key": "\ud800" },
       Object.create({ "x-api-key": key }) as object,

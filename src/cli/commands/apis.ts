@@ -5,7 +5,7 @@ import type { KeyResponseData, Page, V2ApisGetApiResponseData } from "../../keyr
 import { addDatabaseFlags, type DatabaseFlags, withKeyring } from "../database/database.js";
 import { type FlagAliases, toFailure } from "../io/failures.js";
 import type { Io } from "../io/io.js";
-import { note, pretty, stripControlChars } from "../io/text.js";
+import { note, oneLine, pretty, toJson } from "../io/text.js";
 
 const FLAG_ALIASES: FlagAliases = new Map([
   ["apiId", "--api-id"],
@@ -57,8 +57,7 @@ async function list<T>(
     do {
       const page = await read(keyring, cursor === undefined ? {} : { cursor });
       for (const row of page.data) {
-        const text =
-          output === "json" ? `${rows > 0 ? "," : ""}\n${JSON.stringify(row)}` : `${stripControlChars(toLine(row))}\n`;
+        const text = output === "json" ? `${rows > 0 ? "," : ""}\n${toJson(row)}` : `${oneLine(toLine(row))}\n`;
         await io.stdout.write(text);
         rows++;
       }

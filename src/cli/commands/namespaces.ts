@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { createRatelimits } from "../../keyring/ratelimits/create-ratelimits.js";
 import { addDatabaseFlags, type DatabaseFlags, readAll, withStore } from "../database/database.js";
 import type { Io } from "../io/io.js";
-import { note, pretty, stripControlChars } from "../io/text.js";
+import { note, oneLine, pretty } from "../io/text.js";
 
 const HELP = `
 The id is what a permission on one namespace names, such as ratelimit.<namespace_id>.limit.
@@ -19,7 +19,7 @@ export function addNamespacesCommand(program: Command, io: Io): void {
     .action(async ({ db, output }: DatabaseFlags) => {
       const rows = await withStore(db, (store) => readAll(createRatelimits(store).listNamespaces));
       if (output === "json") return io.stdout.write(`${pretty(rows)}\n`);
-      for (const { id, name } of rows) await io.stdout.write(`${stripControlChars(`${id}  ${name}`)}\n`);
+      for (const { id, name } of rows) await io.stdout.write(`${oneLine(`${id}  ${name}`)}\n`);
       if (rows.length === 0) await note(io, "there are none");
     });
 }

@@ -34,6 +34,28 @@ describe("apis list, keys list, keys get", () => {
     for (const { stdout } of [keys, one]) expect(stdout).not.toContain(key);
   });
 
+  it("names with line breaks, as older files may hold them, forge no line", async () => {
+    const place = join(folder(), "forged.db");
+    const store = sqliteStore(place);
+    const { keyId } = await createKeyring(store).createKey({
+      apiId: (await createKeyring(store).createApi({ name: "old", apiId: "api_forged" })).apiId,
+    });
+    const name = "a\napi_other\tb\u2028c\u2029d\re";
+    const [[api], [key]] = [await store.readMany("apis", ["api_forged"]), await store.readMany("keys", [keyId])];
+    await store.write([
+      { table: "apis", row: { ...api!, name } },
+      { table: "keys", row: { ...key!, name } },
+    ]);
+    await store.close();
+    for (const argv of [
+      ["apis", "list"],
+      ["keys", "list", "--api-id", "api_forged"],
+    ]) {
+      const { stdout } = await run([...argv, "--db", place]);
+      expect(stdout).toMatch(/^[^\n\r\t\u2028\u2029]+a\?api_other\?b\?c\?d\?e\n$/);
+    }
+  });
+
   it("name the flag of what is wrong or not there", async () => {
     const bad = await run(["keys", "list", "--db", db, "--api-id", ""]);
     expect([bad.code, bad.stderr]).toEqual([2, expect.stringContaining("body.apiId (--api-id)")]);

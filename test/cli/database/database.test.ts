@@ -67,6 +67,11 @@ describe("namespaces list", () => {
     expect((await run(["namespaces", "list", "--db", db])).stdout).toBe(`${namespaceId}  mail out\n`);
     const { stdout } = await run(["namespaces", "list", "--db", db, "--output", "json"]);
     expect(JSON.parse(stdout)).toEqual([{ id: namespaceId, name: "mail out" }]);
+    const older = sqliteStore(db);
+    const [row] = await older.readMany("namespaces", [namespaceId]);
+    await older.write([{ table: "namespaces", row: { ...row!, name: "a\nns_forged\tb\u2028c" } }]);
+    await older.close();
+    expect((await run(["namespaces", "list", "--db", db])).stdout).toBe(`${namespaceId}  a?ns_forged?b?c\n`);
   });
 });
 
