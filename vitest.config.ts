@@ -20,7 +20,7 @@ export const SLOW = [
   "test/credits/locked-file.test.ts",
   "test/stores/sqlite/{waiting,writer-thread}.test.ts",
   "test/stores/sqlite/connection/foreign-log.test.ts",
-  "test/stores/postgres/{outage,restored,servers}.test.ts",
+  "test/stores/postgres/{changes,outage,servers}.test.ts",
   "test/simulation/postgres.test.ts",
   "test/{bench,docs,docstrings,structure,secrets,secrets-sqlite}.test.ts",
 ];

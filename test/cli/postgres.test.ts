@@ -141,6 +141,14 @@ describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", ()
       clock: "ok",
       pooler: "ok",
     });
+    // What was found before something fails is told all the same.
+    await server.sql(
+      "CREATE ROLE looker LOGIN PASSWORD 'looker'; GRANT USAGE ON SCHEMA keystile TO looker; GRANT SELECT ON keystile.meta TO looker",
+      new URL(address).pathname.slice(1),
+    );
+    const asLooker = Object.assign(new URL(address), { username: "looker", password: "looker" }).href;
+    const { stdout } = await ran("doctor", "--store", asLooker);
+    expect(stdout).toMatch(/ok +schema[^]*fail +server +the role of the connection lacks a right/);
     expect((await ran("schema", "mysql")).code).toBe(2);
     expect(await ran("doctor", "--store", address, "--reconcile")).toMatchObject({
       code: 2,

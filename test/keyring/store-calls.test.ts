@@ -38,6 +38,29 @@ async function full() {
 }
 
 describe("calls of the store", () => {
+  it("a limit in a namespace that is given by its id takes two round trips", async () => {
+    const store = memoryStore();
+    let trips = 0;
+    let inFlight = 0;
+    const far = async <T>(read: () => T): Promise<Awaited<T>> => {
+      if (inFlight++ === 0) trips++;
+      await new Promise((resolve) => setTimeout(resolve, 1));
+      inFlight--;
+      return await read();
+    };
+    const ratelimits = createRatelimits({
+      ...store,
+      readNames: (...given) => far(() => store.readNames(...given)),
+      readMany: (...given) => far(() => store.readMany(...given)),
+    });
+    const { namespaceId } = await ratelimits.createNamespace({ name: "email" });
+    for (const namespace of ["email", namespaceId]) {
+      trips = 0;
+      await ratelimits.limit({ namespace, identifier: "user_1", limit: 10, duration: 60_000 });
+      expect(trips, namespace).toBe(2);
+    }
+  });
+
   it("a page of a hundred keys takes six, seven by externalId, as many as one key", async () => {
     const { keyring, apiId, keyIds, time, during } = await full();
     time.now += DAY;

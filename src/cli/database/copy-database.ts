@@ -16,6 +16,9 @@ export interface CopiedKind {
   readonly isSame: boolean;
 }
 
+/** Milliseconds for a statement: a page may have 64 MB of metadata, and millions of keys are counted. */
+const TIMEOUT = 600_000;
+
 export interface CopyOptions {
   readonly schema: string;
   /** Called with what is being done and the number of rows so far, of so many. */
@@ -34,9 +37,10 @@ export async function copyDatabase(
 ): Promise<ReadonlyMap<string, CopiedKind>> {
   const source = openExport(from);
   try {
-    const target = postgresStore(client, { schema });
+    const options = { schema, timeout: TIMEOUT };
+    const target = postgresStore(client, options);
     await target.setUp();
-    const load = await beginLoad(client, source.secret, { schema });
+    const load = await beginLoad(client, source.secret, options);
     let done = 0;
     for (const page of source.pages()) {
       await load.write(page);

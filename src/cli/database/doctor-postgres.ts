@@ -13,15 +13,16 @@ const LOOK_EVERY = 50;
 export async function examinePostgres(address: string, schema: string): Promise<Finding[]> {
   const pool = await openPool(address, 3);
   const store = postgresStore(pool, { schema });
+  const findings: Finding[] = [];
   try {
     const status = await store.status();
-    const findings = [
+    findings.push(
       examineServer(status),
       examineRole(status),
       examineTables(status),
       examineDurability(status),
       examineClock(status),
-    ];
+    );
     if (status.isReplica || status.schemaVersion !== SCHEMA_VERSION) return findings;
     await store.pollChanges();
     let isListening = false;
@@ -32,7 +33,7 @@ export async function examinePostgres(address: string, schema: string): Promise<
     return [...findings, examineListening(isListening)];
   } catch (error) {
     if (!isKeystileError(error)) throw error;
-    return [fail("server", error.detail)];
+    return [...findings, fail("server", error.detail)];
   } finally {
     await store.close();
     await pool.end();

@@ -19,14 +19,15 @@ export function isPostgresAddress(text: string): boolean {
   return /^postgres(ql)?:\/\//.test(text);
 }
 
-/** An address without user and password, for people. */
+/** An address without user and password, for people. @throws a usage error that shows nothing of it */
 export function withoutCredentials(address: string): string {
-  try {
-    const { protocol, host, pathname } = new URL(address);
-    return `${protocol}//${host}${pathname}`;
-  } catch {
-    throw usage("an address of PostgreSQL looks like postgres://user:password@host:5432/database");
-  }
+  const url = URL.canParse(address) ? new URL(address) : undefined;
+  // A password with one of these as it is ends there for URL, which takes what is before for a host and the rest for a path.
+  if (url === undefined || /[@#]/.test(url.pathname + url.search + url.hash))
+    throw usage(
+      "an address of PostgreSQL looks like postgres://user:password@host:5432/database, with @, /, ? and # of a password written as %40, %2F, %3F and %23",
+    );
+  return `${url.protocol}//${url.host}${url.pathname}`;
 }
 
 /**

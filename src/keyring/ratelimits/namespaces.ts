@@ -96,15 +96,18 @@ export async function enterNamespaces(
 }
 
 /**
- * One read for all names, and one for all that may be ids: a namespace with this id takes precedence over one with this
- * name.
+ * One read for all names, and at once one for all that may be ids: a namespace with this id takes precedence over one with
+ * this name.
  */
 async function lookUp(context: Context, idsOrNames: readonly string[]): Promise<Map<string, NamespaceRow>> {
   const found = new Map<string, NamespaceRow>();
-  for (const row of await context.store.readNames("namespaces", context.workspaceId, [...new Set(idsOrNames)]))
-    found.set(row.name, row);
   const ids = idsOrNames.filter((text) => text.startsWith(`${ID_PREFIX}_`));
-  for (const row of (await readRows(context, "namespaces", ids)).values()) {
+  const [byName, byId] = await Promise.all([
+    context.store.readNames("namespaces", context.workspaceId, [...new Set(idsOrNames)]),
+    readRows(context, "namespaces", ids),
+  ]);
+  for (const row of byName) found.set(row.name, row);
+  for (const row of byId.values()) {
     if (row.workspaceId === context.workspaceId) found.set(row.id, row);
   }
   return found;

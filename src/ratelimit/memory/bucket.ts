@@ -27,7 +27,7 @@ export interface Rate {
   readonly limit: number;
   /** Milliseconds. */
   readonly duration: number;
-  /** Units per token; 0 with a duration of 0: nothing stays used. */
+  /** Units per token; 0 with a duration of 0, where nothing stays used, and with a limit of 0, where nothing is taken. */
   readonly unitsPerToken: number;
   /** Units that drain per millisecond. */
   readonly drainPerMs: number;
@@ -56,6 +56,8 @@ export interface Bucket extends Level {
  * @param duration milliseconds, 0…2^53 − 1
  */
 export function toRate(limit: number, duration: number): Rate {
+  // No level: it would never drain.
+  if (limit === 0) return { limit, duration, unitsPerToken: 0, drainPerMs: 0, capacity: 0 };
   // Always reduced: the smaller the units, the more rates are exact.
   const divisor = greatestCommonDivisor(limit, duration) || 1;
   const unitsPerToken = duration / divisor;
@@ -157,7 +159,7 @@ export function charge(bucket: Bucket, rate: Rate, cost: number, now: number, co
   }
 }
 
-/** The rate of a new bucket's first level: with a duration of 0 nothing stays used. */
+/** The rate of a new bucket's first level: one of 0 units has none. */
 export function firstOf(rate: Rate, configured: Rate): Rate {
   return configured.unitsPerToken > 0 ? configured : rate;
 }

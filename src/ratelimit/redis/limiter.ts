@@ -169,8 +169,11 @@ export function redisLimiter(client: RedisClient, options: RedisLimiterOptions =
       replies = await Promise.all(asked.map((reply) => breaker.within(reply)));
     } catch (error) {
       // Whatever was granted, or is granted too late.
-      for (const [i, reply] of asked.entries())
-        void reply.then(({ exceeded, receipts }) => (exceeded ? undefined : undo(i, receipts))).catch(() => undefined);
+      if (mode === "hold")
+        for (const [i, reply] of asked.entries())
+          void reply
+            .then(({ exceeded, receipts }) => (exceeded ? undefined : undo(i, receipts)))
+            .catch(() => undefined);
       throw error;
     }
     const isReturned = mode === "hold" && replies.some(({ exceeded }) => exceeded);

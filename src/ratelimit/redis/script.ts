@@ -85,7 +85,9 @@ local function rateOf(limit, duration, units, drain)
   if not same then same = {} rates[limit] = same end
   local rate = same[duration]
   if rate then return rate end
-  if not units then
+  if limit == 0 then
+    units, drain = 0, 0
+  elseif not units then
     local divisor, rest = limit, duration
     while rest > 0 do divisor, rest = rest, math.fmod(divisor, rest) end
     if divisor == 0 then divisor = 1 end

@@ -52,11 +52,15 @@ const LISTEN_AGAIN_MS = [1_000, 5_000, 30_000] as const;
 /** How long a listener has to hear its own ring. */
 const PROBE_MS = 2_000;
 const SELF = "probe ";
+/** How long after a failed poll another one is started that no call waits for. */
+const RETRY_MS = 50;
 
 /** @param s the schema, quoted */
 export function createChanges(session: Session, settings: PostgresSettings, s: string): Changes {
   const { schema, bound, poll: soft, durability, serveStale, timeout } = settings;
-  // Transactions beyond the snapshot are another server's, from which the tables were restored.
+  // What the last snapshot could not see: transactions that began after it, and those that ran meanwhile. Not all since the
+  // oldest of these, which may run for days. Those beyond this snapshot are another server's, from which the tables were
+  // restored.
   const statement: Statement = {
     isRead: true,
     text: `SELECT pg_current_snapshot()::text AS snapshot, pg_is_in_recovery()::text AS replica,
@@ -64,10 +68,14 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
       current_setting('synchronous_standby_names') AS standbys,
       (m.pruned IS NOT NULL AND m.pruned >= pg_snapshot_xmin($1::text::pg_snapshot)
         AND m.pruned < pg_snapshot_xmax(pg_current_snapshot()))::text AS pruned,
-      ARRAY_TO_JSON(ARRAY(SELECT JSON_BUILD_ARRAY(c.xid::text, c.what) FROM ${s}.changes c
-        WHERE c.xid >= pg_snapshot_xmin($1::text::pg_snapshot) AND NOT pg_visible_in_snapshot(c.xid, $1::text::pg_snapshot)
-          AND c.xid < pg_snapshot_xmax(pg_current_snapshot())
-        ORDER BY c.xid LIMIT ${MAX_CHANGES + 1}))::text AS changes
+      ARRAY_TO_JSON(ARRAY(
+        (SELECT JSON_BUILD_ARRAY(c.xid::text, c.what) FROM ${s}.changes c
+          WHERE c.xid >= pg_snapshot_xmax($1::text::pg_snapshot) AND c.xid < pg_snapshot_xmax(pg_current_snapshot())
+          ORDER BY c.xid LIMIT ${MAX_CHANGES + 1})
+        UNION ALL
+        (SELECT JSON_BUILD_ARRAY(c.xid::text, c.what) FROM ${s}.changes c
+          WHERE c.xid = ANY (ARRAY(SELECT pg_snapshot_xip($1::text::pg_snapshot))) LIMIT ${MAX_CHANGES + 1})
+      ))::text AS changes
       FROM ${s}.meta m`,
   };
   const prune: Statement = { isRead: false, text: `SELECT ${s}.prune_v1($1::text::interval)::text` };
@@ -80,7 +88,11 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
   const own = new Set<string>();
   let seen: { readonly snapshot: string; readonly started: string; readonly storeId: string } | undefined;
   let inFlight: { readonly began: number; readonly done: Promise<void> } | undefined;
-  let prunedAt = performance.now();
+  // As if it had pruned some time ago: nodes that live for less than the interval prune as well, and not all at once.
+  let prunedAt = performance.now() - Math.random() * PRUNE_EVERY_MS;
+  /** Whether the last poll found nobody, and when the last one failed. */
+  let isOutOfReach = false;
+  let failedAt = -Infinity;
   let isClosed = false;
   let isUsed = false;
   let endListening: (() => void) | undefined;
@@ -131,16 +143,34 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
   const start = (): Promise<void> => {
     const began = performance.now();
     const done = ask(began)
-      .catch((error: unknown) => {
-        state.failedPolls++;
-        throw error;
-      })
+      .then(
+        () => {
+          isOutOfReach = false;
+        },
+        (error: unknown) => {
+          state.failedPolls++;
+          isOutOfReach = isOutage(error);
+          failedAt = performance.now();
+          throw error;
+        },
+      )
       .finally(() => {
         inFlight = undefined;
       });
     inFlight = { began, done };
-    done.then(tidy, () => undefined);
+    done.then(
+      () => {
+        tidy();
+        // The snapshot may be older than the ring.
+        if (hearsAgain) heard();
+      },
+      () => undefined,
+    );
     return done;
+  };
+  /** Starts a poll that nobody waits for. */
+  const startSoon = (): void => {
+    if (inFlight === undefined && performance.now() - failedAt >= RETRY_MS) start().catch(() => undefined);
   };
   const tidy = (): void => {
     if (performance.now() - prunedAt < PRUNE_EVERY_MS || isClosed) return;
@@ -178,58 +208,53 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
   const heard = (): void => {
     if (isClosed || !isUsed) return;
     hearsAgain = inFlight !== undefined;
-    if (hearsAgain) return;
-    start().then(
-      () => {
-        if (hearsAgain) heard();
-      },
-      () => undefined,
-    );
+    if (!hearsAgain) start().catch(() => undefined);
   };
-  /** Listens, and makes sure that it hears: a pooler may swallow LISTEN without a word. */
+  /** Listens, and makes sure that it hears: a pooler may swallow LISTEN without a word. One attempt at a time. */
   const listen = async (tries: number): Promise<void> => {
     if (isClosed) return;
+    let isOver = false;
     const again = () => {
+      if (isOver) return;
+      isOver = true;
+      const next = state.isListening ? 0 : tries;
       state.isListening = false;
       endListening = undefined;
-      unref(setTimeout(() => void listen(tries + 1), LISTEN_AGAIN_MS[Math.min(tries, LISTEN_AGAIN_MS.length - 1)]));
+      const pause = LISTEN_AGAIN_MS[Math.min(next, LISTEN_AGAIN_MS.length - 1)];
+      unref(setTimeout(() => void listen(next + 1), pause));
     };
     const nonce = SELF + Math.random().toString(36).slice(2);
-    let isHeard: () => void = () => undefined;
-    const hears = new Promise<boolean>((resolve) => {
-      isHeard = () => {
-        resolve(true);
-      };
-      unref(
-        setTimeout(() => {
-          resolve(false);
-        }, PROBE_MS),
-      );
-    });
+    let hearItself: (isHeard: boolean) => void = () => undefined;
+    const hears = new Promise<boolean>((resolve) => (hearItself = resolve));
+    let end: (() => void) | undefined;
     try {
-      const end = await session.listen(
+      end = await session.listen(
         channel,
-        (payload) => (payload === nonce ? isHeard() : payload.startsWith(SELF) || heard()),
+        (payload) => (payload === nonce ? hearItself(true) : payload.startsWith(SELF) || heard()),
         again,
       );
-      if (end === undefined) return;
-      endListening = end;
+      if (end === undefined || isOver) return;
       if (isClosed) {
         end();
         return;
       }
+      endListening = end;
       await session.run(notify, channel, nonce);
-      state.isListening = await hears;
-      if (state.isListening) {
+      unref(setTimeout(() => hearItself(false), PROBE_MS));
+      const isHeard = await hears;
+      if (isOver) return;
+      state.isListening = isHeard;
+      if (isHeard) {
         heard();
         return;
       }
       // Not again: what is between here and the server does not pass notifications on.
-      end();
+      isOver = true;
       endListening = undefined;
+      end();
     } catch {
-      endListening?.();
       again();
+      end?.();
     }
   };
   let opening: Promise<void> | undefined;
@@ -249,17 +274,17 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
       if (Number.isNaN(now)) return pollAnew();
       const age = performance.now() - state.polledAt;
       if (age < soft) return undefined;
-      const current = inFlight;
-      const done = current?.done ?? start();
-      if (age < bound) {
-        done.catch(() => undefined);
+      // While it is known to be out of reach, what may be served stale waits for nothing.
+      if (age < bound || (isOutOfReach && age < bound + serveStale)) {
+        startSoon();
         return undefined;
       }
+      const current = inFlight;
       // A poll that began within the bound tells enough.
-      const polled = current !== undefined && performance.now() - current.began >= bound ? pollAnew() : done;
+      const polled =
+        current !== undefined && performance.now() - current.began >= bound ? pollAnew() : (current?.done ?? start());
       return polled.catch((error: unknown) => {
-        const isOutage = isKeystileError(error) && error.code === "STORE_UNAVAILABLE";
-        if (!isOutage || performance.now() - state.polledAt >= bound + serveStale) throw error;
+        if (!isOutage(error) || performance.now() - state.polledAt >= bound + serveStale) throw error;
       });
     },
     subscribe(listener) {
@@ -307,6 +332,8 @@ function assertUsable(
     );
 }
 
+const isOutage = (error: unknown): boolean => isKeystileError(error) && error.code === "STORE_UNAVAILABLE";
+
 /** The first transaction that a snapshot does not know, which never decreases on one server. */
 function nextOf(snapshot: string): bigint {
   return BigInt(snapshot.split(":")[1] ?? "0");
@@ -314,14 +341,12 @@ function nextOf(snapshot: string): bigint {
 
 function* decoded(what: Iterable<string>): Iterable<Change> {
   for (const text of what) {
+    const space = text.indexOf(" ");
+    const table = text.slice(1, space);
     if (text.startsWith("=")) yield { digest: text.slice(1) };
-    else if (!text.startsWith("#")) yield text as "all" | "created";
-    else {
-      const space = text.indexOf(" ");
-      const table = text.slice(1, space);
-      // What a later version may tell of.
-      yield isFoundWithKeys(table) ? { table, id: text.slice(space + 1) } : "all";
-    }
+    else if (text.startsWith("#") && isFoundWithKeys(table)) yield { table, id: text.slice(space + 1) };
+    // Also what a later version tells of.
+    else yield text === "created" ? text : "all";
   }
 }
 

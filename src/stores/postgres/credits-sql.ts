@@ -194,6 +194,7 @@ BEGIN
     -- What nodes that vanished hold is forfeited; the lease stays for a day, in case its node lives and reports.
     FOR other IN
       SELECT * FROM ${s}.leases l WHERE l.account = at_number AND l.holder <> call.holder AND l.expires <= call.at
+        AND (NOT l.is_forfeited OR l.expires + ${KEPT_AFTER_EXPIRY} <= call.at)
     LOOP
       is_old := other.expires + ${KEPT_AFTER_EXPIRY} <= call.at;
       IF NOT other.is_forfeited THEN

@@ -1,6 +1,7 @@
 /** Reads the rows of the nine tables other than keys, which share one table of the database. */
 import type { ListQuery, NamedTable, RootKeyRow, Rows, Write } from "../../contracts/store.js";
 import { decodeEntity, encodeEntity, type EntityRaw, type EntityTable } from "../codec/entity-codec.js";
+import { plainPartOf, TABLES_WITH_TEXTS } from "../codec/search-part.js";
 import type { PostgresRow, Session, Statement } from "./client.js";
 import { assertStorable, isStorable } from "./texts.js";
 
@@ -28,6 +29,11 @@ export interface Entities {
   list<T extends EntityTable>(table: T, query: ListQuery): Promise<Rows[T][]>;
 }
 
+/** What a search looks at; in the collation C `lower` folds ASCII alone. */
+const NAMES = "e.id || ' ' || coalesce(e.name, '')";
+/** Most rows whose bodies one statement searches: of that many roles they are some 25 MB. */
+const MAX_BODIES = 1_024;
+
 export function createEntities(session: Session, schema: string): Entities {
   const read = (rest: string): Statement => ({
     isRead: true,
@@ -41,6 +47,18 @@ export function createEntities(session: Session, schema: string): Entities {
   const page = read(
     "WHERE e.kind = $1 AND e.workspace_id = $2 AND NOT e.deleted AND e.id > $3 ORDER BY e.id LIMIT $4::text::bigint",
   );
+  const slice = (texts: string): Statement => ({
+    isRead: true,
+    text: `WITH slice AS MATERIALIZED (
+        SELECT e.* FROM ${schema}.entities e
+        WHERE e.kind = $1 AND e.workspace_id = $2 AND NOT e.deleted AND e.id > $3 ORDER BY e.id LIMIT $4::text::bigint
+      )
+      SELECT ${ENTITY_COLUMNS} FROM slice e
+      WHERE strpos(lower((${texts}) COLLATE "C"), $5::text) > 0 OR e.id = (SELECT max(id) FROM slice)
+      ORDER BY e.id LIMIT $6::text::bigint`,
+  });
+  const sliceByNames = slice(NAMES);
+  const sliceByTexts = slice(`${NAMES} || ' ' || e.body`);
   const pageOfParent = read(
     `WHERE e.kind = $1 AND e.workspace_id = $2 AND NOT e.deleted AND e.id > $3 AND e.parent = $5
      ORDER BY e.id LIMIT $4::text::bigint`,
@@ -73,9 +91,17 @@ export function createEntities(session: Session, schema: string): Entities {
       if (!isStorable(digest)) return undefined;
       return decode("rootKeys", await session.run(byDigest, digest))[0];
     },
-    async list(table, { workspaceId, namespaceId, after = "", limit }) {
-      const given = [table, workspaceId, after, String(limit)] as const;
+    async list(table, { workspaceId, namespaceId, after = "", limit, mayHold }) {
       if (![workspaceId, after, namespaceId ?? ""].every(isStorable)) return [];
+      if (mayHold !== undefined && namespaceId === undefined) {
+        const { text, among } = mayHold;
+        const [statement, most] = TABLES_WITH_TEXTS.includes(table)
+          ? [sliceByTexts, MAX_BODIES]
+          : [sliceByNames, among];
+        const values = [table, workspaceId, after, String(Math.min(among, most)), plainPartOf(text), String(limit)];
+        return decode(table, await session.run(statement, ...values));
+      }
+      const given = [table, workspaceId, after, String(limit)] as const;
       return decode(
         table,
         await (namespaceId === undefined || table !== "overrides"

@@ -1,5 +1,5 @@
 /** Reads keys. Finds of one turn are one statement, of one row each; what they refer to is at hand. */
-import { KeystileError } from "../../contracts/errors.js";
+import { isKeystileError, KeystileError } from "../../contracts/errors.js";
 import type { KeyRecord, KeyRow, ListQuery, NewKey } from "../../contracts/store.js";
 import { ownProperty } from "../../lib/check-options.js";
 import { encodeKey } from "../codec/encoded-keys.js";
@@ -89,8 +89,22 @@ export function createKeys(session: Session, references: References, schema: str
     );
     return digests.map((digest) => found.get(digest));
   };
+  /** The result of each find, or what it rejects with: a row that cannot be read fails those alone that want it. */
+  const findEach = async (digests: readonly string[]): Promise<(() => KeyRecord | undefined)[]> => {
+    try {
+      return (await findAll(digests)).map((record) => () => record);
+    } catch (error) {
+      if (digests.length === 1 || (isKeystileError(error) && error.code !== "STORE_INVALID")) throw error;
+      const settled = await Promise.allSettled(digests.map((digest) => findAll([digest])));
+      return settled.map((one) => () => {
+        if (one.status === "rejected") throw one.reason;
+        return one.value[0];
+      });
+    }
+  };
+  const findTogether = createGroups(findEach, { maxSize: MAX_FINDS });
   return {
-    findKey: createGroups(findAll, { maxSize: MAX_FINDS }),
+    findKey: async (digest) => (await findTogether(digest))(),
     findKeys: findAll,
     async findForeignKey(migrationId, foreignDigest) {
       if (!isStorable(foreignDigest)) return undefined;
@@ -144,11 +158,15 @@ export function encodeKeyRow({ row, balance }: NewKey): Record<string, unknown> 
     name: name === undefined ? null : forPeople(name),
     start: forPeople(start),
     enabled,
-    // Beyond the range of timestamptz, which ends in the year 294276.
-    expires: expires === undefined ? null : Math.min(expires, 9_224_318_015_999_000),
-    created: createdAt,
+    expires: expires === undefined ? null : toTimestamp(expires),
+    created: toTimestamp(createdAt),
     account: ownProperty(row, "accountId") ?? null,
     from: ownProperty(row, "rerolledFrom") ?? null,
     ...(balance !== undefined && { ...balance, generation }),
   };
+}
+
+/** Milliseconds within the range of timestamptz, which begins in the year 4714 BC; dates of JavaScript go further back. */
+function toTimestamp(ms: number): number {
+  return Math.max(-210_866_803_200_000, ms);
 }

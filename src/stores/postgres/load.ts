@@ -11,6 +11,7 @@ import { COUNTS } from "./credits.js";
 import { encodeKeyRow } from "./keys.js";
 import { type PostgresStoreOptions, readOptions } from "./options.js";
 import { quoted } from "./schema.js";
+import { jsonForPeople } from "./texts.js";
 
 /** A load in progress. */
 export interface PostgresLoad {
@@ -87,7 +88,7 @@ export async function beginLoad(
   return {
     async write(page) {
       if (page.kind === "idempotency") await run(once, JSON.stringify(page.rows));
-      else if (page.kind === "audit") await run(audit, JSON.stringify(page.rows));
+      else if (page.kind === "audit") await run(audit, jsonForPeople(page.rows));
       else if (page.kind !== "keys")
         await run(entities, JSON.stringify(page.rows.map((row) => encodeExportedEntity(page.kind, row))));
       else {

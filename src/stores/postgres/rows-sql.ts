@@ -194,12 +194,21 @@ BEGIN
     outcome := 'repeated';
     spend := ${s}.spend_v1(mode, format(call, c ->> 'n', 0, c ->> 'period'))::jsonb -> 0;
   ELSE
-    IF FOUND THEN PERFORM ${s}.forget_once_v1(ARRAY[known.id]); END IF;
-    PERFORM ${s}.forget_once_v1(ARRAY(SELECT i.id FROM ${s}.idempotency i WHERE i.expires <= at ORDER BY i.expires
-      LIMIT ${EXPIRED_PER_WRITE} FOR UPDATE SKIP LOCKED));
-    -- The row is locked, so that calls of one workspace never go beyond its share together.
+    -- The row is locked, so that calls of one workspace never go beyond its share together. Before those of other workspaces,
+    -- for which no call waits: so no two wait for each other.
     INSERT INTO ${s}.idempotency_counts VALUES (c ->> 'ws', 0)
-      ON CONFLICT (workspace_id) DO UPDATE SET records = idempotency_counts.records RETURNING records INTO own;
+      ON CONFLICT (workspace_id) DO UPDATE SET records = idempotency_counts.records;
+    IF known.id IS NOT NULL THEN PERFORM ${s}.forget_once_v1(ARRAY[known.id]); END IF;
+    PERFORM ${s}.forget_once_v1(ARRAY(
+      WITH due AS MATERIALIZED (
+        SELECT i.id, i.workspace_id FROM ${s}.idempotency i WHERE i.expires <= at ORDER BY i.expires LIMIT ${EXPIRED_PER_WRITE}
+        FOR UPDATE SKIP LOCKED
+      ), held AS MATERIALIZED (
+        SELECT x.workspace_id FROM ${s}.idempotency_counts x WHERE x.workspace_id IN (SELECT workspace_id FROM due)
+        FOR UPDATE SKIP LOCKED
+      )
+      SELECT id FROM due JOIN held USING (workspace_id)));
+    SELECT x.records INTO own FROM ${s}.idempotency_counts x WHERE x.workspace_id = c ->> 'ws';
     IF own >= share THEN
       PERFORM ${s}.forget_once_v1(ARRAY(SELECT i.id FROM ${s}.idempotency i WHERE i.workspace_id = c ->> 'ws' AND i.expires <= at
         ORDER BY i.expires LIMIT ${EXPIRED_PER_WRITE} FOR UPDATE SKIP LOCKED));
@@ -224,8 +233,16 @@ CREATE FUNCTION ${s}.prune_v1(keep interval) RETURNS void LANGUAGE plpgsql AS $f
 DECLARE last xid8;
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('${s}', 7235927)) THEN RETURN; END IF;
-  WITH gone AS (DELETE FROM ${s}.changes WHERE at < clock_timestamp() - keep RETURNING xid)
-    SELECT xid INTO last FROM gone ORDER BY xid DESC LIMIT 1;
-  IF last IS NOT NULL THEN UPDATE ${s}.meta SET pruned = last WHERE pruned IS NULL OR pruned < last; END IF;
+  -- Not what a snapshot of a node may not know although it is newer: while a transaction runs for longer, all nodes' snapshots
+  -- begin with it. Those beyond this snapshot are another server's, from which the tables were restored.
+  WITH gone AS (
+    DELETE FROM ${s}.changes WHERE at < clock_timestamp() - keep
+      AND (xid < pg_snapshot_xmin(pg_current_snapshot()) OR xid >= pg_snapshot_xmax(pg_current_snapshot())) RETURNING xid
+  )
+  SELECT xid INTO last FROM gone WHERE xid < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY xid DESC LIMIT 1;
+  IF last IS NOT NULL THEN
+    UPDATE ${s}.meta SET pruned = last
+    WHERE pruned IS NULL OR pruned < last OR pruned >= pg_snapshot_xmax(pg_current_snapshot());
+  END IF;
 END $f$;
 `;

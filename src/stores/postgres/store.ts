@@ -12,7 +12,7 @@ import { type PostgresStoreOptions, readOptions } from "./options.js";
 import { createReferences } from "./references.js";
 import { quoted, setUpScript } from "./schema.js";
 import { readStatus, type PostgresStatus } from "./status.js";
-import { isStorable } from "./texts.js";
+import { isStorable, jsonForPeople } from "./texts.js";
 
 /** A {@link Store} with its set-up, and what its server says of itself. */
 export interface PostgresStore extends Store {
@@ -118,7 +118,7 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
   const insertBatch = async (batch: readonly NewKey[], entry: AuditEntry | undefined): Promise<boolean[]> => {
     const rows = batch.map((key, i) => ({ i, ...encodeKeyRow(key) }));
     const isMany = batch.length > MAX_NOTIFIED_DIGESTS;
-    const given = [JSON.stringify(rows), entry === undefined ? null : JSON.stringify(entry)] as const;
+    const given = [JSON.stringify(rows), entry === undefined ? null : jsonForPeople(entry)] as const;
     const { inserted = [] } = await changing(
       insert,
       !isMany,
@@ -186,7 +186,7 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
             : { table: "keys", row: encodeKeyRow({ row: one.row }), credits: one.credits }
           : encodeEntityWrite(one),
       );
-      const given = [JSON.stringify(encoded), JSON.stringify(entries)] as const;
+      const given = [JSON.stringify(encoded), jsonForPeople(entries)] as const;
       return (await changing(write, true, durability, ...given, String(auditRows))).outcome;
     }),
 

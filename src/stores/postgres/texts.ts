@@ -11,6 +11,11 @@ export function assertStorable(text: string, what: string): void {
     throw new RangeError(`${what} must be well-formed text without U+0000, to be kept in PostgreSQL`);
 }
 
+/** JSON of what is for people, such as an entry of the audit trail, with what cannot be stored left out. */
+export function jsonForPeople(value: unknown): string {
+  return JSON.stringify(value, (_name, part: unknown) => (typeof part === "string" ? forPeople(part) : part));
+}
+
 /** A text for people, with what cannot be stored left out. */
 export function forPeople(text: string): string {
   return text.toWellFormed().replaceAll("\0", "");

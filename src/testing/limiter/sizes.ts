@@ -111,6 +111,26 @@ export function sizesClauses(clause: LimiterClause): void {
     }
   });
 
+  clause("clause 5: of a limit of 0 nothing stays used, however overrides raise it", async (make) => {
+    const closed = { limit: 0, duration: 60_000 };
+    for (const [limit, duration] of [
+      [5, 0],
+      [5, 60_000],
+    ] as const) {
+      const limiter = await make();
+      expect(await granted(limiter, START, { ...check(1, limit, duration), configured: closed })).toBe(true);
+      for (const cost of [0, 1])
+        expect(await takeOne(limiter, START + 1, check(cost, 0, 60_000))).toEqual({
+          exceeded: cost > 0,
+          remaining: 0,
+          reset: 60_000,
+        });
+      // Raised for good: what is taken from now on returns.
+      for (let i = 2; i < 5; i++) expect(await granted(limiter, START + i, check(1, 10, 60_000))).toBe(true);
+      expect(await takeOne(limiter, START + 120_000, check(0, 11, 60_000))).toMatchObject({ remaining: 11, reset: 0 });
+    }
+  });
+
   clause("clause 6: two checks of one bucket must fit together, each with its own result", async (make) => {
     const limiter = await make();
     const half = [check(6), check(6)];

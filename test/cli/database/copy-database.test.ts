@@ -118,6 +118,18 @@ describe("copyDatabase", () => {
     await expect(copy((await filled()).file, schema)).rejects.toMatchObject({ code: "CONFLICT" });
   });
 
+  it("waits for statements that take longer than calls of a store may: counting millions of keys does", async () => {
+    const { file } = await filled();
+    const slow = {
+      async query(text: string, values: (string | null)[]) {
+        if (text.includes("count(*)::text AS n")) await new Promise((resolve) => setTimeout(resolve, 5_500));
+        return server.query(text, values);
+      },
+    };
+    const copied = await copyDatabase(file, slow, { schema: newSchema(), onProgress: () => undefined });
+    expect([...copied.values()].every(({ isSame }) => isSame)).toBe(true);
+  });
+
   it("says what differs, and is not finished then", async () => {
     const { file } = await filled();
     const schema = newSchema();

@@ -171,6 +171,24 @@ describe.skipIf(noRedis !== undefined)("redisLimiter", () => {
     });
   });
 
+  it("of a call that only looked, since one refuses, nothing is returned when another shard fails", async () => {
+    const limiter = redisLimiter(
+      async ([name = "", ...rest], key) => {
+        if (key.includes("{bad}")) throw new Error("gone");
+        return client.call(name, ...rest);
+      },
+      { deadline: 10_000 },
+    );
+    made.push(limiter);
+    const [good, full, bad] = ["good", "full", "bad"].map((shard) => check({ bucket: shard, shard, limit: 1 }));
+    await limiter.take([full!], 0);
+    expect(isRefused(await limiter.take([full!], 0))).toBe(true);
+    const calls = await scriptCalls();
+    await expect(limiter.take([good!, full!, bad!], 0)).rejects.toMatchObject({ code: "LIMITER_UNAVAILABLE" });
+    await wait(50);
+    expect((await scriptCalls()) - calls).toBe(1);
+  });
+
   describe("remembered refusals", () => {
     it("refuses by itself without a promise until the call fits, then asks; a smaller cost that fits is not refused", async () => {
       const limiter = limiterOf({ clock: "caller" });

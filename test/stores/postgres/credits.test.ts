@@ -2,12 +2,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { KeyRow, Store } from "../../../src/contracts/store.js";
+import { postgresStore } from "../../../src/stores/postgres/index.js";
 import { memoryStore } from "../../../src/stores/memory.js";
 import { insert, keyRow, readBalance, readRow, refOf, api } from "../../../src/testing/store/rows.js";
 import { runs } from "../../runs.js";
 import { pglite } from "./support.js";
 
-const { open } = pglite();
+const { server, open, newSchema } = pglite();
 const MAX = Number.MAX_SAFE_INTEGER;
 const DAILY = 32_000_000_000;
 const MONTHLY = 15_000_000_000;
@@ -100,4 +101,31 @@ describe("postgres: credits", () => {
       );
     },
   );
+});
+
+it("postgres: what vanished nodes hold is forfeited once, and not written again at every draw", async () => {
+  const schema = newSchema();
+  const store = postgresStore(server, { schema });
+  await store.setUp();
+  await store.write([{ table: "apis", row: api() }]);
+  await store.insertKeys([
+    { row: keyRow(1, { hasCredits: true }), balance: { remaining: 1_000, amount: 0, period: 0 } },
+  ]);
+  const ref = await refOf(store, "digest-1");
+  const draw = (holder: string, now: number) =>
+    store.drawCredits(ref, { holder, spent: 0, cost: 10, step: 10, size: 10, period: 0, now, until: now + 1_000 });
+  const leases = async () =>
+    (await server.query(`SELECT holder, ctid::text FROM ${schema}.leases WHERE is_forfeited ORDER BY 1`)).rows;
+  await draw("gone", 0);
+  await draw("also gone", 0);
+  await draw("alive", 2_000);
+  const forfeited = await leases();
+  expect(forfeited).toHaveLength(2);
+  await draw("alive", 2_500);
+  expect(await leases()).toEqual(forfeited);
+  // After a day they go.
+  await draw("alive", 90_000_000);
+  expect(await leases()).toEqual([]);
+  expect((await readBalance(store, keyRow(1).id, 0, 0))?.totals).toMatchObject({ forfeited: 20 });
+  await store.close();
 });

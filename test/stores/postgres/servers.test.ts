@@ -1,11 +1,12 @@
 /** The PostgreSQL store on a real server: each client, a pooler, set-up by many at once, and servers that it must refuse. */
 import pg from "pg";
 import postgres from "postgres";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { cachedStore } from "../../../src/cache/key-cache.js";
 import type { Store } from "../../../src/contracts/store.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { type PostgresClient, postgresStore, type PostgresStoreOptions } from "../../../src/stores/postgres/index.js";
+import { EXPIRED_PER_WRITE } from "../../../src/stores/spend-once.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
 import { createCanaries } from "../../rigs/postgres-support.js";
 import { buildWorker, nextMessage, startWorker } from "../../rigs/workers.js";
@@ -117,8 +118,8 @@ describe.skipIf(isSkipped)("postgres: statements and connections", () => {
     const texts: string[] = [];
     const client: PostgresClient = {
       query(text, values) {
-        // The doorbell rings after the call.
-        if (!text.includes("pg_notify")) texts.push(text);
+        // The doorbell rings after the call, and old changes are removed now and then.
+        if (!/pg_notify|prune_v1/.test(text)) texts.push(text);
         return pool.query(text, values);
       },
     };
@@ -310,6 +311,100 @@ describe.skipIf(isSkipped)("postgres: statements and connections", () => {
     await wait(200);
     const [balance] = await store.readBalances([{ keyId, period: 0 }], 0);
     expect(balance?.remaining).toBeGreaterThanOrEqual(8);
+  });
+
+  it("a transaction that runs for hours loses no change, and resets no node", async () => {
+    const url = await server.newDatabase();
+    const database = new URL(url).pathname.slice(1);
+    const store = await newStore(url);
+    const other = await newStore(url);
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "long" });
+    const long = await poolOf(url).connect();
+    await long.query("BEGIN");
+    await long.query("INSERT INTO keystile.changes (at, what) VALUES (now() - interval '3 hours', '=late')");
+    await store.insertKeys([0, 1, 2].map((n) => ({ row: keyRow(n, { apiId }) })));
+    await other.pollChanges(NaN);
+    const told: unknown[] = [];
+    other.subscribe((change) => told.push(change));
+    await server.sql(
+      "UPDATE keystile.changes SET at = now() - interval '2 hours'; SELECT keystile.prune_v1('1 hour')",
+      database,
+    );
+    for (let i = 0; i < 3; i++) await other.pollChanges(NaN);
+    await store.insertKeys([{ row: keyRow(3, { apiId }) }]);
+    await other.pollChanges(NaN);
+    expect(told).toEqual([{ digest: "digest-3" }]);
+    await long.query("COMMIT");
+    long.release();
+    await other.pollChanges(NaN);
+    expect(told).toEqual([{ digest: "digest-3" }, { digest: "late" }]);
+    // Pruned once it is over: nodes that have polled since need no reset.
+    await server.sql("SELECT keystile.prune_v1('1 hour')", database);
+    const [left] = await server.sql("SELECT count(*)::int AS n FROM keystile.changes", database);
+    expect(left).toEqual({ n: 1 });
+    await other.pollChanges(NaN);
+    expect((await other.status()).resets).toBe(0);
+  });
+
+  it("calls with idempotency keys that clear away what expired do not wait for each other in a circle", async () => {
+    const url = await server.newDatabase();
+    const pool = poolOf(url);
+    let statements = 0;
+    const client: PostgresClient = {
+      query(text, values) {
+        if (text.includes("spend_once_v1")) statements++;
+        return pool.query(text, values);
+      },
+    };
+    const store = await newStore(url, client);
+    let ids = 0;
+    const call = (workspaceId: string, now: number) =>
+      store.spendOnce(
+        undefined,
+        0,
+        0,
+        now,
+        { workspaceId, id: `id_${ids++}`, body: "b", until: now + 10 },
+        { maxRecords: 1_000, maxPerWorkspace: 100 },
+      );
+    // As many as one call clears away, so that the next ones are left for the other.
+    for (const workspaceId of ["ws_a", "ws_b"])
+      for (let n = 0; n < EXPIRED_PER_WRITE; n++) await call(workspaceId, workspaceId === "ws_a" ? 0 : 1);
+    await server.sql(
+      `CREATE FUNCTION keystile.slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.3); RETURN NEW; END $$;
+       CREATE TRIGGER slow AFTER UPDATE ON keystile.idempotency_counts FOR EACH ROW EXECUTE FUNCTION keystile.slow()`,
+      new URL(url).pathname.slice(1),
+    );
+    statements = 0;
+    const results = await Promise.all([call("ws_b", 100), wait(50).then(() => call("ws_a", 100))]);
+    expect(results.map(({ outcome }) => outcome)).toEqual(["done", "done"]);
+    // The server ends one of two that deadlock, and its store sends it again.
+    expect(statements).toBe(2);
+  });
+
+  it("a listener that is lost while it is tried out is replaced by one, which ends with the store", async () => {
+    const url = await server.newDatabase();
+    const pool = poolOf(url);
+    const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<unknown>;
+    let isCut = false;
+    pool.query = (async (...given: unknown[]) => {
+      const { text, values } = given[0] as { text: string; values: string[] };
+      if (text.includes("pg_notify") && values[1]?.startsWith("probe ") === true && !isCut) {
+        isCut = true;
+        await server.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'");
+        await wait(100);
+      }
+      return query(...given);
+    }) as never;
+    const store = await newStore(url, pool);
+    await store.pollChanges(NaN);
+    await vi.waitFor(async () => expect((await store.status()).isListening).toBe(true), 20_000);
+    // Longer than the first attempt goes on for.
+    await wait(3_000);
+    expect((await store.status()).isListening).toBe(true);
+    await store.close();
+    await vi.waitFor(() => expect(pool.totalCount - pool.idleCount).toBe(0), 5_000);
   });
 
   it("no error shows a password, a digest or a key", async () => {

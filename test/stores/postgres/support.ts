@@ -1,6 +1,6 @@
 /** Stores on one database: in this process, or on a real server. */
 import { PGlite } from "@electric-sql/pglite";
-import { afterAll } from "vitest";
+import { afterAll, beforeAll } from "vitest";
 import {
   type PostgresClient,
   postgresStore,
@@ -52,6 +52,8 @@ export function openerOf(client: (i: number) => PostgresClient, exec: (sql: stri
 /** A PostgreSQL that runs in this process. */
 export function pglite() {
   const server = new PGlite();
+  // Its start takes half a minute where many files share the machine, more than a call may take.
+  beforeAll(() => server.waitReady, 120_000);
   afterAll(() => server.close());
   return {
     server,

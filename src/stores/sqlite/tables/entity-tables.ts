@@ -7,6 +7,7 @@ import {
   type EntityRaw,
   type EntityTable,
 } from "../../codec/entity-codec.js";
+import { plainPartOf, TABLES_WITH_TEXTS } from "../../codec/search-part.js";
 import { changed, type Handle, type Select, select } from "../connection/handle.js";
 import { NAMESPACE_OF_OVERRIDE } from "../connection/schema.js";
 
@@ -45,16 +46,6 @@ const PAGE = "id > ? ORDER BY id LIMIT ?";
 /** What a search looks at: instr, which has no wildcards. */
 const NAMES = "id || ' ' || coalesce(name, '')";
 const TEXTS = `${NAMES} || ' ' || body`;
-const SEARCHED: Readonly<Partial<Record<EntityTable, string>>> = { roles: TEXTS, permissions: TEXTS };
-
-/**
- * The longest part of a text that every row with it holds as it is, but for the case of ASCII letters, also in JSON. SQLite
- * folds ASCII alone, and K and S have other forms (U+212A, U+017F).
- */
-function plainPartOf(text: string): string {
-  const parts = text.match(/[ !#-JL-RT-[\]-jl-rt-~]+/g) ?? [];
-  return parts.reduce((longest, part) => (part.length > longest.length ? part : longest), "").toLowerCase();
-}
 
 const statements = (handle: Handle, table: EntityTable) => {
   const name = TABLES[table];
@@ -75,7 +66,7 @@ const statements = (handle: Handle, table: EntityTable) => {
       `SELECT max(id) AS id FROM (SELECT id FROM ${name} WHERE workspace_id = ? AND ${PAGE})`,
     ),
     candidates: rows(
-      `workspace_id = ? AND id > ? AND id <= ? AND (id = ? OR instr(lower(${SEARCHED[table] ?? NAMES}), ?) > 0)
+      `workspace_id = ? AND id > ? AND id <= ? AND (id = ? OR instr(lower(${TABLES_WITH_TEXTS.includes(table) ? TEXTS : NAMES}), ?) > 0)
       ORDER BY id LIMIT ?`,
     ),
     insert: handle.prepare(
