@@ -31,6 +31,7 @@ const MEASURED = [
   "middleware",
   "startup",
   "postgres",
+  "nodes",
 ];
 const PLOTTED = ["cost", "throughput"];
 const BENCHES = [...MEASURED, ...PLOTTED];
