@@ -41,6 +41,8 @@ export interface Rounds {
   readonly rounds?: number;
   /** Turns that each side has in a round. */
   readonly slices?: number;
+  /** Milliseconds that such a turn takes; longer where many calls are in flight, so that few of it are the start and the end. */
+  readonly sliceMs?: number;
 }
 
 /** A smoke run: everything happens and is checked, on sizes that say nothing about speed. */
@@ -71,10 +73,10 @@ interface Lane {
  */
 export async function measure(
   sides: readonly Side[],
-  { rounds = ROUNDS, slices = SLICES }: Rounds = {},
+  { rounds = ROUNDS, slices = SLICES, sliceMs = SLICE_MS }: Rounds = {},
 ): Promise<Row[]> {
   const lanes: Lane[] = [];
-  for (const side of sides) lanes.push(await warmUp(side));
+  for (const side of sides) lanes.push(await warmUp(side, sliceMs));
   for (let round = 0; round < rounds; round++) {
     const spent = new Map<Lane, number>(lanes.map((lane) => [lane, 0]));
     for (let slice = 0; slice < slices; slice++) {
@@ -94,7 +96,7 @@ function toRow({ name, floor, goal }: Side, values: readonly number[]): Row {
 }
 
 /** Runs a side until the compiler has settled, and finds how many operations fill a slice. A side of fixed size starts cold. */
-async function warmUp(side: Side): Promise<Lane> {
+async function warmUp(side: Side, sliceMs: number): Promise<Lane> {
   if (side.operations !== undefined) return { side, operations: side.operations, values: [], done: 0 };
   let operations = 16;
   let done = 0;
@@ -103,9 +105,9 @@ async function warmUp(side: Side): Promise<Lane> {
     const ms = await time(side, operations);
     done += operations;
     if (performance.now() - began >= WARM_UP_MS && ms > 0) {
-      return { side, operations: Math.max(1, Math.round((operations * SLICE_MS) / ms)), values: [], done };
+      return { side, operations: Math.max(1, Math.round((operations * sliceMs) / ms)), values: [], done };
     }
-    if (ms < SLICE_MS) operations = Math.min(operations * 2, MOST_OPERATIONS);
+    if (ms < sliceMs) operations = Math.min(operations * 2, MOST_OPERATIONS);
   }
 }
 

@@ -1,11 +1,11 @@
 /** What do finds, spends, cached calls and imports cost on PostgreSQL, beside the plainest statements on the same server? */
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import pg from "pg";
 import type { KeyRecord } from "../src/contracts/store.js";
-import { postgresStore } from "../src/stores/postgres/index.js";
 import { createVerifier } from "../src/verify/verifier.js";
 import { noPostgres, startPostgres } from "../test/servers/postgres.js";
+import { nextMessage } from "./children.js";
+import { connect, CONNECTIONS, inFlight, makeBare, TAKE, TRIP } from "./connect.js";
 import { measure, report, type Row, scaled, type Side } from "./harness.js";
 import { digestOf, endless, keyRow, sample } from "./keys.js";
 import { openCopy, prepare } from "./stores.js";
@@ -16,34 +16,11 @@ const QUESTION =
 const KEYS = scaled(10_000, 100);
 const CACHED = scaled(1_000, 100);
 const IN_FLIGHT = 64;
-const CONNECTIONS = 8;
 const PROCESSES = 4;
 const ROUNDS = scaled(5, 2);
 const ROUND_MS = scaled(1_500, 60);
 const IMPORTED = scaled(50_000, 500);
 const IMPORTED_AT_ONCE = 5_000;
-
-const TAKE = {
-  name: "take",
-  text: "UPDATE bare SET remaining = remaining - 1 WHERE id = $1 AND remaining >= 1 RETURNING remaining",
-};
-
-/** Does so many, some in flight at any time. @returns how many came out right */
-async function inFlight(count: number, operations: number, work: () => Promise<boolean>): Promise<number> {
-  let begun = 0;
-  let right = 0;
-  const run = async (): Promise<void> => {
-    while (begun++ < operations) if (await work()) right++;
-  };
-  await Promise.all(Array.from({ length: count }, run));
-  return right;
-}
-
-function connect(url: string) {
-  const pool = new pg.Pool({ connectionString: url, max: CONNECTIONS + 1 });
-  pool.on("error", () => undefined);
-  return { pool, store: postgresStore(pool) };
-}
 
 /** A process that spends one key: says how many in the milliseconds that each message names, and ends with the channel. */
 interface Orders {
@@ -69,8 +46,6 @@ async function serve({ url, way }: Orders): Promise<void> {
   process.once("disconnect", () => void Promise.resolve(store.close()).then(() => pool.end()));
   process.send?.("ready");
 }
-
-const nextMessage = (child: ChildProcess): Promise<unknown> => new Promise((resolve) => child.once("message", resolve));
 
 async function together(url: string): Promise<Row[]> {
   const ways = ["single statements", "keystile"] as const;
@@ -144,8 +119,7 @@ async function main(): Promise<void> {
   await prepare(store);
   for (let n = 0; n < KEYS; n += IMPORTED_AT_ONCE)
     await store.insertKeys(Array.from({ length: Math.min(IMPORTED_AT_ONCE, KEYS - n) }, (_, i) => keyRow(n + i, true)));
-  await pool.query("CREATE TABLE bare (id bigint PRIMARY KEY, remaining bigint NOT NULL) WITH (fillfactor = 70)");
-  await pool.query("INSERT INTO bare SELECT i, 1e15 FROM generate_series(0, $1::int - 1) i", [KEYS]);
+  await makeBare(pool, KEYS);
   await pool.query("VACUUM ANALYZE");
   const numbers = sample(KEYS);
   const nextDigest = endless(numbers.map(digestOf));
@@ -153,7 +127,6 @@ async function main(): Promise<void> {
   const records = await Promise.all(Array.from({ length: KEYS }, (_, n) => store.findKey(digestOf(n))));
   const nextRef = endless(numbers.map((n) => (records[n] as KeyRecord).ref));
 
-  const bareTrip = { name: "trip", text: "SELECT $1::text AS text" };
   const [trip, update, updates] = [
     "a bare round trip",
     "a bare UPDATE, one at a time",
@@ -167,7 +140,7 @@ async function main(): Promise<void> {
     run: (operations) => inFlight(1, operations, work),
   });
   const rows = await measure([
-    one(trip, async () => (await pool.query({ ...bareTrip, values: ["x"] })).rowCount === 1),
+    one(trip, async () => (await pool.query(TRIP)).rowCount === 1),
     one("find", async () => (await store.findKey(nextDigest())) !== undefined, { floor: trip, goal: "≤ 2.5" }),
     one(update, take),
     one("exact spend, one at a time", spend, { floor: update, goal: "≤ 1.2" }),

@@ -31,13 +31,22 @@ const MEASURED = [
   "middleware",
   "startup",
   "postgres",
+  "nodes",
 ];
 const PLOTTED = ["cost", "throughput"];
 const BENCHES = [...MEASURED, ...PLOTTED];
 /** Takes minutes and gigabytes: in a smoke run, or when named. */
 const MILLIONS = "millions";
 /** What keystile is compared with; to be installed first: `npm ci --prefix bench/peers`. */
-const PEERS = ["peers/verify", "peers/durable", "peers/limits", "peers/decisions", "peers/together"];
+const PEERS = [
+  "peers/verify",
+  "peers/durable",
+  "peers/postgres",
+  "peers/limits",
+  "peers/shared-limits",
+  "peers/decisions",
+  "peers/together",
+];
 /** Several by one name. */
 const GROUPS: Readonly<Record<string, readonly string[]>> = { plot: PLOTTED, peers: PEERS };
 const NAMES = [...BENCHES, MILLIONS, ...Object.keys(GROUPS), ...PEERS];

@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { isKeystileError } from "../src/contracts/errors.js";
 import { sqliteStore, type SqliteStoreOptions } from "../src/stores/sqlite/index.js";
 import { createVerifier, type Verifier } from "../src/verify/verifier.js";
+import { nextMessage } from "./children.js";
 import { report, type Row, scaled } from "./harness.js";
 import { requestsFor } from "./keys.js";
 import { assertSpent, openCopy } from "./stores.js";
@@ -64,16 +65,6 @@ async function serve({ path, durability, writer }: Orders): Promise<void> {
   process.once("disconnect", () => void verifier.close().then(() => store.close()));
   process.send?.("ready");
 }
-
-const nextMessage = (child: ChildProcess): Promise<unknown> =>
-  new Promise((resolve, reject) => {
-    const fail = (): void => reject(new Error("a process of the bench ended early"));
-    child.once("exit", fail);
-    child.once("message", (message) => {
-      child.off("exit", fail);
-      resolve(message);
-    });
-  });
 
 async function start(orders: Orders): Promise<ChildProcess> {
   const child = fork(fileURLToPath(import.meta.url), [...process.argv.slice(2), JSON.stringify(orders)]);

@@ -4,11 +4,27 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type Result, type Row } from "../bench/harness.js";
+import { addLatency, createLatencies, latencyAt, mergeLatencies } from "../bench/latencies.js";
 import { toMarkdown } from "../bench/table.js";
 
 const ROOT = join(import.meta.dirname, "..");
 /** Files of bench/ that others use; all other files are benches. */
-const SHARED = ["bare", "harness", "keys", "large", "lines", "quickstart", "run", "stores", "table", "work", "writer"];
+const SHARED = [
+  "bare",
+  "children",
+  "connect",
+  "harness",
+  "keys",
+  "large",
+  "latencies",
+  "lines",
+  "quickstart",
+  "run",
+  "stores",
+  "table",
+  "work",
+  "writer",
+];
 
 describe("bench: a smoke run", () => {
   let results: Record<string, Result>;
@@ -19,7 +35,8 @@ describe("bench: a smoke run", () => {
       string,
       Result
     >;
-  });
+    // It took 48 s beside a few other programs, and two minutes beside a dozen.
+  }, 300_000);
 
   it("every bench runs, and every file of the folder is a bench or known as shared", () => {
     const files = readdirSync(join(ROOT, "bench")).filter((name) => name.endsWith(".ts"));
@@ -55,5 +72,28 @@ describe("bench: the table", () => {
   it("takes the nearest floor above, and means the two middle values of an even count", () => {
     const rows = [row("floor", [1]), row("floor", [100, 300]), row("verify", [20], { floor: "floor", unit: "bytes" })];
     expect(lines(rows)[2]).toBe("| verify | 20 bytes | 20 – 20 |  | 0.10 |  |");
+  });
+});
+
+describe("bench: latencies", () => {
+  const ofAll = (durations: readonly number[]) => {
+    const latencies = createLatencies();
+    for (const ms of durations) addLatency(latencies, ms);
+    return latencies;
+  };
+
+  it("tells percentiles of several processes together, within the width of a bucket", () => {
+    const durations = Array.from({ length: 10_000 }, (_, i) => (i + 1) / 100);
+    const halves = [0, 1].map((half) => ofAll(durations.filter((_, i) => i % 2 === half)));
+    for (const p of [0.01, 0.5, 0.99]) {
+      expect(latencyAt(mergeLatencies(halves), p) / (100 * p)).toBeGreaterThan(0.98);
+      expect(latencyAt(mergeLatencies(halves), p) / (100 * p)).toBeLessThan(1.02);
+    }
+  });
+
+  it("keeps durations that are too short or too long at the ends, and has none of nothing", () => {
+    expect(latencyAt(ofAll([0, 0, 0]), 0.5)).toBeLessThan(0.001);
+    expect(latencyAt(ofAll([1e9]), 0.5) / 60_000).toBeCloseTo(1, 1);
+    expect(latencyAt(createLatencies(), 0.5)).toBeNaN();
   });
 });

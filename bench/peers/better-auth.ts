@@ -4,6 +4,7 @@ import { betterAuth, type Auth } from "better-auth";
 import { memoryAdapter } from "better-auth/adapters/memory";
 import { getMigrations } from "better-auth/db/migration";
 import Database from "better-sqlite3";
+import { openPool } from "../connect.js";
 import { scratch } from "../stores.js";
 import { type Checks, type Contestant, type Gate, grantsOf, lettersOf, type Terms } from "./contestant.js";
 
@@ -22,11 +23,13 @@ const ASKED = byResource(["documents.read", "reports.export"]);
 
 type Answer = { readonly valid: boolean };
 
+/** @param another opens the same database once more */
 async function open(
   auth: Auth,
-  shut: () => void,
+  shut: () => void | Promise<void>,
   keys: number,
   { credits, limit, duration }: Terms,
+  another?: () => readonly [Auth, () => Promise<void>],
 ): Promise<Gate<Answer>> {
   const { adapter } = await auth.$context;
   const owner = {
@@ -46,15 +49,17 @@ async function open(
   const bodies = [...made.map(({ key }) => key), lettersOf(-1, 64)].map((key) => ({
     body: { key, permissions: ASKED },
   }));
-  return {
-    verify: (n) => auth.api.verifyApiKey(bodies[n]!),
+  const gateOf = (asked: Auth, close: () => void | Promise<void>): Gate<Answer> => ({
+    verify: (n) => asked.api.verifyApiKey(bodies[n]!),
     passes: ({ valid }) => valid,
     async balance(n) {
       const row = await adapter.findOne({ model: "apikey", where: [{ field: "id", value: made[n]!.id }] });
       return row?.["remaining"] as number | undefined;
     },
-    close: shut,
-  };
+    close,
+    ...(another !== undefined && { join: async () => gateOf(...another()) }),
+  });
+  return gateOf(auth, shut);
 }
 
 const common = () => {
@@ -91,3 +96,19 @@ export const betterAuthSqlite: Contestant<Answer> = {
     return open(auth, () => void database.close(), keys, terms);
   },
 };
+
+/** Keys in PostgreSQL, through a pool of `pg`. @param newDatabase makes an empty one, and tells its address */
+export const betterAuthPostgres = (newDatabase: () => Promise<string>): Contestant<Answer> => ({
+  name: "better-auth, API-key plugin, PostgreSQL",
+  checks: { ...CHECKS, credits: "one a call, taken before the limit is asked; survives a power cut" },
+  async open(keys, terms) {
+    const url = await newDatabase();
+    const connect = (): readonly [Auth, () => Promise<void>] => {
+      const database = openPool(url);
+      return [betterAuth({ ...common(), database }), () => database.end()];
+    };
+    const [auth, close] = connect();
+    await (await getMigrations(auth.options)).runMigrations();
+    return open(auth, close, keys, terms, connect);
+  },
+});

@@ -28,6 +28,8 @@ export interface Gate<Answer> {
   passes(answer: Answer): boolean;
   /** Credits left of key `n`, once no more keys are presented; absent: it counts none. `undefined`: the key is gone. */
   balance?(n: number): number | undefined | Promise<number | undefined>;
+  /** The same keys as another process presents them: with its own connections and its own memory. Absent: nothing is shared. */
+  join?(): Promise<Gate<Answer>>;
   close(): void | Promise<void>;
 }
 
@@ -41,6 +43,9 @@ export interface Contestant<Answer = unknown> {
 
 /** More than any run spends, and a limit that no run reaches: the longest window that all of them hold is under 24 days. */
 export const AMPLE: Terms = { credits: 1_000_000_000_000, limit: 1_000_000, duration: 86_400_000 };
+
+/** {@link AMPLE} for programs that count in 32 bits. */
+export const AMPLE_32: Terms = { ...AMPLE, credits: 1_000_000_000 };
 
 /** Asked for, and granted to all keys but the last. */
 export const LACKING = "reports.export";

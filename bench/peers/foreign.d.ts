@@ -38,6 +38,21 @@ declare module "rate-limiter-flexible" {
     /** Rejects when no point is left. */
     consume(key: string): Promise<unknown>;
   }
+  interface SharedOptions {
+    storeClient: object;
+    points: number;
+    /** In seconds. */
+    duration: number;
+    keyPrefix: string;
+  }
+  export interface SharedLimiter {
+    /** Rejects when no point is left; with an Error when the server fails. */
+    consume(key: string): Promise<unknown>;
+    get(key: string): Promise<{ remainingPoints: number } | null>;
+  }
+  export const RateLimiterRedis: new (options: SharedOptions) => SharedLimiter;
+  /** `ready` is called when its table is there, or cannot be made. */
+  export const RateLimiterPostgres: new (options: SharedOptions, ready: (error?: Error) => void) => SharedLimiter;
 }
 
 declare module "limiter" {

@@ -1,7 +1,7 @@
 /** Contestants as sides of a measurement: opened, tried at their checks, asked at random, counted at the end. Knows none of them. */
-import { measure, type Row, type Side } from "../harness.js";
+import { measure, type Rounds, type Row, type Side } from "../harness.js";
 import { endless, sample } from "../keys.js";
-import { AMPLE, assertGuards, type Contestant, type Gate } from "./contestant.js";
+import { AMPLE, assertGuards, type Contestant, type Gate, type Terms } from "./contestant.js";
 
 /** A contestant and the number of keys that it shall hold. */
 export interface Entrant {
@@ -13,25 +13,35 @@ export interface Entrant {
   readonly label?: string;
 }
 
+/** How they are measured. */
+export interface Measured extends Rounds {
+  /** Default {@link AMPLE}. */
+  readonly terms?: Terms;
+}
+
 /**
  * Measures each entrant beside `floor`, keys at random. One that judges permissions is tried at refusing first.
  * @throws Error when an entrant refuses a key, lets in one that it must not, or ends with other balances than it must
  */
-export async function measureGates(floor: Side, entrants: readonly Entrant[]): Promise<Row[]> {
+export async function measureGates(
+  floor: Side,
+  entrants: readonly Entrant[],
+  { terms = AMPLE, ...rounds }: Measured = {},
+): Promise<Row[]> {
   const gates: Gate<unknown>[] = [];
   const sides: Side[] = [floor];
   for (const { contestant, keys, inFlight = 1, label = "" } of entrants) {
     const name = contestant.name + label;
-    const gate = await contestant.open(keys, AMPLE);
+    const gate = await contestant.open(keys, terms);
     gates.push(gate);
     const guards = contestant.checks.permissions !== undefined;
     if (guards) await assertGuards(name, gate, keys);
     const run = inFlight === 1 ? oneByOne(gate, keys) : together(gate, keys, inFlight);
     const check = (operations: number): Promise<void> =>
-      assertSpent(name, gate, keys, guards ? operations + 1 : operations);
+      assertSpent(name, gate, keys, terms.credits, guards ? operations + 1 : operations);
     sides.push({ name, floor: floor.name, run, check });
   }
-  const rows = await measure(sides);
+  const rows = await measure(sides, rounds);
   for (const gate of gates) await gate.close();
   return rows.map((row, i) => {
     const contestant = entrants[i - 1]?.contestant;
@@ -65,9 +75,15 @@ function together(gate: Gate<unknown>, keys: number, inFlight: number): Side["ru
 }
 
 /** Where credits are counted, so many must be gone. */
-async function assertSpent(name: string, gate: Gate<unknown>, keys: number, expected: number): Promise<void> {
+async function assertSpent(
+  name: string,
+  gate: Gate<unknown>,
+  keys: number,
+  credits: number,
+  expected: number,
+): Promise<void> {
   if (gate.balance === undefined) return;
   let spent = 0;
-  for (let n = 0; n < keys; n++) spent += AMPLE.credits - ((await gate.balance(n)) ?? NaN);
+  for (let n = 0; n < keys; n++) spent += credits - ((await gate.balance(n)) ?? NaN);
   if (spent !== expected) throw new Error(`${name}: ${spent} credits were spent by ${expected} verifications`);
 }
