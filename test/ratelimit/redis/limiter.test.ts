@@ -175,18 +175,18 @@ describe.skipIf(noRedis !== undefined)("redisLimiter", () => {
     const limiter = redisLimiter(
       async ([name = "", ...rest], key) => {
         if (key.includes("{bad}")) throw new Error("gone");
-        return client.call(name, ...rest);
+        return bed.client.call(name, ...rest);
       },
       { deadline: 10_000 },
     );
-    made.push(limiter);
     const [good, full, bad] = ["good", "full", "bad"].map((shard) => check({ bucket: shard, shard, limit: 1 }));
     await limiter.take([full!], 0);
     expect(isRefused(await limiter.take([full!], 0))).toBe(true);
-    const calls = await scriptCalls();
+    const calls = await scriptCalls(bed.client);
     await expect(limiter.take([good!, full!, bad!], 0)).rejects.toMatchObject({ code: "LIMITER_UNAVAILABLE" });
     await wait(50);
-    expect((await scriptCalls()) - calls).toBe(1);
+    expect((await scriptCalls(bed.client)) - calls).toBe(1);
+    limiter.close();
   });
 
   describe("remembered refusals", () => {
