@@ -383,10 +383,34 @@ describe("ratelimits: a limiter that cannot answer (ruling C7), options", () => 
     [{ limiter: {} }],
     [{ onLimiterFailure: "x" }],
     [{ clock: 1 }],
+    [{ newId: 1 }],
     [{ size: 1 }],
   ])("%j throws", (options) => {
     expect(() => createRatelimits(memoryStore(), options as never)).toThrow(/^options\./);
     expect(() => createRatelimits({} as never)).toThrow(/store/);
+  });
+});
+
+describe("createRatelimits: newId", () => {
+  it("makes the ids of namespaces and overrides, and is held to their form", async () => {
+    const asked: unknown[] = [];
+    const newId = (prefix: string, now: number) =>
+      `${prefix}_${"ABC".charAt(asked.push([prefix, now]) - 1).repeat(22)}`;
+    const { ratelimits, check } = world({ newId });
+    const { overrideId } = await ratelimits.setOverride({
+      namespace: "email",
+      identifier: "user_1",
+      limit: 1,
+      duration: 1_000,
+    });
+    expect(overrideId).toBe(`ovr_${"B".repeat(22)}`);
+    expect(await ratelimits.createNamespace({ name: "calls" })).toEqual({ namespaceId: `ns_${"C".repeat(22)}` });
+    expect(asked).toEqual([
+      ["ns", NOON],
+      ["ovr", NOON],
+      ["ns", NOON],
+    ]);
+    await expect(ratelimits.limit(check({ namespace: "more" }))).rejects.toThrow(/options\.newId must return `ns_`/);
   });
 });
 
