@@ -118,7 +118,7 @@ export function addServeCommand(program: Command, io: Io): void {
     )
     .option(
       "--nodes <count>",
-      "how many processes share the limiter: while it fails, each enforces its share of the limits of keys and namespaces",
+      "how many processes share the limiter: while it fails, each enforces its share of every limit",
       toInteger(1, 100_000),
       1,
     )
@@ -344,7 +344,7 @@ function toOptions(
   const line = (text: string): void => void io.stderr.write(`${text}\n`);
   return {
     verifier: { credits: { mode: credits }, limiter, nodes },
-    ...(requestLimit !== undefined && { requestLimit: { ...requestLimit, ...(limiter && { limiter }) } }),
+    ...(requestLimit !== undefined && { requestLimit: { ...requestLimit, ...(limiter && { limiter, nodes }) } }),
     ...(trustedProxy !== undefined && { trustedProxies: trustedProxy }),
     ...(docsBase !== undefined && { docsBase }),
     ...(log === true && { log: line }),

@@ -441,8 +441,26 @@ describe("request limit (spec §4.1-6, ruling F5)", () => {
     ]);
   });
 
+  it("of several nodes each counts its share meanwhile, and says when that lets a request pass", async () => {
+    const broken: Limiter = { take: () => Promise.reject(new Error("gone")), close: () => undefined };
+    const limit = createRequestLimit({ limit: 9, duration: 9_000, limiter: broken, nodes: 4 });
+    const asked: unknown[] = [];
+    for (let i = 0; i < 3; i++) asked.push(await limit.take("ws_1", NOON));
+    // A token each 4.5 s, where all nodes together make one a second.
+    expect(asked).toEqual([
+      { exceeded: false, limit: 9, remaining: 1, reset: 4_500, retryAfter: 0 },
+      { exceeded: false, limit: 9, remaining: 0, reset: 9_000, retryAfter: 0 },
+      { exceeded: true, limit: 9, remaining: 0, reset: 9_000, retryAfter: 4_500 },
+    ]);
+    expect((await limit.take("ws_1", NOON + 4_499)).exceeded).toBe(true);
+    expect((await limit.take("ws_1", NOON + 4_500)).exceeded).toBe(false);
+    const works = createRequestLimit({ limit: 9, duration: 9_000, limiter: memoryLimiter(), nodes: 4 });
+    expect(await works.take("ws_1", NOON)).toMatchObject({ remaining: 8 });
+  });
+
   it.each([
     [{}],
+    [{ limit: 1, duration: 1, nodes: 0 }],
     [{ limit: 1 }],
     [{ limit: 0, duration: 1 }],
     [{ limit: 1, duration: 2_592_000_001 }],
