@@ -17,6 +17,8 @@ export interface RequestLimitOptions {
    * a verifier; the program closes it.
    */
   readonly limiter?: Limiter;
+  /** Nodes that share the limiter, 1…100_000, default 1: while it fails, each counts its share, `limit / nodes`. */
+  readonly nodes?: number;
 }
 
 /** The result of counting a request. */
@@ -35,7 +37,7 @@ export interface RequestVerdict {
 /** Counts the requests of each workspace. */
 export interface RequestLimit {
   /**
-   * Counts one request. If the limiter fails, requests are counted in this process instead.
+   * Counts one request. If the limiter fails, this process counts its share of them instead.
    * @param now Unix time, milliseconds
    */
   take(workspaceId: string, now: number): MaybePromise<RequestVerdict>;
@@ -50,24 +52,25 @@ export function createRequestLimit(options: RequestLimitOptions): RequestLimit {
     limit: integer(1, 1_000_000_000),
     duration: integer(1, 2_592_000_000),
     limiter: LIMITER_OPTIONS.limiter,
+    nodes: LIMITER_OPTIONS.nodes,
   };
   checkOptions(options, checks, "options.requestLimit");
-  const { limit, duration, limiter } = options;
+  const { limit, duration, limiter, nodes = 1 } = options;
   for (const name of ["limit", "duration"] as const) {
     if (options[name] === undefined) throw new TypeError(`options.requestLimit.${name} must be given`);
   }
   const local = memoryLimiter();
-  const resilient = withFallback(limiter ?? local, { local });
+  const resilient = withFallback(limiter ?? local, { local, nodes });
   return Object.freeze({
     take(workspaceId: string, now: number) {
       const result = resilient.take(
         [{ bucket: `requests ${workspaceId}`, limit, duration, cost: 1, workspaceId }],
         now,
       );
-      const toVerdict = ({ verdicts }: Awaited<typeof result>): RequestVerdict => {
+      const toVerdict = ({ verdicts, shares }: Awaited<typeof result>): RequestVerdict => {
         const { exceeded, remaining, reset } = verdicts[0]!;
         // A limit is at least 1, so that one request always fits in time.
-        const retryAfter = exceeded ? (waitFor({ limit, duration }, 1, reset) as number) : 0;
+        const retryAfter = exceeded ? (waitFor(shares?.[0] ?? { limit, duration }, 1, reset) as number) : 0;
         return { exceeded, limit, remaining, reset, retryAfter };
       };
       return result instanceof Promise ? result.then(toVerdict) : toVerdict(result);

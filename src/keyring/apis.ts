@@ -1,7 +1,6 @@
 /** Creates, reads, updates and deletes APIs: the operations `apis.*`. The keys of a deleted API count as absent. */
 import { isKeystileError } from "../contracts/errors.js";
 import type { ApiRow } from "../contracts/store.js";
-import { newId } from "../lib/hash.js";
 import { type Context, updateWithRetry } from "./context.js";
 import { insertNamed, writeRows } from "./create-row.js";
 import { readPage } from "./list-page.js";
@@ -25,7 +24,7 @@ export async function createApi(context: Context, body: R.CreateApiRequestBody):
 
 async function insertApi(context: Context, name: string, apiId?: string): Promise<V2ApisCreateApiResponseData> {
   const createdAt = context.clock();
-  const base = ownedRow(context, apiId ?? newId("api", createdAt));
+  const base = ownedRow(context, apiId ?? context.newId("api", createdAt));
   const row: ApiRow = { ...base, name, enabled: true, ipAllowlist: [], deleted: false, createdAt };
   await insertNamed(context, { table: "apis", row }, "An API with this id");
   return { apiId: row.id };

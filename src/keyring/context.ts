@@ -4,6 +4,7 @@ import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { Store } from "../contracts/store.js";
 import type { EventQueue } from "../lib/event-queue.js";
+import { hasIdForm, newId } from "../lib/hash.js";
 import type { Algorithms } from "../lib/migration-hashes.js";
 
 /** Built once by `createKeyring`. */
@@ -12,6 +13,8 @@ export interface Context {
   readonly workspaceId: string;
   /** Unix time, milliseconds; read once per call. */
   readonly clock: () => number;
+  /** Ids of new rows. @param now Unix time, milliseconds */
+  readonly newId: (prefix: string, now: number) => string;
   readonly algorithms: Algorithms;
   /** Of the metadata of keys; undefined: any. */
   readonly meta?: StandardSchema | undefined;
@@ -25,6 +28,23 @@ export interface Audit {
   readonly actor: Pick<AuditEntry, "actorKind" | "actor">;
   /** Absent: nobody listens. */
   readonly queue: EventQueue<AuditEntry> | undefined;
+}
+
+/**
+ * The ids of new rows: keystile's own, or a program's, checked. One of another form could be taken for a name, and would
+ * not be found as an id.
+ * @throws RangeError, when called, for an id of another form
+ */
+export function guardNewId(make: Context["newId"] | undefined): Context["newId"] {
+  if (make === undefined) return newId;
+  return (prefix, now) => {
+    const id: unknown = make(prefix, now);
+    if (typeof id === "string" && hasIdForm(prefix, id)) return id;
+    const characters = "22 characters of 1-9, A-Z and a-z, without I, O and l";
+    throw new RangeError(
+      `options.newId must return \`${prefix}_\` and ${characters}, as testIds() of keystile/testing does`,
+    );
+  };
 }
 
 /** Runs changes of one row in sequence; changes of different rows run concurrently. */

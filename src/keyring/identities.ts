@@ -4,7 +4,6 @@
  */
 import type { IdentityRow } from "../contracts/store.js";
 import type { Identity } from "../contracts/types.js";
-import { newId } from "../lib/hash.js";
 import { type Context, updateWithRetry } from "./context.js";
 import { insertNamed, writeRows } from "./create-row.js";
 import { toIdentityResponse } from "./keys/key-response.js";
@@ -25,9 +24,9 @@ export async function createIdentity(
   const { externalId, meta, ratelimits = [] } = parse(schemas.createIdentity, body);
   const now = context.clock();
   const row: Mutable<IdentityRow> = {
-    ...ownedRow(context, newId("id", now)),
+    ...ownedRow(context, context.newId("id", now)),
     externalId,
-    ratelimits: toLimitRows(ratelimits, now),
+    ratelimits: toLimitRows(context, ratelimits, now),
   };
   setField(row, "meta", meta);
   await insertNamed(context, { table: "identities", row }, "An identity with this externalId");
@@ -60,7 +59,7 @@ export async function updateIdentity(
   return updateWithRetry(context, identity, async () => {
     const row: Mutable<IdentityRow> = { ...(await requireNamed(context, "identities", identity)) };
     setField(row, "meta", meta);
-    if (ratelimits !== undefined) row.ratelimits = toLimitRows(ratelimits, now, row.ratelimits);
+    if (ratelimits !== undefined) row.ratelimits = toLimitRows(context, ratelimits, now, row.ratelimits);
     return (await writeRows(context, [{ table: "identities", row }])) ? toIdentityResponse(row) : undefined;
   });
 }

@@ -14,7 +14,7 @@ import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-has
 import { actorOf, audited, type Audited, auditedBy, type AuditOptions } from "./audit.js";
 import { PROGRAM_AUDIT_OPTIONS, programAudit } from "./audit.js";
 import { createApi, deleteApi, getApi, getOrCreateApi, listApis, updateApi } from "./apis.js";
-import { type Audit, createKeyedMutex, createTurns } from "./context.js";
+import { type Audit, createKeyedMutex, createTurns, guardNewId } from "./context.js";
 import { createIdentity, deleteIdentity, getIdentity, listIdentities, updateIdentity } from "./identities.js";
 import { createMigration } from "./import/create-migration.js";
 import { migrateKeys } from "./import/migrate-keys.js";
@@ -51,6 +51,12 @@ export interface KeyringOptions extends StoreGuardOptions, AuditOptions {
   readonly workspaceId?: string;
   /** Unix time, milliseconds; default `Date.now`. */
   readonly clock?: () => number;
+  /**
+   * Makes the id of a new row, for tests: `prefix`, `_` and 22 characters of `1-9`, `A-Z` and `a-z` without `I`, `O` and
+   * `l`, never the same twice; `testIds()` of `keystile/testing` is one. Default: from `now` (Unix time, milliseconds)
+   * and random characters.
+   */
+  readonly newId?: (prefix: string, now: number) => string;
   /** Further algorithms of imported hashes, by name. Give the verifier the same. */
   readonly migrationAlgorithms?: MigrationAlgorithms;
   /**
@@ -258,6 +264,7 @@ const OPTIONS = {
   ...PROGRAM_AUDIT_OPTIONS,
   workspaceId: word,
   clock: callable,
+  newId: callable,
   migrationAlgorithms: () => {},
   meta: standardSchema,
   scheme: word,
@@ -344,6 +351,7 @@ export function keyringOn(
     store: guardStore(given, options.storeTimeout),
     workspaceId,
     clock: guardClock(options.clock ?? Date.now),
+    newId: guardNewId(options.newId),
     algorithms: createAlgorithms(migrationAlgorithms),
     meta: options.meta,
     audit,

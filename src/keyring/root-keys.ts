@@ -3,7 +3,7 @@
  * checks them.
  */
 import type { RootKeyRow } from "../contracts/store.js";
-import { digestKey, newId, newKey, ROOT_KEY_PREFIX } from "../lib/hash.js";
+import { digestKey, newKey, ROOT_KEY_PREFIX } from "../lib/hash.js";
 import { type Context, updateWithRetry } from "./context.js";
 import { insertNamed, writeRows } from "./create-row.js";
 import { readPage } from "./list-page.js";
@@ -37,7 +37,7 @@ export async function createRootKey(
   const digest = await digestKey(key);
   const { permissions, enabled = true } = request;
   const row: Mutable<RootKeyRow> = {
-    ...ownedRow(context, newId("rk", createdAt)),
+    ...ownedRow(context, context.newId("rk", createdAt)),
     digest,
     start,
     permissions,

@@ -145,6 +145,11 @@ export function newId(prefix: string, now: number = Date.now()): string {
   return `${prefix}_${String.fromCharCode(...units)}${randomText(RANDOM_LENGTH)}`;
 }
 
+/** The id number `count` of this prefix, in the form of {@link newId}: the same in every run, for tests. */
+export function countedId(prefix: string, count: number): string {
+  return `${prefix}_${digits58(BigInt(count), TIME_LENGTH + RANDOM_LENGTH)}`;
+}
+
 /** Whether a text has the form of an id that {@link newId} makes with this prefix. */
 export function hasIdForm(prefix: string, text: string): boolean {
   if (!text.startsWith(`${prefix}_`) || text.length !== prefix.length + 1 + TIME_LENGTH + RANDOM_LENGTH) return false;

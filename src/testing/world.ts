@@ -1,5 +1,6 @@
-/** For the tests of programs that use keystile: a clock to turn in place of sleeping, and outcomes that explain themselves. */
+/** For the tests of programs that use keystile: a clock to turn in place of sleeping, ids that repeat, and outcomes that explain themselves. */
 import type { V2KeysVerifyKeyResponseData, VerificationCode } from "../contracts/types.js";
+import { countedId } from "../lib/hash.js";
 import { expect } from "./expect.js";
 
 /** A clock that stands until it is turned. */
@@ -32,6 +33,22 @@ export function testClock(start: number = START): TestClock {
 function checked(time: number): number {
   if (!Number.isSafeInteger(time)) throw new RangeError("time must be an integer: Unix time in milliseconds");
   return time;
+}
+
+/**
+ * Makes ids that repeat from run to run, for the option `newId` of `createKeyring` and `createRatelimits`: counted for
+ * each prefix, in Base58, whose digit for zero is `1`. The first API is `api_1111111111111111111112`. Share one function
+ * between all keyrings of a store: another one would count the same ids again, which the store refuses.
+ * @example
+ * const keyring = createKeyring(memoryStore(), { clock: testClock().now, newId: testIds() });
+ */
+export function testIds(): (prefix: string) => string {
+  const counts = new Map<string, number>();
+  return (prefix) => {
+    const count = (counts.get(prefix) ?? 0) + 1;
+    counts.set(prefix, count);
+    return countedId(prefix, count);
+  };
 }
 
 /**

@@ -70,6 +70,19 @@ describe.skipIf(noRedisServer !== undefined)("serve --limiter redis://…", () =
     await server.stop();
   });
 
+  it("without its Redis --request-limit counts its share too", async () => {
+    const flags = ["--limiter", "redis://127.0.0.1:1", "--nodes", "2", "--request-limit", "4/3600"];
+    const server = await serve(db("share-requests.db"), flags);
+    const headers = { authorization: `Bearer ${server.rootKey}`, "content-type": "application/json" };
+    const isLimited: boolean[] = [];
+    for (let i = 0; i < 4; i++) {
+      const { status } = await fetch(`${server.url}/v2/keys.whoami`, { method: "POST", headers, body: "{}" });
+      isLimited.push(status === 429);
+    }
+    expect(isLimited).toEqual([false, false, true, true]);
+    await server.stop();
+  });
+
   it.each([
     [
       "a wrong password",

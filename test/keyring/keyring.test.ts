@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { actingFor, createKeyring } from "../../src/keyring/keyring.js";
 import { memoryStore } from "../../src/stores/memory.js";
-import { changed, failure, world } from "./support.js";
+import { changed, failure, NOON, world } from "./support.js";
 
 describe("createKeyring: what it takes", () => {
   it("a store that lacks a method is a TypeError that names it", () => {
@@ -17,6 +17,7 @@ describe("createKeyring: what it takes", () => {
       expect(() => createKeyring(store, { workspaceId } as never)).toThrow(/options\.workspaceId/);
     }
     expect(() => createKeyring(store, { clock: 1 } as never)).toThrow(/options\.clock/);
+    expect(() => createKeyring(store, { newId: "key_1" } as never)).toThrow(/options\.newId/);
     expect(() => createKeyring(store, { migrationAlgorithms: { md5: 1 } } as never)).toThrow(
       /migrationAlgorithms\.md5/,
     );
@@ -295,5 +296,66 @@ describe("actingFor", () => {
   it("leaves a keyring as it is that createKeyring did not make", () => {
     const own = { ...createKeyring(memoryStore()) };
     expect(actingFor(own, { workspaceId: "ws_1", may: () => true, mayAny: () => true })).toBe(own);
+  });
+});
+
+describe("createKeyring: newId", () => {
+  const text = (n: number) => "ABCDEFGHJKLMNPQRSTUVWXYZ".charAt(n).repeat(22);
+
+  it("makes the id of every row and every limit, told their prefix and the time", async () => {
+    const asked: string[] = [];
+    const { keyring, apiId, create } = await world({
+      newId: (prefix, now) => {
+        expect(now).toBe(NOON);
+        return `${prefix}_${text(asked.push(prefix) - 1)}`;
+      },
+    });
+    expect(apiId).toBe(`api_${text(0)}`);
+    const ratelimits = [{ name: "calls", limit: 1, duration: 1_000 }];
+    const { keyId } = await create({ permissions: ["read"], externalId: "user_1", ratelimits });
+    expect((await keyring.getPermission({ permission: "read" })).id).toBe(`perm_${text(1)}`);
+    expect((await keyring.getIdentity({ identity: "user_1" })).id).toBe(`id_${text(2)}`);
+    expect(keyId).toBe(`key_${text(3)}`);
+    expect((await keyring.getKey({ keyId })).ratelimits?.[0]?.id).toBe(`rl_${text(4)}`);
+    const { keyId: newer } = await keyring.rerollKey({ keyId, expiration: 0 });
+    await keyring.updateKey({ keyId: newer, ratelimits: [...ratelimits, { ...ratelimits[0]!, name: "more" }] });
+    const limits = (await keyring.getKey({ keyId: newer })).ratelimits;
+    expect([newer, ...(limits ?? []).map(({ id }) => id)]).toEqual([
+      `key_${text(5)}`,
+      `rl_${text(6)}`,
+      `rl_${text(7)}`,
+    ]);
+    const { roleId } = await keyring.createRole({ name: "editor" });
+    const { permissionId } = await keyring.createPermission({ name: "write", slug: "write" });
+    const { identityId } = await keyring.createIdentity({ externalId: "user_2", ratelimits });
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+    const { rootKeyId } = await keyring.createRootKey({ permissions: ["api.*.verify_key"] });
+    const made = [roleId, permissionId, identityId, migrationId, rootKeyId];
+    expect(made).toEqual(
+      ["role", "perm", "id", "mig", "rk"].map((prefix, i) => `${prefix}_${text([8, 9, 10, 12, 13][i]!)}`),
+    );
+    const keys = [{ hash: "ab".repeat(32), permissions: ["import"] }];
+    expect((await keyring.migrateKeys({ migrationId, apiId, keys })).migrated[0]?.keyId).toBe(`key_${text(15)}`);
+    expect(asked.join(" ")).toBe("api perm id key rl key rl rl role perm id rl mig rk perm key");
+  });
+
+  it("asks for no id where one is given", async () => {
+    const keyring = createKeyring(memoryStore(), { newId: () => "none" });
+    expect(await keyring.createApi({ name: "docs", apiId: "api_given" })).toEqual({ apiId: "api_given" });
+  });
+
+  it.each([
+    ["of another prefix", (prefix: string) => `x${prefix}_${text(0)}`],
+    ["too short", (prefix: string) => `${prefix}_${text(0).slice(1)}`],
+    ["too long", (prefix: string) => `${prefix}_${text(0)}A`],
+    ["with a character that is not of Base58", (prefix: string) => `${prefix}_0${text(0).slice(1)}`],
+    ["that is no text", () => 1],
+    ["that is a promise", async (prefix: string) => `${prefix}_${text(0)}`],
+  ])("refuses an id %s, and says what would be right", async (_, newId) => {
+    const store = memoryStore();
+    const refused = createKeyring(store, { newId: newId as never }).createApi({ name: "docs" });
+    await expect(refused).rejects.toThrow(RangeError);
+    await expect(refused).rejects.toThrow(/options\.newId must return `api_` and 22 characters of .* testIds\(\)/);
+    expect((await createKeyring(store).listApis()).data).toEqual([]);
   });
 });

@@ -21,7 +21,7 @@ import {
   settleRootKeys,
   stageRootKey,
 } from "../database/root-key-file.js";
-import { readEnvironment } from "../io/environment.js";
+import { givenAs, readEnvironment } from "../io/environment.js";
 import { EXIT, failure, toFailure, usage } from "../io/failures.js";
 import type { Io } from "../io/io.js";
 import {
@@ -118,7 +118,7 @@ export function addServeCommand(program: Command, io: Io): void {
     )
     .option(
       "--nodes <count>",
-      "how many processes share the limiter: while it fails, each enforces its share of the limits of keys and namespaces",
+      "how many processes share the limiter: while it fails, each enforces its share of every limit",
       toInteger(1, 100_000),
       1,
     )
@@ -129,8 +129,18 @@ export function addServeCommand(program: Command, io: Io): void {
       DEFAULT_AUDIT_ROWS,
     )
     .addHelpText("after", HELP)
-    .action(() => serve(io, command.opts<ServeFlags>()));
+    .action(() => {
+      assertOneStore(command);
+      return serve(io, command.opts<ServeFlags>());
+    });
   readEnvironment(command, io, ["trustedProxy"]);
+}
+
+/** The file that was named would not be served, without a word. */
+function assertOneStore(command: Command): void {
+  const [db, store] = [givenAs(command, "db"), givenAs(command, "store")];
+  if (db !== undefined && store !== undefined)
+    throw usage(`${db} and ${store}: leave out ${db} to serve the PostgreSQL, or ${store} to serve the file`);
 }
 
 async function serve(io: Io, flags: ServeFlags): Promise<void> {
@@ -334,7 +344,7 @@ function toOptions(
   const line = (text: string): void => void io.stderr.write(`${text}\n`);
   return {
     verifier: { credits: { mode: credits }, limiter, nodes },
-    ...(requestLimit !== undefined && { requestLimit: { ...requestLimit, ...(limiter && { limiter }) } }),
+    ...(requestLimit !== undefined && { requestLimit: { ...requestLimit, ...(limiter && { limiter, nodes }) } }),
     ...(trustedProxy !== undefined && { trustedProxies: trustedProxy }),
     ...(docsBase !== undefined && { docsBase }),
     ...(log === true && { log: line }),

@@ -8,6 +8,14 @@ export function variableOf({ long = "" }: Option): string {
   return `KEYSTILE_${long.slice(2).replaceAll("-", "_").toUpperCase()}`;
 }
 
+/** What gave an option its value, in words: its flag or its variable; `undefined`: nothing, it has its default. */
+export function givenAs(command: Command, name: string): string | undefined {
+  const option = command.options.find((one) => one.attributeName() === name);
+  const source = command.getOptionValueSource(name);
+  if (option === undefined || source === undefined || source === "default") return undefined;
+  return source === "env" ? variableOf(option) : option.long;
+}
+
 /**
  * Fills in the options of a command from the environment before it runs. Flags take `1` and `true`, `0`, `false` and
  * nothing; options that may be repeated take a list with commas.
@@ -18,8 +26,7 @@ export function readEnvironment(command: Command, io: Io, repeated: readonly str
     for (const option of command.options) {
       const name = option.attributeName();
       const text = io.env[variableOf(option)];
-      const isGiven = !["default", undefined].includes(command.getOptionValueSource(name));
-      if (text === undefined || isGiven) continue;
+      if (text === undefined || givenAs(command, name) !== undefined) continue;
       const value = option.isBoolean() ? readFlag(option, text) : readValue(option, text, repeated.includes(name));
       if (value !== undefined) command.setOptionValueWithSource(name, value, "env");
     }

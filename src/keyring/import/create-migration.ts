@@ -1,7 +1,6 @@
 /** Declares how the keys of an import were hashed, before they are imported. */
 import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
 import { copyBody } from "../../lib/copy-json.js";
-import { newId } from "../../lib/hash.js";
 import type { Context } from "../context.js";
 import { insertNamed } from "../create-row.js";
 import { ownedRow } from "../rows.js";
@@ -28,7 +27,7 @@ export async function createMigration(
     problems.push(...problemsWithAlgorithm(context.algorithms, algorithm));
   if (request === undefined || problems.length > 0) throw badRequest(problems);
   const now = context.clock();
-  const row = { ...ownedRow(context, request.id ?? newId("mig", now)), algorithm: request.algorithm };
+  const row = { ...ownedRow(context, request.id ?? context.newId("mig", now)), algorithm: request.algorithm };
   await insertNamed(context, { table: "migrations", row }, "A migration with this id");
   return { migrationId: row.id };
 }

@@ -1,6 +1,6 @@
 /** Stores one batch of an import: every key is imported or fails by itself, with a reason. */
 import type { MigrationRow, NewKey } from "../../contracts/store.js";
-import { newId, UNKNOWN_START } from "../../lib/hash.js";
+import { UNKNOWN_START } from "../../lib/hash.js";
 import type { Context } from "../context.js";
 import { buildKey } from "../keys/new-key.js";
 import { type Ids, mayBecomeSlug } from "../rbac/resolve-names.js";
@@ -210,8 +210,9 @@ function unknownName(key: ImportedKeyData, roles: Ids, permissions: Ids): StoreF
 
 function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, names: KnownNames, now: number): NewKey {
   const { row, balance } = buildKey(
+    context,
     {
-      id: newId("key", now),
+      id: context.newId("key", now),
       workspaceId: context.workspaceId,
       apiId: to.apiId,
       start: key.prefix === undefined ? UNKNOWN_START : `${key.prefix}_${UNKNOWN_START}`,

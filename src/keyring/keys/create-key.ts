@@ -1,7 +1,7 @@
 /** Creates a key in an API: the operation `keys.createKey`. The key's text is returned once and never stored. */
 import { badRequest, KeystileError } from "../../contracts/errors.js";
 import { checkOptions, flag, ownOnly } from "../../lib/check-options.js";
-import { digestKey, newId, newKey } from "../../lib/hash.js";
+import { digestKey, newKey } from "../../lib/hash.js";
 import type { Context } from "../context.js";
 import { requireMeta } from "../meta.js";
 import { ensureIdentities, ensurePermissions, idsOf, requireRoles } from "../rbac/resolve-names.js";
@@ -61,8 +61,9 @@ export async function prepareKey(
   await requireVerifiable(context, roleIds, grantedIds);
   const { key, start } = newKey(request.prefix, request.byteLength ?? DEFAULT_BYTES);
   const { row, balance } = buildKey(
+    context,
     {
-      id: newId("key", now),
+      id: context.newId("key", now),
       workspaceId: context.workspaceId,
       apiId: request.apiId,
       start,

@@ -1,12 +1,11 @@
 /**
- * Builds the row and first balance of a new key, created or imported. Spec §2.3. Pure: names are already resolved to
- * ids.
+ * Builds the row and first balance of a new key, created or imported. Spec §2.3. Names are already resolved to ids.
  */
 import { fieldsThat, KEY_FIELDS } from "../../contracts/key-fields.js";
 import type { KeyRow, NewKey } from "../../contracts/store.js";
 import type { KeyCreditsData, RatelimitRequest, RatelimitResponse } from "../../contracts/types.js";
 import { periodOf } from "../../credits/refill-calendar.js";
-import { newId } from "../../lib/hash.js";
+import type { Context } from "../context.js";
 import { type Mutable, setField } from "../rows.js";
 import type { GivenKeyFields } from "../schemas/requests.js";
 
@@ -32,6 +31,7 @@ const OPTIONAL = fieldsThat({ given: "clearable", absent: true });
  * Fields are set one by one: building by spread takes longer than all the rest (an import does this a million times).
  */
 export function buildKey(
+  context: Pick<Context, "newId">,
   origin: KeyOrigin,
   fields: KeyFields,
 ): { readonly row: Mutable<KeyRow>; readonly balance?: NewKey["balance"] } {
@@ -46,7 +46,7 @@ export function buildKey(
     enabled: fields.enabled ?? KEY_FIELDS.enabled.usual,
     permissions: origin.permissions,
     roles: origin.roles,
-    ratelimits: ratelimits === undefined ? NONE : toLimitRows(ratelimits, origin.createdAt),
+    ratelimits: ratelimits === undefined ? NONE : toLimitRows(context, ratelimits, origin.createdAt),
     ipAllowlist: fields.ipAllowlist ?? NONE,
     hasCredits: remaining !== null,
     generation: 0,
@@ -65,12 +65,13 @@ export function buildKey(
 
 /** Limits with ids; a limit that existed under the same name keeps its id. */
 export function toLimitRows(
+  context: Pick<Context, "newId">,
   given: readonly RatelimitRequest[],
   now: number,
   before: readonly RatelimitResponse[] = NONE,
 ): RatelimitResponse[] {
   return given.map(({ name, limit, duration, autoApply = false }) => {
-    const id = before.find((one) => one.name === name)?.id ?? newId("rl", now);
+    const id = before.find((one) => one.name === name)?.id ?? context.newId("rl", now);
     return { id, name, limit, duration, autoApply };
   });
 }

@@ -1,7 +1,7 @@
 /** Replaces a key by one with a new id and a new text and the same settings: the operation `keys.rerollKey`. */
 import type { KeyRow, Write } from "../../contracts/store.js";
 import { MAX_DATE_MS } from "../../lib/check-options.js";
-import { digestKey, newId, newKey } from "../../lib/hash.js";
+import { digestKey, newKey } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { writeRows } from "../create-row.js";
 import { type Mutable, requireKey } from "../rows.js";
@@ -39,7 +39,7 @@ export async function rerollKey(
     const last = await lastOfAccount(context, old);
     const { key, start } = newKey(PREFIXED.exec(old.start)?.[1], DEFAULT_BYTES);
     const digest = await digestKey(key);
-    const row = copyOf(old, last, { id: newId("key", now), digest, start, createdAt: now });
+    const row = copyOf(context, old, last, { id: context.newId("key", now), digest, start, createdAt: now });
     const retired: Mutable<KeyRow> = { ...old, expires: lastValidTime(old, expiration, now), updatedAt: now };
     const rows: KeyRow[] = [row, retired];
     if (last.id === old.id) retired.rerolledTo = row.id;
@@ -50,6 +50,7 @@ export async function rerollKey(
 }
 
 function copyOf(
+  context: Context,
   old: KeyRow,
   last: KeyRow,
   fresh: Pick<KeyRow, "id" | "start" | "createdAt"> & { readonly digest: string },
@@ -60,7 +61,7 @@ function copyOf(
     version: 0,
     accountId: old.accountId ?? old.id,
     rerolledFrom: last.id,
-    ratelimits: toLimitRows(old.ratelimits, fresh.createdAt),
+    ratelimits: toLimitRows(context, old.ratelimits, fresh.createdAt),
   };
   if (refillCursorOf(old) > row.createdAt) row.refillCursor = refillCursorOf(old);
   else delete row.refillCursor;

@@ -45,7 +45,8 @@ export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBo
     setField(row, "identityId", identityId);
     setField(row, "roles", roleIds);
     setField(row, "permissions", permissionIds);
-    if (request.ratelimits !== undefined) row.ratelimits = toLimitRows(request.ratelimits, now, row.ratelimits);
+    if (request.ratelimits !== undefined)
+      row.ratelimits = toLimitRows(context, request.ratelimits, now, row.ratelimits);
     if (request.credits === undefined) return undefined;
     return changeBalance(context, row, request.credits ?? { remaining: null }, now);
   });

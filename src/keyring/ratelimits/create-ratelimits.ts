@@ -21,7 +21,7 @@ import { LIMITER_OPTIONS, withFallback } from "../../ratelimit/fallback.js";
 import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
 import { actorOf, audited, type Audited, auditedBy, type AuditOptions } from "../audit.js";
 import { PROGRAM_AUDIT_OPTIONS, programAudit } from "../audit.js";
-import { type Audit, createKeyedMutex, createTurns } from "../context.js";
+import { type Audit, createKeyedMutex, createTurns, guardNewId } from "../context.js";
 import type { SearchRequestBody } from "../schemas/requests.js";
 import type * as A from "../schemas/responses.js";
 import type * as R from "../schemas/service-requests.js";
@@ -43,6 +43,12 @@ export interface RatelimitsOptions extends StoreGuardOptions, AuditOptions {
   readonly workspaceId?: string;
   /** Unix time, milliseconds; default `Date.now`. */
   readonly clock?: () => number;
+  /**
+   * Makes the id of a new namespace or override, for tests: `prefix`, `_` and 22 characters of `1-9`, `A-Z` and `a-z` without `I`, `O` and
+   * `l`, never the same twice; `testIds()` of `keystile/testing` is one. Default: from `now` (Unix time, milliseconds)
+   * and random characters.
+   */
+  readonly newId?: (prefix: string, now: number) => string;
   /**
    * Default: a `memoryLimiter()` of its own: limits hold for these operations alone and end with their process.
    * `sqliteLimiter(store)` shares them between the processes of a host. May be shared with a verifier and with other
@@ -120,6 +126,7 @@ export interface Ratelimits {
 const OPTIONS = {
   workspaceId: word,
   clock: callable,
+  newId: callable,
   ...PROGRAM_AUDIT_OPTIONS,
   ...STORE_GUARD_OPTIONS,
   ...LIMITER_OPTIONS,
@@ -157,6 +164,7 @@ export function ratelimitsOn(
     store: guardStore(store, own.storeTimeout),
     workspaceId,
     clock: guardClock(clock),
+    newId: guardNewId(own.newId),
     algorithms: createAlgorithms(undefined),
     audit,
     mutex: createKeyedMutex(),

@@ -2,7 +2,6 @@
 import type { Caller } from "../../contracts/caller.js";
 import { KeystileError } from "../../contracts/errors.js";
 import type { NamespaceRow } from "../../contracts/store.js";
-import { newId } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { insertNamed } from "../create-row.js";
 import { readPage } from "../list-page.js";
@@ -152,5 +151,5 @@ function makeNamespace(context: Context, name: string): Promise<NamespaceRow> {
 
 function newNamespace(context: Context, name: string): NamespaceRow {
   const createdAt = context.clock();
-  return { ...ownedRow(context, newId(ID_PREFIX, createdAt)), name, createdAt };
+  return { ...ownedRow(context, context.newId(ID_PREFIX, createdAt)), name, createdAt };
 }

@@ -6,7 +6,6 @@
 import type { Caller } from "../../contracts/caller.js";
 import { badRequest } from "../../contracts/errors.js";
 import type { OverrideRow, WildcardRef, Write } from "../../contracts/store.js";
-import { newId } from "../../lib/hash.js";
 import { overrideName } from "../../lib/override-name.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { writeRows } from "../create-row.js";
@@ -43,7 +42,7 @@ export async function setOverride(
     const known = await readOverride(context, namespaceId, identifier);
     const row: OverrideRow = known
       ? { ...known, limit, duration }
-      : { ...ownedRow(context, newId("ovr", context.clock())), namespaceId, identifier, limit, duration };
+      : { ...ownedRow(context, context.newId("ovr", context.clock())), namespaceId, identifier, limit, duration };
     const listed = await listWildcards(context, row, addWildcard);
     // Taken: another call set it first, and the next attempt replaces its row.
     const outcome = await context.store.write([...listed, { table: "overrides", row }]);

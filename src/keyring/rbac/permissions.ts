@@ -2,7 +2,7 @@
  * Creates, reads, lists and deletes permissions: the operations `permissions.*Permission*`. A permission's name in its
  * workspace is its slug.
  */
-import { hasIdForm, newId } from "../../lib/hash.js";
+import { hasIdForm } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { insertNamed, taken, writeRows } from "../create-row.js";
 import { readPage } from "../list-page.js";
@@ -30,7 +30,7 @@ export async function createPermission(
   const request = parse(schemas.createPermission, body);
   const { slug } = request;
   if (hasIdForm(PERMISSION, slug) && (await readPermissions(context, [slug])).size > 0) throw taken(WHAT);
-  const row = { ...ownedRow(context, newId(PERMISSION, context.clock())), ...request };
+  const row = { ...ownedRow(context, context.newId(PERMISSION, context.clock())), ...request };
   await insertNamed(context, { table: "permissions", row }, WHAT);
   return { permissionId: row.id };
 }

@@ -3,7 +3,7 @@
  * permission may be given by its id too, which takes precedence over a name; an id is never made into a name.
  */
 import type { OwnedRow, Rows, Write } from "../../contracts/store.js";
-import { hasIdForm, newId } from "../../lib/hash.js";
+import { hasIdForm } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { MAX_BATCH, notFound, ownedRow } from "../rows.js";
 
@@ -61,7 +61,7 @@ export async function ensurePermissions(context: Context, texts: readonly string
   if (missing >= 0) throw notFound(`The permission at body.permissions[${missing}]`);
   return ensure(context, texts, known, PERMISSIONS, (slug) => ({
     table: "permissions",
-    row: { ...ownedRow(context, newId(PERMISSION, now)), name: slug, slug },
+    row: { ...ownedRow(context, context.newId(PERMISSION, now)), name: slug, slug },
   }));
 }
 
@@ -70,7 +70,7 @@ export async function ensureIdentities(context: Context, externalIds: Iterable<s
   const asked = [...new Set(externalIds)];
   return ensure(context, asked, await lookUp(context, asked, IDENTITIES), IDENTITIES, (externalId) => ({
     table: "identities",
-    row: { ...ownedRow(context, newId("id", now)), externalId, ratelimits: [] },
+    row: { ...ownedRow(context, context.newId("id", now)), externalId, ratelimits: [] },
   }));
 }
 

@@ -1,6 +1,6 @@
 /** Creates, reads, lists and deletes roles, and sets their permissions: the operations `permissions.*Role*`. */
 import type { PermissionRow, RoleRow } from "../../contracts/store.js";
-import { hasIdForm, newId } from "../../lib/hash.js";
+import { hasIdForm } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { insertNamed, taken, writeRows } from "../create-row.js";
 import { readPage } from "../list-page.js";
@@ -34,7 +34,7 @@ export async function createRole(
     throw taken(WHAT);
   const ids = idsOf(permissions, await ensurePermissions(context, permissions, now));
   await requireShowable(context, ids);
-  const row: Mutable<RoleRow> = { ...ownedRow(context, newId(ROLE, now)), name, permissions: ids };
+  const row: Mutable<RoleRow> = { ...ownedRow(context, context.newId(ROLE, now)), name, permissions: ids };
   setField(row, "description", description);
   await insertNamed(context, { table: "roles", row }, WHAT);
   return { roleId: row.id };

@@ -142,6 +142,25 @@ describe("serve", () => {
     expect(stderr).toContain(message);
   });
 
+  describe("a file and a PostgreSQL at once are refused, wherever each is named", () => {
+    const [file, address] = [db("ignored.db"), "postgres://keystile:canary@127.0.0.1:1/app"];
+    it.each([
+      [["--store", address, "--db", file], {}, "--db", "--store"],
+      [["--store", address], { KEYSTILE_DB: file }, "KEYSTILE_DB", "--store"],
+      [["--db", file], { KEYSTILE_STORE: address }, "--db", "KEYSTILE_STORE"],
+      [[], { KEYSTILE_DB: file, KEYSTILE_STORE: address }, "KEYSTILE_DB", "KEYSTILE_STORE"],
+      // The default, which somebody wrote out.
+      [["--db", "keys.db", "--store", address], {}, "--db", "--store"],
+    ])("%j %j", async (flags, env, named, other) => {
+      const { code, stdout, stderr } = await run(["serve", "--port", "0", ...flags], { env });
+      expect([code, stdout, existsSync(file)]).toEqual([2, "", false]);
+      expect(stderr).toContain(
+        `${named} and ${other}: leave out ${named} to serve the PostgreSQL, or ${other} to serve the file`,
+      );
+      expect(stderr).not.toContain("canary");
+    });
+  });
+
   it("the first root key may do whatever the service does", async () => {
     const server = await serve(db("everything.db"));
     for (const name of Object.keys(OPERATIONS)) {

@@ -383,10 +383,34 @@ describe("ratelimits: a limiter that cannot answer (ruling C7), options", () => 
     [{ limiter: {} }],
     [{ onLimiterFailure: "x" }],
     [{ clock: 1 }],
+    [{ newId: 1 }],
     [{ size: 1 }],
   ])("%j throws", (options) => {
     expect(() => createRatelimits(memoryStore(), options as never)).toThrow(/^options\./);
     expect(() => createRatelimits({} as never)).toThrow(/store/);
+  });
+});
+
+describe("createRatelimits: newId", () => {
+  it("makes the ids of namespaces and overrides, and is held to their form", async () => {
+    const asked: unknown[] = [];
+    const newId = (prefix: string, now: number) =>
+      `${prefix}_${"ABC".charAt(asked.push([prefix, now]) - 1).repeat(22)}`;
+    const { ratelimits, check } = world({ newId });
+    const { overrideId } = await ratelimits.setOverride({
+      namespace: "email",
+      identifier: "user_1",
+      limit: 1,
+      duration: 1_000,
+    });
+    expect(overrideId).toBe(`ovr_${"B".repeat(22)}`);
+    expect(await ratelimits.createNamespace({ name: "calls" })).toEqual({ namespaceId: `ns_${"C".repeat(22)}` });
+    expect(asked).toEqual([
+      ["ns", NOON],
+      ["ovr", NOON],
+      ["ns", NOON],
+    ]);
+    await expect(ratelimits.limit(check({ namespace: "more" }))).rejects.toThrow(/options\.newId must return `ns_`/);
   });
 });
 
@@ -417,8 +441,26 @@ describe("request limit (spec §4.1-6, ruling F5)", () => {
     ]);
   });
 
+  it("of several nodes each counts its share meanwhile, and says when that lets a request pass", async () => {
+    const broken: Limiter = { take: () => Promise.reject(new Error("gone")), close: () => undefined };
+    const limit = createRequestLimit({ limit: 9, duration: 9_000, limiter: broken, nodes: 4 });
+    const asked: unknown[] = [];
+    for (let i = 0; i < 3; i++) asked.push(await limit.take("ws_1", NOON));
+    // A token each 4.5 s, where all nodes together make one a second.
+    expect(asked).toEqual([
+      { exceeded: false, limit: 9, remaining: 1, reset: 4_500, retryAfter: 0 },
+      { exceeded: false, limit: 9, remaining: 0, reset: 9_000, retryAfter: 0 },
+      { exceeded: true, limit: 9, remaining: 0, reset: 9_000, retryAfter: 4_500 },
+    ]);
+    expect((await limit.take("ws_1", NOON + 4_499)).exceeded).toBe(true);
+    expect((await limit.take("ws_1", NOON + 4_500)).exceeded).toBe(false);
+    const works = createRequestLimit({ limit: 9, duration: 9_000, limiter: memoryLimiter(), nodes: 4 });
+    expect(await works.take("ws_1", NOON)).toMatchObject({ remaining: 8 });
+  });
+
   it.each([
     [{}],
+    [{ limit: 1, duration: 1, nodes: 0 }],
     [{ limit: 1 }],
     [{ limit: 0, duration: 1 }],
     [{ limit: 1, duration: 2_592_000_001 }],
