@@ -4,25 +4,29 @@ import { defineConfig } from "vitest/config";
 /** What needs the packed package: built, packed and installed first. */
 export const PACKAGE = ["test/package/**/*.test.ts"];
 
-/** What starts processes, waits for real time, counts what the compiler does or reads the whole tree. */
+/** What compiles, runs or reads much, and measures no time. */
+export const LONG = [
+  "test/middleware/{examples,registered-meta}.test.ts",
+  "test/cli/database/copy-database.test.ts",
+  "test/testing/node-test.test.ts",
+  "test/simulation/postgres.test.ts",
+  "test/{bench,docs,docstrings,structure,secrets,secrets-sqlite}.test.ts",
+];
+
+/** What starts processes, waits for real time or counts what the compiler does: one file at a time. */
 export const SLOW = [
   "test/rigs/**/*.test.ts",
   "test/ratelimit/redis/{suite,cluster,failures,remembered}.test.ts",
   "test/service/**/*.test.ts",
-  "test/middleware/{examples,registered-meta}.test.ts",
   "test/hot-path/**/*.test.ts",
   "test/cli/commands/{serve,migrate-keys}.test.ts",
   "test/cli/{serve-redis,postgres}.test.ts",
-  "test/cli/database/copy-database.test.ts",
   "test/http/early.test.ts",
   "test/http/node/*.test.ts",
-  "test/testing/node-test.test.ts",
   "test/credits/locked-file.test.ts",
   "test/stores/sqlite/{waiting,writer-thread}.test.ts",
   "test/stores/sqlite/connection/foreign-log.test.ts",
   "test/stores/postgres/{changes,outage,servers}.test.ts",
-  "test/simulation/postgres.test.ts",
-  "test/{bench,docs,docstrings,structure,secrets,secrets-sqlite}.test.ts",
 ];
 
 /** What replaces the globals for timers: it shares no process, in which timers of other files may still run. */
@@ -60,7 +64,7 @@ export default defineConfig(({ mode }) => {
             name: "fast",
             env: { ...runs, ...temporary() },
             include: ["test/**/*.test.ts"],
-            exclude: [...SLOW, ...PACKAGE, ...SIMULATION],
+            exclude: [...LONG, ...SLOW, ...PACKAGE, ...SIMULATION],
             // No module of src keeps state, so files may share a process: half the time goes into starting one for each.
             isolate: false,
             maxWorkers: "100%",
@@ -76,8 +80,10 @@ export default defineConfig(({ mode }) => {
           },
         },
         {
-          // Rigs start processes of their own: one file at a time.
-          test: { ...every, name: "slow", env: runs, include: SLOW, maxWorkers: 1, sequence: { groupOrder: 1 } },
+          test: { ...every, name: "long", env: runs, include: LONG, maxWorkers: "100%", sequence: { groupOrder: 1 } },
+        },
+        {
+          test: { ...every, name: "slow", env: runs, include: SLOW, maxWorkers: 1, sequence: { groupOrder: 2 } },
         },
         {
           test: {
@@ -86,7 +92,7 @@ export default defineConfig(({ mode }) => {
             env: runs,
             include: PACKAGE,
             maxWorkers: 1,
-            sequence: { groupOrder: 2 },
+            sequence: { groupOrder: 3 },
             testTimeout: 120_000,
             hookTimeout: 300_000,
           },

@@ -9,7 +9,7 @@ import { type Block, blocksOf, layOut, promisedOutput } from "./structure/readme
 import { findFaults, findUnusedArrows } from "./structure/rules.js";
 import { parse, readSources, ROOT } from "./structure/source.js";
 import { ENTRIES, findSurfaceFaults } from "./structure/surface.js";
-import { PACKAGE, SIMULATION, SLOW } from "../vitest.config.js";
+import { LONG, PACKAGE, SIMULATION, SLOW } from "../vitest.config.js";
 import { findWords } from "./structure/words.js";
 
 describe("structure: citations", () => {
@@ -239,7 +239,7 @@ describe("structure: grammar", () => {
 describe("structure: projects of the tests", () => {
   it("every pattern of a slow test finds files: one that was moved would run among the fast ones", () => {
     const files = execSync("git ls-files test", { cwd: ROOT, encoding: "utf8" }).split("\n");
-    for (const pattern of [...SLOW, ...PACKAGE, ...SIMULATION]) {
+    for (const pattern of [...LONG, ...SLOW, ...PACKAGE, ...SIMULATION]) {
       const alternatives = /^(.*)\{(.+)\}(.*)$/.exec(pattern);
       const [, before = "", names = "", after = ""] = alternatives ?? [];
       for (const one of alternatives === null ? [pattern] : names.split(",").map((name) => before + name + after)) {

@@ -4,7 +4,7 @@ import { runRemoteRevocations, runStops } from "./postgres-revocation.js";
 
 const REVOCATIONS = 200;
 /** Each takes up to a second; `npm run rigs -- postgres-revocation` has more. */
-const POLLED = 60;
+const POLLED = 20;
 
 describe.skipIf(noPostgres !== undefined)("a revocation by another node on one PostgreSQL server", () => {
   let server: TestPostgres;
