@@ -15,7 +15,7 @@ await remember(verifier, IN_USE);
 const verify = verifySide(verifier, IN_USE, {
   name: "verify: 4,096 keys of 1,000,000 remembered; query of three names, automatic limit, a credit from memory",
   floor: H,
-  goal: "≤ 1.5",
+  goal: "≤ 2.0",
   async check(operations) {
     await verifier.close();
     await assertSpent(store, IN_USE, operations + IN_USE);
