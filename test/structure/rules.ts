@@ -23,7 +23,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   "stores/postgres": ["contracts", "lib", "credits/account", "stores"],
   "stores/kit": ["lib", "credits/account", "credits/refill-calendar", "stores"],
-  testing: ["contracts"],
+  testing: ["contracts", "lib/hash"],
   http: ["contracts", "lib", "access", "ratelimit", "verify", "keyring"],
   "http/node": ["contracts", "lib", "http"],
   "http/index": ["access", "http", "http/node"],
