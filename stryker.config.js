@@ -1,10 +1,10 @@
-import { mutatedFolder } from "./test/mutation/folders.js";
+import { faultedFiles, mutatedFolder } from "./test/mutation/folders.js";
 
 const folder = mutatedFolder();
 
 /** `MUTATE=credits npm run mutation`. @type {import("@stryker-mutator/api/core").PartialStrykerOptions} */
 export default {
-  mutate: [`src/${folder}/**/*.ts`],
+  mutate: faultedFiles(),
   plugins: ["./test/mutation/runner.js"],
   testRunner: "in-process",
   // Runs for each fault only the tests that reach it.

@@ -3,7 +3,7 @@ import { createVerifier } from "../src/verify/verifier.js";
 import { measure, QUICK, report, type Row } from "./harness.js";
 import { toPoint, writePlot } from "./plot/write.js";
 import { openCopy } from "./stores.js";
-import { H, hashSide, LARGE_LEASES, remember, verifySide } from "./work.js";
+import { H, hashSide, LARGE_LEASES, remember, settle, verifySide } from "./work.js";
 
 const SIZES = QUICK ? [64, 500, 2_000] : [64, 1_000, 4_096, 10_000, 100_000, 1_000_000];
 const MOST = SIZES.at(-1)!;
@@ -15,6 +15,7 @@ const pairs: { readonly keys: number; readonly floor: Row; readonly verify: Row 
 for (const keys of SIZES) {
   // What came before stays: a size costs only what it adds.
   await remember(verifier, keys);
+  await settle();
   const name = `verify: any of ${keys.toLocaleString("en-US")} keys, the work of \`hot\``;
   const [floor, verify] = await measure([hashSide(), verifySide(verifier, keys, { name, floor: H })]);
   pairs.push({ keys, floor: floor!, verify: verify! });

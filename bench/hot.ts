@@ -2,7 +2,7 @@
 import { createVerifier } from "../src/verify/verifier.js";
 import { measure, report, scaled } from "./harness.js";
 import { assertSpent, openCopy } from "./stores.js";
-import { H, hashSide, LARGE_LEASES, remember, verifySide } from "./work.js";
+import { H, hashSide, LARGE_LEASES, remember, settle, verifySide } from "./work.js";
 
 const REMEMBERED = scaled(1_000_000, 2_000);
 const IN_USE = scaled(4_096, 64);
@@ -11,6 +11,7 @@ const { store } = await openCopy({ keys: REMEMBERED, limited: true }, { durabili
 const verifier = createVerifier(store, { cache: { size: REMEMBERED }, credits: LARGE_LEASES });
 await remember(verifier, REMEMBERED, { cost: 0 });
 await remember(verifier, IN_USE);
+await settle();
 
 const verify = verifySide(verifier, IN_USE, {
   name: "verify: 4,096 keys of 1,000,000 remembered; query of three names, automatic limit, a credit from memory",

@@ -2,7 +2,7 @@
 import { createVerifier, type VerifierOptions } from "../src/verify/verifier.js";
 import { measure, report, type Row, scaled, type Side } from "./harness.js";
 import { assertSpent, openCopy } from "./stores.js";
-import { H, hashSide, LARGE_LEASES, remember, verifySide } from "./work.js";
+import { H, hashSide, LARGE_LEASES, remember, settle, verifySide } from "./work.js";
 
 const MANY = scaled(1_000_000, 2_000);
 const SOME = scaled(10_000, 500);
@@ -13,6 +13,7 @@ async function overAll(keys: number, side: Omit<Side, "run">, credits?: Verifier
   const { store } = await openCopy({ keys, limited }, { durability: "process" });
   const verifier = createVerifier(store, { cache: { size: keys }, ...(limited && { credits }) });
   await remember(verifier, keys);
+  await settle();
   const check = async (operations: number): Promise<void> => {
     await verifier.close();
     if (limited) await assertSpent(store, keys, operations + keys);

@@ -1,8 +1,9 @@
 /** The sides that several benches share: verifying keys one after the other, and the bare hash that no verification can do without. */
 import { hash } from "node:crypto";
+import { setTimeout as wait } from "node:timers/promises";
 import type { KeysVerifyKeyCredits } from "../src/contracts/types.js";
 import type { Verifier } from "../src/verify/verifier.js";
-import type { Side } from "./harness.js";
+import { scaled, type Side } from "./harness.js";
 import { endless, keyText, type Request, requestFor, requestsFor, sample } from "./keys.js";
 
 /** The floor of everything in memory: H. */
@@ -72,3 +73,9 @@ export async function remember(verifier: Verifier, keys: number, credits?: KeysV
   const right = await verifyTogether(verifier, next, keys, 256);
   if (right !== keys) throw new Error("a key of the bench is not VALID");
 }
+
+/**
+ * Resolves once the uses that {@link remember} noted are written: up to 100,000 at a time, 5 s after the first. They
+ * belong to the minute in which they were made, not to the calls that are measured next.
+ */
+export const settle = (): Promise<void> => wait(scaled(7_000, 0));

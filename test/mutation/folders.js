@@ -4,37 +4,45 @@ import { join } from "node:path";
 import process from "node:process";
 
 /**
- * The tests of a folder are its own and those of its rules. That a test of another folder finds a fault by chance says
- * little, and takes long.
+ * What is faulted, and the tests of it: its own and those of its rules. That a test of another folder finds a fault by
+ * chance says little, and takes long. `redis` is a part of `ratelimit` whose tests wait for a server and for real time.
  */
-const TESTS = {
-  credits: ["test/credits", "test/spec/credits.test.ts"],
-  ratelimit: [
-    "test/ratelimit",
-    "test/spec/limits.test.ts",
-    "test/spec/fair-shares.test.ts",
-    "test/verify/retry-after.test.ts",
-  ],
-  access: ["test/access", "test/grammar.test.ts", "test/spec/callers.test.ts"],
-  verify: ["test/verify", "test/spec"],
+const FOLDERS = {
+  credits: { faults: ["src/credits/**/*.ts"], tests: ["test/credits", "test/spec/credits.test.ts"] },
+  ratelimit: {
+    faults: ["src/ratelimit/**/*.ts", "!src/ratelimit/redis/**/*.ts"],
+    tests: [
+      ...["applied-limits.test.ts", "fallback.test.ts", "memory"].map((name) => `test/ratelimit/${name}`),
+      "test/spec/limits.test.ts",
+      "test/spec/fair-shares.test.ts",
+      "test/verify/retry-after.test.ts",
+    ],
+  },
+  redis: { faults: ["src/ratelimit/redis/**/*.ts"], tests: ["test/ratelimit/redis"] },
+  access: {
+    faults: ["src/access/**/*.ts"],
+    tests: ["test/access", "test/grammar.test.ts", "test/spec/callers.test.ts"],
+  },
+  verify: { faults: ["src/verify/**/*.ts"], tests: ["test/verify", "test/spec"] },
 };
 /** Wait for real time, or turn the clock of their whole process. */
-const SLOW = [
-  "locked-file.test.ts",
-  "spender-defaults.test.ts",
-  ...["breaker", "cluster", "failures", "remembered", "suite"].map((name) => `redis/${name}.test.ts`),
-];
+const SLOW = ["locked-file.test.ts", "spender-defaults.test.ts", "redis/breaker.test.ts"];
 
 /** The folder that the environment variable MUTATE names. */
 export function mutatedFolder() {
   const folder = process.env["MUTATE"];
-  if (!Object.hasOwn(TESTS, folder)) throw new RangeError(`MUTATE must be one of ${Object.keys(TESTS).join(", ")}`);
+  if (!Object.hasOwn(FOLDERS, folder)) throw new RangeError(`MUTATE must be one of ${Object.keys(FOLDERS).join(", ")}`);
   return folder;
+}
+
+/** Globs of the files in which faults are planted. */
+export function faultedFiles() {
+  return FOLDERS[mutatedFolder()].faults;
 }
 
 /** The paths of its test files, from the root of the package. */
 export function testFiles() {
-  return TESTS[mutatedFolder()].flatMap((path) =>
+  return FOLDERS[mutatedFolder()].tests.flatMap((path) =>
     path.endsWith(".ts")
       ? [path]
       : readdirSync(path, { recursive: true })

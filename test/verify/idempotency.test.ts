@@ -235,6 +235,15 @@ describe.each(STORES)("verify with an idempotency key: %s store", (_, open) => {
     expect(await left()).toBe(39);
   });
 
+  it("a repeat that the store knows does not ask it to record the spend again", async () => {
+    const opened = open();
+    let asked = 0;
+    const store: Store = { ...opened, spendOnce: (...given) => (asked++, opened.spendOnce(...given)) };
+    const { once } = await world(store, {}, { credits: { remaining: 10 } });
+    for (let i = 0; i < 3; i++) expect(await once("a")).toMatchObject({ code: "VALID", credits: 9 });
+    expect(asked).toBe(1);
+  });
+
   it("a calendar that changes between two steps of a call is found, and the call takes its tokens and credits once", async () => {
     const opened = open();
     let between: (() => Promise<unknown>) | undefined;

@@ -140,5 +140,7 @@ describe("retryAfterOf", () => {
   it("a limit of 0 never holds anything, and a cost of 0 never waits", () => {
     expect(waitFor({ limit: 0, duration: 1_000 }, 1, 1_000)).toBeUndefined();
     expect(waitFor({ limit: 0, duration: 1_000 }, 0, 1_000)).toBe(0);
+    // A limiter of one's own may name any reset.
+    expect(waitFor({ limit: 10, duration: 1_000 }, 0, 5_000)).toBe(0);
   });
 });
