@@ -5,7 +5,7 @@ const folder = mutatedFolder();
 /** `MUTATE=credits npm run mutation`. @type {import("@stryker-mutator/api/core").PartialStrykerOptions} */
 export default {
   mutate: faultedFiles(),
-  plugins: ["./test/mutation/runner.js"],
+  plugins: ["./test/mutation/runner.js", "./test/mutation/survivors.js"],
   testRunner: "in-process",
   // Runs for each fault only the tests that reach it.
   coverageAnalysis: "perTest",
@@ -17,7 +17,7 @@ export default {
   incremental: true,
   incrementalFile: `.cache/stryker/${folder}.json`,
   tempDirName: ".cache/stryker/sandbox",
-  reporters: ["progress-append-only", "clear-text", "html"],
+  reporters: ["progress-append-only", "survivors", "clear-text", "html"],
   clearTextReporter: { allowColor: false, allowEmojis: false, logTests: false, reportTests: false },
   htmlReporter: { fileName: `.cache/stryker/${folder}.html` },
   ignorePatterns: ["dist", "coverage", "bench/peers", ".cache"],

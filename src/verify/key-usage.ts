@@ -55,10 +55,10 @@ export function createKeyUsage(store: Store, recordsUses: boolean): KeyUsage {
   const schedule = (): void => {
     if (!isClosed) startTimer(() => void writeAll(), DELAY);
   };
-  const add = <T>(notes: Map<string, T>, key: CachedKey, note: T): void => {
-    if (isClosed || notes.size >= MAX_WAITING) return;
+  const add = <T>(notes: Map<string, T>, keyId: string, note: T): void => {
+    if (isClosed || (notes.size >= MAX_WAITING && !notes.has(keyId))) return;
     const isFirst = writing === undefined && uses.size + starts.size === 0;
-    notes.set(key.keyId, note);
+    notes.set(keyId, note);
     if (isFirst) schedule();
   };
   return {
@@ -66,11 +66,11 @@ export function createKeyUsage(store: Store, recordsUses: boolean): KeyUsage {
       const minute = Math.floor(now / MINUTE);
       if (recordsUses && minute !== key.usedMinute) {
         key.usedIn(minute);
-        add(uses, key, minute);
+        add(uses, key.keyId, minute);
       }
       if (key.startUnknown !== true || starts.has(key.keyId)) return;
       const start = startOf(text);
-      if (start !== UNKNOWN_START) add(starts, key, start);
+      if (start !== UNKNOWN_START) add(starts, key.keyId, start);
     },
     async close() {
       isClosed = true;
