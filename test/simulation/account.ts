@@ -109,7 +109,8 @@ export class Account {
   count(now: number): void {
     if (now <= this.#counted) return;
     const due = this.due(now);
-    if (this.#refill !== undefined && boundaries(this.#refill, this.#counted, now) > 0) {
+    // Of an unlimited balance nothing is refilled, whatever calendar it had.
+    if (this.limited && this.#refill !== undefined && boundaries(this.#refill, this.#counted, now) > 0) {
       this.#refilledTo = lastBoundary(this.#refill, now);
     }
     this.#counted = now;
