@@ -384,6 +384,15 @@ describe("memoryLimiter: misuse", () => {
     },
   );
 
+  it.each(["limit", "duration"])("likewise of the configured size: its %s", (name) => {
+    const limiter = memoryLimiter();
+    const checks = [{ ...check("a", 10), configured: { limit: 10, duration: 1_000, [name]: NaN } }];
+    expect(() => limiter.take(checks, START)).toThrow(
+      new RangeError(`configured.${name} must be an integer from 0 to 2^53 - 1`),
+    );
+    expect(limiter.size()).toBe(0);
+  });
+
   it.each([NaN, Infinity, -Infinity])("a clock that answers %s is a RangeError", (now) => {
     const limiter = memoryLimiter();
     expect(() => limiter.take([check("a")], now)).toThrow(RangeError);
