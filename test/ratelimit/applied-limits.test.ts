@@ -4,6 +4,7 @@ import type { KeyRecord } from "../../src/contracts/store.js";
 import type { RatelimitResponse } from "../../src/contracts/types.js";
 import {
   applyLimits,
+  clampIdentity,
   sharedLimits,
   toLimits,
   toRatelimitData,
@@ -112,6 +113,48 @@ describe("applyLimits", () => {
     expect(caught.status).toBe(400);
     expect(caught.errors.map(({ location }) => location)).toEqual([1, 2, 3].map((i) => `body.ratelimits[${i}].name`));
     expect(JSON.stringify(caught.errors) + caught.message).not.toContain("secret_plan");
+    expect(caught.errors[0]).toMatchObject({
+      message: "names no rate limit of this key",
+      fix: "name an existing limit, or give both limit and duration",
+    });
+  });
+
+  it("a call that asks for nothing gets the automatic limits themselves, not a copy", () => {
+    const limits = toLimits("key_1", "ws", "key_1", [limit("auto")], ["rl_auto"]);
+    const key = { keyId: "key_1", bucketOwner: "key_1", workspaceId: "ws", shard: "key_1", limits };
+    expect(applyLimits(key, [])).toBe(limits.automatic);
+  });
+
+  it("ruling C2: only what differs from the limit's own numbers is an override of them", () => {
+    const key = record([limit("own")]);
+    const own = { limit: 10, duration: 1_000 };
+    const asked = [ask("own"), ask("own", own), ask("own", { limit: 11 }), ask("own", { duration: 999 })];
+    expect(apply(key, asked).map(({ configured }) => configured)).toEqual([
+      undefined,
+      undefined,
+      expect.objectContaining(own),
+      expect.objectContaining(own),
+    ]);
+  });
+});
+
+describe("sharedLimits", () => {
+  it("a key without an identity, or whose identity has no limits of its own property, shares none", () => {
+    const { identity: _, ...alone } = record([limit("own")]);
+    const inheriting = Object.assign(Object.create({ ratelimits: [limit("inherited")] }) as object, {
+      id: "id_1",
+      externalId: "user",
+    });
+    for (const key of [
+      alone,
+      { ...alone, identity: { id: "id_1", externalId: "user" } },
+      { ...alone, identity: inheriting },
+      record([limit("own")]),
+      record([limit("own")], [limit("own")]),
+    ])
+      expect(sharedLimits(key)).toBeUndefined();
+    const { automatic, named } = toLimits("key_1", "ws", "key_1", [limit("own")], ["rl_own"]);
+    expect([automatic, named].map((limits) => limits.map(({ name }) => name))).toEqual([["own"], ["own"]]);
   });
 });
 
@@ -151,6 +194,37 @@ describe("toRatelimitData", () => {
     expect(toRatelimitResponse(limit("n", { limit: 10 ** 9, duration: 10 ** 12 }))).toMatchObject({
       limit: 1_000_000,
       duration: 2_592_000_000,
+    });
+  });
+});
+
+describe("clampIdentity", () => {
+  it("ruling C4: shows the limits in the schema's bounds, and of the identity what the schema names", () => {
+    const ratelimits = [
+      limit("large", { limit: 10 ** 9, duration: 10 ** 12 }),
+      limit("small", { limit: 0, duration: 0 }),
+    ];
+    const shown = [limit("large", { limit: 1_000_000, duration: 2_592_000_000 }), limit("small", { limit: 1 })];
+    const stored = { id: "id_1", externalId: "user", ratelimits, other: 1 };
+    expect(clampIdentity(stored)).toStrictEqual({ id: "id_1", externalId: "user", ratelimits: shown });
+    expect(clampIdentity({ ...stored, meta: { plan: "pro" } })).toStrictEqual({
+      id: "id_1",
+      externalId: "user",
+      meta: { plan: "pro" },
+      ratelimits: shown,
+    });
+  });
+
+  it("an identity without limits is shown as it is, and properties that it inherits are not", () => {
+    const plain = { id: "id_1", externalId: "user", meta: { plan: "pro" } };
+    expect(clampIdentity(plain)).toBe(plain);
+    const inherited = { meta: { plan: "inherited" }, ratelimits: [limit("inherited")] };
+    const bare = Object.assign(Object.create(inherited) as typeof inherited, { id: "id_1", externalId: "user" });
+    expect(clampIdentity(bare)).toBe(bare);
+    expect(clampIdentity(Object.assign(bare, { ratelimits: [limit("own")] }))).toStrictEqual({
+      id: "id_1",
+      externalId: "user",
+      ratelimits: [limit("own")],
     });
   });
 });

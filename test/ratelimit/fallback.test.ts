@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { isKeystileError } from "../../src/contracts/errors.js";
 import type { LimitCheck, Limiter, LimitVerdict } from "../../src/contracts/limiter.js";
-import { withFallback } from "../../src/ratelimit/fallback.js";
-import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
+import { hintedTaker, withFallback } from "../../src/ratelimit/fallback.js";
+import { hintFor } from "../../src/ratelimit/memory/bucket-hint.js";
+import { hintedLimiter, memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
 
 const START = 1_700_000_000_000;
 const check = (cost = 1, limit = 10, duration = 1_000, bucket = "b"): LimitCheck => ({ bucket, limit, duration, cost });
@@ -27,6 +28,8 @@ const MALFORMED: readonly (readonly [string, unknown])[] = [
   ["too many", Array(2).fill({ exceeded: false, remaining: 1, reset: 1 })],
   ["a verdict that is null", [null]],
   ["a verdict that is absent", [undefined]],
+  ["a verdict that is text", ["exceeded"]],
+  ["a verdict that is a function", [Object.assign(() => 1, { exceeded: false, remaining: 1, reset: 1 })]],
   ["exceeded is no boolean", [{ exceeded: 0, remaining: 1, reset: 1 }]],
   ["remaining is NaN", [{ exceeded: false, remaining: NaN, reset: 1 }]],
   ["remaining is below 0", [{ exceeded: false, remaining: -1, reset: 1 }]],
@@ -134,7 +137,11 @@ describe("degrading: a limiter that cannot answer", () => {
       const failure: unknown = await Promise.resolve()
         .then(() => denying.take([check()], START))
         .catch((error: unknown) => error);
-      expect(failure).toMatchObject({ code: "LIMITER_UNAVAILABLE", cause: expect.any(TypeError) as TypeError });
+      expect(failure).toMatchObject({
+        code: "LIMITER_UNAVAILABLE",
+        message: "The rate limiter is unavailable.",
+        cause: new TypeError("The limiter's result is malformed: expected one verdict per check."),
+      });
       const local = withFallback(broken, { local: memoryLimiter() });
       expect(await local.take([check()], START)).toMatchObject({
         verdicts: [{ exceeded: false, remaining: 9 }],
@@ -159,6 +166,16 @@ describe("degrading: a limiter that cannot answer", () => {
         .catch((error: unknown) => error);
       expect(failure).toMatchObject({ code: "LIMITER_UNAVAILABLE" });
     }
+  });
+
+  it("ruling C7: one that does not settle in time has failed, and the cause says so", async () => {
+    const silent = answering(new Promise(() => undefined));
+    const denying = withFallback(silent, { onFailure: "deny", timeout: 2, local: memoryLimiter() });
+    await expect(Promise.resolve(denying.take([check()], START))).rejects.toMatchObject({
+      code: "LIMITER_UNAVAILABLE",
+      cause: new Error("The limiter did not answer within 2 ms."),
+    });
+    expect(denying.degradedCalls()).toBe(1);
   });
 
   it("what the local limiter throws rises as it is", async () => {
@@ -196,7 +213,8 @@ describe("degrading: a node's share", () => {
   };
 
   it("ruling C7: is limit / nodes, rounded down, in the same duration", () => {
-    expect(asked(1, check(2, 10))).toEqual(check(2, 10));
+    const whole = check(2, 10);
+    expect(asked(1, whole)).toBe(whole);
     expect(asked(3, check(2, 10))).toEqual(check(2, 3));
     expect(asked(10, check(2, 10))).toEqual(check(2, 1));
     expect(asked(2, check(2, 11, 60_000, "other"))).toEqual(check(2, 5, 60_000, "other"));
@@ -219,6 +237,8 @@ describe("degrading: a node's share", () => {
     expect(asked(4, check(1, 0, 1_000))).toEqual(check(1, 0, 1_000));
     expect(asked(4, check(1, 10, 0))).toEqual(check(1, 10, 0));
     expect(asked(4, check(1, 2, 0))).toEqual(check(1, 2, 0));
+    const closed = { limit: 0, duration: 1_000 };
+    expect(asked(4, { ...check(), configured: closed }).configured).toEqual(closed);
   });
 
   it.each([
@@ -255,6 +275,10 @@ describe("degrading: what a limiter counts", () => {
     const counting = { ...memoryLimiter(), counters: () => ({ newcomersRefused: 2, bucketsDisplaced: 5 }) };
     expect(withFallback(counting, { local }).counters()).toEqual({ newcomersRefused: 3, bucketsDisplaced: 5 });
     expect(withFallback(answering([]), { local }).counters()).toEqual({ newcomersRefused: 1, bucketsDisplaced: 0 });
+    expect(withFallback(counting, { local: counting }).counters()).toEqual({
+      newcomersRefused: 4,
+      bucketsDisplaced: 10,
+    });
   });
 
   it.each([
@@ -269,5 +293,20 @@ describe("degrading: what a limiter counts", () => {
   ])("is 0 where it tells %s", (_, counters) => {
     const limiter = { ...memoryLimiter(), counters } as unknown as Limiter;
     expect(withFallback(limiter, { local }).counters()).toEqual({ newcomersRefused: 1, bucketsDisplaced: 0 });
+  });
+});
+
+describe("the built-in limiter", () => {
+  it("takes with hints or without, is never degraded, and passes its counters on", () => {
+    const taker = hintedTaker(hintedLimiter({ size: 1 }));
+    expect(taker.take([check(3)], START)).toEqual({
+      verdicts: [{ exceeded: false, remaining: 7, reset: 300 }],
+      degraded: false,
+    });
+    expect(taker.takeOne(hintFor("b"), check(), START)).toEqual({ exceeded: false, remaining: 6, reset: 400 });
+    void taker.take([check(6)], START);
+    void taker.take([check(1, 10, 1_000, "other")], START);
+    expect(taker.degradedCalls()).toBe(0);
+    expect(taker.counters()).toEqual({ newcomersRefused: 1, bucketsDisplaced: 0 });
   });
 });

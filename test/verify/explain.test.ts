@@ -70,6 +70,40 @@ describe("explain", () => {
     });
   });
 
+  it("shows nothing of what a key does not have, and no permission without a query", async () => {
+    const { verifier, create, apiId } = await world();
+    const { key, keyId } = await create();
+    expect(await explain(verifier, { key })).toStrictEqual({
+      passes: true,
+      keyId,
+      apiId,
+      checks: [
+        { code: "DISABLED", passes: true },
+        { code: "EXPIRED", passes: true },
+        { code: "FORBIDDEN", passes: true, parentDisabled: false, addressAllowed: true },
+        { code: "INSUFFICIENT_PERMISSIONS", passes: true, missing: [] },
+        { code: "RATE_LIMITED", passes: true, limits: [], degraded: false },
+        { code: "USAGE_EXCEEDED", passes: true, cost: 1 },
+      ],
+    });
+  });
+
+  it("of two costs of one limit, calls exceeded what the verification does: one of 0 never is", async () => {
+    const { verifier, create } = await world();
+    const { key } = await create({ ratelimits: [limit("calls", { limit: 2 })] });
+    const request = {
+      key,
+      ratelimits: [
+        { name: "calls", cost: 3 },
+        { name: "calls", cost: 0 },
+      ],
+    };
+    const explained = byCode(await explain(verifier, request))["RATE_LIMITED"] as { limits: { exceeded: boolean }[] };
+    const { ratelimits } = await verifier.verify(request);
+    expect(explained.limits.map(({ exceeded }) => exceeded)).toEqual([true, false]);
+    expect(ratelimits?.map(({ exceeded }) => exceeded)).toEqual([true, false]);
+  });
+
   const stores: Record<string, (options: VerifierOptions) => Store> = {
     "a memory store": () => memoryStore(),
     "a file": () => sqliteStore(join(folder, `${Math.random()}.db`)),
@@ -168,6 +202,7 @@ describe("explain: a key that changes meanwhile", () => {
       acts,
       key,
       changeRefill,
+      unbound: () => keyring.updateKey({ keyId, credits: null }),
       remove: () => keyring.deleteKey({ keyId, permanent: true }),
       verifier: createVerifier(store, { clock }),
     };
@@ -188,13 +223,23 @@ describe("explain: a key that changes meanwhile", () => {
   it("its refill, again and again: STORE_BUSY after as many attempts as a verification makes", async () => {
     const { acts, key, changeRefill, verifier } = await meeting();
     acts.before = changeRefill;
-    expect((await failure(explain(verifier, { key, credits: { cost: 1 } }))).code).toBe("STORE_BUSY");
+    expect(await failure(explain(verifier, { key, credits: { cost: 1 } }))).toMatchObject({
+      code: "STORE_BUSY",
+      detail: "the refill of this key kept changing while it was explained; try again",
+    });
     const attempts = acts.readings;
     expect(await failure(verifier.verify({ key, credits: { cost: 1 } }))).toMatchObject({
       code: "STORE_BUSY",
       detail: "the refill of this key kept changing while it was verified; try again",
     });
     expect([attempts, acts.readings]).toEqual([9, 18]);
+  });
+
+  it("its credits: a key that became unlimited passes at any cost", async () => {
+    const { acts, key, unbound, verifier } = await meeting();
+    acts.before = unbound;
+    const explained = await explain(verifier, { key, credits: { cost: 6 } });
+    expect(byCode(explained)["USAGE_EXCEEDED"]).toStrictEqual({ code: "USAGE_EXCEEDED", passes: true, cost: 6 });
   });
 
   it("it goes: NOT_FOUND, before its balance is read or after", async () => {

@@ -112,8 +112,20 @@ describe.each(STORES)("verify with an idempotency key: %s store", (_, open) => {
     const settled = await Promise.allSettled([once("a"), once("a"), once("a", { tags: ["x"] }), once("b")]);
     expect(settled).toMatchObject([
       { value: { code: "VALID" } },
-      { reason: { code: "IDEMPOTENCY_IN_FLIGHT", status: 409 } },
-      { reason: { code: "IDEMPOTENCY_MISMATCH", status: 422 } },
+      {
+        reason: {
+          code: "IDEMPOTENCY_IN_FLIGHT",
+          status: 409,
+          detail: "a call with this idempotency key has not ended yet; repeat yours once it has",
+        },
+      },
+      {
+        reason: {
+          code: "IDEMPOTENCY_MISMATCH",
+          status: 422,
+          detail: "the idempotency key was used with another body; take a new one for a new request",
+        },
+      },
       { value: { code: "VALID" } },
     ]);
     expect((await once("a")).code).toBe("VALID");
@@ -159,10 +171,33 @@ describe.each(STORES)("verify with an idempotency key: %s store", (_, open) => {
     for (const as of [undefined, caller("one"), caller("two"), caller("one", "proxyToken")])
       for (let i = 0; i < 2; i++) expect((await once("a", {}, as)).code).toBe("VALID");
     expect(await left()).toBe(6);
-    await expect(once("a", {}, { ...caller(""), id: undefined })).rejects.toThrow(
-      new TypeError("context.caller.id must be a string of 1 to 1024 characters where there is an idempotency key"),
+    for (const id of [undefined, "", "x".repeat(1_025)])
+      await expect(once("a", {}, { ...caller(""), id })).rejects.toThrow(
+        new TypeError("context.caller.id must be a string of 1 to 1024 characters where there is an idempotency key"),
+      );
+    for (const id of ["1", "x".repeat(1_024)]) expect((await once("a", {}, caller(id))).code).toBe("VALID");
+    await expect(once("a", {}, caller("one", 5 as never))).rejects.toThrow(
+      new TypeError("context.caller.kind must be a string"),
     );
-    await expect(once("a", {}, caller("one", 5 as never))).rejects.toThrow(TypeError);
+  });
+
+  it("what another process took between two steps of a call is not taken again, nor reported as spent", async () => {
+    const store = open();
+    const { key, once, left, clock } = await world(store, {}, { credits: { remaining: 10 } });
+    await once("a", { credits: { cost: 4 } });
+    const events: OutcomeEvent[] = [];
+    // Asked for the record before the other process had written it.
+    const late = createVerifier(
+      { ...store, findOnce: () => undefined },
+      { clock, onOutcome: (event) => events.push(event) },
+    );
+    expect(await late.verify({ key, credits: { cost: 4 } }, { idempotencyKey: "a" })).toMatchObject({
+      code: "VALID",
+      credits: 6,
+    });
+    await late.close();
+    expect(events.map(({ code, spent }) => [code, spent])).toEqual([["VALID", 0]]);
+    expect(await left()).toBe(6);
   });
 
   it("each workspace has keys of its own", async () => {
@@ -214,7 +249,13 @@ describe.each(STORES)("verify with an idempotency key: %s store", (_, open) => {
       { credits: { remaining: 10 }, limit: 100 },
     );
     for (const id of ["a", "b"]) expect((await once(id)).code).toBe("VALID");
-    await expect(once("c")).rejects.toEqual(fault("IDEMPOTENCY_FULL", 503));
+    await expect(once("c")).rejects.toMatchObject({
+      code: "IDEMPOTENCY_FULL",
+      status: 503,
+      detail:
+        "there is no space for another idempotency key in the store, or in the workspace's share of it; " +
+        "try again later, or without a key",
+    });
     expect((await once("a")).code).toBe("VALID");
     expect(await left()).toBe(8);
     time.now += 1_000;
@@ -267,13 +308,37 @@ describe.each(STORES)("verify with an idempotency key: %s store", (_, open) => {
     const { once } = await world(open());
     await expect(once(idempotencyKey)).rejects.toMatchObject({
       code: "BAD_REQUEST",
-      errors: [{ location: "idempotencyKey" }],
+      errors: [
+        {
+          location: "idempotencyKey",
+          message: "must be 1 to 255 characters of printable ASCII",
+          fix: "send a UUID",
+        },
+      ],
+    });
+  });
+
+  it("on a store that cannot record calls says what asked for it, before any call of the store", async () => {
+    const opened = open();
+    const store: Store = {
+      ...opened,
+      powers: { ...opened.powers, idempotency: false },
+      findKey: () => {
+        throw new Error("was asked");
+      },
+    };
+    const verifier = createVerifier(store, { clock: () => NOON });
+    await expect(verifier.verify({ key: "k" }, { idempotencyKey: "a" })).rejects.toMatchObject({
+      code: "STORE_POWER_MISSING",
+      detail: expect.stringMatching(/context\.idempotencyKey/),
     });
   });
 
   it("refuses what is no text, and reads own properties only", async () => {
     const { verifier, key } = await world(open(), {}, { credits: { remaining: 5 } });
-    await expect(verifier.verify({ key }, { idempotencyKey: 5 as never })).rejects.toThrow(TypeError);
+    await expect(verifier.verify({ key }, { idempotencyKey: 5 as never })).rejects.toThrow(
+      new TypeError("context.idempotencyKey must be a string"),
+    );
     const polluted = Object.prototype as { idempotencyKey?: string };
     polluted.idempotencyKey = "a";
     try {

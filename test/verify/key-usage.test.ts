@@ -117,6 +117,7 @@ describe("lastUsedAt", () => {
     };
     await verifyAll();
     expect(of("recordUses")).toBe(0);
+    expect(vi.getTimerCount()).toBe(1);
     await vi.advanceTimersByTimeAsync(5_000);
     expect(of("recordUses")).toBe(1);
     await verifyAll();
@@ -287,23 +288,21 @@ describe("start of an imported key", () => {
     expect(of("write")).toBe(1);
   });
 
-  it("is not written for a key that was deleted meanwhile", async () => {
-    const store = memoryStore();
-    const written: unknown[] = [];
-    const { keyring, verifier, importKeys } = await world({
-      ...store,
-      write: (writes, entries) => {
-        written.push(writes);
-        return store.write(writes, entries);
-      },
-    });
-    const text = "sk_live_0123456789abcdefghij";
-    const [keyId] = (await importKeys([text])) as [string];
-    expect((await verifier.verify({ key: text })).code).toBe("VALID");
-    await keyring.deleteKey({ keyId, permanent: true });
-    written.length = 0;
-    await verifier.close();
-    expect(written).toEqual([]);
+  it.each([
+    ["that was deleted meanwhile", "sk_live_0123456789abcdefghij", true],
+    ["whose text is too short to show any of it", "0123456789abcdefghi", false],
+  ])("is not written for a key %s, and is for those beside it", async (_, text, isDeleted) => {
+    for (const beside of [[], ["sk_test_0123456789abcdefghij"]]) {
+      const { counted, of, calls } = counting(memoryStore());
+      const { keyring, verifier, importKeys } = await world(counted);
+      const [keyId, ...others] = (await importKeys([text, ...beside])) as [string, ...string[]];
+      for (const key of [text, ...beside]) expect((await verifier.verify({ key })).code).toBe("VALID");
+      if (isDeleted) await keyring.deleteKey({ keyId, permanent: true });
+      calls.length = 0;
+      await verifier.close();
+      expect(of("write")).toBe(beside.length);
+      for (const other of others) expect((await keyring.getKey({ keyId: other })).start).toBe("sk_test_0123");
+    }
   });
 
   it("a migration that hashes a part of the key shows it too, and gives the native digest as before", async () => {

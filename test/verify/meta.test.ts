@@ -48,6 +48,15 @@ describe("options.meta of a verifier", () => {
     expect([credits, ratelimits?.[0]?.remaining]).toEqual([3, 4]);
   });
 
+  it("names every place that does not fit, each once", async () => {
+    const { store, create } = await world();
+    const meta = z.object({ plan: z.string().min(9).regex(/^x/), seats: z.number() });
+    const { key, keyId } = await create({ meta: { plan: "gold" } });
+    expect((await failure(createVerifier(store, { meta }).verify({ key }))).detail).toBe(
+      `the stored metadata of ${keyId} does not fit options.meta, at meta.plan, meta.seats`,
+    );
+  });
+
   it("a schema that takes its time decides nothing else: the checks follow, and what passes is shown", async () => {
     const { store, create, keyring } = await world();
     const meta = z.object({ plan: z.string().refine(async (plan) => plan === "pro") });

@@ -129,6 +129,82 @@ describe("readRequest", () => {
     expect(locations({ key: "k", ratelimits: [{ name: "😀😀😀" }] })).toEqual([]);
   });
 
+  it("spec §8: each bound itself is accepted", () => {
+    const most = {
+      key: text(512),
+      tags: Array(20).fill(text(512)),
+      permissions: text(1_000),
+      credits: { cost: 1_000_000_000_000 },
+      migrationId: text(256),
+      ratelimits: Array(1_000).fill({
+        name: text(255),
+        cost: Number.MAX_SAFE_INTEGER,
+        limit: Number.MAX_SAFE_INTEGER,
+        duration: Number.MAX_SAFE_INTEGER,
+      }),
+    };
+    expect(problemsOf(most)).toEqual([]);
+    const least = { key: "k", tags: ["t"], permissions: "p", migrationId: "", ratelimits: [{ name: "abc", cost: 0 }] };
+    expect(problemsOf(least)).toEqual([]);
+  });
+
+  it.each<[unknown, ValidationProblem]>([
+    [null, { location: "body", message: "must be an object" }],
+    [{}, { location: "body.key", message: "is required" }],
+    [{ key: 1 }, { location: "body.key", message: "must be a string" }],
+    [{ key: "" }, { location: "body.key", message: "must have 1 to 512 characters" }],
+    [
+      { key: "\ud800" },
+      { location: "body.key", message: "must be well-formed text", fix: "remove the lone surrogate" },
+    ],
+    [
+      { key: "k", tags: "t" },
+      { location: "body.tags", message: "must be an array" },
+    ],
+    [
+      { key: "k", tags: Array(21).fill("t") },
+      { location: "body.tags", message: "must have at most 20 items" },
+    ],
+    [
+      { key: "k", credits: 1 },
+      {
+        location: "body.credits",
+        message: "must be an object",
+        fix: "send { cost }, or leave it out for a cost of 1",
+      },
+    ],
+    [
+      { key: "k", credits: {} },
+      { location: "body.credits.cost", message: "is required" },
+    ],
+    [
+      { key: "k", credits: { cost: -1 } },
+      { location: "body.credits.cost", message: "must be an integer from 0 to 1000000000000" },
+    ],
+    [
+      { key: "k", ratelimits: ["requests"] },
+      { location: "body.ratelimits[0]", message: "must be an object", fix: "send { name }" },
+    ],
+    [
+      { key: "k", ratelimits: [{ name: "ab" }] },
+      { location: "body.ratelimits[0].name", message: "must have 3 to 255 characters" },
+    ],
+    [
+      { key: "k", apiId: "api_1" },
+      { location: "body.apiId", message: "is not a property of this object", fix: "remove it" },
+    ],
+    [
+      { key: "k", "a b": 1 },
+      {
+        location: "body",
+        message: "has a property that is not allowed",
+        fix: "send only the properties of the specification",
+      },
+    ],
+  ])("%j: the problem says what is wrong, and how to put it right", (body, problem) => {
+    expect(problemsOf(body)).toStrictEqual([problem]);
+  });
+
   it("all problems are reported at once", () => {
     expect(locations({ permissions: 1, credits: { cost: -1 }, nope: 1 })).toEqual([
       "body.nope",
@@ -189,7 +265,8 @@ describe("readRequest", () => {
       { key: "k", ratelimits: new Proxy([{ name: "abc" }], { get: fail }) },
     ];
     for (const body of bodies) {
-      expect(locations(body)).toEqual(["body"]);
+      const problem = { location: "body", message: "cannot be read", fix: "send a plain object" };
+      expect(problemsOf(body)).toStrictEqual([problem]);
       expect(inspect(problemsOf(body), { depth: 9, showHidden: true })).not.toContain("sk_secret");
     }
   });

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { hintFor } from "../../../src/ratelimit/memory/bucket-hint.js";
 import { BucketRows } from "../../../src/ratelimit/memory/bucket-rows.js";
 import {
   type Bucket,
@@ -80,6 +81,32 @@ describe("BucketRows: like a map of buckets", () => {
     const rows = new BucketRows();
     for (const row of [0, 31, 32, 1e9, -1, NaN, 2 ** 31]) expect(rows.hasFingerprint(row, 0, 0)).toBe(false);
   });
+
+  it("reads ahead a number of each row that is there, and 0 of others", () => {
+    const rows = new BucketRows();
+    for (let row = 0; row < rows.capacity; row++)
+      rows.add(row, row, -row, { at: START + row, rate: PAIRS[0]!, used: 0, next: undefined });
+    // It is a part of the time, so that two rows of different times have different numbers.
+    expect(new Set(Array.from({ length: 32 }, (_, row) => rows.prefetch(row))).size).toBe(32);
+    for (let row = 0; row < 32; row++) expect(Number.isInteger(rows.prefetch(row))).toBe(true);
+    for (const row of [32, 1e9, -1, NaN, 2 ** 31]) expect(rows.prefetch(row)).toBe(0);
+  });
+
+  it("holds as many rows as it says, also after all were dropped", () => {
+    const rows = new BucketRows();
+    for (const capacity of [32, 64, 32]) {
+      if (capacity > rows.capacity) rows.widen(capacity);
+      else rows.clear();
+      expect([rows.capacity, rows.rateCount, rows.levelCount]).toEqual([capacity, 0, 0]);
+      const bucketAt = (row: number): Bucket => {
+        const next = { rate: toRate(row + 2, 60_000), used: 1, next: undefined };
+        return { at: START, rate: toRate(row + 1, 1_000), used: row, next };
+      };
+      for (let row = 0; row < capacity; row++) rows.add(row, row + 1, -row, bucketAt(row));
+      for (let row = 0; row < capacity; row++) expect(rows.read(row)).toEqual(bucketAt(row));
+      for (let row = 0; row < capacity; row++) rows.remove(row);
+    }
+  });
 });
 
 describe("BucketRows: common checks", () => {
@@ -120,5 +147,101 @@ describe("BucketRows: common checks", () => {
       }),
       { numRuns: runs(1_000) },
     );
+  });
+
+  it("ruling C2: a check of no tokens fits a bucket that owes more than it holds", () => {
+    const rows = new BucketRows();
+    const rate = PAIRS[0]!;
+    const bucket: Bucket = { at: START, rate, used: 0, next: undefined };
+    charge(bucket, rate, 1, START);
+    // Without a duration there is no level, but what is taken counts on the one that is there.
+    charge(bucket, toRate(100, 0), 50, START);
+    rows.add(3, 1, 2, bucket);
+    expect([rows.isCommon(3, rate), rows.fits(3, 10, 0, START), rows.fits(3, 10, 1, START)]).toEqual([
+      true,
+      true,
+      false,
+    ]);
+    const owing = { exceeded: false, remaining: 0, reset: 5_100 };
+    expect(rows.peek(3, 10, 0, START)).toEqual(owing);
+    expect(rows.take(3, 10, 0, START)).toEqual(owing);
+    expect(rows.take(3, 10, 1, START)).toEqual({ ...owing, exceeded: true });
+    expect(rows.read(3)).toEqual(bucket);
+  });
+});
+
+describe("BucketRows: a take where a hint says", () => {
+  const LIMITS = 40;
+  const hintOf = (row: number, h0 = row + 1, h1 = -row - 1) => ({ ...hintFor(`${row}`), row, h0, h1 });
+  const sizeOf = (row: number) => ({ limit: row + 1, duration: 60_000 + row });
+  const used = (row: number): number => row % 3;
+  /** In each row a bucket at a rate of its own, with so many tokens used. */
+  const filled = (): BucketRows => {
+    const rows = new BucketRows();
+    rows.widen(64);
+    for (let row = 0; row < LIMITS; row++) {
+      const { limit, duration } = sizeOf(row);
+      const bucket: Bucket = { at: START, rate: toRate(limit, duration), used: 0, next: undefined };
+      if (used(row) > 0) charge(bucket, bucket.rate, used(row), START);
+      const { h0, h1 } = hintOf(row);
+      rows.add(row, h0, h1, bucket);
+    }
+    return rows;
+  };
+  const stateOf = (rows: BucketRows): unknown[] =>
+    Array.from({ length: rows.capacity }, (_, row) => (rows.has(row) ? rows.read(row) : undefined));
+
+  it("takes a token of that row and of no other, as a take of the row does", () => {
+    const [rows, twin] = [filled(), filled()];
+    for (let row = LIMITS - 1; row >= 0; row--) {
+      const size = sizeOf(row);
+      expect(rows.isCommon(row, size)).toBe(true);
+      const verdict = rows.takeAt(hintOf(row), size, START);
+      expect(verdict).toEqual(twin.take(row, size.limit, 1, START));
+      expect(verdict).toMatchObject({
+        exceeded: used(row) > row,
+        remaining: Math.max(0, row - used(row)),
+      });
+      expect(stateOf(rows)).toEqual(stateOf(twin));
+    }
+  });
+
+  it("takes nothing where another bucket, or none, is there", () => {
+    const rows = filled();
+    const before = stateOf(rows);
+    for (const row of [0, 7, LIMITS - 1]) {
+      const { h0, h1 } = hintOf(row);
+      for (const hint of [hintOf(row, h0 + 1), hintOf(row, h0, h1 - 1), hintOf(row, h1, h0), hintOf(row, 0, 0)])
+        expect(rows.takeAt(hint, sizeOf(row), START)).toBeUndefined();
+      for (const other of [-1, row + 1, 64, 1e9, NaN, 2 ** 31])
+        expect(rows.takeAt({ ...hintOf(row), row: other }, sizeOf(row), START)).toBeUndefined();
+    }
+    // A free row is all zeros.
+    for (const row of [LIMITS, 63])
+      expect(rows.takeAt(hintOf(row, 0, 0), { limit: 0, duration: 0 }, START)).toBeUndefined();
+    expect(stateOf(rows)).toEqual(before);
+  });
+
+  it("takes nothing where the check is not common: another rate, further levels, a rate without units", () => {
+    const rows = filled();
+    const further = { rate: toRate(100, 7), used: 0, next: undefined };
+    rows.write(5, { at: START, rate: toRate(6, 60_005), used: 0, next: further });
+    rows.add(50, 51, -51, { at: START, rate: toRate(10, 0), used: 0, next: undefined });
+    rows.add(51, 52, -52, { at: START, rate: toRate(0, 1_000), used: 0, next: undefined });
+    const before = stateOf(rows);
+    const { limit, duration } = sizeOf(7);
+    for (const [row, size] of [
+      [7, { limit: limit + 1, duration }],
+      [7, { limit, duration: duration + 1 }],
+      [7, sizeOf(8)],
+      [7, { limit: duration, duration: limit }],
+      [5, sizeOf(5)],
+      [50, { limit: 10, duration: 0 }],
+      [51, { limit: 0, duration: 1_000 }],
+    ] as const) {
+      expect(rows.isCommon(row, size)).toBe(false);
+      expect(rows.takeAt(hintOf(row), size, START)).toBeUndefined();
+    }
+    expect(stateOf(rows)).toEqual(before);
   });
 });

@@ -104,6 +104,34 @@ describe("bucketTable: at the bound", () => {
     expect(table.makeSpace(newcomers(4, 3), IDLE, START)).toBe(true);
   });
 
+  it("clause 8: what a newcomer evicts counts for those after it in the same call, by its kind", () => {
+    const filled = (bound: number, own: readonly number[], adHoc: readonly number[]): BucketTable => {
+      const table = new BucketTable(bound);
+      own.forEach((used, i) => put(table, `own ${i}`, used));
+      adHoc.forEach((used, i) => put(table, `ad hoc ${i}`, used, TEN, true));
+      return table;
+    };
+    const OWN = { workspaceId: "", isAdHoc: false };
+    const AD_HOC = { workspaceId: "", isAdHoc: true };
+    // The half of ad hoc limits is full, the table is not: one of theirs goes for the first, and none for the others.
+    const halfFull = filled(8, [], [1, 1, 1, 1]);
+    expect(halfFull.makeSpace([AD_HOC, OWN, OWN, OWN, OWN], IDLE, START)).toBe(true);
+    expect(halfFull.count).toBe(3);
+    // The first evicts another limit, which makes no space among the ad hoc ones for the second.
+    const oneLeft = filled(4, [1, 1, 1], [10]);
+    expect(oneLeft.makeSpace([AD_HOC, AD_HOC], IDLE, START)).toBe(false);
+    expect(oneLeft.count).toBe(4);
+    // The first evicts an ad hoc limit, whose space the second gets: any other gives way to it.
+    const loose = filled(4, [5, 5], [1, 10]);
+    expect(loose.makeSpace([OWN, AD_HOC], IDLE, START)).toBe(true);
+    expect(["own 0", "own 1", "ad hoc 0", "ad hoc 1"].map((name) => has(loose, name))).toEqual([
+      false,
+      true,
+      false,
+      true,
+    ]);
+  });
+
   it("ruling C6: looks at few buckets each time, but comes round to all", () => {
     const tries = [0, 40, 80, 120, 160, 199].map((loose) => {
       const table = new BucketTable(200);
@@ -281,7 +309,7 @@ describe("bucketTable: places", () => {
     const table = new BucketTable(10);
     const check = remembering("a");
     expect(table.find(check)).toBe(NONE);
-    expect(check.hint.row).toBe(-1);
+    expect(check.hint).toMatchObject({ workspaceId: "", row: -1, h0: 0, h1: 0 });
     const row = put(table, "a", 1);
     expect(table.find(check)).toBe(row);
     expect(check.hint.row).toBe(row);

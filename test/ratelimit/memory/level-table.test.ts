@@ -25,6 +25,8 @@ describe("LevelTable", () => {
     expect(table.count).toBe(20);
     const again = Array.from({ length: 20 }, (_, i) => table.add(list(2, 100 + i)));
     expect(new Set([...rows.filter((row, of) => of % 2 === 0 && row !== NO_LEVEL), ...again]).size).toBe(30);
+    // All in the 40 rows that the lists before them have left.
+    expect(Math.max(...again)).toBeLessThanOrEqual(60);
     again.forEach((row, i) => expect(table.read(row)).toEqual(list(2, 100 + i)));
     rows.forEach((row, of) => {
       if (of % 2 === 0) expect(table.read(row)).toEqual(list(of % 4, of));

@@ -152,6 +152,65 @@ describe("memoryLimiter: remembered checks", () => {
     );
   });
 
+  it.each([1, 2, 7, 8, 9, 20])(
+    "clause 1: %i checks of known buckets take all or nothing, and each of its own",
+    (count) => {
+      const limiter = memoryLimiter();
+      const checks = (costOf: (i: number) => number): LimitCheck[] =>
+        Array.from({ length: count }, (_, i) => check(`bucket ${i}`, costOf(i), 10 + i, HOUR));
+      const remaining = (used: number) => Array.from({ length: count }, (_, i) => 10 + i - used);
+      for (const used of [2, 4])
+        expect(
+          limiter
+            .take(
+              checks(() => 2),
+              START,
+            )
+            .map(({ remaining }) => remaining),
+        ).toEqual(remaining(used));
+      for (const refused of [0, count - 1]) {
+        const verdicts = limiter.take(
+          checks((i) => (i === refused ? 10 + i - 3 : 1)),
+          START,
+        );
+        expect(verdicts.map(({ exceeded }) => exceeded)).toEqual(remaining(0).map((_, i) => i === refused));
+        expect(verdicts.map(({ remaining }) => remaining)).toEqual(remaining(4));
+      }
+      expect(
+        limiter
+          .take(
+            checks(() => 0),
+            START,
+          )
+          .map(({ remaining }) => remaining),
+      ).toEqual(remaining(4));
+    },
+  );
+
+  it("clause 5: an override at the only rate of a known bucket is used up for the configured limit, too", () => {
+    const fast = (bucket: string, cost: number): LimitCheck => check(bucket, cost, 10, 1_000);
+    const configured = { limit: 10, duration: HOUR };
+    for (const others of [[], [fast("b", 1)]]) {
+      const limiter = memoryLimiter();
+      limiter.take([fast("a", 1), fast("b", 1)], START);
+      expect(limiter.take([{ ...fast("a", 3), configured }, ...others], START)[0]!.remaining).toBe(6);
+      const later = START + 1_000;
+      expect(take(limiter, later, fast("a", 0)).remaining).toBe(10);
+      expect(take(limiter, later, check("a", 0, 10, HOUR)).remaining).toBe(6);
+    }
+  });
+
+  it("takeOne notes where its bucket is: the next one finds it without the name, and it can be read ahead", () => {
+    const limiter = hintedLimiter();
+    const hint = hintFor("a", "ws");
+    const size = { limit: 10, duration: 1_000 };
+    expect(limiter.takeOne(hint, size, START).remaining).toBe(9);
+    expect(hint.row).toBeGreaterThanOrEqual(0);
+    expect(limiter.takeOne({ ...hint, bucket: null as never }, size, START).remaining).toBe(8);
+    expect(take(limiter, START, check("a")).remaining).toBe(7);
+    expect([hint.row, -1].map((row) => Math.abs(limiter.prefetch(row)) > 0)).toEqual([true, false]);
+  });
+
   it("rulings C1–C4: calls of few checks and of many are answered alike", () => {
     fc.assert(
       fc.property(calls(20), (history) => {
@@ -243,6 +302,35 @@ describe("memoryLimiter: memory", () => {
     expect(take(limiter, START, check("loose", 0, 10, HOUR)).remaining).toBe(9);
     expect(take(limiter, START, check("new 1"))).toEqual({ exceeded: false, remaining: 9, reset: 100 });
     expect(take(limiter, START, check("loose", 0, 10, HOUR)).remaining).toBe(10);
+  });
+
+  it("ruling C4, C6: a new bucket needs space also where the call's first check of it has a duration of 0", () => {
+    const limiter = memoryLimiter({ size: 1 });
+    take(limiter, START, check("held", 1, 1, HOUR));
+    expect(limiter.take([check("new", 1, 10, 0), check("new", 1)], START)).toEqual([
+      { exceeded: true, remaining: 0, reset: 0 },
+      { exceeded: true, remaining: 0, reset: 1_000 },
+    ]);
+    expect(limiter.size()).toBe(1);
+    expect(take(limiter, START, check("held", 1, 1, HOUR)).exceeded).toBe(true);
+  });
+
+  it("ruling C6: a bucket that gives way in the call that looks at it leaves nothing behind", () => {
+    const adHoc = (name: string, cost: number): LimitCheck => ({ ...check(name, cost, 10, HOUR), isAdHoc: true });
+    // The walk is at another place each time: it drops full buckets before the new one comes, whose rows it may get.
+    for (let shift = 0; shift < 48; shift++) {
+      const limiter = memoryLimiter({ size: 96 });
+      for (let i = 0; i < 48; i++) take(limiter, START, check(`full ${i}`, 1, 10, 100));
+      take(limiter, START, adHoc("loose", 1));
+      for (let i = 1; i < 48; i++) take(limiter, START, adHoc(`half ${i}`, 5));
+      for (let i = 0; i < shift; i++) take(limiter, START + 1 + i, check("full 0", 0, 10, 100));
+      const later = START + 61_000;
+      expect(limiter.take([adHoc("loose", 0), adHoc("new", 1)], later).map(({ remaining }) => remaining)).toEqual([
+        9, 9,
+      ]);
+      for (let i = 0; i < 20; i++) take(limiter, START + 2 * HOUR + i, check("busy", 1, 100, HOUR));
+      expect(limiter.size()).toBe(1);
+    }
   });
 
   it("ruling C6: more newcomers in one call than fit at all are refused", () => {
@@ -359,7 +447,7 @@ describe("memoryLimiter: misuse", () => {
     limiter.close();
     expect(limiter.size()).toBe(0);
     expect(() => limiter.take([], START)).toThrow(
-      expect.objectContaining({ code: "LIMITER_UNAVAILABLE", status: 503 }),
+      expect.objectContaining({ code: "LIMITER_UNAVAILABLE", status: 503, message: "The limiter is closed." }),
     );
   });
 
@@ -384,9 +472,20 @@ describe("memoryLimiter: misuse", () => {
     },
   );
 
+  it.each(["limit", "duration"])("likewise of the configured size: its %s", (name) => {
+    const limiter = memoryLimiter();
+    const checks = [{ ...check("a", 10), configured: { limit: 10, duration: 1_000, [name]: NaN } }];
+    expect(() => limiter.take(checks, START)).toThrow(
+      new RangeError(`configured.${name} must be an integer from 0 to 2^53 - 1`),
+    );
+    expect(limiter.size()).toBe(0);
+  });
+
   it.each([NaN, Infinity, -Infinity])("a clock that answers %s is a RangeError", (now) => {
     const limiter = memoryLimiter();
-    expect(() => limiter.take([check("a")], now)).toThrow(RangeError);
+    expect(() => limiter.take([check("a")], now)).toThrow(
+      new RangeError("now must be a finite number of milliseconds"),
+    );
     expect(take(limiter, START, check("a"))).toEqual({ exceeded: false, remaining: 9, reset: 100 });
   });
 

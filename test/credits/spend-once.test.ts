@@ -1,0 +1,141 @@
+/** Spends with an idempotency key: always a step of the store, and what this node has leased does not stand in their way. */
+import { describe, expect, it } from "vitest";
+import type { OnceRecord, Store } from "../../src/contracts/store.js";
+import { exactSpender, type SpendTarget } from "../../src/credits/exact-spender.js";
+import { leasedSpender } from "../../src/credits/spender.js";
+import { account, eagerSpender, gate, opened, setBalance, settled } from "./support.js";
+
+const BOUNDS = { maxRecords: 10, maxPerWorkspace: 10 };
+const LEASES = { size: 40, step: 20, ttl: 1_000 };
+const recordOf = (id: string): OnceRecord => ({ workspaceId: "ws_1", id, body: "body", until: 1_000 });
+
+/** A store of one key, and what it was asked to write. */
+async function watched(remaining: number) {
+  const bed = await opened(remaining);
+  const asked = { once: [] as unknown[][], ended: 0 };
+  const store: Store = {
+    ...bed.store,
+    spendOnce: (...given) => (asked.once.push(given.slice(0, 4)), bed.store.spendOnce(...given)),
+    returnCredits: (...given) => (asked.ended++, bed.store.returnCredits(...given)),
+  };
+  return { ...bed, asked, store, one: account(bed.record) };
+}
+
+describe.each([
+  ["exactSpender", exactSpender],
+  ["leasedSpender", (store: Store) => leasedSpender(store, LEASES)],
+] as const)("spendOnce: %s", (_name, open) => {
+  it("takes and records in one step of the store; a repeat takes nothing", async () => {
+    const { store, one, asked, balance } = await watched(100);
+    const spender = open(store);
+    const spend = async (id: string, target: SpendTarget | undefined) =>
+      spender.spendOnce(target, 30, 5, recordOf(id), BOUNDS);
+    expect(await spend("a", one)).toEqual({ outcome: "done", spend: { ok: true, remaining: 70 } });
+    expect(await spend("a", one)).toEqual({ outcome: "repeated", spend: { ok: true, remaining: 70 } });
+    expect(await spend("b", undefined)).toEqual({ outcome: "done", spend: { ok: true, remaining: null } });
+    const of = (ref: unknown) => [ref, 30, 0, 5];
+    expect(asked.once).toEqual([of(one.ref), of(one.ref), of(undefined)]);
+    await spender.close();
+    expect([await balance(), spender.creditsForfeited()]).toEqual([70, 0]);
+  });
+
+  it("counts by the calendar of the key", async () => {
+    const { store, one, asked } = await watched(100);
+    const daily = { ...one, refill: { interval: "daily", amount: 5 } } as const;
+    const DAY = 86_400_000;
+    const stale = { outcome: "done", spend: { ok: false, remaining: 0, stale: true } };
+    expect(await open(store).spendOnce(daily, 1, 3 * DAY, recordOf("a"), BOUNDS)).toEqual(stale);
+    expect(asked.once).toEqual([[one.ref, 1, 32_000_000_003, 3 * DAY]]);
+  });
+
+  it("a refusal records nothing: the same call may be repeated", async () => {
+    const { store, one } = await watched(10);
+    const spend = async () => open(store).spendOnce(one, 11, 0, recordOf("a"), BOUNDS);
+    for (let i = 0; i < 2; i++) expect(await spend()).toEqual({ outcome: "done", spend: { ok: false, remaining: 10 } });
+    await setBalance(store, 20);
+    expect(await spend()).toEqual({ outcome: "done", spend: { ok: true, remaining: 9 } });
+  });
+});
+
+describe("spendOnce: what this node has leased", () => {
+  /** One credit spent, 19 in memory, 20 in reserve, and 60 in the balance. */
+  async function leasedOne() {
+    const bed = await watched(100);
+    const spender = eagerSpender(bed.store, LEASES);
+    expect(await spender.spend(bed.one, 1, 0)).toEqual({ ok: true, remaining: 99 });
+    const spendOnce = async (cost: number, target: SpendTarget = bed.one, id = "a") =>
+      spender.spendOnce(target, cost, 0, recordOf(id), BOUNDS);
+    return { ...bed, spender, spendOnce };
+  }
+  const done = (ok: boolean, remaining: number) => ({ outcome: "done", spend: { ok, remaining } });
+
+  it("stays where the balance covers the cost without it", async () => {
+    const { spendOnce, spender, one, asked, balance } = await leasedOne();
+    expect(await spendOnce(60)).toEqual(done(true, 0));
+    expect([asked.once.length, asked.ended]).toEqual([1, 0]);
+    expect(spender.spend(one, 1, 0)).toMatchObject({ ok: true });
+    await spender.close();
+    expect(await balance()).toBe(38);
+  });
+
+  it("goes back where the balance does not, and the store spends again; a refusal then is one of all there is", async () => {
+    const { spendOnce, spender, asked, balance } = await leasedOne();
+    expect(await spendOnce(61)).toEqual(done(true, 38));
+    expect([asked.once.length, asked.ended]).toEqual([2, 1]);
+    expect(await spendOnce(39, undefined, "b")).toEqual(done(false, 38));
+    // Nothing is leased any more: the first answer is the last.
+    expect([asked.once.length, asked.ended]).toEqual([3, 1]);
+    await spender.close();
+    expect(await balance()).toBe(38);
+  });
+
+  it("does not go back for a repeat, nor for a key that is to be found again", async () => {
+    const { spendOnce, one, asked } = await leasedOne();
+    expect(await spendOnce(60)).toEqual(done(true, 0));
+    expect(await spendOnce(60)).toEqual({ outcome: "repeated", spend: { ok: true, remaining: 0 } });
+    const daily = { ...one, refill: { interval: "daily", amount: 5 } } as const;
+    expect(await spendOnce(90, daily, "b")).toMatchObject({ outcome: "done", spend: { ok: false, stale: true } });
+    expect([asked.once.length, asked.ended]).toEqual([3, 0]);
+  });
+
+  it("a key that was used and never leased has nothing to give back", async () => {
+    const { store, one, asked } = await watched(10);
+    const spender = leasedSpender(store, LEASES);
+    expect(await spender.spend(one, 1, 0)).toEqual({ ok: true, remaining: 9 });
+    expect(await spender.spendOnce(one, 10, 0, recordOf("a"), BOUNDS)).toEqual(done(false, 9));
+    expect([asked.once.length, asked.ended]).toEqual([1, 0]);
+  });
+
+  it("a key that is gone has no answer, and gives nothing back", async () => {
+    const { spendOnce, asked, record } = await leasedOne();
+    expect(await spendOnce(90, account({ ...record, ref: "key_999999" }))).toEqual({ outcome: "done" });
+    expect([asked.once.length, asked.ended]).toEqual([1, 0]);
+  });
+});
+
+describe("prefetch", () => {
+  it("reads from the lease where there is one, and from nowhere in the exact mode", async () => {
+    const { store, one } = await watched(100);
+    const spender = eagerSpender(store, LEASES);
+    await spender.spend(one, 1, 0);
+    expect([spender.prefetch(one.lease), exactSpender(store).prefetch(one.lease)]).toEqual([19, 0]);
+    expect(spender.prefetch(1_000_000)).toBe(0);
+    await spender.close();
+  });
+});
+
+describe("exactSpender: a store that answers later", () => {
+  it("its answer is that of the store, whatever makes it wait", async () => {
+    const { store, one } = await watched(100);
+    const { pass, open } = gate();
+    const late = exactSpender({
+      ...store,
+      spendCredits: (...given) => pass().then(() => store.spendCredits(...given)),
+    });
+    const spending = Promise.resolve(late.spend(one, 5, 0));
+    await settled();
+    await open();
+    expect(await spending).toEqual({ ok: true, remaining: 95 });
+    expect(late.creditsForfeited()).toBe(0);
+  });
+});
