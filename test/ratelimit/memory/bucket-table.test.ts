@@ -253,6 +253,16 @@ describe("bucketTable: sweeping", () => {
     for (let i = 0; i < 300; i++) expect(has(table, `${i}`)).toBe(i % 2 === 1);
   });
 
+  it("a full bucket is dropped once nothing was taken for a minute", () => {
+    const table = new BucketTable(10);
+    put(table, "full", 1, toRate(10, 1_000));
+    put(table, "used", 1);
+    table.sweep(START + 59_999);
+    expect(has(table, "full")).toBe(true);
+    table.sweep(START + 60_000);
+    expect([has(table, "full"), has(table, "used")]).toEqual([false, true]);
+  });
+
   it("finds each bucket by its name whatever was dropped before", () => {
     const step = fc.oneof(
       fc.record({ kind: fc.constant("add" as const), used: fc.integer({ min: 0, max: 10 }) }),
@@ -299,6 +309,14 @@ describe("bucketTable: pairs", () => {
     expect(table.rows.capacity).toBe(100);
     for (let i = 0; i < 100; i++) table.sweep(START + HOUR);
     expect([table.count, table.rows.rateCount]).toEqual([0, 0]);
+  });
+});
+
+describe("bucketTable: size", () => {
+  it("takes memory as buckets come: twice as many rows each time, and never more than its bound", () => {
+    const table = new BucketTable(200);
+    const capacities = Array.from({ length: 200 }, (_, i) => (put(table, `${i}`, 1), table.rows.capacity));
+    expect(capacities).toEqual(capacities.map((_, i) => (i < 32 ? 32 : i < 64 ? 64 : i < 128 ? 128 : 200)));
   });
 });
 
