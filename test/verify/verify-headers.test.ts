@@ -1,4 +1,5 @@
 /** verifyHeaders: the key of a request's headers, verified as any other. */
+import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { verifyHeaders } from "../../src/index.js";
 import { failure, world } from "../spec/support.js";
@@ -48,10 +49,19 @@ describe("verifyHeaders", () => {
       (await verifyHeaders(verifier, { "x-api-key": value } as never, { headers: ["X-Api-Key"] })).code;
     expect(await code(key)).toBe("VALID");
     expect(await code([key])).toBe("VALID");
-    for (const value of [[key, key], [], 5, { toString: () => key }, undefined, null])
+    for (const value of [[key, key], [key.slice(0, 9), key.slice(9)], [], 5, { toString: () => key }, undefined, null])
       expect(await code(value)).toBe("NOT_FOUND");
     const fetched = { get: (name: string) => (name === "x-api-key" ? key : null) };
     expect((await verifyHeaders(verifier, fetched)).code).toBe("VALID");
+  });
+
+  it("takes a key that has the form of a signed token as any other", async () => {
+    const { verifier, keyring, apiId } = await world();
+    const token = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl";
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+    const hash = createHash("sha256").update(token).digest("hex");
+    await keyring.migrateKeys({ migrationId, apiId, keys: [{ hash }] });
+    expect((await verifyHeaders(verifier, { authorization: `Bearer ${token}` })).code).toBe("VALID");
   });
 
   it("passes on what belongs to the call: caller and idempotency key too", async () => {
