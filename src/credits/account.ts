@@ -92,9 +92,9 @@ export function isConserved(account: Account): boolean {
   const { credited, refilled, adjusted, spent, remaining, reserved, forfeited } = account;
   const gained = credited + refilled;
   const went = spent + remaining + reserved + forfeited;
-  // `adjusted` may be negative: the sum could be small, and yet inexact.
-  if (gained <= MAX_BALANCE && gained + adjusted <= MAX_BALANCE && went <= MAX_BALANCE)
-    return gained + adjusted === went;
+  // Then `gained + adjusted` is exact, or above `went`. `adjusted` may be negative: the sum of a larger `gained` could be
+  // small, and yet inexact.
+  if (gained <= MAX_BALANCE && went <= MAX_BALANCE) return gained + adjusted === went;
   const sum = (...counts: number[]) => counts.reduce((total, count) => total + BigInt(count), 0n);
   return sum(credited, refilled, adjusted) === sum(spent, remaining, reserved, forfeited);
 }
@@ -336,10 +336,10 @@ export function draw(account: Account, leases: ReadonlyMap<string, Lease>, reque
   const lease = { generation, expires: request.until, reserved, held: held + drawn, spent, isForfeited: false };
   const forfeited = forfeitedRefills(account, request.period);
   const result = { drawn, generation, remaining: Math.min(MAX_BALANCE, after.remaining + reserved) };
-  const isEmpty = lease.held === 0 && reserved === 0;
+  const isUnknown = known === undefined && drawn === 0;
   return {
     account: after,
-    leases: isEmpty && known === undefined ? swept.leases : [...swept.leases, [request.holder, lease]],
+    leases: isUnknown ? swept.leases : [...swept.leases, [request.holder, lease]],
     result: forfeited === 0 ? result : { ...result, forfeited },
   };
 }

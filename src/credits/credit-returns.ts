@@ -125,7 +125,7 @@ export function creditReturns(store: Store): CreditReturns {
     timer = undefined;
     pause = size() < lastSize ? MIN_PAUSE : Math.min(2 * pause, MAX_PAUSE);
     lastSize = size();
-    resend([...queued].slice(0, MAX_IN_FLIGHT - sending.size));
+    resend([...queued].slice(0, Math.max(0, MAX_IN_FLIGHT - sending.size)));
     schedule();
     settle();
   };

@@ -223,6 +223,15 @@ describe("spend", () => {
     expect(take(account, live, 6)).toEqual({ account, leases: [], result: { ok: false, remaining: 5 } });
   });
 
+  it("without leases, a cost of 0 changes nothing and shows the refills that are due", () => {
+    const account = accountOf({ remaining: 5, amount: 10 });
+    expect(spendRemaining(account, 0, TENTH + 1)).toEqual({
+      account,
+      leases: [],
+      result: { ok: true, remaining: 15 },
+    });
+  });
+
   it("says how many refills it left out, and nothing of it where there are none", () => {
     const account = accountOf({ remaining: 5, amount: 1 });
     expect(take(account, NONE, 5, TENTH + 402).result).toEqual({ ok: true, remaining: 400, forfeited: 2 });

@@ -387,6 +387,16 @@ describe("accounts: totals near 2^53 − 1", () => {
     expect(isConserved(account)).toBe(true);
     for (const name of ["refilled", "adjusted", "reserved", "spent"] as const)
       expect(isConserved({ ...account, [name]: account[name] + 1 }), name).toBe(false);
+    // 2^53 + 1 against 2^53, which as numbers are the same.
+    const large = { ...open(MAX_BALANCE), adjusted: 2, reserved: 1 };
+    expect([isConserved(large), isConserved({ ...large, reserved: 2 })]).toEqual([false, true]);
+  });
+
+  it("a total may reach 2^53 − 1: nothing is carried forward before it would pass that", () => {
+    const account = { ...open(0), credited: MAX_BALANCE, reserved: 3, forfeited: MAX_BALANCE - 3 };
+    const lease = { generation: 0, expires: 1, reserved: 3, held: 0, spent: 0, isForfeited: false };
+    const full = { ...account, reserved: 0, forfeited: MAX_BALANCE };
+    expect(forfeitLeases(account, new Map([["a", lease]]))).toEqual(full);
   });
 
   it("a draw takes no more than `reserved` can count", () => {

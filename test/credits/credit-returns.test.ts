@@ -233,6 +233,81 @@ describe("returns that fail: close", () => {
     expect([await balance(), vi.getTimerCount()]).toEqual([99, 0]);
   });
 
+  describe("while the store takes one lease after the other", () => {
+    /** Three leases of 19 credits in memory that are closed, and their ends. */
+    async function closingThree() {
+      const { store, balance } = await opened(100, 3);
+      const ends: (() => void)[] = [];
+      const returning: Store = {
+        ...store,
+        returnCredits: (...given) =>
+          new Promise<void>((resolve) => ends.push(resolve)).then(() => store.returnCredits(...given)),
+      };
+      const spender = eagerSpender(returning, { ...LEASES, closeTimeout: 1_000 });
+      for (let n = 1; n <= 3; n++) await spender.spend(await accountOf(store, n), 1, 0);
+      return { closing: watch(spender.close()), ends, balance };
+    }
+
+    it("goes on waiting, however long it takes", async () => {
+      const { closing, ends, balance } = await closingThree();
+      for (let left = 3; left > 0; left--) {
+        await vi.advanceTimersByTimeAsync(600);
+        expect([closing.state, ends.length]).toEqual(["waiting", left]);
+        ends.shift()!();
+      }
+      await vi.advanceTimersByTimeAsync(0);
+      expect([closing.state, vi.getTimerCount()]).toEqual(["resolved", 0]);
+      expect(await Promise.all([1, 2, 3].map((n) => balance(n)))).toEqual([99, 99, 99]);
+    });
+
+    it("rejects once it has taken none for closeTimeout", async () => {
+      const { closing, ends } = await closingThree();
+      await vi.advanceTimersByTimeAsync(600);
+      ends.shift()!();
+      await vi.advanceTimersByTimeAsync(1_399);
+      expect(closing.state).toBe("waiting");
+      await vi.advanceTimersByTimeAsync(1);
+      expect(String(closing.error)).toContain("38 leased credits (leases: 2, spends in flight: 0)");
+    });
+  });
+
+  it("says nothing of what was given up before", async () => {
+    const { hinder, spender, store } = await leasedOne();
+    hinder.returns = storeError("STORE_CLOSED");
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(spender.creditsForfeited()).toBe(19);
+    // Another draw, of which 15 are left.
+    await spender.spend(await accountOf(store, 1), 5, 0);
+    const closing = watch(spender.close());
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(String(closing.error)).toContain("take back 10 leased credits (leases: 1, spends in flight: 0)");
+    expect(spender.creditsForfeited()).toBe(29);
+  });
+
+  it("rejects also for a spend in flight of a key that has no lease", async () => {
+    const { store, balance } = await opened(100, 2);
+    const [draws, spends] = [gate(), gate()];
+    const waiting: Store = {
+      ...store,
+      drawCredits: (ref, request) => draws.pass().then(() => store.drawCredits(ref, request)),
+      spendCredits: (...given) => spends.pass().then(() => store.spendCredits(...given)),
+    };
+    const spender = eagerSpender(waiting, { ...LEASES, keys: 1, closeTimeout: 3_000 });
+    const drawing = Promise.resolve(spender.spend(await accountOf(store, 1), 1, 0));
+    // The only lease is in use: this one is spent from the store.
+    const exact = Promise.resolve(spender.spend(await accountOf(store, 2), 1, 0));
+    const closing = watch(spender.close());
+    await draws.open();
+    expect(await drawing).toEqual({ ok: true, remaining: 99 });
+    // The lease goes back as any that is idle does.
+    await vi.advanceTimersByTimeAsync(5_999);
+    expect([closing.state, await balance(1)]).toEqual(["waiting", 99]);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(String(closing.error)).toContain("0 leased credits (leases: 0, spends in flight: 1)");
+    await spends.open();
+    expect(await exact).toEqual({ ok: true, remaining: 99 });
+  });
+
   it("waits 10 s without the option", async () => {
     const { hinder, spender } = await leasedOne();
     hinder.returns = storeError();
@@ -289,6 +364,7 @@ describe("returns that fail: close", () => {
     const closing = watch(spender.close());
     await vi.advanceTimersByTimeAsync(10_000);
     expect(String(closing.error)).toContain("0 leased credits (leases: 1, spends in flight: 1)");
+    expect(closing.error).not.toHaveProperty("cause");
     await open();
     expect(await spend).toEqual({ ok: true, remaining: 99 });
   });
@@ -426,6 +502,41 @@ describe("creditReturns", () => {
       { credits: 20, leases: 4 },
       0,
     ]);
+  });
+
+  it("attempts are frequent again after all has gone back", async () => {
+    const { calls, returns } = manual();
+    returns.add(lease("a", 1));
+    for (const pause of [10, 20, 40]) {
+      await calls.pop()!.end(storeError());
+      await vi.advanceTimersByTimeAsync(pause);
+      expect(calls).toHaveLength(1);
+    }
+    await calls.pop()!.end();
+    returns.add(lease("b", 2));
+    await calls.pop()!.end(storeError());
+    await vi.advanceTimersByTimeAsync(10);
+    expect(summary(calls)).toEqual([["b", "node.2", 2]]);
+  });
+
+  it("a round tries again no more than makes a thousand in flight, and none where there are more", async () => {
+    const { calls, returns } = manual();
+    for (let i = 0; i < 2_200; i++) returns.add(lease("a", i));
+    const inFlight = calls.splice(0);
+    await Promise.all(inFlight.splice(0, 1_000).map(({ end }) => end(storeError())));
+    await vi.advanceTimersByTimeAsync(10);
+    expect([calls.length, returns.size(), returns.isBlocked()]).toEqual([0, 2_200, true]);
+    await Promise.all(inFlight.splice(0, 1_000).map(({ end }) => end()));
+    await vi.advanceTimersByTimeAsync(20);
+    expect([calls.length, returns.size(), returns.isBlocked()]).toEqual([800, 1_200, false]);
+  });
+
+  it("an end that the store answers at once is never in flight", () => {
+    const ended: unknown[] = [];
+    const store: Store = { ...memoryStore(), returnCredits: (ref) => void ended.push(ref) };
+    const returns = creditReturns(store);
+    returns.add(lease("a", 1));
+    expect([ended, returns.size(), returns.outstanding()]).toEqual([["a"], 0, { credits: 0, leases: 0 }]);
   });
 
   it("a key that alone is refused becomes rare as well, while others go back", async () => {

@@ -4,7 +4,7 @@ import type { Store } from "../../src/contracts/store.js";
 import { createLeaseManager } from "../../src/credits/lease-manager.js";
 import { NONE } from "../../src/lib/fingerprint-index.js";
 import { memoryStore } from "../../src/stores/memory.js";
-import { eagerSpender, accountOf, opened, slow, account as toAccount } from "./support.js";
+import { eagerSpender, accountOf, opened, slow, storeError, account as toAccount } from "./support.js";
 
 describe("leasedSpender: at the bound", () => {
   it("for one more key the one leased longest is given back", async () => {
@@ -90,6 +90,48 @@ describe("createLeaseManager", () => {
     expect(manager.hold(3)).not.toBe(NONE);
     expect(ended).toEqual([[2, "node_1.2", 0]]);
     expect(manager.table.find(1)).not.toBe(NONE);
+  });
+
+  it("a key without a lease has none to end", () => {
+    const { manager, ended, drawn } = managed();
+    drawn(manager.hold(7), 5);
+    for (const act of [manager.end, manager.release]) act(99);
+    expect([ended, manager.table.count]).toEqual([[], 1]);
+  });
+
+  it("looks at 32 leases to find one to evict; the next that needs one looks on from there", () => {
+    const { manager, ended, drawn } = managed(40);
+    for (let ref = 1; ref <= 40; ref++) drawn(manager.hold(ref), 5);
+    for (let ref = 33; ref <= 40; ref++) manager.release(ref);
+    expect([manager.hold(99), ended]).toEqual([NONE, []]);
+    expect([manager.hold(99) === NONE, ended]).toEqual([false, [[33, "node_1.33", 0]]]);
+  });
+
+  it("while a thousand returns wait, only keys may lease that have a lease, or a draw in flight", () => {
+    let isBusy = true;
+    const store: Store = {
+      ...memoryStore(),
+      returnCredits() {
+        if (isBusy) throw storeError();
+      },
+    };
+    const options = { node: () => "node_1", keys: 10, ttl: 1_000, closeTimeout: 0 };
+    const manager = createLeaseManager(store, options);
+    manager.table.refresh(manager.hold(1), 1, 0);
+    manager.release(1);
+    // Spent from once, and not leased.
+    manager.table.noteStep(manager.hold(2), 1);
+    manager.release(2);
+    manager.hold(3);
+    const may = () => [1, 2, 3, 4].map((ref) => manager.mayLease(ref));
+    for (let i = 0; i < 1_000; i++) {
+      expect(may()).toEqual([true, true, true, true]);
+      manager.returns.add({ ref: 5, holder: `node_1.${i + 10}`, spent: 0, credits: 1 });
+    }
+    expect(may()).toEqual([true, false, true, false]);
+    isBusy = false;
+    manager.returns.retry(5);
+    expect(may()).toEqual([true, true, true, true]);
   });
 
   it("renews a held lease: its end tells what it spent, and the next has another id and nothing of it", async () => {

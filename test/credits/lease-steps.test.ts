@@ -1,39 +1,6 @@
 /** How much a leased spender draws: steps that grow with use, and a lease that is filled up before it is empty. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { DrawRequest, LeaseReturn, Store } from "../../src/contracts/store.js";
-import { type LeaseOptions, leasedSpender } from "../../src/credits/spender.js";
-import { account, gate, opened, setBalance, settled, storeError } from "./support.js";
-
-/** A leased spender, and what its store was asked to write. */
-async function watched(credits: number, options: LeaseOptions = {}) {
-  const bed = await opened(credits);
-  const { pass, open, count } = gate();
-  const asked = { exact: 0, draws: [] as DrawRequest[], returns: [] as LeaseReturn[] };
-  const state = { isGated: false, failure: undefined as Error | undefined, drawn: 0 };
-  const store: Store = {
-    ...bed.store,
-    spendCredits: (...given) => (asked.exact++, bed.store.spendCredits(...given)),
-    async drawCredits(ref, request) {
-      asked.draws.push(request);
-      if (state.isGated) await pass();
-      if (state.failure !== undefined) throw state.failure;
-      const draw = await bed.store.drawCredits(ref, request);
-      state.drawn += draw?.drawn ?? 0;
-      return draw;
-    },
-    returnCredits: (ref, lease) => (asked.returns.push(lease), bed.store.returnCredits(ref, lease)),
-  };
-  const spender = leasedSpender(store, options);
-  const one = account(bed.record);
-  const spend = (cost = 1) => spender.spend(one, cost, 0);
-  const spendMany = async (calls: number, cost = 1) => {
-    for (let i = 0; i < calls; i++) expect(await spend(cost)).toMatchObject({ ok: true });
-  };
-  /** What the store says of the account. */
-  const books = async () => (await bed.store.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]!;
-  const steps = () => asked.draws.map(({ step }) => step);
-  return { ...bed, asked, state, spender, one, spend, spendMany, books, steps, open, count };
-}
+import { setBalance, settled, storeError, watched } from "./support.js";
 
 describe("leasedSpender: steps", () => {
   it("a key that is used once costs one write, and none to return", async () => {

@@ -306,6 +306,21 @@ describe("LeaseTable: steps", () => {
   });
 });
 
+describe("LeaseTable: memory", () => {
+  it("grows only when all its places are taken, and no further than its bound", () => {
+    const book = new LeaseTable(45);
+    const capacities = new Set<number>();
+    for (let ref = 1; ref <= 45; ref++) {
+      book.add(ref, ref);
+      capacities.add(book.capacity);
+      expect(book.capacity).toBe(ref <= 32 ? 32 : ref <= 40 ? 40 : 45);
+    }
+    book.remove(book.find(7));
+    book.add(46, 46);
+    expect([book.count, book.capacity]).toEqual([45, 45]);
+  });
+});
+
 describe("LeaseTable: where memory is short", () => {
   it("a lease that finds no space is not there, and those that come later are kept", () => {
     const book = new LeaseTable(1_000);

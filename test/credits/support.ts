@@ -1,6 +1,7 @@
 /** A store with keys that have credits, and ways to spend and to hinder them. */
+import { expect } from "vitest";
 import { KeystileError, type KeystileErrorCode } from "../../src/contracts/errors.js";
-import type { KeyRecord, Store } from "../../src/contracts/store.js";
+import type { DrawRequest, KeyRecord, LeaseReturn, Store } from "../../src/contracts/store.js";
 import type { Spender, SpendTarget } from "../../src/credits/exact-spender.js";
 import { defaultStep, type LeaseOptions, leasedSpender } from "../../src/credits/spender.js";
 import { memoryStore } from "../../src/stores/memory.js";
@@ -142,3 +143,51 @@ export function gate() {
 
 /** Lets promises that need no timer settle. */
 export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** A leased spender, what its store was asked to write, and ways to hinder it. */
+export async function watched(credits: number, options: LeaseOptions = {}, keys = 1) {
+  const bed = await opened(credits, keys);
+  const { pass, open, count } = gate();
+  const asked = { exact: 0, draws: [] as DrawRequest[], returns: [] as LeaseReturn[] };
+  const state = {
+    /** Draws, and exact spends, wait before they reach the store. */
+    isGated: false,
+    /** They wait for their answer. */
+    isLate: false,
+    failure: undefined as Error | undefined,
+    drawn: 0,
+  };
+  const through = async <T>(work: () => T): Promise<Awaited<T>> => {
+    if (state.isGated) await pass();
+    if (state.failure !== undefined) throw state.failure;
+    const answer = await work();
+    if (state.isLate) await pass();
+    return answer;
+  };
+  const store: Store = {
+    ...bed.store,
+    spendCredits(...given) {
+      asked.exact++;
+      return state.isGated || state.isLate
+        ? through(() => bed.store.spendCredits(...given))
+        : bed.store.spendCredits(...given);
+    },
+    async drawCredits(ref, request) {
+      asked.draws.push(request);
+      const draw = await through(() => bed.store.drawCredits(ref, request));
+      state.drawn += draw?.drawn ?? 0;
+      return draw;
+    },
+    returnCredits: (ref, lease) => (asked.returns.push(lease), bed.store.returnCredits(ref, lease)),
+  };
+  const spender = leasedSpender(store, options);
+  const one = account(bed.record);
+  const spend = (cost = 1) => spender.spend(one, cost, 0);
+  const spendMany = async (calls: number, cost = 1) => {
+    for (let i = 0; i < calls; i++) expect(await spend(cost)).toMatchObject({ ok: true });
+  };
+  /** What the store says of the account. */
+  const books = async () => (await bed.store.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]!;
+  const steps = () => asked.draws.map(({ step }) => step);
+  return { ...bed, asked, state, spender, one, spend, spendMany, books, steps, open, count };
+}

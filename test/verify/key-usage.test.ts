@@ -146,7 +146,10 @@ describe("lastUsedAt", () => {
       expect("lastUsedAt" in (await keyring.getKey({ keyId: key.keyId }))).toBe(false);
     }
     expect(() => createVerifier(lacking, { usage: true })).toThrow(
-      expect.objectContaining({ code: "STORE_POWER_MISSING" }) as Error,
+      expect.objectContaining({
+        code: "STORE_POWER_MISSING",
+        detail: 'options.usage needs the power "usage", which this store lacks',
+      }) as Error,
     );
   });
 

@@ -4,10 +4,34 @@ import { createKeyring } from "../../src/keyring/keyring.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { type OutcomeEvent, redact } from "../../src/verify/outcome-events.js";
 import { createVerifier } from "../../src/verify/verifier.js";
+import { NOON, world } from "../spec/support.js";
 
 describe("outcome events", () => {
   it("an event names one of the outcomes of spec §2.2, for the compiler too", () => {
     expectTypeOf<OutcomeEvent["code"]>().toEqualTypeOf<VerificationCode>();
+  });
+
+  it("hold what a call took, nothing of a refusal or without a balance, and only what applies", async () => {
+    const { store, create, apiId, clock } = await world();
+    const events: OutcomeEvent[] = [];
+    const verifier = createVerifier(store, { clock, onOutcome: (event) => events.push(event) });
+    const [paying, free] = [await create({ credits: { remaining: 5 } }), await create()];
+    for (const [key, cost] of [
+      [paying.key, 3],
+      [paying.key, 3],
+      [free.key, 3],
+      ["unknown", 3],
+    ] as const)
+      await verifier.verify({ key, credits: { cost }, tags: ["a"] });
+    await verifier.close();
+    const common = { time: NOON, tags: ["a"], degraded: false };
+    const found = { ...common, apiId, workspaceId: "ws_default" };
+    expect(events).toStrictEqual([
+      { ...found, code: "VALID", keyId: paying.keyId, spent: 3 },
+      { ...found, code: "USAGE_EXCEEDED", keyId: paying.keyId, spent: 0 },
+      { ...found, code: "VALID", keyId: free.keyId, spent: 0 },
+      { ...common, code: "NOT_FOUND", spent: 0 },
+    ]);
   });
 
   it("a verifier passes them on, and waits in its own close", async () => {

@@ -1,4 +1,5 @@
 /** verifyHeaders: the key of a request's headers, verified as any other. */
+import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { verifyHeaders } from "../../src/index.js";
 import { failure, world } from "../spec/support.js";
@@ -41,6 +42,38 @@ describe("verifyHeaders", () => {
     expect(calls).toEqual(before);
   });
 
+  it("takes one value of one header, and only what is text", async () => {
+    const { verifier, create } = await world();
+    const { key } = await create();
+    const code = async (value: unknown) =>
+      (await verifyHeaders(verifier, { "x-api-key": value } as never, { headers: ["X-Api-Key"] })).code;
+    expect(await code(key)).toBe("VALID");
+    expect(await code([key])).toBe("VALID");
+    for (const value of [[key, key], [key.slice(0, 9), key.slice(9)], [], 5, { toString: () => key }, undefined, null])
+      expect(await code(value)).toBe("NOT_FOUND");
+    const fetched = { get: (name: string) => (name === "x-api-key" ? key : null) };
+    expect((await verifyHeaders(verifier, fetched)).code).toBe("VALID");
+  });
+
+  it("takes a key that has the form of a signed token as any other", async () => {
+    const { verifier, keyring, apiId } = await world();
+    const token = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl";
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+    const hash = createHash("sha256").update(token).digest("hex");
+    await keyring.migrateKeys({ migrationId, apiId, keys: [{ hash }] });
+    expect((await verifyHeaders(verifier, { authorization: `Bearer ${token}` })).code).toBe("VALID");
+  });
+
+  it("passes on what belongs to the call: caller and idempotency key too", async () => {
+    const { verifier, create } = await world();
+    const { key } = await create({ credits: { remaining: 5 } });
+    const headers = { "x-api-key": key };
+    for (let i = 0; i < 2; i++)
+      expect(await verifyHeaders(verifier, headers, { idempotencyKey: "a" })).toMatchObject({ credits: 4 });
+    const caller = { workspaceId: "ws_default", may: () => false, mayAny: () => true };
+    expect(await verifyHeaders(verifier, headers, { caller })).toEqual(NOT_FOUND);
+  });
+
   it("refuses what is no request, no headers and no name of one", async () => {
     const { verifier, create } = await world();
     const headers = { "x-api-key": (await create()).key };
@@ -50,10 +83,21 @@ describe("verifyHeaders", () => {
     expect((await failure(verifyHeaders(verifier, headers, { scope: 1 } as never))).errors[0]?.location).toBe(
       "body.scope",
     );
-    await expect(verifyHeaders(verifier, "x" as never)).rejects.toThrow(/^headers must be/);
-    await expect(verifyHeaders(verifier, headers, [] as never)).rejects.toThrow(/^options must be/);
-    await expect(verifyHeaders(verifier, headers, { headers: [] })).rejects.toThrow(/^options\.headers must be/);
-    await expect(verifyHeaders(verifier, headers, { key: "x" } as never)).rejects.toThrow(/^options\.key is not/);
+    for (const none of ["x", null, undefined, () => headers])
+      await expect(verifyHeaders(verifier, none as never)).rejects.toThrow(
+        new TypeError("headers must be the headers of a request: those of fetch, or Node's object"),
+      );
+    for (const options of [[], null, "x", new Date()])
+      await expect(verifyHeaders(verifier, headers, options as never)).rejects.toThrow(
+        new TypeError("options must be an object, not an array or a class instance"),
+      );
+    for (const names of [[], "x-api-key", null, [""], ["x-api-key", "a b"], ["x:"], ["\u00e9"], [5], ["x-api-key\n"]])
+      await expect(verifyHeaders(verifier, headers, { headers: names as never })).rejects.toThrow(
+        new TypeError("options.headers must be an array of header names"),
+      );
+    await expect(verifyHeaders(verifier, headers, { key: "x" } as never)).rejects.toThrow(
+      new TypeError("options.key is not an option: the headers hold the key"),
+    );
     await verifier.close();
     expect((await failure(verifyHeaders(verifier, headers))).code).toBe("VERIFIER_CLOSED");
   });
