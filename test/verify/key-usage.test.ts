@@ -120,6 +120,7 @@ describe("lastUsedAt", () => {
     expect(vi.getTimerCount()).toBe(1);
     await vi.advanceTimersByTimeAsync(5_000);
     expect(of("recordUses")).toBe(1);
+    expect(vi.getTimerCount()).toBe(0);
     await verifyAll();
     await vi.advanceTimersByTimeAsync(60_000);
     expect(of("recordUses")).toBe(1);
@@ -210,6 +211,30 @@ describe("lastUsedAt", () => {
     await closing;
     expect(written.slice(2)).toEqual([[first.keyId], [second.keyId]]);
     expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("a use and a start that come while notes are written are both written with the next", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout"] });
+    const store = memoryStore();
+    let finish: (() => void) | undefined;
+    const { keyring, verifier, apiId, importKeys } = await world({
+      ...store,
+      async recordUses(uses) {
+        if (finish === undefined) await new Promise<void>((resolve) => (finish = resolve));
+        await store.recordUses(uses);
+      },
+    });
+    const text = "sk_live_0123456789abcdefghij";
+    const [keyId] = (await importKeys([text])) as [string];
+    await verifier.verify({ key: (await keyring.createKey({ apiId })).key });
+    await vi.advanceTimersByTimeAsync(5_000);
+    await verifier.verify({ key: text });
+    finish!();
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(await keyring.getKey({ keyId })).toMatchObject({
+      start: "sk_live_0123",
+      lastUsedAt: Date.UTC(2026, 2, 10, 12),
+    });
   });
 
   it("of more than a call of the store takes, the rest goes with the next, a turn later", async () => {

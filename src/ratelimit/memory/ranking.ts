@@ -54,7 +54,7 @@ export class Ranking {
     const count = this.countOf(holder) - 1;
     this.#move(holder, count);
     // This one is now at the head of the list before it.
-    if (this.#most > 0 && this.#heads[this.#most] === 0) this.#most--;
+    if (this.#heads[this.#most] === 0) this.#most--;
     if (count === 0) this.#holders--;
     this.#total--;
   }

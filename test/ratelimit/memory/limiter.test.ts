@@ -190,7 +190,7 @@ describe("memoryLimiter: remembered checks", () => {
   it("clause 5: an override at the only rate of a known bucket is used up for the configured limit, too", () => {
     const fast = (bucket: string, cost: number): LimitCheck => check(bucket, cost, 10, 1_000);
     const configured = { limit: 10, duration: HOUR };
-    for (const others of [[], [fast("b", 1)]]) {
+    for (const others of [[], [fast("b", 1)], [{ ...fast("b", 1), configured }]]) {
       const limiter = memoryLimiter();
       limiter.take([fast("a", 1), fast("b", 1)], START);
       expect(limiter.take([{ ...fast("a", 3), configured }, ...others], START)[0]!.remaining).toBe(6);
