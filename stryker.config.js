@@ -12,7 +12,7 @@ export default {
   ignoreStatic: true,
   concurrency: 1,
   dryRunTimeoutMinutes: 10,
-  timeoutMS: 10_000,
+  timeoutMS: 5_000,
   timeoutFactor: 0.6,
   incremental: true,
   incrementalFile: `.cache/stryker/${folder}.json`,

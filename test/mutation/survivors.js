@@ -18,7 +18,7 @@ class Survivors {
 
   onMutantTested({ status, fileName, location, mutatorName, replacement }) {
     if (status !== "Survived" && status !== "NoCoverage") return;
-    const place = `${relative(process.cwd(), fileName)}:${location.start.line + 1}:${location.start.column + 1}`;
+    const place = `${relative(process.cwd(), fileName)}:${location.start.line}:${location.start.column}`;
     appendFileSync(this.path, `${place} ${status} ${mutatorName}: ${replacement}\n`);
   }
 }
