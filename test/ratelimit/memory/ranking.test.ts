@@ -59,4 +59,24 @@ describe("Ranking: like a list of counts", () => {
     }
     expect(counts).toEqual([0, 0, 0]);
   });
+
+  it("where several hold most, any of them may give some up or take more", () => {
+    const HOLDERS = [0, 1, 2, 3];
+    for (const first of HOLDERS) {
+      for (const second of HOLDERS) {
+        for (const change of [1, -1]) {
+          const ranking = new Ranking();
+          const counts = [2, 2, 2, 2];
+          for (const holder of [...HOLDERS, ...HOLDERS]) ranking.add(holder);
+          for (const holder of [first, second, first]) {
+            if (counts[holder] === 0) continue;
+            if (change > 0) ranking.add(holder);
+            else ranking.remove(holder);
+            counts[holder]! += change;
+            expectCounts(ranking, counts);
+          }
+        }
+      }
+    }
+  });
 });

@@ -50,6 +50,15 @@ describe("PairTable: like a map that counts", () => {
     expect([table.is(id, one), table.is(id, other), table.is(0, toRate(0, 0))]).toEqual([false, true, false]);
   });
 
+  it("one of many rates that is freed takes no other with it", () => {
+    const table = new RateTable();
+    const rates = Array.from({ length: 240 }, (_, i) => toRate((i + 1) ** 2, 1_000));
+    const ids = rates.map((rate) => table.acquire(rate));
+    for (let i = 0; i < 240; i += 3) table.release(ids[i]!);
+    for (let i = 0; i < 240; i++) if (i % 3 !== 0) expect(table.acquire(rates[i]!)).toBe(ids[i]);
+    expect(table.count).toBe(160);
+  });
+
   it.each([
     ["limits", (i: number): [number, number] => [i, 1_000]],
     ["limits in steps of 2^16", (i: number): [number, number] => [i * 2 ** 16, 1_000]],
