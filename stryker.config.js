@@ -13,7 +13,7 @@ export default {
   concurrency: 1,
   dryRunTimeoutMinutes: 10,
   timeoutMS: 5_000,
-  timeoutFactor: 0.6,
+  timeoutFactor: 1.5,
   incremental: true,
   incrementalFile: `.cache/stryker/${folder}.json`,
   tempDirName: ".cache/stryker/sandbox",
