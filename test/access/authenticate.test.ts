@@ -174,6 +174,8 @@ describe("authenticate: the header (ruling F2)", () => {
     ["a key too long", `Bearer ${"k".repeat(513)}`, "AUTH_MALFORMED"],
     ["a header too long", `Bearer ${"k".repeat(20_000)}`, "AUTH_MALFORMED"],
     ["blanks without end", `Bearer ${" ".repeat(1_000_000)}x`, "AUTH_MALFORMED"],
+    ["a header as long as headers may be", `Bearer${" ".repeat(8_192 - 7)}k`, "AUTH_KEY_NOT_FOUND"],
+    ["a header of one character more", `Bearer${" ".repeat(8_192 - 6)}k`, "AUTH_MALFORMED"],
     ["a key as long as keys may be", `Bearer ${"k".repeat(512)}`, "AUTH_KEY_NOT_FOUND"],
     ["the word true", true as never, "AUTH_MISSING"],
   ];

@@ -102,6 +102,20 @@ describe("proxy token: what holds", () => {
   });
 });
 
+describe("proxy token: claims at their bounds", () => {
+  it("hold: a subject of 255 characters, a thousand permissions, a token of 8,192 characters, sixteen keys", async () => {
+    expect(await holds(token({ ...CLAIMS, sub: "s".repeat(255) }))).toBe(true);
+    expect(await holds(token({ ...CLAIMS, perms: Array.from({ length: 1_000 }, () => "x") }))).toBe(true);
+    // Three characters of claims are four of a token.
+    const padded = (length: number) => token({ ...CLAIMS, pad: "p".repeat(length) });
+    let length = Math.floor(((8_192 - padded(0).length) * 3) / 4) - 3;
+    while (padded(length + 1).length <= 8_192) length++;
+    expect([await holds(padded(length)), await holds(padded(length + 1))]).toEqual([true, false]);
+    const others = Array.from({ length: 15 }, (_, i) => ({ secret: `${SECRET}${i}` }));
+    expect(await holds(token(CLAIMS), { ...OPTIONS, keys: [...others, { secret: SECRET }] })).toBe(true);
+  });
+});
+
 describe("proxy token: claims that do not hold", () => {
   const bad: [what: string, claims: unknown][] = [
     ...Object.keys(without("perms")).map((name): [string, unknown] => [`${name} missing`, without(name)]),
