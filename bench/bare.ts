@@ -1,4 +1,6 @@
-/** The floors of SQLite: what the driver alone takes for the least that must be done, in tables made for nothing else. Knows no table of the store. */
+/**
+ * The floors of SQLite: what the driver alone takes for the least that must be done, in tables made for nothing else.
+ */
 import Database from "better-sqlite3";
 import type { KeyRecord } from "../src/contracts/store.js";
 import { BALANCE, keyRow, PERMISSIONS } from "./keys.js";

@@ -1,4 +1,4 @@
-/** Connections to PostgreSQL, the bare statements that are the floors there, and calls in flight. Knows no table of the store. */
+/** Connections to PostgreSQL, the bare statements that are the floors there, and calls in flight. */
 import pg from "pg";
 import { postgresStore, type PostgresStore } from "../src/stores/postgres/index.js";
 

@@ -1,6 +1,7 @@
 /**
- * How fast would the common verification be as one function over flat tables? What is left when there is nothing else: no other outcome,
- * no other kind of limit, no store that may have changed, no bound, nothing evicted, a query that is compared by its text.
+ * How fast would the common verification be as one function over flat tables? What is left when there is nothing else:
+ * no other outcome, no other kind of limit, no store that may have changed, no bound, nothing evicted, a query that is
+ * compared by its text.
  */
 import type { V2KeysVerifyKeyResponseData } from "../src/contracts/types.js";
 import { FingerprintIndex } from "../src/lib/fingerprint-index.js";

@@ -1,4 +1,4 @@
-/** How everything here is measured: side by side, in turns, in one process. Knows nothing of keys. */
+/** How everything here is measured: side by side, in turns, in one process. */
 
 /** One thing to measure. */
 export interface Side {
@@ -11,7 +11,10 @@ export interface Side {
   readonly operations?: number;
   /** Untimed, before each run of at most 1,024. */
   readonly ready?: (operations: number) => unknown;
-  /** Timed: does so many, and answers how many came out right. What it needs was made before, so that no garbage but its own is in the way. */
+  /**
+   * Timed: does so many, and answers how many came out right. What it needs was made before, so that no garbage but its
+   * own is in the way.
+   */
   readonly run: (operations: number) => number | Promise<number>;
   /** Untimed, when all is measured: throws unless so many operations, warm-up included, left what they must. */
   readonly check?: (operations: number) => void | Promise<void>;
@@ -41,7 +44,10 @@ export interface Rounds {
   readonly rounds?: number;
   /** Turns that each side has in a round. */
   readonly slices?: number;
-  /** Milliseconds that such a turn takes; longer where many calls are in flight, so that few of it are the start and the end. */
+  /**
+   * Milliseconds that such a turn takes; longer where many calls are in flight, so that few of it are the start and the
+   * end.
+   */
   readonly sliceMs?: number;
 }
 
@@ -66,8 +72,8 @@ interface Lane {
 }
 
 /**
- * Measures sides in turns, so that a noisy machine hits all of them alike: a round is made of slices, each side has one after the
- * other, and the order turns round with every slice.
+ * Measures sides in turns, so that a noisy machine hits all of them alike: a round is made of slices, each side has one
+ * after the other, and the order turns round with every slice.
  * @throws Error naming the side when an answer was wrong
  * @returns one row a side, nanoseconds an operation
  */
@@ -95,7 +101,10 @@ function toRow({ name, floor, goal }: Side, values: readonly number[]): Row {
   return { name, unit: "ns", values, ...(floor !== undefined && { floor }), ...(goal !== undefined && { goal }) };
 }
 
-/** Runs a side until the compiler has settled, and finds how many operations fill a slice. A side of fixed size starts cold. */
+/**
+ * Runs a side until the compiler has settled, and finds how many operations fill a slice. A side of fixed size starts
+ * cold.
+ */
 async function warmUp(side: Side, sliceMs: number): Promise<Lane> {
   if (side.operations !== undefined) return { side, operations: side.operations, values: [], done: 0 };
   let operations = 16;

@@ -1,9 +1,11 @@
 /**
- * Files of millions of keys: built once under `.cache/millions` and opened where they lie, for a copy would take longer than the bench.
- * They are as old as the form of the file: sources that change need no new one. Nobody may write to them.
+ * Files of millions of keys: built once under `.cache/millions` and opened where they lie, for a copy would take longer
+ * than the bench. They are as old as the form of the file: sources that change need no new one. Nobody may write to
+ * them.
  *
- * Each is read through before it is used, so that the system's memory holds it where there is space for it: a disk would be all that is
- * measured (a cold verification at 10,000,000 keys took 107 µs with a file that had to come from the disk, and 23.5 without).
+ * Each is read through before it is used, so that the system's memory holds it where there is space for it: a disk
+ * would be all that is measured (a cold verification at 10,000,000 keys took 107 µs with a file that had to come from
+ * the disk, and 23.5 without).
  */
 import { closeSync, existsSync, mkdirSync, openSync, readSync, renameSync } from "node:fs";
 import { join } from "node:path";

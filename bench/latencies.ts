@@ -1,4 +1,6 @@
-/** Durations, counted in buckets that are 2 % wide: a million calls are some hundred numbers that a process can send. */
+/**
+ * Durations, counted in buckets that are 2 % wide: a million calls are some hundred numbers that a process can send.
+ */
 
 const SHORTEST_MS = 1e-4;
 const LONGEST_MS = 60_000;

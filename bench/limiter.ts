@@ -1,4 +1,7 @@
-/** What does a token of a limit in a file cost beside one in memory, one at a time, 64 in flight and from four processes? */
+/**
+ * What does a token of a limit in a file cost beside one in memory, one at a time, 64 in flight and from four
+ * processes?
+ */
 import { type ChildProcess, fork } from "node:child_process";
 import type { LimitCheck, Limiter } from "../src/contracts/limiter.js";
 import { memoryLimiter } from "../src/ratelimit/memory/limiter.js";

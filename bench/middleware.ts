@@ -1,4 +1,7 @@
-/** What does a guard add to a route? Each framework's guarded route next to the same route without a guard, over HTTP on loopback. */
+/**
+ * What does a guard add to a route? Each framework's guarded route next to the same route without a guard, over HTTP on
+ * loopback.
+ */
 import { createServer as createHttpServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { connect, type Socket } from "node:net";

@@ -1,4 +1,7 @@
-/** What changes with 10,000,000 keys: cold, hot and uniform cost, memory, the file, the start, and the longest pause for garbage? */
+/**
+ * What changes with 10,000,000 keys: cold, hot and uniform cost, memory, the file, the start, and the longest pause for
+ * garbage?
+ */
 import { existsSync, statSync } from "node:fs";
 import { PerformanceObserver } from "node:perf_hooks";
 import type { Store } from "../src/contracts/store.js";
@@ -29,7 +32,10 @@ const note = (name: string, unit: Row["unit"], value: number): void => void rows
 const resident = (): number => process.memoryUsage.rss() / MB;
 const sizeOf = (path: string): number => (existsSync(path) ? statSync(path).size / MB : 0);
 
-/** The longest pause for garbage while `work` runs, milliseconds; those after it, when much is let go, are its own fault. */
+/**
+ * The longest pause for garbage while `work` runs, milliseconds; those after it, when much is let go, are its own
+ * fault.
+ */
 async function longestPause(work: () => Promise<unknown>): Promise<number> {
   const pauses: number[] = [];
   const observer = new PerformanceObserver((list) => pauses.push(...list.getEntries().map(({ duration }) => duration)));

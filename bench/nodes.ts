@@ -1,4 +1,7 @@
-/** How many verifications per second do 1, 2 and 4 processes on one PostgreSQL server do, with and without cache, exact and leased? */
+/**
+ * How many verifications per second do 1, 2 and 4 processes on one PostgreSQL server do, with and without cache, exact
+ * and leased?
+ */
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { createVerifier, type CreditsOptions, type Verifier } from "../src/verify/verifier.js";
@@ -74,7 +77,10 @@ interface Done {
 /** One call. @returns whether it passed */
 type Call = () => Promise<boolean>;
 
-/** Resolves in the next turn of the event loop, with all others that wait for it: so calls come to a program from a socket. */
+/**
+ * Resolves in the next turn of the event loop, with all others that wait for it: so calls come to a program from a
+ * socket.
+ */
 function createTurns(): () => Promise<void> {
   let next: Promise<void> | undefined;
   return () =>

@@ -1,4 +1,7 @@
-/** What do finds, spends, cached calls and imports cost on PostgreSQL, beside the plainest statements on the same server? */
+/**
+ * What do finds, spends, cached calls and imports cost on PostgreSQL, beside the plainest statements on the same
+ * server?
+ */
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { KeyRecord } from "../src/contracts/store.js";
@@ -22,7 +25,9 @@ const ROUND_MS = scaled(1_500, 60);
 const IMPORTED = scaled(50_000, 500);
 const IMPORTED_AT_ONCE = 5_000;
 
-/** A process that spends one key: says how many in the milliseconds that each message names, and ends with the channel. */
+/**
+ * A process that spends one key: says how many in the milliseconds that each message names, and ends with the channel.
+ */
 interface Orders {
   readonly url: string;
   readonly way: "single statements" | "keystile";

@@ -1,4 +1,7 @@
-/** SQLite files of many keys: built once, kept under `.cache/bench`, and copied for each program, which may spoil its copy. */
+/**
+ * SQLite files of many keys: built once, kept under `.cache/bench`, and copied for each program, which may spoil its
+ * copy.
+ */
 import { createHash } from "node:crypto";
 import {
   constants,

@@ -1,7 +1,8 @@
 /**
- * A plugin of the parser generator: drops error messages, lines and columns, the text found, and helpers of actions, none of them used
- * here (`src/access/query-error.ts` explains queries). That is two fifths of the parser. An error keeps its offset and what was expected
- * there; the declarations, which the generator writes by itself, still name what is gone.
+ * A plugin of the parser generator: drops error messages, lines and columns, the text found, and helpers of actions,
+ * none of them used here (`src/access/query-error.ts` explains queries). That is two fifths of the parser. An error
+ * keeps its offset and what was expected there; the declarations, which the generator writes by itself, still name what
+ * is gone.
  */
 
 /** Each must be found, so that another version of the generator does not quietly bring one back. */

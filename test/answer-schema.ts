@@ -1,4 +1,6 @@
-/** Says where an answer or an error departs from the specification. Spec §2.2, §2.4, rulings A5, A6, hostile input A193. Knows no engine. */
+/**
+ * Says where an answer or an error departs from the specification. Spec §2.2, §2.4, rulings A5, A6, hostile input A193.
+ */
 import type { KeystileError } from "../src/contracts/errors.js";
 
 const CODES = [

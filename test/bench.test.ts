@@ -1,4 +1,7 @@
-/** The benches still run, and what they measure is still right: each checks its own answers and balances. Their speeds are no test's business. */
+/**
+ * The benches still run, and what they measure is still right: each checks its own answers and balances. Their speeds
+ * are no test's business.
+ */
 import { execFileSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** Neighbours of the rows of hostile-inputs.json: the same idea from another side, through the public API, on both stores. */
+/**
+ * Neighbours of the rows of hostile-inputs.json: the same idea from another side, through the public API, on both
+ * stores.
+ */
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import type { Store } from "../src/contracts/store.js";

@@ -1,4 +1,7 @@
-/** Programs make verifiers and handlers at module scope, where Cloudflare's workers refuse random numbers, timers and whatever waits. */
+/**
+ * Programs make verifiers and handlers at module scope, where Cloudflare's workers refuse random numbers, timers and
+ * whatever waits.
+ */
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Store } from "../src/contracts/store.js";
 import { createAuthenticator, createHandler, createNodeListener, createServer } from "../src/http/index.js";

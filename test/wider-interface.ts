@@ -1,4 +1,7 @@
-/** What the operations of the wider interface name for each, as data: its statuses and the permissions of its caller. Spec §4.1 agrees. */
+/**
+ * What the operations of the wider interface name for each, as data: its statuses and the permissions of its caller.
+ * Spec §4.1 agrees.
+ */
 
 /** One operation as the document has it. */
 export interface DocumentedOperation {

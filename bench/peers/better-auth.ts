@@ -1,4 +1,6 @@
-/** better-auth's API-key plugin, through its server API, on its memory adapter and on SQLite as it opens it by default. */
+/**
+ * better-auth's API-key plugin, through its server API, on its memory adapter and on SQLite as it opens it by default.
+ */
 import { apiKey } from "@better-auth/api-key";
 import { betterAuth, type Auth } from "better-auth";
 import { memoryAdapter } from "better-auth/adapters/memory";

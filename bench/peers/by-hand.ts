@@ -1,4 +1,7 @@
-/** The job put together by hand from prefixed-api-key, rate-limiter-flexible and a counter of one's own, as carefully as it can be. */
+/**
+ * The job put together by hand from prefixed-api-key, rate-limiter-flexible and a counter of one's own, as carefully as
+ * it can be.
+ */
 import Database from "better-sqlite3";
 import { checkAPIKey, extractShortToken, hashLongToken } from "prefixed-api-key";
 import { RateLimiterMemory } from "rate-limiter-flexible";

@@ -1,4 +1,4 @@
-/** What every program measured here must do, and what each says that it checks. Knows none of them. */
+/** What every program measured here must do, and what each says that it checks. */
 import { randomFrom } from "../quickstart/seed.js";
 import { PERMISSIONS } from "../keys.js";
 
@@ -28,7 +28,10 @@ export interface Gate<Answer> {
   passes(answer: Answer): boolean;
   /** Credits left of key `n`, once no more keys are presented; absent: it counts none. `undefined`: the key is gone. */
   balance?(n: number): number | undefined | Promise<number | undefined>;
-  /** The same keys as another process presents them: with its own connections and its own memory. Absent: nothing is shared. */
+  /**
+   * The same keys as another process presents them: with its own connections and its own memory. Absent: nothing is
+   * shared.
+   */
   join?(): Promise<Gate<Answer>>;
   close(): void | Promise<void>;
 }
@@ -41,7 +44,9 @@ export interface Contestant<Answer = unknown> {
   open(keys: number, terms: Terms): Promise<Gate<Answer>>;
 }
 
-/** More than any run spends, and a limit that no run reaches: the longest window that all of them hold is under 24 days. */
+/**
+ * More than any run spends, and a limit that no run reaches: the longest window that all of them hold is under 24 days.
+ */
 export const AMPLE: Terms = { credits: 1_000_000_000_000, limit: 1_000_000, duration: 86_400_000 };
 
 /** {@link AMPLE} for programs that count in 32 bits. */

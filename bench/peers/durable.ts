@@ -1,4 +1,7 @@
-/** How long does a verification take whose credit is in an SQLite file before the answer, with keystile and with its peers, over 1,000 keys? */
+/**
+ * How long does a verification take whose credit is in an SQLite file before the answer, with keystile and with its
+ * peers, over 1,000 keys?
+ */
 import { openBalances } from "../bare.js";
 import { report, type Row, scaled } from "../harness.js";
 import { endless, sample } from "../keys.js";
@@ -11,7 +14,10 @@ import { keystilePower, keystileProcess } from "./keystile.js";
 const KEYS = scaled(1_000, 50);
 const IN_FLIGHT = 64;
 
-/** In turns, since all wait for one disk, which is as busy as it is: each one call at a time, and with {@link IN_FLIGHT}. */
+/**
+ * In turns, since all wait for one disk, which is as busy as it is: each one call at a time, and with
+ * {@link IN_FLIGHT}.
+ */
 async function onDisk(synchronous: "FULL" | "NORMAL", contestants: readonly Contestant[]): Promise<Row[]> {
   const bare = openBalances(KEYS, synchronous);
   const next = endless(sample(KEYS));

@@ -1,4 +1,6 @@
-/** What is used of packages that are installed in this folder alone: the checks of the whole tree must not need them. */
+/**
+ * What is used of packages that are installed in this folder alone: the checks of the whole tree must not need them.
+ */
 
 declare module "better-auth" {
   interface Adapter {

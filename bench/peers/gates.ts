@@ -1,4 +1,4 @@
-/** Contestants as sides of a measurement: opened, tried at their checks, asked at random, counted at the end. Knows none of them. */
+/** Contestants as sides of a measurement: opened, tried at their checks, asked at random, counted at the end. */
 import { measure, type Rounds, type Row, type Side } from "../harness.js";
 import { endless, sample } from "../keys.js";
 import { AMPLE, assertGuards, type Contestant, type Gate, type Terms } from "./contestant.js";

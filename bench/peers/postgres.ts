@@ -1,4 +1,7 @@
-/** How long does a verification take whose credit is in PostgreSQL before the answer, with keystile and with better-auth, over 1,000 keys? */
+/**
+ * How long does a verification take whose credit is in PostgreSQL before the answer, with keystile and with
+ * better-auth, over 1,000 keys?
+ */
 import { noPostgres, startPostgres } from "../../test/servers/postgres.js";
 import { CONNECTIONS, inFlight, makeBare, openPool, TAKE, TRIP } from "../connect.js";
 import { measure, report, type Row, scaled, type Side } from "../harness.js";

@@ -1,4 +1,4 @@
-/** What is granted when calls come all at once to two nodes with one key, and little is left. Knows no contestant. */
+/** What is granted when calls come all at once to two nodes with one key, and little is left. */
 import type { Row } from "../harness.js";
 import type { Contestant, Terms } from "./contestant.js";
 

@@ -1,4 +1,7 @@
-/** How long does it take to count a call where many hosts see it, in Redis and in PostgreSQL, with keystile and with rate-limiter-flexible? */
+/**
+ * How long does it take to count a call where many hosts see it, in Redis and in PostgreSQL, with keystile and with
+ * rate-limiter-flexible?
+ */
 import { Redis } from "ioredis";
 import { noPostgres, startPostgres } from "../../test/servers/postgres.js";
 import { noRedis, startRedis } from "../../test/servers/redis.js";

@@ -1,4 +1,7 @@
-/** Does a key with 100 credits and 50 calls a minute let 50 of 200 calls in that come at once, and does a window of 30 days hold? */
+/**
+ * Does a key with 100 credits and 50 calls a minute let 50 of 200 calls in that come at once, and does a window of 30
+ * days hold?
+ */
 import { report, type Row } from "../harness.js";
 import { betterAuthMemory, betterAuthSqlite } from "./better-auth.js";
 import { byHandMemory, byHandPower, byHandProcess } from "./by-hand.js";

@@ -1,4 +1,7 @@
-/** The stateless alternative: signed tokens with the permissions in them. Nothing is looked up, so nothing can be counted or taken back. */
+/**
+ * The stateless alternative: signed tokens with the permissions in them. Nothing is looked up, so nothing can be
+ * counted or taken back.
+ */
 import { webcrypto } from "node:crypto";
 import { createSigner, createVerifier } from "fast-jwt";
 import { jwtVerify } from "jose";

@@ -1,4 +1,7 @@
-/** How long does a verification from memory take, with keystile and with what else does the job or a part of it, over 1,000 keys? */
+/**
+ * How long does a verification from memory take, with keystile and with what else does the job or a part of it, over
+ * 1,000 keys?
+ */
 import { fork } from "node:child_process";
 import { median, report, type Row, scaled } from "../harness.js";
 import { hashSide } from "../work.js";
@@ -27,8 +30,8 @@ const entrants: Entrant[] = [
 ];
 
 /**
- * Each in a process of its own, beside H, as a program has one verifier and no other: one engine for three kinds of store in one
- * process took 1,900 ns where the same with one kind took 800.
+ * Each in a process of its own, beside H, as a program has one verifier and no other: one engine for three kinds of
+ * store in one process took 1,900 ns where the same with one kind took 800.
  */
 function inFreshProcess(entrant: number): Promise<Row[]> {
   const child = fork(process.argv[1]!, [...process.argv.slice(2), `${ENTRANT}${entrant}`], {

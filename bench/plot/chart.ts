@@ -1,4 +1,4 @@
-/** Line charts on logarithmic axes, as SVG that reads well on light and on dark pages. Knows nothing of what was measured. */
+/** Line charts on logarithmic axes, as SVG that reads well on light and on dark pages. */
 import { logScale, type Scale, shorten, ticksAround } from "./scale.js";
 
 /** A median, and the least and the most around it. */

@@ -1,4 +1,4 @@
-/** Logarithmic scales and their labels: numbers to places on paper. Knows no drawing. */
+/** Logarithmic scales and their labels: numbers to places on paper. */
 
 /** From a value to a place. */
 export interface Scale {
@@ -15,7 +15,10 @@ export function logScale(min: number, max: number, from: number, to: number): Sc
 
 const STEPS = [1, 2, 5];
 
-/** Of the steps 1, 2, 5, 10, 20, …: the last at or below the least value, the first at or above the greatest, and all between. */
+/**
+ * Of the steps 1, 2, 5, 10, 20, …: the last at or below the least value, the first at or above the greatest, and all
+ * between.
+ */
 export function ticksAround(values: readonly number[]): number[] {
   const [least, most] = [Math.min(...values), Math.max(...values)];
   const first = Math.floor(Math.log10(least));

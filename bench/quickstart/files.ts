@@ -1,4 +1,7 @@
-/** The quickstart's files, all in `.cache/` of the working folder: the database, the two NDJSON files, and what the last run left to compare. */
+/**
+ * The quickstart's files, all in `.cache/` of the working folder: the database, the two NDJSON files, and what the last
+ * run left to compare.
+ */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";

@@ -40,7 +40,9 @@ export async function importFile(keyring: Keyring, apiId: string, seed: SeedFile
   return { migrationId, algorithm, lines, ...totals, reasons, milliseconds };
 }
 
-/** Whether a file went in as it must: on a new database all but the planted faults, on one that had it nothing at all. */
+/**
+ * Whether a file went in as it must: on a new database all but the planted faults, on one that had it nothing at all.
+ */
 export function isAsExpected(imported: Imported, seed: SeedFile, isFirstRun: boolean): boolean {
   const { UNKNOWN_ROLE: roles = 0, INVALID_HASH: hashes = 0 } = seed.failures;
   const { reasons } = imported;

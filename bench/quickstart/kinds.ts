@@ -1,4 +1,4 @@
-/** The kinds of customer in the quickstart: what their key carries, what they ask, what the answer must be. Knows no store. */
+/** The kinds of customer in the quickstart: what their key carries, what they ask, what the answer must be. */
 import type { V2KeysMigrateKeyData, V2KeysVerifyKeyRequestBody, VerificationCode } from "../../src/contracts/types.js";
 
 /** One kind of key. */

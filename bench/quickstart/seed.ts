@@ -1,4 +1,7 @@
-/** The quickstart's input: 10,000 keys of two former providers, as NDJSON lines in the migration form (spec §2.3). The same on every run. */
+/**
+ * The quickstart's input: 10,000 keys of two former providers, as NDJSON lines in the migration form (spec §2.3). The
+ * same on every run.
+ */
 import { createHash } from "node:crypto";
 import { hashLongToken } from "prefixed-api-key";
 import type { V2KeysMigrateKeyData } from "../../src/contracts/types.js";

@@ -1,4 +1,7 @@
-/** Verifications a second beside the bare hash of a key, which no verification can do without. A taste: `npm run bench` measures. */
+/**
+ * Verifications a second beside the bare hash of a key, which no verification can do without. A taste: `npm run bench`
+ * measures.
+ */
 import * as crypto from "node:crypto";
 import { closeSync, fsyncSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";

@@ -18,8 +18,8 @@ const MISS_TTL = 1_000;
 
 /**
  * @param size root keys to cache, ≥ 1
- * @see store clause 9: a read that began before a change is returned but not cached · a hit costs a map look-up and the
- *   store's `pollChanges`
+ * @remarks Store clause 9: a read that began before a change is returned but not cached · a hit costs a map look-up and
+ * the store's `pollChanges`
  */
 export function createRootKeyCache<T extends object>(
   store: Store,
@@ -42,7 +42,8 @@ export function createRootKeyCache<T extends object>(
   return {
     find(digest) {
       const polling = store.pollChanges();
-      // Not `instanceof`: a promise of another realm, or a thenable, would not be waited for, and a removed root key trusted.
+      // Not `instanceof`: a promise of another realm, or a thenable, would not be waited for, and a removed root key
+      // trusted.
       return polling === undefined ? lookUp(digest) : Promise.resolve(polling).then(() => lookUp(digest));
     },
     close: reads.close,

@@ -1,4 +1,7 @@
-/** The Redis of `keystile serve --limiter redis://…`, with whichever client is installed. Nothing says its address, which may hold a password. */
+/**
+ * The Redis of `keystile serve --limiter redis://…`, with whichever client is installed. Nothing says its address,
+ * which may hold a password.
+ */
 import type { RedisClient } from "../ratelimit/redis/index.js";
 import { EXIT, failure } from "./io/failures.js";
 
@@ -26,7 +29,9 @@ const MAX_START = 2_000;
 const MAX_PAUSE = 500;
 const pauseAfter = (attempts: number): number => Math.min((attempts + 1) * 50, MAX_PAUSE);
 
-/** The clients by name, the preferred one first. Without a connection their commands fail at once and are not queued. */
+/**
+ * The clients by name, the preferred one first. Without a connection their commands fail at once and are not queued.
+ */
 export const CLIENTS: Readonly<Record<string, OpenRedis>> = {
   async ioredis(url, onError) {
     const { Redis } = await import("ioredis");

@@ -11,8 +11,8 @@ export interface AuditEntry {
    */
   readonly actorKind: string;
   /**
-   * Id of the root key, subject of the token, or for `program` the option `actor`; at most 1,024 characters. Absent: not
-   * known.
+   * Id of the root key, subject of the token, or for `program` the option `actor`; at most 1,024 characters. Absent:
+   * not known.
    */
   readonly actor?: string;
   /** The operation, such as `createKey` or `setOverride`. */

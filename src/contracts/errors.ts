@@ -104,7 +104,9 @@ const CATALOGUE = {
  *   were taken; rate-limit tokens may have been.
  * - `LIMITER_UNAVAILABLE`: the limiter failed or timed out with `onLimiterFailure: "deny"`, or a memory limiter was
  *   closed.
- * - `STORE_BUSY`: other writers held the store for too long. Nothing was changed; try again.
+ * - `STORE_BUSY`: other writers held the store, or kept changing what was to be written, for too long; try again. What
+ *   was asked for was not written; rate-limit tokens may have been taken, and permissions and identities that it names
+ *   created.
  * - `STORE_CLOSED`: the store, or its handle, was closed.
  * - `STORE_READ_ONLY`: the database is read-only; nothing was changed.
  * - `STORE_TIMEOUT`: a store of your own did not respond within `storeTimeout`; a write may or may not have been made.
@@ -115,8 +117,8 @@ const CATALOGUE = {
  *   lies beside it; `detail` says which. Or a store of your own returned a value that violates the types of the port:
  *   `detail` names the method and the field.
  * - `STORE_SCHEMA_NEWER`: the file was written by a later version of keystile; open it with that version.
- * - `STORE_POWER_MISSING`: an option or a call needs a power that the store lacks; `detail` names the power. Nothing was
- *   changed.
+ * - `STORE_POWER_MISSING`: an option or a call needs a power that the store lacks; `detail` names the power. Nothing
+ *   was changed.
  * - `STORE_FILE_CHANGED`: the file was deleted, replaced or truncated while it was open; close the store, put the file
  *   right and open it again. What was acknowledged before stands in the file that was opened.
  * - `STORE_FILE_LINKED`: the file has several names (hard links), or is mounted by itself: processes that open it
@@ -141,12 +143,13 @@ export function listProblemTypes(): ProblemType[] {
   return types.sort((a, b) => a.status - b.status);
 }
 
+// The former name: another copy of the package may be older.
 const BRAND = Symbol.for("keystile.VerifierError");
 
 /**
- * The error class of keystile: a caller's mistake (status 400–431) or a failed store or limiter (status 500, 503). The
- * outcome of a verification is never an error. Detect it with {@link isKeystileError}, which also works across two
- * loaded copies of the package.
+ * The error class of keystile: a caller's mistake (status 400–431), or something that is not the fault of the request
+ * (500, 503). The outcome of a verification is never an error. Detect it with {@link isKeystileError}, which also works
+ * across two loaded copies of the package.
  * @see spec §2.4, §7
  */
 export class KeystileError extends Error {
@@ -162,7 +165,9 @@ export class KeystileError extends Error {
   readonly type: string;
   /** Every problem with the request; empty unless the status is 400. */
   readonly errors: readonly ValidationProblem[];
-  /** Of STORE_UNAVAILABLE: the change may or may not have been made. Absent: nothing was changed, or it does not say. */
+  /**
+   * Of STORE_UNAVAILABLE: the change may or may not have been made. Absent: nothing was changed, or it does not say.
+   */
   readonly outcomeUnknown?: true;
 
   constructor(

@@ -39,7 +39,9 @@ export interface LimitVerdict {
   readonly remaining: number;
   /** Milliseconds until the bucket is full, ≥ 0. */
   readonly reset: number;
-  /** Buckets of another workspace that refused and gave way to new ones of this call, for lack of space. Absent: none. */
+  /**
+   * Buckets of another workspace that refused and gave way to new ones of this call, for lack of space. Absent: none.
+   */
   readonly displaced?: number | undefined;
 }
 
@@ -52,7 +54,7 @@ export interface LimiterCounters {
 }
 
 /**
- * Token buckets. The contract (`test/ratelimit/suite.ts` tests each clause on every limiter):
+ * Token buckets. The contract (`limiterSuite` of `keystile/testing` tests each clause on any limiter):
  *  1. All or nothing: if any check of a call is exceeded, no bucket changes.
  *  2. A new bucket is full and refills continuously at `limit / duration`.
  *  3. Any period grants at most `limit` plus the refill of that period; a cost above `limit` is always refused.

@@ -1,4 +1,7 @@
-/** What is used of a Standard Schema (https://standardschema.dev), which zod, valibot, arktype and others are. Types only. */
+/**
+ * What is used of a Standard Schema (https://standardschema.dev), which zod, valibot, arktype and others are. Types
+ * only.
+ */
 import type { MaybePromise } from "./types.js";
 
 /** A schema of any library that follows Standard Schema, version 1; `Output` is what it makes of a value. */

@@ -25,11 +25,11 @@ export interface KeysVerifyKeyRatelimit {
    * which then form an ad hoc limit for this request.
    */
   readonly name: string;
-  /** Tokens to take, ≥ 0, default 1. */
+  /** Tokens to take, 0…2^53 − 1, default 1. */
   readonly cost?: number | undefined;
-  /** Overrides the tokens per window, ≥ 0. */
+  /** Overrides the tokens per window, 0…2^53 − 1. */
   readonly limit?: number | undefined;
-  /** Overrides the window, milliseconds, ≥ 0. */
+  /** Overrides the window, milliseconds, 0…2^53 − 1. */
   readonly duration?: number | undefined;
 }
 
@@ -113,8 +113,8 @@ export interface VerifyKeyRatelimitData {
 }
 
 /**
- * The result of a verification as a server sends it; a property that does not apply is absent. Spec §2.2. A later server
- * may send codes that are unknown here: a verifier in your own process returns {@link VerificationResult}.
+ * The result of a verification as a server sends it; a property that does not apply is absent. Spec §2.2. A later
+ * server may send codes that are unknown here: a verifier in your own process returns {@link VerificationResult}.
  */
 export interface V2KeysVerifyKeyResponseData<Meta = JsonObject> {
   /** True only with code VALID. */
@@ -166,8 +166,9 @@ export type UnknownKey = {
   [K in Exclude<keyof V2KeysVerifyKeyResponseData, "valid" | "code">]?: never;
 } & { valid: false; code: "NOT_FOUND" };
 /**
- * What `verify` resolves to, told apart by `valid` or by `code`, which has the eight values of {@link VerificationCode}:
- * after `if (result.valid)` `keyId` is a string, and a `switch` over `code` can be exhaustive.
+ * What `verify` resolves to, told apart by `valid` or by `code`, which has the eight values of
+ * {@link VerificationCode}: after `if (result.valid)` `keyId` is a string, and a `switch` over `code` can be
+ * exhaustive.
  */
 export type VerificationResult<Meta = JsonObject> = VerifiedKey<Meta> | RefusedKey<Meta> | UnknownKey;
 
@@ -212,7 +213,10 @@ export interface RatelimitRequest {
 
 /** A key that was hashed elsewhere, to import. Spec §2.3. */
 export interface V2KeysMigrateKeyData {
-  /** The existing hash, 3–1,024 code points, stored as given. */
+  /**
+   * The existing hash, at least 3 code points, stored as given. One of more than 1,024 bytes of UTF-8 is a hash of no
+   * algorithm: its key fails alone, as INVALID_HASH.
+   */
   readonly hash: string;
   /** 1–255 code points. */
   readonly name?: string;

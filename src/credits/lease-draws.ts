@@ -1,14 +1,14 @@
 /**
  * Draws of the `leased` mode: how credits come from the balance into the leases of this process.
  *
- * Why a key has at most one draw in flight: calls that come meanwhile wait, take what it left over, and the next draw is
- * for all that are left. So what a crash loses does not grow with the calls in flight, and no call waits for more than
- * two draws: the one in flight when it came, and the next. (More only if the balance changed between the two, or if
- * calls at once count by different calendars.) If a draw fails, every call that waits fails.
+ * Why a key has at most one draw in flight: calls that come meanwhile wait, take what it left over, and the next draw
+ * is for all that are left. So what a crash loses does not grow with the calls in flight, and no call waits for more
+ * than two draws: the one in flight when it came, and the next. (More only if the balance changed between the two, or
+ * if calls at once count by different calendars.) If a draw fails, every call that waits fails.
  *
  * Which calls a draw is for: in order, those that fit what the store had for this node when it last replied. A call is
- * refused only by a reply to a draw that it waited for: the cost must exceed what there is in all. So a call that is too
- * dear holds up no cheaper one behind it.
+ * refused only by a reply to a draw that it waited for: the cost must exceed what there is in all. So a call that is
+ * too dear holds up no cheaper one behind it.
  *
  * Why it never overspends: see `spender.ts`. A draw grants nothing twice, since each call takes its cost out of the
  * lease.
@@ -109,8 +109,8 @@ export function leaseDraws(
     return { free, outcomes: new Map([[call, spent]]) };
   };
   /**
-   * Draws for calls of one period, as far as they fit, and settles those that the reply decides. Available credits leave
-   * the lease first, so that no other call spends them meanwhile.
+   * Draws for calls of one period, as far as they fit, and settles those that the reply decides. Available credits
+   * leave the lease first, so that no other call spends them meanwhile.
    * @param free as in {@link Reply}
    */
   const drawFor = async (ref: KeyRef, entry: number, calls: readonly Call[], free: number): Promise<Reply> => {

@@ -6,8 +6,8 @@ import { parseLong } from "./long-json.js";
 /** Maximum nesting: `meta` may have 32 levels, and is three levels deep in an import. */
 const MAX_LEVELS = 64;
 /**
- * Maximum properties, nested ones included: a legal body has at most 10,000, since `meta` has at most 64 KB. Parsing takes
- * two microseconds for each name that was not seen before. In imports each key may have as many.
+ * Maximum properties, nested ones included: a legal body has at most 10,000, since `meta` has at most 64 KB. Parsing
+ * takes two microseconds for each name that was not seen before. In imports each key may have as many.
  */
 const MAX_PROPERTIES = 16_384;
 /** A body shorter than this can be neither nested deep enough nor wide enough to be slow. */

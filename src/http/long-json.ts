@@ -45,7 +45,8 @@ interface OpenList {
 /**
  * @param turn waits for another turn of the event loop
  * @returns what `JSON.parse(text)` does
- * @throws (rejects) SyntaxError · KeystileError BAD_REQUEST: nested too deep, or with too many properties, items or values
+ * @throws (rejects) SyntaxError · KeystileError BAD_REQUEST: nested too deep, or with too many properties, items or
+ *   values
  */
 export async function parseLong(text: string, bounds: LongBounds, turn: () => Promise<void>): Promise<unknown> {
   const { maxLevels, maxProperties, ofEachItem } = bounds;

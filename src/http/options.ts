@@ -18,8 +18,8 @@ import type { Operation } from "./operations/operation.js";
 import type { RequestLimitOptions } from "./workspace-limit.js";
 
 /**
- * Options of the service on every host. `onAudit` and `audit` only if the service creates the keyring; its `close` waits
- * for the listener.
+ * Options of the service on every host. `onAudit` and `audit` only if the service creates the keyring; its `close`
+ * waits for the listener.
  */
 export interface ServiceOptions extends AuditOptions {
   /** Serves only this workspace; default: every workspace of the store, each through its own root keys. */
@@ -35,9 +35,9 @@ export interface ServiceOptions extends AuditOptions {
   /** Options of authentication, only if the service creates the authenticator: proxy tokens, the scheme word. */
   readonly authentication?: Omit<AuthenticatorOptions, "clock" | "storeTimeout">;
   /**
-   * True: a caller who gives a key an identity needs `identity.*.read_identity` besides, and `rbac.*.add_role_to_key` for
-   * each role, or these for the single identity or role; imports included. Default false: `create_key` or `update_key`
-   * suffices.
+   * True: a caller who gives a key an identity needs `identity.*.read_identity` besides, and `rbac.*.add_role_to_key`
+   * for each role, or these for the single identity or role; imports included. Default false: `create_key` or
+   * `update_key` suffices.
    */
   readonly strictDelegation?: boolean;
   /**
@@ -46,8 +46,8 @@ export interface ServiceOptions extends AuditOptions {
    */
   readonly requestLimit?: RequestLimitOptions;
   /**
-   * Absolute URL below which the pages of error types are: `https://docs.example.com`. Default: the path of the service's
-   * own pages, `/docs`, which a client resolves against the address that it called.
+   * Absolute URL below which the pages of error types are: `https://docs.example.com`. Default: the path of the
+   * service's own pages, `/docs`, which a client resolves against the address that it called.
    */
   readonly docsBase?: string;
   /**

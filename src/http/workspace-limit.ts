@@ -13,8 +13,8 @@ export interface RequestLimitOptions {
   /** Window, milliseconds, 1…2_592_000_000. */
   readonly duration: number;
   /**
-   * Default: a `memoryLimiter()` for this limit alone, which holds for this process and ends with it. May be shared with
-   * a verifier; the program closes it.
+   * Default: a `memoryLimiter()` for this limit alone, which holds for this process and ends with it. May be shared
+   * with a verifier; the program closes it.
    */
   readonly limiter?: Limiter;
   /** Nodes that share the limiter, 1…100_000, default 1: while it fails, each counts its share, `limit / nodes`. */

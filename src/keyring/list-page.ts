@@ -19,7 +19,9 @@ const MAX_PAGE_BYTES = 4_194_304 - 4_096;
 const BYTES_PER_TURN = 262_144;
 /** Milliseconds of a search after which others get their turn. */
 const TURN_MS = 3;
-/** Rows that a search looks at in one call of the store. The first are few: a role may name thousands of permissions. */
+/**
+ * Rows that a search looks at in one call of the store. The first are few: a role may name thousands of permissions.
+ */
 const FIRST_ROWS = 16;
 const MAX_ROWS = 8_192;
 /** Of those, rows that are read at once. An identity may have 64 KB of `meta`. */

@@ -11,8 +11,8 @@ export class ClockHand {
 
   /**
    * The first entry in turn that need not stay: a second chance for the others.
-   * @param mayStay whether the entry is free, or was used since its last turn. It clears the mark of use, so that two rounds are enough;
-   * after these, at least one entry must not stay
+   * @param mayStay whether the entry is free, or was used since its last turn. It clears the mark of use, so that two
+   * rounds are enough; after these, at least one entry must not stay
    */
   nextUnused(entries: number, mayStay: (entry: number) => boolean): number {
     for (;;) {

@@ -1,7 +1,7 @@
 /**
- * A cache of the values used most recently, which takes memory for what it holds. `lru-cache` alone makes its tables for
- * the most that it may hold: a verifier with four of them took 6 ms and 1.1 MB before its first key, and to empty one
- * of 10,000 took 100 µs.
+ * A cache of the values used most recently, which takes memory for what it holds. `lru-cache` alone makes its tables
+ * for the most that it may hold: a verifier with four of them took 6 ms and 1.1 MB before its first key, and to empty
+ * one of 10,000 took 100 µs.
  */
 import { LRUCache } from "lru-cache";
 

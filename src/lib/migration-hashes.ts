@@ -1,4 +1,7 @@
-/** Hashes of other providers: the algorithms, by which imported keys are found. What reads their hashes is in the keyring. */
+/**
+ * Hashes of other providers: the algorithms, by which imported keys are found. What reads their hashes is in the
+ * keyring.
+ */
 import type { MaybePromise } from "../contracts/types.js";
 import { digestText } from "./hash.js";
 import { isThenable } from "./thenable.js";

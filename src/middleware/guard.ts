@@ -25,7 +25,9 @@ declare global {
   /** Types of your program that keystile's middleware shows where a framework declares its request once. */
   // eslint-disable-next-line @typescript-eslint/no-namespace -- the one place that a program can extend for every entry
   namespace Keystile {
-    /** Extend it with `meta: Type`: the type of `meta` in `req.apiKey` of Express, Fastify and Nest, and `c.var.apiKey`. */
+    /**
+     * Extend it with `meta: Type`: the type of `meta` in `req.apiKey` of Express, Fastify and Nest, and `c.var.apiKey`.
+     */
     // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- to be extended
     interface Register {}
   }
@@ -44,7 +46,8 @@ export type VerifiedKey<Meta = RegisteredMeta> = ValidResult<Meta>;
 export interface ApiKeyOptions<Request> extends KeyRequirement<Request>, RefusalOptions {
   /**
    * Names of the headers that may hold the key; the first that does counts. Of `authorization` only the scheme Bearer
-   * does. Or a function that returns the key; null or undefined: none was sent. Default `["authorization", "x-api-key"]`.
+   * does. Or a function that returns the key; null or undefined: none was sent. Default
+   * `["authorization", "x-api-key"]`.
    */
   readonly keyFrom?: readonly string[] | ((request: Request) => MaybePromise<string | null | undefined>) | undefined;
   /**
@@ -64,8 +67,8 @@ export interface ApiKeyOptions<Request> extends KeyRequirement<Request>, Refusal
   /** Renders the bodies of refusals. Default: problem+json with `code`. */
   readonly render?: ((refusal: Refusal) => RefusalBody) | undefined;
   /**
-   * Called with the reason of every 500 and 503, which the client does not get. Default: `console.error`. What it throws
-   * is dropped.
+   * Called with the reason of every 500 and 503, which the client does not get. Default: `console.error`. What it
+   * throws is dropped.
    */
   readonly onError?: ((error: unknown, request: Request) => void) | undefined;
 }

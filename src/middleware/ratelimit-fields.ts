@@ -1,6 +1,6 @@
 /**
- * The header fields `RateLimit` and `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-10: lists of quoted names
- * with parameters (RFC 9651), and the older `X-RateLimit-*`.
+ * The header fields `RateLimit` and `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-10: lists of quoted
+ * names with parameters (RFC 9651), and the older `X-RateLimit-*`.
  */
 import type { VerifyKeyRatelimitData } from "../contracts/types.js";
 

@@ -17,7 +17,9 @@ import { type Refusal } from "./refusal.js";
 export type { HeaderMap } from "./guard.js";
 export type * from "./public-types.js";
 
-/** What is used of a context, as `createContext` returns it. Node's adapters have `req` and `res`, fetch `resHeaders`. */
+/**
+ * What is used of a context, as `createContext` returns it. Node's adapters have `req` and `res`, fetch `resHeaders`.
+ */
 export interface TrpcContext {
   /** The request of the adapter. */
   readonly req: { readonly headers: HeaderMap | Headers };

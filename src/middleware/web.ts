@@ -1,6 +1,6 @@
 /**
- * The entry point `keystile/web`: a wrapper around `(Request) => Response`, as route handlers of Next, Bun, Deno, workers,
- * SvelteKit and Astro are.
+ * The entry point `keystile/web`: a wrapper around `(Request) => Response`, as route handlers of Next, Bun, Deno,
+ * workers, SvelteKit and Astro are.
  * @module keystile/web
  */
 import type { JsonObject } from "../contracts/types.js";
@@ -22,8 +22,8 @@ export type GuardedHandler<Rest extends readonly unknown[], Key = VerifiedKey> =
 ) => Response | Promise<Response>;
 
 /**
- * Guards a handler. What the handler throws rises as it is. For allow-lists give `clientAddress`: a Request does not say
- * it.
+ * Guards a handler. What the handler throws rises as it is. For allow-lists give `clientAddress`: a Request does not
+ * say it.
  *
  * Guards in one another, on the same Request, take only what the outer one has not: their own limits, and the
  * difference of cost. The outer one has charged before the inner one may refuse.
@@ -66,8 +66,8 @@ export function apiKey<Rest extends readonly unknown[]>(
 }
 
 /**
- * Sets them on the response itself, since a copy makes a stream of its body, which takes 90 µs with @hono/node-server. A
- * response that came from `fetch` can't be changed: of that one a copy has them. Of an upgrade there is no copy.
+ * Sets them on the response itself, since a copy makes a stream of its body, which takes 90 µs with @hono/node-server.
+ * A response that came from `fetch` can't be changed: of that one a copy has them. Of an upgrade there is no copy.
  */
 function withHeaders(response: Response, headers: readonly (readonly [string, string])[]): Response {
   if (headers.length === 0 || response.status < 200) return response;

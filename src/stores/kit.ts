@@ -1,6 +1,6 @@
 /**
- * The entry `keystile/store-kit`: what a store of your own needs besides its engine. Rows go in and out; the arithmetic of balances, the
- * records that finds return, and the names that are unique are the same for every store.
+ * The entry `keystile/store-kit`: what a store of your own needs besides its engine. Rows go in and out; the arithmetic
+ * of balances, the records that finds return, and the names that are unique are the same for every store.
  * @module keystile/store-kit
  */
 export {

@@ -1,4 +1,7 @@
-/** For the tests of programs that use keystile: a clock to turn in place of sleeping, ids that repeat, and outcomes that explain themselves. */
+/**
+ * For the tests of programs that use keystile: a clock to turn in place of sleeping, ids that repeat, and outcomes that
+ * explain themselves.
+ */
 import type { V2KeysVerifyKeyResponseData, VerificationCode } from "../contracts/types.js";
 import { countedId } from "../lib/hash.js";
 import { expect } from "./expect.js";
@@ -37,8 +40,8 @@ function checked(time: number): number {
 
 /**
  * Makes ids that repeat from run to run, for the option `newId` of `createKeyring` and `createRatelimits`: counted for
- * each prefix, in Base58, whose digit for zero is `1`. The first API is `api_1111111111111111111112`. Share one function
- * between all keyrings of a store: another one would count the same ids again, which the store refuses.
+ * each prefix, in Base58, whose digit for zero is `1`. The first API is `api_1111111111111111111112`. Share one
+ * function between all keyrings of a store: another one would count the same ids again, which the store refuses.
  * @example
  * const keyring = createKeyring(memoryStore(), { clock: testClock().now, newId: testIds() });
  */

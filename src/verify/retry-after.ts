@@ -14,11 +14,11 @@ export function keepRetryAfter(result: V2KeysVerifyKeyResponseData<unknown>, wai
  * How long to wait until the same call could pass, as far as rate limits are concerned. Other calls may take what comes
  * back meanwhile.
  * @param result as `verify` returned it: its retry time is computed from the limiter's own numbers. A copy of a result,
- *   or one parsed from JSON, has only the clamped numbers of a response, and needs `request`; then the time is exact for
- *   limits up to 1_000_000 in 1_000…2_592_000_000 ms that reset within these bounds
+ *   or one parsed from JSON, has only the clamped numbers of a response, and needs `request`; then the time is exact
+ *   for limits up to 1_000_000 in 1_000…2_592_000_000 ms that reset within these bounds
  * @param request the request that was refused
- * @returns milliseconds, ≥ 0, at most 2 more than needed; undefined: the code is not RATE_LIMITED, or waiting does not help because the call costs
- *   more than a limit holds, or `request` is needed and absent
+ * @returns milliseconds, ≥ 0, at most 2 more than needed; undefined: the code is not RATE_LIMITED, or waiting does not
+ *   help because the call costs more than a limit holds, or `request` is needed and absent
  */
 export function retryAfter(
   result: V2KeysVerifyKeyResponseData<unknown>,

@@ -1,4 +1,6 @@
-/** Both permission forms of spec §5.4 with their wildcards (rulings B6, B7), as examples and against a naive matcher. */
+/**
+ * Both permission forms of spec §5.4 with their wildcards (rulings B6, B7), as examples and against a naive matcher.
+ */
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { createCallerGrants, explainGrant } from "../../src/access/grants.js";

@@ -1,4 +1,7 @@
-/** Proxy tokens: ruling F3 and hostile inputs A087–A105. Tokens are written by hand here, so that what a library would not sign is tried too. */
+/**
+ * Proxy tokens: ruling F3 and hostile inputs A087–A105. Tokens are written by hand here, so that what a library would
+ * not sign is tried too.
+ */
 import {
   createHmac,
   createPublicKey,

@@ -1,4 +1,6 @@
-/** What each draw asks for, whom its reply serves, and when a lease is filled up: by what the store is asked to write. */
+/**
+ * What each draw asks for, whom its reply serves, and when a lease is filled up: by what the store is asked to write.
+ */
 import { describe, expect, it } from "vitest";
 import type { Store } from "../../src/contracts/store.js";
 import type { Refill } from "../../src/contracts/types.js";

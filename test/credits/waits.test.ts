@@ -1,4 +1,7 @@
-/** How long calls of one key wait for draws, counted in draws that follow each other; and that drawing beside each other grants nothing twice. */
+/**
+ * How long calls of one key wait for draws, counted in draws that follow each other; and that drawing beside each other
+ * grants nothing twice.
+ */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Spend, Store } from "../../src/contracts/store.js";

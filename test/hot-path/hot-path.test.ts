@@ -8,12 +8,16 @@ import type { Store } from "../../src/contracts/store.js";
 import { createKeyring, createVerifier, memoryStore } from "../../src/index.js";
 import type { VerifierOptions } from "../../src/verify/verifier.js";
 
-// No clock is asked here: these are counts, the same on a slow machine, so that a later change cannot quietly undo the hot path.
+// No clock is asked here: these are counts, the same on a slow machine, so that a later change cannot quietly undo the
+// hot path.
 const WORKER = join(import.meta.dirname, "worker.ts");
 const FOLDER = join(import.meta.dirname, "../../.cache/hot-path");
 const BUNDLE = join(FOLDER, "worker.mjs");
 const RUN = promisify(execFile);
-/** One round of young memory takes all that is measured: nothing is collected meanwhile. The least size is cut to the most, 16 by default. */
+/**
+ * One round of young memory takes all that is measured: nothing is collected meanwhile. The least size is cut to the
+ * most, 16 by default.
+ */
 const NO_COLLECTION = ["--expose-gc", "--min-semi-space-size=128", "--max-semi-space-size=256"];
 
 /** Bytes per call: 1,137 with Node 20; some rounds with Node 22 keep one object more. */

@@ -1,4 +1,7 @@
-/** A program of its own for `hot-path.test.ts`: verifies until the compiler has settled, then says what one more round cost. */
+/**
+ * A program of its own for `hot-path.test.ts`: verifies until the compiler has settled, then says what one more round
+ * cost.
+ */
 import { readFileSync } from "node:fs";
 import { createKeyring, createVerifier, memoryStore } from "../../src/index.js";
 

@@ -1,4 +1,7 @@
-/** The rows of hostile-inputs.json that speak of HTTP, on both hosts, by their ids. Rows of raw connections and of tokens have files of their own. */
+/**
+ * The rows of hostile-inputs.json that speak of HTTP, on both hosts, by their ids. Rows of raw connections and of
+ * tokens have files of their own.
+ */
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Answer, HOSTS, JSON_TYPE, type World, world } from "./support.js";

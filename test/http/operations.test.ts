@@ -1,4 +1,7 @@
-/** Every operation of the table over HTTP: done once, and refused once to who lacks the permission. Operations of the wider interface. */
+/**
+ * Every operation of the table over HTTP: done once, and refused once to who lacks the permission. Operations of the
+ * wider interface.
+ */
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { OPERATIONS } from "../../src/http/operations/index.js";

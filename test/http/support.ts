@@ -1,4 +1,7 @@
-/** A world for the tests of the service: a store, root keys, and the service on two hosts. Every answer is held against the OpenAPI document. */
+/**
+ * A world for the tests of the service: a store, root keys, and the service on two hosts. Every answer is held against
+ * the OpenAPI document.
+ */
 import type { ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";
 import { Ajv2020 } from "ajv/dist/2020.js";

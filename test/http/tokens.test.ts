@@ -1,4 +1,7 @@
-/** Proxy tokens over HTTP: hostile inputs A087–A105 as a client sends them. What a token must hold is tried in `proxy-token.test.ts`. */
+/**
+ * Proxy tokens over HTTP: hostile inputs A087–A105 as a client sends them. What a token must hold is tried in
+ * `proxy-token.test.ts`.
+ */
 import { createHmac, generateKeyPairSync } from "node:crypto";
 import { createServer as listenHttp } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,4 +1,7 @@
-/** A small world for the tests of administration: a memory store, its keyring, one of another workspace, and a clock that the test moves. */
+/**
+ * A small world for the tests of administration: a memory store, its keyring, one of another workspace, and a clock
+ * that the test moves.
+ */
 import { expect } from "vitest";
 import { isKeystileError, type KeystileError } from "../../src/contracts/errors.js";
 import type { KeyRef, Store } from "../../src/contracts/store.js";

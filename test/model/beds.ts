@@ -1,4 +1,7 @@
-/** Stores to play on: the memory store, and SQLite files that are closed, copied as a crash leaves them, and opened again. */
+/**
+ * Stores to play on: the memory store, and SQLite files that are closed, copied as a crash leaves them, and opened
+ * again.
+ */
 import { copyFileSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

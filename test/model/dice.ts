@@ -1,4 +1,7 @@
-/** Seeded choices: one 32-bit seed a step, so that a history is a list of numbers and any part of it can be played again. */
+/**
+ * Seeded choices: one 32-bit seed a step, so that a history is a list of numbers and any part of it can be played
+ * again.
+ */
 
 export interface Dice {
   /** An integer from 0 to `count` − 1. */

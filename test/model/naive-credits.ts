@@ -34,7 +34,8 @@ export function boundaries(refill: Refill, from: number, to: number): number {
 /** The instant of the last boundary up to `to`; 0: there was none. */
 function lastBoundary(refill: Refill | undefined, to: number): number {
   if (refill === undefined) return 0;
-  // Midnight by midnight, back from the last one: whether a boundary lies in the millisecond before is asked of the walk above.
+  // Midnight by midnight, back from the last one: whether a boundary lies in the millisecond before is asked of the
+  // walk above.
   for (let midnight = Math.floor(to / DAY) * DAY; midnight > 0; midnight -= DAY) {
     if (boundaries(refill, midnight - 1, midnight) === 1) return midnight;
   }
@@ -86,7 +87,8 @@ export function set(
   const last = wasLimited ? lastBoundary(credits.refill, Math.max(credits.counted, now)) : 0;
   credits.refill = refill;
   if (wish.remaining !== undefined) credits.remaining = wish.remaining === null ? null : BigInt(wish.remaining);
-  // A balance that begins, or takes other days, counts from now, and nothing again; days that stay keep what was counted.
+  // A balance that begins, or takes other days, counts from now, and nothing again; days that stay keep what was
+  // counted.
   if (!otherDays && isLimited === wasLimited) return since;
   const from = Math.max(now, since, last);
   if (isLimited) credits.counted = from;

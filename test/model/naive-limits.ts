@@ -1,7 +1,10 @@
 /** Rulings C2–C4, A7 once more: buckets in exact fractions. Nothing is ever dropped for space here. */
 import type { LimitCheck, LimitVerdict } from "../../src/contracts/limiter.js";
 
-/** What is used, seen with one limit and duration: `used` counts tokens × `duration`, so that a millisecond drains `limit`. */
+/**
+ * What is used, seen with one limit and duration: `used` counts tokens × `duration`, so that a millisecond drains
+ * `limit`.
+ */
 interface Level {
   readonly limit: bigint;
   readonly duration: bigint;

@@ -32,7 +32,10 @@ export function rollAsk(dice: Dice, names: readonly string[], depth = 3): Ask {
   };
 }
 
-/** The query as text: parentheses where they must be and sometimes where they need not, operators in any case, blanks at random. */
+/**
+ * The query as text: parentheses where they must be and sometimes where they need not, operators in any case, blanks at
+ * random.
+ */
 export function write(ask: Ask, dice: Dice, within?: "AND" | "OR"): string {
   const bracket = (text: string): string => `(${blank(dice, 0)}${text}${blank(dice, 0)})`;
   if ("name" in ask) return dice.chance(0.1) ? bracket(ask.name) : ask.name;

@@ -1,4 +1,7 @@
-/** A verification once more, as spec §2.2 and rulings A1–A7, C1–C5, E4 say it. Answers hold no ids that only the engine can know. */
+/**
+ * A verification once more, as spec §2.2 and rulings A1–A7, C1–C5, E4 say it. Answers hold no ids that only the engine
+ * can know.
+ */
 import type { LimitCheck } from "../../src/contracts/limiter.js";
 import type {
   V2KeysVerifyKeyRequestBody,

@@ -1,7 +1,8 @@
 /**
- * The long run of the model: `KEYSTILE_STEPS` steps in all (default 1,000,000) on `KEYSTILE_STORE` (memory, sqlite, leased-memory,
- * leased-sqlite; default memory), from `KEYSTILE_SEED` on. A failing history is told with its seed, played again and made short; the
- * exit code is then 1. `KEYSTILE_HISTORY` plays one history of step seeds, as a failure prints them.
+ * The long run of the model: `KEYSTILE_STEPS` steps in all (default 1,000,000) on `KEYSTILE_STORE` (memory, sqlite,
+ * leased-memory, leased-sqlite; default memory), from `KEYSTILE_SEED` on. A failing history is told with its seed,
+ * played again and made short; the exit code is then 1. `KEYSTILE_HISTORY` plays one history of step seeds, as a
+ * failure prints them.
  */
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { fileBed, memoryBed } from "./beds.js";

@@ -1,4 +1,7 @@
-/** Where a history is played: the engine on one store or on two handles of it, the model beside it, and what compares them. */
+/**
+ * Where a history is played: the engine on one store or on two handles of it, the model beside it, and what compares
+ * them.
+ */
 import { isDeepStrictEqual } from "node:util";
 import { isKeystileError, type KeystileErrorCode } from "../../src/contracts/errors.js";
 import type { Store } from "../../src/contracts/store.js";
@@ -16,7 +19,9 @@ export interface Bed {
   open(): MaybePromise<Store>;
   /** Whether two handles need a turn of the event loop to see each other's changes. */
   readonly handles: "one" | "two";
-  /** Ends all handles, as a clean stop or as a crash would; `open` then finds what was left. Absent: nothing is left. */
+  /**
+   * Ends all handles, as a clean stop or as a crash would; `open` then finds what was left. Absent: nothing is left.
+   */
   restart?(how: "stop" | "crash"): MaybePromise<void>;
   close(): MaybePromise<void>;
 }

@@ -141,7 +141,9 @@ export function formOf(algorithm: string, text: string): string | undefined {
   return parts.length < 3 ? undefined : digestOf(parts.at(-1)!);
 }
 
-/** What the key may do and what it is: direct grants and those through roles, deleted rows left out; sorted, each once. */
+/**
+ * What the key may do and what it is: direct grants and those through roles, deleted rows left out; sorted, each once.
+ */
 export function grantsOf(key: ModelKey): { permissions: string[]; roles: string[] } {
   const roles = [...key.roles].filter((role) => !role.deleted);
   const held = [...key.permissions, ...roles.flatMap((role) => [...role.permissions])].filter(

@@ -1,4 +1,6 @@
-/** Writes down each fault that survives as soon as it is known: a whole folder takes an hour, and its report comes last. */
+/**
+ * Writes down each fault that survives as soon as it is known: a whole folder takes an hour, and its report comes last.
+ */
 import { appendFileSync, mkdirSync, rmSync } from "node:fs";
 import { relative } from "node:path";
 import process from "node:process";

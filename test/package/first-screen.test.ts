@@ -1,6 +1,6 @@
 /**
- * The stopwatch: from an empty folder to a guarded route, word by word as the README has it, with the packed tarball. Ends
- * with a 200, a 401, a 403 and a 429 over real HTTP, for each framework, as ESM and as CommonJS.
+ * The stopwatch: from an empty folder to a guarded route, word by word as the README has it, with the packed tarball.
+ * Ends with a 200, a 401, a 403 and a 429 over real HTTP, for each framework, as ESM and as CommonJS.
  *
  * The blocks are found by their headings: where one is renamed or goes, this says so. Frameworks are those of this
  * repository, linked.

@@ -1,4 +1,7 @@
-/** The packed tarball as a stranger gets it: installed into an empty folder, loaded from ESM, CommonJS and a bare runtime, type-checked. */
+/**
+ * The packed tarball as a stranger gets it: installed into an empty folder, loaded from ESM, CommonJS and a bare
+ * runtime, type-checked.
+ */
 import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

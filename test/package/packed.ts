@@ -11,7 +11,10 @@ const ROOT = process.cwd();
 export interface Stranger {
   readonly folder: string;
   readonly tarball: string;
-  /** Runs a command there. @returns what it wrote to standard output; throws with all that it wrote when it ends with a fault */
+  /**
+   * Runs a command there. @returns what it wrote to standard output; throws with all that it wrote when it ends with a
+   * fault
+   */
   run(command: string, args: readonly string[]): Promise<string>;
   remove(): Promise<void>;
 }

@@ -1,9 +1,15 @@
-/** A naive limiter in exact integers of any size: slow, plain, and told apart from the real ones on purpose. Rulings C2–C4, A7. */
+/**
+ * A naive limiter in exact integers of any size: slow, plain, and told apart from the real ones on purpose. Rulings
+ * C2–C4, A7.
+ */
 import type { LimitCheck, LimitVerdict } from "../../src/contracts/limiter.js";
 import { ceilDiv, lowered, numbersOf } from "../../src/testing/limiter/replay.js";
 
 const divisorOf = (a: bigint, b: bigint): bigint => (b === 0n ? a : divisorOf(b, a % b));
-/** Levels stop at 2^53 − 1 of the largest units that fit the pair: only costs and limits far beyond the schema's bounds get there. */
+/**
+ * Levels stop at 2^53 − 1 of the largest units that fit the pair: only costs and limits far beyond the schema's bounds
+ * get there.
+ */
 const capped = (units: bigint, limit: bigint, duration: bigint): bigint => {
   const most = BigInt(Number.MAX_SAFE_INTEGER) * divisorOf(limit, duration);
   return units > most ? most : units;

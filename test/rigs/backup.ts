@@ -1,6 +1,6 @@
 /**
- * The rig of backups under load: two processes spend and make keys, one of them with leases, while backups are taken, proved and
- * restored. docs/operations.md.
+ * The rig of backups under load: two processes spend and make keys, one of them with leases, while backups are taken,
+ * proved and restored. docs/operations.md.
  */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";

@@ -1,6 +1,6 @@
 /**
- * A store that fails: one call in so many throws or rejects, before or after the real call took effect. Half of those before say with
- * STORE_BUSY that nothing was changed. For tests of any store's users.
+ * A store that fails: one call in so many throws or rejects, before or after the real call took effect. Half of those
+ * before say with STORE_BUSY that nothing was changed. For tests of any store's users.
  */
 import { KeystileError, type KeystileErrorCode } from "../../src/contracts/errors.js";
 import type { Spend, Store } from "../../src/contracts/store.js";

@@ -1,4 +1,7 @@
-/** The rig of the failing store: verifies on one, and says everything that went wrong. Ruling A2, hostile input A113, docs/guarantees.md (Failure). */
+/**
+ * The rig of the failing store: verifies on one, and says everything that went wrong. Ruling A2, hostile input A113,
+ * docs/guarantees.md (Failure).
+ */
 import { isKeystileError } from "../../src/contracts/errors.js";
 import type { Store } from "../../src/contracts/store.js";
 import type { V2KeysVerifyKeyResponseData } from "../../src/contracts/types.js";

@@ -1,4 +1,7 @@
-/** The rig of slow fills: finds that take their time beside changes, and memory that must never bring an old record back. Port clause 9, A115. */
+/**
+ * The rig of slow fills: finds that take their time beside changes, and memory that must never bring an old record
+ * back. Port clause 9, A115.
+ */
 import type { Store } from "../../src/contracts/store.js";
 import { createKeyring } from "../../src/keyring/keyring.js";
 import { memoryStore } from "../../src/stores/memory.js";

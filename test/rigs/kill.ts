@@ -1,4 +1,7 @@
-/** The rig of kill −9: acknowledged deductions against what the reopened file says, again and again on one file. docs/guarantees.md, A145. */
+/**
+ * The rig of kill −9: acknowledged deductions against what the reopened file says, again and again on one file.
+ * docs/guarantees.md, A145.
+ */
 import { readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";

@@ -1,4 +1,7 @@
-/** The rig of repeats after kill −9: every call is repeated by the next process, and each idempotency key has taken one credit. */
+/**
+ * The rig of repeats after kill −9: every call is repeated by the next process, and each idempotency key has taken one
+ * credit.
+ */
 import { rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createKeyring } from "../../src/keyring/keyring.js";

@@ -1,6 +1,7 @@
 /**
- * The rig of the change log: transactions that are open for up to 20 ms and one for seconds, with rollbacks among them. What
- * was committed must be told, within the bound. Beside it a reader that goes by a sequence, which must be found out.
+ * The rig of the change log: transactions that are open for up to 20 ms and one for seconds, with rollbacks among them.
+ * What was committed must be told, within the bound. Beside it a reader that goes by a sequence, which must be found
+ * out.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";

@@ -1,6 +1,6 @@
 /**
- * Rigs that break the server or the way to it under load, in one node: a crash and restart, a network that cuts, stalls, delays
- * and loses, and a failover to a standby. What was acknowledged is set against what the server has.
+ * Rigs that break the server or the way to it under load, in one node: a crash and restart, a network that cuts,
+ * stalls, delays and loses, and a failover to a standby. What was acknowledged is set against what the server has.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { isKeystileError } from "../../src/contracts/errors.js";

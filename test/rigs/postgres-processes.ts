@@ -34,7 +34,10 @@ export async function runNodes(
     readonly inFlight?: number;
     /** Kills the first process when so many credits are granted. */
     readonly killAt?: number;
-    /** Then gives all that nodes have drawn back to the balance, as a store might that guesses who is gone: the planted fault. */
+    /**
+     * Then gives all that nodes have drawn back to the balance, as a store might that guesses who is gone: the planted
+     * fault.
+     */
     readonly reclaims?: boolean;
   } = {},
 ): Promise<NodesReport> {

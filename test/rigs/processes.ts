@@ -1,4 +1,6 @@
-/** The rig of several processes on one file: what they are granted in all, against what was there. docs/guarantees.md. */
+/**
+ * The rig of several processes on one file: what they are granted in all, against what was there. docs/guarantees.md.
+ */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { createKeyring } from "../../src/keyring/keyring.js";

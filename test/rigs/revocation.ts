@@ -1,6 +1,7 @@
 /**
- * The rig of revocation: another process commits a change and says so; the first verification after its word must know it. The reader
- * is busy all the while, in every phase of the event loop, so that its memory is warm and asked a moment ago. docs/guarantees.md, A109.
+ * The rig of revocation: another process commits a change and says so; the first verification after its word must know
+ * it. The reader is busy all the while, in every phase of the event loop, so that its memory is warm and asked a moment
+ * ago. docs/guarantees.md, A109.
  */
 import type { ChildProcess } from "node:child_process";
 import { rmSync } from "node:fs";
@@ -164,7 +165,10 @@ function keepBusy(
   };
 }
 
-/** Inside one turn of the event loop: asks, waits until the other's commit shows in the file and a millisecond is over, and asks again. */
+/**
+ * Inside one turn of the event loop: asks, waits until the other's commit shows in the file and a millisecond is over,
+ * and asks again.
+ */
 export async function runLongTurns(
   changes: number,
   staleness: NonNullable<SqliteStoreOptions["staleness"]> = "turn",

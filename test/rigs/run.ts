@@ -1,6 +1,7 @@
 /**
- * The long runs of the rigs: `tsx test/rigs/run.ts [name…]`, all of them without a name. Prints what was measured beside what must be;
- * the exit code is 1 when a promise broke or a control was not found out. `KEYSTILE_SEED` starts them elsewhere.
+ * The long runs of the rigs: `tsx test/rigs/run.ts [name…]`, all of them without a name. Prints what was measured
+ * beside what must be; the exit code is 1 when a promise broke or a control was not found out. `KEYSTILE_SEED` starts
+ * them elsewhere.
  */
 import { memoryStore } from "../../src/stores/memory.js";
 import { noRedis, startRedis } from "../servers/redis.js";

@@ -1,6 +1,6 @@
 /**
- * The rig of hostile tenants: for every operation the worst requests that are short to say, by a caller without any right
- * and by one with all of them in a workspace of its own, several at a time, beside a tenant that behaves.
+ * The rig of hostile tenants: for every operation the worst requests that are short to say, by a caller without any
+ * right and by one with all of them in a workspace of its own, several at a time, beside a tenant that behaves.
  */
 import { rmSync } from "node:fs";
 import { join } from "node:path";

@@ -1,9 +1,11 @@
 /**
- * The rig of the torn log: the file and its log are copied while the store is open, the copy's log is cut or spoilt anywhere, and what
- * SQLite recovers must be the state after some of the waves of spends, in their order, each wave whole.
+ * The rig of the torn log: the file and its log are copied while the store is open, the copy's log is cut or spoilt
+ * anywhere, and what SQLite recovers must be the state after some of the waves of spends, in their order, each wave
+ * whole.
  *
- * What it shows: that one turn's spends are one transaction, and that no damage at the log's end brings out half of one. What it
- * cannot show: whether a wave was on the disk before it was acknowledged. That takes a record of writes and syncs: see powercut/.
+ * What it shows: that one turn's spends are one transaction, and that no damage at the log's end brings out half of
+ * one. What it cannot show: whether a wave was on the disk before it was acknowledged. That takes a record of writes
+ * and syncs: see powercut/.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

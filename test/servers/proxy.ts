@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 
 /**
- * `pass`: as a wire. `delay`: each piece 200 ms later. `stall`: nothing passes, and what was sent waits. `half-open`: what is
- * sent in either direction is lost, and nobody is told. `refuse`: new connections end at once.
+ * `pass`: as a wire. `delay`: each piece 200 ms later. `stall`: nothing passes, and what was sent waits. `half-open`:
+ * what is sent in either direction is lost, and nobody is told. `refuse`: new connections end at once.
  */
 export type ProxyMode = "pass" | "delay" | "stall" | "half-open" | "refuse";
 

@@ -1,4 +1,7 @@
-/** examples/service: what its files start is a command that serves, and what its dashboard asks for are metrics that exist. */
+/**
+ * examples/service: what its files start is a command that serves, and what its dashboard asks for are metrics that
+ * exist.
+ */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** The commands of docs/http-service.md and docs/command-line.md, run as written; what serve printed stands in for `root_…`, `api_…` and `sk_…`. */
+/**
+ * The commands of docs/http-service.md and docs/command-line.md, run as written; what serve printed stands in for
+ * `root_…`, `api_…` and `sk_…`.
+ */
 import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

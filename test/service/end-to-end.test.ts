@@ -1,4 +1,6 @@
-/** The whole service as its users meet it: one story, told by the real server, the real command line and plain fetch. */
+/**
+ * The whole service as its users meet it: one story, told by the real server, the real command line and plain fetch.
+ */
 import { rootKeyOf } from "../cli/support.js";
 import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";

@@ -1,4 +1,7 @@
-/** One account's credits as the judge counts them. Its calendar is the walk of the naive model, not the engine's arithmetic. */
+/**
+ * One account's credits as the judge counts them. Its calendar is the walk of the naive model, not the engine's
+ * arithmetic.
+ */
 import type { CountedBalance, CreditTotals } from "../../src/contracts/store.js";
 import type { Refill } from "../../src/contracts/types.js";
 import { boundaries } from "../model/naive-credits.js";
@@ -67,7 +70,9 @@ export class Account {
     this.sums.credited = BigInt(credits);
   }
 
-  /** An administrator's balance in place of the present one: leases of that one are void. @param value null: unlimited */
+  /**
+   * An administrator's balance in place of the present one: leases of that one are void. @param value null: unlimited
+   */
   set(value: number | null): void {
     const { credited, adjusted, spent } = this.sums;
     for (const [holder, lease] of this.leases) {

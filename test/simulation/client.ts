@@ -1,4 +1,7 @@
-/** One client of the store: a process as it were, with its own clock, caches, buckets and leases, that may die at any step. */
+/**
+ * One client of the store: a process as it were, with its own clock, caches, buckets and leases, that may die at any
+ * step.
+ */
 import type { Change, LeaseReturn, Store } from "../../src/contracts/store.js";
 import { createKeyring, type Keyring } from "../../src/keyring/keyring.js";
 import { createVerifier, type Verifier, type VerifierOptions } from "../../src/verify/verifier.js";
@@ -12,7 +15,9 @@ interface Claim {
   taken: number;
   returned: number;
   acknowledged: number;
-  /** Taken, at most, without an acknowledgement: the calls and leases of a crash, and calls whose failure says nothing. */
+  /**
+   * Taken, at most, without an acknowledgement: the calls and leases of a crash, and calls whose failure says nothing.
+   */
   slack: number;
 }
 
@@ -32,7 +37,9 @@ interface Drawn {
 /** An operation that has not ended. */
 export interface Flight {
   readonly name: string;
-  /** Of a verification: its cost, and the accounts that its key has had: it may be imported again after it was removed. */
+  /**
+   * Of a verification: its cost, and the accounts that its key has had: it may be imported again after it was removed.
+   */
   readonly spends?: { readonly cost: number; accountIds(): Iterable<string> };
 }
 

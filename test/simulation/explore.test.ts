@@ -1,4 +1,6 @@
-/** Every order of the steps of the short critical pairs: two operations, each call waiting before and after the store. */
+/**
+ * Every order of the steps of the short critical pairs: two operations, each call waiting before and after the store.
+ */
 import { describe, expect, it } from "vitest";
 import { explore } from "./explore.js";
 import { VIOLATIONS } from "./faults.js";

@@ -16,7 +16,8 @@ export interface Explored {
 }
 
 /**
- * Depth first, by playing again: each schedule repeats the choices of the one before up to the last that has an alternative.
+ * Depth first, by playing again: each schedule repeats the choices of the one before up to the last that has an
+ * alternative.
  * @param depth choices beyond it are not varied: the first call that waits goes on
  */
 export async function explore(scene: Scene, depth = Infinity): Promise<Explored> {

@@ -1,6 +1,7 @@
 /**
- * The judge of the store: every call that reached it, with its result, must move credits as the equation allows. It knows each account's
- * next balance from the call alone and compares it with the balance in the store, read beside the calls.
+ * The judge of the store: every call that reached it, with its result, must move credits as the equation allows. It
+ * knows each account's next balance from the call alone and compares it with the balance in the store, read beside the
+ * calls.
  */
 import type {
   BalanceQuery,
@@ -114,7 +115,8 @@ export class Ledger {
 
   /**
    * Once every lease has ended: what was answered is spent, and nothing else is.
-   * @param excuseOf credits of an account that may be spent without an answer; `undefined`: answered and not counted too
+   * @param excuseOf credits of an account that may be spent without an answer; `undefined`: answered and not counted
+   *   too
    */
   assertSettled(excuseOf: (accountId: string) => number | undefined): void {
     for (const { id, exists, sums, acknowledged, forgotten } of this.accounts.values()) {

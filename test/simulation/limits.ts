@@ -26,8 +26,8 @@ export class Readings {
   }
 
   /**
-   * The most that a bucket can have refilled. Calls in flight may take in any order, but a bucket never goes back: from one reading to
-   * a later one it refills for the time between, and never beyond its capacity.
+   * The most that a bucket can have refilled. Calls in flight may take in any order, but a bucket never goes back: from
+   * one reading to a later one it refills for the time between, and never beyond its capacity.
    */
   mostRefilled(limit: number, perMs: number): number {
     const readings = [...this.#readings].sort((a, b) => a - b);

@@ -5,7 +5,10 @@ import { type Outcome, type Run, shorten, simulate } from "./simulate.js";
 import type { Plant } from "./world.js";
 
 export const LENGTH = 500;
-/** Of the schedules for planted faults: there the rare ones are soon found (`npm run simulate -- --plants`, from seed 1: by the 24th). */
+/**
+ * Of the schedules for planted faults: there the rare ones are soon found (`npm run simulate -- --plants`, from seed 1:
+ * by the 24th).
+ */
 const FIRST_SEED = 110;
 
 /** Plays schedules until so many steps are made. @throws with the trace of the first one that fails, made short */

@@ -1,6 +1,6 @@
 /**
- * The ports with yield points: each call becomes a promise that settles when the scheduler picks it. A call waits twice, before it
- * reaches the store and before its result reaches the caller; it may fail, arrive late, or never.
+ * The ports with yield points: each call becomes a promise that settles when the scheduler picks it. A call waits
+ * twice, before it reaches the store and before its result reaches the caller; it may fail, arrive late, or never.
  */
 import { KeystileError } from "../../src/contracts/errors.js";
 import type { LimitCheck, Limiter, LimitVerdict } from "../../src/contracts/limiter.js";
@@ -9,8 +9,9 @@ import { trust } from "../../src/lib/guards/trusted.js";
 import type { Client } from "./client.js";
 
 /**
- * How a call goes wrong. `busy`, `full`: nothing is done, and the error says so. `failed`: nothing is done, and the error does not
- * say. `lost`: done, and the caller is told of a failure. `late`: the caller is told of a timeout, and it is done afterwards.
+ * How a call goes wrong. `busy`, `full`: nothing is done, and the error says so. `failed`: nothing is done, and the
+ * error does not say. `lost`: done, and the caller is told of a failure. `late`: the caller is told of a timeout, and
+ * it is done afterwards.
  */
 export const FATES = ["busy", "full", "failed", "lost", "late"] as const;
 export type Fate = (typeof FATES)[number];

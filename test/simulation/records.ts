@@ -39,8 +39,8 @@ export class Records {
   readonly #buckets = new Map<string, string>();
 
   /**
-   * @param isMixed whether a key and what it refers to may be of two moments: each is as new as promised, not both as one read. A key
-   * is then found with roles that had other permissions when it had others
+   * @param isMixed whether a key and what it refers to may be of two moments: each is as new as promised, not both as
+   * one read. A key is then found with roles that had other permissions when it had others
    */
   constructor(
     readonly probe: Store,

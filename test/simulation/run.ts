@@ -1,6 +1,6 @@
 /**
- * The long run of the simulator: `npm run simulate -- --steps N --seed S`. The exit code is 1 if a run broke an invariant; the failing
- * schedule is then printed, made short and printed again with its trace.
+ * The long run of the simulator: `npm run simulate -- --steps N --seed S`. The exit code is 1 if a run broke an
+ * invariant; the failing schedule is then printed, made short and printed again with its trace.
  *
  *   --steps N        steps in all, default 1,000,000
  *   --seed S         first seed, default 1; each schedule takes the next one

@@ -114,7 +114,10 @@ async function setUp(world: World, body: object, isImported: boolean): Promise<P
   return key;
 }
 
-/** One verifier for the clients of many worlds: making one takes longer than a schedule. It forgets all that it has cached in between. */
+/**
+ * One verifier for the clients of many worlds: making one takes longer than a schedule. It forgets all that it has
+ * cached in between.
+ */
 function reused(): (client: Client) => Verifier {
   let current: Client;
   let verifier: Verifier | undefined;

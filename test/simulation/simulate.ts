@@ -1,7 +1,7 @@
 /**
- * Runs of the simulator. One seed decides the world and the schedule, and reproduces both; a schedule is a list of short words, one a
- * step, so that a failing one can be printed, played again and made short. A word that fits no more, because earlier ones were dropped,
- * is skipped.
+ * Runs of the simulator. One seed decides the world and the schedule, and reproduces both; a schedule is a list of
+ * short words, one a step, so that a failing one can be printed, played again and made short. A word that fits no more,
+ * because earlier ones were dropped, is skipped.
  */
 import type { CreditsOptions } from "../../src/verify/verifier.js";
 import { dice, type Dice } from "../model/dice.js";

@@ -1,6 +1,6 @@
 /**
- * Time inside a simulation. While one runs, the globals that code under test could take time or chance from are replaced: timers wait
- * until the scheduler fires them, clocks stand still until it moves them, and chance is an error.
+ * Time inside a simulation. While one runs, the globals that code under test could take time or chance from are
+ * replaced: timers wait until the scheduler fires them, clocks stand still until it moves them, and chance is an error.
  */
 
 /** A timer that some client set. */
@@ -89,7 +89,10 @@ export class VirtualTime {
 // Captured before any simulation runs.
 const { setImmediate: runNextTurn } = globalThis;
 
-/** Resolves once all that can run without the scheduler has run: every microtask, and what waits for the end of the turn. */
+/**
+ * Resolves once all that can run without the scheduler has run: every microtask, and what waits for the end of the
+ * turn.
+ */
 export function settled(): Promise<void> {
   return new Promise((resolve) => void runNextTurn(resolve));
 }

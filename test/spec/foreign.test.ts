@@ -1,4 +1,7 @@
-/** Stores and limiters that a program brings: what breaks its type is never a VALID, and what does not answer holds nobody up. */
+/**
+ * Stores and limiters that a program brings: what breaks its type is never a VALID, and what does not answer holds
+ * nobody up.
+ */
 import { describe, expect, it } from "vitest";
 import { createAuthenticator } from "../../src/http/index.js";
 import {

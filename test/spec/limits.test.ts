@@ -1,4 +1,7 @@
-/** Rulings C through `verify`: which limits apply, all or nothing, overrides, unknown names, a limiter that cannot answer. */
+/**
+ * Rulings C through `verify`: which limits apply, all or nothing, overrides, unknown names, a limiter that cannot
+ * answer.
+ */
 import { describe, expect, it } from "vitest";
 import { type Limiter, memoryLimiter } from "../../src/index.js";
 import { failure, limit, NOON, world } from "./support.js";

@@ -1,4 +1,7 @@
-/** An administrator and a verification overlap: whatever the order, no credit is made, lost or counted by another calendar. */
+/**
+ * An administrator and a verification overlap: whatever the order, no credit is made, lost or counted by another
+ * calendar.
+ */
 import { createHash } from "node:crypto";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Change, Store } from "../../src/contracts/store.js";

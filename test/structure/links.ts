@@ -1,4 +1,4 @@
-/** Links and headings of a Markdown text. Knows texts only. */
+/** Links and headings of a Markdown text. */
 
 const withoutCode = (markdown: string): string => markdown.replace(/^```[\s\S]*?^```$/gm, "").replace(/`[^`\n]*`/g, "");
 

@@ -1,6 +1,6 @@
 /**
- * Runs the examples of a Markdown text. Each ```ts block says what it is: `ts run`, a whole program; `ts servers`, one that
- * needs PostgreSQL and Redis; or `ts part`, a piece of one.
+ * Runs the examples of a Markdown text. Each ```ts block says what it is: `ts run`, a whole program; `ts servers`, one
+ * that needs PostgreSQL and Redis; or `ts part`, a piece of one.
  */
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";

@@ -1,7 +1,13 @@
-/** Which folder of `src` may import which, and where packages come in; finds what breaks it. No other file repeats these tables. */
+/**
+ * Which folder of `src` may import which, and where packages come in; finds what breaks it. No other file repeats these
+ * tables.
+ */
 import type { Source } from "./source.js";
 
-/** Folder or module → what it may import besides itself: folders, or single modules. A file belongs to the longest entry that it is in. */
+/**
+ * Folder or module → what it may import besides itself: folders, or single modules. A file belongs to the longest entry
+ * that it is in.
+ */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contracts: [],
   lib: ["contracts"],

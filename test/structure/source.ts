@@ -67,7 +67,10 @@ function isGlobalAugmentation(node: ts.Node): boolean {
   return ts.isModuleDeclaration(node) && (node.flags & ts.NodeFlags.GlobalAugmentation) !== 0;
 }
 
-/** Whatever way a module is named: `import`, `export … from`, `import()`, `typeof import()`, `require()`, `getBuiltinModule()`. */
+/**
+ * Whatever way a module is named: `import`, `export … from`, `import()`, `typeof import()`, `require()`,
+ * `getBuiltinModule()`.
+ */
 function specifierOf(node: ts.Node): string | undefined {
   if (ts.isImportDeclaration(node) || ts.isExportDeclaration(node)) return textOf(node.moduleSpecifier);
   if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument)) return textOf(node.argument.literal);

@@ -1,4 +1,7 @@
-/** What the package exports: can every type that a signature names be imported, and does every export say what it is for? */
+/**
+ * What the package exports: can every type that a signature names be imported, and does every export say what it is
+ * for?
+ */
 import { join, relative } from "node:path";
 import ts from "typescript";
 import { ROOT } from "./source.js";

@@ -1,4 +1,7 @@
-/** The ordered checks on every state that a cache can be in, at every hour: the answer is that of a plain list of conditions. */
+/**
+ * The ordered checks on every state that a cache can be in, at every hour: the answer is that of a plain list of
+ * conditions.
+ */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";

@@ -1,4 +1,6 @@
-/** What an import tells of single keys: files of those that went in and of those that failed, and the first failures. */
+/**
+ * What an import tells of single keys: files of those that went in and of those that failed, and the first failures.
+ */
 import { constants, statSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { usage } from "../io/failures.js";

@@ -16,8 +16,8 @@ export interface Io {
   /** Data only. */
   readonly stdout: Output;
   /**
-   * Writes a secret that is shown this once to standard output. Rejects with a failure also if the reader of the pipe has
-   * left: nobody has seen it then.
+   * Writes a secret that is shown this once to standard output. Rejects with a failure also if the reader of the pipe
+   * has left: nobody has seen it then.
    */
   reveal(text: string): Promise<void>;
   /** Progress, notes and errors. */

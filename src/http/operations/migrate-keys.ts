@@ -12,8 +12,8 @@ import * as answer from "./responses.js";
 import { type Named, namingInKeys } from "./role-access.js";
 
 /**
- * Permissions that one request may make, as any other operation that names some: they stay. Keys of a batch: so many take
- * about 4 ms in one transaction.
+ * Permissions that one request may make, as any other operation that names some: they stay. Keys of a batch: so many
+ * take about 4 ms in one transaction.
  */
 const OPTIONS = { maxNewPermissions: 1_000, specifiedFieldsOnly: true, batchSize: 250 };
 

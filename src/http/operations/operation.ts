@@ -40,7 +40,9 @@ export interface Operation extends Asked {
   readonly summary: string;
   /** Schema of the whole body. */
   readonly request: JsonSchema;
-  /** Bytes that are read of a body, unless an option says otherwise: 128 KiB, or 1 MiB where a legal one may be longer. */
+  /**
+   * Bytes that are read of a body, unless an option says otherwise: 128 KiB, or 1 MiB where a legal one may be longer.
+   */
   readonly bodyBytes: number;
   /** Schema of `data`; for a list, of one item. */
   readonly answer: JsonSchema;

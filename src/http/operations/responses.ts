@@ -1,6 +1,6 @@
 /**
- * What operations return, as JSON Schemas of `data`. Spec §2.2, operations of the wider interface. Each object names its type: the compiler
- * refuses a property that the type lacks, and one that it has and the schema lacks.
+ * What operations return, as JSON Schemas of `data`. Spec §2.2, operations of the wider interface. Each object names
+ * its type: the compiler refuses a property that the type lacks, and one that it has and the schema lacks.
  */
 import type {
   Identity,

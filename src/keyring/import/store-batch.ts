@@ -123,7 +123,10 @@ export async function storeBatch(
   return { results: toResults(candidates), yielded };
 }
 
-/** The digest of a root key, also of a deleted one, is no key's: its text would be let in. */
+/**
+ * Refuses the digests of root keys of this workspace, deleted ones included. A second bolt: a verification refuses the
+ * text of any root key in any case, so that such a key would never verify.
+ */
 async function withoutRootKeys({ store, workspaceId }: Context, built: Built): Promise<Built> {
   const digests = built.rows.flatMap(({ row }) => row.digest ?? []);
   const found = digests.length === 0 ? NONE : await store.readNames("rootKeys", workspaceId, digests);

@@ -25,8 +25,8 @@ export function refersTo({ permissions, roles, identityId }: KeyRow): number {
 }
 
 /**
- * Maps keys, in order, with at most one call of the store each for permissions, roles, identities and balances, whatever
- * the number of keys; {@link readRows} and {@link readCredits} say when there are more.
+ * Maps keys, in order, with at most one call of the store each for permissions, roles, identities and balances,
+ * whatever the number of keys; {@link readRows} and {@link readCredits} say when there are more.
  * @param known rows read for earlier keys of a page
  */
 export async function toKeyResponses(
@@ -83,9 +83,10 @@ export function toIdentityResponse(row: IdentityRow): Identity {
 }
 
 /**
- * Current balances of keys, in order, with the refills due by now counted: one call of the store, and none if no key has
- * credits. An invalid balance is shown as what can be spent of it, 0, and says so ({@link readBalances}). Where a refill changed between reading the row and reading the balance, both are read again: at most
- * {@link MAX_READS} times, two calls each.
+ * Current balances of keys, in order, with the refills due by now counted: one call of the store, and none if no key
+ * has credits. An invalid balance is shown as what can be spent of it, 0, and says so ({@link readBalances}). Where a
+ * refill changed between reading the row and reading the balance, both are read again: at most {@link MAX_READS} times,
+ * two calls each.
  */
 export async function readCredits(context: Context, rows: readonly KeyRow[], now: number): Promise<KeyCredits[]> {
   const { store } = context;

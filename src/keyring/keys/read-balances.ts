@@ -2,7 +2,9 @@
 import { isKeystileError } from "../../contracts/errors.js";
 import type { BalanceQuery, CountedBalance, Store } from "../../contracts/store.js";
 
-/** `"invalid"`: the account does not add up, and refuses to spend until its balance is set. `undefined`: no such key. */
+/**
+ * `"invalid"`: the account does not add up, and refuses to spend until its balance is set. `undefined`: no such key.
+ */
 export type ReadBalance = CountedBalance | "invalid" | undefined;
 
 /**

@@ -27,8 +27,8 @@ async function readResponse(context: Context, keyId: string): Promise<KeyRespons
 }
 
 /**
- * Keys of an API, by id; an externalId without an identity returns an empty page. At most seven calls of the store for a
- * page of any length that names up to a thousand permissions, roles and identities, and at most four more for each
+ * Keys of an API, by id; an externalId without an identity returns an empty page. At most seven calls of the store for
+ * a page of any length that names up to a thousand permissions, roles and identities, and at most four more for each
  * further thousand.
  * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such API
  */

@@ -19,15 +19,19 @@ export interface OwnerCeiling {
   readonly permissions?: readonly string[];
   /**
    * The most credits of a new key, 0…2^53 − 1, and what it gets unless the request asks for less. Absent: unlimited.
-   * Each key has a balance of its own: what all keys of an owner may use together belongs into limits of its identity.
+   * Each key has a balance of its own: what all keys of an owner may use together belongs in limits of its identity. A
+   * request with a refill is refused.
    */
   readonly credits?: number;
   /**
    * Limits of every new key, at most 50. A request may ask for fewer tokens or longer windows, and names no others,
-   * since a key's own limit takes the place of its identity's. Default none.
+   * since a key's own limit takes the place of its identity's. Its `autoApply` holds, whatever the request says.
+   * Default none.
    */
   readonly ratelimits?: readonly RatelimitRequest[];
-  /** The longest life of a key, milliseconds, 1…4_102_444_800_000, and what it gets unless the request asks for less. */
+  /**
+   * The longest life of a key, milliseconds, 1…4_102_444_800_000, and what it gets unless the request asks for less.
+   */
   readonly expiresIn?: number;
 }
 

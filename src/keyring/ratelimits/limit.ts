@@ -19,7 +19,7 @@ export interface LimitContext extends Context {
 
 /** The result of one check. */
 interface Checked {
-  /** Not clamped: the bounds of spec §2.2 apply to the response of a verification only. */
+  /** `reset` as in every response; the others not clamped: their bounds in spec §2.2 are those of a verification. */
   readonly counts: Pick<V2RatelimitLimitResponseData, "limit" | "remaining" | "reset">;
   readonly exceeded: boolean;
   readonly overrideId: string | undefined;
@@ -28,7 +28,7 @@ interface Checked {
 /**
  * Takes tokens of one identifier; a refusal takes nothing.
  * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN, also where there is no such namespace and the caller may not
- *   create one · LIMITER_UNAVAILABLE
+ *   create one · NOT_FOUND: an id that no namespace has · LIMITER_UNAVAILABLE
  */
 export async function limit(
   context: LimitContext,

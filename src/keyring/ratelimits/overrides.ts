@@ -28,7 +28,8 @@ const DEFAULT_PAGE = 10;
 /**
  * Sets or replaces the override of an identifier, from the next check on; tokens already used stay used. A missing
  * namespace is created.
- * @throws KeystileError BAD_REQUEST, also for one with `*` more than a namespace may have · CALLER_FORBIDDEN
+ * @throws KeystileError BAD_REQUEST, also for one with `*` more than a namespace may have · CALLER_FORBIDDEN ·
+ *   NOT_FOUND: an id that no namespace has
  */
 export async function setOverride(
   context: Context,

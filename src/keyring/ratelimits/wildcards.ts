@@ -35,7 +35,9 @@ function literalsOf(pattern: string): number {
   return count;
 }
 
-/** Whether a pattern stands for a text: its first part begins it, its last one ends it, the others lie between in order. */
+/**
+ * Whether a pattern stands for a text: its first part begins it, its last one ends it, the others lie between in order.
+ */
 export function matches(pattern: string, text: string): boolean {
   const parts = pattern.split(WILDCARD);
   const first = parts[0] as string;

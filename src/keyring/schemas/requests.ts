@@ -54,7 +54,8 @@ export interface V2KeysCreateKeyRequestBody extends GivenKeyFields {
   readonly byteLength?: number;
   /**
    * The identity it belongs to, created when there is none: any well-formed text of 1–255 code points without control
-   * characters, such as `auth0|123` or an e-mail address. Over HTTP `[a-zA-Z0-9_.-]` alone, unless the service says otherwise.
+   * characters, such as `auth0|123` or an e-mail address. Over HTTP `[a-zA-Z0-9_.-]` alone, unless the service says
+   * otherwise.
    */
   readonly externalId?: string;
   /** Names of roles that exist, at most 100. */

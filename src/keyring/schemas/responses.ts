@@ -27,12 +27,12 @@ export interface Pagination {
 
 /** Response of `createApi`. */
 export interface V2ApisCreateApiResponseData {
-  /** `api_` and 22 characters of `[a-zA-Z0-9]`. */
+  /** The id given, or `api_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly apiId: string;
 }
 /** `enabled` and `ipAllowlist` are additions of keystile. */
 export interface V2ApisGetApiResponseData {
-  /** `api_` and 22 characters of `[a-zA-Z0-9]`. */
+  /** The id given, or `api_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly id: string;
   /** 3–256 code points; need not be unique. */
   readonly name: string;
@@ -76,7 +76,10 @@ export interface KeyCredits extends WireCredits {
   readonly reserved?: number;
 }
 
-/** A key as the library shows it; a property that does not apply is not there. HTTP shows all but `apiId`. */
+/**
+ * A key as the library shows it; a property that does not apply is not there. HTTP shows all but `apiId`,
+ * `rerolledFrom`, `rerolledTo` and `credits.reserved`.
+ */
 export interface KeyResponseData extends ShownKeyFields {
   /** `key_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly keyId: string;

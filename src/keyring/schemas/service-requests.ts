@@ -68,7 +68,10 @@ export interface V2RatelimitGetOverrideRequestBody extends GetNamespaceRequestBo
 }
 /** Body of `deleteOverride`. */
 export type V2RatelimitDeleteOverrideRequestBody = V2RatelimitGetOverrideRequestBody;
-/** Replaces the limit and the window of one identifier, or of all that one with `*` stands for, whatever a check asks for. */
+/**
+ * Replaces the limit and the window of one identifier, or of all that one with `*` stands for, whatever a check asks
+ * for.
+ */
 export interface V2RatelimitSetOverrideRequestBody extends V2RatelimitGetOverrideRequestBody {
   /** Tokens per window, 0…2^53 − 1; 0: nothing passes. */
   readonly limit: number;

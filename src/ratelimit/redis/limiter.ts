@@ -24,8 +24,8 @@ export interface RedisLimiterOptions {
    */
   readonly deadline?: number;
   /**
-   * By which clock buckets refill: that of the Redis `server` (default), or that of the `caller`, which `take` is given.
-   * With `caller`, hosts whose clocks differ refill by the one that is ahead.
+   * By which clock buckets refill: that of the Redis `server` (default), or that of the `caller`, which `take` is
+   * given. With `caller`, hosts whose clocks differ refill by the one that is ahead.
    */
   readonly clock?: "server" | "caller";
 }
@@ -34,7 +34,10 @@ export interface RedisLimiterOptions {
 export interface RedisLimiterCounters extends LimiterCounters {
   /** Times that the script was asked for; `EVAL` after an unknown `EVALSHA` does not count again. */
   readonly scriptCalls: number;
-  /** Calls that were refused by what a refusal before had told, without asking Redis. */
+  /**
+   * Shards of calls that were refused by what a refusal before had told, without asking Redis about the tokens of that
+   * shard.
+   */
   readonly rememberedRefusals: number;
   /** Calls that failed, those included that were not made because so many before them had. */
   readonly failedCalls: number;

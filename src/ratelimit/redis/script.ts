@@ -23,8 +23,9 @@ export type Mode = "take" | "hold" | "look" | "undo";
  * each check's bucket from 1, and its configured limit and duration or `- -`: `1 - - 1 10 60000`. With `undo` that text
  * is always there, and then the receipt of each bucket.
  *
- * Returns a text: for each check whether it is exceeded, and the units used at its rate; with `hold`, after a slash, the
- * receipts: of each bucket, for each level, limit, duration, units added, units that it was opened with or -1, and time.
+ * Returns a text: for each check whether it is exceeded, and the units used at its rate; with `hold`, after a slash,
+ * the receipts: of each bucket, for each level, limit, duration, units added, units that it was opened with or -1, and
+ * time.
  */
 export const SCRIPT = `
 local MAX, MAX_LEVELS = 9007199254740991, 4

@@ -142,7 +142,7 @@ function decodeBody(text: string, row: object): void {
   const body: unknown = JSON.parse(text);
   if (!isObject(body)) throw invalid("a key");
   let missing = REQUIRED;
-  // Over the body and not the table of fields: most keys have half of the sixteen.
+  // Over the body and not the table of fields: most keys have fewer than half of them.
   for (const name of Object.keys(body)) {
     const known = BY_NAME.get(name);
     if (known === undefined) continue;

@@ -5,8 +5,8 @@ import type { EntityTable } from "./entity-codec.js";
 export const TABLES_WITH_TEXTS: readonly EntityTable[] = ["roles", "permissions"];
 
 /**
- * The longest part of a text that every row with it holds as it is, but for the case of ASCII letters, also in JSON. Such
- * stores fold ASCII alone, and K and S have other forms (U+212A, U+017F).
+ * The longest part of a text that every row with it holds as it is, but for the case of ASCII letters, also in JSON.
+ * Such stores fold ASCII alone, and K and S have other forms (U+212A, U+017F).
  */
 export function plainPartOf(text: string): string {
   const parts = text.match(/[ !#-JL-RT-[\]-jl-rt-~]+/g) ?? [];

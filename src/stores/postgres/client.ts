@@ -1,6 +1,6 @@
 /**
- * One way to ask the server: any client, a deadline for every call, one retry of reads, and errors as the store contract
- * has them. No value of a statement ever gets into an error.
+ * One way to ask the server: any client, a deadline for every call, one retry of reads, and errors as the store
+ * contract has them. No value of a statement ever gets into an error.
  */
 import { KeystileError } from "../../contracts/errors.js";
 import { digestText } from "../../lib/hash.js";
@@ -11,8 +11,8 @@ import { type Failure, failureOf, toStoreError } from "./errors.js";
 export type PostgresRow = Readonly<Record<string, unknown>>;
 
 /**
- * What the store needs of a client: a `Pool` of `pg`, a PGlite, or two lines around any other. Each call may use another
- * connection.
+ * What the store needs of a client: a `Pool` of `pg`, a PGlite, or two lines around any other. Each call may use
+ * another connection.
  */
 export interface PostgresClient {
   /**

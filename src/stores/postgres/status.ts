@@ -26,7 +26,9 @@ export interface PostgresStatus {
   /** Polls since the store was opened. */
   readonly polls: number;
   readonly failedPolls: number;
-  /** Times that this node dropped all it remembered, since the server was restarted or it had been away for too long. */
+  /**
+   * Times that this node dropped all it remembered, since the server was restarted or it had been away for too long.
+   */
   readonly resets: number;
 }
 

@@ -26,8 +26,8 @@ const PARTS = [
 
 /**
  * Adds a test for each clause of the `Store` contract that only two processes can break: duplicates and conflicts
- * between them (4, 13), credits that both spend and draw (5, 14) or spend once (23), and changes of one that the other must see and notify
- * (8, 15, 19), and that their powers say so (21).
+ * between them (4, 13), credits that both spend and draw (5, 14) or spend once (23), and changes of one that the other
+ * must see and notify (8, 15, 19), and that their powers say so (21).
  * @param functions of your test runner: `sharedStoreSuite({ describe, it }, "mine", () => [myStore(url),
  *   myStore(url)])`
  * @param title names the store in the titles of the tests

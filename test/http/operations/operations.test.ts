@@ -1,4 +1,7 @@
-/** The table of operations: what it names, and who may do what by it. Operations of the wider interface; spec §4, §5.4, §9-3, rulings B6, B7. */
+/**
+ * The table of operations: what it names, and who may do what by it. Operations of the wider interface; spec §4, §5.4,
+ * §9-3, rulings B6, B7.
+ */
 import { describe, expect, it } from "vitest";
 import { createCallerGrants } from "../../../src/access/grants.js";
 import { KeystileError } from "../../../src/contracts/errors.js";
@@ -140,12 +143,16 @@ const isStrict = (permission: string): boolean => /read_identity$|add_role_to_ke
 const fresh = { namespace: "fresh", identifier: "u", limit: 1, duration: 1_000 };
 const besides = (name: string) => ALSO.filter(([operation]) => operation === name).map(([, permission]) => permission);
 
-/** Named by the document, and not asked for: a key's text is never kept, so none is encrypted. `read_api` is named in one form. */
+/**
+ * Named by the document, and not asked for: a key's text is never kept, so none is encrypted. `read_api` is named in
+ * one form.
+ */
 const isWaived = (name: string, permission: string): boolean =>
   /crypt_key$/.test(permission) || (name === "apis.listKeys" && permission === "api.<api_id>.read_api");
 /**
- * Asked for or taken, and not named by the document: the forms of spec §4.1 for all that changes a key, what retires a key, what
- * makes a namespace or a permission, what `strictDelegation` asks for, and single identities, permissions and roles.
+ * Asked for or taken, and not named by the document: the forms of spec §4.1 for all that changes a key, what retires a
+ * key, what makes a namespace or a permission, what `strictDelegation` asks for, and single identities, permissions and
+ * roles.
  */
 const isAdded = (name: string, permission: string): boolean =>
   (/^keys\.\w+(Permissions|Roles)$/.test(name) && permission.startsWith("<scheme>")) ||

@@ -9,7 +9,9 @@ import { fault } from "../support.js";
 
 const path = temporaryPaths();
 
-/** A file of 20 keys with 100 credits each; the accounts of the keys with these indexes were changed by another tool. */
+/**
+ * A file of 20 keys with 100 credits each; the accounts of the keys with these indexes were changed by another tool.
+ */
 async function fileWithInvalid(...indexes: readonly number[]) {
   const place = path();
   const store = sqliteStore(place);

@@ -1,4 +1,6 @@
-/** The guard around stores that a program brings: every field of every answer broken in turn, every method left hanging. */
+/**
+ * The guard around stores that a program brings: every field of every answer broken in turn, every method left hanging.
+ */
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { cachedStore } from "../../../src/cache/key-cache.js";

@@ -1,4 +1,7 @@
-/** Three masters, each with a third of the slots: every verification is in one of them, and calls across them are all or nothing. */
+/**
+ * Three masters, each with a third of the slots: every verification is in one of them, and calls across them are all or
+ * nothing.
+ */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { LimitCheck } from "../../../src/contracts/limiter.js";
 import { createKeyring, createVerifier, memoryStore } from "../../../src/index.js";

@@ -1,4 +1,7 @@
-/** What the suite of limiters does not ask of one in Redis: its arithmetic beside the memory limiter's, shards, keys, expiry and what it remembers. */
+/**
+ * What the suite of limiters does not ask of one in Redis: its arithmetic beside the memory limiter's, shards, keys,
+ * expiry and what it remembers.
+ */
 import { createHash } from "node:crypto";
 import { createClient } from "redis";
 import { describe, expect, it } from "vitest";

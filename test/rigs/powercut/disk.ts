@@ -1,10 +1,10 @@
 /**
- * A disk that forgets at a power cut: what was synced is there; of what was written since, any part may be, torn at sectors. Directory
- * entries count as there once the file was written to. What this leaves out: disks that lie about a sync, and file systems that lose
- * synced data.
+ * A disk that forgets at a power cut: what was synced is there; of what was written since, any part may be, torn at
+ * sectors. Directory entries count as there once the file was written to. What this leaves out: disks that lie about a
+ * sync, and file systems that lose synced data.
  *
- * What a failed sync did not write is never written, as with Linux: its pages count as clean from then on, and programs go on reading
- * them from memory. Only writing them again helps.
+ * What a failed sync did not write is never written, as with Linux: its pages count as clean from then on, and programs
+ * go on reading them from memory. Only writing them again helps.
  */
 import type { Dice } from "../../model/dice.js";
 import type { Event } from "./record.js";

@@ -1,6 +1,7 @@
 /**
- * The rig of a failing disk: the n-th write, truncation or sync fails, with EIO or ENOSPC, once or several times in a row. What was
- * acknowledged must be in the file afterwards, and on the disk after a power cut; errors are typed; the store goes on. A143.
+ * The rig of a failing disk: the n-th write, truncation or sync fails, with EIO or ENOSPC, once or several times in a
+ * row. What was acknowledged must be in the file afterwards, and on the disk after a power cut; errors are typed; the
+ * store goes on. A143.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

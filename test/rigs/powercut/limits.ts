@@ -1,7 +1,7 @@
 /**
- * The rig of the power cut for the rate limits of a file: a recorded run is cut at random points. What the disk may hold
- * must open, and may have forgotten only takes since its log was last synced, so that what is granted in all stays within
- * the limit and these.
+ * The rig of the power cut for the rate limits of a file: a recorded run is cut at random points. What the disk may
+ * hold must open, and may have forgotten only takes since its log was last synced, so that what is granted in all stays
+ * within the limit and these.
  */
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,7 @@
-/** Runs a worker under the recorder, and reads what it recorded. Needs Linux and a C compiler: where there is none the rig says so. */
+/**
+ * Runs a worker under the recorder, and reads what it recorded. Needs Linux and a C compiler: where there is none the
+ * rig says so.
+ */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,7 @@
-/** Verifies for ever with many calls in flight, and writes down every deduction that was acknowledged. Made to be killed. */
+/**
+ * Verifies for ever with many calls in flight, and writes down every deduction that was acknowledged. Made to be
+ * killed.
+ */
 import { openSync, writeSync } from "node:fs";
 import type { Database } from "better-sqlite3";
 import type { Spend, Store } from "../../../src/contracts/store.js";
@@ -10,7 +13,10 @@ export interface DeductOrders {
   readonly file: string;
   /** At most 254: an acknowledgement is one byte, the key's place in this list. */
   readonly keys: readonly string[];
-  /** Also makes keys in this API all the while, which moves rows about in the file; each is acknowledged by {@link CREATED}. */
+  /**
+   * Also makes keys in this API all the while, which moves rows about in the file; each is acknowledged by
+   * {@link CREATED}.
+   */
   readonly apiId: string;
   /** Acknowledgements are appended here: what was written survives the process. */
   readonly acks: string;

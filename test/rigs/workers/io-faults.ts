@@ -1,4 +1,7 @@
-/** Verifies while the disk fails it: an error is noted and the next call goes on. Tells what failed, and leaves the file as it is. */
+/**
+ * Verifies while the disk fails it: an error is noted and the next call goes on. Tells what failed, and leaves the file
+ * as it is.
+ */
 import { openSync, writeSync } from "node:fs";
 import { isKeystileError } from "../../../src/contracts/errors.js";
 import { sqliteStore, type SqliteStore } from "../../../src/stores/sqlite/index.js";

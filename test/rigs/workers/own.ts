@@ -1,4 +1,6 @@
-/** Creates keys of one owner, as one of several processes on a file, until each attempt has ended. Tells how they ended. */
+/**
+ * Creates keys of one owner, as one of several processes on a file, until each attempt has ended. Tells how they ended.
+ */
 import { isKeystileError } from "../../../src/contracts/errors.js";
 import type { Store } from "../../../src/contracts/store.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
@@ -10,7 +12,9 @@ export interface OwnOrders {
   readonly apiId: string;
   readonly keys: number;
   readonly attempts: number;
-  /** The planted fault: a new key is stored without its owner's identity, whose version would find the other process. */
+  /**
+   * The planted fault: a new key is stored without its owner's identity, whose version would find the other process.
+   */
   readonly withoutOwner?: boolean;
 }
 

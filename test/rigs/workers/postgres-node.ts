@@ -1,6 +1,6 @@
 /**
- * A node on a PostgreSQL server, for the rigs: spends keys until each is refused, or watches one key, or changes keys. Says
- * when it is ready, does what it is told, and says what came of it.
+ * A node on a PostgreSQL server, for the rigs: spends keys until each is refused, or watches one key, or changes keys.
+ * Says when it is ready, does what it is told, and says what came of it.
  */
 import { openSync, writeSync } from "node:fs";
 import pg from "pg";

@@ -1,4 +1,7 @@
-/** Restores a backup over a database and kills itself before a chosen call of the file system. Tells how many calls it took if it lived. */
+/**
+ * Restores a backup over a database and kills itself before a chosen call of the file system. Tells how many calls it
+ * took if it lived.
+ */
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { restoreBackup } from "../../../src/stores/sqlite/backup/restore.js";

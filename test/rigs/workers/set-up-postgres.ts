@@ -1,4 +1,6 @@
-/** Sets up the tables of each database that it is told, and uses them at once, as one of many nodes that start together. */
+/**
+ * Sets up the tables of each database that it is told, and uses them at once, as one of many nodes that start together.
+ */
 import pg from "pg";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { postgresStore } from "../../../src/stores/postgres/index.js";

@@ -1,4 +1,7 @@
-/** Spends keys until each is refused, as one of several processes on a file. Tells when it is ready, goes on a word, tells what it got. */
+/**
+ * Spends keys until each is refused, as one of several processes on a file. Tells when it is ready, goes on a word,
+ * tells what it got.
+ */
 import { isKeystileError } from "../../../src/contracts/errors.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { createVerifier, type CreditsOptions } from "../../../src/verify/verifier.js";

@@ -1,4 +1,6 @@
-/** The suites with the functions of node:test, on the memory store and limiter; KEYSTILE_FAULT makes the store wrong. */
+/**
+ * The suites with the functions of node:test, on the memory store and limiter; KEYSTILE_FAULT makes the store wrong.
+ */
 import { describe, it } from "node:test";
 import type { Store } from "../../../src/contracts/store.js";
 import { memoryLimiter } from "../../../src/ratelimit/memory/limiter.js";

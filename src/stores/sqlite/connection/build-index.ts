@@ -1,8 +1,9 @@
 /**
  * Builds the index of keys for a file that was upgraded to the keyed hash, before anything else uses the file.
  *
- * Why outside the transaction of the schema step: a million keys take some seconds. Entries are inserted in order, which
- * only appends to the tree, in transactions of their own; whoever opens the file after a crash goes on where it ended.
+ * Why outside the transaction of the schema step: a million keys take some seconds. Entries are inserted in order,
+ * which only appends to the tree, in transactions of their own; whoever opens the file after a crash goes on where it
+ * ended.
  */
 import { createKeyedHash } from "../keys/keyed-hash.js";
 import { entriesOf } from "../keys/hash-index.js";

@@ -49,7 +49,9 @@ export function sumOf({ own, thread = ZERO }: CounterSet): Counters {
   return Object.fromEntries(names.map((name) => [name, own[name] + thread[name]])) as unknown as Counters;
 }
 
-/** Wraps what commits, to count what fails on the disk. A lock, and an error of the work itself, are not of the disk. */
+/**
+ * Wraps what commits, to count what fails on the disk. A lock, and an error of the work itself, are not of the disk.
+ */
 export function countFailures<A extends unknown[], T>(
   counters: Counters,
   commit: (...given: A) => T,

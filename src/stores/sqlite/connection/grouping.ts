@@ -3,9 +3,9 @@
  * queue for locks, and calls that arrive in the meantime join it. An error rejects the whole group.
  *
  * Why a single call waits for the end of its turn as well: when it is made, nothing tells it from the first of many,
- * which would then take two commits. Guessing by the size of the last groups saved a program that awaits one spend after
- * the other 2 µs of 14 (durability "process"; 5 of 160 with "power"), and one that is called back for each nothing. It
- * took a probe for calls that become concurrent, and a clock so that the event loop goes on.
+ * which would then take two commits. Guessing by the size of the last groups saved a program that awaits one spend
+ * after the other 2 µs of 14 (durability "process"; 5 of 160 with "power"), and one that is called back for each
+ * nothing. It took a probe for calls that become concurrent, and a clock so that the event loop goes on.
  */
 import { isBusy, toStoreError } from "./errors.js";
 import type { LockQueue, LockWaiter } from "./lock-queue.js";

@@ -31,7 +31,9 @@ export interface Connection {
  */
 const CACHE_KIB = 65_536;
 
-/** Bytes to which a log that grew longer is cut when it begins anew: the disk of a day with a stuck reader comes back. */
+/**
+ * Bytes to which a log that grew longer is cut when it begins anew: the disk of a day with a stuck reader comes back.
+ */
 const MAX_LOG_BYTES = 67_108_864;
 
 /**

@@ -2,9 +2,9 @@
  * Accounts and leases in the file. `src/credits/account.ts` has the arithmetic; this reads and writes the numbers, and
  * rejects an account that does not add up.
  *
- * Two guards find a row that anything but keystile changed. The totals find a changed amount: they add up only if all of
- * them are as they were written, and the table has that as a CHECK. The seal finds a change of the columns that decide
- * about refills and leases.
+ * Two guards find a row that anything but keystile changed. The totals find a changed amount: they add up only if all
+ * of them are as they were written, and the table has that as a CHECK. The seal finds a change of the columns that
+ * decide about refills and leases.
  */
 import { KeystileError } from "../../../contracts/errors.js";
 import { type Account, isConserved, type Lease, type LeaseChanges, openAccount } from "../../../credits/account.js";

@@ -94,8 +94,8 @@ function isOne(group: readonly Task[]): group is readonly [Task] {
 }
 
 /**
- * An invalid account in the file fails only the work that needed it, before it changed anything; any other error fails
- * the group.
+ * An invalid account in the file fails only the work that needed it, which has then removed expired records at most;
+ * any other error fails the group.
  */
 function perform(task: Task, session: AccountSession, changes: LoggedChange[]): void {
   const { work } = task;

@@ -1,4 +1,6 @@
-/** Proves the accounts of a file, key by key: the totals add up, the seal fits, and the leases hold what is reserved. */
+/**
+ * Proves the accounts of a file, key by key: the totals add up, the seal fits, and the leases hold what is reserved.
+ */
 import { type Handle, select } from "../connection/handle.js";
 import { SEAL_SQL } from "./account-table.js";
 

@@ -6,10 +6,10 @@
  * writes alone nothing: it pauses only if another has committed, and once for each time that it sees so. Calls that
  * arrive meanwhile share the next transaction.
  *
- * Measured with four processes, 8 calls in flight in each, power-durable, on an overloaded machine with two cores, in six
- * runs in turns with the same without pauses: together 0.8 to 1.4 times as many spends (median 1.2), p99 of a call 0.6 to
- * 1.0 times as long (median 0.8). Longer turns and pauses (8 and 4 ms) gained less. Looking for the lock more often, each
- * millisecond, took so much processor time from the one that held it that all did less.
+ * Measured with four processes, 8 calls in flight in each, power-durable, on an overloaded machine with two cores, in
+ * six runs in turns with the same without pauses: together 0.8 to 1.4 times as many spends (median 1.2), p99 of a call
+ * 0.6 to 1.0 times as long (median 0.8). Longer turns and pauses (8 and 4 ms) gained less. Looking for the lock more
+ * often, each millisecond, took so much processor time from the one that held it that all did less.
  */
 
 /** Milliseconds of commits beside others until the pause. */

@@ -1,6 +1,6 @@
 /**
- * When keys were last used: a table of its own, since an update of a key's row writes its whole body again. Store clause
- * 24.
+ * When keys were last used: a table of its own, since an update of a key's row writes its whole body again. Store
+ * clause 24.
  */
 import type { KeyUse } from "../../../contracts/store.js";
 import type { Handle } from "../connection/handle.js";

@@ -1,8 +1,8 @@
 /**
  * Cache of the APIs, workspaces, roles and permissions that keys refer to, cleared by the change "all".
  *
- * Why not copied into each key's row: a change of a role or an API would rewrite a million keys. Missing rows are not
- * cached, since listeners are not notified of new rows in these tables.
+ * Why not copied into each key's row: a change of a role or an API would rewrite a million keys. Of missing
+ * rows only workspaces are cached, as enabled: listeners are notified of a new one of these, and of no other new row.
  */
 import type { ApiRow, RoleRow } from "../../../contracts/store.js";
 import { deepFreeze } from "../../../lib/deep-freeze.js";

@@ -75,7 +75,8 @@ describe("accounts in the file", () => {
       ];
       for (const column of [...AMOUNTS, ...SEALED]) {
         for (const wrong of wrongs(column)) {
-          // The state of a flag is 0 or 1: any other number counts as one of them, and is not believed with the seal of the other.
+          // The state of a flag is 0 or 1: any other number counts as one of them, and is not believed with the seal of
+          // the other.
           if (column === "unlimited" && wrong !== 1 && wrong !== 1n && wrong !== -1) continue;
           tamper(place, `UPDATE keystile_accounts SET ${column} = ? WHERE number = 1`, wrong);
           const said = `${column} = ${String(wrong)}`;

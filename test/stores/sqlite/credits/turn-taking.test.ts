@@ -30,7 +30,8 @@ describe("sqliteStore: spends beside another process that writes", () => {
     const store = await withApi(sqliteStore(place, { durability: "process" }));
     const [ref] = await addKeys(store, 1, 1_000_000_000);
     const other = new Database(place);
-    // Counted in turns of the event loop, which a busy machine does not make more: without a pause each commits a group.
+    // Counted in turns of the event loop, which a busy machine does not make more: without a pause each commits a
+    // group.
     let turns = 0;
     let lastCommit = 0;
     let pauses = 0;

@@ -1,11 +1,15 @@
-/** What the directory keeps of what keys refer to: bounded by size too, since one list may be a thousand times another. */
+/**
+ * What the directory keeps of what keys refer to: bounded by size too, since one list may be a thousand times another.
+ */
 import { describe, expect, it } from "vitest";
 import type { Handle, SqliteValue } from "../../../../src/stores/sqlite/connection/handle.js";
 import { createReferenceCache } from "../../../../src/stores/sqlite/tables/reference-cache.js";
 
 const PERMISSIONS = 1_000;
 
-/** A file in which every id of a permission has a row, and every role has a thousand; counts what is read of each table. */
+/**
+ * A file in which every id of a permission has a row, and every role has a thousand; counts what is read of each table.
+ */
 function world() {
   const reads = { roles: 0, permissions: 0 };
   const row = (id: SqliteValue | undefined, body: object) => ({
