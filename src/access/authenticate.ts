@@ -13,16 +13,19 @@ import {
   word,
 } from "../lib/check-options.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
+import { MAX_KEY_LENGTH } from "../lib/copy-json.js";
 import { digestKey } from "../lib/hash.js";
 import { createCallerGrants, DEFAULT_SCHEME } from "./grants.js";
-import { createProxyTokenVerifier, isTokenShaped, type ProxyTokenOptions } from "./proxy-token.js";
+import { createProxyTokenVerifier, isTokenShaped, MAX_TOKEN, type ProxyTokenOptions } from "./proxy-token.js";
 import { createRootKeyCache } from "./root-key-cache.js";
 
 /** Options of {@link createAuthenticator}. */
 export interface AuthenticatorOptions extends StoreGuardOptions {
   /** Accept proxy tokens as well as root keys; absent: only root keys. */
   readonly proxyTokens?: ProxyTokenOptions;
-  /** Scheme of resource-name permissions, default `svc`. Give the keyring the same. */
+  /**
+   * Scheme of resource-name permissions, 1–255 characters of `[a-zA-Z0-9_-]`, default `svc`. Give the keyring the same.
+   */
   readonly scheme?: string;
   /** Root keys to cache, 1…1_000_000, default 10_000. */
   readonly rootKeys?: number;
@@ -63,10 +66,8 @@ export const AUTHENTICATOR_OPTIONS = {
   clock: callable,
 } as const satisfies Record<keyof AuthenticatorOptions, Check>;
 
-/** Most characters of the header; a proxy token may need all of them. */
-const MAX_HEADER = 8_192;
-/** Most characters of a root key (spec §8, `key`). */
-const MAX_KEY = 512;
+/** Most characters of the header: the scheme, a space and the longest proxy token. */
+const MAX_HEADER = "Bearer ".length + MAX_TOKEN;
 /**
  * Without the `u` flag, `i` is ASCII-only and independent of the locale. A comma is not allowed, because it separates
  * joined headers.
@@ -84,8 +85,8 @@ interface KnownRootKey {
 /**
  * Creates an authenticator.
  *
- * Why root keys of a disabled workspace still authenticate: their requests then fail with FORBIDDEN, which tells the
- * caller why.
+ * Why root keys of a disabled workspace still authenticate: its administration goes on, so that it can be enabled
+ * again. Verifications of its keys resolve as FORBIDDEN.
  * @throws TypeError or RangeError naming the option, including a proxy key that is too weak
  * @see spec §5
  */
@@ -110,7 +111,7 @@ export function createAuthenticator(given: Store, options: AuthenticatorOptions 
     });
   };
   const byRootKey = async (key: string): Promise<AuthenticatedCaller> => {
-    if (key.length > MAX_KEY) throw malformed();
+    if (key.length > MAX_KEY_LENGTH) throw malformed();
     const now = clock();
     // Await only a promise: each await costs as much as a look-up.
     const digest = digestKey(key);

@@ -12,16 +12,19 @@ import { type ProxyTokenKey, readProxyKeys, type ReadyKey } from "./proxy-keys.j
 
 /** Requirements on proxy tokens. */
 export interface ProxyTokenOptions {
-  /** `iss` that every token must have. */
+  /** `iss` that every token must have, not empty. */
   readonly issuer: string;
-  /** `aud` that every token must have, alone or in a list. */
+  /** `aud` that every token must have, alone or in a list; not empty. */
   readonly audience: string;
   /**
    * 1–16 keys. Each verifies tokens of its own algorithm; the first one signs. To rotate, put the new key first, and
    * remove the old one later.
    */
   readonly keys: readonly ProxyTokenKey[];
-  /** Name of the claim with the workspace id, default `workspaceId`. */
+  /**
+   * Name of the claim with the workspace id, 1–255 characters of `[a-zA-Z0-9_-]`, not a claim of another meaning such
+   * as `sub`; default `workspaceId`.
+   */
   readonly workspaceClaim?: string;
   /**
    * `typ` that every token's header must have, such as `keystile+jwt`, so that other tokens of the issuer are rejected.
@@ -54,7 +57,7 @@ export interface SignProxyTokenOptions extends ProxyTokenOptions {
 }
 
 /** Most characters of a token. */
-const MAX_TOKEN = 8_192;
+export const MAX_TOKEN = 8_192;
 /** Most seconds between `iat` and `exp`. */
 const MAX_LIFETIME = 300;
 /** Seconds by which the signer's clock may be ahead. `exp` has no tolerance. */

@@ -5,6 +5,7 @@
 import { ClockHand } from "../lib/clock-hand.js";
 import { FingerprintIndex, NONE } from "../lib/fingerprint-index.js";
 import { Fingerprint } from "../lib/fingerprint.js";
+import { widened } from "../lib/typed-arrays.js";
 import type { CacheBackend } from "./cache-backend.js";
 
 /** Where the values are kept, by entry: a small integer. */
@@ -95,7 +96,7 @@ export class FingerprintCache<T> implements CacheBackend<T> {
       this.#texts.remove(entry);
       throw error;
     }
-    if (entry >= this.#used.length) this.#used = new Uint8Array(this.#texts.capacity);
+    if (entry >= this.#used.length) this.#used = widened(this.#used, this.#texts.capacity);
     this.#used[entry] = 0;
     this.#storage.put(entry, value);
   }
@@ -149,7 +150,7 @@ export function objectBackend<T>(size: number): CacheBackend<T> {
   return new FingerprintCache<T>(size, objectSlots());
 }
 
-/** Storage of the values themselves. */
+/** Storage of the values themselves. Exported for its tests. */
 export function objectSlots<T>(): SlotStorage<T> {
   let values: (T | undefined)[] = [];
   return {

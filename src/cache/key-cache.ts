@@ -2,20 +2,20 @@
  * Caches what a store found, and what it did not find. Store clauses 8 and 9.
  *
  * How values are stored is decided here only. The default packs the keys of a verifier, and finds them by keyed
- * fingerprints of their texts; the most recently used are also kept as objects; the rows of a key's bucket and lease
- * are prefetched, using hints in the packed row; what many keys have in common is stored once.
+ * fingerprints of their texts; the most recently used are also kept as objects, and what many keys have in common
+ * is stored once.
  *
- * What a call takes, in multiples of a SHA-256 of the key, over 4,096 hot keys of 100,000 / any of 10,000: with all
- * 2.7 / 2.9 · an LRU map by text instead of fingerprints 5.6 / 5.5 · objects by fingerprint, without packing and tiers
- * 3.6 / 3.8 · packed without the hot tier 3.8 / 3.8 · without prefetching 2.8 / 3.2 · without shared policies 4.7 / 9.3.
+ * What a call takes, in multiples of a SHA-256 of the key, over 4,096 hot keys of 100,000 / any of 10,000: with all 2.7
+ * / 2.9 · an LRU map by text instead of fingerprints 5.6 / 5.5 · objects by fingerprint, without packing and tiers 3.6
+ * / 3.8 · packed without the hot tier 3.8 / 3.8 · without shared policies 4.7 / 9.3.
  * The fastest twentieth of slices of 1,024 calls, means of one to two runs on a busy machine, ± 10 %. Bytes a key, on
  * the heap + in typed arrays (bucket and lease included), over 100,000 keys: with all 124 + 180, without packing 311 +
- * 119, in an LRU map 511 + 78, without shared policies 908 + 180. Prefetching is for a million keys (`prefetch.ts`),
- * where it was not measured again.
+ * 119, in an LRU map 511 + 78, without shared policies 908 + 180. Not kept: reading the rows of a key's bucket and
+ * lease ahead, which over any of 1,000,000 keys made no difference (3,400 and 3,360 ns, in turns in one process).
  */
 import type { KeyRecord, RowChange, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
-import { type Check, checkOptions, checkStore, integer, oneOf } from "../lib/check-options.js";
+import { type Check, checkOptions, checkStore, integer, oneOf, STORE_METHODS } from "../lib/check-options.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { createGuardedReads } from "../lib/guarded-reads.js";
 import { isMadeOf, type MadeOfRows } from "../contracts/row-changes.js";
@@ -23,7 +23,6 @@ import { type CacheBackend, digestBackend, type Expiring, withTtl } from "./cach
 import { type CachedKey, createPreparer } from "./cached-key.js";
 import { objectBackend } from "./fingerprint-cache.js";
 import { packedKeys } from "./packed-keys.js";
-import { createPrefetch, type PrefetchTargets } from "./prefetch.js";
 import { tieredCache } from "./tiered-cache.js";
 
 /** How many keys are cached, for how long, and how they are found. */
@@ -69,8 +68,6 @@ export interface RecordCache<T> {
    * @param now for the store's `pollChanges`
    */
   find(text: string, digestOf: (text: string) => MaybePromise<string>, now?: number): MaybePromise<T | undefined>;
-  /** The cached value of `text`, if there is one and it is current; of the store it calls `pollChanges` at most. */
-  remembered(text: string, now?: number): MaybePromise<T | undefined>;
   /** Unsubscribes from the store. */
   close(): void;
 }
@@ -82,18 +79,18 @@ export interface KeyCache extends RecordCache<CachedKey> {
 }
 
 /**
- * @param targets the tables that each verification reads for a key
  * @param options validated by the caller, with {@link CACHE_OPTIONS}
- * @see createGuardedReads for what is kept · a hit costs the fingerprint of the text, two memory reads and the store's
- *   `pollChanges`
+ * @remarks {@link createGuardedReads} decides what is kept; a hit costs the fingerprint of the text, two memory reads
+ * and the store's `pollChanges`
  */
-export function createKeyCache(store: Store, targets: PrefetchTargets, options: CacheOptions = {}): KeyCache {
+export function createKeyCache(store: Store, options: CacheOptions = {}): KeyCache {
   const prepare = createPreparer();
-  const packed = (size: number) => tieredCache(size, packedKeys(createPrefetch(targets)));
+  const packed = (size: number) => tieredCache(size, packedKeys());
   return { ...createRecordCache(store, prepare, options, packed, (key) => key), prepare };
 }
 
 /**
+ * Exported for its tests.
  * @param prepare called once per fill: creates the value that `find` returns; it must depend on nothing but the record
  * @param options validated by the caller, with {@link CACHE_OPTIONS}
  * @param backendOf creates the default backend for `size` values; not used with a `ttl`, or by digests
@@ -155,14 +152,6 @@ export function createRecordCache<T>(
       // would be used.
       return polling === undefined ? lookUp(text, digestOf) : lookUpAfter(polling, text, digestOf);
     },
-    remembered(text, now) {
-      const hit = found.get(text);
-      if (hit === undefined) return undefined;
-      const before = reads.generation();
-      const polling = store.pollChanges(now);
-      const current = () => (reads.generation() === before ? hit : found.get(text));
-      return polling === undefined ? current() : Promise.resolve(polling).then(current);
-    },
     close: reads.close,
   };
 }
@@ -179,30 +168,19 @@ export function cachedStore(store: Store, options: CacheOptions = {}): Store {
   const checked = checkOptions(options, CACHE_OPTIONS);
   const cache = createRecordCache<KeyRecord>(store, deepFreeze, checked, objectBackend, (record) => record);
   return {
+    ...methodsOf(store),
     powers: store.powers,
     findKey: (digest) => cache.find(digest, itself),
-    findKeys: (digests) => store.findKeys(digests),
-    findForeignKey: (migrationId, foreignDigest) => store.findForeignKey(migrationId, foreignDigest),
-    findRootKey: (digest) => store.findRootKey(digest),
-    adoptDigest: (ref, digest) => store.adoptDigest(ref, digest),
-    spendCredits: (ref, cost, period, now) => store.spendCredits(ref, cost, period, now),
-    spendOnce: (ref, cost, period, now, record, bounds) => store.spendOnce(ref, cost, period, now, record, bounds),
-    findOnce: (id, now) => store.findOnce(id, now),
-    readSecret: (name) => store.readSecret(name),
-    recordUses: (uses) => store.recordUses(uses),
-    drawCredits: (ref, request) => store.drawCredits(ref, request),
-    returnCredits: (ref, lease) => store.returnCredits(ref, lease),
-    readBalances: (queries, now) => store.readBalances(queries, now),
-    readMany: (table, ids) => store.readMany(table, ids),
-    readNames: (table, workspaceId, names) => store.readNames(table, workspaceId, names),
-    list: (table, query) => store.list(table, query),
-    insertKeys: (keys, entry) => store.insertKeys(keys, entry),
-    write: (writes, entries) => store.write(writes, entries),
-    subscribe: (listener) => store.subscribe(listener),
-    pollChanges: (now) => store.pollChanges(now),
     close() {
       cache.close();
       return store.close();
     },
   };
+}
+
+/** Every method of a store, which passes on whatever it is given. */
+function methodsOf(store: Store): Omit<Store, "powers"> {
+  type Method = (...given: readonly unknown[]) => unknown;
+  const methods = STORE_METHODS.map((name) => [name, (...given: unknown[]) => (store[name] as Method)(...given)]);
+  return Object.fromEntries(methods) as Omit<Store, "powers">;
 }

@@ -98,8 +98,8 @@ const LIMIT_FIELDS = (Object.keys(KEY_FIELDS.ratelimits.row[0]) as (keyof Rateli
  * @param fields the shared fields: those of the table, except in tests
  */
 export function internPolicies(fields: readonly PolicyField[] = POLICY_FIELDS): (record: KeyRecord) => KeyPolicy {
-  const grantSets = remembered<GrantSet>();
-  const policies = remembered<KeyPolicy>();
+  const grantSets = policyCache<GrantSet>();
+  const policies = policyCache<KeyPolicy>();
   const grantsOf = (list: string, record: KeyRecord): GrantSet => {
     let grants = grantSets.get(list);
     if (grants === undefined) grantSets.set(list, (grants = new GrantSet(record)));
@@ -116,7 +116,7 @@ export function internPolicies(fields: readonly PolicyField[] = POLICY_FIELDS): 
 }
 
 /** {@link MAX_POLICIES}; + 1, since lru-cache rejects a size of 0: names may be empty */
-function remembered<T extends object>(): GrowingLru<T> {
+function policyCache<T extends object>(): GrowingLru<T> {
   return new GrowingLru<T>({
     max: MAX_POLICIES,
     maxSize: MAX_NAME_UNITS,
@@ -213,6 +213,7 @@ const HELD_PERMISSIONS = 64_000;
  * record is read from SQLite took 11.8 µs with a text built and looked up each time, and takes 10.3 with a few fields
  * compared instead. Lists that are not frozen may change, so they are not used. The reference implementation is the
  * search by text (`cached-key.test.ts`).
+ * Exported for its tests.
  * @param find the slow way, which is right for every record
  * @param fits whether a value of a record with the same lists is also that of this record
  */

@@ -10,7 +10,6 @@ import { CachedKey, type PackedSlot } from "./cached-key.js";
 import type { SlotStorage } from "./fingerprint-cache.js";
 import { createInternTable } from "./intern-table.js";
 import type { KeyPolicy } from "./key-policy.js";
-import type { Prefetch } from "./prefetch.js";
 
 /** Bits of a length. */
 const LENGTH_BITS = 10;
@@ -38,14 +37,12 @@ const LEASE = 9;
 const USED = 10;
 const START_UNKNOWN = 11;
 const FIRST = 32;
-const nothing: Prefetch = () => undefined;
 
 /**
  * Storage for a FingerprintCache of keys. `get` returns a new object at each call, or the object that was put, if it is
  * not packed.
- * @param prefetch called with the bucket and lease hints of each key that is read
  */
-export function packedKeys(prefetch: Prefetch = nothing): SlotStorage<CachedKey> {
+export function packedKeys(): SlotStorage<CachedKey> {
   const policies = createInternTable<KeyPolicy>(POLICIES - 1);
   /** Key id, name and limit ids in one text, or the whole key where it has more than that. */
   let parts = new Array<string | CachedKey | undefined>(FIRST);
@@ -102,7 +99,6 @@ export function packedKeys(prefetch: Prefetch = nothing): SlotStorage<CachedKey>
     },
     get(entry) {
       const small = entry * INTS;
-      prefetch(ints[small + ROW] as number, ints[small + LEASE] as number);
       const text = parts[entry] as string | CachedKey;
       if (typeof text !== "string") return text;
       const at = entry * WIDTH;

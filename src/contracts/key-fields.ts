@@ -11,10 +11,11 @@ interface NamedShapes {
   text: string;
   /** Part of a bucket's name: at most 512 UTF-16 units. */
   name: string;
+  /** A safe integer, also one that is a time but that no `Date` can hold. */
   integer: number;
   /** An integer ≥ 0. */
   count: number;
-  /** Unix time, milliseconds. */
+  /** Unix time, milliseconds, that a `Date` can hold: at most 8_640_000_000_000_000 before or after 1970. */
   time: number;
   flag: boolean;
   /** Free-form data. */
@@ -56,6 +57,10 @@ interface RowField<T> {
   readonly given?: "clearable" | "set";
   /** Responses show it under this name, in its stored form: `always`, or only when present and not the default. */
   readonly shown?: "always" | "unusual";
+  /** All keys of an account have the same, so that a change of one changes the others. */
+  readonly shared?: true;
+  /** How the audit trail tells a change of it: not at all, or as one of the `credits`. Absent: under this name. */
+  readonly audit?: "never" | "credits";
 }
 /**
  * How a field of {@link KeyRecord} is described: it equals the row's field of the same name, or
@@ -92,13 +97,13 @@ const LIMIT = { id: "text", name: "name", limit: "count", duration: "count", aut
 /** The table. Stores that serialise a key's fields as one text write them in this order. */
 export const KEY_FIELDS = {
   id: { row: "text" },
-  version: { row: "integer" },
+  version: { row: "integer", audit: "never" },
   workspaceId: { row: "text", record: "policy", from: "row" },
   apiId: { row: "text", record: "policy", from: "row" },
   identityId: { row: "text", absent: true },
   digest: { row: "text", absent: true },
   foreignDigest: { row: "text", absent: true },
-  lastUsedAt: { row: "integer", absent: true, shown: "unusual" },
+  lastUsedAt: { row: "integer", absent: true, shown: "unusual", audit: "never" },
   permissions: { row: ["text"], record: "grants", from: "made" },
   roles: { row: ["text"], record: "grants", from: "made" },
 
@@ -110,12 +115,12 @@ export const KEY_FIELDS = {
   enabled: { row: "flag", usual: true, record: "policy", from: "row", given: "set", shown: "always" },
   ratelimits: { row: [LIMIT], usual: NONE, record: "limits", from: "row" },
   ipAllowlist: { row: ["text"], usual: NONE, given: "clearable", shown: "unusual" },
-  hasCredits: { row: "flag", usual: false, record: "policy", from: "row" },
-  refill: { row: "refill", absent: true, record: "policy", from: "row" },
-  refillCursor: { row: "integer", absent: true },
-  generation: { row: "integer", usual: 0, record: "key", from: "row" },
+  hasCredits: { row: "flag", usual: false, record: "policy", from: "row", shared: true, audit: "credits" },
+  refill: { row: "refill", absent: true, record: "policy", from: "row", shared: true, audit: "credits" },
+  refillCursor: { row: "integer", absent: true, audit: "never" },
+  generation: { row: "integer", usual: 0, record: "key", from: "row", shared: true, audit: "never" },
   deleted: { row: "flag", usual: false },
-  updatedAt: { row: "integer", absent: true, shown: "unusual" },
+  updatedAt: { row: "integer", absent: true, shown: "unusual", audit: "never" },
   migrationId: { row: "text", absent: true },
   hash: { row: "text", absent: true },
   accountId: { row: "text", absent: true },
@@ -141,6 +146,8 @@ export interface KeyField {
   readonly usual?: unknown;
   readonly given?: "clearable" | "set";
   readonly shown?: "always" | "unusual";
+  readonly shared?: true;
+  readonly audit?: "never" | "credits";
   readonly record?: RecordPart;
   readonly from?: "row" | "made";
 }

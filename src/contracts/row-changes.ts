@@ -2,17 +2,17 @@
 import type { KeyRecord, RowChange } from "./store.js";
 
 /** Tables whose rows are part of what a find returns. */
-const FOUND_WITH_KEYS: ReadonlySet<unknown> = new Set<RowChange["table"]>([
-  "workspaces",
-  "apis",
-  "identities",
-  "roles",
-  "permissions",
-]);
+const FOUND_WITH_KEYS = {
+  workspaces: true,
+  apis: true,
+  identities: true,
+  roles: true,
+  permissions: true,
+} as const satisfies Record<RowChange["table"], true>;
 
 /** Whether rows of a table are part of what a find returns. */
 export function isFoundWithKeys(table: unknown): table is RowChange["table"] {
-  return FOUND_WITH_KEYS.has(table);
+  return typeof table === "string" && Object.hasOwn(FOUND_WITH_KEYS, table);
 }
 
 /** What a {@link KeyRecord}, or what is kept of it, tells of the rows that it was made of. */

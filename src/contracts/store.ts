@@ -5,12 +5,13 @@
  * every call. Every rule of administration is in `keyring/`, so a store holds rows, names and balances and follows only
  * these clauses.
  *
- * The contract (`test/stores/suite.ts` tests each clause on every store):
+ * The contract (`storeSuite` of `keystile/testing` tests each clause on any store, but clause 9, which is for caches):
  *  1. Something unknown is `undefined`, or absent from a list; never an error.
  *  2. Digests, ids and names match exactly and case-sensitively, without Unicode normalisation. To a read, one that
- *     holds U+0000 or an unpaired surrogate is as any other that is unknown: it is neither an error nor equal to another.
- *  3. Any row survives a round trip: Unicode, empty lists, 0, absent properties, `__proto__` and U+0000 inside meta, the
- *     order of its names, credits up to 2^53 − 1.
+ *     holds U+0000 or an unpaired surrogate is as any other that is unknown: it is neither an error nor equal to
+ *     another.
+ *  3. Any row survives a round trip: Unicode, empty lists, 0, absent properties, `__proto__` and U+0000 inside meta,
+ *     the order of its names, credits up to 2^53 − 1.
  *  4. `insertKeys` reports each duplicate separately; the others are inserted.
  *  5. Concurrent spends never grant more than the balance; a cost above the balance takes nothing. Calls that are in
  *     flight at once may take effect, and settle, in any order.
@@ -52,13 +53,14 @@
  * 23. `spendOnce` records a spend in the transaction that makes it, and only if it is made. While the record lasts,
  *     another `spendOnce` under its `id` takes nothing: with the same `body` it is `repeated`, with another `mismatch`.
  *     A record beyond the bounds is refused as `full`, and nothing is taken; none is removed before it expires, and
- *     expired ones do not count. Power `idempotency`.
+ *     expired ones do not count. Calls that are in flight at once may pass `maxRecords` by one for each other
+ *     workspace. Power `idempotency`.
  * 24. `recordUses` sets `lastUsedAt` of keys and changes nothing else: no version, and no subscriber is notified. The
  *     latest time stays, ids that do not exist are ignored, and `write` and `insertKeys` ignore `lastUsedAt`. keystile
  *     passes at most 1,000 uses. Power `usage`.
- * 25. A store with the power `audit` keeps the entries that `write` and `insertKeys` are given, in the step that makes the
- *     change, and only if it is made: of `insertKeys` with the number of keys that were inserted as `count`, and none
- *     if that is 0. It may drop the oldest beyond a bound.
+ * 25. A store with the power `audit` keeps the entries that `write` and `insertKeys` are given, in the step that makes
+ *     the change, and only if it is made: of `insertKeys` with the number of keys that were inserted as `count`, and
+ *     none if that is 0. It may drop the oldest beyond a bound.
  */
 import type { AuditEntry } from "./audit.js";
 import type { Identity, JsonObject, MaybePromise, RatelimitResponse, Refill } from "./types.js";
@@ -82,8 +84,8 @@ export interface KeyRecord {
   readonly roles: readonly string[];
   /**
    * Ids of the roles and permissions that the two lists above come from, those included that are gone by now: a
-   * {@link RowChange} of one of them drops the record from caches. Absent: unknown, so that one of any role or permission
-   * does. Keys with the same ids share them in memory.
+   * {@link RowChange} of one of them drops the record from caches. Absent: unknown, so that one of any role or
+   * permission does. Keys with the same ids share them in memory.
    */
   readonly grantIds?: readonly string[];
   readonly identity?: Identity;
@@ -101,7 +103,9 @@ export interface KeyRecord {
   readonly startUnknown?: true;
   /** The non-empty allow-lists of the key and its API; an address must be in each. */
   readonly ipAllowlists: readonly (readonly string[])[];
-  /** Whose credits and rate limits it uses: those of the first of the keys that replaced each other. Absent: its own. */
+  /**
+   * Whose credits and rate limits it uses: those of the first of the keys that replaced each other. Absent: its own.
+   */
   readonly account?: SharedAccount;
 }
 /** Where the credits of a key are that shares them with others. */
@@ -185,8 +189,8 @@ export interface RootKeyRow extends OwnedRow {
   readonly expires?: number;
   readonly enabled: boolean;
   /**
-   * It was deleted and is not listed (clause 16), though found by its digest: nobody may import the digest as a key's.
-   * Such a row is not enabled and has neither permissions nor a name.
+   * It was deleted and is not listed (clause 16), though found by its digest: no verification lets its text in, even
+   * where the digest was imported as a key's. Such a row is not enabled and has neither permissions nor a name.
    */
   readonly deleted?: true;
   /** Unix time, milliseconds. */
@@ -245,8 +249,9 @@ export interface KeyRow extends OwnedRow {
   /** As given: at most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says; verifications return it. */
   readonly meta?: JsonObject;
   /**
-   * Unix time, milliseconds, the last at which it is valid; absent: never. Requests give at most 4_102_444_800_000; a time in
-   * seconds goes in too, and is EXPIRED at once.
+   * Unix time, milliseconds, the last at which it is valid; absent: never. At most 4_102_444_800_000 in requests,
+   * 8_640_000_000_000_000 in imports. `createKey` refuses a time that is past, as one in seconds is; `updateKey`,
+   * imports and HTTP take it, and the key is EXPIRED at once.
    */
   readonly expires?: number;
   /** False: every verification is DISABLED. A new key is enabled unless the request says otherwise. */
@@ -363,8 +368,8 @@ export interface ListQuery {
   /** Only rows with a greater id. */
   readonly after?: string;
   /**
-   * A search, which keystile does itself: of the next `among` rows the store may leave out those that cannot hold `text`
-   * in any field, ignoring case, but not the last of them. A store may ignore it.
+   * A search, which keystile does itself: of the next `among` rows the store may leave out those that cannot hold
+   * `text` in any field, ignoring case, but not the last of them. A store may ignore it.
    */
   readonly mayHold?: { readonly text: string; readonly among: number };
   /** At most this many rows, ≥ 1. */
@@ -496,8 +501,8 @@ export interface Draw {
   readonly stale?: true;
 }
 /**
- * Outcome of a write (clause 13). `conflict`: read the rows again and retry. `taken`: another row has a name, a digest or
- * the new id; retrying would not help.
+ * Outcome of a write (clause 13). `conflict`: read the rows again and retry. `taken`: another row has a name, a digest
+ * or the new id; retrying would not help.
  */
 export type WriteOutcome = "written" | "conflict" | "taken";
 /**
@@ -532,7 +537,9 @@ export interface StorePowers {
   readonly durability: "none" | "process" | "power";
 }
 /** A power that a store has or lacks. */
-export type Power = "leases" | "reserves" | "idempotency" | "usage";
+export type Power = {
+  [K in keyof StorePowers]-?: StorePowers[K] extends boolean ? K : never;
+}[keyof StorePowers];
 /**
  * A change of one row that keys refer to: every record that was made of it may be outdated, and any digest that was not
  * found so far. Of a role and of a permission a store tells so only if its records have {@link KeyRecord.grantIds}.
@@ -548,8 +555,9 @@ export interface RowChange {
 export type Change = { readonly digest: string } | RowChange | "created" | "all";
 
 /**
- * A store of keys. Its contract is the numbered clauses at the top of this file. It reports failures by throwing, or
- * rejecting with, a `KeystileError` STORE_…; after STORE_BUSY, STORE_FULL and STORE_READ_ONLY nothing was changed.
+ * A store of keys. Its contract is the numbered clauses at the top of this file. It reports failures of its engine by
+ * throwing, or rejecting with, a `KeystileError` STORE_…; after STORE_BUSY, STORE_FULL and STORE_READ_ONLY nothing was
+ * changed, except that an `insertKeys` of several batches may have inserted others.
  * STORE_READ_ONLY from `adoptDigest` is ignored: the key still verifies. All other errors propagate unchanged.
  */
 export interface Store {
@@ -558,7 +566,9 @@ export interface Store {
 
   /** The key with this native digest. Verifications call it: it should not wait if the engine does not. */
   findKey(digest: string): MaybePromise<KeyRecord | undefined>;
-  /** {@link Store.findKey} of each digest, in one round trip (clause 20). `findEach` of `keystile/store-kit` will do. */
+  /**
+   * {@link Store.findKey} of each digest, in one round trip (clause 20). `findEach` of `keystile/store-kit` will do.
+   */
   findKeys(digests: readonly string[]): MaybePromise<(KeyRecord | undefined)[]>;
   /** The key imported under `migrationId` with this hash, in canonical form. */
   findForeignKey(migrationId: string, foreignDigest: string): MaybePromise<KeyRecord | undefined>;
@@ -575,8 +585,8 @@ export interface Store {
    */
   spendCredits(ref: KeyRef, cost: number, period: number, now: number): MaybePromise<Spend | undefined>;
   /**
-   * {@link Store.spendCredits} for a call with an idempotency key: the credits are taken and the call is recorded in one
-   * atomic, durable step, also where `cost` is 0 (clause 23).
+   * {@link Store.spendCredits} for a call with an idempotency key: the credits are taken and the call is recorded in
+   * one atomic, durable step, also where `cost` is 0 (clause 23).
    * @param ref `undefined`: the key has no balance, so that nothing is spent, and the call is recorded
    */
   spendOnce(
@@ -620,11 +630,15 @@ export interface Store {
    * Inserts keys, durably. One result per key, in order: whether it was inserted. False: its id, digest or hash already
    * exists (clause 4).
    * @param entry of the audit trail, given only where the store keeps it (clause 25)
+   * @throws (or rejects with) KeystileError NOT_FOUND, of a store that looks: the API of a key is not there. Stores in
+   * memory need not look
    */
   insertKeys(keys: readonly NewKey[], entry?: AuditEntry): MaybePromise<boolean[]>;
   /**
    * Stores and removes rows, all or nothing, in one durable step (clause 13).
    * @param entries of the audit trail, given only where the store keeps it (clause 25)
+   * @throws (or rejects with) KeystileError, of a store that looks, as in {@link Store.insertKeys}: NOT_FOUND, the API
+   * of a key is not there; CONFLICT, an API that is to be removed has keys
    */
   write(writes: readonly Write[], entries?: readonly AuditEntry[]): MaybePromise<WriteOutcome>;
 

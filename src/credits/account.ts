@@ -10,31 +10,29 @@
  * keeps the totals beside the balance, in the same transaction, so that a balance that was changed in any other way is
  * found when it is read ({@link isConserved}).
  */
-import type { CountedBalance, CreditChange, Draw, DrawRequest, LeaseReturn, Spend } from "../contracts/store.js";
+import type {
+  CountedBalance,
+  CreditChange,
+  CreditTotals,
+  Draw,
+  DrawRequest,
+  LeaseReturn,
+  Spend,
+} from "../contracts/store.js";
 import { boundariesBetween, calendarOf } from "./refill-calendar.js";
 
 /** The largest balance, and the largest total: integers above it are not exact. */
 export const MAX_BALANCE = Number.MAX_SAFE_INTEGER;
 /** Milliseconds for which the lease of a node that vanished is kept, so that a late return still counts: a day. */
-const KEPT_AFTER_EXPIRY = 86_400_000;
+export const KEPT_AFTER_EXPIRY = 86_400_000;
 
 const NO_CHANGES: readonly never[] = [];
 const STALE: Spend = Object.freeze({ ok: false, remaining: 0, stale: true });
 
 /** Credits by where they came from and where they went, since the account was opened or carried forward. */
-export interface Totals {
-  /** The first balance. */
-  readonly credited: number;
-  /** What refills added; only what fitted below {@link MAX_BALANCE}. */
-  readonly refilled: number;
-  /** The signed sum of an administrator's changes: set, increment and decrement. */
-  readonly adjusted: number;
-  /** What verifications took, as far as nodes have reported it. */
-  readonly spent: number;
+export interface Totals extends CreditTotals {
   /** What leases hold: reserves in the store, and what nodes have in memory. */
   readonly reserved: number;
-  /** What was lost with nodes that vanished, or was drawn from a balance that was set meanwhile. */
-  readonly forfeited: number;
 }
 
 /** A balance and its totals, as they are stored. */
@@ -92,8 +90,8 @@ export function isConserved(account: Account): boolean {
   const { credited, refilled, adjusted, spent, remaining, reserved, forfeited } = account;
   const gained = credited + refilled;
   const went = spent + remaining + reserved + forfeited;
-  // Then `gained + adjusted` is exact, or above `went`. `adjusted` may be negative: the sum of a larger `gained` could be
-  // small, and yet inexact.
+  // Then `gained + adjusted` is exact, or above `went`. `adjusted` may be negative: the sum of a larger `gained` could
+  // be small, and yet inexact.
   if (gained <= MAX_BALANCE && went <= MAX_BALANCE) return gained + adjusted === went;
   const sum = (...counts: number[]) => counts.reduce((total, count) => total + BigInt(count), 0n);
   return sum(credited, refilled, adjusted) === sum(spent, remaining, reserved, forfeited);
@@ -104,8 +102,8 @@ type Movement = { readonly [T in "remaining" | Exclude<keyof Totals, "credited">
 
 /**
  * The account after a movement. Totals that would pass {@link MAX_BALANCE} start anew: the balance is carried forward
- * as `credited`, as far as it fits, and the rest of what is reserved as `refilled`. No movement is above {@link MAX_BALANCE}, so
- * that it fits then.
+ * as `credited`, as far as it fits, and the rest of what is reserved as `refilled`. No movement is above
+ * {@link MAX_BALANCE}, so that it fits then.
  */
 function move(from: Account, by: Movement, period = from.period): Account {
   const { remaining = 0, refilled = 0, adjusted = 0, spent = 0, reserved = 0, forfeited = 0 } = by;

@@ -9,6 +9,7 @@
 import { isKeystileError } from "../contracts/errors.js";
 import type { KeyRef, LeaseReturn, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
+import { startTimer } from "../lib/start-timer.js";
 import { isThenable } from "../lib/thenable.js";
 
 /** Most ends in flight at once. */
@@ -42,8 +43,6 @@ export interface CreditReturns {
   size(): number;
   /** Whether so many ends are waiting that no new leases should begin. */
   isBlocked(): boolean;
-  /** How many attempts have failed since the start. */
-  failures(): number;
   /** Resolves when the next attempt has ended, successfully or not. */
   settled(): Promise<void>;
   /** What has not been returned yet. */
@@ -60,7 +59,6 @@ export function creditReturns(store: Store): CreditReturns {
   const queued = new Set<EndedLease>();
   let listeners: (() => void)[] = [];
   let forfeited: CreditCount = { credits: 0, leases: 0 };
-  let failures = 0;
   let lastError: unknown;
   let isStoreClosed = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -79,7 +77,6 @@ export function creditReturns(store: Store): CreditReturns {
     for (const resolve of waiting) resolve();
   };
   const fail = (ended: EndedLease, error: unknown): void => {
-    failures++;
     lastError = error;
     if (isStoreClosed) forfeit(ended);
     else queued.add(ended);
@@ -142,7 +139,6 @@ export function creditReturns(store: Store): CreditReturns {
     retry: (ref) => resend(queued.size === 0 ? [] : [...queued].filter((ended) => ended.ref === ref)),
     size,
     isBlocked: () => queued.size >= MAX_IN_FLIGHT,
-    failures: () => failures,
     settled: () => new Promise((resolve) => listeners.push(resolve)),
     outstanding() {
       let credits = 0;
@@ -152,11 +148,4 @@ export function creditReturns(store: Store): CreditReturns {
     forfeited: () => forfeited,
     lastError: () => lastError,
   };
-}
-
-/** A timer that does not keep the process alive. */
-export function startTimer(work: () => void, ms: number): ReturnType<typeof setTimeout> {
-  const timer = setTimeout(work, ms);
-  (timer as { unref?: () => void }).unref?.();
-  return timer;
 }

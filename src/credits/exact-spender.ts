@@ -1,7 +1,6 @@
 /** What spends credits of keys, and the `exact` credit mode. */
 import type { KeyRecord, OnceBounds, OnceRecord, OnceSpend, Spend, Store } from "../contracts/store.js";
 import type { MaybePromise, Refill } from "../contracts/types.js";
-import type { Prefetchable } from "../lib/prefetch.js";
 import { isThenable } from "../lib/thenable.js";
 import { periodOf } from "./refill-calendar.js";
 
@@ -15,7 +14,7 @@ export interface SpendTarget extends Pick<KeyRecord, "ref" | "generation"> {
 }
 
 /** Spends credits of keys. */
-export interface Spender extends Prefetchable {
+export interface Spender {
   /**
    * @returns `undefined`: the key no longer exists; `stale`: its refill now follows another calendar, so find the key
    *   again
@@ -52,6 +51,5 @@ export function exactSpender(store: Store): Spender {
       store.spendOnce(target?.ref, cost, target === undefined ? 0 : periodOf(target.refill, now), now, record, bounds),
     creditsForfeited: () => 0,
     close: () => undefined,
-    prefetch: () => 0,
   };
 }

@@ -4,13 +4,13 @@
 import { KeystileError } from "../contracts/errors.js";
 import type { KeyRef, Store } from "../contracts/store.js";
 import { NONE } from "../lib/fingerprint-index.js";
+import { startTimer } from "../lib/start-timer.js";
 import {
   type CreditCount,
   creditReturns,
   type CreditReturns,
   type EndedLease,
   MAX_IN_FLIGHT,
-  startTimer,
 } from "./credit-returns.js";
 import { LeaseTable, NO_GENERATION } from "./lease-table.js";
 
@@ -27,8 +27,8 @@ export interface LeaseManager {
   /** For spending and reading; leases are added and removed through the manager. */
   readonly table: LeaseTable;
   /**
-   * Keeps a key's lease, which is not held yet, from ending until {@link LeaseManager.release}, and begins one if it has
-   * none.
+   * Keeps a key's lease, which is not held yet, from ending until {@link LeaseManager.release}, and begins one if it
+   * has none.
    * @returns its entry; {@link NONE}: there is no space for another lease
    */
   hold(ref: KeyRef): number;
@@ -43,7 +43,7 @@ export interface LeaseManager {
   /** Whether a key may have a lease: it has one, or returns are not blocked. */
   mayLease(ref: KeyRef): boolean;
   /** Leases that are ending. */
-  readonly returns: Pick<CreditReturns, "add" | "retry" | "forfeited" | "failures">;
+  readonly returns: Pick<CreditReturns, "add" | "retry" | "forfeited">;
   /** Makes {@link LeaseManager.close} wait for `work`. */
   track(work: Promise<unknown>): void;
   /**
@@ -202,7 +202,8 @@ export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout
     async close() {
       const before = returns.forfeited();
       const drained = drain().then(() => true as const);
-      // A million leases take longer to return than a locked file may hold up a shutdown: only standing still ends the wait.
+      // A million leases take longer to return than a locked file may hold up a shutdown: only standing still ends the
+      // wait.
       for (let leasesOut = Infinity, isDone = false; !isDone && outstanding().leases < leasesOut;) {
         leasesOut = outstanding().leases;
         isDone = await withinTime(drained, closeTimeout);
@@ -215,7 +216,10 @@ export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout
   };
 }
 
-/** Whether something ends within so many milliseconds. The timer keeps the process alive: whoever waits learns how it ended. */
+/**
+ * Whether something ends within so many milliseconds. The timer keeps the process alive: whoever waits learns how it
+ * ended.
+ */
 async function withinTime(ending: Promise<true>, milliseconds: number): Promise<boolean> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<false>((resolve) => (timer = setTimeout(() => resolve(false), milliseconds)));

@@ -3,13 +3,12 @@
  * of objects (`lease-table.test.ts`).
  *
  * Why not objects: a million of them make every young collection slow (2.6 ms against 0.3) and take 102 bytes each, all
- * on the heap. A row is 57 bytes; with the index that finds it a lease takes 78 to 100, none on the heap. A spend itself
- * is no faster: the gain is in garbage collection.
+ * on the heap. A row is 57 bytes; with the index that finds it a lease takes 78 to 100, none on the heap. A spend
+ * itself is no faster: the gain is in garbage collection.
  */
 import type { KeyRef } from "../contracts/store.js";
 import { ClockHand } from "../lib/clock-hand.js";
 import { FingerprintIndex, NONE } from "../lib/fingerprint-index.js";
-import type { Prefetchable } from "../lib/prefetch.js";
 
 /** Offsets in a row of doubles; all values may reach 2^53 − 1. */
 const AVAILABLE = 0;
@@ -42,7 +41,7 @@ const SPREAD = 0x9e3779b1;
 const INTEGER = 0;
 const OTHER = 1;
 
-export class LeaseTable implements Prefetchable {
+export class LeaseTable {
   readonly #bound: number;
   readonly #index = new FingerprintIndex();
   #rows = new Float64Array(0);
@@ -94,11 +93,6 @@ export class LeaseTable implements Prefetchable {
     rows[at + SPENT] = (rows[at + SPENT] as number) + cost;
     this.#states[entry] = USED;
     return left + (rows[at + UPSTREAM] as number);
-  }
-
-  /** See `src/lib/prefetch.ts`. */
-  prefetch(entry: number): number {
-    return entry < this.capacity ? (this.#rows[entry * WIDTH] as number) | 0 : 0;
   }
 
   /** The entry of a key's lease, or {@link NONE}. */
@@ -176,7 +170,10 @@ export class LeaseTable implements Prefetchable {
     this.#steps[entry] = step;
   }
 
-  /** Puts back what {@link LeaseTable.withdraw} took out, if no draw refreshed the lease. Never shows more than there is. */
+  /**
+   * Puts back what {@link LeaseTable.withdraw} took out, if no draw refreshed the lease. Never shows more than there
+   * is.
+   */
   restore(entry: number, credits: number): void {
     const at = entry * WIDTH + UPSTREAM;
     this.#rows[at] = Math.max(0, (this.#rows[at] as number) - credits);

@@ -17,7 +17,7 @@ import { leaseDraws } from "./lease-draws.js";
 import { createLeaseManager } from "./lease-manager.js";
 import { NO_GENERATION } from "./lease-table.js";
 
-/** Sizes and times of the `leased` mode. The README's "Promises" section says what a crash costs. */
+/** Sizes and times of the `leased` mode. `docs/guarantees.md` says what a crash costs. */
 export interface LeaseOptions {
   /**
    * Credits drawn and reserved together, per key and node, 1…1_000_000_000; default 1_000. More than `step` needs a
@@ -91,7 +91,6 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   };
 
   return {
-    prefetch: (lease) => table.prefetch(lease),
     spend(target, cost, now) {
       const left = table.take(target.lease, target.ref, target.generation, cost);
       return left === NONE ? spendElsewhere(target, cost, now) : { ok: true, remaining: left };

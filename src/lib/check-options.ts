@@ -1,5 +1,6 @@
 /** Validates configuration: mistakes are TypeErrors and RangeErrors that name the option. */
 import type { Store } from "../contracts/store.js";
+import { PLAIN_NAME } from "./problems.js";
 
 /** Validates one option; `path` is its name in the error message. */
 export type Check = (value: unknown, path: string) => void;
@@ -87,6 +88,12 @@ export function ownProperty<T extends object, K extends keyof T>(value: T, name:
   return Object.hasOwn(value, name) ? value[name] : undefined;
 }
 
+/** The error for a name that `known` lacks. It repeats plain names only: any other may be a value in a wrong place. */
+export function unknownOption(path: string, name: string, known: object): TypeError {
+  const what = PLAIN_NAME.test(name) ? `${path}.${name} is not an option` : `${path} has a property that is no option`;
+  return new TypeError(`${what}; there are: ${Object.keys(known).join(", ")}`);
+}
+
 /**
  * Validates an options object.
  * @returns a copy of its own properties, as validated
@@ -97,8 +104,7 @@ export function checkOptions<T>(options: T, checks: OptionChecks, path = "option
   const own = ownOnly(options);
   for (const [name, value] of Object.entries(own)) {
     const check = Object.hasOwn(checks, name) ? checks[name] : undefined;
-    if (check === undefined)
-      throw new TypeError(`${path}.${name} is not an option; there are: ${Object.keys(checks).join(", ")}`);
+    if (check === undefined) throw unknownOption(path, name, checks);
     if (value !== undefined) check(value, `${path}.${name}`);
   }
   return own;
@@ -133,7 +139,10 @@ export function guardClock(clock: () => number): () => number {
   };
 }
 
-const STORE_METHODS = Object.keys({
+type StoreMethod = Exclude<keyof Store, "powers">;
+
+/** The methods of a store. */
+export const STORE_METHODS = Object.keys({
   findKey: true,
   findKeys: true,
   findForeignKey: true,
@@ -155,7 +164,7 @@ const STORE_METHODS = Object.keys({
   subscribe: true,
   pollChanges: true,
   close: true,
-} satisfies Record<Exclude<keyof Store, "powers">, true>);
+} satisfies Record<StoreMethod, true>) as readonly StoreMethod[];
 
 /** @throws TypeError if the value cannot be a store; names the missing method */
 export const checkStore = (store: unknown): void => methods(...STORE_METHODS)(store, "store");

@@ -17,11 +17,8 @@ const MAX_PROPERTIES = 100;
 /** Most values copied per request: objects that share references would otherwise multiply. */
 const MAX_VALUES = 20_000;
 
-/**
- * Other property names are not repeated in an error's location, because they might be a secret. A new key has 28
- * characters; an imported one may be shorter but almost always has a digit, and none of our property names does.
- */
-export const PLAIN_NAME = /^[A-Za-z_$]{1,24}$/;
+/** Most code points of a key's text (spec §8). */
+export const MAX_KEY_LENGTH = 512;
 
 /**
  * Whether a text has from `min` to `max` code points. It has at most as many as UTF-16 units and at least half as many,

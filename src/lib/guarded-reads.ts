@@ -1,14 +1,14 @@
 /**
- * Reads of a store that a cache keeps, and the one place that decides whether it may: a read that began before a change is returned
- * but not kept (port clause 9), since it may be of the time before.
+ * Reads of a store that a cache keeps, and the one place that decides whether it may: a read that began before a change
+ * is returned but not kept (store clause 9), since it may be of the time before.
  *
- * Calls for a digest that is being read join that read, so that a thousand at once for one cold key are one read. For the same reason
- * none joins a read that began before the latest change, nor one that is older than a miss may be: a call that begins later reads
- * anew. So what a call is served was read no earlier than what it could have found kept, and a read that hangs holds up no call that
- * comes after that time.
+ * Calls for a digest that is being read join that read, so that a thousand at once for one cold key are one read. For
+ * the same reason none joins a read that began before the latest change, nor one that is older than a miss may be: a
+ * call that begins later reads anew. So what a call is served was read no earlier than what it could have found kept,
+ * and a read that hangs holds up no call that comes after that time.
  *
- * Why misses have a partition of their own: a flood of unknown keys fills that one and evicts no real key. A miss is kept for a short
- * time only, since a key may be created where no change is notified.
+ * Why misses have a partition of their own: a flood of unknown keys fills that one and evicts no real key. A miss is
+ * kept for a short time only, since a key may be created where no change is notified.
  */
 import type { RowChange, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
@@ -33,8 +33,8 @@ export interface GuardedReadOptions<Row, T> {
   /** Milliseconds for which a miss is kept, and for which calls join a read, ≥ 1. */
   readonly missTtl: number;
   /**
-   * Removes from `found` what was made of a row that changed; false: too much to look through, so all is removed. Absent:
-   * no value is made of such rows.
+   * Removes from `found` what was made of a row that changed; false: too much to look through, so all is removed.
+   * Absent: no value is made of such rows.
    */
   readonly dropMadeOf?: (change: RowChange) => boolean;
 }
@@ -49,13 +49,12 @@ interface ReadInFlight<T> {
 
 export interface GuardedReads<T> {
   /**
-   * What the store has of a digest, now kept in `found` or as a miss, unless something changed during the read. A failed read keeps
-   * nothing, and fails each call that joined it with an error of its own. A store that returns no promise gets none made.
+   * What the store has of a digest, now kept in `found` or as a miss, unless something changed during the read. A
+   * failed read keeps nothing, and fails each call that joined it with an error of its own. A store that returns no
+   * promise gets none made.
    * @param text what `found` keeps the value by
    */
   read(text: string, digest: string): MaybePromise<T | undefined>;
-  /** Rises with every change that the store tells of. */
-  generation(): number;
   /** Unsubscribes from the store. Nothing is kept from then on: calls still in flight read the store. */
   close(): void;
 }
@@ -74,6 +73,7 @@ export function createGuardedReads<Row, T>(
       : new GrowingLru<true>({ max: missSize, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
   /** By digest. As many at most as the store has reads to return. */
   const inFlight = new Map<string, ReadInFlight<T>>();
+  /** Rises with every change that the store tells of. */
   let generation = 0;
   // Emptying takes microseconds, and changes may come by the thousand.
   let isEmpty = true;
@@ -142,7 +142,6 @@ export function createGuardedReads<Row, T>(
       const row = read(digest);
       return isThenable(row) ? whenRead(text, digest, row, startGeneration) : keep(text, digest, row, startGeneration);
     },
-    generation: () => generation,
     close() {
       unsubscribe();
       // Equal to no generation, not even itself: reads that are in flight keep nothing.

@@ -3,11 +3,9 @@ import type { ValidationProblem } from "../contracts/errors.js";
 import type { SchemaIssue, StandardSchema } from "../contracts/standard-schema.js";
 import type { JsonObject, MaybePromise } from "../contracts/types.js";
 import type { Check } from "./check-options.js";
-import { PLAIN_NAME } from "./copy-json.js";
+import { MAX_PROBLEMS, PLAIN_NAME } from "./problems.js";
 import { isThenable } from "./thenable.js";
 
-/** Most problems listed of one value. */
-const MAX_PROBLEMS = 100;
 /** Longest message of a schema that is passed on. */
 const MAX_MESSAGE = 200;
 

@@ -1,8 +1,6 @@
 /** Reads the presented key from the headers of a request. */
-import { hasLength } from "../lib/copy-json.js";
+import { hasLength, MAX_KEY_LENGTH } from "../lib/copy-json.js";
 
-/** Most code points of a key (spec §8). */
-const KEY_LENGTH = 512;
 const BEARER = /^bearer(?=[ \t]|$)/i;
 /** The compact form of a signed or encrypted token: three or five parts, the first of them base64url of `{"…`. */
 const TOKEN = /^eyJ[\w-]*\.[\w-]*\.[\w-]*(?:\.[\w-]*\.[\w-]*)?$/;
@@ -35,7 +33,8 @@ export function readHeaders(
     if (!BEARER.test(value)) continue;
     const key = value.slice("bearer".length).replace(/^ +/, "");
     if (skipTokens && TOKEN.test(key)) skipped = true;
-    // A space or a comma: several values, or several headers that were joined. A tab separates no scheme from its value.
+    // A space or a comma: several values, or several headers that were joined. A tab separates no scheme from its
+    // value.
     else return { presented: /[ \t,]/.test(key) ? null : toKey(key), skipped };
   }
   return { presented: undefined, skipped };
@@ -43,5 +42,5 @@ export function readHeaders(
 
 /** A text that a verification accepts as a key, or null. */
 export function toKey(value: string): string | null {
-  return hasLength(value, 1, KEY_LENGTH) && value.isWellFormed() ? value : null;
+  return hasLength(value, 1, MAX_KEY_LENGTH) && value.isWellFormed() ? value : null;
 }

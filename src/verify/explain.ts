@@ -10,7 +10,7 @@ import type { LimitCheck, LimitVerdict } from "../contracts/limiter.js";
 import type { V2KeysVerifyKeyRequestBody, VerifyKeyRatelimitData } from "../contracts/types.js";
 import { KeystileError } from "../contracts/errors.js";
 import type { Spender } from "../credits/exact-spender.js";
-import { checkOptions, text } from "../lib/check-options.js";
+import { type Check, checkOptions, text } from "../lib/check-options.js";
 import { applyLimits } from "../ratelimit/applied-limits.js";
 import type { LimitAnswer, LimitTaker } from "../ratelimit/fallback.js";
 import { findKey, findKeyAgain } from "./find-key.js";
@@ -39,8 +39,8 @@ export interface Explanation {
   /** Absent with NOT_FOUND. */
   readonly apiId?: string;
   /**
-   * Every check of the key in order, those after the first failure too; empty with NOT_FOUND. `verify` stops at the first
-   * that fails.
+   * Every check of the key in order, those after the first failure too; empty with NOT_FOUND. `verify` stops at the
+   * first that fails.
    */
   readonly checks: readonly ExplainedCheck[];
 }
@@ -65,7 +65,9 @@ export type ExplainedCheck =
   | {
       readonly code: "INSUFFICIENT_PERMISSIONS";
       readonly passes: boolean;
-      /** Permissions that the query names and the key does not have, in the query's order; an `OR` may pass with some. */
+      /**
+       * Permissions that the query names and the key does not have, in the query's order; an `OR` may pass with some.
+       */
       readonly missing: readonly string[];
     }
   | {
@@ -168,6 +170,8 @@ const FINDINGS: { readonly [C in keyof Findings]: (call: Verification, key: Cach
   }),
 };
 
+const OPTIONS = { clientAddress: () => {}, apiId: text } satisfies Record<keyof ExplainContext, Check>;
+
 /**
  * What a verification would return now, and what each check finds, without taking or changing anything: for
  * administrators alone, since it tells of keys what their users must not see. Costs about as much as a verification.
@@ -191,7 +195,7 @@ export async function explain(
   if (parts === undefined) throw new TypeError("verifier must be one that createVerifier made");
   if (parts.isClosed()) throw closedError();
   const deps = dryRun(parts);
-  const own = checkOptions(context, { clientAddress: () => {}, apiId: text }, "context");
+  const own = checkOptions(context, OPTIONS, "context");
   const call = beginCall(deps, request, own);
   let key = await findKey(deps.sources, call.request, call, call.now);
   for (let restarts = 0; restarts <= MAX_RESTARTS; restarts++) {
@@ -210,7 +214,8 @@ export async function explain(
       const found = { keyId: key.keyId, apiId: key.policy.apiId, checks };
       return refusal === undefined ? { passes: true, ...found } : { passes: false, refusal, ...found };
     }
-    call.spend = undefined;
+    // A dry run took nothing: the limits of the key as it is now are read anew.
+    call.spend = call.limits = call.taken = undefined;
     key = await findKeyAgain(deps.sources, call.request, call);
   }
   if (key !== undefined && call.spend !== null)

@@ -4,7 +4,7 @@
  * Three places know of a call. While it is in flight, this verifier does, and refuses another (409). Before its checks
  * the store is asked for its record, so that a repeat takes no rate-limit tokens either. And the spend itself looks for
  * the record, in its own transaction: that one decides, also between processes. Two processes that get the same call at
- * the same moment may so both take tokens, each from its own limiter, while the credits are taken once.
+ * the same moment may therefore both take tokens, each from its own limiter, while the credits are taken once.
  */
 import type { Caller } from "../contracts/caller.js";
 import { badRequest, KeystileError } from "../contracts/errors.js";
@@ -40,7 +40,10 @@ const MAX_CALLER_LENGTH = 1_024;
 /** The check of {@link IdempotencyOptions}. */
 export const IDEMPOTENCY_OPTIONS: Check = (value, path) => {
   const count = integer(1, 100_000_000);
-  const checks = { ttl: integer(1_000, 30 * DAY), records: count, recordsPerWorkspace: count };
+  const checks = { ttl: integer(1_000, 30 * DAY), records: count, recordsPerWorkspace: count } satisfies Record<
+    keyof IdempotencyOptions,
+    Check
+  >;
   const { records = RECORDS, recordsPerWorkspace = 1 } = checkOptions(value as IdempotencyOptions, checks, path);
   if (recordsPerWorkspace > records)
     throw new RangeError(`${path}.recordsPerWorkspace must be at most ${path}.records`);

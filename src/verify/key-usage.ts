@@ -1,19 +1,18 @@
 /**
- * What verifications tell the store about keys a little later, many at once: when each was last used, to the minute, and
- * the first characters of imported keys.
+ * What verifications tell the store about keys a little later, many at once: when each was last used, to the minute,
+ * and the first characters of imported keys.
  *
  * A verification compares two numbers. Only the first use of a key in each minute is noted, and notes are written
- * {@link DELAY} milliseconds after the first: in the background, never by a call. What fails is dropped, and noted again
- * at a later use.
+ * {@link DELAY} milliseconds after the first: in the background, never by a call. What fails is dropped, and noted
+ * again at a later use.
  *
- * The first use in a minute takes 0.6 µs more, and its write 2 to 4 µs of processor time later, with 50,000 keys 0.2 s a
- * minute in all: measured over three seconds that looks like 5 % of every call, but later calls of the minute cost
- * nothing.
+ * The first use in a minute takes 0.6 µs more, and its write 2 to 4 µs of processor time later; further uses in that
+ * minute cost nothing.
  */
 import type { CachedKey } from "../cache/cached-key.js";
 import type { KeyUse, Store, Write } from "../contracts/store.js";
-import { startTimer } from "../credits/credit-returns.js";
 import { startOf, UNKNOWN_START } from "../lib/hash.js";
+import { startTimer } from "../lib/start-timer.js";
 
 const MINUTE = 60_000;
 /** Milliseconds from a note to its write. */

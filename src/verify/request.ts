@@ -1,9 +1,9 @@
 /** Validation of verification requests, with every bound of spec §8. */
 import type { RatelimitCheck } from "../ratelimit/applied-limits.js";
 import { badRequest, isKeystileError, type ValidationProblem } from "../contracts/errors.js";
-import { hasLength, PLAIN_NAME } from "../lib/copy-json.js";
+import { hasLength, MAX_KEY_LENGTH } from "../lib/copy-json.js";
+import { HIDDEN_PROPERTY, MAX_PROBLEMS, PLAIN_NAME, UNKNOWN_PROPERTY } from "../lib/problems.js";
 
-const KEY_LENGTH = 512;
 const MAX_TAGS = 20;
 const TAG_LENGTH = 512;
 const QUERY_LENGTH = 1_000;
@@ -12,8 +12,6 @@ const MAX_COST = 1_000_000_000_000;
 /** Spec §2.1 sets no bound. All limits of a call are taken in one atomic step, which cannot be cut into turns. */
 const MAX_RATELIMITS = 1_000;
 const LIMIT_NAME_LENGTH = { min: 3, max: 255 };
-/** Most problems listed in one error. */
-const MAX_PROBLEMS = 100;
 
 /** A validated verification request; every value was read once. */
 export interface VerificationRequest {
@@ -26,7 +24,9 @@ export interface VerificationRequest {
   readonly migrationId: string | undefined;
 }
 
-/** As a method of `Object.prototype`: inside `for … in` the compiler drops this check, and `Object.hasOwn` takes 10 ns. */
+/**
+ * As a method of `Object.prototype`: inside `for … in` the compiler drops this check, and `Object.hasOwn` takes 10 ns.
+ */
 const { hasOwnProperty } = Object.prototype;
 const EMPTY: readonly never[] = Object.freeze([]);
 
@@ -62,7 +62,7 @@ function read(body: unknown): VerificationRequest {
     else unknownProperty("body", name, problems);
   }
   const request: VerificationRequest = {
-    key: readText(key, "body.key", 1, KEY_LENGTH, problems),
+    key: readText(key, "body.key", 1, MAX_KEY_LENGTH, problems),
     tags: tags === undefined ? EMPTY : readTags(tags, problems),
     permissions:
       permissions === undefined ? undefined : readText(permissions, "body.permissions", 1, QUERY_LENGTH, problems),
@@ -161,15 +161,9 @@ function readInteger(value: unknown, location: string, max: number, problems: Va
 }
 
 function unknownProperty(location: string, name: string, problems: ValidationProblem[]): void {
-  if (PLAIN_NAME.test(name))
-    addProblem(problems, `${location}.${name}`, "is not a property of this object", "remove it");
-  else
-    addProblem(
-      problems,
-      location,
-      "has a property that is not allowed",
-      "send only the properties of the specification",
-    );
+  const isPlain = PLAIN_NAME.test(name);
+  const { message, fix } = isPlain ? UNKNOWN_PROPERTY : HIDDEN_PROPERTY;
+  addProblem(problems, isPlain ? `${location}.${name}` : location, message, fix);
 }
 
 function addProblem(problems: ValidationProblem[], location: string, message: string, fix?: string): void {

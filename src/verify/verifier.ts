@@ -102,8 +102,8 @@ export interface VerifierCounters {
   /** Outcome events that were dropped. */
   readonly outcomesDropped: number;
   /**
-   * Leased credits given up because the store failed without saying whether it had taken them back, or was closed
-   * before the verifier. They count as spent.
+   * Leased credits given up because the store was closed before it took them back. Once their lease expires they count
+   * as forfeited.
    */
   readonly creditsForfeited: number;
   /**
@@ -121,8 +121,8 @@ export interface Verifier<Meta = JsonObject> {
    * Verifies a key: spec §2.1 in, spec §2.2 out. Every outcome, good or bad, resolves; a failure never resolves as
    * VALID.
    *
-   * From memory about 0.9 µs with 4,096 keys in use, increasing with their number; plus one durable step of the store if
-   * credits are taken in `exact` mode.
+   * From memory about 0.9 µs with 4,096 keys in use, increasing with their number; plus one durable step of the store
+   * if credits are taken in `exact` mode.
    * @throws (rejects) KeystileError, with `errors` for a 400: BAD_REQUEST (400) and PERMISSIONS_QUERY_SYNTAX (400) for
    *   an invalid request or query, before any store call · BAD_REQUEST (400) for a limit that does not exist, once the
    *   key has passed the checks before limits · CALLER_FORBIDDEN (403) for a caller without any permission to verify ·
@@ -131,16 +131,16 @@ export interface Verifier<Meta = JsonObject> {
    *   META_INVALID (500) for stored metadata that does not fit `options.meta`, before anything is taken ·
    *   LIMITER_UNAVAILABLE (503) with `onLimiterFailure: "deny"` · STORE_… for a failed store; for a store of your own
    *   also STORE_INVALID if a result violates its types, and STORE_TIMEOUT · VERIFIER_CLOSED
-   * @throws (rejects) TypeError for a context that is not an object, an `apiId` that is not text, an idempotency key that
-   *   is not a string or whose caller has no `id`, or a migration whose algorithm is not in `migrationAlgorithms`
+   * @throws (rejects) TypeError for a context that is not an object or has an unknown name, an `apiId` that is not
+   *   text, an idempotency key that is not a string or whose caller has no `id`, or a migration whose algorithm is not
+   *   in `migrationAlgorithms`
    */
   verify(request: V2KeysVerifyKeyRequestBody, context?: VerifyContext): Promise<VerificationResult<Meta>>;
   /** Failures that failed no call, counted in this verifier. Never throws, not even after `close`. */
   counters(): VerifierCounters;
   /**
-   * Closes the verifier: later calls are rejected and those in flight settle. Returns leases, and retries while the
-   * store is busy, full or read-only. The store stays open: close it after this. A second call returns the same
-   * promise.
+   * Closes the verifier: later calls are rejected and those in flight settle. Returns leases, and retries after any
+   * failure but STORE_CLOSED. The store stays open: close it after this. A second call returns the same promise.
    * @throws (rejects) KeystileError CREDITS_NOT_RETURNED: the store took back nothing for `credits.closeTimeout`
    *   milliseconds, or failed to take leased credits; everything else is closed all the same
    */
@@ -163,7 +163,7 @@ export const VERIFIER_OPTIONS = {
       ttl: integer(100, 3_600_000),
       keys: integer(1, 10_000_000),
       closeTimeout: integer(0, 3_600_000),
-    };
+    } satisfies Record<keyof LeaseOptions, Check>;
     checkOptions(value, { mode: oneOf("exact", "leased"), ...(leased && sizes) }, path);
     const { mode, size = 1_000, step, firstStep = 1 } = value as { mode?: string } & LeaseOptions;
     if (mode === undefined) throw new TypeError(`${path}.mode must be one of: exact, leased`);
@@ -201,6 +201,8 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
   const { workspaceId, nodes = 1, onLimiterFailure = "local", limiterTimeout } = settings;
   const credits = settings.credits && ownOnly(settings.credits);
   const store = guardStore(given, settings.storeTimeout);
+  // Before the cache subscribes to the store.
+  if (settings.usage === true) requirePower(store, "usage", "options.usage");
   const { clock = Date.now } = settings;
   const isSystemTime = clock === Date.now;
   const local = hintedLimiter();
@@ -209,9 +211,8 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
       ? hintedTaker(local)
       : withFallback(settings.limiter, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout });
   const spender = credits?.mode === "leased" ? leasedSpenderOf(store, credits) : exactSpender(store);
-  const cache = createKeyCache(store, { buckets: local, leases: spender }, ownOnly(settings.cache ?? {}));
+  const cache = createKeyCache(store, ownOnly(settings.cache ?? {}));
   const outcomes = settings.onOutcome && createEventQueue(settings.onOutcome, ownOnly(settings.outcomes ?? {}));
-  if (settings.usage === true) requirePower(store, "usage", "options.usage");
   const usage = createKeyUsage(store, settings.usage ?? store.powers.usage);
   const sources = {
     store,

@@ -1,9 +1,11 @@
-/** A verification of the key that the headers of an HTTP request present, for programs without one of the frameworks. */
+/**
+ * A verification of the key that the headers of an HTTP request present, for programs without one of the frameworks.
+ */
 import type { JsonObject, V2KeysVerifyKeyRequestBody, VerificationResult } from "../contracts/types.js";
 import { type Check, isPlainObject, ownOnly } from "../lib/check-options.js";
 import { DEFAULT_HEADERS, readHeaders } from "./credential.js";
 import type { Verifier } from "./verifier.js";
-import type { VerifyContext } from "./verify-key.js";
+import { CONTEXT, type VerifyContext } from "./verify-key.js";
 
 /** Headers of a request: those of fetch, or Node's object of headers by their names in lower case. */
 export type HeadersLike =
@@ -22,21 +24,13 @@ export interface VerifyHeadersOptions extends Omit<V2KeysVerifyKeyRequestBody, "
   readonly headers?: readonly string[] | undefined;
 }
 
-/** The options that are the context of a call; all others but `headers` are its request, which validates them. */
-const CONTEXT = {
-  clientAddress: true,
-  caller: true,
-  apiId: true,
-  idempotencyKey: true,
-} as const satisfies Record<keyof VerifyContext, true>;
-
 /**
  * Verifies the key that the headers of a request present: the first of `options.headers` that holds one. Without a key,
  * or with what cannot be one, the result is NOT_FOUND, without a call of the verifier.
  * @param verifier made by `createVerifier(store)`
  * @param headers of Node (`req.headers`) or of fetch (`request.headers`)
- * @throws (rejects) as `verify` · TypeError for headers or options that are not objects, and names that are not those of
- *   headers
+ * @throws (rejects) as `verify` · TypeError for headers or options that are not objects, and names that are not those
+ *   of headers
  * @example
  * const { valid, code } = await verifyHeaders(verifier, request.headers, { permissions: "documents.read" });
  */
@@ -56,6 +50,7 @@ export async function verifyHeaders<Meta = JsonObject>(
   if (presented == null) return { valid: false, code: "NOT_FOUND" };
   const request: Record<string, unknown> = { key: presented };
   const context: Record<string, unknown> = {};
+  // All options but `headers` that are not of the context are the request's, which validates them.
   for (const [name, value] of Object.entries(rest)) (Object.hasOwn(CONTEXT, name) ? context : request)[name] = value;
   return verifier.verify(request as unknown as V2KeysVerifyKeyRequestBody, context);
 }

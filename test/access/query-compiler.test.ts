@@ -1,4 +1,6 @@
-/** Compiling permission queries: the error that refuses one, and the memory of those used last. Spec §4.1-5, ruling B2. */
+/**
+ * Compiling permission queries: the error that refuses one, and the memory of those used last. Spec §4.1-5, ruling B2.
+ */
 import { describe, expect, it } from "vitest";
 import { compileQuery, createGrants, createQueryCompiler } from "../../src/access/permission-query.js";
 import { isKeystileError, type KeystileError } from "../../src/contracts/errors.js";
@@ -52,16 +54,6 @@ describe("createQueryCompiler: memory", () => {
     expect(compile("a AND b")).not.toBe(compile("a OR b"));
     expect(compile("a OR b").satisfiedBy(createGrants(["b"]))).toBe(true);
     expect(createQueryCompiler()("a AND b")).not.toBe(compile("a AND b"));
-  });
-
-  it("createQueryCompiler: tells what it remembers, and compiles nothing for it", () => {
-    const compile = createQueryCompiler();
-    for (const text of ["a", "", "(", "x".repeat(2_000)]) expect(compile.remembered(text)).toBeUndefined();
-    const [a, b] = [compile("a"), compile("b")];
-    for (let i = 0; i < 2; i++)
-      expect([compile.remembered("a"), compile.remembered("a"), compile.remembered("b")]).toEqual([a, a, b]);
-    expect(compile.remembered("c")).toBeUndefined();
-    expect(compile("a")).toBe(a);
   });
 
   it("createQueryCompiler: at most `size` queries are remembered, the least recently used is forgotten", () => {

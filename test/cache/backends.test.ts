@@ -4,18 +4,12 @@ import { type CacheBackend, digestBackend, withTtl } from "../../src/cache/cache
 import { type CachedKey, createPreparer } from "../../src/cache/cached-key.js";
 import { objectBackend } from "../../src/cache/fingerprint-cache.js";
 import { packedKeys } from "../../src/cache/packed-keys.js";
-import { createPrefetch } from "../../src/cache/prefetch.js";
 import { tieredCache } from "../../src/cache/tiered-cache.js";
 import type { KeyRecord, RowChange } from "../../src/contracts/store.js";
 import { isMadeOf } from "../../src/contracts/row-changes.js";
-import { LeaseTable } from "../../src/credits/lease-table.js";
-import { BucketRows } from "../../src/ratelimit/memory/bucket-rows.js";
 import { referenceCache } from "./reference-cache.js";
 
-const packed = (size: number) => {
-  const targets = { buckets: new BucketRows(), leases: new LeaseTable(1) };
-  return tieredCache(size, packedKeys(createPrefetch(targets)));
-};
+const packed = (size: number) => tieredCache(size, packedKeys());
 const BACKENDS: readonly [string, (size: number) => CacheBackend<CachedKey>][] = [
   ["objects", objectBackend],
   ["packed keys in tiers", packed],

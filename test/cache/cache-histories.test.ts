@@ -85,7 +85,6 @@ const ROWS = {
   api: { table: "apis", id: "api", isOf: isLikewise },
 } satisfies Record<string, { table: RowChange["table"]; id: string; isOf: (other: number, n: number) => boolean }>;
 
-const targets = { buckets: { prefetch: () => 0 }, leases: { prefetch: () => 0 } };
 interface Found {
   readonly keyId: string;
   readonly name: string | undefined;
@@ -94,7 +93,7 @@ interface Found {
 
 /** The verifier's cache, read as the other caches are. */
 function ofKeys(store: Store, options: CacheOptions): RecordCache<Found> {
-  const cache = createKeyCache(store, targets, options);
+  const cache = createKeyCache(store, options);
   const toFound = (key: Awaited<ReturnType<typeof cache.find>>) =>
     key && { keyId: key.keyId, name: key.name, names: key.grants.copyPermissions() ?? [] };
   return {
@@ -103,7 +102,6 @@ function ofKeys(store: Store, options: CacheOptions): RecordCache<Found> {
       const key = cache.find(text, digest, now);
       return key instanceof Promise ? key.then(toFound) : toFound(key);
     },
-    remembered: () => undefined,
   };
 }
 

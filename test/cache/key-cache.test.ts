@@ -445,37 +445,6 @@ describe("createRecordCache: by text", () => {
     expect(find("text-2")?.parentDisabled).toBe(true);
   });
 
-  it("what is remembered is told without a find, and only while it is true", async () => {
-    const { store, state } = await counted();
-    await store.insertKeys([{ row: keyRow(1) }]);
-    let change: (() => void) | undefined;
-    const asked: unknown[] = [];
-    const pollChanges = (now?: number) => {
-      asked.push(now);
-      change?.();
-      return state.late ? Promise.resolve() : undefined;
-    };
-    const cache = createRecordCache({ ...store, pollChanges }, (record) => record);
-    expect(cache.remembered("text-1", 5)).toBeUndefined();
-    expect(asked).toEqual([]);
-    await cache.find("text-1", digestOf, 6);
-    expect(cache.remembered("text-1", 7)).toMatchObject({ keyId: "key_000001" });
-    state.late = true;
-    expect(await cache.remembered("text-1", 8)).toMatchObject({ keyId: "key_000001" });
-    expect(asked).toEqual([6, 7, 8]);
-    for (const late of [true, false]) {
-      state.late = false;
-      await cache.find("text-1", digestOf);
-      state.late = late;
-      // It is only while it catches up that the store learns of the change.
-      const row = (await store.readMany("keys", ["key_000001"]))[0]!;
-      change = () => void store.write([{ table: "keys", row: { ...row, name: "changed" } }]);
-      expect(await cache.remembered("text-1")).toBeUndefined();
-      change = undefined;
-    }
-    expect(state.finds).toBe(2);
-  });
-
   it("a digest that comes late serves the same", async () => {
     const { store, state } = await counted();
     await store.insertKeys([{ row: keyRow(1) }]);
@@ -503,6 +472,20 @@ describe("createRecordCache: by text", () => {
 });
 
 describe("cachedStore", () => {
+  it("passes on whatever a call is given, but to findKey and close", () => {
+    const { findKey: _, close: __, powers, ...methods } = memoryStore();
+    const names = Object.keys(methods) as (keyof typeof methods)[];
+    const calls: unknown[] = [];
+    const record = (name: string) => [name, (...given: unknown[]) => void calls.push([name, given])];
+    const store = { ...memoryStore(), ...(Object.fromEntries(names.map(record)) as typeof methods) };
+    const cached = cachedStore({ ...store, powers });
+    calls.length = 0;
+    const given = Array.from({ length: 9 }, (_, i) => i);
+    for (const name of names) (cached[name] as (...given: unknown[]) => unknown)(...given);
+    expect(names.length).toBeGreaterThan(15);
+    expect(calls).toEqual(names.map((name) => [name, given]));
+  });
+
   it.each([
     [{ size: 0 }, RangeError, "options.size must be from 1 to 10000000"],
     [{ size: -1 }, RangeError, "options.size must be from 1 to 10000000"],

@@ -45,6 +45,7 @@ describe("errors: the catalogue", () => {
   });
 
   it("its former names are aliases of it", () => {
+    // eslint-disable-next-line @typescript-eslint/no-deprecated -- what is tested here
     expect([VerifierError, isVerifierError]).toEqual([KeystileError, isKeystileError]);
   });
 

@@ -454,7 +454,7 @@ describe("creditReturns", () => {
     const { calls, returns } = manual();
     for (const ended of [lease("a", 1), lease("b", 2)]) returns.add(ended);
     for (const { end } of [...calls]) await end(new Error("unknown"));
-    expect([returns.failures(), returns.lastError()]).toEqual([2, new Error("unknown")]);
+    expect([returns.size(), returns.lastError()]).toEqual([2, new Error("unknown")]);
     returns.retry("a");
     expect(summary(calls).slice(2)).toEqual([["a", "node.1", 1]]);
     await vi.advanceTimersByTimeAsync(20);

@@ -192,7 +192,10 @@ describe("leasedSpender: idle leases", () => {
     expect(await balance()).toBe(69);
   });
 
-  /** A spender of keys 0…`keys` − 1, all leased, on a store that only counts: refs that are numbers, and credits without end. */
+  /**
+   * A spender of keys 0…`keys` − 1, all leased, on a store that only counts: refs that are numbers, and credits without
+   * end.
+   */
   async function crowd(keys: number) {
     const counts = { returned: 0, underWay: 0, most: 0 };
     const { store } = await opened();

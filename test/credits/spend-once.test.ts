@@ -1,4 +1,7 @@
-/** Spends with an idempotency key: always a step of the store, and what this node has leased does not stand in their way. */
+/**
+ * Spends with an idempotency key: always a step of the store, and what this node has leased does not stand in their
+ * way.
+ */
 import { describe, expect, it } from "vitest";
 import type { OnceRecord, Store } from "../../src/contracts/store.js";
 import { exactSpender, type SpendTarget } from "../../src/credits/exact-spender.js";
@@ -110,17 +113,6 @@ describe("spendOnce: what this node has leased", () => {
     const { spendOnce, asked, record } = await leasedOne();
     expect(await spendOnce(90, account({ ...record, ref: "key_999999" }))).toEqual({ outcome: "done" });
     expect([asked.once.length, asked.ended]).toEqual([1, 0]);
-  });
-});
-
-describe("prefetch", () => {
-  it("reads from the lease where there is one, and from nowhere in the exact mode", async () => {
-    const { store, one } = await watched(100);
-    const spender = eagerSpender(store, LEASES);
-    await spender.spend(one, 1, 0);
-    expect([spender.prefetch(one.lease), exactSpender(store).prefetch(one.lease)]).toEqual([19, 0]);
-    expect(spender.prefetch(1_000_000)).toBe(0);
-    await spender.close();
   });
 });
 

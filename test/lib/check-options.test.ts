@@ -107,6 +107,71 @@ describe("verify: its context", () => {
       await expect(limit(check, context as never)).rejects.toThrow(/^context must be an object/);
   });
 
+  it("an unknown name is a mistake, which must open no other API and make nobody the program", async () => {
+    const { verify } = createVerifier(memoryStore());
+    const { limit, listNamespaces } = createRatelimits(memoryStore());
+    const check = { namespace: "email", identifier: "user_1", limit: 10, duration: 60_000 };
+    for (const name of ["apiID", "Caller", "toString", "constructor", "idempotency"])
+      await expect(verify({ key: "k" }, { [name]: "api_1" })).rejects.toThrow(
+        new TypeError(`context.${name} is not an option; there are: clientAddress, caller, apiId, idempotencyKey`),
+      );
+    const own = JSON.parse('{"__proto__":{}}') as object;
+    await expect(verify({ key: "k" }, own)).rejects.toThrow(/^context\.__proto__ is not an option/);
+    await expect(verify({ key: "k" }, { user: undefined } as object)).rejects.toThrow(/^context\.user is not/);
+    for (const call of [limit(check, { user: {} } as object), listNamespaces({}, { user: {} } as object)])
+      await expect(call).rejects.toThrow(new TypeError("context.user is not an option; there are: caller"));
+    const absent = { clientAddress: undefined, caller: undefined, idempotencyKey: undefined };
+    expect((await verify({ key: "k" }, absent as object)).code).toBe("NOT_FOUND");
+    expect((await limit(check, { caller: undefined } as object)).success).toBe(true);
+  });
+
+  it("a name that may be a secret is not repeated", async () => {
+    const context = { key_4f9aB2: "192.0.2.7" };
+    const { verify } = createVerifier(memoryStore());
+    const { limit } = createRatelimits(memoryStore());
+    const check = { namespace: "email", identifier: "user_1", limit: 10, duration: 60_000 };
+    await expect(verify({ key: "k" }, context as object)).rejects.toThrow(
+      /^context has a property that is no option; there are: clientAddress, /,
+    );
+    await expect(limit(check, context as object)).rejects.toThrow(
+      /^context has a property that is no option; there are: caller$/,
+    );
+  });
+
+  it("each property is read once", async () => {
+    const reads: string[] = [];
+    const read = <T>(name: string, value: T): T => {
+      reads.push(name);
+      return value;
+    };
+    const context = {
+      get idempotencyKey() {
+        return read("idempotencyKey", undefined);
+      },
+      get apiId() {
+        return read("apiId", "api_1");
+      },
+      get caller() {
+        return read("caller", { workspaceId: "ws_default", may: () => true, mayAny: () => true });
+      },
+      get clientAddress() {
+        return read("clientAddress", "192.0.2.7");
+      },
+    };
+    const { verify } = createVerifier(memoryStore());
+    expect((await verify({ key: "k" }, context)).code).toBe("NOT_FOUND");
+    expect(reads.sort()).toEqual(["apiId", "caller", "clientAddress", "idempotencyKey"]);
+  });
+
+  it("a caller or an API that is not enumerable counts as well", async () => {
+    const { verify } = createVerifier(memoryStore());
+    const caller = { workspaceId: "ws_default", may: () => false, mayAny: () => false };
+    const hidden = Object.create(null, { caller: { value: caller } }) as object;
+    await expect(verify({ key: "k" }, hidden)).rejects.toMatchObject({ code: "CALLER_FORBIDDEN" });
+    const badApi = Object.defineProperty({}, "apiId", { value: 7 });
+    await expect(verify({ key: "k" }, badApi)).rejects.toThrow(/^context\.apiId must be the id of an API/);
+  });
+
   it("a caller of no workspace is named too, and would see the keys of none", async () => {
     const caller = { may: () => true, mayAny: () => true } as never;
     const check = { namespace: "email", identifier: "user_1", limit: 10, duration: 60_000 };

@@ -1,7 +1,7 @@
 /**
- * Leased credits under random histories of several nodes. The model is weaker than the other: it knows what was there, not who holds
- * what. Never more is granted than was there; once every node is closed the balance is what was there less what was granted; what a
- * node that crashed held comes back but for what it had in memory.
+ * Leased credits under random histories of several nodes. The model is weaker than the other: it knows what was there,
+ * not who holds what. Never more is granted than was there; once every node is closed the balance is what was there
+ * less what was granted; what a node that crashed held comes back but for what it had in memory.
  */
 import { KeystileError } from "../../src/contracts/errors.js";
 import type { Store } from "../../src/contracts/store.js";
@@ -95,7 +95,8 @@ export async function playLeased(seeds: readonly number[], bed: Bed): Promise<{ 
       return;
     }
     if (kind < 86) {
-      // A balance that is set while the clock is behind counts boundaries that the one before has seen: the exact model knows those.
+      // A balance that is set while the clock is behind counts boundaries that the one before has seen: the exact model
+      // knows those.
       if (clock.now < latest) return;
       const value = rolled.pick([0, 3, 50, 5_000]);
       await keyring.updateCredits({ keyId: account.keyId, operation: "set", value });

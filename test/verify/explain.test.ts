@@ -201,6 +201,8 @@ describe("explain: a key that changes meanwhile", () => {
     return {
       acts,
       key,
+      keyId,
+      keyring,
       changeRefill,
       unbound: () => keyring.updateKey({ keyId, credits: null }),
       remove: () => keyring.deleteKey({ keyId, permanent: true }),
@@ -218,6 +220,27 @@ describe("explain: a key that changes meanwhile", () => {
     expect(explained.checks.map(({ code }) => code)).toHaveLength(6);
     expect(byCode(explained)["USAGE_EXCEEDED"]).toMatchObject({ passes: true, remaining: 7 });
     expect(acts.readings).toBe(2);
+  });
+
+  it("its refill and its limits: the limits explained are those of then", async () => {
+    const { acts, key, keyId, keyring, verifier } = await meeting();
+    await keyring.updateKey({ keyId, ratelimits: [limit("old", { limit: 2 })] });
+    const monthly = { interval: "monthly", amount: 10, refillDay: 1 } as const;
+    acts.before = async () => {
+      if (acts.readings > 1) return;
+      const ratelimits = [limit("first", { limit: 3 }), limit("second", { limit: 4 })];
+      await keyring.updateKey({ keyId, credits: { remaining: 7, refill: monthly }, ratelimits });
+    };
+    const explained = await explain(verifier, { key, credits: { cost: 6 } });
+    expect(acts.readings).toBe(2);
+    expect(byCode(explained)["RATE_LIMITED"]).toMatchObject({
+      passes: true,
+      limits: [
+        { name: "first", limit: 3, remaining: 3, cost: 1 },
+        { name: "second", limit: 4, remaining: 4, cost: 1 },
+      ],
+    });
+    expect(explained.passes).toBe(true);
   });
 
   it("its refill, again and again: STORE_BUSY after as many attempts as a verification makes", async () => {

@@ -154,6 +154,12 @@ describe("lastUsedAt", () => {
     );
   });
 
+  it("a verifier that cannot be made does not subscribe to the store", () => {
+    const { counted, of } = counting({ ...memoryStore(), powers: { ...memoryStore().powers, usage: false } });
+    expect(() => createVerifier(counted, { usage: true })).toThrow(/the power "usage"/);
+    expect(of("subscribe")).toBe(0);
+  });
+
   it("a store that fails to record fails no verification, and the next minute is recorded", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout"] });
     const store = memoryStore();

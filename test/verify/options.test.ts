@@ -63,6 +63,45 @@ describe("options of credits", () => {
   });
 });
 
+describe("options of the cache", () => {
+  it("are those of this verifier: with a size of 1 two keys in turns are read each time", async () => {
+    const { store, verifier: withoutOptions, create } = await world();
+    const found: string[] = [];
+    const counted: Store = { ...store, findKey: (digest) => (found.push(digest), store.findKey(digest)) };
+    const keys = [(await create()).key, (await create()).key];
+    const small = createVerifier(counted, { cache: { size: 1 } });
+    for (const key of [...keys, ...keys, ...keys]) expect((await small.verify({ key })).code).toBe("VALID");
+    expect(found).toHaveLength(6);
+    await small.close();
+    await withoutOptions.close();
+  });
+});
+
+describe("options and a polluted prototype", () => {
+  it("leases have the sizes that were given, and else the defaults", async () => {
+    const { store, verifier, create } = await world();
+    await verifier.close();
+    const drawn: unknown[] = [];
+    const counted: Store = {
+      ...store,
+      drawCredits: (ref, request) => (drawn.push(request.step), store.drawCredits(ref, request)),
+    };
+    const polluted = Object.prototype as { firstStep?: number };
+    for (const firstStep of [undefined, 7]) {
+      const { key } = await create({ credits: { remaining: 100 } });
+      if (firstStep !== undefined) polluted.firstStep = firstStep;
+      const leased = createVerifier(counted, { credits: { mode: "leased" } });
+      delete polluted.firstStep;
+      for (let i = 0; i < 4; i++) await leased.verify({ key });
+      await leased.close();
+      drawn.push("closed");
+    }
+    const [first, second] = [drawn.slice(0, drawn.length / 2), drawn.slice(drawn.length / 2)];
+    expect(first.length).toBeGreaterThan(1);
+    expect(second).toEqual(first);
+  });
+});
+
 describe("options of idempotency keys", () => {
   it("a workspace's share is an eighth of the records, one at least, and all of them if asked for", async () => {
     for (const [idempotency, most] of [

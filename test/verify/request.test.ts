@@ -198,7 +198,7 @@ describe("readRequest", () => {
       {
         location: "body",
         message: "has a property that is not allowed",
-        fix: "send only the properties of the specification",
+        fix: "send only the properties of the interface",
       },
     ],
   ])("%j: the problem says what is wrong, and how to put it right", (body, problem) => {

@@ -1,6 +1,5 @@
 /** Buckets in rows of 32 bytes, outside the heap. */
 import type { LimitSize, LimitVerdict } from "../../contracts/limiter.js";
-import type { Prefetchable } from "../../lib/prefetch.js";
 import { widened } from "../../lib/typed-arrays.js";
 import type { BucketHint } from "./bucket-hint.js";
 import { type Bucket, drain, tokensLeft, untilFull, utilization, utilizationOf } from "./bucket.js";
@@ -38,7 +37,7 @@ const H0 = 6;
 const H1 = 7;
 const FIRST_ROWS = 32;
 
-export class BucketRows implements Prefetchable {
+export class BucketRows {
   #numbers = new Float64Array(FIRST_ROWS * WIDTH);
   /** The same memory as int32. */
   #ints = new Int32Array(this.#numbers.buffer);
@@ -79,11 +78,6 @@ export class BucketRows implements Prefetchable {
     const ints = this.#ints;
     const at = row * INTS;
     return ints[at + H0] === h0 && ints[at + H1] === h1 && ints[at + RATE] !== NO_RATE;
-  }
-
-  /** See `src/lib/prefetch.ts`. */
-  prefetch(row: number): number {
-    return row >= 0 && row < this.#capacity ? (this.#ints[row * INTS] as number) : 0;
   }
 
   /** When the row's levels were last brought up to date. */

@@ -5,7 +5,7 @@ import { Fingerprint, MAX_UNITS } from "../../lib/fingerprint.js";
 import type { BucketHint, HintedCheck } from "./bucket-hint.js";
 import { BucketRows } from "./bucket-rows.js";
 import type { Bucket } from "./bucket.js";
-import { WorkspaceRows, NO_ROW } from "./workspace-rows.js";
+import { NO_ROW, NO_WORKSPACE, WorkspaceRows } from "./workspace-rows.js";
 
 /*
  * Eviction. Dropping a full bucket changes no result. A cursor walks the table and drops the full buckets that it
@@ -15,8 +15,8 @@ import { WorkspaceRows, NO_ROW } from "./workspace-rows.js";
  *
  * Whose. A workspace that holds its equal share of the table, or more, evicts of its own, and never a bucket that
  * refuses: there its newcomer is refused instead. Below its share it evicts of the workspace that holds most, which
- * holds more than its share then; of that one even a bucket that refuses, if none of those looked at does anything else.
- * So no workspace can keep the limits of another from being counted. A single workspace has the whole table.
+ * holds more than its share then; of that one even a bucket that refuses, if none of those looked at does anything
+ * else. So no workspace can keep the limits of another from being counted. A single workspace has the whole table.
  *
  * Look-up. A bucket is found by the fingerprint of its name; the name is not kept. Two names share a fingerprint, and
  * so a bucket, with probability at most 2^-51. A hint holds the bucket's last row and two of the three fingerprint
@@ -59,8 +59,8 @@ export class BucketTable {
   readonly #bound: number;
   readonly #index = new FingerprintIndex();
   #workspaceRows = new WorkspaceRows(this.rows.capacity);
-  #displaced = 0;
-  #turnedAway = 0;
+  #bucketsDisplaced = 0;
+  #newcomersRefused = 0;
   /** Rows that have ever been in use: the cursor walks these. */
   #high = 0;
   readonly #hand = new ClockHand();
@@ -76,13 +76,13 @@ export class BucketTable {
   }
 
   /** Buckets that refused and gave way to another workspace's, since the table was made. */
-  get displaced(): number {
-    return this.#displaced;
+  get bucketsDisplaced(): number {
+    return this.#bucketsDisplaced;
   }
 
   /** New buckets that found no space, since the table was made. */
-  get turnedAway(): number {
-    return this.#turnedAway;
+  get newcomersRefused(): number {
+    return this.#newcomersRefused;
   }
 
   /**
@@ -128,7 +128,7 @@ export class BucketTable {
       if (mustBeAdHoc || space <= 0) {
         const row = this.#choose(newcomer, i, mustBeAdHoc, chosen, call, now);
         if (row === NONE) {
-          this.#turnedAway += newcomers.length;
+          this.#newcomersRefused += newcomers.length;
           return false;
         }
         space++;
@@ -139,7 +139,7 @@ export class BucketTable {
     }
     for (const [row, refuses] of chosen) {
       this.#drop(row);
-      if (refuses) this.#displaced++;
+      if (refuses) this.#bucketsDisplaced++;
     }
     return true;
   }
@@ -203,7 +203,7 @@ export class BucketTable {
     const share = Math.floor(bound / (ranking.holders + (held === earlier ? 1 : 0)));
     const isBelowShare = held < Math.max(share, 1);
     const giver = isBelowShare ? ranking.largest() : workspace;
-    if (giver === NO_ROW) return NONE;
+    if (giver === NO_WORKSPACE) return NONE;
     const probes = isBelowShare ? PROBES_BEFORE_REFUSING : PROBES;
     let best = NONE;
     let lowest = Infinity;

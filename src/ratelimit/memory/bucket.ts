@@ -27,7 +27,9 @@ export interface Rate {
   readonly limit: number;
   /** Milliseconds. */
   readonly duration: number;
-  /** Units per token; 0 with a duration of 0, where nothing stays used, and with a limit of 0, where nothing is taken. */
+  /**
+   * Units per token; 0 with a duration of 0, where nothing stays used, and with a limit of 0, where nothing is taken.
+   */
   readonly unitsPerToken: number;
   /** Units that drain per millisecond. */
   readonly drainPerMs: number;
@@ -52,6 +54,7 @@ export interface Bucket extends Level {
 /**
  * Converts `limit` tokens per `duration` milliseconds to units. Exact if the least common multiple of the two is below
  * 2^53; otherwise a token is still exact, and the refill is slower than requested by less than one part in 2^50.
+ * Exported for its tests.
  * @param limit 0…2^53 − 1
  * @param duration milliseconds, 0…2^53 − 1
  */
@@ -87,7 +90,7 @@ export function rateMemo(): (limit: number, duration: number) => Rate {
 }
 
 /** Whether `rate` has this limit and duration. */
-export function isRate(rate: Rate, limit: number, duration: number): boolean {
+function isRate(rate: Rate, limit: number, duration: number): boolean {
   return rate.limit === limit && rate.duration === duration;
 }
 

@@ -47,8 +47,6 @@ export interface MemoryLimiter extends Limiter {
 export interface HintedLimiter extends MemoryLimiter {
   /** {@link MemoryLimiter.take} of one token from one bucket, without arrays. */
   takeOne(hint: BucketHint, size: LimitSize, now: number): LimitVerdict;
-  /** Reads a row only to load it into the processor's cache; any number may be passed. */
-  prefetch(row: number): number;
 }
 
 /** A bucket of the current call. */
@@ -75,8 +73,8 @@ interface Reservation {
 
 /**
  * Token buckets in memory, exact within the process and lost with it: n processes grant n times a limit, and a restart
- * starts with full buckets (`sqliteLimiter` of `keystile/sqlite` shares them). Names are hashed to 96-bit fingerprints with
- * random numbers of this process: two names share a bucket with probability at most 2^-51.
+ * starts with full buckets (`sqliteLimiter` of `keystile/sqlite` shares them). Names are hashed to 96-bit fingerprints
+ * with random numbers of this process: two names share a bucket with probability at most 2^-51.
  *
  * Memory is bounded by `size`. Full buckets are dropped as calls come in, without timers. At the bound a new bucket
  * replaces a full one, or else the least used of a few; a bucket with less than one whole token left is not evicted.
@@ -205,7 +203,7 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
 
   const settle = (reservations: readonly Reservation[]): LimitVerdict[] => {
     const fit = !reservations.some(isExceeded);
-    const before = table.displaced;
+    const before = table.bucketsDisplaced;
     const kept = !fit || makeSpace();
     if (fit && kept) commit(reservations);
     const verdicts = new Array<LimitVerdict>(reservations.length);
@@ -217,7 +215,7 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
         ? { exceeded: true, remaining: 0, reset: rate.duration }
         : verdictOf(bucket, rate, exceeded, latest);
     }
-    const displaced = table.displaced - before;
+    const displaced = table.bucketsDisplaced - before;
     if (displaced > 0) verdicts[0] = { ...(verdicts[0] as LimitVerdict), displaced };
     return verdicts;
   };
@@ -276,14 +274,13 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
       if (verdicts !== undefined) return verdicts;
       return settle(checks.map((check) => reserve(check, table.find(check))));
     },
-    prefetch: (row) => rows.prefetch(row),
     close() {
       closed = true;
       pendingBuckets.clear();
       table.clear();
     },
     size: () => table.count,
-    counters: () => ({ newcomersRefused: table.turnedAway, bucketsDisplaced: table.displaced }),
+    counters: () => ({ newcomersRefused: table.newcomersRefused, bucketsDisplaced: table.bucketsDisplaced }),
   };
 }
 

@@ -7,7 +7,8 @@ import { widened } from "../../lib/typed-arrays.js";
  * heads are in an array: with a Map a new bucket took 2 µs more.
  */
 
-const NOBODY = -1;
+/** No holder. */
+export const NOBODY = -1;
 const FIRST_COUNTS = 32;
 
 /** Holders are small numbers, ≥ 0, which the arrays are as long as. */

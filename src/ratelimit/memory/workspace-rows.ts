@@ -1,15 +1,17 @@
 /** Which workspace holds which rows of a table, and whose turn it is to give some up. */
 import { widened } from "../../lib/typed-arrays.js";
-import { Ranking } from "./ranking.js";
+import { NOBODY, Ranking } from "./ranking.js";
 
 /*
  * Why: the table is shared by all workspaces, and a bucket that refuses does not give way in it. So one workspace could
- * fill it with such buckets, and nobody else's would be let in. Rows of one workspace are linked in a ring, two rings for
- * the two kinds of limits: 12 bytes a row. A ring is walked from where the last walk stopped.
+ * fill it with such buckets, and nobody else's would be let in. Rows of one workspace are linked in a ring, two rings
+ * for the two kinds of limits: 12 bytes a row. A ring is walked from where the last walk stopped.
  */
 
-/** No row, or no workspace. */
+/** No row. */
 export const NO_ROW = -1;
+/** No workspace: what a ranking of workspaces calls nobody. */
+export const NO_WORKSPACE = NOBODY;
 
 export class WorkspaceRows {
   /** By row: the ring that it is in, plus one; 0: none. */
@@ -32,9 +34,9 @@ export class WorkspaceRows {
     this.#previous = new Int32Array(capacity);
   }
 
-  /** The number of a workspace that holds rows; {@link NO_ROW}: it holds none. */
+  /** The number of a workspace that holds rows; {@link NO_WORKSPACE}: it holds none. */
   numberOf(workspaceId: string): number {
-    return this.#numbers.get(workspaceId) ?? NO_ROW;
+    return this.#numbers.get(workspaceId) ?? NO_WORKSPACE;
   }
 
   isAdHoc(row: number): boolean {

@@ -82,16 +82,6 @@ describe("BucketRows: like a map of buckets", () => {
     for (const row of [0, 31, 32, 1e9, -1, NaN, 2 ** 31]) expect(rows.hasFingerprint(row, 0, 0)).toBe(false);
   });
 
-  it("reads ahead a number of each row that is there, and 0 of others", () => {
-    const rows = new BucketRows();
-    for (let row = 0; row < rows.capacity; row++)
-      rows.add(row, row, -row, { at: START + row, rate: PAIRS[0]!, used: 0, next: undefined });
-    // It is a part of the time, so that two rows of different times have different numbers.
-    expect(new Set(Array.from({ length: 32 }, (_, row) => rows.prefetch(row))).size).toBe(32);
-    for (let row = 0; row < 32; row++) expect(Number.isInteger(rows.prefetch(row))).toBe(true);
-    for (const row of [32, 1e9, -1, NaN, 2 ** 31]) expect(rows.prefetch(row)).toBe(0);
-  });
-
   it("holds as many rows as it says, also after all were dropped", () => {
     const rows = new BucketRows();
     for (const capacity of [32, 64, 32]) {

@@ -164,9 +164,9 @@ describe("bucketTable: workspaces", () => {
     const table = new BucketTable(12);
     fill(table, "greedy", 12, 10);
     expect(table.makeSpace(newcomers(1, 0, "greedy"), IDLE, START)).toBe(false);
-    expect([table.displaced, table.turnedAway]).toEqual([0, 1]);
+    expect([table.bucketsDisplaced, table.newcomersRefused]).toEqual([0, 1]);
     fill(table, "other", 6, 10);
-    expect([held(table, "greedy"), held(table, "other"), table.displaced]).toEqual([6, 6, 6]);
+    expect([held(table, "greedy"), held(table, "other"), table.bucketsDisplaced]).toEqual([6, 6, 6]);
     // At its share, it evicts of its own, which all refuse.
     expect(table.makeSpace(newcomers(1, 0, "other"), IDLE, START)).toBe(false);
     fill(table, "third", 4, 10);
@@ -186,7 +186,7 @@ describe("bucketTable: workspaces", () => {
       false,
       false,
     ]);
-    expect(table.displaced).toBe(0);
+    expect(table.bucketsDisplaced).toBe(0);
   });
 
   it("ruling C9: the half of ad hoc limits is shared likewise, and holds no other limits up", () => {
@@ -202,7 +202,7 @@ describe("bucketTable: workspaces", () => {
   it("more workspaces than buckets: each is let in, and one gives way", () => {
     const table = new BucketTable(4);
     for (let i = 0; i < 100; i++) fill(table, `ws${i}`, 1, 10);
-    expect([table.count, table.displaced, table.turnedAway]).toEqual([4, 96, 0]);
+    expect([table.count, table.bucketsDisplaced, table.newcomersRefused]).toEqual([4, 96, 0]);
   });
 
   it("holds what a plain count of every workspace holds, whatever comes and goes", () => {
@@ -272,7 +272,9 @@ describe("bucketTable: sweeping", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
         const table = new BucketTable(12);
-        /** Name → what its bucket should read as. The walk drops some: those are found by no name, and are counted out. */
+        /**
+         * Name → what its bucket should read as. The walk drops some: those are found by no name, and are counted out.
+         */
         const twin = new Map<string, Bucket>();
         let now = START;
         steps.forEach((one, i) => {

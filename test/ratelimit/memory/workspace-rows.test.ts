@@ -1,7 +1,7 @@
 /** Whose rows they are, and in which order they are walked, compared with plain lists. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { NO_ROW, WorkspaceRows } from "../../../src/ratelimit/memory/workspace-rows.js";
+import { NO_ROW, NO_WORKSPACE, WorkspaceRows } from "../../../src/ratelimit/memory/workspace-rows.js";
 import { runs } from "../../runs.js";
 
 const ROWS = 40;
@@ -19,8 +19,8 @@ function expectRings(rows: WorkspaceRows, rings: Rings): void {
   for (const id of WORKSPACES) {
     const [own, adHoc] = KINDS.map((isAdHoc) => rings.get(nameOf(id, isAdHoc)) ?? []) as [number[], number[]];
     const workspace = rows.numberOf(id);
-    expect(workspace === NO_ROW).toBe(own.length + adHoc.length === 0);
-    if (workspace === NO_ROW) continue;
+    expect(workspace === NO_WORKSPACE).toBe(own.length + adHoc.length === 0);
+    if (workspace === NO_WORKSPACE) continue;
     numbers.push(workspace);
     expect([rows.all.countOf(workspace), rows.adHoc.countOf(workspace)]).toEqual([
       own.length + adHoc.length,
@@ -100,8 +100,8 @@ describe("WorkspaceRows: like lists of rows", () => {
     expect(walk()).toEqual([2, 0, 1]);
     rows.add(99, "b", true);
     expect([rows.isAdHoc(99), rows.isAdHoc(0), rows.isAdHoc(50)]).toEqual([true, false, false]);
-    expect([rows.numberOf("c"), rows.handOf(rows.numberOf("a"), true), rows.handOf(NO_ROW, false)]).toEqual([
-      NO_ROW,
+    expect([rows.numberOf("c"), rows.handOf(rows.numberOf("a"), true), rows.handOf(NO_WORKSPACE, false)]).toEqual([
+      NO_WORKSPACE,
       NO_ROW,
       NO_ROW,
     ]);

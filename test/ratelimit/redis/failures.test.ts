@@ -1,4 +1,7 @@
-/** Redis hung, gone, slow and back, with clients as they are by default: how long calls take, what verifiers are told, and when it is over. */
+/**
+ * Redis hung, gone, slow and back, with clients as they are by default: how long calls take, what verifiers are told,
+ * and when it is over.
+ */
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { once } from "node:events";
 import { Redis } from "ioredis";
@@ -44,8 +47,8 @@ describe.skipIf(noRedisServer !== undefined)("redisLimiter: failures", () => {
     return { ...connected, limiter };
   };
   /**
-   * How long a take took in ms, and whether it was granted; a rejection says LIMITER_UNAVAILABLE. By how much a timer of
-   * the same length came late does not count: other programs had the processor.
+   * How long a take took in ms, and whether it was granted; a rejection says LIMITER_UNAVAILABLE. By how much a timer
+   * of the same length came late does not count: other programs had the processor.
    */
   const timed = async (limiter: RedisLimiter, one = check()): Promise<{ ms: number; isGranted: boolean }> => {
     const began = performance.now();
