@@ -35,6 +35,7 @@ import { isFoundWithKeys } from "../contracts/row-changes.js";
 import { trust } from "../lib/guards/trusted.js";
 import { findEach } from "./find-each.js";
 import { toRecord } from "./key-record.js";
+import { createListeners } from "./listeners.js";
 import { createMemoryOnce } from "./memory-once.js";
 import { listed, nameOf, uniqueOf } from "./row-names.js";
 import { SortedIds } from "./sorted-ids.js";
@@ -61,7 +62,6 @@ interface State {
   readonly accounts: Map<string, Account>;
   /** Key id → lease id → lease. */
   readonly leases: Map<string, Map<string, Lease>>;
-  readonly listeners: Set<(change: Change) => void>;
 }
 
 /**
@@ -88,16 +88,13 @@ export function memoryStore(): Store {
     unique: new Map(),
     accounts: new Map(),
     leases: new Map(),
-    listeners: new Set(),
   };
-  const { rows, sorted, unique, accounts, listeners } = state;
+  const { rows, sorted, unique, accounts } = state;
+  const { add: subscribe, notify } = createListeners<Change>();
   const recorded = createMemoryOnce();
   // Made when it is first asked for: Cloudflare Workers do not allow random numbers at module scope.
   let secret: string | undefined;
   const keyBy = (text: string) => rows.keys.get(unique.get(text) ?? "");
-  const notify = (changes: Iterable<Change>) => {
-    for (const change of changes) for (const listener of listeners) notifyOne(listener, change);
-  };
 
   const spendCredits = (ref: KeyRef, cost: number, period: number, now: number) =>
     onAccount(state, ref, (account, leases) => spend(account, () => leases, cost, period, now));
@@ -176,27 +173,13 @@ export function memoryStore(): Store {
       return "written";
     },
 
-    subscribe(listener) {
-      listeners.add(listener);
-      return () => void listeners.delete(listener);
-    },
+    subscribe,
     pollChanges: () => undefined,
     close: () => undefined,
   });
 }
 
-/** The change is already made and every listener must see it, so a listener's error is thrown in a microtask. */
-function notifyOne(listener: (change: Change) => void, change: Change): void {
-  try {
-    listener(change);
-  } catch (error) {
-    queueMicrotask(() => {
-      throw error;
-    });
-  }
-}
-
-/** Makes every call after `close()` fail (contract clause 11). */
+/** Makes every call after `close()` fail (store clause 11). */
 function closable({ powers, ...methods }: Store): Store {
   let closed = false;
   const guarded = Object.entries(methods).map(([name, method]: [string, (...args: never[]) => unknown]) => [
@@ -269,7 +252,7 @@ function insertKey(state: State, { row, balance }: NewKey): boolean {
   return true;
 }
 
-/** Why the writes cannot be made (contract clause 13). `undefined`: they can. */
+/** Why the writes cannot be made (store clause 13). `undefined`: they can. */
 function refusalOf(
   { rows, unique, accounts }: State,
   writes: readonly Write[],
@@ -307,7 +290,7 @@ function put<T extends Table>(state: State, table: T, row: Rows[T]): void {
   const used = (state.rows[table].get(row.id) as Partial<KeyRow> | undefined)?.lastUsedAt;
   remove(state, table, row.id, true);
   const next: { version: number; lastUsedAt?: number } = { ...structuredClone(row), version: row.version + 1 };
-  // Set by `recordUses` alone (contract clause 24).
+  // Set by `recordUses` alone (store clause 24).
   delete next.lastUsedAt;
   if (used !== undefined) next.lastUsedAt = used;
   const stored = deepFreeze(next as Rows[T]);
@@ -337,7 +320,7 @@ function remove(state: State, table: Table, id: string, replaced = false): void 
   }
 }
 
-/** The changes of a write that a find could see (contract clause 15). A new role or API changes no existing key. */
+/** The changes of a write that a find could see (store clause 15). A new role or API changes no existing key. */
 function changesOf({ rows }: State, write: Write): Change[] {
   const id = "remove" in write ? write.remove : write.row.id;
   const old = rows[write.table].get(id);

@@ -1,6 +1,6 @@
 /** Unique names of rows, and the filter of a list. */
 import type { KeyRow, ListQuery, NamedTable, OverrideRow, RootKeyRow, Rows, Table } from "../contracts/store.js";
-import { overrideName } from "../lib/override-name.js";
+import { NAME_OF } from "../lib/row-name.js";
 
 /** A name that is unique in its workspace, as a string that is unique in the whole store. */
 export function nameOf(table: NamedTable, workspaceId: string, name: string): string {
@@ -10,12 +10,10 @@ export function nameOf(table: NamedTable, workspaceId: string, name: string): st
 /** The texts of a row that no other row may have. */
 export function uniqueOf(table: Table, row: Rows[Table]): string[] {
   if (table === "workspaces" || table === "apis") return [];
-  if (table === "rootKeys")
-    return [
-      nameOf(table, (row as RootKeyRow).workspaceId, plainName(table, row)),
-      `root ${(row as RootKeyRow).digest}`,
-    ];
-  if (table !== "keys") return [nameOf(table, (row as Rows[NamedTable]).workspaceId, plainName(table, row))];
+  if (table !== "keys") {
+    const name = fullName(table, row as Rows[typeof table]);
+    return table === "rootKeys" ? [name, `root ${(row as RootKeyRow).digest}`] : [name];
+  }
   const { digest, foreignDigest } = row as KeyRow;
   return [
     ...(digest === undefined ? [] : [`digest ${digest}`]),
@@ -33,11 +31,6 @@ export function listed(row: Rows[Table], query: ListQuery): boolean {
   return query.identityId === undefined || identityId === query.identityId;
 }
 
-function plainName(table: Table, row: Rows[Table]): string {
-  if (table === "identities") return (row as Rows["identities"]).externalId;
-  if (table === "permissions") return (row as Rows["permissions"]).slug;
-  if (table === "roles" || table === "namespaces") return (row as Rows["roles"]).name;
-  if (table === "rootKeys") return (row as RootKeyRow).digest;
-  if (table === "overrides") return overrideName(row as OverrideRow);
-  return row.id;
+function fullName<T extends NamedTable>(table: T, row: Rows[T]): string {
+  return nameOf(table, row.workspaceId, NAME_OF[table](row));
 }

@@ -6,8 +6,12 @@ import * as testing from "../../src/testing/index.js";
 export { keyRow } from "../../src/testing/store/rows.js";
 
 /** @see src/testing/store/suite.ts */
-export function storeSuite(title: string, open: () => Store | Promise<Store>): void {
-  testing.storeSuite({ describe, it }, title, open);
+export function storeSuite(
+  title: string,
+  open: () => Store | Promise<Store>,
+  options?: testing.StoreSuiteOptions,
+): void {
+  testing.storeSuite({ describe, it }, title, open, options);
 }
 
 /** @see src/testing/store/shared-suite.ts */

@@ -1,5 +1,9 @@
-/** The suites that keystile ships: do they fail what is wrong? Each wrong store or limiter is a right one with one fault. */
+/**
+ * The suites that keystile ships: do they fail what is wrong? Each wrong store or limiter is a right one with one
+ * fault.
+ */
 import { afterEach, describe, expect, it, vi } from "vitest";
+import type { AuditEntry } from "../../src/contracts/audit.js";
 import type { Limiter } from "../../src/contracts/limiter.js";
 import type { KeyRecord, Store, WriteOutcome } from "../../src/contracts/store.js";
 import { withoutIdempotency, withoutLeases, withoutUsage } from "../../src/lib/guards/powers.js";
@@ -234,11 +238,77 @@ describe("storeSuite: what it fails", () => {
       titles.flatMap((title) => [...title.split(":")[0]!.matchAll(/\d+/g)].map(([n]) => Number(n))),
     );
     const decorators = 9;
-    // Tested where keys are rerolled.
-    const sharedAccounts = 22;
     expect([...tried].sort((a, b) => a - b)).toEqual(
-      Array.from({ length: 24 }, (_, i) => i + 1).filter((n) => n !== decorators && n !== sharedAccounts),
+      Array.from({ length: 25 }, (_, i) => i + 1).filter((n) => n !== decorators),
     );
+  });
+});
+
+/** A memory store that keeps the audit trail. */
+function auditing(keep: (trail: AuditEntry[], entry: AuditEntry) => unknown): Store & { readonly trail: AuditEntry[] } {
+  const store = memoryStore();
+  const trail: AuditEntry[] = [];
+  return {
+    ...store,
+    powers: { ...store.powers, audit: true },
+    trail,
+    async write(writes, entries = []) {
+      const outcome = await store.write(writes);
+      if (outcome === "written") for (const entry of entries) keep(trail, entry);
+      return outcome;
+    },
+    async insertKeys(keys, entry) {
+      const inserted = await store.insertKeys(keys);
+      const count = inserted.filter(Boolean).length;
+      if (entry !== undefined && count > 0) keep(trail, { ...entry, count });
+      return inserted;
+    },
+  };
+}
+
+describe("storeSuite: stores that keep the audit trail", () => {
+  const readAudit = (store: Store) => (store as ReturnType<typeof auditing>).trail;
+
+  it("passes one that keeps what it is given", async () => {
+    const open = () => auditing((trail, entry) => trail.push(entry));
+    expect((await failuresOf((functions) => storeSuite(functions, "right", open, { readAudit }))).failed).toEqual([]);
+    expect((await failuresOf((functions) => storeSuite(functions, "right", open))).failed).toEqual([]);
+  });
+
+  it.each<[string, () => Store]>([
+    ["keeps nothing", () => auditing(() => undefined)],
+    ["keeps the latest first", () => auditing((trail, entry) => trail.unshift(entry))],
+    ["forgets who it was", () => auditing((trail, { actor: _, ...entry }) => trail.push(entry))],
+    [
+      "keeps entries of what was refused",
+      () => {
+        const store = auditing(() => undefined);
+        return {
+          ...store,
+          write(writes, entries = []) {
+            store.trail.push(...entries);
+            return store.write(writes);
+          },
+        };
+      },
+    ],
+    [
+      "counts keys that exist already",
+      () => {
+        const store = auditing(() => undefined);
+        return {
+          ...store,
+          insertKeys(keys, entry) {
+            if (entry !== undefined) store.trail.push(entry);
+            return store.insertKeys(keys);
+          },
+        };
+      },
+    ],
+  ])("fails one that %s", async (title, open) => {
+    const { failed } = await failuresOf((functions) => storeSuite(functions, title, open, { readAudit }));
+    expect(failed.length).toBeGreaterThan(0);
+    expect(failed.filter((one) => !one.startsWith("clause 25"))).toEqual([]);
   });
 });
 

@@ -9,7 +9,8 @@ const TEXT = 32;
 export interface BoundedMap<K, V> {
   get(key: K): V | undefined;
   /**
-   * Adds a new key. @param size approximate bytes of key and value; an entry above the bound is kept as the only one
+   * Adds a key, unless it is there. @param size approximate bytes of key and value; an entry above the bound is kept as
+   * the only one
    */
   set(key: K, value: V, size: number): void;
   clear(): void;
@@ -25,6 +26,8 @@ export function createBoundedMap<K, V>(): BoundedMap<K, V> {
   return {
     get: (key) => known.get(key),
     set(key, value, size) {
+      // Two loads of one row that were in flight at once both add it.
+      if (known.has(key)) return;
       if (bytes + size > MAX_BYTES) clear();
       known.set(key, value);
       bytes += size;

@@ -33,6 +33,3 @@ export type ExportedPage =
   | { readonly kind: "keys"; readonly rows: readonly ExportedKey[] }
   | { readonly kind: "idempotency"; readonly rows: readonly OnceRecord[] }
   | { readonly kind: "audit"; readonly rows: readonly ExportedAudit[] };
-
-/** What a page holds. */
-export type ExportedKind = ExportedPage["kind"];

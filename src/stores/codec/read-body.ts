@@ -6,7 +6,7 @@
  */
 import { KeystileError } from "../../contracts/errors.js";
 import { KEY_FIELDS, type Shape } from "../../contracts/key-fields.js";
-import type { IdentityRow } from "../../contracts/store.js";
+import type { IdentityRow, Table } from "../../contracts/store.js";
 import { MAX_DATE_MS } from "../../lib/check-options.js";
 
 type Fields = Record<string, unknown>;
@@ -20,18 +20,22 @@ export function readIdentityBody(text: string): Pick<IdentityRow, "meta" | "rate
   return readEntityBody("identities", text) as unknown as Pick<IdentityRow, "meta" | "ratelimits">;
 }
 
-/** Validation of a body by table. The bodies of other tables decide nothing about access. */
-const BODY_CHECKS: Readonly<Record<string, (body: Fields) => boolean>> = {
+/** Validation of a body by table; `undefined`: it decides nothing about access. */
+const BODY_CHECKS: Readonly<Record<Exclude<Table, "keys">, ((body: Fields) => boolean) | undefined>> = {
   workspaces: ({ enabled }) => isBoolean(enabled),
   apis: ({ enabled, deleted, ipAllowlist }) => isBoolean(enabled) && isBoolean(deleted) && isTexts(ipAllowlist),
   identities: ({ ratelimits, meta }) => isLimits(ratelimits) && (meta === undefined || isMeta(meta)),
   roles: ({ permissions }) => isTexts(permissions),
+  permissions: undefined,
+  migrations: undefined,
   rootKeys: ({ permissions, enabled, expires }) =>
     isTexts(permissions) && isBoolean(enabled) && (expires === undefined || isTime(expires)),
+  namespaces: ({ wildcards }) => wildcards === undefined || areWildcards(wildcards),
+  overrides: (body) => isOverride(body),
 };
 
 /** @throws KeystileError STORE_INVALID, or SyntaxError */
-export function readEntityBody(table: string, text: string): Record<string, unknown> {
+export function readEntityBody(table: Exclude<Table, "keys">, text: string): Record<string, unknown> {
   const body = JSON.parse(text) as Fields | null;
   if (typeof body !== "object" || body === null || BODY_CHECKS[table]?.(body) === false)
     throw invalid(`table ${table}`);
@@ -97,6 +101,9 @@ function checkOfList(isItem: Check): Check {
 const isList = (shape: Exclude<Shape, string>): shape is readonly [Shape] => Array.isArray(shape);
 const isTexts = checkOf(["text"]);
 const isLimits = checkOf(KEY_FIELDS.ratelimits.row);
+const areWildcards = checkOf([{ id: "text", identifier: "text" }]);
+/** An override whose fields are not there would leave the limit of the request in its place. */
+const isOverride = checkOf({ namespaceId: "text", identifier: "text", limit: "count", duration: "count" });
 
 /** Whether it is an object, not an array. */
 export function isObject(value: unknown): value is Fields {

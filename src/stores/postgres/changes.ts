@@ -2,13 +2,15 @@
  * Changes of other nodes: polled by what the last poll could not see, so that none is lost however late a transaction
  * commits; announced by a doorbell where the client listens.
  *
- * Why not by a sequence: a number is taken before its transaction commits, so that a reader who has seen 8 may never see 7.
+ * Why not by a sequence: a number is taken before its transaction commits, so that a reader who has seen 8 may never
+ * see 7.
  *
  * Times are monotonic, and count from the start of a poll: a node that was stopped asks before it trusts.
  */
 import { isKeystileError, KeystileError } from "../../contracts/errors.js";
 import { isFoundWithKeys } from "../../contracts/row-changes.js";
 import type { Change } from "../../contracts/store.js";
+import { createListeners } from "../listeners.js";
 import type { Session, Statement } from "./client.js";
 import { toStoreError } from "./errors.js";
 import type { PostgresSettings } from "./options.js";
@@ -24,7 +26,7 @@ export interface Changes {
   made(what: readonly string[], xid: string, rings: boolean): void;
   /** Notifies of a change whose outcome is unknown. */
   lost(): void;
-  /** What stands in the way, for `health()`. */
+  /** What polling and listening have come to, for `status()`. */
   readonly state: ChangesState;
   close(): void;
 }
@@ -58,9 +60,9 @@ const RETRY_MS = 50;
 /** @param s the schema, quoted */
 export function createChanges(session: Session, settings: PostgresSettings, s: string): Changes {
   const { schema, bound, poll: soft, durability, serveStale, timeout } = settings;
-  // What the last snapshot could not see: transactions that began after it, and those that ran meanwhile. Not all since the
-  // oldest of these, which may run for days. Those beyond this snapshot are another server's, from which the tables were
-  // restored.
+  // What the last snapshot could not see: transactions that began after it, and those that ran meanwhile. Not all since
+  // the oldest of these, which may run for days. Those beyond this snapshot are another server's, from which the tables
+  // were restored.
   const statement: Statement = {
     isRead: true,
     text: `SELECT pg_current_snapshot()::text AS snapshot, pg_is_in_recovery()::text AS replica,
@@ -82,7 +84,8 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
   const notify: Statement = { isRead: true, text: "SELECT pg_notify($1, $2)::text" };
   const channel = `keystile_${schema}`;
 
-  const listeners = new Set<(change: Change) => void>();
+  const listeners = createListeners<Change>();
+  const { notify: tell } = listeners;
   const state: ChangesState = { polledAt: -Infinity, isListening: false, polls: 0, failedPolls: 0, resets: 0 };
   /** Transactions of this node that were notified when they were made. */
   const own = new Set<string>();
@@ -97,24 +100,14 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
   let isUsed = false;
   let endListening: (() => void) | undefined;
 
-  const tell = (changes: Iterable<Change>): void => {
-    for (const change of changes)
-      for (const listener of listeners) {
-        try {
-          listener(change);
-        } catch (error) {
-          // The change is already made and every listener must see it.
-          queueMicrotask(() => {
-            throw error;
-          });
-        }
-      }
-  };
   const ask = async (began: number): Promise<void> => {
     const before = seen;
     const [row] = await session.run(statement, before?.snapshot ?? "1:1:");
     if (row === undefined)
-      throw new KeystileError("STORE_INVALID", "the tables are empty; run `await store.setUp()` once");
+      throw new KeystileError(
+        "STORE_INVALID",
+        "the tables are empty; run `keystile schema postgres | psql …`, or `await store.setUp()`, once",
+      );
     const text = row as Record<
       "snapshot" | "replica" | "started" | "version" | "store_id" | "standbys" | "pruned" | "changes",
       string
@@ -287,15 +280,14 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
         if (!isOutage(error) || performance.now() - state.polledAt >= bound + serveStale) throw error;
       });
     },
-    subscribe(listener) {
-      listeners.add(listener);
-      return () => void listeners.delete(listener);
-    },
+    subscribe: listeners.add,
     made(what, xid, rings) {
+      // No poll returns a transaction that told of nothing.
+      if (what.length === 0) return;
       if (own.size >= MAX_OWN) own.clear();
       own.add(xid);
       tell(decoded(what));
-      if (rings && what.length > 0) ring();
+      if (rings) ring();
     },
     lost() {
       tell(["all"]);
@@ -324,7 +316,10 @@ function assertUsable(
       "the tables were made by a later version of keystile; use that version",
     );
   if (Number(version) < SCHEMA_VERSION)
-    throw new KeystileError("STORE_INVALID", "the tables are of an earlier version; run `await store.setUp()` once");
+    throw new KeystileError(
+      "STORE_INVALID",
+      "the tables are of an earlier version; run `keystile schema postgres | psql …`, or `await store.setUp()`, once",
+    );
   if (durability === "replicated" && standbys === "")
     throw new KeystileError(
       "STORE_FAILED",

@@ -1,15 +1,12 @@
 /**
- * The arithmetic of `src/credits/account.ts` in PL/pgSQL, so that a spend is one statement: a row lock that spans two of
- * them needs a transaction of the client, which a pooler does not keep. Without reserves, as the power says. A test runs
- * both against each other.
+ * The arithmetic of `src/credits/account.ts` in PL/pgSQL, so that a spend is one statement: a row lock that spans two
+ * of them needs a transaction of the client, which a pooler does not keep. Without reserves, as the power says. A test
+ * runs both against each other.
  *
  * Each function takes a list of calls, locks accounts in the order of their numbers, so that two groups never wait for
  * each other in a circle, and writes each account once.
  */
-import { MAX_BALANCE } from "../../credits/account.js";
-
-/** Milliseconds for which the lease of a node that vanished is kept, so that a late return still counts: a day. */
-const KEPT_AFTER_EXPIRY = 86_400_000;
+import { KEPT_AFTER_EXPIRY, MAX_BALANCE } from "../../credits/account.js";
 
 /** Loads the account of `call` into `a`, and saves the one before it. */
 const LOAD = (s: string) => `

@@ -59,11 +59,17 @@ const STATES: Readonly<Record<string, readonly [KeystileErrorCode, string]>> = {
   "53100": ["STORE_FULL", "the disk of the database server is full"],
   "23514": [
     "STORE_INVALID",
-    "the credits of a key do not add up: something else changed them; restore a backup, or put the row right in SQL",
+    "a row does not keep the rules of its table, as one whose credits do not add up: something else changed it; restore a backup, or put the row right in SQL",
   ],
   "42501": ["STORE_FAILED", "the role of the connection lacks a right; docs/postgres.md lists what it needs"],
-  "42": ["STORE_INVALID", "the tables are not there, or not as keystile made them; run `await store.setUp()` once"],
-  "3F": ["STORE_INVALID", "the schema is not there; run `await store.setUp()` once"],
+  "42": [
+    "STORE_INVALID",
+    "the tables are not there, or not as keystile made them; run `keystile schema postgres | psql …`, or `await store.setUp()`, once",
+  ],
+  "3F": [
+    "STORE_INVALID",
+    "the schema is not there; run `keystile schema postgres | psql …`, or `await store.setUp()`, once",
+  ],
   "28": ["STORE_FAILED", "the server refused the credentials of the connection"],
   "3D": ["STORE_FAILED", "the database is not there"],
   "57": ["STORE_BUSY", "the server cancelled the statement; nothing was changed"],

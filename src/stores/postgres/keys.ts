@@ -74,7 +74,7 @@ export function createKeys(session: Session, references: References, schema: str
   };
   const rowsOf = async (texts: readonly KeyText[]): Promise<KeyRow[]> => {
     if (texts.length === 0) return [];
-    // Grants are ids here: only the API is needed.
+    // Grants are ids here: only the API is used.
     const loaded = await references.load(texts.map((text) => ({ ...referencesOf(text), grants: "" })));
     return texts.map((text) => toRow(text, loaded));
   };
@@ -141,7 +141,7 @@ function apiOf({ api }: KeyText, loaded: Loaded) {
 /** A key as the database reads it. @throws RangeError: a text cannot be stored */
 export function encodeKeyRow({ row, balance }: NewKey): Record<string, unknown> {
   const { id, workspaceId, apiId, digest, foreignDigest, name, start, enabled, expires, createdAt, generation } = row;
-  const { identityId, version, deleted, grants, body, foreignDigest: foreign } = encodeKey(row, balance);
+  const { identityId, version, deleted, grants, body } = encodeKey(row, balance);
   for (const text of [id, workspaceId, apiId, digest ?? "", foreignDigest ?? "", identityId ?? ""])
     assertStorable(text, "the id, a digest or a reference of a key");
   return {
@@ -151,7 +151,7 @@ export function encodeKeyRow({ row, balance }: NewKey): Record<string, unknown> 
     identity: identityId,
     version,
     digest: digest ?? null,
-    foreign,
+    foreign: foreignDigest ?? null,
     deleted,
     grants,
     body,
@@ -166,7 +166,9 @@ export function encodeKeyRow({ row, balance }: NewKey): Record<string, unknown> 
   };
 }
 
-/** Milliseconds within the range of timestamptz, which begins in the year 4714 BC; dates of JavaScript go further back. */
+/**
+ * Milliseconds within the range of timestamptz, which begins in the year 4714 BC; dates of JavaScript go further back.
+ */
 function toTimestamp(ms: number): number {
   return Math.max(-210_866_803_200_000, ms);
 }

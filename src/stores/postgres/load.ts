@@ -1,12 +1,14 @@
 /**
- * Fills an empty database with the rows of another store, as they are: numbers, versions, totals and secrets too. May be
- * interrupted and begun again; finished, or found in use, it is refused.
+ * Fills an empty database with the rows of another store, as they are: numbers, versions, totals and secrets too.
+ * Interrupted, it begins again from nothing, since the source may have changed; finished, or found in use, it is
+ * refused. A use that only took credits, or was noted, leaves no trace, and is lost; so is a new row that no key refers
+ * to, such as an API, where the audit trail is off or the end of the load was undone.
  */
 import { KeystileError } from "../../contracts/errors.js";
 import { encodeEntity, type EntityTable } from "../codec/entity-codec.js";
-import type { ExportedKey, ExportedPage } from "../codec/exported-rows.js";
+import type { ExportedAudit, ExportedKey, ExportedPage } from "../codec/exported-rows.js";
 import { digestText } from "../../lib/hash.js";
-import { createSession, type PostgresClient, type Statement } from "./client.js";
+import { createSession, type PostgresClient, type PostgresRow, type Session, type Statement } from "./client.js";
 import { COUNTS } from "./credits.js";
 import { encodeKeyRow } from "./keys.js";
 import { type PostgresStoreOptions, readOptions } from "./options.js";
@@ -17,18 +19,33 @@ import { jsonForPeople } from "./texts.js";
 export interface PostgresLoad {
   /** Writes a page; the same page again does no harm. */
   write(page: ExportedPage): Promise<void>;
+  /**
+   * The rows of a page as the database has them, in the order of their ids or numbers: those that no port of a store
+   * reads.
+   */
+  readUnported(page: UnportedPage): Promise<readonly unknown[]>;
   /** Rows of each kind that are there. */
   counts(): Promise<Readonly<Record<string, number>>>;
-  /** Ends it: from now on the store may be used. */
+  /**
+   * Ends it: from now on the store may be used.
+   * @throws (rejects with) KeystileError CONFLICT: another load has begun again meanwhile
+   */
   finish(): Promise<void>;
 }
 
+/** A page of rows that no port of a store reads. */
+export type UnportedPage = Extract<ExportedPage, { readonly kind: "idempotency" | "audit" }>;
+
+/** After the name of the source: the load is about to set the sequences, which nothing rolls back. */
+const ENDING = " ending";
+const FINISHED = " finished";
 const KEY_TEXTS = ["id", "ws", "api", "identity", "digest", "foreign", "grants", "body", "name", "start"] as const;
 
 /**
- * Begins to fill a database whose tables are set up, or goes on.
- * @param secret of the source, which names it: a load that another source began is not gone on with
- * @throws (rejects with) KeystileError CONFLICT: it holds rows of its own, another source's, or a finished copy
+ * Begins to fill a database whose tables are set up. What an interrupted load of the same source left is removed.
+ * @param secret of the source, which names it: what a load of another source left stays
+ * @throws (rejects with) KeystileError CONFLICT: it holds rows of its own, another source's, or a finished copy;
+ * STORE_FAILED: the role may not set the sequences
  */
 export async function beginLoad(
   client: PostgresClient,
@@ -41,22 +58,8 @@ export async function beginLoad(
   const run = (text: string, ...values: (string | null)[]) => session.run({ isRead: false, text }, ...values);
   const source = (await digestText("sha256", secret, "hex")).slice(0, 16);
 
-  const [known] = await run(`SELECT e.body FROM ${s}.entities e WHERE e.kind = 'copy' AND e.id = 'copy'`);
-  if (known === undefined) {
-    const [found] = await run(
-      `SELECT (EXISTS (SELECT 1 FROM ${s}.entities) OR EXISTS (SELECT 1 FROM ${s}.keys))::text AS used`,
-    );
-    if (found?.["used"] === "true")
-      throw new KeystileError("CONFLICT", "the target holds rows already; copy to an empty schema");
-    await run(
-      `INSERT INTO ${s}.entities (kind, id, workspace_id, version, deleted, body) VALUES ('copy', 'copy', '', 1, true, $1)`,
-      source,
-    );
-  } else if (known["body"] !== source) {
-    const why =
-      known["body"] === `${source} finished` ? "this source was copied to the target before" : "another source was";
-    throw new KeystileError("CONFLICT", `${why}; copy to an empty schema, or drop this one`);
-  }
+  await assertMaySetSequences(session, settings.schema);
+  const load = await begin(run, source, settings.schema);
 
   const entities = `INSERT INTO ${s}.entities (kind, id, workspace_id, name, parent, version, deleted, body)
     SELECT r ->> 'kind', r ->> 'id', r ->> 'ws', r ->> 'name', r ->> 'parent', (r ->> 'version')::bigint, (r ->> 'deleted')::boolean, r ->> 'body'
@@ -84,6 +87,14 @@ export async function beginLoad(
       r ->> 'actor', r ->> 'operation', ARRAY(SELECT jsonb_array_elements_text(r -> 'ids')),
       ARRAY(SELECT jsonb_array_elements_text(r -> 'fields')), (r ->> 'count')::bigint
     FROM jsonb_array_elements($1::text::jsonb) r ON CONFLICT (number) DO NOTHING`;
+  const onceRows = `SELECT coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'workspaceId', o.workspace_id, 'body', o.body,
+      'until', o.expires) ORDER BY o.id), '[]')::text AS rows
+    FROM ${s}.idempotency o WHERE o.id IN (SELECT jsonb_array_elements_text($1::text::jsonb))`;
+  const auditRows = `SELECT coalesce(jsonb_agg(jsonb_build_object('number', a.number,
+      'time', (extract(epoch FROM a.time) * 1000)::bigint, 'workspaceId', a.workspace_id, 'actorKind', a.actor_kind,
+      'actor', a.actor, 'operation', a.operation, 'ids', to_jsonb(a.ids), 'fields', to_jsonb(a.fields), 'count', a.count)
+      ORDER BY a.number), '[]')::text AS rows
+    FROM ${s}.audit a WHERE a.number IN (SELECT e::bigint FROM jsonb_array_elements_text($1::text::jsonb) e)`;
 
   return {
     async write(page) {
@@ -101,6 +112,11 @@ export async function beginLoad(
         if (each.length > 0) await run(accounts, JSON.stringify(each));
       }
     },
+    async readUnported(page) {
+      const asked = page.kind === "audit" ? page.rows.map(({ number }) => number) : page.rows.map(({ id }) => id);
+      const [row] = await run(page.kind === "audit" ? auditRows : onceRows, JSON.stringify(asked));
+      return JSON.parse(row?.["rows"] as string) as unknown[];
+    },
     async counts() {
       const rows = await run(
         `SELECT kind, count(*)::text AS n FROM ${s}.entities WHERE kind <> 'copy' GROUP BY 1
@@ -110,20 +126,123 @@ export async function beginLoad(
       return Object.fromEntries(rows.map((row) => [String(row["kind"]), Number(row["n"])]));
     },
     async finish() {
+      await run(
+        `UPDATE ${s}.entities SET body = $1 WHERE kind = 'copy' AND body = $2 AND version = $3::text::bigint`,
+        source + ENDING,
+        source,
+        load,
+      );
       const statement: Statement = {
         isRead: false,
-        text: `WITH counted AS (
-            INSERT INTO ${s}.idempotency_counts SELECT workspace_id, count(*) FROM ${s}.idempotency GROUP BY 1
+        // The row of the load is locked first: a load that begins again waits for it, or this one finds another number.
+        text: `WITH named AS (
+            UPDATE ${s}.entities SET body = $2::text || '${FINISHED}'
+            WHERE kind = 'copy' AND body = $2::text || '${ENDING}' AND version = $3::text::bigint RETURNING 1
+          ), counted AS (
+            INSERT INTO ${s}.idempotency_counts
+            SELECT i.workspace_id, count(*) FROM ${s}.idempotency i WHERE EXISTS (SELECT 1 FROM named) GROUP BY 1
             ON CONFLICT (workspace_id) DO UPDATE SET records = excluded.records
-          ), secret AS (UPDATE ${s}.meta SET idempotency_secret = $1), told AS (INSERT INTO ${s}.changes (what) VALUES ('all')), named AS (
-            UPDATE ${s}.entities SET body = body || ' finished' WHERE kind = 'copy'
-          )
+          ), secret AS (UPDATE ${s}.meta SET idempotency_secret = $1 WHERE EXISTS (SELECT 1 FROM named)),
+          told AS (INSERT INTO ${s}.changes (what) SELECT 'all' FROM named)
           SELECT setval('${s}.key_numbers', greatest(1, (SELECT coalesce(max(number), 1) FROM ${s}.keys)))::text,
-            setval(pg_get_serial_sequence('${s}.audit', 'number'), greatest(1, (SELECT coalesce(max(number), 1) FROM ${s}.audit)))::text`,
+            setval(pg_get_serial_sequence('${s}.audit', 'number'), greatest(1, (SELECT coalesce(max(number), 1) FROM ${s}.audit)))::text
+          FROM named`,
       };
-      await session.run(statement, secret);
+      const finished = await session.run(statement, secret, source, load);
+      if (finished.length === 0)
+        throw new KeystileError(
+          "CONFLICT",
+          "another copy to the same schema has begun again meanwhile; run one at a time",
+        );
     },
   };
+}
+
+/** A load that ends with this refusal would have written everything before. */
+async function assertMaySetSequences(session: Session, schema: string): Promise<void> {
+  const s = quoted(schema);
+  const [row] = await session.run({
+    isRead: true,
+    text: `SELECT (has_sequence_privilege('${s}.key_numbers', 'UPDATE')
+      AND has_sequence_privilege(pg_get_serial_sequence('${s}.audit', 'number'), 'UPDATE'))::text AS may`,
+  });
+  if (row?.["may"] !== "true")
+    throw new KeystileError(
+      "STORE_FAILED",
+      `the role of the connection may not set the sequences; run: GRANT UPDATE ON ALL SEQUENCES IN SCHEMA ${s} TO its name`,
+    );
+}
+
+/**
+ * Removes what an interrupted load of the same source left.
+ * @returns the number of this load, which the next one changes
+ */
+async function begin(
+  run: (text: string, ...values: string[]) => Promise<readonly PostgresRow[]>,
+  source: string,
+  schema: string,
+): Promise<string> {
+  const s = quoted(schema);
+  const [known] = await run(
+    `SELECT e.body, e.version::text, (EXISTS (SELECT 1 FROM ${s}.changes) OR EXISTS (SELECT 1 FROM ${s}.leases)
+       OR EXISTS (SELECT 1 FROM ${s}.idempotency_counts) OR EXISTS (SELECT 1 FROM ${s}.meta WHERE pruned IS NOT NULL)
+       OR e.body NOT LIKE '%${ENDING}' AND (pg_sequence_last_value('${s}.key_numbers') IS NOT NULL
+         OR pg_sequence_last_value(pg_get_serial_sequence('${s}.audit', 'number')) IS NOT NULL))::text AS used
+     FROM ${s}.entities e WHERE e.kind = 'copy' AND e.id = 'copy'`,
+  );
+  if (known === undefined) {
+    const [found] = await run(
+      `SELECT (EXISTS (SELECT 1 FROM ${s}.entities) OR EXISTS (SELECT 1 FROM ${s}.keys))::text AS used`,
+    );
+    if (found?.["used"] === "true")
+      throw new KeystileError("CONFLICT", "the target holds rows already; copy to an empty schema");
+    const [first] = await run(
+      `INSERT INTO ${s}.entities (kind, id, workspace_id, version, deleted, body)
+       VALUES ('copy', 'copy', '', 1, true, $1) ON CONFLICT (kind, id) DO NOTHING RETURNING version::text`,
+      source,
+    );
+    if (first === undefined) throw begunAtOnce();
+    return first["version"] as string;
+  }
+  if (known["body"] !== source && known["body"] !== source + ENDING) {
+    const why =
+      known["body"] === source + FINISHED ? "this source was copied to the target before" : "another source was";
+    throw new KeystileError("CONFLICT", `${why}; copy to an empty schema, or drop this one`);
+  }
+  // A load tells nobody of what it writes, and takes no number of a sequence before its end.
+  if (known["used"] === "true")
+    throw new KeystileError(
+      "CONFLICT",
+      `something else used this unfinished copy; to copy again, and lose what that wrote, run: DROP SCHEMA ${s} CASCADE`,
+    );
+  const [own] = await run(
+    `WITH own AS (
+       UPDATE ${s}.entities SET version = version + 1, body = $1
+       WHERE kind = 'copy' AND body = $3 AND version = $2::text::bigint RETURNING version
+     ), entities AS (DELETE FROM ${s}.entities WHERE kind <> 'copy' AND EXISTS (SELECT 1 FROM own)),
+     keys AS (DELETE FROM ${s}.keys WHERE EXISTS (SELECT 1 FROM own)),
+     accounts AS (DELETE FROM ${s}.accounts WHERE EXISTS (SELECT 1 FROM own)),
+     once AS (DELETE FROM ${s}.idempotency WHERE EXISTS (SELECT 1 FROM own)),
+     counts AS (DELETE FROM ${s}.idempotency_counts WHERE EXISTS (SELECT 1 FROM own)),
+     audit AS (DELETE FROM ${s}.audit WHERE EXISTS (SELECT 1 FROM own))
+     SELECT version::text, setval('${s}.key_numbers', 1, false)::text,
+       setval(pg_get_serial_sequence('${s}.audit', 'number'), 1, false)::text FROM own`,
+    source,
+    known["version"] as string,
+    known["body"],
+  );
+  if (own === undefined) throw begunAtOnce();
+  return own["version"] as string;
+}
+
+const begunAtOnce = () =>
+  new KeystileError("CONFLICT", "another copy to the same schema has begun at once; run one at a time");
+
+/** The rows of a page as {@link PostgresLoad.readUnported} returns them, if the database has them. */
+export function asUnported(page: UnportedPage): readonly unknown[] {
+  if (page.kind === "idempotency") return page.rows;
+  const rows = JSON.parse(jsonForPeople(page.rows)) as ExportedAudit[];
+  return rows.map((row) => ({ ...row, time: Date.parse(row.time) }));
 }
 
 function encodeExportedEntity(kind: EntityTable, row: object): object {

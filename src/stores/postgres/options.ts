@@ -1,11 +1,12 @@
 /** Options of the PostgreSQL store: defaults and validation. */
 import { type Check, checkOptions, flag, group, integer, oneOf, ownOnly } from "../../lib/check-options.js";
+import { isSchemaName, SCHEMA_NAMES } from "./schema.js";
 
 /** How the store keeps the audit trail. */
 export interface PostgresAuditOptions {
   /**
-   * Most entries in the table `audit`, 0…10_000_000, default 100_000: the oldest go first, up to a hundred at a time. 0:
-   * changes are not recorded.
+   * Most entries in the table `audit`, 0…10_000_000, default 100_000: the oldest go first, about a hundred at a time,
+   * all that are too many at once after this was lowered. 0: changes are not recorded.
    */
   readonly rows?: number | undefined;
 }
@@ -13,9 +14,9 @@ export interface PostgresAuditOptions {
 /** What happens while the server cannot be reached. */
 export interface PostgresOutageOptions {
   /**
-   * Milliseconds beyond `bound` for which keys that are remembered still verify, 0…86_400_000, default 0: from the bound
-   * on every call fails with STORE_UNAVAILABLE. A key that was revoked meanwhile stays valid for as long. Credits and
-   * keys that are not remembered fail at once all the same.
+   * Milliseconds beyond `bound` for which keys that are remembered still verify, 0…86_400_000, default 0: from the
+   * bound on every call fails with STORE_UNAVAILABLE. A key that was revoked meanwhile stays valid for as long. Credits
+   * and keys that are not remembered fail at once all the same.
    */
   readonly serveStale?: number | undefined;
 }
@@ -25,21 +26,22 @@ export interface PostgresStoreOptions {
   /** The schema of the tables: 1 to 48 of `a-z`, `0-9` and `_`, not beginning with a digit. Default `keystile`. */
   readonly schema?: string;
   /**
-   * The longest time for which a change of another node may stay unseen, in milliseconds, 10…3_600_000, default 2_000: a
-   * call on an older state waits for a poll first.
+   * The longest time for which a change of another node may stay unseen, in milliseconds, 10…3_600_000, default 2_000:
+   * a call on an older state waits for a poll first.
    */
   readonly bound?: number;
   /**
-   * After this many milliseconds a call starts a poll and does not wait for it, 1…bound, default 500, or `bound` if that is
-   * less. A node without calls polls nothing.
+   * After this many milliseconds a call starts a poll and does not wait for it, 1…bound, default 500, or `bound` if
+   * that is less. A node without calls polls nothing.
    */
   readonly poll?: number;
   /** Name statements, so that the server parses each once, if the client is a `Pool` of `pg`. Default true. */
   readonly prepared?: boolean;
   /**
-   * Milliseconds after which a call fails with STORE_UNAVAILABLE, 10…600_000, default 5_000, its retries included; the first
-   * call of a node, which also asks what the server is, after twice as many. A `Pool` of `pg` drops a connection that takes
-   * as long; give it `connectionTimeoutMillis`, so that it does not wait for new ones forever.
+   * Milliseconds after which a statement, its retries included, fails with STORE_UNAVAILABLE, 10…600_000, default
+   * 5_000. A call is one statement; a find up to three, where the rows that the key refers to are not at hand;
+   * `insertKeys` one for each 1,000 keys; the first call of a node one more. A `Pool` of `pg` drops a connection that
+   * takes as long; give it `connectionTimeoutMillis`, so that it does not wait for new ones forever.
    */
   readonly timeout?: number;
   /**
@@ -70,8 +72,7 @@ const HOUR = 3_600_000;
 
 const CHECKS = {
   schema(value, path) {
-    if (typeof value !== "string" || !/^[a-z_][a-z0-9_]{0,47}$/.test(value))
-      throw new TypeError(`${path} must be 1 to 48 characters of a-z, 0-9 and _, not beginning with a digit`);
+    if (!isSchemaName(value)) throw new TypeError(`${path} must be ${SCHEMA_NAMES}`);
   },
   bound: integer(10, HOUR),
   poll: integer(1, HOUR),

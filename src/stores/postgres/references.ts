@@ -1,10 +1,10 @@
 /**
- * The APIs, workspaces, roles and permissions that keys refer to, kept in the node, so that a find is one statement that reads one
- * row. Dropped whenever one of them changes.
+ * The APIs, workspaces, roles and permissions that keys refer to, kept in the node, so that a find is one statement
+ * that reads one row. Dropped whenever one of them changes.
  *
  * Of missing rows only workspaces are kept, which most programs do not have: no change tells of another new row.
  */
-import type { ApiRow, PermissionRow, RoleRow } from "../../contracts/store.js";
+import type { ApiRow, PermissionRow, RoleRow, RowChange } from "../../contracts/store.js";
 import { deepFreeze } from "../../lib/deep-freeze.js";
 import { createBoundedMap, sizeOfTexts } from "../codec/bounded-map.js";
 import { decodeEntity } from "../codec/entity-codec.js";
@@ -45,7 +45,7 @@ const ROW = 256;
 const ABSENT = Symbol("absent");
 
 /** Kinds of rows, as the table has them. */
-type Kind = "apis" | "workspaces" | "roles" | "permissions";
+type Kind = Exclude<RowChange["table"], "identities">;
 type Wanted = readonly [kind: Kind, id: string];
 
 export function createReferences(session: Session, schema: string): References {

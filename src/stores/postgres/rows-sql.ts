@@ -2,6 +2,8 @@
  * The functions that write rows, in PL/pgSQL: each call of the port is one statement, because a transaction of several
  * would have to hold one connection, which a pooler does not promise.
  */
+import { isFoundWithKeys } from "../../contracts/row-changes.js";
+import { ENTITY_TABLES } from "../codec/entity-codec.js";
 import { EXPIRED_PER_WRITE } from "../spend-once.js";
 
 /** Columns of a key that are given as text, from the JSON object `r`. */
@@ -12,6 +14,9 @@ const KEY_VALUES = `
 const KEY_COLUMNS = `
   id, workspace_id, api_id, identity_id, version, digest, foreign_digest, deleted, grants, body, name, start, enabled,
   expires, created_at`;
+
+/** Tables whose rows are part of what a find returns. */
+const FOUND_WITH_KEYS = ENTITY_TABLES.filter(isFoundWithKeys).map((table) => `'${table}'`);
 
 /** The statements that make the functions. @param s the schema, quoted */
 export const rowFunctions = (s: string): string => `
@@ -25,7 +30,7 @@ BEGIN
       e ->> 'operation', ARRAY(SELECT jsonb_array_elements_text(e -> 'ids')),
       ARRAY(SELECT jsonb_array_elements_text(e -> 'fields')), (e ->> 'count')::bigint)
     RETURNING number INTO last;
-    -- Numbers have gaps, so that fewer than the bound may stay; never more, but for a hundred.
+    -- Numbers have gaps, so that fewer than the bound may stay, or more, until a number of hundreds is given.
     IF last % 100 = 0 OR most < 100 THEN DELETE FROM ${s}.audit WHERE number <= last - most; END IF;
   END LOOP;
 END $f$;
@@ -59,7 +64,9 @@ BEGIN
     shared := coalesce(shared, n);
   ELSE
     SELECT k.number, k.digest, coalesce(k.account, k.number) INTO n, was, shared FROM ${s}.keys k
-      WHERE k.id = r ->> 'id' AND k.version = (r ->> 'version')::bigint FOR UPDATE;
+      WHERE k.id = r ->> 'id' AND k.version = (r ->> 'version')::bigint
+      -- A stronger lock would wait for whoever holds the key to replace it, and two of these for each other.
+      FOR NO KEY UPDATE;
     IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'KS001'; END IF;
     UPDATE ${s}.keys SET (${KEY_COLUMNS}) = ROW(${KEY_VALUES}) WHERE number = n;
   END IF;
@@ -73,7 +80,7 @@ DECLARE
   was bigint := coalesce(w ->> 'version', r ->> 'version')::bigint; told text[] := '{}'; old_name text;
 BEGIN
   -- A new row changes no key, except a workspace: keys do not need a row of theirs.
-  IF was > 0 AND k IN ('apis', 'identities', 'roles', 'permissions') OR k = 'workspaces' THEN
+  IF was > 0 AND k IN (${FOUND_WITH_KEYS.join(", ")}) OR k = 'workspaces' THEN
     told := ARRAY['#' || k || ' ' || row_id];
   END IF;
   IF was > 0 AND k = 'rootKeys' THEN
@@ -160,7 +167,7 @@ END $f$;
 
 CREATE FUNCTION ${s}.record_uses_v1(uses text) RETURNS void LANGUAGE plpgsql AS $f$
 BEGIN
-  -- Like the other functions it locks in the order of numbers.
+  -- As the functions of credits it locks in the order of numbers; write_v1 does not: after a deadlock it is sent again.
   PERFORM 1 FROM ${s}.keys k WHERE k.id IN (SELECT e ->> 0 FROM jsonb_array_elements(uses::jsonb) e) ORDER BY k.number
     FOR NO KEY UPDATE;
   UPDATE ${s}.keys k SET last_used_at = u.used_at
@@ -195,7 +202,8 @@ BEGIN
     spend := ${s}.spend_v1(mode, format(call, c ->> 'n', 0, c ->> 'period'))::jsonb -> 0;
   ELSE
     -- The row is locked, so that calls of one workspace never go beyond its share together. Before those of other workspaces,
-    -- for which no call waits: so no two wait for each other.
+    -- for which no call waits: so no two wait for each other. The bound of all is looked at without a lock: calls of
+    -- other workspaces that are in flight may pass it by one each.
     INSERT INTO ${s}.idempotency_counts VALUES (c ->> 'ws', 0)
       ON CONFLICT (workspace_id) DO UPDATE SET records = idempotency_counts.records;
     IF known.id IS NOT NULL THEN PERFORM ${s}.forget_once_v1(ARRAY[known.id]); END IF;
@@ -228,7 +236,8 @@ BEGIN
     ELSE jsonb_build_object('spend', spend) END;
 END $f$;
 
--- Changes that are older than any node's memory; nodes that were away for longer are told that they were.
+-- Removes changes that are older than any node's memory; nodes that were away for longer are told that they were. And
+-- counts of nothing.
 CREATE FUNCTION ${s}.prune_v1(keep interval) RETURNS void LANGUAGE plpgsql AS $f$
 DECLARE last xid8;
 BEGIN
@@ -244,5 +253,9 @@ BEGIN
     UPDATE ${s}.meta SET pruned = last
     WHERE pruned IS NULL OR pruned < last OR pruned >= pg_snapshot_xmax(pg_current_snapshot());
   END IF;
+  -- Workspaces without records. Not what a call holds: it is about to have one.
+  DELETE FROM ${s}.idempotency_counts WHERE workspace_id IN (
+    SELECT workspace_id FROM ${s}.idempotency_counts WHERE records = 0 FOR UPDATE SKIP LOCKED
+  );
 END $f$;
 `;

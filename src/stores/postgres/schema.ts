@@ -8,6 +8,14 @@ export const SCHEMA_VERSION = 1;
 
 const MAX = MAX_BALANCE;
 
+/** What a name of a schema must be, in words. */
+export const SCHEMA_NAMES = "1 to 48 characters of a-z, 0-9 and _, not beginning with a digit";
+
+/** Whether a schema may have this name. */
+export function isSchemaName(name: unknown): name is string {
+  return typeof name === "string" && /^[a-z_][a-z0-9_]{0,47}$/.test(name);
+}
+
 /** An identifier in double quotes, as every statement names it. */
 export function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
@@ -24,7 +32,8 @@ CREATE TABLE ${s}.meta (
 INSERT INTO ${s}.meta (version, store_id, idempotency_secret) VALUES (1, gen_random_uuid()::text,
   replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''));
 
--- Workspaces, APIs, identities, roles, permissions, migrations, root keys, namespaces and overrides.
+-- Workspaces, APIs, identities, roles, permissions, migrations, root keys, namespaces and overrides, and of a copied
+-- store one row "copy", which names the source.
 CREATE TABLE ${s}.entities (
   kind text COLLATE "C" NOT NULL,
   id text COLLATE "C" NOT NULL,
@@ -150,18 +159,22 @@ LEFT JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
 LEFT JOIN ${s}.accounts a ON a.number = coalesce(k.account, k.number);
 `;
 
-/** Each version of the schema: what leads to it from the one before. */
-const STEPS: readonly ((s: string) => string)[] = [
+/** Each version of the schema: what leads to it from the one before. Entries never change once released. */
+export const STEPS: readonly ((s: string) => string)[] = [
   (s) => tables(s) + creditFunctions(s) + rowFunctions(s) + overview(s),
 ];
 
 /**
- * The script that makes the tables, or brings them to this version. One statement, in one transaction, under a lock: any
- * number of nodes may run it at once. Fails with SQLSTATE KS009 where the tables are of a later version.
+ * The script that makes the tables, or brings them to this version. One statement, in one transaction, under a lock:
+ * any number of nodes may run it at once. Fails with SQLSTATE KS009 where the tables are of a later version.
+ * @param schema of the tables: 1 to 48 of `a-z`, `0-9` and `_`, not beginning with a digit, as the option of
+ *   `postgresStore`; there is no default
+ * @throws TypeError: the schema may not have this name
  */
 export function setUpScript(schema: string): string {
+  if (!isSchemaName(schema)) throw new TypeError(`schema must be ${SCHEMA_NAMES}`);
   const s = quoted(schema);
-  const literal = `'${schema.replaceAll("'", "''")}'`;
+  const literal = `'${schema}'`;
   const steps = STEPS.map(
     (step, i) => `
   IF found < ${i + 1} THEN
@@ -175,7 +188,7 @@ BEGIN
   IF pg_is_in_recovery() THEN RAISE EXCEPTION 'the server is a read replica' USING ERRCODE = '25006'; END IF;
   PERFORM pg_advisory_xact_lock(hashtextextended('keystile ' || ${literal}, 7235925));
   IF to_regnamespace(quote_ident(${literal})) IS NULL THEN CREATE SCHEMA ${s}; END IF;
-  IF to_regclass('${s.replaceAll("'", "''")}.meta') IS NOT NULL THEN SELECT version INTO found FROM ${s}.meta; END IF;
+  IF to_regclass('${s}.meta') IS NOT NULL THEN SELECT version INTO found FROM ${s}.meta; END IF;
   IF found > ${SCHEMA_VERSION} THEN
     RAISE EXCEPTION 'the tables are of version %, and this keystile knows them up to ${SCHEMA_VERSION}', found USING ERRCODE = 'KS009';
   END IF;${steps.join("")}

@@ -44,17 +44,19 @@ interface Written {
 }
 
 /**
- * Keeps keys in PostgreSQL 14 or later, for any number of nodes. Its `KeyRef` is a number. Every call is one statement; the
- * finds of one turn of the event loop are one together, and so are the spends, draws and returns, of which one of each is in
- * flight. Run {@link PostgresStore.setUp} once. The client stays the program's: `close()` does not end it.
+ * Keeps keys in PostgreSQL 14 or later, for any number of nodes. Its `KeyRef` is a number. Every call is one statement;
+ * the finds of one turn of the event loop are one together, and so are the spends, draws and returns, of which one of
+ * each is in flight. Run {@link PostgresStore.setUp} once. The client stays the program's: `close()` does not end it.
  *
- * Changes of other nodes arrive within `bound`, and within milliseconds where the client listens. While the server cannot be
- * reached, keys that are remembered verify until the bound, and every other call fails with STORE_UNAVAILABLE.
- * @param client a `Pool` of `pg`, a PGlite, or any object with `query`; see {@link PostgresClient}. A `Pool` of two or more
- * connections keeps one to listen
+ * Changes of other nodes arrive within `bound`, and within milliseconds where the client listens. While the server
+ * cannot be reached, keys that are remembered verify until the bound, and every other call fails with
+ * STORE_UNAVAILABLE.
+ * @param client a `Pool` of `pg`, a PGlite, or any object with `query`; see {@link PostgresClient}. A `Pool` of two or
+ * more connections keeps one to listen
  * @param options see {@link PostgresStoreOptions}
- * @throws TypeError or RangeError naming what is wrong with an argument. Calls reject with KeystileError STORE_UNAVAILABLE,
- * STORE_READ_ONLY (a read replica), STORE_INVALID (no tables), STORE_SCHEMA_NEWER, STORE_BUSY, STORE_FULL, STORE_FAILED
+ * @throws TypeError or RangeError naming what is wrong with an argument. Calls reject with KeystileError
+ * STORE_UNAVAILABLE, STORE_READ_ONLY (a read replica), STORE_INVALID (no tables), STORE_SCHEMA_NEWER, STORE_BUSY,
+ * STORE_FULL, STORE_FAILED
  * @see src/contracts/store.ts for the contract
  */
 export function postgresStore(client: PostgresClient, options: PostgresStoreOptions = {}): PostgresStore {
@@ -111,7 +113,7 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
       if (written.xid !== undefined) changes.made(written.changes ?? [], written.xid, rings);
       return written;
     } catch (error) {
-      if (isKeystileError(error) && error.outcomeUnknown === true) changes.lost();
+      if (isOfUnknownOutcome(error)) changes.lost();
       throw error;
     }
   };
@@ -167,15 +169,24 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
       const batches: NewKey[][] = [];
       for (let start = 0; start < given.length; start += BATCH) batches.push(given.slice(start, start + BATCH));
       const results: boolean[][] = [];
-      // In order, so that of two keys with one digest the first goes in, unless they are a batch apart and both in flight.
+      // In order, so that of two keys with one digest the first goes in, unless they are a batch apart and both in
+      // flight.
       let next = 0;
       const work = async (): Promise<void> => {
-        while (next < batches.length) {
-          const i = next++;
-          results[i] = await insertBatch(batches[i] as NewKey[], entry);
+        try {
+          while (next < batches.length) {
+            const i = next++;
+            results[i] = await insertBatch(batches[i] as NewKey[], entry);
+          }
+        } finally {
+          // After one that failed no other is sent.
+          next = batches.length;
         }
       };
-      await Promise.all(Array.from({ length: entry === undefined ? IN_FLIGHT : 1 }, work));
+      const settled = await Promise.allSettled(Array.from({ length: entry === undefined ? IN_FLIGHT : 1 }, work));
+      // Not before the others have settled: `close` waits for this call, and then nothing is in flight.
+      const reasons = settled.flatMap((one) => (one.status === "rejected" ? [one.reason as unknown] : []));
+      if (reasons.length > 0) throw reasons.find(isOfUnknownOutcome) ?? reasons[0];
       return results.flat();
     }),
     write: asking(async (writes: readonly Write[], entries: readonly AuditEntry[] = []) => {
@@ -228,3 +239,5 @@ function powersOf({ durability, auditRows }: { durability: string; auditRows: nu
     durability: durability === "process" ? "process" : "power",
   });
 }
+
+const isOfUnknownOutcome = (error: unknown): boolean => isKeystileError(error) && error.outcomeUnknown === true;

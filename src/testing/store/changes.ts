@@ -1,9 +1,25 @@
 /** Changes are visible and notified: clauses 8 and 15. */
-import type { Change, Table, Write } from "../../contracts/store.js";
+import type { Change, RowChange, Write } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import type { Clause } from "./bed.js";
 import { keyRow, permission, role, identity, balance, insert, refOf, WS, readRow } from "./rows.js";
 import { change, drops, removeRow } from "./shared-steps.js";
+
+/** Changes of rows that keys refer to, of each table that finds depend on. */
+const OF_KEYS: Readonly<Record<RowChange["table"], readonly (readonly [id: string, over: object])[]>> = {
+  workspaces: [[WS, { enabled: false }]],
+  apis: [["api_1", { enabled: false }]],
+  identities: [["id_user", { meta: { plan: "pro" } }]],
+  permissions: [
+    ["perm_through", { slug: "renamed" }],
+    ["perm_direct", { slug: "renamed.too" }],
+  ],
+  roles: [
+    ["role_r", { permissions: [] }],
+    // Back in a role that had lost it.
+    ["role_r", { permissions: ["perm_through"] }],
+  ],
+};
 
 export function changesClauses(clause: Clause): void {
   clause("clause 8: a change is seen by the next find", async (withApi) => {
@@ -112,16 +128,9 @@ export function changesClauses(clause: Clause): void {
       await insert(store, keyRow(1, of));
       const notified: Change[] = [];
       store.subscribe((change) => notified.push(change));
-      const rows: readonly (readonly [table: Table, id: string, over: object])[] = [
-        ["workspaces", WS, { enabled: false }],
-        ["apis", "api_1", { enabled: false }],
-        ["identities", "id_user", { meta: { plan: "pro" } }],
-        ["permissions", "perm_through", { slug: "renamed" }],
-        ["permissions", "perm_direct", { slug: "renamed.too" }],
-        ["roles", "role_r", { permissions: [] }],
-        // Back in a role that had lost it.
-        ["roles", "role_r", { permissions: ["perm_through"] }],
-      ];
+      const rows = (Object.keys(OF_KEYS) as RowChange["table"][]).flatMap((table) =>
+        OF_KEYS[table].map(([id, over]) => [table, id, over] as const),
+      );
       for (const [table, id, over] of rows) {
         const before = (await store.findKey("digest-1"))!;
         await change(store, table, id, over);

@@ -15,6 +15,7 @@ export function powersClauses(clause: Clause): void {
     expect(typeof powers.reserves).toBe("boolean");
     expect(typeof powers.idempotency).toBe("boolean");
     expect(typeof powers.usage).toBe("boolean");
+    expect(typeof (powers.audit ?? false)).toBe("boolean");
     expect(powers.reserves && !powers.leases, "reserves without leases").toBe(false);
     expect(["own", "polled", "pushed"].includes(powers.changes), "changes").toBe(true);
     expect(["none", "process", "power"].includes(powers.durability), "durability").toBe(true);
@@ -88,13 +89,13 @@ export function sharedPowersClauses(clause: SharedClause): void {
 /** Adds a test for stores that have the power; of others it is {@link powersClauses} that tests that they lack it. */
 export function withPower<O>(
   clause: (title: string, body: (open: () => Promise<O>) => Promise<void>) => void,
-  power: Power,
+  power: Power | "audit",
   storeOf: (opened: O) => Store,
 ): typeof clause {
   return (title, body) =>
     clause(title, async (open) => {
       const opened = await open();
-      if (storeOf(opened).powers[power]) await body(() => Promise.resolve(opened));
+      if (storeOf(opened).powers[power] === true) await body(() => Promise.resolve(opened));
     });
 }
 

@@ -183,7 +183,7 @@ export function writingClauses(clause: Clause): void {
     expect(await store.spendCredits(await refOf(store, "digest-2"), 1, 0, 0)).toEqual({ ok: true, remaining: 8 });
   });
 
-  clause("clause 19: keys with one account share its balance, which lives as long as one of them", async (withApi) => {
+  clause("clause 22: keys with one account share its balance, which lives as long as one of them", async (withApi) => {
     const store = await withApi();
     await insert(store, keyRow(1, { hasCredits: true }), balance(10));
     const share = (n: number, from: number) =>

@@ -2,7 +2,10 @@
 import { expect, it, vi } from "vitest";
 import type { Change } from "../../../src/contracts/store.js";
 import { api, insert, keyRow } from "../../../src/testing/store/rows.js";
+import { createChanges } from "../../../src/stores/postgres/changes.js";
+import type { Session } from "../../../src/stores/postgres/client.js";
 import { type PostgresClient, postgresStore, type PostgresStore } from "../../../src/stores/postgres/index.js";
+import { readOptions } from "../../../src/stores/postgres/options.js";
 import { pglite } from "./support.js";
 
 const { server, open, newSchema } = pglite();
@@ -98,4 +101,23 @@ it("a doorbell that rings while a poll is in flight is not lost", async () => {
   await polling;
   await vi.waitFor(() => expect(notified).toEqual([{ digest: "digest-1" }]), 10_000);
   for (const store of [here, other]) await store.close();
+});
+
+it("writes that tell of nothing do not make a node forget which changes were its own", async () => {
+  const row = { replica: "false", started: "s", version: "1", store_id: "i", standbys: "", pruned: "false" };
+  let polls = 0;
+  const session: Session = {
+    run: async () => [{ ...row, snapshot: `1:${++polls}:`, changes: '[["7","#roles r"]]' }],
+    listen: async () => undefined,
+  };
+  const changes = createChanges(session, readOptions({}), "s");
+  await changes.open();
+  const notified: Change[] = [];
+  changes.subscribe((change) => notified.push(change));
+  changes.made(["#roles r"], "7", false);
+  const MOST = 10_000;
+  for (let xid = 0; xid < MOST; xid++) changes.made([], `${100 + xid}`, false);
+  await changes.poll(NaN);
+  expect(notified).toEqual([{ table: "roles", id: "r" }]);
+  changes.close();
 });

@@ -1,7 +1,7 @@
 /** What is particular to how keys and rows are read from PostgreSQL and written to it. */
 import { expect, it } from "vitest";
 import { createKeyring } from "../../../src/keyring/keyring.js";
-import { postgresStore } from "../../../src/stores/postgres/index.js";
+import { type PostgresClient, postgresStore } from "../../../src/stores/postgres/index.js";
 import { api, identity, insert, keyRow, permission, role, WS } from "../../../src/testing/store/rows.js";
 import { pglite } from "./support.js";
 
@@ -78,4 +78,115 @@ it("a search returns rows that may hold the text, and the last that it looked at
   const all = await keyring.listPermissions({ search: "KELVIN" });
   expect(all.data.map(({ id }) => id)).toEqual(["perm_3"]);
   await store!.close();
+});
+
+it("an import of which a statement fails sends no more, and settles once nothing of it is in flight", async () => {
+  const schema = newSchema();
+  const made = postgresStore(server, { schema });
+  await made.setUp();
+  await made.write([{ table: "apis", row: api() }]);
+  let sent = 0;
+  let answer: () => void = () => undefined;
+  const held = new Promise<void>((resolve) => (answer = resolve));
+  const client: PostgresClient = {
+    async query(text, values) {
+      if (text.includes("insert_keys_v1")) {
+        if (++sent === 1) throw Object.assign(new Error(), { code: "57014" });
+        await held;
+      }
+      return server.query(text, values);
+    },
+  };
+  const store = postgresStore(client, { schema });
+  await store.pollChanges(NaN);
+  const BATCH = 1_000;
+  let isSettled = false;
+  const keys = Array.from({ length: 4 * BATCH }, (_, n) => ({ row: keyRow(n) }));
+  const importing = Promise.resolve(store.insertKeys(keys)).catch((error: unknown) => {
+    isSettled = true;
+    return error;
+  });
+  await new Promise(setImmediate);
+  await server.query("SELECT 1");
+  expect(isSettled).toBe(false);
+  answer();
+  expect(await importing).toMatchObject({ code: "STORE_BUSY" });
+  await store.close();
+  expect(sent).toBe(2);
+  const { rows } = await server.query(`SELECT count(*)::int AS n FROM ${schema}.keys`);
+  expect(rows).toEqual([{ n: BATCH }]);
+  await made.close();
+});
+
+it("an import of which one statement has an unknown outcome says so, whatever else failed first", async () => {
+  const schema = newSchema();
+  const made = postgresStore(server, { schema });
+  await made.setUp();
+  let sent = 0;
+  const client: PostgresClient = {
+    async query(text, values) {
+      if (!text.includes("insert_keys_v1")) return server.query(text, values);
+      if (++sent === 1) throw Object.assign(new Error(), { code: "57014" });
+      await new Promise(setImmediate);
+      throw new Error("the connection was lost");
+    },
+  };
+  const store = postgresStore(client, { schema });
+  await store.pollChanges(NaN);
+  const keys = Array.from({ length: 2_000 }, (_, n) => ({ row: keyRow(n) }));
+  await expect(store.insertKeys(keys)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", outcomeUnknown: true });
+  await store.close();
+  await made.close();
+});
+
+it("what counts idempotency records of a workspace goes once it has none", async () => {
+  const schema = newSchema();
+  const store = postgresStore(server, { schema });
+  await store.setUp();
+  const bounds = { maxRecords: 10, maxPerWorkspace: 10 };
+  const once = (workspaceId: string, now: number, until: number) =>
+    store.spendOnce(undefined, 0, 0, now, { workspaceId, id: `of ${workspaceId}`, body: "b", until }, bounds);
+  await once("ws_gone", 0, 5);
+  await once("ws_here", 0, 50);
+  const counted = async () => {
+    await server.query(`SELECT ${schema}.prune_v1('1 hour')`);
+    const { rows } = await server.query<object>(
+      `SELECT workspace_id, records::int FROM ${schema}.idempotency_counts ORDER BY 1`,
+    );
+    return rows;
+  };
+  const here = { workspace_id: "ws_here", records: 1 };
+  expect(await counted()).toEqual([{ workspace_id: "ws_gone", records: 1 }, here]);
+  await once("ws_later", 10, 50);
+  expect(await counted()).toEqual([here, { workspace_id: "ws_later", records: 1 }]);
+  expect(await once("ws_gone", 10, 50)).toMatchObject({ outcome: "done" });
+  expect(await counted()).toHaveLength(3);
+  await store.close();
+});
+
+it.each([
+  ["idempotency_counts", "records = -1"],
+  ["leases", "held = -1"],
+])("a row of %s that does not keep the rules of its table is not said to be one of credits", async (table, change) => {
+  const schema = newSchema();
+  const store = postgresStore(server, { schema });
+  await store.setUp();
+  await store.write([{ table: "apis", row: api() }]);
+  await store.insertKeys([{ row: keyRow(1, { hasCredits: true }), balance: { remaining: 9, amount: 0, period: 0 } }]);
+  const { ref } = (await store.findKey("digest-1"))!;
+  const draw = { holder: "h", spent: 0, cost: 1, step: 1, size: 1, period: 0, now: 0, until: 1_000 };
+  await store.drawCredits(ref, draw);
+  const bounds = { maxRecords: 10, maxPerWorkspace: 10 };
+  const record = { workspaceId: "ws_1", id: "r", body: "b", until: 1_000 };
+  await store.spendOnce(undefined, 0, 0, 0, record, bounds);
+  await server.exec(`ALTER TABLE ${schema}.${table} DROP CONSTRAINT ${table}_${change.split(" ")[0]}_check;
+    UPDATE ${schema}.${table} SET ${change};
+    ALTER TABLE ${schema}.${table} ADD CONSTRAINT again CHECK (${change.split(" ")[0]} >= 0) NOT VALID;`);
+  const call =
+    table === "leases"
+      ? store.drawCredits(ref, { ...draw, cost: 0 })
+      : store.spendOnce(undefined, 0, 0, 0, { ...record, id: "s" }, bounds);
+  const message = await Promise.resolve(call).then(String, (error: unknown) => (error as Error).message);
+  expect(message).toContain("does not keep the rules of its table");
+  await store.close();
 });

@@ -1,4 +1,7 @@
-/** The PostgreSQL store on a real server: each client, a pooler, set-up by many at once, and servers that it must refuse. */
+/**
+ * The PostgreSQL store on a real server: each client, a pooler, set-up by many at once, and servers that it must
+ * refuse.
+ */
 import pg from "pg";
 import postgres from "postgres";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -6,6 +9,7 @@ import { cachedStore } from "../../../src/cache/key-cache.js";
 import type { Store } from "../../../src/contracts/store.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { type PostgresClient, postgresStore, type PostgresStoreOptions } from "../../../src/stores/postgres/index.js";
+import { encodeKeyRow } from "../../../src/stores/postgres/keys.js";
 import { EXPIRED_PER_WRITE } from "../../../src/stores/spend-once.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
 import { createCanaries } from "../../rigs/postgres-support.js";
@@ -311,6 +315,38 @@ describe.skipIf(isSkipped)("postgres: statements and connections", () => {
     await wait(200);
     const [balance] = await store.readBalances([{ keyId, period: 0 }], 0);
     expect(balance?.remaining).toBeGreaterThanOrEqual(8);
+  });
+
+  it("two rerolls of one key at once wait for each other in no circle", async () => {
+    const url = await server.newDatabase();
+    const store = await newStore(url);
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "rerolled" });
+    await store.insertKeys([{ row: keyRow(0, { apiId }) }]);
+    const [old] = await store.readMany("keys", [keyRow(0).id]);
+    const write = (row: object) =>
+      [
+        "SELECT keystile.write_key_v1($1)",
+        [JSON.stringify({ table: "keys", row: encodeKeyRow({ row: row as typeof old & object }) })],
+      ] as const;
+    const more = { apiId, accountId: old!.id, rerolledFrom: old!.id };
+    const pool = poolOf(url);
+    const [first, second] = [await pool.connect(), await pool.connect()];
+    for (const [n, one] of [first, second].entries()) {
+      await one.query("BEGIN");
+      const [sql, values] = write(keyRow(n + 1, more));
+      await one.query(sql, [...values]);
+    }
+    // Nobody lets go of the key meanwhile: it is refused at once or not at all.
+    await first.query("SET lock_timeout = '1s'");
+    const [sql, values] = write({ ...old, rerolledTo: keyRow(1).id });
+    await first.query(sql, [...values]);
+    const waiting = second.query(sql, [...values]).catch((error: unknown) => error);
+    await first.query("COMMIT");
+    // The key is another one now.
+    expect(await waiting).toMatchObject({ code: "KS001" });
+    await second.query("ROLLBACK");
+    for (const one of [first, second]) one.release();
   });
 
   it("a transaction that runs for hours loses no change, and resets no node", async () => {

@@ -1,6 +1,7 @@
 /** Stores on one database: in this process, or on a real server. */
 import { PGlite } from "@electric-sql/pglite";
 import { afterAll, beforeAll } from "vitest";
+import type { Store } from "../../../src/contracts/store.js";
 import {
   type PostgresClient,
   postgresStore,
@@ -14,17 +15,24 @@ const TABLES = ["keys", "entities", "accounts", "changes", "audit", "idempotency
 export interface Opener {
   /** A name that no schema has. */
   newSchema(): string;
-  /** As many handles on one new store as are asked for. Empties its tables once all are closed: making new ones takes longer. */
+  /**
+   * As many handles on one new store as are asked for. Empties its tables once all are closed: making new ones takes
+   * longer.
+   */
   open(handles: number, options?: PostgresStoreOptions): Promise<PostgresStore[]>;
+  /** Where the tables of a store are that it opened. */
+  schemaOf(store: Store): string;
 }
 
 /** @param client of a handle, by its place @param exec runs several statements */
 export function openerOf(client: (i: number) => PostgresClient, exec: (sql: string) => Promise<unknown>): Opener {
   const free: string[] = [];
+  const places = new WeakMap<Store, string>();
   let schemas = 0;
   const newSchema = () => `test_${++schemas}`;
   return {
     newSchema,
+    schemaOf: (store) => places.get(store)!,
     async open(handles, options = {}) {
       const schema = free.pop() ?? newSchema();
       const opened = Array.from({ length: handles }, (_, i) => postgresStore(client(i), { schema, ...options }));
@@ -32,7 +40,7 @@ export function openerOf(client: (i: number) => PostgresClient, exec: (sql: stri
       let open = handles;
       return opened.map((store) => {
         let isOpen = true;
-        return {
+        const one: PostgresStore = {
           ...store,
           async close() {
             await store.close();
@@ -44,6 +52,8 @@ export function openerOf(client: (i: number) => PostgresClient, exec: (sql: stri
             isOpen = false;
           },
         };
+        places.set(one, schema);
+        return one;
       });
     },
   };

@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { createAuthenticator } from "../../../src/access/authenticate.js";
 import type { Spend } from "../../../src/contracts/store.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
+import { createRatelimits } from "../../../src/keyring/ratelimits/create-ratelimits.js";
 import { toStoreError } from "../../../src/stores/sqlite/connection/errors.js";
 import type { Handle } from "../../../src/stores/sqlite/connection/handle.js";
 import { SCHEMA_VERSION } from "../../../src/stores/sqlite/connection/schema.js";
@@ -465,6 +466,30 @@ describe("sqliteStore: a file that another tool has changed", () => {
     expect(await codeOf(call)).toBe("STORE_INVALID");
     await store.close();
   });
+
+  it.each([
+    ["overrides", "{}"],
+    ["overrides", '{"identifier":"user_1","limit":0,"duration":60000}'],
+    ["overrides", '{"namespaceId":"x","identifier":"user_1","limit":"0","duration":60000}'],
+    ["overrides", '{"namespaceId":"x","identifier":"user_1","limit":0}'],
+    ["namespaces", '{"createdAt":1,"wildcards":["user_*"]}'],
+    ["namespaces", '{"createdAt":1,"wildcards":{}}'],
+  ])(
+    "A035: a row of %s that says %s is refused, and the limit of the request does not take its place",
+    async (...row) => {
+      const [table, body] = row;
+      const place = path();
+      const made = sqliteStore(place);
+      const asked = { namespace: "email", identifier: "user_1", limit: 100, duration: 60_000 };
+      for (const identifier of ["user_1", "user_*"])
+        await createRatelimits(made).setOverride({ ...asked, identifier, limit: 0 });
+      await made.close();
+      inspect(place, (db) => void db.prepare(`UPDATE keystile_${table} SET body = ?`).run(body));
+      const store = sqliteStore(place);
+      expect(await codeOf(() => createRatelimits(store).limit(asked))).toBe("STORE_INVALID");
+      await store.close();
+    },
+  );
 
   it.each(["identities", "roles"])(
     "A035: a row of %s whose name another tool took away is refused, and its limits with it",

@@ -4,16 +4,27 @@
  */
 import Database from "better-sqlite3";
 import { cachedStore } from "../../../src/cache/key-cache.js";
+import type { Store } from "../../../src/contracts/store.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { storeSuite } from "../suite.js";
-import { emptyFiles, foreignHandle, nullHandle, temporaryPaths } from "./support.js";
+import { auditOf, emptyFiles, foreignHandle, nullHandle, temporaryPaths } from "./support.js";
 
 const newPath = temporaryPaths();
 const path = await emptyFiles();
 /** Where the driver is the subject: how commits reach the disk is tried with the others. */
 const DRIVER = { durability: "process" } as const;
 
-storeSuite("sqlite", () => sqliteStore(newPath()));
+const pathOf = new WeakMap<Store, string>();
+storeSuite(
+  "sqlite",
+  () => {
+    const file = newPath();
+    const store = sqliteStore(file);
+    pathOf.set(store, file);
+    return store;
+  },
+  { readAudit: (store) => auditOf(pathOf.get(store)!) },
+);
 storeSuite("sqlite, process-durable, through the cache", () =>
   cachedStore(sqliteStore(path(), { durability: "process" })),
 );

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, afterEach, vi } from "vitest";
+import type { AuditEntry } from "../../../src/contracts/audit.js";
 import { isKeystileError, type KeystileErrorCode } from "../../../src/contracts/errors.js";
 import type { ApiRow, KeyRow, NewBalance, Store } from "../../../src/contracts/store.js";
 import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../../../src/stores/sqlite/index.js";
@@ -22,6 +23,26 @@ export function temporaryPaths(parent = tmpdir()): () => string {
   afterAll(() => rmSync(folder, { recursive: true }));
   let made = 0;
   return () => join(folder, `${++made}.db`);
+}
+
+/** The audit trail of a file, oldest first. */
+export function auditOf(file: string): AuditEntry[] {
+  const database = new Database(file, { readonly: true });
+  try {
+    const rows = database.prepare("SELECT * FROM keystile_audit ORDER BY number").all() as Record<string, string>[];
+    return rows.map(({ time, workspace_id, actor_kind, actor, operation, ids, fields, count }) => ({
+      time: Date.parse(time!),
+      workspaceId: workspace_id!,
+      actorKind: actor_kind!,
+      ...(actor !== null && { actor: actor! }),
+      operation: operation!,
+      ids: JSON.parse(ids!) as string[],
+      fields: JSON.parse(fields!) as string[],
+      count: Number(count),
+    }));
+  } finally {
+    database.close();
+  }
 }
 
 /** Opens process-durable stores, and closes those of a test after it. */
@@ -142,7 +163,8 @@ export function inspect<T>(path: string, look: (db: Database.Database) => T): T 
 }
 
 /**
- * A handle in the manner of node:sqlite: rows without a prototype, errors with `errcode`, and nothing but `prepare` and `exec`.
+ * A handle in the manner of node:sqlite: rows without a prototype, errors with `errcode`, and nothing but `prepare` and
+ * `exec`.
  * @param intercept called before each execution of a statement; may throw in its place
  */
 export function foreignHandle(db: Database.Database, intercept: (sql: string) => void = () => undefined): Handle {
@@ -202,8 +224,8 @@ const ERRCODES: Readonly<Record<string, number>> = {
 };
 
 /**
- * Acts while `process.nextTick` and `queueMicrotask` do nothing, as under fake timers that nobody moves. Not for longer than that: the
- * process of the tests needs both.
+ * Acts while `process.nextTick` and `queueMicrotask` do nothing, as under fake timers that nobody moves. Not for longer
+ * than that: the process of the tests needs both.
  */
 export function withoutTicks<T>(act: () => T): T {
   const fakes = [

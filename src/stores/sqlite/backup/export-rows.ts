@@ -1,8 +1,8 @@
 /**
  * Everything in a database file, page by page and as of one moment, for a store of another kind.
  *
- * Why leases end as if all had expired: nobody else may use the file meanwhile, so no node is left that could spend what it
- * reserved. What nodes held is forfeited: whether they spent it is unknown.
+ * Why leases end as if all had expired: nobody else may use the file meanwhile, so no node is left that could spend
+ * what it reserved. What nodes held is forfeited: whether they spent it is unknown.
  */
 import { type Account, sweep } from "../../../credits/account.js";
 import { ENTITY_TABLES, type EntityTable } from "../../codec/entity-codec.js";
@@ -17,6 +17,13 @@ import { createEntityTables, TABLES } from "../tables/entity-tables.js";
 import { createReferenceCache } from "../tables/reference-cache.js";
 import { KeystileError } from "../../../contracts/errors.js";
 
+/** Tables of which an export has every row. Accounts go with their keys; leases end. */
+export const EXPORTED_TABLES: readonly string[] = [
+  ...Object.values(TABLES),
+  "keystile_keys",
+  "keystile_idempotency",
+  "keystile_audit",
+];
 /** Rows of a page. */
 const PAGE = 1_000;
 
@@ -131,10 +138,9 @@ function read(handle: Handle): Omit<Export, "close"> {
       yield { kind: "audit", rows };
     }
   }
-  const tables = [...Object.values(TABLES), "keystile_keys", "keystile_idempotency", "keystile_audit"];
   return {
     secret: createOnceTable(handle).readSecret("idempotency"),
-    rows: tables.reduce((sum, table) => sum + countOf(table), 0),
+    rows: EXPORTED_TABLES.reduce((sum, table) => sum + countOf(table), 0),
     *pages() {
       for (const table of ENTITY_TABLES) yield* entityPages(table);
       yield* keyPages();

@@ -6,9 +6,12 @@
  * The log says which keys changed, so that a spend elsewhere does not flush caches.
  */
 import type { Change, RowChange } from "../../../contracts/store.js";
+import { createListeners } from "../../listeners.js";
 import { type Handle, select } from "../connection/handle.js";
 
-/** What the log tells: a row that keys refer to as `all`, since older processes that share the file read the log too. */
+/**
+ * What the log tells: a row that keys refer to as `all`, since older processes that share the file read the log too.
+ */
 export type LoggedChange = Exclude<Change, RowChange>;
 
 /**
@@ -52,23 +55,11 @@ export function createChangeLog(handle: Handle, isShared: boolean, onCommits: ()
   const dataVersion = select<{ data_version: number }>(handle, "PRAGMA data_version");
   const newestEntry = select<{ seq: number }>(handle, "SELECT max(seq) AS seq FROM keystile_changes");
   const newest = () => Number(newestEntry.get()?.seq);
-  const listeners = new Set<(change: LoggedChange) => void>();
+  const listeners = createListeners<LoggedChange>();
   // In this order, so that a commit between the two reads is read again instead of missed.
   let version = dataVersion.get()?.data_version;
   let seen = newest();
 
-  const notifyAll = (change: LoggedChange) => {
-    for (const listener of listeners) {
-      try {
-        listener(change);
-      } catch (error) {
-        // The change is durable and the other listeners must see it, so the error is thrown in a microtask.
-        queueMicrotask(() => {
-          throw error;
-        });
-      }
-    }
-  };
   return {
     record(changes) {
       const compacted = compact(changes);
@@ -86,7 +77,7 @@ export function createChangeLog(handle: Handle, isShared: boolean, onCommits: ()
       if (recorded === undefined) return;
       // With entries of other connections in between, `poll` reads from there and repeats ours, which is harmless.
       if (recorded.first === seen + 1) seen = recorded.last;
-      recorded.changes.forEach(notifyAll);
+      listeners.notify(recorded.changes);
     },
     poll() {
       const now = dataVersion.get()?.data_version;
@@ -97,14 +88,10 @@ export function createChangeLog(handle: Handle, isShared: boolean, onCommits: ()
       const isWhole = Number(entries[0]?.seq) === seen;
       seen = isWhole ? Number(entries.at(-1)?.seq) : newest();
       version = now;
-      if (isWhole) entries.slice(1).forEach(({ what }) => notifyAll(toChange(what)));
-      else notifyAll("all");
+      listeners.notify(isWhole ? entries.slice(1).map(({ what }) => toChange(what)) : ["all"]);
     },
     isCaughtUp: (at) => at === version && !isShared,
-    listen(listener) {
-      listeners.add(listener);
-      return () => void listeners.delete(listener);
-    },
+    listen: listeners.add,
   };
 }
 

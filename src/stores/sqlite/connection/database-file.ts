@@ -137,7 +137,9 @@ function namesOfRestore(place: string): number {
   }).length;
 }
 
-/** Whether a file is a mount of its own, as with a container that was given the file alone. Linux tells, others do not. */
+/**
+ * Whether a file is a mount of its own, as with a container that was given the file alone. Linux tells, others do not.
+ */
 function isMountPoint(place: string): boolean {
   let mounts: string;
   try {
@@ -154,10 +156,10 @@ function isMountPoint(place: string): boolean {
  * Makes what is left in the log durable before anything is added to it, if a process ended without closing the store.
  *
  * Why: after an fsync that failed, the system may hold pages of the log in memory that it will never write. The process
- * that failed reports it and writes them again; but if it ends first, the next one finds them whole, adds commits behind
- * them and syncs those alone. A power cut then leaves a gap, and everything behind it is lost. So the log is written
- * again in place, which makes its pages dirty, and synced, under the lock of writers. Where another process still
- * works with the log this is not needed and does no harm: 10 ms for a log of 4 MB.
+ * that failed reports it and writes them again; but if it ends first, the next one finds them whole, adds commits
+ * behind them and syncs those alone. A power cut then leaves a gap, and everything behind it is lost. So the log is
+ * written again in place, which makes its pages dirty, and synced, under the lock of writers. Where another process
+ * still works with the log this is not needed and does no harm: 10 ms for a log of 4 MB.
  * @param path the database, without symbolic links
  */
 export function settleLog(handle: Handle, path: string): void {
@@ -195,7 +197,9 @@ function rewrite(path: string): void {
   }
 }
 
-/** @throws KeystileError STORE_INVALID: a database of another program. One that a program opened itself may be shared. */
+/**
+ * @throws KeystileError STORE_INVALID: a database of another program. One that a program opened itself may be shared.
+ */
 export function assertOwnDatabase(handle: Handle): void {
   const tables = select<{ name: string }>(handle, "SELECT name FROM sqlite_schema WHERE type = 'table'").all();
   if (tables.some(({ name }) => name === "keystile_schema")) return;

@@ -34,7 +34,7 @@ const FATAL_SYMBOL = "RemoveEnvironmentCleanupHook";
 /**
  * Loads the driver.
  * @param require resolves packages from where the driver should be found
- * @param versions as `process.versions`
+ * @param runtime as `process.versions`
  * @throws KeystileError DRIVER_MISSING, DRIVER_UNSUPPORTED; both say what to run
  */
 export function loadDriver(
@@ -72,7 +72,10 @@ interface Runtime {
   readonly deno?: string | undefined;
 }
 
-/** In Bun and Deno the driver may be missing or not load, and installing it may not help: both have a driver of their own. */
+/**
+ * In Bun and Deno the driver may be missing or not load, and installing it may not help: both have a driver of their
+ * own.
+ */
 function inOther({ bun, deno }: Runtime, cause: unknown): KeystileError | undefined {
   if (bun === undefined && deno === undefined) return undefined;
   const [name, builtIn] = bun === undefined ? ["Deno", "node:sqlite"] : ["Bun", "bun:sqlite"];

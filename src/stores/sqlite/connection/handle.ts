@@ -82,7 +82,9 @@ export function readPragma(handle: Handle, name: string): unknown {
   return Object.values(handle.prepare(`PRAGMA ${name}`).get() as object)[0];
 }
 
-/** Whether the database is in a file: false for one in memory, and for a temporary one that ends with its connection. */
+/**
+ * Whether the database is in a file: false for one in memory, and for a temporary one that ends with its connection.
+ */
 export function isInFile(handle: Handle): boolean {
   const found = select<{ name: string; file: string | null }>(handle, "PRAGMA database_list").all();
   return found.some(({ name, file }) => name === "main" && file !== null && file !== "");

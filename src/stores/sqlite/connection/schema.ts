@@ -1,7 +1,8 @@
 /**
  * The tables, and the upgrades from older versions. Forward only: a file of a newer version is refused.
  *
- * Why keys are found through `keystile_key_index` and not through indexes on their digests: see `../keys/hash-index.ts`.
+ * Why keys are found through `keystile_key_index` and not through indexes on their digests: see
+ * `../keys/hash-index.ts`.
  *
  * Why `deleted` is a column although the body has it too: the index for lists holds only keys that are not deleted, so
  * that a page costs the same behind 60,000 deleted keys (it took 0.98 s, now 0.25 ms).
@@ -54,7 +55,7 @@ const NUMBERED = [
 ];
 
 /** Entry i upgrades a file from version i to i + 1. Entries never change once released. */
-const STEPS: readonly (string | ((handle: Handle) => void))[] = [
+export const STEPS: readonly (string | ((handle: Handle) => void))[] = [
   `${["workspaces", "apis", "identities", "roles", "permissions", "migrations"].map(entityTable).join("")}
   CREATE TABLE keystile_keys (
     n INTEGER PRIMARY KEY AUTOINCREMENT,

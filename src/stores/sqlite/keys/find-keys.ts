@@ -77,7 +77,7 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
       return raw && found(raw, digest);
     },
     findKeys(digests) {
-      // A place may hold keys of other digests too: they are not asked for here.
+      // A hash may have keys of other digests too: they are not asked for here.
       const byText = new Map(byDigests.all(JSON.stringify(digests.map(hash))).map((raw) => [raw.digest, raw]));
       return digests.map((digest) => {
         const raw = byText.get(digest);

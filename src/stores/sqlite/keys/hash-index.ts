@@ -8,22 +8,22 @@
  *
  * Why not an index on the text: digests are random, so each insert writes to another page. At half a million keys,
  * batches of 1,000 wrote 8.4 KB per key and ran at less than half the initial speed. Here entries are 47-bit hashes,
- * and a large batch goes into a small delta table, from which as many entries are then merged into the main table, in
- * order: 2.5 KB per key, at nearly constant speed.
+ * and a large batch goes into the small table of recent entries, from which as many are then merged into the main
+ * table, in order: 2.5 KB per key, at nearly constant speed.
  */
 import { type Handle, select } from "../connection/handle.js";
 import type { KeyedHash } from "./keyed-hash.js";
 import { createManyRows } from "./multi-row-insert.js";
 
 export interface HashIndex {
-  add(hash: number, n: number): void;
-  /** Adds many entries; hash and key number alternate. Call {@link HashIndex.mergeDelta} last in the transaction. */
-  addToDelta(entries: readonly number[]): void;
-  remove(hash: number, n: number): void;
+  add(hash: number, keyNumber: number): void;
+  /** Adds many entries; hash and key number alternate. Call {@link HashIndex.mergeRecent} last in the transaction. */
+  addRecent(entries: readonly number[]): void;
+  remove(hash: number, keyNumber: number): void;
   /** Removes all entries of a hash. */
   clear(hash: number): void;
-  /** Merges entries into the main table while the delta table is above its size. */
-  mergeDelta(): void;
+  /** Merges entries into the main table while there are more recent ones than its table keeps. */
+  mergeRecent(): void;
 }
 
 /** The fields by which a key is found. */
@@ -35,9 +35,10 @@ export interface Findable {
 }
 
 /**
- * Entries kept in the delta table: a batch then writes about as many pages of it as the merge writes of the main table.
+ * Entries kept in the table of recent ones: a batch then writes about as many pages of it as the merge writes of the
+ * main table.
  */
-const DELTA_SIZE = 48_000;
+const RECENT_SIZE = 48_000;
 /** Entries per merge, to bound its time; more than the three per key that a batch of 1,000 adds. */
 const MAX_MERGED = 4_096;
 /** Below and above every hash. */
@@ -61,7 +62,7 @@ export function entriesOf(hash: KeyedHash, { digest, foreignDigest, identity }: 
 export function createHashIndex(handle: Handle): HashIndex {
   const tables = ["keystile_key_index", "keystile_key_index_recent"] as const;
   const add = handle.prepare("INSERT OR IGNORE INTO keystile_key_index (hash, key_number) VALUES (?, ?)");
-  const addToDelta = createManyRows(
+  const addRecent = createManyRows(
     handle,
     "INSERT OR IGNORE INTO keystile_key_index_recent (hash, key_number) VALUES",
     2,
@@ -82,16 +83,16 @@ export function createHashIndex(handle: Handle): HashIndex {
   let from: readonly [hash: number, n: number] = [START, 0];
 
   return {
-    add: (hash, key_number) => void add.run(hash, key_number),
-    addToDelta,
-    remove(hash, key_number) {
-      for (const statement of remove) statement.run(hash, key_number);
+    add: (hash, keyNumber) => void add.run(hash, keyNumber),
+    addRecent,
+    remove(hash, keyNumber) {
+      for (const statement of remove) statement.run(hash, keyNumber);
     },
     clear(hash) {
       for (const statement of clear) statement.run(hash);
     },
-    mergeDelta() {
-      const surplus = Math.min(MAX_MERGED, Number(count.get()?.count) - DELTA_SIZE);
+    mergeRecent() {
+      const surplus = Math.min(MAX_MERGED, Number(count.get()?.count) - RECENT_SIZE);
       if (surplus <= 0) return;
       const next = after.get(...from, surplus);
       const to = next === undefined ? ([END, 0] as const) : ([Number(next.hash), Number(next.n)] as const);

@@ -123,7 +123,7 @@ export function createBulkInsert(
         inserted.push([n, key]);
       }
     }
-    index.addToDelta(entries);
+    index.addRecent(entries);
     accounts.create(inserted);
     sure.slice(whole).forEach(insertSingly);
     doubtful.forEach(insertSingly);

@@ -28,8 +28,8 @@ export interface KeyWriter {
 /** A change of an identity with more keys than this is notified as "all". */
 const MAX_NOTIFIED_KEYS = 1_000;
 /**
- * More keys than this never share a hash by chance: a key that would be another one is refused, since each makes finding
- * the others slower.
+ * More keys than this never share a hash by chance: a key that would be another one is refused, since each makes
+ * finding the others slower.
  */
 const MAX_PER_HASH = 8;
 /** From this many keys on, `insert` is a bulk insert. */
@@ -182,7 +182,7 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       if (keys.length < MIN_BULK_KEYS)
         return keys.map((key) => insertOne(key, identityNumber(key.identityId)) !== undefined);
       const inserted = insertMany(keys);
-      index.mergeDelta();
+      index.mergeRecent();
       return inserted;
     },
     store(row, credits, changes) {

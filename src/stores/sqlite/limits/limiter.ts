@@ -58,15 +58,16 @@ export interface SqliteLimiterCounters extends LimiterCounters {
 /** A {@link Limiter} whose buckets are in a file. */
 export interface SqliteLimiter extends Limiter {
   /**
-   * Takes tokens according to limiter clauses 1–8. Calls of one turn of the event loop share a transaction; a call that
-   * nobody would share one with returns without a promise.
+   * Takes tokens according to limiter clauses 1–8. Calls of one turn of the event loop share a transaction; each
+   * resolves once it is committed.
    * @throws RangeError if a number of a check is not an integer from 0 to 2^53 − 1, a name is not a well-formed text of
-   *   at most 2,048 UTF-16 units, or `now` is not a number of milliseconds
-   * @throws (or rejects with) KeystileError LIMITER_UNAVAILABLE after `close`; STORE_BUSY, STORE_FULL, STORE_FAILED,
-   *   STORE_INVALID, STORE_READ_ONLY, STORE_FILE_CHANGED, STORE_SCHEMA_NEWER: nothing was taken, unless a
-   *   commit failed on the disk, which may have written it
+   *   at most 2,048 UTF-16 units, or `now` is not a number of milliseconds; KeystileError LIMITER_UNAVAILABLE after
+   *   `close`
+   * @throws (rejects with) KeystileError STORE_BUSY, STORE_FULL, STORE_FAILED, STORE_INVALID, STORE_READ_ONLY,
+   *   STORE_FILE_CHANGED, STORE_SCHEMA_NEWER: nothing was taken, unless a commit failed on the disk, which may have
+   *   written it
    */
-  take(checks: readonly LimitCheck[], now: number): MaybePromise<readonly LimitVerdict[]>;
+  take(checks: readonly LimitCheck[], now: number): Promise<readonly LimitVerdict[]>;
   /** Buckets in the file, as of this process's last call. */
   size(): number;
   counters(): SqliteLimiterCounters;

@@ -64,7 +64,9 @@ const CACHE_KIB = 65_536;
 const LOG_PAGES = 1_000;
 /** Bytes to which a log that grew longer is cut. */
 const MAX_LOG_BYTES = 16_777_216;
-/** Milliseconds for which the driver waits for the first call in the queue for locks, and on close; blocks the thread. */
+/**
+ * Milliseconds for which the driver waits for the first call in the queue for locks, and on close; blocks the thread.
+ */
 const PROBE_WAIT = 5;
 const CLOSE_WAIT = 50;
 

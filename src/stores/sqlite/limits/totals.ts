@@ -87,10 +87,15 @@ export function createTotals(handle: Handle): Totals {
     load() {
       const row = read.get();
       if (row === undefined) throw new KeystileError("STORE_INVALID", "the file of the rate limits lost its tables");
-      if (row.version !== LIMITS_VERSION)
+      if (row.version > LIMITS_VERSION)
         throw new KeystileError(
           "STORE_SCHEMA_NEWER",
           `the rate limits have tables of version ${row.version}, this keystile knows ${LIMITS_VERSION}; upgrade it`,
+        );
+      if (row.version < LIMITS_VERSION)
+        throw new KeystileError(
+          "STORE_INVALID",
+          `the rate limits have tables of version ${row.version}, of an earlier keystile; remove the file while no process has it open, and all buckets start full`,
         );
       stored = now = row;
     },

@@ -39,8 +39,18 @@ export interface EntityTables {
 const MAX_SINGLE_LOOKUPS = 8;
 const COLUMNS = "r.number AS n, r.id, workspace_id, name, version, body";
 const NOT_DELETED = "coalesce(json_extract(body, '$.deleted'), 0) = 0 AND";
-/** Tables whose deleted rows stay. */
-const KEEPS_DELETED: readonly EntityTable[] = ["apis", "rootKeys"];
+/** Whether a table's rows can be deleted and stay. */
+const KEEPS_DELETED: { readonly [T in EntityTable]: "deleted" extends keyof Rows[T] ? true : false } = {
+  workspaces: false,
+  apis: true,
+  identities: false,
+  roles: false,
+  permissions: false,
+  migrations: false,
+  rootKeys: true,
+  namespaces: false,
+  overrides: false,
+};
 const PAGE = "id > ? ORDER BY id LIMIT ?";
 
 /** What a search looks at: instr, which has no wildcards. */
@@ -60,7 +70,7 @@ const statements = (handle: Handle, table: EntityTable) => {
       handle,
       `SELECT r.id, name, version, body FROM json_each(?) j CROSS JOIN ${name} r ON r.workspace_id = ? AND r.name = j.value`,
     ),
-    list: rows(`workspace_id = ? AND ${KEEPS_DELETED.includes(table) ? NOT_DELETED : ""} ${PAGE}`),
+    list: rows(`workspace_id = ? AND ${KEEPS_DELETED[table] ? NOT_DELETED : ""} ${PAGE}`),
     lastOf: select<{ id: string | null }>(
       handle,
       `SELECT max(id) AS id FROM (SELECT id FROM ${name} WHERE workspace_id = ? AND ${PAGE})`,

@@ -3,15 +3,13 @@
  * transaction.
  */
 import { KeystileError } from "../../../contracts/errors.js";
+import { isFoundWithKeys } from "../../../contracts/row-changes.js";
 import type { Table, Write, WriteOutcome } from "../../../contracts/store.js";
 import type { LoggedChange } from "../changes/change-log.js";
 import { resultName } from "../connection/errors.js";
 import type { KeyWriter } from "../keys/write-keys.js";
 import type { EntityTables } from "./entity-tables.js";
 import type { Refusal } from "./run-write.js";
-
-/** Tables whose rows may be part of what a find returns for any key. */
-const FOUND_WITH_KEYS: ReadonlySet<Table> = new Set<Table>(["workspaces", "apis", "roles", "permissions"]);
 
 /** @returns the changes, or why the caller must roll back */
 export function applyWrites(writes: readonly Write[], rows: EntityTables, keys: KeyWriter): LoggedChange[] | Refusal {
@@ -59,7 +57,7 @@ function addChangeOf(
   if (table === "rootKeys") {
     const [old] = rows.readMany(table, [id]);
     if (old !== undefined) changes.push({ digest: old.digest });
-  } else if (FOUND_WITH_KEYS.has(table)) changes.push("all");
+  } else if (isFoundWithKeys(table)) changes.push("all");
 }
 
 function removing(remove: () => boolean): boolean {

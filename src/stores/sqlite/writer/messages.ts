@@ -1,6 +1,11 @@
 /** Messages between a store and its writer thread. Errors carry message and codes, never parameters. */
 import type { AuditEntry } from "../../../contracts/audit.js";
-import { isKeystileError, KeystileError, type KeystileErrorCode } from "../../../contracts/errors.js";
+import {
+  isKeystileError,
+  KeystileError,
+  type KeystileErrorCode,
+  type ValidationProblem,
+} from "../../../contracts/errors.js";
 import type { Spend, Store } from "../../../contracts/store.js";
 import type { BackupOrder, SqliteBackup } from "../backup/make-backup.js";
 import type { Counters } from "../connection/counters.js";
@@ -84,6 +89,9 @@ export interface Fault {
   readonly message: string;
   readonly code?: unknown;
   readonly cause?: Fault;
+  /** As in a {@link KeystileError}, where it says something. */
+  readonly errors?: readonly ValidationProblem[];
+  readonly outcomeUnknown?: boolean;
 }
 
 /** Packs an error for a message. */
@@ -91,18 +99,23 @@ export function packError(error: unknown): Fault {
   if (!(error instanceof Error)) return { name: "Error", message: "a value that is not an error was thrown" };
   const { name, message, cause } = error;
   const code = (error as { code?: unknown }).code;
+  const own = isKeystileError(error) ? error : undefined;
   return {
-    name: isKeystileError(error) ? "KeystileError" : name,
+    name: own === undefined ? name : "KeystileError",
     message,
+    ...(own !== undefined && own.errors.length > 0 && { errors: own.errors }),
+    ...(own?.outcomeUnknown === true && { outcomeUnknown: true }),
     ...((typeof code === "string" || typeof code === "number") && { code }),
     ...(cause !== undefined && { cause: packError(cause) }),
   };
 }
 
 /** Reads what {@link packError} packed. */
-export function unpackError({ name, message, code, cause }: Fault): Error {
+export function unpackError({ name, message, code, cause, errors = [], outcomeUnknown = false }: Fault): Error {
   const options = cause && { cause: unpackError(cause) };
-  if (name === "KeystileError") return new KeystileError(code as KeystileErrorCode, message, options);
+  if (name === "KeystileError") {
+    return new KeystileError(code as KeystileErrorCode, message, { errors, outcomeUnknown, ...options });
+  }
   if (name === "RangeError") return new RangeError(message, options);
   if (name === "TypeError") return new TypeError(message, options);
   return Object.assign(new Error(message, options), { name }, code !== undefined && { code });

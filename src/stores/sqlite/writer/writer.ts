@@ -95,8 +95,21 @@ export function withWriter<S extends Store>(
   };
   /** Listeners here are notified of the thread's changes before the call resolves. */
   const change: Writer["call"] = (method, ...given) => callWriter(method, ...given).finally(notify);
-  return {
-    ...reader,
+  // By name, so that a new method of the port does not write on the connection of this thread unnoticed.
+  const methods: Store = {
+    powers: reader.powers,
+    findKey: reader.findKey,
+    findKeys: reader.findKeys,
+    findForeignKey: reader.findForeignKey,
+    findRootKey: reader.findRootKey,
+    findOnce: reader.findOnce,
+    readSecret: reader.readSecret,
+    readBalances: reader.readBalances,
+    readMany: reader.readMany,
+    readNames: reader.readNames,
+    list: reader.list,
+    subscribe: reader.subscribe,
+    pollChanges: reader.pollChanges,
     spendCredits(ref, cost, period, now): MaybePromise<Spend | undefined> {
       assertOpen();
       // Without the thread: a cost of 0 only reads, and an invalid cost is refused.
@@ -122,7 +135,8 @@ export function withWriter<S extends Store>(
       closing ??= Promise.all([writer.close(), reader.close()]).then(() => undefined);
       return closing;
     },
-  } satisfies Store;
+  };
+  return { ...reader, ...methods };
 }
 
 function startWriter(program: URL | string, data: WriterData, counters: CounterSet): Writer {

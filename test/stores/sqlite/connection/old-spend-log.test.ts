@@ -30,7 +30,10 @@ function addEntry(db: Database.Database, balances: readonly (readonly number[])[
   insert.run(next % 256, next, bytes);
 }
 
-/** A file of version 3 or 4: four keys of 100 credits, the second with a daily refill, the fourth unlimited; a lease of the third. */
+/**
+ * A file of version 3 or 4: four keys of 100 credits, the second with a daily refill, the fourth unlimited; a lease of
+ * the third.
+ */
 function oldFile(version: 3 | 4, fill: (db: Database.Database) => void): string {
   const place = path();
   inspect(place, (db) => {

@@ -250,7 +250,7 @@ describe("sqliteLimiter: failures", () => {
     for (let i = 0; i < 3; i++) expect(await codeOf(() => limiter.take([check("b")], NOW))).toBe("STORE_FILE_CHANGED");
   });
 
-  it("a bucket that cannot be read, and tables of a later keystile, fail the call: nothing passes for full", async () => {
+  it("a bucket that cannot be read, and tables of another keystile, fail the call: nothing passes for full", async () => {
     const path = newPath();
     const limiter = open(path);
     await limiter.take([check("b")], NOW);
@@ -258,6 +258,11 @@ describe("sqliteLimiter: failures", () => {
     expect(await codeOf(() => limiter.take([check("b")], NOW))).toBe("STORE_INVALID");
     inspect(`${path}-limits`, (db) => db.exec("UPDATE keystile_limits SET version = 9"));
     expect(await codeOf(() => limiter.take([check("b")], NOW))).toBe("STORE_SCHEMA_NEWER");
+    inspect(`${path}-limits`, (db) => db.exec("UPDATE keystile_limits SET version = 0"));
+    await expect(limiter.take([check("b")], NOW)).rejects.toMatchObject({
+      code: "STORE_INVALID",
+      message: expect.stringContaining("remove the file") as string,
+    });
   });
 
   it("refuses a store in memory, a file of something else, and several names", async () => {

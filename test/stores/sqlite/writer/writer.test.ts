@@ -3,7 +3,7 @@ import { basename, dirname } from "node:path";
 import { pathToFileURL } from "node:url";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
-import { isKeystileError, KeystileError } from "../../../../src/contracts/errors.js";
+import { badRequest, isKeystileError, KeystileError } from "../../../../src/contracts/errors.js";
 import { createKeyring, createVerifier } from "../../../../src/index.js";
 import { memoryStore } from "../../../../src/stores/memory.js";
 import { sqliteStore, type SqliteStoreOptions } from "../../../../src/stores/sqlite/index.js";
@@ -271,6 +271,13 @@ describe("errors between threads", () => {
       message: "it failed",
       cause: { code: "SQLITE_IOERR", message: "disk I/O error" },
     });
+    for (const given of [
+      new KeystileError("STORE_UNAVAILABLE", "it may have been made", { outcomeUnknown: true }),
+      badRequest([{ location: "body.key", message: "is required" }]),
+    ]) {
+      const { errors, outcomeUnknown } = given;
+      expect(unpackError(structuredClone(packError(given)))).toMatchObject({ errors, outcomeUnknown });
+    }
     for (const Kind of [RangeError, TypeError, Error]) {
       const back = unpackError(structuredClone(packError(new Kind("words"))));
       expect(back).toBeInstanceOf(Kind);
