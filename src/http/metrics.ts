@@ -22,7 +22,8 @@ export interface Metrics {
   end(operation: string, status: number, code: string, ms: number): void;
   /**
    * The text of `/metrics`.
-   * @param counters of the verifier, and entries of the audit trail that its listener did not get; `undefined`: it has none
+   * @param counters of the verifier, and entries of the audit trail that its listener did not get; `undefined`: it has
+   *   none
    * @param namespaces counters of the limiter of namespaces; `undefined`: it is not the service's own
    * @param health of the store; `undefined`: it tells none
    */
@@ -34,23 +35,33 @@ export interface Metrics {
 }
 
 /** What of a store's health is shown. Counters start again with the process. */
-const STORE_FAMILIES: readonly (readonly [name: string, type: string, help: string, of: keyof StoreCounters])[] = [
-  ["wal_bytes", "gauge", "Bytes of the store's write-ahead log.", "walBytes"],
-  ["checkpoints_total", "counter", "Times that the log was carried over as a whole.", "checkpoints"],
-  ["lock_waits_total", "counter", "Times that calls had to wait for a locked file.", "lockWaits"],
-  ["lock_wait_ms_total", "counter", "Milliseconds for which the file was locked by others.", "lockWaitMs"],
-  ["busy_errors_total", "counter", "Calls that failed with STORE_BUSY.", "busyErrors"],
-  ["failed_writes_total", "counter", "Transactions that failed on the disk.", "failedWrites"],
-  ["failed_syncs_total", "counter", "Transactions that failed in fsync.", "failedSyncs"],
-  ["failed_returns_total", "counter", "Returns of leased credits that failed.", "failedReturns"],
-  ["forfeited_refills_total", "counter", "Refills forfeited after a jump of the clock.", "forfeitedRefills"],
-];
+const STORE_FAMILIES = {
+  walBytes: ["wal_bytes", "gauge", "Bytes of the store's write-ahead log."],
+  checkpoints: ["checkpoints_total", "counter", "Times that the log was carried over as a whole."],
+  lockWaits: ["lock_waits_total", "counter", "Times that calls had to wait for a locked file."],
+  lockWaitMs: ["lock_wait_ms_total", "counter", "Milliseconds for which the file was locked by others."],
+  busyErrors: ["busy_errors_total", "counter", "Calls that failed with STORE_BUSY."],
+  failedWrites: ["failed_writes_total", "counter", "Transactions that failed on the disk."],
+  failedSyncs: ["failed_syncs_total", "counter", "Transactions that failed in fsync."],
+  failedReturns: ["failed_returns_total", "counter", "Returns of leased credits that failed."],
+  forfeitedRefills: ["forfeited_refills_total", "counter", "Refills forfeited after a jump of the clock."],
+} as const satisfies Record<keyof StoreCounters, readonly [name: string, type: string, help: string]>;
+
+/** What of a verifier's counters is shown; those of its limiter are in {@link LIMITER_FAMILIES}. */
+const VERIFIER_FAMILIES = {
+  degraded: ["degraded_total", "Verifications whose limiter could not answer."],
+  outcomesDropped: ["outcomes_dropped_total", "Outcome events dropped."],
+  creditsForfeited: ["credits_forfeited_total", "Leased credits that were given up."],
+} as const satisfies Record<
+  Exclude<keyof VerifierCounters, keyof LimiterCounters>,
+  readonly [name: string, help: string]
+>;
 
 function storeFamilies({ ok, counters }: StoreHealth): string[] {
   return [
     ...family("keystile_store_ok", "gauge", "1 if the store can be relied on.", [["", ok ? 1 : 0]]),
-    ...STORE_FAMILIES.flatMap(([name, type, help, of]) =>
-      family(`keystile_store_${name}`, type, help, [["", counters[of]]]),
+    ...Object.entries(STORE_FAMILIES).flatMap(([of, [name, type, help]]) =>
+      family(`keystile_store_${name}`, type, help, [["", counters[of as keyof StoreCounters]]]),
     ),
   ];
 }
@@ -70,23 +81,23 @@ export function createMetrics(): Metrics {
       observe(durations, operation, ms / 1_000);
     },
     read: (counters, namespaces, health) => {
-      const { degraded, outcomesDropped, auditsDropped, creditsForfeited } = counters;
+      const { auditsDropped } = counters;
+      const verifierFamily = (of: keyof typeof VERIFIER_FAMILIES): string[] => {
+        const [name, help] = VERIFIER_FAMILIES[of];
+        return family(`keystile_${name}`, "counter", help, [["", counters[of]]]);
+      };
       return [
         ...family("keystile_requests_total", "counter", "Requests answered.", [...requests]),
         ...family("keystile_verifications_total", "counter", "Verifications by outcome.", [...outcomes]),
         ...family("keystile_requests_in_flight", "gauge", "Requests being answered.", [["", inFlight]]),
-        ...family("keystile_degraded_total", "counter", "Verifications whose limiter could not answer.", [
-          ["", degraded],
-        ]),
-        ...family("keystile_outcomes_dropped_total", "counter", "Outcome events dropped.", [["", outcomesDropped]]),
+        ...verifierFamily("degraded"),
+        ...verifierFamily("outcomesDropped"),
         ...(auditsDropped === undefined
           ? []
           : family("keystile_audits_dropped_total", "counter", "Entries of the audit trail dropped.", [
               ["", auditsDropped],
             ])),
-        ...family("keystile_credits_forfeited_total", "counter", "Leased credits that were given up.", [
-          ["", creditsForfeited],
-        ]),
+        ...verifierFamily("creditsForfeited"),
         ...limiterFamilies(counters, namespaces),
         ...(health === undefined ? [] : storeFamilies(health)),
         ...histogram("keystile_request_duration_seconds", "Time from the request to its answer.", durations),
@@ -96,20 +107,22 @@ export function createMetrics(): Metrics {
   };
 }
 
-const LIMITER_FAMILIES = [
-  ["newcomers_refused_total", "Checks refused because there was no space for a new bucket.", "newcomersRefused"],
-  ["buckets_displaced_total", "Buckets that refused and gave way to another workspace's.", "bucketsDisplaced"],
-] as const;
+const LIMITER_FAMILIES = {
+  newcomersRefused: ["newcomers_refused_total", "Checks refused because there was no space for a new bucket."],
+  bucketsDisplaced: ["buckets_displaced_total", "Buckets that refused and gave way to another workspace's."],
+} as const satisfies Record<keyof LimiterCounters, readonly [name: string, help: string]>;
 
 /** What the limiters did for lack of space, those of keys and of namespaces. */
 function limiterFamilies(keys: LimiterCounters, namespaces: LimiterCounters | undefined): string[] {
   const of = namespaces === undefined ? { keys } : { keys, namespaces };
-  return LIMITER_FAMILIES.flatMap(([name, help, counter]) =>
+  return Object.entries(LIMITER_FAMILIES).flatMap(([counter, [name, help]]) =>
     family(
       `keystile_limiter_${name}`,
       "counter",
       help,
-      Object.entries(of).map(([limits, counters]) => [`limits="${limits}"`, counters[counter]] as const),
+      Object.entries(of).map(
+        ([limits, counters]) => [`limits="${limits}"`, counters[counter as keyof LimiterCounters]] as const,
+      ),
     ),
   );
 }

@@ -175,7 +175,7 @@ function wireStore(given: Store, settings: ServiceOptions, by: HostOptions["find
       return services;
     },
     auditsDropped: () => audits?.dropped(),
-    limiterCounters: () => defaultLimiter.counters(),
+    limiterCounters: () => (limiter === defaultLimiter ? defaultLimiter.counters() : undefined),
     async close() {
       authenticator.close();
       try {
@@ -226,10 +226,17 @@ function wireParts(parts: ServiceParts, options: ServiceOptions): Wired {
   };
 }
 
-const RATELIMITS_METHODS = [
-  ...["limit", "multiLimit", "createNamespace", "getNamespace", "listNamespaces"],
-  ...["setOverride", "getOverride", "listOverrides", "deleteOverride"],
-];
+const RATELIMITS_METHODS = Object.keys({
+  limit: true,
+  multiLimit: true,
+  createNamespace: true,
+  getNamespace: true,
+  listNamespaces: true,
+  setOverride: true,
+  getOverride: true,
+  listOverrides: true,
+  deleteOverride: true,
+} satisfies Record<keyof Ratelimits, true>);
 
 /** @throws TypeError naming what a part lacks, or options for a part that was passed in */
 function checkParts(

@@ -61,7 +61,6 @@ export async function listApis(
 ): Promise<Page<V2ApisGetApiResponseData>> {
   return readPage(context, parse(schemas.listApis, body), {
     table: "apis",
-    filter: {},
     toResponses: (rows) => rows.map(toApiResponse),
   });
 }

@@ -6,6 +6,7 @@
  */
 import type { AuditEntry } from "../contracts/audit.js";
 import type { Caller } from "../contracts/caller.js";
+import { fieldsThat } from "../contracts/key-fields.js";
 import type { NewKey, Store, Write } from "../contracts/store.js";
 import { callable, type Check, group, ownOnly } from "../lib/check-options.js";
 import { createEventQueue, type EventQueue, QUEUE_OPTIONS, type QueueOptions } from "../lib/event-queue.js";
@@ -50,8 +51,8 @@ export interface Audited {
   /** Counters since it was made. */
   counters(): AuditCounters;
   /**
-   * Delivers the entries that wait for `onAudit`, and waits for what it has returned, for as long as `audit.closeTimeout`
-   * says. The operations go on working.
+   * Delivers the entries that wait for `onAudit`, and waits for what it has returned, for as long as
+   * `audit.closeTimeout` says. The operations go on working.
    */
   close(): Promise<void>;
 }
@@ -88,7 +89,7 @@ export function actorOf({ kind, id }: Caller): Audit["actor"] {
 }
 
 /** The same context, in which each write of this operation makes an entry. */
-export function audited<C extends Context>(context: C, operation: string): C {
+export function withAudit<C extends Context>(context: C, operation: string): C {
   const { store } = context;
   const { queue } = context.audit;
   const isKept = store.powers.audit === true;
@@ -135,9 +136,9 @@ function idsOfNew(keys: readonly NewKey[]): readonly string[] {
   return migrationId === undefined ? [id] : [migrationId, apiId];
 }
 
-/** Fields that follow from others. */
-const INTERNAL: ReadonlySet<string> = new Set(["version", "updatedAt", "lastUsedAt", "generation", "refillCursor"]);
-const CREDITS: ReadonlySet<string> = new Set(["hasCredits", "refill"]);
+/** Fields that follow from others. Those of other rows that have such a name do too. */
+const INTERNAL: ReadonlySet<string> = new Set(fieldsThat({ audit: "never" }));
+const CREDITS: ReadonlySet<string> = new Set(fieldsThat({ audit: "credits" }));
 
 /**
  * Compared with the rows that the store has: the write is made only if they still have the version that was read for

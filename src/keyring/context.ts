@@ -11,7 +11,7 @@ import type { Algorithms } from "../lib/migration-hashes.js";
 export interface Context {
   readonly store: Store;
   readonly workspaceId: string;
-  /** Unix time, milliseconds; read once per call. */
+  /** Unix time, milliseconds. */
   readonly clock: () => number;
   /** Ids of new rows. @param now Unix time, milliseconds */
   readonly newId: (prefix: string, now: number) => string;
@@ -31,8 +31,8 @@ export interface Audit {
 }
 
 /**
- * The ids of new rows: keystile's own, or a program's, checked. One of another form could be taken for a name, and would
- * not be found as an id.
+ * The ids of new rows: keystile's own, or a program's, checked. One of another form could be taken for a name, and
+ * would not be found as an id.
  * @throws RangeError, when called, for an id of another form
  */
 export function guardNewId(make: Context["newId"] | undefined): Context["newId"] {
@@ -76,7 +76,7 @@ export function createKeyedMutex(): KeyedMutex {
 }
 
 /**
- * Reads, changes and writes a row until no other writer came between (port clause 13).
+ * Reads, changes and writes a row until no other writer came between (store clause 13).
  * @param id names the row within this process
  * @param attempt reads afresh each time; `undefined`: its write was refused
  * @throws KeystileError STORE_BUSY after 20 refusals; whatever the attempt throws
@@ -96,7 +96,10 @@ export function updateWithRetry<T extends object>(
   });
 }
 
-/** Long answers of one keyring take turns of the event loop: what pauses at once would go on at once, in one long turn. */
+/**
+ * Long answers of one keyring take turns of the event loop: calls that pause at the same moment would also resume at
+ * the same moment, in one long turn.
+ */
 export interface Turns {
   /** Runs an act that waits for {@link Turns.next} now and then; at once unless another one runs. */
   run<T>(act: () => Promise<T>): Promise<T>;
@@ -104,7 +107,7 @@ export interface Turns {
   next(): Promise<void>;
 }
 
-/** Sixteen pages of 4 MiB, asked for at once, took turns of 140 ms without it. */
+/** Creates {@link Turns}. Without it sixteen pages of 4 MiB, asked for at once, take turns of 140 ms. */
 export function createTurns(): Turns {
   let last = Promise.resolve();
   let running = 0;

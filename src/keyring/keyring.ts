@@ -7,11 +7,19 @@ import type { Caller } from "../contracts/caller.js";
 import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { Store } from "../contracts/store.js";
 import type { Identity } from "../contracts/types.js";
-import { callable, checkOptions, checkStore, DEFAULT_WORKSPACE, guardClock, word } from "../lib/check-options.js";
+import {
+  callable,
+  type Check,
+  checkOptions,
+  checkStore,
+  DEFAULT_WORKSPACE,
+  guardClock,
+  word,
+} from "../lib/check-options.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { standardSchema } from "../lib/meta-schema.js";
 import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
-import { actorOf, audited, type Audited, auditedBy, type AuditOptions } from "./audit.js";
+import { actorOf, withAudit, type Audited, auditedBy, type AuditOptions } from "./audit.js";
 import { PROGRAM_AUDIT_OPTIONS, programAudit } from "./audit.js";
 import { createApi, deleteApi, getApi, getOrCreateApi, listApis, updateApi } from "./apis.js";
 import { type Audit, createKeyedMutex, createTurns, guardNewId } from "./context.js";
@@ -52,9 +60,9 @@ export interface KeyringOptions extends StoreGuardOptions, AuditOptions {
   /** Unix time, milliseconds; default `Date.now`. */
   readonly clock?: () => number;
   /**
-   * Makes the id of a new row, for tests: `prefix`, `_` and 22 characters of `1-9`, `A-Z` and `a-z` without `I`, `O` and
-   * `l`, never the same twice; `testIds()` of `keystile/testing` is one. Default: from `now` (Unix time, milliseconds)
-   * and random characters.
+   * Makes the id of a new row, for tests: `prefix`, `_` and 22 characters of `1-9`, `A-Z` and `a-z` without `I`, `O`
+   * and `l`, never the same twice; `testIds()` of `keystile/testing` is one. Default: from `now` (Unix time,
+   * milliseconds) and random characters.
    */
   readonly newId?: (prefix: string, now: number) => string;
   /** Further algorithms of imported hashes, by name. Give the verifier the same. */
@@ -103,9 +111,9 @@ export interface Keyring {
 
   /**
    * The response is the only place where the key's text ever appears. Unknown permissions and identities are created.
-   * @throws KeystileError BAD_REQUEST at `body.expires` also for a time that is past, as one in seconds is; at `body.meta`
-   *   for metadata that does not fit `options.meta` · NOT_FOUND: no such API, or a role that does not exist; nothing is
-   *   created then
+   * @throws KeystileError BAD_REQUEST at `body.expires` also for a time that is past, as one in seconds is; at
+   *   `body.meta` for metadata that does not fit `options.meta` · NOT_FOUND: no such API, or a role that does not
+   *   exist; nothing is created then
    */
   createKey(body: R.CreateKeyRequestBody, options?: R.CreateKeyOptions): Promise<A.V2KeysCreateKeyResponseData>;
   /** A key, with the refills due by now counted in `credits`. @throws KeystileError NOT_FOUND */
@@ -126,7 +134,8 @@ export interface Keyring {
   deleteKey(body: R.V2KeysDeleteKeyRequestBody): Promise<A.EmptyResponse>;
   /**
    * A new id and 16 new random bytes, with all else as it was. Old and new key share the balance and the buckets of the
-   * key's limits, and name each other as `rerolledFrom` and `rerolledTo`; the old key expires `expiration` milliseconds from now, or at its own `expires` if that is sooner.
+   * key's limits, and name each other as `rerolledFrom` and `rerolledTo`; the old key expires `expiration` milliseconds
+   * from now, or at its own `expires` if that is sooner.
    * @throws KeystileError NOT_FOUND
    */
   rerollKey(body: R.V2KeysRerollKeyRequestBody): Promise<A.V2KeysCreateKeyResponseData>;
@@ -224,9 +233,9 @@ export interface Keyring {
    * Imports keys by their hashes; for large imports give an iterable and `onBatch`. A key that cannot be imported fails
    * alone, and the response says why; permissions and identities that do not exist are created. Run again after an
    * interruption, it resumes.
-   * @throws KeystileError BAD_REQUEST at `body.keys[i]` also for one invalid key: then nothing of an array is stored,
-   *   and of an iterable only the batches before it · NOT_FOUND: no such migration or API · what the iterable,
-   *   `onProgress` or `onBatch` throws
+   * @throws KeystileError BAD_REQUEST at `body.keys[i]` also for one invalid key of an array: nothing is stored then.
+   *   Of an iterable an invalid key fails alone, as INVALID_KEY · NOT_FOUND: no such migration or API · what the
+   *   iterable, `onProgress` or `onBatch` throws
    * @throws TypeError or RangeError naming an option
    */
   migrateKeys(
@@ -268,7 +277,7 @@ const OPTIONS = {
   migrationAlgorithms: () => {},
   meta: standardSchema,
   scheme: word,
-};
+} satisfies Record<keyof KeyringOptions, Check>;
 
 /** Every operation by its name. */
 const OPERATIONS: {
@@ -325,7 +334,7 @@ type Perform = (name: keyof Keyring, given: readonly unknown[]) => unknown;
 function performIn(context: RootKeyContext): Perform {
   return (name, given) => {
     const act = OPERATIONS[name] as (context: RootKeyContext, ...given: readonly unknown[]) => unknown;
-    return act(audited(context, name), ...given);
+    return act(withAudit(context, name), ...given);
   };
 }
 

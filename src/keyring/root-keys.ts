@@ -54,7 +54,6 @@ export async function createRootKey(
 export async function listRootKeys(context: Context, body: ListRequestBody = {}): Promise<Page<RootKeyData>> {
   return readPage(context, parse(schemas.listRootKeys, body), {
     table: "rootKeys",
-    filter: {},
     toResponses: (rows) => rows.map(toRootKeyResponse),
   });
 }

@@ -1,7 +1,7 @@
 /** Rows of this keyring's workspace by id or name, or a 404 that reveals nothing of other workspaces. Spec §7. */
 import { KeystileError } from "../contracts/errors.js";
 import type { ApiRow, KeyRow, NamedTable, OwnedRow, Rows, Table } from "../contracts/store.js";
-import { overrideName } from "../lib/override-name.js";
+import { NAME_OF } from "../lib/row-name.js";
 import type { Context } from "./context.js";
 
 /** A type whose fields may be set while a new row is built. */
@@ -70,17 +70,6 @@ export async function findNamed<T extends NamedTable>(
   for (const row of await store.readNames(table, workspaceId, texts)) byName.set(NAME_OF[table](row), row);
   return byId.map((row, i) => row ?? byName.get(texts[i] as string));
 }
-
-/** The name of a row in its workspace. */
-const NAME_OF: { readonly [T in NamedTable]: (row: Rows[T]) => string } = {
-  identities: ({ externalId }) => externalId,
-  roles: ({ name }) => name,
-  permissions: ({ slug }) => slug,
-  migrations: ({ id }) => id,
-  rootKeys: ({ digest }) => digest,
-  namespaces: ({ name }) => name,
-  overrides: overrideName,
-};
 
 /** Rows per call of the store (clause 20), after which a response yields: as many reads from SQLite take 4 ms. */
 export const MAX_BATCH = 1_000;

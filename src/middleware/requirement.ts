@@ -30,13 +30,15 @@ export interface KeyRequirement<Request> {
   readonly ratelimits?: PerRequest<Request, readonly KeysVerifyKeyRatelimit[]> | undefined;
 }
 
+type Name = keyof KeyRequirement<never>;
+/** A value that is no function. */
+type Fixed<N extends Name> = Exclude<KeyRequirement<never>[N], (request: never) => unknown>;
+
 /** The requirements of one request, after functions were called: valid parts of a verification request. */
-export type ResolvedRequirement = Pick<VerificationRequest, "permissions" | "cost" | "tags" | "ratelimits">;
+export type ResolvedRequirement = Pick<VerificationRequest, Name>;
 
 /** A requirement whose values are no functions. */
-type FixedRequirement = {
-  readonly [Name in keyof KeyRequirement<never>]: Exclude<KeyRequirement<never>[Name], (request: never) => unknown>;
-};
+type FixedRequirement = { readonly [N in Name]: Fixed<N> };
 
 /** A function, or a fixed value that passes the check. */
 const perRequest =
@@ -64,7 +66,21 @@ export const REQUIREMENT_OPTIONS = {
   cost: perRequest(integer(0, 1_000_000_000_000)),
   tags: perRequest(partOfRequest("tags")),
   ratelimits: perRequest(partOfRequest("ratelimits")),
-} as const satisfies Record<keyof KeyRequirement<unknown>, Check>;
+} as const satisfies Record<Name, Check>;
+
+const NAMES = Object.keys(REQUIREMENT_OPTIONS) as readonly Name[];
+
+/** How the values of several requirements become one, in their order; each list has one value at least. */
+const MERGES: { readonly [N in Name]-?: (values: readonly NonNullable<Fixed<N>>[]) => Fixed<N> } = {
+  permissions: joinQueries,
+  cost: (costs) => costs.at(-1),
+  tags: (lists) => lists.reduce((earlier, tags) => [...earlier, ...tags]),
+  ratelimits: (lists) =>
+    lists.reduce((earlier, limits) => [
+      ...earlier.filter(({ name }) => !limits.some((limit) => limit.name === name)),
+      ...limits,
+    ]),
+};
 
 /** @throws TypeError or RangeError that names the option */
 export function checkRequirement<Request>(given: KeyRequirement<Request>, path: string): KeyRequirement<Request> {
@@ -82,43 +98,36 @@ export async function resolveRequirements<Request>(
   request: Request,
 ): Promise<ResolvedRequirement> {
   const fixed: FixedRequirement[] = [];
-  for (const { permissions, cost, tags, ratelimits } of requirements)
-    fixed.push({
-      permissions: await valueOf(permissions, request),
-      cost: await valueOf(cost, request),
-      tags: await valueOf(tags, request),
-      ratelimits: await valueOf(ratelimits, request),
-    });
+  for (const requirement of requirements) {
+    const values: Partial<Record<Name, unknown>> = {};
+    for (const name of NAMES) values[name] = await valueOf<Request, unknown>(requirement[name], request);
+    fixed.push(values as FixedRequirement);
+  }
   return mergeRequirements(fixed);
 }
 
 /** Whether a requirement is the same for every request. */
 export function isFixed(requirement: KeyRequirement<never>): requirement is FixedRequirement {
-  const { permissions, cost, tags, ratelimits } = requirement;
-  return ![permissions, cost, tags, ratelimits].some((value) => typeof value === "function");
+  return !NAMES.some((name) => typeof requirement[name] === "function");
 }
 
 /** As {@link resolveRequirements}, of requirements without functions. */
 export function mergeRequirements(requirements: readonly FixedRequirement[]): ResolvedRequirement {
-  const queries: string[] = [];
-  let cost = 1;
-  let tags: readonly string[] = [];
-  let ratelimits: readonly KeysVerifyKeyRatelimit[] = [];
-  for (const { permissions: query, cost: newCost = cost, tags: moreTags, ratelimits: limits } of requirements) {
-    if (query !== undefined) queries.push(query);
-    cost = newCost;
-    if (moreTags !== undefined) tags = tags.length === 0 ? moreTags : [...tags, ...moreTags];
-    if (limits !== undefined)
-      ratelimits = [...ratelimits.filter(({ name }) => !limits.some((limit) => limit.name === name)), ...limits];
-  }
-  return readRequest({ key: "-", permissions: joinQueries(queries), credits: { cost }, tags, ratelimits });
+  const merge = (name: Name): unknown => {
+    const values = requirements.map((requirement): unknown => requirement[name]).filter((value) => value !== undefined);
+    return values.length === 0 ? undefined : (MERGES[name] as (values: readonly unknown[]) => unknown)(values);
+  };
+  const { cost, ...parts } = Object.fromEntries(NAMES.map((name) => [name, merge(name)])) as FixedRequirement;
+  return readRequest({ key: "-", ...parts, ...(cost !== undefined && { credits: { cost } }) });
 }
 
 function valueOf<Request, T>(value: PerRequest<Request, T> | undefined, request: Request): MaybePromise<T | undefined> {
   return typeof value === "function" ? (value as (request: Request) => MaybePromise<T | undefined>)(request) : value;
 }
 
-/** Each is parsed by itself first: a query such as `a) OR (b` must not become valid between the parentheses of others. */
+/**
+ * Each is parsed by itself first: a query such as `a) OR (b` must not become valid between the parentheses of others.
+ */
 function joinQueries(queries: readonly string[]): string | undefined {
   if (queries.length <= 1) return queries[0];
   for (const query of queries) compileQuery(query);

@@ -27,8 +27,8 @@ class Adopting {
 }
 
 /**
- * The takings of a request, in a private field that is added to the object that stands for it: nobody else can see it, in
- * a log neither, and it goes with the object.
+ * The takings of a request, in a private field that is added to the object that stands for it: nobody else can see it,
+ * in a log neither, and it goes with the object.
  *
  * Why not a WeakMap, which is the same from outside: an entry for each request took 5 of the 11 µs of a guard, most of
  * them in the garbage collector.
@@ -63,7 +63,8 @@ export function remainingRequest(
   migrationId: string | undefined,
 ): V2KeysVerifyKeyRequestBody {
   const earlier = Takings.of(memory).filter((taking) => taking.verifier === verifier && taking.request.key === key);
-  if (earlier.length === 0) return { key, permissions, credits: { cost }, tags, ratelimits, migrationId };
+  if (earlier.length === 0)
+    return { key, permissions, credits: { cost }, tags, ratelimits, migrationId } satisfies WholeRequirement;
   const tokens = tokensTaken(earlier);
   const rest = ratelimits.map((limit) => {
     const left = tokens.get(limitKey(limit)) ?? 0;
@@ -82,8 +83,12 @@ export function remainingRequest(
     tags,
     ratelimits: [...[...unnamed].map((name) => ({ name, cost: 0 })), ...rest],
     migrationId,
-  };
+  } satisfies WholeRequirement;
 }
+
+/** Names every part of a requirement, so that the compiler misses one that is left out. */
+type WholeRequirement = Record<Exclude<keyof ResolvedRequirement, "cost"> | "credits", unknown> &
+  V2KeysVerifyKeyRequestBody;
 
 /** Tokens by {@link limitKey}: of the limits that requests named, and one of each automatic limit that they did not. */
 function tokensTaken(earlier: readonly Taking[]): Map<string, number> {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { KeystileError } from "../../src/contracts/errors.js";
 import type { Store } from "../../src/contracts/store.js";
-import { memoryStore } from "../../src/index.js";
+import { memoryLimiter, memoryStore } from "../../src/index.js";
 import { HOSTS, JSON_TYPE, world } from "./support.js";
 
 const FIELDS = [
@@ -47,6 +47,21 @@ describe.each(HOSTS)("log lines and metrics on the %s host", (host) => {
       { method: "GET", operation: "keys.getKey", status: 405, code: "METHOD_NOT_ALLOWED" },
       { operation: "unknown", status: 404 },
     ]);
+  });
+
+  it("counts of the limiter of namespaces are shown if it is the service's own, and not those of an unused one", async () => {
+    const own = await world({ host, metrics: true });
+    expect((await own.send("/metrics")).text).toContain(
+      'keystile_limiter_newcomers_refused_total{limits="namespaces"} 0',
+    );
+    await own.close();
+    const limiter = memoryLimiter();
+    const given = await world({ host, metrics: true, verifier: { limiter } });
+    const { text } = await given.send("/metrics");
+    expect(text).toContain('keystile_limiter_newcomers_refused_total{limits="keys"} 0');
+    expect(text).not.toContain('limits="namespaces"');
+    await given.close();
+    limiter.close();
   });
 
   it("S12: a line names the root key of its caller, once it is known, and no caller that is none", async () => {

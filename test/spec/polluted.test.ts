@@ -1,4 +1,6 @@
-/** A polluted `Object.prototype`: what some other code put there is no part of a context, an option, a request or a row. */
+/**
+ * A polluted `Object.prototype`: what some other code put there is no part of a context, an option, a request or a row.
+ */
 import { describe, expect, it } from "vitest";
 import { createAuthenticator } from "../../src/http/index.js";
 import {
@@ -51,6 +53,18 @@ describe.each(STORES)("a polluted prototype: %s", (_name, open) => {
       expect(answer.code).toBe("FORBIDDEN");
     }
     expect((await verifier.verify({ key }, { clientAddress: "192.0.2.7" })).code).toBe("VALID");
+  });
+
+  it("adds no name to a context", async () => {
+    const { store, keyring, apiId, verifier } = await stage();
+    const { key } = await keyring.createKey({ apiId });
+    const check = { namespace: "email", identifier: "user_1", limit: 10, duration: 60_000 };
+    const ratelimits = createRatelimits(store, { clock });
+    for (const context of [{}, { caller: everything }]) {
+      const parts = { apiID: "api_other", apiId: "api_other", idempotencyKey: 5 };
+      expect((await polluted(parts, () => verifier.verify({ key }, context))).code).toBe("VALID");
+      expect((await polluted(parts, () => ratelimits.limit(check, context))).success).toBe(true);
+    }
   });
 
   it("names no caller", async () => {

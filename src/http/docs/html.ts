@@ -21,7 +21,7 @@ td,th{border-bottom:1px solid #e5e5e5;padding:.3rem .6rem .3rem 0;text-align:lef
 @media (prefers-color-scheme:dark){body{color:#e8e8e8;background:#161616}code,pre{background:#2a2a2a}td,th,h2{border-color:#333}a{color:#8ab4f8}}
 `;
 
-/** What to do about each error. */
+/** What to do about each error that is not a fault of the service, and about one that more space mends. */
 const REMEDIES: Readonly<Partial<Record<KeystileErrorCode, string>>> = {
   BAD_REQUEST:
     "Each entry of errors says where the request is faulty, what rule it broke and, where that is plain, what would be right.",
@@ -41,6 +41,7 @@ const REMEDIES: Readonly<Partial<Record<KeystileErrorCode, string>>> = {
   METHOD_NOT_ALLOWED: "Use a method that the Allow header names.",
   REQUEST_TIMEOUT: "The request did not arrive in time. Send it again.",
   CONFLICT: "Something with this name exists already. Choose another, or change the one that is there.",
+  KEY_LIMIT_REACHED: "The owner has as many keys as it may have. Delete one first.",
   IDEMPOTENCY_IN_FLIGHT: "A request with this Idempotency-Key has not ended yet. Repeat yours once it has.",
   IDEMPOTENCY_MISMATCH:
     "The Idempotency-Key was used with another body. Send the body of the first request again, or take a new key.",
@@ -123,7 +124,9 @@ function table(schema: JsonSchema): string {
   return `<table><tr><th>Field</th><th>Type</th><th></th><th>Meaning</th></tr>${rows.join("")}</table>`;
 }
 
-/** A row for each field, those of nested objects and lists below theirs: `credits.refill.amount`, `ratelimits[].name`. */
+/**
+ * A row for each field, those of nested objects and lists below theirs: `credits.refill.amount`, `ratelimits[].name`.
+ */
 function fieldsOf({ properties = {}, required = [] }: JsonSchema, before: string): string[] {
   return Object.entries(properties).flatMap(([name, schema]) => {
     const need = required.includes(name) ? "required" : "";

@@ -93,8 +93,8 @@ export function formsOf(action: string, type: Resource["type"], id: string): rea
 }
 
 /**
- * An action on the row that the request gives by its id or name. Who may do it to single rows only gets the same 403 for
- * others and for those that do not exist.
+ * An action on the row that the request gives by its id or name. Who may do it to single rows only gets the same 403
+ * for others and for those that do not exist.
  * @param id of such a row, in the permissions that are documented
  */
 export function onNamed<B>(
@@ -113,7 +113,9 @@ export function onNamed<B>(
 
 const NAMES_PER_TURN = 500;
 
-/** @throws KeystileError CALLER_FORBIDDEN unless the caller may do this to every one of the rows with these ids or names */
+/**
+ * @throws KeystileError CALLER_FORBIDDEN unless the caller may do this to every one of the rows with these ids or names
+ */
 export async function requireOnNamed(
   { store }: Pick<AccessContext, "store">,
   caller: Caller,
@@ -135,7 +137,7 @@ export async function requireOnNamed(
 
 /** An action on the API that the request names. */
 export function onApi(action: string): Access<{ readonly apiId: string }> {
-  return onNamedApi(action, [`api.*.${action}`, `api.<api_id>.${action}`]);
+  return onNamedApi(action, formsOf(action, "api", "api_id"));
 }
 
 /** An action on the keyspace of the API that the request names: also allowed by the resource-name form of a grant. */
@@ -218,8 +220,7 @@ export function onKeyText(action: string): Access<{ readonly key: string }> {
 export function keyForms(action: string): readonly string[] {
   const path = "<scheme>:v1:<workspace_id>:keyspaces";
   return [
-    `api.*.${action}`,
-    `api.<api_id>.${action}`,
+    ...formsOf(action, "api", "api_id"),
     `${path}/*/keys/*#${action}`,
     `${path}/<keyspace_id>/keys/*#${action}`,
     `${path}/<keyspace_id>/keys/<key_id>#${action}`,
@@ -228,5 +229,5 @@ export function keyForms(action: string): readonly string[] {
 
 function keyspaceForms(action: string): readonly string[] {
   const path = "<scheme>:v1:<workspace_id>:keyspaces";
-  return [`api.*.${action}`, `api.<api_id>.${action}`, `${path}/*#${action}`, `${path}/<keyspace_id>#${action}`];
+  return [...formsOf(action, "api", "api_id"), `${path}/*#${action}`, `${path}/<keyspace_id>#${action}`];
 }

@@ -3,7 +3,7 @@ import type { RatelimitContext, Ratelimits } from "../../keyring/ratelimits/crea
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import type { Schema } from "../../keyring/schemas/parse.js";
 import * as schemas from "../../keyring/schemas/service.js";
-import { type FurtherPermission, onAll } from "./access.js";
+import { formsOf, type FurtherPermission, onAll } from "./access.js";
 import { define, type Operation } from "./operation.js";
 import * as answer from "./responses.js";
 
@@ -28,7 +28,7 @@ function ratelimitOperation<B>({
   also = [],
   act,
 }: RatelimitOperation<B>): Operation {
-  const permissions = [`ratelimit.*.${action}`, `ratelimit.<namespace_id>.${action}`];
+  const permissions = formsOf(action, "ratelimit", "namespace_id");
   return define({
     name: `ratelimit.${name}`,
     summary,

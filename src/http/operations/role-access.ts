@@ -73,7 +73,7 @@ export function naming<B>(access: Access<B>, fields: readonly (keyof Named)[]): 
     async allow(context, caller, request) {
       await access.allow(context, caller, request);
       await needForNew(context, caller, request.permissions ?? []);
-      await needForNamed(context, caller, [request]);
+      await needForNamed(context, caller, () => [request]);
     },
   };
 }
@@ -85,14 +85,18 @@ export function namingInKeys<B>(access: Access<B>, namedBy: (request: B) => read
     also: [...(access.also ?? []), FURTHER.externalId, FURTHER.roles],
     async allow(context, caller, request) {
       await access.allow(context, caller, request);
-      if (context.strictDelegation) await needForNamed(context, caller, namedBy(request));
+      await needForNamed(context, caller, () => namedBy(request));
     },
   };
 }
 
-/** With `strictDelegation`: whoever gives a key an identity or a role needs a permission for that one. */
-async function needForNamed(context: AccessContext, caller: Caller, named: readonly Named[]): Promise<void> {
+/**
+ * With `strictDelegation`: whoever gives a key an identity or a role needs a permission for that one.
+ * @param namedBy what the request names, called with `strictDelegation` alone
+ */
+async function needForNamed(context: AccessContext, caller: Caller, namedBy: () => readonly Named[]): Promise<void> {
   if (!context.strictDelegation) return;
+  const named = namedBy();
   const externalIds = named.flatMap(({ externalId }) => externalId ?? []);
   await requireOnNamed(context, caller, READ_IDENTITY, "identities", externalIds);
   const roles = named.flatMap(({ roles = [] }) => roles);

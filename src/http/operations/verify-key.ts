@@ -75,7 +75,7 @@ export const verifyKey: Operation = {
       maxLength: 512,
       description:
         'A structured-field string such as "8e03978e-40d5-43dd-bc93-6894a57f9324", with or without its quotes: a repeat ' +
-        "of the same key and body takes no credits or tokens again for a day.",
+        "of the same key and body takes no credits or tokens again, for a day unless the service says otherwise.",
     },
   },
   statuses: [404, 409, 422],

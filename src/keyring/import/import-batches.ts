@@ -4,7 +4,8 @@ import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { copyBody, readOwnProperties } from "../../lib/copy-json.js";
 import * as schemas from "../schemas/keys.js";
 import type { FailedKey, V2KeysMigrateKeysRequestBody } from "../schemas/migration-requests.js";
-import { MAX_PROBLEMS, type Schema, validate } from "../schemas/parse.js";
+import { MAX_PROBLEMS } from "../../lib/problems.js";
+import { type Schema, validate } from "../schemas/parse.js";
 import { fastAccept } from "./fast-validate.js";
 
 type Batch = readonly V2KeysMigrateKeyData[];

@@ -22,14 +22,26 @@ const READERS: ReadonlyMap<string, (hash: string) => ImportedHash | undefined> =
   ["prefixed-api-key", readLongToken],
 ]);
 
-/** @returns `undefined`: the text is not a hash of this algorithm, or the algorithm is unknown */
+/** Bytes of the longest hash in UTF-8: stores look keys up by it, and their indexes bound what they hold. */
+const MAX_HASH = 1_024;
+const encoder = new TextEncoder();
+
+/** @returns `undefined`: the text is not a hash of this algorithm, or of any, or the algorithm is unknown */
 export function readHash({ knows }: Algorithms, algorithm: string, hash: string): ImportedHash | undefined {
-  if (!knows(algorithm)) return undefined;
+  if (!knows(algorithm) || isTooLong(hash)) return undefined;
   const read = READERS.get(algorithm);
   return read === undefined ? { foreignDigest: hash } : read(hash);
 }
 
-/** Why keys cannot be imported by an algorithm: it is unknown, or salted and so useless for look-ups. Empty: they can. */
+/** A unit of UTF-16 takes at most three bytes, so that few hashes are encoded. */
+function isTooLong(hash: string): boolean {
+  const { length } = hash;
+  return length > MAX_HASH || (length * 3 > MAX_HASH && encoder.encode(hash).length > MAX_HASH);
+}
+
+/**
+ * Why keys cannot be imported by an algorithm: it is unknown, or salted and so useless for look-ups. Empty: they can.
+ */
 export function problemsWithAlgorithm({ knows }: Algorithms, name: string): readonly ValidationProblem[] {
   return knows(name) ? [] : [problemWith(name)];
 }

@@ -3,7 +3,7 @@ import { badRequest } from "../../contracts/errors.js";
 import type { StandardSchema } from "../../contracts/standard-schema.js";
 import type { MigrationRow } from "../../contracts/store.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
-import { callable, checkOptions, flag, integer } from "../../lib/check-options.js";
+import { callable, type Check, checkOptions, flag, integer } from "../../lib/check-options.js";
 import { validateMeta } from "../../lib/meta-schema.js";
 import { type Context, pause } from "../context.js";
 import { readPermissions } from "../rbac/resolve-names.js";
@@ -20,7 +20,7 @@ import type { V2KeysMigrateKeysResponseData } from "../schemas/responses.js";
 import { problemsWithAlgorithm } from "./imported-hash.js";
 import { type Import, readImport } from "./import-batches.js";
 import { createImportNames, type KnownNames } from "./name-cache.js";
-import { createReadAhead } from "./prefetch-iterator.js";
+import { createReadAhead } from "./read-ahead.js";
 import { buildAhead, createRefused, storeBatch } from "./store-batch.js";
 
 type Batch = NonNullable<Import["keys"]>;
@@ -35,7 +35,7 @@ const OPTIONS = {
   specifiedFieldsOnly: flag,
   onProgress: callable,
   onBatch: callable,
-};
+} satisfies Record<keyof MigrateKeysOptions, Check>;
 
 /**
  * Each key is imported or fails by itself, and `failed` says why; permissions and identities that do not exist are

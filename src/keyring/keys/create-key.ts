@@ -1,6 +1,6 @@
 /** Creates a key in an API: the operation `keys.createKey`. The key's text is returned once and never stored. */
 import { badRequest, KeystileError } from "../../contracts/errors.js";
-import { checkOptions, flag, ownOnly } from "../../lib/check-options.js";
+import { type Check, checkOptions, flag, ownOnly } from "../../lib/check-options.js";
 import { digestKey, newKey } from "../../lib/hash.js";
 import type { Context } from "../context.js";
 import { requireMeta } from "../meta.js";
@@ -14,6 +14,7 @@ import type { CreateKeyOptions, CreateKeyRequestBody } from "../schemas/requests
 import type { V2KeysCreateKeyResponseData } from "../schemas/responses.js";
 import { buildKey } from "./new-key.js";
 
+const OPTIONS = { acceptPast: flag } satisfies Record<keyof CreateKeyOptions, Check>;
 /** Random bytes of a key unless the request says otherwise: 128 bits. */
 export const DEFAULT_BYTES = 16;
 
@@ -26,7 +27,7 @@ export async function createKey(
   options: CreateKeyOptions = {},
 ): Promise<V2KeysCreateKeyResponseData> {
   const request = parse(schemas.createKey, body);
-  const { acceptPast = false } = checkOptions(options, { acceptPast: flag });
+  const { acceptPast = false } = checkOptions(options, OPTIONS);
   const { key, row, balance } = await prepareKey(context, request, context.clock(), acceptPast);
   const [inserted] = await context.store.insertKeys([balance === undefined ? { row } : { row, balance }]);
   if (inserted !== true) throw new KeystileError("STORE_FAILED", "the store did not take the new key");
@@ -78,7 +79,9 @@ export async function prepareKey(
   return balance === undefined ? { key, row } : { key, row, balance };
 }
 
-/** Before it, a time in milliseconds is in 1973 or earlier, and one in seconds is anything from then to the year 5138. */
+/**
+ * Below it, milliseconds mean a time in 1973 or earlier, and seconds any time up to the year 5138.
+ */
 const LIKELY_SECONDS = 100_000_000_000;
 
 /**

@@ -24,8 +24,11 @@ export interface KeyOrigin extends Pick<
 }
 
 const NONE: readonly never[] = Object.freeze([]);
-/** The literal below sets all others: the compiler checks it. */
-const OPTIONAL = fieldsThat({ given: "clearable", absent: true });
+/** The literal below sets all that a request gives and that are never absent: the compiler checks it. */
+const OPTIONAL = [
+  ...fieldsThat({ given: "clearable", absent: true }),
+  ...fieldsThat({ given: "set", absent: true }),
+] as const;
 
 /**
  * Fields are set one by one: building by spread takes longer than all the rest (an import does this a million times).

@@ -2,7 +2,7 @@
  * The operations `keys.updateKey` and `keys.deleteKey`. Absent fields are unchanged, `null` clears, a list replaces the
  * old one.
  */
-import { KEY_FIELDS } from "../../contracts/key-fields.js";
+import { fieldsThat, KEY_FIELDS } from "../../contracts/key-fields.js";
 import type { CreditChange, KeyRow, Write } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { periodOf } from "../../credits/refill-calendar.js";
@@ -77,7 +77,9 @@ function hide(row: Mutable<KeyRow>): undefined {
   row.deleted = true;
 }
 
-/** {@link changeCredits} of the current balance. Of one that is invalid, the store takes no change but a new balance. */
+/**
+ * {@link changeCredits} of the current balance. Of one that is invalid, the store takes no change but a new balance.
+ */
 export async function changeBalance(
   context: Context,
   row: Mutable<KeyRow>,
@@ -115,20 +117,19 @@ export async function writeKey(
   });
 }
 
+/** What it says of its credits, besides the cursor. */
+const SHARED = fieldsThat({ shared: true });
+
 /** Whether a key says of its credits what another of its account says. */
 function hasCreditsOf(source: KeyRow, row: KeyRow): boolean {
-  return (
-    row.hasCredits === source.hasCredits &&
-    row.generation === source.generation &&
-    refillCursorOf(row) >= refillCursorOf(source) &&
-    JSON.stringify(row.refill) === JSON.stringify(source.refill)
-  );
+  const isSame = (name: (typeof SHARED)[number]) => JSON.stringify(row[name]) === JSON.stringify(source[name]);
+  return SHARED.every(isSame) && refillCursorOf(row) >= refillCursorOf(source);
 }
 
 /** A key with the credit fields of another of its account. Its cursor only moves forward, as boundaries do. */
 function withCreditsOf(source: KeyRow, row: KeyRow): KeyRow {
-  const copy: Mutable<KeyRow> = { ...row, hasCredits: source.hasCredits, generation: source.generation };
-  setField(copy, "refill", source.refill ?? null);
+  const copy: Mutable<KeyRow> = { ...row };
+  for (const name of SHARED) setField(copy, name, source[name] ?? null);
   if (refillCursorOf(source) > refillCursorOf(row)) copy.refillCursor = refillCursorOf(source);
   return copy;
 }

@@ -15,7 +15,7 @@ import { prepareKey } from "../keys/create-key.js";
 import { type KnownRows, refersTo, toKeyResponses } from "../keys/key-response.js";
 import { rerollKey } from "../keys/reroll-key.js";
 import { writeKey } from "../keys/update-key.js";
-import { audited } from "../audit.js";
+import { withAudit } from "../audit.js";
 import { contextOf, type Keyring } from "../keyring.js";
 import { fillPage } from "../list-page.js";
 import { ensureIdentities } from "../rbac/resolve-names.js";
@@ -35,7 +35,10 @@ export interface OwnerOptions {
   readonly ceiling?: OwnerCeiling;
   /** Of new keys, 1–16 characters of `[a-zA-Z0-9_]`. */
   readonly prefix?: string;
-  /** Metadata of new keys, which the owner does not choose, since verifications return it. */
+  /**
+   * Metadata of new keys, bounded as in `createKey` and copied at once. The owner does not choose it, since
+   * verifications return it.
+   */
   readonly meta?: JsonObject;
 }
 
@@ -66,7 +69,10 @@ export interface OwnerKeys {
 }
 
 const unchecked: Check = () => undefined;
-const OPTIONS = { apiId: unchecked, ceiling: unchecked, prefix: unchecked, meta: unchecked };
+const OPTIONS = { apiId: unchecked, ceiling: unchecked, prefix: unchecked, meta: unchecked } satisfies Record<
+  keyof OwnerOptions,
+  Check
+>;
 
 /**
  * The verbs of self-service, bound to an owner: for a page on which your users manage their own keys. Give the owner's
@@ -75,8 +81,8 @@ const OPTIONS = { apiId: unchecked, ceiling: unchecked, prefix: unchecked, meta:
  * Why not a method of the keyring: a program without self-service is bundled without it.
  * @param keyring made by `createKeyring`
  * @param externalId what your program calls the owner, as `externalId` of `createKey`
- * @throws TypeError or RangeError naming an option · KeystileError BAD_REQUEST for an owner, an API or a prefix that no
- *   key can have
+ * @throws TypeError or RangeError naming an option · KeystileError BAD_REQUEST for an owner, an API, a prefix or
+ *   metadata that no key can have
  * @example
  * const mine = forOwner(keyring, session.userId, { apiId, ceiling: { keys: 5, permissions: ["documents.*"] } });
  * const { key } = await mine.create({ name: "laptop", permissions: ["documents.read"] });
@@ -86,8 +92,8 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
   if (found === undefined) throw new TypeError("keyring must be one that createKeyring made");
   const context = found;
   if (!isPlainObject(options)) throw new TypeError("options must be an object with apiId");
-  const { ceiling: given = {}, meta, ...named } = checkOptions(options, OPTIONS);
-  const { apiId, prefix } = parse(schemas.owner, { externalId, ...named });
+  const { ceiling: given = {}, ...named } = checkOptions(options, OPTIONS);
+  const { apiId, prefix, meta } = parse(schemas.owner, { externalId, ...named });
   const ceiling = createCeiling(given);
 
   const findOwner = async (): Promise<IdentityRow | undefined> =>
@@ -130,16 +136,14 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
       const request = parse(schemas.create, body);
       const now = context.clock();
       const bounded = ceiling.apply(request, now);
-      const { name, ipAllowlist } = request;
       const full = {
-        ...{ apiId, externalId, ...bounded },
-        ...(name !== undefined && { name }),
-        ...(ipAllowlist !== undefined && { ipAllowlist }),
+        // What the ceiling does not bound is as it was asked for.
+        ...{ ...request, ...bounded, apiId, externalId },
         ...(prefix !== undefined && { prefix }),
         ...(meta !== undefined && { meta }),
       };
       await requireApi(context, apiId);
-      const writing = audited(context, "createKey");
+      const writing = withAudit(context, "createKey");
       const [identityId = ""] = (await ensureIdentities(writing, [externalId], now)).values();
       return updateWithRetry(writing, identityId, async () => {
         // Read before the keys are counted: whoever creates one meanwhile changes its version.
@@ -167,7 +171,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
       const [row] = await context.store.readMany("keys", [keyId]);
       const { rerolledFrom } = requireCurrent(row?.deleted === true ? undefined : row);
       const now = context.clock();
-      const writing = audited(context, "rerollKey");
+      const writing = withAudit(context, "rerollKey");
       const [before] = rerolledFrom === undefined ? [] : await context.store.readMany("keys", [rerolledFrom]);
       if (before !== undefined && !before.deleted && isLiving(before, now))
         await writeKey(writing, before.id, now, (retired) => {
@@ -204,7 +208,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
 }
 
 function hide(context: Context, keyId: string, check: (row: KeyRow) => void): Promise<EmptyResponse> {
-  return writeKey(audited(context, "deleteKey"), keyId, context.clock(), (row) => {
+  return writeKey(withAudit(context, "deleteKey"), keyId, context.clock(), (row) => {
     check(row);
     row.deleted = true;
     return undefined;

@@ -12,14 +12,13 @@ import {
   DEFAULT_WORKSPACE,
   guardClock,
   isPlainObject,
-  ownOnly,
   word,
 } from "../../lib/check-options.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../../lib/guards/guard-store.js";
 import { createAlgorithms } from "../../lib/migration-hashes.js";
 import { LIMITER_OPTIONS, withFallback } from "../../ratelimit/fallback.js";
 import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
-import { actorOf, audited, type Audited, auditedBy, type AuditOptions } from "../audit.js";
+import { actorOf, withAudit, type Audited, auditedBy, type AuditOptions } from "../audit.js";
 import { PROGRAM_AUDIT_OPTIONS, programAudit } from "../audit.js";
 import { type Audit, createKeyedMutex, createTurns, guardNewId } from "../context.js";
 import type { SearchRequestBody } from "../schemas/requests.js";
@@ -44,9 +43,9 @@ export interface RatelimitsOptions extends StoreGuardOptions, AuditOptions {
   /** Unix time, milliseconds; default `Date.now`. */
   readonly clock?: () => number;
   /**
-   * Makes the id of a new namespace or override, for tests: `prefix`, `_` and 22 characters of `1-9`, `A-Z` and `a-z` without `I`, `O` and
-   * `l`, never the same twice; `testIds()` of `keystile/testing` is one. Default: from `now` (Unix time, milliseconds)
-   * and random characters.
+   * Makes the id of a new namespace or override, for tests: `prefix`, `_` and 22 characters of `1-9`, `A-Z` and `a-z`
+   * without `I`, `O` and `l`, never the same twice; `testIds()` of `keystile/testing` is one. Default: from `now` (Unix
+   * time, milliseconds) and random characters.
    */
   readonly newId?: (prefix: string, now: number) => string;
   /**
@@ -75,8 +74,8 @@ export interface RatelimitsOptions extends StoreGuardOptions, AuditOptions {
 export interface Ratelimits {
   /**
    * Takes tokens; a missing namespace is created, if the caller may create one (`ratelimit.*.create_namespace`), else
-   * CALLER_FORBIDDEN.
-   * @see two reads of the store and a take
+   * CALLER_FORBIDDEN. An id is never made into a name: one that no namespace has is NOT_FOUND.
+   * @remarks two reads of the store and a take
    */
   limit(body: R.V2RatelimitLimitRequestBody, context?: RatelimitContext): Promise<A.V2RatelimitLimitResponseData>;
   /** As `limit` for several at once, all or nothing. */
@@ -86,7 +85,7 @@ export interface Ratelimits {
   ): Promise<A.V2RatelimitMultiLimitResponseData>;
   /**
    * A namespace of rate limits; `limit` and `setOverride` create one too.
-   * @throws KeystileError CONFLICT: the name exists
+   * @throws KeystileError CONFLICT: the name exists, or is the id of a namespace
    */
   createNamespace(
     body: R.CreateNamespaceRequestBody,
@@ -97,9 +96,9 @@ export interface Ratelimits {
   /** Namespaces with their ids, by id. With a caller it takes `ratelimit.*.read_namespace`. */
   listNamespaces(body?: SearchRequestBody, context?: RatelimitContext): Promise<A.Page<A.NamespaceData>>;
   /**
-   * Another limit for one identifier, from the next check on; creates the namespace as `limit` does. A `*` stands for any
-   * run of characters: `premium_*`. An override of the identifier itself goes before one with `*`, of these the one with
-   * most other characters, then the smaller id. A namespace may have 100 with `*`, of 8,192 characters together.
+   * Another limit for one identifier, from the next check on; creates the namespace as `limit` does. A `*` stands for
+   * any run of characters: `premium_*`. An override of the identifier itself goes before one with `*`, of these the one
+   * with most other characters, then the smaller id. A namespace may have 100 with `*`, of 8,192 characters together.
    * @throws KeystileError BAD_REQUEST at `body.identifier`: it would have more
    */
   setOverride(
@@ -132,12 +131,15 @@ const OPTIONS = {
   ...LIMITER_OPTIONS,
 } as const satisfies Record<keyof RatelimitsOptions, Check>;
 
+/** A misspelt `caller` must not act as the program; the caller itself is checked when it is used. */
+const CONTEXT = { caller: () => {} } as const satisfies Record<keyof RatelimitContext, Check>;
+
 /**
  * Creates the rate-limit operations on a store, which keeps namespaces and overrides; the limiter keeps the tokens.
  * @throws TypeError or RangeError naming the option or the store's missing method
  * @example
- * const ratelimits = createRatelimits(store);
- * const { success } = await ratelimits.limit({ namespace: "email", identifier: "user_1", limit: 10, duration: 60_000 });
+ * const ratelimits = createRatelimits(store); const { success } = await ratelimits.limit({ namespace: "email",
+ * identifier: "user_1", limit: 10, duration: 60_000 });
  */
 export function createRatelimits(store: Store, options: RatelimitsOptions = {}): Ratelimits & Audited {
   checkStore(store);
@@ -175,10 +177,10 @@ export function ratelimitsOn(
     <B, T>(name: keyof Ratelimits, act: (context: LimitContext, body: B, caller: Caller | undefined) => Promise<T>) =>
     async (body = {} as B, asking: RatelimitContext = {}): Promise<T> => {
       if (!isPlainObject(asking)) throw contextError();
-      const { caller: given } = ownOnly(asking);
-      if (given === undefined) return act(audited(context, name), body, undefined);
+      const { caller: given } = checkOptions(asking, CONTEXT, "context");
+      if (given === undefined) return act(withAudit(context, name), body, undefined);
       const caller = strictCaller(given, "context.caller");
-      return act(audited({ ...context, audit: { ...audit, actor: actorOf(caller) } }, name), body, caller);
+      return act(withAudit({ ...context, audit: { ...audit, actor: actorOf(caller) } }, name), body, caller);
     };
   const ratelimits: Ratelimits = {
     limit: operation("limit", limit),

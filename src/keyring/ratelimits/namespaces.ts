@@ -2,8 +2,9 @@
 import type { Caller } from "../../contracts/caller.js";
 import { KeystileError } from "../../contracts/errors.js";
 import type { NamespaceRow } from "../../contracts/store.js";
+import { hasIdForm } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
-import { insertNamed } from "../create-row.js";
+import { insertNamed, taken } from "../create-row.js";
 import { readPage } from "../list-page.js";
 import { notFound, ownedRow, readRows } from "../rows.js";
 import { parse } from "../schemas/parse.js";
@@ -13,10 +14,10 @@ import type * as R from "../schemas/service-requests.js";
 import * as schemas from "../schemas/service.js";
 import { createSearch } from "../search.js";
 
-/** The prefix of namespace ids; only a text that begins with it is looked up as an id. */
 const ID_PREFIX = "ns";
+const WHAT = "A namespace with this name";
 
-/** @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · CONFLICT: the name exists */
+/** @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · CONFLICT: the name exists, or is the id of a namespace */
 export async function createNamespace(
   context: Context,
   body: R.CreateNamespaceRequestBody,
@@ -25,8 +26,9 @@ export async function createNamespace(
   const { name } = parse(schemas.createNamespace, body);
   if (caller !== undefined && !mayOnAll(context, caller, "create_namespace"))
     throw forbidden("ratelimit.*.create_namespace");
+  if (mayBeId(name) && (await lookUp(context, [name])).size > 0) throw taken(WHAT);
   const row = newNamespace(context, name);
-  await insertNamed(context, { table: "namespaces", row }, "A namespace with this name");
+  await insertNamed(context, { table: "namespaces", row }, WHAT);
   return { namespaceId: row.id };
 }
 
@@ -74,8 +76,10 @@ export async function findNamespace(
 }
 
 /**
- * The namespaces with these ids or names, in order; missing ones are created, once all are known to be allowed.
- * @throws KeystileError CALLER_FORBIDDEN, also where there is none and this caller may not create one
+ * The namespaces with these ids or names, in order; missing ones are created, once all are known to be allowed. An id
+ * is never made into a name.
+ * @throws KeystileError CALLER_FORBIDDEN, also where there is none and this caller may not create one · NOT_FOUND: an
+ *   id that no namespace has
  */
 export async function enterNamespaces(
   context: Context,
@@ -90,17 +94,22 @@ export async function enterNamespaces(
     const mayMake = caller === undefined || mayOnAll(context, caller, "create_namespace");
     if (namespace === undefined && !mayMake) throw forbidden("ratelimit.*.create_namespace");
   }
+  if (idsOrNames.some((text) => mayBeId(text) && !found.has(text))) throw notFound("The namespace");
   for (const name of idsOrNames) if (!found.has(name)) found.set(name, await makeNamespace(context, name));
   return found;
 }
 
+function mayBeId(text: string): boolean {
+  return hasIdForm(ID_PREFIX, text);
+}
+
 /**
- * One read for all names, and at once one for all that may be ids: a namespace with this id takes precedence over one with
- * this name.
+ * One read for all names, and at once one for all that may be ids: a namespace with this id takes precedence over one
+ * with this name.
  */
 async function lookUp(context: Context, idsOrNames: readonly string[]): Promise<Map<string, NamespaceRow>> {
   const found = new Map<string, NamespaceRow>();
-  const ids = idsOrNames.filter((text) => text.startsWith(`${ID_PREFIX}_`));
+  const ids = idsOrNames.filter(mayBeId);
   const [byName, byId] = await Promise.all([
     context.store.readNames("namespaces", context.workspaceId, [...new Set(idsOrNames)]),
     readRows(context, "namespaces", ids),

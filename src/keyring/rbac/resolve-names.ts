@@ -2,8 +2,9 @@
  * Resolves names in a request to ids of rows: roles must exist, permissions and identities are created. A role or
  * permission may be given by its id too, which takes precedence over a name; an id is never made into a name.
  */
-import type { OwnedRow, Rows, Write } from "../../contracts/store.js";
+import type { OwnedRow, Write } from "../../contracts/store.js";
 import { hasIdForm } from "../../lib/hash.js";
+import { NAME_OF } from "../../lib/row-name.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { MAX_BATCH, notFound, ownedRow } from "../rows.js";
 
@@ -86,13 +87,12 @@ type Resolved = "roles" | "permissions" | "identities";
 /** How texts of one kind name rows. */
 interface Kind<T extends Resolved> {
   readonly table: T;
-  readonly nameOf: (row: Rows[T]) => string;
   /** Of ids, where these serve too. */
   readonly idPrefix?: string;
 }
-const ROLES: Kind<"roles"> = { table: "roles", nameOf: (row) => row.name, idPrefix: ROLE };
-const PERMISSIONS: Kind<"permissions"> = { table: "permissions", nameOf: (row) => row.slug, idPrefix: PERMISSION };
-const IDENTITIES: Kind<"identities"> = { table: "identities", nameOf: (row) => row.externalId };
+const ROLES: Kind<"roles"> = { table: "roles", idPrefix: ROLE };
+const PERMISSIONS: Kind<"permissions"> = { table: "permissions", idPrefix: PERMISSION };
+const IDENTITIES: Kind<"identities"> = { table: "identities" };
 type NewRow = Extract<Write, { readonly row: unknown }>;
 
 /**
@@ -126,14 +126,14 @@ async function ensure<T extends Resolved>(
 async function lookUp<T extends Resolved>(
   { store, workspaceId, turns }: NamesContext,
   texts: readonly string[],
-  { table, nameOf, idPrefix }: Kind<T>,
+  { table, idPrefix }: Kind<T>,
 ): Promise<Ids> {
   if (texts.length === 0) return NONE;
   const ids = new Map<string, string>();
   for (let start = 0; start < texts.length; start += MAX_BATCH) {
     if (start > 0) await turns.next();
     const batch = texts.slice(start, start + MAX_BATCH);
-    for (const row of await store.readNames(table, workspaceId, batch)) ids.set(nameOf(row), row.id);
+    for (const row of await store.readNames(table, workspaceId, batch)) ids.set(NAME_OF[table](row), row.id);
     const asIds = idPrefix === undefined ? [] : batch.filter((text) => hasIdForm(idPrefix, text));
     if (asIds.length === 0) continue;
     for (const row of await store.readMany(table, asIds))

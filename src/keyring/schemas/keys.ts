@@ -7,6 +7,7 @@ import { described } from "./json-schema.js";
 import { changedKeyFields, newKeyFields } from "./key-schemas.js";
 import type * as M from "./migration-requests.js";
 import { type Schema, withFix } from "./parse.js";
+import { MAX_KEY_LENGTH } from "../../lib/copy-json.js";
 import * as atom from "./primitives.js";
 import type * as R from "./requests.js";
 
@@ -108,7 +109,10 @@ export const deleteKey = body<R.V2KeysDeleteKeyRequestBody>()({
   keyId: atom.id,
   permanent: optionalOr(atom.boolean, false),
 });
-export const rerollKey = body<R.V2KeysRerollKeyRequestBody>()({ keyId: atom.id, expiration: atom.time });
+export const rerollKey = body<R.V2KeysRerollKeyRequestBody>()({
+  keyId: atom.id,
+  expiration: integer(0, atom.MAX_TIME),
+});
 export const updateCredits = described(
   v.pipe(
     strict({
@@ -133,7 +137,7 @@ export const updateCredits = described(
     then: { required: ["value"], properties: { value: { type: "integer" } } },
   },
 ) as Schema<R.V2KeysUpdateCreditsRequestBody>;
-export const whoami = body<R.V2KeysWhoamiRequestBody>()({ key: atom.wellFormed(1, 512) });
+export const whoami = body<R.V2KeysWhoamiRequestBody>()({ key: atom.wellFormed(1, MAX_KEY_LENGTH) });
 
 const keyPermissions = (min: number) =>
   body<R.V2KeysPermissionsRequestBody>()({ keyId: atom.id, permissions: atom.slugs(min) });

@@ -27,7 +27,7 @@ export interface OwnerRevokeRequestBody {
   readonly keyId: string;
 }
 
-const { name, expires, ipAllowlist } = newKeyFields;
+const { name, meta, expires, ipAllowlist } = newKeyFields;
 export const create = atom.body<OwnerKeyRequestBody>()({
   name,
   expires,
@@ -43,9 +43,13 @@ export const rotate = atom.body<OwnerRotateRequestBody>()({
 });
 export const revoke = atom.body<OwnerRevokeRequestBody>()({ keyId: atom.id });
 export const list = atom.body<ListRequestBody>()(page("keys"));
-/** Whose keys; an owner is named as in `createKey`. */
-export const owner = atom.body<{ readonly externalId: string; readonly apiId: string; readonly prefix?: string }>()({
+/** Whose keys, and what new ones get; an owner is named as in `createKey`. */
+export interface Owner extends Pick<CreateKeyRequestBody, "apiId" | "prefix" | "meta"> {
+  readonly externalId: string;
+}
+export const owner = atom.body<Owner>()({
   externalId: atom.anyExternalId,
   apiId: atom.id,
   prefix: optional(atom.prefix),
+  meta,
 });

@@ -3,7 +3,8 @@
  */
 import * as v from "valibot";
 import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
-import { copyBody, PLAIN_NAME } from "../../lib/copy-json.js";
+import { copyBody } from "../../lib/copy-json.js";
+import { HIDDEN_PROPERTY, MAX_PROBLEMS, PLAIN_NAME, UNKNOWN_PROPERTY } from "../../lib/problems.js";
 
 /** A schema of what comes in, for requests of type `T`. */
 export type Schema<T> = v.GenericSchema<unknown, T>;
@@ -24,8 +25,6 @@ type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;
 /** Whether two request types are equal: the same properties, the same of them optional, and each of the same type. */
 export type Exact<A, B> = [Same<keyof A, keyof B>, Same<OptionalKey<A>, OptionalKey<B>>, Same<Fixed<A>, Fixed<B>>];
 
-/** Most problems in one response: each costs time, and whoever sends more mistakes than that reads no further. */
-export const MAX_PROBLEMS = 100;
 /** Separates a message from its fix in the schemas, since a schema's message is one text. */
 const FIX = "\n";
 
@@ -71,14 +70,9 @@ function toProblem(issue: v.BaseIssue<unknown>, root: string): ValidationProblem
   for (const { key } of issue.path ?? []) {
     if (typeof key === "number") location += `[${key}]`;
     else if (PLAIN_NAME.test(String(key))) location += `.${String(key)}`;
-    else
-      return {
-        location,
-        message: "has a property that is not allowed",
-        fix: "send only the properties of the interface",
-      };
+    else return { location, ...HIDDEN_PROPERTY };
   }
-  if (isUnknownProperty(issue)) return { location, message: "is not a property of this object", fix: "remove it" };
+  if (isUnknownProperty(issue)) return { location, ...UNKNOWN_PROPERTY };
   if (issue.path?.at(-1)?.origin === "key") return { location, message: "is required" };
   const [message = "", fix] = issue.message.split(FIX);
   return fix === undefined ? { location, message } : { location, message, fix };

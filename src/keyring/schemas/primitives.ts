@@ -84,8 +84,8 @@ export function text(min: number, max: number) {
 const CONTROL = /[\p{Cc}\u2028\u2029]/u;
 
 /**
- * Text that names or describes a new row for people: {@link text} without control characters, which could forge lines of
- * a listing. To find a row, and where a program is the reader, {@link text} serves: older rows may have such names.
+ * Text that names or describes a new row for people: {@link text} without control characters, which could forge lines
+ * of a listing. To find a row, and where a program is the reader, {@link text} serves: older rows may have such names.
  */
 export function label(min: number, max: number) {
   const fits = (value: unknown): boolean =>
@@ -141,7 +141,9 @@ export const nameGiven = text(1, Infinity);
 export const prefix = token(WORD, 1, 16, "a-z, A-Z, 0-9 and _");
 /** Names a new identity over HTTP, unless an option of the service says otherwise. */
 export const externalId = token(/^[a-zA-Z0-9_.-]+$/, 1, MAX_NAME, "a-z, A-Z, 0-9, _, . and -");
-/** Names a new identity in the library and in imports: what identity providers use, such as `auth0|123` or an address. */
+/**
+ * Names a new identity in the library and in imports: what identity providers use, such as `auth0|123` or an address.
+ */
 export const anyExternalId = label(1, MAX_NAME);
 /** What a query can ask for, except the words that are operators in it. */
 const SLUG = "a-z, A-Z, 0-9, _, :, -, ., * and /, and not AND or OR";

@@ -1,4 +1,7 @@
-/** The OpenAPI document is valid, says what requests must be as validation does, and is checked against real responses; the pages need nothing else. */
+/**
+ * The OpenAPI document is valid, says what requests must be as validation does, and is checked against real responses;
+ * the pages need nothing else.
+ */
 import { Validator } from "@seriousme/openapi-schema-validator";
 import addFormats from "ajv-formats";
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -8,7 +11,7 @@ import { KeystileError, listProblemTypes } from "../../../src/contracts/errors.j
 import { toOpenApi } from "../../../src/http/docs/openapi.js";
 import { OPERATIONS } from "../../../src/http/operations/index.js";
 import type { JsonSchema } from "../../../src/keyring/schemas/json-schema.js";
-import { PLAIN_NAME } from "../../../src/lib/copy-json.js";
+import { PLAIN_NAME } from "../../../src/lib/problems.js";
 import { runs } from "../../runs.js";
 import { DOCUMENT } from "../../wider-interface.js";
 import { faultsOf, world } from "../support.js";
@@ -50,7 +53,8 @@ describe("openapi: the document", () => {
     "%s has the statuses that the wider interface and spec §4.1 list",
     (name, { statuses }) => {
       const described = Object.keys(document.paths[`/v2/${name}`].post.responses).map(Number);
-      // What a shell answers besides: rulings C7, G1. No API is protected from deletion, no namespace is gone: 412 and 410 never come.
+      // What a shell answers besides: rulings C7, G1. No API is protected from deletion, no namespace is gone: 412 and
+      // 410 never come.
       const ours = described.filter((status) => ![408, 413, 415, 431, 503].includes(status));
       // Of an idempotency key, which is ours too: in flight, and used with another body.
       const more = name === "keys.verifyKey" ? [409, 422] : [];
@@ -314,8 +318,9 @@ function beyondSchema(body: unknown): boolean {
 describe("docs: pages", () => {
   it("every error type of the catalogue has a page, plain and without a script", async () => {
     const { send, close } = await world();
-    for (const { type, title } of listProblemTypes()) {
+    for (const { type, title, code, status: errorStatus } of listProblemTypes()) {
       const { status, headers, text } = await send(`/docs/errors/${type}`);
+      if (errorStatus < 500) expect(text, code).not.toContain("A fault of the service");
       expect([status, headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
       expect(text).toContain(`<h1>${title}</h1>`);
       expect(headers.get("content-security-policy")).toMatch(/^default-src 'none'; style-src 'self'/);

@@ -55,6 +55,16 @@ describe("readHash", () => {
   it("ruling E3: the hashes of a registered function are kept as they are given", () => {
     expect(readHash(algorithms, "reversed", "cba")).toEqual({ foreignDigest: "cba" });
     expect(problemsWithAlgorithm(algorithms, "reversed")).toEqual([]);
+    for (const [character, most] of [
+      ["x", 1_024],
+      ["\u00e9", 512],
+      ["\u20ac", 341],
+      ["\u{1f511}", 256],
+    ] as const) {
+      const longest = character.repeat(most);
+      expect(readHash(algorithms, "reversed", longest)).toEqual({ foreignDigest: longest });
+      expect(readHash(algorithms, "reversed", `${longest}${character}`)).toBeUndefined();
+    }
   });
 });
 

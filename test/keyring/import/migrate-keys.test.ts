@@ -1,11 +1,13 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { Store } from "../../../src/contracts/store.js";
 import type { V2KeysMigrateKeyData } from "../../../src/contracts/types.js";
 import { problemsWithAlgorithm } from "../../../src/keyring/import/imported-hash.js";
 import { createRefused } from "../../../src/keyring/import/store-batch.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { memoryStore } from "../../../src/stores/memory.js";
+import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
 import { runs } from "../../runs.js";
 import { changed, failure, fault, limit, problems, world } from "../support.js";
@@ -124,7 +126,8 @@ describe("migrateKeys: each key goes in or fails by itself", () => {
       identity: { id: expect.any(String), externalId: "user 1/ü" },
       ratelimits: [{ id: expect.stringMatching(/^rl_/), ...limit("requests"), autoApply: true }],
     });
-    // Spec §4.2-3: the stored hash is the supplied one. Ruling E4: a SHA-256 of the whole key is known by its text at once.
+    // Spec §4.2-3: the stored hash is the supplied one. Ruling E4: a SHA-256 of the whole key is known by its text at
+    // once.
     expect((await store.readMany("keys", [keyId]))[0]).toMatchObject({
       hash,
       migrationId,
@@ -526,6 +529,20 @@ describe("migrateKeys: batches, progress, iterables", () => {
     const { migrate } = await migrating();
     const hash = "a".repeat(100_000);
     expect((await migrate([{ hash }])).failed).toMatchObject([{ hash, reason: "INVALID_HASH" }]);
+  });
+
+  it.each([
+    ["memory", () => memoryStore()],
+    ["SQLite", () => sqliteStore(":memory:")],
+  ])("a hash longer than 1,024 bytes fails alone, whatever the algorithm; on %s", async (_, open: () => Store) => {
+    const store = open();
+    const { migrate } = await migrating({ store, migrationAlgorithms: { same: (key) => key } }, "same");
+    const [longest, longer] = ["x".repeat(1_024), "x".repeat(1_025)] as const;
+    const wide = "\u20ac".repeat(342);
+    const { migrated, failed } = await migrate([{ hash: longer }, { hash: longest }, { hash: wide }, { hash: "xyz" }]);
+    expect(migrated.map(({ hash }) => hash)).toEqual([longest, "xyz"]);
+    expect(failed).toMatchObject([longer, wide].map((hash) => ({ hash, reason: "INVALID_HASH" })));
+    await store.close();
   });
 
   it("ruling E6: an import that was interrupted ends where it is run again", async () => {

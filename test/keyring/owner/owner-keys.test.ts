@@ -1,4 +1,6 @@
-/** forOwner: an owner lists, creates, rotates and revokes its own keys, never another's, and none beyond its ceiling. */
+/**
+ * forOwner: an owner lists, creates, rotates and revokes its own keys, never another's, and none beyond its ceiling.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -261,10 +263,24 @@ describe("forOwner: what exceeds the ceiling", () => {
     expect(bind({ cieling: {} })).toThrow(/^options\.cieling is not an option/);
     expect(bind({}, "")).toThrow(/^body\.externalId/);
     expect(bind({ prefix: "a b" })).toThrow(/^body\.prefix/);
+    const deep = JSON.parse("[".repeat(32) + "]".repeat(32)) as unknown;
+    for (const meta of ["free", null, [], { at: new Date() }, { n: NaN }, { deep }, { s: "x".repeat(66_000) }])
+      expect(bind({ meta })).toThrow(/^body\.meta/);
     expect(() => forOwner({ ...keyring }, "me", { apiId })).toThrow(/createKeyring made/);
     const absent = forOwner(keyring, "me", { apiId: "api_absent" });
     expect(await fault(absent.create())).toBe("NOT_FOUND 404");
     expect(await fault(absent.list())).toBe("NOT_FOUND 404");
+  });
+});
+
+describe("forOwner: metadata of new keys", () => {
+  it("is that of the moment when the owner was bound, whatever becomes of the object", async () => {
+    const { keyring, apiId } = await stage();
+    const meta = { plan: "free" };
+    const mine = forOwner(keyring, "me", { apiId, meta });
+    meta.plan = "pro";
+    const { keyId } = await mine.create();
+    expect((await keyring.getKey({ keyId })).meta).toEqual({ plan: "free" });
   });
 });
 

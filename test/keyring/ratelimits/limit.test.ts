@@ -251,10 +251,17 @@ describe("ratelimits: overrides", () => {
 
 describe("ratelimits: namespaces", () => {
   it("by id or name; a namespace with this id goes before one with this name; a name that exists is a 409", async () => {
-    const { ratelimits } = world();
+    const { ratelimits, store } = world();
     const { namespaceId } = await ratelimits.createNamespace({ name: "email" });
     expect(namespaceId).toMatch(/^ns_[a-zA-Z0-9]+$/);
-    await ratelimits.createNamespace({ name: namespaceId });
+    const row = {
+      id: `ns_${"1".repeat(22)}`,
+      version: 0,
+      workspaceId: "ws_default",
+      name: namespaceId,
+      createdAt: NOON,
+    };
+    await store.write([{ table: "namespaces", row }]);
     expect(await ratelimits.getNamespace({ namespace: namespaceId })).toEqual({ id: namespaceId, name: "email" });
     expect(await ratelimits.getNamespace({ namespace: "email" })).toEqual({ id: namespaceId, name: "email" });
     expect(await fault(ratelimits.createNamespace({ name: "email" }))).toBe("CONFLICT 409");
@@ -262,6 +269,8 @@ describe("ratelimits: namespaces", () => {
     expect(await problems(ratelimits.createNamespace({ name: "" }))).toEqual(["body.name"]);
   });
 });
+
+const ENTERING = ["ratelimit.*.limit", "ratelimit.*.set_override"];
 
 describe("ratelimits: with a caller (spec §5.4, ruling F4)", () => {
   async function guarded() {
@@ -299,6 +308,40 @@ describe("ratelimits: with a caller (spec §5.4, ruling F4)", () => {
     }
     expect(new Set(texts).size).toBe(1);
     expect(texts[0]).toMatch(/^CALLER_FORBIDDEN/);
+  });
+
+  it("an id that no namespace of the workspace has is not found, and never made into a name", async () => {
+    const { ratelimits, check, store, namespaceId, clock } = await guarded();
+    const elsewhere = createRatelimits(store, { workspaceId: "ws_other", clock });
+    const theirs = await elsewhere.createNamespace({ name: "theirs" });
+    const making = { caller: callerOf("ws_default", ...ENTERING, "ratelimit.*.create_namespace") };
+    const limited = { caller: callerOf("ws_default", ...ENTERING) };
+    const override = { identifier: "a", limit: 1, duration: 1_000 };
+    for (const namespace of [`ns_${"1".repeat(22)}`, theirs.namespaceId]) {
+      for (const context of [undefined, making]) {
+        expect(await fault(ratelimits.limit(check({ namespace }), context))).toBe("NOT_FOUND 404");
+        const both = [check({ namespace: "new" }), check({ namespace })];
+        expect(await fault(ratelimits.multiLimit(both, context))).toBe("NOT_FOUND 404");
+        expect(await fault(ratelimits.setOverride({ namespace, ...override }, context))).toBe("NOT_FOUND 404");
+      }
+      const forbidden = await failure(ratelimits.limit(check({ namespace }), limited));
+      expect([forbidden.code, forbidden.detail]).toEqual([
+        "CALLER_FORBIDDEN",
+        (await failure(ratelimits.limit(check({ namespace: "new" }), limited))).detail,
+      ]);
+      expect(await store.readNames("namespaces", "ws_default", [namespace, "new"])).toEqual([]);
+    }
+    expect((await ratelimits.limit(check({ namespace: namespaceId }))).success).toBe(true);
+    // Only the form of an id makes a text one.
+    expect((await ratelimits.limit(check({ namespace: "ns_mails" }))).success).toBe(true);
+  });
+
+  it("no namespace is named like the id of another", async () => {
+    const { ratelimits, namespaceId } = await guarded();
+    expect(await fault(ratelimits.createNamespace({ name: namespaceId }))).toBe("CONFLICT 409");
+    expect((await ratelimits.listNamespaces({ search: namespaceId })).data).toHaveLength(1);
+    const caller = callerOf("ws_default", "ratelimit.*.limit");
+    expect(await fault(ratelimits.createNamespace({ name: namespaceId }, { caller }))).toBe("CALLER_FORBIDDEN 403");
   });
 
   it("an unknown namespace is made with ratelimit.*.create_namespace, and is a 403 without; nothing is made then", async () => {
