@@ -13,6 +13,7 @@ import { addRootKeysCommand } from "./commands/root-keys.js";
 import { addSchemaCommand } from "./commands/schema.js";
 import { addServeCommand } from "./commands/serve.js";
 import { type CommandResult, EXIT, type ExitCode, toFailure } from "./io/failures.js";
+import { wrapped } from "./io/help.js";
 import type { Io } from "./io/io.js";
 import { note, paint, stripControlChars } from "./io/text.js";
 
@@ -49,7 +50,7 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
       outputError: (text, write) => write(stripControlChars(withoutValues(text))),
     })
     .configureHelp({ showGlobalOptions: true })
-    .addHelpText("after", EXIT_CODES);
+    .addHelpText("after", wrapped(EXIT_CODES));
   addApiCommand(program, io, result);
   addServeCommand(program, io);
   addMigrationsCommand(program, io);

@@ -1,11 +1,22 @@
-/** The command line with a real PostgreSQL: a file is moved there, served by two processes, and examined; no output holds the password. */
+/**
+ * The command line with a real PostgreSQL: a file is moved there, served by two processes, and examined; no output
+ * holds the password.
+ */
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { copyDatabase } from "../../src/cli/database/copy-database.js";
 import { createKeyring, createVerifier } from "../../src/index.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
-import { noPgbouncer, noPostgres, startPgbouncer, startPostgres, type TestPostgres } from "../servers/postgres.js";
+import {
+  noPgbouncer,
+  noPostgres,
+  startPgbouncer,
+  startPostgres,
+  type TestPostgres,
+  wait,
+} from "../servers/postgres.js";
 import { folder, run, serve } from "./support.js";
 
 const FOLDER = folder();
@@ -77,6 +88,59 @@ describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", ()
     },
   );
 
+  it(
+    "copies as a role that makes no tables: with UPDATE on the sequences; without it the copy says so and ends",
+    { timeout: 60_000 },
+    async () => {
+      const file = join(FOLDER, "as-app.db");
+      const store = sqliteStore(file);
+      const { apiId } = await createKeyring(store).createApi({ name: "docs" });
+      await createKeyring(store).createKey({ apiId });
+      await store.close();
+      const address = await server.newDatabase();
+      const database = new URL(address).pathname.slice(1);
+      await server.sql((await ran("schema", "postgres")).stdout, database);
+      await server.sql(
+        `CREATE ROLE copier LOGIN PASSWORD 'copier';
+         GRANT USAGE ON SCHEMA keystile TO copier;
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA keystile TO copier;
+         GRANT USAGE ON ALL SEQUENCES IN SCHEMA keystile TO copier`,
+        database,
+      );
+      const to = Object.assign(new URL(address), { username: "copier", password: "copier" }).href;
+      expect(await ran("copy", "--from", file, "--to", to)).toMatchObject({
+        code: 3,
+        stdout: "",
+        stderr: expect.stringContaining("GRANT UPDATE ON ALL SEQUENCES"),
+      });
+      await server.sql("GRANT UPDATE ON ALL SEQUENCES IN SCHEMA keystile TO copier", database);
+      expect(await ran("copy", "--from", file, "--to", to)).toMatchObject({ code: 0, stderr: "" });
+    },
+  );
+
+  it("lets go of every connection after a copy that failed while the store listened", { timeout: 60_000 }, async () => {
+    const file = join(FOLDER, "failing.db");
+    const store = sqliteStore(file);
+    await createKeyring(store).createApi({ name: "docs" });
+    await store.close();
+    const address = await server.newDatabase();
+    const database = new URL(address).pathname.slice(1);
+    const pool = new pg.Pool({ connectionString: address, max: 2 });
+    const query = pool.query.bind(pool) as (...given: unknown[]) => unknown;
+    const failing = Object.assign(pool, {
+      async query(...given: unknown[]) {
+        if (!JSON.stringify(given).includes("SELECT kind, count")) return query(...given);
+        const listening = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()";
+        while ((await server.sql(listening, database)).length === 0) await wait(10);
+        throw Object.assign(new Error("refused"), { code: "42501" });
+      },
+    });
+    const copying = copyDatabase(file, failing, { schema: "keystile", onProgress: () => undefined });
+    await expect(copying).rejects.toMatchObject({ code: "STORE_FAILED" });
+    await pool.end();
+    expect(pool.totalCount).toBe(0);
+  });
+
   it("makes tables, an API and a root key at the first start, once", { timeout: 60_000 }, async () => {
     const address = await server.newDatabase();
     const first = await serve(undefined, ["--store", address, "--port", "0"]);
@@ -141,10 +205,17 @@ describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", ()
       clock: "ok",
       pooler: "ok",
     });
+    const name = new URL(address).pathname.slice(1);
+    await server.sql("UPDATE keystile.meta SET version = 0", name);
+    for (const command of ["doctor", "serve"]) {
+      const { stdout, stderr } = await ran(command, "--store", address);
+      expect(stdout + stderr, command).toContain("keystile schema postgres | psql …");
+    }
+    await server.sql("UPDATE keystile.meta SET version = 1", name);
     // What was found before something fails is told all the same.
     await server.sql(
       "CREATE ROLE looker LOGIN PASSWORD 'looker'; GRANT USAGE ON SCHEMA keystile TO looker; GRANT SELECT ON keystile.meta TO looker",
-      new URL(address).pathname.slice(1),
+      name,
     );
     const asLooker = Object.assign(new URL(address), { username: "looker", password: "looker" }).href;
     const { stdout } = await ran("doctor", "--store", asLooker);

@@ -16,6 +16,7 @@ import {
   ROOT_KEY_VARIABLE,
 } from "../client/settings.js";
 import { type CommandResult, toKebab, usage } from "../io/failures.js";
+import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 import { addMigrateKeys } from "./migrate-keys.js";
 
@@ -33,14 +34,17 @@ export function addApiCommand(program: Command, io: Io, result: CommandResult): 
     .command("liveness")
     .description("Asks whether the server is there. Needs no root key.\nGET /v2/liveness")
     .summary("Asks whether the server is there.")
-    .addHelpText("after", "\nExample:\n  $ keystile api liveness")
+    .addHelpText("after", wrapped("\nExample:\n  $ keystile api liveness"))
     .action(async (_options, command: Command) => {
       const flags = command.optsWithGlobals<GlobalFlags>();
       if (flags.body !== undefined) throw usage("--body: liveness takes no request");
       const { apiUrl } = await readSettings(io, flags);
       result.exitCode = await send(io, flags, { apiUrl }, "liveness");
     });
-  api.addHelpText("after", () => `\nOperations:\n${listOperations([...groups.values()])}`);
+  api.addHelpText(
+    "after",
+    wrapped(() => `\nOperations:\n${listOperations([...groups.values()])}`),
+  );
 }
 
 /** One line per operation, by group. */
@@ -81,7 +85,10 @@ function addOperation(command: Command, operation: Operation, io: Io, result: Co
   command
     .description(`${operation.summary}\nPOST /v2/${operation.name}`)
     .summary(operation.summary)
-    .addHelpText("after", `\nThe root key needs ${describePermissions(operation, String)}\n\nExample:\n  $ ${example}`);
+    .addHelpText(
+      "after",
+      wrapped(`\nThe root key needs ${describePermissions(operation, String)}\n\nExample:\n  $ ${example}`),
+    );
   addFlags(command, flags);
   if (operation.name === "keys.migrateKeys") return addMigrateKeys(command, operation, flags, io, result);
   command.action(async (given: Record<string, unknown>) => {

@@ -1,9 +1,13 @@
-/** `keystile apis list` and `keystile keys list|get`, on the database file: which API is which, and whose keys are where. */
+/**
+ * `keystile apis list` and `keystile keys list|get`, on the database file: which API is which, and whose keys are
+ * where.
+ */
 import type { Command } from "commander";
 import type { Keyring } from "../../keyring/keyring.js";
 import type { KeyResponseData, Page, V2ApisGetApiResponseData } from "../../keyring/schemas/responses.js";
-import { addDatabaseFlags, type DatabaseFlags, withKeyring } from "../database/database.js";
-import { type FlagAliases, toFailure } from "../io/failures.js";
+import { addDatabaseFlags, type DatabaseFlags, withKeyringFor } from "../database/database.js";
+import type { FlagAliases } from "../io/failures.js";
+import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 import { note, oneLine, pretty, toJson } from "../io/text.js";
 
@@ -17,30 +21,24 @@ export function addApisCommands(program: Command, io: Io): void {
   const apis = program.command("apis").description("APIs of a database file.");
   addDatabaseFlags(apis.command("list"))
     .description("List the APIs: id, whether it is enabled, name.")
-    .addHelpText("after", "\nExample:\n  $ keystile apis list --db keys.db")
+    .addHelpText("after", wrapped("\nExample:\n  $ keystile apis list --db keys.db"))
     .action((flags: DatabaseFlags) => list(io, flags, (keyring, page) => keyring.listApis(page), apiLine));
   const keys = program.command("keys").description("Keys of a database file, each with the API that it belongs to.");
   addDatabaseFlags(keys.command("list"))
     .requiredOption("--api-id <id>", "the API, as `keystile apis list` shows it")
     .description("List the keys of an API: id, API, first characters, name.")
-    .addHelpText("after", "\nExample:\n  $ keystile keys list --db keys.db --api-id api_…")
+    .addHelpText("after", wrapped("\nExample:\n  $ keystile keys list --db keys.db --api-id api_…"))
     .action((flags: DatabaseFlags & { readonly apiId: string }) =>
       list(io, flags, (keyring, page) => keyring.listKeys({ apiId: flags.apiId, ...page }), keyLine),
     );
   addDatabaseFlags(keys.command("get"))
     .argument("<keyId>", "its id")
     .description("Show a key, and the API that it belongs to.")
-    .addHelpText("after", "\nExample:\n  $ keystile keys get --db keys.db key_…")
+    .addHelpText("after", wrapped("\nExample:\n  $ keystile keys get --db keys.db key_…"))
     .action(async (keyId: string, { db }: DatabaseFlags) => {
-      const key = await onFile(db, (keyring) => keyring.getKey({ keyId }));
+      const key = await withKeyringFor(db, FLAG_ALIASES, (keyring) => keyring.getKey({ keyId }));
       await io.stdout.write(`${pretty(key)}\n`);
     });
-}
-
-function onFile<T>(db: string, act: (keyring: Keyring) => Promise<T>): Promise<T> {
-  return withKeyring(db, act).catch((error: unknown) => {
-    throw toFailure(error, FLAG_ALIASES);
-  });
 }
 
 /** Writes page by page, so that a list of any length needs the memory of one. */
@@ -50,7 +48,7 @@ async function list<T>(
   read: (keyring: Keyring, page: { readonly cursor?: string }) => Promise<Page<T>>,
   toLine: (row: T) => string,
 ): Promise<void> {
-  await onFile(db, async (keyring) => {
+  await withKeyringFor(db, FLAG_ALIASES, async (keyring) => {
     let rows = 0;
     let cursor: string | undefined;
     if (output === "json") await io.stdout.write("[");

@@ -6,6 +6,7 @@ import { temporaryName } from "../../stores/sqlite/backup/files.js";
 import { restoreBackup } from "../../stores/sqlite/backup/restore.js";
 import { addDatabaseFlags, assertDatabase, assertNoFolder, type DatabaseFlags } from "../database/database.js";
 import { type CommandResult, EXIT, usage } from "../io/failures.js";
+import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 import { toPath } from "../io/parsers.js";
 import { count, note, pretty } from "../io/text.js";
@@ -41,7 +42,7 @@ export function addBackupCommands(program: Command, io: Io, result: CommandResul
   addDatabaseFlags(program.command("backup"))
     .description("Copy a database file while it is in use.")
     .requiredOption("--to <file>", "the copy, which must not exist", toPath)
-    .addHelpText("after", BACKUP_HELP)
+    .addHelpText("after", wrapped(BACKUP_HELP))
     .action(async ({ db, output, to }: DatabaseFlags & { readonly to: string }) => {
       assertDatabase(db);
       const progress = startLine(io);
@@ -66,7 +67,7 @@ export function addBackupCommands(program: Command, io: Io, result: CommandResul
     .description("Put a backup in the place of a database file.")
     .requiredOption("--from <file>", "a file that `keystile backup` made", toPath)
     .addOption(new Option("--force", "move the database that is there aside").default(false))
-    .addHelpText("after", RESTORE_HELP)
+    .addHelpText("after", wrapped(RESTORE_HELP))
     .action(async ({ db, output, from, force }: DatabaseFlags & { readonly from: string; readonly force: boolean }) => {
       assertNoFolder(db);
       assertBackup(from, db);

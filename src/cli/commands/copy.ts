@@ -2,18 +2,19 @@
 import { type Command, Option } from "commander";
 import { assertDatabase } from "../database/database.js";
 import { copyDatabase } from "../database/copy-database.js";
-import { isPostgresAddress, openPool, withoutCredentials } from "../database/postgres.js";
+import { isPostgresAddress, openPool, schemaOption, withoutCredentials } from "../database/postgres.js";
 import { type CommandResult, EXIT, usage } from "../io/failures.js";
+import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
-import { notEmpty, toSchema } from "../io/parsers.js";
+import { notEmpty } from "../io/parsers.js";
 import { count, note, pretty } from "../io/text.js";
 import { startProgress } from "../import/progress.js";
 
 const HELP = `
 Stop every process that uses the file first: the copy is of the moment at which the command began, credits are as exact as that, and
 leases end in it. Everything is copied: keys that were deleted, balances with their totals, idempotency keys, the audit trail. All of it
-is then read back and compared. A copy that was interrupted resumes when the command is run again; a finished one is refused, and so is
-a target that holds other rows. Rate limits in memory, or in the file beside the database, are not copied: buckets start full.
+is then read back and compared. A copy that was interrupted begins again from nothing when the command is run again, also if the file
+was used since; a finished one is refused, and so is a target that holds other rows. Rate limits in memory, or in the file beside the database, are not copied: buckets start full.
 
 The exit code is 1 if anything differs.
 
@@ -26,9 +27,9 @@ export function addCopyCommand(program: Command, io: Io, result: CommandResult):
     .description("Copy a database file to PostgreSQL, and compare the copy.")
     .requiredOption("--from <file>", "the database file, also as sqlite:FILE", notEmpty)
     .requiredOption("--to <address>", "postgres://user@host/database", notEmpty)
-    .addOption(new Option("--schema <name>", "the schema of the tables").argParser(toSchema).default("keystile"))
+    .addOption(schemaOption())
     .addOption(new Option("--output <form>", "json: for programs").choices(["json"]))
-    .addHelpText("after", HELP)
+    .addHelpText("after", wrapped(HELP))
     .action(async ({ from, to, schema, output }: CopyFlags) => {
       const file = from.replace(/^sqlite:/, "");
       assertDatabase(file);

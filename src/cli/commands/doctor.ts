@@ -1,11 +1,15 @@
-/** `keystile doctor`: checks a database file, or a PostgreSQL, and this machine, one line per check. Changes nothing. */
+/**
+ * `keystile doctor`: checks a database file, or a PostgreSQL, and this machine, one line per check. Changes nothing.
+ */
 import { type Command, Option } from "commander";
 import { examine } from "../database/doctor-checks.js";
 import { examinePostgres } from "../database/doctor-postgres.js";
 import type { Finding } from "../database/finding.js";
+import { schemaOption } from "../database/postgres.js";
 import { type CommandResult, EXIT, usage } from "../io/failures.js";
+import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
-import { toAddress, toPath, toSchema } from "../io/parsers.js";
+import { toAddress, toPath } from "../io/parsers.js";
 import { type Colour, count, paint, pretty, stripControlChars } from "../io/text.js";
 
 const HELP = `
@@ -33,12 +37,10 @@ export function addDoctorCommand(program: Command, io: Io, result: CommandResult
     .description("Examine a database file, or a PostgreSQL, and this machine.")
     .option("--db <file>", "the database file", toPath)
     .option("--store <address>", "in place of --db: postgres://USER@HOST/DATABASE", toAddress)
-    .addOption(
-      new Option("--schema <name>", "the schema of the tables, with --store").argParser(toSchema).default("keystile"),
-    )
+    .addOption(schemaOption("with --store"))
     .addOption(new Option("--output <form>", "json: for programs").choices(["json"]))
     .option("--reconcile", "with --db: also check the credits of every key")
-    .addHelpText("after", HELP)
+    .addHelpText("after", wrapped(HELP))
     .action(async ({ db, store, schema, output, reconcile = false }: DoctorFlags) => {
       if ((db === undefined) === (store === undefined)) throw usage("takes one of: --db FILE, --store ADDRESS");
       if (reconcile && db === undefined)

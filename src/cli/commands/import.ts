@@ -6,6 +6,7 @@ import type { Frame } from "../import/batches.js";
 import { openKeys } from "../import/key-source.js";
 import { addImportFlags, type ImportFlags, runImport, type Target } from "../import/run.js";
 import type { CommandResult } from "../io/failures.js";
+import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 
 const HELP = `
@@ -25,7 +26,7 @@ export function addImportCommand(program: Command, io: Io, result: CommandResult
     .requiredOption("--api-id <id>", "the API that the keys are imported into")
     .requiredOption("--keys <json>", "JSON, @file or -");
   addImportFlags(command)
-    .addHelpText("after", HELP)
+    .addHelpText("after", wrapped(HELP))
     .action(async (flags: Flags) => {
       const { db, output, keys, migrationId, apiId } = flags;
       const frame = { migrationId, apiId };

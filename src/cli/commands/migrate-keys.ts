@@ -11,12 +11,14 @@ import type { Frame } from "../import/batches.js";
 import { type KeySource, ofList, openKeys } from "../import/key-source.js";
 import { addImportFlags, type ImportFlags, runImport, type Target } from "../import/run.js";
 import { type CommandResult, EXIT, failure } from "../io/failures.js";
+import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 import { toInteger } from "../io/parsers.js";
 
 const HELP = `
 Keys come as a JSON array, as @file.json that holds one, or one key a line (@file.ndjson, or - for stdin). A row that is no valid
 key stops nothing: it fails with its line and the reason. With --body the request is valid as a whole or refused.
+
 Up to 500 valid keys are one request, and its answer is printed. More are sent in several requests and counted; --successes lists
 them. Ctrl-C lets the request under way finish. Run again, keys that went in already come back as failed.`;
 
@@ -42,7 +44,7 @@ export function addMigrateKeys(
       toInteger(0, 20),
       6,
     )
-    .addHelpText("after", HELP)
+    .addHelpText("after", wrapped(HELP))
     .action(async (given: Given) => {
       const globals = command.optsWithGlobals<GlobalFlags>();
       assertOneStdin(globals, flags, { ...given });

@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { addDatabaseFlags, type DatabaseFlags, withKeyring } from "../database/database.js";
 import type { Io } from "../io/io.js";
 import { pretty } from "../io/text.js";
+import { wrapped } from "../io/help.js";
 
 const EXAMPLE = `
 The id that is printed is the --migration-id of \`keystile api keys migrate-keys\`.
@@ -18,7 +19,7 @@ export function addMigrationsCommand(program: Command, io: Io): void {
     .description("Make a migration, which an import of hashed keys names.")
     .requiredOption("--algorithm <name>", "sha256, sha512 (of the whole key) or prefixed-api-key")
     .option("--id <id>", "its id, 3–255 characters; default: a new one")
-    .addHelpText("after", EXAMPLE)
+    .addHelpText("after", wrapped(EXAMPLE))
     .action(
       async ({ db, output, algorithm, id }: DatabaseFlags & { readonly algorithm: string; readonly id?: string }) => {
         const body = { algorithm, ...(id !== undefined && { id }) };

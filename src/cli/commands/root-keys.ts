@@ -2,10 +2,17 @@
  * `keystile root-keys create|list|revoke`, on the database file: no root key can create another over HTTP (spec §5).
  */
 import type { Command } from "commander";
-import type { Keyring } from "../../keyring/keyring.js";
 import type { RootKeyData } from "../../keyring/schemas/responses.js";
-import { addDatabaseFlags, allPermissions, type DatabaseFlags, readAll, withKeyring } from "../database/database.js";
-import { type FlagAliases, toFailure, usage } from "../io/failures.js";
+import {
+  addDatabaseFlags,
+  allPermissions,
+  type DatabaseFlags,
+  readAll,
+  withKeyring,
+  withKeyringFor,
+} from "../database/database.js";
+import { type FlagAliases, usage } from "../io/failures.js";
+import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 import { collect, toTime } from "../io/parsers.js";
 import { note, oneLine, pretty } from "../io/text.js";
@@ -45,18 +52,18 @@ export function addRootKeysCommand(program: Command, io: Io): void {
     .option("--permission <permission>", "what it may do; may be repeated", collect)
     .option("--all", "every permission there is")
     .option("--expires <time>", "Unix milliseconds or an ISO 8601 date", toTime)
-    .addHelpText("after", CREATE_HELP)
+    .addHelpText("after", wrapped(CREATE_HELP))
     .action((flags: CreateFlags) => create(io, flags));
   addDatabaseFlags(group.command("list"))
     .description("List the root keys; the keys themselves are not kept.")
-    .addHelpText("after", LIST_HELP)
+    .addHelpText("after", wrapped(LIST_HELP))
     .action((flags: DatabaseFlags) => list(io, flags));
   addDatabaseFlags(group.command("revoke"))
     .argument("<rootKeyId>", "its id, as `list` shows it")
     .description("Delete a root key: it lets nobody in any more.")
-    .addHelpText("after", REVOKE_HELP)
+    .addHelpText("after", wrapped(REVOKE_HELP))
     .action(async (rootKeyId: string, { db, output }: DatabaseFlags) => {
-      await onFile(db, (keyring) => keyring.deleteRootKey({ rootKeyId }));
+      await withKeyringFor(db, FLAG_ALIASES, (keyring) => keyring.deleteRootKey({ rootKeyId }));
       await io.stdout.write(output === "json" ? "{}\n" : `revoked ${rootKeyId}\n`);
     });
 }
@@ -69,21 +76,14 @@ async function create(io: Io, { db, output, name, permission, all, expires }: Cr
   if (expires !== undefined && expires <= io.now())
     throw usage("--expires: must be in the future; the root key would let nobody in");
   const body = { permissions, ...(name !== undefined && { name }), ...(expires !== undefined && { expires }) };
-  const data = await onFile(db, (keyring) => keyring.createRootKey(body));
+  const data = await withKeyringFor(db, FLAG_ALIASES, (keyring) => keyring.createRootKey(body));
   try {
     await io.reveal(output === "json" ? `${pretty(data)}\n` : `${data.rootKeyId}\n${data.key}\n`);
   } catch (error) {
-    await onFile(db, (keyring) => keyring.deleteRootKey({ rootKeyId: data.rootKeyId }));
+    await withKeyringFor(db, FLAG_ALIASES, (keyring) => keyring.deleteRootKey({ rootKeyId: data.rootKeyId }));
     throw error;
   }
   await note(io, "the root key is shown this once; keep it where nobody else can read it");
-}
-
-/** As {@link withKeyring}, with errors that name the flags of these commands. */
-function onFile<T>(db: string, act: (keyring: Keyring) => Promise<T>): Promise<T> {
-  return withKeyring(db, act).catch((error: unknown) => {
-    throw toFailure(error, FLAG_ALIASES);
-  });
 }
 
 async function list(io: Io, { db, output }: DatabaseFlags): Promise<void> {

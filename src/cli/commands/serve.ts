@@ -11,7 +11,7 @@ import { DEFAULT_AUDIT_ROWS, MAX_AUDIT_ROWS } from "../../stores/sqlite/options.
 import { DEFAULT_HOST, DEFAULT_PORT } from "../client/settings.js";
 import { type FirstStart, makeFirst, unmakeFirst } from "../database/bootstrap.js";
 import { assertNoFolder } from "../database/database.js";
-import { openPool, withoutCredentials } from "../database/postgres.js";
+import { openPool, schemaOption, withoutCredentials } from "../database/postgres.js";
 import {
   assertFree,
   placeRootKey,
@@ -23,6 +23,7 @@ import {
 } from "../database/root-key-file.js";
 import { givenAs, readEnvironment } from "../io/environment.js";
 import { EXIT, failure, toFailure, usage } from "../io/failures.js";
+import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 import {
   collectRange,
@@ -33,7 +34,6 @@ import {
   toLimiter,
   toPath,
   toRequestLimit,
-  toSchema,
 } from "../io/parsers.js";
 import { note, paint } from "../io/text.js";
 import { connectRedis } from "../redis-client.js";
@@ -42,10 +42,13 @@ const HELP = `
 The first start makes the file or the tables, an API and a root key. A terminal shows the key only this once; otherwise it is
 written to a file beside the database, FILE.root-key, or with --store to keystile.root-key in the working folder, and never to
 a log. Only the owner can read these files.
+
 Each flag may also be given as an environment variable: KEYSTILE_DB, KEYSTILE_PORT, KEYSTILE_REQUEST_LIMIT and so on; 1
 turns a flag on, and KEYSTILE_TRUSTED_PROXY is a list separated by commas. The command line takes precedence.
+
 --store needs the package pg, and --limiter redis://… ioredis or redis, installed beside keystile. Passwords belong in
 KEYSTILE_STORE or PGPASSWORD, and KEYSTILE_LIMITER: other users can see those of the command line in the process list.
+
 SIGINT and SIGTERM finish what is in flight and then stop; a second one stops at once.
 The service speaks plain HTTP: put a proxy that speaks TLS before it, and let it listen on 127.0.0.1 meanwhile.
 
@@ -82,9 +85,7 @@ export function addServeCommand(program: Command, io: Io): void {
     .description("Serve a database file, or a PostgreSQL, over HTTP; the first start makes what is missing.")
     .option("--db <file>", "the database file; :memory: for none", toPath, "keys.db")
     .option("--store <address>", "in place of --db: postgres://USER@HOST/DATABASE, for many hosts", toAddress)
-    .addOption(
-      new Option("--schema <name>", "the schema of the tables, with --store").argParser(toSchema).default("keystile"),
-    )
+    .addOption(schemaOption("with --store"))
     .option("--port <port>", "0: any that is free", toInteger(0, 65_535), DEFAULT_PORT)
     .option("--host <address>", "the address to listen on", notEmpty, DEFAULT_HOST)
     .option("--log", "a line of JSON for each request on stderr, without any secret")
@@ -128,12 +129,12 @@ export function addServeCommand(program: Command, io: Io): void {
       toInteger(0, MAX_AUDIT_ROWS),
       DEFAULT_AUDIT_ROWS,
     )
-    .addHelpText("after", HELP)
+    .addHelpText("after", wrapped(HELP))
     .action(() => {
       assertOneStore(command);
       return serve(io, command.opts<ServeFlags>());
     });
-  readEnvironment(command, io, ["trustedProxy"]);
+  readEnvironment(command, io);
 }
 
 /** The file that was named would not be served, without a word. */

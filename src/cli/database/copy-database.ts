@@ -4,7 +4,7 @@ import { countedBalance } from "../../credits/account.js";
 import { digestText } from "../../lib/hash.js";
 import type { ExportedKey, ExportedPage } from "../../stores/codec/exported-rows.js";
 import { postgresStore, type PostgresClient } from "../../stores/postgres/index.js";
-import { beginLoad } from "../../stores/postgres/load.js";
+import { asUnported, beginLoad, type PostgresLoad, type UnportedPage } from "../../stores/postgres/load.js";
 import { openExport } from "../../stores/sqlite/backup/export-rows.js";
 
 /** What was copied of one kind, and proved. */
@@ -26,19 +26,20 @@ export interface CopyOptions {
 }
 
 /**
- * Copies the file at `from`. Begun again after an interruption, it goes on: what is there is written once more.
+ * Copies the file at `from`. After an interruption it begins again from nothing, since the file may have changed.
  * @returns what was copied, by kind; if anything differs the copy is not finished, and may be begun again
- * @throws KeystileError CONFLICT: the target is in use; STORE_INVALID, STORE_UNAVAILABLE and the like
+ * @throws KeystileError CONFLICT: the target is in use, or another copy began meanwhile; STORE_INVALID,
+ *   STORE_UNAVAILABLE and the like
  */
 export async function copyDatabase(
   from: string,
   client: PostgresClient,
   { schema, onProgress }: CopyOptions,
 ): Promise<ReadonlyMap<string, CopiedKind>> {
+  const options = { schema, timeout: TIMEOUT };
+  const target = postgresStore(client, options);
   const source = openExport(from);
   try {
-    const options = { schema, timeout: TIMEOUT };
-    const target = postgresStore(client, options);
     await target.setUp();
     const load = await beginLoad(client, source.secret, options);
     let done = 0;
@@ -52,7 +53,7 @@ export async function copyDatabase(
       const so = expected.get(page.kind) ?? { rows: 0, digest: "", found: "" };
       const [digest, found] = [
         await chain(so.digest, rowsOf(page)),
-        await chain(so.found, await readBack(target, page)),
+        await chain(so.found, await readBack(target, load, page)),
       ];
       expected.set(page.kind, { rows: so.rows + page.rows.length, digest, found });
       onProgress("proving", (done += page.rows.length), source.rows);
@@ -66,10 +67,11 @@ export async function copyDatabase(
     );
     const isWhole = [...copied.values()].every(({ isSame }) => isSame) && sum(Object.values(counts)) === source.rows;
     if (isWhole) await load.finish();
-    await target.close();
     return isWhole ? copied : new Map([...copied, ...extra(copied, counts)]);
   } finally {
     source.close();
+    // Or the connection that listens keeps the client's pool from ending.
+    await target.close();
   }
 }
 
@@ -85,6 +87,7 @@ function extra(
 
 /** What a page says, as the target should return it. */
 function rowsOf(page: ExportedPage): readonly unknown[] {
+  if (isUnported(page)) return asUnported(page);
   if (page.kind !== "keys") return page.rows;
   return page.rows.map(({ row, account }: ExportedKey) => ({
     row,
@@ -92,9 +95,8 @@ function rowsOf(page: ExportedPage): readonly unknown[] {
   }));
 }
 
-async function readBack(target: Store, page: ExportedPage): Promise<readonly unknown[]> {
-  // No port reads these: their numbers are compared.
-  if (page.kind === "audit" || page.kind === "idempotency") return page.rows;
+async function readBack(target: Store, load: PostgresLoad, page: ExportedPage): Promise<readonly unknown[]> {
+  if (isUnported(page)) return load.readUnported(page);
   if (page.kind !== "keys")
     return target.readMany(
       page.kind,
@@ -106,6 +108,8 @@ async function readBack(target: Store, page: ExportedPage): Promise<readonly unk
   const balances = await target.readBalances(queries, 0);
   return rows.map((row, i) => ({ row, balance: balances[i] }));
 }
+
+const isUnported = (page: ExportedPage): page is UnportedPage => page.kind === "audit" || page.kind === "idempotency";
 
 /** The digest of everything before and these rows, whatever the order of their properties. */
 async function chain(before: string, rows: readonly unknown[]): Promise<string> {

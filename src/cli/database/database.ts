@@ -7,7 +7,7 @@ import { createKeyring, type Keyring } from "../../keyring/keyring.js";
 import type { Page } from "../../keyring/schemas/responses.js";
 import { sqliteStore } from "../../stores/sqlite/index.js";
 import { MAX_AUDIT_ROWS } from "../../stores/sqlite/options.js";
-import { usage } from "../io/failures.js";
+import { type FlagAliases, toFailure, usage } from "../io/failures.js";
 import { toPath } from "../io/parsers.js";
 
 /** Adds the flags of these commands. */
@@ -39,6 +39,13 @@ export const COMMAND_LINE = "keystile command";
 /** Opens an existing file, and closes it after `act`. Servers that have it open see the changes. */
 export function withKeyring<T>(db: string, act: (keyring: Keyring) => Promise<T>): Promise<T> {
   return withStore(db, (store) => act(createKeyring(store, { actor: COMMAND_LINE })));
+}
+
+/** As {@link withKeyring}, with errors that name the flags of a command. */
+export function withKeyringFor<T>(db: string, aliases: FlagAliases, act: (keyring: Keyring) => Promise<T>): Promise<T> {
+  return withKeyring(db, act).catch((error: unknown) => {
+    throw toFailure(error, aliases);
+  });
 }
 
 /** As {@link withKeyring}, with the store itself. */

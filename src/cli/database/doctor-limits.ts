@@ -34,6 +34,7 @@ function examineTables(handle: Handle, path: string, now: number): Finding {
   ).get() as { version: number; clock: number; buckets: number };
   if (version > LIMITS_VERSION)
     return fail("limits", `${path}: version ${version}, this keystile knows ${LIMITS_VERSION}; upgrade keystile`);
+  if (version < LIMITS_VERSION) return fail("limits", `${path}: version ${version}, of an earlier keystile; ${REMOVE}`);
   const rows = select<Record<string, string>>(handle, "PRAGMA quick_check(3)").all();
   const faults = rows.flatMap((row) => Object.values(row)).filter((text) => text !== "ok");
   if (faults.length > 0) return fail("limits", `${path}: damaged: ${faults.join("; ")}; ${REMOVE}`);

@@ -1,4 +1,6 @@
-/** The checks of `keystile doctor --store`: the server, what is between it and here, and the tables. Changes nothing. */
+/**
+ * The checks of `keystile doctor --store`: the server, what is between it and here, and the tables. Changes nothing.
+ */
 import { isKeystileError } from "../../contracts/errors.js";
 import { postgresStore, type PostgresStatus } from "../../stores/postgres/index.js";
 import { SCHEMA_VERSION } from "../../stores/postgres/schema.js";
@@ -61,7 +63,7 @@ function examineTables({ schemaVersion }: PostgresStatus): Finding {
   if (schemaVersion > SCHEMA_VERSION)
     return fail("schema", `version ${schemaVersion}, of a later keystile; this one knows ${SCHEMA_VERSION}`);
   return schemaVersion < SCHEMA_VERSION
-    ? warn("schema", `version ${schemaVersion}; setUp() makes it ${SCHEMA_VERSION}`)
+    ? warn("schema", `version ${schemaVersion}; to make it ${SCHEMA_VERSION}, run: keystile schema postgres | psql …`)
     : ok("schema", `version ${schemaVersion}`);
 }
 

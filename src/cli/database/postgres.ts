@@ -2,8 +2,16 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { Option } from "commander";
 import type { PostgresClient } from "../../stores/postgres/index.js";
 import { EXIT, failure, usage } from "../io/failures.js";
+import { toSchema } from "../io/parsers.js";
+
+/** `--schema`. @param when it says something, such as `with --store`; default: always */
+export function schemaOption(when?: string): Option {
+  const text = `the schema of the tables${when === undefined ? "" : `, ${when}`}`;
+  return new Option("--schema <name>", text).argParser(toSchema).default("keystile");
+}
 
 /** A pool of connections that the command line made. */
 export interface OpenedPool extends PostgresClient {
@@ -22,7 +30,8 @@ export function isPostgresAddress(text: string): boolean {
 /** An address without user and password, for people. @throws a usage error that shows nothing of it */
 export function withoutCredentials(address: string): string {
   const url = URL.canParse(address) ? new URL(address) : undefined;
-  // A password with one of these as it is ends there for URL, which takes what is before for a host and the rest for a path.
+  // A password with one of these as it is ends there for URL, which takes what is before for a host and the rest for a
+  // path.
   if (url === undefined || /[@#]/.test(url.pathname + url.search + url.hash))
     throw usage(
       "an address of PostgreSQL looks like postgres://user:password@host:5432/database, with @, /, ? and # of a password written as %40, %2F, %3F and %23",

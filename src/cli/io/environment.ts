@@ -2,6 +2,7 @@
 import type { Command, Option } from "commander";
 import { usage } from "./failures.js";
 import type { Io } from "./io.js";
+import { isCollector } from "./parsers.js";
 
 /** The variable of an option: `KEYSTILE_REQUEST_LIMIT` of `--request-limit`. */
 export function variableOf({ long = "" }: Option): string {
@@ -19,15 +20,14 @@ export function givenAs(command: Command, name: string): string | undefined {
 /**
  * Fills in the options of a command from the environment before it runs. Flags take `1` and `true`, `0`, `false` and
  * nothing; options that may be repeated take a list with commas.
- * @param repeated names of the options that may be repeated
  */
-export function readEnvironment(command: Command, io: Io, repeated: readonly string[]): Command {
+export function readEnvironment(command: Command, io: Io): Command {
   return command.hook("preAction", () => {
     for (const option of command.options) {
       const name = option.attributeName();
       const text = io.env[variableOf(option)];
       if (text === undefined || givenAs(command, name) !== undefined) continue;
-      const value = option.isBoolean() ? readFlag(option, text) : readValue(option, text, repeated.includes(name));
+      const value = option.isBoolean() ? readFlag(option, text) : readValue(option, text);
       if (value !== undefined) command.setOptionValueWithSource(name, value, "env");
     }
   });
@@ -39,11 +39,11 @@ function readFlag(option: Option, text: string): true | undefined {
   throw usage(`${variableOf(option)}: must be 1 or 0`);
 }
 
-function readValue(option: Option, text: string, isRepeated: boolean): unknown {
+function readValue(option: Option, text: string): unknown {
   const parse = option.parseArg as ((value: string, previous: unknown) => unknown) | undefined;
   if (parse === undefined) return text;
   try {
-    if (!isRepeated) return parse(text, undefined);
+    if (!isCollector(parse)) return parse(text, undefined);
     return text.split(",").reduce<unknown>((before, part) => parse(part.trim(), before), undefined);
   } catch (error) {
     throw usage(`${variableOf(option)}: ${(error as Error).message}`);

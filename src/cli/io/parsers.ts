@@ -2,6 +2,7 @@
 import { InvalidArgumentError } from "commander";
 import { absolute } from "../../http/options.js";
 import { isAddressOrRange } from "../../lib/ip-ranges.js";
+import { isSchemaName, SCHEMA_NAMES } from "../../stores/postgres/schema.js";
 
 /** Parses digits as an integer between two bounds. */
 export function toInteger(min: number, max: number): (text: string) => number {
@@ -36,8 +37,8 @@ export function toAddress(text: string): string {
 
 /** The name of a schema of PostgreSQL. */
 export function toSchema(text: string): string {
-  if (/^[a-z_][a-z0-9_]{0,47}$/.test(text)) return text;
-  throw new InvalidArgumentError("must be 1 to 48 characters of a-z, 0-9 and _, not beginning with a digit");
+  if (isSchemaName(text)) return text;
+  throw new InvalidArgumentError(`must be ${SCHEMA_NAMES}`);
 }
 
 /** The URL below which the pages of error types are. */
@@ -59,6 +60,11 @@ export function collect(value: string, before: readonly string[] | undefined): r
 export function collectRange(value: string, before: readonly string[] | undefined): readonly string[] {
   if (isAddressOrRange(value)) return collect(value, before);
   throw new InvalidArgumentError("must be an IP address or a CIDR range, such as 10.0.0.0/8");
+}
+
+/** Whether a parser collects values: the option of such a one may be repeated. */
+export function isCollector(parse: unknown): boolean {
+  return parse === collect || parse === collectRange;
 }
 
 /** A date, or a date and time with its zone: without a zone it would be another time on another machine. */

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, describe, expect, it } from "vitest";
 import { copyDatabase } from "../../../src/cli/database/copy-database.js";
-import { createKeyring, createRatelimits, createVerifier } from "../../../src/index.js";
+import { createKeyring, createRatelimits, createVerifier, type Keyring, type Store } from "../../../src/index.js";
 import { postgresStore } from "../../../src/stores/postgres/index.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { pglite } from "../../stores/postgres/support.js";
@@ -15,7 +15,10 @@ const folder = mkdtempSync(join(tmpdir(), "copy-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 let files = 0;
 
-/** A file with rows of every table: a replaced key, a deleted one, leases that were never returned, idempotency keys, an audit trail. */
+/**
+ * A file with rows of every table: a replaced key, a deleted one, leases that were never returned, idempotency keys, an
+ * audit trail.
+ */
 async function filled() {
   const file = join(folder, `${++files}.db`);
   const store = sqliteStore(file);
@@ -63,6 +66,23 @@ function digest(file: string, keyId: string): string {
 
 const copy = (file: string, schema: string) => copyDatabase(file, server, { schema, onProgress: () => undefined });
 
+/** A client whose server refuses the statements that match. */
+const failingAt = (statement: RegExp) => ({
+  query: (text: string, values: (string | null)[]) =>
+    statement.test(text)
+      ? Promise.reject(Object.assign(new Error("refused"), { code: "42501" }))
+      : server.query(text, values),
+});
+
+/** Begins a copy that ends before its first page is written. */
+async function beginAgain(file: string, schema: string): Promise<void> {
+  const stopped = copyDatabase(file, failingAt(/^INSERT INTO "\w+"\.entities \(kind, id, workspace_id, name/), {
+    schema,
+    onProgress: () => undefined,
+  });
+  await expect(stopped).rejects.toMatchObject({ code: "STORE_FAILED" });
+}
+
 describe("copyDatabase", () => {
   it("copies every row and balance, and keys verify in the copy as before", async () => {
     const { file, made, replaced } = await filled();
@@ -101,7 +121,7 @@ describe("copyDatabase", () => {
     for (const one of [before, after]) await one.close();
   });
 
-  it("goes on with a copy that was interrupted, and refuses a finished one, another source's, and a target in use", async () => {
+  it("begins an interrupted copy again, and refuses a finished one, another source's, and a target in use", async () => {
     const { file } = await filled();
     const schema = newSchema();
     const losing = {
@@ -116,6 +136,116 @@ describe("copyDatabase", () => {
     expect([...copied.values()].every(({ isSame }) => isSame)).toBe(true);
     await expect(copy(file, schema)).rejects.toMatchObject({ code: "CONFLICT" });
     await expect(copy((await filled()).file, schema)).rejects.toMatchObject({ code: "CONFLICT" });
+  });
+
+  it("begins again from nothing where the source changed after the interruption", async () => {
+    const { file } = await filled();
+    const schema = newSchema();
+    const failing = copyDatabase(file, failingAt(/SELECT kind, count/), { schema, onProgress: () => undefined });
+    await expect(failing).rejects.toMatchObject({ code: "STORE_FAILED" });
+    const store = sqliteStore(file);
+    const keyring = createKeyring(store);
+    // A name that another id has now, a key that is gone for good, and an idempotency key that was forgotten.
+    await keyring.deleteRole({ role: "reader" });
+    const { roleId } = await keyring.createRole({ name: "reader" });
+    const { data: apis } = await keyring.listApis({});
+    const { data: keys } = await keyring.listKeys({ apiId: apis[0]!.id });
+    await keyring.deleteKey({ keyId: keys[0]!.keyId, permanent: true });
+    await store.close();
+    const handle = new Database(file);
+    handle.exec("DELETE FROM keystile_idempotency");
+    handle.close();
+    const copied = await copy(file, schema);
+    expect([...copied].filter(([, { isSame }]) => !isSame)).toEqual([]);
+    expect(copied.get("keys")?.rows).toBe(30);
+    expect(copied.has("idempotency")).toBe(false);
+    const after = postgresStore(server, { schema });
+    expect((await createKeyring(after).getRole({ role: "reader" })).id).toBe(roleId);
+    await after.close();
+    await expect(copy(file, schema)).rejects.toMatchObject({ code: "CONFLICT" });
+  });
+
+  it.each([
+    ["changed a key", { rows: 0 }, 5, (keyring: Keyring, keyId: string) => keyring.updateKey({ keyId, name: "here" })],
+    // The numbers are set once a copy is finished: until then a new row gets one that is taken.
+    ["tried to make an API", {}, 0, (keyring: Keyring) => keyring.createApi({ name: "here" }).catch(() => undefined)],
+    [
+      "recorded an idempotency key",
+      { rows: 0 },
+      5,
+      async (_keyring: Keyring, _keyId: string, used: Store, key: string) => {
+        const verifier = createVerifier(used);
+        await verifier.verify({ key }, { idempotencyKey: "here" });
+        await verifier.close();
+      },
+    ],
+  ])("refuses to begin again where something else %s in the unfinished copy", async (_what, audit, at, use) => {
+    const { file, made } = await filled();
+    const schema = newSchema();
+    const failing = copyDatabase(file, failingAt(/SELECT kind, count/), { schema, onProgress: () => undefined });
+    await expect(failing).rejects.toMatchObject({ code: "STORE_FAILED" });
+    const used = postgresStore(server, { schema, audit });
+    await use(createKeyring(used), made[at]!.keyId, used, made[at]!.key);
+    const before = await used.readMany("keys", [made[at]!.keyId]);
+    await expect(copy(file, schema)).rejects.toMatchObject({
+      code: "CONFLICT",
+      detail: expect.stringContaining(`DROP SCHEMA "${schema}" CASCADE`),
+    });
+    expect(await used.readMany("keys", [made[at]!.keyId])).toEqual(before);
+    await used.close();
+    await server.exec(`DROP SCHEMA "${schema}" CASCADE`);
+    expect([...(await copy(file, schema)).values()].every(({ isSame }) => isSame)).toBe(true);
+  });
+
+  it("begins again where the end was undone, as often as it takes", async () => {
+    const { file } = await filled();
+    const schema = newSchema();
+    const undoing = {
+      async query(text: string, values: (string | null)[]) {
+        if (!/^WITH named/.test(text)) return server.query(text, values);
+        await server.query("BEGIN");
+        await server.query(text, values);
+        await server.query("ROLLBACK");
+        throw Object.assign(new Error("canceling statement"), { code: "57014" });
+      },
+    };
+    for (const client of [undoing, undoing, failingAt(/SELECT kind, count/)]) {
+      const failing = copyDatabase(file, client, { schema, onProgress: () => undefined });
+      await expect(failing).rejects.toMatchObject({ code: expect.stringMatching(/^STORE_(BUSY|FAILED)$/) });
+    }
+    expect([...(await copy(file, schema)).values()].every(({ isSame }) => isSame)).toBe(true);
+  });
+
+  it("of two first copies at once refuses the one that comes later", async () => {
+    const { file } = await filled();
+    const schema = newSchema();
+    const later = {
+      async query(text: string, values: (string | null)[]) {
+        if (text.includes("VALUES ('copy', 'copy'")) await copy(file, schema);
+        return server.query(text, values);
+      },
+    };
+    const refused = copyDatabase(file, later, { schema, onProgress: () => undefined });
+    await expect(refused).rejects.toMatchObject({ code: "CONFLICT", detail: expect.stringContaining("at once") });
+  });
+
+  it("does not finish a copy after another one has begun again", async () => {
+    const { file } = await filled();
+    const schema = newSchema();
+    let isFirst = true;
+    const overtaken = {
+      async query(text: string, values: (string | null)[]) {
+        const result = await server.query(text, values);
+        if (isFirst && /SELECT kind, count/.test(text)) {
+          isFirst = false;
+          await beginAgain(file, schema);
+        }
+        return result;
+      },
+    };
+    const first = copyDatabase(file, overtaken, { schema, onProgress: () => undefined });
+    await expect(first).rejects.toMatchObject({ code: "CONFLICT", detail: expect.stringContaining("begun again") });
+    expect([...(await copy(file, schema)).values()].every(({ isSame }) => isSame)).toBe(true);
   });
 
   it("waits for statements that take longer than calls of a store may: counting millions of keys does", async () => {
@@ -145,5 +275,37 @@ describe("copyDatabase", () => {
     const copied = await copyDatabase(file, forgetting, { schema, onProgress: () => undefined });
     expect([...copied].filter(([, { isSame }]) => !isSame).map(([kind]) => kind)).toEqual(["keys"]);
     expect([...(await copy(file, schema)).values()].every(({ isSame }) => isSame)).toBe(true);
+  });
+
+  it.each([
+    ["audit", "r ->> 'actor',", "'somebody',"],
+    ["audit", "(r ->> 'time')::timestamptz", "(r ->> 'time')::timestamptz + interval '1 ms'"],
+    ["audit", "jsonb_array_elements_text(r -> 'fields')", "jsonb_array_elements_text(r -> 'ids')"],
+    ["idempotency", "r ->> 'body'", "r ->> 'id'"],
+    ["idempotency", "(r ->> 'until')::bigint", "(r ->> 'until')::bigint + 1"],
+  ])("reads back the rows of %s: what is stored for %s is compared", async (kind, right, wrong) => {
+    const { file } = await filled();
+    let changed = 0;
+    const binding = {
+      query(text: string, values: (string | null)[]) {
+        const isMeant = text.startsWith("INSERT INTO") && text.includes(`.${kind} (`) && text.includes(right);
+        if (isMeant) changed++;
+        return server.query(isMeant ? text.replace(right, wrong) : text, values);
+      },
+    };
+    const copied = await copyDatabase(file, binding, { schema: newSchema(), onProgress: () => undefined });
+    expect(changed).toBe(1);
+    expect([...copied].filter(([, { isSame }]) => !isSame).map(([differs]) => differs)).toEqual([kind]);
+  });
+
+  it("takes texts of the audit trail that PostgreSQL cannot hold for the same without what it cannot", async () => {
+    const { file } = await filled();
+    const handle = new Database(file);
+    handle
+      .prepare("UPDATE keystile_audit SET actor = 'a' || char(0) || 'b', ids = ? WHERE number = 1")
+      .run('["x\\u0000y"]');
+    handle.close();
+    const copied = await copy(file, newSchema());
+    expect(copied.get("audit")?.isSame).toBe(true);
   });
 });

@@ -322,6 +322,11 @@ describe("doctor", () => {
     const file = new Database(limits);
     file.exec("UPDATE keystile_limits SET buckets = 7");
     expect((await doctor(db)).checks["limits"]?.text).toContain("counts 7 buckets and has 1");
+    file.exec("UPDATE keystile_limits SET version = 0");
+    expect((await doctor(db)).checks["limits"]).toMatchObject({
+      level: "fail",
+      text: expect.stringContaining("of an earlier keystile; remove it while no process has it open") as string,
+    });
     file.exec("UPDATE keystile_limits SET version = 9");
     file.close();
     expect((await doctor(db)).checks["limits"]).toMatchObject({ level: "fail" });
