@@ -1,4 +1,4 @@
-/** The keys of all benches, each made from its number alone, and the requests that present them. Knows no store and no clock. */
+/** The keys of all benches, each made from its number alone, and the requests that present them. */
 import { hash } from "node:crypto";
 import type { KeyRow, NewKey } from "../src/contracts/store.js";
 import type { RatelimitResponse, V2KeysVerifyKeyRequestBody } from "../src/contracts/types.js";
@@ -13,7 +13,10 @@ export const QUERY = "documents.read AND (billing.view OR reports.export)";
 export const PERMISSIONS = ["documents.read", "reports.export", "audit.view"] as const;
 /** The first balance of a limited key: more than any bench can spend. */
 export const BALANCE = 2 ** 50;
-/** Never exceeded here, and never full again: a bucket in use, as a limiter has them. Small numbers, which cost less than large ones. */
+/**
+ * Never exceeded here, and never full again: a bucket in use, as a limiter has them. Small numbers, which cost less
+ * than large ones.
+ */
 const LIMIT = { name: "requests", limit: 1_000_000, duration: 2_592_000_000, autoApply: true };
 /** Fixed, so that the stores are the same on every day. */
 const CREATED_AT = Date.UTC(2026, 0, 1);
@@ -35,7 +38,10 @@ export const keyIdOf = (n: number): string => `key_${String(n).padStart(22, "0")
 /** A number whose key is in no store. */
 export const unknown = (n: number): number => UNKNOWN + n;
 
-/** Row `n` of a store, under {@link API}: three permissions, one automatic limit; with {@link BALANCE} credits or unlimited. */
+/**
+ * Row `n` of a store, under {@link API}: three permissions, one automatic limit; with {@link BALANCE} credits or
+ * unlimited.
+ */
 export function keyRow(n: number, limited: boolean): NewKey {
   const ratelimits: RatelimitResponse[] = [{ id: `rl_${String(n).padStart(22, "0")}`, ...LIMIT }];
   const row: KeyRow = {
@@ -67,8 +73,8 @@ export type Request = V2KeysVerifyKeyRequestBody;
 const LEAST_SAMPLE = scaled(8_192, 2_048);
 
 /**
- * Numbers of keys, uniform over `size`, in an order drawn from a fixed seed. At least as many as there are keys, and made before
- * anything is timed: making them in between would leave garbage for the others to clear.
+ * Numbers of keys, uniform over `size`, in an order drawn from a fixed seed. At least as many as there are keys, and
+ * made before anything is timed: making them in between would leave garbage for the others to clear.
  */
 export function sample(size: number): number[] {
   const random = randomFrom(size);
@@ -83,11 +89,16 @@ export function requestFor(n: number): Request {
 /** Requests without end. */
 export interface Requests {
   next(): Request;
-  /** Reads the next ones: a request that has just come from the wire is in the processor's cache, and so must these be. */
+  /**
+   * Reads the next ones: a request that has just come from the wire is in the processor's cache, and so must these be.
+   */
   ready(count: number): number;
 }
 
-/** The requests for keys at random below `keys`, over and over. @param most so many of them: ten millions would fill the memory that is measured */
+/**
+ * The requests for keys at random below `keys`, over and over. @param most so many of them: ten millions would fill the
+ * memory that is measured
+ */
 export function requestsFor(keys: number, most = Infinity): Requests {
   const requests = sample(keys).slice(0, most).map(requestFor);
   let at = 0;

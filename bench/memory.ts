@@ -27,7 +27,9 @@ async function held(): Promise<number> {
   return heapUsed + external;
 }
 
-/** Text of a key's own in its answers: its id and name, and the id of its limit. What keys have in common can be shared. */
+/**
+ * Text of a key's own in its answers: its id and name, and the id of its limit. What keys have in common can be shared.
+ */
 function textOf(n: number): number {
   const { row } = keyRow(n, true);
   return row.id.length + (row.name ?? "").length + (row.ratelimits[0]?.id ?? "").length;
@@ -64,7 +66,10 @@ function withOwnPermission(record: KeyRecord): KeyRecord {
   return { ...record, permissions: record.permissions.map((name) => (name === SPARE ? own : name)) };
 }
 
-/** The same keys, each with one permission that no other has. What a store remembers of such names is bounded, and not weighed here. */
+/**
+ * The same keys, each with one permission that no other has. What a store remembers of such names is bounded, and not
+ * weighed here.
+ */
 const apart: Kind = {
   store: {
     ...store,

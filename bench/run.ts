@@ -1,6 +1,6 @@
 /**
- * Runs the benches, each in a fresh process, and writes what they say into bench/README.md.
- * `npm run bench` · `-- hot cold` for some · `-- plot` draws · `-- peers` · `-- millions --keys 10000000` · `-- --quick` for a smoke run.
+ * Runs the benches, each in a fresh process, and writes what they say into bench/README.md. `npm run bench` ·
+ * `-- hot cold` for some · `-- plot` draws · `-- peers` · `-- millions --keys 10000000` · `-- --quick` for a smoke run.
  */
 import { execFileSync, fork } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
@@ -88,7 +88,10 @@ function readArguments(): Arguments {
   return { benches, flags, json: output === "json", writesReadme: all && !quick };
 }
 
-/** Compiles as the package is compiled. tsx would wrap each function to keep its name, and a wrap costs more than a hash. */
+/**
+ * Compiles as the package is compiled. tsx would wrap each function to keep its name, and a wrap costs more than a
+ * hash.
+ */
 async function compile(benches: readonly string[], folder: string): Promise<void> {
   await build({
     entryPoints: benches.map((bench) => join("bench", `${bench}.ts`)),

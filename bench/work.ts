@@ -1,4 +1,7 @@
-/** The sides that several benches share: verifying keys one after the other, and the bare hash that no verification can do without. */
+/**
+ * The sides that several benches share: verifying keys one after the other, and the bare hash that no verification can
+ * do without.
+ */
 import { hash } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import type { KeysVerifyKeyCredits } from "../src/contracts/types.js";
@@ -66,7 +69,10 @@ export async function verifyTogether(
   return right;
 }
 
-/** Verifies each key below `keys` once, so that it is remembered, and leased if `credits` says so. Throws unless all are VALID. */
+/**
+ * Verifies each key below `keys` once, so that it is remembered, and leased if `credits` says so. Throws unless all are
+ * VALID.
+ */
 export async function remember(verifier: Verifier, keys: number, credits?: KeysVerifyKeyCredits): Promise<void> {
   let n = 0;
   const next = (): Request => (credits === undefined ? requestFor(n++) : { ...requestFor(n++), credits });
@@ -79,3 +85,11 @@ export async function remember(verifier: Verifier, keys: number, credits?: KeysV
  * belong to the minute in which they were made, not to the calls that are measured next.
  */
 export const settle = (): Promise<void> => wait(scaled(7_000, 0));
+
+const MINUTE = 60_000;
+
+/** Resolves when so many milliseconds of the current minute are left, in which first uses are noted but once. */
+export async function untilMinuteHas(ms: number): Promise<void> {
+  const left = MINUTE - (Date.now() % MINUTE);
+  if (left < scaled(ms, 0)) await wait(left);
+}

@@ -146,7 +146,10 @@ const onPostgres = (
   },
 });
 
-/** The default; the same without a cache; from leases of the default size, drawn beforehand. @param newDatabase makes an empty one, and tells its address */
+/**
+ * The default; the same without a cache; from leases of the default size, drawn beforehand. @param newDatabase makes an
+ * empty one, and tells its address
+ */
 export const keystilePostgres = (newDatabase: () => Promise<string>): Contestant<Answer>[] => [
   onPostgres(newDatabase, "exact (default)", ACROSS_HOSTS, { credits: EXACT }),
   onPostgres(newDatabase, "exact, not cached", ACROSS_HOSTS, { credits: EXACT, cache: { size: 1 } }),

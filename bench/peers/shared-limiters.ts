@@ -108,7 +108,10 @@ export const flexiblePostgres = (url: string): Contestant<boolean> =>
     },
   );
 
-/** What keystile counts in PostgreSQL: credits. Limits of many hosts are Redis's. @param newDatabase makes an empty one, and tells its address */
+/**
+ * What keystile counts in PostgreSQL: credits. Limits of many hosts are Redis's. @param newDatabase makes an empty one,
+ * and tells its address
+ */
 export const keystileCredits = (newDatabase: () => Promise<string>): Contestant<Spend | undefined> => ({
   name: "keystile, postgresStore.spendCredits",
   checks: {

@@ -1,4 +1,7 @@
-/** Verifies what the customers of the seed would ask, many calls in flight, and counts the answers against what they must be. */
+/**
+ * Verifies what the customers of the seed would ask, many calls in flight, and counts the answers against what they
+ * must be.
+ */
 import type { V2KeysVerifyKeyRequestBody, VerificationCode } from "../../src/contracts/types.js";
 import type { Verifier } from "../../src/verify/verifier.js";
 import type { VerifyContext } from "../../src/verify/verify-key.js";
@@ -26,7 +29,7 @@ export interface WorkloadResult {
   readonly milliseconds: number;
 }
 
-/** In the order in which a verification decides. Spec §2.2, ruling A1. */
+/** In the order in which a verification decides. Spec §2.2. */
 export const CODES: readonly VerificationCode[] = [
   "VALID",
   "NOT_FOUND",
@@ -60,7 +63,9 @@ export function strangersOf(seeds: readonly SeedFile[]): Job[] {
   );
 }
 
-/** Keys hashed whole with SHA-256 verify as they are; others name their migration, at least the first time (ruling E4). */
+/**
+ * Keys hashed whole with SHA-256 verify as they are; others name their migration, at least the first time.
+ */
 export const migrationOf = (seed: SeedFile): { migrationId?: string } =>
   seed.algorithm === "sha256" ? {} : { migrationId: seed.migrationId };
 
