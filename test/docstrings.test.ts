@@ -47,7 +47,10 @@ function silentMembers(path: RegExp, keep: (member: ts.TypeElement) => boolean):
   return silent;
 }
 
-/** The same of every property of a type of such a file, wherever it was written: what it has from the table of fields too. */
+/**
+ * The same of every property of a type of such a file, wherever it was written: what it has from the table of fields
+ * too.
+ */
 function silentProperties(path: RegExp): string[] {
   return [...FRONT].flatMap(([name, symbol]) => {
     const isThere = symbol.declarations?.some((declaration) => path.test(declaration.getSourceFile().fileName));

@@ -1,4 +1,7 @@
-/** Ruling G4 on SQLite files that fail: whatever the driver or a damaged row says, no error shows a key, a hash or a parameter. */
+/**
+ * Ruling G4 on SQLite files that fail: whatever the driver or a damaged row says, no error shows a key, a hash or a
+ * parameter.
+ */
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -139,7 +142,8 @@ describe("ruling G4: an SQLite file that fails", () => {
     for (const one of [other, db]) one.close();
   });
 
-  // JSON.parse quotes what it could not read, and a key's row holds the hash that was imported: the quotation must not go out as the cause.
+  // JSON.parse quotes what it could not read, and a key's row holds the hash that was imported: the quotation must not
+  // go out as the cause.
   it("has rows that are damaged", async () => {
     const { db, calls, secrets } = await planted();
     db.exec(`UPDATE keystile_keys SET body = replace(body, '"hash":"', '"hash"="')`);

@@ -1,4 +1,7 @@
-/** Ruling G4, hostile input A045: keys, hashes and tokens are planted, every failing path is driven, and everything said is searched for them. */
+/**
+ * Ruling G4, hostile input A045: keys, hashes and tokens are planted, every failing path is driven, and everything said
+ * is searched for them.
+ */
 import { createHash } from "node:crypto";
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
@@ -32,7 +35,9 @@ function windowsOf(secrets: readonly string[]): string[] {
   );
 }
 
-/** Everything that anything a program could print shows of a value: its text, stack, causes, hidden properties and JSON. */
+/**
+ * Everything that anything a program could print shows of a value: its text, stack, causes, hidden properties and JSON.
+ */
 function everythingSaidBy(value: unknown): string {
   const texts = [
     inspect(value, { depth: Infinity, showHidden: true, maxStringLength: Infinity, maxArrayLength: Infinity }),
@@ -127,7 +132,10 @@ function shapesOf(secret: string): readonly unknown[] {
   ];
 }
 
-/** Bodies with a secret where it may land by mistake: in each place alone, in all places at once, and as the name of a place. */
+/**
+ * Bodies with a secret where it may land by mistake: in each place alone, in all places at once, and as the name of a
+ * place.
+ */
 function misplaced(secret: string, names: readonly string[], base: object): object[] {
   const everywhere = shapesOf(secret).map((shape) => ({
     ...base,

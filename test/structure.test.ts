@@ -1,10 +1,12 @@
-/** The rules of the structure, tried on the tree itself. Each rule is also tried on a planted fault that it must find. */
+/**
+ * The rules of the structure, tried on the tree itself. Each rule is also tried on a planted fault that it must find.
+ */
 import { execSync } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { citationsIn, committedTexts, explainedIn } from "./structure/citations.js";
+import { citationsIn, committedTexts, explainedIn, findWideComments } from "./structure/citations.js";
 import { type Block, blocksOf, layOut, promisedOutput } from "./structure/readme.js";
 import { findFaults, findUnusedArrows } from "./structure/rules.js";
 import { parse, readSources, ROOT } from "./structure/source.js";
@@ -15,7 +17,7 @@ import { findWords } from "./structure/words.js";
 describe("structure: citations", () => {
   it("whatever section, ruling or trap is cited stands in test/README.md", () => {
     const explained = explainedIn(readFileSync(join(ROOT, "test", "README.md"), "utf8"));
-    const cited = [...citationsIn(committedTexts().join("\n"))];
+    const cited = [...citationsIn([...committedTexts().values()].join("\n"))];
     expect(cited.length).toBeGreaterThan(60);
     expect(cited.filter((name) => !explained.has(name))).toEqual([]);
   });
@@ -38,6 +40,19 @@ describe("structure: citations", () => {
       "spec 4.1",
       "spec 4",
     ]);
+  });
+});
+
+describe("structure: width", () => {
+  it("no comment goes beyond column 120", () => {
+    const texts = [...committedTexts()].filter(([path]) => path !== "grammar/permission-query.d.ts");
+    expect(texts.flatMap(([path, text]) => findWideComments(path, text))).toEqual([]);
+  });
+
+  it("finds one, and passes long strings and directives", () => {
+    const long = "x ".repeat(70);
+    const text = `// short\n  // ${long}\n/** ${long}*/\nconst a = "${long}";\n// eslint-disable-next-line -- ${long}`;
+    expect(findWideComments("a.ts", text)).toEqual(["a.ts:2", "a.ts:3"]);
   });
 });
 

@@ -1,4 +1,7 @@
-/** Real processes for the rigs: each worker is bundled to plain JavaScript once, so that a process starts in a twentieth of a second. */
+/**
+ * Real processes for the rigs: each worker is bundled to plain JavaScript once, so that a process starts in a twentieth
+ * of a second.
+ */
 import { type ChildProcess, fork } from "node:child_process";
 import { createHash, randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, renameSync } from "node:fs";
@@ -19,7 +22,10 @@ export function buildWorker(name: string): Promise<string> {
   return bundle(name, join(ROOT, "test", "rigs", "workers", `${name}.ts`));
 }
 
-/** The program of the writer thread as it stands in `src`, for the option `writer` of a store: a file for each text that it ever had. */
+/**
+ * The program of the writer thread as it stands in `src`, for the option `writer` of a store: a file for each text that
+ * it ever had.
+ */
 export async function buildWriter(): Promise<URL> {
   const built = await bundle("writer", join(ROOT, "src", "stores", "sqlite", "writer", "worker.ts"));
   const digest = createHash("sha256").update(readFileSync(built)).digest("hex");

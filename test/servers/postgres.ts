@@ -62,7 +62,9 @@ export interface TestPostgres {
   stop(mode: "immediate" | "fast"): Promise<void>;
   /** Starts it again on its port; resolves once it lets sessions in. */
   start(): Promise<void>;
-  /** Starts a standby that follows this server. @param name as in synchronous_standby_names @param from where it follows */
+  /**
+   * Starts a standby that follows this server. @param name as in synchronous_standby_names @param from where it follows
+   */
   standby(name: string, from?: number): Promise<TestPostgres>;
   /** Makes a standby the primary. */
   promote(): Promise<void>;

@@ -1,7 +1,8 @@
 /**
- * The PostgreSQL store to simulate on: a handle for each client on one database in this process. Clients wait at each statement, not at
- * each call, so that what a handle itself interleaves is simulated too: grouped calls, polls in flight, retries, deadlines and listeners.
- * Statements go wrong as connections do; the judge is told of a statement once it has run, with the calls that it carries.
+ * The PostgreSQL store to simulate on: a handle for each client on one database in this process. Clients wait at each
+ * statement, not at each call, so that what a handle itself interleaves is simulated too: grouped calls, polls in
+ * flight, retries, deadlines and listeners. Statements go wrong as connections do; the judge is told of a statement
+ * once it has run, with the calls that it carries.
  */
 import { PGlite } from "@electric-sql/pglite";
 import { isKeystileError } from "../../src/contracts/errors.js";
@@ -136,7 +137,10 @@ function fateOf(fate: Fate): Error {
   return Object.assign(new Error(`made by the simulator: ${fate}`), { code: ERRORS[fate] });
 }
 
-/** Small, so that time to wait for a poll is common. Not drawn with the world, whose seeds are those of the other stores. */
+/**
+ * Small, so that time to wait for a poll is common. Not drawn with the world, whose seeds are those of the other
+ * stores.
+ */
 function optionsOf(seed: number): { bound: number; poll: number; timeout: number } {
   const source = dice(seed ^ 0x5eed);
   const bound = source.pick([10, 50, 200, 2_000]);

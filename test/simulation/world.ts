@@ -1,4 +1,7 @@
-/** A simulated world: clients of one store, what they wait for, and the judge. It makes one step at a time, as it is told. */
+/**
+ * A simulated world: clients of one store, what they wait for, and the judge. It makes one step at a time, as it is
+ * told.
+ */
 import type { LimitCheck, Limiter } from "../../src/contracts/limiter.js";
 import type { Change, Store } from "../../src/contracts/store.js";
 import { isKeystileError } from "../../src/contracts/errors.js";
@@ -23,8 +26,8 @@ export interface Bed {
   /** Reads beside the clients. */
   readonly probe: Store;
   /**
-   * Whether a find is only as new as the poll before it. Real calls find in the turn in which they polled, while here any number of
-   * steps may lie between: so a find polls first.
+   * Whether a find is only as new as the poll before it. Real calls find in the turn in which they polled, while here
+   * any number of steps may lie between: so a find polls first.
    */
   readonly findsAsPolled?: boolean;
   /** Of a store of several nodes: its clients wait at each statement, not at each call. */
@@ -157,7 +160,8 @@ export class World {
       clock: client.clock,
       credits: mode.mode === "leased" && !handle.powers.reserves ? { ...mode, size: step } : mode,
       cache: { size: cacheSize, missSize: 4 },
-      // The longest that can be set: deadlines of limiters are in real time, and must not end a call before the scheduler does.
+      // The longest that can be set: deadlines of limiters are in real time, and must not end a call before the
+      // scheduler does.
       ...(sharesLimiter && { limiter, limiterTimeout: 600_000 }),
     };
     client.opens = { store, options };
@@ -281,7 +285,9 @@ export class World {
   /** When time passed: the step, and the time from then on. */
   readonly #times: (readonly [step: number, now: number])[] = [[0, 0]];
 
-  /** The first step of which a call that begins at `step` must know: a store of several nodes may be late by its bound. */
+  /**
+   * The first step of which a call that begins at `step` must know: a store of several nodes may be late by its bound.
+   */
   knownFrom(step: number): number {
     const { connections } = this.bed;
     if (connections === undefined) return step;
@@ -458,8 +464,8 @@ export class World {
   }
 
   /**
-   * Runs whatever can run before the scheduler's next choice. A call of a real file ends first, so calls of one group commit are not
-   * interleaved among themselves.
+   * Runs whatever can run before the scheduler's next choice. A call of a real file ends first, so calls of one group
+   * commit are not interleaved among themselves.
    */
   async #rest(): Promise<void> {
     do await settled();

@@ -1,4 +1,4 @@
-/** What comments and titles cite, against what test/README.md explains. Knows texts only. */
+/** What comments and titles cite, against what test/README.md explains. */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -33,10 +33,25 @@ export function explainedIn(page: string): Set<string> {
   return explained;
 }
 
-/** The texts of all committed TypeScript. */
-export function committedTexts(): string[] {
+/** The texts of all committed TypeScript, by path. */
+export function committedTexts(): ReadonlyMap<string, string> {
   const paths = execFileSync("git", ["ls-files", "src", "test", "bench", "grammar"], { cwd: ROOT, encoding: "utf8" })
     .trim()
     .split("\n");
-  return paths.filter((path) => /\.(ts|peggy)$/.test(path)).map((path) => readFileSync(join(ROOT, path), "utf8"));
+  return new Map(
+    paths.filter((path) => /\.(ts|peggy)$/.test(path)).map((path) => [path, readFileSync(join(ROOT, path), "utf8")]),
+  );
+}
+
+/**
+ * Comments that go beyond column 120, as `path:line`: what the formatter leaves as it is. Directives must be one line.
+ */
+export function findWideComments(path: string, text: string): string[] {
+  return text
+    .split("\n")
+    .flatMap((line, i) =>
+      line.length > 120 && /^\s*(\*|\/\/|\/\*)/.test(line) && !line.includes("eslint-disable")
+        ? [`${path}:${i + 1}`]
+        : [],
+    );
 }

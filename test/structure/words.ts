@@ -20,7 +20,7 @@ const NAMES: readonly (readonly [name: RegExp, instead: string])[] = [
   [/^(MOST|LEAST|FEW)(_|$)/, "MAX_… or MIN_… with a noun"],
   [/(^p|P)atiently$/, "…WithRetry"],
   [/^(createPace|Pace|isAlone|saveAlone|carryOver)$/, "group commit, compareAndSet, checkpoint"],
-  [/^(OpenBalance|moveOn|SmallRows|RowMemory)$/, "CachedBalance, mergeDelta, EntityTables, BoundedMap"],
+  [/^(OpenBalance|moveOn|SmallRows|RowMemory)$/, "CachedBalance, mergeRecent, EntityTables, BoundedMap"],
   [/^(obey|isPlainlyRight|gaveWay)$/, "handle, fastAccept, yielded"],
   [/^(CreditWish|requireHiddenKey|bodyAtHand)$/, "CreditPatch, requireKeyIncludingDeleted, bodyIfBuffered"],
   [/^(Desk|Circumstances|Fillers|harmless)$/, "ServiceContext, RequestContext, stripControlChars"],

@@ -1,4 +1,7 @@
-/** The rig of the power cut: a recorded run is cut at random points, what the disk may hold is opened, and acknowledgements are counted. */
+/**
+ * The rig of the power cut: a recorded run is cut at random points, what the disk may hold is opened, and
+ * acknowledgements are counted.
+ */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
@@ -142,8 +145,8 @@ export interface LostSyncReport {
 }
 
 /**
- * The rig of the lost sync: one fsync of a process fails, the process is killed, another one opens the file and goes on, and the power is
- * cut at random points from then on.
+ * The rig of the lost sync: one fsync of a process fails, the process is killed, another one opens the file and goes
+ * on, and the power is cut at random points from then on.
  * @param runs each with another fsync that fails
  */
 export async function runLostSyncs(
