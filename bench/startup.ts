@@ -41,13 +41,17 @@ async function openBare(path: string): Promise<boolean> {
   return row !== undefined && typeof JSON.parse(row.body) === "object";
 }
 
-/** This very program again, as one of the two that are measured. */
+/** This very program again, as one of the two that are measured. Waits for its end, at which it still holds its file. */
 function inFreshProcess(...args: readonly string[]): Promise<Start> {
   const child = fork(process.argv[1]!, [...process.argv.slice(2), ...args]);
+  let start: Start | undefined;
+  child.once("message", (message) => (start = message as Start));
   return new Promise((resolve, reject) => {
-    child.once("message", (start) => resolve(start as Start));
     child.once("error", reject);
-    child.once("close", (code) => reject(new Error(`a fresh process ended with ${code}`)));
+    child.once("close", (code) => {
+      if (code === 0 && start !== undefined) resolve(start);
+      else reject(new Error(`a fresh process ended with ${code}`));
+    });
   });
 }
 

@@ -25,6 +25,7 @@ import {
 } from "./kill.js";
 import { buildWorker, buildWriter, ended, rigFolder, startWorker } from "./workers.js";
 import type { DeductOrders } from "./workers/deduct.js";
+import { PATIENT } from "./workers/patience.js";
 
 export interface BackupReport {
   readonly backups: number;
@@ -76,7 +77,7 @@ export async function runBackups(backups: number, way: Way = "backup"): Promise<
   });
   const acknowledged = () => acks.reduce((all, place) => countAcks(readFileSync(place), all), noAcks());
   // For `cp` and SQLite's own tools this process must not have the file open: each copy is somebody else's work.
-  const store = way === "backup" ? sqliteStore(file, { mustExist: true }) : undefined;
+  const store = way === "backup" ? sqliteStore(file, { ...PATIENT, mustExist: true }) : undefined;
   const totals = { lost: 0, invented: 0, forfeited: 0, slowestBackup: 0, longestTurn: 0, largestBytes: 0 };
   const problems: string[] = [];
   try {

@@ -12,6 +12,7 @@ import { createKeyring } from "../../src/keyring/keyring.js";
 import { sqliteStore, type SqliteStoreOptions } from "../../src/stores/sqlite/index.js";
 import { createVerifier, type Verifier } from "../../src/verify/verifier.js";
 import { buildWorker, ended, nextMessage, rigFolder, startWorker } from "./workers.js";
+import { PATIENT } from "./workers/patience.js";
 import type { RevokeCommand, RevokeOrders } from "./workers/revoke.js";
 
 export interface RevocationReport {
@@ -50,7 +51,7 @@ export async function runRevocations(
   const worker = await buildWorker("revoke");
   try {
     const file = join(folder, "keys.db");
-    const store = sqliteStore(file, { staleness });
+    const store = sqliteStore(file, { ...PATIENT, staleness });
     const keyring = createKeyring(store);
     const { apiId } = await keyring.createApi({ name: "revocation" });
     await keyring.createRole({ name: "reader", permissions: ["docs.read"] });
@@ -178,8 +179,8 @@ export async function runLongTurns(
   const worker = await buildWorker("revoke");
   try {
     const file = join(folder, "keys.db");
-    const store = sqliteStore(file, { staleness });
-    const observer = sqliteStore(file);
+    const store = sqliteStore(file, { ...PATIENT, staleness });
+    const observer = sqliteStore(file, PATIENT);
     const keyring = createKeyring(store);
     const { apiId } = await keyring.createApi({ name: "long turns" });
     const { key, keyId } = await keyring.createKey({ apiId });

@@ -7,6 +7,7 @@ import type { Database } from "better-sqlite3";
 import type { Spend, Store } from "../../../src/contracts/store.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { type SqliteHandle, sqliteStore, type SqliteStoreOptions } from "../../../src/stores/sqlite/index.js";
+import { PATIENT } from "./patience.js";
 import { createVerifier, type CreditsOptions } from "../../../src/verify/verifier.js";
 
 export interface DeductOrders {
@@ -72,7 +73,7 @@ async function create(): Promise<void> {
 async function openStore(): Promise<Store> {
   const { file, durability, fault, checkpointPages, writer } = orders;
   if (fault !== "synchronous off" && fault !== "leaves the log" && checkpointPages === undefined)
-    return sqliteStore(file, { durability, ...(writer !== undefined && { writer: new URL(writer) }) });
+    return sqliteStore(file, { ...PATIENT, durability, ...(writer !== undefined && { writer: new URL(writer) }) });
   const { default: Database } = await import("better-sqlite3");
   const handle = new Database(file);
   const opened = sqliteStore(fault === "leaves the log" ? nameless(handle) : handle, { durability });

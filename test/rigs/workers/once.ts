@@ -2,6 +2,7 @@
 import { openSync, writeSync } from "node:fs";
 import type { Store } from "../../../src/contracts/store.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { PATIENT } from "./patience.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
 
 export interface OnceOrders {
@@ -18,7 +19,7 @@ export interface OnceOrders {
 
 const orders = JSON.parse(process.argv[2]!) as OnceOrders;
 const acks = openSync(orders.acks, "a");
-const opened = sqliteStore(orders.file);
+const opened = sqliteStore(orders.file, PATIENT);
 const verifier = createVerifier(orders.fault === "records apart" ? recordApart(opened) : opened);
 let next = orders.from;
 

@@ -6,6 +6,7 @@ import type { Store } from "../../../src/contracts/store.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { forOwner } from "../../../src/keyring/owner/owner-keys.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { PATIENT } from "./patience.js";
 
 export interface OwnOrders {
   readonly file: string;
@@ -19,7 +20,7 @@ export interface OwnOrders {
 }
 
 const orders = JSON.parse(process.argv[2]!) as OwnOrders;
-const store = sqliteStore(orders.file);
+const store = sqliteStore(orders.file, PATIENT);
 const keyring = createKeyring(orders.withoutOwner === true ? dropIdentities(store) : store);
 const owner = forOwner(keyring, "auth0|me", { apiId: orders.apiId, ceiling: { keys: orders.keys } });
 

@@ -1,6 +1,7 @@
 /** Administers a file from another process: does what it is told, and says so once it is committed. */
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { PATIENT } from "./patience.js";
 
 export interface RevokeOrders {
   readonly file: string;
@@ -15,7 +16,7 @@ export interface RevokeCommand {
 }
 
 const { file } = JSON.parse(process.argv[2]!) as RevokeOrders;
-const store = sqliteStore(file);
+const store = sqliteStore(file, PATIENT);
 const keyring = createKeyring(store);
 
 const ACTS: Readonly<Record<RevokeCommand["what"], (command: RevokeCommand) => Promise<unknown>>> = {

@@ -4,6 +4,7 @@
  */
 import { isKeystileError } from "../../../src/contracts/errors.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { PATIENT } from "./patience.js";
 import { createVerifier, type CreditsOptions } from "../../../src/verify/verifier.js";
 import { readThenWrite } from "./faults.js";
 
@@ -17,7 +18,7 @@ export interface SpendOrders {
 }
 
 const orders = JSON.parse(process.argv[2]!) as SpendOrders;
-const store = sqliteStore(orders.file);
+const store = sqliteStore(orders.file, PATIENT);
 const verifier = createVerifier(orders.readsThenWrites ? readThenWrite(store) : store, { credits: orders.credits });
 const totals = { granted: 0, refused: 0 };
 const errors: string[] = [];

@@ -2,6 +2,7 @@
 import { isKeystileError } from "../../../src/contracts/errors.js";
 import type { LimitCheck, LimitVerdict } from "../../../src/contracts/limiter.js";
 import { sqliteLimiter, sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { PATIENT } from "./patience.js";
 
 export interface TakeOrders {
   readonly file: string;
@@ -19,8 +20,8 @@ export interface TakeOrders {
 }
 
 const orders = JSON.parse(process.argv[2]!) as TakeOrders;
-const store = sqliteStore(orders.file);
-const limiter = sqliteLimiter(store, { busyTimeout: 20_000 });
+const store = sqliteStore(orders.file, PATIENT);
+const limiter = sqliteLimiter(store, PATIENT);
 const checks = (cost: number): LimitCheck[] => orders.limits.map((limit) => ({ ...limit, cost, workspaceId: "ws_1" }));
 const totals = { granted: 0, first: Infinity, last: -Infinity };
 const errors: string[] = [];
