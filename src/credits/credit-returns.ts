@@ -35,8 +35,8 @@ export interface EndedLease extends LeaseReturn {
 }
 
 export interface CreditReturns {
-  /** Ends a lease in the store. */
-  add(ended: EndedLease): void;
+  /** Ends a lease in the store. @returns what resolves once that was tried, whether or not it succeeded */
+  add(ended: EndedLease): Promise<void> | undefined;
   /** Retries what waits for this key, if anything, now. */
   retry(ref: KeyRef): void;
   /** Ends in flight and waiting. 0: everything is back, or given up. */
@@ -91,23 +91,23 @@ export function creditReturns(store: Store): CreditReturns {
     queued.clear();
     settle();
   };
-  const send = (ended: EndedLease): void => {
+  const send = (ended: EndedLease): Promise<void> | undefined => {
     const { ref, holder, spent } = ended;
     let returning: MaybePromise<void>;
     try {
       returning = store.returnCredits(ref, { holder, spent });
     } catch (error) {
       fail(ended, error);
-      return;
+      return undefined;
     }
-    if (!isThenable(returning)) return;
+    if (!isThenable(returning)) return undefined;
     sending.add(ended);
     const end = (next?: () => void): void => {
       sending.delete(ended);
       next?.();
       settle();
     };
-    Promise.resolve(returning).then(
+    return Promise.resolve(returning).then(
       () => end(),
       (error: unknown) => end(() => fail(ended, error)),
     );
@@ -115,7 +115,7 @@ export function creditReturns(store: Store): CreditReturns {
   const resend = (all: readonly EndedLease[]): void => {
     for (const ended of all) {
       queued.delete(ended);
-      send(ended);
+      void send(ended);
     }
   };
   const round = (): void => {
@@ -133,8 +133,9 @@ export function creditReturns(store: Store): CreditReturns {
 
   return {
     add(ended) {
-      if (isStoreClosed) forfeit(ended);
-      else send(ended);
+      if (!isStoreClosed) return send(ended);
+      forfeit(ended);
+      return undefined;
     },
     retry: (ref) => resend(queued.size === 0 ? [] : [...queued].filter((ended) => ended.ref === ref)),
     size,

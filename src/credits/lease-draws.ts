@@ -85,7 +85,7 @@ export function leaseDraws(
     if (entry === NONE || table.generation(entry) === NO_GENERATION) return undefined;
     if (table.generation(entry) < target.generation) {
       // The balance was set since: credits drawn from the old one are void.
-      manager.end(target.ref);
+      void manager.end(target.ref);
       return undefined;
     }
     if (target.lease !== entry) target.leasedAt(entry);

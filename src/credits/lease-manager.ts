@@ -38,8 +38,11 @@ export interface LeaseManager {
   holderOf(entry: number): string;
   /** Ends the lease of a held key, whatever it has drawn, and begins another in its place. */
   renew(entry: number): void;
-  /** Ends a key's lease, if it has one that nobody holds, and returns its credits to the store. */
-  end(ref: KeyRef): void;
+  /**
+   * Ends a key's lease, if it has one that nobody holds, and returns its credits to the store.
+   * @returns what resolves once that was tried, whether or not it succeeded; undefined: nothing to wait for
+   */
+  end(ref: KeyRef): Promise<void> | undefined;
   /** Whether a key may have a lease: it has one, or returns are not blocked. */
   mayLease(ref: KeyRef): boolean;
   /** Leases that are ending. */
@@ -88,12 +91,12 @@ export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout
     spent: table.spent(entry),
     credits: table.withdraw(entry),
   });
-  const endAt = (entry: number): void => {
+  const endAt = (entry: number): Promise<void> | undefined => {
     const ended = toEnded(entry);
     const isUsed = table.generation(entry) !== NO_GENERATION;
     table.remove(entry);
     // One that never drew is unknown to the store.
-    if (isUsed) returns.add(ended);
+    return isUsed ? returns.add(ended) : undefined;
   };
   /** The entry of the lease to evict for a new one; {@link NONE}: all that were examined are held. */
   const oldest = (): number => {
@@ -107,7 +110,7 @@ export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout
     if (table.count >= keys) {
       const evicted = oldest();
       if (evicted === NONE) return NONE;
-      endAt(evicted);
+      void endAt(evicted);
     }
     if (timer === undefined) {
       cursor = 0;
@@ -127,7 +130,7 @@ export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout
   const returnUnused = (): void => {
     for (let work = TURN; work > 0 && cursor < table.capacity && !returns.isBlocked(); work--, cursor++) {
       if (!table.markIdle(cursor) || held.has(table.ref(cursor))) continue;
-      endAt(cursor);
+      void endAt(cursor);
       work -= RETURN;
     }
     timer = undefined;
@@ -143,7 +146,7 @@ export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout
     clearTimeout(timer);
     for (let entry = 0; entry < table.capacity; entry++) {
       if (!table.has(entry)) continue;
-      endAt(entry);
+      void endAt(entry);
       while (returns.size() >= MAX_IN_FLIGHT) await returns.settled();
     }
     while (returns.size() > 0) await returns.settled();
@@ -181,17 +184,17 @@ export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout
     release(ref) {
       held.delete(ref);
       const entry = table.find(ref);
-      if (entry !== NONE && table.generation(entry) === NO_GENERATION && table.step(entry) === 0) endAt(entry);
+      if (entry !== NONE && table.generation(entry) === NO_GENERATION && table.step(entry) === 0) void endAt(entry);
     },
     holderOf,
     renew(entry) {
       const ended = toEnded(entry);
       table.restart(entry, ++lastId);
-      returns.add(ended);
+      void returns.add(ended);
     },
     end(ref) {
       const entry = table.find(ref);
-      if (entry !== NONE && !held.has(ref)) endAt(entry);
+      return entry === NONE || held.has(ref) ? undefined : endAt(entry);
     },
     mayLease(ref) {
       if (!returns.isBlocked()) return true;

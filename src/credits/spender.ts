@@ -75,17 +75,20 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   const draws = leaseDraws(store, manager, exact, { size, step, firstStep, ttl });
   let closed = false;
 
+  /** Spends once what this node has leased of the key, which may be what the balance lacks, was returned. */
+  const spendAll = (target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined> => {
+    const returning = manager.end(target.ref);
+    const spend = () => exact.spend(target, cost, now);
+    return returning === undefined ? spend() : returning.then(spend);
+  };
+
   /** A spend that the last known entry could not serve. */
   const spendElsewhere = (target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined> => {
     const spent = draws.take(target, cost, now);
     if (spent !== undefined) return spent;
     // A cost of 0 draws nothing, and the store rejects an invalid cost.
     if (closed || !(cost > 0) || !manager.mayLease(target.ref)) return exact.spend(target, cost, now);
-    if (cost > MAX_LEASED_COST) {
-      manager.end(target.ref);
-      return exact.spend(target, cost, now);
-    }
-    const spending = draws.spend(target, cost, now);
+    const spending = cost > MAX_LEASED_COST ? spendAll(target, cost, now) : draws.spend(target, cost, now);
     if (isThenable(spending)) manager.track(spending);
     return spending;
   };
@@ -102,7 +105,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
       const entry = table.find(target.ref);
       if (entry === NONE || table.generation(entry) === NO_GENERATION) return once;
       // Credits that this node has leased may be what the balance lacks: they return before the store spends again.
-      manager.end(target.ref);
+      await manager.end(target.ref);
       return exact.spendOnce(target, cost, now, record, bounds);
     },
     creditsForfeited: () => manager.returns.forfeited().credits,

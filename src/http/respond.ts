@@ -4,6 +4,7 @@
  */
 import type { Authenticator } from "../access/authenticate.js";
 import { strictCaller } from "../access/check-caller.js";
+import type { Caller } from "../contracts/caller.js";
 import type { MaybePromise } from "../contracts/types.js";
 import type { Turns } from "../keyring/context.js";
 import { newId } from "../lib/hash.js";
@@ -89,14 +90,7 @@ async function perform(
   // Taken before authentication, parsed after it: caller and key are then looked up in one turn of the event loop, so
   // the store polls for changes once. A body that is still arriving is awaited only once the caller is authenticated.
   const buffered = incoming.bodyIfBuffered === undefined ? undefined : await incoming.bodyIfBuffered(maxBytes);
-  const caller = strictCaller(
-    await context.authenticator.authenticate(incoming.authorization),
-    "what authenticate() returns",
-  );
-  trace.workspaceId = caller.workspaceId;
-  if (caller.kind === "rootKey") trace.rootKeyId = caller.id;
-  const found = context.servicesOf(caller.workspaceId);
-  const services = found instanceof Promise ? await found : found;
+  let { caller, services } = await admit(context, incoming, trace);
   if (context.limitRequests !== undefined) {
     const verdict = await context.limitRequests(caller.workspaceId);
     trace.headers = limitHeaders(verdict);
@@ -107,10 +101,10 @@ async function perform(
   const bound = operation.mayAny(caller) ? maxBytes : Math.min(maxBytes, SMALL_BODY_BYTES);
   const bytes = buffered ?? (await incoming.readBody(bound));
   const isImport = operation.name === IMPORT;
-  const body =
-    isImport || bytes.length > SMALL_BODY_BYTES
-      ? await readLongJson(bytes, isImport, context.turns.next)
-      : readJson(bytes);
+  const isLong = isImport || bytes.length > SMALL_BODY_BYTES;
+  const body = isLong ? await readLongJson(bytes, isImport, context.turns.next) : readJson(bytes);
+  // A body may take long to arrive and to be parsed: what was withdrawn from the caller meanwhile must not act.
+  if (buffered === undefined || isLong) ({ caller, services } = await admit(context, incoming, trace));
   const { clientAddress, header } = incoming;
   const data = await operation.perform(
     services,
@@ -121,6 +115,19 @@ async function perform(
   return operation.isList
     ? toPage(requestId, data as Parameters<typeof toPage>[1], headers, context.turns)
     : toSuccess(requestId, data, headers);
+}
+
+/** Who asks, as of now, and what serves its workspace. @throws KeystileError 401 */
+async function admit(
+  { authenticator, servicesOf }: ServiceContext,
+  { authorization }: Incoming,
+  trace: Trace,
+): Promise<{ readonly caller: Caller; readonly services: Services }> {
+  const caller = strictCaller(await authenticator.authenticate(authorization), "what authenticate() returns");
+  trace.workspaceId = caller.workspaceId;
+  if (caller.kind === "rootKey") trace.rootKeyId = caller.id;
+  const services = servicesOf(caller.workspaceId);
+  return { caller, services: services instanceof Promise ? await services : services };
 }
 
 /** Records the outcome of a verification and the key id, for log and metrics. */

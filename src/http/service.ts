@@ -159,6 +159,8 @@ function wireStore(given: Store, settings: ServiceOptions, by: HostOptions["find
       store,
       { workspaceId: id, clock, limiter, limiterTimeout, onLimiterFailure, nodes },
       audit,
+      // Not one for each workspace: those that are asked for seldom are wired anew, and would forget what was taken.
+      defaultLimiter,
     ),
   });
   return {

@@ -139,8 +139,9 @@ export interface Verifier<Meta = JsonObject> {
   /** Failures that failed no call, counted in this verifier. Never throws, not even after `close`. */
   counters(): VerifierCounters;
   /**
-   * Closes the verifier: later calls are rejected and those in flight settle. Returns leases, and retries after any
-   * failure but STORE_CLOSED. The store stays open: close it after this. A second call returns the same promise.
+   * Closes the verifier: later calls are rejected. Waits for the calls in flight, each as long as its own timeouts let
+   * it take, and for their events. Returns leases, and retries after any failure but STORE_CLOSED. The store stays
+   * open: close it after this. A second call returns the same promise.
    * @throws (rejects) KeystileError CREDITS_NOT_RETURNED: the store took back nothing for `credits.closeTimeout`
    *   milliseconds, or failed to take leased credits; everything else is closed all the same
    */
@@ -222,7 +223,9 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
     workspaceId,
     adopts: true,
   };
+  const calls = countCalls();
   const deps: VerifyDeps = {
+    track: calls.track,
     // The system's own returns whole milliseconds.
     clock: isSystemTime ? clock : guardClock(clock),
     compileQuery: createQueryCompiler(),
@@ -237,6 +240,7 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
 
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
+    await calls.settled();
     try {
       await spender.close();
     } finally {
@@ -262,6 +266,26 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
   // Not enumerable: printing or copying a verifier does not reach the store.
   const parts: VerifierParts = { deps, isClosed: () => closing !== undefined };
   return Object.freeze(Object.defineProperty(verifier, PARTS, { value: parts }));
+}
+
+/** The calls that wait for something, of which only their number is kept. */
+function countCalls() {
+  let inFlight = 0;
+  let onSettled: (() => void) | undefined;
+  const end = (): void => {
+    if (--inFlight === 0) onSettled?.();
+  };
+  return {
+    track<T>(call: Promise<T>): Promise<T> {
+      inFlight++;
+      call.then(end, end);
+      return call;
+    },
+    /** To be called once no call can begin any more. */
+    settled: async () => {
+      if (inFlight > 0) await new Promise<void>((resolve) => (onSettled = resolve));
+    },
+  };
 }
 
 const PARTS = Symbol.for("keystile.verifier.parts");

@@ -63,6 +63,8 @@ const { hasOwnProperty } = Object.prototype;
 
 /** Dependencies of a verification; wired by `createVerifier`. */
 export interface VerifyDeps {
+  /** Is told of each call that waits for something, and returns it. */
+  readonly track: <T>(call: Promise<T>) => Promise<T>;
   readonly clock: () => number;
   readonly compileQuery: QueryCompiler;
   readonly sources: KeySources;
@@ -132,7 +134,8 @@ type ResponseData = VerificationResult<unknown>;
  */
 export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): Promise<ResponseData> {
   try {
-    return Promise.resolve(findAndCheck(deps, body, context));
+    const result = findAndCheck(deps, body, context);
+    return result instanceof Promise ? deps.track(result) : Promise.resolve(result);
   } catch (error) {
     // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- what was thrown, as it is
     return Promise.reject(error);

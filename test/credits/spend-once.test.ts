@@ -92,6 +92,34 @@ describe("spendOnce: what this node has leased", () => {
     expect(await balance()).toBe(38);
   });
 
+  it("is back before the store spends again, also where the store takes its time", async () => {
+    const bed = await watched(3_000_000_000);
+    const { pass, open, count } = gate();
+    const returnCredits: Store["returnCredits"] = async (...given) => {
+      await pass();
+      return bed.store.returnCredits(...given);
+    };
+    const sizes = { size: 1_000_000_000, step: 1_000_000_000, firstStep: 1_000_000_000 };
+    const spender = leasedSpender({ ...bed.store, returnCredits }, sizes);
+    const lease = async () => expect(await spender.spend(bed.one, 1, 0)).toMatchObject({ ok: true });
+    await lease();
+    const once = spender.spendOnce(bed.one, 2_900_000_000, 0, recordOf("a"), BOUNDS);
+    await settled();
+    expect(count()).toBe(1);
+    await open();
+    expect(await once).toEqual(done(true, 99_999_999));
+    await setBalance(bed.store, 3_000_000_000);
+    bed.one.generation = (await bed.store.findKey("digest-1"))!.generation;
+    await lease();
+    // More than a lease may have is spent exactly, and lacks what was leased.
+    const large = spender.spend(bed.one, 2_900_000_000, 0);
+    await settled();
+    expect(count()).toBe(1);
+    await open();
+    expect(await large).toEqual({ ok: true, remaining: 99_999_999 });
+    await spender.close();
+  });
+
   it("does not go back for a repeat, nor for a key that is to be found again", async () => {
     const { spendOnce, one, asked } = await leasedOne();
     expect(await spendOnce(60)).toEqual(done(true, 0));

@@ -1,12 +1,70 @@
 /** Who may do what over HTTP, and what the others learn: nothing. Spec §4.1-3, §4.1-4, §5.6, rulings B6, B7, F4, F5. */
 import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
 import { describe, expect, it } from "vitest";
-import { createServer } from "../../src/http/index.js";
+import { createHandler, createServer } from "../../src/http/index.js";
 import { createKeyring, createRatelimits, createVerifier, memoryStore } from "../../src/index.js";
 import type { Parsed } from "./raw.js";
 import { type Answer, EVERYTHING, JSON_TYPE, world } from "./support.js";
 
 const hash = (text: string) => createHash("sha256").update(text).digest("hex");
+
+describe("callers over HTTP: what is withdrawn while a body arrives", () => {
+  /** A request whose body arrives once `meanwhile` has ended. */
+  const late = (authorization: string, name: string, body: object, meanwhile: () => Promise<unknown>) =>
+    new Request(`http://keys.test/v2/${name}`, {
+      method: "POST",
+      headers: { authorization, ...JSON_TYPE },
+      body: new ReadableStream<Uint8Array>({
+        async pull(controller) {
+          await meanwhile();
+          controller.enqueue(new TextEncoder().encode(JSON.stringify(body)));
+          controller.close();
+        },
+      }),
+      duplex: "half",
+    });
+
+  it.each([
+    ["the root key was deleted", 401],
+    ["its permission was taken", 403],
+    ["nothing was", 200],
+  ] as const)("%s: %i", async (what, status) => {
+    const { store, keyring, apiId } = await world();
+    const { key, rootKeyId } = await keyring.createRootKey({ permissions: ["api.*.create_key"] });
+    const act = {
+      "the root key was deleted": () => keyring.deleteRootKey({ rootKeyId }),
+      "its permission was taken": () => keyring.updateRootKey({ rootKeyId, permissions: ["api.*.read_api"] }),
+      "nothing was": () => Promise.resolve({}),
+    }[what];
+    const handler = createHandler(store);
+    const response = await handler(late(`Bearer ${key}`, "keys.createKey", { apiId }, act));
+    expect(response.status).toBe(status);
+    expect((await keyring.listKeys({ apiId })).data).toHaveLength(status === 200 ? 1 : 0);
+    await handler.close();
+  });
+
+  it("over a socket as well, by a client that waits for 100 Continue", async () => {
+    const { store, keyring, apiId } = await world();
+    const { key, rootKeyId } = await keyring.createRootKey({ permissions: ["api.*.create_key"] });
+    const server = createServer(store);
+    const { url } = await server.listen();
+    const asking = request(`${url}/v2/keys.createKey`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, ...JSON_TYPE, expect: "100-continue" },
+    });
+    asking.flushHeaders();
+    await once(asking, "continue");
+    await keyring.deleteRootKey({ rootKeyId });
+    asking.end(JSON.stringify({ apiId }));
+    const [response] = (await once(asking, "response")) as [IncomingMessage];
+    response.resume();
+    expect(response.statusCode).toBe(401);
+    expect((await keyring.listKeys({ apiId })).data).toEqual([]);
+    await server.close();
+  });
+});
 
 describe("callers over HTTP: verification", () => {
   it("spec §4.1-3: a key of another API looks like none, byte for byte, and nothing is consumed", async () => {

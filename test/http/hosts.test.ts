@@ -316,6 +316,32 @@ describe("hosts", () => {
   });
 });
 
+describe("a limiter that fails", () => {
+  it("what was taken meanwhile counts, however many other workspaces ask", async () => {
+    const store = memoryStore();
+    const limiter = { take: () => Promise.reject(new Error("planted: out of reach")) };
+    const handler = createHandler(store, { verifier: { limiter } });
+    const body = JSON.stringify({ namespace: "login", identifier: "bob", limit: 2, duration: 3_600_000 });
+    const limitIn = async (workspaceId: string) => {
+      const keyring = createKeyring(store, { workspaceId });
+      const { key } = await keyring.createRootKey({
+        permissions: ["ratelimit.*.limit", "ratelimit.*.create_namespace"],
+      });
+      return async () => {
+        const headers = { authorization: `Bearer ${key}`, ...JSON_TYPE };
+        const response = await handler(new Request("http://x/v2/ratelimit.limit", { method: "POST", headers, body }));
+        return ((await response.json()) as Parsed).data.success as boolean;
+      };
+    };
+    const one = await limitIn("ws_0");
+    expect([await one(), await one(), await one()]).toEqual([true, true, false]);
+    // As many as a service keeps wired.
+    for (let i = 1; i <= 1_000; i++) expect(await (await limitIn(`ws_${i}`))()).toBe(true);
+    expect(await one()).toBe(false);
+    await handler.close();
+  });
+});
+
 describe("options", () => {
   it.each<[ServerOptions | HandlerOptions, RegExp]>([
     [{ wrong: 1 } as object, /options\.wrong is not an option/],

@@ -1,6 +1,18 @@
 /** createVerifier: its options, what a closed one does, and what it counts. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { createKeyring, createVerifier, memoryStore, type OutcomeEvent, type Store } from "../../src/index.js";
+import {
+  createKeyring,
+  createVerifier,
+  type Limiter,
+  memoryLimiter,
+  memoryStore,
+  type OutcomeEvent,
+  type Store,
+} from "../../src/index.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import type { StorePowers } from "../../src/contracts/store.js";
 import type { CreditsOptions } from "../../src/verify/verifier.js";
 import { failure, NOON, world } from "../spec/support.js";
@@ -184,6 +196,39 @@ describe("a verifier", () => {
     await closing;
     expect(verifier.counters()).toStrictEqual(none);
   });
+
+  it.each(["exact", "leased"] as const)(
+    "closing with %s credits waits for what is in flight, so that the store may be closed next",
+    async (mode) => {
+      const folder = mkdtempSync(join(tmpdir(), "keystile-close-"));
+      const store = sqliteStore(join(folder, "keys.db"));
+      const keyring = createKeyring(store);
+      const { apiId } = await keyring.createApi({ name: "documents" });
+      const ratelimits = [{ name: "minute", limit: 100, duration: 60_000, autoApply: true }];
+      const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 100 }, ratelimits });
+      const local = memoryLimiter();
+      const limiter: Limiter = {
+        async take(checks, now) {
+          await new Promise((resolve) => setTimeout(resolve, 20));
+          return local.take(checks, now);
+        },
+      };
+      const events: string[] = [];
+      const onOutcome = ({ code }: OutcomeEvent) => void events.push(code);
+      const verifier = createVerifier(store, { limiter, onOutcome, credits: { mode } });
+      const codes: string[] = [];
+      const calls = Array.from({ length: 10 }, (_, i) =>
+        verifier.verify({ key }, i === 0 ? { idempotencyKey: "job-1" } : {}).then(({ code }) => codes.push(code)),
+      );
+      await verifier.close();
+      expect([codes, events]).toEqual([Array(10).fill("VALID"), Array(10).fill("VALID")]);
+      expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(90);
+      await store.close();
+      await Promise.all(calls);
+      local.close();
+      rmSync(folder, { recursive: true });
+    },
+  );
 
   it("closed with credits that the store does not take back: says so, and ends everything else", async () => {
     const store = memoryStore();

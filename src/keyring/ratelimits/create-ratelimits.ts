@@ -147,11 +147,15 @@ export function createRatelimits(store: Store, options: RatelimitsOptions = {}):
   return ratelimitsOn(store, own, programAudit(own));
 }
 
-/** As {@link createRatelimits}, with options that were checked and an audit trail that others share. */
+/**
+ * As {@link createRatelimits}, with options that were checked, and an audit trail that others share.
+ * @param local enforces limits where no limiter is given, and while the one given fails
+ */
 export function ratelimitsOn(
   store: Store,
   own: Omit<RatelimitsOptions, "onAudit" | "audit" | "actor">,
   audit: Audit,
+  local: Limiter = memoryLimiter(),
 ): Ratelimits & Audited {
   const {
     workspaceId = DEFAULT_WORKSPACE,
@@ -161,7 +165,6 @@ export function ratelimitsOn(
     nodes = 1,
     limiterTimeout,
   } = own;
-  const local = memoryLimiter();
   const context: LimitContext = {
     store: guardStore(store, own.storeTimeout),
     workspaceId,

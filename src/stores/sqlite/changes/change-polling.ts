@@ -10,8 +10,8 @@ export interface ChangePolling {
   isCurrent(now?: number): boolean;
   /**
    * Polls if the last poll is too old. If polling throws, the next call polls again.
-   * @param now Unix milliseconds, from a caller that has just read the system clock, which saves reading the monotonic
-   *   clock (45 ns, a sixteenth of a hot verification). Polls in any case if it went backwards or is NaN.
+   * @param now Unix milliseconds, from a caller that has just read the system clock, which within a turn saves reading
+   *   the monotonic clock (45 ns, a sixteenth of a hot verification). Polls in any case if it went backwards or is NaN.
    */
   pollChanges(now?: number): void;
   /** Records that all changes so far are known, as if it had just polled. */
@@ -49,10 +49,12 @@ export function createChangePolling(
     polledNow = Date.now();
   };
   if (staleness !== "turn") {
+    // By the monotonic clock alone: the system's may be set back by as much as has passed.
+    const isFreshFor = (now?: number): boolean => !Number.isNaN(now) && isFresh();
     return {
-      isCurrent: isFresh,
+      isCurrent: isFreshFor,
       pollChanges(now) {
-        if (!isFresh(now)) pollNow(now);
+        if (!isFreshFor(now)) pollNow(undefined);
       },
       note: noteNow,
     };

@@ -332,13 +332,6 @@ describe("sqliteStore: when other processes are asked for", () => {
     }
   });
 
-  it("a number, by the caller's reading: at most once in so many milliseconds", () => {
-    const ask = vi.fn();
-    const { pollChanges } = createChangePolling(ask, 250);
-    for (const now of [1_000, 1_249, 1_250, 1_300, 900, 901]) pollChanges(now);
-    expect(ask).toHaveBeenCalledTimes(3);
-  });
-
   it("a number: at most once in so many milliseconds", async () => {
     const ask = vi.fn();
     const { pollChanges } = createChangePolling(ask, 250);

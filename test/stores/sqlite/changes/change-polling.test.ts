@@ -21,6 +21,23 @@ describe("askInTime", () => {
     },
   );
 
+  it("milliseconds: counts them by a clock that nobody sets, whatever time it is given", () => {
+    vi.useFakeTimers({ toFake: ["performance"] });
+    let asked = 0;
+    const { pollChanges, isCurrent } = createChangePolling(() => void asked++, 1_000);
+    pollChanges(50_000);
+    vi.advanceTimersByTime(999);
+    // The system's clock may have been set forward, or back by as much as has passed.
+    for (const now of [60_000, 50_001, 1, undefined]) {
+      pollChanges(now);
+      expect([asked, isCurrent(now)]).toEqual([1, true]);
+    }
+    vi.advanceTimersByTime(1);
+    for (const now of [60_000, 50_001, 1, undefined]) expect(isCurrent(now)).toBe(false);
+    pollChanges(50_001);
+    expect([asked, isCurrent(50_001)]).toEqual([2, true]);
+  });
+
   it.each(["turn", 1_000] as const)(
     "%s: a call that throws counts as not asked, and so does what was asked before it",
     (staleness) => {
@@ -30,8 +47,10 @@ describe("askInTime", () => {
         asked++;
         if (fails) throw new Error("busy");
       }, staleness);
+      vi.useFakeTimers({ toFake: ["performance"] });
       for (const now of [1_000, undefined]) {
         pollChanges(now);
+        vi.advanceTimersByTime(1_000);
         fails = true;
         expect(() => pollChanges(NaN)).toThrow("busy");
         fails = false;
