@@ -8,6 +8,7 @@ import type { PostgresStoreOptions } from "../../src/stores/postgres/index.js";
 import { createVerifier } from "../../src/verify/verifier.js";
 import { startPostgres, type TestPostgres } from "../servers/postgres.js";
 import { type Proxy, type ProxyMode, startProxy } from "../servers/proxy.js";
+import { type HostDelays, watchHost } from "./host-delays.js";
 import { createCanaries, makeKeys, type MadeKey, openNode } from "./postgres-support.js";
 
 export const IN_FLIGHT = 64;
@@ -93,6 +94,12 @@ async function deducted(server: TestPostgres, url: string): Promise<number[]> {
   return rows.map(({ remaining }) => CREDITS - Number(remaining));
 }
 
+/** Small commits on the server itself, as its disk and this host let them through at the time. */
+async function watchServer(server: TestPostgres): Promise<HostDelays> {
+  await server.sql("CREATE TABLE IF NOT EXISTS probe AS SELECT 0 AS n");
+  return watchHost(() => server.sql("UPDATE probe SET n = n + 1"));
+}
+
 interface Compared {
   /** Acknowledged deductions that the server does not have. */
   readonly lost: number;
@@ -115,7 +122,7 @@ export interface CrashReport {
   readonly lost: number;
   /** The most that one crash left without an answer: at most the calls in flight. */
   readonly extra: number;
-  /** The longest from the start of the server to the next grant, milliseconds. */
+  /** The longest from the start of the server to the next grant, milliseconds, less what the host was late by. */
   readonly grantsAfter: number;
   readonly kinds: Readonly<Record<string, number>>;
   readonly leaks: readonly string[];
@@ -130,6 +137,7 @@ export async function runCrashes(
   const url = await server.newDatabase();
   const made = await makeKeys(url, KEYS, CREDITS);
   const load = startLoad(url, made, options, [server.password, ...(await digests(server, url))]);
+  const host = await watchServer(server);
   let [lost, extra, grantsAfter] = [0, 0, 0];
   // What earlier crashes left.
   const offset = made.map(() => 0);
@@ -148,21 +156,32 @@ export async function runCrashes(
     lost += compared.lost;
     extra = Math.max(extra, compared.extra);
     for (const [i, count] of expected.entries()) offset[i]! += there[i]! - count;
+    host.worst();
     const released = performance.now();
     load.isHeld = false;
     while (load.grantedAt < released && performance.now() - released < 10_000) await pause(2);
-    grantsAfter = Math.max(grantsAfter, load.grantedAt - released);
+    grantsAfter = Math.max(grantsAfter, load.grantedAt - released - host.worst());
   }
+  await host.stop();
   await load.stop();
   const acknowledged = load.acknowledged.reduce((sum, count) => sum + count, 0);
   const kinds = Object.fromEntries(load.kinds);
   return { crashes, acknowledged, lost, extra, grantsAfter, kinds, leaks: [...load.leaks] };
 }
 
+export interface FaultTimes {
+  readonly slowest: number;
+  readonly grantsAfter: number;
+  readonly hostDelay: number;
+}
+
 export interface NetworkReport {
   readonly timeout: number;
-  /** Of each fault: the slowest call, and how soon calls were granted once it was over, milliseconds. */
-  readonly faults: Readonly<Record<string, { readonly slowest: number; readonly grantsAfter: number }>>;
+  /**
+   * Of each fault: the slowest call, how soon calls were granted once it was over, and how late the host was then,
+   * milliseconds.
+   */
+  readonly faults: Readonly<Record<string, FaultTimes>>;
   readonly acknowledged: number;
   /** Must be 0. */
   readonly lost: number;
@@ -204,11 +223,13 @@ export async function runNetworkFaults(
   const proxy = await startProxy(server.port);
   const through = Object.assign(new URL(url), { port: String(proxy.port) }).href;
   const load = startLoad(through, made, { timeout }, [server.password, ...(await digests(server, url))]);
-  const faults: Record<string, { slowest: number; grantsAfter: number }> = {};
+  const host = await watchServer(server);
+  const faults: Record<string, FaultTimes> = {};
   for (let round = 0; round < rounds; round++) {
     for (const name of names) {
       await pause(500);
       load.slowest = 0;
+      host.worst();
       await FAULTS[name]!(proxy);
       const over = performance.now();
       proxy.set("pass");
@@ -216,10 +237,15 @@ export async function runNetworkFaults(
       const grantsAfter = load.grantedAt - over;
       // Calls that began before it was over.
       await pause(timeout);
-      const { slowest = 0, grantsAfter: before = 0 } = faults[name] ?? {};
-      faults[name] = { slowest: Math.max(slowest, load.slowest), grantsAfter: Math.max(before, grantsAfter) };
+      const before = faults[name] ?? { slowest: 0, grantsAfter: 0, hostDelay: 0 };
+      faults[name] = {
+        slowest: Math.max(before.slowest, load.slowest),
+        grantsAfter: Math.max(before.grantsAfter, grantsAfter),
+        hostDelay: Math.max(before.hostDelay, host.worst()),
+      };
     }
   }
+  await host.stop();
   await load.stop();
   await proxy.close();
   await pause(200);
@@ -235,6 +261,7 @@ export interface FailoverReport {
   readonly extra: number;
   /** Times that the node dropped what it remembered: at least once. */
   readonly resets: number;
+  /** From the standby's promotion to the next grant, milliseconds, less what the host was late by. */
   readonly grantsAfter: number;
   readonly kinds: Readonly<Record<string, number>>;
   readonly leaks: readonly string[];
@@ -268,10 +295,12 @@ export async function runFailover(isSynchronous: boolean): Promise<FailoverRepor
     await standby.promote();
     const compared = compare(load.acknowledged, await deducted(standby, url));
     const acknowledged = load.acknowledged.reduce((sum, count) => sum + count, 0);
+    const host = await watchServer(standby);
     const released = performance.now();
     load.isHeld = false;
     while (load.grantedAt < released && performance.now() - released < 10_000) await pause(2);
-    const grantsAfter = load.grantedAt - released;
+    const grantsAfter = load.grantedAt - released - host.worst();
+    await host.stop();
     await pause(1_000);
     const resets = await load.resets();
     await load.stop();

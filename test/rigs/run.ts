@@ -241,7 +241,9 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
     onPostgres(async (server) => {
       const report = await runNetworkFaults(server, { rounds: 10 });
       const control = await runNetworkFaults(server, { timeout: 4_000, faults: ["stall"] });
-      const inTime = Object.values(report.faults).every(({ slowest }) => slowest <= report.timeout + 250);
+      const inTime = Object.values(report.faults).every(
+        ({ slowest, hostDelay }) => slowest <= report.timeout + 250 + hostDelay,
+      );
       const holds = inTime && report.lost + report.leaks.length === 0;
       return verdict(holds && control.faults["stall"]!.slowest > 2_400, { ...report, control });
     }),

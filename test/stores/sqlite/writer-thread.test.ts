@@ -2,6 +2,7 @@
 import { cachedStore } from "../../../src/cache/key-cache.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { buildWriter } from "../../rigs/workers.js";
+import { PATIENT } from "../../rigs/workers/patience.js";
 import { sharedStoreSuite, storeSuite } from "../suite.js";
 import { emptyFiles, temporaryPaths } from "./support.js";
 
@@ -15,9 +16,9 @@ storeSuite("sqlite with a writer thread, through the cache", () =>
 );
 sharedStoreSuite("sqlite, each with a writer thread", () => {
   const file = path();
-  return [sqliteStore(file, { writer }), sqliteStore(file, { writer })];
+  return [sqliteStore(file, { ...PATIENT, writer }), sqliteStore(file, { ...PATIENT, writer })];
 });
 sharedStoreSuite("sqlite, one with a writer thread, the other without", () => {
   const file = path();
-  return [sqliteStore(file, { writer }), sqliteStore(file)];
+  return [sqliteStore(file, { ...PATIENT, writer }), sqliteStore(file, PATIENT)];
 });
