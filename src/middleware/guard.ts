@@ -3,7 +3,13 @@
  * only way to pass is a result that says VALID.
  */
 import { isKeystileError } from "../contracts/errors.js";
-import type { JsonObject, MaybePromise, VerificationResult, VerifiedKey as ValidResult } from "../contracts/types.js";
+import type {
+  JsonObject,
+  MaybePromise,
+  V2KeysVerifyKeyRequestBody,
+  VerificationResult,
+  VerifiedKey as ValidResult,
+} from "../contracts/types.js";
 import { callable, type Check, checkOptions, flag, methods, text } from "../lib/check-options.js";
 import { DEFAULT_HEADERS, type Presented, readHeaders, toKey } from "../verify/credential.js";
 import type { Verifier } from "../verify/verifier.js";
@@ -19,7 +25,7 @@ import {
   resolveRequirements,
   type ResolvedRequirement,
 } from "./requirement.js";
-import { remainingRequest, remember } from "./session.js";
+import { remainingRequest, remember, withoutRemovedLimits } from "./session.js";
 
 declare global {
   /** Types of your program that keystile's middleware shows where a framework declares its request once. */
@@ -177,17 +183,31 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
     return { presented: value == null ? undefined : toKey(value), skipped: false };
   };
 
-  const checkKey = async (
-    { request, memory, clientAddress }: IncomingRequest<Request>,
+  const checkKey = (
+    incoming: IncomingRequest<Request>,
     key: string,
     requirement: ResolvedRequirement,
   ): Promise<Decision> => {
+    const { request, memory, clientAddress } = incoming;
     const address = options.clientAddress === undefined ? clientAddress : options.clientAddress(request);
     const body = remainingRequest(memory, verifier, key, requirement, migrationId);
+    return verify(incoming, scopeOf(address), requirement, body);
+  };
+
+  const verify = async (
+    incoming: IncomingRequest<Request>,
+    scope: ReturnType<typeof scopeOf>,
+    requirement: ResolvedRequirement,
+    body: V2KeysVerifyKeyRequestBody,
+  ): Promise<Decision> => {
+    const { request, memory } = incoming;
     let result: VerificationResult<unknown>;
     try {
-      result = await verifier.verify(body, scopeOf(address));
+      result = await verifier.verify(body, scope);
     } catch (error) {
+      // Each time with fewer limits.
+      const less = withoutRemovedLimits(body, requirement, error);
+      if (less !== undefined) return verify(incoming, scope, requirement, less);
       report(error, request);
       // The key was validated before, so what is wrong with the request is the program's.
       const isMistake = isKeystileError(error) && error.status < 500;

@@ -3,6 +3,7 @@
  *
  * Why remembered beside the request: guards of frameworks such as Express do not know of each other.
  */
+import { isKeystileError } from "../contracts/errors.js";
 import type {
   KeysVerifyKeyRatelimit,
   V2KeysVerifyKeyRequestBody,
@@ -84,6 +85,27 @@ export function remainingRequest(
     ratelimits: [...[...unnamed].map((name) => ({ name, cost: 0 })), ...rest],
     migrationId,
   } satisfies WholeRequirement;
+}
+
+/**
+ * The request without limits of earlier guards that the key no longer has: nothing is left to be taken of those, and to
+ * name one is a 400 that takes nothing.
+ * @param request as {@link remainingRequest} made it of the requirement
+ * @param error with which the verifier rejected it
+ * @returns undefined: the error is of another kind
+ */
+export function withoutRemovedLimits(
+  request: V2KeysVerifyKeyRequestBody,
+  { ratelimits: required }: ResolvedRequirement,
+  error: unknown,
+): V2KeysVerifyKeyRequestBody | undefined {
+  const { ratelimits: named = [] } = request;
+  const earlier = named.length - required.length;
+  if (earlier === 0 || !isKeystileError(error)) return undefined;
+  const faults = new Set(error.errors.map(({ location }) => location));
+  // Those of the requirement come last; a name among them that no limit has is a mistake of the program.
+  const ratelimits = named.filter((_, i) => i >= earlier || !faults.has(`body.ratelimits[${i}].name`));
+  return ratelimits.length < named.length ? { ...request, ratelimits } : undefined;
 }
 
 /** Names every part of a requirement, so that the compiler misses one that is left out. */

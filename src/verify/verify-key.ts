@@ -14,7 +14,7 @@ import { KeystileError } from "../contracts/errors.js";
 import type { Spend } from "../contracts/store.js";
 import type { JsonObject, MaybePromise, VerificationCode, VerificationResult } from "../contracts/types.js";
 import type { Spender } from "../credits/exact-spender.js";
-import { unknownOption } from "../lib/check-options.js";
+import { contextError, isPlainObject, unknownOption } from "../lib/check-options.js";
 import { isThenable } from "../lib/thenable.js";
 import type { LimitTaker } from "../ratelimit/fallback.js";
 import { findKey, findKeyAgain, type KeySources } from "./find-key.js";
@@ -154,11 +154,13 @@ function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | 
 /**
  * Validates a request and its context, of which it reads own properties only, each once: a polluted prototype must not
  * set the caller or the address. A misspelt name must not open every API, or let a caller act as the program.
- * @throws KeystileError as {@link verifyKey} · TypeError for an unknown name, or an `apiId` that is not text
+ * @throws KeystileError as {@link verifyKey} · TypeError for a context that is not an object, an unknown name, or an
+ *   `apiId` that is not text
  */
 export function beginCall(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): Verification {
   let clientAddress: string | undefined, given: Caller | undefined, apiId: string | undefined, idempotencyKey: unknown;
   if (context !== undefined) {
+    if (!isPlainObject(context)) throw contextError();
     for (const name in context)
       if (!hasOwnProperty.call(CONTEXT, name) && hasOwnProperty.call(context, name))
         throw unknownOption("context", name, CONTEXT);

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { describe, expect, it } from "vitest";
 import { createHandler, createServer } from "../../src/http/index.js";
+import { OPERATIONS } from "../../src/http/operations/index.js";
 import { createKeyring, createRatelimits, createVerifier, memoryStore } from "../../src/index.js";
 import type { Parsed } from "./raw.js";
 import { type Answer, EVERYTHING, JSON_TYPE, world } from "./support.js";
@@ -116,6 +117,27 @@ describe("callers over HTTP: verification", () => {
       const answer = await call("keys.verifyKey", { key });
       expect([answer.status, answer.body.data]).toEqual([403, undefined]);
       expect((await call("keys.verifyKey", {})).status).toBe(403);
+    }
+    await close();
+  });
+
+  it("a caller without any grant is refused before its headers and its body are validated, by every operation", async () => {
+    const { keyring, send, close } = await world();
+    const { key } = await keyring.createRootKey({ permissions: [] });
+    const told = async (name: string, headers: Record<string, string>, body: string) => {
+      const { status, body: answer } = await send(`/v2/${name}`, {
+        method: "POST",
+        headers: { ...JSON_TYPE, authorization: `Bearer ${key}`, ...headers },
+        body,
+      });
+      return [status, answer.error?.detail];
+    };
+    for (const { name, headers = {} } of Object.values(OPERATIONS)) {
+      const malformed = Object.fromEntries(Object.keys(headers).map((header) => [header, '"a", "b"']));
+      const plain = await told(name, {}, "{}");
+      expect([name, plain[0]]).toEqual([name, 403]);
+      for (const body of ["{}", "5", '{"nonsense":1}'])
+        expect([name, await told(name, malformed, body)]).toEqual([name, plain]);
     }
     await close();
   });

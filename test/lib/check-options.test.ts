@@ -1,7 +1,9 @@
 import { runInNewContext } from "node:vm";
 import { describe, expect, it, vi } from "vitest";
+import { createKeyring, explain, forOwner, verifyHeaders } from "../../src/index.js";
 import { createRatelimits } from "../../src/keyring/ratelimits/create-ratelimits.js";
 import { checkOptions, group, integer, methods, oneOf } from "../../src/lib/check-options.js";
+import { createGuard } from "../../src/middleware/guard.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { createVerifier } from "../../src/verify/verifier.js";
 
@@ -105,6 +107,45 @@ describe("verify: its context", () => {
     }
     for (const context of [null, 5, [1], Promise.resolve({})])
       await expect(limit(check, context as never)).rejects.toThrow(/^context must be an object/);
+  });
+
+  it("an argument that throws when it is looked at rejects the call, which never throws itself", async () => {
+    const traps = Reflect.ownKeys(Reflect).map((trap) => [
+      trap,
+      () => {
+        throw new Error("trap");
+      },
+    ]);
+    const hostile = new Proxy({}, Object.fromEntries(traps) as ProxyHandler<object>);
+    const store = memoryStore();
+    const [verifier, ratelimits, keyring] = [createVerifier(store), createRatelimits(store), createKeyring(store)];
+    const owner = forOwner(keyring, "user_1", { apiId: "api_1" });
+    const guard = createGuard(verifier, { onError() {} });
+    const given = [hostile, hostile];
+    const calls: (readonly [string, () => unknown])[] = [
+      ["verify context", () => verifier.verify({ key: "k" }, hostile)],
+      ["verify", () => verifier.verify(...(given as [never, never]))],
+      ["explain", () => explain(verifier, ...(given as [never, never]))],
+      ["explain context", () => explain(verifier, { key: "k" }, hostile)],
+      ["verifyHeaders", () => verifyHeaders(verifier, hostile)],
+      ["verifyHeaders options", () => verifyHeaders(verifier, {}, hostile)],
+      [
+        "limit context",
+        () => ratelimits.limit({ namespace: "a", identifier: "b", limit: 1, duration: 1_000 }, hostile),
+      ],
+      ...[ratelimits, keyring, owner].flatMap((object) =>
+        Object.entries(object)
+          .filter(([name]) => name !== "revokeAll")
+          .map(([name, act]) => [name, () => (act as (...all: unknown[]) => unknown)(...given)] as const),
+      ),
+    ];
+    for (const [name, call] of calls) {
+      const called = vi.fn(call);
+      expect(called, name).not.toThrow();
+      await expect(called.mock.results[0]!.value, name).rejects.toThrow();
+    }
+    const decision = await guard.check({ request: hostile, memory: hostile, header: () => hostile as never });
+    expect(decision).toMatchObject({ outcome: "refuse", refusal: { status: 500 } });
   });
 
   it("an unknown name is a mistake, which must open no other API and make nobody the program", async () => {

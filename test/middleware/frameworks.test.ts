@@ -311,6 +311,22 @@ describe.each(BEDS)("middleware: $name", (bed: Bed) => {
       expect((await or.call(bearer(key))).status).toBe(403);
     });
 
+    it("an automatic limit that is removed between them is gone, and those that stay are taken once", async () => {
+      const [requests] = limited.ratelimits;
+      const more = ["first", "second"].map((name) => ({ ...requests!, name }));
+      const { key, keyId } = await createKey({ ...limited, ratelimits: [more[0]!, requests!, more[1]!] });
+      const remove = async () => {
+        await keyring.updateKey({ keyId, ratelimits: limited.ratelimits });
+        return ["removed"];
+      };
+      const exports = [{ name: "exports", limit: 4, duration: 60_000, cost: 3 }];
+      const app = await start({}, { tags: remove, ratelimits: exports });
+      const response = await app.call(bearer(key));
+      expect([response.status, await response.json()]).toEqual([200, { keyId }]);
+      expect(await left(key)).toEqual([99, 9, 1]);
+      expect(errors).toEqual([]);
+    });
+
     it("each request is charged", async () => {
       const { key } = await createKey(limited);
       const app = await start({}, {});

@@ -70,7 +70,10 @@ export function forbidden(permissions: readonly string[]): KeystileError {
  * may do nothing costs no more than the parsing of its JSON, and learns nothing about the form.
  * @throws KeystileError CALLER_FORBIDDEN
  */
-export function requireAnyGrant({ action, type, permissions }: Access<never>, caller: Caller): void {
+export function requireAnyGrant(
+  { action, type, permissions }: Pick<Access<never>, "action" | "type" | "permissions">,
+  caller: Caller,
+): void {
   if (!caller.mayAny(action, type)) throw forbidden(permissions);
 }
 

@@ -6,7 +6,7 @@ import { compileQuery } from "../../access/permission-query.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import { readRequest } from "../../verify/request.js";
 import { readIdempotencyKey } from "../idempotency-key.js";
-import { keyForms } from "./access.js";
+import { keyForms, requireAnyGrant } from "./access.js";
 import { explain } from "./fields.js";
 import { bodyBytesOf } from "./largest-body.js";
 import type { Operation } from "./operation.js";
@@ -58,6 +58,8 @@ const request: JsonSchema = {
   additionalProperties: false,
 };
 
+const access = { action: "verify_key", type: "api", permissions: keyForms("verify_key") } as const;
+
 /** Every outcome is a 200. The verifier decides whether the caller may see the key (spec §4.1-3, §4.1-4). */
 export const verifyKey: Operation = {
   name: "keys.verifyKey",
@@ -66,7 +68,7 @@ export const verifyKey: Operation = {
   bodyBytes: bodyBytesOf(request),
   answer: explain(answer.verification),
   isList: false,
-  permissions: keyForms("verify_key"),
+  permissions: access.permissions,
   also: [],
   headers: {
     "Idempotency-Key": {
@@ -79,12 +81,14 @@ export const verifyKey: Operation = {
     },
   },
   statuses: [404, 409, 422],
-  mayAny: (caller) => caller.mayAny("verify_key", "api"),
+  mayAny: (caller) => caller.mayAny(access.action, access.type),
   validate(body) {
     const { permissions } = readRequest(body);
     if (permissions !== undefined) compileQuery(permissions);
   },
   perform({ verifier }, { body, caller, clientAddress, header }) {
+    // The verifier asks this too, but by then the header has been validated.
+    requireAnyGrant(access, caller);
     // Not validated here: the verifier does.
     const request = body as Parameters<typeof verifier.verify>[0];
     const sent = header("idempotency-key");

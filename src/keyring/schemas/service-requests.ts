@@ -40,12 +40,15 @@ export interface DeleteRootKeyRequestBody {
 
 /** Body of `createNamespace`. */
 export interface CreateNamespaceRequestBody {
-  /** 1–512 code points, unique in the workspace. */
+  /** 1–512 code points, no control characters, unique in the workspace. */
   readonly name: string;
 }
 /** Which namespace. */
 export interface GetNamespaceRequestBody {
-  /** Id or name, 1–512 code points; a namespace with this id takes precedence over one with this name. */
+  /**
+   * Id or name, 1–512 code points; a namespace with this id takes precedence over one with this name. `limit`,
+   * `multiLimit` and `setOverride`, which create one, take no control characters.
+   */
   readonly namespace: string;
 }
 /** Body of `limit`: one bucket of a namespace. */

@@ -51,23 +51,26 @@ export function updateRootKey(workspaceId: string, scheme: string) {
 export const deleteRootKey = body<R.DeleteRootKeyRequestBody>()({ rootKeyId: atom.id });
 export const listRootKeys = body<ListRequestBody>()(page("rootKeys"));
 
+/** Names a namespace that may be new: an operation that finds none of this name creates it. */
+const newNamespace = atom.label(1, 512);
+/** Finds one by its id or name. */
 const namespace = text(1, 512);
 const identifier = text(1, 512);
 const check = {
-  namespace,
+  namespace: newNamespace,
   cost: optionalOr(integer(0), 1),
   duration: integer(1_000, MAX_DURATION),
   identifier,
   limit: integer(1),
 };
 
-export const createNamespace = body<R.CreateNamespaceRequestBody>()({ name: atom.label(1, 512) });
+export const createNamespace = body<R.CreateNamespaceRequestBody>()({ name: newNamespace });
 export const getNamespace = body<R.GetNamespaceRequestBody>()({ namespace });
 export const listNamespaces = search("namespaces");
 export const limit = body<R.V2RatelimitLimitRequestBody>()(check);
 export const multiLimit: Schema<R.V2RatelimitMultiLimitRequestBody> = list(limit, 1, 100);
 export const setOverride = body<R.V2RatelimitSetOverrideRequestBody>()({
-  namespace,
+  namespace: newNamespace,
   duration: integer(1_000),
   identifier,
   limit: integer(0),

@@ -310,6 +310,24 @@ describe("ratelimits: with a caller (spec §5.4, ruling F4)", () => {
     expect(texts[0]).toMatch(/^CALLER_FORBIDDEN/);
   });
 
+  it("a namespace whose name holds control characters, from before they were refused, is used by its id", async () => {
+    const { store, ratelimits, check } = world();
+    const { namespaceId } = await ratelimits.createNamespace({ name: "email" });
+    const [row] = await store.readMany("namespaces", [namespaceId]);
+    const name = "two\r\nlines";
+    await store.write([{ table: "namespaces", row: { ...row!, name } }]);
+    const identifier = "user_1";
+    expect((await ratelimits.limit(check({ namespace: namespaceId }))).remaining).toBe(9);
+    await ratelimits.setOverride({ namespace: namespaceId, identifier, limit: 3, duration: 60_000 });
+    for (const namespace of [namespaceId, name]) {
+      expect(await ratelimits.getNamespace({ namespace })).toEqual({ id: namespaceId, name });
+      expect(await ratelimits.getOverride({ namespace, identifier })).toMatchObject({ limit: 3 });
+      expect((await ratelimits.listOverrides({ namespace })).data).toHaveLength(1);
+    }
+    expect(await problems(ratelimits.limit(check({ namespace: name })))).toEqual(["body.namespace"]);
+    await ratelimits.deleteOverride({ namespace: name, identifier });
+  });
+
   it("an id that no namespace of the workspace has is not found, and never made into a name", async () => {
     const { ratelimits, check, store, namespaceId, clock } = await guarded();
     const elsewhere = createRatelimits(store, { workspaceId: "ws_other", clock });

@@ -12,6 +12,9 @@ describe("names and descriptions of new rows", () => {
       const { keyId } = await create();
       const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
       const keys = [{ hash: "a".repeat(64), name: text }];
+      const ratelimits = createRatelimits(memoryStore());
+      const override = { namespace: "email", identifier: "user_1", limit: 10, duration: 60_000 };
+      const check = { ...override, cost: 0 };
       const acts: [string, () => Promise<unknown>][] = [
         ["body.name", () => keyring.createApi({ name: text })],
         ["body.name", () => keyring.updateApi({ apiId, name: text })],
@@ -24,10 +27,14 @@ describe("names and descriptions of new rows", () => {
         ["body.description", () => keyring.createPermission({ name: "a", slug: "a.b", description: text })],
         ["body.name", () => keyring.createRootKey({ name: text, permissions: [] })],
         ["body.keys[0].name", () => keyring.migrateKeys({ migrationId, apiId, keys })],
-        ["body.name", () => createRatelimits(memoryStore()).createNamespace({ name: text })],
+        ["body.name", () => ratelimits.createNamespace({ name: text })],
+        ["body.namespace", () => ratelimits.limit({ ...check, namespace: text })],
+        ["body[1].namespace", () => ratelimits.multiLimit([check, { ...check, namespace: text }])],
+        ["body.namespace", () => ratelimits.setOverride({ ...override, namespace: text })],
       ];
       for (const [location, act] of acts)
         expect((await failure(act())).errors.map((problem) => problem.location)).toEqual([location]);
+      expect((await ratelimits.listNamespaces()).data).toEqual([]);
     },
   );
 
