@@ -38,7 +38,7 @@ const ALIASES: readonly Alias[] = [
 const KEYS = "keys";
 /**
  * Actions on a single key. A resource-name grant must include the path of keys to cover them: `keyspaces/*#verify_key`
- * does not.
+ * does not, and is refused where root keys are made.
  */
 const KEY_ACTIONS: ReadonlySet<string> = new Set([
   "verify_key",
@@ -48,6 +48,8 @@ const KEY_ACTIONS: ReadonlySet<string> = new Set([
   "encrypt_key",
   "decrypt_key",
 ]);
+/** The one of them that an API is asked for as well: `listKeys` requires it on the API, besides on any key. */
+const ALSO_ON_APIS = "read_key";
 
 const ONE = "*";
 const REST = "**";
@@ -130,11 +132,16 @@ export function explainGrant(
 ): { readonly message: string; readonly fix: string } | undefined {
   const grants = readGrants(permission, workspaceId, scheme);
   if (grants.some((grant) => TYPES.some((type) => reachesSomething(type, grant)))) return undefined;
+  const prefix = `${scheme}:v1:${workspaceId}:`;
+  const [{ action } = { action: "" }] = grants;
+  if (KEY_ACTIONS.has(action)) {
+    const fix = `write api.*.${action} or ${prefix}keyspaces/*/keys/*#${action}`;
+    return { message: "names an action on keys, and covers none", fix };
+  }
   if (!permission.startsWith(`${scheme}:`)) {
     const fix = `write <type>.<id or *>.<action> with a type of ${TYPES.join(", ")}, such as api.*.verify_key`;
     return { message: "is not a valid root key permission", fix };
   }
-  const prefix = `${scheme}:v1:${workspaceId}:`;
   if (!permission.startsWith(prefix))
     return { message: "names another version or workspace", fix: `begin it with ${prefix}` };
   const roots = [...Object.values(ROOTS), ...ALIASES.map(({ path }) => path.join("/"))].join(", ");
@@ -192,9 +199,13 @@ function reachesOf(type: ResourceType, grants: readonly Grant[]): Map<string, Re
   return reaches;
 }
 
+/** Whether a grant covers a resource that its action is for. */
 function reachesSomething(type: ResourceType, grant: Grant): boolean {
-  const reach = reachesOf(type, [grant]).get(grant.action);
-  return coversAnyResource(reach) || coversAnyKey(reach);
+  const { action } = grant;
+  const reach = reachesOf(type, [grant]).get(action);
+  if (coversAnyKey(reach)) return true;
+  const isForKeysAlone = KEY_ACTIONS.has(action) && !(type === "api" && action === ALSO_ON_APIS);
+  return !isForKeysAlone && coversAnyResource(reach);
 }
 
 /** Adds what a path pattern covers among the paths `<root>/<id>` and, for APIs, `<root>/<id>/keys/<keyId>`. */

@@ -196,6 +196,23 @@ describe("explainGrant: what can never grant anything", () => {
     expect(explainGrant(name("keyspaces/**#*"), WS)).toBeUndefined();
   });
 
+  it("an action on keys that covers no key says which paths cover them; read_key is asked of an API too", () => {
+    const fault = {
+      message: "names an action on keys, and covers none",
+      fix: `write api.*.verify_key or ${name("keyspaces/*/keys/*#verify_key")}`,
+    };
+    const none = ["keyspaces/*#verify_key", "keyspaces/a#verify_key", "namespaces/**#verify_key", "rbac/*#verify_key"];
+    for (const grant of [...none.map(name), "rbac.*.verify_key"]) expect(explainGrant(grant, WS), grant).toEqual(fault);
+    for (const action of ["update_key", "delete_key", "encrypt_key", "decrypt_key"])
+      expect(explainGrant(name(`keyspaces/*#${action}`), WS)?.fix, action).toContain(`keyspaces/*/keys/*#${action}`);
+    for (const action of ["verify_key", "read_key", "update_key"])
+      for (const path of ["keyspaces/**", "keyspaces/a/**", "keyspaces/a/keys/*", "keyspaces/*/keys/k", "**"])
+        expect(explainGrant(name(`${path}#${action}`), WS), path).toBeUndefined();
+    // `listKeys` asks whether any key may be read, and then about the API.
+    expect(explainGrant(name("keyspaces/*#read_key"), WS)).toBeUndefined();
+    expect(explainGrant(name("keyspaces/*#*"), WS)?.message).toBe("is not a valid root key permission");
+  });
+
   it("says what would be right, and not what was sent", () => {
     expect(explainGrant("api.*.verify_key", WS)).toBeUndefined();
     expect(explainGrant(name("keyspaces/a#create_key"), WS)).toBeUndefined();
@@ -354,11 +371,13 @@ describe("callerGrants: against a naive matcher", () => {
     );
   });
 
-  it("explainGrant: silent exactly for what covers something", () => {
+  it("explainGrant: silent exactly for what covers something that its action is for", () => {
     fc.assert(
       fc.property(anyGrant, (grant) => {
         const covers = ["verify_key", "read_api", "other"].some((action) =>
-          universe.some((resource) => naive(grant, action, resource)),
+          universe.some(
+            (resource) => (action !== "verify_key" || resource.keyId !== undefined) && naive(grant, action, resource),
+          ),
         );
         expect(explainGrant(grant, WS) === undefined).toBe(covers);
       }),
