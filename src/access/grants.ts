@@ -132,16 +132,11 @@ export function explainGrant(
 ): { readonly message: string; readonly fix: string } | undefined {
   const grants = readGrants(permission, workspaceId, scheme);
   if (grants.some((grant) => TYPES.some((type) => reachesSomething(type, grant)))) return undefined;
-  const prefix = `${scheme}:v1:${workspaceId}:`;
-  const [{ action } = { action: "" }] = grants;
-  if (KEY_ACTIONS.has(action)) {
-    const fix = `write api.*.${action} or ${prefix}keyspaces/*/keys/*#${action}`;
-    return { message: "names an action on keys, and covers none", fix };
-  }
   if (!permission.startsWith(`${scheme}:`)) {
     const fix = `write <type>.<id or *>.<action> with a type of ${TYPES.join(", ")}, such as api.*.verify_key`;
     return { message: "is not a valid root key permission", fix };
   }
+  const prefix = `${scheme}:v1:${workspaceId}:`;
   if (!permission.startsWith(prefix))
     return { message: "names another version or workspace", fix: `begin it with ${prefix}` };
   const roots = [...Object.values(ROOTS), ...ALIASES.map(({ path }) => path.join("/"))].join(", ");
@@ -203,9 +198,8 @@ function reachesOf(type: ResourceType, grants: readonly Grant[]): Map<string, Re
 function reachesSomething(type: ResourceType, grant: Grant): boolean {
   const { action } = grant;
   const reach = reachesOf(type, [grant]).get(action);
-  if (coversAnyKey(reach)) return true;
-  const isForKeysAlone = KEY_ACTIONS.has(action) && !(type === "api" && action === ALSO_ON_APIS);
-  return !isForKeysAlone && coversAnyResource(reach);
+  const isForKeysAlone = KEY_ACTIONS.has(action) && (type !== "api" || action !== ALSO_ON_APIS);
+  return coversAnyKey(reach) || (!isForKeysAlone && coversAnyResource(reach));
 }
 
 /** Adds what a path pattern covers among the paths `<root>/<id>` and, for APIs, `<root>/<id>/keys/<keyId>`. */
