@@ -41,7 +41,9 @@ async function openBare(path: string): Promise<boolean> {
   return row !== undefined && typeof JSON.parse(row.body) === "object";
 }
 
-/** This very program again, as one of the two that are measured. Waits for its end, at which it still holds its file. */
+/**
+ * This very program again, as one of the two that are measured. Waits for its end, at which it still holds its file.
+ */
 function inFreshProcess(...args: readonly string[]): Promise<Start> {
   const child = fork(process.argv[1]!, [...process.argv.slice(2), ...args]);
   let start: Start | undefined;

@@ -38,7 +38,7 @@ const ALIASES: readonly Alias[] = [
 const KEYS = "keys";
 /**
  * Actions on a single key. A resource-name grant must include the path of keys to cover them: `keyspaces/*#verify_key`
- * does not.
+ * does not, and is refused where root keys are made.
  */
 const KEY_ACTIONS: ReadonlySet<string> = new Set([
   "verify_key",
@@ -48,6 +48,8 @@ const KEY_ACTIONS: ReadonlySet<string> = new Set([
   "encrypt_key",
   "decrypt_key",
 ]);
+/** The one of them that an API is asked for as well: `listKeys` requires it on the API, besides on any key. */
+const ALSO_ON_APIS = "read_key";
 
 const ONE = "*";
 const REST = "**";
@@ -192,9 +194,12 @@ function reachesOf(type: ResourceType, grants: readonly Grant[]): Map<string, Re
   return reaches;
 }
 
+/** Whether a grant covers a resource that its action is for. */
 function reachesSomething(type: ResourceType, grant: Grant): boolean {
-  const reach = reachesOf(type, [grant]).get(grant.action);
-  return coversAnyResource(reach) || coversAnyKey(reach);
+  const { action } = grant;
+  const reach = reachesOf(type, [grant]).get(action);
+  const isForKeysAlone = KEY_ACTIONS.has(action) && (type !== "api" || action !== ALSO_ON_APIS);
+  return coversAnyKey(reach) || (!isForKeysAlone && coversAnyResource(reach));
 }
 
 /** Adds what a path pattern covers among the paths `<root>/<id>` and, for APIs, `<root>/<id>/keys/<keyId>`. */

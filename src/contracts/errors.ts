@@ -88,7 +88,8 @@ const CATALOGUE = {
  * - `CONFLICT`: the name, or the given id, is already in use; of a backup: the file is already there.
  * - `KEY_LIMIT_REACHED`: from `forOwner`: the owner has as many keys as its ceiling allows.
  * - `IDEMPOTENCY_IN_FLIGHT`: a call with this idempotency key has not ended yet; repeat yours once it has.
- * - `PAYLOAD_TOO_LARGE`: from a server: the body is larger than allowed, 1 MiB by default.
+ * - `PAYLOAD_TOO_LARGE`: from a server: the body is larger than allowed: by default 128 KiB, and 1 MiB for operations
+ *   whose longest legal body is longer.
  * - `UNSUPPORTED_MEDIA_TYPE`: from a server: the body is not plain `application/json` in UTF-8.
  * - `IDEMPOTENCY_MISMATCH`: the idempotency key was used with another body; take a new one for a new request.
  * - `TOO_MANY_REQUESTS`: from a server: the workspace has used up its request limit; `Retry-After` gives the seconds to

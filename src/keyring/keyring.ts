@@ -153,10 +153,10 @@ export interface Keyring {
   whoami(body: R.V2KeysWhoamiRequestBody): Promise<A.KeyResponseData>;
 
   /**
-   * Grants permissions directly; those that do not exist are created. Returns all direct grants afterwards, sorted by
-   * slug.
-   * @throws KeystileError BAD_REQUEST at `body.permissions` if the key would have more than 1,000 · NOT_FOUND; nothing
-   *   is created then
+   * Grants permissions directly, at most 1,000 a call; those that do not exist are created. Returns all direct grants
+   * afterwards, sorted by slug.
+   * @throws KeystileError BAD_REQUEST at `body.permissions`, or at `body.roles` for all that its roles grant besides,
+   *   if the key would have more than 1 MiB of permissions · NOT_FOUND: nothing is created then
    */
   addPermissions(body: R.V2KeysPermissionsRequestBody): Promise<readonly A.Permission[]>;
   /** Removes direct grants, if it has them. Returns those left, sorted by slug. @throws KeystileError NOT_FOUND */

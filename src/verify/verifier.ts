@@ -119,8 +119,8 @@ export interface Verifier<Meta = JsonObject> {
    * Verifies a key: spec §2.1 in, spec §2.2 out. Every outcome, good or bad, resolves; a failure never resolves as
    * VALID.
    *
-   * From memory about 0.9 µs with 4,096 keys in use, increasing with their number; plus one durable step of the store
-   * if credits are taken in `exact` mode.
+   * From memory less than a microsecond with some thousand keys in use, and a few where any of a million may come next
+   * (`bench/README.md`); plus one durable step of the store if credits are taken in `exact` mode.
    * @throws (rejects) KeystileError, with `errors` for a 400: BAD_REQUEST (400) and PERMISSIONS_QUERY_SYNTAX (400) for
    *   an invalid request or query, before any store call · BAD_REQUEST (400) for a limit that does not exist, once the
    *   key has passed the checks before limits · CALLER_FORBIDDEN (403) for a caller without any permission to verify ·

@@ -196,6 +196,23 @@ describe("explainGrant: what can never grant anything", () => {
     expect(explainGrant(name("keyspaces/**#*"), WS)).toBeUndefined();
   });
 
+  it("an action on keys grants nothing where no key is covered; read_key is asked of an API too", () => {
+    const message = "is not a valid root key permission";
+    for (const path of ["keyspaces/*", "keyspaces/a", "namespaces/**", "rbac/*"]) {
+      const fault = { message, fix: expect.stringContaining(`such as ${name("keyspaces/*/keys/*#verify_key")}`) };
+      expect(explainGrant(name(`${path}#verify_key`), WS), path).toEqual(fault);
+    }
+    for (const grant of ["rbac.*.verify_key", "rbac.*.read_key", "identity.*.delete_key"])
+      expect(explainGrant(grant, WS), grant).toEqual({ message, fix: expect.stringContaining("api.*.verify_key") });
+    for (const action of ["update_key", "delete_key", "encrypt_key", "decrypt_key"])
+      expect(explainGrant(name(`keyspaces/*#${action}`), WS)?.message, action).toBe(message);
+    for (const action of ["verify_key", "read_key", "update_key"])
+      for (const path of ["keyspaces/**", "keyspaces/a/**", "keyspaces/a/keys/*", "keyspaces/*/keys/k", "**"])
+        expect(explainGrant(name(`${path}#${action}`), WS), path).toBeUndefined();
+    // `listKeys` asks whether any key may be read, and then about the API.
+    expect(explainGrant(name("keyspaces/*#read_key"), WS)).toBeUndefined();
+  });
+
   it("says what would be right, and not what was sent", () => {
     expect(explainGrant("api.*.verify_key", WS)).toBeUndefined();
     expect(explainGrant(name("keyspaces/a#create_key"), WS)).toBeUndefined();
@@ -354,11 +371,13 @@ describe("callerGrants: against a naive matcher", () => {
     );
   });
 
-  it("explainGrant: silent exactly for what covers something", () => {
+  it("explainGrant: silent exactly for what covers something that its action is for", () => {
     fc.assert(
       fc.property(anyGrant, (grant) => {
         const covers = ["verify_key", "read_api", "other"].some((action) =>
-          universe.some((resource) => naive(grant, action, resource)),
+          universe.some(
+            (resource) => (action !== "verify_key" || resource.keyId !== undefined) && naive(grant, action, resource),
+          ),
         );
         expect(explainGrant(grant, WS) === undefined).toBe(covers);
       }),

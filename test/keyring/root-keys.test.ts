@@ -51,6 +51,21 @@ describe("root keys: create, list, update, delete", () => {
     expect((await keyring.listRootKeys()).data).toEqual([]);
   });
 
+  it("ruling B6: an action on keys whose path covers no key is a 400 with the path that does, when created and when updated", async () => {
+    const { keyring } = await world();
+    const permissions = ["svc:v1:ws_default:keyspaces/*#verify_key"];
+    const error = await failure(keyring.createRootKey({ permissions }));
+    expect(error.errors).toMatchObject([
+      {
+        location: "body.permissions[0]",
+        fix: expect.stringContaining("svc:v1:ws_default:keyspaces/*/keys/*#verify_key"),
+      },
+    ]);
+    expect((await keyring.listRootKeys()).data).toEqual([]);
+    const { rootKeyId } = await keyring.createRootKey({ permissions: [] });
+    expect(await problems(keyring.updateRootKey({ rootKeyId, permissions }))).toEqual(["body.permissions[0]"]);
+  });
+
   it("every fault of the request at once", async () => {
     const { keyring } = await world();
     const body = { name: "", expires: 1.5, enabled: "yes", key: "root_x" };

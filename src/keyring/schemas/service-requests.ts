@@ -11,7 +11,9 @@ export interface CreateRootKeyRequestBody {
   /**
    * What its bearer may do, at most 1,000, each at most 1,024 code points: `api.*.verify_key` or
    * `svc:v1:<workspace>:keyspaces/*#create_key` (spec §5.4).
-   * What could never grant anything is a 400; none at all is a root key that may do nothing.
+   * What could never grant anything is a 400, also an action on keys with a path that covers none
+   * (`keyspaces/*#verify_key`). Actions of other names are accepted: a program may ask for its own. None at all is a
+   * root key that may do nothing.
    */
   readonly permissions: readonly string[];
   /** Unix time, milliseconds, up to 4_102_444_800_000; absent: never. */

@@ -106,7 +106,7 @@ interface Task extends Member {
  * DRIVER_MISSING, DRIVER_UNSUPPORTED: the limiter opens its file with better-sqlite3, even where the store has a handle
  * of another driver; STORE_INVALID, STORE_FILE_LINKED, STORE_READ_ONLY, STORE_BUSY, STORE_FULL, STORE_FAILED,
  * STORE_SCHEMA_NEWER: its file cannot be used
- * @see docs/rate-limits.md for what it costs: 9 to 30 µs of processor time a token, a hundred times that of memory
+ * @see docs/rate-limits.md for what it costs: many times a token of the memory limiter
  * @example
  * const limiter = sqliteLimiter(store);
  * const verifier = createVerifier(store, { limiter });
