@@ -638,8 +638,8 @@ export interface Store {
   /**
    * Stores and removes rows, all or nothing, in one durable step (clause 13).
    * @param entries of the audit trail, given only where the store keeps it (clause 25)
-   * @throws (or rejects with) KeystileError, of a store that looks: NOT_FOUND, the API of a key is not there; CONFLICT, an
-   * API that is to be removed has keys
+   * @throws (or rejects with) KeystileError, of a store that looks: NOT_FOUND, the API of a key is not there; CONFLICT,
+   * an API that is to be removed has keys
    */
   write(writes: readonly Write[], entries?: readonly AuditEntry[]): MaybePromise<WriteOutcome>;
 

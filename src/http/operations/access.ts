@@ -114,7 +114,7 @@ export function onNamed<B>(
 
 /**
  * The ids of the rows that texts of a request name, at most a thousand; `undefined`: there is none. As the operation
- * itself finds them, so that what is judged is what is acted upon.
+ * itself finds them, so that the rights on a row are those on the one that is acted upon.
  */
 export type Resolve = (
   of: { readonly store: Store; readonly workspaceId: string },
@@ -128,7 +128,7 @@ export function byIdOrName(table: NamedTable): Resolve {
 
 const NAMES_PER_TURN = 500;
 
-/** @throws KeystileError CALLER_FORBIDDEN unless the caller may do this to every one of the rows that these texts name */
+/** @throws KeystileError CALLER_FORBIDDEN unless the caller may do this to each of the rows that these texts name */
 export async function requireOnNamed(
   { store }: Pick<AccessContext, "store">,
   caller: Caller,

@@ -69,8 +69,8 @@ export interface OwnerKeys {
   /** The key is NOT_FOUND from then on; one that it replaced goes on until its overlap ends. */
   revoke(body: schemas.OwnerRevokeRequestBody): Promise<EmptyResponse>;
   /**
-   * Revokes every key of the owner in this API, and what replaces one meanwhile: a rotation that overlaps with it fails,
-   * or its key is revoked too.
+   * Revokes every key of the owner in this API, and what replaces one meanwhile: a rotation that overlaps with it
+   * fails, or its key is revoked too.
    * @returns how many
    * @throws KeystileError STORE_BUSY: others kept making keys of the owner, and some may be left
    */
