@@ -40,7 +40,8 @@
  * 16. Lists are ordered by id, start after `after`, contain at most `limit` rows, and omit deleted keys, APIs
  *     and root keys.
  * 17. Names of one workspace are unknown in another.
- * 18. Deleted keys, and keys of deleted APIs, are not found.
+ * 18. Deleted keys, and keys of deleted APIs, are not found. `insertKeys` into an API that is deleted by then, by
+ *     whatever process, fails with NOT_FOUND.
  * 19. A root key's digest is unique in the store and found whatever the workspace; a change of a root key is
  *     reported as its digest.
  * 20. `findKeys`, `readMany` and `readBalances` return one result per argument, in order, each as if it was read alone:
@@ -630,15 +631,15 @@ export interface Store {
    * Inserts keys, durably. One result per key, in order: whether it was inserted. False: its id, digest or hash already
    * exists (clause 4).
    * @param entry of the audit trail, given only where the store keeps it (clause 25)
-   * @throws (or rejects with) KeystileError NOT_FOUND, of a store that looks: the API of a key is not there. Stores in
-   * memory need not look
+   * @throws (or rejects with) KeystileError NOT_FOUND: the API of a key is deleted (clause 18), or, of a store that
+   * looks, is not there. Stores in memory need not look
    */
   insertKeys(keys: readonly NewKey[], entry?: AuditEntry): MaybePromise<boolean[]>;
   /**
    * Stores and removes rows, all or nothing, in one durable step (clause 13).
    * @param entries of the audit trail, given only where the store keeps it (clause 25)
-   * @throws (or rejects with) KeystileError, of a store that looks, as in {@link Store.insertKeys}: NOT_FOUND, the API
-   * of a key is not there; CONFLICT, an API that is to be removed has keys
+   * @throws (or rejects with) KeystileError, of a store that looks: NOT_FOUND, the API of a key is not there; CONFLICT,
+   * an API that is to be removed has keys
    */
   write(writes: readonly Write[], entries?: readonly AuditEntry[]): MaybePromise<WriteOutcome>;
 

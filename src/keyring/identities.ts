@@ -5,10 +5,11 @@
 import type { IdentityRow } from "../contracts/store.js";
 import type { Identity } from "../contracts/types.js";
 import { type Context, updateWithRetry } from "./context.js";
-import { insertNamed, writeRows } from "./create-row.js";
+import { insertNamed, taken, writeRows } from "./create-row.js";
 import { toIdentityResponse } from "./keys/key-response.js";
 import { toLimitRows } from "./keys/new-key.js";
 import { readPage } from "./list-page.js";
+import { IDENTITY, readReservedIds } from "./rbac/resolve-names.js";
 import { type Mutable, ownedRow, requireNamed, setField } from "./rows.js";
 import * as schemas from "./schemas/keys.js";
 import { parse } from "./schemas/parse.js";
@@ -16,20 +17,23 @@ import type * as R from "./schemas/requests.js";
 import type { EmptyResponse, Page, V2IdentitiesCreateIdentityResponseData } from "./schemas/responses.js";
 import { createSearch } from "./search.js";
 
-/** @throws KeystileError BAD_REQUEST · CONFLICT: the externalId exists */
+const WHAT = "An identity with this externalId";
+
+/** @throws KeystileError BAD_REQUEST · CONFLICT: the externalId exists, or is the id of an identity */
 export async function createIdentity(
   context: Context,
   body: R.V2IdentitiesCreateIdentityRequestBody,
 ): Promise<V2IdentitiesCreateIdentityResponseData> {
   const { externalId, meta, ratelimits = [] } = parse(schemas.createIdentity, body);
   const now = context.clock();
+  if ((await readReservedIds(context, [externalId])).size > 0) throw taken(WHAT);
   const row: Mutable<IdentityRow> = {
-    ...ownedRow(context, context.newId("id", now)),
+    ...ownedRow(context, context.newId(IDENTITY, now)),
     externalId,
     ratelimits: toLimitRows(context, ratelimits, now),
   };
   setField(row, "meta", meta);
-  await insertNamed(context, { table: "identities", row }, "An identity with this externalId");
+  await insertNamed(context, { table: "identities", row }, WHAT);
   return { identityId: row.id };
 }
 

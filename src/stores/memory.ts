@@ -157,6 +157,10 @@ export function memoryStore(): Store {
       return found;
     },
     insertKeys(keys) {
+      for (const { row } of keys) {
+        if (rows.apis.get(row.apiId)?.deleted === true)
+          throw new KeystileError("NOT_FOUND", "the API of a key to be stored does not exist");
+      }
       const inserted = keys.map((key) => insertKey(state, key));
       const digests = keys.flatMap(({ row }, i) =>
         inserted[i] && row.digest !== undefined ? [{ digest: row.digest }] : [],

@@ -60,3 +60,68 @@ describe("external ids over HTTP", () => {
     });
   });
 });
+
+describe("strictDelegation: what a request names is what is judged", () => {
+  async function strict(permissionsOf: (ids: { identityId: string; roleId: string }) => string[]) {
+    const store = memoryStore();
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const { identityId } = await keyring.createIdentity({ externalId: "alice" });
+    await keyring.createIdentity({ externalId: "carol" });
+    const { roleId } = await keyring.createRole({ name: "reader" });
+    await keyring.createRole({ name: "admin" });
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+    const { keyId } = await keyring.createKey({ apiId });
+    const { key } = await keyring.createRootKey({ permissions: permissionsOf({ identityId, roleId }) });
+    const handler = createHandler(store, { strictDelegation: true });
+    const statusOf = async (operation: string, body: object) => {
+      const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+      const request = { method: "POST", headers, body: JSON.stringify(body) };
+      return (await handler(new Request(`http://localhost/v2/${operation}`, request))).status;
+    };
+    /** The statuses of all that give a key this. */
+    const giving = async (given: object) => [
+      await statusOf("keys.createKey", { apiId, ...given }),
+      await statusOf("keys.updateKey", { keyId, ...given }),
+      await statusOf("keys.migrateKeys", { migrationId, apiId, keys: [{ hash: "ab".repeat(32), ...given }] }),
+    ];
+    return { keyring, store, giving, identityId, roleId };
+  }
+  const KEYS = ["api.*.create_key", "api.*.update_key"];
+
+  it("an externalId is a name: the right on an identity allows no other by its id", async () => {
+    const one = await strict(({ identityId }) => [...KEYS, `identity.${identityId}.read_identity`]);
+    const { keyring, giving, identityId } = one;
+    expect(await giving({ externalId: "alice" })).toEqual([200, 200, 200]);
+    for (const externalId of ["carol", "bob", identityId])
+      expect(await giving({ externalId }), externalId).toEqual([403, 403, 403]);
+    expect((await keyring.listIdentities()).data.map(({ externalId }) => externalId).sort()).toEqual([
+      "alice",
+      "carol",
+    ]);
+  });
+
+  it("with the right on all, the id of an identity still names none", async () => {
+    const { keyring, giving, identityId } = await strict(() => [...KEYS, "identity.*.read_identity"]);
+    // Over HTTP an import answers the hashes that failed.
+    expect(await giving({ externalId: identityId })).toEqual([400, 400, 200]);
+    expect((await keyring.listIdentities()).data).toHaveLength(2);
+  });
+
+  it("a role is given by name or id, and a row whose id is of another form by its name alone", async () => {
+    const one = await strict(({ roleId }) => [
+      ...KEYS,
+      `rbac.${roleId}.add_role_to_key`,
+      "rbac.role_plain.add_role_to_key",
+    ]);
+    const { store, giving, roleId } = one;
+    const row = { workspaceId: "ws_default", version: 0, permissions: [] };
+    await store.write([
+      { table: "roles", row: { ...row, id: "role_plain", name: "harmless" } },
+      { table: "roles", row: { ...row, id: "role_owner", name: "role_plain" } },
+    ]);
+    for (const role of ["reader", roleId, "harmless"])
+      expect((await giving({ roles: [role] })).slice(0, 2), role).toEqual([200, 200]);
+    for (const role of ["admin", "role_plain"]) expect(await giving({ roles: [role] }), role).toEqual([403, 403, 403]);
+  });
+});

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { fault, limit, world } from "./support.js";
+import { forOwner, memoryStore, type Store } from "../../src/index.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { failure, fault, limit, problems, world } from "./support.js";
 
 it("what is longer than any name or id is found nowhere, and is no fault of the form", async () => {
   const { keyring } = await world();
@@ -44,10 +46,48 @@ describe("identities: create, get, list, update, delete", () => {
   });
 
   it("an id goes before an externalId that reads the same", async () => {
-    const { keyring } = await world();
+    const { keyring, store, apiId, create } = await world();
     const { identityId } = await keyring.createIdentity({ externalId: "victim" });
-    await keyring.createIdentity({ externalId: identityId });
+    const row = { id: "id_other", workspaceId: "ws_default", version: 0, externalId: identityId, ratelimits: [] };
+    await store.write([{ table: "identities", row }]);
     expect((await keyring.getIdentity({ identity: identityId })).externalId).toBe("victim");
+    const { keyId } = await create({ externalId: identityId });
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+    const keys = [{ hash: "ab".repeat(32), externalId: identityId }];
+    const { migrated } = await keyring.migrateKeys({ migrationId, apiId, keys });
+    for (const id of [keyId, migrated[0]!.keyId])
+      expect((await keyring.getKey({ keyId: id })).identity?.id, "a name is a name").toBe("id_other");
+  });
+
+  it.each([
+    ["memory", () => memoryStore()],
+    ["SQLite", () => sqliteStore(":memory:")],
+  ])("no externalId is made of the id of an identity; on %s", async (_, open: () => Store) => {
+    const store = open();
+    const { keyring, elsewhere, apiId, create } = await world({ store });
+    const { identityId } = await keyring.createIdentity({ externalId: "victim" });
+    expect(await fault(keyring.createIdentity({ externalId: identityId }))).toBe("CONFLICT 409");
+    const { keyId } = await create({ externalId: "user" });
+    expect(await problems(create({ externalId: identityId }))).toEqual(["body.externalId"]);
+    expect(await problems(keyring.updateKey({ keyId, externalId: identityId }))).toEqual(["body.externalId"]);
+    expect((await failure(forOwner(keyring, identityId, { apiId }).create())).code).toBe("BAD_REQUEST");
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+    const keys = [identityId, "user", identityId, "new"].map((externalId, i) => ({
+      hash: String(i).repeat(64),
+      externalId,
+    }));
+    const { migrated, failed } = await keyring.migrateKeys({ migrationId, apiId, keys });
+    expect(migrated.map(({ hash }) => hash[0])).toEqual(["1", "3"]);
+    expect(failed.map(({ hash, reason }) => [hash[0], reason])).toEqual([
+      ["0", "INVALID_EXTERNAL_ID"],
+      ["2", "INVALID_EXTERNAL_ID"],
+    ]);
+    const { data } = await keyring.listIdentities();
+    expect(data.map(({ externalId }) => externalId).sort()).toEqual(["new", "user", "victim"]);
+    // An id of another workspace is a text as any other, and so is an id that nobody has.
+    await elsewhere.createIdentity({ externalId: identityId });
+    await create({ externalId: `${identityId.slice(0, -1)}${identityId.endsWith("1") ? 2 : 1}` });
+    await store.close();
   });
 
   it("updateIdentity: an absent field keeps, null clears, a list replaces; a limit keeps its id while its name stays", async () => {

@@ -110,20 +110,33 @@ export function onNamed<B>(
     action,
     type,
     permissions,
-    allow: (context, caller, request) => requireOnNamed(context, caller, { action, type, id }, table, [given(request)]),
+    allow: (context, caller, request) =>
+      requireOnNamed(context, caller, { action, type, id }, byIdOrName(table), [given(request)]),
   };
+}
+
+/**
+ * The ids of the rows that texts of a request name, at most a thousand; `undefined`: there is none. As the operation
+ * itself finds them, so that the rights on a row are those on the one that is acted upon.
+ */
+export type Resolve = (
+  of: { readonly store: Store; readonly workspaceId: string },
+  texts: readonly string[],
+) => Promise<readonly (string | undefined)[]>;
+
+/** For texts that are an id, or else a name. */
+export function byIdOrName(table: NamedTable): Resolve {
+  return async (of, texts) => (await findNamed(of, table, texts)).map((row) => row?.id);
 }
 
 const NAMES_PER_TURN = 500;
 
-/**
- * @throws KeystileError CALLER_FORBIDDEN unless the caller may do this to every one of the rows with these ids or names
- */
+/** @throws KeystileError CALLER_FORBIDDEN unless the caller may do this to each of the rows that these texts name */
 export async function requireOnNamed(
   { store }: Pick<AccessContext, "store">,
   caller: Caller,
   { action, type, id }: { readonly action: string; readonly type: Resource["type"]; readonly id: string },
-  table: NamedTable,
+  resolve: Resolve,
   texts: readonly string[],
 ): Promise<void> {
   if (texts.length === 0 || caller.may(action, { type })) return;
@@ -133,8 +146,8 @@ export async function requireOnNamed(
   for (let start = 0; start < asked.length; start += NAMES_PER_TURN) {
     if (start > 0) await pause(0);
     const batch = asked.slice(start, start + NAMES_PER_TURN);
-    const rows = await findNamed({ store, workspaceId: caller.workspaceId }, table, batch);
-    for (const row of rows) if (row === undefined || !caller.may(action, { type, id: row.id })) throw refusal;
+    const ids = await resolve({ store, workspaceId: caller.workspaceId }, batch);
+    for (const id of ids) if (id === undefined || !caller.may(action, { type, id })) throw refusal;
   }
 }
 

@@ -1,14 +1,22 @@
 /** Access checks that depend on the permissions, roles and identity that a request names. */
 import type { Caller } from "../../contracts/caller.js";
 import { pause } from "../../keyring/context.js";
-import { mayBecomeSlug, readPermissions } from "../../keyring/rbac/resolve-names.js";
+import {
+  type Ids,
+  mayBecomeSlug,
+  readIdentities,
+  readPermissions,
+  readRoles,
+} from "../../keyring/rbac/resolve-names.js";
 import {
   type Access,
   type AccessContext,
+  byIdOrName,
   forbidden,
   formsOf,
   type FurtherPermission,
   requireOnNamed,
+  type Resolve,
 } from "./access.js";
 
 const createPermission: FurtherPermission = {
@@ -39,7 +47,7 @@ export const onRolePermissions: Access<{ readonly roleId: string; readonly permi
   permissions: formsOf(ADD.action, "rbac", ADD.id),
   also: [{ permission: "rbac.*.remove_permission_from_role" }, createPermission],
   async allow(context, caller, { roleId, permissions }) {
-    for (const asked of [ADD, REMOVE]) await requireOnNamed(context, caller, asked, "roles", [roleId]);
+    for (const asked of [ADD, REMOVE]) await requireOnNamed(context, caller, asked, byIdOrName("roles"), [roleId]);
     await needForNew(context, caller, permissions);
   },
 };
@@ -98,9 +106,19 @@ async function needForNamed(context: AccessContext, caller: Caller, namedBy: () 
   if (!context.strictDelegation) return;
   const named = namedBy();
   const externalIds = named.flatMap(({ externalId }) => externalId ?? []);
-  await requireOnNamed(context, caller, READ_IDENTITY, "identities", externalIds);
+  await requireOnNamed(context, caller, READ_IDENTITY, as(readIdentities), externalIds);
   const roles = named.flatMap(({ roles = [] }) => roles);
-  await requireOnNamed(context, caller, ADD_ROLE, "roles", roles);
+  await requireOnNamed(context, caller, ADD_ROLE, as(readRoles), roles);
+}
+
+const TURNS = { next: () => pause(0) };
+
+/** With the look-up that the operation uses. */
+function as(read: typeof readRoles): Resolve {
+  return async (of, texts) => {
+    const ids: Ids = await read({ ...of, turns: TURNS }, texts);
+    return texts.map((text) => ids.get(text));
+  };
 }
 
 function need(caller: Caller, action: string): void {
@@ -110,6 +128,6 @@ function need(caller: Caller, action: string): void {
 async function needForNew({ store }: AccessContext, caller: Caller, texts: readonly string[]): Promise<void> {
   if (texts.length === 0 || caller.may("create_permission", { type: "rbac" })) return;
   const { workspaceId } = caller;
-  const known = await readPermissions({ store, workspaceId, turns: { next: () => pause(0) } }, texts);
+  const known = await readPermissions({ store, workspaceId, turns: TURNS }, texts);
   if (texts.some((text) => !known.has(text) && mayBecomeSlug(text))) need(caller, "create_permission");
 }

@@ -51,8 +51,9 @@ const OPTIONS = {
  * While an asynchronous store writes one batch, the next one, and no more, is read and validated: with `sqliteStore`'s
  * writer thread both run in parallel. It is stored after the results of the batch before were taken, and its errors are
  * thrown then.
- * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such migration or API · TypeError, RangeError naming an option ·
- *   whatever the iterable, `onProgress` or `onBatch` throws
+ * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such migration or API, or the API was deleted meanwhile, and the
+ *   keys from that batch on are not stored · TypeError, RangeError naming an option · whatever the iterable,
+ *   `onProgress` or `onBatch` throws
  */
 export async function migrateKeys(
   context: Context,

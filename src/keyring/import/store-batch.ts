@@ -3,7 +3,7 @@ import type { MigrationRow, NewKey } from "../../contracts/store.js";
 import { UNKNOWN_START } from "../../lib/hash.js";
 import type { Context } from "../context.js";
 import { buildKey } from "../keys/new-key.js";
-import { type Ids, mayBecomeSlug } from "../rbac/resolve-names.js";
+import { type Ids, mayBecomeSlug, readReservedIds } from "../rbac/resolve-names.js";
 import type {
   FailedKey,
   ImportedKeyData,
@@ -15,12 +15,14 @@ import { type ImportedHash, readHash } from "./imported-hash.js";
 import type { ImportNames, KnownNames } from "./name-cache.js";
 
 const NONE: readonly never[] = Object.freeze([]);
+const NO_IDS: ReadonlySet<string> = new Set();
 
 const MESSAGES: Readonly<Record<StoreFailure, string>> = {
   INVALID_HASH: "the hash is not one of the migration's algorithm",
   ALREADY_EXISTS: "this hash exists already, in the store or earlier in this import",
   UNKNOWN_ROLE: "a role of this key does not exist",
   UNKNOWN_PERMISSION: "a permission of this key, given by its id, does not exist",
+  INVALID_EXTERNAL_ID: "the externalId of this key is the id of an identity",
   INVALID_META: "the metadata does not fit the schema of this keyring",
 };
 
@@ -149,7 +151,8 @@ async function withoutRootKeys({ store, workspaceId }: Context, built: Built): P
  */
 export function buildAhead(context: Context, to: Destination, keys: Keys, names: KnownNames | undefined): Batch {
   if (names === undefined || hasUnknown(keys, names)) return { keys };
-  return { keys, ahead: buildRows(context, to, checkHashes(context, to, keys, names), names, context.clock()) };
+  const candidates = checkHashes(context, to, keys, names, NO_IDS);
+  return { keys, ahead: buildRows(context, to, candidates, names, context.clock()) };
 }
 
 function hasUnknown(keys: Keys, names: KnownNames): boolean {
@@ -163,15 +166,23 @@ async function build(context: Context, to: Destination, batch: Keys, names: Know
   await names.findRoles(unknown(batch, "roles", names.roles));
   const asIds = [...unknown(batch, "permissions", names.permissions)].filter((text) => !mayBecomeSlug(text));
   if (asIds.length > 0) await names.findPermissions(asIds);
-  const candidates = checkHashes(context, to, batch, names);
+  const reserved = await readReservedIds(context, unknownIdentities(batch, names.identities));
+  const candidates = checkHashes(context, to, batch, names, reserved);
   const keys = candidates.filter((candidate) => candidate.failure === undefined).map((candidate) => candidate.key);
   await names.ensurePermissions(unknown(keys, "permissions", names.permissions), now);
   await names.ensureIdentities(unknownIdentities(keys, names.identities), now);
   return buildRows(context, to, candidates, names, now);
 }
 
-function checkHashes(context: Context, to: Destination, keys: Keys, names: KnownNames): Candidate[] {
-  return keys.map((key) => toCandidate(context, to, key, names));
+/** @param reserved externalIds that no identity may get */
+function checkHashes(
+  context: Context,
+  to: Destination,
+  keys: Keys,
+  names: KnownNames,
+  reserved: ReadonlySet<string>,
+): Candidate[] {
+  return keys.map((key) => toCandidate(context, to, key, names, reserved));
 }
 
 function buildRows(
@@ -193,16 +204,26 @@ function toCandidate(
   { migration, refused, misfits }: Destination,
   key: ImportedKeyData,
   { roles, permissions }: KnownNames,
+  reserved: ReadonlySet<string>,
 ): Candidate {
   const hash = readHash(context.algorithms, migration.algorithm, key.hash);
   if (hash === undefined) return { key, failure: "INVALID_HASH" };
-  const failure = unknownName(key, roles, permissions) ?? (misfits.has(key) ? "INVALID_META" : undefined);
+  const failure = unknownName(key, roles, permissions) ?? misfit(key, misfits, reserved);
   if (failure !== undefined) {
     refused.add(hash.foreignDigest);
     return { key, hash, failure };
   }
   // It repeats one that was not imported.
   return refused.has(hash.foreignDigest) ? { key, hash, failure: "ALREADY_EXISTS" } : { key, hash };
+}
+
+function misfit(
+  key: ImportedKeyData,
+  misfits: Destination["misfits"],
+  reserved: ReadonlySet<string>,
+): StoreFailure | undefined {
+  if (key.externalId !== undefined && reserved.has(key.externalId)) return "INVALID_EXTERNAL_ID";
+  return misfits.has(key) ? "INVALID_META" : undefined;
 }
 
 function unknownName(key: ImportedKeyData, roles: Ids, permissions: Ids): StoreFailure | undefined {

@@ -4,6 +4,10 @@
  *
  * Why creating a key writes the owner's identity too: its version makes two creations at a time, in any processes, one
  * after the other, so that both cannot take the last place.
+ *
+ * Why revoking all lists the keys again until there are none: a key that was rotated after they were listed has a
+ * replacement that the list lacks. Once none is left, a rotation that has not ended finds its key changed, and fails.
+ * Following each key to its replacement would miss that of a key that was removed meanwhile.
  */
 import { KeystileError } from "../../contracts/errors.js";
 import type { IdentityRow, KeyRow, Write } from "../../contracts/store.js";
@@ -64,9 +68,17 @@ export interface OwnerKeys {
   rotate(body: schemas.OwnerRotateRequestBody): Promise<V2KeysCreateKeyResponseData>;
   /** The key is NOT_FOUND from then on; one that it replaced goes on until its overlap ends. */
   revoke(body: schemas.OwnerRevokeRequestBody): Promise<EmptyResponse>;
-  /** Revokes every key of the owner in this API. @returns how many */
+  /**
+   * Revokes every key of the owner in this API, and what replaces one meanwhile: a rotation that overlaps with it
+   * fails, or its key is revoked too.
+   * @returns how many
+   * @throws KeystileError STORE_BUSY: others kept making keys of the owner, and some may be left
+   */
   revokeAll(): Promise<{ readonly revoked: number }>;
 }
+
+/** Of `revokeAll`: each but the last found keys that were made during the one before. */
+const MAX_PASSES = 20;
 
 const unchecked: Check = () => undefined;
 const OPTIONS = { apiId: unchecked, ceiling: unchecked, prefix: unchecked, meta: unchecked } satisfies Record<
@@ -191,18 +203,24 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
       const owner = await findOwner();
       let revoked = 0;
       if (owner === undefined) return { revoked };
-      for await (const rows of pagesOf(context, apiId, owner.id)) {
-        for (const { id } of rows) {
-          try {
-            await hide(context, id, (row) => void requireOwned(owner, row));
-            revoked++;
-          } catch (error) {
-            // Revoked by another call meanwhile.
-            if (!(error instanceof KeystileError) || error.code !== "NOT_FOUND") throw error;
+      for (let pass = 0; pass < MAX_PASSES; pass++) {
+        let listed = 0;
+        for await (const rows of pagesOf(context, apiId, owner.id)) {
+          listed += rows.length;
+          for (const { id } of rows) {
+            try {
+              await hide(context, id, (row) => void requireOwned(owner, row));
+              revoked++;
+            } catch (error) {
+              // Revoked by another call meanwhile.
+              if (!(error instanceof KeystileError) || error.code !== "NOT_FOUND") throw error;
+            }
           }
         }
+        // Keys of a deleted API are listed, although they are gone.
+        if (listed === 0 || (await isApiGone(context, apiId))) return { revoked };
       }
-      return { revoked };
+      throw new KeystileError("STORE_BUSY", "others kept making keys of the owner; revoke all again");
     },
   });
 }
@@ -213,6 +231,11 @@ function hide(context: Context, keyId: string, check: (row: KeyRow) => void): Pr
     row.deleted = true;
     return undefined;
   });
+}
+
+async function isApiGone({ store }: Context, apiId: string): Promise<boolean> {
+  const [api] = await store.readMany("apis", [apiId]);
+  return api === undefined || api.deleted;
 }
 
 const tooMany = (most: number): KeystileError =>

@@ -1,7 +1,9 @@
 /**
  * Resolves names in a request to ids of rows: roles must exist, permissions and identities are created. A role or
- * permission may be given by its id too, which takes precedence over a name; an id is never made into a name.
+ * permission may be given by its id too, which takes precedence over a name; an id is never made into a name. An
+ * externalId is always a name.
  */
+import { badRequest } from "../../contracts/errors.js";
 import type { OwnedRow, Write } from "../../contracts/store.js";
 import { hasIdForm } from "../../lib/hash.js";
 import { NAME_OF } from "../../lib/row-name.js";
@@ -15,10 +17,16 @@ const NONE: Ids = new Map();
 /** Prefixes of ids. */
 export const PERMISSION = "perm";
 export const ROLE = "role";
+export const IDENTITY = "id";
 
 /** What the look-ups use. */
 interface NamesContext extends Pick<Context, "store" | "workspaceId"> {
   readonly turns: Pick<Context["turns"], "next">;
+}
+
+/** Ids of the identities that exist among these externalIds. */
+export function readIdentities(context: NamesContext, externalIds: Iterable<string>): Promise<Ids> {
+  return lookUp(context, [...new Set(externalIds)], IDENTITIES);
 }
 
 /** Ids of the roles that exist among these. */
@@ -66,13 +74,37 @@ export async function ensurePermissions(context: Context, texts: readonly string
   }));
 }
 
-/** Ids of these identities by externalId; those that do not exist are created. */
+/**
+ * Ids of these identities by externalId; those that do not exist are created.
+ * @throws KeystileError BAD_REQUEST at `body.externalId`: no identity has this one, and it is the id of one
+ */
 export async function ensureIdentities(context: Context, externalIds: Iterable<string>, now: number): Promise<Ids> {
   const asked = [...new Set(externalIds)];
-  return ensure(context, asked, await lookUp(context, asked, IDENTITIES), IDENTITIES, (externalId) => ({
+  const known = await readIdentities(context, asked);
+  const unknown = asked.filter((externalId) => !known.has(externalId));
+  if ((await readReservedIds(context, unknown)).size > 0) {
+    const message = "is the id of an identity";
+    throw badRequest([{ location: "body.externalId", message, fix: "give the externalId of that identity" }]);
+  }
+  return ensure(context, asked, known, IDENTITIES, (externalId) => ({
     table: "identities",
-    row: { ...ownedRow(context, context.newId("id", now)), externalId, ratelimits: [] },
+    row: { ...ownedRow(context, context.newId(IDENTITY, now)), externalId, ratelimits: [] },
   }));
+}
+
+/**
+ * Those of the texts that no identity has as its externalId and none may get: whoever gave it where an id serves too
+ * would mean the other identity, whose id it is.
+ */
+export async function readReservedIds(
+  context: NamesContext,
+  externalIds: Iterable<string>,
+): Promise<ReadonlySet<string>> {
+  const texts = [...externalIds].filter((text) => hasIdForm(IDENTITY, text));
+  const names = await lookUp(context, texts, IDENTITIES);
+  const free = texts.filter((text) => !names.has(text));
+  const ids = await lookUp(context, free, IDENTITIES_BY_ID);
+  return new Set(free.filter((text) => ids.has(text)));
 }
 
 /** Ids in the order of the names, each once; every name must be among them. */
@@ -93,6 +125,7 @@ interface Kind<T extends Resolved> {
 const ROLES: Kind<"roles"> = { table: "roles", idPrefix: ROLE };
 const PERMISSIONS: Kind<"permissions"> = { table: "permissions", idPrefix: PERMISSION };
 const IDENTITIES: Kind<"identities"> = { table: "identities" };
+const IDENTITIES_BY_ID: Kind<"identities"> = { table: "identities", idPrefix: IDENTITY };
 type NewRow = Extract<Write, { readonly row: unknown }>;
 
 /**

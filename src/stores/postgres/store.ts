@@ -41,6 +41,8 @@ interface Written {
   readonly xid?: string;
   readonly changes?: readonly string[];
   readonly inserted?: readonly number[];
+  /** The API of a key to be inserted is deleted, and nothing was. */
+  readonly apiDeleted?: true;
 }
 
 /**
@@ -77,9 +79,17 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
 
   const change = (call: string): Statement => ({ isRead: false, text: `SELECT ${schema}.${call}::text AS result` });
   const write = change("write_v1($1, $2, $3, $4::text::bigint)");
-  const insert = change(
-    "insert_keys_v1($1, $2, $3::text, $4::text::bigint, CASE WHEN $5::text = 'many' THEN ARRAY['created'] END)",
-  );
+  // The APIs are locked against being deleted before the function looks at anything.
+  const insert: Statement = {
+    isRead: false,
+    text: `WITH held AS MATERIALIZED (
+        SELECT deleted FROM ${schema}.entities
+        WHERE kind = 'apis' AND id IN (SELECT jsonb_array_elements_text($6::text::jsonb)) ORDER BY id FOR SHARE
+      )
+      SELECT CASE WHEN EXISTS (SELECT 1 FROM held WHERE deleted) THEN '{"apiDeleted":true}' ELSE ${schema}.insert_keys_v1(
+        $1, $2, $3::text, $4::text::bigint, CASE WHEN $5::text = 'many' THEN ARRAY['created'] END
+      )::text END AS result`,
+  };
   const adopt = change("adopt_v1($1, $2::text::bigint, $3)");
   const recordUses = change("record_uses_v1($1)");
   const readSecret: Statement = { isRead: true, text: `SELECT idempotency_secret AS secret FROM ${schema}.meta` };
@@ -121,14 +131,16 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
     const rows = batch.map((key, i) => ({ i, ...encodeKeyRow(key) }));
     const isMany = batch.length > MAX_NOTIFIED_DIGESTS;
     const given = [JSON.stringify(rows), entry === undefined ? null : jsonForPeople(entry)] as const;
-    const { inserted = [] } = await changing(
+    const { inserted = [], apiDeleted } = await changing(
       insert,
       !isMany,
       durability,
       ...given,
       String(auditRows),
       isMany ? "many" : "few",
+      JSON.stringify([...new Set(batch.map(({ row }) => row.apiId))]),
     );
+    if (apiDeleted) throw new KeystileError("NOT_FOUND", "the API of a key to be stored does not exist");
     const done = new Set(inserted);
     return batch.map((_, i) => done.has(i));
   };

@@ -1,5 +1,5 @@
 /** Lists, workspaces and deleted rows: clauses 16, 17 and 18. */
-import { expect } from "../expect.js";
+import { expect, faultOf } from "../expect.js";
 import type { Clause } from "./bed.js";
 import { api, keyRow, permission, role, identity, override, insert, WS, readRow } from "./rows.js";
 
@@ -87,6 +87,22 @@ export function listsClauses(clause: Clause): void {
     await store.write([{ table: "apis", row: api({ version: 1, deleted: true }) }]);
     expect(await store.findKey("digest-2")).toBeUndefined();
     expect(await store.findForeignKey("m", "f2")).toBeUndefined();
+  });
+
+  clause("clause 18: a deleted API takes no more keys, however many they are", async (withApi) => {
+    const store = await withApi();
+    await store.write([
+      { table: "apis", row: api({ version: 1, deleted: true }) },
+      { table: "apis", row: api({ id: "api_2" }) },
+    ]);
+    const rows = Array.from({ length: 200 }, (_, n) => keyRow(n));
+    rows[0] = { ...rows[0]!, apiId: "api_2" };
+    for (const count of [2, rows.length]) {
+      const fault = await faultOf(() => store.insertKeys(rows.slice(0, count).map((row) => ({ row }))));
+      expect(fault, `of ${count}`).toMatchObject({ code: "NOT_FOUND" });
+    }
+    expect((await store.readMany("keys", [keyRow(0).id, keyRow(1).id])).every((row) => row === undefined)).toBe(true);
+    expect(await store.insertKeys([{ row: rows[0] }])).toEqual([true]);
   });
 
   clause("clause 16: overrides are listed by namespace, whatever stands in their identifiers", async (withApi) => {

@@ -1,6 +1,6 @@
 /** Conflicting inserts, writes and adoptions of two handles: clauses 4, 8, 13 and 19. */
 import type { Store, Write, WriteOutcome } from "../../contracts/store.js";
-import { expect } from "../expect.js";
+import { expect, faultOf } from "../expect.js";
 import { identity, insert, keyRow, permission, role, rootKey, WS, readRow } from "./rows.js";
 import type { SharedClause } from "./shared-steps.js";
 
@@ -44,6 +44,15 @@ export function sharedWritingClauses(clause: SharedClause): void {
       const id = `${went ? "a" : "b"}_${n}`;
       for (const store of [here, there]) expect((await store.findKey(`digest-${n}`))?.keyId).toBe(id);
     }
+  });
+
+  clause("clause 18: an API that the other handle has deleted takes no more keys", async (open) => {
+    const { here, there } = await open();
+    await insert(there, keyRow(1));
+    const before = await readRow(here, "apis", "api_1");
+    expect(await here.write([{ table: "apis", row: { ...before!, deleted: true } }])).toBe("written");
+    expect(await faultOf(() => insert(there, keyRow(2)))).toMatchObject({ code: "NOT_FOUND" });
+    expect(await readRow(here, "keys", keyRow(2).id)).toBeUndefined();
   });
 
   clause("clause 13: of two writes of a row as it was read one is refused, whichever handle made it", async (open) => {

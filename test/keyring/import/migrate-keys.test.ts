@@ -545,6 +545,31 @@ describe("migrateKeys: batches, progress, iterables", () => {
     await store.close();
   });
 
+  it.each([
+    ["memory", () => memoryStore()],
+    ["SQLite", () => sqliteStore(":memory:")],
+  ])("an API that is deleted meanwhile ends the import, and keys not stored yet stay free; on %s", async (_, open) => {
+    const store: Store = open();
+    const { keyring, apiId, migrationId, migrate } = await migrating({ store });
+    const keys = keysOf(30);
+    async function* deleting() {
+      for (const [i, key] of keys.entries()) {
+        if (i === 10) await keyring.deleteApi({ apiId });
+        yield await Promise.resolve(key);
+      }
+    }
+    const batches: number[] = [];
+    const onBatch = ({ migrated }: { migrated: readonly object[] }) => void batches.push(migrated.length);
+    expect(await fault(migrate(deleting(), { batchSize: 5, onBatch }))).toBe("NOT_FOUND 404");
+    // While the second batch is written the third may have been read.
+    expect(batches.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(10);
+    const other = (await keyring.createApi({ name: "other" })).apiId;
+    const rest = keys.slice(10);
+    const again = await keyring.migrateKeys({ migrationId, apiId: other, keys: rest });
+    expect([again.migrated.length, again.failed.length]).toEqual([20, 0]);
+    await store.close();
+  });
+
   it("ruling E6: an import that was interrupted ends where it is run again", async () => {
     const { keyring, apiId, migrate } = await migrating();
     let closed = false;

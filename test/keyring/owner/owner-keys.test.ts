@@ -198,6 +198,80 @@ describe.each(Object.entries(STORES))("forOwner on %s", (_, open) => {
     expect((await keyring.listKeys({ apiId: options.apiId })).data).toHaveLength(1);
   });
 
+  it.each(["rotated first", "revoked first"])("revokes all, a replacement made meanwhile too: %s", async (order) => {
+    const { mine, codeOf } = await stage(open(), { keys: 5 });
+    for (let round = 0; round < 20; round++) {
+      const { keyId } = await mine.create();
+      await mine.create();
+      const replacements: string[] = [];
+      const rotate = () =>
+        mine.rotate({ keyId, overlap: 0 }).then(
+          ({ key }) => void replacements.push(key),
+          (error: unknown) => expect(error).toMatchObject({ code: "NOT_FOUND" }),
+        );
+      const acts = [rotate, mine.revokeAll];
+      await Promise.all((order === "rotated first" ? acts : acts.reverse()).map((act) => act()));
+      for (const key of replacements) expect(await codeOf(key)).toBe("NOT_FOUND");
+      expect((await mine.list()).data).toEqual([]);
+    }
+  });
+
+  it("revokes all, a replacement that another process makes after the keys were listed too", async () => {
+    const inner = open();
+    let meanwhile: (() => Promise<unknown>) | undefined;
+    const { mine, options, keyring } = await stage(
+      {
+        ...inner,
+        async list(...given) {
+          const listed = await inner.list(...given);
+          const act = given[0] === "keys" ? meanwhile : undefined;
+          if (act !== undefined) meanwhile = undefined;
+          await act?.();
+          return listed;
+        },
+      },
+      { keys: 5 },
+    );
+    const elsewhere = createKeyring(inner);
+    const verifier = createVerifier(inner);
+    const { keyId } = await mine.create();
+    const { keyId: old } = await mine.create();
+    const made: string[] = [];
+    meanwhile = async () => {
+      made.push((await forOwner(elsewhere, "auth0|me", options).rotate({ keyId, overlap: 0 })).key);
+      made.push((await elsewhere.rerollKey({ keyId: old, expiration: DAY })).key);
+      // Nothing leads to the replacement any more.
+      await elsewhere.deleteKey({ keyId: old, permanent: true });
+    };
+    expect(await mine.revokeAll()).toEqual({ revoked: 3 });
+    for (const key of made) expect((await verifier.verify({ key })).code).toBe("NOT_FOUND");
+    expect((await keyring.listKeys({ apiId: options.apiId })).data).toEqual([]);
+  });
+
+  it("revokes all, and gives up where others go on making keys; the keys of a deleted API count as gone", async () => {
+    const inner = open();
+    let isBusy = false;
+    const { mine, options, keyring } = await stage(
+      {
+        ...inner,
+        async write(...given) {
+          const outcome = await inner.write(...given);
+          if (isBusy) await keyring.createKey({ apiId: options.apiId, externalId: "auth0|me" });
+          return outcome;
+        },
+      },
+      { keys: 5 },
+    );
+    await mine.create();
+    isBusy = true;
+    expect(await fault(mine.revokeAll())).toBe("STORE_BUSY 503");
+    isBusy = false;
+    expect((await mine.revokeAll()).revoked).toBeGreaterThan(0);
+    await mine.create();
+    await keyring.deleteApi({ apiId: options.apiId });
+    expect(await mine.revokeAll()).toEqual({ revoked: 0 });
+  });
+
   it("revokes one, or all of its own", async () => {
     const { mine, keyring, options, codeOf } = await stage(open());
     const [one, two] = [await mine.create(), await mine.create()];

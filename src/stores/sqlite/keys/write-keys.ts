@@ -12,7 +12,10 @@ import { createKeyedHash, type KeyedHash } from "./keyed-hash.js";
 import { createBulkInsert } from "./insert-keys.js";
 
 export interface KeyWriter {
-  /** One result per key. False: its id, digest or foreign digest already exists. */
+  /**
+   * One result per key. False: its id, digest or foreign digest already exists.
+   * @throws KeystileError NOT_FOUND: the API of a key is deleted, or is not there
+   */
   insert(keys: readonly EncodedKey[]): boolean[];
   /** Inserts (`version` 0) or updates. */
   store(row: KeyRow, credits: CreditChange | undefined, changes: LoggedChange[]): WriteOutcome;
@@ -72,6 +75,10 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     "SELECT coalesce(account, number) AS account FROM keystile_keys WHERE id = ?",
   );
   const shareAccount = handle.prepare("UPDATE keystile_keys SET account = ? WHERE number = ?");
+  const isApiDeleted = select<{ deleted: number | bigint | null }>(
+    handle,
+    "SELECT json_extract(body, '$.deleted') AS deleted FROM keystile_apis WHERE id = ?",
+  );
   const identityById = select<{ n: number | bigint }>(
     handle,
     "SELECT number AS n FROM keystile_identities WHERE id = ?",
@@ -87,8 +94,13 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
   };
   const apiNumber = (id: string): number => {
     const n = references.apiNumber(id);
-    if (n === undefined) throw new KeystileError("NOT_FOUND", "the API of a key to be stored does not exist");
+    if (n === undefined) throw apiNotFound();
     return n;
+  };
+  /** Not from the cache, which may not know yet what another process has deleted. */
+  const requireLivingApis = (keys: readonly EncodedKey[]): void => {
+    for (const id of new Set(keys.map(({ apiId }) => apiId)))
+      if (Number(isApiDeleted.get(id)?.deleted) === 1) throw apiNotFound();
   };
   /** Null also for an identity that was deleted in the meantime. */
   const identityNumber = (id: string | null): number | null => {
@@ -179,6 +191,7 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
   const insertMany = createBulkInsert(handle, index, hash, accounts, { insert: insertOne, apiNumber, identityNumber });
   return {
     insert(keys) {
+      requireLivingApis(keys);
       if (keys.length < MIN_BULK_KEYS)
         return keys.map((key) => insertOne(key, identityNumber(key.identityId)) !== undefined);
       const inserted = insertMany(keys);
@@ -228,6 +241,10 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       if (identity !== null) index.clear(entryOfIdentity(identity));
     },
   };
+}
+
+function apiNotFound(): KeystileError {
+  return new KeystileError("NOT_FOUND", "the API of a key to be stored does not exist");
 }
 
 function entriesOfFound(hash: KeyedHash, { digest, foreignDigest, identity, deleted }: Found): Set<number> {
