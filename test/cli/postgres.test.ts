@@ -8,6 +8,7 @@ import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { copyDatabase } from "../../src/cli/database/copy-database.js";
 import { createKeyring, createVerifier } from "../../src/index.js";
+import { SCHEMA_VERSION } from "../../src/stores/postgres/schema.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import {
   noPgbouncer,
@@ -211,7 +212,7 @@ describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", ()
       const { stdout, stderr } = await ran(command, "--store", address);
       expect(stdout + stderr, command).toContain("keystile schema postgres | psql …");
     }
-    await server.sql("UPDATE keystile.meta SET version = 1", name);
+    await server.sql(`UPDATE keystile.meta SET version = ${SCHEMA_VERSION}`, name);
     // What was found before something fails is told all the same.
     await server.sql(
       "CREATE ROLE looker LOGIN PASSWORD 'looker'; GRANT USAGE ON SCHEMA keystile TO looker; GRANT SELECT ON keystile.meta TO looker",

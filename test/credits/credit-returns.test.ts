@@ -437,7 +437,7 @@ describe("creditReturns", () => {
 
   it("each lease is ended for itself, also those of one key, and in flight once", async () => {
     const { calls, returns } = manual();
-    for (const ended of [lease("a", 1), lease("a", 2), lease("b", 3)]) returns.add(ended);
+    for (const ended of [lease("a", 1), lease("a", 2), lease("b", 3)]) void returns.add(ended);
     returns.retry("a");
     await vi.advanceTimersByTimeAsync(5_000);
     expect(summary(calls)).toEqual([
@@ -452,7 +452,7 @@ describe("creditReturns", () => {
 
   it("one that failed is repeated as it was, after a pause or at the next use of its key", async () => {
     const { calls, returns } = manual();
-    for (const ended of [lease("a", 1), lease("b", 2)]) returns.add(ended);
+    for (const ended of [lease("a", 1), lease("b", 2)]) void returns.add(ended);
     for (const { end } of [...calls]) await end(new Error("unknown"));
     expect([returns.size(), returns.lastError()]).toEqual([2, new Error("unknown")]);
     returns.retry("a");
@@ -465,7 +465,7 @@ describe("creditReturns", () => {
 
   it("attempts become frequent again once any has succeeded", async () => {
     const { calls, returns } = manual();
-    for (const ended of [lease("a", 1), lease("b", 2)]) returns.add(ended);
+    for (const ended of [lease("a", 1), lease("b", 2)]) void returns.add(ended);
     const failAll = async () => {
       for (const { end } of calls.splice(0)) await end(storeError());
     };
@@ -490,11 +490,11 @@ describe("creditReturns", () => {
 
   it("once the store was closed, what is in flight or comes later is given up without another call", async () => {
     const { calls, returns } = manual();
-    for (const [i, ref] of ["a", "b", "c"].entries()) returns.add(lease(ref, i));
+    for (const [i, ref] of ["a", "b", "c"].entries()) void returns.add(lease(ref, i));
     await calls[0]!.end(storeError());
     await calls[1]!.end(storeError("STORE_CLOSED"));
     await calls[2]!.end(storeError());
-    returns.add(lease("d", 4));
+    void returns.add(lease("d", 4));
     await vi.advanceTimersByTimeAsync(5_000);
     expect([calls.length, returns.size(), returns.forfeited(), vi.getTimerCount()]).toEqual([
       3,
@@ -506,14 +506,14 @@ describe("creditReturns", () => {
 
   it("attempts are frequent again after all has gone back", async () => {
     const { calls, returns } = manual();
-    returns.add(lease("a", 1));
+    void returns.add(lease("a", 1));
     for (const pause of [10, 20, 40]) {
       await calls.pop()!.end(storeError());
       await vi.advanceTimersByTimeAsync(pause);
       expect(calls).toHaveLength(1);
     }
     await calls.pop()!.end();
-    returns.add(lease("b", 2));
+    void returns.add(lease("b", 2));
     await calls.pop()!.end(storeError());
     await vi.advanceTimersByTimeAsync(10);
     expect(summary(calls)).toEqual([["b", "node.2", 2]]);
@@ -521,7 +521,7 @@ describe("creditReturns", () => {
 
   it("a round tries again no more than makes a thousand in flight, and none where there are more", async () => {
     const { calls, returns } = manual();
-    for (let i = 0; i < 2_200; i++) returns.add(lease("a", i));
+    for (let i = 0; i < 2_200; i++) void returns.add(lease("a", i));
     const inFlight = calls.splice(0);
     await Promise.all(inFlight.splice(0, 1_000).map(({ end }) => end(storeError())));
     await vi.advanceTimersByTimeAsync(10);
@@ -535,7 +535,7 @@ describe("creditReturns", () => {
     const ended: unknown[] = [];
     const store: Store = { ...memoryStore(), returnCredits: (ref) => void ended.push(ref) };
     const returns = creditReturns(store);
-    returns.add(lease("a", 1));
+    void returns.add(lease("a", 1));
     expect([ended, returns.size(), returns.outstanding()]).toEqual([["a"], 0, { credits: 0, leases: 0 }]);
   });
 
@@ -549,9 +549,9 @@ describe("creditReturns", () => {
       },
     };
     const returns = creditReturns(store);
-    returns.add({ ref: "stuck", holder: "node.0", spent: 0, credits: 5 });
+    void returns.add({ ref: "stuck", holder: "node.0", spent: 0, credits: 5 });
     for (let i = 0; i < 1_000; i++) {
-      returns.add({ ref: "other", holder: `node.${i + 1}`, spent: 0, credits: 5 });
+      void returns.add({ ref: "other", holder: `node.${i + 1}`, spent: 0, credits: 5 });
       await vi.advanceTimersByTimeAsync(10);
     }
     expect(asked.other).toBe(1_000);

@@ -70,11 +70,11 @@ describe("createLeaseManager", () => {
     const { manager, ended, drawn } = managed();
     const entry = manager.hold(7);
     drawn(entry, 5);
-    manager.end(7);
+    void manager.end(7);
     expect([ended, manager.table.find(7)]).toEqual([[], entry]);
     manager.release(7);
     expect(manager.table.find(7)).toBe(entry);
-    manager.end(7);
+    void manager.end(7);
     expect([ended, manager.table.find(7)]).toEqual([[[7, "node_1.1", 0]], NONE]);
     // One that never drew is unknown to the store.
     manager.hold(8);
@@ -126,7 +126,7 @@ describe("createLeaseManager", () => {
     const may = () => [1, 2, 3, 4].map((ref) => manager.mayLease(ref));
     for (let i = 0; i < 1_000; i++) {
       expect(may()).toEqual([true, true, true, true]);
-      manager.returns.add({ ref: 5, holder: `node_1.${i + 10}`, spent: 0, credits: 1 });
+      void manager.returns.add({ ref: 5, holder: `node_1.${i + 10}`, spent: 0, credits: 1 });
     }
     expect(may()).toEqual([true, false, true, false]);
     isBusy = false;

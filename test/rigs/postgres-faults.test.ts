@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { noPostgresServer, startPostgres, type TestPostgres } from "../servers/postgres.js";
-import { IN_FLIGHT, runCrashes, runFailover, runNetworkFaults } from "./postgres-faults.js";
+import { IN_FLIGHT, runCrashes, runFailover, runKilledProcess, runNetworkFaults } from "./postgres-faults.js";
 
 describe.skipIf(noPostgresServer !== undefined)("PostgreSQL, stopped and cut off under load", () => {
   let server: TestPostgres;
@@ -22,6 +22,16 @@ describe.skipIf(noPostgresServer !== undefined)("PostgreSQL, stopped and cut off
   it("control: what is acknowledged before it is on the disk is lost", { timeout: 200_000 }, async () => {
     const { lost } = await runCrashes(server, 4, { durability: "process" });
     expect(lost).toBeGreaterThan(0);
+  });
+
+  it("one process of the server killed: numbers of transactions are used again, and hide no change", async () => {
+    for (let attempt = 1; ; attempt++) {
+      const report = await runKilledProcess(server);
+      console.log(report);
+      expect(report).toMatchObject({ codes: ["DISABLED", "DISABLED", "DISABLED"], resets: 1 });
+      if (report.usedAgain > 10) return;
+      expect(attempt).toBeLessThan(5);
+    }
   });
 
   it("a network that cuts, refuses, delays, stalls and loses", { timeout: 200_000 }, async () => {

@@ -4,6 +4,7 @@
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { isKeystileError } from "../../src/contracts/errors.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
 import type { PostgresStoreOptions } from "../../src/stores/postgres/index.js";
 import { createVerifier } from "../../src/verify/verifier.js";
 import { startPostgres, type TestPostgres } from "../servers/postgres.js";
@@ -167,6 +168,61 @@ export async function runCrashes(
   const acknowledged = load.acknowledged.reduce((sum, count) => sum + count, 0);
   const kinds = Object.fromEntries(load.kinds);
   return { crashes, acknowledged, lost, extra, grantsAfter, kinds, leaks: [...load.leaks] };
+}
+
+export interface KilledProcessReport {
+  /** Numbers of transactions that the server used again: none, and the run shows nothing. */
+  readonly usedAgain: number;
+  /** Of a node that had the key in memory, after another had disabled it. */
+  readonly codes: readonly string[];
+  readonly resets: number;
+}
+
+/**
+ * Kills one process of the server, as the system does where memory is short: the server recovers without starting
+ * anew, and what another program had committed without waiting for the disk is gone. A key is disabled then, and as
+ * many transactions follow as a node had seen before.
+ */
+export async function runKilledProcess(server: TestPostgres): Promise<KilledProcessReport> {
+  const url = await server.newDatabase();
+  const other = databaseOf(await server.newDatabase());
+  await server.sql(`ALTER DATABASE ${other} SET synchronous_commit = off`);
+  await server.sql("CREATE TABLE t (i int)", other);
+  const commit = (times: number) =>
+    server.sql(`DO $$ BEGIN FOR i IN 1..${times} LOOP INSERT INTO t VALUES (i); COMMIT; END LOOP; END $$`, other);
+  const next = async () =>
+    Number((await server.sql("SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS x"))[0]!["x"]);
+  const [{ key, keyId }] = (await makeKeys(url, 1)) as [MadeKey];
+  const [here, there] = [openNode(url), openNode(url)];
+  const verifier = createVerifier(here.store);
+  await verifier.verify({ key });
+  await commit(5_000);
+  // What it has seen is not on the disk.
+  await here.store.pollChanges(NaN);
+  const seen = await next();
+  const [row] = await server.sql(`SELECT pid FROM pg_stat_activity WHERE datname = '${databaseOf(url)}' LIMIT 1`);
+  process.kill(row!["pid"] as number, "SIGKILL");
+  const persistently = async <T>(work: () => Promise<T>): Promise<T> => {
+    for (const began = performance.now(); ; await pause(20)) {
+      try {
+        return await work();
+      } catch (error) {
+        if (performance.now() - began > 30_000) throw error;
+      }
+    }
+  };
+  const recovered = await persistently(next);
+  await persistently(() => createKeyring(there.store).updateKey({ keyId, enabled: false }));
+  await persistently(() => commit(5_000));
+  const codes: string[] = [];
+  for (let i = 0; i < 3; i++) {
+    await here.store.pollChanges(NaN);
+    codes.push((await verifier.verify({ key })).code);
+  }
+  const { resets } = await here.store.status();
+  await verifier.close();
+  await Promise.all([here.close(), there.close()]);
+  return { usedAgain: seen - recovered, codes, resets };
 }
 
 export interface FaultTimes {

@@ -11,7 +11,7 @@ import { isKeystileError, KeystileError } from "../../contracts/errors.js";
 import { isFoundWithKeys } from "../../contracts/row-changes.js";
 import type { Change } from "../../contracts/store.js";
 import { createListeners } from "../listeners.js";
-import type { Session, Statement } from "./client.js";
+import type { EndListening, Session, Statement } from "./client.js";
 import { toStoreError } from "./errors.js";
 import type { PostgresSettings } from "./options.js";
 import { SCHEMA_VERSION } from "./schema.js";
@@ -28,7 +28,8 @@ export interface Changes {
   lost(): void;
   /** What polling and listening have come to, for `status()`. */
   readonly state: ChangesState;
-  close(): void;
+  /** Resolves once nothing is listened to, or after the time that a call may take. */
+  close(): Promise<void>;
 }
 
 export interface ChangesState {
@@ -38,7 +39,7 @@ export interface ChangesState {
   isListening: boolean;
   polls: number;
   failedPolls: number;
-  /** Times that every cache was dropped: the server was restarted, or this node had been away for too long. */
+  /** Times that every cache was dropped: the server restarted or recovered, or this node was away for too long. */
   resets: number;
 }
 
@@ -66,7 +67,7 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
   const statement: Statement = {
     isRead: true,
     text: `SELECT pg_current_snapshot()::text AS snapshot, pg_is_in_recovery()::text AS replica,
-      pg_postmaster_start_time()::text AS started, m.version::text AS version, m.store_id,
+      pg_postmaster_start_time()::text AS started, ${s}.lifetime_v1() AS lifetime, m.version::text AS version, m.store_id,
       current_setting('synchronous_standby_names') AS standbys,
       (m.pruned IS NOT NULL AND m.pruned >= pg_snapshot_xmin($1::text::pg_snapshot)
         AND m.pruned < pg_snapshot_xmax(pg_current_snapshot()))::text AS pruned,
@@ -89,7 +90,7 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
   const state: ChangesState = { polledAt: -Infinity, isListening: false, polls: 0, failedPolls: 0, resets: 0 };
   /** Transactions of this node that were notified when they were made. */
   const own = new Set<string>();
-  let seen: { readonly snapshot: string; readonly started: string; readonly storeId: string } | undefined;
+  let seen: Readonly<Record<"snapshot" | "started" | "lifetime" | "storeId", string>> | undefined;
   let inFlight: { readonly began: number; readonly done: Promise<void> } | undefined;
   // As if it had pruned some time ago: nodes that live for less than the interval prune as well, and not all at once.
   let prunedAt = performance.now() - Math.random() * PRUNE_EVERY_MS;
@@ -98,7 +99,10 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
   let failedAt = -Infinity;
   let isClosed = false;
   let isUsed = false;
-  let endListening: (() => void) | undefined;
+  let endListening: EndListening | undefined;
+  /** The latest attempt to listen, and what ends its wait to hear itself. */
+  let attempt: Promise<void> | undefined;
+  let endProbe: (() => void) | undefined;
 
   const ask = async (began: number): Promise<void> => {
     const before = seen;
@@ -109,12 +113,12 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
         "the tables are empty; run `keystile schema postgres | psql …`, or `await store.setUp()`, once",
       );
     const text = row as Record<
-      "snapshot" | "replica" | "started" | "version" | "store_id" | "standbys" | "pruned" | "changes",
+      "snapshot" | "replica" | "started" | "lifetime" | "version" | "store_id" | "standbys" | "pruned" | "changes",
       string
     >;
     assertUsable(text, durability);
-    const { snapshot, started, store_id: storeId } = text;
-    seen = { snapshot, started, storeId };
+    const { snapshot, started, lifetime, store_id: storeId } = text;
+    seen = { snapshot, started, lifetime, storeId };
     state.polledAt = began;
     state.polls++;
     if (before === undefined) return;
@@ -122,6 +126,7 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
     const isReset =
       storeId !== before.storeId ||
       started !== before.started ||
+      lifetime !== before.lifetime ||
       text.pruned === "true" ||
       nextOf(snapshot) < nextOf(before.snapshot);
     if (isReset) state.resets++;
@@ -214,12 +219,13 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
       state.isListening = false;
       endListening = undefined;
       const pause = LISTEN_AGAIN_MS[Math.min(next, LISTEN_AGAIN_MS.length - 1)];
-      unref(setTimeout(() => void listen(next + 1), pause));
+      unref(setTimeout(() => void (attempt = listen(next + 1)), pause));
     };
     const nonce = SELF + Math.random().toString(36).slice(2);
     let hearItself: (isHeard: boolean) => void = () => undefined;
     const hears = new Promise<boolean>((resolve) => (hearItself = resolve));
-    let end: (() => void) | undefined;
+    endProbe = () => hearItself(false);
+    let end: EndListening | undefined;
     try {
       end = await session.listen(
         channel,
@@ -227,15 +233,13 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
         again,
       );
       if (end === undefined || isOver) return;
-      if (isClosed) {
-        end();
-        return;
-      }
       endListening = end;
+      // `close` waits for this attempt, and ends it then.
+      if (isClosed) return;
       await session.run(notify, channel, nonce);
       unref(setTimeout(() => hearItself(false), PROBE_MS));
       const isHeard = await hears;
-      if (isOver) return;
+      if (isOver || isClosed) return;
       state.isListening = isHeard;
       if (isHeard) {
         heard();
@@ -244,10 +248,10 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
       // Not again: what is between here and the server does not pass notifications on.
       isOver = true;
       endListening = undefined;
-      end();
+      await end();
     } catch {
       again();
-      end?.();
+      await end?.();
     }
   };
   let opening: Promise<void> | undefined;
@@ -255,7 +259,7 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
     state,
     open() {
       if (opening === undefined) {
-        opening = start().then(() => void listen(0));
+        opening = start().then(() => void (attempt = listen(0)));
         opening.catch(() => {
           opening = undefined;
         });
@@ -292,10 +296,15 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
     lost() {
       tell(["all"]);
     },
-    close() {
+    async close() {
       isClosed = true;
-      endListening?.();
       listeners.clear();
+      endProbe?.();
+      let timer: unknown;
+      const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, timeout)));
+      const ended = Promise.resolve(attempt).then(() => endListening?.());
+      await Promise.race([ended, late]);
+      clearTimeout(timer as Parameters<typeof clearTimeout>[0]);
     },
   };
 }

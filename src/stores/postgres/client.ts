@@ -2,6 +2,7 @@
  * One way to ask the server: any client, a deadline for every call, one retry of reads, and errors as the store
  * contract has them. No value of a statement ever gets into an error.
  */
+import type { MaybePromise } from "../../contracts/types.js";
 import { KeystileError } from "../../contracts/errors.js";
 import { digestText } from "../../lib/hash.js";
 import { isThenable } from "../../lib/thenable.js";
@@ -47,6 +48,8 @@ export interface Statement {
   readonly isRead: boolean;
 }
 
+export type EndListening = () => MaybePromise<void>;
+
 export interface Session {
   /**
    * Runs a statement.
@@ -56,9 +59,9 @@ export interface Session {
   /**
    * Listens, if the client can.
    * @param onLost called once if the connection ends
-   * @returns what ends it; `undefined`: this client does not listen
+   * @returns what ends it, and never throws or rejects; `undefined`: this client does not listen
    */
-  listen(channel: string, onNotify: (payload: string) => void, onLost: () => void): Promise<(() => void) | undefined>;
+  listen(channel: string, onNotify: (payload: string) => void, onLost: () => void): Promise<EndListening | undefined>;
 }
 
 export interface SessionOptions {
@@ -133,9 +136,13 @@ export function createSession(client: PostgresClient, { timeout, prepared }: Ses
       if (client.listen === undefined) return undefined;
       const listening = client.listen(channel, onNotify);
       const ended: unknown = isThenable(listening) ? await listening : listening;
-      return () => {
-        if (typeof ended === "function") void (ended as () => unknown)();
-        else if (isUnlisten(ended)) void ended.unlisten();
+      return async () => {
+        try {
+          if (typeof ended === "function") await (ended as () => unknown)();
+          else if (isUnlisten(ended)) await ended.unlisten();
+        } catch {
+          // The client's connection has ended, and its listening with it.
+        }
       };
     },
   };
@@ -183,7 +190,7 @@ async function listenOn(
   channel: string,
   onNotify: (payload: string) => void,
   onLost: () => void,
-): Promise<(() => void) | undefined> {
+): Promise<EndListening | undefined> {
   if ((pool.options?.max ?? 10) < 2) return undefined;
   const client = await pool.connect();
   let isOpen = true;

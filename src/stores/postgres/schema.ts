@@ -4,7 +4,7 @@ import { creditFunctions } from "./credits-sql.js";
 import { rowFunctions } from "./rows-sql.js";
 
 /** What {@link setUpScript} makes. A store works with this version alone. */
-export const SCHEMA_VERSION = 1;
+export const SCHEMA_VERSION = 2;
 
 const MAX = MAX_BALANCE;
 
@@ -159,9 +159,28 @@ LEFT JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
 LEFT JOIN ${s}.accounts a ON a.number = coalesce(k.account, k.number);
 `;
 
+/**
+ * Tells one lifetime of the server's memory from the next. A recovery empties the table: what was committed without
+ * waiting for the disk is gone then, and the numbers of its transactions are used again. It also runs after one process
+ * of the server was killed, while the server's start stays as it was. A standby cannot read the table, and gets NULL.
+ */
+const lifetime = (s: string): string => `
+CREATE UNLOGGED TABLE ${s}.lifetime (one boolean PRIMARY KEY DEFAULT true CHECK (one), id text NOT NULL);
+CREATE FUNCTION ${s}.lifetime_v1() RETURNS text LANGUAGE plpgsql VOLATILE AS $fn$
+DECLARE found text;
+BEGIN
+  IF pg_is_in_recovery() THEN RETURN NULL; END IF;
+  SELECT id INTO found FROM ${s}.lifetime;
+  IF found IS NOT NULL THEN RETURN found; END IF;
+  INSERT INTO ${s}.lifetime (id) VALUES (gen_random_uuid()::text) ON CONFLICT DO NOTHING;
+  RETURN (SELECT id FROM ${s}.lifetime);
+END $fn$;
+`;
+
 /** Each version of the schema: what leads to it from the one before. Entries never change once released. */
 export const STEPS: readonly ((s: string) => string)[] = [
   (s) => tables(s) + creditFunctions(s) + rowFunctions(s) + overview(s),
+  lifetime,
 ];
 
 /**

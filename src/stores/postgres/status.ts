@@ -27,7 +27,8 @@ export interface PostgresStatus {
   readonly polls: number;
   readonly failedPolls: number;
   /**
-   * Times that this node dropped all it remembered, since the server was restarted or it had been away for too long.
+   * Times that this node dropped all it remembered, since the server was restarted or had recovered from a crash, or it
+   * had been away for too long.
    */
   readonly resets: number;
 }

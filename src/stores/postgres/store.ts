@@ -230,9 +230,7 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
       return readStatus(session, schema, changes.state);
     },
     close() {
-      closing ??= Promise.allSettled(pending).then(() => {
-        changes.close();
-      });
+      closing ??= Promise.allSettled(pending).then(() => changes.close());
       return closing;
     },
   };

@@ -6,6 +6,7 @@ import { createChanges } from "../../../src/stores/postgres/changes.js";
 import type { Session } from "../../../src/stores/postgres/client.js";
 import { type PostgresClient, postgresStore, type PostgresStore } from "../../../src/stores/postgres/index.js";
 import { readOptions } from "../../../src/stores/postgres/options.js";
+import { SCHEMA_VERSION } from "../../../src/stores/postgres/schema.js";
 import { pglite } from "./support.js";
 
 const { server, open, newSchema } = pglite();
@@ -104,7 +105,14 @@ it("a doorbell that rings while a poll is in flight is not lost", async () => {
 });
 
 it("writes that tell of nothing do not make a node forget which changes were its own", async () => {
-  const row = { replica: "false", started: "s", version: "1", store_id: "i", standbys: "", pruned: "false" };
+  const row = {
+    replica: "false",
+    started: "s",
+    version: `${SCHEMA_VERSION}`,
+    store_id: "i",
+    standbys: "",
+    pruned: "false",
+  };
   let polls = 0;
   const session: Session = {
     run: async () => [{ ...row, snapshot: `1:${++polls}:`, changes: '[["7","#roles r"]]' }],
@@ -119,5 +127,30 @@ it("writes that tell of nothing do not make a node forget which changes were its
   for (let xid = 0; xid < MOST; xid++) changes.made([], `${100 + xid}`, false);
   await changes.poll(NaN);
   expect(notified).toEqual([{ table: "roles", id: "r" }]);
-  changes.close();
+  await changes.close();
 });
+
+it.each([true, false])(
+  "close ends listening, also while it begins (%j), whatever ending it comes to",
+  async (isEarly) => {
+    let ended = 0;
+    const client: PostgresClient = {
+      query: (text, values) => server.query(text, values as string[]),
+      async listen() {
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        return {
+          unlisten() {
+            ended++;
+            return Promise.reject(new Error("planted: the connection has ended"));
+          },
+        };
+      },
+    };
+    const store = postgresStore(client, { schema: newSchema() });
+    await store.setUp();
+    await store.pollChanges(NaN);
+    if (!isEarly) await new Promise((resolve) => setTimeout(resolve, 50));
+    await store.close();
+    expect(ended).toBe(1);
+  },
+);
