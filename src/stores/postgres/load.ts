@@ -3,6 +3,10 @@
  * Interrupted, it begins again from nothing, since the source may have changed; finished, or found in use, it is
  * refused. A use that only took credits, or was noted, leaves no trace, and is lost; so is a new row that no key refers
  * to, such as an API, where the audit trail is off or the end of the load was undone.
+ *
+ * Why every page locks the row of the load: a load may stall, and another one of the same source begin, finish and be
+ * served meanwhile. Each load has a number, which is in that row, and a page is written only while the row has it. The
+ * lock is shared: a page waits only for a load that begins or ends, and a load that begins or ends waits for pages.
  */
 import { KeystileError } from "../../contracts/errors.js";
 import { encodeEntity, type EntityTable } from "../codec/entity-codec.js";
@@ -17,7 +21,11 @@ import { jsonForPeople } from "./texts.js";
 
 /** A load in progress. */
 export interface PostgresLoad {
-  /** Writes a page; the same page again does no harm. */
+  /**
+   * Writes a page; the same page again does no harm.
+   * @throws (rejects with) KeystileError CONFLICT: another load has begun again meanwhile, or this one has ended;
+   * nothing was written
+   */
   write(page: ExportedPage): Promise<void>;
   /**
    * The rows of a page as the database has them, in the order of their ids or numbers: those that no port of a store
@@ -61,32 +69,44 @@ export async function beginLoad(
   await assertMaySetSequences(session, settings.schema);
   const load = await begin(run, source, settings.schema);
 
-  const entities = `INSERT INTO ${s}.entities (kind, id, workspace_id, name, parent, version, deleted, body)
+  // Of a row that changed while the lock was waited for, the conditions are evaluated again.
+  const guarded = (insert: string) => `WITH held AS MATERIALIZED (
+      SELECT 1 FROM ${s}.entities
+      WHERE kind = 'copy' AND id = 'copy' AND body = $2 AND version = $3::text::bigint FOR SHARE
+    ), written AS (${insert})
+    SELECT 1 AS held FROM held`;
+  const writePage = async (insert: string, rows: string): Promise<void> => {
+    if ((await run(insert, rows, source, load)).length === 0) throw begunAgain();
+  };
+  const given = "jsonb_array_elements($1::text::jsonb) r WHERE EXISTS (SELECT 1 FROM held)";
+  const entities = guarded(`INSERT INTO ${s}.entities (kind, id, workspace_id, name, parent, version, deleted, body)
     SELECT r ->> 'kind', r ->> 'id', r ->> 'ws', r ->> 'name', r ->> 'parent', (r ->> 'version')::bigint, (r ->> 'deleted')::boolean, r ->> 'body'
-    FROM jsonb_array_elements($1::text::jsonb) r
+    FROM ${given}
     ON CONFLICT (kind, id) DO UPDATE SET name = excluded.name, parent = excluded.parent, version = excluded.version,
-      deleted = excluded.deleted, body = excluded.body`;
-  const keys = `INSERT INTO ${s}.keys (number, account, version, deleted, last_used_at, enabled, expires, created_at,
+      deleted = excluded.deleted, body = excluded.body`);
+  const keys =
+    guarded(`INSERT INTO ${s}.keys (number, account, version, deleted, last_used_at, enabled, expires, created_at,
       id, workspace_id, api_id, identity_id, digest, foreign_digest, grants, body, name, start)
     SELECT (r ->> 'number')::bigint, (r ->> 'shared')::bigint, (r ->> 'version')::bigint, (r ->> 'deleted')::boolean,
       (r ->> 'used')::bigint, (r ->> 'enabled')::boolean, to_timestamp((r ->> 'expires')::double precision / 1000),
       to_timestamp((r ->> 'created')::double precision / 1000), ${KEY_TEXTS.map((name) => `r ->> '${name}'`).join(", ")}
-    FROM jsonb_array_elements($1::text::jsonb) r ON CONFLICT (number) DO UPDATE SET account = excluded.account,
+    FROM ${given} ON CONFLICT (number) DO UPDATE SET account = excluded.account,
       version = excluded.version, deleted = excluded.deleted, last_used_at = excluded.last_used_at, enabled = excluded.enabled,
       expires = excluded.expires, identity_id = excluded.identity_id, digest = excluded.digest, grants = excluded.grants,
-      body = excluded.body, name = excluded.name, start = excluded.start`;
-  const accounts = `INSERT INTO ${s}.accounts (number, unlimited, ${COUNTS.join(", ")})
+      body = excluded.body, name = excluded.name, start = excluded.start`);
+  const accounts = guarded(`INSERT INTO ${s}.accounts (number, unlimited, ${COUNTS.join(", ")})
     SELECT (r ->> 'number')::bigint, (r ->> 'unlimited')::boolean, ${COUNTS.map((name) => `(r ->> '${name}')::bigint`).join(", ")}
-    FROM jsonb_array_elements($1::text::jsonb) r ON CONFLICT (number) DO UPDATE SET unlimited = excluded.unlimited,
-      ${COUNTS.map((name) => `${name} = excluded.${name}`).join(", ")}`;
-  const once = `INSERT INTO ${s}.idempotency (id, workspace_id, body, expires)
-    SELECT r ->> 'id', r ->> 'workspaceId', r ->> 'body', (r ->> 'until')::bigint FROM jsonb_array_elements($1::text::jsonb) r
-    ON CONFLICT (id) DO NOTHING`;
-  const audit = `INSERT INTO ${s}.audit (number, time, workspace_id, actor_kind, actor, operation, ids, fields, count)
+    FROM ${given} ON CONFLICT (number) DO UPDATE SET unlimited = excluded.unlimited,
+      ${COUNTS.map((name) => `${name} = excluded.${name}`).join(", ")}`);
+  const once = guarded(`INSERT INTO ${s}.idempotency (id, workspace_id, body, expires)
+    SELECT r ->> 'id', r ->> 'workspaceId', r ->> 'body', (r ->> 'until')::bigint FROM ${given}
+    ON CONFLICT (id) DO NOTHING`);
+  const audit =
+    guarded(`INSERT INTO ${s}.audit (number, time, workspace_id, actor_kind, actor, operation, ids, fields, count)
     OVERRIDING SYSTEM VALUE SELECT (r ->> 'number')::bigint, (r ->> 'time')::timestamptz, r ->> 'workspaceId', r ->> 'actorKind',
       r ->> 'actor', r ->> 'operation', ARRAY(SELECT jsonb_array_elements_text(r -> 'ids')),
       ARRAY(SELECT jsonb_array_elements_text(r -> 'fields')), (r ->> 'count')::bigint
-    FROM jsonb_array_elements($1::text::jsonb) r ON CONFLICT (number) DO NOTHING`;
+    FROM ${given} ON CONFLICT (number) DO NOTHING`);
   const onceRows = `SELECT coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'workspaceId', o.workspace_id, 'body', o.body,
       'until', o.expires) ORDER BY o.id), '[]')::text AS rows
     FROM ${s}.idempotency o WHERE o.id IN (SELECT jsonb_array_elements_text($1::text::jsonb))`;
@@ -98,18 +118,18 @@ export async function beginLoad(
 
   return {
     async write(page) {
-      if (page.kind === "idempotency") await run(once, JSON.stringify(page.rows));
-      else if (page.kind === "audit") await run(audit, jsonForPeople(page.rows));
+      if (page.kind === "idempotency") await writePage(once, JSON.stringify(page.rows));
+      else if (page.kind === "audit") await writePage(audit, jsonForPeople(page.rows));
       else if (page.kind !== "keys")
-        await run(entities, JSON.stringify(page.rows.map((row) => encodeExportedEntity(page.kind, row))));
+        await writePage(entities, JSON.stringify(page.rows.map((row) => encodeExportedEntity(page.kind, row))));
       else {
-        await run(keys, JSON.stringify(page.rows.map(encodeExportedKey)));
+        await writePage(keys, JSON.stringify(page.rows.map(encodeExportedKey)));
         const found = page.rows.flatMap(({ number, sharedAccount = number, account }) =>
           account === undefined ? [] : [{ ...account, number: sharedAccount }],
         );
         // Keys that share an account bring it twice.
         const each = [...new Map(found.map((account) => [account.number, account])).values()];
-        if (each.length > 0) await run(accounts, JSON.stringify(each));
+        if (each.length > 0) await writePage(accounts, JSON.stringify(each));
       }
     },
     async readUnported(page) {
@@ -149,11 +169,7 @@ export async function beginLoad(
           FROM named`,
       };
       const finished = await session.run(statement, secret, source, load);
-      if (finished.length === 0)
-        throw new KeystileError(
-          "CONFLICT",
-          "another copy to the same schema has begun again meanwhile; run one at a time",
-        );
+      if (finished.length === 0) throw begunAgain();
     },
   };
 }
@@ -175,7 +191,7 @@ async function assertMaySetSequences(session: Session, schema: string): Promise<
 
 /**
  * Removes what an interrupted load of the same source left.
- * @returns the number of this load, which the next one changes
+ * @returns the number of this load, which the next one changes before it removes anything
  */
 async function begin(
   run: (text: string, ...values: string[]) => Promise<readonly PostgresRow[]>,
@@ -196,9 +212,11 @@ async function begin(
     );
     if (found?.["used"] === "true")
       throw new KeystileError("CONFLICT", "the target holds rows already; copy to an empty schema");
+    // A random number: a load that began before the schema was dropped must not find its own again.
     const [first] = await run(
       `INSERT INTO ${s}.entities (kind, id, workspace_id, version, deleted, body)
-       VALUES ('copy', 'copy', '', 1, true, $1) ON CONFLICT (kind, id) DO NOTHING RETURNING version::text`,
+       VALUES ('copy', 'copy', '', 1 + floor(random() * 1e15)::bigint, true, $1)
+       ON CONFLICT (kind, id) DO NOTHING RETURNING version::text`,
       source,
     );
     if (first === undefined) throw begunAtOnce();
@@ -215,9 +233,17 @@ async function begin(
       "CONFLICT",
       `something else used this unfinished copy; to copy again, and lose what that wrote, run: DROP SCHEMA ${s} CASCADE`,
     );
+  // A statement of its own: pages that it waits for are not in its snapshot, and the next one has to remove them.
+  const [fenced] = await run(
+    `UPDATE ${s}.entities SET version = version + 1 WHERE kind = 'copy' AND body = $2 AND version = $1::text::bigint
+     RETURNING version::text`,
+    known["version"] as string,
+    known["body"],
+  );
+  if (fenced === undefined) throw begunAtOnce();
   const [own] = await run(
     `WITH own AS (
-       UPDATE ${s}.entities SET version = version + 1, body = $1
+       UPDATE ${s}.entities SET body = $1
        WHERE kind = 'copy' AND body = $3 AND version = $2::text::bigint RETURNING version
      ), entities AS (DELETE FROM ${s}.entities WHERE kind <> 'copy' AND EXISTS (SELECT 1 FROM own)),
      keys AS (DELETE FROM ${s}.keys WHERE EXISTS (SELECT 1 FROM own)),
@@ -228,13 +254,15 @@ async function begin(
      SELECT version::text, setval('${s}.key_numbers', 1, false)::text,
        setval(pg_get_serial_sequence('${s}.audit', 'number'), 1, false)::text FROM own`,
     source,
-    known["version"] as string,
+    fenced["version"] as string,
     known["body"],
   );
   if (own === undefined) throw begunAtOnce();
   return own["version"] as string;
 }
 
+const begunAgain = () =>
+  new KeystileError("CONFLICT", "another copy to the same schema has begun again meanwhile; run one at a time");
 const begunAtOnce = () =>
   new KeystileError("CONFLICT", "another copy to the same schema has begun at once; run one at a time");
 

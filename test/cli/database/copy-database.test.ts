@@ -74,9 +74,12 @@ const failingAt = (statement: RegExp) => ({
       : server.query(text, values),
 });
 
+/** Matches the statement of a copy that writes rows of a table. */
+const writing = (table: string) => new RegExp(`^WITH held[^]*INSERT INTO "\\w+"\\.${table} \\(`);
+
 /** Begins a copy that ends before its first page is written. */
 async function beginAgain(file: string, schema: string): Promise<void> {
-  const stopped = copyDatabase(file, failingAt(/^INSERT INTO "\w+"\.entities \(kind, id, workspace_id, name/), {
+  const stopped = copyDatabase(file, failingAt(writing("entities")), {
     schema,
     onProgress: () => undefined,
   });
@@ -126,9 +129,7 @@ describe("copyDatabase", () => {
     const schema = newSchema();
     const losing = {
       query: (text: string, values: (string | null)[]) =>
-        text.startsWith("INSERT INTO") && text.includes(".accounts (number")
-          ? Promise.reject(new Error("lost"))
-          : server.query(text, values),
+        writing("accounts").test(text) ? Promise.reject(new Error("lost")) : server.query(text, values),
     };
     const failing = copyDatabase(file, losing, { schema, onProgress: () => undefined });
     await expect(failing).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", outcomeUnknown: true });
@@ -248,6 +249,37 @@ describe("copyDatabase", () => {
     expect([...(await copy(file, schema)).values()].every(({ isSame }) => isSame)).toBe(true);
   });
 
+  it("a copy that stalled writes nothing after another one has finished and is served", async () => {
+    const { file, made } = await filled();
+    const schema = newSchema();
+    const [, , spent, revoked] = made;
+    let isServed = false;
+    const stalling = {
+      async query(text: string, values: (string | null)[]) {
+        if (!isServed && writing("keys").test(text)) {
+          isServed = true;
+          expect([...(await copy(file, schema)).values()].every(({ isSame }) => isSame)).toBe(true);
+          const store = postgresStore(server, { schema });
+          const verifier = createVerifier(store);
+          const all = await verifier.verify({ key: spent!.key, credits: { cost: 102 - 7 } });
+          expect(all).toMatchObject({ valid: true, credits: 0 });
+          await createKeyring(store).deleteKey({ keyId: revoked!.keyId });
+          await verifier.close();
+          await store.close();
+        }
+        return server.query(text, values);
+      },
+    };
+    const stalled = copyDatabase(file, stalling, { schema, onProgress: () => undefined });
+    await expect(stalled).rejects.toMatchObject({ code: "CONFLICT", detail: expect.stringContaining("begun again") });
+    const store = postgresStore(server, { schema });
+    const verifier = createVerifier(store);
+    expect(await verifier.verify({ key: spent!.key })).toMatchObject({ valid: false, code: "USAGE_EXCEEDED" });
+    expect(await verifier.verify({ key: revoked!.key })).toMatchObject({ valid: false, code: "NOT_FOUND" });
+    await verifier.close();
+    await store.close();
+  });
+
   it("waits for statements that take longer than calls of a store may: counting millions of keys does", async () => {
     const { file } = await filled();
     const slow = {
@@ -266,8 +298,8 @@ describe("copyDatabase", () => {
     const forgetting = {
       query: (text: string, values: (string | null)[]) =>
         server.query(
-          text.startsWith("INSERT INTO") && text.includes(".accounts (number")
-            ? text.replace("ON CONFLICT", "WHERE (r ->> 'remaining')::bigint <> 106 ON CONFLICT")
+          writing("accounts").test(text)
+            ? text.replace("ON CONFLICT", "AND (r ->> 'remaining')::bigint <> 106 ON CONFLICT")
             : text,
           values,
         ),
@@ -288,7 +320,7 @@ describe("copyDatabase", () => {
     let changed = 0;
     const binding = {
       query(text: string, values: (string | null)[]) {
-        const isMeant = text.startsWith("INSERT INTO") && text.includes(`.${kind} (`) && text.includes(right);
+        const isMeant = writing(kind).test(text) && text.includes(right);
         if (isMeant) changed++;
         return server.query(isMeant ? text.replace(right, wrong) : text, values);
       },
