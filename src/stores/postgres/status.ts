@@ -19,7 +19,10 @@ export interface PostgresStatus {
   readonly clockSkewMs: number;
   /** Milliseconds of one round trip. */
   readonly roundTripMs: number;
-  /** Whether doorbells of other nodes are heard: no, behind a pooler in transaction mode. */
+  /**
+   * Whether doorbells of other nodes are heard: no, behind a pooler in transaction mode. Tried when listening begins: a
+   * connection that dies without a word counts until the system reports it, and changes arrive by polls meanwhile.
+   */
   readonly isListening: boolean;
   /** Milliseconds since the last successful poll began; Infinity: there was none. */
   readonly polledBeforeMs: number;
