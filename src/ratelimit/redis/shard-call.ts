@@ -19,6 +19,7 @@ interface ShardCheck {
 
 /** Checks of one shard, as the script takes them. */
 export interface ShardCall {
+  readonly shard: string;
   /** Of the buckets, each once. */
   readonly keys: readonly string[];
   /** Where the checks are in the call of the limiter. */
@@ -85,7 +86,7 @@ export function createShardCalls(prefix: string): (checks: readonly LimitCheck[]
       checks.push({ rate, cost });
     }
     const isDistinct = keys.length === checks.length;
-    return { keys, numbers, extra, isCommon: isCommon && isDistinct, checks, isDistinct, signature, places };
+    return { shard, keys, numbers, extra, isCommon: isCommon && isDistinct, checks, isDistinct, signature, places };
   };
 
   return (checks) => {

@@ -147,6 +147,34 @@ describe.skipIf(noRedisServer !== undefined)("redisLimiter: failures", () => {
     expect(await limiter.take([{ ...good, cost: 0 }], 0)).toMatchObject([{ remaining: 10 }]);
   });
 
+  it("a dead slot fails alone: calls of others are granted by Redis all the while", async () => {
+    const { redis } = await start("ioredis 6");
+    const client = new Redis(redis.url);
+    open.push(() => client.disconnect());
+    await client.ping();
+    const limiter = redisLimiter(
+      async ([name = "", ...rest], key) => {
+        if (key.includes("{dead")) throw new Error("CLUSTERDOWN Hash slot not served");
+        return client.call(name, ...rest);
+      },
+      { deadline: 1_000 },
+    );
+    open.push(() => limiter.close());
+    const granted = async (shard: string) => (await timed(limiter, check({ shard }))).isGranted;
+    expect(await granted("live")).toBe(true);
+    for (let round = 0; round < 5; round++) {
+      const burst = Array.from({ length: 10 }, (_, n) => granted(`dead_${n % (round + 1)}`));
+      expect(await granted("live")).toBe(true);
+      expect(new Set(await Promise.all(burst))).toEqual(new Set([false]));
+      expect(await granted(`live_${round}`)).toBe(true);
+      await wait(100);
+    }
+    // Of several shards at once, what failed is blamed.
+    for (let i = 0; i < 10; i++)
+      await expect(limiter.take([check({ shard: "live" }), check({ shard: "dead" })], 0)).rejects.toThrow();
+    expect(await granted("live")).toBe(true);
+  });
+
   it("an answer that comes late does not close the circuit: a network that became slow is given up", async () => {
     const { redis } = await start("ioredis 6");
     const proxy = await startProxy(redis);
