@@ -3,7 +3,7 @@
  * server those of ioredis and redis still waited after four seconds.
  *
  * Why one breaker, though a cluster has many servers: which shards share a server is known to the client alone, and
- * shards are as many as keys. Failures in a row open it only while nothing else answers: after the first of them the
+ * shards are as many as keys. Failures in a row open it only while nothing else answers: after the second of them the
  * shard that answered last is asked too, and as long as it does, only the calls of the others fail.
  */
 import { KeystileError } from "../../contracts/errors.js";
@@ -36,6 +36,13 @@ export interface Breaker<C extends Target> {
    * @throws (rejects with) KeystileError LIMITER_UNAVAILABLE if it rejects or takes longer
    */
   guard<T>(result: Promise<T>, call: C, blamed?: () => C | undefined): Promise<T>;
+  /** The same as `guard` for a call that has a deadline of its own. */
+  settle<T>(result: Promise<T>, call: C, blamed?: () => C | undefined): Promise<T>;
+  /**
+   * Counts a failed call which says nothing about Redis.
+   * @throws KeystileError LIMITER_UNAVAILABLE
+   */
+  fail(cause: unknown): never;
   /** Calls that failed or were not made. */
   failedCalls(): number;
   /** Stops probing. */
@@ -64,7 +71,7 @@ export function createBreaker<C extends Target>(
   let isSpread = false;
   /** The latest that was answered in time. */
   let answered: C | undefined;
-  /** Whether the shard that answered last was asked since the failures began, whether it still is, and when it answered. */
+  /** Whether the shard that answered last was asked since the failures began, still is, and when it answered. */
   let hasAsked = false;
   let isAsking = false;
   let aliveAt = -Infinity;
@@ -157,9 +164,21 @@ export function createBreaker<C extends Target>(
     if (failed !== undefined && failed.shard !== call.shard) isSpread = true;
     failed = call;
     failures++;
-    if (!hasAsked && !isAsking && answered !== undefined && answered.shard !== call.shard) askAnswered(answered);
+    if (failures > 1 && !hasAsked && !isAsking && answered !== undefined && answered.shard !== call.shard)
+      askAnswered(answered);
     openIfDue();
   };
+  const settle = <T>(result: Promise<T>, call: C, blamed?: () => C | undefined): Promise<T> =>
+    result.then(
+      (value) => {
+        succeed(call);
+        return value;
+      },
+      (cause: unknown) => {
+        countFailure(blamed?.() ?? call, cause);
+        return fail(cause);
+      },
+    );
 
   return {
     assertClosed(call) {
@@ -168,17 +187,9 @@ export function createBreaker<C extends Target>(
       fail(lastCause);
     },
     within,
-    guard: (result, call, blamed) =>
-      within(result).then(
-        (value) => {
-          succeed(call);
-          return value;
-        },
-        (cause: unknown) => {
-          countFailure(blamed?.() ?? call, cause);
-          return fail(cause);
-        },
-      ),
+    guard: (result, call, blamed) => settle(within(result), call, blamed),
+    settle,
+    fail,
     failedCalls: () => failedCalls,
     close() {
       isClosed = true;

@@ -7,6 +7,7 @@ import { digestText } from "../../lib/hash.js";
 import { assertCheck } from "../assert-check.js";
 import { createBreaker } from "./breaker.js";
 import { isOneServer, type RedisClient, toCommand } from "./client.js";
+import { createLargeCalls, MAX_SMALL } from "./large-calls.js";
 import { createRefusals } from "./refusals.js";
 import { type Mode, SCRIPT } from "./script.js";
 import { createShardCalls, readReply, type ShardCall, type ShardReply, toArguments } from "./shard-call.js";
@@ -19,8 +20,8 @@ export interface RedisLimiterOptions {
    */
   readonly prefix?: string;
   /**
-   * Milliseconds within which a call settles, 1…60_000, default 50. Keep it below the `limiterTimeout` of verifiers
-   * (1_000).
+   * Milliseconds within which a call settles, 1…60_000, default 50; one of more than 16 limits has 450 more. Keep it
+   * so far below the `limiterTimeout` of verifiers (1_000).
    */
   readonly deadline?: number;
   /**
@@ -53,8 +54,9 @@ export interface RedisLimiter extends Limiter {
    * @throws RangeError if a number of a check is not an integer from 0 to 2^53 − 1, a name or a shard is not a
    *   well-formed text of at most 2,048 UTF-16 units, or `now` is not a number of milliseconds
    * @throws (or rejects with) KeystileError LIMITER_UNAVAILABLE after `close`, when Redis fails or does not answer
-   *   within the deadline, and at once after five such calls in a row until a probe succeeds. In a cluster calls are
-   *   made as long as a shard answers. Tokens of a call that failed may have been taken
+   *   within the deadline, which for calls of more than 16 limits includes waiting for others of them, and at once
+   *   after five such calls in a row until a probe succeeds. In a cluster calls are made as long as a shard answers.
+   *   Tokens of a call that failed may have been taken
    */
   take(checks: readonly LimitCheck[], now: number): MaybePromise<readonly LimitVerdict[]>;
   counters(): RedisLimiterCounters;
@@ -84,9 +86,9 @@ const OPTIONS = {
  * call of a script for a verification, whatever its limits. A bucket takes some 150 to 200 bytes and expires once it is
  * full.
  *
- * Deadline: a call takes at most `deadline`, whatever the client's options. After five failures in a row none waits; a
- * probe every 200 ms, which changes nothing, finds out when Redis is back. While some slots of a cluster answer, only
- * calls for the others fail. Verifiers do as `onLimiterFailure` says.
+ * Deadline: a call takes at most `deadline`, one of more than 16 limits 450 ms more, whatever the client's options.
+ * After five failures in a row none waits; a probe every 200 ms, which changes nothing, finds out when Redis is back.
+ * While some slots of a cluster answer, only calls for the others fail. Verifiers do as `onLimiterFailure` says.
  *
  * Remembered refusals: a call that was refused is refused without asking Redis until it can fit, at most for a second.
  *
@@ -131,6 +133,8 @@ export function redisLimiter(client: RedisClient, options: RedisLimiterOptions =
   };
   const breaker = createBreaker(deadline, (call: ShardCall) => ask(call, "look"), isOneServer(client));
 
+  const largeCalls = createLargeCalls(deadline);
+
   const refuse = (call: ShardCall): readonly LimitVerdict[] | undefined => {
     const refused = refusals.refuse(call, time());
     if (refused !== undefined) counters.rememberedRefusals++;
@@ -155,6 +159,13 @@ export function redisLimiter(client: RedisClient, options: RedisLimiterOptions =
       }
       await known.asking;
     }
+  };
+
+  /** Takes in turn with other large calls. That one came late since others were before it says nothing about Redis. */
+  const takeLarge = (call: ShardCall): Promise<readonly LimitVerdict[]> => {
+    const wasIdle = largeCalls.isIdle();
+    const taken = largeCalls.inTurn(call.checks.length, () => ask(call, "take").then(verdictsOf));
+    return wasIdle ? breaker.settle(taken, call) : taken.catch(breaker.fail);
   };
 
   /**
@@ -219,6 +230,7 @@ export function redisLimiter(client: RedisClient, options: RedisLimiterOptions =
       const refused = isKnown ? refuse(call) : undefined;
       if (refused !== undefined) return refused;
       breaker.assertClosed(call);
+      if (checks.length > MAX_SMALL) return takeLarge(call);
       return breaker.guard(isKnown ? takeInTurn(call) : ask(call, "take").then(verdictsOf), call);
     },
     counters: () => ({ newcomersRefused: 0, bucketsDisplaced: 0, ...counters, failedCalls: breaker.failedCalls() }),

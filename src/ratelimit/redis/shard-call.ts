@@ -9,7 +9,7 @@ const MAX_NAME_LENGTH = 2_048;
 const PLAIN_SHARD = /^[a-zA-Z0-9_-]{1,64}$/;
 
 /** Keys among which one is found as fast without a map. */
-const FEW_KEYS = 8;
+const MAX_LISTED = 8;
 
 /** A check with its rate. */
 interface ShardCheck {
@@ -68,7 +68,7 @@ export function createShardCalls(prefix: string): (checks: readonly LimitCheck[]
     let signature = "";
     let extra = "";
     let isCommon = true;
-    const indexes = given.length > FEW_KEYS ? new Map<string, number>() : undefined;
+    const indexes = given.length > MAX_LISTED ? new Map<string, number>() : undefined;
     for (const { bucket, limit, duration, cost, configured } of given) {
       const key = `${prefix}{${shard}}:${bucket}`;
       let index = indexes === undefined ? keys.indexOf(key) : (indexes.get(key) ?? -1);
