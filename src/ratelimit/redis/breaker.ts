@@ -1,6 +1,10 @@
 /**
  * Deadline and circuit breaker of calls over a network. Clients have neither by default: with a stopped or killed
  * server those of ioredis and redis still waited after four seconds.
+ *
+ * Why one breaker, though a cluster has many servers: which shards share a server is known to the client alone, and
+ * shards are as many as keys. Failures in a row open it only while nothing else answers: after the second of them the
+ * shard that answered last is asked too, and as long as it does, only the calls of the others fail.
  */
 import { KeystileError } from "../../contracts/errors.js";
 import { createDeadline } from "../../lib/guards/deadline.js";
@@ -16,16 +20,29 @@ const PROBE_INTERVAL = 200;
 const FIRST_PATIENCE = 1_000;
 const MAX_PATIENCE = 60_000;
 
-export interface Breaker {
-  /** @throws KeystileError LIMITER_UNAVAILABLE after so many failures in a row that no call is made */
-  assertClosed(): void;
+/** What the breaker knows of a call. */
+export interface Target {
+  readonly shard: string;
+}
+
+export interface Breaker<C extends Target> {
+  /** @throws KeystileError LIMITER_UNAVAILABLE after so many failures in a row that the call is not made */
+  assertClosed(call: C): void;
   /** The same promise, which rejects once the deadline has passed. */
   within<T>(call: Promise<T>): Promise<T>;
   /**
    * Waits for a call until the deadline, and counts whether it failed.
+   * @param blamed after a failure, the call of the shard that failed, if it is known to be another
    * @throws (rejects with) KeystileError LIMITER_UNAVAILABLE if it rejects or takes longer
    */
-  guard<T>(call: Promise<T>): Promise<T>;
+  guard<T>(result: Promise<T>, call: C, blamed?: () => C | undefined): Promise<T>;
+  /** The same as `guard` for a call that has a deadline of its own. */
+  settle<T>(result: Promise<T>, call: C, blamed?: () => C | undefined): Promise<T>;
+  /**
+   * Counts a failed call which says nothing about Redis.
+   * @throws KeystileError LIMITER_UNAVAILABLE
+   */
+  fail(cause: unknown): never;
   /** Calls that failed or were not made. */
   failedCalls(): number;
   /** Stops probing. */
@@ -34,15 +51,33 @@ export interface Breaker {
 
 /**
  * @param deadline of a call, milliseconds
- * @param probe a call that changes nothing: while no others are made, its success within the deadline lets them pass
- *   again. The timer between probes does not keep the process alive
+ * @param probe makes a call in a way that changes nothing: while no others are made, its success within the deadline
+ *   lets them pass again. The timer between probes does not keep the process alive
+ * @param isOneServer all shards fail together: the breaker opens at once, not only after another shard has failed too
  */
-export function createBreaker(deadline: number, probe: () => Promise<unknown>): Breaker {
+export function createBreaker<C extends Target>(
+  deadline: number,
+  probe: (call: C) => Promise<unknown>,
+  isOneServer: boolean,
+): Breaker<C> {
   const expire = createDeadline(deadline);
   const timeoutError = (): Error => new Error(`Redis did not answer within ${deadline} ms.`);
   const within = <T>(call: Promise<T>): Promise<T> => expire(call, timeoutError);
+  /** In a row. */
   let failures = 0;
   let lastCause: unknown;
+  /** The latest that failed, and whether those in a row were of several shards. */
+  let failed: C | undefined;
+  let isSpread = false;
+  /** The latest that was answered in time. */
+  let answered: C | undefined;
+  /** Whether the shard that answered last was asked since the failures began, still is, and when it answered. */
+  let hasAsked = false;
+  let isAsking = false;
+  let aliveAt = -Infinity;
+  let isOpen = false;
+  /** The latest that was not made. */
+  let wanted: C | undefined;
   let timer: unknown;
   /** Number of the latest probe; 0: none is awaited. */
   let probing = 0;
@@ -50,10 +85,11 @@ export function createBreaker(deadline: number, probe: () => Promise<unknown>): 
   let probedAt = 0;
   let patience = FIRST_PATIENCE;
 
-  const isOpen = (): boolean => failures >= MAX_FAILURES;
   const reset = (): void => {
     failures = 0;
     lastCause = undefined;
+    failed = wanted = undefined;
+    isSpread = isOpen = hasAsked = false;
     probing = 0;
     patience = FIRST_PATIENCE;
     cancel(timer as undefined);
@@ -76,7 +112,7 @@ export function createBreaker(deadline: number, probe: () => Promise<unknown>): 
   const send = (): void => {
     const own = (probing = ++probes);
     const began = (probedAt = clock.now());
-    probe().then(
+    probe((wanted ?? failed) as C).then(
       () => {
         if (timer === undefined) return;
         if (clock.now() - began <= deadline) reset();
@@ -88,30 +124,75 @@ export function createBreaker(deadline: number, probe: () => Promise<unknown>): 
       },
     );
   };
+  /** Whether all shards are shut, and not only the one that failed. */
+  const isShutForAll = (): boolean => isOpen && (isOneServer || isSpread);
+  const openIfDue = (): void => {
+    if (isOpen || failures < MAX_FAILURES || (isAsking && !isOneServer)) return;
+    isOpen = true;
+    arm();
+  };
+  /** Asks the shard that answered last, and waits as long as for a call. */
+  const askAnswered = (call: C): void => {
+    hasAsked = isAsking = true;
+    within(probe(call)).then(
+      () => {
+        isAsking = false;
+        aliveAt = clock.now();
+        reset();
+      },
+      () => {
+        isAsking = false;
+        openIfDue();
+      },
+    );
+  };
 
   let failedCalls = 0;
+  let isClosed = false;
   const fail = (cause: unknown): never => {
     failedCalls++;
     throw new KeystileError("LIMITER_UNAVAILABLE", "The rate limiter's Redis is unavailable.", { cause });
   };
-  const succeed = <T>(result: T): T => {
-    if (!isOpen()) failures = 0;
-    return result;
+  const succeed = (call: C): void => {
+    answered = call;
+    if (failures > 0 && !isShutForAll()) reset();
   };
-  const countFailure = (cause: unknown): never => {
+  const countFailure = (call: C, cause: unknown): void => {
+    // Another shard has just said that it answers.
+    if (isClosed || (!isOneServer && clock.now() - aliveAt < PROBE_INTERVAL)) return;
     lastCause = cause;
-    if (++failures === MAX_FAILURES) arm();
-    return fail(cause);
+    if (failed !== undefined && failed.shard !== call.shard) isSpread = true;
+    failed = call;
+    failures++;
+    if (failures > 1 && !hasAsked && !isAsking && answered !== undefined && answered.shard !== call.shard)
+      askAnswered(answered);
+    openIfDue();
   };
+  const settle = <T>(result: Promise<T>, call: C, blamed?: () => C | undefined): Promise<T> =>
+    result.then(
+      (value) => {
+        succeed(call);
+        return value;
+      },
+      (cause: unknown) => {
+        countFailure(blamed?.() ?? call, cause);
+        return fail(cause);
+      },
+    );
 
   return {
-    assertClosed() {
-      if (isOpen()) fail(lastCause);
+    assertClosed(call) {
+      if (!isOpen || !(isShutForAll() || failed?.shard === call.shard)) return;
+      wanted = call;
+      fail(lastCause);
     },
     within,
-    guard: (call) => within(call).then(succeed, countFailure),
+    guard: (result, call, blamed) => settle(within(result), call, blamed),
+    settle,
+    fail,
     failedCalls: () => failedCalls,
     close() {
+      isClosed = true;
       cancel(timer as undefined);
       timer = undefined;
     },

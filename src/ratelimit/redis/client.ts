@@ -39,3 +39,9 @@ export function toCommand(client: RedisClient): RedisCommand {
   }
   throw new TypeError("client must be one of ioredis or redis, or a function that takes a command and its first key");
 }
+
+/** Whether a client is known to speak to one server; of a function nothing is known. */
+export function isOneServer(client: RedisClient): boolean {
+  if (typeof client === "function" || "getSlotRandomNode" in client) return false;
+  return !("isCluster" in client && client.isCluster === true);
+}

@@ -6,7 +6,8 @@ import { type Check, checkOptions, integer, oneOf } from "../../lib/check-option
 import { digestText } from "../../lib/hash.js";
 import { assertCheck } from "../assert-check.js";
 import { createBreaker } from "./breaker.js";
-import { type RedisClient, toCommand } from "./client.js";
+import { isOneServer, type RedisClient, toCommand } from "./client.js";
+import { createLargeCalls, MAX_SMALL } from "./large-calls.js";
 import { createRefusals } from "./refusals.js";
 import { type Mode, SCRIPT } from "./script.js";
 import { createShardCalls, readReply, type ShardCall, type ShardReply, toArguments } from "./shard-call.js";
@@ -19,8 +20,8 @@ export interface RedisLimiterOptions {
    */
   readonly prefix?: string;
   /**
-   * Milliseconds within which a call settles, 1…60_000, default 50. Keep it below the `limiterTimeout` of verifiers
-   * (1_000).
+   * Milliseconds within which a call settles, 1…60_000, default 50; one of more than 16 limits has 450 more. Keep it
+   * so far below the `limiterTimeout` of verifiers (1_000).
    */
   readonly deadline?: number;
   /**
@@ -53,8 +54,9 @@ export interface RedisLimiter extends Limiter {
    * @throws RangeError if a number of a check is not an integer from 0 to 2^53 − 1, a name or a shard is not a
    *   well-formed text of at most 2,048 UTF-16 units, or `now` is not a number of milliseconds
    * @throws (or rejects with) KeystileError LIMITER_UNAVAILABLE after `close`, when Redis fails or does not answer
-   *   within the deadline, and at once after five such calls in a row until a probe succeeds. Tokens of a call that
-   *   failed may have been taken
+   *   within the deadline, which for calls of more than 16 limits includes waiting for others of them, and at once
+   *   after five such calls in a row until a probe succeeds. In a cluster calls are made as long as a shard answers.
+   *   Tokens of a call that failed may have been taken
    */
   take(checks: readonly LimitCheck[], now: number): MaybePromise<readonly LimitVerdict[]>;
   counters(): RedisLimiterCounters;
@@ -84,8 +86,9 @@ const OPTIONS = {
  * call of a script for a verification, whatever its limits. A bucket takes some 150 to 200 bytes and expires once it is
  * full.
  *
- * Deadline: a call takes at most `deadline`, whatever the client's options. After five failures in a row none waits; a
- * probe every 200 ms, which changes nothing, finds out when Redis is back. Verifiers do as `onLimiterFailure` says.
+ * Deadline: a call takes at most `deadline`, one of more than 16 limits 450 ms more, whatever the client's options.
+ * After five failures in a row none waits; a probe every 200 ms, which changes nothing, finds out when Redis is back.
+ * While some slots of a cluster answer, only calls for the others fail. Verifiers do as `onLimiterFailure` says.
  *
  * Remembered refusals: a call that was refused is refused without asking Redis until it can fit, at most for a second.
  *
@@ -108,14 +111,12 @@ export function redisLimiter(client: RedisClient, options: RedisLimiterOptions =
   const counters = { scriptCalls: 0, rememberedRefusals: 0 };
   let latest = -Infinity;
   let isClosed = false;
-  let lastCall: ShardCall | undefined;
 
   /** By the clock that buckets refill by; of the server's only differences are known here. */
   const time = clock === "caller" ? () => latest : () => performance.now();
 
   const ask = async (call: ShardCall, mode: Mode, receipts?: readonly string[]): Promise<ShardReply> => {
     counters.scriptCalls++;
-    lastCall = call;
     const header = clock === "caller" ? `${mode} ${latest} ${CALLER_SLACK}` : mode;
     const rest = toArguments(call, header, receipts);
     const firstKey = call.keys[0] as string;
@@ -130,7 +131,9 @@ export function redisLimiter(client: RedisClient, options: RedisLimiterOptions =
     refusals.learn(call, read, time);
     return read;
   };
-  const breaker = createBreaker(deadline, () => ask(lastCall as ShardCall, "look"));
+  const breaker = createBreaker(deadline, (call: ShardCall) => ask(call, "look"), isOneServer(client));
+
+  const largeCalls = createLargeCalls(deadline);
 
   const refuse = (call: ShardCall): readonly LimitVerdict[] | undefined => {
     const refused = refusals.refuse(call, time());
@@ -158,8 +161,26 @@ export function redisLimiter(client: RedisClient, options: RedisLimiterOptions =
     }
   };
 
-  /** Takes from several shards at once, and returns what it took unless all of them granted. */
-  const takeOfShards = async (calls: readonly ShardCall[]): Promise<readonly LimitVerdict[]> => {
+  /** Takes in turn with other large calls. That one came late since others were before it says nothing about Redis. */
+  const takeLarge = (call: ShardCall): Promise<readonly LimitVerdict[]> => {
+    const wasIdle = largeCalls.isIdle();
+    const taken = largeCalls.inTurn(call.checks.length, () => ask(call, "take").then(verdictsOf));
+    return wasIdle ? breaker.settle(taken, call) : taken.catch(breaker.fail);
+  };
+
+  /**
+   * Takes from several shards at once, and returns what it took unless all of them granted.
+   * @param onFailure is told of a shard that failed
+   */
+  const takeOfShards = async (
+    calls: readonly ShardCall[],
+    onFailure: (call: ShardCall) => void,
+  ): Promise<readonly LimitVerdict[]> => {
+    const within = <T>(reply: Promise<T>, i: number): Promise<T> =>
+      breaker.within(reply).catch((cause: unknown) => {
+        onFailure(calls[i] as ShardCall);
+        throw cause;
+      });
     const known = calls.map(refuse);
     const mode = known.some((refused) => refused !== undefined) ? "look" : "hold";
     const asked = calls.map(async (call, i): Promise<Omit<ShardReply, "used">> => {
@@ -169,7 +190,7 @@ export function redisLimiter(client: RedisClient, options: RedisLimiterOptions =
     const undo = (i: number, receipts: readonly string[]) => ask(calls[i] as ShardCall, "undo", receipts);
     let replies: Omit<ShardReply, "used">[];
     try {
-      replies = await Promise.all(asked.map((reply) => breaker.within(reply)));
+      replies = await Promise.all(asked.map(within));
     } catch (error) {
       // Whatever was granted, or is granted too late.
       if (mode === "hold")
@@ -181,7 +202,7 @@ export function redisLimiter(client: RedisClient, options: RedisLimiterOptions =
     }
     const isReturned = mode === "hold" && replies.some(({ exceeded }) => exceeded);
     const final = await Promise.all(
-      replies.map((reply, i) => (isReturned && !reply.exceeded ? undo(i, reply.receipts) : reply)),
+      replies.map((reply, i) => (isReturned && !reply.exceeded ? within(undo(i, reply.receipts), i) : reply)),
     );
     const verdicts: LimitVerdict[] = [];
     for (const [i, { places }] of calls.entries())
@@ -200,14 +221,17 @@ export function redisLimiter(client: RedisClient, options: RedisLimiterOptions =
       if (call === undefined) return [];
       latest = Math.max(latest, Math.floor(now));
       if (calls.length > 1) {
-        breaker.assertClosed();
-        return breaker.guard(takeOfShards(calls));
+        calls.forEach(breaker.assertClosed);
+        let failed: ShardCall | undefined;
+        const taken = takeOfShards(calls, (one) => void (failed ??= one));
+        return breaker.guard(taken, call, () => failed);
       }
       const isKnown = refusals.find(call) !== undefined;
       const refused = isKnown ? refuse(call) : undefined;
       if (refused !== undefined) return refused;
-      breaker.assertClosed();
-      return breaker.guard(isKnown ? takeInTurn(call) : ask(call, "take").then(verdictsOf));
+      breaker.assertClosed(call);
+      if (checks.length > MAX_SMALL) return takeLarge(call);
+      return breaker.guard(isKnown ? takeInTurn(call) : ask(call, "take").then(verdictsOf), call);
     },
     counters: () => ({ newcomersRefused: 0, bucketsDisplaced: 0, ...counters, failedCalls: breaker.failedCalls() }),
     close() {

@@ -8,6 +8,9 @@ const MAX_NAME_LENGTH = 2_048;
 /** A shard that stands in a key as it is; of any other stands a digest. */
 const PLAIN_SHARD = /^[a-zA-Z0-9_-]{1,64}$/;
 
+/** Keys among which one is found as fast without a map. */
+const MAX_LISTED = 8;
+
 /** A check with its rate. */
 interface ShardCheck {
   readonly rate: Rate;
@@ -16,6 +19,7 @@ interface ShardCheck {
 
 /** Checks of one shard, as the script takes them. */
 export interface ShardCall {
+  readonly shard: string;
   /** Of the buckets, each once. */
   readonly keys: readonly string[];
   /** Where the checks are in the call of the limiter. */
@@ -64,10 +68,14 @@ export function createShardCalls(prefix: string): (checks: readonly LimitCheck[]
     let signature = "";
     let extra = "";
     let isCommon = true;
+    const indexes = given.length > MAX_LISTED ? new Map<string, number>() : undefined;
     for (const { bucket, limit, duration, cost, configured } of given) {
       const key = `${prefix}{${shard}}:${bucket}`;
-      let index = keys.indexOf(key);
-      if (index < 0) index = keys.push(key) - 1;
+      let index = indexes === undefined ? keys.indexOf(key) : (indexes.get(key) ?? -1);
+      if (index < 0) {
+        index = keys.push(key) - 1;
+        indexes?.set(key, index);
+      }
       const rate = rateOf(limit, duration);
       const [limitText = "", durationText = "", units = "", drain = ""] = textsOf(rate);
       const own = configured === undefined ? "- -" : `${configured.limit} ${configured.duration}`;
@@ -78,7 +86,7 @@ export function createShardCalls(prefix: string): (checks: readonly LimitCheck[]
       checks.push({ rate, cost });
     }
     const isDistinct = keys.length === checks.length;
-    return { keys, numbers, extra, isCommon: isCommon && isDistinct, checks, isDistinct, signature, places };
+    return { shard, keys, numbers, extra, isCommon: isCommon && isDistinct, checks, isDistinct, signature, places };
   };
 
   return (checks) => {
@@ -87,14 +95,19 @@ export function createShardCalls(prefix: string): (checks: readonly LimitCheck[]
     if (first === undefined) return [];
     // Every verification.
     if (shards.every((shard) => shard === first)) return [toCall(first, checks, [...checks.keys()])];
-    return [...new Set(shards)].map((shard) => {
-      const places = [...checks.keys()].filter((place) => shards[place] === shard);
-      return toCall(
+    const placesOf = new Map<string, number[]>();
+    for (const [place, shard] of shards.entries()) {
+      const places = placesOf.get(shard);
+      if (places === undefined) placesOf.set(shard, [place]);
+      else places.push(place);
+    }
+    return [...placesOf].map(([shard, places]) =>
+      toCall(
         shard,
         places.map((place) => checks[place] as LimitCheck),
         places,
-      );
-    });
+      ),
+    );
   };
 }
 

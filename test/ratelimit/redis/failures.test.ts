@@ -147,6 +147,34 @@ describe.skipIf(noRedisServer !== undefined)("redisLimiter: failures", () => {
     expect(await limiter.take([{ ...good, cost: 0 }], 0)).toMatchObject([{ remaining: 10 }]);
   });
 
+  it("a dead slot fails alone: calls of others are granted by Redis all the while", async () => {
+    const { redis } = await start("ioredis 6");
+    const client = new Redis(redis.url);
+    open.push(() => client.disconnect());
+    await client.ping();
+    const limiter = redisLimiter(
+      async ([name = "", ...rest], key) => {
+        if (key.includes("{dead")) throw new Error("CLUSTERDOWN Hash slot not served");
+        return client.call(name, ...rest);
+      },
+      { deadline: 1_000 },
+    );
+    open.push(() => limiter.close());
+    const granted = async (shard: string) => (await timed(limiter, check({ shard }))).isGranted;
+    expect(await granted("live")).toBe(true);
+    for (let round = 0; round < 5; round++) {
+      const burst = Array.from({ length: 10 }, (_, n) => granted(`dead_${n % (round + 1)}`));
+      expect(await granted("live")).toBe(true);
+      expect(new Set(await Promise.all(burst))).toEqual(new Set([false]));
+      expect(await granted(`live_${round}`)).toBe(true);
+      await wait(100);
+    }
+    // Of several shards at once, what failed is blamed.
+    for (let i = 0; i < 10; i++)
+      await expect(limiter.take([check({ shard: "live" }), check({ shard: "dead" })], 0)).rejects.toThrow();
+    expect(await granted("live")).toBe(true);
+  });
+
   it("an answer that comes late does not close the circuit: a network that became slow is given up", async () => {
     const { redis } = await start("ioredis 6");
     const proxy = await startProxy(redis);
@@ -186,6 +214,76 @@ describe.skipIf(noRedisServer !== undefined)("redisLimiter: failures", () => {
     }
     await redis.cli("config", "set", "maxmemory", "0");
     expect(await untilGranted(limiter)).toBeLessThanOrEqual(1_000);
+  });
+
+  describe("calls of many limits", () => {
+    const LARGE_DEADLINE = DEADLINE + 450;
+    const many = (): LimitCheck[] => Array.from({ length: 1_000 }, () => check({ shard: "large" }));
+    let isGone = false;
+    let large = 0;
+    /** On a server that works on one call after the other, and for `busy` ms on a large one. */
+    const limiterThatTakes = async (busy: number) => {
+      const { redis } = await start("ioredis 6");
+      const client = new Redis(redis.url);
+      open.push(() => client.disconnect());
+      await client.ping();
+      let last: Promise<unknown> = Promise.resolve();
+      isGone = false;
+      large = 0;
+      const limiter = redisLimiter(
+        ([name = "", ...rest]) => {
+          const isLarge = rest.length > 100;
+          if (isLarge) large++;
+          if (isGone) return new Promise(() => undefined);
+          const own = last.then(() => (isLarge ? wait(busy) : undefined));
+          if (busy < LARGE_DEADLINE) last = own;
+          // Of large calls a small part, so that only `busy` decides how long they take.
+          return own.then(() => (isLarge ? Array(1_000).fill("0 1").join(" ") : client.call(name, ...rest)));
+        },
+        { deadline: DEADLINE },
+      );
+      open.push(() => limiter.close());
+      await timed(limiter);
+      expect((await timed(limiter)).isGranted).toBe(true);
+      return limiter;
+    };
+
+    it("many at once wait for their turn, fail nobody, and let others through", async () => {
+      const limiter = await limiterThatTakes(20);
+      const failed = limiter.counters().failedCalls;
+      const taken = Array.from({ length: 12 }, async () => limiter.take(many(), 0));
+      for (let i = 0; i < 10; i++) {
+        expect((await timed(limiter)).isGranted).toBe(true);
+        await wait(10);
+      }
+      expect((await Promise.all(taken)).map((verdicts) => verdicts.length)).toEqual(Array(12).fill(1_000));
+      expect(limiter.counters().failedCalls).toBe(failed);
+    });
+
+    it("those that are late for others shut nothing, are not made, and settle in time", async () => {
+      const limiter = await limiterThatTakes(60_000);
+      const calls = Array.from({ length: 12 }, many);
+      const began = performance.now();
+      const taken = calls.map(async (checks) => limiter.take(checks, 0));
+      const control = wait(LARGE_DEADLINE).then(() => performance.now() - began - LARGE_DEADLINE);
+      const settled = await Promise.allSettled(taken);
+      const ms = performance.now() - began;
+      expect(ms - (await control)).toBeLessThanOrEqual(LARGE_DEADLINE + GRACE);
+      expect(new Set(settled.map(({ status }) => status))).toEqual(new Set(["rejected"]));
+      // A second one only if it came so much later that it had the time of a small call left.
+      expect(large).toBeLessThanOrEqual(2);
+      expect((await timed(limiter)).isGranted).toBe(true);
+    });
+
+    it("five that had Redis to themselves show that it is gone", async () => {
+      const limiter = await limiterThatTakes(60_000);
+      isGone = true;
+      for (let i = 0; i < 5; i++)
+        await expect(limiter.take(many(), 0)).rejects.toMatchObject({ code: "LIMITER_UNAVAILABLE" });
+      const { scriptCalls } = limiter.counters();
+      expect(() => limiter.take(many(), 0)).toThrow("unavailable");
+      expect(limiter.counters().scriptCalls).toBe(scriptCalls);
+    });
   });
 
   describe("a verifier", () => {
