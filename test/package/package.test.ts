@@ -214,9 +214,9 @@ describe("package: in any runtime", () => {
     expect(await runInNewContext(`(async () => { ${body} })()`, bare)).toBe("VALID");
   });
 
-  it("with all that it exports and imports it stays below 65.6 kB minified and gzipped", async () => {
+  it("with all that it exports and imports it stays below 66.1 kB minified and gzipped", async () => {
     const { contents } = await bundle(true);
-    expect(gzipSync(contents).length).toBeLessThan(65_600);
+    expect(gzipSync(contents).length).toBeLessThan(66_100);
   });
 
   it("a program that makes no keys is bundled without what makes them: below 40.6 kB", async () => {
