@@ -135,6 +135,7 @@ describe("retryAfterOf", () => {
   it("an override counts what was asked for before it, not after", () => {
     const small = { limit: 3, duration: 1_000 };
     expect(retryAfterOf([check("a", 1, true, small), check("a", 5, true)])).toBe(600);
+    expect(retryAfterOf([check("a", 5, true), check("a", 0, true, small)])).toBe(500);
   });
 
   it("a limit of 0 never holds anything, and a cost of 0 never waits", () => {

@@ -207,6 +207,7 @@ export class BucketTable {
     const probes = isBelowShare ? PROBES_BEFORE_REFUSING : PROBES;
     let best = NONE;
     let lowest = Infinity;
+    // Counts only if all refuse.
     let refusing = NONE;
     const probe = (isAdHoc: boolean): void => {
       let row = workspaceRows.handOf(giver, isAdHoc);
@@ -216,7 +217,7 @@ export class BucketTable {
         if (!chosen.has(row) && (call.get(row)?.pending ?? 0) === 0) {
           const utilization = this.rows.utilization(row, now);
           if (utilization < lowest) [best, lowest] = [row, utilization];
-          else if (utilization === Infinity && refusing === NONE) refusing = row;
+          else if (refusing === NONE) refusing = row;
         }
         row = workspaceRows.after(row);
         workspaceRows.stopAt(row);

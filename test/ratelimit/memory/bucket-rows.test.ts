@@ -15,6 +15,8 @@ import { runs } from "../../runs.js";
 
 const START = 1_700_000_000_000;
 const MAX = Number.MAX_SAFE_INTEGER;
+/** Not the first one, whose offset is 0 however it is computed. */
+const ROW = 8;
 const PAIRS = [
   toRate(10, 1_000),
   toRate(1, 1),
@@ -115,7 +117,7 @@ describe("BucketRows: common checks", () => {
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
         const rows = new BucketRows();
         const twin: Bucket = { at: START, rate: PAIRS[0]!, used: 0, next: undefined };
-        rows.add(0, 1, 2, twin);
+        rows.add(ROW, 1, 2, twin);
         let now = START;
         for (const { wait, pair: pick, cost, look } of steps) {
           now += wait;
@@ -123,16 +125,16 @@ describe("BucketRows: common checks", () => {
           const fit = fits(twin, pair, cost, 0, now);
           const common =
             twin.next === undefined && twin.rate.limit === pair.limit && twin.rate.duration === pair.duration;
-          expect(rows.isCommon(0, pair)).toBe(common && pair.unitsPerToken > 0);
-          expect(rows.utilization(0, now)).toBe(utilization(twin, now));
+          expect(rows.isCommon(ROW, pair)).toBe(common && pair.unitsPerToken > 0);
+          expect(rows.utilization(ROW, now)).toBe(utilization(twin, now));
           if (!look && fit && cost > 0) charge(twin, pair, cost, now);
-          if (rows.isCommon(0, pair)) {
-            expect(rows.fits(0, pair.limit, cost, now)).toBe(fit);
-            expect(look ? rows.peek(0, pair.limit, cost, now) : rows.take(0, pair.limit, cost, now)).toEqual(
+          if (rows.isCommon(ROW, pair)) {
+            expect(rows.fits(ROW, pair.limit, cost, now)).toBe(fit);
+            expect(look ? rows.peek(ROW, pair.limit, cost, now) : rows.take(ROW, pair.limit, cost, now)).toEqual(
               verdictOf(twin, pair, !fit, now),
             );
-          } else rows.write(0, twin);
-          expect(rows.read(0)).toEqual(twin);
+          } else rows.write(ROW, twin);
+          expect(rows.read(ROW)).toEqual(twin);
         }
       }),
       { numRuns: runs(1_000) },

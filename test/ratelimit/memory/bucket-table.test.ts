@@ -173,6 +173,15 @@ describe("bucketTable: workspaces", () => {
     expect(["greedy", "other", "third"].map((one) => held(table, one))).toEqual([4, 4, 4]);
   });
 
+  it("ruling C9: the first call of a workspace takes no more than its share, or nothing", () => {
+    const table = new BucketTable(12);
+    fill(table, "greedy", 12, 10);
+    expect(table.makeSpace(newcomers(7, 0, "other"), IDLE, START)).toBe(false);
+    expect([held(table, "greedy"), table.bucketsDisplaced]).toEqual([12, 0]);
+    expect(table.makeSpace(newcomers(6, 0, "other"), IDLE, START)).toBe(true);
+    expect([held(table, "greedy"), table.bucketsDisplaced]).toEqual([6, 6]);
+  });
+
   it("ruling C9: the fullest bucket of the largest holder goes first, and nothing of the others", () => {
     const table = new BucketTable(8);
     fill(table, "small", 1, 0);

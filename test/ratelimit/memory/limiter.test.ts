@@ -332,6 +332,19 @@ describe("memoryLimiter: memory", () => {
     }
   });
 
+  it("ruling C6: buckets that are there need no space, however they are taken from", () => {
+    const limiter = memoryLimiter({ size: 2 });
+    limiter.take([check("a", 1, 10, HOUR), check("b", 1, 10, HOUR)], START);
+    // Twice the same bucket: a call that reserves first.
+    const twice = [check("a", 1, 10, HOUR), check("a", 1, 10, HOUR), check("b", 1, 10, HOUR)];
+    expect(limiter.take(twice, START).map(({ exceeded, remaining }) => [exceeded, remaining])).toEqual([
+      [false, 7],
+      [false, 7],
+      [false, 8],
+    ]);
+    expect(limiter.counters()).toEqual({ newcomersRefused: 0, bucketsDisplaced: 0 });
+  });
+
   it("ruling C6: more newcomers in one call than fit at all are refused", () => {
     const limiter = memoryLimiter({ size: 2 });
     take(limiter, START, check("loose", 1, 10, HOUR));
@@ -425,6 +438,14 @@ describe("memoryLimiter: memory", () => {
       for (let i = 0; i < 20; i++) if (!take(limiter, START, check("a")).exceeded) sum++;
     }
     expect(sum).toBe(10);
+  });
+
+  it("ruling A7: a clock that steps back by a millisecond counts as one that stands still", () => {
+    const limiter = memoryLimiter();
+    const first = take(limiter, START, check("a", 1, 500, 500));
+    expect(take(limiter, START - 1, check("a", 0, 500, 500))).toEqual(first);
+    expect(take(limiter, START - 1, check("a", 1, 500, 500)).reset).toBe(2);
+    expect(take(limiter, START, check("a", 0, 500, 500)).reset).toBe(2);
   });
 
   it("clause 5: beyond four pairs the fastest gives way, and coming back gains nothing", () => {
