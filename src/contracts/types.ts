@@ -7,8 +7,9 @@ export type MaybePromise<T> = T | Promise<T>;
 export type Json = string | number | boolean | null | readonly Json[] | JsonObject;
 /**
  * A JSON object. As `meta` it is limited to 64 KB (65,536 bytes as UTF-8 JSON), 32 levels, and 100 top-level
- * properties; numbers are finite, and text is well formed and without U+0000. Declare the type of your metadata as a
- * type alias: an interface has no index signature, so TypeScript rejects it here.
+ * properties; numbers are finite, and text is well formed and without U+0000. Integers above 2^53 − 1 come out of
+ * `JSON.parse` rounded: store such ids as text. Declare the type of your metadata as a type alias: an interface has no
+ * index signature, so TypeScript rejects it here.
  */
 export type JsonObject = { readonly [name: string]: Json };
 

@@ -17,3 +17,6 @@ export const HIDDEN_PROPERTY = {
   message: "has a property that is not allowed",
   fix: "send only the properties of the interface",
 } as const;
+
+/** The problem of a value whose getter throws, or a trap of the Proxy that it is; their errors may hold anything. */
+export const UNREADABLE = { message: "cannot be read", fix: "send a plain object" } as const;

@@ -2,7 +2,7 @@
 import type { RatelimitCheck } from "../ratelimit/applied-limits.js";
 import { badRequest, isKeystileError, type ValidationProblem } from "../contracts/errors.js";
 import { hasLength, MAX_KEY_LENGTH } from "../lib/copy-json.js";
-import { HIDDEN_PROPERTY, MAX_PROBLEMS, PLAIN_NAME, UNKNOWN_PROPERTY } from "../lib/problems.js";
+import { HIDDEN_PROPERTY, MAX_PROBLEMS, PLAIN_NAME, UNKNOWN_PROPERTY, UNREADABLE } from "../lib/problems.js";
 
 const MAX_TAGS = 20;
 const TAG_LENGTH = 512;
@@ -41,8 +41,7 @@ export function readRequest(body: unknown): VerificationRequest {
     return read(body);
   } catch (cause) {
     if (isKeystileError(cause)) throw cause;
-    // A getter, or a trap of a Proxy: its error may hold anything.
-    throw badRequest([{ location: "body", message: "cannot be read", fix: "send a plain object" }]);
+    throw badRequest([{ location: "body", ...UNREADABLE }]);
   }
 }
 

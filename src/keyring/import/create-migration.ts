@@ -6,7 +6,7 @@ import { insertNamed } from "../create-row.js";
 import { ownedRow } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
 import type { CreateMigrationRequestBody } from "../schemas/migration-requests.js";
-import { validate } from "../schemas/parse.js";
+import { readBody, validate } from "../schemas/parse.js";
 import type { CreateMigrationResponseData } from "../schemas/responses.js";
 import { problemsWithAlgorithm } from "./imported-hash.js";
 
@@ -19,7 +19,7 @@ export async function createMigration(
   body: CreateMigrationRequestBody,
 ): Promise<CreateMigrationResponseData> {
   const problems: ValidationProblem[] = [];
-  const copy = copyBody(body);
+  const copy = readBody(body, copyBody);
   const request = validate(schemas.createMigration, copy, "body", problems);
   const algorithm = (copy as { readonly algorithm?: unknown } | null | undefined)?.algorithm;
   const isValidated = problems.some(({ location }) => location === "body.algorithm");

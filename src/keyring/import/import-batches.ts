@@ -4,8 +4,8 @@ import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { copyBody, readOwnProperties } from "../../lib/copy-json.js";
 import * as schemas from "../schemas/keys.js";
 import type { FailedKey, V2KeysMigrateKeysRequestBody } from "../schemas/migration-requests.js";
-import { MAX_PROBLEMS } from "../../lib/problems.js";
-import { type Schema, validate } from "../schemas/parse.js";
+import { MAX_PROBLEMS, UNREADABLE } from "../../lib/problems.js";
+import { readBody, type Schema, validate } from "../schemas/parse.js";
 import { fastAccept } from "./fast-validate.js";
 
 type Batch = readonly V2KeysMigrateKeyData[];
@@ -65,7 +65,7 @@ function* readInTurns(
   accepts: Accepts,
 ): Generator<void, Import> {
   const problems: ValidationProblem[] = [];
-  const fields = readOwnProperties(body) ?? body;
+  const fields = readBody(body, readOwnProperties) ?? body;
   const frame = validate(schemas.migrateKeys, fields, "body", problems);
   const given: unknown = (fields as { readonly keys?: unknown } | null | undefined)?.keys;
   const keys = Array.isArray(given) ? yield* validateAll(given, problems, accepts) : undefined;
@@ -104,8 +104,8 @@ async function* readBatches(
   // Validated one by one: a thousand parsed lines, if kept, would be copied by every garbage collection.
   for await (const raw of keys) {
     const problems: ValidationProblem[] = [];
-    validateOne(raw, index, problems, validated, accepts);
-    if (problems.length > 0) accepts.onInvalid(toFailed(raw, index, problems));
+    const copy = validateOne(raw, index, problems, validated, accepts);
+    if (problems.length > 0) accepts.onInvalid(toFailed(copy, index, problems));
     index++;
     if (++read === batchSize) yield cut();
   }
@@ -115,8 +115,9 @@ async function* readBatches(
 /** Problems of one key that are listed. */
 const MAX_LISTED = 5;
 
-function toFailed(raw: unknown, index: number, problems: readonly ValidationProblem[]): FailedKey {
-  const hash = readOwnProperties(raw)?.["hash"];
+/** @param copy of the key, as {@link validateOne} returns it */
+function toFailed(copy: unknown, index: number, problems: readonly ValidationProblem[]): FailedKey {
+  const hash = (copy as { readonly hash?: unknown } | null | undefined)?.hash;
   const listed = problems.slice(0, MAX_LISTED).map(({ location, message }) => `${location}: ${message}`);
   if (problems.length > MAX_LISTED) listed.push(`${problems.length - MAX_LISTED} more`);
   return { hash: typeof hash === "string" ? hash : "", index, reason: "INVALID_KEY", message: listed.join("; ") };
@@ -140,16 +141,26 @@ function* validateAll(
   return keys;
 }
 
-/** @param index of the key within the import */
+/**
+ * @param index of the key within the import
+ * @returns the copy that was validated; undefined: the key cannot be read
+ */
 function validateOne(
   raw: unknown,
   index: number,
   problems: ValidationProblem[],
   keys: V2KeysMigrateKeyData[],
   { extraFields = false }: Accepts,
-): void {
-  const copy = copyBody(raw);
+): unknown {
+  let copy: unknown;
+  try {
+    copy = copyBody(raw);
+  } catch {
+    problems.push({ location: `body.keys[${index}]`, ...UNREADABLE });
+    return undefined;
+  }
   const schema: Schema<V2KeysMigrateKeyData> = extraFields ? schemas.importedKey : schemas.migratedKey;
   const key = fastAccept(copy) ? copy : validate(schema, copy, `body.keys[${index}]`, problems);
   if (key !== undefined) keys.push(key);
+  return copy;
 }

@@ -77,7 +77,8 @@ function createKnown(context: Context): KnownNames & { isFull(): boolean } {
     findRoles: async (names) => keep(roles, await readRoles(context, names)),
     findPermissions: async (texts) => keep(permissions, await readPermissions(context, texts)),
     ensurePermissions: async (slugs, now) => keep(permissions, await ensurePermissions(context, [...slugs], now)),
-    ensureIdentities: async (externalIds, now) => keep(identities, await ensureIdentities(context, externalIds, now)),
+    ensureIdentities: async (externalIds, now) =>
+      keep(identities, await ensureIdentities(context, [...externalIds], now)),
     roleIds: roleLists.of,
     permissionIds: permissionLists.of,
     isFull: () => [roles, permissions, identities, roleLists, permissionLists].some(({ size }) => size > MAX_NAMES),

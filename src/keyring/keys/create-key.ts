@@ -4,7 +4,7 @@ import { type Check, checkOptions, flag, ownOnly } from "../../lib/check-options
 import { digestKey, newKey } from "../../lib/hash.js";
 import type { Context } from "../context.js";
 import { requireMeta } from "../meta.js";
-import { ensureIdentities, ensurePermissions, idsOf, requireRoles } from "../rbac/resolve-names.js";
+import { ensureNames, idsOf, requireRoles } from "../rbac/resolve-names.js";
 import { requireShowable, requireVerifiable } from "../rbac/showable.js";
 import { requireApi } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
@@ -55,8 +55,8 @@ export async function prepareKey(
   const { roles = [], permissions = [], externalId } = request;
   await requireApi(context, request.apiId);
   const roleIds = await requireRoles(context, roles);
-  const permissionIds = await ensurePermissions(context, permissions, now);
-  const identityIds = await ensureIdentities(context, externalId === undefined ? [] : [externalId], now);
+  const externalIds = externalId === undefined ? [] : [externalId];
+  const { permissionIds, identityIds } = await ensureNames(context, permissions, externalIds, now);
   const grantedIds = idsOf(permissions, permissionIds);
   await requireShowable(context, grantedIds);
   await requireVerifiable(context, roleIds, grantedIds);

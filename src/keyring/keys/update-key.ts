@@ -9,7 +9,7 @@ import { periodOf } from "../../credits/refill-calendar.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { requireMeta } from "../meta.js";
 import { writeRows } from "../create-row.js";
-import { ensureIdentities, ensurePermissions, idsOf, requireRoles } from "../rbac/resolve-names.js";
+import { ensureNames, idsOf, requireRoles } from "../rbac/resolve-names.js";
 import { requireShowable, requireVerifiable } from "../rbac/showable.js";
 import { type Mutable, requireKey, requireKeyIncludingDeleted, setField } from "../rows.js";
 import { CLEARABLE, SETTABLE } from "../schemas/key-names.js";
@@ -33,16 +33,16 @@ export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBo
   const { keyId, roles, permissions, externalId } = request;
   const has = await requireKey(context, keyId);
   const roleIds = roles && (await requireRoles(context, roles));
-  const permissionIds = permissions && idsOf(permissions, await ensurePermissions(context, permissions, now));
+  const externalIds = typeof externalId === "string" ? [externalId] : [];
+  const { permissionIds: ids, identityIds } = await ensureNames(context, permissions ?? [], externalIds, now);
+  const permissionIds = permissions && idsOf(permissions, ids);
   if (permissionIds !== undefined) await requireShowable(context, permissionIds);
   if (roleIds !== undefined || permissionIds !== undefined)
     await requireVerifiable(context, roleIds ?? has.roles, permissionIds ?? has.permissions);
-  const identityId =
-    typeof externalId === "string" ? (await ensureIdentities(context, [externalId], now)).get(externalId) : externalId;
   return writeKey(context, keyId, now, (row) => {
     for (const name of SETTABLE) setField(row, name, request[name]);
     for (const name of CLEARABLE) setField(row, name, request[name] === null ? whenCleared(name) : request[name]);
-    setField(row, "identityId", identityId);
+    setField(row, "identityId", typeof externalId === "string" ? identityIds.get(externalId) : externalId);
     setField(row, "roles", roleIds);
     setField(row, "permissions", permissionIds);
     if (request.ratelimits !== undefined)

@@ -15,7 +15,7 @@ import type { JsonObject } from "../../contracts/types.js";
 import { type Check, checkOptions, isPlainObject } from "../../lib/check-options.js";
 import { type Context, pause, updateWithRetry } from "../context.js";
 import { writeRows } from "../create-row.js";
-import { prepareKey } from "../keys/create-key.js";
+import { expiryOf, prepareKey } from "../keys/create-key.js";
 import { type KnownRows, refersTo, toKeyResponses } from "../keys/key-response.js";
 import { rerollKey } from "../keys/reroll-key.js";
 import { writeKey } from "../keys/update-key.js";
@@ -154,6 +154,8 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
         ...(prefix !== undefined && { prefix }),
         ...(meta !== undefined && { meta }),
       };
+      // Refused before the identity is made.
+      expiryOf(full.expires, full.expiresIn, now, false);
       await requireApi(context, apiId);
       const writing = withAudit(context, "createKey");
       const [identityId = ""] = (await ensureIdentities(writing, [externalId], now)).values();

@@ -65,28 +65,63 @@ export function mayBecomeSlug(text: string): boolean {
  * @throws KeystileError NOT_FOUND at `body.permissions[i]`: an id that no permission has
  */
 export async function ensurePermissions(context: Context, texts: readonly string[], now: number): Promise<Ids> {
-  const known = await readPermissions(context, texts);
-  const missing = texts.findIndex((text) => !known.has(text) && !mayBecomeSlug(text));
-  if (missing >= 0) throw notFound(`The permission at body.permissions[${missing}]`);
-  return ensure(context, texts, known, PERMISSIONS, (slug) => ({
-    table: "permissions",
-    row: { ...ownedRow(context, context.newId(PERMISSION, now)), name: slug, slug },
-  }));
+  return makePermissions(context, texts, await findPermissions(context, texts), now);
 }
 
 /**
  * Ids of these identities by externalId; those that do not exist are created.
  * @throws KeystileError BAD_REQUEST at `body.externalId`: no identity has this one, and it is the id of one
  */
-export async function ensureIdentities(context: Context, externalIds: Iterable<string>, now: number): Promise<Ids> {
-  const asked = [...new Set(externalIds)];
-  const known = await readIdentities(context, asked);
-  const unknown = asked.filter((externalId) => !known.has(externalId));
+export async function ensureIdentities(context: Context, externalIds: readonly string[], now: number): Promise<Ids> {
+  return makeIdentities(context, externalIds, await findIdentities(context, externalIds), now);
+}
+
+/**
+ * {@link ensurePermissions} and {@link ensureIdentities} in one: nothing is created unless all can be.
+ * @throws KeystileError as these
+ */
+export async function ensureNames(
+  context: Context,
+  permissions: readonly string[],
+  externalIds: readonly string[],
+  now: number,
+): Promise<{ readonly permissionIds: Ids; readonly identityIds: Ids }> {
+  const knownPermissions = await findPermissions(context, permissions);
+  const knownIdentities = await findIdentities(context, externalIds);
+  return {
+    permissionIds: await makePermissions(context, permissions, knownPermissions, now),
+    identityIds: await makeIdentities(context, externalIds, knownIdentities, now),
+  };
+}
+
+/** Those that exist. @throws KeystileError NOT_FOUND: one of the others cannot be made */
+async function findPermissions(context: Context, texts: readonly string[]): Promise<Ids> {
+  const known = await readPermissions(context, texts);
+  const missing = texts.findIndex((text) => !known.has(text) && !mayBecomeSlug(text));
+  if (missing >= 0) throw notFound(`The permission at body.permissions[${missing}]`);
+  return known;
+}
+
+function makePermissions(context: Context, texts: readonly string[], known: Ids, now: number): Promise<Ids> {
+  return ensure(context, texts, known, PERMISSIONS, (slug) => ({
+    table: "permissions",
+    row: { ...ownedRow(context, context.newId(PERMISSION, now)), name: slug, slug },
+  }));
+}
+
+/** Those that exist. @throws KeystileError BAD_REQUEST: one of the others cannot be made */
+async function findIdentities(context: Context, externalIds: readonly string[]): Promise<Ids> {
+  const known = await readIdentities(context, externalIds);
+  const unknown = externalIds.filter((externalId) => !known.has(externalId));
   if ((await readReservedIds(context, unknown)).size > 0) {
     const message = "is the id of an identity";
     throw badRequest([{ location: "body.externalId", message, fix: "give the externalId of that identity" }]);
   }
-  return ensure(context, asked, known, IDENTITIES, (externalId) => ({
+  return known;
+}
+
+function makeIdentities(context: Context, externalIds: readonly string[], known: Ids, now: number): Promise<Ids> {
+  return ensure(context, externalIds, known, IDENTITIES, (externalId) => ({
     table: "identities",
     row: { ...ownedRow(context, context.newId(IDENTITY, now)), externalId, ratelimits: [] },
   }));

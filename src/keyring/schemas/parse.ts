@@ -4,7 +4,7 @@
 import * as v from "valibot";
 import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
 import { copyBody } from "../../lib/copy-json.js";
-import { HIDDEN_PROPERTY, MAX_PROBLEMS, PLAIN_NAME, UNKNOWN_PROPERTY } from "../../lib/problems.js";
+import { HIDDEN_PROPERTY, MAX_PROBLEMS, PLAIN_NAME, UNKNOWN_PROPERTY, UNREADABLE } from "../../lib/problems.js";
 
 /** A schema of what comes in, for requests of type `T`. */
 export type Schema<T> = v.GenericSchema<unknown, T>;
@@ -39,9 +39,18 @@ export function withFix(message: string, fix: string): string {
  */
 export function parse<T>(schema: Schema<T>, body: unknown): T {
   const problems: ValidationProblem[] = [];
-  const value = validate(schema, copyBody(body), "body", problems);
+  const value = validate(schema, readBody(body, copyBody), "body", problems);
   if (value === undefined) throw badRequest(problems);
   return value;
+}
+
+/** What `copy` makes of a request. @throws KeystileError BAD_REQUEST: it cannot be read */
+export function readBody<T>(body: unknown, copy: (body: unknown) => T): T {
+  try {
+    return copy(body);
+  } catch {
+    throw badRequest([{ location: "body", ...UNREADABLE }]);
+  }
 }
 
 /**

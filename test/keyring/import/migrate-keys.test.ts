@@ -317,6 +317,37 @@ describe("migrateKeys: each key goes in or fails by itself", () => {
 });
 
 describe("migrateKeys: batches, progress, iterables", () => {
+  it("ruling E7: a key that cannot be read fails alone in an iterable; in an array it is a problem", async () => {
+    const { migrate } = await migrating();
+    const fail = (): never => {
+      throw new Error("secret");
+    };
+    const bad = [
+      {
+        get hash() {
+          return fail();
+        },
+      },
+      {
+        hash: sha256("lazy"),
+        meta: {
+          get plan() {
+            return fail();
+          },
+        },
+      },
+      new Proxy({}, { ownKeys: fail }),
+    ];
+    const result = await migrate(stream([...keysOf(1), ...bad, ...keysOf(1, 1)]));
+    expect(result.totals).toEqual({ migrated: 2, failed: 3 });
+    expect(result.failed).toEqual(
+      [1, 2, 3].map((index) => {
+        return { hash: "", index, reason: "INVALID_KEY", message: `body.keys[${index}]: cannot be read` };
+      }),
+    );
+    expect(await problems(migrate([...keysOf(1, 2), bad[0]]))).toEqual(["body.keys[1]"]);
+  });
+
   it("ruling E6: an iterable is read a batch at a time, and its results are handed over", async () => {
     const { keyring, apiId, migrate } = await migrating();
     let read = 0;

@@ -75,6 +75,19 @@ describe("createKey: a new key", () => {
     expect((await keyring.listKeys({ apiId })).data).toEqual([]);
   });
 
+  it("refuses an externalId that is an identity's id, and makes nothing; a change of a key likewise", async () => {
+    const { keyring, create, apiId } = await world();
+    const { keyId } = await create({ externalId: "user_1" });
+    const externalId = (await keyring.getKey({ keyId })).identity!.id;
+    expect(await problems(create({ externalId, permissions: ["new"] }))).toEqual(["body.externalId"]);
+    expect(await problems(keyring.updateKey({ keyId, externalId, permissions: ["new"] }))).toEqual(["body.externalId"]);
+    const another = { keyId, externalId: "user_2", permissions: ["perm_1111111111111111111111"] };
+    expect(await fault(keyring.updateKey(another))).toBe("NOT_FOUND 404");
+    expect((await keyring.listPermissions()).data).toEqual([]);
+    expect((await keyring.listIdentities()).data).toHaveLength(1);
+    expect((await keyring.listKeys({ apiId })).data).toHaveLength(1);
+  });
+
   it("refuses an unknown API with 404", async () => {
     const { keyring } = await world();
     expect(await fault(keyring.createKey({ apiId: "api_unknown" }))).toBe("NOT_FOUND 404");

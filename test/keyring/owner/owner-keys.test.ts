@@ -70,6 +70,13 @@ describe.each(Object.entries(STORES))("forOwner on %s", (_, open) => {
     expect((await verifier.verify({ key: less.key, credits: { cost: 5 } })).credits).toBe(0);
   });
 
+  it("an expiry that is past is refused, and no identity is made", async () => {
+    const { keyring, mine, time } = await stage(open());
+    expect(await problems(mine.create({ expires: time.now - 1 }))).toEqual(["body.expires"]);
+    expect(await problems(mine.create({ expires: time.now + 5, expiresIn: 5 }))).toEqual(["body.expiresIn"]);
+    expect((await keyring.listIdentities()).data).toEqual([]);
+  });
+
   it("has at most as many as the ceiling allows, however many are created at once; ended ones make room", async () => {
     const { mine, time, apiId } = await stage(open());
     const made = await Promise.allSettled(Array.from({ length: 12 }, () => mine.create({ expiresIn: DAY })));

@@ -1,5 +1,6 @@
 /** Every bound of the requests of administration, with the location that names it. */
 import { describe, expect, it } from "vitest";
+import { createRatelimits } from "../../../src/keyring/ratelimits/create-ratelimits.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { newKey } from "../../../src/lib/hash.js";
 import { memoryStore } from "../../../src/stores/memory.js";
@@ -237,6 +238,57 @@ describe("requests: the bounds of each part", () => {
     expect(Object.is(record.expires, 0)).toBe(true);
     expect(Object.is(record.credits?.remaining, 0)).toBe(true);
     expect(Object.hasOwn(record, "name")).toBe(false);
+  });
+
+  it("what cannot be read is a 400 that repeats nothing: a getter that throws, a trap of a Proxy", async () => {
+    const { store, keyring, apiId } = await world();
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+    const fail = (): never => {
+      throw new Error("secret");
+    };
+    const bodies = [
+      {
+        apiId,
+        get name(): string {
+          return fail();
+        },
+      },
+      {
+        apiId,
+        meta: {
+          get plan(): string {
+            return fail();
+          },
+        },
+      },
+      {
+        apiId,
+        ratelimits: [
+          {
+            get name(): string {
+              return fail();
+            },
+          },
+        ],
+      },
+      new Proxy({}, { ownKeys: fail }),
+      {
+        apiId,
+        migrationId,
+        get keys(): [] {
+          return fail();
+        },
+      },
+    ] as object[];
+    const ratelimits = createRatelimits(store);
+    const verbs = [keyring.createKey, keyring.createMigration, keyring.migrateKeys, ratelimits.limit];
+    for (const body of bodies)
+      for (const verb of verbs as ((body: object) => Promise<unknown>)[]) {
+        const error = await failure(verb(body));
+        expect([error.code, error.status]).toEqual(["BAD_REQUEST", 400]);
+        expect(JSON.stringify([error.message, error.errors])).not.toContain("secret");
+      }
+    expect((await failure(keyring.createKey(bodies[0] as never))).message).toContain("body: cannot be read");
   });
 
   const others: [verb: Verb, body: object, location: string][] = [
