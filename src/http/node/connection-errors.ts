@@ -34,6 +34,7 @@ export function sendConnectionError(
 ): void {
   const lines = [`HTTP/1.1 ${status} ${title}`];
   for (let i = 0; i + 1 < headers.length; i += 2) lines.push(`${headers[i]!}: ${headers[i + 1]!}`);
+  if (status === 405) lines.push("allow: GET, POST");
   lines.push(`content-length: ${new TextEncoder().encode(text).length}`, "connection: close");
   socket.end(`${lines.join("\r\n")}\r\n\r\n${text}`);
 }

@@ -76,7 +76,8 @@ const MAX_NOTIFIED_DIGESTS = 16;
  * Keeps keys in an SQLite file. Its `KeyRef` is a number. Copy the file with `backup`, and restore it only while no
  * process has it open. A new file is readable and writable by its owner only. If it is deleted, replaced, truncated or
  * upgraded by a later keystile while it is open, `pollChanges` and every write fail with STORE_FILE_CHANGED or
- * STORE_SCHEMA_NEWER, within the bound of `staleness`.
+ * STORE_SCHEMA_NEWER, within the bound of `staleness`. `spendCredits` alone does not notice an upgrade: poll first, as
+ * verifiers do.
  * @param file a path, or an open handle. A path is opened with better-sqlite3 12 or 13 and created unless `mustExist`;
  * `":memory:"` for a database in memory. A handle of better-sqlite3, node:sqlite or bun:sqlite gets WAL, `synchronous`,
  * `foreign_keys` and a `busy_timeout` of at most 50 ms, and `close()` leaves it open

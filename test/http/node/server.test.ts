@@ -206,6 +206,7 @@ describe("server: connections", () => {
       const [response] = await client.responses(1);
       expect([response?.status, typeOf(response?.body)], text.slice(0, 30)).toEqual([status, type]);
       expect(faultsOf("/", "GET", response!)).toEqual([]);
+      expect(response!.headers.has("allow"), text.slice(0, 30)).toBe(status === 405);
       await client.ended;
     }
   });
