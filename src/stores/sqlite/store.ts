@@ -283,7 +283,7 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
       assertOpen();
       return startBackup(path, options);
     },
-    /** Refuses later calls at once, and writes that wait for a lock; ends the connection when spends in flight have settled. */
+    /** Refuses later calls, and writes that wait for a lock; ends the connection when spends in flight have settled. */
     close() {
       if (isClosed) return closing;
       isClosed = true;

@@ -317,7 +317,7 @@ describe("migrateKeys: each key goes in or fails by itself", () => {
 });
 
 describe("migrateKeys: batches, progress, iterables", () => {
-  it("ruling E7: a key that cannot be read fails alone in an iterable; in an array it is a problem", async () => {
+  it("a key that cannot be read fails alone in an iterable; in an array it is a problem", async () => {
     const { migrate } = await migrating();
     const fail = (): never => {
       throw new Error("secret");
