@@ -4,7 +4,7 @@
  */
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { AuditEntry } from "../../src/contracts/audit.js";
-import type { Limiter } from "../../src/contracts/limiter.js";
+import type { Limiter, LimitVerdict } from "../../src/contracts/limiter.js";
 import type { KeyRecord, Store, WriteOutcome } from "../../src/contracts/store.js";
 import { withoutIdempotency, withoutLeases, withoutUsage } from "../../src/lib/guards/powers.js";
 import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
@@ -344,7 +344,7 @@ describe("storeSuite: stores that lack a power, and say so, pass", () => {
 });
 
 describe("limiterSuite: what it fails", () => {
-  it.each<[string, (limiter: Limiter) => Limiter]>([
+  it.each<[title: string, fault: (limiter: Limiter) => Limiter, clauses?: string[]]>([
     [
       "takes from one bucket though another refuses",
       (limiter) => ({
@@ -365,9 +365,42 @@ describe("limiterSuite: what it fails", () => {
         };
       },
     ],
+    [
+      "takes what it saw before it waited, as a read and a write apart do",
+      (limiter) => ({
+        async take(checks, now) {
+          const [seen] = await limiter.take(
+            checks.map((one) => ({ ...one, cost: 0 })),
+            now,
+          );
+          const verdicts = await limiter.take(checks, now);
+          if (checks.length !== 1 || !verdicts[0]!.exceeded || checks[0]!.cost > seen!.remaining) return verdicts;
+          return [{ ...verdicts[0]!, exceeded: false, remaining: seen!.remaining - checks[0]!.cost }];
+        },
+      }),
+      ["clause 3: calls in flight at once are granted the limit and what refills, no more and no less"],
+    ],
+    [
+      "takes bucket by bucket while calls are in flight at once",
+      (limiter) => {
+        let inFlight = 0;
+        return {
+          async take(checks, now) {
+            inFlight++;
+            await null;
+            const groups = inFlight === 1 ? [checks] : checks.map((one) => [one]);
+            const verdicts = groups.flatMap((group) => limiter.take(group, now) as LimitVerdict[]);
+            inFlight--;
+            return verdicts;
+          },
+        };
+      },
+      ["clause 1: of calls in flight at once, each takes from all its buckets or from none"],
+    ],
     ["counts windows", (limiter) => ({ take: (checks, now) => limiter.take(checks, now - (now % 1_000)) })],
-  ])("a limiter that %s", async (title, fault) => {
+  ])("a limiter that %s", async (title, fault, clauses) => {
     const { failed } = await failuresOf((functions) => limiterSuite(functions, title, () => fault(memoryLimiter())));
     expect(failed.length).toBeGreaterThan(0);
+    if (clauses !== undefined) expect(failed).toEqual(clauses);
   });
 });
