@@ -36,14 +36,15 @@
  * 15. Subscribers are notified, once it is durable, of every change that a find could see, and of every change of
  *     an identity, a role or a permission, because imports cache their names. A change of a row that keys refer to is
  *     notified by table and id, by the digest of each key that it reaches, or as `all`. That a new key was created need
- *     not be notified to other processes: a cached miss is used for `missTtl` at most, 1 s by default.
+ *     not be notified to other processes: a cached miss is used for `missTtl` at most, 1 s by default. A spend, and a
+ *     write that is refused, notify nobody.
  * 16. Lists are ordered by id, start after `after`, contain at most `limit` rows, and omit deleted keys, APIs
  *     and root keys.
  * 17. Names of one workspace are unknown in another.
  * 18. Deleted keys, and keys of deleted APIs, are not found. `insertKeys` into an API that is deleted by then, by
  *     whatever process, fails with NOT_FOUND.
  * 19. A root key's digest is unique in the store and found whatever the workspace; a change of a root key is
- *     reported as its digest.
+ *     reported as its digest, or as `all`.
  * 20. `findKeys`, `readMany` and `readBalances` return one result per argument, in order, each as if it was read alone:
  *     `undefined` where there is none, the same twice for an argument that repeats. keystile passes at most
  *     1,000 arguments.

@@ -5,7 +5,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { AuditEntry } from "../../src/contracts/audit.js";
 import type { Limiter, LimitVerdict } from "../../src/contracts/limiter.js";
-import type { KeyRecord, Store, WriteOutcome } from "../../src/contracts/store.js";
+import type { Change, KeyRecord, Store, WriteOutcome } from "../../src/contracts/store.js";
 import { withoutIdempotency, withoutLeases, withoutUsage } from "../../src/lib/guards/powers.js";
 import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
 import { memoryStore } from "../../src/stores/memory.js";
@@ -241,6 +241,51 @@ describe("storeSuite: what it fails", () => {
     expect([...tried].sort((a, b) => a - b)).toEqual(
       Array.from({ length: 25 }, (_, i) => i + 1).filter((n) => n !== decorators),
     );
+  });
+});
+
+describe("storeSuite: stores that notify of more than they must pass", () => {
+  it.each<[string, (store: Store) => Partial<Store>]>([
+    ["all for every change", (store) => ({ subscribe: (listener) => store.subscribe(() => listener("all")) })],
+    [
+      "all besides what changed",
+      (store) => ({
+        subscribe: (listener) =>
+          store.subscribe((change) => {
+            listener(change);
+            listener("all");
+          }),
+      }),
+    ],
+    [
+      "all for every write, whatever the table",
+      (store) => {
+        const listeners = new Set<(change: Change) => void>();
+        return {
+          subscribe(listener) {
+            const stop = store.subscribe(listener);
+            listeners.add(listener);
+            return () => {
+              listeners.delete(listener);
+              stop();
+            };
+          },
+          async write(...given) {
+            const outcome = await store.write(...given);
+            if (outcome === "written") for (const listener of listeners) listener("all");
+            return outcome;
+          },
+        };
+      },
+    ],
+  ])("%s", async (title, more) => {
+    const { failed } = await failuresOf((functions) =>
+      storeSuite(functions, title, () => {
+        const store = memoryStore();
+        return { ...store, ...more(store) };
+      }),
+    );
+    expect(failed).toEqual([]);
   });
 });
 

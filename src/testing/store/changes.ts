@@ -3,7 +3,7 @@ import type { Change, RowChange, Write } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import type { Clause } from "./bed.js";
 import { keyRow, permission, role, identity, balance, insert, refOf, WS, readRow } from "./rows.js";
-import { change, drops, removeRow } from "./shared-steps.js";
+import { change, drops, dropsMiss, removeRow } from "./shared-steps.js";
 
 /** Changes of rows that keys refer to, of each table that finds depend on. */
 const OF_KEYS: Readonly<Record<RowChange["table"], readonly (readonly [id: string, over: object])[]>> = {
@@ -80,7 +80,10 @@ export function changesClauses(clause: Clause): void {
       for (const { table, row } of rows) {
         const { version } = (await readRow(store, table, row.id))!;
         expect(await store.write([{ table, remove: row.id, version } as Write])).toBe("written");
-        expect(notified.splice(0).filter((change) => change !== "created")).toHaveLength(1);
+        expect(
+          notified.splice(0).some((change) => change !== "created"),
+          table,
+        ).toBe(true);
       }
     },
   );
@@ -91,12 +94,12 @@ export function changesClauses(clause: Clause): void {
     const stop = store.subscribe((change) => notified.push(change));
     const since = () => notified.splice(0);
     await insert(store, keyRow(1, { hasCredits: true }), balance(5));
-    expect(since()).toEqual([{ digest: "digest-1" }]);
+    expect(dropsMiss(since(), "digest-1"), "a new key").toBe(true);
     await store.spendCredits(await refOf(store, "digest-1"), 1, 0, 0);
     expect(since()).toEqual([]);
     const row = (await readRow(store, "keys", "key_000001"))!;
     await store.write([{ table: "keys", row: { ...row, enabled: false } }]);
-    expect(since()).toContainEqual({ digest: "digest-1" });
+    expect(drops(since(), "digest-1"), "a changed key").toBe(true);
     const docs = (await readRow(store, "apis", "api_1"))!;
     const found = await store.findKey("digest-1");
     await store.write([{ table: "apis", row: { ...docs, enabled: false } }]);
@@ -107,7 +110,7 @@ export function changesClauses(clause: Clause): void {
     since();
     const pending = (await store.findForeignKey("m", "f"))!;
     await store.adoptDigest(pending.ref, "adopted");
-    expect(since()).toEqual([{ digest: "adopted" }]);
+    expect(dropsMiss(since(), "adopted"), "an adopted digest").toBe(true);
     stop();
     await insert(store, keyRow(3));
     expect(since()).toEqual([]);
