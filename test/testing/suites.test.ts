@@ -5,7 +5,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { AuditEntry } from "../../src/contracts/audit.js";
 import type { Limiter, LimitVerdict } from "../../src/contracts/limiter.js";
-import type { Change, KeyRecord, Store, WriteOutcome } from "../../src/contracts/store.js";
+import type { Change, KeyRecord, Store, Write, WriteOutcome } from "../../src/contracts/store.js";
 import { withoutIdempotency, withoutLeases, withoutUsage } from "../../src/lib/guards/powers.js";
 import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
 import { memoryStore } from "../../src/stores/memory.js";
@@ -231,6 +231,101 @@ describe("storeSuite: what it fails", () => {
     expect(failed.some((one) => clause.test(one))).toBe(true);
   });
 
+  it.each<[string, string[], (store: Store) => Partial<Store>]>([
+    [
+      "keeps the last subscriber alone",
+      ["clause 15: every subscriber is notified, and one that unsubscribes leaves the others"],
+      (store) => {
+        let last: ((change: Change) => void) | undefined;
+        store.subscribe((change) => last?.(change));
+        return {
+          subscribe(listener) {
+            failIfClosed(store);
+            last = listener;
+            return () => void (last = last === listener ? undefined : last);
+          },
+        };
+      },
+    ],
+    [
+      "lets one subscriber end the subscriptions of all",
+      ["clause 15: every subscriber is notified, and one that unsubscribes leaves the others"],
+      (store) => {
+        const stops: (() => void)[] = [];
+        return {
+          subscribe(listener) {
+            stops.push(store.subscribe(listener));
+            return () => {
+              for (const stop of stops) stop();
+            };
+          },
+        };
+      },
+    ],
+    [
+      "notifies before it changes anything",
+      ["clauses 8 and 15: what a subscriber reads once it is notified of a change is changed"],
+      (store) => {
+        const ahead = memoryStore();
+        return {
+          subscribe(listener) {
+            failIfClosed(store);
+            return ahead.subscribe(listener);
+          },
+          async write(...given) {
+            await ahead.write(...given);
+            return store.write(...given);
+          },
+          async insertKeys(...given) {
+            await ahead.insertKeys(...given);
+            return store.insertKeys(...given);
+          },
+          async adoptDigest(...given) {
+            await ahead.adoptDigest(...given);
+            return store.adoptDigest(...given);
+          },
+        };
+      },
+    ],
+    [
+      "lists in the order of a language",
+      ["clause 16: lists are in the order of code units, so that their pages hold every row once"],
+      (store) => ({
+        list: async (table, query) =>
+          [...(await store.list(table, { ...query, limit: 1_000_000 }))]
+            .sort((a, b) => a.id.localeCompare(b.id, "en"))
+            .slice(0, query.limit),
+      }),
+    ],
+    [
+      "compares versions, waits and then writes",
+      ["clause 13: of two writes of one version in flight at once, one is written"],
+      (store) => ({
+        async write(writes, entries) {
+          const before = writes.map((write) => storedVersion(store, write));
+          await null;
+          return store.write(
+            writes.map((write, i) => (before[i] === versionOf(write) ? atVersion(store, write) : write)),
+            entries,
+          );
+        },
+      }),
+    ],
+    [
+      "has the secret of every other",
+      ["clauses 12 and 23: the secrets of two new stores differ"],
+      (store) => ({ readSecret: () => (failIfClosed(store), "ab".repeat(32)) }),
+    ],
+  ])("a store that %s, in the clause about that alone", async (title, clauses, fault) => {
+    const { failed } = await failuresOf((functions) =>
+      storeSuite(functions, title, () => {
+        const store = memoryStore();
+        return { ...store, ...fault(store) };
+      }),
+    );
+    expect(failed).toEqual(clauses);
+  });
+
   it("no clause is without a test, but the one for decorators", async () => {
     const titles: string[] = [];
     storeSuite({ describe: (_, body) => body(), it: (title) => titles.push(title) }, "titles", memoryStore);
@@ -243,6 +338,20 @@ describe("storeSuite: what it fails", () => {
     );
   });
 });
+
+/** As the calls of a closed store do. */
+const failIfClosed = (store: Store): void => void store.findKey("");
+const versionOf = (write: Write): number => ("remove" in write ? write.version : write.row.version);
+const storedVersion = (store: Store, write: Write): number | undefined => {
+  const id = "remove" in write ? write.remove : write.row.id;
+  return (store.readMany(write.table, [id]) as ({ readonly version: number } | undefined)[])[0]?.version;
+};
+/** The write, as if it had read what is stored now. */
+const atVersion = (store: Store, write: Write): Write => {
+  const version = storedVersion(store, write);
+  if (version === undefined) return write;
+  return ("remove" in write ? { ...write, version } : { ...write, row: { ...write.row, version } }) as Write;
+};
 
 describe("storeSuite: stores that notify of more than they must pass", () => {
   it.each<[string, (store: Store) => Partial<Store>]>([
