@@ -55,9 +55,10 @@ export interface LimiterCounters {
 
 /**
  * Token buckets. The contract (`limiterSuite` of `keystile/testing` tests each clause on any limiter):
- *  1. All or nothing: if any check of a call is exceeded, no bucket changes.
+ *  1. All or nothing: if any check of a call is exceeded, no bucket changes. Also of calls that are in flight at once.
  *  2. A new bucket is full and refills continuously at `limit / duration`.
- *  3. Any period grants at most `limit` plus the refill of that period; a cost above `limit` is always refused.
+ *  3. Any period grants at most `limit` plus the refill of that period, however many calls are in flight at once; a
+ *     cost above `limit` is always refused.
  *  4. A cost of 0 takes nothing and passes.
  *  5. Using a different `limit` or `duration` for a bucket keeps the tokens already used. What is taken with it is
  *     also used up for `configured`, and refills there at the configured rate.

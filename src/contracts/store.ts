@@ -24,26 +24,28 @@
  *  9. A read that began before a change never restores the old record (for caching decorators).
  * 10. Changing a returned object does not change the store.
  * 11. After `close()` every call fails with STORE_CLOSED; a second `close()` does nothing.
- * 12. Two new stores share nothing.
+ * 12. Two new stores share nothing, and differ in {@link Store.readSecret}.
  * 13. `write` is all or nothing; unless it returns `written`, nothing was changed. Of the rows that cannot be written,
  *     the first in the list decides the outcome, and of one row the version before the name before the balance.
  *     `conflict`: the row has another version than was read, or is gone, or its balance has counted refills beyond
- *     `credits.refillsCounted`. `taken`: the row is new and its id exists, or another row has its name or a digest.
+ *     `credits.refillsCounted`. `taken`: the row is new and its id exists, or another row has its name or a digest. Of
+ *     writes of one version that are in flight at once, one is `written`.
  * 14. Draws never hand out more than the balance. An expired reserve returns to the balance when the next spend or
  *     draw would fail without it. Setting a balance voids older leases. A lease counts what it spent once, however
  *     often it is reported; ending a lease twice, or one that is unknown, changes nothing. Power `leases`; reserves:
  *     power `reserves`.
- * 15. Subscribers are notified, once it is durable, of every change that a find could see, and of every change of
- *     an identity, a role or a permission, because imports cache their names. A change of a row that keys refer to is
- *     notified by table and id, by the digest of each key that it reaches, or as `all`. That a new key was created need
- *     not be notified to other processes: a cached miss is used for `missTtl` at most, 1 s by default.
+ * 15. All subscribers are notified, once it is durable and reads see it, of every change that a find could see, and of
+ *     every change of an identity, a role or a permission, because imports cache their names. A change of a row that
+ *     keys refer to is notified by table and id, by the digest of each key that it reaches, or as `all`. That a new key
+ *     was created need not be notified to other processes: a cached miss is used for `missTtl` at most, 1 s by default.
+ *     A spend, and a write that is refused, notify nobody.
  * 16. Lists are ordered by id, start after `after`, contain at most `limit` rows, and omit deleted keys, APIs
- *     and root keys.
+ *     and root keys. The order is that of code units or of code points, never that of a language: `Z` before `a`.
  * 17. Names of one workspace are unknown in another.
  * 18. Deleted keys, and keys of deleted APIs, are not found. `insertKeys` into an API that is deleted by then, by
  *     whatever process, fails with NOT_FOUND.
  * 19. A root key's digest is unique in the store and found whatever the workspace; a change of a root key is
- *     reported as its digest.
+ *     reported as its digest, or as `all`.
  * 20. `findKeys`, `readMany` and `readBalances` return one result per argument, in order, each as if it was read alone:
  *     `undefined` where there is none, the same twice for an argument that repeats. keystile passes at most
  *     1,000 arguments.

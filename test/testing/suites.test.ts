@@ -4,8 +4,8 @@
  */
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { AuditEntry } from "../../src/contracts/audit.js";
-import type { Limiter } from "../../src/contracts/limiter.js";
-import type { KeyRecord, Store, WriteOutcome } from "../../src/contracts/store.js";
+import type { Limiter, LimitVerdict } from "../../src/contracts/limiter.js";
+import type { Change, KeyRecord, Store, Write, WriteOutcome } from "../../src/contracts/store.js";
 import { withoutIdempotency, withoutLeases, withoutUsage } from "../../src/lib/guards/powers.js";
 import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
 import { memoryStore } from "../../src/stores/memory.js";
@@ -231,6 +231,101 @@ describe("storeSuite: what it fails", () => {
     expect(failed.some((one) => clause.test(one))).toBe(true);
   });
 
+  it.each<[string, string[], (store: Store) => Partial<Store>]>([
+    [
+      "keeps the last subscriber alone",
+      ["clause 15: every subscriber is notified, and one that unsubscribes leaves the others"],
+      (store) => {
+        let last: ((change: Change) => void) | undefined;
+        store.subscribe((change) => last?.(change));
+        return {
+          subscribe(listener) {
+            failIfClosed(store);
+            last = listener;
+            return () => void (last = last === listener ? undefined : last);
+          },
+        };
+      },
+    ],
+    [
+      "lets one subscriber end the subscriptions of all",
+      ["clause 15: every subscriber is notified, and one that unsubscribes leaves the others"],
+      (store) => {
+        const stops: (() => void)[] = [];
+        return {
+          subscribe(listener) {
+            stops.push(store.subscribe(listener));
+            return () => {
+              for (const stop of stops) stop();
+            };
+          },
+        };
+      },
+    ],
+    [
+      "notifies before it changes anything",
+      ["clauses 8 and 15: what a subscriber reads once it is notified of a change is changed"],
+      (store) => {
+        const ahead = memoryStore();
+        return {
+          subscribe(listener) {
+            failIfClosed(store);
+            return ahead.subscribe(listener);
+          },
+          async write(...given) {
+            await ahead.write(...given);
+            return store.write(...given);
+          },
+          async insertKeys(...given) {
+            await ahead.insertKeys(...given);
+            return store.insertKeys(...given);
+          },
+          async adoptDigest(...given) {
+            await ahead.adoptDigest(...given);
+            return store.adoptDigest(...given);
+          },
+        };
+      },
+    ],
+    [
+      "lists in the order of a language",
+      ["clause 16: lists are in the order of code units, so that their pages hold every row once"],
+      (store) => ({
+        list: async (table, query) =>
+          [...(await store.list(table, { ...query, limit: 1_000_000 }))]
+            .sort((a, b) => a.id.localeCompare(b.id, "en"))
+            .slice(0, query.limit),
+      }),
+    ],
+    [
+      "compares versions, waits and then writes",
+      ["clause 13: of two writes of one version in flight at once, one is written"],
+      (store) => ({
+        async write(writes, entries) {
+          const before = writes.map((write) => storedVersion(store, write));
+          await null;
+          return store.write(
+            writes.map((write, i) => (before[i] === versionOf(write) ? atVersion(store, write) : write)),
+            entries,
+          );
+        },
+      }),
+    ],
+    [
+      "has the secret of every other",
+      ["clauses 12 and 23: the secrets of two new stores differ"],
+      (store) => ({ readSecret: () => (failIfClosed(store), "ab".repeat(32)) }),
+    ],
+  ])("a store that %s, in the clause about that alone", async (title, clauses, fault) => {
+    const { failed } = await failuresOf((functions) =>
+      storeSuite(functions, title, () => {
+        const store = memoryStore();
+        return { ...store, ...fault(store) };
+      }),
+    );
+    expect(failed).toEqual(clauses);
+  });
+
   it("no clause is without a test, but the one for decorators", async () => {
     const titles: string[] = [];
     storeSuite({ describe: (_, body) => body(), it: (title) => titles.push(title) }, "titles", memoryStore);
@@ -241,6 +336,65 @@ describe("storeSuite: what it fails", () => {
     expect([...tried].sort((a, b) => a - b)).toEqual(
       Array.from({ length: 25 }, (_, i) => i + 1).filter((n) => n !== decorators),
     );
+  });
+});
+
+/** As the calls of a closed store do. */
+const failIfClosed = (store: Store): void => void store.findKey("");
+const versionOf = (write: Write): number => ("remove" in write ? write.version : write.row.version);
+const storedVersion = (store: Store, write: Write): number | undefined => {
+  const id = "remove" in write ? write.remove : write.row.id;
+  return (store.readMany(write.table, [id]) as ({ readonly version: number } | undefined)[])[0]?.version;
+};
+/** The write, as if it had read what is stored now. */
+const atVersion = (store: Store, write: Write): Write => {
+  const version = storedVersion(store, write);
+  if (version === undefined) return write;
+  return ("remove" in write ? { ...write, version } : { ...write, row: { ...write.row, version } }) as Write;
+};
+
+describe("storeSuite: stores that notify of more than they must pass", () => {
+  it.each<[string, (store: Store) => Partial<Store>]>([
+    ["all for every change", (store) => ({ subscribe: (listener) => store.subscribe(() => listener("all")) })],
+    [
+      "all besides what changed",
+      (store) => ({
+        subscribe: (listener) =>
+          store.subscribe((change) => {
+            listener(change);
+            listener("all");
+          }),
+      }),
+    ],
+    [
+      "all for every write, whatever the table",
+      (store) => {
+        const listeners = new Set<(change: Change) => void>();
+        return {
+          subscribe(listener) {
+            const stop = store.subscribe(listener);
+            listeners.add(listener);
+            return () => {
+              listeners.delete(listener);
+              stop();
+            };
+          },
+          async write(...given) {
+            const outcome = await store.write(...given);
+            if (outcome === "written") for (const listener of listeners) listener("all");
+            return outcome;
+          },
+        };
+      },
+    ],
+  ])("%s", async (title, more) => {
+    const { failed } = await failuresOf((functions) =>
+      storeSuite(functions, title, () => {
+        const store = memoryStore();
+        return { ...store, ...more(store) };
+      }),
+    );
+    expect(failed).toEqual([]);
   });
 });
 
@@ -344,7 +498,7 @@ describe("storeSuite: stores that lack a power, and say so, pass", () => {
 });
 
 describe("limiterSuite: what it fails", () => {
-  it.each<[string, (limiter: Limiter) => Limiter]>([
+  it.each<[title: string, fault: (limiter: Limiter) => Limiter, clauses?: string[]]>([
     [
       "takes from one bucket though another refuses",
       (limiter) => ({
@@ -365,9 +519,42 @@ describe("limiterSuite: what it fails", () => {
         };
       },
     ],
+    [
+      "takes what it saw before it waited, as a read and a write apart do",
+      (limiter) => ({
+        async take(checks, now) {
+          const [seen] = await limiter.take(
+            checks.map((one) => ({ ...one, cost: 0 })),
+            now,
+          );
+          const verdicts = await limiter.take(checks, now);
+          if (checks.length !== 1 || !verdicts[0]!.exceeded || checks[0]!.cost > seen!.remaining) return verdicts;
+          return [{ ...verdicts[0]!, exceeded: false, remaining: seen!.remaining - checks[0]!.cost }];
+        },
+      }),
+      ["clause 3: calls in flight at once are granted the limit and what refills, no more and no less"],
+    ],
+    [
+      "takes bucket by bucket while calls are in flight at once",
+      (limiter) => {
+        let inFlight = 0;
+        return {
+          async take(checks, now) {
+            inFlight++;
+            await null;
+            const groups = inFlight === 1 ? [checks] : checks.map((one) => [one]);
+            const verdicts = groups.flatMap((group) => limiter.take(group, now) as LimitVerdict[]);
+            inFlight--;
+            return verdicts;
+          },
+        };
+      },
+      ["clause 1: of calls in flight at once, each takes from all its buckets or from none"],
+    ],
     ["counts windows", (limiter) => ({ take: (checks, now) => limiter.take(checks, now - (now % 1_000)) })],
-  ])("a limiter that %s", async (title, fault) => {
+  ])("a limiter that %s", async (title, fault, clauses) => {
     const { failed } = await failuresOf((functions) => limiterSuite(functions, title, () => fault(memoryLimiter())));
     expect(failed.length).toBeGreaterThan(0);
+    if (clauses !== undefined) expect(failed).toEqual(clauses);
   });
 });

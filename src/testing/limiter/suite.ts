@@ -1,19 +1,20 @@
 /** The suite that every limiter passes: each clause of src/contracts/limiter.ts, under its number. */
 import type { Limiter } from "../../contracts/limiter.js";
 import type { TestFunctions } from "../test-functions.js";
+import { overlappingClauses } from "./overlapping.js";
 import { sizesClauses } from "./sizes.js";
 import { takingClauses } from "./taking.js";
 import { timeClauses } from "./time.js";
 
-const PARTS = [takingClauses, sizesClauses, timeClauses];
+const PARTS = [takingClauses, overlappingClauses, sizesClauses, timeClauses];
 
 /**
  * Adds a test for each clause of the `Limiter` contract.
  * @param functions of your test runner: `limiterSuite({ describe, it }, "mine", () => myLimiter())`
  * @param title names the limiter in the titles of the tests
  * @param make creates a new limiter without buckets; a test calls it up to 225 times, and closes what it created
- * @see about 70,000 takes in all, one after the other, 20,000 of them in one test: a limiter over the network needs the
- *   runner's time limit raised
+ * @see about 70,000 takes in all, 20,000 of them in one test, and all but a few hundred one after the other: a limiter
+ *   over the network needs the runner's time limit raised
  */
 export function limiterSuite(functions: TestFunctions, title: string, make: () => Limiter | Promise<Limiter>): void {
   functions.describe(`limiter: ${title}`, () => {

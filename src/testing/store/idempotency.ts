@@ -138,6 +138,14 @@ export function idempotencyClauses(all: Clause): void {
     expect(/^[0-9a-f]{64}$/.test(secret), "32 bytes in hexadecimal").toBe(true);
     expect(await store.readSecret("idempotency")).toBe(secret);
   });
+
+  all("clauses 12 and 23: the secrets of two new stores differ", async (open) => {
+    const [one, two] = [await open(), await open()];
+    if (!one.powers.idempotency) return;
+    // Whoever knows a secret that all stores have, as one in the source, can guess what was digested with it.
+    const isShared = (await one.readSecret("idempotency")) === (await two.readSecret("idempotency"));
+    expect(isShared, "one secret in two new stores, of which neither may be a copy").toBe(false);
+  });
 }
 
 export function sharedIdempotencyClauses(all: SharedClause): void {

@@ -39,6 +39,37 @@ export function listsClauses(clause: Clause): void {
     expect(listed.map(({ id }) => id)).toEqual(["perm_0", "perm_1", "perm_3"]);
   });
 
+  clause(
+    "clause 16: lists are in the order of code units, so that their pages hold every row once",
+    async (withApi) => {
+      const store = await withApi();
+      const ids = ["1", "2a", "B", "Bz", "Z", "_", "a", "aB", "aZ", "aa", "b", "z", "é", "日"].map((id) => `k${id}`);
+      const mixed = ids.map((_, i) => ids[(i * 5) % ids.length]!);
+      await store.insertKeys(mixed.map((id, n) => ({ row: keyRow(n, { id }) })));
+      for (const id of mixed) await store.write([{ table: "roles", row: role(id, [], { id }) }]);
+      const pages = async (table: "keys" | "roles", query: object, limit: number) => {
+        const listed: string[] = [];
+        for (let after: string | undefined; listed.length <= ids.length;) {
+          const rows = await store.list(table, {
+            workspaceId: WS,
+            limit,
+            ...query,
+            ...(after !== undefined && { after }),
+          });
+          after = rows.at(-1)?.id;
+          if (after === undefined) break;
+          listed.push(...rows.map(({ id }) => id));
+        }
+        return listed;
+      };
+      for (const limit of [1, 3, 100]) {
+        expect(await pages("keys", {}, limit), `keys by ${limit}`).toEqual(ids);
+        expect(await pages("keys", { apiId: "api_1" }, limit), `keys of an API by ${limit}`).toEqual(ids);
+        expect(await pages("roles", {}, limit), `roles by ${limit}`).toEqual(ids);
+      }
+    },
+  );
+
   clause("clause 16: lists leave deleted keys and APIs out, and show them again once they are not", async (withApi) => {
     const store = await withApi();
     await store.write([{ table: "identities", row: identity("user") }]);

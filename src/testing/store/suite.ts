@@ -50,7 +50,8 @@ export interface StoreSuiteOptions {
  * share passes `sharedStoreSuite` as well: without it, nothing tests that one process receives the changes of another.
  * @param functions of your test runner: `storeSuite({ describe, it }, "mine", () => myStore())`
  * @param title names the store in the titles of the tests
- * @param open creates a new, empty store; each test calls it once or twice, and closes what it created
+ * @param open creates a new, empty store, no copy of another; each test calls it once or twice, and closes what it
+ *   created
  */
 export function storeSuite(
   functions: TestFunctions,

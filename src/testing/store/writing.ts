@@ -71,6 +71,36 @@ export function writingClauses(clause: Clause): void {
     expect(await store.write([])).toBe("written");
   });
 
+  clause("clause 13: of two writes of one version in flight at once, one is written", async (withApi) => {
+    const store = await withApi();
+    await insert(store, keyRow(1));
+    await store.write([{ table: "roles", row: role("r", []) }]);
+    const atOnce = async (...writes: readonly Write[]) => {
+      const outcomes = await Promise.all(writes.map(async (write) => store.write([write])));
+      expect(outcomes.filter((outcome) => outcome === "written")).toHaveLength(1);
+      return outcomes;
+    };
+    for (let version = 1; version <= 3; version++) {
+      const [first, second] = ["first", "second"].map((description) => role("r", [], { version, description }));
+      const outcomes = await atOnce({ table: "roles", row: first! }, { table: "roles", row: second! });
+      expect(outcomes.includes("conflict"), "the other is a conflict").toBe(true);
+      const written = outcomes[0] === "written" ? first : second;
+      expect(await readRow(store, "roles", "role_r")).toEqual({ ...written, version: version + 1 });
+    }
+    const key = (await readRow(store, "keys", keyRow(1).id))!;
+    const outcomes = await atOnce(
+      { table: "keys", row: { ...key, name: "kept" } },
+      { table: "keys", remove: key.id, version: key.version },
+    );
+    expect((await readRow(store, "keys", key.id))?.name).toBe(outcomes[0] === "written" ? "kept" : undefined);
+    const named = ["role_1", "role_2"].map((id) => role("new", [], { id }));
+    const taken = await atOnce({ table: "roles", row: named[0]! }, { table: "roles", row: named[1]! });
+    expect(taken.includes("taken"), "the other name is taken").toBe(true);
+    expect(await store.readNames("roles", WS, ["new"])).toMatchObject([
+      { id: taken[0] === "written" ? "role_1" : "role_2" },
+    ]);
+  });
+
   clause("clause 13: a name that is taken is told apart from a row that changed, in every table", async (withApi) => {
     const store = await withApi();
     const first: readonly Write[] = [
