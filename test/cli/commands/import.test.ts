@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, linkSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
@@ -82,6 +82,30 @@ describe("import into a database file", () => {
       { line: 606, reason: "UNKNOWN_ROLE" },
     ]);
     expect(rowsOf(successes).length).toBe(601);
+  });
+
+  it("--failures and --successes: refuse the database, and what belongs to it, by any name, and leave it whole", async () => {
+    const { db, keys, ...file } = await database();
+    const [soft, hard] = [`${db}.soft`, `${db}.hard`];
+    symlinkSync(FOLDER, soft);
+    const others = ["", "-wal", "-shm", "-journal", "-limits", "-limits-wal", "-limits-journal", ".root-key"];
+    writeFileSync(`${db}.root-key`, "a secret\n");
+    linkSync(`${db}.root-key`, hard);
+    for (const flag of ["--failures", "--successes"])
+      for (const path of [
+        ...others.map((end) => `${db}${end}`),
+        `${soft}/${basename(db)}`,
+        `${soft}/${basename(db)}-limits`,
+        hard,
+      ]) {
+        const { code, stderr } = await file.import([{ hash: hashOf(1) }, "{"], [flag, path]);
+        expect([path, code, stderr]).toEqual([path, 2, `error: ${flag}: is a file of the database\n`]);
+      }
+    expect([(await keys()).data, readFileSync(hard, "utf8"), existsSync(`${db}-limits`)]).toEqual([
+      [],
+      "a secret\n",
+      false,
+    ]);
   });
 
   it("ends at the batch under way when it is to stop, and a second run does the rest", async () => {
