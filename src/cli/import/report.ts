@@ -3,6 +3,7 @@
  */
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
+import { deepJson } from "../io/deep-json.js";
 import { usage } from "../io/failures.js";
 import type { Io } from "../io/io.js";
 import { isSameFile } from "../io/same-file.js";
@@ -101,7 +102,7 @@ export async function openReport(
 }
 
 async function writeLines(file: FileHandle | undefined, rows: readonly object[]): Promise<void> {
-  if (rows.length > 0) await file?.appendFile(rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+  if (rows.length > 0) await file?.appendFile(rows.map((row) => `${deepJson(row)}\n`).join(""));
 }
 
 /** By number. */

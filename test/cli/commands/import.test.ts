@@ -108,6 +108,29 @@ describe("import into a database file", () => {
     ]);
   });
 
+  it.each(["line", "item"])(
+    "reports a key that is nested 50,000 deep, as it was given, and goes on: %s",
+    async (unit) => {
+      const { keys, ...file } = await database();
+      const [failures, path] = [join(FOLDER, `deep-${unit}`), join(FOLDER, "deep.json")];
+      const meta = `{"a":${"[".repeat(50_000)}"é",1.5,null,{"__proto__":{},"b":[true]}${"]".repeat(50_000)}}`;
+      const deep = `{"hash":"${hashOf(2)}","meta":${meta}}`;
+      const rows = [JSON.stringify({ hash: hashOf(1) }), deep, JSON.stringify({ hash: hashOf(3) })];
+      writeFileSync(path, `[${rows.join()}]`);
+      // Twice, since what was reported before is read like any other.
+      for (const given of [unit === "line" ? [] : ["--keys", `@${path}`], ["--keys", `@${failures}.1`]]) {
+        const { code, stdout, stderr } = await file.import(rows, ["--failures", failures, ...given]);
+        expect([code, stderr]).toEqual([1, expect.stringContaining(" 1 failed; 1 batch")]);
+        expect(JSON.parse(stdout)).toMatchObject({ failed: 1 });
+        const text = readFileSync(failures, "utf8");
+        expect(text).toMatch(/^\{"(line|item)":\d,"reason":"INVALID_KEY","message":"[^"]+","key":/);
+        expect(text.slice(text.indexOf('"key":'))).toBe(`"key":${deep}}\n`);
+        writeFileSync(`${failures}.1`, text);
+      }
+      expect((await keys()).data).toHaveLength(2);
+    },
+  );
+
   it("ends at the batch under way when it is to stop, and a second run does the rest", async () => {
     const file = await database();
     const rows = Array.from({ length: 1_000 }, (_, i) => ({ hash: hashOf(i) }));
