@@ -2,7 +2,7 @@
  * The entry point `keystile/hono`: middleware for Hono.
  * @module keystile/hono
  */
-import type {} from "hono";
+import type { Context } from "hono";
 import { type ApiKeyOptions, createGuard, type KeyVerifier, type VerifiedKey } from "./guard.js";
 import { toResponse } from "./refusal-response.js";
 
@@ -39,10 +39,10 @@ export interface HonoContext {
  * @example
  * app.get("/documents", apiKey(verifier, { permissions: "documents.read" }), (c) => c.json(c.var.apiKey?.keyId));
  */
-export function apiKey<Context extends HonoContext>(
+export function apiKey<C extends HonoContext = Context>(
   verifier: KeyVerifier,
-  options?: ApiKeyOptions<Context>,
-): (c: Context, next: () => Promise<void>) => Promise<Response | undefined> {
+  options?: ApiKeyOptions<C>,
+): (c: C, next: () => Promise<void>) => Promise<Response | undefined> {
   const guard = createGuard(verifier, options);
   return async (c, next) => {
     const decision = await guard.check({ request: c, memory: c, header: (name) => c.req.header(name) });
