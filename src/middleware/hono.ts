@@ -23,7 +23,7 @@ export interface HonoContext {
   /** Sets `c.var.apiKey`. */
   set(name: "apiKey", value: VerifiedKey): void;
   /** The response, once a handler has made it. */
-  readonly res: { readonly headers: { has(name: string): boolean } };
+  readonly res: { readonly status: number; readonly headers: { has(name: string): boolean } };
   /** Sets a header of the response. */
   header(name: string, value: string): void;
 }
@@ -51,6 +51,8 @@ export function apiKey<C extends HonoContext = Context>(
     if (decision.outcome === "pass") c.set("apiKey", decision.apiKey);
     for (const [name, value] of headers) c.header(name, value);
     await next();
+    // Of an upgrade there is no copy, so it takes no header.
+    if (c.res.status < 200) return undefined;
     // A Response that the handler made itself lacks them. Others have them: setting them again makes a copy of the
     // response, which takes 100 µs with @hono/node-server.
     if (headers.some(([name]) => !c.res.headers.has(name))) for (const [name, value] of headers) c.header(name, value);

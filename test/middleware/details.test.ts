@@ -118,6 +118,19 @@ describe("hono", () => {
     expect((await app.request("/documents/7", { headers })).status).toBe(401);
   });
 
+  it.each([101, 0])("a response of status %i, of which there is no copy, goes out as it is", async (status) => {
+    class Upgrade extends Response {
+      override get status() {
+        return status;
+      }
+    }
+    const ratelimits = [{ name: "requests", limit: 5, duration: 60_000 }];
+    const app = new Hono();
+    const made = new Upgrade(null);
+    app.get("/socket", honoGuard(verifier, { ratelimits }), () => made);
+    expect(await app.request("/socket", { headers })).toBe(made);
+  });
+
   it("the context that functions get is Hono's", async () => {
     const app = new Hono();
     const seen: unknown[] = [];
