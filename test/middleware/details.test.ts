@@ -119,14 +119,9 @@ describe("hono", () => {
   });
 
   it.each([101, 0])("a response of status %i, of which there is no copy, goes out as it is", async (status) => {
-    class Upgrade extends Response {
-      override get status() {
-        return status;
-      }
-    }
     const ratelimits = [{ name: "requests", limit: 5, duration: 60_000 }];
     const app = new Hono();
-    const made = new Upgrade(null);
+    const made = Object.defineProperty(new Response(null), "status", { value: status });
     app.get("/socket", honoGuard(verifier, { ratelimits }), () => made);
     expect(await app.request("/socket", { headers })).toBe(made);
   });
