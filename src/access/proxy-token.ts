@@ -32,9 +32,9 @@ export interface ProxyTokenOptions {
    */
   readonly typ?: string;
   /**
-   * Accept each token for one request only: how many token ids (`jti`, then required) are remembered, 1…1_000_000, each
-   * until its token expires. When the list is full, new tokens are rejected: choose more than are issued in one lifetime. Each
-   * authenticator has its own list, in memory. Absent: a token may be reused until it expires.
+   * Accept each token for one request only: how many token ids (`jti`, then required) are remembered, 1…1_000_000,
+   * each until its token expires. When the list is full, new tokens are rejected: choose more than are issued in one
+   * lifetime. Each authenticator has its own list, in memory. Absent: a token may be reused until it expires.
    */
   readonly replayListSize?: number;
 }
@@ -78,8 +78,8 @@ export function isTokenShaped(credential: string): boolean {
 
 /**
  * Creates a verifier of proxy tokens.
- * @returns a function that tells the claims; `undefined` for an invalid token, whatever the reason. Its `use` is `again`
- *   for the token of a request that was accepted before: all is then checked but whether its id was used
+ * @returns a function that tells the claims; `undefined` for an invalid token, whatever the reason. Its `use` is
+ *   `again` for the token of a request that was accepted before: all is then checked but whether its id was used
  * @throws TypeError or RangeError naming the option, including a key that is too weak
  * @remarks about 0.1 ms for each key tried: those of the token's algorithm, and of its `kid` if it has one
  */

@@ -36,7 +36,7 @@ export function assertDatabase(db: string): void {
   if (!existsSync(db)) throw usage(`--db: ${db}: there is no such file; \`keystile serve --db ${db}\` makes one`);
 }
 
-/** Every file that belongs to an existing database, also those that are not there now: nothing else may be written there. */
+/** Every file that belongs to an existing database, also those that are not there now. */
 export function filesOf(db: string): string[] {
   const path = realpathSync(db);
   const databases = [path, limitsPathOf(path)];
