@@ -1,12 +1,19 @@
 import { serve } from "@hono/node-server";
+import { getConnInfo } from "@hono/node-server/conninfo";
 import { Hono } from "hono";
 import { apiKey } from "keystile/hono";
 import { tell, verifier } from "./keys.js";
 
 const app = new Hono();
 
-app.get("/documents", apiKey(verifier, { permissions: "documents.read" }), (c) =>
-  c.json({ documents: [], keyId: c.var.apiKey?.keyId }),
+app.get(
+  "/documents",
+  apiKey(verifier, {
+    permissions: "documents.read",
+    // For keys with an allow-list.
+    clientAddress: (c) => getConnInfo(c).remote.address,
+  }),
+  (c) => c.json({ documents: [], keyId: c.var.apiKey?.keyId }),
 );
 
 serve({ fetch: app.fetch, port: Number(process.env["PORT"] ?? 0), hostname: "127.0.0.1" }, ({ port }) =>

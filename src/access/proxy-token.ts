@@ -32,9 +32,9 @@ export interface ProxyTokenOptions {
    */
   readonly typ?: string;
   /**
-   * Accept each token only once: how many token ids (`jti`, then required) are remembered, 1…1_000_000, each until its
-   * token expires. When the list is full, new tokens are rejected: choose more than are issued in one lifetime. Each
-   * authenticator has its own list, in memory. Absent: a token may be reused until it expires.
+   * Accept each token for one request only: how many token ids (`jti`, then required) are remembered, 1…1_000_000,
+   * each until its token expires. When the list is full, new tokens are rejected: choose more than are issued in one
+   * lifetime. Each authenticator has its own list, in memory. Absent: a token may be reused until it expires.
    */
   readonly replayListSize?: number;
 }
@@ -78,14 +78,15 @@ export function isTokenShaped(credential: string): boolean {
 
 /**
  * Creates a verifier of proxy tokens.
- * @returns the claims; `undefined` for an invalid token, whatever the reason
+ * @returns a function that tells the claims; `undefined` for an invalid token, whatever the reason. Its `use` is
+ *   `again` for the token of a request that was accepted before: all is then checked but whether its id was used
  * @throws TypeError or RangeError naming the option, including a key that is too weak
  * @remarks about 0.1 ms for each key tried: those of the token's algorithm, and of its `kid` if it has one
  */
 export function createProxyTokenVerifier(
   options: ProxyTokenOptions,
   path = "options.proxyTokens",
-): (token: string, now: number) => Promise<ProxyTokenClaims | undefined> {
+): (token: string, now: number, use?: "first" | "again") => Promise<ProxyTokenClaims | undefined> {
   const { issuer, audience, workspaceClaim, keys, typ, replayListSize } = readOptions(options, path);
   const isFirstUse = replayListSize === undefined ? () => true : createReplayList(replayListSize);
   const expected = {
@@ -95,7 +96,7 @@ export function createProxyTokenVerifier(
     maxTokenAge: MAX_LIFETIME,
     requiredClaims: ["exp", "sub", workspaceClaim],
   };
-  return async (token, now) => {
+  return async (token, now, use = "first") => {
     const parts = token.length > MAX_TOKEN ? [] : token.split(".");
     const header = parts.length === 3 && parts.every(isCanonical) ? readHeader(parts[0] as string) : undefined;
     if (header === undefined) return undefined;
@@ -109,7 +110,7 @@ export function createProxyTokenVerifier(
       if (isOther || !(await isVerified(token, key, rules))) continue;
       const payload = readJson(parts[1] as string);
       const claims = payload && readClaims(payload, workspaceClaim, now);
-      return claims && isFirstUse(claims, now) ? claims.bearer : undefined;
+      return claims && (use === "again" || isFirstUse(claims, now)) ? claims.bearer : undefined;
     }
     return undefined;
   };

@@ -2,7 +2,7 @@
  * Handles one request, in this order: route (404, 405), caller (401), request limit of the workspace (429), body (415,
  * 413, 400), operation (spec §4, §5, §7).
  */
-import type { Authenticator } from "../access/authenticate.js";
+import type { AuthenticatedCaller, Authenticator } from "../access/authenticate.js";
 import { strictCaller } from "../access/check-caller.js";
 import type { Caller } from "../contracts/caller.js";
 import type { MaybePromise } from "../contracts/types.js";
@@ -90,7 +90,8 @@ async function perform(
   // Taken before authentication, parsed after it: caller and key are then looked up in one turn of the event loop, so
   // the store polls for changes once. A body that is still arriving is awaited only once the caller is authenticated.
   const buffered = incoming.bodyIfBuffered === undefined ? undefined : await incoming.bodyIfBuffered(maxBytes);
-  let { caller, services } = await admit(context, incoming, trace);
+  let admitted = await admit(context, incoming, trace);
+  const { caller } = admitted;
   if (context.limitRequests !== undefined) {
     const verdict = await context.limitRequests(caller.workspaceId);
     trace.headers = limitHeaders(verdict);
@@ -104,11 +105,12 @@ async function perform(
   const isLong = isImport || bytes.length > SMALL_BODY_BYTES;
   const body = isLong ? await readLongJson(bytes, isImport, context.turns.next) : readJson(bytes);
   // A body may take long to arrive and to be parsed: what was withdrawn from the caller meanwhile must not act.
-  if (buffered === undefined || isLong) ({ caller, services } = await admit(context, incoming, trace));
+  if (buffered === undefined || isLong) admitted = await admit(context, incoming, trace, admitted.authenticated);
   const { clientAddress, header } = incoming;
+  const asked = { caller: admitted.caller, body, header };
   const data = await operation.perform(
-    services,
-    clientAddress === undefined ? { caller, body, header } : { caller, body, header, clientAddress },
+    admitted.services,
+    clientAddress === undefined ? asked : { ...asked, clientAddress },
   );
   note(trace, data);
   const { requestId, headers } = trace;
@@ -117,17 +119,29 @@ async function perform(
     : toSuccess(requestId, data, headers);
 }
 
-/** Who asks, as of now, and what serves its workspace. @throws KeystileError 401 */
+interface Admitted {
+  readonly authenticated: AuthenticatedCaller;
+  readonly caller: Caller;
+  readonly services: Services;
+}
+
+/**
+ * Who asks, as of now, and what serves its workspace.
+ * @param earlier who asked when the request began
+ * @throws KeystileError 401
+ */
 async function admit(
   { authenticator, servicesOf }: ServiceContext,
   { authorization }: Incoming,
   trace: Trace,
-): Promise<{ readonly caller: Caller; readonly services: Services }> {
-  const caller = strictCaller(await authenticator.authenticate(authorization), "what authenticate() returns");
+  earlier?: AuthenticatedCaller,
+): Promise<Admitted> {
+  const authenticated = await authenticator.authenticate(authorization, earlier);
+  const caller = strictCaller(authenticated, "what authenticate() returns");
   trace.workspaceId = caller.workspaceId;
   if (caller.kind === "rootKey") trace.rootKeyId = caller.id;
   const services = servicesOf(caller.workspaceId);
-  return { caller, services: services instanceof Promise ? await services : services };
+  return { authenticated, caller, services: services instanceof Promise ? await services : services };
 }
 
 /** Records the outcome of a verification and the key id, for log and metrics. */

@@ -2,7 +2,7 @@
  * The entry point `keystile/hono`: middleware for Hono.
  * @module keystile/hono
  */
-import type {} from "hono";
+import type { Context } from "hono";
 import { type ApiKeyOptions, createGuard, type KeyVerifier, type VerifiedKey } from "./guard.js";
 import { toResponse } from "./refusal-response.js";
 
@@ -23,7 +23,7 @@ export interface HonoContext {
   /** Sets `c.var.apiKey`. */
   set(name: "apiKey", value: VerifiedKey): void;
   /** The response, once a handler has made it. */
-  readonly res: { readonly headers: { has(name: string): boolean } };
+  readonly res: { readonly status: number; readonly headers: { has(name: string): boolean } };
   /** Sets a header of the response. */
   header(name: string, value: string): void;
 }
@@ -39,10 +39,10 @@ export interface HonoContext {
  * @example
  * app.get("/documents", apiKey(verifier, { permissions: "documents.read" }), (c) => c.json(c.var.apiKey?.keyId));
  */
-export function apiKey<Context extends HonoContext>(
+export function apiKey<C extends HonoContext = Context>(
   verifier: KeyVerifier,
-  options?: ApiKeyOptions<Context>,
-): (c: Context, next: () => Promise<void>) => Promise<Response | undefined> {
+  options?: ApiKeyOptions<C>,
+): (c: C, next: () => Promise<void>) => Promise<Response | undefined> {
   const guard = createGuard(verifier, options);
   return async (c, next) => {
     const decision = await guard.check({ request: c, memory: c, header: (name) => c.req.header(name) });
@@ -51,6 +51,8 @@ export function apiKey<Context extends HonoContext>(
     if (decision.outcome === "pass") c.set("apiKey", decision.apiKey);
     for (const [name, value] of headers) c.header(name, value);
     await next();
+    // Of an upgrade there is no copy, so it takes no header.
+    if (c.res.status < 200) return undefined;
     // A Response that the handler made itself lacks them. Others have them: setting them again makes a copy of the
     // response, which takes 100 µs with @hono/node-server.
     if (headers.some(([name]) => !c.res.headers.has(name))) for (const [name, value] of headers) c.header(name, value);

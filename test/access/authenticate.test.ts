@@ -359,6 +359,24 @@ describe("authenticate: proxy tokens beside root keys (ruling F3)", () => {
     permissions: ["api.*.read_api", "svc:v1:ws_2:**#*", "svc:v1:ws_1:**#*"],
   };
 
+  it("with `replayListSize` a token is used once; the caller that it made takes it, and no other, again", async () => {
+    const { store, clock, time } = world();
+    const once = { ...proxyTokens, replayListSize: 10 };
+    const { authenticate } = createAuthenticator(store, { clock, proxyTokens: once });
+    const sign = async () =>
+      `Bearer ${await signProxyToken({ subject: "user_1", workspaceId: "ws_1", permissions: [] }, { ...once, clock })}`;
+    const [first, second] = [await sign(), await sign()];
+    const caller = await authenticate(first);
+    expect(await fault(authenticate(first))).toBe("AUTH_TOKEN_INVALID 401");
+    const again = await authenticate(first, caller);
+    expect(await authenticate(first, again)).toMatchObject({ kind: "proxyToken", id: "user_1" });
+    await authenticate(second, caller);
+    for (const other of [caller, { ...again }])
+      expect(await fault(authenticate(second, other))).toBe("AUTH_TOKEN_INVALID 401");
+    time.now += 60_000;
+    expect(await fault(authenticate(first, caller))).toBe("AUTH_TOKEN_INVALID 401");
+  });
+
   it("a token's bearer is a caller of the token's workspace with its permissions", async () => {
     const { authenticate, clock } = world();
     const token = await signProxyToken(claims, { ...proxyTokens, clock });

@@ -25,6 +25,8 @@ export interface RunOptions {
   readonly onStop?: Io["onStop"];
   /** Told of every wait, which takes no time. */
   readonly onSleep?: (milliseconds: number) => void;
+  /** Texts after which the reader of standard output leaves. */
+  readonly leavesAfter?: number;
   /** Told of everything as it is written. */
   readonly onWrite?: (text: string) => void;
 }
@@ -34,16 +36,18 @@ export const ROOT_KEY = "root_canary7Hq2Zx9";
 
 /** Runs one command line. */
 export async function run(argv: readonly string[], options: RunOptions = {}): Promise<Ran> {
-  const { env = {}, home = "/nonexistent", isTTY = false, onWrite, stdin = [] } = options;
+  const { env = {}, home = "/nonexistent", isTTY = false, onWrite, stdin = [], leavesAfter = Infinity } = options;
+  let written = 0;
   let stdout = "";
   let stderr = "";
   const bytes = typeof stdin === "string" ? [new TextEncoder().encode(stdin)] : stdin;
-  const write: Io["stdout"]["write"] = async (text) => void ((stdout += text), onWrite?.(text));
+  const write: Io["stdout"]["write"] = async (text) => void ((stdout += text), onWrite?.(text), written++);
   const io: Io = {
-    stdout: { isTTY, write },
+    stdout: { isTTY, write, isClosed: () => written >= leavesAfter },
     reveal: write,
     stderr: {
       isTTY,
+      isClosed: () => false,
       write: async (text) => void ((stderr += text), onWrite?.(text)),
       ...(options.terminal && { terminal: options.terminal }),
     },

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { describe, expect, it } from "vitest";
-import { createHandler, createServer } from "../../src/http/index.js";
+import { createHandler, createServer, signProxyToken } from "../../src/http/index.js";
 import { OPERATIONS } from "../../src/http/operations/index.js";
 import { createKeyring, createRatelimits, createVerifier, memoryStore } from "../../src/index.js";
 import type { Parsed } from "./raw.js";
@@ -43,6 +43,34 @@ describe("callers over HTTP: what is withdrawn while a body arrives", () => {
     const response = await handler(late(`Bearer ${key}`, "keys.createKey", { apiId }, act));
     expect(response.status).toBe(status);
     expect((await keyring.listKeys({ apiId })).data).toHaveLength(status === 200 ? 1 : 0);
+    await handler.close();
+  });
+
+  it("a proxy token of one use is used once, though its request is authenticated twice", async () => {
+    const { store, keyring, apiId } = await world();
+    const replays = {
+      issuer: "dashboard",
+      audience: "keystile",
+      keys: [{ secret: "x".repeat(32) }],
+      replayListSize: 10,
+    };
+    const time = { now: Date.now() };
+    const clock = () => time.now;
+    const sign = () =>
+      signProxyToken(
+        { subject: "user_1", workspaceId: "ws_default", permissions: ["api.*.create_key"] },
+        { ...replays, clock },
+      );
+    const handler = createHandler(store, { clock, authentication: { proxyTokens: replays } });
+    const ask = async (token: string, meanwhile: () => Promise<unknown>) =>
+      (await handler(late(`Bearer ${token}`, "keys.createKey", { apiId }, meanwhile))).status;
+    const token = await sign();
+    // Another request with the same token, while the body of the first is on its way.
+    const thieves: number[] = [];
+    const first = await ask(token, async () => thieves.push(await ask(token, async () => undefined)));
+    expect([first, thieves, await ask(token, async () => undefined)]).toEqual([200, [401], 401]);
+    const expiring = await ask(await sign(), async () => (time.now += 61_000));
+    expect([expiring, (await keyring.listKeys({ apiId })).data.length], "one that ends meanwhile").toEqual([401, 1]);
     await handler.close();
   });
 

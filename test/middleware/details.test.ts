@@ -7,7 +7,7 @@ import { fetchRequestHandler } from "@trpc/server/adapters/fetch";
 import { createHTTPHandler } from "@trpc/server/adapters/standalone";
 import express from "express";
 import fastify from "fastify";
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import { beforeEach, describe, expect, expectTypeOf, it, vi } from "vitest";
 import { z } from "zod";
 import { createKeyring, createVerifier, memoryStore, type Store, type Verifier } from "../../src/index.js";
@@ -116,6 +116,30 @@ describe("hono", () => {
     expect(await response.json()).toEqual({ plan: "pro" });
     expect(response.headers.get("ratelimit-policy")).toBe('"requests";q=5;w=60');
     expect((await app.request("/documents/7", { headers })).status).toBe(401);
+  });
+
+  it.each([101, 0])("a response of status %i, of which there is no copy, goes out as it is", async (status) => {
+    const ratelimits = [{ name: "requests", limit: 5, duration: 60_000 }];
+    const app = new Hono();
+    const made = Object.defineProperty(new Response(null), "status", { value: status });
+    app.get("/socket", honoGuard(verifier, { ratelimits }), () => made);
+    expect(await app.request("/socket", { headers })).toBe(made);
+  });
+
+  it("the context that functions get is Hono's", async () => {
+    const app = new Hono();
+    const seen: unknown[] = [];
+    const clientAddress = (c: Context) => (seen.push(c.req.path), "192.0.2.1");
+    const permissions = (c: Context) => `documents.${c.req.param("action")}`;
+    app.get("/annotated/:action", honoGuard(verifier, { clientAddress, permissions }), (c) => c.text(""));
+    const guard = honoGuard(verifier, {
+      clientAddress: (c) => (expectTypeOf(c).toEqualTypeOf<Context>(), clientAddress(c)),
+      permissions: (c) => permissions(c),
+    });
+    app.get("/inferred/:action", guard, (c) => c.text(""));
+    for (const path of ["/annotated/read", "/inferred/read"])
+      expect((await app.request(path, { headers })).status).toBe(200);
+    expect(seen).toEqual(["/annotated/read", "/inferred/read"]);
   });
 });
 

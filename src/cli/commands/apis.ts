@@ -41,7 +41,7 @@ export function addApisCommands(program: Command, io: Io): void {
     });
 }
 
-/** Writes page by page, so that a list of any length needs the memory of one. */
+/** Writes page by page, so that a list of any length needs the memory of one; until the reader has left. */
 async function list<T>(
   io: Io,
   { db, output }: DatabaseFlags,
@@ -51,10 +51,12 @@ async function list<T>(
   await withKeyringFor(db, FLAG_ALIASES, async (keyring) => {
     let rows = 0;
     let cursor: string | undefined;
-    if (output === "json") await io.stdout.write("[");
     do {
       const page = await read(keyring, cursor === undefined ? {} : { cursor });
+      // Not before: what is refused prints nothing.
+      if (output === "json" && cursor === undefined) await io.stdout.write("[");
       for (const row of page.data) {
+        if (io.stdout.isClosed()) return undefined;
         const text = output === "json" ? `${rows > 0 ? "," : ""}\n${toJson(row)}` : `${oneLine(toLine(row))}\n`;
         await io.stdout.write(text);
         rows++;

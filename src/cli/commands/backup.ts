@@ -1,14 +1,15 @@
 /** `keystile backup` and `keystile restore`: a copy of a database in use, and the way back. */
-import { existsSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { makeBackup } from "../../stores/sqlite/backup/make-backup.js";
 import { temporaryName } from "../../stores/sqlite/backup/files.js";
 import { restoreBackup } from "../../stores/sqlite/backup/restore.js";
-import { addDatabaseFlags, assertDatabase, assertNoFolder, type DatabaseFlags } from "../database/database.js";
+import { addDatabaseFlags, assertDatabase, assertNoFolder, type DatabaseFlags, filesOf } from "../database/database.js";
 import { type CommandResult, EXIT, usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 import { toPath } from "../io/parsers.js";
+import { isSameFile } from "../io/same-file.js";
 import { count, note, pretty } from "../io/text.js";
 
 const BACKUP_HELP = `
@@ -45,6 +46,7 @@ export function addBackupCommands(program: Command, io: Io, result: CommandResul
     .addHelpText("after", wrapped(BACKUP_HELP))
     .action(async ({ db, output, to }: DatabaseFlags & { readonly to: string }) => {
       assertDatabase(db);
+      assertOtherPlace(to, db);
       const progress = startLine(io);
       progress.show(`copying ${count(statSync(db).size)} bytes`);
       // In this thread: the command has nothing else to do.
@@ -90,12 +92,16 @@ export function addBackupCommands(program: Command, io: Io, result: CommandResul
     });
 }
 
+/** A name that SQLite or the limiter would take for the database's own, though no file may be there now. */
+function assertOtherPlace(to: string, db: string): void {
+  const [, ...beside] = filesOf(db);
+  if (beside.some((file) => isSameFile(file, to))) throw usage(`--to: ${to}: is a file of the database`);
+}
+
 function assertBackup(from: string, db: string): void {
   const stat = statSync(from, { throwIfNoEntry: false });
   if (stat?.isFile() !== true) throw usage(`--from: ${from}: there is no such file`);
-  if (!existsSync(db)) return;
-  const { dev, ino } = statSync(db);
-  if (stat.dev === dev && stat.ino === ino) throw usage("--from and --db are the same file");
+  if (isSameFile(from, db)) throw usage("--from and --db are the same file");
 }
 
 function describeLeases(leases: number, forfeited: number): string {

@@ -1,7 +1,7 @@
 /** `keystile import`: imports keys that were hashed elsewhere straight into a database file. */
 import type { Command } from "commander";
 import type { Keyring } from "../../keyring/keyring.js";
-import { addDatabaseFlags, type DatabaseFlags, withKeyring } from "../database/database.js";
+import { addDatabaseFlags, type DatabaseFlags, filesOf, withKeyring } from "../database/database.js";
 import type { Frame } from "../import/batches.js";
 import { openKeys } from "../import/key-source.js";
 import { addImportFlags, type ImportFlags, runImport, type Target } from "../import/run.js";
@@ -36,6 +36,7 @@ export function addImportCommand(program: Command, io: Io, result: CommandResult
           frame,
           source: await openKeys(io, keys),
           from: keys,
+          targetFiles: filesOf(db),
           flags,
           target: createTarget(keyring, frame),
           isJson: output === "json",

@@ -1,14 +1,17 @@
 /** Shared by the commands that work on the database file without a server. */
-import { existsSync, statSync } from "node:fs";
+import { existsSync, realpathSync, statSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { OPERATIONS } from "../../http/operations/index.js";
 import type { Store } from "../../contracts/store.js";
 import { createKeyring, type Keyring } from "../../keyring/keyring.js";
 import type { Page } from "../../keyring/schemas/responses.js";
+import { COMPANIONS } from "../../stores/sqlite/backup/files.js";
 import { sqliteStore } from "../../stores/sqlite/index.js";
+import { limitsPathOf } from "../../stores/sqlite/limits/limits-file.js";
 import { MAX_AUDIT_ROWS } from "../../stores/sqlite/options.js";
 import { type FlagAliases, toFailure, usage } from "../io/failures.js";
 import { toPath } from "../io/parsers.js";
+import { rootKeyFile } from "./root-key-file.js";
 
 /** Adds the flags of these commands. */
 export function addDatabaseFlags(command: Command): Command {
@@ -31,6 +34,13 @@ export function assertNoFolder(db: string): void {
 export function assertDatabase(db: string): void {
   assertNoFolder(db);
   if (!existsSync(db)) throw usage(`--db: ${db}: there is no such file; \`keystile serve --db ${db}\` makes one`);
+}
+
+/** Every file that belongs to an existing database, also those that are not there now. */
+export function filesOf(db: string): string[] {
+  const path = realpathSync(db);
+  const databases = [path, limitsPathOf(path)];
+  return [...databases.flatMap((file) => ["", ...COMPANIONS].map((end) => `${file}${end}`)), rootKeyFile(db)];
 }
 
 /** Who changes what the command line changes, in the audit trail. */

@@ -1,10 +1,12 @@
 /**
  * What an import tells of single keys: files of those that went in and of those that failed, and the first failures.
  */
-import { constants, statSync } from "node:fs";
+import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
+import { deepJson } from "../io/deep-json.js";
 import { usage } from "../io/failures.js";
 import type { Io } from "../io/io.js";
+import { isSameFile } from "../io/same-file.js";
 import { count, note, stripControlChars } from "../io/text.js";
 import type { Batch, Row } from "./batches.js";
 import type { KeySource } from "./key-source.js";
@@ -34,6 +36,13 @@ const MAX_NOTED = 5;
 /** Characters of a message that is told on stderr. */
 const MAX_CHARACTERS = 300;
 
+/** A file that a report must not be written over. */
+export interface OtherFile {
+  readonly path: string;
+  /** What it is, in words. */
+  readonly what: string;
+}
+
 /** Where the results of batches go. */
 export interface Report {
   add(batch: Batch, outcome: Outcome): Promise<void>;
@@ -51,12 +60,16 @@ export interface ReportFlags {
 
 /**
  * Opens the files of an import.
- * @param from `--keys` or `--body` as given: no file may be the same
+ * @param others files that must not be written
  * @throws failure 2 if a file cannot be written
  */
-export async function openReport(io: Io, flags: ReportFlags, unit: KeySource["unit"], from: string): Promise<Report> {
+export async function openReport(
+  io: Io,
+  flags: ReportFlags,
+  unit: KeySource["unit"],
+  others: readonly OtherFile[],
+): Promise<Report> {
   const { failures, successes } = flags;
-  const others = from.startsWith("@") ? [{ path: from.slice(1), what: "the file that the keys come from" }] : [];
   const failed = failures === undefined ? undefined : await openOwn("--failures", failures, constants.O_TRUNC, others);
   let migrated: FileHandle | undefined;
   try {
@@ -89,7 +102,7 @@ export async function openReport(io: Io, flags: ReportFlags, unit: KeySource["un
 }
 
 async function writeLines(file: FileHandle | undefined, rows: readonly object[]): Promise<void> {
-  if (rows.length > 0) await file?.appendFile(rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+  if (rows.length > 0) await file?.appendFile(rows.map((row) => `${deepJson(row)}\n`).join(""));
 }
 
 /** By number. */
@@ -114,11 +127,6 @@ function refusedOf(rows: readonly Row[], failed: Outcome["failed"]): Failed[] {
   });
 }
 
-interface OtherFile {
-  readonly path: string;
-  readonly what: string;
-}
-
 /** Opens a file to write through no link, for its owner alone, also if it was there: it has keys' data. */
 async function openOwn(flag: string, path: string, how: number, others: readonly OtherFile[]): Promise<FileHandle> {
   const other = others.find((one) => isSameFile(one.path, path));
@@ -132,16 +140,5 @@ async function openOwn(flag: string, path: string, how: number, others: readonly
     const { code = "unknown" } = error as NodeJS.ErrnoException;
     const why = code === "ELOOP" ? "is a symbolic link; name the file itself" : `cannot be written (${code})`;
     throw usage(`${flag}: ${path}: ${why}`);
-  }
-}
-
-/** Also through links: writing to the file would destroy its keys. */
-function isSameFile(one: string, other: string): boolean {
-  try {
-    const [first, second] = [statSync(one, { bigint: true }), statSync(other, { bigint: true })];
-    return first.dev === second.dev && first.ino === second.ino;
-  } catch {
-    // One of them does not exist yet.
-    return false;
   }
 }

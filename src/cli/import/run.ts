@@ -9,7 +9,7 @@ import { count, note, pretty, stripControlChars } from "../io/text.js";
 import { type Batch, type Frame, toBatches } from "./batches.js";
 import type { KeySource } from "./key-source.js";
 import { startProgress } from "./progress.js";
-import { openReport, type Outcome, type Report, type ReportFlags } from "./report.js";
+import { openReport, type OtherFile, type Outcome, type Report, type ReportFlags } from "./report.js";
 
 /** Keys that an answer is printed of as it came: more are counted. */
 const MAX_PRINTED = 500;
@@ -55,6 +55,8 @@ export interface Job {
   readonly source: KeySource;
   /** `--keys` or `--body` as given. */
   readonly from: string;
+  /** Files of the target, which no report may be written over. */
+  readonly targetFiles?: readonly string[];
   readonly flags: ImportFlags;
   readonly target: Target;
   /** Whether `--output json` was given. */
@@ -73,7 +75,7 @@ export async function runImport(job: Job): Promise<ExitCode> {
     const second = await batches.next();
     if (first.done === true) return EXIT.done;
     const total = await countAll(job, second.done === true ? first.value : undefined);
-    report = await openReport(io, flags, source.unit, job.from);
+    report = await openReport(io, flags, source.unit, othersOf(job));
     const isShort = second.done === true && first.value.rows.length <= MAX_PRINTED && first.value.invalid.length === 0;
     if (isShort && flags.successes === undefined) return await sendShort(job, first.value, report, stop);
     const all = second.done === true ? [first.value] : [first.value, second.value];
@@ -84,6 +86,12 @@ export async function runImport(job: Job): Promise<ExitCode> {
     await batches.return?.();
     await report?.end();
   }
+}
+
+/** Writing to these would destroy the keys that are read, or those that are kept. */
+function othersOf({ from, targetFiles = [] }: Job): readonly OtherFile[] {
+  const own = targetFiles.map((path) => ({ path, what: "a file of the database" }));
+  return from.startsWith("@") ? [{ path: from.slice(1), what: "the file that the keys come from" }, ...own] : own;
 }
 
 /** For the progress bar; 0: not known. @param only the batch, if there is but one */

@@ -7,6 +7,8 @@ export interface Output {
    * output cannot be written; what standard error cannot take is dropped.
    */
   write(text: string): Promise<void>;
+  /** Whether its reader has left, so that nothing that is written is read: `… | head`. */
+  isClosed(): boolean;
   readonly isTTY: boolean;
   /** The raw stream, for progress bars; absent: none are drawn. */
   readonly terminal?: NodeJS.WritableStream;

@@ -46,8 +46,10 @@ function processIo(): Io {
 
 /** Data that is not written fails the command. A reader that closed the pipe wants no more. */
 function assertWritten(error: NodeJS.ErrnoException | null | undefined): void {
-  if (error?.code !== "EPIPE") assertTaken(error);
+  if (!isLeft(error)) assertTaken(error);
 }
+
+const isLeft = (error: NodeJS.ErrnoException | null | undefined): boolean => error?.code === "EPIPE";
 
 function assertTaken(error: NodeJS.ErrnoException | null | undefined): void {
   if (error) throw failure(EXIT.failed, `standard output cannot be written (${error.code ?? "unknown"})`);
@@ -55,10 +57,16 @@ function assertTaken(error: NodeJS.ErrnoException | null | undefined): void {
 
 /** @param check called with what a write failed with; may throw */
 function toOutput(stream: NodeJS.WriteStream, check: (error: Error | null | undefined) => void): Output {
+  let isClosed = false;
   return {
+    isClosed: () => isClosed,
     // Despite its type, undefined if it is not a terminal.
     isTTY: stream.isTTY,
     // The callback runs once the system has the text, so nothing is lost at exit and nothing is buffered without bound.
-    write: async (text) => check(await new Promise<Error | null | undefined>((done) => void stream.write(text, done))),
+    async write(text) {
+      const error = await new Promise<Error | null | undefined>((done) => void stream.write(text, done));
+      isClosed ||= isLeft(error);
+      check(error);
+    },
   };
 }

@@ -60,6 +60,16 @@ describe("apis list, keys list, keys get", () => {
     const bad = await run(["keys", "list", "--db", db, "--api-id", ""]);
     expect([bad.code, bad.stderr]).toEqual([2, expect.stringContaining("body.apiId (--api-id)")]);
     expect((await run(["keys", "get", "--db", db, "key_absent"])).code).toBe(1);
-    expect((await run(["keys", "list", "--db", db, "--api-id", "api_absent"])).code).toBe(1);
+    const absent = ["keys", "list", "--db", db, "--api-id", "api_absent"];
+    for (const argv of [absent, [...absent, "--output", "json"]])
+      expect(await run(argv)).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("not found") });
+  });
+
+  it("read no more of a list once its reader has left, as `head` does", async () => {
+    const list = ["apis", "list", "--db", db];
+    const { code, stdout, stderr } = await run(list, { leavesAfter: 2 });
+    expect([code, stdout.split("\n").length - 1, stderr]).toEqual([0, 2, ""]);
+    const asJson = await run([...list, "--output", "json"], { leavesAfter: 2 });
+    expect([asJson.code, asJson.stdout]).toEqual([0, expect.stringMatching(/^\[\n\{.*\}$/)]);
   });
 });

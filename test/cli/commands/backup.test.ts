@@ -1,4 +1,4 @@
-import { copyFileSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
@@ -89,6 +89,17 @@ describe("keystile backup and restore", () => {
     const damaged = await run(["restore", "--from", to, "--db", path()]);
     expect([damaged.code, damaged.stdout]).toEqual([3, ""]);
     expect(damaged.stderr).toContain("not an SQLite database");
+  });
+
+  it("a backup takes no place that belongs to the database, though nothing is there yet", async () => {
+    const { db, key } = await database();
+    for (const end of ["-wal", "-shm", "-journal", "-limits", ".root-key"]) {
+      const to = `${db}${end}`;
+      const { code, stderr } = await run(["backup", "--db", db, "--to", to]);
+      expect([code, stderr]).toEqual([2, `error: --to: ${to}: is a file of the database\n`]);
+      expect([end, existsSync(to)]).toEqual([end, false]);
+    }
+    expect(await spend(db, key)).toBe(9);
   });
 
   it("backup answers 1 when credits do not add up, and still makes the file", async () => {

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, linkSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
@@ -83,6 +83,53 @@ describe("import into a database file", () => {
     ]);
     expect(rowsOf(successes).length).toBe(601);
   });
+
+  it("--failures and --successes: refuse the database, and what belongs to it, by any name, and leave it whole", async () => {
+    const { db, keys, ...file } = await database();
+    const [soft, hard] = [`${db}.soft`, `${db}.hard`];
+    symlinkSync(FOLDER, soft);
+    const others = ["", "-wal", "-shm", "-journal", "-limits", "-limits-wal", "-limits-journal", ".root-key"];
+    writeFileSync(`${db}.root-key`, "a secret\n");
+    linkSync(`${db}.root-key`, hard);
+    for (const flag of ["--failures", "--successes"])
+      for (const path of [
+        ...others.map((end) => `${db}${end}`),
+        `${soft}/${basename(db)}`,
+        `${soft}/${basename(db)}-limits`,
+        hard,
+      ]) {
+        const { code, stderr } = await file.import([{ hash: hashOf(1) }, "{"], [flag, path]);
+        expect([path, code, stderr]).toEqual([path, 2, `error: ${flag}: is a file of the database\n`]);
+      }
+    expect([(await keys()).data, readFileSync(hard, "utf8"), existsSync(`${db}-limits`)]).toEqual([
+      [],
+      "a secret\n",
+      false,
+    ]);
+  });
+
+  it.each(["line", "item"])(
+    "reports a key that is nested 50,000 deep, as it was given, and goes on: %s",
+    async (unit) => {
+      const { keys, ...file } = await database();
+      const [failures, path] = [join(FOLDER, `deep-${unit}`), join(FOLDER, "deep.json")];
+      const meta = `{"a":${"[".repeat(50_000)}"é",1.5,null,{"__proto__":{},"b":[true]}${"]".repeat(50_000)}}`;
+      const deep = `{"hash":"${hashOf(2)}","meta":${meta}}`;
+      const rows = [JSON.stringify({ hash: hashOf(1) }), deep, JSON.stringify({ hash: hashOf(3) })];
+      writeFileSync(path, `[${rows.join()}]`);
+      // Twice, since what was reported before is read like any other.
+      for (const given of [unit === "line" ? [] : ["--keys", `@${path}`], ["--keys", `@${failures}.1`]]) {
+        const { code, stdout, stderr } = await file.import(rows, ["--failures", failures, ...given]);
+        expect([code, stderr]).toEqual([1, expect.stringContaining(" 1 failed; 1 batch")]);
+        expect(JSON.parse(stdout)).toMatchObject({ failed: 1 });
+        const text = readFileSync(failures, "utf8");
+        expect(text).toMatch(/^\{"(line|item)":\d,"reason":"INVALID_KEY","message":"[^"]+","key":/);
+        expect(text.slice(text.indexOf('"key":'))).toBe(`"key":${deep}}\n`);
+        writeFileSync(`${failures}.1`, text);
+      }
+      expect((await keys()).data).toHaveLength(2);
+    },
+  );
 
   it("ends at the batch under way when it is to stop, and a second run does the rest", async () => {
     const file = await database();
