@@ -30,7 +30,7 @@
  *     `conflict`: the row has another version than was read, or is gone, or its balance has counted refills beyond
  *     `credits.refillsCounted`. `taken`: the row is new and its id exists, or another row has its name or a digest.
  * 14. Draws never hand out more than the balance. An expired reserve returns to the balance when the next spend or
- *     draw would fail without it. Setting a balance voids older leases. A lease counts what it spent once, however
+ *     draw would fail without it, and before credits are added or deducted (`CreditChange`). Setting a balance voids older leases. A lease counts what it spent once, however
  *     often it is reported; ending a lease twice, or one that is unknown, changes nothing. Power `leases`; reserves:
  *     power `reserves`.
  * 15. Subscribers are notified, once it is durable, of every change that a find could see, and of every change of
@@ -330,8 +330,8 @@ export interface NewBalance {
 }
 /**
  * A change of a balance, applied in this order: count the refills due at `period`; then replace the balance with
- * `remaining`, if it is given; then add `add` (bounded to 0…2^53 − 1); then replace the
- * calendar with `refill`.
+ * `remaining`, if it is given, or else take back the reserves that have expired at `now`; then add `add` (bounded to
+ * 0…2^53 − 1); then replace the calendar with `refill`.
  */
 export interface CreditChange {
   /**
@@ -341,6 +341,11 @@ export interface CreditChange {
   readonly period: number;
   /** Refuse the write if more periods than these have been counted by then (clause 13). */
   readonly refillsCounted?: number;
+  /**
+   * Unix time, milliseconds: `add` changes a balance that has the reserves expired by then (clause 14). Absent: none is
+   * taken back.
+   */
+  readonly now?: number;
   /** null: unlimited. */
   readonly remaining?: number | null;
   /** May be negative; no effect on a key with unlimited credits. */

@@ -231,6 +231,17 @@ export function countedBalance(
   };
 }
 
+/** {@link sweep} where that returns anything to the balance; otherwise it changes nothing. */
+function takeBackReserves(
+  account: Account,
+  leases: ReadonlyMap<string, Lease>,
+  now: number,
+): Omit<Outcome<never>, "result"> {
+  return expiredReserves(leases, account, now) === 0
+    ? { account, leases: NO_CHANGES }
+    : sweep(account, leases, undefined, now);
+}
+
 /** Reserves that {@link sweep} would return to the balance. */
 function expiredReserves(leases: ReadonlyMap<string, Lease>, { generation }: Account, now: number): number {
   let expired = 0;
@@ -258,12 +269,14 @@ export function isCurrent(before: Account | undefined, change: CreditChange | un
 export function applyChange(
   before: Account | undefined,
   leases: ReadonlyMap<string, Lease>,
-  { period, remaining, add = 0, refill }: CreditChange,
+  { period, now, remaining, add = 0, refill }: CreditChange,
 ): Omit<Outcome<never>, "result"> {
   const from = before ?? { ...openAccount(0, { amount: 0, period, generation: 0 }), unlimited: true };
   let account = isOfCalendar(from, period) ? countRefills(from, period) : { ...from, period };
   let changes: LeaseChanges = NO_CHANGES;
-  if (remaining !== undefined) {
+  if (remaining === undefined) {
+    if (now !== undefined) ({ account, leases: changes } = takeBackReserves(account, leases, now));
+  } else {
     ({ account, leases: changes } = voidLeases(account, leases));
     const isFirst = account.unlimited && account.credited === 0 && account.adjusted === 0 && account.spent === 0;
     const set = remaining ?? 0;

@@ -118,6 +118,33 @@ describe("applyChange", () => {
     expect(apply(before, { add }).account).toEqual({ ...before, remaining, adjusted: remaining - 9 });
   });
 
+  it("expired reserves are in the balance that is changed, at the time that the change says", () => {
+    const before = accountOf({ remaining: 5, reserved: 70 });
+    const leases = book({
+      late: { ...EXPIRED, reserved: 20, held: 3 },
+      void: { ...EXPIRED, held: 7, generation: 0 },
+      live: { expires: NOW + 1, reserved: 40 },
+    });
+    const swept = { remaining: 25, reserved: 40, forfeited: 10 };
+    const forfeited = { ...EXPIRED, isForfeited: true };
+    expect(apply(before, { add: -24, now: NOW }, leases)).toEqual({
+      account: { ...before, ...swept, remaining: 1, adjusted: -24 },
+      leases: [
+        ["late", leaseOf({ ...forfeited, held: 3 })],
+        ["void", leaseOf({ ...forfeited, held: 7, generation: 0 })],
+      ],
+    });
+    for (const now of [NOW - 1, undefined])
+      expect(apply(before, { add: -24, ...(now !== undefined && { now }) }, leases)).toEqual({
+        account: { ...before, remaining: 0, adjusted: -5 },
+        leases: [],
+      });
+    // Nothing is written of leases that have nothing to give back.
+    const { void: held } = Object.fromEntries(leases);
+    const other = accountOf({ remaining: 5, reserved: 7 });
+    expect(apply(other, { add: 1, now: NOW }, book({ held: held! })).leases).toEqual([]);
+  });
+
   it("refills that are due are counted by the old amount, and another amount keeps what was counted", () => {
     const before = accountOf({ remaining: 1, amount: 10 });
     const { account } = apply(before, { period: TENTH + 2, add: 5, refill: { amount: 3 } });

@@ -303,6 +303,7 @@ export class Ledger {
     if (account === undefined) return;
     account.count(row.updatedAt ?? row.createdAt);
     if (change.remaining !== undefined) account.set(change.remaining);
+    else if (change.now !== undefined && account.expired(change.now) > 0) account.sweep(change.now);
     if (change.add !== undefined && account.limited) account.add(change.add);
     if (change.refill?.period !== undefined) account.recount(row.refill, row.refillCursor ?? row.createdAt);
     else if (change.refill !== undefined) account.reprice(row.refill);
