@@ -29,10 +29,10 @@
  *     the first in the list decides the outcome, and of one row the version before the name before the balance.
  *     `conflict`: the row has another version than was read, or is gone, or its balance has counted refills beyond
  *     `credits.refillsCounted`. `taken`: the row is new and its id exists, or another row has its name or a digest.
- * 14. Draws never hand out more than the balance. An expired reserve returns to the balance when the next spend or
- *     draw would fail without it, and before credits are added or deducted (`CreditChange`). Setting a balance voids older leases. A lease counts what it spent once, however
- *     often it is reported; ending a lease twice, or one that is unknown, changes nothing. Power `leases`; reserves:
- *     power `reserves`.
+ * 14. Draws never hand out more than the balance. An expired reserve returns to the balance before the next spend or
+ *     draw, and before credits are added or deducted (`CreditChange`). Setting a balance voids older leases. A lease
+ *     counts what it spent once, however often it is reported; ending a lease twice, or one that is unknown, changes
+ *     nothing. Power `leases`; reserves: power `reserves`.
  * 15. Subscribers are notified, once it is durable, of every change that a find could see, and of every change of
  *     an identity, a role or a permission, because imports cache their names. A change of a row that keys refer to is
  *     notified by table and id, by the digest of each key that it reaches, or as `all`. That a new key was created need

@@ -163,8 +163,8 @@ export function forfeitedRefills(account: Account, period: number): number {
 }
 
 /**
- * Takes `cost` if the balance covers it, with due refills counted and, where it would be refused otherwise, with
- * expired reserves taken back. Refused, and with a cost of 0, it takes nothing (clauses 5, 6, 14).
+ * Takes `cost` if the balance covers it, with due refills counted and expired reserves taken back. Refused, and with a
+ * cost of 0, it takes nothing (clauses 5, 6, 14).
  * @param leases of all nodes; called only when they may matter
  * @param now Unix time, milliseconds
  * @throws RangeError: the cost is not an integer from 0 to 2^53 − 1
@@ -178,8 +178,11 @@ export function spend(
 ): Outcome<Spend> {
   const taken = spendRemaining(account, cost, period);
   const { result } = taken;
-  if (result.stale === true || result.remaining === null || (result.ok && cost > 0)) return taken;
+  if (result.stale === true || result.remaining === null) return taken;
+  const isGranted = result.ok && cost > 0;
+  if (isGranted && account.reserved === 0) return taken;
   const known = leases();
+  if (isGranted && expiredReserves(known, account, now) === 0) return taken;
   if (cost === 0) {
     const remaining = Math.min(MAX_BALANCE, result.remaining + expiredReserves(known, account, now));
     return { account, leases: NO_CHANGES, result: { ok: true, remaining } };

@@ -180,7 +180,8 @@ export class Ledger {
     } else if (result.ok) {
       const covered = cost <= there ? there : Math.min(MAX, account.remaining + expired) + account.due(now);
       must(cost <= covered, "spent", () => `${keyId}: ${cost} taken where ${covered} were`);
-      if (cost > there) account.sweep(now);
+      // Where it is covered, nothing is written of leases that have nothing to give back.
+      if (cost > there || expired > 0) account.sweep(now);
       account.count(now);
       account.spend(cost);
       taker.took(keyId, cost, isLost);

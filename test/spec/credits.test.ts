@@ -53,6 +53,20 @@ describe("ruling D9: what a node that vanished had reserved", () => {
     return { ...bed, key, keyId };
   };
 
+  it("each answer has it, whatever the cost", async () => {
+    const { keyring, verify, key, keyId } = await vanished();
+    for (const [cost, left] of [
+      [0, 990],
+      [1, 989],
+      [0, 989],
+      [1, 988],
+      [988, 0],
+      [1, 0],
+    ] as const)
+      expect((await verify({ key, credits: { cost } })).credits, `after ${cost}`).toBe(left);
+    expect((await keyring.getKey({ keyId })).credits).toEqual({ remaining: 0 });
+  });
+
   it("a decrement reaches what is shown as remaining", async () => {
     const { keyring, verify, key, keyId } = await vanished();
     expect(await keyring.updateCredits({ keyId, operation: "decrement", value: 990 })).toMatchObject({ remaining: 0 });

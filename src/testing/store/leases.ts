@@ -62,6 +62,29 @@ export function leasesClauses(all: Clause): void {
     },
   );
 
+  reserve(
+    "clause 14: an expired reserve is in the balance that a spend returns, whatever its cost",
+    async (withApi) => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { hasCredits: true }), balance(1_000));
+      const ref = await refOf(store, "digest-1");
+      const draw = async (holder: string, until: number) => {
+        const sizes = { cost: 1, step: 100, size: 400 };
+        return (await store.drawCredits(ref, { holder, spent: 0, ...sizes, period: 0, now: 0, until }))!.drawn;
+      };
+      const drawn = await draw("dead", 1_000);
+      await draw("alive", 9_000);
+      const { remaining: left } = (await readBalance(store, "key_000001", 0, 1_000))!;
+      expect(left).toBeGreaterThan((await readBalance(store, "key_000001", 0, 999))!.remaining!);
+      const spends: unknown[] = [];
+      // Also the second of two that nothing comes between.
+      for (const cost of [0, 1, 1, 0, 1, 0]) spends.push(await store.spendCredits(ref, cost, 0, 1_000));
+      expect(spends).toEqual([0, 1, 2, 2, 3, 3].map((spent) => ({ ok: true, remaining: left! - spent })));
+      await store.returnCredits(ref, { holder: "dead", spent: 1 });
+      expect(await store.spendCredits(ref, 0, 0, 1_000)).toEqual({ ok: true, remaining: left! - 3 + drawn - 1 });
+    },
+  );
+
   clause("clause 14: draws never hand out more than was there, and what is given back returns", async (withApi) => {
     const store = await withApi();
     await insert(store, keyRow(1, { hasCredits: true }), balance(100));
