@@ -10,8 +10,8 @@
  * refused only by a reply to a draw that it waited for: the cost must exceed what there is in all. So a call that is
  * too dear holds up no cheaper one behind it.
  *
- * A call that may need all credits of this node, in the balance and leased, is spent exactly between two draws, once the
- * lease has ended: what a draw in flight brings would be missing.
+ * A call that may need all credits of this node, in the balance and leased, is spent exactly between two draws, once
+ * the lease has ended: what a draw in flight brings would be missing.
  *
  * Why it never overspends: see `spender.ts`. A draw grants nothing twice, since each call takes its cost out of the
  * lease.
@@ -75,8 +75,8 @@ export interface LeaseDraws {
   /** Serves a call that {@link LeaseDraws.take} did not; without space for a lease, by an exact spend. */
   spend(target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined>;
   /**
-   * Ends the key's lease, after the draw in flight if there is one, and does `work` once that was tried, before the next
-   * draw.
+   * Ends the key's lease, after the draw in flight if there is one, and does `work` once that was tried, before the
+   * next draw.
    */
   withoutLease<T>(ref: KeyRef, work: () => MaybePromise<T>): MaybePromise<T>;
   /** From now on no lease is filled up. */

@@ -39,7 +39,7 @@ describe("ruling D1: taking", () => {
   });
 });
 
-describe("ruling D9: what a node that vanished had reserved", () => {
+describe("what a node that vanished had reserved", () => {
   /** A node that is never closed has 10 credits in memory and some in reserve, and its lease has expired. */
   const vanished = async () => {
     const bed = await world();
