@@ -163,8 +163,8 @@ export function forfeitedRefills(account: Account, period: number): number {
 }
 
 /**
- * Takes `cost` if the balance covers it, with due refills counted and, where it would be refused otherwise, with
- * expired reserves taken back. Refused, and with a cost of 0, it takes nothing (clauses 5, 6, 14).
+ * Takes `cost` if the balance covers it, with due refills counted and expired reserves taken back. Refused, and with a
+ * cost of 0, it takes nothing (clauses 5, 6, 14).
  * @param leases of all nodes; called only when they may matter
  * @param now Unix time, milliseconds
  * @throws RangeError: the cost is not an integer from 0 to 2^53 − 1
@@ -178,8 +178,11 @@ export function spend(
 ): Outcome<Spend> {
   const taken = spendRemaining(account, cost, period);
   const { result } = taken;
-  if (result.stale === true || result.remaining === null || (result.ok && cost > 0)) return taken;
+  if (result.stale === true || result.remaining === null) return taken;
+  const isGranted = result.ok && cost > 0;
+  if (isGranted && account.reserved === 0) return taken;
   const known = leases();
+  if (isGranted && expiredReserves(known, account, now) === 0) return taken;
   if (cost === 0) {
     const remaining = Math.min(MAX_BALANCE, result.remaining + expiredReserves(known, account, now));
     return { account, leases: NO_CHANGES, result: { ok: true, remaining } };
@@ -231,6 +234,17 @@ export function countedBalance(
   };
 }
 
+/** {@link sweep} where that returns anything to the balance; otherwise it changes nothing. */
+function takeBackReserves(
+  account: Account,
+  leases: ReadonlyMap<string, Lease>,
+  now: number,
+): Omit<Outcome<never>, "result"> {
+  return expiredReserves(leases, account, now) === 0
+    ? { account, leases: NO_CHANGES }
+    : sweep(account, leases, undefined, now);
+}
+
 /** Reserves that {@link sweep} would return to the balance. */
 function expiredReserves(leases: ReadonlyMap<string, Lease>, { generation }: Account, now: number): number {
   let expired = 0;
@@ -258,12 +272,14 @@ export function isCurrent(before: Account | undefined, change: CreditChange | un
 export function applyChange(
   before: Account | undefined,
   leases: ReadonlyMap<string, Lease>,
-  { period, remaining, add = 0, refill }: CreditChange,
+  { period, now, remaining, add = 0, refill }: CreditChange,
 ): Omit<Outcome<never>, "result"> {
   const from = before ?? { ...openAccount(0, { amount: 0, period, generation: 0 }), unlimited: true };
   let account = isOfCalendar(from, period) ? countRefills(from, period) : { ...from, period };
   let changes: LeaseChanges = NO_CHANGES;
-  if (remaining !== undefined) {
+  if (remaining === undefined) {
+    if (now !== undefined) ({ account, leases: changes } = takeBackReserves(account, leases, now));
+  } else {
     ({ account, leases: changes } = voidLeases(account, leases));
     const isFirst = account.unlimited && account.credited === 0 && account.adjusted === 0 && account.spent === 0;
     const set = remaining ?? 0;

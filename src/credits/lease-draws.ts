@@ -10,6 +10,9 @@
  * refused only by a reply to a draw that it waited for: the cost must exceed what there is in all. So a call that is
  * too dear holds up no cheaper one behind it.
  *
+ * A call that may need all credits of this node, in the balance and leased, is spent exactly between two draws, once
+ * the lease has ended: what a draw in flight brings would be missing.
+ *
  * Why it never overspends: see `spender.ts`. A draw grants nothing twice, since each call takes its cost out of the
  * lease.
  */
@@ -42,6 +45,13 @@ interface FillUp extends Pick<Call, "target" | "now"> {
   readonly entry: number;
 }
 
+/** Calls of a key that came since its draw in flight began. */
+interface Waiting {
+  readonly calls: Call[];
+  /** Spends that need what is leased; they never reject. */
+  readonly exact: (() => Promise<void>)[];
+}
+
 /** What a draw decided. */
 interface Reply {
   /** Credits that the store has for this node, those in hand not counted; Infinity: unknown. */
@@ -64,6 +74,11 @@ export interface LeaseDraws {
   take(target: SpendTarget, cost: number, now: number): Spend | undefined;
   /** Serves a call that {@link LeaseDraws.take} did not; without space for a lease, by an exact spend. */
   spend(target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined>;
+  /**
+   * Ends the key's lease, after the draw in flight if there is one, and does `work` once that was tried, before the
+   * next draw.
+   */
+  withoutLease<T>(ref: KeyRef, work: () => MaybePromise<T>): MaybePromise<T>;
   /** From now on no lease is filled up. */
   stop(): void;
 }
@@ -76,8 +91,8 @@ export function leaseDraws(
 ): LeaseDraws {
   const { table } = manager;
   const spare = step < MIN_STEP_AHEAD ? 0 : Math.floor(step / 4);
-  /** The keys that have a draw in flight, and the calls that came since it began. */
-  const queues = new Map<KeyRef, Call[]>();
+  /** The keys that have a draw in flight. */
+  const queues = new Map<KeyRef, Waiting>();
   let isStopped = false;
 
   const take = (target: SpendTarget, cost: number, now: number): Spend | undefined => {
@@ -121,7 +136,7 @@ export function leaseDraws(
     if (next === 0 && calls.length === 1) return spendFirst(entry, calls[0]!);
     const newest = Math.max(...calls.map(({ target }) => target.generation));
     const isVoid = table.generation(entry) !== NO_GENERATION && table.generation(entry) < newest;
-    if (isVoid || table.spent(entry) > MAX_SPENT) manager.renew(entry);
+    if (isVoid || table.spent(entry) > MAX_SPENT) void manager.renew(entry);
     const leased = table.generation(entry);
     const inHand = table.withdraw(entry);
     const { chosen, sum } = choose(calls, inHand + free);
@@ -131,13 +146,13 @@ export function leaseDraws(
     } catch (error) {
       table.restore(entry, inHand);
       // Whether credits were drawn is unknown: those of a new lease come back with its end, others later with theirs.
-      if (leased === NO_GENERATION) manager.renew(entry);
+      if (leased === NO_GENERATION) void manager.renew(entry);
       throw error;
     }
     if (drawn === undefined || drawn.stale === true || drawn.remaining === null) {
       table.restore(entry, inHand);
       // The key is gone or has no balance any more: what is left of the old one is not spent.
-      if (drawn?.stale !== true && leased !== NO_GENERATION) manager.renew(entry);
+      if (drawn?.stale !== true && leased !== NO_GENERATION) void manager.renew(entry);
       const outcome = (): Spend | undefined =>
         drawn && (drawn.stale === true ? { ok: false, remaining: 0, stale: true } : { ok: true, remaining: null });
       return { free: Infinity, outcomes: new Map(calls.map((call) => [call, outcome()])) };
@@ -145,7 +160,7 @@ export function leaseDraws(
     table.deposit(entry, inHand + drawn.drawn);
     if (leased !== NO_GENERATION && leased !== drawn.generation) {
       // The credits from before the balance was set are void.
-      manager.renew(entry);
+      void manager.renew(entry);
       return { free: drawn.remaining, outcomes: new Map() };
     }
     if (drawn.drawn > 0 || leased !== NO_GENERATION) table.refresh(entry, drawn.generation, drawn.remaining);
@@ -200,21 +215,29 @@ export function leaseDraws(
     if (table.generation(entry) === drawn.generation) {
       table.refresh(entry, drawn.generation, drawn.remaining);
       table.deposit(entry, drawn.drawn);
-    } else manager.renew(entry);
+    } else void manager.renew(entry);
     return drawn.remaining;
   };
   /** Draws for a key, as long as calls wait in its queue. The lease is held. Never rejects. */
-  const drawWhileWaiting = async (ref: KeyRef, entry: number, queue: Call[], ahead?: FillUp): Promise<void> => {
+  const drawWhileWaiting = async (ref: KeyRef, entry: number, queue: Waiting, ahead?: FillUp): Promise<void> => {
     let calls: readonly Call[] = [];
     try {
       let free = ahead === undefined ? Infinity : await fillUp(ahead);
       for (;;) {
-        calls = [...calls, ...queue.splice(0)].filter(({ target, cost, now, resolve }) => {
+        if (queue.exact.length > 0) {
+          if (table.generation(entry) !== NO_GENERATION) await manager.renew(entry);
+          await doAll(queue.exact);
+          free = Infinity;
+        }
+        calls = [...calls, ...queue.calls.splice(0)].filter(({ target, cost, now, resolve }) => {
           const spent = take(target, cost, now);
           if (spent !== undefined) resolve(spent);
           return spent === undefined;
         });
-        if (calls.length === 0) break;
+        if (calls.length === 0) {
+          if (queue.exact.length > 0) continue;
+          break;
+        }
         const period = periodAt(calls[0]!);
         const due = calls.filter((call) => periodAt(call) === period);
         const reply = await drawFor(ref, entry, due, free);
@@ -226,17 +249,22 @@ export function leaseDraws(
       setSpareAside(entry);
     } catch (error) {
       // Those that are settled stay so.
-      for (const [i, { reject }] of [...calls, ...queue].entries()) reject(i === 0 ? error : copyOfError(error));
+      for (const [i, { reject }] of [...calls, ...queue.calls].entries()) reject(i === 0 ? error : copyOfError(error));
     } finally {
       queues.delete(ref);
       manager.release(ref);
+      // Only after an error.
+      if (queue.exact.length > 0) {
+        await manager.end(ref);
+        await doAll(queue.exact);
+      }
     }
   };
   const drawAhead = (target: SpendTarget, entry: number, now: number): void => {
     const { ref } = target;
     if (isStopped || queues.has(ref) || !manager.mayLease(ref) || table.spent(entry) > MAX_SPENT) return;
     manager.hold(ref);
-    const queue: Call[] = [];
+    const queue: Waiting = { calls: [], exact: [] };
     queues.set(ref, queue);
     manager.track(drawWhileWaiting(ref, entry, queue, { target, entry, now }));
   };
@@ -251,16 +279,29 @@ export function leaseDraws(
       return new Promise((resolve, reject) => {
         const call = { target, cost, now, resolve, reject };
         if (others !== undefined) {
-          others.push(call);
+          others.calls.push(call);
           return;
         }
-        const queue = [call];
+        const queue: Waiting = { calls: [call], exact: [] };
         queues.set(ref, queue);
         void drawWhileWaiting(ref, entry, queue);
       });
     },
+    withoutLease<T>(ref: KeyRef, work: () => MaybePromise<T>): MaybePromise<T> {
+      const others = queues.get(ref);
+      if (others !== undefined)
+        return new Promise<T>((resolve, reject) => {
+          others.exact.push(() => Promise.resolve().then(work).then(resolve, reject));
+        });
+      const returning = manager.end(ref);
+      return returning === undefined ? work() : returning.then(work);
+    },
     stop: () => void (isStopped = true),
   };
+}
+
+async function doAll(waiting: (() => Promise<void>)[]): Promise<void> {
+  await Promise.all(waiting.splice(0).map((work) => work()));
 }
 
 function periodAt({ target, now }: Pick<Call, "target" | "now">): number {

@@ -36,8 +36,11 @@ export interface LeaseManager {
   release(ref: KeyRef): void;
   /** The id of an entry's lease in the store. */
   holderOf(entry: number): string;
-  /** Ends the lease of a held key, whatever it has drawn, and begins another in its place. */
-  renew(entry: number): void;
+  /**
+   * Ends the lease of a held key, whatever it has drawn, and begins another in its place.
+   * @returns as {@link LeaseManager.end}
+   */
+  renew(entry: number): Promise<void> | undefined;
   /**
    * Ends a key's lease, if it has one that nobody holds, and returns its credits to the store.
    * @returns what resolves once that was tried, whether or not it succeeded; undefined: nothing to wait for
@@ -190,7 +193,7 @@ export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout
     renew(entry) {
       const ended = toEnded(entry);
       table.restart(entry, ++lastId);
-      void returns.add(ended);
+      return returns.add(ended);
     },
     end(ref) {
       const entry = table.find(ref);

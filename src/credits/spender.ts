@@ -76,11 +76,8 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   let closed = false;
 
   /** Spends once what this node has leased of the key, which may be what the balance lacks, was returned. */
-  const spendAll = (target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined> => {
-    const returning = manager.end(target.ref);
-    const spend = () => exact.spend(target, cost, now);
-    return returning === undefined ? spend() : returning.then(spend);
-  };
+  const spendAll = (target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined> =>
+    draws.withoutLease(target.ref, () => exact.spend(target, cost, now));
 
   /** A spend that the last known entry could not serve. */
   const spendElsewhere = (target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined> => {
@@ -105,8 +102,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
       const entry = table.find(target.ref);
       if (entry === NONE || table.generation(entry) === NO_GENERATION) return once;
       // Credits that this node has leased may be what the balance lacks: they return before the store spends again.
-      await manager.end(target.ref);
-      return exact.spendOnce(target, cost, now, record, bounds);
+      return draws.withoutLease(target.ref, () => exact.spendOnce(target, cost, now, record, bounds));
     },
     creditsForfeited: () => manager.returns.forfeited().credits,
     close() {

@@ -118,6 +118,33 @@ describe("applyChange", () => {
     expect(apply(before, { add }).account).toEqual({ ...before, remaining, adjusted: remaining - 9 });
   });
 
+  it("expired reserves are in the balance that is changed, at the time that the change says", () => {
+    const before = accountOf({ remaining: 5, reserved: 70 });
+    const leases = book({
+      late: { ...EXPIRED, reserved: 20, held: 3 },
+      void: { ...EXPIRED, held: 7, generation: 0 },
+      live: { expires: NOW + 1, reserved: 40 },
+    });
+    const swept = { remaining: 25, reserved: 40, forfeited: 10 };
+    const forfeited = { ...EXPIRED, isForfeited: true };
+    expect(apply(before, { add: -24, now: NOW }, leases)).toEqual({
+      account: { ...before, ...swept, remaining: 1, adjusted: -24 },
+      leases: [
+        ["late", leaseOf({ ...forfeited, held: 3 })],
+        ["void", leaseOf({ ...forfeited, held: 7, generation: 0 })],
+      ],
+    });
+    for (const now of [NOW - 1, undefined])
+      expect(apply(before, { add: -24, ...(now !== undefined && { now }) }, leases)).toEqual({
+        account: { ...before, remaining: 0, adjusted: -5 },
+        leases: [],
+      });
+    // Nothing is written of leases that have nothing to give back.
+    const { void: held } = Object.fromEntries(leases);
+    const other = accountOf({ remaining: 5, reserved: 7 });
+    expect(apply(other, { add: 1, now: NOW }, book({ held: held! })).leases).toEqual([]);
+  });
+
   it("refills that are due are counted by the old amount, and another amount keeps what was counted", () => {
     const before = accountOf({ remaining: 1, amount: 10 });
     const { account } = apply(before, { period: TENTH + 2, add: 5, refill: { amount: 3 } });
@@ -176,9 +203,9 @@ describe("spend", () => {
     spend(account, () => leases, cost, period, NOW);
   const unread = (): never => expect.fail("leases do not matter here");
 
-  it("looks at no leases where the balance covers the cost, or does not matter", () => {
+  it("looks at no leases where the balance covers the cost and nothing is leased, or does not matter", () => {
     const account = accountOf({ remaining: 5, reserved: 9 });
-    expect(spend(account, unread, 5, TENTH, NOW).result).toEqual({ ok: true, remaining: 0 });
+    expect(spend(accountOf({ remaining: 5 }), unread, 5, TENTH, NOW).result).toEqual({ ok: true, remaining: 0 });
     expect(spend(account, unread, 5, MONTHLY, NOW).result).toEqual({ ok: false, remaining: 0, stale: true });
     const unlimited = accountOf({ unlimited: true });
     for (const cost of [0, 5])
@@ -199,6 +226,19 @@ describe("spend", () => {
     expect(take(account, leases, 0, TENTH + 1)).toEqual({ account, leases: [], result: { ok: true, remaining: 35 } });
     const full = accountOf({ remaining: MAX_BALANCE - 1, reserved: 21, refilled: 20 });
     expect(take(full, leases, 0).result.remaining).toBe(MAX_BALANCE);
+  });
+
+  it("takes expired reserves back also where the cost is covered, so that all results agree", () => {
+    const account = accountOf({ remaining: 5, reserved: 63 });
+    const leases = book({ late: { ...EXPIRED, reserved: 20, held: 3 }, live: { expires: NOW + 1, reserved: 40 } });
+    expect(take(account, leases, 5)).toEqual({
+      account: { ...account, remaining: 20, reserved: 40, spent: 5, forfeited: 3 },
+      leases: [["late", leaseOf({ ...EXPIRED, held: 3, isForfeited: true })]],
+      result: { ok: true, remaining: 20 },
+    });
+    // Leases without a reserve are left as they are: nothing but the spend is written.
+    const held = book({ late: { ...EXPIRED, held: 3 }, live: { expires: NOW + 1, reserved: 60 } });
+    expect(take(account, held, 5)).toMatchObject({ leases: [], result: { ok: true, remaining: 0 } });
   });
 
   it("takes expired reserves back where the cost is not covered without them", () => {

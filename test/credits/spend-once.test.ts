@@ -144,6 +144,94 @@ describe("spendOnce: what this node has leased", () => {
   });
 });
 
+describe("what this node has leased, while its lease is filled up", () => {
+  const TOTAL = 3_000_000_000;
+  /** 76 credits spent of a lease of 100, so that one draw is in flight that no call waits for. */
+  async function filling() {
+    const bed = await watched(TOTAL);
+    const { pass, open, count } = gate();
+    const state = { draws: 0, failure: undefined as Error | undefined };
+    const drawCredits: Store["drawCredits"] = async (...given) => {
+      if (state.draws++ > 0) await pass();
+      if (state.failure !== undefined) throw state.failure;
+      return bed.store.drawCredits(...given);
+    };
+    const spender = leasedSpender({ ...bed.store, drawCredits }, { size: 400, step: 100, firstStep: 100, ttl: 1_000 });
+    for (let i = 0; i < 76; i++) expect(await spender.spend(bed.one, 1, 0)).toMatchObject({ ok: true });
+    expect([state.draws, count()]).toEqual([2, 1]);
+    return { ...bed, spender, state, open, count, left: TOTAL - 76 };
+  }
+  type Filling = Awaited<ReturnType<typeof filling>>;
+  const ways: [string, (bed: Filling, cost: number) => Promise<unknown>][] = [
+    [
+      "a call with an idempotency key",
+      async ({ spender, one }, cost) => (await spender.spendOnce(one, cost, 0, recordOf("a"), BOUNDS)).spend,
+    ],
+    ["a cost above what a lease may have", async ({ spender, one }, cost) => spender.spend(one, cost, 0)],
+  ];
+
+  it.each(ways)("%s waits for the draw, and is served", async (_name, spend) => {
+    const bed = await filling();
+    const spending = spend(bed, bed.left - 10);
+    await settled();
+    await bed.open();
+    expect(await spending).toEqual({ ok: true, remaining: 10 });
+    await bed.spender.close();
+    expect(await bed.balance()).toBe(10);
+  });
+
+  it.each(ways)("%s is refused by all there is", async (_name, spend) => {
+    const bed = await filling();
+    const spending = spend(bed, bed.left + 1);
+    await settled();
+    await bed.open();
+    expect(await spending).toEqual({ ok: false, remaining: bed.left });
+    await bed.spender.close();
+    expect(await bed.balance()).toBe(bed.left);
+  });
+
+  it.each(ways)("%s is served also where the draw fails", async (_name, spend) => {
+    const bed = await filling();
+    bed.state.failure = new Error("planted failure");
+    const spending = spend(bed, bed.left - 10);
+    await settled();
+    await bed.open();
+    expect(await spending).toEqual({ ok: true, remaining: 10 });
+    await bed.spender.close();
+    expect(await bed.balance()).toBe(10);
+  });
+
+  it("calls with idempotency keys and others take turns", async () => {
+    const bed = await filling();
+    const [spendOnce, spendLarge] = [ways[0]![1], ways[1]![1]];
+    const spends = [spendOnce(bed, bed.left + 1), bed.spender.spend(bed.one, 150, 0), spendLarge(bed, bed.left + 2)];
+    for (let i = 0; i < 3; i++) {
+      await settled();
+      spends.push(spendLarge(bed, bed.left + 3 + i), Promise.resolve(bed.spender.spend(bed.one, 30, 0)));
+      await bed.open();
+    }
+    while (bed.count() > 0) await bed.open();
+    const results = (await Promise.all(spends)) as { readonly ok: boolean }[];
+    expect(results.map(({ ok }) => ok)).toEqual([false, true, false, false, true, false, true, false, true]);
+    await bed.spender.close();
+    expect(await bed.balance()).toBe(bed.left - 150 - 90);
+  });
+
+  it.each(ways)("%s waits for no further draw, where other calls need one", async (_name, spend) => {
+    const bed = await filling();
+    const spending = spend(bed, bed.left - 200);
+    // 24 are in hand.
+    const other = bed.spender.spend(bed.one, 150, 0);
+    await settled();
+    await bed.open();
+    expect(await spending).toEqual({ ok: true, remaining: 200 });
+    await bed.open();
+    expect(await other).toMatchObject({ ok: true, remaining: 50 });
+    await bed.spender.close();
+    expect(await bed.balance()).toBe(50);
+  });
+});
+
 describe("exactSpender: a store that answers later", () => {
   it("its answer is that of the store, whatever makes it wait", async () => {
     const { store, one } = await watched(100);

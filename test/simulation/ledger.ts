@@ -180,7 +180,8 @@ export class Ledger {
     } else if (result.ok) {
       const covered = cost <= there ? there : Math.min(MAX, account.remaining + expired) + account.due(now);
       must(cost <= covered, "spent", () => `${keyId}: ${cost} taken where ${covered} were`);
-      if (cost > there) account.sweep(now);
+      // Where it is covered, nothing is written of leases that have nothing to give back.
+      if (cost > there || expired > 0) account.sweep(now);
       account.count(now);
       account.spend(cost);
       taker.took(keyId, cost, isLost);
@@ -303,6 +304,7 @@ export class Ledger {
     if (account === undefined) return;
     account.count(row.updatedAt ?? row.createdAt);
     if (change.remaining !== undefined) account.set(change.remaining);
+    else if (change.now !== undefined && account.expired(change.now) > 0) account.sweep(change.now);
     if (change.add !== undefined && account.limited) account.add(change.add);
     if (change.refill?.period !== undefined) account.recount(row.refill, row.refillCursor ?? row.createdAt);
     else if (change.refill !== undefined) account.reprice(row.refill);

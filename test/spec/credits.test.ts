@@ -1,5 +1,6 @@
 /** Rulings D and spec §3-1, §3-2 through `verify`: atomic spending, cost 0, refills. */
 import { describe, expect, it } from "vitest";
+import { createVerifier } from "../../src/index.js";
 import { NOON, world } from "./support.js";
 
 const DAY = 86_400_000;
@@ -35,6 +36,42 @@ describe("ruling D1: taking", () => {
     const { create, verify } = await world();
     const { key } = await create({ credits: { remaining: 0 } });
     expect(await verify({ key, credits: { cost: 0 } })).toMatchObject({ code: "VALID", credits: 0 });
+  });
+});
+
+describe("what a node that vanished had reserved", () => {
+  /** A node that is never closed has 10 credits in memory and some in reserve, and its lease has expired. */
+  const vanished = async () => {
+    const bed = await world();
+    const { key, keyId } = await bed.create({ credits: { remaining: 1_000 } });
+    const leased = { mode: "leased", size: 500, step: 10, firstStep: 10 } as const;
+    const node = createVerifier(bed.store, { clock: bed.clock, credits: leased });
+    for (let i = 0; i < 10; i++) await node.verify({ key });
+    expect((await bed.keyring.getKey({ keyId })).credits?.reserved).toBeGreaterThan(100);
+    bed.time.now += 60_000;
+    expect((await bed.keyring.getKey({ keyId })).credits?.remaining).toBe(990);
+    return { ...bed, key, keyId };
+  };
+
+  it("each answer has it, whatever the cost", async () => {
+    const { keyring, verify, key, keyId } = await vanished();
+    for (const [cost, left] of [
+      [0, 990],
+      [1, 989],
+      [0, 989],
+      [1, 988],
+      [988, 0],
+      [1, 0],
+    ] as const)
+      expect((await verify({ key, credits: { cost } })).credits, `after ${cost}`).toBe(left);
+    expect((await keyring.getKey({ keyId })).credits).toEqual({ remaining: 0 });
+  });
+
+  it("a decrement reaches what is shown as remaining", async () => {
+    const { keyring, verify, key, keyId } = await vanished();
+    expect(await keyring.updateCredits({ keyId, operation: "decrement", value: 990 })).toMatchObject({ remaining: 0 });
+    expect(await verify({ key })).toMatchObject({ code: "USAGE_EXCEEDED", credits: 0 });
+    expect(await keyring.updateCredits({ keyId, operation: "increment", value: 3 })).toMatchObject({ remaining: 3 });
   });
 });
 

@@ -21,7 +21,7 @@ export async function updateCredits(context: Context, body: V2KeysUpdateCreditsR
   await writeKey(context, keyId, now, (row) => {
     if (value === null || operation === "set") return changeBalance(context, row, { remaining: value }, now);
     if (!row.hasCredits) throw badRequest([UNLIMITED]);
-    return { period: periodOf(row.refill, now), add: operation === "increment" ? value : -value };
+    return { period: periodOf(row.refill, now), now, add: operation === "increment" ? value : -value };
   });
   const [credits] = await readCredits(context, [await requireKey(context, keyId)], now);
   return credits as KeyCredits;

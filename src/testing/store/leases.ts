@@ -37,6 +37,54 @@ export function leasesClauses(all: Clause): void {
     },
   );
 
+  reserve(
+    "clause 14: an expired reserve is in the balance that an increment or a decrement changes",
+    async (withApi) => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { hasCredits: true }), balance(1_000));
+      const ref = await refOf(store, "digest-1");
+      const request = { holder: "dead", spent: 0, cost: 1, step: 250, size: 1_000, period: 0, now: 0, until: 1_000 };
+      const { drawn } = (await store.drawCredits(ref, request))!;
+      const add = async (credits: number, now: number) => {
+        const row = (await readRow(store, "keys", "key_000001"))!;
+        const write = { table: "keys", row, credits: { period: 0, add: credits, now } } as const;
+        expect(await store.write([write])).toBe("written");
+        return (await readBalance(store, "key_000001", 0, now))!;
+      };
+      const left = (await readBalance(store, "key_000001", 0, 999))!;
+      expect(await add(-2_000, 999)).toMatchObject({ remaining: 0, reserved: left.reserved });
+      expect((await add(-2_000, 1_000)).remaining).toBe(0);
+      expect(await store.spendCredits(ref, 1, 0, 1_000)).toEqual({ ok: false, remaining: 0 });
+      expect((await add(7, 1_000)).remaining).toBe(7);
+      // A node that was only slow ends its lease: what it did not spend comes back.
+      await store.returnCredits(ref, { holder: "dead", spent: 1 });
+      expect((await readBalance(store, "key_000001", 0, 2_000))?.remaining).toBe(7 + drawn - 1);
+    },
+  );
+
+  reserve(
+    "clause 14: an expired reserve is in the balance that a spend returns, whatever its cost",
+    async (withApi) => {
+      const store = await withApi();
+      await insert(store, keyRow(1, { hasCredits: true }), balance(1_000));
+      const ref = await refOf(store, "digest-1");
+      const draw = async (holder: string, until: number) => {
+        const sizes = { cost: 1, step: 100, size: 400 };
+        return (await store.drawCredits(ref, { holder, spent: 0, ...sizes, period: 0, now: 0, until }))!.drawn;
+      };
+      const drawn = await draw("dead", 1_000);
+      await draw("alive", 9_000);
+      const { remaining: left } = (await readBalance(store, "key_000001", 0, 1_000))!;
+      expect(left).toBeGreaterThan((await readBalance(store, "key_000001", 0, 999))!.remaining!);
+      const spends: unknown[] = [];
+      // Also the second of two that nothing comes between.
+      for (const cost of [0, 1, 1, 0, 1, 0]) spends.push(await store.spendCredits(ref, cost, 0, 1_000));
+      expect(spends).toEqual([0, 1, 2, 2, 3, 3].map((spent) => ({ ok: true, remaining: left! - spent })));
+      await store.returnCredits(ref, { holder: "dead", spent: 1 });
+      expect(await store.spendCredits(ref, 0, 0, 1_000)).toEqual({ ok: true, remaining: left! - 3 + drawn - 1 });
+    },
+  );
+
   clause("clause 14: draws never hand out more than was there, and what is given back returns", async (withApi) => {
     const store = await withApi();
     await insert(store, keyRow(1, { hasCredits: true }), balance(100));
