@@ -28,29 +28,17 @@
  * 13. `write` is all or nothing; unless it returns `written`, nothing was changed. Of the rows that cannot be written,
  *     the first in the list decides the outcome, and of one row the version before the name before the balance.
  *     `conflict`: the row has another version than was read, or is gone, or its balance has counted refills beyond
-<<<<<<< HEAD
  *     `credits.refillsCounted`. `taken`: the row is new and its id exists, or another row has its name or a digest. Of
  *     writes of one version that are in flight at once, one is `written`.
- * 14. Draws never hand out more than the balance. An expired reserve returns to the balance when the next spend or
- *     draw would fail without it. Setting a balance voids older leases. A lease counts what it spent once, however
- *     often it is reported; ending a lease twice, or one that is unknown, changes nothing. Power `leases`; reserves:
- *     power `reserves`.
+ * 14. Draws never hand out more than the balance. An expired reserve returns to the balance before the next spend or
+ *     draw, and before credits are added or deducted (`CreditChange`). Setting a balance voids older leases. A lease
+ *     counts what it spent once, however often it is reported; ending a lease twice, or one that is unknown, changes
+ *     nothing. Power `leases`; reserves: power `reserves`.
  * 15. All subscribers are notified, once it is durable and reads see it, of every change that a find could see, and of
  *     every change of an identity, a role or a permission, because imports cache their names. A change of a row that
  *     keys refer to is notified by table and id, by the digest of each key that it reaches, or as `all`. That a new key
  *     was created need not be notified to other processes: a cached miss is used for `missTtl` at most, 1 s by default.
  *     A spend, and a write that is refused, notify nobody.
-=======
- *     `credits.refillsCounted`. `taken`: the row is new and its id exists, or another row has its name or a digest.
- * 14. Draws never hand out more than the balance. An expired reserve returns to the balance before the next spend or
- *     draw, and before credits are added or deducted (`CreditChange`). Setting a balance voids older leases. A lease
- *     counts what it spent once, however often it is reported; ending a lease twice, or one that is unknown, changes
- *     nothing. Power `leases`; reserves: power `reserves`.
- * 15. Subscribers are notified, once it is durable, of every change that a find could see, and of every change of
- *     an identity, a role or a permission, because imports cache their names. A change of a row that keys refer to is
- *     notified by table and id, by the digest of each key that it reaches, or as `all`. That a new key was created need
- *     not be notified to other processes: a cached miss is used for `missTtl` at most, 1 s by default.
->>>>>>> h-credits
  * 16. Lists are ordered by id, start after `after`, contain at most `limit` rows, and omit deleted keys, APIs
  *     and root keys. The order is that of code units or of code points, never that of a language: `Z` before `a`.
  * 17. Names of one workspace are unknown in another.

@@ -139,7 +139,7 @@ describe("createLeaseManager", () => {
     const entry = manager.hold(7);
     drawn(entry, 5);
     manager.table.take(entry, 7, 1, 2);
-    manager.renew(entry);
+    void manager.renew(entry);
     expect(ended).toEqual([[7, "node_1.1", 2]]);
     const { table } = manager;
     expect([manager.holderOf(entry), table.inHand(entry), table.spent(entry)]).toEqual(["node_1.2", 0, 0]);
