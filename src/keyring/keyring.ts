@@ -135,8 +135,8 @@ export interface Keyring {
   /**
    * A new id and 16 new random bytes, with all else as it was. Old and new key share the balance and the buckets of the
    * key's limits, and name each other as `rerolledFrom` and `rerolledTo`; the old key expires `expiration` milliseconds
-   * from now, or at its own `expires` if that is sooner. Rerolled once more, it is replaced by another key, which
-   * expires when the latest one does.
+   * from now, or at its own `expires` if that is sooner. Reroll the newest key only: the replacement of one that was
+   * rerolled before expires when that one does, with an `expiration` of 0 at once.
    * @throws KeystileError NOT_FOUND
    */
   rerollKey(body: R.V2KeysRerollKeyRequestBody): Promise<A.V2KeysCreateKeyResponseData>;

@@ -4,7 +4,7 @@ import { MAX_DATE_MS } from "../../lib/check-options.js";
 import { digestKey, newKey } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { writeRows } from "../create-row.js";
-import { type Mutable, requireKey, setField } from "../rows.js";
+import { type Mutable, requireKey } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
 import { parse } from "../schemas/parse.js";
 import type { V2KeysRerollKeyRequestBody } from "../schemas/requests.js";
@@ -63,8 +63,6 @@ function copyOf(
     rerolledFrom: last.id,
     ratelimits: toLimitRows(context, old.ratelimits, fresh.createdAt),
   };
-  // A key that was rerolled before has the end of its overlap there.
-  setField(row, "expires", last.expires ?? null);
   if (refillCursorOf(old) > row.createdAt) row.refillCursor = refillCursorOf(old);
   else delete row.refillCursor;
   delete row.updatedAt;

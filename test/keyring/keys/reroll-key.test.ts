@@ -159,20 +159,6 @@ describe("rerollKey: everything under a new id and a new text", () => {
     expect((await keyring.getKey({ keyId })).expires).toBe(0);
   });
 
-  it.each([0, 1_000])(
-    "a key rerolled twice, %s ms each: every replacement lasts as the key did",
-    async (expiration) => {
-      const { keyring, create, time } = await world();
-      for (const expires of [undefined, time.now + DAY]) {
-        const { keyId } = await create(expires === undefined ? {} : { expires });
-        const first = await keyring.rerollKey({ keyId, expiration });
-        const second = await keyring.rerollKey({ keyId, expiration });
-        for (const replacement of [first, second])
-          expect((await keyring.getKey({ keyId: replacement.keyId })).expires).toBe(expires);
-      }
-    },
-  );
-
   it("an unlimited key stays unlimited, its refill with it; an imported key leaves its hash behind", async () => {
     const { keyring, store, create, apiId } = await world();
     const unlimited = await create({ credits: { remaining: null, refill: REFILL } });
