@@ -47,7 +47,7 @@ export interface Authenticator {
    * @param authorization every value of the header: in Node `request.headersDistinct.authorization` (`request.headers`
    *   hides a second one), for a web `Request` `request.headers.get("authorization")` (which joins them)
    * @param earlier what this resolved to before for the same request, to authenticate it again: all is checked as of
-   *   now, but its proxy token counts as one use. An authenticator that wraps this one passes it on
+   *   now, but its proxy token counts as one use. An authenticator that wraps this one passes on the object itself
    * @throws (rejects) KeystileError 401: AUTH_MISSING: no header, or an empty one · AUTH_MALFORMED: not a single
    *   `Bearer <token>` in visible ASCII · AUTH_KEY_NOT_FOUND: an unknown, disabled, expired or deleted root key, or an
    *   ordinary key, without saying which · AUTH_TOKEN_INVALID: an invalid proxy token. STORE_… when the store failed:

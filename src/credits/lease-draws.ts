@@ -74,6 +74,8 @@ export interface LeaseDraws {
   take(target: SpendTarget, cost: number, now: number): Spend | undefined;
   /** Serves a call that {@link LeaseDraws.take} did not; without space for a lease, by an exact spend. */
   spend(target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined>;
+  /** Whether the key has a draw in flight, or work that wants no lease. */
+  isDrawing(ref: KeyRef): boolean;
   /**
    * Ends the key's lease, after the draw in flight if there is one, and does `work` once that was tried, before the
    * next draw.
@@ -242,7 +244,7 @@ export function leaseDraws(
         const due = calls.filter((call) => periodAt(call) === period);
         const reply = await drawFor(ref, entry, due, free);
         free = reply.free;
-        // From here to the next draw, or the end, in one go: who is served finds the key without a draw in flight.
+        // From here to the next draw, or the end, in one go unless an exact spend waits: who is served finds no draw in flight.
         for (const [call, spend] of reply.outcomes) call.resolve(spend);
         calls = calls.filter((call) => !reply.outcomes.has(call));
       }
@@ -287,14 +289,22 @@ export function leaseDraws(
         void drawWhileWaiting(ref, entry, queue);
       });
     },
+    isDrawing: (ref) => queues.has(ref),
     withoutLease<T>(ref: KeyRef, work: () => MaybePromise<T>): MaybePromise<T> {
       const others = queues.get(ref);
-      if (others !== undefined)
-        return new Promise<T>((resolve, reject) => {
-          others.exact.push(() => Promise.resolve().then(work).then(resolve, reject));
-        });
-      const returning = manager.end(ref);
-      return returning === undefined ? work() : returning.then(work);
+      if (others === undefined && table.find(ref) === NONE) return work();
+      const working = new Promise<T>((resolve, reject) => {
+        const exact = () => Promise.resolve().then(work).then(resolve, reject);
+        if (others !== undefined) {
+          others.exact.push(exact);
+          return;
+        }
+        const queue: Waiting = { calls: [], exact: [exact] };
+        queues.set(ref, queue);
+        void drawWhileWaiting(ref, manager.hold(ref), queue);
+      });
+      manager.track(working);
+      return working;
     },
     stop: () => void (isStopped = true),
   };

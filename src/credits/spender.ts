@@ -100,7 +100,8 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
       const isRefused = once.outcome === "done" && once.spend?.ok === false && once.spend.stale !== true;
       if (!isRefused || target === undefined) return once;
       const entry = table.find(target.ref);
-      if (entry === NONE || table.generation(entry) === NO_GENERATION) return once;
+      const hasLeased = entry !== NONE && table.generation(entry) !== NO_GENERATION;
+      if (!hasLeased && !draws.isDrawing(target.ref)) return once;
       // Credits that this node has leased may be what the balance lacks: they return before the store spends again.
       return draws.withoutLease(target.ref, () => exact.spendOnce(target, cost, now, record, bounds));
     },

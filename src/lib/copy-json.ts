@@ -41,7 +41,7 @@ export class Refusal {
 const REFUSED = Symbol("refused");
 
 /** Replaces a part of a request that exceeds the bounds above: no schema accepts it. */
-const UNREADABLE = Symbol("unreadable");
+const EXCESSIVE = Symbol("excessive");
 
 interface Walk {
   /** Lower bound of the copy's size as JSON, bytes. */
@@ -117,19 +117,19 @@ function bare(): Record<string, unknown> {
 function copyPart(value: unknown, level: number, walk: { values: number }): unknown {
   if (typeof value === "number") return value + 0;
   if (typeof value !== "object" || value === null) return value;
-  if (level > BODY_LEVELS) return UNREADABLE;
+  if (level > BODY_LEVELS) return EXCESSIVE;
   if (Array.isArray(value)) {
     const items: unknown[] = [];
     const length = Math.min(value.length, MAX_ITEMS + 1);
     for (let i = 0; i < length; i++) {
-      if (++walk.values > MAX_VALUES) return UNREADABLE;
+      if (++walk.values > MAX_VALUES) return EXCESSIVE;
       items.push(copyPart(value[i], level + 1, walk));
     }
     return items;
   }
   const copy = bare();
   for (const name of namesOf(value)) {
-    if (++walk.values > MAX_VALUES) return UNREADABLE;
+    if (++walk.values > MAX_VALUES) return EXCESSIVE;
     const part = (value as Record<string, unknown>)[name];
     if (part !== undefined) setProperty(copy, name, copyPart(part, level + 1, walk));
   }

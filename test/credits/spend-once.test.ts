@@ -232,6 +232,63 @@ describe("what this node has leased, while its lease is filled up", () => {
   });
 });
 
+describe("what this node has leased, on a store whose answers come later than its changes", () => {
+  async function leasing() {
+    const bed = await watched(100);
+    const later = async <T>(work: () => T): Promise<Awaited<T>> => {
+      await settled();
+      const result = await work();
+      await settled();
+      return result;
+    };
+    const store: Store = {
+      ...bed.store,
+      spendOnce: (...given) => later(() => bed.store.spendOnce(...given)),
+      drawCredits: (...given) => later(() => bed.store.drawCredits(...given)),
+      returnCredits: (...given) => later(() => bed.store.returnCredits(...given)),
+    };
+    const spender = leasedSpender(store, { size: 100, step: 25, firstStep: 25, ttl: 1_000 });
+    const spendOnce = async (cost: number, id: string) =>
+      (await spender.spendOnce(bed.one, cost, 0, recordOf(id), BOUNDS)).spend;
+    return { ...bed, spender, spendOnce };
+  }
+
+  it("two calls with idempotency keys at once are both served by what one of them gives back", async () => {
+    const { spender, spendOnce, one, balance } = await leasing();
+    await spender.spend(one, 1, 0);
+    await spendOnce(50, "first");
+    expect(await Promise.all([spendOnce(10, "a"), spendOnce(10, "b")])).toEqual([
+      { ok: true, remaining: 39 },
+      { ok: true, remaining: 29 },
+    ]);
+    await spender.close();
+    expect(await balance()).toBe(29);
+  });
+
+  it("a call that comes while a lease goes back draws afterwards", async () => {
+    const { spender, spendOnce, one, balance } = await leasing();
+    await spender.spend(one, 1, 0);
+    const once = spendOnce(90, "a");
+    for (let i = 0; i < 3; i++) await settled();
+    const other = spender.spend(one, 1, 0);
+    expect(await once).toEqual({ ok: true, remaining: 9 });
+    expect(await other).toEqual({ ok: true, remaining: 8 });
+    await spender.close();
+    expect(await balance()).toBe(8);
+  });
+
+  it("a call waits for the key's first draw; so does close, for the call", async () => {
+    const { spender, spendOnce, one, balance } = await leasing();
+    const first = spender.spend(one, 1, 0);
+    const once = spendOnce(90, "a");
+    await first;
+    await settled();
+    await spender.close();
+    expect(await balance()).toBe(9);
+    expect(await once).toEqual({ ok: true, remaining: 9 });
+  });
+});
+
 describe("exactSpender: a store that answers later", () => {
   it("its answer is that of the store, whatever makes it wait", async () => {
     const { store, one } = await watched(100);

@@ -40,7 +40,11 @@ export function assertDatabase(db: string): void {
 export function filesOf(db: string): string[] {
   const path = realpathSync(db);
   const databases = [path, limitsPathOf(path)];
-  return [...databases.flatMap((file) => ["", ...COMPANIONS].map((end) => `${file}${end}`)), rootKeyFile(db)];
+  return [
+    ...databases.flatMap((file) => ["", ...COMPANIONS].map((end) => `${file}${end}`)),
+    rootKeyFile(db),
+    rootKeyFile(path),
+  ];
 }
 
 /** Who changes what the command line changes, in the audit trail. */
