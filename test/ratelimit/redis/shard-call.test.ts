@@ -21,7 +21,12 @@ describe("createShardCalls", () => {
     );
     const some = checks.slice(0, 250);
     fastest(() => toShardCalls(some));
-    expect(fastest(() => toShardCalls(checks)) / fastest(() => toShardCalls(some))).toBeLessThan(64);
+    // A busy host makes one measurement long; all of them only what is slow itself.
+    const ratios = Array.from(
+      { length: 4 },
+      () => fastest(() => toShardCalls(checks)) / fastest(() => toShardCalls(some)),
+    );
+    expect(Math.min(...ratios)).toBeLessThan(64);
   });
 
   it("checks of one bucket share its key, few or many", () => {
