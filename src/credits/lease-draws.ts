@@ -244,7 +244,8 @@ export function leaseDraws(
         const due = calls.filter((call) => periodAt(call) === period);
         const reply = await drawFor(ref, entry, due, free);
         free = reply.free;
-        // From here to the next draw, or the end, in one go unless an exact spend waits: who is served finds no draw in flight.
+        // From here to the next draw or the end in one go, unless an exact spend waits: who is served finds no draw
+        // in flight.
         for (const [call, spend] of reply.outcomes) call.resolve(spend);
         calls = calls.filter((call) => !reply.outcomes.has(call));
       }
