@@ -39,7 +39,7 @@ const FRAMEWORKS = {
   hono: {
     at: route("Hono", "hono"),
     packages: ["hono", "@hono/node-server"],
-    before: `import { Hono } from "hono";\nimport { serve } from "@hono/node-server";\nimport { apiKey } from "keystile/hono";\nconst app = new Hono();`,
+    before: `import { Hono } from "hono";\nimport { serve } from "@hono/node-server";\nimport { getConnInfo } from "@hono/node-server/conninfo";\nimport { apiKey } from "keystile/hono";\nconst app = new Hono();`,
     after: `serve({ fetch: app.fetch, port: 0, hostname: "127.0.0.1" }, ({ port }) => console.log("port " + port));`,
   },
   fastify: {
