@@ -1,27 +1,20 @@
-/** Checks the headers of a body and parses its bytes as JSON. */
+/** Checks the headers of a body, collects its bytes and parses them as JSON. */
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
-import { badBody, endOfText } from "./json-text.js";
-import { parseLong } from "./long-json.js";
+import type { MaybePromise } from "../contracts/types.js";
+import type { Hold } from "./admission/admission.js";
+import { badBody } from "./json-text.js";
+import { type BodyShape, countJson, parseCounted } from "./long-json.js";
 
-/** Maximum nesting: `meta` may have 32 levels, and is three levels deep in an import. */
-const MAX_LEVELS = 64;
-/**
- * Maximum properties, nested ones included: a legal body has at most 10,000, since `meta` has at most 64 KB. Parsing
- * takes two microseconds for each name that was not seen before. In imports each key may have as many.
- */
-const MAX_PROPERTIES = 16_384;
-/** A body shorter than this can be neither nested deep enough nor wide enough to be slow. */
-const SHALLOW_LENGTH = 4_096;
-/** A typical verification request is shorter. */
-const SHORT_BYTES = 1_024;
+/** A body up to this length is parsed at once: it can be neither nested deep enough nor wide enough to be slow. */
+const SHORT_JSON_BYTES = 4_096;
+/** A typical verification request is shorter: it arrives with its headers, and is read before anything is asked. */
+const EAGER_BYTES = 1_024;
+/** The first buffer of a longer body. */
+const FIRST_BYTES = 16_384;
+/** Chunks that a body may have, whatever their size; then they must have {@link MIN_CHUNK_BYTES} on average. */
+const MAX_SMALL_CHUNKS = 1_024;
+const MIN_CHUNK_BYTES = 16;
 const CHARSET = /^charset="?utf-?8"?$/i;
-
-const BRACKET = 0x5b;
-const BRACE = 0x7b;
-const CLOSING_BRACKET = 0x5d;
-const CLOSING_BRACE = 0x7d;
-const COLON = 0x3a;
-const QUOTE = 0x22;
 
 // Shared, since without `stream: true` calls keep no state. A byte order mark is kept, and then is not valid JSON.
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -63,13 +56,15 @@ function isJson(contentType = ""): boolean {
   );
 }
 
+/** Whether a body is parsed at once, or in turns. */
+export const isShortJson = (bytes: Uint8Array): boolean => bytes.length <= SHORT_JSON_BYTES;
+
 /**
  * Parses a short body at once.
- * @throws KeystileError BAD_REQUEST at `body`: not UTF-8, not JSON, nested too deep, or with too many properties
+ * @throws KeystileError BAD_REQUEST at `body`: not UTF-8, or not JSON
  */
-export function readJson(bytes: Uint8Array): unknown {
+export function readShortJson(bytes: Uint8Array): unknown {
   const text = decode(bytes);
-  if (text.length > SHALLOW_LENGTH) checkShape(text);
   try {
     return JSON.parse(text) as unknown;
   } catch {
@@ -78,18 +73,84 @@ export function readJson(bytes: Uint8Array): unknown {
 }
 
 /**
- * Parses a long body in several turns of the event loop.
- * @param isImport whether the body lists keys, each of which may have as many properties as another body has in all
- * @param turn waits for another turn
- * @throws (rejects) KeystileError BAD_REQUEST as {@link readJson}, and for too many items or values
+ * Parses a long body in several turns of the event loop, once there is space for its values.
+ * @throws KeystileError BAD_REQUEST at `body`: not UTF-8, not JSON, nested too deep, or with more than any legal body
+ *   has · OVERLOADED
  */
-export async function readLongJson(bytes: Uint8Array, isImport: boolean, turn: () => Promise<void>): Promise<unknown> {
-  const text = decode(bytes);
+export async function readLongJson(bytes: Uint8Array, shape: BodyShape, hold: Hold): Promise<unknown> {
+  const turn = (): Promise<void> => hold.turn(true);
   await turn();
+  const text = decode(bytes);
   try {
-    return await parseLong(text, { maxLevels: MAX_LEVELS, maxProperties: MAX_PROPERTIES, ofEachItem: isImport }, turn);
+    const counted = await countJson(text, shape, turn);
+    await hold.growValues(counted.bytes);
+    return await parseCounted(counted, turn);
   } catch (error) {
     throw isKeystileError(error) ? error : notJson(text);
+  }
+}
+
+/**
+ * The bytes of a body that is arriving, in one buffer that grows: of each chunk a host may keep far more alive than its
+ * bytes. The first chunk is kept as it is if it is all.
+ */
+export class ArrivingBody {
+  #buffer: Uint8Array = new Uint8Array(0);
+  #length = 0;
+  #chunks = 0;
+  readonly #maxBytes: number;
+  readonly #declared: number;
+  readonly #hold: Hold;
+
+  /**
+   * @param declared bytes by `content-length`; `Infinity`: unknown
+   * @param hold gets what the buffer takes
+   */
+  constructor(maxBytes: number, declared: number, hold: Hold) {
+    this.#maxBytes = maxBytes;
+    this.#declared = declared;
+    this.#hold = hold;
+  }
+
+  /**
+   * Adds a chunk.
+   * @returns a promise: no more chunks until it resolves
+   * @throws KeystileError PAYLOAD_TOO_LARGE · BAD_REQUEST: it comes in chunks of a few bytes · OVERLOADED (rejects)
+   */
+  add(chunk: Uint8Array): MaybePromise<void> {
+    const length = this.#length + chunk.length;
+    if (length > this.#maxBytes) throw tooLarge(this.#maxBytes);
+    if (++this.#chunks > MAX_SMALL_CHUNKS && length < this.#chunks * MIN_CHUNK_BYTES) throw crumbled();
+    if (length <= this.#buffer.length) return this.#append(chunk);
+    if (length === this.#declared && this.#length === 0 && length <= EAGER_BYTES) {
+      this.#buffer = chunk;
+      this.#length = length;
+      return undefined;
+    }
+    const size = Math.min(
+      this.#maxBytes,
+      Math.max(length, 2 * this.#buffer.length, Math.min(this.#declared, FIRST_BYTES)),
+    );
+    const growing = this.#hold.growBody(size);
+    return growing === undefined ? this.#grow(size, chunk) : growing.then(() => this.#grow(size, chunk));
+  }
+
+  /** All that arrived. */
+  bytes(): Uint8Array {
+    return this.#buffer.subarray(0, this.#length);
+  }
+
+  #grow(size: number, chunk: Uint8Array): void {
+    const before = this.#buffer;
+    this.#buffer = new Uint8Array(size);
+    this.#buffer.set(before);
+    this.#hold.shrink(before.length);
+    this.#append(chunk);
+  }
+
+  #append(chunk: Uint8Array): void {
+    this.#buffer.set(chunk, this.#length);
+    this.#length += chunk.length;
   }
 }
 
@@ -106,35 +167,21 @@ function decode(bytes: Uint8Array): string {
 }
 
 /**
- * Parsing a million brackets blocks the event loop for 300 ms, and 100,000 names for 200; counting them takes 2, and
- * stops at the first excess one.
- */
-function checkShape(text: string): void {
-  let level = 0;
-  let properties = 0;
-  for (let i = 0; i < text.length; i++) {
-    const unit = text.charCodeAt(i);
-    if (unit === QUOTE) i = endOfText(text, i + 1);
-    else if (unit === BRACKET || unit === BRACE) {
-      if (++level > MAX_LEVELS) throw badBody(`must be nested at most ${MAX_LEVELS} levels deep`);
-    } else if (unit === CLOSING_BRACKET || unit === CLOSING_BRACE) level--;
-    else if (unit === COLON && ++properties > MAX_PROPERTIES)
-      throw badBody(`must have at most ${MAX_PROPERTIES} properties in all`);
-  }
-}
-
-/**
  * Whether a body of this declared length is likely to arrive together with its headers.
  * @param contentLength absent: unknown
  */
 export function isShort(contentLength: string | undefined): boolean {
-  return contentLength !== undefined && Number(contentLength) <= SHORT_BYTES;
+  return contentLength !== undefined && Number(contentLength) <= EAGER_BYTES;
 }
 
 /** The error of a body above the limit (413). */
 export function tooLarge(maxBytes: number): KeystileError {
   return new KeystileError("PAYLOAD_TOO_LARGE", `the body must be at most ${maxBytes} bytes`);
 }
+
+/** The error of a body in chunks that cost far more than they bring (400). */
+const crumbled = (): KeystileError =>
+  badBody(`came in more than ${MAX_SMALL_CHUNKS} chunks of less than ${MIN_CHUNK_BYTES} bytes on average`);
 
 /** The error of a body that ends early (400). */
 export function endedEarly(): KeystileError {
@@ -154,16 +201,4 @@ export function alreadyRead(): TypeError {
 /** The error of a body stream that yields anything but bytes: also a mistake of the program. */
 export function noBytes(): TypeError {
   return new TypeError("the stream of the request's body must give Uint8Arrays");
-}
-
-/** Concatenates chunks. */
-export function joined(chunks: readonly Uint8Array[], length: number): Uint8Array {
-  if (chunks.length === 1) return chunks[0]!;
-  const bytes = new Uint8Array(length);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.length;
-  }
-  return bytes;
 }

@@ -1,6 +1,6 @@
 /** Response envelopes: success and pages (spec §1), errors (spec §2.4) with their content types (spec §7). */
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
-import type { Turns } from "../keyring/context.js";
+import type { Hold } from "./admission/admission.js";
 import type { Outgoing } from "./messages.js";
 
 /** Content type of every response except 429. */
@@ -38,15 +38,15 @@ export function toSuccess(requestId: string, data: unknown, headers: readonly st
 
 /**
  * A page of a list (spec §1-2), of which others get their turn after every 256 KiB.
- * @param turns shared by all pages: sixteen of 4 MiB that wait for the same turn would go on in one
+ * @param hold whose account takes these turns
  */
 export async function toPage(
   requestId: string,
   page: { readonly data: readonly unknown[]; readonly pagination: unknown },
   headers: readonly string[],
-  turns: Pick<Turns, "next">,
+  hold: Hold,
 ): Promise<Outgoing> {
-  const data = await toJsonInTurns(page.data, turns);
+  const data = await toJsonInTurns(page.data, hold);
   const text = `{"meta":{"requestId":"${requestId}"},"data":${data},"pagination":${toJson(page.pagination)}}`;
   return { status: 200, headers: headersOf(JSON_TYPE, requestId, headers), text };
 }
@@ -54,14 +54,14 @@ export async function toPage(
 /** Characters of JSON that are written in one turn of the event loop: about a millisecond. */
 const CHARACTERS_PER_TURN = 262_144;
 
-async function toJsonInTurns(items: readonly unknown[], turns: Pick<Turns, "next">): Promise<string> {
+async function toJsonInTurns(items: readonly unknown[], hold: Hold): Promise<string> {
   let text = "";
   let written = 0;
   for (const item of items) {
     text += `${text === "" ? "" : ","}${toJson(item)}`;
     if (text.length - written < CHARACTERS_PER_TURN) continue;
     written = text.length;
-    await turns.next();
+    await hold.turn(true);
   }
   return `[${text}]`;
 }

@@ -5,7 +5,8 @@
 import type { Store } from "../contracts/store.js";
 import { callable, text } from "../lib/check-options.js";
 import { isThenable } from "../lib/thenable.js";
-import { alreadyRead, endedEarly, joined, noBytes, tooLarge } from "./body.js";
+import type { Hold } from "./admission/admission.js";
+import { alreadyRead, ArrivingBody, endedEarly, noBytes, tooLarge } from "./body.js";
 import { fireAndForget } from "./fire-and-forget.js";
 import type { Incoming, Outgoing } from "./messages.js";
 import { toFailedRequest } from "./failed-request.js";
@@ -61,13 +62,18 @@ export function createHandler(source: Store | ServiceParts, options: HandlerOpti
       header: (name) => request.headers.get(name) ?? undefined,
       clientAddress: addressOf(() => clientAddress?.(request, ...context)),
       // A web stream does not expose what is already buffered.
-      bodyIfBuffered: undefined,
-      readBody: (maxBytes) => readBody(request, maxBytes),
+      readBody: (maxBytes, hold) => readBody(request, maxBytes, hold),
     };
   };
   const handle = async (request: Request, ...context: readonly unknown[]): Promise<Response> => {
     const incoming = orFailed(() => toIncoming(request, context));
-    return toResponse(incoming.method, await service.answer(incoming));
+    // Nothing of a body is read ahead, and an answer is the host's once it has it.
+    const hold = service.arrive(incoming.authorization[0], 0);
+    try {
+      return toResponse(incoming.method, await service.answer(incoming, hold));
+    } finally {
+      hold.release();
+    }
   };
   return Object.assign(handle, { close: () => service.close() });
 }
@@ -112,27 +118,26 @@ function throwEndedEarly(): never {
   throw endedEarly();
 }
 
-async function readBody(request: Request, maxBytes: number): Promise<Uint8Array> {
-  const declared = Number(request.headers.get("content-length") ?? 0);
-  if (declared > maxBytes) throw tooLarge(maxBytes);
+async function readBody(request: Request, maxBytes: number, hold: Hold): Promise<Uint8Array> {
+  const length = request.headers.get("content-length");
+  const declared = length === null ? Infinity : Number(length);
+  if (length !== null && declared > maxBytes) throw tooLarge(maxBytes);
   const stream = request.body as ReadableStream<unknown> | null;
   if (request.bodyUsed || stream?.locked === true) throw alreadyRead();
   const reader = stream?.getReader();
-  const abort = (fault: Error): never => {
+  const body = new ArrivingBody(maxBytes, declared, hold);
+  try {
+    for (;;) {
+      const chunk = await reader?.read().catch(throwEndedEarly);
+      if (chunk === undefined || chunk.done) return body.bytes();
+      // Not `instanceof Uint8Array`: in hosts with several realms the class differs.
+      if (!ArrayBuffer.isView(chunk.value)) throw noBytes();
+      const { buffer, byteOffset, byteLength } = chunk.value;
+      await body.add(new Uint8Array(buffer, byteOffset, byteLength));
+    }
+  } catch (fault) {
     // Not awaited: a host's stream may fail or hang when cancelled, and the response is already known.
     fireAndForget(() => reader?.cancel());
     throw fault;
-  };
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for (;;) {
-    const chunk = await reader?.read().catch(throwEndedEarly);
-    if (chunk === undefined || chunk.done) return joined(chunks, length);
-    // Not `instanceof Uint8Array`: in hosts with several realms the class differs.
-    if (!ArrayBuffer.isView(chunk.value)) return abort(noBytes());
-    const { buffer, byteOffset, byteLength } = chunk.value;
-    length += byteLength;
-    if (length > maxBytes) return abort(tooLarge(maxBytes));
-    chunks.push(new Uint8Array(buffer, byteOffset, byteLength));
   }
 }

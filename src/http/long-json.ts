@@ -1,19 +1,39 @@
 /**
- * Parses a long body a piece at a time, and yields to others in between.
+ * Parses a long body a piece at a time, and yields to others in between. All of it is counted before any value is made:
+ * what it may not have is refused, and what its values will take can be reserved.
  *
- * Why: `JSON.parse` of 1 MiB takes 3 ms for plain keys, but 100 ms for names and 25 ms for texts that all differ. What
- * makes a body long is a list in one of its properties: it is cut between its items.
+ * Why: `JSON.parse` of 1 MiB takes 3 ms for plain keys, but 100 ms for names and 25 ms for texts that all differ, and
+ * makes 14 MB of `[],[],…`. Lists and objects longer than a piece are cut between their members.
  */
 import { badBody, endOfText } from "./json-text.js";
 
-/** Characters of a piece, or one item of the list if that is longer. */
-const PIECE_CHARACTERS = 16_384;
+/** Characters of a piece, or one member without others in it if that is longer. Parsed in 2.5 ms at worst. */
+const PIECE_CHARACTERS = 8_192;
 /** Milliseconds after which others get their turn. */
-const TURN_MS = 3;
-/** Maximum items of the lists and objects on the first two levels: 1 MiB holds 70,000 keys of the shortest hash. */
-const MAX_ITEMS = 75_000;
-/** Maximum values below those, of one item: `meta` at its longest has 32,768. */
-const MAX_VALUES = 40_000;
+const TURN_MS = 1;
+/** Characters counted between two looks at the clock. */
+const CHARACTERS_PER_LOOK = 16_384;
+/** Maximum nesting: `meta` may have 32 levels, and is three levels deep in an import. */
+const MAX_LEVELS = 64;
+/**
+ * Maximum properties, nested ones included: a legal body has at most 10,000, since `meta` has at most 64 KB. Parsing
+ * takes two microseconds for each name that was not seen before. In imports each key may have as many.
+ */
+const MAX_PROPERTIES = 16_384;
+/** Characters of the shortest key of an import, with its comma: `{"hash":"abc"},`. */
+const SHORTEST_KEY = 15;
+
+/**
+ * Bytes of values in memory, rounded up from what 1 MiB of each takes in Node 20: a list, an object, a property
+ * whose name was not seen before, any other member, and a character of text.
+ */
+const LIST_BYTES = 40;
+const OBJECT_BYTES = 64;
+const PROPERTY_BYTES = 176;
+const MEMBER_BYTES = 20;
+const CHARACTER_BYTES = 2;
+/** What the worst body of all takes for each of its bytes, its buffer included: `{"":1,"":1,…}`. */
+export const MAX_BYTES_PER_BYTE = 44;
 
 const BRACKET = 0x5b;
 const BRACE = 0x7b;
@@ -22,97 +42,170 @@ const CLOSING_BRACE = 0x7d;
 const COLON = 0x3a;
 const COMMA = 0x2c;
 const QUOTE = 0x22;
+const BLANK = /^[\t\n\r ]*$/;
 
-/** Bounds of {@link parseLong}. */
-export interface LongBounds {
-  readonly maxLevels: number;
-  readonly maxProperties: number;
-  /** Whether that many properties are allowed in each item of a list, and not in all of them together. */
-  readonly ofEachItem: boolean;
+/** What a body may have. */
+export interface BodyShape {
+  /** Values of the largest legal body; of an import, of the largest legal key. */
+  readonly maxValues: number;
+  /** Whether the body lists keys, to each of which the bounds apply. */
+  readonly isImport: boolean;
 }
 
-/** A list in a property of the body that is being read. */
-interface OpenList {
-  /** The property's name, as JSON. */
-  readonly name: string;
-  /** Where its items begin, and where those begin that are not parsed yet. */
-  readonly from: number;
-  start: number;
-  /** Those of earlier pieces. */
-  readonly items: unknown[];
+/** A text that was counted. */
+export interface CountedJson {
+  readonly text: string;
+  /** Bytes that its values will take in memory. */
+  readonly bytes: number;
+  /** Where the lists and objects begin and end that are longer than a piece. */
+  readonly long: ReadonlyMap<number, number>;
 }
+
+/** Waits for another turn of the event loop. */
+export type NextTurn = () => Promise<void>;
 
 /**
- * @param turn waits for another turn of the event loop
- * @returns what `JSON.parse(text)` does
- * @throws (rejects) SyntaxError · KeystileError BAD_REQUEST: nested too deep, or with too many properties, items or
- *   values
+ * @throws (rejects) SyntaxError, not for every text that is no JSON · KeystileError BAD_REQUEST: nested too deep, or
+ *   with more than any legal body has
  */
-export async function parseLong(text: string, bounds: LongBounds, turn: () => Promise<void>): Promise<unknown> {
-  const { maxLevels, maxProperties, ofEachItem } = bounds;
-  const lists = new Map<string, readonly unknown[]>();
-  let [level, properties, items, values] = [0, 0, 0, 0];
-  /** The text without the items that were parsed, and where it goes on. */
-  let [frame, copied] = ["", 0];
-  let isObject = false;
-  let name = '""';
-  let list: OpenList | undefined;
+export async function countJson(
+  text: string,
+  { maxValues, isImport }: BodyShape,
+  turn: NextTurn,
+): Promise<CountedJson> {
+  const long = new Map<number, number>();
+  const open: number[] = [];
+  const maxItems = isImport ? Math.max(1_000, text.length / SHORTEST_KEY) : Infinity;
+  const each = isImport ? " in each key" : "";
+  let [lists, objects, properties, members, items, ownProperties, ownValues] = [0, 0, 0, 0, 0, 0, 0];
+  let nextLook = CHARACTERS_PER_LOOK;
   let began = performance.now();
   for (let i = 0; i < text.length; i++) {
     const unit = text.charCodeAt(i);
-    if (unit === QUOTE) {
-      const end = endOfText(text, i + 1);
-      if (level === 1) name = text.slice(i, end + 1);
-      i = end;
-    } else if (unit === BRACKET || unit === BRACE) {
-      if (++level > maxLevels) throw badBody(`must be nested at most ${maxLevels} levels deep`);
-      if (level === 1) isObject = unit === BRACE;
-      if (level === 2 && isObject && unit === BRACKET) list = { name, from: i + 1, start: i + 1, items: [] };
+    if (unit === QUOTE) i = endOfText(text, i + 1);
+    else if (unit === BRACKET || unit === BRACE) {
+      if (open.push(i) > MAX_LEVELS) throw badBody(`must be nested at most ${MAX_LEVELS} levels deep`);
+      if (unit === BRACKET) lists++;
+      else objects++;
+      ownValues++;
     } else if (unit === CLOSING_BRACKET || unit === CLOSING_BRACE) {
-      if (level-- === 2 && list !== undefined) {
-        if (list.start > list.from) {
-          append(list.items, text.slice(list.start, i));
-          lists.set(JSON.parse(list.name) as string, list.items);
-          frame += text.slice(copied, list.from);
-          copied = i;
-        }
-        list = undefined;
-      }
+      const start = open.pop();
+      // `[` and `{` are two less than what closes them.
+      if (start === undefined || text.charCodeAt(start) !== unit - 2) throw new SyntaxError("brackets do not match");
+      if (i - start > PIECE_CHARACTERS) long.set(start, i);
     } else if (unit === COLON) {
-      if (++properties > maxProperties)
-        throw badBody(`must have at most ${maxProperties} properties in ${ofEachItem ? "each item" : "all"}`);
-      // Of properties with the same name the last one counts.
-      if (level === 1) lists.delete(JSON.parse(name) as string);
+      properties++;
+      if (++ownProperties > MAX_PROPERTIES)
+        throw badBody(`must have at most ${MAX_PROPERTIES} properties${each || " in all"}`);
     } else if (unit === COMMA) {
-      if (level > 2) {
-        if (++values > MAX_VALUES) throw badBody(`must have at most ${MAX_VALUES} values in each item`);
-        continue;
+      members++;
+      if (isImport && open.length <= 2) {
+        if (++items > maxItems) throw badBody("must have no more items than keys of the shortest hash");
+        ownProperties = ownValues = 0;
       }
-      if (++items > MAX_ITEMS) throw badBody(`must have at most ${MAX_ITEMS} items`);
-      values = 0;
-      if (ofEachItem) properties = 0;
-      if (level < 2 || list === undefined || i - list.start < PIECE_CHARACTERS) continue;
-      append(list.items, text.slice(list.start, i));
-      list.start = i + 1;
-      if (performance.now() - began < TURN_MS) continue;
-      await turn();
-      began = performance.now();
+      ownValues++;
     }
+    if (ownValues > maxValues) throw badBody(`must have at most ${maxValues} values${each}`);
+    if (i < nextLook) continue;
+    nextLook = i + CHARACTERS_PER_LOOK;
+    if (performance.now() - began < TURN_MS) continue;
+    await turn();
+    began = performance.now();
   }
-  // A list that never ends: the frame would have none of it.
-  if (list !== undefined) throw new SyntaxError("unexpected end");
-  if (copied === 0) return JSON.parse(text) as unknown;
-  const body = JSON.parse(frame + text.slice(copied)) as object;
-  // Not assigned: the name may be `__proto__`.
-  for (const [property, value] of lists)
-    Object.defineProperty(body, property, { value, enumerable: true, writable: true, configurable: true });
-  return body;
+  if (open.length > 0) throw new SyntaxError("unexpected end");
+  const bytes =
+    lists * LIST_BYTES +
+    objects * OBJECT_BYTES +
+    properties * PROPERTY_BYTES +
+    members * MEMBER_BYTES +
+    text.length * CHARACTER_BYTES;
+  return { text, bytes, long };
 }
 
-/** @param piece some of the items of a list, with commas between them */
-function append(items: unknown[], piece: string): void {
-  const parsed = JSON.parse(`[${piece}]`) as unknown[];
-  // `[1,]` is no JSON.
-  if (parsed.length === 0) throw new SyntaxError("an item is missing");
-  for (const item of parsed) items.push(item);
+/**
+ * @returns what `JSON.parse(text)` does
+ * @throws (rejects) SyntaxError
+ */
+export async function parseCounted({ text, long }: CountedJson, turn: NextTurn): Promise<unknown> {
+  let began = performance.now();
+
+  /** Adds the members of a text with commas between them. */
+  const append = async (to: unknown[] | object, members: string): Promise<void> => {
+    if (Array.isArray(to)) {
+      const items = JSON.parse(`[${members}]`) as unknown[];
+      // `[1,]` is no JSON.
+      if (items.length === 0) throw new SyntaxError("an item is missing");
+      for (const item of items) to.push(item);
+    } else {
+      const part = JSON.parse(`{${members}}`) as Record<string, unknown>;
+      const names = Object.keys(part);
+      if (names.length === 0) throw new SyntaxError("a property is missing");
+      for (const name of names) define(to, name, part[name]);
+    }
+    if (performance.now() - began < TURN_MS) return;
+    await turn();
+    began = performance.now();
+  };
+
+  const parse = async (start: number, end: number): Promise<unknown> => {
+    const whole: unknown[] | object = text.charCodeAt(start) === BRACKET ? [] : {};
+    // Where the members begin that were not parsed yet, and where the last of them does; −1: none may follow.
+    let [from, member] = [start + 1, start + 1];
+    let level = 0;
+    for (let i = start + 1; i < end; i++) {
+      const unit = text.charCodeAt(i);
+      if (unit === QUOTE) i = endOfText(text, i + 1);
+      else if (unit === BRACKET || unit === BRACE) {
+        const close = long.get(i);
+        if (close === undefined) {
+          level++;
+          continue;
+        }
+        // All around a long one are long: it is a member of this.
+        if (member > from) await append(whole, text.slice(from, member - 1));
+        const name = nameIn(text.slice(member, i), whole);
+        const value = await parse(i, close);
+        if (Array.isArray(whole)) whole.push(value);
+        else define(whole, name, value);
+        const after = nextSign(text, close + 1);
+        if (after === end) return whole;
+        if (text.charCodeAt(after) !== COMMA) throw new SyntaxError("a comma is missing");
+        i = after;
+        from = member = after + 1;
+      } else if (unit === CLOSING_BRACKET || unit === CLOSING_BRACE) level--;
+      else if (unit === COMMA && level === 0) {
+        member = i + 1;
+        if (i - from < PIECE_CHARACTERS) continue;
+        await append(whole, text.slice(from, i));
+        from = member;
+      }
+    }
+    await append(whole, text.slice(from, end));
+    return whole;
+  };
+
+  const start = nextSign(text, 0);
+  const end = long.get(start);
+  if (end === undefined) return JSON.parse(text) as unknown;
+  if (!BLANK.test(text.slice(end + 1))) throw new SyntaxError("unexpected text after the end");
+  return parse(start, end);
+}
+
+/** Not assigned: the name may be `__proto__`. */
+function define(object: object, name: string, value: unknown): void {
+  Object.defineProperty(object, name, { value, enumerable: true, writable: true, configurable: true });
+}
+
+/** The name that stands before a value, as a member of `whole`. */
+function nameIn(before: string, whole: unknown[] | object): string {
+  if (!Array.isArray(whole)) return Object.keys(JSON.parse(`{${before}0}`) as object)[0] as string;
+  if (!BLANK.test(before)) throw new SyntaxError("unexpected text before an item");
+  return "";
+}
+
+/** Index of the next character that is no blank. */
+function nextSign(text: string, from: number): number {
+  let at = from;
+  while (at < text.length && BLANK.test(text[at] as string)) at++;
+  return at;
 }

@@ -1,4 +1,6 @@
 /** Request and response types shared by all hosts of the service (`node:http` and web `Request`). */
+import type { Hold } from "./admission/admission.js";
+
 /** A request, from the host. */
 export interface Incoming {
   readonly method: string;
@@ -13,16 +15,17 @@ export interface Incoming {
   /** Set if what arrived is not a valid request: the error to respond with. */
   readonly fault?: Error;
   /**
-   * The body, if all of it has arrived at the end of this turn of the event loop; otherwise, or if it is refused,
-   * `undefined`. Never rejects. Absent for long bodies, which seldom arrive in one turn, and on hosts that cannot know.
+   * The body, if it is short and all of it has arrived; otherwise, or if it is refused, `undefined`. Absent on hosts that
+   * cannot know.
    */
-  readonly bodyIfBuffered: ((maxBytes: number) => Promise<Uint8Array | undefined>) | undefined;
+  bodyIfBuffered?(): Uint8Array | undefined;
   /**
    * The whole body. Called at most once, possibly after `bodyIfBuffered`.
-   * @throws (rejects) KeystileError PAYLOAD_TOO_LARGE above `maxBytes` · BAD_REQUEST: it ended early · TypeError: the
-   * program read it before
+   * @param hold gets what it takes; more is read only once that fits
+   * @throws (rejects) KeystileError PAYLOAD_TOO_LARGE above `maxBytes` · BAD_REQUEST: it ended early · OVERLOADED ·
+   * TypeError: the program read it before
    */
-  readBody(maxBytes: number): Promise<Uint8Array>;
+  readBody(maxBytes: number, hold: Hold): Promise<Uint8Array>;
 }
 
 /** A response, for the host to send. */

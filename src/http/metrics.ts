@@ -26,11 +26,13 @@ export interface Metrics {
    *   none
    * @param namespaces counters of the limiter of namespaces; `undefined`: it is not the service's own
    * @param health of the store; `undefined`: it tells none
+   * @param heldBytes what requests hold of the memory budget
    */
   read(
     counters: VerifierCounters & { readonly auditsDropped?: number | undefined },
     namespaces: LimiterCounters | undefined,
     health: StoreHealth | undefined,
+    heldBytes: number,
   ): string;
 }
 
@@ -80,7 +82,7 @@ export function createMetrics(): Metrics {
       if (status === 200 && code !== "") increment(outcomes, `code="${code}"`);
       observe(durations, operation, ms / 1_000);
     },
-    read: (counters, namespaces, health) => {
+    read: (counters, namespaces, health, heldBytes) => {
       const { auditsDropped } = counters;
       const verifierFamily = (of: keyof typeof VERIFIER_FAMILIES): string[] => {
         const [name, help] = VERIFIER_FAMILIES[of];
@@ -90,6 +92,9 @@ export function createMetrics(): Metrics {
         ...family("keystile_requests_total", "counter", "Requests answered.", [...requests]),
         ...family("keystile_verifications_total", "counter", "Verifications by outcome.", [...outcomes]),
         ...family("keystile_requests_in_flight", "gauge", "Requests being answered.", [["", inFlight]]),
+        ...family("keystile_requests_held_bytes", "gauge", "Bytes of the memory budget that requests hold.", [
+          ["", heldBytes],
+        ]),
         ...verifierFamily("degraded"),
         ...verifierFamily("outcomesDropped"),
         ...(auditsDropped === undefined

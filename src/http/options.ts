@@ -13,6 +13,8 @@ import {
   word,
 } from "../lib/check-options.js";
 import { AUDIT_OPTIONS, type AuditOptions } from "../keyring/audit.js";
+import { ADMISSION_BOUNDS, type AdmissionBounds, MIB } from "./admission/admission.js";
+import { MAX_BYTES_PER_BYTE } from "./long-json.js";
 import { VERIFIER_OPTIONS, type VerifierOptions } from "../verify/verifier.js";
 import type { Operation } from "./operations/operation.js";
 import type { RequestLimitOptions } from "./workspace-limit.js";
@@ -59,11 +61,20 @@ export interface ServiceOptions extends AuditOptions {
   readonly docs?: boolean;
   /**
    * Maximum bytes of a body, 1_024…67_108_864. Default: 128 KiB, and 1 MiB for operations whose longest legal body is
-   * longer. A caller who may not do the operation anywhere gets no more than 128 KiB read in any case.
+   * longer. A body takes up to 44 times its bytes while it is handled, which must be half of `memoryBudget` at most.
    */
   readonly maxBodyBytes?: number;
   /** The same for `keys.migrateKeys`; default: `maxBodyBytes`. */
   readonly maxImportBytes?: number;
+  /**
+   * Bytes that all requests of this process may hold together, 100_663_296…17_179_869_184, default 256 MiB: bodies that
+   * arrive or wait, their values, pages that are made, and answers that are not read yet. A workspace may hold as much
+   * as it leaves free, callers without a valid credential together a sixteenth of all. What does not fit waits, and then
+   * gets a 503.
+   */
+  readonly memoryBudget?: number;
+  /** Milliseconds that a request waits for space in the budget, 1…60_000, default 2_000. */
+  readonly admissionTimeout?: number;
   /** Called with one line of JSON per request, without secrets. Default: no log. */
   readonly log?: (line: string) => void;
   /** Serves Prometheus metrics at `/metrics` without authentication: do not expose it publicly. Default false. */
@@ -75,7 +86,6 @@ export interface ServiceOptions extends AuditOptions {
   readonly onError?: (error: unknown, context: { readonly requestId?: string }) => void;
 }
 
-const MIB = 1_048_576;
 const bytes = integer(1_024, 64 * MIB);
 
 /** The check of each option. */
@@ -94,6 +104,8 @@ export const SERVICE_OPTIONS: OptionChecks = {
   externalIds: oneOf("specified", "any"),
   maxBodyBytes: bytes,
   maxImportBytes: bytes,
+  memoryBudget: integer(96 * MIB, 16_384 * MIB),
+  admissionTimeout: integer(1, 60_000),
   log: callable,
   metrics: flag,
   onError: callable,
@@ -110,9 +122,23 @@ export function bodyBound({ maxBodyBytes, maxImportBytes }: ServiceOptions): Bod
   return ({ name, bodyBytes }) => (name === IMPORT ? maxImportBytes : undefined) ?? maxBodyBytes ?? bodyBytes;
 }
 
-/** @throws TypeError or RangeError naming the option */
-export function checkServiceOptions(options: unknown, more: OptionChecks = {}): void {
+/** The bounds of admission, with defaults. */
+export function admissionBounds({ memoryBudget, admissionTimeout }: ServiceOptions): AdmissionBounds {
+  const { budget, wait } = ADMISSION_BOUNDS;
+  return { ...ADMISSION_BOUNDS, budget: memoryBudget ?? budget, wait: admissionTimeout ?? wait };
+}
+
+/**
+ * @throws TypeError or RangeError naming the option, also where one body could not fit the budget beside a workspace that
+ *   holds all it may
+ */
+export function checkServiceOptions(options: ServiceOptions, more: OptionChecks = {}): void {
   checkOptions(options, { ...SERVICE_OPTIONS, ...more });
+  const { budget } = admissionBounds(options);
+  const most = Math.floor(budget / 2 / MAX_BYTES_PER_BYTE);
+  for (const name of ["maxBodyBytes", "maxImportBytes"] as const)
+    if ((options[name] ?? 0) > most)
+      throw new RangeError(`options.${name} must be at most ${most} with a memoryBudget of ${budget}`);
 }
 
 function without(checks: OptionChecks, ...names: readonly string[]): OptionChecks {

@@ -1,20 +1,21 @@
 /**
- * Handles one request, in this order: route (404, 405), caller (401), request limit of the workspace (429), body (415,
- * 413, 400), operation (spec §4, §5, §7).
+ * Handles one request, in this order: route (404, 405), caller (401), request limit of the workspace (429), any grant of
+ * the action (403), body (415, 413, 400), operation (spec §4, §5, §7). It waits for space wherever it holds more (503).
  */
 import type { AuthenticatedCaller, Authenticator } from "../access/authenticate.js";
 import { strictCaller } from "../access/check-caller.js";
 import type { Caller } from "../contracts/caller.js";
+import type { KeystileErrorCode } from "../contracts/errors.js";
 import type { MaybePromise } from "../contracts/types.js";
-import type { Turns } from "../keyring/context.js";
 import { newId } from "../lib/hash.js";
 import type { Trace } from "./access-log.js";
-import { checkContentType, readJson, readLongJson } from "./body.js";
+import type { Hold } from "./admission/admission.js";
+import { checkContentType, isShortJson, readLongJson, readShortJson } from "./body.js";
 import { toFailure, toPage, toSentError, toSuccess } from "./envelope.js";
 import type { Incoming, Outgoing } from "./messages.js";
-import { SMALL_BODY_BYTES } from "./operations/largest-body.js";
+import { forbidden } from "./operations/access.js";
 import type { Operation, Services } from "./operations/operation.js";
-import { type BodyBound, IMPORT } from "./options.js";
+import type { BodyBound } from "./options.js";
 import { limitHeaders, tooMany } from "./ratelimit-headers.js";
 import { methodsOf, noSuchPath, type Route, wrongMethod } from "./routes.js";
 import type { RequestVerdict } from "./workspace-limit.js";
@@ -28,7 +29,6 @@ export interface ServiceContext {
   /** Counts one request of a workspace; absent: there is no limit. */
   readonly limitRequests: ((workspaceId: string) => MaybePromise<RequestVerdict>) | undefined;
   readonly bodyBound: BodyBound;
-  readonly turns: Turns;
   /** The URL, or the path on this server, below which the pages of error types are. */
   readonly docsBase: string;
   /** Called for every request after it was handled. */
@@ -38,8 +38,11 @@ export interface ServiceContext {
 
 const UNKNOWN = "unknown";
 
-/** Handles a request; never rejects. */
-export async function respond(context: ServiceContext, incoming: Incoming): Promise<Outgoing> {
+/**
+ * Handles a request; never rejects.
+ * @param hold of this request: in the end it has its answer, until the host releases it
+ */
+export async function respond(context: ServiceContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {
   const trace: Trace = {
     requestId: newId("req"),
     began: performance.now(),
@@ -54,29 +57,34 @@ export async function respond(context: ServiceContext, incoming: Incoming): Prom
   };
   let outgoing: Outgoing;
   try {
-    outgoing = await answer(context, incoming, trace);
+    await hold.turn(false);
+    outgoing = await answer(context, incoming, trace, hold);
   } catch (thrown) {
     outgoing = refuse(context, trace, thrown);
   }
   trace.status = outgoing.status;
+  // Once as text, and once as bytes that wait for the client.
+  hold.answered(2 * outgoing.text.length);
   context.observe(trace);
   return outgoing;
 }
 
 const NONE: readonly string[] = Object.freeze([]);
 
-async function answer(context: ServiceContext, incoming: Incoming, trace: Trace): Promise<Outgoing> {
+async function answer(context: ServiceContext, incoming: Incoming, trace: Trace, hold: Hold): Promise<Outgoing> {
   if (incoming.fault !== undefined) throw incoming.fault;
   const route = context.routes.get(incoming.path);
   if (route === undefined) throw noSuchPath();
+  const isProbe = "page" in route && route.page.isProbe;
   trace.operation = "operation" in route ? route.operation.name : route.page.name;
   const methods = methodsOf(route);
   if (!methods.includes(incoming.method)) {
     trace.headers = ["allow", methods.join(", ")];
     throw wrongMethod(methods);
   }
+  if ("page" in route && !isProbe) await hold.withinShare();
   return "operation" in route
-    ? perform(context, incoming, trace, route.operation)
+    ? perform(context, incoming, trace, route.operation, hold)
     : route.page.read(incoming, trace.requestId);
 }
 
@@ -85,38 +93,39 @@ async function perform(
   incoming: Incoming,
   trace: Trace,
   operation: Operation,
+  hold: Hold,
 ): Promise<Outgoing> {
-  const maxBytes = context.bodyBound(operation);
-  // Taken before authentication, parsed after it: caller and key are then looked up in one turn of the event loop, so
-  // the store polls for changes once. A body that is still arriving is awaited only once the caller is authenticated.
-  const buffered = incoming.bodyIfBuffered === undefined ? undefined : await incoming.bodyIfBuffered(maxBytes);
   let admitted = await admit(context, incoming, trace);
   const { caller } = admitted;
+  hold.belongsTo(caller.workspaceId);
   if (context.limitRequests !== undefined) {
     const verdict = await context.limitRequests(caller.workspaceId);
     trace.headers = limitHeaders(verdict);
     if (verdict.exceeded) throw tooMany();
   }
+  if (!operation.mayAny(caller)) throw forbidden(operation.permissions);
   checkContentType(incoming.header);
-  // A caller who is refused whatever it sends gets no more parsed than that costs little.
-  const bound = operation.mayAny(caller) ? maxBytes : Math.min(maxBytes, SMALL_BODY_BYTES);
-  const bytes = buffered ?? (await incoming.readBody(bound));
-  const isImport = operation.name === IMPORT;
-  const isLong = isImport || bytes.length > SMALL_BODY_BYTES;
-  const body = isLong ? await readLongJson(bytes, isImport, context.turns.next) : readJson(bytes);
+  // Read before the turn if it is short: caller and key are then looked up together, so the store polls for changes once.
+  const buffered = incoming.bodyIfBuffered?.();
+  const bytes = buffered ?? (await incoming.readBody(context.bodyBound(operation), hold));
+  const isShort = isShortJson(bytes);
+  if (buffered === undefined && isShort) await hold.turn(false);
+  const body = isShort ? readShortJson(bytes) : await hold.parse(() => readLongJson(bytes, operation.bodyShape, hold));
   // A body may take long to arrive and to be parsed: what was withdrawn from the caller meanwhile must not act.
-  if (buffered === undefined || isLong) admitted = await admit(context, incoming, trace, admitted.authenticated);
+  if (buffered === undefined) admitted = await admit(context, incoming, trace, admitted.authenticated);
   const { clientAddress, header } = incoming;
   const asked = { caller: admitted.caller, body, header };
-  const data = await operation.perform(
-    admitted.services,
-    clientAddress === undefined ? asked : { ...asked, clientAddress },
-  );
-  note(trace, data);
+  const call = clientAddress === undefined ? asked : { ...asked, clientAddress };
   const { requestId, headers } = trace;
-  return operation.isList
-    ? toPage(requestId, data as Parameters<typeof toPage>[1], headers, context.turns)
-    : toSuccess(requestId, data, headers);
+  if (operation.isList)
+    return hold.makePage(async () => {
+      const page = await operation.perform(admitted.services, call);
+      return toPage(requestId, page as Parameters<typeof toPage>[1], headers, hold);
+    });
+  await hold.withinShare();
+  const data = await operation.perform(admitted.services, call);
+  note(trace, data);
+  return toSuccess(requestId, data, headers);
 }
 
 interface Admitted {
@@ -151,10 +160,15 @@ function note(trace: Trace, data: unknown): void {
   if (typeof keyId === "string") trace.keyId = keyId;
 }
 
+/**
+ * Server errors that are no faults. Anybody may ask for readiness, and what was found is passed on where it was found,
+ * once; too many requests are counted by their status.
+ */
+const EXPECTED: ReadonlySet<string> = new Set<KeystileErrorCode>(["NOT_READY", "OVERLOADED"]);
+
 function refuse(context: ServiceContext, trace: Trace, thrown: unknown): Outgoing {
   const error = toSentError(thrown);
-  // Anybody may ask for readiness; what was found is passed on where it was found, once.
-  if (error.status >= 500 && error.code !== "NOT_READY") context.onFault(thrown, trace.requestId);
+  if (error.status >= 500 && !EXPECTED.has(error.code)) context.onFault(thrown, trace.requestId);
   trace.code = error.code;
   return toFailure(trace.requestId, error, context.docsBase, trace.headers);
 }

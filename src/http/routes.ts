@@ -8,6 +8,8 @@ import type { Operation } from "./operations/operation.js";
 export interface Page {
   /** For log and metrics; not the path, which clients choose. */
   readonly name: string;
+  /** Whether it says how the service is, and so is answered however much others hold. */
+  readonly isProbe: boolean;
   readonly read: (incoming: Incoming, requestId: string) => Promise<Outgoing> | Outgoing;
 }
 

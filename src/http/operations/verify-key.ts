@@ -8,7 +8,7 @@ import { readRequest } from "../../verify/request.js";
 import { readIdempotencyKey } from "../idempotency-key.js";
 import { keyForms, requireAnyGrant } from "./access.js";
 import { explain } from "./fields.js";
-import { bodyBytesOf } from "./largest-body.js";
+import { bodyBytesOf, bodyShapeOf } from "./largest-body.js";
 import type { Operation } from "./operation.js";
 import * as answer from "./responses.js";
 
@@ -66,6 +66,7 @@ export const verifyKey: Operation = {
   summary: "Verifies a key: permissions, rate limits and credits in one call. Every outcome is a 200.",
   request: explain(request),
   bodyBytes: bodyBytesOf(request),
+  bodyShape: bodyShapeOf(request),
   answer: explain(answer.verification),
   isList: false,
   permissions: access.permissions,

@@ -1,0 +1,128 @@
+/**
+ * Something scarce, such as bytes or places, of which each account gets its fair share.
+ *
+ * Why a threshold that moves with what is free, and not a fixed quota: an account may hold as much as it leaves free.
+ * One account alone has half of all, k greedy ones have 1/(k + 1) each, and as much again stays for whoever comes next,
+ * without anybody counting accounts. Nothing that was granted is ever taken back.
+ */
+import { KeystileError } from "../../contracts/errors.js";
+import { startTimer } from "../../lib/start-timer.js";
+import type { MaybePromise } from "../../contracts/types.js";
+
+/** Callers that have not shown a valid credential yet, together. No workspace has this name. */
+export const STRANGERS = "";
+
+/** How much of it {@link STRANGERS} may hold. */
+const PART_OF_STRANGERS = 1 / 16;
+
+/** What a holder asks for. */
+interface Wish {
+  readonly amount: number;
+  /** What the same holder has already: it counts for the total, but not against a holder that is alone. */
+  readonly own: number;
+  /** Of what is free, the part that the account may hold as much as; 1 unless something else must fit besides. */
+  readonly part: number;
+}
+
+interface Waiter extends Wish {
+  readonly grant: () => void;
+}
+
+/** The error of a request for which there was no space in time. */
+export const overloaded = (): KeystileError =>
+  new KeystileError("OVERLOADED", "the service holds as much as it may for others; try again");
+
+export class FairPool {
+  readonly #capacity: number;
+  readonly #isFair: boolean;
+  #free: number;
+  readonly #held = new Map<string, number>();
+  /** By account, in the order in which they are served next. */
+  readonly #waiting = new Map<string, Set<Waiter>>();
+
+  /** @param isFair false: whoever comes first may take all (for tests of what fairness prevents) */
+  constructor(capacity: number, isFair = true) {
+    this.#capacity = this.#free = capacity;
+    this.#isFair = isFair;
+  }
+
+  /** What all accounts hold together. */
+  get held(): number {
+    return this.#capacity - this.#free;
+  }
+
+  /**
+   * Takes an amount as soon as it fits the account's share; in order within an account, in turns between accounts.
+   * Whatever is at most the capacity fits an account that holds nothing else, once others have left that much.
+   * @param ms how long it may wait
+   * @returns undefined: it was taken at once
+   * @throws (rejects) KeystileError OVERLOADED: it waited too long, and took nothing
+   */
+  take(account: string, wish: Wish, ms: number): MaybePromise<void> {
+    if (!this.#waiting.has(account) && this.#fits(account, wish)) return this.#add(account, wish.amount);
+    return new Promise((resolve, reject) => {
+      const queue = this.#waiting.get(account) ?? new Set<Waiter>();
+      this.#waiting.set(account, queue);
+      const timer = startTimer(
+        () => {
+          queue.delete(waiter);
+          if (queue.size === 0 && this.#waiting.get(account) === queue) this.#waiting.delete(account);
+          reject(overloaded());
+          // It may have stood before others that fit.
+          this.#serve();
+        },
+        Math.max(0, ms),
+      );
+      const grant = (): void => {
+        clearTimeout(timer);
+        resolve();
+      };
+      const waiter: Waiter = { ...wish, grant };
+      queue.add(waiter);
+    });
+  }
+
+  /** Records what is held already, whether it fits or not. @returns whether as much is left for others */
+  record(account: string, amount: number): boolean {
+    this.#add(account, amount);
+    return (this.#held.get(account) ?? 0) <= this.#free;
+  }
+
+  give(account: string, amount: number): void {
+    if (amount === 0) return;
+    this.#add(account, -amount);
+    if (this.#waiting.size > 0) this.#serve();
+  }
+
+  #add(account: string, amount: number): void {
+    const held = (this.#held.get(account) ?? 0) + amount;
+    if (held === 0) this.#held.delete(account);
+    else this.#held.set(account, held);
+    this.#free -= amount;
+  }
+
+  #fits(account: string, { amount, own, part }: Wish): boolean {
+    if (amount > this.#free) return false;
+    if (!this.#isFair) return true;
+    const held = this.#held.get(account) ?? 0;
+    if (account === STRANGERS && held + amount > this.#capacity * PART_OF_STRANGERS) return false;
+    return held === own || held + amount <= this.#free * part;
+  }
+
+  /** One of each account in turn, until nothing more fits. */
+  #serve(): void {
+    for (let served = true; served;) {
+      served = false;
+      for (const [account, queue] of [...this.#waiting]) {
+        const [waiter] = queue;
+        if (waiter === undefined || !this.#fits(account, waiter)) continue;
+        served = true;
+        queue.delete(waiter);
+        this.#waiting.delete(account);
+        if (queue.size > 0) this.#waiting.set(account, queue);
+        this.#add(account, waiter.amount);
+        waiter.grant();
+      }
+    }
+  }
+}

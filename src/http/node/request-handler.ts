@@ -1,0 +1,52 @@
+/** Handles the requests of a `node:http` server: of each connection a few at a time. */
+import type { Service } from "../service.js";
+import type { Connection, Connections, RequestSlot } from "./connections.js";
+import { CLOSING, declaredBytes, type NodeRequest, type NodeResponse, NONE, send, toIncoming } from "./node-request.js";
+
+/** What a host decides. */
+export interface RequestHandlerOptions {
+  readonly clientAddressOf: (
+    remoteAddress: string | undefined,
+    forwardedFor: string | readonly string[] | undefined,
+  ) => string | undefined;
+  /** Whether the server is closing: each response then ends its connection. */
+  readonly isClosing: () => boolean;
+}
+
+/** @returns a function that handles a request. `wantsContinue`: the client waits for `100 Continue` before its body */
+export function createRequestHandler(
+  service: Service,
+  connections: Connections,
+  { clientAddressOf, isClosing }: RequestHandlerOptions,
+): (request: NodeRequest, response: NodeResponse, wantsContinue: boolean) => void {
+  return (request, response, wantsContinue) => {
+    const { headers } = request;
+    const socket = request.socket as NodeRequest["socket"] & Connection;
+    const hold = service.arrive(headers["authorization"] as string | undefined, declaredBytes(request));
+    const serve = async ({ onReading, isLast, answered, end }: RequestSlot): Promise<void> => {
+      let isAnswered = false;
+      response.on("close", () => {
+        end();
+        // What is still handled goes on, and is held until then.
+        if (isAnswered) hold.release();
+      });
+      const clientAddress = clientAddressOf(socket.remoteAddress, headers["x-forwarded-for"]);
+      const outgoing = await service.answer(
+        toIncoming(request, response, { clientAddress, wantsContinue, hold, onReading }),
+        hold,
+      );
+      // A socket that is gone emits no further event.
+      if (socket.destroyed) return hold.release();
+      // A client that waits for `100 Continue` and is refused sends no body, so the connection cannot be reused.
+      const isEnd = isClosing() || isLast() || (wantsContinue && outgoing.status !== 200);
+      send(request, response, outgoing, isEnd ? CLOSING : NONE);
+      isAnswered = true;
+      answered();
+    };
+    const fail = (): void => {
+      hold.release();
+      request.destroy();
+    };
+    connections.begin(socket, request, hold, (slot) => void serve(slot).catch(fail));
+  };
+}
