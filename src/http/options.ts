@@ -35,9 +35,10 @@ export interface ServiceOptions extends AuditOptions {
   /** Options of authentication, only if the service creates the authenticator: proxy tokens, the scheme word. */
   readonly authentication?: Omit<AuthenticatorOptions, "clock" | "storeTimeout">;
   /**
-   * True: a caller who gives a key an identity needs `identity.*.read_identity` besides, and `rbac.*.add_role_to_key`
-   * for each role, or these for the single identity or role; imports included. Default false: `create_key` or
-   * `update_key` suffices.
+   * True: a caller who gives a key an identity needs `identity.*.read_identity` besides, for each role
+   * `rbac.*.add_role_to_key` and for each permission `rbac.*.add_permission_to_key`, or these for the single identity,
+   * role or permission; imports included. A list that replaces another counts as a whole. Default false: `create_key`
+   * or `update_key` suffices, and whoever has it can make a key with every permission.
    */
   readonly strictDelegation?: boolean;
   /**
