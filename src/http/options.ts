@@ -65,15 +65,18 @@ export interface ServiceOptions extends AuditOptions {
   readonly maxBodyBytes?: number;
   /** The same for `keys.migrateKeys`; default: `maxBodyBytes`. */
   readonly maxImportBytes?: number;
-  /** Called with one line of JSON per request, without secrets. Default: no log. */
-  readonly log?: (line: string) => void;
+  /**
+   * Called with one line of JSON per request, without secrets. What it throws or rejects with is dropped. Default: no
+   * log.
+   */
+  readonly log?: (line: string) => unknown;
   /** Serves Prometheus metrics at `/metrics` without authentication: do not expose it publicly. Default false. */
   readonly metrics?: boolean;
   /**
    * Called with every server error, which clients see as a generic 5xx. `requestId` is absent if there was no request.
-   * Default: errors are dropped.
+   * What it throws or rejects with is dropped. Default: errors are dropped.
    */
-  readonly onError?: (error: unknown, context: { readonly requestId?: string }) => void;
+  readonly onError?: (error: unknown, context: { readonly requestId?: string }) => unknown;
 }
 
 const MIB = 1_048_576;

@@ -6,9 +6,9 @@ import type { Server as HttpServer, IncomingMessage, ServerResponse } from "node
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Store } from "../../contracts/store.js";
+import { fireAndForget } from "../../lib/callbacks.js";
 import { checkOptions, integer, text } from "../../lib/check-options.js";
 import { createClientAddress, trustedProxies } from "../client-address.js";
-import { fireAndForget } from "../fire-and-forget.js";
 import { checkServiceOptions, type ServiceOptions } from "../options.js";
 import { createService, type ServiceParts } from "../service.js";
 import { type ConnectionError, sendConnectionError, toFault } from "./connection-errors.js";
