@@ -6,13 +6,24 @@ import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { ROWS } from "./callbacks/rows.js";
 import { citationsIn, committedTexts, explainedIn, findWideComments } from "./structure/citations.js";
+import { findCallbacks } from "./structure/callbacks.js";
 import { type Block, blocksOf, layOut, promisedOutput } from "./structure/readme.js";
 import { findFaults, findUnusedArrows } from "./structure/rules.js";
 import { parse, readSources, ROOT } from "./structure/source.js";
 import { ENTRIES, findSurfaceFaults } from "./structure/surface.js";
 import { LONG, PACKAGE, SIMULATION, SLOW } from "../vitest.config.js";
 import { findWords } from "./structure/words.js";
+
+describe("structure: callbacks", () => {
+  it("every callback that a program may give has a row in test/callbacks/rows.ts, and every row a callback", () => {
+    const { callbacks, checked } = findCallbacks();
+    expect(Object.keys(ROWS).sort()).toEqual(callbacks);
+    const members = callbacks.map((callback) => callback.split(".")[1]);
+    expect([...checked].filter((name) => !members.includes(name))).toEqual([]);
+  });
+});
 
 describe("structure: citations", () => {
   it("whatever section, ruling or trap is cited stands in test/README.md", () => {

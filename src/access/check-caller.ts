@@ -1,5 +1,6 @@
 /** Validation of a caller that the program supplies. Spec §4.1-3, §4.1-4. */
 import type { Caller, Resource } from "../contracts/caller.js";
+import { drop } from "../lib/callbacks.js";
 import { methods, word } from "../lib/check-options.js";
 
 /**
@@ -22,4 +23,8 @@ export function strictCaller(value: unknown, path: string): Caller {
 }
 
 const checkIsCaller = methods("may", "mayAny");
-const isTrue = (value: unknown): boolean => value === true;
+
+function isTrue(value: unknown): boolean {
+  if (typeof value !== "boolean") drop(value);
+  return value === true;
+}

@@ -17,7 +17,9 @@ const ROOTS: Readonly<Record<ResourceType, string>> = {
 };
 const TYPES = Object.keys(ROOTS) as ResourceType[];
 
-const PERMISSION_ACTIONS = ["create_permission", "read_permission", "update_permission", "delete_permission"];
+const PERMISSION_ACTIONS = [
+  ...["create_permission", "read_permission", "update_permission", "delete_permission", "add_permission_to_key"],
+];
 const ROLE_ACTIONS = [
   ...["create_role", "read_role", "update_role", "delete_role", "add_role_to_key", "remove_role_from_key"],
   ...["add_permission_to_role", "remove_permission_from_role"],

@@ -2,6 +2,7 @@
  * The keys of proxy tokens, checked when they are configured, so that a weak or wrong key fails at startup and not at
  * the first token.
  */
+import { settled } from "../lib/callbacks.js";
 import { text } from "../lib/check-options.js";
 
 /** A public or private key as a JSON Web Key. */
@@ -167,7 +168,7 @@ function readAsymmetric(key: unknown, algorithm: Algorithm, type: "public" | "pr
 /** A KeyObject that has no JWK form has none of our algorithms. */
 function toJwk(key: KeyObjectLike): Members {
   try {
-    return key.export({ format: "jwk" } as never) as Members;
+    return settled(key.export({ format: "jwk" } as never), "export") as Members;
   } catch {
     return {};
   }

@@ -3,11 +3,10 @@
  * modules.
  */
 import type { Store } from "../contracts/store.js";
+import { fireAndForget, settled } from "../lib/callbacks.js";
 import { callable, text } from "../lib/check-options.js";
-import { isThenable } from "../lib/thenable.js";
 import type { Hold } from "./admission/admission.js";
 import { alreadyRead, ArrivingBody, endedEarly, noBytes, tooLarge } from "./body.js";
-import { fireAndForget } from "./fire-and-forget.js";
 import type { Incoming, Outgoing } from "./messages.js";
 import { toFailedRequest } from "./failed-request.js";
 import { checkServiceOptions, type ServiceOptions } from "./options.js";
@@ -96,8 +95,7 @@ function orFailed(read: () => Incoming): Incoming {
 /** If the program's function throws or returns a promise, the client has no address, which no allow-list includes. */
 function addressOf(ask: () => unknown): string | undefined {
   try {
-    const address = ask();
-    if (isThenable(address)) fireAndForget(() => address);
+    const address = settled(ask(), "options.clientAddress");
     return typeof address === "string" ? address : undefined;
   } catch {
     return undefined;

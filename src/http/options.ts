@@ -37,9 +37,10 @@ export interface ServiceOptions extends AuditOptions {
   /** Options of authentication, only if the service creates the authenticator: proxy tokens, the scheme word. */
   readonly authentication?: Omit<AuthenticatorOptions, "clock" | "storeTimeout">;
   /**
-   * True: a caller who gives a key an identity needs `identity.*.read_identity` besides, and `rbac.*.add_role_to_key`
-   * for each role, or these for the single identity or role; imports included. Default false: `create_key` or
-   * `update_key` suffices.
+   * True: a caller who gives a key an identity needs `identity.*.read_identity` besides, for each role
+   * `rbac.*.add_role_to_key` and for each permission `rbac.*.add_permission_to_key`, or these for the single identity,
+   * role or permission; imports included. A list that replaces another counts as a whole. Default false: `create_key`
+   * or `update_key` suffices, and whoever has it can make a key with every permission.
    */
   readonly strictDelegation?: boolean;
   /**
@@ -75,15 +76,18 @@ export interface ServiceOptions extends AuditOptions {
   readonly memoryBudget?: number;
   /** Milliseconds that a request waits for space in the budget, 1…60_000, default 2_000. */
   readonly admissionTimeout?: number;
-  /** Called with one line of JSON per request, without secrets. Default: no log. */
-  readonly log?: (line: string) => void;
+  /**
+   * Called with one line of JSON per request, without secrets. What it throws or rejects with is dropped. Default: no
+   * log.
+   */
+  readonly log?: (line: string) => unknown;
   /** Serves Prometheus metrics at `/metrics` without authentication: do not expose it publicly. Default false. */
   readonly metrics?: boolean;
   /**
    * Called with every server error, which clients see as a generic 5xx. `requestId` is absent if there was no request.
-   * Default: errors are dropped.
+   * What it throws or rejects with is dropped. Default: errors are dropped.
    */
-  readonly onError?: (error: unknown, context: { readonly requestId?: string }) => void;
+  readonly onError?: (error: unknown, context: { readonly requestId?: string }) => unknown;
 }
 
 const bytes = integer(1_024, 64 * MIB);

@@ -7,6 +7,7 @@ import type { MaybePromise } from "../contracts/types.js";
 import { createAuditQueue, programActor } from "../keyring/audit.js";
 import { auditOf, type Keyring, keyringOn, storeOf } from "../keyring/keyring.js";
 import { type Ratelimits, ratelimitsOn } from "../keyring/ratelimits/create-ratelimits.js";
+import { fireAndForget } from "../lib/callbacks.js";
 import { checkStore, guardClock, methods } from "../lib/check-options.js";
 import { guardStore } from "../lib/guards/guard-store.js";
 import { memoryLimiter } from "../ratelimit/memory/limiter.js";
@@ -14,7 +15,6 @@ import { createVerifier, type Verifier, type VerifierOptions } from "../verify/v
 import { type Admission, type AdmissionBounds, createAdmission, type Hold } from "./admission/admission.js";
 import { toLine } from "./access-log.js";
 import { createPages } from "./docs/static-routes.js";
-import { fireAndForget } from "./fire-and-forget.js";
 import type { Incoming, Outgoing } from "./messages.js";
 import { createMetrics } from "./metrics.js";
 import type { Services } from "./operations/operation.js";

@@ -3,6 +3,7 @@ import type { AuditEntry } from "../contracts/audit.js";
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { Store } from "../contracts/store.js";
+import { drop } from "../lib/callbacks.js";
 import type { EventQueue } from "../lib/event-queue.js";
 import { hasIdForm, newId } from "../lib/hash.js";
 import type { Algorithms } from "../lib/migration-hashes.js";
@@ -40,6 +41,7 @@ export function guardNewId(make: Context["newId"] | undefined): Context["newId"]
   return (prefix, now) => {
     const id: unknown = make(prefix, now);
     if (typeof id === "string" && hasIdForm(prefix, id)) return id;
+    drop(id);
     const characters = "22 characters of 1-9, A-Z and a-z, without I, O and l";
     throw new RangeError(
       `options.newId must return \`${prefix}_\` and ${characters}, as testIds() of keystile/testing does`,

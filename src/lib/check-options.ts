@@ -1,5 +1,6 @@
 /** Validates configuration: mistakes are TypeErrors and RangeErrors that name the option. */
 import type { Store } from "../contracts/store.js";
+import { drop } from "./callbacks.js";
 import { PLAIN_NAME } from "./problems.js";
 
 /** Validates one option; `path` is its name in the error message. */
@@ -133,8 +134,10 @@ export const MAX_DATE_MS = 8_640_000_000_000_000;
 export function guardClock(clock: () => number): () => number {
   return () => {
     const now = clock();
-    if (!Number.isFinite(now) || Math.abs(now) > MAX_DATE_MS)
+    if (!Number.isFinite(now) || Math.abs(now) > MAX_DATE_MS) {
+      drop(now);
       throw new TypeError("options.clock must return Unix milliseconds");
+    }
     return Math.floor(now);
   };
 }

@@ -10,6 +10,7 @@ import type {
   VerificationResult,
   VerifiedKey as ValidResult,
 } from "../contracts/types.js";
+import { drop, fireAndForget, settled } from "../lib/callbacks.js";
 import { callable, type Check, checkOptions, flag, methods, text } from "../lib/check-options.js";
 import { DEFAULT_HEADERS, type Presented, readHeaders, toKey } from "../verify/credential.js";
 import type { Verifier } from "../verify/verifier.js";
@@ -62,21 +63,21 @@ export interface ApiKeyOptions<Request> extends KeyRequirement<Request>, Refusal
    */
   readonly skipJwt?: boolean | undefined;
   /**
-   * The client's address, for allow-lists; a key with an allow-list is refused without one. Default: `ip` of the
-   * framework's request where there is one.
+   * The client's address, for allow-lists; a key with an allow-list is refused without one. Not async: a promise is a
+   * 500. Default: `ip` of the framework's request where there is one.
    */
   readonly clientAddress?: ((request: Request) => string | undefined) | undefined;
   /** Id of the API whose keys pass; those of others are refused as unknown. Default: keys of every API. */
   readonly apiId?: string | undefined;
   /** Migration under which an unknown key may have been imported, at most 256 code points. */
   readonly migrationId?: string | undefined;
-  /** Renders the bodies of refusals. Default: problem+json with `code`. */
+  /** Renders the bodies of refusals. Not async: a promise is a 500. Default: problem+json with `code`. */
   readonly render?: ((refusal: Refusal) => RefusalBody) | undefined;
   /**
    * Called with the reason of every 500 and 503, which the client does not get. Default: `console.error`. What it
-   * throws is dropped.
+   * throws or rejects with is dropped.
    */
-  readonly onError?: ((error: unknown, request: Request) => void) | undefined;
+  readonly onError?: ((error: unknown, request: Request) => unknown) | undefined;
 }
 
 /** Headers by their names in lower case, as Node has them. */
@@ -154,18 +155,11 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
   const fixed = isFixed(options) ? mergeRequirements([options]) : undefined;
   const names = typeof keyFrom === "function" ? undefined : keyFrom.map((name) => name.toLowerCase());
 
-  const report = (error: unknown, request: Request): void => {
-    try {
-      onError(error, request);
-    } catch {
-      // A logger that fails must not change what the client gets.
-    }
-  };
+  const report = (error: unknown, request: Request): void => fireAndForget(() => onError(error, request));
 
   const refuse = (refusal: Refusal, request: Request): Decision => {
     try {
-      const { type, body } = render(refusal);
-      return { outcome: "refuse", refusal, rendered: { type, body }, headers: refusal.headers };
+      return { outcome: "refuse", refusal, rendered: readRendered(render(refusal)), headers: refusal.headers };
     } catch (error) {
       report(error, request);
       const internal = createRefusal("INTERNAL", options);
@@ -189,7 +183,10 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
     requirement: ResolvedRequirement,
   ): Promise<Decision> => {
     const { request, memory, clientAddress } = incoming;
-    const address = options.clientAddress === undefined ? clientAddress : options.clientAddress(request);
+    const address =
+      options.clientAddress === undefined
+        ? clientAddress
+        : settled(options.clientAddress(request), "options.clientAddress");
     const body = remainingRequest(memory, verifier, key, requirement, migrationId);
     return verify(incoming, scopeOf(address), requirement, body);
   };
@@ -240,6 +237,15 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
       }
     },
   });
+}
+
+/** A copy of what the program rendered, whose parts may be promises by mistake as well as the whole. */
+function readRendered(given: RefusalBody): RefusalBody {
+  const { type, body } = settled(given, "options.render");
+  if (typeof type === "string" && typeof body === "string") return { type, body };
+  drop(type);
+  drop(body);
+  throw new TypeError("options.render must return type and body, both strings");
 }
 
 /** At once where none of them asks the request. */

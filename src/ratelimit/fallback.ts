@@ -2,6 +2,7 @@
 import { KeystileError } from "../contracts/errors.js";
 import type { LimitCheck, Limiter, LimiterCounters, LimitSize, LimitVerdict } from "../contracts/limiter.js";
 import type { MaybePromise } from "../contracts/types.js";
+import { settled } from "../lib/callbacks.js";
 import { integer, methods, oneOf, type OptionChecks, ownOnly } from "../lib/check-options.js";
 import { createDeadline } from "../lib/guards/deadline.js";
 import { isThenable } from "../lib/thenable.js";
@@ -110,17 +111,16 @@ const NOTHING_COUNTED: LimiterCounters = { newcomersRefused: 0, bucketsDisplaced
 
 /** What a limiter counts; what it lacks, or tells wrongly, is 0. */
 function countersOf(limiter: Limiter): LimiterCounters {
-  let counted: Partial<LimiterCounters> | undefined;
   try {
-    counted = limiter.counters?.();
+    const counted: Partial<LimiterCounters> = settled(limiter.counters?.(), "limiter.counters") ?? NOTHING_COUNTED;
+    const { newcomersRefused, bucketsDisplaced } = counted;
+    return {
+      newcomersRefused: isCount(newcomersRefused) ? newcomersRefused : 0,
+      bucketsDisplaced: isCount(bucketsDisplaced) ? bucketsDisplaced : 0,
+    };
   } catch {
     return NOTHING_COUNTED;
   }
-  const { newcomersRefused, bucketsDisplaced } = counted ?? NOTHING_COUNTED;
-  return {
-    newcomersRefused: isCount(newcomersRefused) ? newcomersRefused : 0,
-    bucketsDisplaced: isCount(bucketsDisplaced) ? bucketsDisplaced : 0,
-  };
 }
 
 function sumOf(one: LimiterCounters, other: LimiterCounters): LimiterCounters {

@@ -149,6 +149,8 @@ describe("callerGrants: resource names (ruling B6)", () => {
     expect(may(name("rbac/permissions/perm_1#read_permission"), "read_permission", rbac("perm_1"))).toBe(true);
     expect(may(name("rbac/permissions/perm_1#read_permission"), "read_permission", rbac("perm_2"))).toBe(false);
     expect(may(name("rbac/roles/*#add_permission_to_role"), "add_permission_to_role", rbac("role_1"))).toBe(true);
+    expect(may(name("rbac/permissions/*#add_permission_to_key"), "add_permission_to_key", rbac("perm_1"))).toBe(true);
+    expect(may(name("rbac/roles/*#add_permission_to_key"), "add_permission_to_key", rbac("perm_1"))).toBe(false);
     expect(may(name("rbac/permissions/**#*"), "create_permission", rbac())).toBe(true);
     // A path of permissions says nothing of roles, and the other way round.
     for (const [path, action] of [

@@ -62,7 +62,12 @@ describe("external ids over HTTP", () => {
 });
 
 describe("strictDelegation: what a request names is what is judged", () => {
-  async function strict(permissionsOf: (ids: { identityId: string; roleId: string }) => string[]) {
+  interface Set {
+    readonly identityId: string;
+    readonly roleId: string;
+    readonly permissionId: string;
+  }
+  async function strict(permissionsOf: (set: Set) => string[]) {
     const store = memoryStore();
     const keyring = createKeyring(store);
     const { apiId } = await keyring.createApi({ name: "documents" });
@@ -70,9 +75,12 @@ describe("strictDelegation: what a request names is what is judged", () => {
     await keyring.createIdentity({ externalId: "carol" });
     const { roleId } = await keyring.createRole({ name: "reader" });
     await keyring.createRole({ name: "admin" });
+    const { permissionId } = await keyring.createPermission({ name: "Read", slug: "documents.read" });
+    await keyring.createPermission({ name: "Admin", slug: "admin.all" });
     const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
     const { keyId } = await keyring.createKey({ apiId });
-    const { key } = await keyring.createRootKey({ permissions: permissionsOf({ identityId, roleId }) });
+    const set = { identityId, roleId, permissionId };
+    const { key } = await keyring.createRootKey({ permissions: permissionsOf(set) });
     const handler = createHandler(store, { strictDelegation: true });
     const statusOf = async (operation: string, body: object) => {
       const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
@@ -85,13 +93,14 @@ describe("strictDelegation: what a request names is what is judged", () => {
       await statusOf("keys.updateKey", { keyId, ...given }),
       await statusOf("keys.migrateKeys", { migrationId, apiId, keys: [{ hash: "ab".repeat(32), ...given }] }),
     ];
-    return { keyring, store, giving, identityId, roleId };
+    return { keyring, store, statusOf, giving, keyId, set };
   }
   const KEYS = ["api.*.create_key", "api.*.update_key"];
 
   it("an externalId is a name: the right on an identity allows no other by its id", async () => {
     const one = await strict(({ identityId }) => [...KEYS, `identity.${identityId}.read_identity`]);
-    const { keyring, giving, identityId } = one;
+    const { keyring, giving, set } = one;
+    const { identityId } = set;
     expect(await giving({ externalId: "alice" })).toEqual([200, 200, 200]);
     for (const externalId of ["carol", "bob", identityId])
       expect(await giving({ externalId }), externalId).toEqual([403, 403, 403]);
@@ -102,10 +111,33 @@ describe("strictDelegation: what a request names is what is judged", () => {
   });
 
   it("with the right on all, the id of an identity still names none", async () => {
-    const { keyring, giving, identityId } = await strict(() => [...KEYS, "identity.*.read_identity"]);
+    const { keyring, giving, set } = await strict(() => [...KEYS, "identity.*.read_identity"]);
     // Over HTTP an import answers the hashes that failed.
-    expect(await giving({ externalId: identityId })).toEqual([400, 400, 200]);
+    expect(await giving({ externalId: set.identityId })).toEqual([400, 400, 200]);
     expect((await keyring.listIdentities()).data).toHaveLength(2);
+  });
+
+  it("a permission is given by slug or id, and one that does not exist takes the right on all", async () => {
+    const { keyring, statusOf, giving, keyId, set } = await strict(({ permissionId }) => [
+      ...KEYS,
+      `rbac.${permissionId}.add_permission_to_key`,
+      "rbac.*.create_permission",
+    ]);
+    const operations = ["keys.addPermissions", "keys.setPermissions"];
+    for (const permission of ["documents.read", set.permissionId]) {
+      expect((await giving({ permissions: [permission] })).slice(0, 2), permission).toEqual([200, 200]);
+      for (const name of operations) expect(await statusOf(name, { keyId, permissions: [permission] }), name).toBe(200);
+    }
+    for (const permission of ["admin.all", "new.one"]) {
+      const permissions = ["documents.read", permission];
+      expect(await giving({ permissions }), permission).toEqual([403, 403, 403]);
+      for (const name of operations) expect(await statusOf(name, { keyId, permissions }), name).toBe(403);
+    }
+    expect((await keyring.getKey({ keyId })).permissions).toEqual(["documents.read"]);
+    expect((await keyring.listPermissions()).data.map(({ slug }) => slug).sort()).toEqual([
+      "admin.all",
+      "documents.read",
+    ]);
   });
 
   it("a role is given by name or id, and a row whose id is of another form by its name alone", async () => {
@@ -114,7 +146,8 @@ describe("strictDelegation: what a request names is what is judged", () => {
       `rbac.${roleId}.add_role_to_key`,
       "rbac.role_plain.add_role_to_key",
     ]);
-    const { store, giving, roleId } = one;
+    const { store, giving, set } = one;
+    const { roleId } = set;
     const row = { workspaceId: "ws_default", version: 0, permissions: [] };
     await store.write([
       { table: "roles", row: { ...row, id: "role_plain", name: "harmless" } },

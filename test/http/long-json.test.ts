@@ -90,23 +90,15 @@ describe("countJson and parseCounted", () => {
     expect(JSON.stringify(parsed)).toBe(JSON.stringify(value));
   });
 
-  it.each([
-    ["[]", 3],
-    ["{}", 3],
-    ['"":1', 5],
-    ['{"":1}', 7],
-    ["1", 2],
-    ['"a"', 4],
-  ])("counts bytes for 100,000 times %s, no more than for the worst body", async (one, characters) => {
-    const list = Array.from({ length: 100_000 }, () => one).join(",");
-    const shape = { maxValues: Infinity, isImport: false };
-    const text =
-      one.includes(":") && !one.startsWith("{") ? `{${list.slice(0, 16_000 * characters - 1)}}` : `[${list}]`;
-    if (one.startsWith('{"')) return;
-    const { bytes } = await countJson(text, shape, turn);
-    expect(bytes).toBeGreaterThan(text.length * 2);
-    expect(bytes).toBeLessThanOrEqual(text.length * MAX_BYTES_PER_BYTE);
-  });
+  it.each(["[]", "{}", "1", '"a"', '{"":1}'])(
+    "counts for a list of %s no more than for the worst body",
+    async (one) => {
+      const text = `[${Array.from({ length: 16_000 }, () => one).join(",")}]`;
+      const { bytes } = await countJson(text, { maxValues: Infinity, isImport: false }, turn);
+      expect(bytes).toBeGreaterThan(text.length * 2);
+      expect(bytes).toBeLessThanOrEqual(text.length * MAX_BYTES_PER_BYTE);
+    },
+  );
 
   it("bounds levels, properties, items and values", async () => {
     const properties = (count: number) => `{${Array.from({ length: count }, (_, i) => `"${i}":1`).join(",")}}`;

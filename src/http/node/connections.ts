@@ -13,8 +13,8 @@ export interface Connection {
   destroy(): unknown;
   pause(): unknown;
   resume(): unknown;
-  /** After so many milliseconds without progress Node ends the connection; 0: never. */
-  setTimeout(milliseconds: number): unknown;
+  /** After so many milliseconds without progress Node ends the connection; 0: never. Only sockets have it. */
+  setTimeout?(milliseconds: number): unknown;
   on(event: "close" | "resume", listener: () => void): unknown;
 }
 
@@ -175,7 +175,7 @@ export function createConnections({ max, maxPerAddress, pending }: ConnectionBou
         if (!state.served.delete(slot)) return;
         if (socket.destroyed) return;
         // With none left Node sets the timeout of idle connections itself.
-        if (state.isTimed && state.served.size > 0) socket.setTimeout(0);
+        if (state.isTimed && state.served.size > 0) socket.setTimeout?.(0);
         state.isTimed = false;
         const [next] = state.waiting;
         if (next !== undefined) {
@@ -197,11 +197,17 @@ export function createConnections({ max, maxPerAddress, pending }: ConnectionBou
     begin(socket, request, hold, serve) {
       const state = stateOf(socket);
       const slot: Slot = { request, hold, serve, isAnswered: false };
-      if (state.isEnding) return hold.release();
+      if (state.isEnding) {
+        hold.release();
+        return;
+      }
       idle.delete(socket);
       state.last = request;
       state.breakOff = undefined;
-      if (state.served.size < pending) return start(socket, state, slot);
+      if (state.served.size < pending) {
+        start(socket, state, slot);
+        return;
+      }
       state.waiting.add(slot);
       socket.pause();
       // What arrives with others at once cannot wait unread: too much of it ends the connection.
@@ -225,7 +231,7 @@ export function createConnections({ max, maxPerAddress, pending }: ConnectionBou
       for (const [socket, state] of states) {
         if (state.isTimed || ![...state.served].some(({ isAnswered }) => isAnswered)) continue;
         state.isTimed = true;
-        socket.setTimeout(milliseconds);
+        socket.setTimeout?.(milliseconds);
       }
     },
   };

@@ -203,7 +203,10 @@ function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number
         fail(error);
       }
     });
-    request.on("end", () => (adding === undefined ? finish("whole") : adding.then(() => finish("whole"), fail)));
+    request.on("end", () => {
+      if (adding === undefined) finish("whole");
+      else adding.then(() => finish("whole"), fail);
+    });
     request.on("error", () => finish());
     request.on("close", () => finish());
     // The program may have paused it.

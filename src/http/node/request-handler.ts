@@ -36,7 +36,10 @@ export function createRequestHandler(
         hold,
       );
       // A socket that is gone emits no further event.
-      if (socket.destroyed) return hold.release();
+      if (socket.destroyed) {
+        hold.release();
+        return;
+      }
       // A client that waits for `100 Continue` and is refused sends no body, so the connection cannot be reused.
       const isEnd = isClosing() || isLast() || (wantsContinue && outgoing.status !== 200);
       send(request, response, outgoing, isEnd ? CLOSING : NONE);

@@ -6,11 +6,11 @@ import type { Server as HttpServer, IncomingMessage, ServerResponse } from "node
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Store } from "../../contracts/store.js";
+import { fireAndForget } from "../../lib/callbacks.js";
 import { checkOptions, integer, text } from "../../lib/check-options.js";
 import { createAllowlist } from "../../lib/ip-ranges.js";
 import { createClientAddress, trustedProxies } from "../client-address.js";
 import type { AdmissionBounds } from "../admission/admission.js";
-import { fireAndForget } from "../fire-and-forget.js";
 import { checkServiceOptions, type ServiceOptions } from "../options.js";
 import { createService, type ServiceParts } from "../service.js";
 import { type ConnectionError, sendConnectionError, toFault } from "./connection-errors.js";
@@ -148,7 +148,7 @@ export function createBoundedServer(
       sendConnectionError(socket, fault, await service.answer(toFailedRequest(fault, method), hold));
       hold.release();
     };
-    connections.breakOff(socket as Socket, fault, () => void answer());
+    connections.breakOff(socket, fault, () => void answer());
   };
 
   const listen: Server["listen"] = async (where = {}) => {

@@ -47,13 +47,18 @@ function readFrame(body: unknown): V2KeysMigrateKeysRequestBody {
 function namedByKeys({ keys }: V2KeysMigrateKeysRequestBody): readonly Named[] {
   const named: Named[] = [];
   for (const key of Array.isArray(keys) ? (keys as readonly unknown[]) : []) {
-    const { roles, externalId } = readOwnProperties(key) ?? {};
+    const { permissions, roles, externalId } = readOwnProperties(key) ?? {};
     named.push({
+      permissions: textsOf(permissions),
+      roles: textsOf(roles),
       ...(typeof externalId === "string" && { externalId }),
-      ...(Array.isArray(roles) && { roles: roles.filter((role) => typeof role === "string") }),
     });
   }
   return named;
+}
+
+function textsOf(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((text) => typeof text === "string") : [];
 }
 
 function describeRequest(): JsonSchema {

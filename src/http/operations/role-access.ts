@@ -60,9 +60,13 @@ export interface Named {
 }
 
 const READ_IDENTITY = { action: "read_identity", type: "identity", id: "identity_id" } as const;
+const ADD_PERMISSION = { action: "add_permission_to_key", type: "rbac", id: "permission_id" } as const;
 const ADD_ROLE = { action: "add_role_to_key", type: "rbac", id: "role_id" } as const;
 const FURTHER: Readonly<Record<keyof Named, FurtherPermission>> = {
-  permissions: createPermission,
+  permissions: {
+    permission: "rbac.*.add_permission_to_key",
+    where: "a key is given permissions and `strictDelegation` is on",
+  },
   externalId: {
     permission: "identity.*.read_identity",
     where: "a key is given an identity and `strictDelegation` is on",
@@ -75,9 +79,10 @@ const FURTHER: Readonly<Record<keyof Named, FurtherPermission>> = {
  * @param fields of the request, for the documentation
  */
 export function naming<B>(access: Access<B>, fields: readonly (keyof Named)[]): Access<B & Named> {
+  const created = fields.includes("permissions") ? [createPermission] : [];
   return {
     ...access,
-    also: [...(access.also ?? []), ...fields.map((field) => FURTHER[field])],
+    also: [...(access.also ?? []), ...created, ...fields.map((field) => FURTHER[field])],
     async allow(context, caller, request) {
       await access.allow(context, caller, request);
       await needForNew(context, caller, request.permissions ?? []);
@@ -90,7 +95,7 @@ export function naming<B>(access: Access<B>, fields: readonly (keyof Named)[]): 
 export function namingInKeys<B>(access: Access<B>, namedBy: (request: B) => readonly Named[]): Access<B> {
   return {
     ...access,
-    also: [...(access.also ?? []), FURTHER.externalId, FURTHER.roles],
+    also: [...(access.also ?? []), FURTHER.permissions, FURTHER.externalId, FURTHER.roles],
     async allow(context, caller, request) {
       await access.allow(context, caller, request);
       await needForNamed(context, caller, () => namedBy(request));
@@ -99,12 +104,14 @@ export function namingInKeys<B>(access: Access<B>, namedBy: (request: B) => read
 }
 
 /**
- * With `strictDelegation`: whoever gives a key an identity or a role needs a permission for that one.
+ * With `strictDelegation`: whoever gives a key a permission, an identity or a role needs a permission for that one.
  * @param namedBy what the request names, called with `strictDelegation` alone
  */
 async function needForNamed(context: AccessContext, caller: Caller, namedBy: () => readonly Named[]): Promise<void> {
   if (!context.strictDelegation) return;
   const named = namedBy();
+  const permissions = named.flatMap(({ permissions = [] }) => permissions);
+  await requireOnNamed(context, caller, ADD_PERMISSION, as(readPermissions), permissions);
   const externalIds = named.flatMap(({ externalId }) => externalId ?? []);
   await requireOnNamed(context, caller, READ_IDENTITY, as(readIdentities), externalIds);
   const roles = named.flatMap(({ roles = [] }) => roles);

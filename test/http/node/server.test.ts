@@ -121,7 +121,7 @@ describe("server: clients that do not read", () => {
 
   it("for a further connection the one that has been idle for longest is closed, not one with a request", async () => {
     const { url, verify, connections } = await watched({ maxConnections: 3 });
-    const busy = (await deaf(url, 1, 100)) as { end(): void };
+    const busy = await deaf(url, 1, 100);
     const [first, second] = [dial(url), dial(url)];
     for (const one of [first, second]) {
       one.write(verify());

@@ -124,14 +124,21 @@ const ALSO: readonly (readonly [name: string, permission: string, body: Body, la
       (ids) => ({ ...(body(ids) as object), ...more });
     return [
       [name, "rbac.*.create_permission", naming({ permissions: ["a.b", "a.c"] }), "CALLER_FORBIDDEN"],
+      [name, "rbac.*.add_permission_to_key", naming({ permissions: ["a.b"] }), "CALLER_FORBIDDEN"],
       [name, "identity.*.read_identity", naming({ externalId: "user_1" }), "CALLER_FORBIDDEN"],
       [name, "rbac.*.add_role_to_key", naming({ roles: ["editor"] }), "CALLER_FORBIDDEN"],
     ] as const;
   }),
-  ["keys.addPermissions", "rbac.*.create_permission", keyed({ permissions: ["a.c"] }), "CALLER_FORBIDDEN"],
-  ["keys.setPermissions", "rbac.*.create_permission", keyed({ permissions: ["a.c"] }), "CALLER_FORBIDDEN"],
+  ...["keys.addPermissions", "keys.setPermissions"].flatMap(
+    (name) =>
+      [
+        [name, "rbac.*.create_permission", keyed({ permissions: ["a.c"] }), "CALLER_FORBIDDEN"],
+        [name, "rbac.*.add_permission_to_key", keyed({ permissions: ["a.b"] }), "CALLER_FORBIDDEN"],
+      ] as const,
+  ),
   ["keys.addRoles", "rbac.*.add_role_to_key", keyed({ roles: ["editor"] }), "CALLER_FORBIDDEN"],
   ["keys.setRoles", "rbac.*.add_role_to_key", keyed({ roles: ["editor"] }), "CALLER_FORBIDDEN"],
+  ["keys.migrateKeys", "rbac.*.add_permission_to_key", imported({ permissions: ["a.b"] }), "CALLER_FORBIDDEN"],
   ["keys.migrateKeys", "identity.*.read_identity", imported({ externalId: "user_1" }), "CALLER_FORBIDDEN"],
   ["keys.migrateKeys", "rbac.*.add_role_to_key", imported({ roles: ["editor"] }), "CALLER_FORBIDDEN"],
   ["ratelimit.limit", "ratelimit.*.create_namespace", () => fresh, "CALLER_FORBIDDEN"],
@@ -139,7 +146,7 @@ const ALSO: readonly (readonly [name: string, permission: string, body: Body, la
   ["ratelimit.setOverride", "ratelimit.*.create_namespace", () => fresh, "CALLER_FORBIDDEN"],
 ];
 /** What only `strictDelegation` asks for. */
-const isStrict = (permission: string): boolean => /read_identity$|add_role_to_key$/.test(permission);
+const isStrict = (permission: string): boolean => /read_identity$|add_(permission|role)_to_key$/.test(permission);
 const fresh = { namespace: "fresh", identifier: "u", limit: 1, duration: 1_000 };
 const besides = (name: string) => ALSO.filter(([operation]) => operation === name).map(([, permission]) => permission);
 
@@ -321,7 +328,8 @@ describe.each(ALSO)("operations: %s asks for %s besides", (name, permission, bod
     expect(await statusOf(name, [...others(), permission], body, isStrict(permission))).toBe("done");
     if (!isStrict(permission)) return;
     expect(await statusOf(name, others(), body), "without strictDelegation").toBe("done");
-    const single = permission.replace("*", permission.startsWith("identity") ? "<identity_id>" : "<role_id>");
+    const [, noun = "role"] = /(identity|permission|role)/.exec(permission)!;
+    const single = permission.replace("*", `<${noun}_id>`);
     expect(await statusOf(name, [...others(), single], body, true)).toBe("done");
     expect(await statusOf(name, [...others(), single.replace("<", "other_<")], body, true)).toBe(lacking);
   });

@@ -3,6 +3,7 @@ import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { Worker } from "node:worker_threads";
 import { KeystileError } from "../../../contracts/errors.js";
+import { fireAndForget } from "../../../lib/callbacks.js";
 import { callable, type Check, checkOptions } from "../../../lib/check-options.js";
 import { isInFile, readPragma, select } from "../connection/handle.js";
 import type { Connection } from "../connection/open.js";
@@ -23,8 +24,8 @@ export interface BackupProgress {
 
 /** Options of `backup`. */
 export interface BackupOptions {
-  /** Called about five times per second, and not for a short backup. An error that it throws is ignored. */
-  readonly onProgress?: (progress: BackupProgress) => void;
+  /** Called about five times per second, and not for a short backup. What it throws or rejects with is dropped. */
+  readonly onProgress?: (progress: BackupProgress) => unknown;
   /**
    * The script of the thread, a bundle of `keystile/sqlite-writer`, for programs deployed without the package. Default:
    * as the store's option `writer`, else the package's own.
@@ -103,11 +104,7 @@ function report(
   making.then(end, end);
   const next = () => {
     if (isDone) return;
-    try {
-      onProgress({ bytes: statSync(temporary, { throwIfNoEntry: false })?.size ?? 0, total });
-    } catch {
-      // The backup does not depend on who watches it.
-    }
+    fireAndForget(() => onProgress({ bytes: statSync(temporary, { throwIfNoEntry: false })?.size ?? 0, total }));
     afterDelay(next, REPORT_INTERVAL);
   };
   afterDelay(next, REPORT_INTERVAL);
