@@ -5,18 +5,7 @@
 export { cachedStore, type CacheOptions } from "./cache/key-cache.js";
 export type { AuditEntry } from "./contracts/audit.js";
 export type { Caller, Resource } from "./contracts/caller.js";
-export {
-  isKeystileError,
-  /** @deprecated use `isKeystileError`; the alias goes with 1.0 */
-  isKeystileError as isVerifierError,
-  KeystileError,
-  /** @deprecated use `KeystileError`; the alias goes with 1.0 */
-  KeystileError as VerifierError,
-  type KeystileErrorCode,
-  /** @deprecated use `KeystileErrorCode`; the alias goes with 1.0 */
-  type KeystileErrorCode as VerifierErrorCode,
-  type ValidationProblem,
-} from "./contracts/errors.js";
+export { isKeystileError, KeystileError, type KeystileErrorCode, type ValidationProblem } from "./contracts/errors.js";
 export type { LimitCheck, Limiter, LimiterCounters, LimitSize, LimitVerdict } from "./contracts/limiter.js";
 export type * from "./contracts/standard-schema.js";
 export type * from "./contracts/store.js";

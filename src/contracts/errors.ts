@@ -115,9 +115,9 @@ const CATALOGUE = {
  * - `STORE_UNAVAILABLE`: the database server cannot be reached, or did not respond in time. Of a call that changes
  *   something, {@link KeystileError.outcomeUnknown} says whether it may have been made.
  * - `STORE_FULL`: the disk or the database is full; nothing was changed.
- * - `STORE_INVALID`: the file is damaged, empty, not a database or one of another program, or a `-wal` of another file
- *   lies beside it; `detail` says which. Or a store of your own returned a value that violates the types of the port:
- *   `detail` names the method and the field.
+ * - `STORE_INVALID`: the file is damaged, empty, not a database, one of another program or one that was made before
+ *   keystile 0.1.0, or a `-wal` of another file lies beside it; `detail` says which. Or a store of your own returned a
+ *   value that violates the types of the port: `detail` names the method and the field.
  * - `STORE_SCHEMA_NEWER`: the file was written by a later version of keystile; open it with that version.
  * - `STORE_POWER_MISSING`: an option or a call needs a power that the store lacks; `detail` names the power. Nothing
  *   was changed.
@@ -147,8 +147,7 @@ export function listProblemTypes(): ProblemType[] {
   return types.sort((a, b) => a.status - b.status);
 }
 
-// The former name: another copy of the package may be older.
-const BRAND = Symbol.for("keystile.VerifierError");
+const BRAND = Symbol.for("keystile.KeystileError");
 
 /**
  * The error class of keystile: a caller's mistake (status 400–431), or something that is not the fault of the request

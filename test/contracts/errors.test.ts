@@ -1,6 +1,5 @@
 /** The catalogue of faults: spec §2.4, §7, ruling G3. */
 import { describe, expect, it } from "vitest";
-import { isVerifierError, VerifierError } from "../../src/index.js";
 import { badRequest, isKeystileError, KeystileError, listProblemTypes } from "../../src/contracts/errors.js";
 
 describe("errors: the catalogue", () => {
@@ -42,11 +41,6 @@ describe("errors: the catalogue", () => {
       "KeystileError",
     ]);
     for (const other of [cause, null, undefined, "x", { code: "INTERNAL" }]) expect(isKeystileError(other)).toBe(false);
-  });
-
-  it("its former names are aliases of it", () => {
-    // eslint-disable-next-line @typescript-eslint/no-deprecated -- what is tested here
-    expect([VerifierError, isVerifierError]).toEqual([KeystileError, isKeystileError]);
   });
 
   it("a clone is none any more, and has neither code nor status; JSON keeps all that programs judge by", () => {

@@ -329,7 +329,7 @@ describe("KeystileError", () => {
     expect(isKeystileError(error)).toBe(true);
     const copy = Object.assign(Object.create(null), { code: "NOT_FOUND" });
     expect(isKeystileError(copy)).toBe(false);
-    Object.defineProperty(copy, Symbol.for("keystile.VerifierError"), { value: true });
+    Object.defineProperty(copy, Symbol.for("keystile.KeystileError"), { value: true });
     expect(isKeystileError(copy)).toBe(true);
     for (const other of [null, undefined, "NOT_FOUND", new Error("x")]) expect(isKeystileError(other)).toBe(false);
   });

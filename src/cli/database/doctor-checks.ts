@@ -7,7 +7,7 @@ import { type ClosableHandle, loadDriver, openFile } from "../../stores/sqlite/c
 import { hasForeignLog } from "../../stores/sqlite/connection/foreign-log.js";
 import { type Handle, readPragma, select } from "../../stores/sqlite/connection/handle.js";
 import { reconcile } from "../../stores/sqlite/credits/reconcile.js";
-import { SCHEMA_VERSION, schemaVersion } from "../../stores/sqlite/connection/schema.js";
+import { FIRST_VERSION, SCHEMA_VERSION, schemaVersion } from "../../stores/sqlite/connection/schema.js";
 import { count } from "../io/text.js";
 import { examineLimits } from "./doctor-limits.js";
 import { CLOCK_TOLERANCE, codeOf, fail, type Finding, ok, warn } from "./finding.js";
@@ -147,7 +147,7 @@ function open(driver: ReturnType<typeof loadDriver>, db: string): ClosableHandle
 function examineDatabase(handle: Handle, now: number, stat: Stats, options: ExamineOptions): Finding[] {
   try {
     const version = schemaVersion(handle);
-    const times = version === 0 ? [] : newest(handle);
+    const times = version < FIRST_VERSION ? [] : newest(handle);
     const isCurrent = version === SCHEMA_VERSION;
     const rootKeyFindings = isCurrent ? examineRootKeys(handle) : [];
     const creditFindings = isCurrent && options.reconcile === true ? examineCredits(handle, options) : [];
@@ -169,6 +169,8 @@ function examineDatabase(handle: Handle, now: number, stat: Stats, options: Exam
 
 function examineSchema(version: number): Finding {
   if (version === 0) return fail("schema", "the file has no keystile tables");
+  if (version < FIRST_VERSION)
+    return fail("schema", `version ${version}, made before keystile 0.1.0; versions from ${FIRST_VERSION} on open`);
   if (version > SCHEMA_VERSION)
     return fail("schema", `version ${version}, this keystile knows ${SCHEMA_VERSION}; upgrade keystile`);
   if (version === SCHEMA_VERSION) return ok("schema", `version ${version}`);

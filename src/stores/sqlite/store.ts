@@ -84,9 +84,9 @@ const MAX_NOTIFIED_DIGESTS = 16;
  * @param options see {@link SqliteStoreOptions}; with a handle only {@link SqliteHandleOptions}
  * @throws TypeError or RangeError naming an option, or saying what is wrong with `file`: a path with spaces at its
  * ends, a handle whose rows are arrays; KeystileError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run;
- * STORE_INVALID (empty, not a database, one of another program, or beside a `-wal` of another), STORE_FILE_LINKED (hard
- * links, or a file mounted by itself), STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables or old ones in a file that may
- * not be written), STORE_BUSY, STORE_FULL, STORE_FAILED
+ * STORE_INVALID (empty, not a database, one of another program, made before keystile 0.1.0, or beside a `-wal` of
+ * another), STORE_FILE_LINKED (hard links, or a file mounted by itself), STORE_SCHEMA_NEWER, STORE_READ_ONLY (no tables
+ * or old ones in a file that may not be written), STORE_BUSY, STORE_FULL, STORE_FAILED
  * @see src/contracts/store.ts for the contract · a single find in a turn takes 1.15 times as long as a bare SELECT and
  * JSON.parse, several in one turn 0.75 times each; a single spend 1.2 times as long as a bare UPDATE in a transaction
  */

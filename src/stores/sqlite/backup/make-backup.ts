@@ -9,7 +9,8 @@ import { KeystileError } from "../../../contracts/errors.js";
 import { loadDriver, openFile } from "../connection/driver.js";
 import { toStoreError } from "../connection/errors.js";
 import { assertOwnLog } from "../connection/foreign-log.js";
-import { schemaVersion, SCHEMA_VERSION } from "../connection/schema.js";
+import type { Handle } from "../connection/handle.js";
+import { readVersion } from "../connection/schema.js";
 import { COMPANIONS, createPrivate, filesAt, publish, syncFile, taken, toFileError } from "./files.js";
 import { prepareCopy } from "./prepare-copy.js";
 
@@ -73,7 +74,7 @@ function copyDatabase(driver: ReturnType<typeof loadDriver>, order: BackupOrder)
   const handle = openFile(driver, path, { readonly, fileMustExist: true, timeout: busyTimeout });
   try {
     assertOwnLog(path);
-    assertVersion(schemaVersion(handle));
+    assertTables(handle);
     handle.prepare("VACUUM INTO ?").run(temporary);
   } finally {
     handle.close();
@@ -81,11 +82,6 @@ function copyDatabase(driver: ReturnType<typeof loadDriver>, order: BackupOrder)
 }
 
 /** @throws KeystileError STORE_INVALID, STORE_SCHEMA_NEWER */
-export function assertVersion(version: number): void {
-  if (version === 0) throw new KeystileError("STORE_INVALID", "the file has no keystile tables");
-  if (version > SCHEMA_VERSION)
-    throw new KeystileError(
-      "STORE_SCHEMA_NEWER",
-      `the file has keystile tables of version ${version}, this keystile knows ${SCHEMA_VERSION}; upgrade keystile`,
-    );
+export function assertTables(handle: Handle): void {
+  if (readVersion(handle) === 0) throw new KeystileError("STORE_INVALID", "the file has no keystile tables");
 }

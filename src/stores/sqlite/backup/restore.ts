@@ -5,7 +5,6 @@ import { loadDriver, openFile } from "../connection/driver.js";
 import { isBusy, toStoreError } from "../connection/errors.js";
 import { hasForeignLog, readMode } from "../connection/foreign-log.js";
 import { type Handle, select } from "../connection/handle.js";
-import { schemaVersion } from "../connection/schema.js";
 import {
   addName,
   COMPANIONS,
@@ -17,7 +16,7 @@ import {
   temporaryName,
   toFileError,
 } from "./files.js";
-import { assertVersion } from "./make-backup.js";
+import { assertTables } from "./make-backup.js";
 import { type PreparedCopy, prepareCopy } from "./prepare-copy.js";
 
 type Driver = ReturnType<typeof loadDriver>;
@@ -105,7 +104,7 @@ function proveCopy(driver: Driver, copy: string, onProgress: RestoreOptions["onP
         "this is a database in use, or a copy of its file, and no backup: what was in its -wal may be missing. Make a " +
           "backup with `keystile backup`",
       );
-    assertVersion(schemaVersion(handle));
+    assertTables(handle);
     onProgress("proving", 0);
     assertWhole(handle);
   } finally {

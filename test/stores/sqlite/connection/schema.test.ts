@@ -1,172 +1,176 @@
+import { fork } from "node:child_process";
 import { readFileSync } from "node:fs";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
-import { SCHEMA_VERSION } from "../../../../src/stores/sqlite/connection/schema.js";
+import { createVerifier } from "../../../../src/index.js";
+import { prepareSchema, SCHEMA_VERSION, schemaVersion } from "../../../../src/stores/sqlite/connection/schema.js";
+import { createTransact } from "../../../../src/stores/sqlite/connection/transaction.js";
 import { sqliteStore } from "../../../../src/stores/sqlite/index.js";
 import { keyRow } from "../../suite.js";
 import { addKeys, codeOf, foreignHandle, inspect, temporaryPaths, withApi } from "../support.js";
 
 const path = temporaryPaths();
-const VERSION_1 = readFileSync(new URL("schema-1.sql", import.meta.url), "utf8");
-const ROOT_KEY = {
-  id: "root_1",
-  workspaceId: "ws_1",
-  version: 0,
-  digest: "d",
-  start: "root_abcd",
-  permissions: ["*"],
-  enabled: true,
-  createdAt: 0,
-};
+const FIRST_FILE = readFileSync(new URL("../fixtures/first-version.sql", import.meta.url), "utf8");
+/** Steps that are no part of any schema. */
+const STEPS = [
+  "CREATE TABLE keystile_later (a INTEGER NOT NULL) STRICT; INSERT INTO keystile_later VALUES (1)",
+  "UPDATE keystile_later SET a = a * 10",
+];
+const SQLITE_BUSY = 5;
+const UPGRADED = SCHEMA_VERSION + STEPS.length;
 
-/** A file as keystile 0.1 left it, with one key. */
-function oldFile(): string {
+/** A file as the first version left it. */
+function firstFile(): string {
   const place = path();
-  inspect(place, (db) => {
-    db.pragma("journal_mode = WAL");
-    db.exec(VERSION_1);
-    db.exec(`INSERT INTO keystile_apis (id, workspace_id, version, body)
-      VALUES ('api_1', 'ws_1', 1, '{"name":"docs","enabled":true,"ipAllowlist":[],"deleted":false,"createdAt":0}')`);
-    db.exec(`INSERT INTO keystile_keys (id, api, version, foreign_digest, grants, body)
-      VALUES ('key_old', 1, 1, 'f', '', '{"start":"...","createdAt":0,"limited":true,"hash":"f","migrationId":"m"}')`);
-    db.exec("INSERT INTO keystile_credits VALUES (1, 0, 7, 0, 0, 0)");
-  });
+  inspect(place, (db) => db.exec(FIRST_FILE));
   return place;
 }
 
-const tablesOf = (db: Database.Database) =>
-  (
-    db.prepare("SELECT name, sql FROM sqlite_schema WHERE name LIKE 'keystile%'").all() as {
-      name: string;
-      sql: string;
-    }[]
-  )
-    .map(({ name, sql }) => `${name}: ${sql.replace(/\s+/g, " ")}`)
-    .sort();
+/** Everything that the file is made of, but for white space. */
+const schemaOf = (place: string) =>
+  inspect(place, (db) => {
+    const rows = db.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name").all();
+    return (rows as { sql: string | null }[]).map((row) => ({
+      ...row,
+      sql: row.sql?.replace(/\s+/g, ""),
+    }));
+  });
 
-describe("prepareSchema: files of earlier versions", () => {
-  it("a file of version 1 opens, keeps its rows and gains the tables", async () => {
-    const place = oldFile();
+/** As opening does, with the steps of a later keystile. */
+function upgrade(db: Database.Database, steps: readonly string[] = STEPS, exec = (sql: string) => void db.exec(sql)) {
+  const handle = { ...foreignHandle(db), exec };
+  prepareSchema(handle, createTransact(handle), steps);
+}
+
+const versionIn = (db: Database.Database) => schemaVersion(foreignHandle(db));
+
+const later = (db: Database.Database) => db.prepare("SELECT a FROM keystile_later").pluck().all();
+
+describe("prepareSchema: the first version", () => {
+  it("a file of the first version opens as it is: its key verifies, spends, and keeps what it may", async () => {
+    const place = firstFile();
     const store = sqliteStore(place, { mustExist: true });
     expect(store.health()).toMatchObject({ ok: true, schemaVersion: SCHEMA_VERSION });
-    expect((await store.readMany("keys", ["key_old"]))[0]).toMatchObject({
-      id: "key_old",
-      apiId: "api_1",
-      foreignDigest: "f",
-    });
-    expect(await store.write([{ table: "rootKeys", row: ROOT_KEY }])).toBe("written");
-    expect(await store.findRootKey("d")).toEqual({ ...ROOT_KEY, version: 1 });
-    expect(await store.insertKeys([{ row: keyRow(1) }])).toEqual([true]);
-    await store.close();
-    const again = sqliteStore(place);
-    expect((await again.findRootKey("d"))?.id).toBe("root_1");
-    await again.close();
-  });
-
-  it("whoever still has a file open with code that knows no log of spends cannot spend by its rows any more", () => {
-    const place = oldFile();
-    const old = new Database(place);
-    const spend = old.prepare("UPDATE keystile_credits SET remaining = remaining - 1 WHERE n = 1");
-    expect(spend.run().changes).toBe(1);
-    void sqliteStore(place).close();
-    expect(() => spend.run()).toThrow("no such table");
-    old.close();
-  });
-
-  it("keys that were deleted in a file of version 1 are listed no more, and their hashes stay taken", async () => {
-    const place = oldFile();
-    inspect(place, (db) => {
-      db.exec(
-        `INSERT INTO keystile_identities (id, workspace_id, name, version, body) VALUES ('id_1', 'ws_1', 'user', 1, '{"ratelimits":[]}')`,
-      );
-      for (const [n, deleted] of [
-        [2, ""],
-        [3, ',"deleted":true'],
-        [4, ',"deleted":true'],
-      ] as const) {
-        db.exec(`INSERT INTO keystile_keys (id, api, identity, version, foreign_digest, grants, body)
-          VALUES ('key_${n}', 1, 1, 1, 'f${n}', '', '{"start":"...","createdAt":0,"meta":{"deleted":true}${deleted}}')`);
-        const places = n === 4 ? "keystile_fresh_places" : "keystile_places";
-        db.exec(`INSERT INTO ${places} VALUES (-1, ${n}), (${1_000 + n}, ${n})`);
-      }
-    });
-    const store = sqliteStore(place);
-    for (const query of [{ apiId: "api_1" }, { identityId: "id_1" }]) {
-      const listed = await store.list("keys", { workspaceId: "ws_1", limit: 9, ...query });
-      expect(listed.map(({ id }) => id)).toEqual("apiId" in query ? ["key_2", "key_old"] : ["key_2"]);
-    }
-    expect((await store.readMany("keys", ["key_3"]))[0]?.deleted).toBe(true);
-    expect(await store.insertKeys([{ row: keyRow(1, { foreignDigest: "f3" }) }])).toEqual([false]);
-    expect(await store.write([{ table: "keys", remove: "key_3", version: 1 }])).toBe("written");
-    expect(await store.insertKeys([{ row: keyRow(1, { foreignDigest: "f3" }) }])).toEqual([true]);
+    const verifier = createVerifier(store, { clock: () => Date.UTC(2026, 1, 15) });
+    // 93 that were left, and a refill of February.
+    expect(
+      await verifier.verify({ key: "GLaYpfXkCZuPACqhdEHLH63Z1LMA", credits: { cost: 3 }, permissions: "docs.read" }),
+    ).toMatchObject({ code: "VALID", credits: 140, identity: { externalId: "customer" }, roles: ["reader"] });
+    await verifier.close();
     await store.close();
   });
 
-  it("the index of keys is built again in steps: whoever opens the file after a crash goes on, and two at once agree", async () => {
-    const place = oldFile();
-    const KEYS = 85_000;
-    inspect(place, (db) =>
-      db.exec(`WITH RECURSIVE c (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM c WHERE i <= ${KEYS})
-        INSERT INTO keystile_keys (id, api, version, digest, grants, body)
-        SELECT 'key_' || i, 1, 1, 'digest-' || i, '', '{"start":"...","createdAt":0}' FROM c`),
-    );
-    const progress = () =>
-      inspect(place, (db) => {
-        const found = db
-          .prepare("SELECT count(*) FROM sqlite_schema WHERE name = 'keystile_key_index_build'")
-          .pluck()
-          .get();
-        return [found, found === 1 ? db.prepare("SELECT count(*) FROM keystile_key_index").pluck().get() : undefined];
-      });
-    // A commit that fails after two batches, as in a process that is killed there.
-    for (const stop of [3, 2]) {
-      const db = new Database(place);
-      let commits = 0;
-      const handle = foreignHandle(db, (sql) => {
-        if (sql === "COMMIT" && ++commits > stop) throw new Error("killed");
-      });
-      expect(() => sqliteStore(handle)).toThrow();
-      db.close();
-    }
-    const [isBuilding, entries] = progress();
-    expect(isBuilding).toBe(1);
-    expect(entries).toBeGreaterThan(0);
-    const stores = [sqliteStore(place), sqliteStore(place)];
-    expect(progress()).toEqual([0, undefined]);
-    for (const n of [2, 777, KEYS, KEYS + 1]) expect((await stores[0]!.findKey(`digest-${n}`))?.keyId).toBe(`key_${n}`);
-    expect(inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_key_index").pluck().get())).toBe(KEYS + 1);
-    for (const store of stores) await store.close();
-  });
-
-  it("a file that was completed has the tables of one that was made today", async () => {
-    const [old, fresh] = [oldFile(), path()];
+  it("a new file is made of what a file of the first version is made of, once upgraded", async () => {
+    const [old, fresh] = [firstFile(), path()];
     for (const place of [old, fresh]) await sqliteStore(place).close();
-    expect(inspect(old, tablesOf)).toEqual(inspect(fresh, tablesOf));
+    expect(schemaOf(fresh)).toEqual(schemaOf(old));
   });
 
-  it("a file of version 1 that may not be written is refused, and stays as it is", async () => {
-    const place = oldFile();
-    expect(await codeOf(() => sqliteStore(place, { readonly: true }))).toBe("STORE_READ_ONLY");
-    expect(() => sqliteStore(place, { readonly: true })).toThrow(
-      new RegExp(`tables of version 1, this keystile needs ${SCHEMA_VERSION}, .*open it once for writing`),
+  it("files of before the first version are refused, and stay as they are", async () => {
+    const place = firstFile();
+    inspect(place, (db) => db.exec("UPDATE keystile_schema SET version = 8"));
+    expect(await codeOf(() => sqliteStore(place))).toBe("STORE_INVALID");
+    expect(() => sqliteStore(place)).toThrow(
+      /tables of version 8, made before keystile 0\.1\.0; versions from 9 on open/,
     );
+    expect(inspect(place, (db) => versionIn(db))).toBe(8);
+  });
+});
+
+describe("prepareSchema: steps of a later version", () => {
+  it("a file takes the steps that it has not taken, in order, and each once", () => {
+    const place = firstFile();
     inspect(place, (db) => {
+      upgrade(db, STEPS.slice(0, 1));
+      expect([versionIn(db), later(db)]).toEqual([SCHEMA_VERSION + 1, [1]]);
+      for (let again = 0; again < 2; again++) upgrade(db);
+      expect([versionIn(db), later(db)]).toEqual([UPGRADED, [10]]);
+    });
+  });
+
+  it("a new file takes all of them", () => {
+    inspect(path(), (db) => {
+      upgrade(db);
+      expect([versionIn(db), later(db)]).toEqual([UPGRADED, [10]]);
+      expect(db.prepare("SELECT count(*) FROM keystile_keys").pluck().get()).toBe(0);
+    });
+  });
+
+  it("an upgraded file is refused by this version, and a store that has it open notices", async () => {
+    const place = firstFile();
+    const store = sqliteStore(place);
+    inspect(place, (db) => upgrade(db));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(await codeOf(() => store.insertKeys([{ row: keyRow(1) }]))).toBe("STORE_SCHEMA_NEWER");
+    await store.close();
+    expect(await codeOf(() => sqliteStore(place))).toBe("STORE_SCHEMA_NEWER");
+  });
+
+  it("a step that fails leaves the file at its version, without those before it", () => {
+    inspect(firstFile(), (db) => {
+      expect(() => upgrade(db, [...STEPS, "UPDATE keystile_none SET a = 1"])).toThrow("no such table");
+      expect([versionIn(db), db.inTransaction]).toEqual([SCHEMA_VERSION, false]);
+      expect(() => later(db)).toThrow("no such table");
+      upgrade(db);
+      expect(later(db)).toEqual([10]);
+    });
+  });
+
+  it("a process that is killed in the middle leaves the file at its version; the next one upgrades it", async () => {
+    const place = firstFile();
+    const child = fork(new URL("killed-upgrade.ts", import.meta.url).pathname, [place, JSON.stringify(STEPS)], {
+      execArgv: ["--import", "tsx"],
+    });
+    expect(await new Promise((resolve) => child.on("exit", (_code, signal) => resolve(signal)))).toBe("SIGKILL");
+    inspect(place, (db) => {
+      expect(versionIn(db)).toBe(SCHEMA_VERSION);
+      expect(() => later(db)).toThrow("no such table");
+      upgrade(db);
+      expect([versionIn(db), later(db)]).toEqual([UPGRADED, [10]]);
+    });
+  });
+
+  it("one upgrades and others wait: the file is locked from the first step on, and who waited takes none again", () => {
+    const place = firstFile();
+    inspect(place, (db) =>
+      inspect(place, (waiting) => {
+        waiting.pragma("busy_timeout = 0");
+        const refused: unknown[] = [];
+        const first = () =>
+          upgrade(db, STEPS, (sql) => {
+            try {
+              if (STEPS.includes(sql)) upgrade(waiting);
+            } catch (error) {
+              refused.push((error as { errcode: unknown }).errcode);
+            }
+            db.exec(sql);
+          });
+        // It saw the old version, and gets the lock once the other has upgraded.
+        let isFirst = true;
+        const second = foreignHandle(waiting, (sql) => {
+          if (sql !== "BEGIN IMMEDIATE" || !isFirst) return;
+          isFirst = false;
+          first();
+        });
+        prepareSchema(second, createTransact(second), STEPS);
+        expect(refused).toEqual([SQLITE_BUSY, SQLITE_BUSY]);
+        expect([versionIn(db), later(db)]).toEqual([UPGRADED, [10]]);
+      }),
+    );
+  });
+
+  it("a file that may not be written is refused, and stays as it is", () => {
+    inspect(firstFile(), (db) => {
       db.pragma("query_only = ON");
-      expect(() => sqliteStore(db)).toThrow(/open it once for writing/);
-    });
-    expect(inspect(place, (db) => db.prepare("SELECT version FROM keystile_schema").pluck().get())).toBe(1);
-  });
-
-  it("a step that fails leaves the file at its version", async () => {
-    const place = oldFile();
-    inspect(place, (db) => db.exec("CREATE TABLE keystile_overrides (mine)"));
-    expect(await codeOf(() => sqliteStore(place))).toBe("STORE_FAILED");
-    inspect(place, (db) => {
-      expect(db.prepare("SELECT version FROM keystile_schema").pluck().get()).toBe(1);
-      expect(db.prepare("SELECT count(*) FROM sqlite_schema WHERE name = 'keystile_root_keys'").pluck().get()).toBe(0);
+      expect(() => upgrade(db)).toThrow(
+        `the file has keystile tables of version ${SCHEMA_VERSION}, this keystile needs ${UPGRADED}, and may not be written here; open it once for writing`,
+      );
+      expect(versionIn(db)).toBe(SCHEMA_VERSION);
     });
   });
+});
 
+describe("the tables", () => {
   it("a page of keys is read in the order of the index, which holds no deleted key", async () => {
     const place = path();
     const queries: string[] = [];
