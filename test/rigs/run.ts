@@ -23,6 +23,8 @@ import {
   type TestPostgres,
 } from "../servers/postgres.js";
 import { runLimits, runRedisLimits } from "./limits.js";
+import { CONTROLS, createRig, HEADINGS, isCaught, toRow } from "./neighbours.js";
+import { type AttackName, ATTACKS } from "./neighbours/attacks.js";
 import { runOnce } from "./once.js";
 import { runChanges } from "./postgres-changes.js";
 import { IN_FLIGHT as POSTGRES_IN_FLIGHT, runCrashes, runFailover, runNetworkFaults } from "./postgres-faults.js";
@@ -31,7 +33,6 @@ import { runRemoteRevocations, runStops } from "./postgres-revocation.js";
 import { runProcesses } from "./processes.js";
 import { runLongTurns, runRevocations } from "./revocation.js";
 import { runRestores } from "./restore.js";
-import { runTenants } from "./tenants.js";
 import { runWalPrefix } from "./wal-prefix.js";
 
 const SEED = Number(process.env["KEYSTILE_SEED"] ?? 1);
@@ -60,6 +61,23 @@ async function onPostgres<T>(work: (server: TestPostgres) => Promise<T>): Promis
   } finally {
     await server.close();
   }
+}
+
+/** Attacks of ten seconds at full strength; the server is ended before it takes the host's memory. */
+const LONG = { scale: 1, ms: 10_000, killAt: 6_144 };
+
+/** One row of a table for each attack, as it ends. */
+async function neighbours(execArgv: readonly string[]): Promise<Verdict> {
+  const rig = await createRig();
+  const broken = [];
+  console.log(`| ${HEADINGS.join(" | ")} |`);
+  for (const name of Object.keys(ATTACKS) as AttackName[]) {
+    const report = await rig.run(name, { ...LONG, execArgv });
+    console.log(toRow(report));
+    if (report.problems.length > 0) broken.push(`${name}: ${report.problems.join(", ")}`);
+  }
+  rig.close();
+  return verdict(broken.length === 0, { attacks: Object.keys(ATTACKS).length, broken });
 }
 
 const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
@@ -114,6 +132,20 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
     }
     return verdict(totals.stale === 0, totals);
   },
+  neighbours: () => neighbours([]),
+  /** With a heap of 512 MiB, which the server's bounds must fit into. */
+  "neighbours-small": () => neighbours(["--max-old-space-size=512"]),
+  async "neighbours-controls"() {
+    const rig = await createRig();
+    const missed = [];
+    for (const control of CONTROLS) {
+      const report = await rig.run(control.attack, { ...LONG, fault: control.fault });
+      console.log(JSON.stringify(control.fault), toRow(report));
+      if (!isCaught(report, control)) missed.push(control);
+    }
+    rig.close();
+    return verdict(missed.length === 0, { controls: CONTROLS.length, missed });
+  },
   async once() {
     const report = await runOnce(100, { seed: SEED });
     return verdict(report.taken === report.calls && report.refused === 0, report);
@@ -158,12 +190,6 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
     const report = await runRevocations(2_500);
     const inside = await runLongTurns(500);
     return verdict(report.stale + inside.stale === 0, { ...report, insideOneTurn: inside });
-  },
-  async tenants() {
-    const report = await runTenants(10);
-    const { faults, refused, permissionsLeft, p99Ms, longestAnswer } = report;
-    const holds = faults + refused + permissionsLeft === 0 && p99Ms < 50 && longestAnswer <= 4 * 2 ** 20;
-    return verdict(holds, report);
   },
   async "wal-prefix"() {
     const { problems, waves, cuts: count } = await runWalPrefix(1_000, SEED);

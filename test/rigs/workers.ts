@@ -51,10 +51,18 @@ async function bundle(name: string, source: string): Promise<string> {
   return outfile;
 }
 
-/** Starts a worker with its orders. Its own errors go to this process's standard error. */
-export function startWorker(path: string, orders: object, env: Readonly<Record<string, string>> = {}): ChildProcess {
+/**
+ * Starts a worker with its orders. Its own errors go to this process's standard error.
+ * @param execArgv options of Node
+ */
+export function startWorker(
+  path: string,
+  orders: object,
+  env: Readonly<Record<string, string>> = {},
+  execArgv: readonly string[] = [],
+): ChildProcess {
   const child = fork(path, [JSON.stringify(orders)], {
-    execArgv: [],
+    execArgv: [...execArgv],
     stdio: ["ignore", "inherit", "inherit", "ipc"],
     env: { ...process.env, ...env },
   });

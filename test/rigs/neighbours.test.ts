@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { CONTROLS, createRig, isCaught, type Rig, toRow } from "./neighbours.js";
+import { type AttackName, ATTACKS } from "./neighbours/attacks.js";
+
+/** A tenth of the strength for a second or so, with the same verdicts; the long run is `npm run rigs neighbours`. */
+const SHORT = { scale: 0.1, ms: 1_500, killAt: 3_072 };
+/** One of memory, one of the neighbour's calls. */
+const SHORT_CONTROLS = CONTROLS.filter(({ fault }) => "budget" in fault || "limiterShare" in fault);
+const TIMEOUT_MS = 120_000;
+
+// What a process holds, and how long it waited for a processor, is read in /proc.
+describe.skipIf(process.platform !== "linux")(
+  "neighbours: no caller ends the server, or slows or refuses another",
+  () => {
+    let rig: Rig;
+    beforeAll(async () => {
+      rig = await createRig();
+    }, TIMEOUT_MS);
+    afterAll(() => rig.close());
+
+    it.each(Object.keys(ATTACKS) as AttackName[])(
+      "%s",
+      async (name) => {
+        const report = await rig.run(name, SHORT);
+        expect(report.problems, `${toRow(report)} ${JSON.stringify(report.neighbour.refusals)}`).toEqual([]);
+        expect(report.neighbour.calls).toBeGreaterThan(20);
+      },
+      TIMEOUT_MS,
+    );
+
+    it.each(SHORT_CONTROLS)(
+      "control: $fault is found out by $attack",
+      async (control) => {
+        const report = await rig.run(control.attack, { ...SHORT, fault: control.fault });
+        expect(isCaught(report, control), toRow(report)).toBe(true);
+      },
+      TIMEOUT_MS,
+    );
+  },
+);

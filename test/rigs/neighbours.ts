@@ -1,0 +1,316 @@
+/**
+ * The rig of neighbours: whatever one caller sends, it ends no server, and slows down and refuses no other caller. The
+ * server, the attacker and the neighbour are processes of their own; this one samples the server's observed.
+ */
+import type { ChildProcess } from "node:child_process";
+import { copyFileSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { type Attack, type AttackName, ATTACKS } from "./neighbours/attacks.js";
+import { createWorld, permissionsLeft } from "./neighbours/world.js";
+import type { AttackOrders, AttackReport } from "./workers/attack.js";
+import type { NeighbourOrders, NeighbourReport } from "./workers/neighbour.js";
+import type { ServeOrders } from "./workers/serve.js";
+import { buildWorker, ended, nextMessage, rigFolder, startWorker } from "./workers.js";
+
+/** Bounds that a control takes out. */
+export interface Fault {
+  /** Bytes of bodies and pages that the server holds at a time. */
+  readonly budget?: number;
+  /** Whether a workspace gets no more than its share of them. */
+  readonly share?: boolean;
+  /** Requests of a connection that wait for their answers before no more are read. */
+  readonly pendingPerConnection?: number;
+  /** Long bodies that are parsed at a time. */
+  readonly parsers?: number;
+  /** Pages that are made at a time. */
+  readonly pages?: number;
+  /** Milliseconds of a turn of the event loop. */
+  readonly turnMs?: number;
+  /** Whether the oldest idle connection is closed for a new one. */
+  readonly evicts?: boolean;
+  /** Whether a workspace gets no more than its share of the limiter's observed. */
+  readonly limiterShare?: boolean;
+}
+
+/** What was not as it must be. */
+export type Problem =
+  /** The server's process ended, or was ended for its observed. */
+  | "dead"
+  /** It took too much memory, or kept it. */
+  | "memory"
+  | "kept"
+  /** The neighbour was slowed down, or refused. */
+  | "p99"
+  | "refused"
+  /** Of an attack whose requests must all be answered, not all were; a 500; too long an answer. */
+  | "lost"
+  | "fault"
+  | "long"
+  /** The attackers' workspace has grown. */
+  | "left";
+
+export interface Settings {
+  /** Of the full strength. */
+  readonly scale: number;
+  /** Milliseconds of an attack, without those in which the server waited for a processor. */
+  readonly ms: number;
+  readonly fault?: Fault;
+  /** Options of Node for the server. */
+  readonly execArgv?: readonly string[];
+  /** MiB at which the server's process is ended. */
+  readonly killAt?: number;
+}
+
+export interface NeighboursReport {
+  readonly name: AttackName;
+  readonly isAlive: boolean;
+  /** Resident memory of the server, MiB: before, at most, and at the end of the seconds that it has to give it back. */
+  readonly baseline: number;
+  readonly peak: number;
+  readonly after: number;
+  /** Of the time in which the server's thread could run, the part in which the host let it. */
+  readonly share: number;
+  readonly neighbour: NeighbourReport;
+  readonly attacker: AttackReport;
+  readonly permissionsLeft: number;
+  readonly problems: readonly Problem[];
+}
+
+/** A bound taken out, and what shows it. */
+export interface Control {
+  readonly attack: AttackName;
+  readonly fault: Fault;
+  readonly caughtBy: Problem;
+}
+
+const OUT = Number.MAX_SAFE_INTEGER;
+/** One for each bound. */
+export const CONTROLS: readonly Control[] = [
+  { attack: "bodies at once", fault: { budget: OUT }, caughtBy: "memory" },
+  { attack: "bodies pipelined", fault: { share: false }, caughtBy: "p99" },
+  { attack: "bodies of one connection", fault: { pendingPerConnection: OUT }, caughtBy: "p99" },
+  { attack: "bodies pipelined", fault: { parsers: OUT }, caughtBy: "memory" },
+  { attack: "pages read", fault: { pages: OUT }, caughtBy: "memory" },
+  { attack: "brackets without the right", fault: { turnMs: OUT }, caughtBy: "p99" },
+  { attack: "idle connections", fault: { evicts: false }, caughtBy: "refused" },
+  { attack: "limiter flood", fault: { limiterShare: false }, caughtBy: "refused" },
+];
+
+/** A server that ended before it could show anything else is found out too. */
+export const isCaught = ({ problems }: NeighboursReport, { caughtBy }: Control): boolean =>
+  problems.includes(caughtBy) || problems.includes("dead");
+
+/** MiB above the baseline: twice the default budget of the server's options, and what the collector has yet to see. */
+export const MAX_GROWTH = 512;
+/**
+ * MiB above the baseline that may stay after a collection: the collector keeps some pages of its heap, and the C
+ * library those between others in use. A leak of what was sent would be gigabytes.
+ */
+export const MAX_KEPT = 128;
+/**
+ * Milliseconds, of an undisturbed host. Where others use it too, the server's thread waits for a processor and so do the
+ * neighbour's timers: the bound gives way by the kernel's own figures of the first and by what is measured of the second.
+ */
+const MAX_P99 = 50;
+/** What a neighbour's 99th percentile may be on the host as it was. */
+export const boundOf = ({ share, neighbour }: Pick<NeighboursReport, "share" | "neighbour">): number =>
+  MAX_P99 / share + neighbour.hostP99;
+const MAX_ANSWER_BYTES = 4 * 2 ** 20;
+const GIVE_BACK_MS = 10_000;
+const SAMPLE_MS = 50;
+const BASELINE_MS = 500;
+/** Attacks that must be answered whole may take so many times as long. */
+const PATIENCE = 4;
+/** Where the host gives the server little time, it is given so many times as long. */
+const MAX_STRETCH = 6;
+
+export interface Rig {
+  run(name: AttackName, settings: Settings): Promise<NeighboursReport>;
+  close(): void;
+}
+
+/** Bundles the workers and creates the file that each server gets a copy of. */
+export async function createRig(): Promise<Rig> {
+  const folder = rigFolder();
+  const [serve, attack, neighbour] = await Promise.all(["serve", "attack", "neighbour"].map(buildWorker));
+  const original = join(folder, "world.db");
+  const world = await createWorld(original);
+  let runs = 0;
+  return {
+    async run(name, settings) {
+      const { scale, ms, fault = {}, execArgv = [], killAt = OUT } = settings;
+      const { options, isComplete }: Attack = ATTACKS[name];
+      const file = join(folder, `${++runs}.db`);
+      copyFileSync(original, file);
+      const serving: ServeOrders = { file, options: options?.(scale) ?? {}, fault };
+      const server = startWorker(serve!, serving, {}, ["--expose-gc", ...execArgv]);
+      const children: ChildProcess[] = [server];
+      const observed = observe(server, killAt);
+      try {
+        const { port } = (await nextMessage(server)) as { readonly port: number };
+        const observing: NeighbourOrders = { port, good: world.good };
+        const observer = startWorker(neighbour!, observing);
+        children.push(observer);
+        await nextMessage(observer);
+        await pause(BASELINE_MS);
+        const baseline = observed.now();
+        const orders: AttackOrders = { name, scale, port, world };
+        const attacker = startWorker(attack!, orders);
+        children.push(attacker);
+        await nextMessage(attacker);
+        observer.send("begin");
+        const before = observed.ran();
+        attacker.send("begin");
+        const attacking = nextMessage(attacker);
+        await observed.given(isComplete === true ? ms * PATIENCE : ms, attacking);
+        if (attacker.connected) attacker.send("end");
+        const attacked = (await attacking) as unknown as AttackReport;
+        const seen = nextMessage(observer);
+        observer.send("end");
+        const neighboured = (await seen) as unknown as NeighbourReport;
+        const { run, wait } = observed.ran();
+        const report = {
+          name,
+          share: (run - before.run) / (run - before.run + wait - before.wait) || 1,
+          neighbour: neighboured,
+          attacker: attacked,
+          baseline,
+          ...(await observed.settled(baseline + MAX_KEPT)),
+        };
+        for (const child of children) child.kill("SIGKILL");
+        await Promise.all(children.map(ended));
+        const left = await permissionsLeft(file);
+        return { ...report, permissionsLeft: left, problems: problemsOf({ ...report, permissionsLeft: left }) };
+      } finally {
+        observed.stop();
+        for (const child of children) child.kill("SIGKILL");
+        for (const suffix of ["", "-wal", "-shm"]) rmSync(file + suffix, { force: true });
+      }
+    },
+    close: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+/** What broke, by the bounds. */
+function problemsOf(report: Omit<NeighboursReport, "problems">): readonly Problem[] {
+  const { isAlive, baseline, peak, after, neighbour, attacker } = report;
+  const { isComplete }: Attack = ATTACKS[report.name];
+  const answered = Object.values(attacker.answers).reduce((sum, count) => sum + count, 0);
+  const found: Readonly<Record<Problem, boolean>> = {
+    dead: !isAlive,
+    memory: peak > baseline + MAX_GROWTH,
+    kept: after > baseline + MAX_KEPT,
+    p99: neighbour.p99 > boundOf(report),
+    refused: neighbour.refused > 0,
+    lost: isComplete === true && (attacker.lost > 0 || answered !== attacker.requests),
+    fault: (attacker.answers["500"] ?? 0) > 0,
+    long: attacker.longestAnswer > MAX_ANSWER_BYTES,
+    left: report.permissionsLeft !== 0,
+  };
+  return (Object.keys(found) as Problem[]).filter((problem) => found[problem]);
+}
+
+interface Observed {
+  /** Resident memory, MiB. */
+  now(): number;
+  /** For how long the main thread ran, and waited for a processor; nanoseconds. */
+  ran(): { readonly run: number; readonly wait: number };
+  /**
+   * Waits until the host has given the server so many milliseconds, in which it could have run.
+   * @param sooner ends the wait
+   */
+  given(ms: number, sooner?: Promise<unknown>): Promise<void>;
+  /** Lets the server collect its garbage until it holds no more than `most` MiB, or its seconds are over. */
+  settled(most: number): Promise<Pick<NeighboursReport, "isAlive" | "peak" | "after">>;
+  stop(): void;
+}
+
+/** Samples a process. Its peak of memory is the kernel's own figure: nothing between two samples is missed. */
+function observe(server: ChildProcess, killAt: number): Observed {
+  let [resident, peak, run, wait] = [0, 0, 0, 0];
+  const isAlive = (): boolean => server.exitCode === null && server.signalCode === null;
+  const sample = (): void => {
+    if (!isAlive()) return;
+    const status = readProc(server.pid!, "status");
+    const read = (name: string): number => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) / 1_024;
+    resident = Math.round(read("VmRSS"));
+    peak = Math.max(peak, Math.round(read("VmHWM")));
+    [run = run, wait = wait] = readProc(server.pid!, "schedstat").split(" ").slice(0, 2).map(Number);
+    if (resident > killAt) server.kill("SIGKILL");
+  };
+  const sampling = setInterval(sample, SAMPLE_MS);
+  const given = async (ms: number, sooner?: Promise<unknown>): Promise<void> => {
+    const [began, waited] = [performance.now(), wait];
+    let isOver = false;
+    const end = (): void => void (isOver = true);
+    sooner?.then(end, end);
+    const passed = (): number => performance.now() - began;
+    while (!isOver && isAlive() && passed() - (wait - waited) / 1e6 < ms && passed() < ms * MAX_STRETCH)
+      await pause(SAMPLE_MS);
+  };
+  return {
+    now() {
+      sample();
+      return resident;
+    },
+    ran() {
+      sample();
+      return { run, wait };
+    },
+    given,
+    async settled(most) {
+      let isOver = false;
+      const giving = given(GIVE_BACK_MS).then(() => (isOver = true));
+      while (!isOver && isAlive()) {
+        server.send("collect");
+        await Promise.race([giving, pause(10 * SAMPLE_MS)]);
+        sample();
+        if (resident <= most) break;
+      }
+      return { isAlive: isAlive(), peak, after: isAlive() ? resident : 0 };
+    },
+    stop: () => clearInterval(sampling),
+  };
+}
+
+/** Of a process that has just ended there is nothing to read. */
+function readProc(pid: number, name: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+/** The head of a table, and a row of it. */
+export const HEADINGS: readonly string[] = [
+  "attack",
+  "baseline, peak, after (MiB)",
+  "calls, refused",
+  "p50, p99, max (ms)",
+  "bound of p99, host's share, p99, max (ms)",
+  "answers",
+  "lost, closed",
+  "connections made, of, MB sent, s",
+  "broken",
+];
+export function toRow(report: NeighboursReport): string {
+  const { name, baseline, peak, after, share, neighbour, attacker, problems } = report;
+  const { calls, refused, p50, p99, max, hostP99, hostMax } = neighbour;
+  const { answers, lost, closed, connected, connections, sentMB, seconds } = attacker;
+  const cells = [
+    name,
+    [baseline, peak, after].join(", "),
+    [calls, refused].join(", "),
+    [p50, p99, max].join(", "),
+    [Math.round(boundOf(report)), share.toFixed(2), hostP99, hostMax].join(", "),
+    Object.entries(answers)
+      .map(([status, count]) => `${status} × ${count}`)
+      .join(", "),
+    [lost, closed].join(", "),
+    [connected, connections, sentMB, seconds].join(", "),
+    problems.join(", "),
+  ];
+  return `| ${cells.join(" | ")} |`;
+}
