@@ -9,8 +9,10 @@ import { type BodyShape, countJson, parseCounted } from "./long-json.js";
 const SHORT_JSON_BYTES = 4_096;
 /** A typical verification request is shorter: it arrives with its headers, and is read before anything is asked. */
 const EAGER_BYTES = 1_024;
-/** The first buffer of a longer body. */
-const FIRST_BYTES = 16_384;
+/** The first buffer of a longer body; the next has twice as many, or all that are declared if those are fewer. */
+const FIRST_BYTES = 65_536;
+/** Decoded in about a millisecond. */
+const BYTES_PER_TURN = 262_144;
 /** Chunks that a body may have, whatever their size; then they must have {@link MIN_CHUNK_BYTES} on average. */
 const MAX_SMALL_CHUNKS = 1_024;
 const MIN_CHUNK_BYTES = 16;
@@ -79,8 +81,7 @@ export function readShortJson(bytes: Uint8Array): unknown {
  */
 export async function readLongJson(bytes: Uint8Array, shape: BodyShape, hold: Hold): Promise<unknown> {
   const turn = (): Promise<void> => hold.turn(true);
-  await turn();
-  const text = decode(bytes);
+  const text = await decodeInTurns(bytes, turn);
   try {
     const counted = await countJson(text, shape, turn);
     await hold.growValues(counted.bytes);
@@ -129,10 +130,18 @@ export class ArrivingBody {
     }
     const size = Math.min(
       this.#maxBytes,
-      Math.max(length, 2 * this.#buffer.length, Math.min(this.#declared, FIRST_BYTES)),
+      Math.max(length, Math.min(this.#declared, FIRST_BYTES), Math.min(this.#declared / 2, this.#buffer.length) * 2),
     );
     const growing = this.#hold.growBody(size);
-    return growing === undefined ? this.#grow(size, chunk) : growing.then(() => this.#grow(size, chunk));
+    if (growing === undefined && size <= FIRST_BYTES) return this.#grow(size, chunk);
+    return this.#growInTurn(growing, size, chunk);
+  }
+
+  /** Many that grow in one turn take long: the system gives memory a page at a time. */
+  async #growInTurn(growing: MaybePromise<void>, size: number, chunk: Uint8Array): Promise<void> {
+    await growing;
+    await this.#hold.turn(true);
+    this.#grow(size, chunk);
   }
 
   /** All that arrived. */
@@ -158,9 +167,9 @@ export class ArrivingBody {
 const notJson = (text: string): KeystileError =>
   badBody(text === "" ? "is required" : "is not valid JSON", "send one JSON value, without a byte order mark");
 
-function decode(bytes: Uint8Array): string {
+function decode(bytes: Uint8Array, by = decoder, stream = false): string {
   try {
-    return decoder.decode(bytes);
+    return by.decode(bytes, { stream });
   } catch {
     throw badBody("is not valid UTF-8", "encode the body as UTF-8");
   }
@@ -172,6 +181,17 @@ function decode(bytes: Uint8Array): string {
  */
 export function isShort(contentLength: string | undefined): boolean {
   return contentLength !== undefined && Number(contentLength) <= EAGER_BYTES;
+}
+
+/** Decoding 1 MiB takes 5 ms. */
+async function decodeInTurns(bytes: Uint8Array, turn: () => Promise<void>): Promise<string> {
+  const inPieces = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  let text = "";
+  for (let at = 0; at < bytes.length; at += BYTES_PER_TURN) {
+    await turn();
+    text += decode(bytes.subarray(at, at + BYTES_PER_TURN), inPieces, at + BYTES_PER_TURN < bytes.length);
+  }
+  return text;
 }
 
 /** The error of a body above the limit (413). */

@@ -1,6 +1,6 @@
 /**
  * The rig of neighbours: whatever one caller sends, it ends no server, and slows down and refuses no other caller. The
- * server, the attacker and the neighbour are processes of their own; this one samples the server's observed.
+ * server, the attacker and the neighbour are processes of their own; this one samples the server's memory.
  */
 import type { ChildProcess } from "node:child_process";
 import { copyFileSync, readFileSync, rmSync } from "node:fs";
@@ -11,31 +11,19 @@ import { createWorld, permissionsLeft } from "./neighbours/world.js";
 import type { AttackOrders, AttackReport } from "./workers/attack.js";
 import type { NeighbourOrders, NeighbourReport } from "./workers/neighbour.js";
 import type { ServeOrders } from "./workers/serve.js";
+import type { AdmissionBounds } from "../../src/http/admission/admission.js";
+import type { ConnectionBounds } from "../../src/http/node/connections.js";
 import { buildWorker, ended, nextMessage, rigFolder, startWorker } from "./workers.js";
 
-/** Bounds that a control takes out. */
-export interface Fault {
-  /** Bytes of bodies and pages that the server holds at a time. */
-  readonly budget?: number;
-  /** Whether a workspace gets no more than its share of them. */
-  readonly share?: boolean;
-  /** Requests of a connection that wait for their answers before no more are read. */
-  readonly pendingPerConnection?: number;
-  /** Long bodies that are parsed at a time. */
-  readonly parsers?: number;
-  /** Pages that are made at a time. */
-  readonly pages?: number;
-  /** Milliseconds of a turn of the event loop. */
-  readonly turnMs?: number;
-  /** Whether the oldest idle connection is closed for a new one. */
-  readonly evicts?: boolean;
-  /** Whether a workspace gets no more than its share of the limiter's observed. */
+/** Bounds that a control takes out, or changes. */
+export type Fault = Partial<AdmissionBounds & ConnectionBounds> & {
+  /** Whether a workspace gets no more than its share of the limiter's buckets. */
   readonly limiterShare?: boolean;
-}
+};
 
 /** What was not as it must be. */
 export type Problem =
-  /** The server's process ended, or was ended for its observed. */
+  /** The server's process ended, or was ended for its size. */
   | "dead"
   /** It took too much memory, or kept it. */
   | "memory"
@@ -88,11 +76,10 @@ const OUT = Number.MAX_SAFE_INTEGER;
 /** One for each bound. */
 export const CONTROLS: readonly Control[] = [
   { attack: "bodies at once", fault: { budget: OUT }, caughtBy: "memory" },
-  { attack: "bodies pipelined", fault: { share: false }, caughtBy: "p99" },
-  { attack: "bodies of one connection", fault: { pendingPerConnection: OUT }, caughtBy: "p99" },
-  { attack: "bodies pipelined", fault: { parsers: OUT }, caughtBy: "memory" },
-  { attack: "pages read", fault: { pages: OUT }, caughtBy: "memory" },
-  { attack: "brackets without the right", fault: { turnMs: OUT }, caughtBy: "p99" },
+  { attack: "bodies pipelined", fault: { isFair: false }, caughtBy: "refused" },
+  { attack: "bodies of one connection", fault: { pending: OUT }, caughtBy: "memory" },
+  { attack: "pages read", fault: { places: OUT }, caughtBy: "p99" },
+  { attack: "bad root key pipelined", fault: { turnMs: OUT }, caughtBy: "p99" },
   { attack: "idle connections", fault: { evicts: false }, caughtBy: "refused" },
   { attack: "limiter flood", fault: { limiterShare: false }, caughtBy: "refused" },
 ];
@@ -178,13 +165,13 @@ export async function createRig(): Promise<Rig> {
           baseline,
           ...(await observed.settled(baseline + MAX_KEPT)),
         };
-        for (const child of children) child.kill("SIGKILL");
+        for (const child of children) child.kill(process.env.PROF ? "SIGTERM" : "SIGKILL");
         await Promise.all(children.map(ended));
         const left = await permissionsLeft(file);
         return { ...report, permissionsLeft: left, problems: problemsOf({ ...report, permissionsLeft: left }) };
       } finally {
         observed.stop();
-        for (const child of children) child.kill("SIGKILL");
+        for (const child of children) child.kill(process.env.PROF ? "SIGTERM" : "SIGKILL");
         for (const suffix of ["", "-wal", "-shm"]) rmSync(file + suffix, { force: true });
       }
     },
@@ -237,7 +224,7 @@ function observe(server: ChildProcess, killAt: number): Observed {
     resident = Math.round(read("VmRSS"));
     peak = Math.max(peak, Math.round(read("VmHWM")));
     [run = run, wait = wait] = readProc(server.pid!, "schedstat").split(" ").slice(0, 2).map(Number);
-    if (resident > killAt) server.kill("SIGKILL");
+    if (resident > killAt) server.kill(process.env.PROF ? "SIGTERM" : "SIGKILL");
   };
   const sampling = setInterval(sample, SAMPLE_MS);
   const given = async (ms: number, sooner?: Promise<unknown>): Promise<void> => {

@@ -92,7 +92,7 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
   const bytes = new FairPool(budget, isFair);
   const parsing = new FairPool(places, isFair);
   const making = new FairPool(places, isFair);
-  const turns = createFairTurns(afterInput(), turnMs);
+  const turns = createFairTurns(turnMs);
   const recognized = createRecognized();
 
   const hold = (authorization: string | undefined, arriving: number): Hold => {
@@ -182,10 +182,4 @@ function createRecognized(): Recognized {
       workspaces.set(number, workspaceId);
     },
   };
-}
-
-/** Looked up at run time: not every host has it. */
-function afterInput(): (act: () => void) => unknown {
-  const immediate = Reflect.get(globalThis, "setImmediate") as ((act: () => void) => unknown) | undefined;
-  return typeof immediate === "function" ? immediate : queueMicrotask;
 }

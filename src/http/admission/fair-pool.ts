@@ -6,6 +6,7 @@
  * without anybody counting accounts. Nothing that was granted is ever taken back.
  */
 import { KeystileError } from "../../contracts/errors.js";
+import { Fifo } from "../../lib/fifo.js";
 import { startTimer } from "../../lib/start-timer.js";
 import type { MaybePromise } from "../../contracts/types.js";
 
@@ -26,7 +27,12 @@ interface Wish {
 
 interface Waiter extends Wish {
   readonly grant: () => void;
+  /** It waited too long. */
+  isOver: boolean;
 }
+
+/** Timers of the same length cost the least. */
+const TIMER_STEP_MS = 100;
 
 /** The error of a request for which there was no space in time. */
 export const overloaded = (): KeystileError =>
@@ -38,7 +44,7 @@ export class FairPool {
   #free: number;
   readonly #held = new Map<string, number>();
   /** By account, in the order in which they are served next. */
-  readonly #waiting = new Map<string, Set<Waiter>>();
+  readonly #waiting = new Map<string, Fifo<Waiter>>();
 
   /** @param isFair false: whoever comes first may take all (for tests of what fairness prevents) */
   constructor(capacity: number, isFair = true) {
@@ -61,24 +67,19 @@ export class FairPool {
   take(account: string, wish: Wish, ms: number): MaybePromise<void> {
     if (!this.#waiting.has(account) && this.#fits(account, wish)) return this.#add(account, wish.amount);
     return new Promise((resolve, reject) => {
-      const queue = this.#waiting.get(account) ?? new Set<Waiter>();
+      const waiter: Waiter = { ...wish, isOver: false, grant: () => (clearTimeout(timer), resolve()) };
+      const queue = this.#waiting.get(account) ?? new Fifo<Waiter>();
       this.#waiting.set(account, queue);
+      queue.push(waiter);
       const timer = startTimer(
         () => {
-          queue.delete(waiter);
-          if (queue.size === 0 && this.#waiting.get(account) === queue) this.#waiting.delete(account);
+          waiter.isOver = true;
           reject(overloaded());
           // It may have stood before others that fit.
           this.#serve();
         },
-        Math.max(0, ms),
+        Math.ceil(Math.max(0, ms) / TIMER_STEP_MS) * TIMER_STEP_MS,
       );
-      const grant = (): void => {
-        clearTimeout(timer);
-        resolve();
-      };
-      const waiter: Waiter = { ...wish, grant };
-      queue.add(waiter);
     });
   }
 
@@ -114,14 +115,16 @@ export class FairPool {
     for (let served = true; served;) {
       served = false;
       for (const [account, queue] of [...this.#waiting]) {
-        const [waiter] = queue;
-        if (waiter === undefined || !this.#fits(account, waiter)) continue;
-        served = true;
-        queue.delete(waiter);
+        while (queue.peek()?.isOver === true) queue.shift();
+        const waiter = queue.peek();
+        if (waiter !== undefined && this.#fits(account, waiter)) {
+          served = true;
+          queue.shift();
+          this.#add(account, waiter.amount);
+          waiter.grant();
+        } else if (waiter !== undefined) continue;
         this.#waiting.delete(account);
         if (queue.size > 0) this.#waiting.set(account, queue);
-        this.#add(account, waiter.amount);
-        waiter.grant();
       }
     }
   }

@@ -4,6 +4,7 @@
  */
 import type { KeystileError } from "../../contracts/errors.js";
 import type { Hold } from "../admission/admission.js";
+import { createFairTurns } from "../admission/fair-turns.js";
 
 /** The part of a socket that is used. */
 export interface Connection {
@@ -58,6 +59,8 @@ export interface ConnectionBounds {
   readonly max: number;
   /** The same of one address; `undefined` addresses are not counted. */
   readonly maxPerAddress: number;
+  /** Whether it does; otherwise the new one is closed. */
+  readonly evicts: boolean;
   /** Requests of one connection that are handled at a time; while others wait, nothing more is read of it. */
   readonly pending: number;
 }
@@ -66,6 +69,7 @@ export interface ConnectionBounds {
 export const CONNECTION_BOUNDS: ConnectionBounds = Object.freeze({
   max: Infinity,
   maxPerAddress: Infinity,
+  evicts: true,
   pending: 8,
 });
 
@@ -103,12 +107,22 @@ export interface RequestSlot {
  */
 const MAX_WAITING = 1_024;
 
-export function createConnections({ max, maxPerAddress, pending }: ConnectionBounds = CONNECTION_BOUNDS): Connections {
+export function createConnections({
+  max,
+  maxPerAddress,
+  evicts,
+  pending,
+}: ConnectionBounds = CONNECTION_BOUNDS): Connections {
   const states = new Map<Connection, ConnectionState>();
   /** Connections without a request, the one that has been idle for longest first. */
   const idle = new Set<Connection>();
   const perAddress = new Map<string, number>();
+  /** One connection a turn: of each, Node reads 64 KiB at once, which may be hundreds of requests. */
+  const resuming = createFairTurns(0);
 
+  const resume = (socket: Connection, { address = "" }: ConnectionState): void => {
+    resuming.wait(address, true, () => void socket.resume());
+  };
   const count = (address: string | undefined, by: number): void => {
     if (address === undefined) return;
     const now = (perAddress.get(address) ?? 0) + by;
@@ -181,7 +195,7 @@ export function createConnections({ max, maxPerAddress, pending }: ConnectionBou
         if (next !== undefined) {
           state.waiting.delete(next);
           start(socket, state, next);
-          if (state.waiting.size === 0) socket.resume();
+          if (state.waiting.size === 0) resume(socket, state);
         } else if (state.served.size > 0) return;
         else if (state.isEnding) socket.destroy();
         else idle.add(socket);
@@ -190,9 +204,11 @@ export function createConnections({ max, maxPerAddress, pending }: ConnectionBou
   };
   return {
     open(socket, address) {
-      stateOf(socket, address);
+      const state = stateOf(socket, address);
+      socket.pause();
+      resume(socket, state);
       const isOver = address !== undefined && (perAddress.get(address) ?? 0) > maxPerAddress;
-      if (isOver || states.size > max) oldestIdle(isOver ? address : undefined)?.destroy();
+      if (isOver || states.size > max) (evicts ? oldestIdle(isOver ? address : undefined) : socket)?.destroy();
     },
     begin(socket, request, hold, serve) {
       const state = stateOf(socket);

@@ -1,5 +1,6 @@
 /** Serves a file, with bounds taken out where a control says so. Tells its port; collects its garbage on a word. */
-import * as node from "../../../src/http/node/server.js";
+import { writeFileSync } from "node:fs";
+import { createBoundedServer } from "../../../src/http/node/server.js";
 import type { ServerOptions } from "../../../src/http/index.js";
 import { memoryLimiter } from "../../../src/index.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
@@ -22,15 +23,12 @@ const limiter = {
     shared.take(limiterShare ? checks : checks.map((check) => ({ ...check, workspaceId: "all" })), now),
 };
 const store = sqliteStore(file, { durability: "process" });
-const settings = { ...options, verifier: { limiter } };
-const { serveWith } = node as {
-  readonly serveWith?: (...args: [...Parameters<typeof node.createServer>, typeof bounds]) => node.Server;
-};
-if (serveWith === undefined && Object.keys(bounds).length > 0)
-  throw new TypeError("the server has no bounds to take out");
-const server = serveWith === undefined ? node.createServer(store, settings) : serveWith(store, settings, bounds);
+const server = createBoundedServer(store, { ...options, verifier: { limiter } }, bounds);
 const { port } = await server.listen();
 // Where it does not end with the rig, it must not outlive it.
 process.once("disconnect", () => process.exit());
 process.on("message", () => (globalThis as { gc?: () => void }).gc!());
 process.send!({ port });
+if (process.env.PROF) process.on("SIGTERM", () => process.exit());
+const longs: number[][] = []; let lastT = process.hrtime.bigint();
+if (process.env["PROF"]) { const tick = () => { const n = process.hrtime.bigint(); if (n - lastT > 25_000_000n) longs.push([Number(lastT / 1000n), Number(n / 1000n)]); lastT = n; setImmediate(tick).unref(); }; tick(); process.on("exit", () => writeFileSync("/tmp/prof/longs.json", JSON.stringify(longs))); }
