@@ -6,9 +6,9 @@
  * that a take reads and writes one value per bucket, which expires by itself once it is full. Numbers come and go as
  * text: clients turn integers of the protocol into numbers in ways of their own.
  *
- * Why a time far ahead is not believed: after a failover to a server whose clock is behind, or a clock that is set back,
- * a bucket would refill only once the clock has come to its time. Behind by more than a bucket takes to refill, it goes
- * on from now with what is used, so that the wait is bounded by that time and nothing is minted. By less, it waits:
+ * Why a time far ahead is not believed: after a failover to a server whose clock is behind, or a clock that is set
+ * back, a bucket would refill only once the clock has come to its time. Behind by more than a bucket takes to refill, it
+ * goes on from now with what is used, so that the wait is bounded by that time and nothing is minted. By less, it waits:
  * going on from now at each small step back would refill twice what passes between them.
  */
 

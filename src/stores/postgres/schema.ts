@@ -209,7 +209,7 @@ export function setUpScript(schema: string): string {
     UPDATE ${s}.meta SET version = ${i + 1};
   END IF;`,
   );
-  // Names are resolved as the functions resolve them, so that nothing in a schema of the role's own path has a part in it.
+  // Names are resolved as the functions resolve them: nothing in a schema of the role's own path has a part in it.
   return `DO $keystile$
 DECLARE found integer := 0; path text := pg_catalog.current_setting('search_path'::text); made text;
 BEGIN
