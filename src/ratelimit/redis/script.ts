@@ -7,9 +7,9 @@
  * text: clients turn integers of the protocol into numbers in ways of their own.
  *
  * Why a time far ahead is not believed: after a failover to a server whose clock is behind, or a clock that is set
- * back, a bucket would refill only once the clock has come to its time. Behind by more than a bucket takes to refill, it
- * goes on from now with what is used, so that the wait is bounded by that time and nothing is minted. By less, it waits:
- * going on from now at each small step back would refill twice what passes between them.
+ * back, a bucket would refill only once the clock has come to its time. Behind by more than a bucket takes to refill,
+ * it goes on from now with what is used, so that the wait is bounded by that time and nothing is minted. By less, it
+ * waits: going on from now at each small step back would refill twice what passes between them.
  */
 
 /** Checks are told in so many arguments each. */
