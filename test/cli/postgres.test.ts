@@ -130,7 +130,7 @@ describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", ()
     const query = pool.query.bind(pool) as (...given: unknown[]) => unknown;
     const failing = Object.assign(pool, {
       async query(...given: unknown[]) {
-        if (!JSON.stringify(given).includes("SELECT kind, count")) return query(...given);
+        if (!JSON.stringify(given).includes("SELECT kind, pg_catalog.count")) return query(...given);
         const listening = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()";
         while ((await server.sql(listening, database)).length === 0) await wait(10);
         throw Object.assign(new Error("refused"), { code: "42501" });

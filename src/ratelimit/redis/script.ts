@@ -5,6 +5,11 @@
  * Why one script and packed doubles: a bucket is one string of 8 bytes, and 24 for each of its at most four levels, so
  * that a take reads and writes one value per bucket, which expires by itself once it is full. Numbers come and go as
  * text: clients turn integers of the protocol into numbers in ways of their own.
+ *
+ * Why a time far ahead is not believed: after a failover to a server whose clock is behind, or a clock that is set
+ * back, a bucket would refill only once the clock has come to its time. Behind by more than a bucket takes to refill,
+ * it goes on from now with what is used, so that the wait is bounded by that time and nothing is minted. By less, it
+ * waits: going on from now at each small step back would refill twice what passes between them.
  */
 
 /** Checks are told in so many arguments each. */
@@ -52,7 +57,7 @@ if #ARGV == 1 + ${NUMBERS_PER_CHECK} * #KEYS and mode ~= 'hold' then
     if raw then
       local ownLimit, ownDuration
       at, ownLimit, ownDuration, used = struct.unpack('<dddd', raw)
-      if ownLimit ~= limit or ownDuration ~= duration then isCommon = false break end
+      if ownLimit ~= limit or ownDuration ~= duration or at - now > duration + slack then isCommon = false break end
       if now > at then
         used = used - floor((now - at) * drain)
         if used < 0 then used = 0 end
@@ -107,7 +112,9 @@ local function read(key)
   local bucket = { at = now, pending = 0 }
   local raw = call('GET', key)
   if not raw then return bucket end
-  local at, elapsed = struct.unpack('<d', raw), 0
+  local at, elapsed, longest = struct.unpack('<d', raw), 0, 0
+  for from = 9, #raw, 24 do longest = max(longest, (select(2, struct.unpack('<dd', raw, from)))) end
+  if at - now > longest + slack then at, bucket.moved = now, true end
   if now > at then elapsed = now - at else bucket.at = at end
   for from = 9, #raw, 24 do
     local limit, duration, used = struct.unpack('<ddd', raw, from)
@@ -237,7 +244,7 @@ elseif fits and mode ~= 'look' then
   end
 end
 for i = 1, #KEYS do
-  if buckets[i].changed then write(KEYS[i], buckets[i]) end
+  if buckets[i].changed or buckets[i].moved then write(KEYS[i], buckets[i]) end
 end
 
 local text = {}

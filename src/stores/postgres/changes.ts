@@ -66,23 +66,23 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
   // were restored.
   const statement: Statement = {
     isRead: true,
-    text: `SELECT pg_current_snapshot()::text AS snapshot, pg_is_in_recovery()::text AS replica,
-      pg_postmaster_start_time()::text AS started, ${s}.lifetime_v1() AS lifetime, m.version::text AS version, m.store_id,
-      current_setting('synchronous_standby_names') AS standbys,
-      (m.pruned IS NOT NULL AND m.pruned >= pg_snapshot_xmin($1::text::pg_snapshot)
-        AND m.pruned < pg_snapshot_xmax(pg_current_snapshot()))::text AS pruned,
-      ARRAY_TO_JSON(ARRAY(
-        (SELECT JSON_BUILD_ARRAY(c.xid::text, c.what) FROM ${s}.changes c
-          WHERE c.xid >= pg_snapshot_xmax($1::text::pg_snapshot) AND c.xid < pg_snapshot_xmax(pg_current_snapshot())
+    text: `SELECT pg_catalog.pg_current_snapshot()::text AS snapshot, pg_catalog.pg_is_in_recovery()::text AS replica,
+      pg_catalog.pg_postmaster_start_time()::text AS started, ${s}.lifetime_v1() AS lifetime, m.version::text AS version, m.store_id,
+      pg_catalog.current_setting('synchronous_standby_names') AS standbys,
+      (m.pruned IS NOT NULL AND m.pruned >= pg_catalog.pg_snapshot_xmin($1::text::pg_snapshot)
+        AND m.pruned < pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()))::text AS pruned,
+      pg_catalog.array_to_json(ARRAY(
+        (SELECT pg_catalog.json_build_array(c.xid::text, c.what) FROM ${s}.changes c
+          WHERE c.xid >= pg_catalog.pg_snapshot_xmax($1::text::pg_snapshot) AND c.xid < pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())
           ORDER BY c.xid LIMIT ${MAX_CHANGES + 1})
         UNION ALL
-        (SELECT JSON_BUILD_ARRAY(c.xid::text, c.what) FROM ${s}.changes c
-          WHERE c.xid = ANY (ARRAY(SELECT pg_snapshot_xip($1::text::pg_snapshot))) LIMIT ${MAX_CHANGES + 1})
+        (SELECT pg_catalog.json_build_array(c.xid::text, c.what) FROM ${s}.changes c
+          WHERE c.xid = ANY (ARRAY(SELECT pg_catalog.pg_snapshot_xip($1::text::pg_snapshot))) LIMIT ${MAX_CHANGES + 1})
       ))::text AS changes
       FROM ${s}.meta m`,
   };
   const prune: Statement = { isRead: false, text: `SELECT ${s}.prune_v1($1::text::interval)::text` };
-  const notify: Statement = { isRead: true, text: "SELECT pg_notify($1, $2)::text" };
+  const notify: Statement = { isRead: true, text: "SELECT pg_catalog.pg_notify($1::text, $2::text)::text" };
   const channel = `keystile_${schema}`;
 
   const listeners = createListeners<Change>();

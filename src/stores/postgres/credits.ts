@@ -82,10 +82,10 @@ export function createCredits(session: Session, { schema, durability, timeout }:
   const balances: Statement = {
     isRead: true,
     text: `SELECT k.id, a.unlimited::text AS unlimited, ${COUNTS.map((name) => `a.${name}::text AS ${name}`).join(", ")},
-      ARRAY_TO_JSON(ARRAY(SELECT JSON_BUILD_ARRAY(l.holder, l.generation, l.expires, l.held, l.spent, l.is_forfeited)
+      pg_catalog.array_to_json(ARRAY(SELECT pg_catalog.json_build_array(l.holder, l.generation, l.expires, l.held, l.spent, l.is_forfeited)
         FROM ${schema}.leases l WHERE l.account = a.number))::text AS leases
       FROM ${schema}.keys k LEFT JOIN ${schema}.accounts a ON a.number = coalesce(k.account, k.number)
-      WHERE k.id IN (SELECT jsonb_array_elements_text($1::text::jsonb))`,
+      WHERE k.id IN (SELECT pg_catalog.jsonb_array_elements_text($1::text::jsonb))`,
   };
 
   return {

@@ -39,9 +39,9 @@ export function createEntities(session: Session, schema: string): Entities {
     isRead: true,
     text: `SELECT ${ENTITY_COLUMNS} FROM ${schema}.entities e ${rest}`,
   });
-  const byIds = read("WHERE e.kind = $1 AND e.id IN (SELECT jsonb_array_elements_text($2::text::jsonb))");
+  const byIds = read("WHERE e.kind = $1 AND e.id IN (SELECT pg_catalog.jsonb_array_elements_text($2::text::jsonb))");
   const byNames = read(
-    "WHERE e.kind = $1 AND e.workspace_id = $2 AND e.name IN (SELECT jsonb_array_elements_text($3::text::jsonb))",
+    "WHERE e.kind = $1 AND e.workspace_id = $2 AND e.name IN (SELECT pg_catalog.jsonb_array_elements_text($3::text::jsonb))",
   );
   const byDigest = read("WHERE e.kind = 'rootKeys' AND e.name = $1");
   const page = read(
@@ -54,7 +54,7 @@ export function createEntities(session: Session, schema: string): Entities {
         WHERE e.kind = $1 AND e.workspace_id = $2 AND NOT e.deleted AND e.id > $3 ORDER BY e.id LIMIT $4::text::bigint
       )
       SELECT ${ENTITY_COLUMNS} FROM slice e
-      WHERE strpos(lower((${texts}) COLLATE "C"), $5::text) > 0 OR e.id = (SELECT max(id) FROM slice)
+      WHERE pg_catalog.strpos(pg_catalog.lower((${texts}) COLLATE "C"), $5::text) > 0 OR e.id = (SELECT pg_catalog.max(id) FROM slice)
       ORDER BY e.id LIMIT $6::text::bigint`,
   });
   const sliceByNames = slice(NAMES);

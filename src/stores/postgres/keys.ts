@@ -34,7 +34,8 @@ export function createKeys(session: Session, references: References, schema: str
     text: `SELECT ${COLUMNS} FROM ${schema}.keys k
       LEFT JOIN ${schema}.entities i ON i.kind = 'identities' AND i.id = k.identity_id ${rest}`,
   });
-  const among = (column: string) => read(`WHERE ${column} IN (SELECT jsonb_array_elements_text($1::text::jsonb))`);
+  const among = (column: string) =>
+    read(`WHERE ${column} IN (SELECT pg_catalog.jsonb_array_elements_text($1::text::jsonb))`);
   const byDigest = read("WHERE k.digest = $1");
   const byDigests = among("k.digest");
   const byForeign = read("WHERE k.foreign_digest = $1");

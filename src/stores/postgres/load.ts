@@ -78,43 +78,43 @@ export async function beginLoad(
   const writePage = async (insert: string, rows: string): Promise<void> => {
     if ((await run(insert, rows, source, load)).length === 0) throw begunAgain();
   };
-  const given = "jsonb_array_elements($1::text::jsonb) r WHERE EXISTS (SELECT 1 FROM held)";
+  const given = "pg_catalog.jsonb_array_elements($1::text::jsonb) r WHERE EXISTS (SELECT 1 FROM held)";
   const entities = guarded(`INSERT INTO ${s}.entities (kind, id, workspace_id, name, parent, version, deleted, body)
-    SELECT r ->> 'kind', r ->> 'id', r ->> 'ws', r ->> 'name', r ->> 'parent', (r ->> 'version')::bigint, (r ->> 'deleted')::boolean, r ->> 'body'
+    SELECT r ->> 'kind'::text, r ->> 'id'::text, r ->> 'ws'::text, r ->> 'name'::text, r ->> 'parent'::text, (r ->> 'version'::text)::bigint, (r ->> 'deleted'::text)::boolean, r ->> 'body'::text
     FROM ${given}
     ON CONFLICT (kind, id) DO UPDATE SET name = excluded.name, parent = excluded.parent, version = excluded.version,
       deleted = excluded.deleted, body = excluded.body`);
   const keys =
     guarded(`INSERT INTO ${s}.keys (number, account, version, deleted, last_used_at, enabled, expires, created_at,
       id, workspace_id, api_id, identity_id, digest, foreign_digest, grants, body, name, start)
-    SELECT (r ->> 'number')::bigint, (r ->> 'shared')::bigint, (r ->> 'version')::bigint, (r ->> 'deleted')::boolean,
-      (r ->> 'used')::bigint, (r ->> 'enabled')::boolean, to_timestamp((r ->> 'expires')::double precision / 1000),
-      to_timestamp((r ->> 'created')::double precision / 1000), ${KEY_TEXTS.map((name) => `r ->> '${name}'`).join(", ")}
+    SELECT (r ->> 'number'::text)::bigint, (r ->> 'shared'::text)::bigint, (r ->> 'version'::text)::bigint, (r ->> 'deleted'::text)::boolean,
+      (r ->> 'used'::text)::bigint, (r ->> 'enabled'::text)::boolean, pg_catalog.to_timestamp((r ->> 'expires'::text)::double precision / 1000::double precision),
+      pg_catalog.to_timestamp((r ->> 'created'::text)::double precision / 1000::double precision), ${KEY_TEXTS.map((name) => `r ->> '${name}'::text`).join(", ")}
     FROM ${given} ON CONFLICT (number) DO UPDATE SET account = excluded.account,
       version = excluded.version, deleted = excluded.deleted, last_used_at = excluded.last_used_at, enabled = excluded.enabled,
       expires = excluded.expires, identity_id = excluded.identity_id, digest = excluded.digest, grants = excluded.grants,
       body = excluded.body, name = excluded.name, start = excluded.start`);
   const accounts = guarded(`INSERT INTO ${s}.accounts (number, unlimited, ${COUNTS.join(", ")})
-    SELECT (r ->> 'number')::bigint, (r ->> 'unlimited')::boolean, ${COUNTS.map((name) => `(r ->> '${name}')::bigint`).join(", ")}
+    SELECT (r ->> 'number'::text)::bigint, (r ->> 'unlimited'::text)::boolean, ${COUNTS.map((name) => `(r ->> '${name}'::text)::bigint`).join(", ")}
     FROM ${given} ON CONFLICT (number) DO UPDATE SET unlimited = excluded.unlimited,
       ${COUNTS.map((name) => `${name} = excluded.${name}`).join(", ")}`);
   const once = guarded(`INSERT INTO ${s}.idempotency (id, workspace_id, body, expires)
-    SELECT r ->> 'id', r ->> 'workspaceId', r ->> 'body', (r ->> 'until')::bigint FROM ${given}
+    SELECT r ->> 'id'::text, r ->> 'workspaceId'::text, r ->> 'body'::text, (r ->> 'until'::text)::bigint FROM ${given}
     ON CONFLICT (id) DO NOTHING`);
   const audit =
     guarded(`INSERT INTO ${s}.audit (number, time, workspace_id, actor_kind, actor, operation, ids, fields, count)
-    OVERRIDING SYSTEM VALUE SELECT (r ->> 'number')::bigint, (r ->> 'time')::timestamptz, r ->> 'workspaceId', r ->> 'actorKind',
-      r ->> 'actor', r ->> 'operation', ARRAY(SELECT jsonb_array_elements_text(r -> 'ids')),
-      ARRAY(SELECT jsonb_array_elements_text(r -> 'fields')), (r ->> 'count')::bigint
+    OVERRIDING SYSTEM VALUE SELECT (r ->> 'number'::text)::bigint, (r ->> 'time'::text)::timestamptz, r ->> 'workspaceId'::text, r ->> 'actorKind'::text,
+      r ->> 'actor'::text, r ->> 'operation'::text, ARRAY(SELECT pg_catalog.jsonb_array_elements_text(r -> 'ids'::text)),
+      ARRAY(SELECT pg_catalog.jsonb_array_elements_text(r -> 'fields'::text)), (r ->> 'count'::text)::bigint
     FROM ${given} ON CONFLICT (number) DO NOTHING`);
-  const onceRows = `SELECT coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'workspaceId', o.workspace_id, 'body', o.body,
+  const onceRows = `SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('id', o.id, 'workspaceId', o.workspace_id, 'body', o.body,
       'until', o.expires) ORDER BY o.id), '[]')::text AS rows
-    FROM ${s}.idempotency o WHERE o.id IN (SELECT jsonb_array_elements_text($1::text::jsonb))`;
-  const auditRows = `SELECT coalesce(jsonb_agg(jsonb_build_object('number', a.number,
-      'time', (extract(epoch FROM a.time) * 1000)::bigint, 'workspaceId', a.workspace_id, 'actorKind', a.actor_kind,
-      'actor', a.actor, 'operation', a.operation, 'ids', to_jsonb(a.ids), 'fields', to_jsonb(a.fields), 'count', a.count)
+    FROM ${s}.idempotency o WHERE o.id IN (SELECT pg_catalog.jsonb_array_elements_text($1::text::jsonb))`;
+  const auditRows = `SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('number', a.number,
+      'time', (extract(epoch FROM a.time) * 1000::numeric)::bigint, 'workspaceId', a.workspace_id, 'actorKind', a.actor_kind,
+      'actor', a.actor, 'operation', a.operation, 'ids', pg_catalog.to_jsonb(a.ids), 'fields', pg_catalog.to_jsonb(a.fields), 'count', a.count)
       ORDER BY a.number), '[]')::text AS rows
-    FROM ${s}.audit a WHERE a.number IN (SELECT e::bigint FROM jsonb_array_elements_text($1::text::jsonb) e)`;
+    FROM ${s}.audit a WHERE a.number IN (SELECT e::bigint FROM pg_catalog.jsonb_array_elements_text($1::text::jsonb) e)`;
 
   return {
     async write(page) {
@@ -139,9 +139,9 @@ export async function beginLoad(
     },
     async counts() {
       const rows = await run(
-        `SELECT kind, count(*)::text AS n FROM ${s}.entities WHERE kind <> 'copy' GROUP BY 1
-         UNION ALL SELECT 'keys', count(*)::text FROM ${s}.keys UNION ALL SELECT 'idempotency', count(*)::text FROM ${s}.idempotency
-         UNION ALL SELECT 'audit', count(*)::text FROM ${s}.audit`,
+        `SELECT kind, pg_catalog.count(*)::text AS n FROM ${s}.entities WHERE kind <> 'copy' GROUP BY 1
+         UNION ALL SELECT 'keys', pg_catalog.count(*)::text FROM ${s}.keys UNION ALL SELECT 'idempotency', pg_catalog.count(*)::text FROM ${s}.idempotency
+         UNION ALL SELECT 'audit', pg_catalog.count(*)::text FROM ${s}.audit`,
       );
       return Object.fromEntries(rows.map((row) => [String(row["kind"]), Number(row["n"])]));
     },
@@ -160,12 +160,12 @@ export async function beginLoad(
             WHERE kind = 'copy' AND body = $2::text || '${ENDING}' AND version = $3::text::bigint RETURNING 1
           ), counted AS (
             INSERT INTO ${s}.idempotency_counts
-            SELECT i.workspace_id, count(*) FROM ${s}.idempotency i WHERE EXISTS (SELECT 1 FROM named) GROUP BY 1
+            SELECT i.workspace_id, pg_catalog.count(*) FROM ${s}.idempotency i WHERE EXISTS (SELECT 1 FROM named) GROUP BY 1
             ON CONFLICT (workspace_id) DO UPDATE SET records = excluded.records
           ), secret AS (UPDATE ${s}.meta SET idempotency_secret = $1 WHERE EXISTS (SELECT 1 FROM named)),
           told AS (INSERT INTO ${s}.changes (what) SELECT 'all' FROM named)
-          SELECT setval('${s}.key_numbers', greatest(1, (SELECT coalesce(max(number), 1) FROM ${s}.keys)))::text,
-            setval(pg_get_serial_sequence('${s}.audit', 'number'), greatest(1, (SELECT coalesce(max(number), 1) FROM ${s}.audit)))::text
+          SELECT pg_catalog.setval('${s}.key_numbers', greatest(1, (SELECT coalesce(pg_catalog.max(number), 1) FROM ${s}.keys)))::text,
+            pg_catalog.setval(pg_catalog.pg_get_serial_sequence('${s}.audit', 'number'), greatest(1, (SELECT coalesce(pg_catalog.max(number), 1) FROM ${s}.audit)))::text
           FROM named`,
       };
       const finished = await session.run(statement, secret, source, load);
@@ -179,8 +179,8 @@ async function assertMaySetSequences(session: Session, schema: string): Promise<
   const s = quoted(schema);
   const [row] = await session.run({
     isRead: true,
-    text: `SELECT (has_sequence_privilege('${s}.key_numbers', 'UPDATE')
-      AND has_sequence_privilege(pg_get_serial_sequence('${s}.audit', 'number'), 'UPDATE'))::text AS may`,
+    text: `SELECT (pg_catalog.has_sequence_privilege('${s}.key_numbers', 'UPDATE')
+      AND pg_catalog.has_sequence_privilege(pg_catalog.pg_get_serial_sequence('${s}.audit', 'number'), 'UPDATE'))::text AS may`,
   });
   if (row?.["may"] !== "true")
     throw new KeystileError(
@@ -202,8 +202,8 @@ async function begin(
   const [known] = await run(
     `SELECT e.body, e.version::text, (EXISTS (SELECT 1 FROM ${s}.changes) OR EXISTS (SELECT 1 FROM ${s}.leases)
        OR EXISTS (SELECT 1 FROM ${s}.idempotency_counts) OR EXISTS (SELECT 1 FROM ${s}.meta WHERE pruned IS NOT NULL)
-       OR e.body NOT LIKE '%${ENDING}' AND (pg_sequence_last_value('${s}.key_numbers') IS NOT NULL
-         OR pg_sequence_last_value(pg_get_serial_sequence('${s}.audit', 'number')) IS NOT NULL))::text AS used
+       OR e.body NOT LIKE '%${ENDING}' AND (pg_catalog.pg_sequence_last_value('${s}.key_numbers') IS NOT NULL
+         OR pg_catalog.pg_sequence_last_value(pg_catalog.pg_get_serial_sequence('${s}.audit', 'number')) IS NOT NULL))::text AS used
      FROM ${s}.entities e WHERE e.kind = 'copy' AND e.id = 'copy'`,
   );
   if (known === undefined) {
@@ -215,7 +215,7 @@ async function begin(
     // A random number: a load that began before the schema was dropped must not find its own again.
     const [first] = await run(
       `INSERT INTO ${s}.entities (kind, id, workspace_id, version, deleted, body)
-       VALUES ('copy', 'copy', '', 1 + floor(random() * 1e15)::bigint, true, $1)
+       VALUES ('copy', 'copy', '', 1 + pg_catalog.floor(pg_catalog.random() * 1e15::double precision)::bigint, true, $1)
        ON CONFLICT (kind, id) DO NOTHING RETURNING version::text`,
       source,
     );
@@ -251,8 +251,8 @@ async function begin(
      once AS (DELETE FROM ${s}.idempotency WHERE EXISTS (SELECT 1 FROM own)),
      counts AS (DELETE FROM ${s}.idempotency_counts WHERE EXISTS (SELECT 1 FROM own)),
      audit AS (DELETE FROM ${s}.audit WHERE EXISTS (SELECT 1 FROM own))
-     SELECT version::text, setval('${s}.key_numbers', 1, false)::text,
-       setval(pg_get_serial_sequence('${s}.audit', 'number'), 1, false)::text FROM own`,
+     SELECT version::text, pg_catalog.setval('${s}.key_numbers', 1, false)::text,
+       pg_catalog.setval(pg_catalog.pg_get_serial_sequence('${s}.audit', 'number'), 1, false)::text FROM own`,
     source,
     fenced["version"] as string,
     known["body"],

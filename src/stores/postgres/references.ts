@@ -51,7 +51,7 @@ type Wanted = readonly [kind: Kind, id: string];
 export function createReferences(session: Session, schema: string): References {
   const statement: Statement = {
     isRead: true,
-    text: `SELECT e.kind, ${ENTITY_COLUMNS} FROM jsonb_array_elements($1::text::jsonb) w
+    text: `SELECT e.kind, ${ENTITY_COLUMNS} FROM pg_catalog.jsonb_array_elements($1::text::jsonb) w
       JOIN ${schema}.entities e ON e.kind = w ->> 0 AND e.id = w ->> 1`,
   };
   const rows = createBoundedMap<string, unknown>();

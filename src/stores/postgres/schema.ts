@@ -1,10 +1,16 @@
 /** The schema of the database: one script that may run any number of times, from any number of nodes at once. */
 import { MAX_BALANCE } from "../../credits/account.js";
-import { creditFunctions } from "./credits-sql.js";
+import { creditFunctions, refillFunctions } from "./credits-sql.js";
 import { rowFunctions } from "./rows-sql.js";
 
 /** What {@link setUpScript} makes. A store works with this version alone. */
-export const SCHEMA_VERSION = 2;
+export const SCHEMA_VERSION = 3;
+
+/**
+ * What every function of the schema has for its own `search_path`. A caller's may name a schema in which others create:
+ * of two operators PostgreSQL takes the one whose types fit better, wherever in the path it is.
+ */
+const SEARCH_PATH = "pg_catalog, pg_temp";
 
 const MAX = MAX_BALANCE;
 
@@ -141,7 +147,7 @@ CREATE TABLE ${s}.audit (
 `;
 
 const overview = (s: string): string => `
-CREATE VIEW ${s}.key_overview AS
+CREATE OR REPLACE VIEW ${s}.key_overview AS
 SELECT k.id AS key_id, k.name, k.start, k.workspace_id, k.api_id, i.name AS external_id, k.enabled, k.deleted, k.created_at,
   k.expires, to_timestamp(k.last_used_at / 1000.0) AS last_used_at,
   ARRAY(SELECT DISTINCT p.name FROM ${s}.entities p WHERE p.kind = 'permissions' AND p.id IN (
@@ -181,6 +187,8 @@ END $fn$;
 export const STEPS: readonly ((s: string) => string)[] = [
   (s) => tables(s) + creditFunctions(s) + rowFunctions(s) + overview(s),
   lifetime,
+  // As they are: what their operators mean was settled when they were made, by the search_path of that session.
+  (s) => refillFunctions(s) + overview(s),
 ];
 
 /**
@@ -201,9 +209,11 @@ export function setUpScript(schema: string): string {
     UPDATE ${s}.meta SET version = ${i + 1};
   END IF;`,
   );
+  // Names are resolved as the functions resolve them: nothing in a schema of the role's own path has a part in it.
   return `DO $keystile$
-DECLARE found integer := 0;
+DECLARE found integer := 0; path text := pg_catalog.current_setting('search_path'::text); made text;
 BEGIN
+  PERFORM pg_catalog.set_config('search_path'::text, '${SEARCH_PATH}'::text, true);
   IF pg_is_in_recovery() THEN RAISE EXCEPTION 'the server is a read replica' USING ERRCODE = '25006'; END IF;
   PERFORM pg_advisory_xact_lock(hashtextextended('keystile ' || ${literal}, 7235925));
   IF to_regnamespace(quote_ident(${literal})) IS NULL THEN CREATE SCHEMA ${s}; END IF;
@@ -211,6 +221,14 @@ BEGIN
   IF found > ${SCHEMA_VERSION} THEN
     RAISE EXCEPTION 'the tables are of version %, and this keystile knows them up to ${SCHEMA_VERSION}', found USING ERRCODE = 'KS009';
   END IF;${steps.join("")}
+  FOR made IN
+    SELECT oid::regprocedure::text FROM pg_proc
+    WHERE pronamespace = to_regnamespace(quote_ident(${literal})) AND proname ~ '_v[0-9]+$'
+      AND proconfig IS NULL AND prosqlbody IS NULL
+  LOOP
+    EXECUTE 'ALTER FUNCTION ' || made || ' SET search_path = ${SEARCH_PATH}';
+  END LOOP;
+  PERFORM set_config('search_path', path, true);
 END $keystile$;
 `;
 }

@@ -38,10 +38,10 @@ export interface PostgresStatus {
 
 const SETTINGS: Statement = {
   isRead: true,
-  text: `SELECT current_setting('server_version') AS version, pg_is_in_recovery()::text AS replica,
-    current_setting('synchronous_commit') AS commit, current_setting('fsync') AS fsync,
-    current_setting('synchronous_standby_names') AS standbys,
-    (extract(epoch FROM clock_timestamp()) * 1000)::bigint::text AS now, to_regclass($1)::text AS meta`,
+  text: `SELECT pg_catalog.current_setting('server_version') AS version, pg_catalog.pg_is_in_recovery()::text AS replica,
+    pg_catalog.current_setting('synchronous_commit') AS commit, pg_catalog.current_setting('fsync') AS fsync,
+    pg_catalog.current_setting('synchronous_standby_names') AS standbys,
+    (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000::numeric)::bigint::text AS now, pg_catalog.to_regclass($1::text)::text AS meta`,
 };
 
 export async function readStatus(session: Session, schema: string, state: ChangesState): Promise<PostgresStatus> {

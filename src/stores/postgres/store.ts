@@ -84,7 +84,7 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
     isRead: false,
     text: `WITH held AS MATERIALIZED (
         SELECT deleted FROM ${schema}.entities
-        WHERE kind = 'apis' AND id IN (SELECT jsonb_array_elements_text($6::text::jsonb)) ORDER BY id FOR SHARE
+        WHERE kind = 'apis' AND id IN (SELECT pg_catalog.jsonb_array_elements_text($6::text::jsonb)) ORDER BY id FOR SHARE
       )
       SELECT CASE WHEN EXISTS (SELECT 1 FROM held WHERE deleted) THEN '{"apiDeleted":true}' ELSE ${schema}.insert_keys_v1(
         $1, $2, $3::text, $4::text::bigint, CASE WHEN $5::text = 'many' THEN ARRAY['created'] END

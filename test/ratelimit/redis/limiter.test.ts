@@ -82,6 +82,43 @@ describe.skipIf(noRedis !== undefined)("redisLimiter", () => {
       await limiter.take([check({ cost: 0 }), check({ bucket: "other", cost: 0 })], 0);
       expect(await bed.client.keys("*")).toEqual([]);
     });
+
+    /** As a server finds a bucket whose clock is behind that of the one that wrote it. */
+    const writeAhead = async (key: string, ms: number): Promise<void> => {
+      const value = (await bed.client.getBuffer(key))!;
+      value.writeDoubleLE(value.readDoubleLE(0) + ms, 0);
+      await bed.client.set(key, value, "PX", 3_600_000);
+    };
+
+    it.each([1, 2])(
+      "after a failover to a clock an hour behind it mints nothing, and refills (%i limits)",
+      async (n) => {
+        const checks = [check({ limit: 10, duration: 2_000, cost: 10 }), check({ bucket: "other", limit: 100 })].slice(
+          0,
+          n,
+        );
+        expect(isRefused(await limiterOf().take(checks, 0))).toBe(false);
+        await writeAhead("keystile:{key_1}:key_1 requests", 3_600_000);
+        const one = checks.map((each) => ({ ...each, cost: 1 }));
+        // The first call only moves the bucket's time.
+        expect(await limiterOf().take(one, 0)).toMatchObject([{ exceeded: true, remaining: 0 }, {}].slice(0, n));
+        let tries = 0;
+        while (isRefused(await limiterOf().take(one, 0))) {
+          expect(++tries).toBeLessThan(100);
+          await wait(50);
+        }
+      },
+    );
+
+    it("a clock that is behind by less than a bucket takes to refill leaves its time as it is", async () => {
+      const one = check({ limit: 1, duration: 1_000_000 });
+      await limiterOf().take([one], 0);
+      const key = "keystile:{key_1}:key_1 requests";
+      await writeAhead(key, 900_000);
+      const written = await bed.client.getBuffer(key);
+      for (let i = 0; i < 3; i++) expect(isRefused(await limiterOf().take([one], 0))).toBe(true);
+      expect(await bed.client.getBuffer(key)).toEqual(written);
+    });
   });
 
   it("keys: prefix, shard as the hash tag, bucket; other shards than plain words as a digest, so that no two meet", async () => {

@@ -1,0 +1,156 @@
+/** In a database where others may create operators and functions, none of theirs runs. */
+import pg from "pg";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createKeyring } from "../../../src/keyring/keyring.js";
+import { type PostgresClient, postgresStore } from "../../../src/stores/postgres/index.js";
+import { beginLoad } from "../../../src/stores/postgres/load.js";
+import { keyRow as loadedRow, api } from "../../../src/testing/store/rows.js";
+import { noPostgres, startPostgres, type TestPostgres } from "../../servers/postgres.js";
+import { sharedStoreSuite, storeSuite } from "../suite.js";
+import { plantStrangers } from "./strangers.js";
+import { openerOf } from "./support.js";
+
+/** What stands before a parenthesis in SQL and is no function that a schema could hold. */
+const KEYWORDS = new Set([
+  ..."and any array as audit accounts case changes coalesce entities exists extract from greatest idempotency".split(
+    " ",
+  ),
+  ..."all materialized idempotency_counts in keys least not nullif on or over select then values when where conflict leases".split(
+    " ",
+  ),
+]);
+
+describe.skipIf(noPostgres !== undefined)("postgres beside strangers", () => {
+  let server: TestPostgres;
+  let url: string;
+  let pool: pg.Pool;
+  let client: PostgresClient;
+  let ran: () => Promise<unknown[]>;
+  let opener: ReturnType<typeof openerOf>;
+  /** Every statement that was sent. */
+  const texts = new Set<string>();
+  beforeAll(async () => {
+    server = await startPostgres();
+    url = await server.newDatabase();
+    ran = await plantStrangers(server, url);
+    pool = new pg.Pool({ connectionString: url, max: 6 });
+    pool.on("error", () => undefined);
+    client = {
+      query(text, values) {
+        texts.add(text);
+        return pool.query(text, values);
+      },
+      // Said to the channel by the store itself.
+      listen: () => () => undefined,
+    };
+    opener = openerOf(
+      () => client,
+      (sql) => pool.query(sql),
+    );
+  }, 180_000);
+  afterAll(async () => {
+    await pool.end();
+    await server.close();
+  });
+
+  /** Functions of a schema that a caller's search_path has a part in. */
+  const openFunctions = async (schema: string) => {
+    const found = await server.sql(
+      `SELECT proname FROM pg_proc WHERE pronamespace = '${schema}'::regnamespace AND prosqlbody IS NULL
+         AND coalesce(proconfig::text, '') <> '{"search_path=pg_catalog, pg_temp"}'::text`,
+      new URL(url).pathname.slice(1),
+    );
+    return found.map(({ proname }) => proname);
+  };
+
+  it("what is planted would run: an operator whose types fit better than those of PostgreSQL", async () => {
+    await pool.query("BEGIN; SELECT 1::double precision / 2; ROLLBACK");
+    expect(await ran()).toEqual(["rolled back"]);
+    await server.sql("ALTER SEQUENCE public.times_ran RESTART", new URL(url).pathname.slice(1));
+    expect(await ran()).toEqual([]);
+  });
+
+  it("none runs while the tables are made, or brought to this version; the session keeps its search_path", async () => {
+    const one = new pg.Client({ connectionString: url });
+    await one.connect();
+    const store = postgresStore({ query: (text, values) => one.query(text, values) }, { schema: "set_up" });
+    await store.setUp();
+    expect(await openFunctions("set_up")).toEqual([]);
+    const made = await one.query<{ f: string }>(
+      `SELECT oid::regprocedure::text AS f FROM pg_proc WHERE pronamespace = 'set_up'::regnamespace AND proconfig IS NOT NULL`,
+    );
+    for (const { f } of made.rows) await one.query(`ALTER FUNCTION ${f} RESET ALL`);
+    await one.query("UPDATE set_up.meta SET version = 2");
+    expect(await openFunctions("set_up")).toHaveLength(made.rows.length);
+    await store.setUp();
+    expect(await openFunctions("set_up")).toEqual([]);
+    expect((await one.query("SHOW search_path")).rows).toEqual([{ search_path: '"$user", public' }]);
+    await store.close();
+    await one.end();
+    expect(await ran()).toEqual([]);
+  });
+
+  it("none runs while a file is loaded, and the server examined", async () => {
+    const store = postgresStore(client, { schema: "loaded" });
+    await store.setUp();
+    const load = await beginLoad(client, "secret", { schema: "loaded" });
+    const totals = { credited: 100, refilled: 0, adjusted: 0, spent: 0, reserved: 0, forfeited: 0 };
+    const account = { unlimited: false, remaining: 100, amount: 0, period: 0, generation: 0, ...totals };
+    const entry = { workspaceId: "ws_1", actorKind: "program", actor: null, operation: "createApi" };
+    const once = { kind: "idempotency", rows: [{ workspaceId: "ws_1", id: "once", body: "b", until: 1_000 }] } as const;
+    const audit = {
+      kind: "audit",
+      rows: [{ number: 1, time: "2026-01-01T00:00:00.000Z", ...entry, ids: ["api_1"], fields: [], count: 1 }],
+    } as const;
+    const row = loadedRow(1, { version: 1, hasCredits: true, expires: 1_800_000_000_000 });
+    for (let i = 0; i < 2; i++) {
+      const again = i === 0 ? load : await beginLoad(client, "secret", { schema: "loaded" });
+      await again.write({ kind: "apis", rows: [api({ version: 1 })] });
+      await again.write({ kind: "keys", rows: [{ number: 1, sharedAccount: undefined, row, account }] });
+      await again.write(once);
+      await again.write(audit);
+      for (const page of [once, audit]) expect(await again.readUnported(page)).toHaveLength(1);
+      expect(await again.counts()).toMatchObject({ keys: 1, idempotency: 1, audit: 1 });
+      if (i === 1) await again.finish();
+    }
+    expect((await store.status()).schemaVersion).toBeGreaterThan(0);
+    await pool.query("SELECT loaded.prune_v1('1 hour')");
+    const { rows } = await pool.query<object>("SELECT * FROM loaded.key_overview");
+    expect(rows).toMatchObject([{ key_id: row.id, credits: "100" }]);
+    await store.close();
+    expect(await ran()).toEqual([]);
+  });
+
+  it("none runs while the first root key, roles and credits of a month are made", async () => {
+    const [store] = await opener.open(1);
+    const keyring = createKeyring(store!);
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const refill = { interval: "monthly", amount: 5, refillDay: 31 } as const;
+    const { keyId } = await keyring.createKey({
+      apiId,
+      credits: { remaining: 3, refill },
+      roles: [],
+      permissions: ["p"],
+    });
+    expect((await keyring.getKey({ keyId })).credits).toMatchObject({ remaining: 3 });
+    await keyring.createRootKey({ permissions: ["api.*.verify_key"] });
+    await pool.query(`SELECT * FROM ${opener.schemaOf(store!)}.key_overview`);
+    await store!.close();
+    expect(await ran()).toEqual([]);
+  });
+
+  describe("through all that a store does", () => {
+    storeSuite("postgres beside strangers", async () => (await opener.open(1))[0]!);
+    sharedStoreSuite("postgres beside strangers, two nodes", async () => (await opener.open(2)) as [never, never]);
+
+    it("none has run, and every function was named with its schema", async () => {
+      expect(await ran()).toEqual([]);
+      const sent = [...texts].filter((text) => !text.startsWith("DO "));
+      expect(sent.length).toBeGreaterThan(25);
+      const called = sent.flatMap((text) =>
+        [...text.matchAll(/(?<![.\w"$'])([a-z_]+)\s*\(/gi)].map(([, name]) => name!),
+      );
+      expect([...new Set(called)].filter((name) => !KEYWORDS.has(name.toLowerCase()))).toEqual([]);
+    });
+  });
+});
