@@ -39,7 +39,7 @@ export interface ServiceParts {
 }
 
 /** The service, for any host. */
-export interface Service extends Pick<Admission, "arrive"> {
+export interface Service extends Pick<Admission, "arrive" | "hurry"> {
   /**
    * Handles a request; never rejects.
    * @param hold from `arrive`; the caller releases it once the client has the answer, or never will
@@ -109,6 +109,7 @@ export function createService(
   };
   return {
     arrive: admission.arrive,
+    hurry: admission.hurry,
     answer(incoming, hold) {
       metrics?.begin();
       return respond(context, incoming, hold);

@@ -165,13 +165,13 @@ export async function createRig(): Promise<Rig> {
           baseline,
           ...(await observed.settled(baseline + MAX_KEPT)),
         };
-        for (const child of children) child.kill(process.env.PROF ? "SIGTERM" : "SIGKILL");
+        for (const child of children) child.kill("SIGKILL");
         await Promise.all(children.map(ended));
         const left = await permissionsLeft(file);
         return { ...report, permissionsLeft: left, problems: problemsOf({ ...report, permissionsLeft: left }) };
       } finally {
         observed.stop();
-        for (const child of children) child.kill(process.env.PROF ? "SIGTERM" : "SIGKILL");
+        for (const child of children) child.kill("SIGKILL");
         for (const suffix of ["", "-wal", "-shm"]) rmSync(file + suffix, { force: true });
       }
     },
@@ -224,7 +224,7 @@ function observe(server: ChildProcess, killAt: number): Observed {
     resident = Math.round(read("VmRSS"));
     peak = Math.max(peak, Math.round(read("VmHWM")));
     [run = run, wait = wait] = readProc(server.pid!, "schedstat").split(" ").slice(0, 2).map(Number);
-    if (resident > killAt) server.kill(process.env.PROF ? "SIGTERM" : "SIGKILL");
+    if (resident > killAt) server.kill("SIGKILL");
   };
   const sampling = setInterval(sample, SAMPLE_MS);
   const given = async (ms: number, sooner?: Promise<unknown>): Promise<void> => {

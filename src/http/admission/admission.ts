@@ -8,7 +8,7 @@
  */
 import { Fingerprint } from "../../lib/fingerprint.js";
 import type { MaybePromise } from "../../contracts/types.js";
-import { createFairTurns } from "./fair-turns.js";
+import { createFairTurns, WEIGHT } from "./fair-turns.js";
 import { FairPool, STRANGERS } from "./fair-pool.js";
 
 /** Bounds of {@link createAdmission}. */
@@ -19,7 +19,7 @@ export interface AdmissionBounds {
   readonly wait: number;
   /** Whether accounts are held to their shares. */
   readonly isFair: boolean;
-  /** Long bodies parsed at a time, and pages made at a time. */
+  /** Long bodies parsed at a time, and pages made at a time: one of a workspace, while others have none. */
   readonly places: number;
   /** Milliseconds for which requests are begun in one turn of the event loop. */
   readonly turnMs: number;
@@ -32,7 +32,7 @@ export const ADMISSION_BOUNDS: AdmissionBounds = Object.freeze({
   budget: 256 * MIB,
   wait: 2_000,
   isFair: true,
-  places: 4,
+  places: 2,
   turnMs: 4,
 });
 
@@ -83,6 +83,8 @@ export interface Admission {
    * @param bodyBytes of its body, as far as declared; what its host reads ahead of them is held already
    */
   arrive(authorization: string | undefined, bodyBytes: number): Hold;
+  /** Others wait for this turn of the event loop to end: less than usual goes on in it. */
+  hurry(): void;
   /** Bytes held. */
   held(): number;
 }
@@ -129,7 +131,7 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
       get account() {
         return account;
       },
-      turn: (isLong) => new Promise((resolve) => turns.wait(account, isLong, resolve)),
+      turn: (isLong) => new Promise((resolve) => turns.wait(account, isLong ? WEIGHT.long : WEIGHT.short, resolve)),
       belongsTo(workspaceId) {
         if (workspaceId === account) return;
         bytes.give(account, held);
@@ -153,6 +155,7 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
   };
   return {
     arrive: (authorization, bodyBytes) => hold(authorization, REQUEST_BYTES + Math.min(bodyBytes, READ_AHEAD_BYTES)),
+    hurry: turns.hurry,
     held: () => bytes.held,
   };
 }

@@ -4,7 +4,7 @@
  */
 import type { KeystileError } from "../../contracts/errors.js";
 import type { Hold } from "../admission/admission.js";
-import { createFairTurns } from "../admission/fair-turns.js";
+import { createFairTurns, WEIGHT } from "../admission/fair-turns.js";
 
 /** The part of a socket that is used. */
 export interface Connection {
@@ -13,6 +13,7 @@ export interface Connection {
   end(text: string): unknown;
   destroy(): unknown;
   pause(): unknown;
+  emit(event: "pause"): unknown;
   resume(): unknown;
   /** After so many milliseconds without progress Node ends the connection; 0: never. Only sockets have it. */
   setTimeout?(milliseconds: number): unknown;
@@ -50,7 +51,18 @@ interface ConnectionState {
   isEnding: boolean;
   /** Whether an answer waited to be read when connections were looked at last. */
   isTimed: boolean;
-  readonly address: string | undefined;
+  /** Whether more may be read of it. Reading the body of an earlier request resumes a socket, and Node does so itself. */
+  isReading: boolean;
+  readonly address: Address;
+}
+
+/** Where connections come from; all that are not counted together. */
+interface Address {
+  readonly name: string;
+  connections: number;
+  /** How often one was read of, and requests that had to wait since several came at once; lately. */
+  resumed: number;
+  waited: number;
 }
 
 /** Bounds of {@link createConnections}. */
@@ -107,31 +119,40 @@ export interface RequestSlot {
  */
 const MAX_WAITING = 1_024;
 
-export function createConnections({
-  max,
-  maxPerAddress,
-  evicts,
-  pending,
-}: ConnectionBounds = CONNECTION_BOUNDS): Connections {
+/** @param hurry called where others wait for the turn of the event loop to end */
+export function createConnections(
+  { max, maxPerAddress, evicts, pending }: ConnectionBounds,
+  hurry: () => void,
+): Connections {
   const states = new Map<Connection, ConnectionState>();
   /** Connections without a request, the one that has been idle for longest first. */
   const idle = new Set<Connection>();
-  const perAddress = new Map<string, number>();
-  /** One connection a turn: of each, Node reads 64 KiB at once, which may be hundreds of requests. */
+  const addresses = new Map<string, Address>();
+  /** A few connections a turn: of each, Node reads 64 KiB at once, which may be hundreds of requests. */
   const resuming = createFairTurns(0);
 
-  const resume = (socket: Connection, { address = "" }: ConnectionState): void => {
-    resuming.wait(address, true, () => void socket.resume());
+  const pause = (socket: Connection, state: ConnectionState): void => {
+    state.isReading = false;
+    socket.pause();
   };
-  const count = (address: string | undefined, by: number): void => {
-    if (address === undefined) return;
-    const now = (perAddress.get(address) ?? 0) + by;
-    if (now === 0) perAddress.delete(address);
-    else perAddress.set(address, now);
+  const resume = (socket: Connection, state: ConnectionState): void => {
+    const { address } = state;
+    resuming.wait(address.name, weightOf(address), () => {
+      if (state.waiting.size > 0 || state.isEnding) return;
+      if (++address.resumed > MAX_RESUMED) {
+        address.resumed /= 2;
+        address.waited /= 2;
+      }
+      state.isReading = true;
+      socket.resume();
+    });
   };
-  const stateOf = (socket: Connection, address?: string): ConnectionState => {
+  const stateOf = (socket: Connection, name = ""): ConnectionState => {
     const known = states.get(socket);
     if (known !== undefined) return known;
+    const address = addresses.get(name) ?? { name, connections: 0, resumed: 0, waited: 0 };
+    addresses.set(name, address);
+    address.connections++;
     const state: ConnectionState = {
       served: new Set(),
       waiting: new Set(),
@@ -140,27 +161,27 @@ export function createConnections({
       fault: undefined,
       isEnding: false,
       isTimed: false,
+      isReading: true,
       address,
     };
     states.set(socket, state);
     idle.add(socket);
-    count(address, 1);
     socket.on("close", () => {
       states.delete(socket);
       idle.delete(socket);
-      count(address, -1);
+      if (--address.connections === 0) addresses.delete(name);
       for (const { hold } of state.waiting) hold.release();
       // Those that are still handled are released with their answers.
       for (const { hold, isAnswered } of state.served) if (isAnswered) hold.release();
     });
-    // Reading the body of an earlier request resumes the socket, and Node does so itself.
     socket.on("resume", () => {
-      if (isPaused(state)) socket.pause();
+      // Not `pause()`: the stream counts as paused all the time, and Node stops reading at the event alone.
+      if (!state.isReading) socket.emit("pause");
     });
     return state;
   };
   /** The connection that has been idle for longest, of an address or of all. */
-  const oldestIdle = (address: string | undefined): Connection | undefined => {
+  const oldestIdle = (address: Address | undefined): Connection | undefined => {
     for (const socket of idle) if (address === undefined || states.get(socket)?.address === address) return socket;
     return undefined;
   };
@@ -170,7 +191,7 @@ export function createConnections({
     state.waiting.clear();
     state.isEnding = true;
     if (state.served.size === 0) socket.destroy();
-    else socket.pause();
+    else pause(socket, state);
   };
   const start = (socket: Connection, state: ConnectionState, slot: Slot): void => {
     state.served.add(slot);
@@ -204,11 +225,14 @@ export function createConnections({
   };
   return {
     open(socket, address) {
+      // The system hands over one a turn, and those of others stand behind it.
+      resuming.hurry();
+      hurry();
       const state = stateOf(socket, address);
-      socket.pause();
+      pause(socket, state);
       resume(socket, state);
-      const isOver = address !== undefined && (perAddress.get(address) ?? 0) > maxPerAddress;
-      if (isOver || states.size > max) (evicts ? oldestIdle(isOver ? address : undefined) : socket)?.destroy();
+      const isOver = address !== undefined && state.address.connections > maxPerAddress;
+      if (isOver || states.size > max) (evicts ? oldestIdle(isOver ? state.address : undefined) : socket)?.destroy();
     },
     begin(socket, request, hold, serve) {
       const state = stateOf(socket);
@@ -225,7 +249,8 @@ export function createConnections({
         return;
       }
       state.waiting.add(slot);
-      socket.pause();
+      state.address.waited++;
+      pause(socket, state);
       // What arrives with others at once cannot wait unread: too much of it ends the connection.
       if (state.waiting.size > MAX_WAITING || !hold.isWithin) endEarly(socket, state);
     },
@@ -253,7 +278,19 @@ export function createConnections({
   };
 }
 
-const isPaused = ({ waiting, isEnding }: ConnectionState): boolean => waiting.size > 0 || isEnding;
+/** Connections of one address after which what they brought counts half. */
+const MAX_RESUMED = 32;
+/** Requests that arrive together in a few milliseconds, and connections that are read of in one turn if each brings one. */
+const REQUESTS_PER_TURN = 100;
+const CONNECTIONS_PER_TURN = 16;
+/** What the first connection of an address is expected to bring. */
+const EXPECTED_REQUESTS = 50;
+
+/** Of a turn, the part that reading of one more connection may take, as those before it did. */
+function weightOf({ resumed, waited }: Address): number {
+  const part = Math.max(1 / CONNECTIONS_PER_TURN, (waited + EXPECTED_REQUESTS) / (resumed + 1) / REQUESTS_PER_TURN);
+  return Math.min(1, part) * WEIGHT.long;
+}
 
 function lastOf<T>(values: ReadonlySet<T>): T | undefined {
   let last: T | undefined;

@@ -6,7 +6,7 @@ import type { Store } from "../../contracts/store.js";
 import { createClientAddress, trustedProxies } from "../client-address.js";
 import { checkServiceOptions, type ServiceOptions } from "../options.js";
 import { createService, type ServiceParts } from "../service.js";
-import { createConnections } from "./connections.js";
+import { CONNECTION_BOUNDS, createConnections } from "./connections.js";
 import type { NodeRequest, NodeResponse } from "./node-request.js";
 import { createRequestHandler } from "./request-handler.js";
 
@@ -38,7 +38,7 @@ export interface NodeListener {
 export function createNodeListener(source: Store | ServiceParts, options: NodeListenerOptions = {}): NodeListener {
   checkServiceOptions(options, { trustedProxies });
   const service = createService(source, options);
-  const handle = createRequestHandler(service, createConnections(), {
+  const handle = createRequestHandler(service, createConnections(CONNECTION_BOUNDS, service.hurry), {
     clientAddressOf: createClientAddress(options.trustedProxies ?? []),
     isClosing: () => false,
   });

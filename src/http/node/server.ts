@@ -123,12 +123,15 @@ export function createBoundedServer(
   const headersTimeout = Math.min(options.headersTimeout ?? 10_000, requestTimeout);
   const { maxHeaderBytes = 16_384, maxConnections = 4_096 } = options;
   const { unreadTimeout = 30_000, maxConnectionsPerAddress = Infinity } = options;
-  const connections = createConnections({
-    ...CONNECTION_BOUNDS,
-    max: maxConnections,
-    maxPerAddress: maxConnectionsPerAddress,
-    ...bounds,
-  });
+  const connections = createConnections(
+    {
+      ...CONNECTION_BOUNDS,
+      max: maxConnections,
+      maxPerAddress: maxConnectionsPerAddress,
+      ...bounds,
+    },
+    service.hurry,
+  );
   const tunnels = new Set<Duplex>();
   let http: HttpServer | undefined;
   let sweeping: NodeJS.Timeout | undefined;

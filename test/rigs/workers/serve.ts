@@ -1,5 +1,4 @@
 /** Serves a file, with bounds taken out where a control says so. Tells its port; collects its garbage on a word. */
-import { writeFileSync } from "node:fs";
 import { createBoundedServer } from "../../../src/http/node/server.js";
 import type { ServerOptions } from "../../../src/http/index.js";
 import { memoryLimiter } from "../../../src/index.js";
@@ -29,6 +28,3 @@ const { port } = await server.listen();
 process.once("disconnect", () => process.exit());
 process.on("message", () => (globalThis as { gc?: () => void }).gc!());
 process.send!({ port });
-if (process.env.PROF) process.on("SIGTERM", () => process.exit());
-const longs: number[][] = []; let lastT = process.hrtime.bigint();
-if (process.env["PROF"]) { const tick = () => { const n = process.hrtime.bigint(); if (n - lastT > 25_000_000n) longs.push([Number(lastT / 1000n), Number(n / 1000n)]); lastT = n; setImmediate(tick).unref(); }; tick(); process.on("exit", () => writeFileSync("/tmp/prof/longs.json", JSON.stringify(longs))); }
